@@ -1,0 +1,1 @@
+"""The simulated users: who clicks what, and when they stop reading."""

@@ -1,0 +1,1 @@
+"""One file per `ol2r` subcommand other than `run`."""

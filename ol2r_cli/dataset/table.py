@@ -1,0 +1,65 @@
+"""Documents as one table: the features of all splits, their labels, and which rows belong to which query."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ol2r_cli.interfaces import Candidates
+from ol2r_cli.shapes import Float, Int
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """All splits of one fold share a table, so that a document is one row number everywhere.
+
+    `features` is float32 and usually a read-only memory map; query q owns rows offsets[q] .. offsets[q + 1].
+    """
+
+    name: str
+    fingerprint: str  # sha256 over everything that decides the numbers: files or generator settings, normalisation
+    features: Float[Tensor, "N F"]
+    labels: Int[Tensor, "N"]  # int8, 0 .. grades - 1
+    offsets: Int[Tensor, "Q1"]
+    query_ids: list[str]
+    grades: int
+    splits: dict[str, Int[Tensor, "_"]]  # train, validation, test -> query numbers
+    group: Int[Tensor, "N"] | None = None
+
+    def split(self, name: str, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float64) -> Split:
+        """The queries of one split, ready to be served in a precision on a device."""
+        if name not in self.splits or not len(self.splits[name]):
+            there = ", ".join(k for k, v in self.splits.items() if len(v))
+            raise ValueError(f"dataset {self.name} has no {name} split (it has: {there})")
+        return Split(self, self.splits[name].to(device), torch.device(device), dtype)
+
+
+class Split:
+    """Serves the queries of one split, padded to the longest of the batch."""
+
+    def __init__(self, dataset: Dataset, queries: Int[Tensor, "Q"], device: torch.device, dtype: torch.dtype):
+        self.features = dataset.features.to(device)
+        self.labels = dataset.labels.to(device)
+        self.group = None if dataset.group is None else dataset.group.to(device)
+        offsets = dataset.offsets.to(device)
+        self.start = offsets[queries]
+        self.length = offsets[queries + 1] - self.start
+        self.longest = int(self.length.max())
+        self.slots = torch.arange(self.longest, device=device)
+        self.dtype = dtype
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    def serve(self, query: Int[Tensor, "B"]) -> tuple[Candidates, Int[Tensor, "B D"]]:
+        """Candidates and labels of `query`, numbers within this split. Labels of padding are 0."""
+        length = self.length[query]
+        slots = self.slots[: int(length.max())]
+        mask = slots < length[:, None]
+        document = self.start[query][:, None] + slots * mask
+        features = self.features[document].to(self.dtype)
+        group = None if self.group is None else self.group[document]
+        labels = self.labels[document].long() * mask
+        return Candidates(query, document, features, mask, group), labels

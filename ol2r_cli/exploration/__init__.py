@@ -1,0 +1,1 @@
+"""From what a ranker believes to the list it proposes."""

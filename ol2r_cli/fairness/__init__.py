@@ -1,0 +1,1 @@
+"""From the proposed list to the shown list."""

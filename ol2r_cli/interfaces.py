@@ -1,0 +1,147 @@
+"""START HERE: six records travel through five roles.
+
+    Dataset --Candidates--> Ranker --Belief--> Exploration --Draft--> Fairness
+       |                      ^                    ^                     | ranking
+     labels ------------------+--------------------+---> ClickModel <----+
+                              +------ Interaction <+---------+ clicks
+
+Every tensor begins with B, the replicas: independent simulations that advance in step. `shapes.py` has the legend of
+the letters. Roles keep settings in their constructor and tensors in buffers, so `state_dict()` is the checkpoint and
+`.to(device)` is device support; whatever is random comes from the `Random` they are handed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from ol2r_cli.learning.tangent import Tangent
+from ol2r_cli.random import Random
+from ol2r_cli.shapes import Bool, Float, Int
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """The extents, the precision and the place every role may allocate for."""
+
+    replicas: int
+    documents: int  # of the longest training query
+    features: int
+    positions: int  # K: how many documents are shown
+    queries: int  # training queries
+    rounds: int  # T: how many rounds the run will have
+    grades: int  # relevance labels are 0 .. grades - 1
+    dtype: torch.dtype = torch.float64
+    device: torch.device = torch.device("cpu")
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """What a ranker may see of one query. Relevance labels are absent by type."""
+
+    query: Int[Tensor, "B"]
+    document: Int[Tensor, "B D"]  # row of the document table, so that history can keep indices
+    features: Float[Tensor, "B D F"]
+    mask: Bool[Tensor, "B D"]  # False where a shorter query is padded; real documents come first
+    group: Int[Tensor, "B D"] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Belief:
+    """What a ranker thinks of the candidates: one score per member, and the gradient of the score on demand."""
+
+    scores: Float[Tensor, "B N D"]
+    tangent: Callable[[], Tangent]
+    certain: Bool[Tensor, "B D D"] | None = None  # [i, j]: i certainly above j; only rankers that state it themselves
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A proposed order, and why: `block` and `certain` are indexed by document, `author` by place."""
+
+    order: Int[Tensor, "B D"]  # document at each place, padding last
+    scores: Float[Tensor, "B D"]
+    block: Int[Tensor, "B D"] | None = None  # 0 is the top block
+    certain: Bool[Tensor, "B D D"] | None = None  # transitively closed where the exploration closes it
+    author: Int[Tensor, "B D"] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Preferences:
+    """Pairs inferred from clicks: `winner` and `loser` index the candidates; a pair counts where `valid`."""
+
+    winner: Int[Tensor, "B M"]
+    loser: Int[Tensor, "B M"]
+    valid: Bool[Tensor, "B M"]
+
+
+@dataclass(frozen=True, slots=True)
+class Interaction:
+    """All that happened in one round: what every `learn` and every metric receives."""
+
+    candidates: Candidates
+    belief: Belief
+    draft: Draft
+    order: Int[Tensor, "B D"]  # after fairness; its first K places were shown
+    ranking: Int[Tensor, "B K"]
+    shown: Bool[Tensor, "B K"]  # False below the end of a query shorter than K
+    clicks: Bool[Tensor, "B K"]
+    preferences: Preferences
+
+
+class Role(nn.Module):
+    """A part of the experiment with settings (constructor), state (buffers) and possibly something to learn."""
+
+    needs_labels = False  # skylines only: their `setup` then receives the labels of all documents
+
+    def setup(self, sizes: Sizes, features: Float[Tensor, "N F"], labels: Int[Tensor, "N"] | None = None) -> None:
+        """Allocate buffers. `features` is the read-only document table; `labels` comes only to `needs_labels`."""
+
+    def learn(self, interaction: Interaction, random: Random) -> None:
+        """Update buffers from one round."""
+
+
+class ClickModel(Role):
+    """A simulated user."""
+
+    def click(self, grades: Int[Tensor, "B K"], shown: Bool[Tensor, "B K"], random: Random) -> Bool[Tensor, "B K"]:
+        """Which of the shown documents, with these relevance grades, are clicked."""
+        raise NotImplementedError
+
+
+class Ranker(Role):
+    """Scores candidates and learns to score them better."""
+
+    pairs: str = "matching"  # how clicks become preferences: see `feedback`
+    generalises = True  # False: has nothing to say about queries it has not served, hence no evaluation
+
+    def judge(self, candidates: Candidates, random: Random) -> Belief:
+        """The current opinion, exploration noise of the ranker included."""
+        raise NotImplementedError
+
+    def deploy(self) -> Float[Tensor, "B P"]:
+        """Everything `score` needs, flat, so that snapshots of many rounds can be scored in one product."""
+        raise NotImplementedError
+
+    def score(self, deployed: Float[Tensor, "S P"], candidates: Candidates) -> Float[Tensor, "S Q D"]:
+        """Scores without exploration or noise; here the first axis of `candidates` is Q queries, not replicas."""
+        raise NotImplementedError
+
+
+class Exploration(Role):
+    """Turns a belief into a proposed order."""
+
+    def propose(self, belief: Belief, candidates: Candidates, random: Random) -> Draft:
+        """An order of the candidates, with the reasons for it."""
+        raise NotImplementedError
+
+
+class Fairness(Role):
+    """Rearranges a proposed order; ties and choices inside a block follow the draft, so no randomness is needed."""
+
+    def arrange(self, draft: Draft, candidates: Candidates) -> Int[Tensor, "B D"]:
+        """The order that is served."""
+        raise NotImplementedError

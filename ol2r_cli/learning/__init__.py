@@ -1,0 +1,1 @@
+"""What rankers are made of: models, losses, solvers, history. Never chosen directly."""

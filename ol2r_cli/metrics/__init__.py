@@ -1,0 +1,1 @@
+"""Pure functions of what was shown; the list is always the last axis."""

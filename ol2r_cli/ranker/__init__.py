@@ -1,0 +1,1 @@
+"""The rankers, one file per choice that is not a composition of an existing one."""

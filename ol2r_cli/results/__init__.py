@@ -1,0 +1,1 @@
+"""Run directories: manifest, traces, checkpoints."""
