@@ -1,0 +1,83 @@
+"""Offline quality of the deployable ranker. Snapshots queue up and are scored together: evaluation is not learning."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from ol2r_cli.dataset.table import Dataset, Split
+from ol2r_cli.interfaces import Ranker
+from ol2r_cli.metrics.ndcg import discounts, gains, ideal_dcg, ndcg
+from ol2r_cli.random import Streams
+from ol2r_cli.shapes import Float, Int
+
+CUTOFFS = (1, 3, 5, 10)
+
+
+class Evaluator:
+    """Mean NDCG of score functions over the queries of one split.
+
+    Queries are served in groups of similar length, so that little is padding. Equal scores are broken by a random
+    number that is fixed per (seed, split, document), never by file order. `no_relevant` says what a query without a
+    relevant document counts: `zero`, or `skip` to leave it out.
+    """
+
+    cells = 4_000_000  # documents x settings scored in one go
+
+    def __init__(self, dataset: Dataset, split: str, seeds: Int[Tensor, "B"], no_relevant: str, dtype: torch.dtype):
+        self.name = split
+        self.split: Split = dataset.split(split, seeds.device, dtype)
+        self.replicas = len(seeds)
+        by_length = self.split.length.argsort(stable=True)
+        self.groups = [by_length[i] for i in _even_groups(self.split.length[by_length].tolist())]
+        chance = Streams(seeds, ahead=1).uniform(f"evaluate/{split}", 0, int(self.split.length.sum()))
+        self.tie = (chance * 2**31).to(torch.int64)  # [B documents]
+        self.first = self.split.length.cumsum(0) - self.split.length
+        labels = [self.split.serve(group)[1] for group in self.groups]
+        self.ideal = [torch.stack([ideal_dcg(block, c) for c in CUTOFFS], dim=-1) for block in labels]
+        counted = torch.cat([block[:, 0] > 0 for block in self.ideal])
+        if no_relevant == "skip" and not counted.any():
+            raise ValueError(f"no query of the {split} split has a relevant document: use no_relevant=zero")
+        self.counted = int(counted.sum()) if no_relevant == "skip" else len(counted)
+
+    def __call__(self, ranker: Ranker, deployed: Float[Tensor, "E B P"]) -> Float[Tensor, "E B C"]:
+        """Mean NDCG at each of CUTOFFS for E snapshots of B replicas."""
+        snapshots = len(deployed)
+        total = torch.zeros(snapshots, self.replicas, len(CUTOFFS), dtype=torch.float64, device=deployed.device)
+        for group, ideal in zip(self.groups, self.ideal, strict=True):
+            at_once = max(1, self.cells // (len(group) * int(self.split.length[group[-1]]) * self.replicas))
+            for part, sums in zip(deployed.split(at_once), total.split(at_once), strict=True):
+                sums += self._sums(ranker, part, group, ideal)
+        return total / self.counted
+
+    def _sums(
+        self, ranker: Ranker, deployed: Float[Tensor, "E B P"], group: Int[Tensor, "Q"], ideal: Float[Tensor, "Q C"]
+    ) -> Float[Tensor, "E B C"]:
+        candidates, labels = self.split.serve(group)
+        scores = ranker.score(deployed.flatten(0, 1), candidates).unflatten(0, deployed.shape[:2])
+        slot = torch.arange(labels.shape[1], device=labels.device)
+        tie = self.tie[:, (self.first[group][:, None] + slot).clamp(max=self.tie.shape[1] - 1)]
+        key = (_sortable(scores) << 31 | tie).masked_fill(~candidates.mask, torch.iinfo(torch.int64).min)
+        top = key.topk(min(CUTOFFS[-1], key.shape[-1]), dim=-1).indices
+        gain = gains(labels).expand(*top.shape[:2], -1, -1).gather(-1, top)
+        reached = (gain * discounts(gain.shape[-1], gain.device)).cumsum(-1)
+        columns = [reached[..., min(c, gain.shape[-1]) - 1] for c in CUTOFFS]
+        return ndcg(torch.stack(columns, -1), ideal).sum(2)
+
+
+def _sortable(scores: Float[Tensor, "*S"]) -> Int[Tensor, "*S"]:
+    """32-bit integers in the order of the scores rounded to float32: what differs by rounding alone is a tie."""
+    bits = (scores.float() + 0.0).view(torch.int32).long()
+    return torch.where(bits < 0, -(2**31) - bits, bits)
+
+
+def _even_groups(lengths: list[int]) -> Iterator[slice]:
+    """Slices of ascending lengths in which the longest is at most an eighth longer than the shortest."""
+    start = 0
+    for place, length in enumerate(lengths):
+        if length > lengths[start] * 1.125 + 4 or (place - start) * length > 100_000:
+            yield slice(start, place)
+            start = place
+    yield slice(start, len(lengths))

@@ -1,0 +1,109 @@
+"""Explore only where the ranker is uncertain: PairRank's confidence intervals (WWW 2021, sections 3.2.2 and 3.2.3)."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from ol2r_cli.exploration.blocks import close, partition, shuffle
+from ol2r_cli.interfaces import Belief, Candidates, Draft, Exploration, Interaction, Sizes
+from ol2r_cli.learning.inverse import add_outer_products
+from ol2r_cli.random import Random
+from ol2r_cli.shapes import Bool, Float, Int
+
+
+class Confidence(Exploration):
+    """Blocks of documents whose mutual order is uncertain, shuffled inside, in certain order across.
+
+    i ranks certainly above j iff sigma(s_i - s_j) - alpha |x_i - x_j|_{M^-1} > 1/2, with M = l2 I + sum of x_ij x_ij^T
+    over the preferences so far. `alpha` >= 0, or `theory` for Lemma 2's alpha_t with R = 1/2, Q = 1, delta = 1/T,
+    k_mu = 1/4 and c_mu = sigma'(Q max |x_ij|). `covariance` is `full`, `diagonal` (only the diagonal of M^-1, the
+    authors' PairRank-Diag) or `inverse_diagonal` (the inverse of the diagonal of M, which needs no matrix at all).
+    `shuffle` is `conservative` (certain pairs inside a block keep their order) or `random`; `transitive` closes the
+    certain relation before blocks are formed.
+    """
+
+    refresh = 256  # rounds between recomputations of M^-1, against the drift of its updates
+
+    matrix: Tensor
+    inverse: Tensor
+    rounds: Tensor
+
+    def __init__(self, alpha: float | str, covariance: str, shuffle: str, transitive: bool, l2: float):
+        super().__init__()
+        if alpha != "theory" and not (isinstance(alpha, int | float) and alpha >= 0):
+            raise ValueError(f"exploration.alpha must be a number from 0 up or 'theory', got {alpha!r}")
+        if covariance not in ("full", "diagonal", "inverse_diagonal"):
+            raise ValueError(
+                f"exploration.covariance must be 'full', 'diagonal' or 'inverse_diagonal', got {covariance!r}"
+            )
+        if shuffle not in ("conservative", "random"):
+            raise ValueError(f"exploration.shuffle must be 'conservative' or 'random', got {shuffle!r}")
+        if not l2 > 0:
+            raise ValueError(f"exploration.l2 must be above 0, got {l2}")
+        self.alpha, self.covariance, self.shuffle = alpha, covariance, shuffle
+        self.transitive, self.l2 = transitive, l2
+
+    def setup(self, sizes: Sizes, features: Float[Tensor, "N F"], labels: Int[Tensor, "N"] | None = None) -> None:
+        """Start with M = l2 I."""
+        identity = torch.eye(sizes.features, dtype=sizes.dtype, device=sizes.device).repeat(sizes.replicas, 1, 1)
+        self.register_buffer("matrix", identity * self.l2)
+        self.register_buffer("inverse", identity / self.l2)
+        self.register_buffer("rounds", torch.zeros((), dtype=torch.int64))
+        self.horizon = sizes.rounds
+        if self.alpha == "theory":
+            span = features.amax(0) - features.amin(0)  # |x_ij| is at most its length
+            slope = torch.sigmoid(span.double().norm())
+            self.steepness = 2 * 0.25 / float(slope * (1 - slope))
+
+    def propose(self, belief: Belief, candidates: Candidates, random: Random) -> Draft:
+        """Certain pairs, their blocks, and a random order of each block."""
+        scores = belief.scores.mean(1)
+        certain = self._certain(scores, belief.tangent().dense(), candidates.mask)
+        if self.transitive:
+            certain = close(certain)
+        block = partition(certain)
+        clock = random.exponential(scores.shape[1]).to(scores.dtype)
+        order = shuffle(block, clock, certain if self.shuffle == "conservative" else None)
+        return Draft(order, scores, block, certain)
+
+    def learn(self, interaction: Interaction, random: Random) -> None:
+        """Add the round's pairs to M."""
+        pairs, tangent = interaction.preferences, interaction.belief.tangent().dense()
+        replica = torch.arange(len(tangent), device=tangent.device)[:, None]
+        rows = (tangent[replica, pairs.winner] - tangent[replica, pairs.loser]) * pairs.valid[:, :, None]
+        self.matrix.baddbmm_(rows.mT, rows)
+        self.rounds += 1
+        if int(self.rounds) % self.refresh:
+            add_outer_products(self.inverse, rows)
+        else:
+            self.inverse.copy_(torch.linalg.inv(self.matrix))
+
+    def _certain(
+        self, scores: Float[Tensor, "B D"], tangent: Float[Tensor, "B D P"], mask: Bool[Tensor, "B D"]
+    ) -> Bool[Tensor, "B D D"]:
+        """sigma(s_i - s_j) - 1/2 > alpha |x_ij|, both sides squared; equal documents are never certain."""
+        margin = torch.sigmoid(scores[:, :, None] - scores[:, None, :]) - 0.5
+        certain = (margin > 0) & (margin.square() > self._widths(tangent) * self._alpha() ** 2)
+        return (certain | ~mask[:, None, :]) & mask[:, :, None]
+
+    def _widths(self, x: Float[Tensor, "B D P"]) -> Float[Tensor, "B D D"]:
+        """|x_i - x_j|^2 in the norm of M^-1 = K_ii + K_jj - 2 K_ij with K = X M^-1 X^T: products, not D^2 solves."""
+        if self.covariance == "full":
+            projected = x @ self.inverse
+        elif self.covariance == "diagonal":
+            projected = x * self.inverse.diagonal(dim1=1, dim2=2)[:, None]
+        else:
+            projected = x / self.matrix.diagonal(dim1=1, dim2=2)[:, None]
+        own = (projected * x).sum(2)
+        return torch.baddbmm(own[:, :, None] + own[:, None, :], projected, x.mT, alpha=-2)
+
+    def _alpha(self) -> float | Float[Tensor, "B 1 1"]:
+        """The width's multiplier: a constant, or Lemma 2's alpha_t with R = 1/2, Q = 1, delta = 1/T."""
+        if isinstance(self.alpha, int | float):
+            return self.alpha
+        growth = torch.linalg.slogdet(self.matrix).logabsdet - self.matrix.shape[1] * math.log(self.l2)
+        spread = 0.5 * (growth + 2 * math.log(self.horizon)).sqrt()
+        return (self.steepness * (spread + math.sqrt(self.l2)))[:, None, None]

@@ -1,0 +1,16 @@
+"""No fairness constraint: serve the draft."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from ol2r_cli.interfaces import Candidates, Draft, Fairness
+from ol2r_cli.shapes import Int
+
+
+class NoFairness(Fairness):
+    """Leaves the proposed order as it is."""
+
+    def arrange(self, draft: Draft, candidates: Candidates) -> Int[Tensor, "B D"]:
+        """The draft's order."""
+        return draft.order

@@ -1,0 +1,82 @@
+"""From clicks to preferences (PairRank, WWW 2021, section 3.2.1): clicked documents beat examined unclicked ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from ol2r_cli.interfaces import Preferences
+from ol2r_cli.random import Random
+from ol2r_cli.shapes import Bool, Int
+
+
+def examined(clicks: Bool[Tensor, "B K"], shown: Bool[Tensor, "B K"]) -> Bool[Tensor, "B K"]:
+    """Everything up to the last click and the first document after it; nothing at all without a click."""
+    place = torch.arange(1, clicks.shape[1] + 1, device=clicks.device)
+    last = (clicks * place).amax(1, keepdim=True)
+    return (place <= last + 1) & (last > 0) & shown
+
+
+def _matching(won: Bool[Tensor, "B K"], lost: Bool[Tensor, "B K"], random: Random) -> Preferences:
+    """Winners and losers matched one to one at random, so that pairs are disjoint (the authors' code)."""
+    positions = won.shape[1]
+    chance = random.uniform(2 * positions)
+    first = torch.where(won, chance[:, :positions], 2.0).argsort(1)
+    second = torch.where(lost, chance[:, positions:], 2.0).argsort(1)
+    most = positions // 2
+    pairs = torch.minimum(won.sum(1), lost.sum(1))
+    valid = torch.arange(most, device=won.device) < pairs[:, None]
+    return Preferences(first[:, :most], second[:, :most], valid)
+
+
+def _adjacent(won: Bool[Tensor, "B K"], lost: Bool[Tensor, "B K"], random: Random) -> Preferences:
+    """Places (1, 2), (3, 4), .. where exactly one was clicked (the papers' text)."""
+    most = won.shape[1] // 2
+    upper = torch.arange(most, device=won.device) * 2
+    up, down = won[:, upper] & lost[:, upper + 1], lost[:, upper] & won[:, upper + 1]
+    return Preferences(torch.where(down, upper + 1, upper), torch.where(down, upper, upper + 1), up | down)
+
+
+def _all(won: Bool[Tensor, "B K"], lost: Bool[Tensor, "B K"], random: Random) -> Preferences:
+    """Every winner against every loser, at most K^2/4 pairs."""
+    positions = won.shape[1]
+    grid = (won[:, :, None] & lost[:, None, :]).flatten(1)
+    most = max(1, positions * positions // 4)
+    valid, place = grid.int().sort(1, descending=True, stable=True)
+    valid, place = valid[:, :most].bool(), place[:, :most]
+    return Preferences(place // positions, place % positions, valid)
+
+
+PAIRINGS: dict[str, Callable[[Tensor, Tensor, Random], Preferences]] = {
+    "matching": _matching,
+    "adjacent": _adjacent,
+    "all": _all,
+}
+
+
+def most_pairs(pairs: str, positions: int) -> int:
+    """M: how many preferences one round can yield at most."""
+    return max(1, positions * positions // 4) if pairs == "all" else positions // 2
+
+
+def check_pairs(pairs: str) -> str:
+    """Return `pairs` if it names a pairing, else raise."""
+    if pairs not in PAIRINGS:
+        raise ValueError(f"pairs must be one of {', '.join(PAIRINGS)}, got {pairs!r}")
+    return pairs
+
+
+def infer_preferences(
+    ranking: Int[Tensor, "B K"],
+    clicks: Bool[Tensor, "B K"],
+    shown: Bool[Tensor, "B K"],
+    pairs: str,
+    random: Random,
+) -> Preferences:
+    """Preferences between candidates: `ranking` names the candidate at each place."""
+    seen = examined(clicks, shown)
+    by_place = PAIRINGS[pairs](clicks & seen, ~clicks & seen, random)
+    winner, loser = ranking.gather(1, by_place.winner), ranking.gather(1, by_place.loser)
+    return Preferences(winner, loser, by_place.valid)
