@@ -1,0 +1,66 @@
+"""The `ol2r` command: finds the subcommand and hands over. Nothing heavy is imported before that."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from importlib import import_module
+
+from ol2r_cli import __version__
+
+# subcommand: the module whose `main(arguments) -> exit code` does it, what it does
+COMMANDS = {
+    "run": ("ol2r_cli.run", "run one experiment, or a sweep with -m; a finished run is not run again"),
+    "status": ("ol2r_cli.commands.status", "runs below a folder: finished, running, interrupted, failed and why"),
+    "list": ("ol2r_cli.commands.list", "every choice of every group: rankers, click models, datasets, .."),
+    "data": ("ol2r_cli.commands.data", "statistics of a dataset, parsing it ahead, checking its files"),
+    "bench": ("ol2r_cli.commands.bench", "rounds per second on a generated MSLR-sized dataset"),
+    "doctor": ("ol2r_cli.commands.doctor", "versions, device, threads, data found, disk"),
+    "completion": ("ol2r_cli.commands.completion", "completion script for bash or zsh"),
+}
+
+EPILOG = """examples:
+  ol2r run                                             PairRank on generated data: a first look
+  ol2r run click=navigational rounds=2000 replicas=5   five seeds at once, as one tensor program
+  ol2r run dataset=mq2008 dataset.path=~/MQ2008        real data (LETOR folders)
+  ol2r run -m ranker.l2=0.1,0.01 click=per,nav,inf     a sweep
+  ol2r COMMAND --help                                  more about one command
+exit codes: 0 done, 1 a run failed, 2 bad configuration or data, 3 a sweep with failed jobs, 130 interrupted
+"""
+
+
+def parser() -> argparse.ArgumentParser:
+    """The parser of `ol2r` itself; subcommands parse what follows their name."""
+    listing = "\n".join(f"  {name:11} {what}" for name, (_, what) in COMMANDS.items())
+    top = argparse.ArgumentParser(
+        prog="ol2r",
+        usage="ol2r COMMAND [ARGUMENT ...]",
+        description=f"Online learning to rank from simulated clicks.\n\ncommands:\n{listing}",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    top.add_argument("--version", action="version", version=f"ol2r {__version__}")
+    top.add_argument("command", help=argparse.SUPPRESS, metavar="COMMAND")
+    return top
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run a subcommand and return its exit code."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if not arguments:
+        parser().print_help()
+        return 0
+    command, *rest = arguments
+    if command not in COMMANDS:
+        parser().parse_args([command] if command.startswith("-") else ["--", command])
+        print(f"ol2r: no command '{command}': choose from {', '.join(COMMANDS)}", file=sys.stderr)
+        return 2
+    try:
+        return import_module(COMMANDS[command][0]).main(rest)
+    except BrokenPipeError:  # `ol2r list | head`
+        sys.stderr.close()
+        return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,40 @@
+"""Where tensors live and how precise they are."""
+
+from __future__ import annotations
+
+import torch
+
+DTYPES = {"auto": torch.float64, "float64": torch.float64, "float32": torch.float32}
+
+
+class Device:
+    """The place and precision of a run.
+
+    `name` is auto (a GPU when there is one), cpu, cuda or cuda:1 ..; `dtype` is float64, float32 or auto (float64: the
+    widths of linear rankers cancel in float32); `threads` >= 1 is for tensor operations on the CPU.
+    """
+
+    def __init__(self, name: str, dtype: str, threads: int):
+        if dtype not in DTYPES:
+            raise ValueError(f"device.dtype must be one of {', '.join(DTYPES)}, got {dtype!r}")
+        if not (isinstance(threads, int) and threads >= 1):
+            raise ValueError(f"device.threads must be 1 or more, got {threads!r}")
+        self.dtype, self.threads = DTYPES[dtype], threads
+        self.dtype_name = str(self.dtype).removeprefix("torch.")
+        if name == "auto":
+            name = "cuda" if torch.cuda.is_available() else "cpu"
+        try:
+            self.torch = torch.device(name)
+        except RuntimeError:
+            raise ValueError(f"device.name must be auto, cpu, cuda or cuda:N, got {name!r}") from None
+        if self.torch.type == "cuda" and not torch.cuda.is_available():
+            raise ValueError("device=cuda needs a CUDA GPU and a torch built for it, none was found: use device=cpu")
+
+    @property
+    def label(self) -> str:
+        """For the manifest: the processor's kind, and its name where there is one."""
+        return f"{self.torch} ({torch.cuda.get_device_name(self.torch)})" if self.torch.type == "cuda" else "cpu"
+
+    def prepare(self) -> None:
+        """Set the number of threads of this process."""
+        torch.set_num_threads(self.threads)

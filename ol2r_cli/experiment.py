@@ -1,0 +1,130 @@
+"""Builds what a configuration names, finds its run directory, and sees one run through to an exit code."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from omegaconf import DictConfig, OmegaConf
+
+from ol2r_cli.compose import build
+from ol2r_cli.dataset.table import Dataset
+from ol2r_cli.evaluation import Evaluator
+from ol2r_cli.results.directory import RunDirectory
+from ol2r_cli.results.identity import identity, run_path
+from ol2r_cli.results.manifest import read_manifest
+from ol2r_cli.results.summary import render
+from ol2r_cli.simulation import Simulation
+
+_NUMBERS = {"rounds": 1, "replicas": 1, "positions": 1, "seed": 0, "evaluate_every": 1, "checkpoint_every": 0}
+
+
+class Experiment:
+    """A configuration, checked, with its dataset and its run directory; `simulation()` makes the parts that learn."""
+
+    def __init__(self, config: DictConfig, choices: Mapping[str, str]):
+        self.settings: dict[str, Any] = _plain(config)
+        _check(self.settings)
+        self.config, self.choices = config, choices
+        self.device = build(config.device)
+        self.device.prepare()
+        self.roles = {group: build(config[group]) for group in ("click", "ranker", "exploration", "fairness")}
+        self.dataset: Dataset = build(config.dataset).load()
+        self.seeds = [self.settings["seed"] + replica for replica in range(self.settings["replicas"])]
+        decisive = {**self.settings, "device": {**self.settings["device"], "dtype": self.device.dtype_name}}
+        self.id = identity(decisive, self.dataset.fingerprint)
+        self.directory = RunDirectory(run_path(self.settings["output_dir"], choices, self.id))
+
+    def finished(self) -> bool:
+        """Whether this very run has been done before and may stand."""
+        try:
+            manifest = read_manifest(self.directory.path)
+        except ValueError:  # a damaged manifest is no finished run
+            return False
+        return bool(manifest) and manifest["status"] == "finished" and not self.settings["force"]
+
+    def simulation(self) -> Simulation:
+        """The roles on the training queries, ready for round 1; ValueError where they do not fit each other."""
+        settings = self.settings
+        return Simulation(
+            self.dataset,
+            **self.roles,
+            seeds=torch.tensor(self.seeds, device=self.device.torch),
+            rounds=settings["rounds"],
+            positions=settings["positions"],
+            dtype=self.device.dtype,
+            no_relevant=settings["no_relevant"],
+            trace_blocks=settings["trace_blocks"],
+            trace_regret=settings["trace_regret"],
+        )
+
+    def evaluators(self) -> list[Evaluator]:
+        """One per split that is asked for and that the dataset has."""
+        seeds = torch.tensor(self.seeds, device=self.device.torch)
+        there = [name for name in self.settings["evaluate_on"] if len(self.dataset.splits.get(name, ()))]
+        return [
+            Evaluator(self.dataset, split, seeds, self.settings["no_relevant"], self.device.dtype) for split in there
+        ]
+
+
+def run_experiment(config: DictConfig, choices: Mapping[str, str], overrides: list[str]) -> int:
+    """Run what `config` says unless it is finished; returns the exit code of `ol2r run`.
+
+    What is wrong with the configuration or the data is one line on stderr, and nothing has been written by then.
+    """
+    from ol2r_cli.sitting import Sitting
+
+    with torch.inference_mode():
+        try:
+            experiment = Experiment(config, choices)
+            if experiment.finished():
+                print(_finished(experiment))
+                return 0
+            sitting = Sitting(experiment, f"ol2r run {shlex.join(overrides)}".strip())
+            with experiment.directory:
+                return sitting.run()
+        except ValueError as error:
+            print(f"ol2r run: {error}", file=sys.stderr)
+            return 2
+
+
+def _finished(experiment: Experiment) -> str:
+    directory = experiment.directory
+    shown = render(directory.read_json("summary.json"), directory.read_json("run.json"), directory.path)
+    return f"{shown}\n(done before: force=true runs it again)"
+
+
+def _plain(config: DictConfig) -> dict[str, Any]:
+    from omegaconf.errors import OmegaConfBaseException
+
+    try:
+        plain = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
+    except OmegaConfBaseException as error:
+        raise ValueError(str(error).splitlines()[0]) from None
+    assert isinstance(plain, dict)
+    return {str(key): value for key, value in plain.items()}
+
+
+def _check(settings: Mapping[str, Any]) -> None:
+    """The settings of run.yaml itself; every other part checks its own."""
+    for name, least in _NUMBERS.items():
+        value = settings[name]
+        whole = isinstance(value, int) or (name == "checkpoint_every" and isinstance(value, float))
+        if not whole or isinstance(value, bool) or value < least:
+            raise ValueError(f"{name} must be a whole number from {least} up, got {value!r}")
+    if settings["no_relevant"] not in ("zero", "skip"):
+        raise ValueError(f"no_relevant must be 'zero' or 'skip', got {settings['no_relevant']!r}")
+    wrong = set(settings["evaluate_on"]) - {"validation", "test"}
+    if wrong:
+        raise ValueError(f"evaluate_on must be a list of validation and test, got {settings['evaluate_on']}")
+    for name in "force", "trace_blocks", "trace_regret", "save_interactions", "keep_checkpoint":
+        if not isinstance(settings[name], bool):
+            raise ValueError(f"{name} must be true or false, got {settings[name]!r}")
+    if not all(isinstance(t, int) and 1 <= t <= settings["rounds"] for t in settings["block_rounds"]):
+        raise ValueError(f"block_rounds must be rounds from 1 to {settings['rounds']}, got {settings['block_rounds']}")
+    rounds = settings["checkpoint_rounds"]
+    if rounds is not None and not (isinstance(rounds, int) and rounds >= 1):
+        raise ValueError(f"checkpoint_rounds must be null or 1 and more, got {rounds!r}")

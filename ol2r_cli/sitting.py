@@ -1,0 +1,208 @@
+"""One sitting of a run: take it up where it stopped, play rounds, bring them to disk, stop when told to.
+
+Traces are written first and the checkpoint second; on resuming, rows beyond the checkpoint are dropped and produced
+again, so that the files of an interrupted run end up equal to those of an undisturbed one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import torch
+from omegaconf import OmegaConf
+
+from ol2r_cli.evaluation import CUTOFFS
+from ol2r_cli.metrics.blocks import block_sizes
+from ol2r_cli.progress import Progress
+from ol2r_cli.results import checkpoint
+from ol2r_cli.results.directory import RunDirectory
+from ol2r_cli.results.manifest import Manifest
+from ol2r_cli.results.summary import render, summarise
+from ol2r_cli.results.trace import Trace
+
+if TYPE_CHECKING:
+    from ol2r_cli.experiment import Experiment
+    from ol2r_cli.interfaces import Interaction
+
+QUEUE = 10  # evaluations scored together
+
+_log = logging.getLogger("ol2r_cli")
+
+
+class Sitting:
+    """Everything is built on construction, before a file is touched; `run` must be called holding the directory."""
+
+    def __init__(self, experiment: Experiment, command: str):
+        self.settings, self.experiment, self.command = experiment.settings, experiment, command
+        self.directory: RunDirectory = experiment.directory
+        self.simulation = experiment.simulation()
+        self.evaluators = experiment.evaluators() if self.simulation.ranker.generalises else []
+        self.trace = Trace(self.directory, experiment.seeds)
+        self.queue: dict[int, torch.Tensor] = {}  # round -> deployed [B P]
+
+    def run(self) -> int:
+        """Play the remaining rounds and return the exit code."""
+        if self.settings["force"]:
+            self.directory.clear()
+        done = self._resume()
+        with _log_file(self.directory), _stop_signals() as stop:
+            try:
+                with self._manifest(done) as manifest:
+                    self._play(manifest, stop)
+            except KeyboardInterrupt:
+                reached = int(self.simulation.round)
+                _log.info("interrupted after round %d of %d: the same command goes on", reached, self.settings["rounds"])
+                print(f"interrupted after round {reached}: the same command goes on from there", file=sys.stderr)
+                return 130
+            except Exception as error:
+                _log.error("%s", traceback.format_exc())
+                print(f"ol2r run: failed: {type(error).__name__}: {error}", file=sys.stderr)
+                print(f"the traceback is in {self.directory / 'log.txt'}", file=sys.stderr)
+                return 1
+        print(render(self.directory.read_json("summary.json"), self.directory.read_json("run.json"), self.directory.path))
+        return 0
+
+    def _manifest(self, done: int) -> Manifest:
+        experiment = self.experiment
+        self.directory.write_text("config.yaml", OmegaConf.to_yaml(OmegaConf.create(self.settings)))
+        return Manifest(
+            self.directory,
+            id=experiment.id,
+            choices={group: experiment.choices[group] for group in ("dataset", *experiment.roles)},
+            fingerprint=experiment.dataset.fingerprint,
+            seeds=experiment.seeds,
+            rounds=self.settings["rounds"],
+            round=done,
+            device=experiment.device.label,
+            threads=experiment.device.threads,
+            command=self.command,
+        )
+
+    def _resume(self) -> int:
+        """Load the checkpoint if there is one; returns the last round done."""
+        state = checkpoint.load(self.directory, self.experiment.id)
+        if state is None:
+            self.directory.clear()
+            return 0
+        self.simulation.load_state_dict(state["simulation"])
+        self.queue = {t: deployed.to(self.experiment.device.torch) for t, deployed in state["queue"].items()}
+        done = int(self.simulation.round)
+        self.trace.truncate(done)
+        return done
+
+    def _play(self, manifest: Manifest, stop: list[int]) -> None:
+        rounds, saved = self.settings["rounds"], time.monotonic()
+        if not int(self.simulation.round) and self.evaluators:
+            self._enqueue(0)
+            self._evaluate()
+        _log.info("%s: from round %d to %d", self.command, int(self.simulation.round) + 1, rounds)
+        with Progress(self.experiment, int(self.simulation.round)) as progress:
+            for t, measures, interaction in self.simulation.play():
+                self.trace.record(t, measures)
+                self._record_details(t, interaction)
+                if self.evaluators and (t % self.settings["evaluate_every"] == 0 or t == rounds):
+                    self._enqueue(t)
+                    if len(self.queue) >= QUEUE:
+                        progress.evaluated(t, self._evaluate())
+                manifest.progress(t)
+                progress.update(t, measures)
+                if stop or self._due(t, saved):
+                    self._save()
+                    saved = time.monotonic()
+                    if stop:
+                        raise KeyboardInterrupt
+            if self.queue:
+                progress.evaluated(rounds, self._evaluate())
+        self._finish(manifest)
+
+    def _due(self, t: int, saved: float) -> bool:
+        """Whether a checkpoint is due after round `t`."""
+        every = self.settings["checkpoint_rounds"]
+        return (every and t % every == 0) or time.monotonic() - saved > self.settings["checkpoint_every"] > 0
+
+    def _record_details(self, t: int, interaction: Interaction) -> None:
+        draft = interaction.draft
+        if t in self.settings["block_rounds"] and draft.block is not None:
+            length = interaction.candidates.mask.sum(1, keepdim=True)
+            ranks = torch.arange(1, draft.order.shape[1] + 1, device=length.device).expand_as(draft.order)
+            self.trace.record_blocks(t, block_sizes(draft.block, draft.order, ranks) * (ranks <= length))
+        if self.settings["save_interactions"]:
+            self.trace.record_interaction(t, interaction)
+
+    def _enqueue(self, t: int) -> None:
+        self.queue[t] = self.simulation.ranker.deploy().clone()
+
+    def _evaluate(self) -> dict[str, float]:
+        """Score all that waits; returns the last NDCG@10 of each split, averaged over replicas."""
+        rounds, deployed = list(self.queue), torch.stack(list(self.queue.values()))
+        last = {}
+        for evaluator in self.evaluators:
+            ndcg = evaluator(self.simulation.ranker, deployed)
+            columns = {f"ndcg_{cutoff}": ndcg[:, :, i] for i, cutoff in enumerate(CUTOFFS)}
+            self.trace.record_evaluation(rounds, evaluator.name, columns)
+            last[evaluator.name] = float(ndcg[-1, :, -1].mean())
+        self.queue.clear()
+        return last
+
+    def _save(self) -> None:
+        """Traces first, checkpoint second."""
+        self.trace.flush()
+        state = {"simulation": dict(self.simulation.state_dict()), "queue": dict(self.queue)}
+        checkpoint.save(self.directory, state, self.experiment.id)
+
+    def _finish(self, manifest: Manifest) -> None:
+        self.trace.flush()
+        ranker: dict[str, Any] = {
+            "deployed": self.simulation.ranker.deploy().clone(),
+            "seeds": self.experiment.seeds,
+            "ranker": self.settings["ranker"],
+            "features": self.simulation.sizes.features,
+        }
+        self.directory.write_torch("ranker.pt", ranker)
+        self.directory.write_json("summary.json", summarise(self.directory))
+        if self.settings["keep_checkpoint"]:
+            self._save()
+        else:
+            checkpoint.remove(self.directory)
+        _log.info("finished")
+
+
+@contextlib.contextmanager
+def _log_file(directory: RunDirectory) -> Iterator[None]:
+    """Send the log, with times, to log.txt as well."""
+    handler = logging.FileHandler(directory / "log.txt")
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    level = _log.level
+    _log.addHandler(handler)
+    _log.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        _log.removeHandler(handler)
+        _log.setLevel(level)
+        handler.close()
+
+
+@contextlib.contextmanager
+def _stop_signals() -> Iterator[list[int]]:
+    """The list fills with the first SIGINT or SIGTERM, to be acted on after the round; a second one interrupts at once."""
+    stop: list[int] = []
+
+    def ask(number: int, _: object) -> None:
+        if stop:
+            raise KeyboardInterrupt
+        stop.append(number)
+
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
