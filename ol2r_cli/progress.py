@@ -5,12 +5,10 @@ from __future__ import annotations
 import logging
 import sys
 import time
-from collections import deque
 from collections.abc import Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-import torch
 from torch import Tensor
 
 from ol2r_cli.results.manifest import duration
@@ -22,7 +20,7 @@ _log = logging.getLogger("ol2r_cli")
 
 
 class Progress:
-    """Context manager; `update` is called every round and is cheap, numbers are read only when something is shown."""
+    """Context manager; `update` is called every round and is cheap: numbers are read only when something is shown."""
 
     plain_every, live_every = 30.0, 0.25  # seconds
 
@@ -30,7 +28,6 @@ class Progress:
         choices = experiment.choices
         self.title = f"{choices['ranker']} · {choices['click']} · {choices['dataset']}"
         self.rounds, self.done, self.start_round = experiment.settings["rounds"], done, done
-        self.recent: deque[Tensor] = deque(maxlen=200)  # online NDCG [B] of the last rounds
         self.measures: Mapping[str, Tensor] = {}
         self.ndcg: dict[str, float] = {}
         self.bar: Any = None
@@ -46,12 +43,15 @@ class Progress:
             self._show()
             self.bar.stop()
 
-    def update(self, round: int, measures: Mapping[str, Tensor]) -> None:
+    def update(self, round: int) -> None:
         """A round is done."""
-        self.done, self.measures = round, measures
-        self.recent.append(measures["online_ndcg"])
+        self.done = round
         if time.monotonic() - self.shown > (self.plain_every if self.bar is None else self.live_every):
             self._show()
+
+    def measured(self, measures: Mapping[str, Tensor]) -> None:
+        """The latest measures [R B]."""
+        self.measures = measures
 
     def evaluated(self, round: int, ndcg: Mapping[str, float]) -> None:
         """Offline NDCG@10 by split is known up to this round."""
@@ -72,11 +72,11 @@ class Progress:
     def _facts(self) -> str:
         """The numbers a person watches, averaged over replicas."""
         facts = {}
-        if self.recent:
-            facts["online NDCG"] = float(torch.stack(list(self.recent)).nanmean())
+        if "online_ndcg" in self.measures:
+            facts["online NDCG"] = float(self.measures["online_ndcg"].nanmean())
         facts |= {f"{split} NDCG@10": value for split, value in self.ndcg.items() if split == "test"}
         if "unfairness" in self.measures:
-            facts["unfairness"] = float(self.measures["unfairness"].mean())
+            facts["unfairness"] = float(self.measures["unfairness"][-1].mean())
         return "  ".join(f"{name} {value:.3f}" for name, value in facts.items())
 
 

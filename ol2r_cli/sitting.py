@@ -19,7 +19,7 @@ import torch
 from omegaconf import OmegaConf
 
 from ol2r_cli.evaluation import CUTOFFS
-from ol2r_cli.metrics.blocks import block_sizes
+from ol2r_cli.measurement import Measures, sizes_at_every_rank
 from ol2r_cli.progress import Progress
 from ol2r_cli.results import checkpoint
 from ol2r_cli.results.directory import RunDirectory
@@ -104,15 +104,16 @@ class Sitting:
             self._evaluate()
         _log.info("%s: from round %d to %d", self.command, int(self.simulation.round) + 1, rounds)
         with Progress(self.experiment, int(self.simulation.round)) as progress:
-            for t, measures, interaction in self.simulation.play():
-                self.trace.record(t, measures)
+            for t, interaction in self.simulation.play():
                 self._record_details(t, interaction)
+                if self.simulation.measurement.full():
+                    progress.measured(self._measure())
                 if self.evaluators and (t % self.settings["evaluate_every"] == 0 or t == rounds):
                     self._enqueue(t)
                     if len(self.queue) >= QUEUE:
                         progress.evaluated(t, self._evaluate())
                 manifest.progress(t)
-                progress.update(t, measures)
+                progress.update(t)
                 if stop or self._due(t, saved):
                     self._save()
                     saved = time.monotonic()
@@ -122,17 +123,23 @@ class Sitting:
                 progress.evaluated(rounds, self._evaluate())
         self._finish(manifest)
 
+    def _measure(self) -> Measures:
+        """Measure and record the rounds noted since the last time."""
+        first, measures = self.simulation.measurement.measures()
+        if measures:
+            self.trace.record(first, measures)
+        return measures
+
     def _due(self, t: int, saved: float) -> bool:
         """Whether a checkpoint is due after round `t`."""
         every = self.settings["checkpoint_rounds"]
         return (every and t % every == 0) or time.monotonic() - saved > self.settings["checkpoint_every"] > 0
 
     def _record_details(self, t: int, interaction: Interaction) -> None:
-        draft = interaction.draft
-        if t in self.settings["block_rounds"] and draft.block is not None:
-            length = interaction.candidates.mask.sum(1, keepdim=True)
-            ranks = torch.arange(1, draft.order.shape[1] + 1, device=length.device).expand_as(draft.order)
-            self.trace.record_blocks(t, block_sizes(draft.block, draft.order, ranks) * (ranks <= length))
+        if t in self.settings["block_rounds"]:
+            sizes = sizes_at_every_rank(interaction)
+            if sizes is not None:
+                self.trace.record_blocks(t, sizes)
         if self.settings["save_interactions"]:
             self.trace.record_interaction(t, interaction)
 
@@ -153,11 +160,13 @@ class Sitting:
 
     def _save(self) -> None:
         """Traces first, checkpoint second."""
+        self._measure()
         self.trace.flush()
         state = {"simulation": dict(self.simulation.state_dict()), "queue": dict(self.queue)}
         checkpoint.save(self.directory, state, self.experiment.id)
 
     def _finish(self, manifest: Manifest) -> None:
+        self._measure()
         self.trace.flush()
         ranker: dict[str, Any] = {
             "deployed": self.simulation.ranker.deploy().clone(),

@@ -9,7 +9,51 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from ol2r_cli.interfaces import Draft
 from ol2r_cli.shapes import Bool, Float, Int
+
+CELLS = 16_384  # D^2 x replicas from which on a CPU gains nothing from working on more replicas at once
+
+
+def similar_lengths(mask: Bool[Tensor, "B D"]) -> list[tuple[Int[Tensor, "_"] | slice, int]]:
+    """Replicas to be worked on together, and the length of their longest query: what costs D^2 should not be padded.
+
+    On a GPU, and for a single replica, everything is one group.
+    """
+    if len(mask) == 1 or mask.is_cuda:
+        return [(slice(None), mask.shape[1])]
+    groups: list[list[int]] = []
+    lengths = mask.sum(1).tolist()
+    for replica in sorted(range(len(lengths)), key=lambda b: -lengths[b]):
+        if groups and (len(groups[-1]) + 1) * lengths[groups[-1][0]] ** 2 <= CELLS:
+            groups[-1].append(replica)
+        else:
+            groups.append([replica])
+    return [(slice(g[0], g[0] + 1) if len(g) == 1 else torch.tensor(g), lengths[g[0]]) for g in groups]
+
+
+def draft(
+    scores: Float[Tensor, "B D"], certain: Bool[Tensor, "B D D"], clock: Float[Tensor, "B D"], conservative: bool
+) -> Draft:
+    """Blocks of the certain relation, each in random order (`clock`: see `shuffle`)."""
+    block = partition(certain)
+    return Draft(shuffle(block, clock, certain if conservative else None), scores, block, certain)
+
+
+def whole(scores: Float[Tensor, "B D"], parts: list[tuple[Tensor | slice, Draft]]) -> Draft:
+    """The drafts of groups of replicas as one; padding beyond a group's longest query is last, in a block of its own."""
+    replicas, documents = scores.shape
+    order = torch.arange(documents).repeat(replicas, 1)
+    block = torch.full_like(order, documents)
+    certain = torch.zeros(replicas, documents, documents, dtype=torch.bool)
+    for some, part in parts:
+        longest = part.order.shape[1]
+        order[some, :longest] = part.order
+        certain[some, :longest, longest:] = True
+        if part.block is not None and part.certain is not None:
+            block[some, :longest] = part.block
+            certain[some, :longest, :longest] = part.certain
+    return Draft(order, scores, block, certain)
 
 
 def close(certain: Bool[Tensor, "B D D"]) -> Bool[Tensor, "B D D"]:

@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from ol2r_cli.exploration.blocks import close, partition, shuffle
+from ol2r_cli.exploration.blocks import close, draft, similar_lengths, whole
 from ol2r_cli.interfaces import Belief, Candidates, Draft, Exploration, Interaction, Sizes
 from ol2r_cli.learning.inverse import add_outer_products
 from ol2r_cli.random import Random
@@ -60,14 +60,27 @@ class Confidence(Exploration):
 
     def propose(self, belief: Belief, candidates: Candidates, random: Random) -> Draft:
         """Certain pairs, their blocks, and a random order of each block."""
-        scores = belief.scores.mean(1)
-        certain = self._certain(scores, belief.tangent().dense(), candidates.mask)
+        scores, tangent, mask = belief.scores.mean(1), belief.tangent().dense(), candidates.mask
+        clock = random.exponential(scores.shape[1]).to(scores.dtype)
+        parts = [
+            (some, self._propose(some, scores[some, :longest], tangent[some, :longest], mask[some, :longest], clock))
+            for some, longest in similar_lengths(mask)
+        ]
+        return parts[0][1] if len(parts) == 1 else whole(scores, parts)
+
+    def _propose(
+        self,
+        some: Tensor | slice,
+        scores: Float[Tensor, "b d"],
+        tangent: Float[Tensor, "b d P"],
+        mask: Bool[Tensor, "b d"],
+        clock: Float[Tensor, "B D"],
+    ) -> Draft:
+        """The draft of some replicas."""
+        certain = self._certain(some, scores, tangent, mask)
         if self.transitive:
             certain = close(certain)
-        block = partition(certain)
-        clock = random.exponential(scores.shape[1]).to(scores.dtype)
-        order = shuffle(block, clock, certain if self.shuffle == "conservative" else None)
-        return Draft(order, scores, block, certain)
+        return draft(scores, certain, clock[some, : scores.shape[1]], self.shuffle == "conservative")
 
     def learn(self, interaction: Interaction, random: Random) -> None:
         """Add the round's pairs to M."""
@@ -82,28 +95,32 @@ class Confidence(Exploration):
             self.inverse.copy_(torch.linalg.inv(self.matrix))
 
     def _certain(
-        self, scores: Float[Tensor, "B D"], tangent: Float[Tensor, "B D P"], mask: Bool[Tensor, "B D"]
-    ) -> Bool[Tensor, "B D D"]:
+        self,
+        some: Tensor | slice,
+        scores: Float[Tensor, "b d"],
+        tangent: Float[Tensor, "b d P"],
+        mask: Bool[Tensor, "b d"],
+    ) -> Bool[Tensor, "b d d"]:
         """sigma(s_i - s_j) - 1/2 > alpha |x_ij|, both sides squared; equal documents are never certain."""
         margin = torch.sigmoid(scores[:, :, None] - scores[:, None, :]) - 0.5
-        certain = (margin > 0) & (margin.square() > self._widths(tangent) * self._alpha() ** 2)
+        certain = (margin > 0) & (margin.square() > self._widths(some, tangent) * self._alpha(some) ** 2)
         return (certain | ~mask[:, None, :]) & mask[:, :, None]
 
-    def _widths(self, x: Float[Tensor, "B D P"]) -> Float[Tensor, "B D D"]:
+    def _widths(self, some: Tensor | slice, x: Float[Tensor, "b d P"]) -> Float[Tensor, "b d d"]:
         """|x_i - x_j|^2 in the norm of M^-1 = K_ii + K_jj - 2 K_ij with K = X M^-1 X^T: products, not D^2 solves."""
         if self.covariance == "full":
-            projected = x @ self.inverse
+            projected = x @ self.inverse[some]
         elif self.covariance == "diagonal":
-            projected = x * self.inverse.diagonal(dim1=1, dim2=2)[:, None]
+            projected = x * self.inverse[some].diagonal(dim1=1, dim2=2)[:, None]
         else:
-            projected = x / self.matrix.diagonal(dim1=1, dim2=2)[:, None]
+            projected = x / self.matrix[some].diagonal(dim1=1, dim2=2)[:, None]
         own = (projected * x).sum(2)
         return torch.baddbmm(own[:, :, None] + own[:, None, :], projected, x.mT, alpha=-2)
 
-    def _alpha(self) -> float | Float[Tensor, "B 1 1"]:
+    def _alpha(self, some: Tensor | slice) -> float | Float[Tensor, "b 1 1"]:
         """The width's multiplier: a constant, or Lemma 2's alpha_t with R = 1/2, Q = 1, delta = 1/T."""
         if isinstance(self.alpha, int | float):
             return self.alpha
-        growth = torch.linalg.slogdet(self.matrix).logabsdet - self.matrix.shape[1] * math.log(self.l2)
+        growth = torch.linalg.slogdet(self.matrix[some]).logabsdet - self.matrix.shape[1] * math.log(self.l2)
         spread = 0.5 * (growth + 2 * math.log(self.horizon)).sqrt()
         return (self.steepness * (spread + math.sqrt(self.l2)))[:, None, None]

@@ -1,0 +1,125 @@
+"""From what happened to numbers, for many rounds at once: a metric of one round costs as much as one of sixty-four."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from ol2r_cli.interfaces import Interaction, Sizes
+from ol2r_cli.metrics.blocks import block_sizes, certain_ratio
+from ol2r_cli.metrics.ndcg import dcg, ideal_dcg, ndcg
+from ol2r_cli.metrics.regret import regret
+from ol2r_cli.shapes import Bool, Int
+
+DISCOUNT = 0.9995  # of cumulative NDCG, per round (all five papers)
+BLOCK_RANKS = (1, 5, 10)
+TOP = 10
+
+Measures = dict[str, Tensor]  # metric -> [R B], rounds by replicas
+
+
+class Measurement(nn.Module):
+    """Notes each round in preallocated room for `ROUNDS`, and turns the notes into measures when asked or when full.
+
+    Its only lasting state is the cumulative NDCG so far. `no_relevant` is zero or skip; `blocks` and `regret` say
+    whether those metrics are wanted. NDCG is at 10, or at the number of positions where that is less.
+    """
+
+    ROUNDS = 64
+
+    cumulative_ndcg: Tensor
+
+    def __init__(self, sizes: Sizes, no_relevant: str, blocks: bool, regret: bool):
+        super().__init__()
+        self.sizes, self.no_relevant, self.blocks, self.regret = sizes, no_relevant, blocks, regret
+        room = self.ROUNDS, sizes.replicas
+        place = {"device": sizes.device}
+        self.register_buffer("cumulative_ndcg", torch.zeros(sizes.replicas, dtype=torch.float64, **place))
+        self.counts = torch.zeros(*room, 4, dtype=torch.int64, **place)  # query, length, clicks, pairs
+        self.labels = torch.zeros(*room, sizes.documents, dtype=torch.int8, **place)  # in list order
+        self.block = torch.zeros(*room, sizes.documents, dtype=torch.int16, **place)  # in the draft's order
+        self.certain = torch.zeros(*room, TOP, TOP, dtype=torch.bool, **place)
+        self.replica = torch.arange(sizes.replicas, **place)[:, None, None]
+        self.first, self.noted = 1, 0
+        self.has_blocks = self.has_certain = False
+
+    def note(self, t: int, interaction: Interaction, labels: Int[Tensor, "B D"]) -> None:
+        """Remember what round `t` (from 1) needs to be measured; rounds come one after the other."""
+        if not self.noted:
+            self.first = t
+        row, draft, candidates = self.noted, interaction.draft, interaction.candidates
+        documents = labels.shape[1]
+        counts = self.counts[row]
+        counts[:, 0] = candidates.query
+        torch.sum(candidates.mask, 1, out=counts[:, 1])
+        torch.sum(interaction.clicks, 1, out=counts[:, 2])
+        torch.sum(interaction.preferences.valid, 1, out=counts[:, 3])
+        self.labels[row, :, :documents] = labels.gather(1, interaction.order)
+        self.labels[row, :, documents:] = 0
+        if self.blocks and draft.block is not None:
+            self.has_blocks = True
+            self.block[row, :, :documents] = draft.block.gather(1, draft.order)
+            self.block[row, :, documents:] = -1
+            if draft.certain is not None:
+                self.has_certain = True
+                first = draft.order[:, :TOP]
+                top = first.shape[1]
+                self.certain[row, :, :top, :top] = draft.certain[self.replica, first[:, :, None], first[:, None, :]]
+        self.noted += 1
+
+    def full(self) -> bool:
+        """Whether `measures` must be called before the next note."""
+        return self.noted == self.ROUNDS
+
+    def measures(self) -> tuple[int, Measures]:
+        """The first round noted since the last call, and the measures [R B] from it on; empty where R is 0."""
+        rounds, self.noted = self.noted, 0
+        if not rounds:
+            return self.first, {}
+        counts = self.counts[:rounds].flatten(0, 1)
+        query, length, clicks, pairs = counts.unbind(1)
+        longest = int(length.max())
+        labels = self.labels[:rounds, :, :longest].flatten(0, 1).long()
+        cutoff = min(TOP, self.sizes.positions)
+        ideal = ideal_dcg(labels, cutoff)
+        online = ndcg(dcg(labels[:, :cutoff]), ideal)
+        found: Measures = {"query": query, "online_ndcg": online, "clicks": clicks, "pairs": pairs}
+        if self.regret:
+            found["regret"] = regret(labels, self.sizes.grades)
+        if self.has_blocks:
+            found |= self._of_blocks(self.block[:rounds, :, :longest].flatten(0, 1).long(), length)
+        if self.has_certain:
+            found["certain_top10"] = certain_ratio(self.certain[:rounds].flatten(0, 1), length)
+        measures = {name: values.unflatten(0, (rounds, -1)) for name, values in found.items()}
+        measures["cumulative_ndcg"] = self._accumulate(measures["online_ndcg"])
+        if self.no_relevant == "skip":
+            measures["online_ndcg"] = measures["online_ndcg"].masked_fill(ideal.unflatten(0, (rounds, -1)) == 0, torch.nan)
+        return self.first, measures
+
+    def _of_blocks(self, block: Int[Tensor, "X D"], length: Int[Tensor, "X"]) -> Measures:
+        """Sizes at the ranks that are traced (a shorter query: of its last block), and how many blocks there are."""
+        last = torch.arange(block.shape[1], device=block.device) >= length[:, None]
+        block = block.masked_fill(last, -1)
+        ranks = torch.tensor(BLOCK_RANKS, device=block.device)
+        sizes = block_sizes(block, torch.minimum(ranks, length[:, None]))
+        found = {f"block_size_{rank}": sizes[:, i] for i, rank in enumerate(BLOCK_RANKS)}
+        return {"blocks": block.amax(1) + 1, **found}
+
+    def _accumulate(self, online: Tensor) -> Tensor:
+        rounds = torch.arange(self.first - 1, self.first - 1 + len(online), device=online.device, dtype=torch.float64)
+        steps = online * (DISCOUNT**rounds)[:, None]
+        steps[0] += self.cumulative_ndcg
+        sums = steps.cumsum(0)
+        self.cumulative_ndcg = sums[-1].clone()
+        return sums
+
+
+def sizes_at_every_rank(interaction: Interaction) -> Int[Tensor, "B D"] | None:
+    """The block size at every rank of the draft, 0 on padding; None when the draft has no blocks."""
+    draft, mask = interaction.draft, interaction.candidates.mask
+    if draft.block is None:
+        return None
+    block = draft.block.gather(1, draft.order)
+    ranks = torch.arange(1, block.shape[1] + 1, device=block.device).expand_as(block)
+    real: Bool[Tensor, "B D"] = ranks <= mask.sum(1, keepdim=True)
+    return block_sizes(block.masked_fill(~real, -1), ranks) * real
