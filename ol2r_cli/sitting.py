@@ -66,6 +66,8 @@ class Sitting:
                 print(f"ol2r run: failed: {type(error).__name__}: {error}", file=sys.stderr)
                 print(f"the traceback is in {self.directory / 'log.txt'}", file=sys.stderr)
                 return 1
+        if not self.settings["keep_checkpoint"]:
+            checkpoint.remove(self.directory)  # only now: without it, a run killed before `finished` would start afresh
         print(render(self.directory.read_json("summary.json"), self.directory.read_json("run.json"), self.directory.path))
         return 0
 
@@ -178,8 +180,6 @@ class Sitting:
         self.directory.write_json("summary.json", summarise(self.directory))
         if self.settings["keep_checkpoint"]:
             self._save()
-        else:
-            checkpoint.remove(self.directory)
         _log.info("finished")
 
 

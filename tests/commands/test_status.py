@@ -1,0 +1,143 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ol2r_cli.commands.status import main
+from ol2r_cli.results.directory import RunDirectory
+from ol2r_cli.results.manifest import Manifest
+from ol2r_cli.results.survey import find_runs, read_state
+
+ABOUT = {
+    "id": "0123456789",
+    "choices": {"dataset": "synthetic", "ranker": "pdgd", "click": "perfect"},
+    "fingerprint": "abc",
+    "seeds": [1],
+    "rounds": 100,
+    "device": "cpu",
+    "threads": 1,
+}
+
+
+def make(root: Path, name: str, status: str, round: int, **more: object) -> Path:
+    """A run as a sitting leaves it; `status` goes into the manifest as it is."""
+    directory = RunDirectory(root / name)
+    content = Manifest(directory, **ABOUT, command=f"ol2r run name={name}").content
+    content |= {"status": status, "progress": {"round": round, "rounds": 100}, "seconds": 185.0} | more
+    directory.write_json("run.json", content)
+    return directory.path
+
+
+@pytest.fixture
+def outputs(tmp_path):
+    """One run of each state; the running one is held by this process."""
+    make(tmp_path, "synthetic/a-finished", "finished", 100, rounds_per_second=250.0)
+    make(tmp_path, "synthetic/b-killed", "running", 20)
+    make(tmp_path, "synthetic/c-failed", "failed", 30, error="ValueError: click must be known, got x")
+    make(tmp_path, "mslr/d-interrupted", "interrupted", 40)
+    running = make(tmp_path, "mslr/e-running", "running", 75, rounds_per_second=0.5)
+    (tmp_path / "mslr" / "f-not-a-run").mkdir()
+    (tmp_path / "mslr" / "g-unreadable").mkdir()
+    (tmp_path / "mslr" / "g-unreadable" / "run.json").write_text("{")
+    with RunDirectory(running), RunDirectory(tmp_path / "mslr" / "f-not-a-run"):
+        yield tmp_path
+
+
+def test_one_aligned_line_per_run(outputs, capsys):
+    assert main([str(outputs)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    cells = {line.split()[1]: line for line in lines[1:-1]}
+    assert [name.split("/")[1][0] for name in cells] == list("degabc"), "by folder, and the lock alone makes no run"
+    columns = [lines[0].index(heading) for heading in ("state", "run", "rounds", "rounds/s", "time", "note")]
+
+    def cell(name: str) -> list[str]:
+        return [cells[name][a:b].strip() for a, b in zip(columns, [*columns[1:], None], strict=True)]
+
+    assert cell("synthetic/a-finished") == ["finished", "synthetic/a-finished", "100/100", "250.0", "3m 05s", ""]
+    assert cell("synthetic/b-killed")[::5] == ["killed", "go on: ol2r run name=synthetic/b-killed"]
+    assert cell("synthetic/c-failed")[5] == (
+        "ValueError: click must be known, got x; run again: ol2r run name=synthetic/c-failed"
+    )
+    assert cell("mslr/d-interrupted")[::5] == ["interrupted", "go on: ol2r run name=mslr/d-interrupted"]
+    assert cell("mslr/e-running") == ["running", "mslr/e-running", "75/100 (75%)", "0.5", "3m 05s", "50.0s to go"]
+    assert cell("mslr/g-unreadable")[0] == "unreadable"
+    assert "run.json must be JSON" in cells["mslr/g-unreadable"]
+    assert lines[-1] == "6 runs: 1 running, 1 finished, 1 interrupted, 1 killed, 1 failed, 1 unreadable"
+
+
+def test_a_table_on_a_terminal(outputs, capsys, monkeypatch):
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    monkeypatch.setenv("COLUMNS", "200")
+    assert main([str(outputs)]) == 0
+    out = capsys.readouterr().out
+    for word in ("finished", "killed", "75/100 (75%)", "50.0s to go", "run again: ol2r run name=synthetic/c-failed"):
+        assert word in out
+
+
+def test_the_folder_may_be_a_run_itself(outputs, capsys):
+    assert main([str(outputs / "synthetic" / "a-finished")]) == 0
+    assert "finished  a-finished  100/100" in capsys.readouterr().out
+
+
+def test_the_default_is_outputs(outputs, capsys, monkeypatch):
+    (outputs / "outputs").mkdir()
+    monkeypatch.chdir(outputs)
+    assert main([]) == 0
+    assert capsys.readouterr().out == "no runs below outputs: start one with `ol2r run`\n"
+
+
+def test_a_missing_folder_is_one_line_and_2(tmp_path, capsys):
+    assert main([str(tmp_path / "nowhere")]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("DIR must be a folder with runs, got ")
+    assert captured.err.count("\n") == 1
+
+
+def test_a_run_that_ends_between_two_looks_is_not_called_killed(tmp_path, monkeypatch):
+    path = make(tmp_path, "run", "running", 100)
+
+    def ends_now(self: RunDirectory) -> bool:
+        make(tmp_path, "run", "finished", 100)
+        return False
+
+    monkeypatch.setattr(RunDirectory, "is_running", ends_now)
+    assert read_state(path).state == "finished"
+
+
+def test_no_run_no_state(tmp_path):
+    assert read_state(tmp_path) is None
+    assert list(find_runs(tmp_path / "nowhere")) == []
+
+
+def test_unknown_states_are_not_guessed(tmp_path):
+    make(tmp_path, "run", "paused", 1)
+    run = read_state(tmp_path / "run")
+    assert (run.state, run.error) == ("unreadable", "its status is paused")
+
+
+def test_a_thousand_runs_take_little_and_import_nothing_heavy(tmp_path):
+    content = json.dumps(Manifest(RunDirectory(tmp_path), **ABOUT).content)
+    for number in range(1000):
+        folder = tmp_path / "synthetic" / f"run-{number:04}"
+        folder.mkdir(parents=True)
+        (folder / "run.json").write_text(content)  # says running, and nobody holds it
+    script = "\n".join(
+        [
+            "import sys",
+            "from ol2r_cli.commands.status import main",
+            "main([sys.argv[1]])",
+            "heavy = {'torch', 'polars', 'numpy', 'hydra', 'sklearn', 'rich'} & sys.modules.keys()",
+            "sys.exit(f'imported {heavy}' if heavy else 0)",
+        ]
+    )
+    env = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
+    command = [sys.executable, "-c", script, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, env=env, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "1000 runs: 1000 killed"
