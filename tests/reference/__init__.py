@@ -1,0 +1,14 @@
+"""Oracles: slow, plain ports of the papers' definitions, on one query at a time, that the fast code is tested against.
+
+Nothing here shares a line with `ol2r_cli`; what it shares is the papers. Plain loops are wanted, speed is not.
+
+    blocks     certain rank order -> ordered blocks            PairRank, Definition 4
+    shuffles   blocks -> exact distribution of served orders   PairRank, Section 3.2.3
+    objective  history of pairs -> optimal parameters          PairRank, Eq. (1)
+    pairrank   the rounds, one after the other                 PairRank, Algorithm 1
+    clicks     grades -> exact click probabilities             PairRank, Section 4.1
+    feedback   clicks -> pairs                                 PairRank, Sections 3.1 and 3.2.1
+    metrics    NDCG, pairwise regret, what blocks look like    PairRank, Sections 3.1 and 4.2
+    philox     counter -> random words                         Salmon et al. 2011
+    relations  certain relations to try the others on          PairRank, Figure 1
+"""

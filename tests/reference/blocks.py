@@ -1,0 +1,91 @@
+"""Blocks of documents whose mutual order is still to be explored, found with a graph library and by enumeration.
+
+Jia, Wang, Guo, Wang: PairRank: Online Pairwise Learning to Rank by Divide-and-Conquer (WWW 2021), Section 3.2.3,
+Definition 4 and line 6 of Algorithm 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import combinations
+
+import networkx as nx
+import numpy as np
+
+from ol2r_cli.shapes import Bool
+
+
+def transitive_closure(certain: Bool[np.ndarray, "D D"]) -> Bool[np.ndarray, "D D"]:
+    """[i, j]: a path of certain pairs leads from i down to j. The diagonal is False, even for documents on a cycle.
+
+    A cycle makes all its pairs certain in both directions: they contradict each other.
+    """
+    graph = nx.DiGraph()
+    graph.add_nodes_from(range(len(certain)))
+    graph.add_edges_from((i, j) for i in range(len(certain)) for j in range(len(certain)) if certain[i, j] and i != j)
+    closed = np.zeros_like(certain)
+    for i, j in nx.transitive_closure(graph).edges:
+        closed[i, j] = i != j
+    return closed
+
+
+def uncertain_pairs(certain: Bool[np.ndarray, "D D"]) -> set[tuple[int, int]]:
+    """E_u of line 5, every pair once with i < j: neither i above j nor j above i is certain."""
+    return {(i, j) for i, j in combinations(range(len(certain)), 2) if not certain[i, j] and not certain[j, i]}
+
+
+def partition(certain: Bool[np.ndarray, "D D"]) -> list[set[int]]:
+    """The ordered blocks, top block first: line 6 of Algorithm 1, for any relation, closed or not, cyclic or not.
+
+    1. Blocks are the connected components of the undirected graph of uncertain pairs (text after Definition 4).
+    2. Between two components every pair is certain, but some pairs may point up and others down; then, and along any
+       longer cycle of components, there is no order of blocks that agrees with all pairs, so they become one block.
+    3. A topological sort orders what is left; it is unique, because an edge joins any two blocks.
+    """
+    uncertain = nx.Graph()
+    uncertain.add_nodes_from(range(len(certain)))
+    uncertain.add_edges_from(uncertain_pairs(certain))
+    components = [set(component) for component in nx.connected_components(uncertain)]
+
+    above = nx.DiGraph()
+    above.add_nodes_from(range(len(components)))
+    for a, upper in enumerate(components):
+        for b, lower in enumerate(components):
+            if a != b and any(certain[i, j] for i in upper for j in lower):
+                above.add_edge(a, b)
+
+    merged = nx.condensation(above)
+    members = merged.nodes(data="members")
+    return [set().union(*(components[c] for c in members[block])) for block in nx.topological_sort(merged)]
+
+
+def is_admissible(blocks: list[set[int]], certain: Bool[np.ndarray, "D D"]) -> bool:
+    """Every pair across blocks is certain from the upper to the lower block, and in no case the other way round."""
+    return all(
+        certain[i, j] and not certain[j, i] for upper, lower in combinations(blocks, 2) for i in upper for j in lower
+    )
+
+
+def ordered_partitions(documents: frozenset[int]) -> Iterator[list[set[int]]]:
+    """All ways to divide `documents` into an ordered list of non-empty blocks: 1, 3, 13, 75, 541, 4683 for 1 .. 6."""
+    if not documents:
+        yield []
+    for size in range(1, len(documents) + 1):
+        for top in combinations(sorted(documents), size):
+            for rest in ordered_partitions(documents - set(top)):
+                yield [set(top), *rest]
+
+
+def finest_admissible(certain: Bool[np.ndarray, "D D"]) -> list[list[set[int]]]:
+    """The definition by brute force, for at most 6 documents: the admissible ordered partitions with the most blocks.
+
+    There is only ever one. If the upper parts S and S' of two admissible cuts were not nested, a document of S alone
+    would be certainly above one of S' alone and the other way round; so all admissible cuts can be made at once.
+    """
+    if len(certain) > 6:
+        raise ValueError(f"certain must be of at most 6 documents, got {len(certain)}")
+    candidates = [
+        blocks for blocks in ordered_partitions(frozenset(range(len(certain)))) if is_admissible(blocks, certain)
+    ]
+    most = max(len(blocks) for blocks in candidates)
+    return [blocks for blocks in candidates if len(blocks) == most]

@@ -1,0 +1,112 @@
+"""Exact probabilities of what simulated users examine and click.
+
+Jia et al., PairRank (WWW 2021), Section 4.1 and Table 1: the dependent click model of Guo, Liu, Wang (2009).
+Cascade: Craswell et al. (2008). Position-based, with examination 1 / rank^eta: Joachims et al. (2017).
+
+A list is given by its relevance grades from the top; `click` and `stop` hold one probability for each grade.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+Pattern = tuple[bool, ...]  # for every rank from the top: clicked?
+
+# PairRank, Table 1: name -> (click, stop) for the grades 0, 1, 2
+TABLE_1 = {
+    "perfect": ((0.0, 0.5, 1.0), (0.0, 0.0, 0.0)),
+    "navigational": ((0.05, 0.5, 0.95), (0.2, 0.5, 0.9)),
+    "informational": ((0.4, 0.7, 0.9), (0.1, 0.3, 0.5)),
+}
+
+
+def dependent_examination(
+    grades: Sequence[int], click: Sequence[float], stop: Sequence[float], stop_without_click: bool = False
+) -> list[float]:
+    """P(rank is examined): the user reaches a rank by not having stopped at any rank above.
+
+    A stop is possible after a click; with `stop_without_click` (the authors' code) at every examined document.
+    """
+    examined, reached = [], 1.0
+    for grade in grades:
+        examined.append(reached)
+        leaves = stop[grade] if stop_without_click else click[grade] * stop[grade]
+        reached *= 1 - leaves
+    return examined
+
+
+def dependent_clicks(
+    grades: Sequence[int], click: Sequence[float], stop: Sequence[float], stop_without_click: bool = False
+) -> list[float]:
+    """P(click at rank) = P(examined) click[grade]: whether the user then stops comes after the click."""
+    examined = dependent_examination(grades, click, stop, stop_without_click)
+    return [reached * click[grade] for reached, grade in zip(examined, grades, strict=True)]
+
+
+def dependent_patterns(
+    grades: Sequence[int], click: Sequence[float], stop: Sequence[float], stop_without_click: bool = False
+) -> dict[Pattern, float]:
+    """P(pattern of clicks) for the whole list, by walking through every story a user can live; 2^length patterns."""
+    if not grades:
+        return {(): 1.0}
+    first, *below = grades
+    distribution: dict[Pattern, float] = {}
+    for clicked in (True, False):
+        chance = click[first] if clicked else 1 - click[first]
+        leaves = stop[first] if clicked or stop_without_click else 0.0
+        stories = [((False,) * len(below), leaves)]
+        for pattern, probability in dependent_patterns(below, click, stop, stop_without_click).items():
+            stories.append((pattern, (1 - leaves) * probability))
+        for pattern, probability in stories:
+            whole = (clicked, *pattern)
+            distribution[whole] = distribution.get(whole, 0.0) + chance * probability
+    return distribution
+
+
+def cascade_examination(grades: Sequence[int], click: Sequence[float]) -> list[float]:
+    """P(rank is examined): nothing above it was clicked."""
+    examined = []
+    for rank in range(len(grades)):
+        reached = 1.0
+        for above in grades[:rank]:
+            reached *= 1 - click[above]
+        examined.append(reached)
+    return examined
+
+
+def cascade_clicks(grades: Sequence[int], click: Sequence[float]) -> list[float]:
+    """P(click at rank): it is examined and is the first to be clicked, hence the only one."""
+    return [p * click[grade] for p, grade in zip(cascade_examination(grades, click), grades, strict=True)]
+
+
+def cascade_patterns(grades: Sequence[int], click: Sequence[float]) -> dict[Pattern, float]:
+    """P(pattern of clicks): one click at some rank, or none at all."""
+    distribution = {}
+    nothing = 1.0
+    for rank, probability in enumerate(cascade_clicks(grades, click)):
+        distribution[tuple(other == rank for other in range(len(grades)))] = probability
+        nothing -= probability
+    distribution[(False,) * len(grades)] = nothing
+    return distribution
+
+
+def position_based_examination(grades: Sequence[int], eta: float) -> list[float]:
+    """P(rank is examined) = 1 / rank^eta, whatever is shown or clicked; ranks count from 1."""
+    return [1 / rank**eta for rank in range(1, len(grades) + 1)]
+
+
+def position_based_clicks(grades: Sequence[int], click: Sequence[float], eta: float) -> list[float]:
+    """P(click at rank) = P(examined) click[grade]."""
+    return [p * click[grade] for p, grade in zip(position_based_examination(grades, eta), grades, strict=True)]
+
+
+def position_based_patterns(grades: Sequence[int], click: Sequence[float], eta: float) -> dict[Pattern, float]:
+    """P(pattern of clicks): a product, because ranks are independent of each other."""
+    distribution: dict[Pattern, float] = {(): 1.0}
+    for probability in position_based_clicks(grades, click, eta):
+        distribution = {
+            (*pattern, clicked): chance * (probability if clicked else 1 - probability)
+            for pattern, chance in distribution.items()
+            for clicked in (True, False)
+        }
+    return distribution
