@@ -44,7 +44,7 @@ def _all(won: Bool[Tensor, "B K"], lost: Bool[Tensor, "B K"], random: Random) ->
     positions = won.shape[1]
     grid = (won[:, :, None] & lost[:, None, :]).flatten(1)
     most = max(1, positions * positions // 4)
-    valid, place = grid.int().sort(1, descending=True, stable=True)
+    valid, place = grid.int().sort(dim=1, descending=True, stable=True)
     valid, place = valid[:, :most].bool(), place[:, :most]
     return Preferences(place // positions, place % positions, valid)
 

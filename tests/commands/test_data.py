@@ -1,0 +1,53 @@
+"""`ol2r data` on the committed folds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ol2r_cli.commands.data import main
+
+TINY = Path(__file__).parents[1] / "data" / "tiny"
+
+
+def run(action: str, tmp_path: Path, *more: str) -> int:
+    return main([action, "dataset=letor", f"dataset.path={TINY}", f"cache_dir={tmp_path}", *more])
+
+
+def test_info_prints_aligned_columns_when_piped(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    assert run("info", tmp_path, "dataset.group={feature:1,threshold:0.5}") == 0
+    first, header, train, validation, test, both, blank, *groups = capsys.readouterr().out.splitlines()
+    assert first.startswith("letor: ")
+    assert [line.split()[:2] for line in (train, validation, test, both)] == [
+        ["train", "12"],
+        ["validation", "5"],
+        ["test", "5"],
+        ["all", "22"],
+    ]
+    assert len({len(line) for line in (header, train, validation, test, both)}) == 1
+    assert blank == ""
+    assert groups[0].split()[-2:] == ["merit", "parity"]
+    assert len(groups) == 5
+
+
+def test_prepare_fills_the_cache(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    assert run("prepare", tmp_path) == 0
+    assert "22 queries" in capsys.readouterr().out
+    assert list(tmp_path.rglob("features.npy"))
+
+
+def test_check_agrees_or_says_in_one_line_what_differs(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    assert run("check", tmp_path, "+dataset.expected.queries=22") == 0
+    capsys.readouterr()
+    assert run("check", tmp_path, "+dataset.expected.queries=23") == 2
+    error = capsys.readouterr().err.splitlines()[-1]
+    assert error == "ol2r: queries must be 23, got 22: this is not the published set, or not all of it"
+    assert main(["check"]) == 0  # generated data
+    assert "nothing is known" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("override", ["dataset=nonsense", "dataset.normalise=nonsense", "dataset.path=nowhere"])
+def test_bad_settings_are_one_line_and_exit_code_2(tmp_path: Path, capsys: pytest.CaptureFixture[str], override: str):
+    assert run("info", tmp_path, override) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 1

@@ -1,0 +1,198 @@
+"""The parser against sklearn, against a slow reader, and on every defect a file may have."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from sklearn.datasets import load_svmlight_file
+
+from ol2r_cli.dataset import parse as parser
+from ol2r_cli.dataset.diagnose import DataError
+from ol2r_cli.dataset.parse import Documents, parse
+from tests.dataset.letor_files import TINY
+from tests.reference.letor import read_letor
+
+
+def parse_text(text: bytes, **options: object) -> Documents:
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "data.txt"
+        file.write_bytes(text)
+        return parse(file, **options)  # type: ignore[arg-type]
+
+
+def assert_equals_reference(documents: Documents, text: bytes) -> None:
+    reference = read_letor(text)
+    assert reference is not None, "the parser accepted what is not of the form"
+    rows, grades, queries = reference
+    dense = np.zeros((len(rows), max((max(row, default=0) for row in rows), default=0)), np.float32)
+    for number, row in enumerate(rows):
+        for identity, value in row.items():
+            dense[number, identity - 1] = value
+    np.testing.assert_array_equal(documents.features, dense)
+    np.testing.assert_array_equal(documents.labels, grades)
+    assert np.repeat(documents.query_ids, np.diff(documents.offsets)).tolist() == queries
+
+
+@pytest.mark.parametrize("name", ["MQ2008/Fold1/test.txt", "ClueWeb09/Fold1/test.txt", "yahoo_sample/Fold1/train.txt"])
+def test_real_files_equal_sklearn_bit_by_bit(data_dir: Path, name: str):
+    path = data_dir / name
+    documents = parse(path)
+    features, labels, queries = load_svmlight_file(str(path), query_id=True)
+    np.testing.assert_array_equal(
+        documents.features.view(np.uint32), features.toarray().astype(np.float32).view(np.uint32)
+    )
+    np.testing.assert_array_equal(documents.labels, labels)
+    np.testing.assert_array_equal(np.repeat(np.array(documents.query_ids, int), np.diff(documents.offsets)), queries)
+    assert (documents.features.dtype, documents.labels.dtype) == (np.float32, np.int8)
+
+
+def test_values_are_rounded_to_double_first_as_sklearn_does(tmp_path: Path):
+    # 1 + 2^-24 + 2^-60: straight to float32 it rounds up; as a double it is the midpoint, which rounds to even, down.
+    value = "1.00000005960464477625946"
+    assert np.float32(float(value)) == 1 < np.nextafter(np.float32(1), np.float32(2))
+    (tmp_path / "a.txt").write_text(f"0 qid:1 1:{value}\n")
+    assert parse(tmp_path / "a.txt").features[0, 0] == 1
+    assert load_svmlight_file(str(tmp_path / "a.txt"))[0].toarray().astype(np.float32)[0, 0] == 1
+
+
+@pytest.mark.parametrize("chunk", [1, 700, 1 << 20])
+def test_chunks_make_no_difference(monkeypatch: pytest.MonkeyPatch, chunk: int):
+    file = TINY / "Fold1" / "train.txt"
+    monkeypatch.setattr(parser, "CHUNK", chunk)
+    assert_equals_reference(parse(file), file.read_bytes())
+
+
+NUMBER = st.one_of(
+    st.floats(width=32, allow_nan=False, allow_infinity=False).map(repr),
+    st.floats(-1e30, 1e30, allow_nan=False).map("{:.17e}".format),
+    st.integers(-1000, 1000).map(str),
+    st.sampled_from(["0.000000", ".5", "5.", "+1.5", "-0", "1E+3"]),
+)
+FEATURES = st.dictionaries(st.integers(1, 12), NUMBER, max_size=12).map(lambda row: sorted(row.items()))
+BLANK = st.sampled_from([" ", "  ", "\t"])
+END = st.sampled_from(["\n", " \n", "\r\n", " # docid = GX-1 inc = 1\n", "#1:2 qid:3\n", "\n\n", "\n # note: 5\n"])
+
+
+@st.composite
+def letor_text(draw: st.DrawFn) -> str:
+    """Sound files: dense or sparse, with comments, blank lines and line ends of several systems."""
+    lines = []
+    dense = draw(st.booleans())
+    for query in range(draw(st.integers(1, 4))):
+        for _ in range(draw(st.integers(1, 4))):
+            row = [(i, draw(NUMBER)) for i in (1, 2, 3)] if dense else draw(FEATURES)
+            grade = draw(st.sampled_from(["0", "1", "4", "2.0", "127"]))
+            tokens = [grade, f"qid:q{query}", *(f"{identity}:{value}" for identity, value in row)]
+            lines.append(draw(BLANK).join(tokens) + draw(END))
+    text = "".join(lines)
+    return text if draw(st.booleans()) else text.rstrip("\n")
+
+
+@given(letor_text())
+@settings(max_examples=150)
+def test_whatever_is_written_is_read(text: str):
+    assert_equals_reference(parse_text(text.encode()), text.encode())
+
+
+@given(
+    letor_text(),
+    st.lists(
+        st.tuples(st.integers(0, 10_000), st.sampled_from(list(" :.-+#\n\t09eqidn_a")), st.booleans()), max_size=4
+    ),
+)
+@example("0 qid:1 1:1 2:2   3:4\n", [])
+@example("0 qid:1 1:2 abc 3:4\n", [])
+@example("0 qid:1 0.5 2:3 #a:b\n", [])
+@example("0 qid:1 1:2\n3:4 5:6\n", [])
+@example("0 qid:1 -1:0 1:2\n", [])
+@example("0 qid:1 1:2 0 qid:1 1:3\n\n", [])
+@settings(max_examples=300)
+def test_a_damaged_file_is_rejected_or_read_as_it_stands(text: str, damage: list[tuple[int, str, bool]]):
+    for place, character, replaces in damage:
+        place %= len(text)
+        text = text[:place] + character + text[place + replaces :]
+    try:
+        documents = parse_text(text.encode())
+    except DataError:
+        assert read_letor(text.encode()) is None, "the parser rejected what is of the form"
+    else:
+        assert_equals_reference(documents, text.encode())
+
+
+GOOD = "1 qid:1 1:1 2:2\n0 qid:1 1:3 2:4\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "found", "expected"),
+    [
+        ("0 qid:2 1:x 2:2", "value 'x' of feature 1", "a number"),
+        ("0 qid:2 1:1 2:NULL", "value 'NULL' of feature 2", "a number"),
+        ("0 qid:2 1:1 2:NaN", "value 'NaN' of feature 2", "a number"),
+        ("0 qid:2 1:1 2:", "value '' of feature 2", "a number"),
+        ("0 qid:2 1:1_0", "value '1_0' of feature 1", "a number"),
+        ("0 qid:2 1:1 2:3:4", "value '3:4' of feature 2", "a number"),
+        ("0 qid:2 1:1 2:-inf", "value '-inf' of feature 2", "a finite number within the range of float32"),
+        ("0 qid:2 1:1e39", "value '1e39' of feature 1", "a finite number within the range of float32"),
+        ("0 qid:2 2:1 1:2", "feature id 1 after 2", "feature ids in ascending order"),
+        ("0 qid:2 1:1 1:2", "feature id 1 twice", "every feature at most once in a line"),
+        ("0 qid:2 0:1 1:2", "feature id 0", "feature ids that start at 1"),
+        ("0 qid:2 1:1 3:2", "feature id 3", "at most 2 (dataset.features)"),
+        ("0 qid:2 1:1 0.5", "'0.5'", "<feature id>:<value>"),
+        ("0 qid:2 1:1 b:2", "'b:2'", "<feature id>:<value>"),
+        ("0 1:1 2:2", "'1:1'", "qid:<query> after the grade"),
+        ("0", "the end of the line", "qid:<query> after the grade"),
+        ("0 qid: 1:1 2:2", "'qid:'", "qid:<query> after the grade"),
+        ("-1 qid:2 1:1 2:2", "grade '-1'", "a whole number from 0 to 127"),
+        ("0.5 qid:2 1:1 2:2", "grade '0.5'", "a whole number from 0 to 127"),
+        ("128 qid:2 1:1 2:2", "grade '128'", "a whole number from 0 to 127"),
+        ("nan qid:2 1:1 2:2", "grade 'nan'", "a whole number from 0 to 127"),
+        ("qid:2 1:1 2:2", "grade 'qid:2'", "a whole number from 0 to 127"),
+    ],
+)
+def test_a_defect_is_named_with_file_and_line(tmp_path: Path, line: str, found: str, expected: str):
+    file = tmp_path / "train.txt"
+    file.write_text(GOOD + line + "\n0 qid:3 1:1 2:2\n")
+    with pytest.raises(DataError) as error:
+        parse(file, features=2)
+    assert str(error.value) == f"{file}:3: found {found}, expected {expected}"
+
+
+def test_a_query_in_two_places_is_an_error(tmp_path: Path):
+    file = tmp_path / "train.txt"
+    file.write_text(GOOD + "0 qid:2 1:1\n\n0 qid:1 1:5\n")
+    with pytest.raises(
+        DataError, match=r"train\.txt:5: found 'qid:1' again, after other queries \(it began at line 1\)"
+    ):
+        parse(file)
+
+
+@pytest.mark.parametrize("text", ["", "\n\n", "# only a comment\n"])
+def test_a_file_without_documents_is_an_error(tmp_path: Path, text: str):
+    file = tmp_path / "train.txt"
+    file.write_text(text)
+    with pytest.raises(DataError, match=r"train\.txt:\d: found no document, expected lines of the form"):
+        parse(file)
+
+
+def test_values_beyond_float32_count_as_zero_when_asked():
+    documents = parse_text(b"0 qid:1 1:1.79769313486232E+308 2:-inf 3:7\n", overflow="zero")
+    assert documents.features.tolist() == [[0, 0, 7]]
+    with pytest.raises(DataError, match="value 'nan' of feature 1"):
+        parse_text(b"0 qid:1 1:nan\n", overflow="zero")
+
+
+def test_gzip_is_read_and_a_truncated_one_named(tmp_path: Path):
+    text = (TINY / "Fold1" / "train.txt").read_bytes()
+    file = tmp_path / "train.txt.gz"
+    file.write_bytes(gzip.compress(text))
+    assert_equals_reference(parse(file), text)
+    packed = gzip.compress(text)
+    file.write_bytes(packed[: len(packed) // 2])
+    with pytest.raises(DataError, match=r"train\.txt\.gz:\d+: found a damaged gzip file .*expected a complete one"):
+        parse(file)

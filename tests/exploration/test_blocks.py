@@ -1,0 +1,102 @@
+"""Blocks and shuffles against the graph library and the exact distributions of tests/reference."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ol2r_cli.exploration.blocks import CELLS, close, draft, partition, shuffle, similar_lengths, whole
+from ol2r_cli.random import Streams
+from tests.reference import blocks as reference
+from tests.reference.relations import figure_1, from_edges, random_relation
+from tests.reference.shuffles import order_by_clocks, order_probabilities
+
+relations = st.builds(
+    lambda seed, documents, density, acyclic: random_relation(
+        np.random.default_rng(seed), documents, density, acyclic=acyclic
+    ),
+    st.integers(0, 10**6),
+    st.integers(1, 12),
+    st.floats(0.1, 1),
+    st.booleans(),
+)
+
+
+def blocks_of(certain: np.ndarray) -> list[set[int]]:
+    block = partition(torch.from_numpy(certain)[None])[0].tolist()
+    return [{i for i, b in enumerate(block) if b == n} for n in range(max(block) + 1)]
+
+
+@given(relations)
+def test_blocks_are_those_of_the_graph_procedure(certain):
+    assert blocks_of(certain) == reference.partition(certain)
+
+
+@given(relations)
+def test_closure_is_that_of_the_graph_library(certain):
+    closed = close(torch.from_numpy(certain)[None])[0].numpy()
+    np.fill_diagonal(closed, False)  # on a cycle a document is above itself
+    assert (closed == reference.transitive_closure(certain)).all()
+
+
+def test_figure_1_has_two_blocks():
+    assert blocks_of(figure_1()) == [{0, 1}, {2, 3, 4}]
+
+
+@given(relations.filter(lambda certain: not (certain & certain.T).any()), st.integers(0, 1000), st.booleans())
+def test_an_order_is_that_of_the_event_simulation_on_the_same_clocks(certain, round, conservative):
+    acyclic = np.triu(certain, 1)
+    clock = Streams(torch.tensor([0])).at("explore", round).exponential(len(acyclic))
+    found = draft(torch.zeros_like(clock), torch.from_numpy(acyclic)[None], clock, conservative)
+    kind = "conservative" if conservative else "random"
+    expected = order_by_clocks(acyclic, reference.partition(acyclic), clock[0].tolist(), kind)
+    assert tuple(found.order[0].tolist()) == expected
+
+
+@pytest.mark.parametrize("edges", [[(0, 1)], [(0, 1), (0, 2)], [(0, 2), (1, 2), (2, 3)], [(0, 1), (2, 3)]])
+@pytest.mark.parametrize("conservative", [True, False])
+def test_orders_have_their_exact_probabilities(edges, conservative):
+    """4000 draws, chi-square, fails below p = 0.001: written down before the first look."""
+    from scipy.stats import chisquare
+
+    certain = reference.transitive_closure(from_edges(4, edges))
+    kind = "conservative" if conservative else "random"
+    expected = order_probabilities(certain, reference.partition(certain), kind)
+    clock = Streams(torch.arange(4000), ahead=1).at("explore", 0).exponential(4)
+    many = torch.from_numpy(certain).expand(4000, 4, 4)
+    order = shuffle(partition(many), clock, many if conservative else None)
+    drawn = Counter(tuple(row) for row in order.tolist())
+    assert set(drawn) <= set(expected)
+    if len(expected) > 1:
+        counts, shares = zip(*((drawn[o], float(p) * 4000) for o, p in expected.items()), strict=True)
+        assert chisquare(counts, shares).pvalue > 0.001
+
+
+@given(st.lists(st.integers(1, 200), min_size=2, max_size=12))
+def test_groups_hold_every_replica_once_and_pad_little(lengths):
+    mask = torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
+    seen = []
+    for some, longest in similar_lengths(mask):
+        members = torch.arange(len(lengths))[some].tolist()
+        assert longest == max(lengths[b] for b in members)
+        assert len(members) == 1 or len(members) * longest**2 <= CELLS
+        seen += members
+    assert sorted(seen) == list(range(len(lengths)))
+
+
+def test_drafts_of_groups_come_together_with_padding_last():
+    certain = {2: from_edges(2, [(1, 0)]), 3: from_edges(3, [(2, 0), (2, 1)])}
+    parts = []
+    for replica, (documents, relation) in enumerate(certain.items()):
+        clock = torch.ones(1, documents).double() + torch.arange(documents)
+        one = draft(torch.zeros(1, documents), torch.from_numpy(relation)[None], clock, True)
+        parts.append((slice(replica, replica + 1), one))
+    both = whole(torch.zeros(2, 3), parts)
+    assert both.order.tolist() == [[1, 0, 2], [2, 0, 1]]
+    assert both.block.tolist() == [[1, 0, 3], [1, 1, 0]]
+    assert both.certain[0].tolist() == [[False, False, True], [True, False, True], [False] * 3]

@@ -1,0 +1,114 @@
+"""The guarantee of anchored Newton in every round, against an exact solver and scipy, and the authors' fit."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from ol2r_cli.interfaces import Candidates, Preferences, Sizes
+from ol2r_cli.learning.history import PairHistory
+from ol2r_cli.learning.lbfgs import RestartedLBFGS
+from ol2r_cli.learning.newton import AnchoredNewton
+from ol2r_cli.random import Streams
+from tests.reference import objective as reference
+
+PER_ROUND = 5
+
+
+def play(solver, features: int, rounds: int, noise: float, replicas: int = 1, seed: int = 0):
+    """Feed random preferences of a linear user; yields after every round. `noise` 0 makes them separable."""
+    generator = torch.Generator().manual_seed(seed)
+    table = torch.rand(400, features, generator=generator)
+    truth = torch.randn(features, generator=generator)
+    history = PairHistory()
+    history.setup(Sizes(replicas, 10, features, 10, 1, rounds, 5), table, PER_ROUND)
+    solver.setup(Sizes(replicas, 10, features, 10, 1, rounds, 5), history)
+    for t in range(rounds):
+        document = torch.randint(400, (replicas, 10), generator=generator)
+        x = table[document].double()
+        judged = x @ truth.double() + noise * torch.randn(replicas, 10, generator=generator)
+        upper, lower = torch.arange(5).expand(replicas, -1), torch.arange(5, 10).expand(replicas, -1)
+        wins = judged.gather(1, upper) > judged.gather(1, lower)
+        valid = torch.rand(replicas, 5, generator=generator) < 0.5
+        pairs = Preferences(torch.where(wins, upper, lower), torch.where(wins, lower, upper), valid)
+        mask = torch.ones(replicas, 10, dtype=torch.bool)
+        added = history.append(Candidates(torch.zeros(replicas).long(), document, x, mask), pairs)
+        solver.update(added, valid, Streams(torch.arange(replicas)).at("learn", t))
+        yield t
+
+
+@pytest.mark.parametrize("reduction", ["sum", "mean"])
+@pytest.mark.parametrize("l2", [0.1, 1e-4])
+@pytest.mark.parametrize(("features", "rounds", "noise"), [(6, 250, 1.0), (6, 250, 0.0), (30, 200, 1.0), (30, 200, 0.2)])
+def test_the_optimum_is_reached_every_round(reduction, l2, features, rounds, noise):
+    solver = AnchoredNewton(l2, reduction)
+    for t in play(solver, features, rounds, noise):
+        count = int(solver.history.count[0])
+        if not count:
+            assert not solver.theta.any()
+            continue
+        if t > 20 and t % 10:
+            continue
+        rows = solver.history.rows[0, :count].numpy()
+        labels = np.ones(count)
+        scale = 1 if reduction == "sum" else count  # the guarantee is about the sum form
+        least = scale * reference.objective(reference.optimum(rows, labels, l2, reduction), rows, labels, l2, reduction)
+        reached = scale * reference.objective(solver.theta[0].numpy(), rows, labels, l2, reduction)
+        assert reached - least <= 1e-3 + 1e-5 * reached, f"round {t}: {reached} against {least}"
+
+
+def test_the_gradient_stays_exact_at_the_anchor():
+    solver = AnchoredNewton(0.01, "mean")
+    for _ in play(solver, 8, 120, 0.5):
+        count = int(solver.history.count[0])
+        if count:
+            rows = solver.history.rows[0, :count].numpy()
+            exact = count * reference.gradient(solver.anchor[0].numpy(), rows, np.ones(count), 0.01, "mean")
+            np.testing.assert_allclose(solver.gradient[0].numpy(), exact, atol=1e-9)
+
+
+def test_a_replica_does_not_notice_its_neighbours():
+    """One of three replicas, played alone on the same pairs, has the same weights."""
+    together = AnchoredNewton(0.01, "sum")
+    for _ in play(together, 8, 80, 0.5, replicas=3):
+        pass
+    history = together.history
+    alone, count = AnchoredNewton(0.01, "sum"), int(history.count[1])
+    single = PairHistory()
+    sizes = Sizes(1, 10, 8, 10, 1, 80, 5)
+    single.setup(sizes, history.features, PER_ROUND)
+    alone.setup(sizes, single)
+    for winner, loser in zip(history.winner[1, :count].tolist(), history.loser[1, :count].tolist(), strict=True):
+        document = torch.tensor([[winner, loser]])
+        x = history.features[document].double()
+        candidates = Candidates(torch.tensor([0]), document, x, torch.ones(1, 2, dtype=torch.bool))
+        pair = Preferences(torch.tensor([[0]]), torch.tensor([[1]]), torch.tensor([[True]]))
+        alone.update(single.append(candidates, pair), pair.valid, Streams(torch.tensor([0])).at("learn", 0))
+    assert torch.equal(history.rows[1, :count], single.rows[0, :count])
+    assert (alone.theta[0] - together.theta[1]).abs().max() < 0.05  # each within the guarantee, fed in other portions
+
+
+def test_history_is_rebuilt_from_its_indices():
+    solver = AnchoredNewton(0.1, "sum")
+    for _ in play(solver, 4, 30, 1.0, replicas=2):
+        pass
+    history = solver.history
+    again = PairHistory()
+    again.setup(Sizes(2, 10, 4, 10, 1, 30, 5), history.features, PER_ROUND)
+    again.load_state_dict(history.state_dict())
+    for replica, count in enumerate(history.count.tolist()):
+        assert count > 0
+        assert torch.equal(again.rows[replica, :count], history.rows[replica, :count])
+
+
+@pytest.mark.parametrize("reduction", ["sum", "mean"])
+def test_the_authors_fit_ends_near_the_optimum(reduction):
+    solver = RestartedLBFGS(0.01, reduction)
+    for _ in play(solver, 6, 40, 1.0):
+        pass
+    rows = solver.history.rows[0, : int(solver.history.count[0])].numpy()
+    labels = np.ones(len(rows))
+    least = reference.objective(reference.optimum(rows, labels, 0.01, reduction), rows, labels, 0.01, reduction)
+    reached = reference.objective(solver.theta[0].numpy(), rows, labels, 0.01, reduction)
+    assert 0 <= reached - least < 1e-3 * least
