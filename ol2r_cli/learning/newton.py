@@ -26,7 +26,8 @@ class AnchoredNewton(nn.Module):
     theta = anchor - H^-1 g takes O(F^2) a round. The squared length q = g.H^-1 g of that step, in the norm of the
     Hessian, tells when it is no longer good enough: then the anchor moves to theta, which takes one pass over the
     history for the gradient; the Hessian is corrected only by the pairs whose score has drifted since they were last
-    weighted. A step with q > 1/4 is damped by 1 / (1 + sqrt q), which makes it descend from anywhere.
+    weighted. A step that changes some pair's score by r > `drift` is damped by log(1 + r) / r, which makes it descend
+    from anywhere (Sun and Tran-Dinh, Generalized self-concordant functions, 2019, for the order 2 of logistic losses).
 
     Guarantee, every round (tests compare with an exact solver): f(theta) - min f <= 1e-3 + 1e-5 f(theta).
     """
@@ -37,11 +38,13 @@ class AnchoredNewton(nn.Module):
     objective: Tensor
     hessian: Tensor
     inverse: Tensor
+    scores: Tensor
     base_scores: Tensor
     base_l2: Tensor
     history: PairHistory
 
     drift = 0.3  # in units of score: every pair's weight in the Hessian is then within a factor exp(0.3) of the truth
+    passes = 100  # at most, in one round: rounding could keep float32 from ever reaching the tolerance
 
     def __init__(self, l2: float, reduction: str):
         super().__init__()
@@ -59,11 +62,13 @@ class AnchoredNewton(nn.Module):
         identity = torch.eye(sizes.features, **place) * self.base_l2[:, None, None]
         self.register_buffer("hessian", identity)
         self.register_buffer("inverse", identity / self.base_l2.square().clamp(min=1e-300)[:, None, None])
-        self.register_buffer("base_scores", torch.zeros(sizes.replicas, history.capacity + 1, **place))
+        for name in "scores", "base_scores":  # of every pair, at the anchor and when last weighted in the Hessian
+            self.register_buffer(name, torch.zeros(sizes.replicas, history.capacity + 1, **place))
 
     def _l2(self, count: Int[Tensor, "*B"]) -> Float[Tensor, "*B"]:
         """The multiplier of |theta|^2 / 2 in the sum form of the objective."""
-        return torch.full_like(count, self.l2, dtype=torch.float64) if self.reduction == "sum" else 2 * self.l2 * count
+        count = count.double()  # an integer tensor times a number would be float32
+        return torch.full_like(count, self.l2) if self.reduction == "sum" else 2 * self.l2 * count
 
     def update(self, added: Float[Tensor, "B M F"], valid: Bool[Tensor, "B M"], random: Random) -> None:
         """Move `theta` to the optimum of the history, whose last rows are `added` (zero where not `valid`)."""
@@ -71,7 +76,7 @@ class AnchoredNewton(nn.Module):
         lost = torch.sigmoid(-scores)
         self.gradient -= (lost[:, None] @ added).squeeze(1)
         if self.reduction == "mean":
-            self.gradient += 2 * self.l2 * valid.sum(1)[:, None] * self.anchor
+            self.gradient += 2 * self.l2 * valid.to(added.dtype).sum(1, keepdim=True) * self.anchor
         self.objective += (softplus(-scores) * valid).sum(1)
         weighted = added * (lost * (1 - lost)).sqrt()[:, :, None]
         self.hessian.baddbmm_(weighted.mT, weighted)
@@ -84,9 +89,11 @@ class AnchoredNewton(nn.Module):
         self.theta = self.anchor + step
 
     def _remember(self, scores: Float[Tensor, "B M"], valid: Bool[Tensor, "B M"]) -> None:
-        """The scores at which the new outer products were weighted: the reference for their drift."""
+        """The scores of the new pairs, which are those at which their outer products were weighted."""
         count = self.history.count[:, None] - valid.sum(1, keepdim=True)
-        self.base_scores[self.history.replica, torch.where(valid, count + valid.cumsum(1) - 1, -1)] = scores
+        place = torch.where(valid, count + valid.cumsum(1) - 1, -1)
+        self.scores[self.history.replica, place] = scores
+        self.base_scores[self.history.replica, place] = scores
 
     def _poor(self, q: Tensor, objective: Tensor, count: Tensor, base_l2: Tensor) -> Tensor:
         """Whether the step from the anchor may miss the guarantee.
@@ -101,21 +108,26 @@ class AnchoredNewton(nn.Module):
 
     def _move_anchor(self, replica: int) -> Float[Tensor, "F"]:
         """Move one replica's anchor until the step from it is good enough, and return that step."""
-        while True:
-            gradient, inverse = self.gradient[replica], self.inverse[replica]
-            step = -(inverse @ gradient)
+        count = self.history.count[replica]
+        for _ in range(self.passes):
+            gradient = self.gradient[replica]
+            step = -(self.inverse[replica] @ gradient)
             q = -(step @ gradient)
-            if not self._poor(q, self.objective[replica], self.history.count[replica], self.base_l2[replica]):
-                return step
-            self.anchor[replica] += step / (1 + q.sqrt()) if q > 0.25 else step
-            self._expand(replica)
+            if not self._poor(q, self.objective[replica], count, self.base_l2[replica]):
+                break
+            change = self.history.rows[replica, :count] @ step
+            longest = change.abs().max()
+            damping = torch.log1p(longest) / longest if longest > self.drift else 1.0
+            self.anchor[replica] += damping * step
+            self.scores[replica, :count] += damping * change
+            self._expand(replica, int(count))
+        return step
 
-    def _expand(self, replica: int) -> None:
+    def _expand(self, replica: int, count: int) -> None:
         """Recompute one replica's gradient at its anchor, and correct its Hessian for the pairs that have drifted."""
-        count, theta = self.history.count[replica], self.anchor[replica]
-        rows, base = self.history.rows[replica, :count], self.base_scores[replica, :count]
-        l2 = self._l2(count)
-        scores = rows @ theta
+        theta, rows = self.anchor[replica], self.history.rows[replica, :count]
+        scores, base = self.scores[replica, :count], self.base_scores[replica, :count]
+        l2 = self._l2(self.history.count[replica])
         lost = torch.sigmoid(-scores)
         self.gradient[replica] = l2 * theta - lost @ rows
         self.objective[replica] = softplus(-scores).sum() + l2 / 2 * theta @ theta

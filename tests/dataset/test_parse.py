@@ -145,6 +145,7 @@ GOOD = "1 qid:1 1:1 2:2\n0 qid:1 1:3 2:4\n"
         ("0 qid:2 1:1 3:2", "feature id 3", "at most 2 (dataset.features)"),
         ("0 qid:2 1:1 0.5", "'0.5'", "<feature id>:<value>"),
         ("0 qid:2 1:1 b:2", "'b:2'", "<feature id>:<value>"),
+        ("0 qid:2 1:1 1.5:2", "'1.5:2'", "<feature id>:<value>"),
         ("0 1:1 2:2", "'1:1'", "qid:<query> after the grade"),
         ("0", "the end of the line", "qid:<query> after the grade"),
         ("0 qid: 1:1 2:2", "'qid:'", "qid:<query> after the grade"),
@@ -161,6 +162,18 @@ def test_a_defect_is_named_with_file_and_line(tmp_path: Path, line: str, found: 
     with pytest.raises(DataError) as error:
         parse(file, features=2)
     assert str(error.value) == f"{file}:3: found {found}, expected {expected}"
+
+
+def test_feature_ids_have_a_limit_in_dense_and_sparse_files():
+    for text, limit in (("0 qid:1 1:1 2:2\n", 1), ("0 qid:1 2:1\n", 1), ("0 qid:1 100001:1\n", None)):
+        with pytest.raises(DataError, match="found feature id .*, expected at most"):
+            parse_text(text.encode(), features=limit)
+
+
+def test_a_chunk_of_nothing_but_a_bad_line_is_not_left_out(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(parser, "CHUNK", 1)
+    with pytest.raises(DataError, match=r"data\.txt:3: found grade 'abc'"):
+        parse_text(f"{GOOD}abc\n{GOOD}".encode())
 
 
 def test_a_query_in_two_places_is_an_error(tmp_path: Path):
