@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import pkgutil
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +19,11 @@ def config_dir() -> Path:
     package = Path(__file__).parent
     beside = package.parent / "configs"
     # A checkout first: an editable install leaves a stale copy of configs/ elsewhere, never here.
-    return beside if (beside / "run.yaml").exists() and (package.parent / "pyproject.toml").exists() else package / "configs"
+    return (
+        beside
+        if (beside / "run.yaml").exists() and (package.parent / "pyproject.toml").exists()
+        else package / "configs"
+    )
 
 
 def translate(arguments: list[str]) -> list[str]:
@@ -41,13 +47,15 @@ def compose(overrides: list[str]) -> DictConfig:
     from omegaconf import OmegaConf, open_dict
     from omegaconf.errors import OmegaConfBaseException
 
-    rest, folders = _own_folders(overrides)
+    from ol2r_cli.complaint import explain
+
+    rest, folders = own_folders(overrides)
     search = [f"hydra.searchpath=[{','.join(f'file://{folder}' for folder in folders)}]"] if folders else []
     with hydra.initialize_config_dir(version_base="1.3", config_dir=str(config_dir())):
         try:
             config = hydra.compose("run", translate(rest) + search, return_hydra_config=True)
         except (HydraException, OmegaConfBaseException) as error:
-            raise ValueError(one_line(str(error))) from None
+            raise ValueError(explain(str(error), overrides)) from None
     with open_dict(config):
         config.choices = dict(config.hydra.runtime.choices)
         del config.hydra
@@ -55,7 +63,8 @@ def compose(overrides: list[str]) -> DictConfig:
     return config
 
 
-def _own_folders(overrides: list[str]) -> tuple[list[str], list[Path]]:
+def own_folders(overrides: list[str]) -> tuple[list[str], list[Path]]:
+    """The arguments without `--config-dir DIR`, and the folders it names."""
     rest, folders = [], []
     words = iter(overrides)
     for word in words:
@@ -68,31 +77,47 @@ def _own_folders(overrides: list[str]) -> tuple[list[str], list[Path]]:
     return rest, folders
 
 
+def check(config: DictConfig, groups: Iterable[str]) -> None:
+    """Raises ValueError when a setting of run.yaml is missing or unknown beside `groups`, or cannot be resolved."""
+    from omegaconf import OmegaConf
+    from omegaconf.errors import OmegaConfBaseException
+
+    from ol2r_cli.catalogue import Catalogue
+    from ol2r_cli.settings import nearest
+
+    catalogue = Catalogue()
+    needed = [*catalogue.root.values, *(group for group, choice in catalogue.defaults.items() if choice)]
+    for name in needed:
+        if name not in config:
+            raise ValueError(f"{name} is missing: leave out ~{name}")
+    for name in map(str, config):
+        if name not in needed and name not in groups:
+            raise ValueError(f"there is no setting or group '{name}'{nearest(name, needed)}")
+    try:
+        OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
+    except OmegaConfBaseException as error:
+        raise ValueError(f"{error.full_key} cannot be resolved: {str(error).splitlines()[0]}") from None
+
+
 def build(node: Any, **more: Any) -> Any:
     """The object a node's `_target_` names, its settings as keywords; a bad setting is a ValueError of one line."""
     from hydra.errors import InstantiationException
     from hydra.utils import instantiate
+    from omegaconf import OmegaConf
 
+    from ol2r_cli.settings import check_settings
+
+    node = node if OmegaConf.is_config(node) else OmegaConf.create(node)
+    group, target = str(node._key() or ""), node.get("_target_")
+    try:
+        constructor = pkgutil.resolve_name(str(target))
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ValueError(f"{group}._target_ must be a class that can be imported, got {target} ({error})") from None
+    settings = {key: OmegaConf.to_object(value) if OmegaConf.is_config(value) else value for key, value in node.items()}
+    check_settings(constructor, {k: v for k, v in settings.items() if k != "_target_"} | more, group)
     try:
         return instantiate(node, _convert_="all", **more)
     except InstantiationException as error:
-        cause = error.__cause__
-        if isinstance(cause, ValueError):
-            raise cause from None
-        if isinstance(cause, TypeError) and "argument" in str(cause):
-            raise ValueError(_about_keyword(str(cause), str(node.get("_target_")))) from None
+        if isinstance(error.__cause__, ValueError):
+            raise error.__cause__ from None
         raise
-
-
-def _about_keyword(message: str, target: str) -> str:
-    """A TypeError about keywords, in terms of settings."""
-    unknown = re.search(r"unexpected keyword argument '(\w+)'", message)
-    name = target.rpartition(".")[2]
-    return f"{name} has no setting '{unknown[1]}'" if unknown else f"{name}: {message}"
-
-
-def one_line(message: str) -> str:
-    """Hydra's and OmegaConf's messages without their trailing advice for programmers."""
-    lines = [line.strip() for line in message.splitlines() if line.strip()]
-    kept = [line for line in lines if not re.match(r"(full_key|object_type|reference_type|Set the env|See https?:)", line)]
-    return " ".join(kept)

@@ -51,9 +51,9 @@ class Measurement(nn.Module):
         documents = labels.shape[1]
         counts = self.counts[row]
         counts[:, 0] = candidates.query
-        torch.sum(candidates.mask, 1, out=counts[:, 1])
-        torch.sum(interaction.clicks, 1, out=counts[:, 2])
-        torch.sum(interaction.preferences.valid, 1, out=counts[:, 3])
+        counts[:, 1] = candidates.mask.sum(1)
+        counts[:, 2] = interaction.clicks.sum(1)
+        counts[:, 3] = interaction.preferences.valid.sum(1)
         self.labels[row, :, :documents] = labels.gather(1, interaction.order)
         self.labels[row, :, documents:] = 0
         if self.blocks and draft.block is not None:
@@ -76,7 +76,7 @@ class Measurement(nn.Module):
         rounds, self.noted = self.noted, 0
         if not rounds:
             return self.first, {}
-        counts = self.counts[:rounds].flatten(0, 1)
+        counts = self.counts[:rounds].flatten(0, 1).clone()  # the room is used again
         query, length, clicks, pairs = counts.unbind(1)
         longest = int(length.max())
         labels = self.labels[:rounds, :, :longest].flatten(0, 1).long()
@@ -93,7 +93,9 @@ class Measurement(nn.Module):
         measures = {name: values.unflatten(0, (rounds, -1)) for name, values in found.items()}
         measures["cumulative_ndcg"] = self._accumulate(measures["online_ndcg"])
         if self.no_relevant == "skip":
-            measures["online_ndcg"] = measures["online_ndcg"].masked_fill(ideal.unflatten(0, (rounds, -1)) == 0, torch.nan)
+            measures["online_ndcg"] = measures["online_ndcg"].masked_fill(
+                ideal.unflatten(0, (rounds, -1)) == 0, torch.nan
+            )
         return self.first, measures
 
     def _of_blocks(self, block: Int[Tensor, "X D"], length: Int[Tensor, "X"]) -> Measures:

@@ -66,8 +66,11 @@ class Progress:
             return
         speed = (self.done - self.start_round) / max(self.shown - self.start, 1e-9)
         left = duration((self.rounds - self.done) / max(speed, 1e-9))
-        print(f"{self.title}  round {self.done}/{self.rounds}  {speed:.0f} rounds/s  {left} left  {self._facts()}",
-              file=sys.stderr, flush=True)
+        print(
+            f"{self.title}  round {self.done}/{self.rounds}  {speed:.0f} rounds/s  {left} left  {self._facts()}",
+            file=sys.stderr,
+            flush=True,
+        )
 
     def _facts(self) -> str:
         """The numbers a person watches, averaged over replicas."""

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import difflib
 import io
-import re
 import sys
+import traceback
 from typing import TYPE_CHECKING, Any
 
 import hydra
 
-from ol2r_cli.compose import config_dir, one_line, translate
+from ol2r_cli.compose import check, config_dir, translate
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -36,17 +35,40 @@ class _Outcome:
 
 def task(config: DictConfig, outcome: _Outcome | None = None) -> int:
     """One job: run the experiment and return its exit code. Never raises but on a second Ctrl-C."""
-    from hydra.core.hydra_config import HydraConfig
-
-    from ol2r_cli.experiment import run_experiment
-
-    job = HydraConfig.get()
-    code = run_experiment(config, dict(job.runtime.choices), list(job.overrides.task))
+    try:
+        code = _run(config)
+    except ValueError as error:
+        print(f"ol2r run: {error}", file=sys.stderr)
+        code = BAD
+    except BrokenPipeError:  # nobody reads the summary any more; it is on disk
+        code = DONE
+    except OSError as error:
+        place = f"output_dir ({config.output_dir}), data_dir and cache_dir must be folders that can be used"
+        print(f"ol2r run: {place}: {error.strerror}: {error.filename}", file=sys.stderr)
+        code = BAD
+    except Exception:  # a mistake in the program, which must not end a sweep
+        traceback.print_exc()
+        code = FAILED
     if outcome is not None:
         outcome.codes.append(code)
         if code == INTERRUPTED:
             raise KeyboardInterrupt
     return code
+
+
+def _run(config: DictConfig) -> int:
+    from hydra.core.hydra_config import HydraConfig
+    from omegaconf import OmegaConf
+
+    job = HydraConfig.get()
+    choices = {group: choice for group, choice in job.runtime.choices.items() if choice is not None}
+    check(config, choices)
+
+    from ol2r_cli.experiment import run_experiment  # imports torch: after all that can be said without it
+
+    # As they were typed: ${..} in an override means something in the configuration, not here.
+    overrides: Any = OmegaConf.to_container(job.overrides.task, resolve=False)
+    return run_experiment(config, choices, overrides)
 
 
 def main(arguments: list[str]) -> int:
@@ -66,33 +88,11 @@ def main(arguments: list[str]) -> int:
         return INTERRUPTED
     except SystemExit as stop:
         if stop.code and not outcome.codes:
+            from ol2r_cli.complaint import explain
+
             print(f"ol2r run: {explain(captured.getvalue(), arguments)}", file=sys.stderr)
             return BAD
         return outcome.exit_code()
     finally:
         sys.argv = program
     return outcome.exit_code()
-
-
-def explain(complaint: str, arguments: list[str]) -> str:
-    """One line out of Hydra's message, with the nearest name where one is misspelt."""
-    line = one_line(complaint) or "the configuration could not be composed"
-    missing = re.search(r"Could not (?:override|find) '([\w./@]+)'", line)
-    if missing:
-        near = difflib.get_close_matches(missing[1], _names(), n=1)
-        hint = f": did you mean {near[0]}?" if near else ": see `ol2r run --cfg job` for every setting"
-        return f"there is no '{missing[1]}'{hint}"
-    return line
-
-
-def _names() -> list[str]:
-    """Every group, choice and setting one could have meant."""
-    import yaml
-
-    folder = config_dir()
-    names = [str(path.relative_to(folder).with_suffix("")) for path in folder.rglob("*.yaml")]
-    names += [path.name for path in folder.iterdir() if path.is_dir()]
-    names += list(yaml.safe_load((folder / "run.yaml").read_text()))
-    for path in folder.glob("*/*.yaml"):
-        names += [f"{path.parent.name}.{key}" for key in yaml.safe_load(path.read_text()) or {}]
-    return names

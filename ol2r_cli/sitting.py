@@ -58,7 +58,9 @@ class Sitting:
                     self._play(manifest, stop)
             except KeyboardInterrupt:
                 reached = int(self.simulation.round)
-                _log.info("interrupted after round %d of %d: the same command goes on", reached, self.settings["rounds"])
+                _log.info(
+                    "interrupted after round %d of %d: the same command goes on", reached, self.settings["rounds"]
+                )
                 print(f"interrupted after round {reached}: the same command goes on from there", file=sys.stderr)
                 return 130
             except Exception as error:
@@ -68,7 +70,9 @@ class Sitting:
                 return 1
         if not self.settings["keep_checkpoint"]:
             checkpoint.remove(self.directory)  # only now: without it, a run killed before `finished` would start afresh
-        print(render(self.directory.read_json("summary.json"), self.directory.read_json("run.json"), self.directory.path))
+        print(
+            render(self.directory.read_json("summary.json"), self.directory.read_json("run.json"), self.directory.path)
+        )
         return 0
 
     def _manifest(self, done: int) -> Manifest:

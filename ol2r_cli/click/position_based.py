@@ -19,9 +19,7 @@ class PositionBased(ClickModel):
     `click` is P(click | grade, examined), null: from `tables`. `eta` >= 0; `examination` has one probability per place.
     """
 
-    def __init__(
-        self, click: Sequence[float] | None, tables: Tables, eta: float, examination: Sequence[float] | None
-    ):
+    def __init__(self, click: Sequence[float] | None, tables: Tables, eta: float, examination: Sequence[float] | None):
         super().__init__()
         if eta < 0:
             raise ValueError(f"eta must be 0 or more, got {eta}")

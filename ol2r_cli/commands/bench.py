@@ -97,8 +97,18 @@ def _peak_memory() -> float:
 
 
 def _report(rows: list[Figures]) -> None:
-    headings = ("ranker", "replicas", "replica-rounds/s", "learning s", "evaluation s", "CPU s", "ms at 500", "at the end",
-                "peak GB", "ratio")
+    headings = (
+        "ranker",
+        "replicas",
+        "replica-rounds/s",
+        "learning s",
+        "evaluation s",
+        "CPU s",
+        "ms at 500",
+        "at the end",
+        "peak GB",
+        "ratio",
+    )
     lines = []
     for row in rows:
         early, late = row.at.get(500), row.at.get(row.rounds)

@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from ol2r_cli.exploration.blocks import close, draft, similar_lengths, whole
+from ol2r_cli.exploration.blocks import close, partition, shuffle, similar_lengths
 from ol2r_cli.interfaces import Belief, Candidates, Draft, Exploration, Interaction, Sizes
 from ol2r_cli.learning.inverse import add_outer_products
 from ol2r_cli.random import Random
@@ -66,7 +66,7 @@ class Confidence(Exploration):
             (some, self._propose(some, scores[some, :longest], tangent[some, :longest], mask[some, :longest], clock))
             for some, longest in similar_lengths(mask)
         ]
-        return parts[0][1] if len(parts) == 1 else whole(scores, parts)
+        return parts[0][1] if len(parts) == 1 else _together(scores, parts)
 
     def _propose(
         self,
@@ -76,11 +76,20 @@ class Confidence(Exploration):
         mask: Bool[Tensor, "b d"],
         clock: Float[Tensor, "B D"],
     ) -> Draft:
-        """The draft of some replicas."""
-        certain = self._certain(some, scores, tangent, mask)
+        """The draft of some replicas: worked out in score order, stated by document."""
+        by_score = scores.masked_fill(~mask, float("-inf")).argsort(1, descending=True)
+        replica = torch.arange(len(scores), device=scores.device)[:, None]
+        certain = self._certain(some, scores.gather(1, by_score), tangent[replica, by_score], mask)
         if self.transitive:
             certain = close(certain)
-        return draft(scores, certain, clock[some, : scores.shape[1]], self.shuffle == "conservative")
+        block = partition(certain)
+        clock = clock[some, : scores.shape[1]].gather(1, by_score)
+        order = shuffle(block, clock, certain if self.shuffle == "conservative" else None)
+        rank = torch.empty_like(by_score).scatter_(
+            1, by_score, torch.arange(scores.shape[1], device=scores.device).expand_as(by_score)
+        )
+        by_document = certain[replica, rank].mT.contiguous()[replica, rank].mT
+        return Draft(by_score.gather(1, order), scores, block.gather(1, rank), by_document)
 
     def learn(self, interaction: Interaction, random: Random) -> None:
         """Add the round's pairs to M."""
@@ -101,7 +110,10 @@ class Confidence(Exploration):
         tangent: Float[Tensor, "b d P"],
         mask: Bool[Tensor, "b d"],
     ) -> Bool[Tensor, "b d d"]:
-        """sigma(s_i - s_j) - 1/2 > alpha |x_ij|, both sides squared; equal documents are never certain."""
+        """sigma(s_i - s_j) - 1/2 > alpha |x_ij|, both sides squared; equal documents are never certain.
+
+        Padding, where `mask` is False, comes last and is certainly below all else.
+        """
         margin = torch.sigmoid(scores[:, :, None] - scores[:, None, :]) - 0.5
         certain = (margin > 0) & (margin.square() > self._widths(some, tangent) * self._alpha(some) ** 2)
         return (certain | ~mask[:, None, :]) & mask[:, :, None]
@@ -124,3 +136,19 @@ class Confidence(Exploration):
         growth = torch.linalg.slogdet(self.matrix[some]).logabsdet - self.matrix.shape[1] * math.log(self.l2)
         spread = 0.5 * (growth + 2 * math.log(self.horizon)).sqrt()
         return (self.steepness * (spread + math.sqrt(self.l2)))[:, None, None]
+
+
+def _together(scores: Float[Tensor, "B D"], parts: list[tuple[Tensor | slice, Draft]]) -> Draft:
+    """The drafts of groups of replicas as one; padding beyond a group's longest query is last, in a block of its own."""
+    replicas, documents = scores.shape
+    order = torch.arange(documents).repeat(replicas, 1)
+    block = torch.full_like(order, documents)
+    certain = torch.zeros(replicas, documents, documents, dtype=torch.bool)
+    for some, part in parts:
+        longest = part.order.shape[1]
+        order[some, :longest] = part.order
+        certain[some, :longest, longest:] = True
+        if part.block is not None and part.certain is not None:
+            block[some, :longest] = part.block
+            certain[some, :longest, :longest] = part.certain
+    return Draft(order, scores, block, certain)

@@ -14,5 +14,5 @@ class NoExploration(Exploration):
         scores = belief.scores.mean(1)
         shuffled = random.uniform(scores.shape[1]).argsort(1)
         sinking = scores.masked_fill(~candidates.mask, float("-inf")).gather(1, shuffled)
-        order = shuffled.gather(1, sinking.argsort(1, descending=True, stable=True))
+        order = shuffled.gather(1, sinking.argsort(dim=1, descending=True, stable=True))
         return Draft(order, scores)

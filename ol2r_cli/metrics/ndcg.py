@@ -28,6 +28,6 @@ def ideal_dcg(labels: Int[Tensor, "*L D"], cutoff: int) -> Float[Tensor, "*L"]:
     return dcg(labels.sort(-1, descending=True).values[..., :cutoff])
 
 
-def ndcg(reached: Float[Tensor, "*L"], ideal: Float[Tensor, "*L"]) -> Float[Tensor, "*L"]:
-    """DCG over ideal DCG; 0 for a query without a relevant document."""
+def ndcg(reached: Float[Tensor, "..."], ideal: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+    """DCG over ideal DCG, which broadcast; 0 for a query without a relevant document."""
     return torch.where(ideal > 0, reached / ideal.clamp(min=1e-12), 0.0)

@@ -83,7 +83,9 @@ def test_nothing_is_clicked_where_nothing_is_shown():
 
 def test_another_number_of_grades_names_what_to_type():
     model = build(compose(["click=perfect"]).click)
-    with pytest.raises(ValueError, match=r"5, 3, 2 grades, the dataset has 4: give click\.click=\[\.,\.,\.,\.\] click\.stop="):
+    with pytest.raises(
+        ValueError, match=r"5, 3, 2 grades, the dataset has 4: give click\.click=\[\.,\.,\.,\.\] click\.stop="
+    ):
         model.setup(sizes(4), torch.zeros(1, 1))
 
 

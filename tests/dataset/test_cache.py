@@ -48,6 +48,11 @@ def cut(folder: Path) -> None:
     file.write_bytes(file.read_bytes()[:-4])
 
 
+def lengthen(folder: Path) -> None:
+    with (folder / "values.npy").open("ab") as file:
+        file.write(b"more")
+
+
 def reshape(folder: Path) -> None:
     np.save(folder / "values.npy", VALUES.reshape(3, 4))
 
@@ -72,7 +77,7 @@ def scrambled(folder: Path) -> None:
     (folder / "meta.json").write_text('{"arrays": [1')
 
 
-@pytest.mark.parametrize("damage", [cut, reshape, retype, empty, remove, unfinished, scrambled])
+@pytest.mark.parametrize("damage", [cut, lengthen, reshape, retype, empty, remove, unfinished, scrambled])
 def test_what_is_damaged_is_built_again(tmp_path: Path, damage):
     build = Builder()
     Cache(tmp_path).open("key", build)

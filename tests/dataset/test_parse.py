@@ -145,7 +145,7 @@ GOOD = "1 qid:1 1:1 2:2\n0 qid:1 1:3 2:4\n"
         ("0 qid:2 1:1 3:2", "feature id 3", "at most 2 (dataset.features)"),
         ("0 qid:2 1:1 0.5", "'0.5'", "<feature id>:<value>"),
         ("0 qid:2 1:1 b:2", "'b:2'", "<feature id>:<value>"),
-        ("0 qid:2 1:1 1.5:2", "'1.5:2'", "<feature id>:<value>"),
+        ("0 qid:2 1.5:2", "'1.5:2'", "<feature id>:<value>"),
         ("0 1:1 2:2", "'1:1'", "qid:<query> after the grade"),
         ("0", "the end of the line", "qid:<query> after the grade"),
         ("0 qid: 1:1 2:2", "'qid:'", "qid:<query> after the grade"),
@@ -166,7 +166,7 @@ def test_a_defect_is_named_with_file_and_line(tmp_path: Path, line: str, found: 
 
 def test_feature_ids_have_a_limit_in_dense_and_sparse_files():
     for text, limit in (("0 qid:1 1:1 2:2\n", 1), ("0 qid:1 2:1\n", 1), ("0 qid:1 100001:1\n", None)):
-        with pytest.raises(DataError, match="found feature id .*, expected at most"):
+        with pytest.raises(DataError, match=r"found feature id \d+, expected at most"):
             parse_text(text.encode(), features=limit)
 
 
@@ -206,6 +206,7 @@ def test_gzip_is_read_and_a_truncated_one_named(tmp_path: Path):
     file.write_bytes(gzip.compress(text))
     assert_equals_reference(parse(file), text)
     packed = gzip.compress(text)
-    file.write_bytes(packed[: len(packed) // 2])
-    with pytest.raises(DataError, match=r"train\.txt\.gz:\d+: found a damaged gzip file .*expected a complete one"):
-        parse(file)
+    for damaged in (packed[: len(packed) // 2], packed[:-8] + b"checksum"):
+        file.write_bytes(damaged)
+        with pytest.raises(DataError, match=r"train\.txt\.gz:\d+: found a damaged gzip file .*expected a complete one"):
+            parse(file)

@@ -29,7 +29,9 @@ def learned(rounds: int = ROUNDS, refresh: int = 256, **settings) -> tuple[Confi
     differences = []
     for t in range(rounds):
         candidates = candidates_of(t)
-        pairs = Preferences(torch.tensor([[0, 3, 1]]), torch.tensor([[2, 1, 4]]), torch.tensor([[True, True, t % 2 == 0]]))
+        pairs = Preferences(
+            torch.tensor([[0, 3, 1]]), torch.tensor([[2, 1, 4]]), torch.tensor([[True, True, t % 2 == 0]])
+        )
         belief = Belief(torch.zeros(1, 1, DOCUMENTS).double(), lambda c=candidates: LinearTangent(c.features))
         order = torch.arange(DOCUMENTS)[None]
         nothing = torch.zeros(1, DOCUMENTS, dtype=torch.bool)
@@ -72,7 +74,9 @@ def test_certain_pairs_are_those_of_definition_3(alpha, covariance):
     candidates = candidates_of(7)
     theta = np.random.default_rng(3).normal(size=FEATURES)
     x = candidates.features[0].numpy()
-    expected = reference.certain_rank_order(x, theta, reference.information(differences, 0.1), alpha, READINGS[covariance])
+    expected = reference.certain_rank_order(
+        x, theta, reference.information(differences, 0.1), alpha, READINGS[covariance]
+    )
     scores = torch.from_numpy(x @ theta)[None]
     found = exploration._certain(slice(None), scores, candidates.features, candidates.mask)[0].numpy()
     assert (found == expected).all()

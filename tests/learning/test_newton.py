@@ -40,7 +40,9 @@ def play(solver, features: int, rounds: int, noise: float, replicas: int = 1, se
 
 @pytest.mark.parametrize("reduction", ["sum", "mean"])
 @pytest.mark.parametrize("l2", [0.1, 1e-4])
-@pytest.mark.parametrize(("features", "rounds", "noise"), [(6, 250, 1.0), (6, 250, 0.0), (30, 200, 1.0), (30, 200, 0.2)])
+@pytest.mark.parametrize(
+    ("features", "rounds", "noise"), [(6, 250, 1.0), (6, 250, 0.0), (30, 200, 1.0), (30, 200, 0.2)]
+)
 def test_the_optimum_is_reached_every_round(reduction, l2, features, rounds, noise):
     solver = AnchoredNewton(l2, reduction)
     for t in play(solver, features, rounds, noise):

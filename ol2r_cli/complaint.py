@@ -1,0 +1,91 @@
+"""What Hydra and OmegaConf complain about, as one line in the words of the command line that says what to type."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from ol2r_cli.catalogue import Catalogue, dotted
+from ol2r_cli.compose import own_folders, translate
+from ol2r_cli.settings import nearest
+
+OPTIONS = ("--multirun", "--cfg", "--info", "--config-dir", "--resolve", "--package", "--help", "--hydra-help")
+_UNREADABLE = r"Error parsing override|mismatched input|no viable alternative|extraneous input|missing EQUAL"
+
+
+def explain(complaint: str, arguments: Sequence[str]) -> str:
+    """One line about `arguments`, the words behind `ol2r run`, with the nearest name where one is misspelt."""
+    words, folders = own_folders(list(arguments))
+    overrides = translate([word for word in words if not word.startswith("-")])
+    if found := re.search(r"error: unrecognized arguments: (\S+)", complaint):
+        return f"there is no option {found[1]}{nearest(found[1], OPTIONS) or ': see `ol2r run --help`'}"
+    if found := re.search(r"error: argument ([\w-]+)\S*: invalid choice: '(.*?)' \(choose from (.*)\)", complaint):
+        return f"{found[1]} must be one of {found[3]}, got '{found[2]}'".replace("'", "")
+    if found := re.search(r"Could not find '([\w/]+)/([^/']*)'", complaint):
+        return _unknown_choice(found[1], found[2], complaint)
+    if found := re.search(r"Could not override '([\w./@]+)'", complaint):
+        return _unknown_name(found[1], overrides, Catalogue([folder for folder in folders if folder.is_dir()]))
+    if found := re.search(r"(?:Multiple values for|An item is already at) '?([\w./]+\w)'?", complaint):
+        plain = next((word.lstrip("+") for word in overrides if word.startswith(f"+{found[1]}=")), f"{found[1]}=..")
+        return f"{found[1]} has a value already: type {plain}, once and without +"
+    if found := re.search(r"(?:Sweep parameters|Ambiguous value for argument) '(.+?)=(.*)'", complaint):
+        return _several_values(found[1], found[2])
+    if re.search(_UNREADABLE, complaint):
+        return _unreadable(overrides)
+    return one_line(complaint) or "the configuration could not be composed"
+
+
+def one_line(message: str) -> str:
+    """Hydra's and OmegaConf's messages without their trailing advice for programmers."""
+    lines = [line.strip() for line in message.splitlines() if line.strip()]
+    trailing = r"(full_key|object_type|reference_type|Set the env|See https?:)"
+    line = " ".join(line for line in lines if not re.match(trailing, line))
+    return re.sub(r"^(usage: .* error: |Error executing job with overrides: \[.*?\] |In '\w+': )", "", line)
+
+
+def _unknown_choice(group: str, name: str, complaint: str) -> str:
+    listed = re.search(r"Available options in '.*?':\n((?:\t\S+\n?)*)", complaint)
+    known = listed[1].split() if listed else []
+    if not known:
+        return f"there is no {group}={name}, nor any other choice of {group}"
+    return f"{group} must be one of {', '.join(known)}, got '{name}'{nearest(name, known, f'{group}=')}"
+
+
+def _unknown_name(name: str, overrides: Sequence[str], catalogue: Catalogue) -> str:
+    tree, chosen = catalogue.tree(overrides), catalogue.chosen(overrides)
+    settings = [setting for setting, _ in dotted(tree)]
+    group = name.partition(".")[0]
+    if group not in chosen or group == name:
+        near = nearest(name, [*chosen, *settings])
+        return f"there is no setting or group '{name}'{near or ': `ol2r list` shows what there is'}"
+    own = [setting.removeprefix(f"{group}.") for setting in settings if setting.startswith(f"{group}.")]
+    missing = name.removeprefix(f"{group}.")
+    has = f": it has {', '.join(dict.fromkeys(setting.partition('.')[0] for setting in own)) or 'none'}"
+    return f"{group}={chosen[group]} has no setting '{missing}'{nearest(missing, own, f'{group}.') or has}"
+
+
+def _several_values(name: str, values: str) -> str:
+    default = dict(dotted(Catalogue().tree([]))).get(name)
+    as_list = f", or type {name}=[{values}] for a list" if isinstance(default, list) else ""
+    return f"{name}={values} is several runs: add -m{as_list}"
+
+
+def _unreadable(overrides: Sequence[str]) -> str:
+    """Names the first override that Hydra's parser cannot read; it says so of none by name when brackets are open."""
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+    from hydra.errors import HydraException
+
+    parser = OverridesParser.create()
+    for override in overrides:
+        try:
+            parser.parse_override(override)
+        except HydraException:
+            break
+    else:
+        override = " ".join(overrides)
+    if "=" not in override:
+        return f"'{override}' must be SETTING=VALUE or GROUP=CHOICE, such as rounds=1000 or ranker=pairrank"
+    if any(override.count(left) != override.count(right) for left, right in ("()", "[]", "{}")):
+        return f"{override} must have as many closing as opening brackets, and quotes around it all"
+    name, _, value = override.partition("=")
+    return f"{override} cannot be read: if the value has signs of its own, type '{name}=\"{value}\"'"

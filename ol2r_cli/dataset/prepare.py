@@ -1,0 +1,158 @@
+"""From text files to cached arrays: parsed once, and once more for every normalisation that is asked for."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from ol2r_cli.dataset.cache import Arrays, Cache, digest, write_rows
+from ol2r_cli.dataset.groups import Listed, Threshold
+from ol2r_cli.dataset.locate import SPLITS
+from ol2r_cli.dataset.normalise import Block, blocks, normaliser
+from ol2r_cli.dataset.parse import PARSER_VERSION, parse
+from ol2r_cli.shapes import Bool, Float, Int
+
+log = logging.getLogger(__name__)
+
+
+_ROWS = 8192  # padded at a time
+
+
+@dataclass(frozen=True)
+class Parsed:
+    """The files of one fold as one table; queries are numbered through train, validation and test."""
+
+    key: str  # of its folder in the cache: depends on the content of the files and on how they are read
+    features: Float[np.ndarray, "N F"]
+    labels: Int[np.ndarray, "N"]
+    offsets: Int[np.ndarray, "Q1"]
+    query_ids: list[str]
+    counts: Int[np.ndarray, "3"]  # queries of train, validation, test; 0 where there is no file
+    largest_id: int  # of the features in the files; a declared number of features may be larger
+
+
+def parsed(
+    cache: Cache, files: Mapping[str, Path], sha256: Mapping[str, str], features: int | None, overflow: str
+) -> Parsed:
+    """The table of these files, from the cache where possible; `features` and `overflow` are those of `parse`."""
+    identity = {"parser": PARSER_VERSION, "files": dict(sha256), "features": features, "overflow": overflow}
+    key = digest(identity)[:24]
+    arrays = cache.open(key, lambda folder: _write_parsed(folder, files, features, overflow))
+    return Parsed(
+        key,
+        arrays["features"],
+        arrays["labels"],
+        np.array(arrays["offsets"]),
+        arrays["query_ids"].tolist(),
+        np.array(arrays["counts"]),
+        int(arrays["largest_id"][0]),
+    )
+
+
+def _write_parsed(folder: Path, files: Mapping[str, Path], features: int | None, overflow: str) -> None:
+    parts = {}
+    for split, file in files.items():
+        start = time.perf_counter()
+        parts[split] = parse(file, features, overflow)
+        log.info("parsed %s: %d documents in %.1f s", file, len(parts[split].labels), time.perf_counter() - start)
+    largest_id = max(part.features.shape[1] for part in parts.values())
+    width = features or largest_id
+    lengths = [np.diff(part.offsets) for part in parts.values()]
+    query_ids = [identity for part in parts.values() for identity in part.query_ids]
+    counts = [len(parts[split].query_ids) if split in parts else 0 for split in SPLITS]
+    labels = np.concatenate([part.labels for part in parts.values()])
+    padded = (block for part in parts.values() for block in _padded(part.features, width))
+    write_rows(folder / "features.npy", (len(labels), width), padded)
+    np.save(folder / "labels.npy", labels)
+    np.save(folder / "offsets.npy", np.concatenate([[0], np.cumsum(np.concatenate(lengths))]).astype(np.int64))
+    np.save(folder / "query_ids.npy", np.array(query_ids))
+    np.save(folder / "counts.npy", np.array(counts, dtype=np.int64))
+    np.save(folder / "largest_id.npy", np.array([largest_id]))
+
+
+def _padded(features: Float[np.ndarray, "n F"], width: int) -> Iterator[Float[np.ndarray, "m G"]]:
+    """Blocks of rows with zero columns appended, for files that do not contain the last features."""
+    for start in range(0, len(features), _ROWS):
+        yield np.pad(features[start : start + _ROWS], ((0, 0), (0, width - features.shape[1])))
+
+
+def ranking_features(
+    cache: Cache, table: Parsed, train: Int[np.ndarray, "q"], method: str, zeroed: int | None, drop_constant: bool
+) -> Float[np.ndarray, "N G"]:
+    """The features that rankers see: normalised, then feature `zeroed` (an id from 1) set to 0, then without the
+    columns that are constant over the training queries `train`, if `drop_constant`."""
+    if method == "none" and zeroed is None and not drop_constant:
+        return table.features
+    depends = train.tolist() if method == "global_zscore" or drop_constant else None
+    identity = {"table": table.key, "train": depends, "method": method, "zeroed": zeroed, "drop": drop_constant}
+
+    def build(folder: Path) -> None:
+        rows = _rows_of(table, train)
+        change = normaliser(method, table.features, table.offsets, rows)
+        keep = np.ones(table.features.shape[1], dtype=bool)
+        if drop_constant:
+            keep = _varying(table, rows, _changed(table, change, zeroed))
+            if not keep.any():
+                raise ValueError(
+                    "dataset.drop_constant must be false here: every feature is constant over the training split"
+                )
+        written = (block[:, keep] for _, block in _changed(table, change, zeroed))
+        write_rows(folder / "features.npy", (len(table.labels), int(keep.sum())), written)
+
+    return cache.open(digest(identity)[:24], build)["features"]
+
+
+def _rows_of(table: Parsed, queries: Int[np.ndarray, "q"]) -> Bool[np.ndarray, "N"]:
+    chosen = np.zeros(len(table.query_ids), dtype=bool)
+    chosen[queries] = True
+    return np.repeat(chosen, np.diff(table.offsets))
+
+
+def _changed(table: Parsed, change: Block, zeroed: int | None) -> Iterator[tuple[slice, Float[np.ndarray, "n F"]]]:
+    """The table in blocks of rows, normalised."""
+    for rows, start in blocks(table.offsets):
+        block = change(table.features[rows].astype(np.float64), start).astype(np.float32)
+        if zeroed is not None:
+            block[:, zeroed - 1] = 0
+        yield rows, block
+
+
+def _varying(
+    table: Parsed, train: Bool[np.ndarray, "N"], changed: Iterator[tuple[slice, Float[np.ndarray, "n F"]]]
+) -> Bool[np.ndarray, "F"]:
+    """Which features have more than one value over the training rows."""
+    low = np.full(table.features.shape[1], np.inf)
+    high = -low
+    for rows, block in changed:
+        seen = block[train[rows]]
+        low, high = np.minimum(low, seen.min(0, initial=np.inf)), np.maximum(high, seen.max(0, initial=-np.inf))
+    return low < high
+
+
+def groups(
+    cache: Cache, table: Parsed, train: Int[np.ndarray, "q"], method: str, rule: Threshold | Listed | None
+) -> Int[np.ndarray, "N"] | None:
+    """The group of every document by a rule; None without a rule."""
+    if rule is None:
+        return None
+    if isinstance(rule, Listed):
+        return rule.read(len(table.labels))
+    if rule.feature > table.features.shape[1]:
+        raise ValueError(f"dataset.group.feature must be at most {table.features.shape[1]}, got {rule.feature}")
+    column = table.features[:, rule.feature - 1 : rule.feature]
+    method = "none" if rule.on == "raw" else method
+    depends = train.tolist() if method == "global_zscore" else None
+    identity = {"table": table.key, "train": depends, "method": method, "group": [rule.feature, rule.threshold]}
+
+    def build(folder: Path) -> None:
+        change = normaliser(method, column, table.offsets, _rows_of(table, train))
+        parts = (change(column[rows].astype(np.float64), start)[:, 0] for rows, start in blocks(table.offsets))
+        np.save(folder / "group.npy", np.concatenate([rule.divide(part.astype(np.float32)) for part in parts]))
+
+    arrays: Arrays = cache.open(digest(identity)[:24], build)
+    return arrays["group"]

@@ -1,0 +1,90 @@
+"""Every choice of every group, found from configs/, and a small world in which each can be run through any of them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from functools import cache
+
+import torch
+from omegaconf import DictConfig
+
+from ol2r_cli.compose import compose, config_dir
+from ol2r_cli.dataset.table import Dataset
+from ol2r_cli.interfaces import Interaction
+from ol2r_cli.simulation import Simulation
+from tests.worlds import handmade, simulate
+
+PARTS = ("dataset", "device", "click", "ranker", "exploration", "fairness")
+LISTS = [
+    [0],
+    [4],
+    [1, 0],
+    [0, 0, 0],
+    [2, 0, 1],
+    [3, 1, 0, 0, 2, 0, 0],
+    [0] * 9,
+    [0, 1, 2, 3, 4, 0, 1, 0, 2, 0, 1, 0],
+]
+POSITIONS = 5  # some queries are shorter, some longer
+ROUNDS = 12
+SEEDS = [3, 4, 11]
+
+Overrides = tuple[str, ...]
+
+
+def names(group: str) -> list[str]:
+    """The choices of a group."""
+    return sorted(path.stem for path in (config_dir() / group).glob("*.yaml"))
+
+
+def rankers() -> list[Overrides]:
+    """Every ranker with the exploration it brings."""
+    return [(f"ranker={ranker}",) for ranker in names("ranker")]
+
+
+def combinations() -> list[Overrides]:
+    """Every ranker alone and with every exploration, every click model and every fairness with the default ranker."""
+    mixed = [(f"ranker={r}", f"exploration={e}") for r in names("ranker") for e in names("exploration")]
+    others = [(f"{group}={name}",) for group in ("click", "fairness") for name in names(group)]
+    return [*rankers(), *mixed, *others]
+
+
+@cache
+def composed(overrides: Overrides) -> DictConfig:
+    """Composing takes a quarter of a second, and the laws ask for the same few configurations again and again."""
+    return compose([f"positions={POSITIONS}", *overrides])
+
+
+def world(lists: Sequence[Sequence[int]] = LISTS) -> Dataset:
+    """A dataset with these labels, whose documents alternate between two groups."""
+    dataset = handmade([list(labels) for labels in lists])
+    group = (torch.arange(len(dataset.labels)) % 2).to(torch.int8)
+    return dataclasses.replace(dataset, group=group)
+
+
+def simulation(
+    overrides: Overrides, dataset: Dataset | None = None, seeds: Sequence[int] = SEEDS, **more
+) -> Simulation:
+    """A simulation ready for round 1; ValueError where the overrides do not go together."""
+    return simulate(composed(overrides), list(seeds), ROUNDS, dataset or world(), **more)
+
+
+def play(simulation: Simulation, rounds: int = ROUNDS) -> list[Interaction]:
+    """The next so many rounds."""
+    return [interaction for _, (_, interaction) in zip(range(rounds), simulation.play(), strict=False)]
+
+
+def seen(interactions: Sequence[Interaction], replica: int | None = None) -> list[list]:
+    """What a user can see of each round: for every replica (or one) the query, the documents shown and the clicks."""
+    rounds = []
+    for one in interactions:
+        documents = one.candidates.document.gather(1, one.ranking)
+        rows = [
+            (int(query), shown_documents[shown].tolist(), clicks[shown].tolist())
+            for query, shown_documents, shown, clicks in zip(
+                one.candidates.query, documents, one.shown, one.clicks, strict=True
+            )
+        ]
+        rounds.append(rows if replica is None else rows[replica : replica + 1])
+    return rounds

@@ -1,0 +1,181 @@
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ol2r_cli.catalogue import Catalogue
+from ol2r_cli.cli import COMMANDS
+from ol2r_cli.commands.completion import answer, main
+from ol2r_cli.commands.continuations import continuations
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder, with folders, one of them with a blank in its name, a hidden one and a file."""
+    for name in ("alpha", "alpine trees", ".hidden"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "alphabet.txt").touch()
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("ol2r comp", ["completion "]),
+        ("ol2r run rank", ["ranker=", "ranker."]),
+        ("ol2r run rou", ["rounds="]),
+        ("ol2r run +rou", ["+rounds="]),
+        ("ol2r run ranker=pairr", ["ranker=pairrank "]),
+        ("ol2r run -m ranker=oracle,pairr", ["ranker=oracle,pairrank"]),
+        ("ol2r run ranker.l", ["ranker.l2="]),
+        ("ol2r run ranker=oracle ranker.l", []),
+        ("ol2r run exploration.sh", ["exploration.shuffle="]),
+        ("ol2r run ranker=oracle exploration.sh", []),
+        ("ol2r run dataset.que", ["dataset.queries."]),
+        ("ol2r run dataset.queries.tr", ["dataset.queries.train="]),
+        ("ol2r run dataset=mq2008 dataset.queries.tr", []),
+        ("ol2r run click.tables.5.s", ["click.tables.5.stop="]),
+        ("ol2r run ranker.l2=", ["ranker.l2=0.1 "]),
+        ("ol2r run force=", ["force=true ", "force=false "]),
+        ("ol2r run --cf", ["--cfg "]),
+        ("ol2r run --cfg ", ["job ", "hydra ", "all "]),
+        ("ol2r run nothing", []),
+        ("ol2r run nothing.", []),
+        ("ol2r list exp", ["exploration ", "experiment "]),
+        ("ol2r list click nav", ["navigational "]),
+        ("ol2r data ", ["info ", "prepare ", "check "]),
+        ("ol2r data info dataset=mq", ["dataset=mq2007 ", "dataset=mq2008 "]),
+        ("ol2r completion ", ["bash ", "zsh "]),
+        ("ol2r completion bash ", []),
+        ("ol2r bench pairr", ["pairrank "]),
+        ("ol2r run dataset.path=al", ["dataset.path=alpha/", "dataset.path=alpine trees/"]),
+        ("ol2r run output_dir=./alph", ["output_dir=./alpha/"]),
+        ("ol2r status alph", ["alpha/"]),
+        ("ol2r run --config-dir alph", ["alpha/"]),
+        ("ol2r run dataset.path=nowhere/", []),
+    ],
+)
+def test_what_may_come_next(line: str, words: list[str], folders: Path):
+    assert continuations(line) == words
+
+
+def test_all_of_a_kind():
+    assert continuations("ol2r ") == [f"{command} " for command in COMMANDS] + ["--help ", "--version "]
+    assert continuations("ol2r run ranker=") == [f"ranker={name} " for name in Catalogue().choices["ranker"]]
+    first = set(continuations("ol2r run "))
+    assert {f"{group}=" for group in Catalogue().groups} <= first
+    assert {f"{name}=" for name in Catalogue().root.values} <= first
+
+
+def test_own_choices(tmp_path: Path):
+    (tmp_path / "ranker").mkdir()
+    (tmp_path / "ranker" / "mine.yaml").write_text("rate: 3\n")
+    line = f"ol2r run --config-dir {tmp_path} ranker=mi"
+    assert continuations(line) == ["ranker=mine "]
+    assert continuations(f"{line}ne ranker.") == ["ranker.rate="]
+
+
+def test_quoting_and_the_part_that_bash_replaces(folders: Path):
+    assert answer("ol2r run dataset.path=alpi") == ["dataset.path=alpine\\ trees/"]
+    assert answer("ol2r run dataset.path=alpine\\ t") == ["dataset.path=alpine\\ trees/"]
+    assert answer("ol2r run ranker=pairr", "pairr") == ["pairrank "]
+    assert answer("ol2r run click=", "") == [f"{name} " for name in Catalogue().choices["click"]]
+    assert answer("ol2r run 'ranker=pairr", "ranker=pairr") == ["ranker=pairrank"], "the quote is still open"
+
+
+def test_a_script_for_each_shell_and_none_for_others(capsys: pytest.CaptureFixture[str]):
+    for shell in ("bash", "zsh"):
+        assert main([shell]) == 0
+        assert "_ol2r()" in capsys.readouterr().out
+    for arguments in ([], ["fish"]):
+        with pytest.raises(SystemExit) as stop:
+            main(arguments)
+        assert stop.value.code == 2
+
+
+@pytest.fixture
+def ol2r(tmp_path: Path) -> dict[str, str]:
+    """An environment whose PATH finds this checkout as `ol2r`."""
+    program = tmp_path / "bin" / "ol2r"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nPYTHONPATH="{ROOT}" exec "{sys.executable}" -m ol2r_cli "$@"\n')
+    program.chmod(0o755)
+    return os.environ | {"PATH": f"{program.parent}:{os.environ['PATH']}"}
+
+
+# Bash splits words at `=`; it passes the command, what it will replace, and the word before.
+BASH = """
+eval "$(ol2r completion bash)"
+tab() { COMP_LINE="$1" COMP_POINT=${#1} COMP_WORDS=($1) COMP_CWORD=$2
+        _ol2r ol2r "$3"; printf '[%s]' "${COMPREPLY[@]}"; echo; }
+tab "ol2r ru" 1 ru
+tab "ol2r run ranker=pairr" 4 pairr
+tab "ol2r run ranker=" 3 ""
+tab "ol2r run ranker.l" 2 ranker.l
+tab "ol2r run -m click=per,na" 5 per,na
+complete -p ol2r
+"""
+# compadd works only where a key was pressed: here it prints what it would add.
+ZSH = """
+compadd() { shift 4; printf '[%s]' "$@"; echo; }
+eval "$(ol2r completion zsh)"
+tab() { local words=("$@"); local CURRENT=$#; local PREFIX="$words[-1]"; _ol2r; }
+tab ol2r ru
+tab ol2r run ranker=pairr
+tab ol2r run ranker=
+tab ol2r run ranker.l
+tab ol2r run -m click=per,na
+tab ol2r run nothing
+print -r -- "$_comps[ol2r]"
+"""
+
+
+def in_shell(command: list[str], script: str, env: dict[str, str]) -> list[str]:
+    if shutil.which(command[0]) is None:
+        pytest.skip(f"no {command[0]}")
+    done = subprocess.run([*command, "-c", script], capture_output=True, text=True, env=env, timeout=60)
+    assert done.stderr == ""
+    return done.stdout.splitlines()
+
+
+def test_in_bash(ol2r: dict[str, str]):
+    assert in_shell(["bash", "--norc"], BASH, ol2r) == [
+        "[run ]",
+        "[pairrank ]",
+        "".join(f"[{name} ]" for name in Catalogue().choices["ranker"]),
+        "[ranker.l2=]",
+        "[per,navigational]",
+        "complete -o nospace -F _ol2r ol2r",
+    ]
+
+
+def test_in_zsh(ol2r: dict[str, str]):
+    assert in_shell(["zsh", "-f"], ZSH, ol2r) == [
+        "[run ]",
+        "[ranker=pairrank ]",
+        "".join(f"[ranker={name} ]" for name in Catalogue().choices["ranker"]),
+        "[ranker.l2=]",
+        "[click=per,navigational]",
+        "_ol2r",
+    ]
+
+
+def test_nothing_heavy_is_imported(ol2r: dict[str, str]):
+    heavy = "{'torch', 'numpy', 'polars', 'hydra', 'omegaconf', 'sklearn', 'rich'} & sys.modules.keys()"
+    script = f"""
+import sys
+from ol2r_cli.cli import main
+main(["completion", "--query", "ol2r run ranker.l"])
+sys.exit(str({heavy} or ''))
+"""
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, capture_output=True, text=True, env=ol2r | {"PYTHONPATH": str(ROOT)}, timeout=60)
+    assert (done.stdout, done.stderr.strip()) == ("ranker.l2=\n", "")

@@ -1,0 +1,186 @@
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+import torch
+
+from ol2r_cli.catalogue import Catalogue
+from ol2r_cli.commands import software, surroundings
+from ol2r_cli.commands.doctor import examine, main
+from ol2r_cli.commands.finding import Finding
+
+TINY = Path(__file__).parents[1] / "data" / "tiny"
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """In an empty folder, with its own data and cache."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OL2R_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("OL2R_CACHE", str(tmp_path / "cache"))
+
+
+def named(findings: list[Finding]) -> dict[str, Finding]:
+    return {finding.name: finding for finding in findings}
+
+
+def test_all_is_well(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    assert main([]) == 0
+    out = capsys.readouterr().out
+    for package in ("torch", "numpy", "polars", "hydra-core", "omegaconf", "rich", "scikit-learn"):
+        assert metadata.version(package) in next(line for line in out.splitlines() if f" {package} " in line)
+    for name in (
+        "ol2r",
+        "python",
+        "CPU cores",
+        "torch threads",
+        "float64",
+        "CUDA",
+        "cache_dir",
+        "free there",
+        "output",
+    ):
+        assert name in out
+    assert out.endswith("all that `ol2r run` needs is there\n")
+    assert list(tmp_path.iterdir()) == [], "nothing is left behind"
+
+
+def test_a_package_that_is_missing_broken_or_too_old(monkeypatch: pytest.MonkeyPatch, capsys):
+    versions, imports = metadata.version, importlib.import_module
+
+    def version(name: str) -> str:
+        if name == "rich":
+            raise metadata.PackageNotFoundError(name)
+        return "0.1" if name == "numpy" else versions(name)
+
+    def import_module(name: str):
+        if name == "polars":
+            raise OSError("libfoo.so: cannot open\nmore")
+        return imports(name)
+
+    monkeypatch.setattr(software.metadata, "version", version)
+    monkeypatch.setattr(
+        software.metadata, "requires", lambda name: ["numpy>=2.1,<3", "rich<16,>=14", "x>1; extra == 'y'"]
+    )
+    monkeypatch.setattr(software.importlib, "import_module", import_module)
+    found = named(list(software.versions()))
+    assert found["rich"].problem == "type: pip install 'rich<16,>=14'"
+    assert found["polars"].problem.startswith("cannot be imported (libfoo.so: cannot open): type: pip install --force")
+    assert found["numpy"].problem == "must be >=2.1,<3, got 0.1: type: pip install 'numpy>=2.1,<3'"
+    assert found["torch"].problem == ""
+    assert main([]) == 1
+    out = capsys.readouterr().out
+    assert out.count("BROKEN: ") == 3
+    assert "is there" not in out
+
+
+def test_what_needs_a_missing_package_is_left_out(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "hydra", None)
+    found = named(list(examine([])))
+    assert found["hydra-core"].problem.startswith("cannot be imported")
+    assert "output_dir" not in found
+    assert "output is" in found
+
+
+def test_an_output_folder_that_cannot_be_written(capsys: pytest.CaptureFixture[str]):
+    assert main(["output_dir=/proc/nowhere"]) == 1
+    assert "BROKEN: output_dir: /proc must be writable and able to lock files" in capsys.readouterr().out
+
+
+def test_a_file_system_without_locks(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    def refuse(*_: object) -> None:
+        raise OSError(38, os.strerror(38))
+
+    monkeypatch.setattr(surroundings.fcntl, "flock", refuse)
+    assert main([]) == 1
+    assert "able to lock files (Function not implemented): type output_dir=DIR" in capsys.readouterr().out
+
+
+def test_a_full_disk_is_a_note(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    monkeypatch.setattr(surroundings, "LITTLE_DISK", 2**80)
+    assert main([]) == 0
+    assert "note: free there: type output_dir=DIR" in capsys.readouterr().out
+
+
+def test_data_is_found_by_its_usual_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    assert main([]) == 0
+    assert "note: data_dir: no dataset there: type data_dir=DIR or set OL2R_DATA" in capsys.readouterr().out
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "mq2008").symlink_to(TINY)
+    assert main([]) == 0
+    out = capsys.readouterr().out
+    assert f"mq2008         {tmp_path / 'data' / 'mq2008'} (2 folds)" in out
+    assert "not found: looked for MSLR-WEB10K, mslr-web10k, WEB10K" in out
+    assert "note: data_dir" not in out
+    for name, choice in Catalogue().choices["dataset"].items():
+        assert (f" {name} " in out) == bool(choice.values.get("folders"))
+
+
+def test_the_size_of_the_cache(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    (tmp_path / "cache" / "entry").mkdir(parents=True)
+    (tmp_path / "cache" / "entry" / "features.npy").write_bytes(bytes(3 * 2**20))
+    assert main([]) == 0
+    assert f"{tmp_path / 'cache'}, 3.0 MiB" in capsys.readouterr().out
+
+
+def test_bad_settings_are_one_line_and_2(capsys: pytest.CaptureFixture[str]):
+    assert main(["dataa_dir=x"]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err == "ol2r doctor: there is no setting or group 'dataa_dir': did you mean data_dir?\n"
+
+
+class Properties:
+    name, total_memory = "A GPU", 80 * 2**30
+
+
+@pytest.mark.parametrize(
+    ("built", "available", "hidden", "value", "problem"),
+    [
+        (None, False, None, "is built for the CPU alone", ""),
+        ("12.8", True, None, "12.8: A GPU (80 GiB), A GPU (80 GiB)", ""),
+        ("12.8", False, None, "built for CUDA 12.8, but no driver", ""),
+        ("12.8", False, "", "none", "CUDA_VISIBLE_DEVICES= shows no GPU: type: unset CUDA_VISIBLE_DEVICES"),
+    ],
+)
+def test_gpus_or_why_none(monkeypatch: pytest.MonkeyPatch, built, available, hidden, value, problem):
+    monkeypatch.setattr(torch.version, "cuda", built)
+    monkeypatch.setattr(torch.version, "hip", None, raising=False)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: available)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: Properties)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if hidden is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", hidden)
+    cuda = named(list(software.machine()))["CUDA"]
+    assert value in cuda.value
+    assert cuda.problem == problem
+    assert not cuda.needed
+
+
+@pytest.mark.parametrize("wrong", ["numbers", "error"])
+def test_a_library_that_computes_wrongly(monkeypatch: pytest.MonkeyPatch, wrong: str):
+    def inverse(matrix: torch.Tensor) -> torch.Tensor:
+        if wrong == "error":
+            raise RuntimeError("no LAPACK\nmore")
+        return matrix
+
+    monkeypatch.setattr(torch.linalg, "inv", inverse)
+    found = named(list(software.machine()))["float64 with"]
+    assert found.needed
+    assert found.problem.endswith("type: pip install --force-reinstall torch")
+    assert ("no LAPACK" in found.problem) == (wrong == "error")
+
+
+def test_the_terminal(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("COLUMNS", "123")
+    assert "no terminal" in named(list(surroundings.terminal()))["output is"].value
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    found = named(list(surroundings.terminal()))
+    assert found["output is"].value == "a terminal, 123 columns"
+    assert found["colours"].value

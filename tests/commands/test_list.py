@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from ol2r_cli.catalogue import Catalogue
+from ol2r_cli.commands.list import main
+from ol2r_cli.compose import config_dir, translate
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Path:
+    """A folder of the user's with a ranker of its own, and one that Hydra would ignore."""
+    folder = tmp_path / "own"
+    (folder / "ranker").mkdir(parents=True)
+    (folder / "ranker" / "mine.yaml").write_text("# Mine, 2024.\ndefaults: [pairrank]\nl2: 7  # less of it\n")
+    (folder / "ranker" / "oracle.yaml").write_text("# Not seen.\n")
+    return folder
+
+
+def lines(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
+    assert main([*arguments]) == 0
+    return capsys.readouterr().out.splitlines()
+
+
+def test_every_choice_has_one_line_with_its_description(capsys):
+    listed = lines(capsys)
+    for path in config_dir().glob("*/*.yaml"):
+        comments = [line.lstrip("# ") for line in path.read_text().splitlines() if line.startswith("#")]
+        first = next(line for line in comments if not line.startswith("@package"))
+        typed = f"{path.parent.name}={path.stem}"
+        (line,) = [line for line in listed if typed in line.split()[:2]]
+        assert first.rstrip(":") in line
+
+
+def test_the_choices_taken_unasked_are_marked(capsys):
+    starred = {line.split()[1] for line in lines(capsys) if line.startswith("*  ")}
+    assert starred == {f"{group}={name}" for group, name in Catalogue().chosen([]).items() if name}
+    assert "exploration=confidence" in starred, "the ranker of run.yaml brings it along"
+
+
+def test_a_group_with_settings_defaults_and_comments(capsys):
+    listed = lines(capsys, "ranker")
+    assert "ranker=pairrank (default)" in listed
+    assert "  brings exploration=confidence" in listed
+    (l2,) = [line.split(maxsplit=2) for line in listed if line.strip().startswith("ranker.l2 ")]
+    text = (config_dir() / "ranker" / "pairrank.yaml").read_text()
+    key, default, comment = l2
+    assert f"{key.removeprefix('ranker.')}: {default}  # {comment}\n" in text
+
+
+def test_one_choice_by_its_short_name(capsys):
+    listed = lines(capsys, "click", "nav")
+    assert listed[0] == "click=navigational"
+    assert not any("click=perfect" in line for line in listed)
+
+
+def test_settings_that_click_models_share_are_listed_once(capsys):
+    listed = lines(capsys, "click")
+    assert 1 <= sum(line.strip().startswith("click.stop_without_click") for line in listed) < 6
+
+
+@pytest.mark.parametrize("grades", [5, 3, 2])
+def test_the_probabilities_are_those_of_the_files(capsys, grades: int):
+    listed = lines(capsys, "click")
+    start = next(place for place, line in enumerate(listed) if line.startswith(f"{grades} grades"))
+    assert listed[start].split()[2:] == [
+        *("P(click", "|", "0)", *(f"{g})" for g in range(1, grades))),
+        *("P(stop", "|", "0)", *(f"{g})" for g in range(1, grades))),
+    ]
+    block = listed[start : listed.index("", start)]
+    assert len({len(line) for line in block}) == 1, "numbers are aligned right"
+    rows = {cells[0]: cells[1:] for cells in map(str.split, block[1:])}
+    for path in (config_dir() / "click").glob("*.yaml"):
+        table = yaml.safe_load(path.read_text())["tables"][grades]
+        row = rows[f"click={path.stem}"]
+        assert [float(cell) for cell in row[:grades]] == table["click"]
+        if "stop" in table:
+            assert [float(cell) for cell in row[grades:]] == table["stop"]
+        else:
+            assert row[grades:] == ["-"] * grades
+
+
+def test_presets_come_with_the_command_to_type(capsys):
+    listed = lines(capsys, "experiment")
+    assert "  type: ol2r run experiment=smoke" in listed
+    assert ["dataset.queries.train", "20"] in [line.split() for line in listed]
+
+
+def test_long_defaults_are_told_by_their_entries(capsys):
+    (checksums,) = [line for line in lines(capsys, "dataset", "mq2008") if "dataset.checksums" in line]
+    assert checksums.split(maxsplit=1)[1].startswith("(15 entries)")
+
+
+def test_own_choices_are_listed_and_hidden_ones_told(capsys, own):
+    overview = lines(capsys, "--config-dir", str(own))
+    (mine,) = [line for line in overview if "ranker=mine" in line]
+    assert "Mine, 2024." in mine
+    assert f"(yours: {own / 'ranker' / 'mine.yaml'})" in mine
+    assert overview[-1].startswith(f"ignored: {own / 'ranker' / 'oracle.yaml'}")
+    described = lines(capsys, "ranker", "mine", "--config-dir", str(own))
+    settings = [line.split(maxsplit=2) for line in described if line.strip().startswith("ranker.")]
+    assert settings[0] == ["ranker.l2", "7", "less of it"]
+    assert "ranker.solver" in [name for name, *_ in settings], "of the choice it builds on"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["rankr"], ["GROUP must be one of", "exploration", "got 'rankr'", "did you mean ranker?"]),
+        (["ranker", "pairnk"], ["CHOICE must be one of", "oracle", "did you mean pairrank?"]),
+        (["--config-dir", "nowhere"], ["--config-dir must be a folder, got nowhere"]),
+    ],
+)
+def test_unknown_names_are_one_line_and_2(capsys, arguments, told):
+    assert main(arguments) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.count("\n") == 1
+    for words in told:
+        assert words in captured.err
+
+
+def test_a_table_on_a_terminal(capsys, monkeypatch):
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    monkeypatch.setenv("COLUMNS", "60")
+    listed = lines(capsys, "ranker", "pairrank")
+    assert all(len(line) <= 60 for line in listed if line.startswith("    ")), "comments are wrapped"
+    assert any("P(click | 0)" in line for line in lines(capsys, "click"))
+
+
+def test_short_names_are_those_of_run(capsys):
+    text = "\n".join(lines(capsys))
+    assert translate(["click=per,nav,inf"]) == ["click=perfect,navigational,informational"]
+    for short in ("per", "nav", "inf"):
+        assert f"Short: click={short}" in text
+
+
+def test_nothing_heavy_is_imported(tmp_path):
+    heavy = "{'torch', 'numpy', 'polars', 'hydra', 'omegaconf', 'sklearn', 'rich'} & sys.modules.keys()"
+    script = f"import sys; from ol2r_cli.commands.list import main; main(['click']); sys.exit(str({heavy} or ''))"
+    env = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=env, timeout=60)
+    assert done.stderr.strip() == ""
+    assert "click=perfect" in done.stdout

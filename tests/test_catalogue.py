@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from omegaconf import OmegaConf
+
+from ol2r_cli.catalogue import Catalogue, dotted
+from ol2r_cli.choice import Choice
+from ol2r_cli.compose import compose
+
+FILE = """\
+# A ranker of my own:
+# with two lines of explanation. Me, 2024.
+defaults:
+  - pairrank
+  - override /exploration@_global_.exploration: none
+  - _self_
+
+_target_: mine.Ranker
+rate: .5  # step size > 0
+name: "a # b"  # what it is called
+levels: [1,
+  2]  # on two lines
+table:  # by grade
+  5: {click: [0, 1]}
+empty:  # nothing yet
+bare: 3
+"""
+
+
+def own(folder: Path, group: str, name: str, text: str) -> Path:
+    path = folder / group / f"{name}.yaml"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+def test_a_file_is_read_with_its_comments(tmp_path: Path):
+    choice = Choice("ranker", "mine", own(tmp_path, "ranker", "mine", FILE))
+    assert choice.header == ["A ranker of my own:", "with two lines of explanation. Me, 2024."]
+    assert [(s.name, s.default, s.comment) for s in choice.settings] == [
+        ("rate", ".5", "step size > 0"),
+        ("name", '"a # b"', "what it is called"),
+        ("levels", "[1, 2]", "on two lines"),
+        ("table", "{5: {click: [0, 1]}}", "by grade"),
+        ("empty", "", "nothing yet"),
+        ("bare", "3", ""),
+    ]
+    assert choice.brings == {"exploration": "none"}
+    assert choice.parents == ["pairrank"]
+    assert choice.values["table"] == {5: {"click": [0, 1]}}
+
+
+def test_own_choices_inherit_and_do_not_shadow(tmp_path: Path):
+    own(tmp_path, "ranker", "mine", FILE)
+    hidden = own(tmp_path, "ranker", "pairrank", "# Another.\n_target_: mine.Ranker\n")
+    catalogue = Catalogue([tmp_path])
+    mine = catalogue.choices["ranker"]["mine"]
+    names = [setting.name for setting in catalogue.settings(mine)]
+    assert names[0] == "l2", "of the choice it builds on"
+    assert names[-1] == "bare"
+    assert catalogue.values(mine)["rate"] == 0.5
+    assert catalogue.hidden == [hidden]
+    assert not catalogue.comes_along(mine)
+    assert catalogue.comes_along(catalogue.choices["ranker"]["pairrank"])
+
+
+@pytest.mark.parametrize(("text", "what"), [("a: [1\n", "must be YAML"), ("- 1\n", "must be lines `setting: value`")])
+def test_files_that_are_no_settings(tmp_path: Path, text: str, what: str):
+    path = own(tmp_path, "ranker", "broken", text)
+    with pytest.raises(ValueError, match=what) as error:
+        _ = Choice("ranker", "broken", path).content
+    assert str(path) in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_a_folder_that_does_not_exist(tmp_path: Path):
+    with pytest.raises(ValueError, match=r"^--config-dir must be a folder, got .*nowhere, which does not exist$"):
+        Catalogue([tmp_path / "nowhere"])
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        [],
+        ["ranker=oracle"],
+        ["click=nav", "rounds=3"],
+        ["exploration=none"],
+        ["experiment=smoke", "ranker=random"],
+        ["ranker=oracle", "ranker=pairrank"],
+    ],
+)
+def test_the_same_choices_and_settings_as_hydra(overrides: list[str]):
+    catalogue, config = Catalogue(), compose(overrides)
+    chosen = catalogue.chosen(overrides)
+    assert chosen == {group: config.choices[group] for group in chosen}
+    composed = OmegaConf.to_container(config, resolve=False)
+    composed.pop("choices")
+    for group in chosen:
+        composed.get(group, {}).pop("_target_", None)
+    assert {name for name, _ in dotted(catalogue.tree(overrides))} == {name for name, _ in dotted(composed)}
+
+
+def test_dotted_names():
+    assert list(dotted({"a": {"b": {2: 1}, "c": []}, "d": {}})) == [("a.b.2", 1), ("a.c", []), ("d", {})]

@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ol2r_cli import __version__
+from ol2r_cli.catalogue import Catalogue
+from ol2r_cli.cli import COMMANDS, main
+
+HEAVY = {"torch", "sklearn", "scipy", "polars", "numpy"}
+
+
+def imported(*arguments: str, cwd: Path) -> tuple[set[str], str]:
+    """The modules that `ol2r ARGUMENTS` imports, and what it prints."""
+    env = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])}
+    command = [sys.executable, "-X", "importtime", "-m", "ol2r_cli", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, env=env, cwd=cwd, timeout=60)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}, done.stdout
+
+
+@pytest.mark.parametrize("arguments", [[], ["--help"]])
+def test_help_imports_nothing_heavy(tmp_path: Path, arguments: list[str]):
+    modules, out = imported(*arguments, cwd=tmp_path)
+    assert "ol2r_cli.cli" in modules
+    assert not modules & (HEAVY | {"hydra", "omegaconf", "rich", "yaml"})
+    for command in COMMANDS:
+        assert f"\n  {command} " in out
+
+
+def test_the_configuration_is_shown_without_torch(tmp_path: Path):
+    modules, out = imported("run", "--cfg", "job", "click=nav", cwd=tmp_path)
+    assert "hydra" in modules
+    assert not modules & HEAVY
+    assert "ranker:\n  _target_: ol2r_cli.ranker.pairwise.PairwiseRanker" in out
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_help_of_run_is_short_and_names_every_choice(tmp_path: Path):
+    modules, out = imported("run", "--help", cwd=tmp_path)
+    assert not modules & HEAVY
+    lines = out.splitlines()
+    assert len(lines) <= 40
+    assert max(map(len, lines)) <= 120
+    catalogue = Catalogue()
+    for group in catalogue.groups:
+        (line,) = [line for line in lines if line.startswith(f"{group}: ")]
+        assert line.partition(": ")[2].split(", ") == sorted(catalogue.choices[group])
+    assert "powered by" not in out
+
+
+def test_the_help_of_run_tells_the_true_defaults(tmp_path: Path):
+    _, out = imported("run", "--help", cwd=tmp_path)
+    (told,) = [line for line in out.splitlines() if line.strip().startswith("rounds=")]
+    pairs = dict(word.split("=") for word in told.split() if "=" in word)
+    written = {setting.name: setting.default for setting in Catalogue().root.settings}
+    assert pairs == {name: written[name] for name in pairs}
+
+
+def test_the_version(capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit) as stop:
+        main(["--version"])
+    assert stop.value.code == 0
+    assert capsys.readouterr().out == f"ol2r {__version__}\n"
+
+
+def test_an_unknown_command_is_one_line_and_2(capsys: pytest.CaptureFixture[str]):
+    assert main(["runn"]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.count("\n") == 1
+    assert "runn" in captured.err
+    assert "completion" in captured.err
+
+
+@pytest.mark.parametrize("command", sorted(set(COMMANDS) - {"run"}))
+def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit) as stop:
+        main([command, "--help"])
+    assert stop.value.code == 0
+    assert f"ol2r {command}" in capsys.readouterr().out
+
+
+def test_nobody_reads_along(monkeypatch: pytest.MonkeyPatch):
+    def gone(arguments: list[str]) -> int:
+        raise BrokenPipeError
+
+    class Stream:
+        closed = False
+
+        def close(self) -> None:
+            self.closed = True
+
+    stream = Stream()
+    monkeypatch.setattr("ol2r_cli.commands.list.main", gone)
+    monkeypatch.setattr(sys, "stderr", stream)
+    assert main(["list"]) == 0
+    assert stream.closed, "the interpreter has nothing left to complain on"

@@ -1,0 +1,186 @@
+"""The laws that every choice of every group keeps; a new YAML file is found by itself and has to keep them too."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import io
+import textwrap
+from pkgutil import resolve_name
+
+import pytest
+import torch
+
+from ol2r_cli.choice import Choice
+from ol2r_cli.compose import compose, config_dir
+from tests import choices
+from tests.choices import LISTS, POSITIONS, ROUNDS, SEEDS, combinations, composed, play, rankers, seen, world
+
+CHOICES = [(group, name) for group in choices.PARTS for name in choices.names(group)]
+FILES = sorted(path.relative_to(config_dir()).as_posix() for path in config_dir().glob("*/**/*.yaml"))
+IGNORES_GRADES = ("click=random",)  # clicks half of everything, whatever its grade
+
+
+@pytest.fixture(autouse=True)
+def _inference():
+    with torch.inference_mode():
+        yield
+
+
+def simulation(overrides, *more, **settings):
+    """As `choices.simulation`; skips what does not go together, provided it says what to type instead."""
+    try:
+        return choices.simulation(overrides, *more, **settings)
+    except ValueError as error:
+        assert len(overrides) > 1, f"{overrides[0]} does not work as it comes: {error}"
+        assert "exploration=" in str(error), f"does not say what to type instead: {error}"
+        pytest.skip(str(error))
+
+
+def by_name(value):
+    return ",".join(value) if isinstance(value, tuple) else None
+
+
+laws = pytest.mark.parametrize("overrides", combinations(), ids=by_name)
+
+
+def same(found, expected):
+    """Two mappings of tensors are equal to the last bit, NaN in the same places."""
+    assert found.keys() == expected.keys()
+    for name in found:
+        torch.testing.assert_close(found[name], expected[name], rtol=0, atol=0, equal_nan=True, msg=name)
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_the_first_line_says_what_it_is(file):
+    path = config_dir() / file
+    assert len(Choice("", path.stem, path).header[0].split()) > 1
+
+
+@pytest.mark.parametrize("name", choices.names("experiment"))
+def test_a_preset_can_be_composed(name):
+    assert composed((f"experiment={name}",)).rounds >= 1
+
+
+@pytest.mark.parametrize(("group", "name"), CHOICES)
+def test_spells_out_every_setting_and_lives_in_the_package_of_its_group(group, name):
+    node = compose([f"{group}={name}"])[group]
+    target = resolve_name(node._target_)
+    signature = inspect.signature(target).parameters if "__init__" in vars(target) else {}
+    assert {key for key in node if key != "_target_"} == set(signature)
+    assert all(p.kind is p.POSITIONAL_OR_KEYWORD and p.default is p.empty for p in signature.values())
+    assert f"{target.__module__}.".startswith(f"ol2r_cli.{group}.")
+    constructor = ast.parse(textwrap.dedent(inspect.getsource(target.__init__))) if signature else ast.parse("")
+    read = {node.id for node in ast.walk(constructor) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
+    assert set(signature) <= read, "a setting that is not used"
+
+
+@laws
+def test_shows_a_permutation_of_the_real_documents_and_clicks_on_what_is_shown(overrides):
+    for one in play(simulation(overrides)):
+        check_lists(one, POSITIONS)
+
+
+def check_lists(one, positions):
+    mask, length = one.candidates.mask, one.candidates.mask.sum(1)
+    for order in one.draft.order, one.order:
+        assert torch.equal(order.sort(1).values, torch.arange(mask.shape[1]).expand_as(order))
+        assert torch.equal(mask.gather(1, order), mask), "padding before a real document"
+    assert torch.equal(one.ranking, one.order[:, :positions])
+    assert torch.equal(one.shown.sum(1), length.clamp(max=positions))
+    assert not (one.clicks & ~one.shown).any()
+    assert one.belief.scores[mask[:, None].expand_as(one.belief.scores)].isfinite().all()
+
+
+@laws
+def test_the_same_seed_gives_the_same_trace_and_another_seed_another(overrides):
+    first, again = simulation(overrides), simulation(overrides)
+    assert seen(play(first)) == seen(play(again))
+    same(first.measurement.measures()[1], again.measurement.measures()[1])
+    assert seen(play(simulation(overrides, seeds=[20, 21, 22]))) != seen(play(simulation(overrides)))
+
+
+@laws
+def test_a_replica_alone_shows_what_it_shows_in_a_batch(overrides):
+    batch = play(simulation(overrides))
+    lengths = torch.stack([one.candidates.mask.sum(1) for one in batch])
+    assert (lengths.amin(1) < lengths.amax(1)).any(), "the batch never pads"
+    for replica, seed in enumerate(SEEDS):
+        assert seen(play(simulation(overrides, seeds=[seed]))) == seen(batch, replica)
+
+
+@laws
+@pytest.mark.parametrize("done", [1, ROUNDS // 2])
+def test_all_state_is_in_buffers(overrides, done):
+    """Save after some rounds, load into a fresh simulation, continue: as if nothing had happened."""
+    through, saved = simulation(overrides), io.BytesIO()
+    play(through, done)
+    through.measurement.measures()
+    torch.save(through.state_dict(), saved)
+    expected = play(through)
+    resumed = simulation(overrides)
+    saved.seek(0)
+    resumed.load_state_dict(torch.load(saved, weights_only=True))
+    found = play(resumed)
+    assert len(found) == ROUNDS - done
+    assert seen(found) == seen(expected)
+    same(resumed.measurement.measures()[1], through.measurement.measures()[1])
+    same(resumed.state_dict(), through.state_dict())
+
+
+NO_CLICKS = "click.click=[0,0,0,0,0]"
+SURVIVED = {
+    "one-document": ([[0], [3], [1]], POSITIONS, ()),
+    "shorter than K": ([[0, 1], [2, 0, 1], [1, 0]], POSITIONS, ()),
+    "nothing relevant": ([[0] * 7, [0] * 3, [0] * 9], POSITIONS, ()),
+    "no clicks": (LISTS, POSITIONS, (NO_CLICKS,)),
+    "one position": (LISTS, 1, ("positions=1",)),
+    "more positions than documents": (LISTS, 15, ("positions=15",)),
+}
+
+
+@laws
+@pytest.mark.parametrize("kind", SURVIVED)
+def test_survives(overrides, kind):
+    lists, positions, more = SURVIVED[kind]
+    running = simulation((*overrides, *more), world(lists))
+    rounds = play(running)
+    assert len(rounds) == ROUNDS
+    for one in rounds:
+        check_lists(one, positions)
+        assert not (one.preferences.valid.any() and more == (NO_CLICKS,))
+    measures = running.measurement.measures()[1]
+    assert ((measures["online_ndcg"] >= 0) & (measures["online_ndcg"] <= 1 + 1e-12)).all()
+    assert running.ranker.deploy().isfinite().all()
+
+
+@pytest.mark.parametrize("overrides", [c for c in combinations() if not c[0].startswith("click=")], ids=by_name)
+def test_never_sees_labels(overrides):
+    """Other labels under clicks that ignore them change nothing, except for skylines, which say that they look."""
+    reverse = [[4 - label for label in labels] for labels in LISTS]
+    running = simulation((*overrides, *IGNORES_GRADES))
+    first, other = play(running), play(simulation((*overrides, *IGNORES_GRADES), world(reverse)))
+    looks = any(role.needs_labels for role in (running.ranker, running.exploration, running.fairness))
+    assert (seen(first) == seen(other)) is not looks
+
+
+@laws
+def test_works_in_single_precision(overrides):
+    running = simulation(overrides, dtype=torch.float32)
+    for one in play(running):
+        check_lists(one, POSITIONS)
+        assert one.belief.scores.dtype == torch.float32
+    assert running.ranker.deploy().dtype == torch.float32
+    assert running.ranker.deploy().isfinite().all()
+
+
+@pytest.mark.parametrize("overrides", rankers(), ids=by_name)
+def test_what_is_deployed_scores_many_snapshots_of_many_queries_at_once(overrides):
+    running = simulation(overrides)
+    play(running)
+    candidates, _ = running.train_split.serve(torch.arange(len(LISTS)))
+    snapshots = running.ranker.deploy().repeat(2, 1)
+    scores = running.ranker.score(snapshots, candidates)
+    assert scores.shape == (2 * len(SEEDS), len(LISTS), max(map(len, LISTS)))
+    assert scores.isfinite().all()
+    assert torch.equal(scores[: len(SEEDS)], scores[len(SEEDS) :])

@@ -1,0 +1,140 @@
+"""What is wrong with a command line is told in one line that says what to type, and nothing is written."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from ol2r_cli.compose import compose
+from ol2r_cli.run import main
+
+# OmegaConf annotates its DictConfig in a way that the checker of annotations calls old-fashioned.
+pytestmark = pytest.mark.filterwarnings("ignore::beartype.roar.BeartypeDecorHintPep585DeprecationWarning")
+
+RANKERS = "ranker must be one of "
+MISTAKES = {
+    # names
+    "rankr=x": ["no setting or group 'rankr'", "did you mean ranker?"],
+    "ronds=3": ["no setting or group 'ronds'", "did you mean rounds?"],
+    "+ronds=3": ["no setting or group 'ronds'", "did you mean rounds?"],
+    "qwxyz=3": ["no setting or group 'qwxyz'", "`ol2r list`"],
+    "ranker=pairnk": [RANKERS, "oracle", "got 'pairnk'", "did you mean ranker=pairrank?"],
+    "ranker=": [RANKERS, "got ''"],
+    "ranker.l3=1": ["ranker=pairrank has no setting 'l3'", "it has l2, "],
+    "ranker=oracle ranker.l2=1": ["ranker=oracle has no setting 'l2'", "it has none"],
+    "dataset.queries.tran=3": ["no setting 'queries.tran'", "did you mean dataset.queries.train?"],
+    "+ranker.foo=1": ["PairwiseRanker has no setting 'foo'", "it has l2, "],
+    "+fairness.foo=1": ["NoFairness has no setting 'foo'", "it has none"],
+    "+ranker=oracle": ["type ranker=oracle", "without +"],
+    "+rounds=3": ["type rounds=3", "without +"],
+    "~rounds": ["rounds is missing", "leave out ~rounds"],
+    "~ranker": ["ranker is missing", "leave out ~ranker"],
+    "~ranker.l2": ["ranker.l2 is missing", "type ranker.l2=VALUE"],
+    # values
+    "rounds=abc": ["rounds must be a whole number from 1 up, got 'abc'"],
+    "rounds=0": ["rounds must be a whole number from 1 up, got 0"],
+    "rounds=": ["rounds must be a whole number from 1 up, got ''"],
+    "seed=null": ["seed must be a whole number from 0 up, got None"],
+    "ranker.l2=-1": ["ranker.l2 must be above 0, got -1"],
+    "ranker.l2=abc": ["ranker.l2 must be a number, got 'abc'"],
+    "ranker.l2=": ["ranker.l2 must be a number, got ''"],
+    "ranker.l2=true": ["ranker.l2 must be a number, got True"],
+    "exploration.shuffle=x": ["exploration.shuffle must be ", "'conservative'", "got 'x'"],
+    "exploration.transitive=no": ["exploration.transitive must be true or false, got 'no'"],
+    "click.click=[1,2]": ["click.click must be 5 probabilities, one per grade, got [1, 2]"],
+    "click.click=[a,b]": ["click.click must be null or a list", "a number", "got ['a', 'b']"],
+    "dataset.queries=5": ["dataset.queries must be settings", "got 5"],
+    "exploration.alpha=${nope}": ["exploration.alpha cannot be resolved", "'nope'"],
+    "ranker._target_=nowhere.X": ["ranker._target_ must be a class that can be imported, got nowhere.X"],
+    # the grammar of the command line
+    "--bogus": ["there is no option --bogus", "`ol2r run --help`"],
+    "--multrun": ["there is no option --multrun", "did you mean --multirun?"],
+    "--cfg jbo": ["--cfg must be one of job, hydra, all", "got jbo"],
+    "ranker.l2=[1": ["ranker.l2=[1", "as many closing as opening brackets"],
+    "-m seed=range(0,3": ["seed=range(0,3", "as many closing as opening brackets"],
+    "rounds": ["'rounds' must be SETTING=VALUE or GROUP=CHOICE"],
+    "rounds==3": ["rounds==3 cannot be read"],
+    "seed=range(0,3)": ["seed=range(0,3) is several runs: add -m"],
+    "seed=1,2": ["seed=1,2 is several runs: add -m"],
+    "click=nav,per": ["click=navigational,perfect is several runs: add -m"],
+    "evaluate_on=test,validation": ["add -m, or type evaluate_on=[test,validation] for a list"],
+    # data, device and folders
+    "dataset=letor": ["dataset.path=FOLDER", "dataset=synthetic"],
+    "dataset.path=/nowhere dataset=mq2008": ["dataset.path must be a folder", "looked for: /nowhere"],
+    "--config-dir /nowhere": ["/nowhere", "not found"],
+    "output_dir=/dev/null rounds=1": ["output_dir (/dev/null)", "must be folders that can be used"],
+}
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """In an empty folder; Hydra's changes to logging are undone."""
+    monkeypatch.chdir(tmp_path)
+    handlers, level = logging.root.handlers[:], logging.root.level
+    yield
+    logging.root.handlers[:], logging.root.level = handlers, level
+
+
+@pytest.mark.parametrize("line", MISTAKES)
+def test_a_mistake_is_one_line_and_writes_nothing(line: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    assert main(line.split()) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("ol2r run: ")
+    assert captured.err.count("\n") == 1, captured.err
+    for words in MISTAKES[line]:
+        assert words in captured.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_mistake_in_a_sweep_stops_it_before_its_first_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    assert main(["-m", "ranker=pairrank,pairnk"]) == 2
+    captured = capsys.readouterr()
+    assert "did you mean ranker=pairrank?" in captured.err
+    assert captured.err.count("\n") == 1
+    assert {path.name for path in tmp_path.rglob("*.*")} <= {".sweep", "multirun.yaml"}, "Hydra's note of the sweep"
+
+
+def test_a_gpu_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    assert main(["device=cuda"]) == 2
+    assert "use device=cpu" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_same_words_from_the_library():
+    with pytest.raises(ValueError, match=r"^ranker must be one of .* did you mean ranker=pairrank\?$"):
+        compose(["ranker=pairnk"])
+
+
+def test_the_command_is_kept_as_it_was_typed(monkeypatch: pytest.MonkeyPatch):
+    seen: list[object] = []
+    monkeypatch.setattr("ol2r_cli.experiment.run_experiment", lambda *given: seen.extend(given) or 0)
+    typed = ["ranker=pairrank", "exploration.alpha=${ranker.l2}", "click=nav"]
+    assert main(typed) == 0
+    config, choices, overrides = seen
+    assert overrides == [*typed[:2], "click=navigational"]
+    assert config.exploration.alpha == config.ranker.l2
+    assert (choices["click"], choices["exploration"]) == ("navigational", "confidence")
+    assert "experiment" not in choices, "none was chosen"
+
+
+def test_a_mistake_in_the_program_shows_where(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
+    def fails(*_: object) -> int:
+        raise RuntimeError("a slip")
+
+    monkeypatch.setattr("ol2r_cli.experiment.run_experiment", fails)
+    assert main([]) == 1
+    err = capsys.readouterr().err
+    assert "in fails" in err
+    assert "RuntimeError: a slip" in err
+
+
+def test_unknown_choices_of_own_folders_are_offered_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    own = tmp_path / "own" / "ranker"
+    own.mkdir(parents=True)
+    (own / "elsewhere.yaml").write_text("_target_: ol2r_cli.ranker.oracle.OracleRanker\n")
+    assert main(["--config-dir", str(tmp_path / "own"), "ranker=elsewher"]) == 2
+    assert "did you mean ranker=elsewhere?" in capsys.readouterr().err
