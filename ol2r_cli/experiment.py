@@ -44,7 +44,7 @@ class Experiment:
             manifest = read_manifest(self.directory.path)
         except ValueError:  # a damaged manifest is no finished run
             return False
-        return bool(manifest) and manifest["status"] == "finished" and not self.settings["force"]
+        return manifest is not None and manifest["status"] == "finished" and not self.settings["force"]
 
     def simulation(self) -> Simulation:
         """The roles on the training queries, ready for round 1; ValueError where they do not fit each other."""

@@ -22,9 +22,9 @@ def examined(clicks: Bool[Tensor, "B K"], shown: Bool[Tensor, "B K"]) -> Bool[Te
 def _matching(won: Bool[Tensor, "B K"], lost: Bool[Tensor, "B K"], random: Random) -> Preferences:
     """Winners and losers matched one to one at random, so that pairs are disjoint (the authors' code)."""
     positions = won.shape[1]
-    chance = random.uniform(2 * positions)
-    first = torch.where(won, chance[:, :positions], 2.0).argsort(1)
-    second = torch.where(lost, chance[:, positions:], 2.0).argsort(1)
+    chance = random.uniform(positions)  # nobody both wins and loses: one number each serves both shuffles
+    first = torch.where(won, chance, 2.0).argsort(1)
+    second = torch.where(lost, chance, 2.0).argsort(1)
     most = positions // 2
     pairs = torch.minimum(won.sum(1), lost.sum(1))
     valid = torch.arange(most, device=won.device) < pairs[:, None]

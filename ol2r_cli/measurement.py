@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -33,7 +35,7 @@ class Measurement(nn.Module):
         super().__init__()
         self.sizes, self.no_relevant, self.blocks, self.regret = sizes, no_relevant, blocks, regret
         room = self.ROUNDS, sizes.replicas
-        place = {"device": sizes.device}
+        place: dict[str, Any] = {"device": sizes.device}
         self.register_buffer("cumulative_ndcg", torch.zeros(sizes.replicas, dtype=torch.float64, **place))
         self.counts = torch.zeros(*room, 4, dtype=torch.int64, **place)  # query, length, clicks, pairs
         self.labels = torch.zeros(*room, sizes.documents, dtype=torch.int8, **place)  # in list order

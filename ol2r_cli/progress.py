@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
+from ol2r_cli.results.log import LOGGER
 from ol2r_cli.results.manifest import duration
 
 if TYPE_CHECKING:
     from ol2r_cli.experiment import Experiment
 
-_log = logging.getLogger("ol2r_cli")
+_log = logging.getLogger(LOGGER)
 
 
 class Progress:

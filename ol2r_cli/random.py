@@ -23,7 +23,7 @@ _WEYL = (0x9E3779B9, 0xBB67AE85)
 def philox(counter: list[Tensor], key: list[Tensor]) -> list[Tensor]:
     """Philox4x32-10: four 32-bit words per counter, all int64 tensors that broadcast against each other.
 
-    A product of two 32-bit words wraps around in int64, which leaves its 64 bits intact: shift and mask give its halves.
+    A product of two words wraps around in int64, which leaves its 64 bits intact: shift and mask give its halves.
     """
     (a, b, c, d), (k0, k1) = counter, key
     for _ in range(10):

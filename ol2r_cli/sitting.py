@@ -6,13 +6,10 @@ again, so that the files of an interrupted run end up equal to those of an undis
 
 from __future__ import annotations
 
-import contextlib
 import logging
-import signal
 import sys
 import time
 import traceback
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -23,9 +20,11 @@ from ol2r_cli.measurement import Measures, sizes_at_every_rank
 from ol2r_cli.progress import Progress
 from ol2r_cli.results import checkpoint
 from ol2r_cli.results.directory import RunDirectory
+from ol2r_cli.results.log import LOGGER, log_file
 from ol2r_cli.results.manifest import Manifest
 from ol2r_cli.results.summary import render, summarise
 from ol2r_cli.results.trace import Trace
+from ol2r_cli.signals import stop_signals
 
 if TYPE_CHECKING:
     from ol2r_cli.experiment import Experiment
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
 
 QUEUE = 10  # evaluations scored together
 
-_log = logging.getLogger("ol2r_cli")
+_log = logging.getLogger(LOGGER)
 
 
 class Sitting:
@@ -52,7 +51,7 @@ class Sitting:
         if self.settings["force"]:
             self.directory.clear()
         done = self._resume()
-        with _log_file(self.directory), _stop_signals() as stop:
+        with log_file(self.directory), stop_signals() as stop:
             try:
                 with self._manifest(done) as manifest:
                     self._play(manifest, stop)
@@ -185,37 +184,3 @@ class Sitting:
         if self.settings["keep_checkpoint"]:
             self._save()
         _log.info("finished")
-
-
-@contextlib.contextmanager
-def _log_file(directory: RunDirectory) -> Iterator[None]:
-    """Send the log, with times, to log.txt as well."""
-    handler = logging.FileHandler(directory / "log.txt")
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
-    level = _log.level
-    _log.addHandler(handler)
-    _log.setLevel(logging.INFO)
-    try:
-        yield
-    finally:
-        _log.removeHandler(handler)
-        _log.setLevel(level)
-        handler.close()
-
-
-@contextlib.contextmanager
-def _stop_signals() -> Iterator[list[int]]:
-    """The list fills with the first SIGINT or SIGTERM, to be acted on after the round; a second one interrupts at once."""
-    stop: list[int] = []
-
-    def ask(number: int, _: object) -> None:
-        if stop:
-            raise KeyboardInterrupt
-        stop.append(number)
-
-    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield stop
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -20,6 +20,9 @@ class DependentClick(ClickModel):
     stop probabilities 1 this is the cascade model.
     """
 
+    click_probability: Tensor
+    stop_probability: Tensor
+
     def __init__(
         self, click: Sequence[float] | None, stop: Sequence[float] | None, tables: Tables, stop_without_click: bool
     ):
@@ -35,9 +38,10 @@ class DependentClick(ClickModel):
     def click(self, grades: Int[Tensor, "B K"], shown: Bool[Tensor, "B K"], random: Random) -> Bool[Tensor, "B K"]:
         """Clicks on the places examined before the user stopped."""
         positions = grades.shape[1]
-        chance = random.uniform(2 * positions)
-        clicks = chance[:, :positions] < self.click_probability[grades]
-        stops = chance[:, positions:] < self.stop_probability[grades]
+        # Two numbers per place, place by place: however many places there are, the first ones keep their numbers.
+        click_chance, stop_chance = random.uniform(2 * positions).unflatten(1, (positions, 2)).unbind(2)
+        clicks = click_chance < self.click_probability[grades]
+        stops = stop_chance < self.stop_probability[grades]
         if not self.stop_without_click:
             stops = stops & clicks
         stopped_above = stops.cumsum(1) > stops

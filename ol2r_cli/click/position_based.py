@@ -19,6 +19,9 @@ class PositionBased(ClickModel):
     `click` is P(click | grade, examined), null: from `tables`. `eta` >= 0; `examination` has one probability per place.
     """
 
+    click_probability: Tensor
+    examination: Tensor
+
     def __init__(self, click: Sequence[float] | None, tables: Tables, eta: float, examination: Sequence[float] | None):
         super().__init__()
         if eta < 0:

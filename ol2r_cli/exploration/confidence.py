@@ -139,7 +139,7 @@ class Confidence(Exploration):
 
 
 def _together(scores: Float[Tensor, "B D"], parts: list[tuple[Tensor | slice, Draft]]) -> Draft:
-    """The drafts of groups of replicas as one; padding beyond a group's longest query is last, in a block of its own."""
+    """The drafts of groups of replicas as one; padding beyond a group's longest query is a last block of its own."""
     replicas, documents = scores.shape
     order = torch.arange(documents).repeat(replicas, 1)
     block = torch.full_like(order, documents)

@@ -31,7 +31,7 @@ class PairHistory(nn.Module):
         self.features = features
         self.capacity = sizes.rounds * per_round
         shape = sizes.replicas, self.capacity + 1
-        place = {"device": sizes.device}
+        place: dict[str, Any] = {"device": sizes.device}
         self.register_buffer("winner", torch.zeros(shape, dtype=torch.int32, **place))
         self.register_buffer("loser", torch.zeros(shape, dtype=torch.int32, **place))
         self.register_buffer("count", torch.zeros(sizes.replicas, dtype=torch.int64, **place))

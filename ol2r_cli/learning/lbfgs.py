@@ -1,4 +1,4 @@
-"""The authors' fit: L-BFGS-B every round from a uniform random start, stopped early. Only to compare published curves."""
+"""The authors' fit: L-BFGS-B every round from a random start, stopped early. Only to compare published curves."""
 
 from __future__ import annotations
 

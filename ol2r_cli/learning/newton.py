@@ -8,6 +8,8 @@ l2 |theta|^2, times n).
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import softplus
@@ -53,7 +55,7 @@ class AnchoredNewton(nn.Module):
     def setup(self, sizes: Sizes, history: PairHistory) -> None:
         """Start at theta = 0 with no pairs."""
         object.__setattr__(self, "history", history)  # not as a submodule: it belongs to the ranker's state
-        place = {"dtype": sizes.dtype, "device": sizes.device}
+        place: dict[str, Any] = {"dtype": sizes.dtype, "device": sizes.device}
         shape = sizes.replicas, sizes.features
         for name in "theta", "anchor", "gradient":
             self.register_buffer(name, torch.zeros(shape, **place))

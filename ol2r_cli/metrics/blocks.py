@@ -1,4 +1,4 @@
-"""How far the ranker is certain: sizes of blocks, and the share of certain pairs at the top (PairRank, section 4.2.4)."""
+"""How far the ranker is certain: sizes of blocks, share of certain pairs at the top (PairRank, section 4.2.4)."""
 
 from __future__ import annotations
 

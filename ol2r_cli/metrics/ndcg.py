@@ -1,4 +1,4 @@
-"""Normalised discounted cumulative gain with gains 2^rel - 1 and discounts log2(rank + 1) (Burges et al., ICML 2005)."""
+"""Normalised discounted cumulative gain, gains 2^rel - 1, discounts log2(rank + 1) (Burges et al., ICML 2005)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def gains(labels: Int[Tensor, "*L"]) -> Float[Tensor, "*L"]:
 
 def dcg(labels: Int[Tensor, "*L K"]) -> Float[Tensor, "*L"]:
     """Discounted cumulative gain of lists, the label of the top place first."""
-    return gains(labels) @ discounts(labels.shape[-1], labels.device)
+    return (gains(labels) * discounts(labels.shape[-1], labels.device)).sum(-1)
 
 
 def ideal_dcg(labels: Int[Tensor, "*L D"], cutoff: int) -> Float[Tensor, "*L"]:

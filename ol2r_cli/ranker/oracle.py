@@ -15,6 +15,8 @@ class OracleRanker(Ranker):
 
     needs_labels = True
 
+    nothing: Tensor
+
     def setup(self, sizes: Sizes, features: Float[Tensor, "N F"], labels: Int[Tensor, "N"] | None = None) -> None:
         """Keep the labels of all documents."""
         if labels is None:

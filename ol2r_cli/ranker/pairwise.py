@@ -14,7 +14,10 @@ from ol2r_cli.learning.tangent import LinearTangent
 from ol2r_cli.random import Random
 from ol2r_cli.shapes import Float, Int
 
-SOLVERS = {"newton": AnchoredNewton, "lbfgs_restart": RestartedLBFGS}
+SOLVERS: dict[str, type[AnchoredNewton] | type[RestartedLBFGS]] = {
+    "newton": AnchoredNewton,
+    "lbfgs_restart": RestartedLBFGS,
+}
 
 
 class PairwiseRanker(Ranker):
@@ -24,6 +27,8 @@ class PairwiseRanker(Ranker):
     l2 |theta|^2, the authors' code); `pairs` is how clicks become preferences (matching, adjacent, all); `solver` is
     `newton` (the optimum) or `lbfgs_restart` (the authors' fit, for comparison only).
     """
+
+    solver: AnchoredNewton | RestartedLBFGS
 
     def __init__(self, l2: float, reduction: str, pairs: str, solver: str):
         super().__init__()
@@ -43,7 +48,7 @@ class PairwiseRanker(Ranker):
         self.solver.setup(sizes, self.history)
 
     def judge(self, candidates: Candidates, random: Random) -> Belief:
-        """Scores theta.x. Multiplied and summed row by row, so that equal documents get equal scores to the last bit."""
+        """Scores theta.x, multiplied and summed row by row: equal documents get equal scores to the last bit."""
         scores = (candidates.features * self.solver.theta[:, None]).sum(2)
         return Belief(scores[:, None], lambda: LinearTangent(candidates.features))
 

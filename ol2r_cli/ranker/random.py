@@ -13,6 +13,8 @@ from ol2r_cli.shapes import Float, Int
 class RandomRanker(Ranker):
     """Uniformly random scores every round; evaluated with all scores equal, so that ties are broken at random."""
 
+    nothing: Tensor
+
     def setup(self, sizes: Sizes, features: Float[Tensor, "N F"], labels: Int[Tensor, "N"] | None = None) -> None:
         """There is nothing to allocate but the empty answer of `deploy`."""
         self.register_buffer("nothing", features.new_zeros(sizes.replicas, 0, device=sizes.device))

@@ -19,7 +19,6 @@ Metrics, per seed; those that do not apply to the run are absent:
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -111,7 +110,7 @@ def render(summary: Mapping[str, Any], manifest: Mapping[str, Any], path: str | 
         "unfairness": _plus_minus(metrics.get("unfairness"), 3),
         "time": _time_line(manifest),
         "files": str(path),
-        "next": f"ol2r report {shlex.quote(str(path))}",
+        "next": "ol2r list (other users, rankers and datasets to try), ol2r status (all runs)",
     }
     head = f"{manifest['status']}: run {manifest['id']}"
     if len(seeds) > 1:

@@ -126,7 +126,7 @@ def test_the_text_says_what_was_run_how_it_went_and_what_to_type(directory):
         "  unfairness       10.000 ± 0.000",
         "  time             3m 05s at 1,234 rounds/s (cpu, 1 thread)",
         "  files            outputs/a b",
-        "  next             ol2r report 'outputs/a b'",
+        "  next             ol2r list (other users, rankers and datasets to try), ol2r status (all runs)",
     ]
 
 

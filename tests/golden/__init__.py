@@ -1,0 +1,1 @@
+"""Golden traces: what short runs showed and measured, as text. `make golden` rewrites them; read the diff."""

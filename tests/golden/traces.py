@@ -1,0 +1,86 @@
+"""Plays short runs and writes down what happened, a line per round."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import torch
+from omegaconf import DictConfig
+
+from ol2r_cli.compose import build, compose
+from ol2r_cli.evaluation import CUTOFFS, Evaluator
+from ol2r_cli.interfaces import Interaction
+from ol2r_cli.measurement import Measures
+from ol2r_cli.simulation import Simulation
+
+FOLDER = Path(__file__).parent
+ROUNDS = 25
+SEED = 7
+
+_GENERATED = ["dataset.queries={train: 12, validation: 4, test: 4}", "dataset.documents=9", "dataset.features=6"]
+_FOLD = ["dataset=letor", "dataset.path=tests/data/tiny"]
+_THREE_GRADES = ["dataset=letor", "dataset.path=tests/data/tiny_grades3"]
+
+# name of the trace -> the overrides of `ol2r run`
+CASES = {
+    "generated-perfect": [*_GENERATED, "click=perfect"],
+    "generated-navigational": [*_GENERATED, "click=navigational"],
+    "generated-informational": [*_GENERATED, "click=informational"],
+    "generated-reduction-mean": [*_GENERATED, "ranker.reduction=mean", "ranker.l2=0.01"],
+    "generated-pairs-all": [*_GENERATED, "ranker.pairs=all"],
+    "generated-pairs-adjacent": [*_GENERATED, "ranker.pairs=adjacent"],
+    "generated-shuffle-random": [*_GENERATED, "click=perfect", "exploration.shuffle=random"],
+    "generated-no-exploration": [*_GENERATED, "click=perfect", "exploration=none"],
+    "generated-random-ranker": [*_GENERATED, "ranker=random"],
+    "generated-oracle": [*_GENERATED, "ranker=oracle"],
+    "fold-perfect": [*_FOLD, "click=perfect"],
+    "fold-navigational": [*_FOLD, "click=navigational"],
+    "fold-informational": [*_FOLD, "click=informational"],
+    "fold-three-grades": [*_THREE_GRADES, "click=perfect"],
+}
+
+
+def trace(name: str) -> str:
+    """The golden trace of a case as it is now."""
+    overrides = CASES[name]
+    with TemporaryDirectory() as cache, torch.inference_mode():
+        config = compose([*map(_here, overrides), f"cache_dir={cache}"])
+        dataset = build(config.dataset).load()
+        simulation = _simulation(config, dataset)
+        played = [interaction for _, interaction in simulation.play()]
+        _, measures = simulation.measurement.measures()
+        test = Evaluator(dataset, "test", torch.tensor([SEED]), "zero", torch.float64)
+        ndcg = test(simulation.ranker, simulation.ranker.deploy()[None])[0, 0]
+    lines = [
+        f"# ol2r run seed={SEED} rounds={ROUNDS} {' '.join(f'{word!r}' if ' ' in word else word for word in overrides)}",
+        "# documents are numbered within their query, * was clicked",
+        "round  query  online NDCG  blocks  shown",
+        *(_line(t, played[t], measures) for t in range(ROUNDS)),
+        "test NDCG  " + "  ".join(f"@{cutoff} {value:.6f}" for cutoff, value in zip(CUTOFFS, ndcg, strict=True)),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _here(override: str) -> str:
+    """Paths as they are on this machine."""
+    setting, _, value = override.partition("=")
+    return f"dataset.path={FOLDER.parents[1] / value}" if setting == "dataset.path" else override
+
+
+def _simulation(config: DictConfig, dataset) -> Simulation:
+    return Simulation(
+        dataset,
+        **{group: build(config[group]) for group in ("click", "ranker", "exploration", "fairness")},
+        seeds=torch.tensor([SEED]),
+        rounds=ROUNDS,
+        positions=config.positions,
+    )
+
+
+def _line(t: int, interaction: Interaction, measures: Measures) -> str:
+    places = zip(interaction.ranking[0], interaction.clicks[0], interaction.shown[0], strict=True)
+    shown = " ".join(f"{int(document)}{'*' * bool(click)}" for document, click, there in places if there)
+    blocks = int(measures["blocks"][t]) if "blocks" in measures else "-"
+    query, ndcg = int(measures["query"][t]), float(measures["online_ndcg"][t])
+    return f"{t + 1:5}  {query:5}  {ndcg:11.6f}  {blocks:>6}  {shown}"
