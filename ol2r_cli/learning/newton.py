@@ -101,19 +101,22 @@ class AnchoredNewton(nn.Module):
         """Whether the step from the anchor may miss the guarantee.
 
         The gap left by a step is of higher order in q, the more so the more evidence there is per parameter: q may
-        exceed the tolerated gap 60-fold then, but hardly any while pairs are few or separable (calibrated; see
+        exceed the tolerated gap 100-fold then, but not at all while pairs are few or separable (calibrated; see
         docs/algorithms/pairrank.md). `reduction: mean` also needs a new Hessian when its l2 term has grown by a tenth.
         """
         evidence = objective / (3 * self.theta.shape[1])
-        trust = (10 * evidence.square()).clamp(0.05, 60)
+        trust = (20 * evidence.square()).clamp(1, 100)
         return (q > trust * (1e-3 + 1e-5 * objective)) | (self._l2(count) > 1.1 * base_l2)
 
     def _move_anchor(self, replica: int) -> Float[Tensor, "F"]:
         """Move one replica's anchor until the step from it is good enough, and return that step."""
-        count = self.history.count[replica]
+        count, factor = self.history.count[replica], None
         for _ in range(self.passes):
             gradient = self.gradient[replica]
-            step = -(self.inverse[replica] @ gradient)
+            if factor is None:
+                step = -(self.inverse[replica] @ gradient)
+            else:
+                step = -torch.cholesky_solve(gradient[:, None], factor).squeeze(1)
             q = -(step @ gradient)
             if not self._poor(q, self.objective[replica], count, self.base_l2[replica]):
                 break
@@ -122,11 +125,17 @@ class AnchoredNewton(nn.Module):
             damping = torch.log1p(longest) / longest if longest > self.drift else 1.0
             self.anchor[replica] += damping * step
             self.scores[replica, :count] += damping * change
-            self._expand(replica, int(count))
+            if self._expand(replica, int(count)):
+                factor = torch.linalg.cholesky(self.hessian[replica])
+        if factor is not None:
+            self.inverse[replica] = torch.cholesky_inverse(factor)
         return step
 
-    def _expand(self, replica: int, count: int) -> None:
-        """Recompute one replica's gradient at its anchor, and correct its Hessian for the pairs that have drifted."""
+    def _expand(self, replica: int, count: int) -> bool:
+        """Recompute one replica's gradient at its anchor, and correct its Hessian for the pairs that have drifted.
+
+        Returns whether there was anything to correct.
+        """
         theta, rows = self.anchor[replica], self.history.rows[replica, :count]
         scores, base = self.scores[replica, :count], self.base_scores[replica, :count]
         l2 = self._l2(self.history.count[replica])
@@ -135,11 +144,11 @@ class AnchoredNewton(nn.Module):
         self.objective[replica] = softplus(-scores).sum() + l2 / 2 * theta @ theta
         drifted = ((scores - base).abs() > self.drift).nonzero().squeeze(1)
         if not len(drifted) and l2 == self.base_l2[replica]:
-            return
+            return False
         before, after = torch.sigmoid(base[drifted]), lost[drifted]
         moved, hessian = rows[drifted], self.hessian[replica]
         hessian.addmm_(moved.mT * (after * (1 - after) - before * (1 - before)), moved)
         hessian.diagonal().add_(l2 - self.base_l2[replica])
-        self.inverse[replica] = torch.cholesky_inverse(torch.linalg.cholesky(hessian))
         base[drifted] = scores[drifted]
         self.base_l2[replica] = l2
+        return True
