@@ -104,5 +104,5 @@ def _comment(lines: Sequence[str], key: yaml.Node, value: yaml.Node) -> str:
     """What stands behind `#` where the value ends, or behind the key of a value on lines of its own."""
     here = isinstance(value, yaml.ScalarNode) or value.flow_style
     end = value.end_mark if here and value.end_mark.line >= key.end_mark.line else key.end_mark
-    found = re.search(r"(?:^|[\s:])#\s*(.*)", lines[end.line][end.column :]) if end.line < len(lines) else None
+    found = re.search(r"#\s*(.*)", lines[end.line][end.column :]) if end.line < len(lines) else None
     return found[1].strip() if found else ""

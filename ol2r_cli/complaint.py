@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from ol2r_cli.catalogue import Catalogue, dotted
-from ol2r_cli.compose import own_folders, translate
+from ol2r_cli.compose import own_folders
 from ol2r_cli.settings import nearest
 
 OPTIONS = ("--multirun", "--cfg", "--info", "--config-dir", "--resolve", "--package", "--help", "--hydra-help")
@@ -16,7 +16,7 @@ _UNREADABLE = r"Error parsing override|mismatched input|no viable alternative|ex
 def explain(complaint: str, arguments: Sequence[str]) -> str:
     """One line about `arguments`, the words behind `ol2r run`, with the nearest name where one is misspelt."""
     words, folders = own_folders(list(arguments))
-    overrides = translate([word for word in words if not word.startswith("-")])
+    overrides = [word for word in words if not word.startswith("-")]
     if found := re.search(r"error: unrecognized arguments: (\S+)", complaint):
         return f"there is no option {found[1]}{nearest(found[1], OPTIONS) or ': see `ol2r run --help`'}"
     if found := re.search(r"error: argument ([\w-]+)\S*: invalid choice: '(.*?)' \(choose from (.*)\)", complaint):

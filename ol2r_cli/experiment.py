@@ -117,14 +117,15 @@ def _check(settings: Mapping[str, Any]) -> None:
             raise ValueError(f"{name} must be a whole number from {least} up, got {value!r}")
     if settings["no_relevant"] not in ("zero", "skip"):
         raise ValueError(f"no_relevant must be 'zero' or 'skip', got {settings['no_relevant']!r}")
-    wrong = set(settings["evaluate_on"]) - {"validation", "test"}
-    if wrong:
-        raise ValueError(f"evaluate_on must be a list of validation and test, got {settings['evaluate_on']}")
+    asked = settings["evaluate_on"]
+    if not isinstance(asked, list) or set(asked) - {"validation", "test"}:
+        raise ValueError(f"evaluate_on must be a list of validation and test, got {asked}")
     for name in "force", "trace_blocks", "trace_regret", "save_interactions", "keep_checkpoint":
         if not isinstance(settings[name], bool):
             raise ValueError(f"{name} must be true or false, got {settings[name]!r}")
-    if not all(isinstance(t, int) and 1 <= t <= settings["rounds"] for t in settings["block_rounds"]):
-        raise ValueError(f"block_rounds must be rounds from 1 to {settings['rounds']}, got {settings['block_rounds']}")
+    asked = settings["block_rounds"]
+    if not isinstance(asked, list) or not all(isinstance(t, int) and 1 <= t <= settings["rounds"] for t in asked):
+        raise ValueError(f"block_rounds must be a list of rounds from 1 to {settings['rounds']}, got {asked}")
     rounds = settings["checkpoint_rounds"]
     if rounds is not None and not (isinstance(rounds, int) and rounds >= 1):
         raise ValueError(f"checkpoint_rounds must be null or 1 and more, got {rounds!r}")

@@ -66,6 +66,15 @@ def test_own_choices_inherit_and_do_not_shadow(tmp_path: Path):
     assert catalogue.comes_along(catalogue.choices["ranker"]["pairrank"])
 
 
+def test_what_an_own_choice_leaves_open_is_inherited(tmp_path: Path):
+    own(tmp_path, "ranker", "mine", "defaults: [pairrank]\nl2: 7\n")
+    catalogue = Catalogue([tmp_path])
+    mine, parent = (catalogue.choices["ranker"][name] for name in ("mine", "pairrank"))
+    assert catalogue.values(mine) == parent.values | {"l2": 7}
+    assert [(s.name, s.comment) for s in catalogue.settings(mine)] == [(s.name, s.comment) for s in parent.settings]
+    assert catalogue.settings(mine)[0].default == "7"
+
+
 @pytest.mark.parametrize(("text", "what"), [("a: [1\n", "must be YAML"), ("- 1\n", "must be lines `setting: value`")])
 def test_files_that_are_no_settings(tmp_path: Path, text: str, what: str):
     path = own(tmp_path, "ranker", "broken", text)

@@ -59,6 +59,7 @@ def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("ol2r run dataset.path=al", ["dataset.path=alpha/", "dataset.path=alpine trees/"]),
         ("ol2r run output_dir=./alph", ["output_dir=./alpha/"]),
         ("ol2r status alph", ["alpha/"]),
+        ("ol2r status ", ["alpha/", "alpine trees/"]),
         ("ol2r run --config-dir alph", ["alpha/"]),
         ("ol2r run dataset.path=nowhere/", []),
     ],

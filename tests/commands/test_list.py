@@ -127,9 +127,11 @@ def test_unknown_names_are_one_line_and_2(capsys, arguments, told):
 
 
 def test_a_table_on_a_terminal(capsys, monkeypatch):
-    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
     monkeypatch.setenv("COLUMNS", "60")
+    whole = lines(capsys, "ranker", "pairrank")
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
     listed = lines(capsys, "ranker", "pairrank")
+    assert sorted(" ".join(listed).split()) == sorted(" ".join(whole).split()), "nothing is cut"
     assert all(len(line) <= 60 for line in listed if line.startswith("    ")), "comments are wrapped"
     assert any("P(click | 0)" in line for line in lines(capsys, "click"))
 
