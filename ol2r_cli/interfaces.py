@@ -34,6 +34,7 @@ class Sizes:
     queries: int  # training queries
     rounds: int  # T: how many rounds the run will have
     grades: int  # relevance labels are 0 .. grades - 1
+    ordered: int = 1 << 62  # how many places of a proposed order anybody looks at: K, or all of them
     dtype: torch.dtype = torch.float64
     device: torch.device = torch.device("cpu")
 
@@ -141,6 +142,8 @@ class Exploration(Role):
 
 class Fairness(Role):
     """Rearranges a proposed order; ties and choices inside a block follow the draft, so no randomness is needed."""
+
+    rearranges = True  # False: the draft is served as it is, so that nobody looks below the places shown
 
     def arrange(self, draft: Draft, candidates: Candidates) -> Int[Tensor, "B D"]:
         """The order that is served."""

@@ -11,6 +11,7 @@ from ol2r_cli.interfaces import Interaction, Sizes
 from ol2r_cli.metrics.blocks import block_sizes, certain_ratio
 from ol2r_cli.metrics.ndcg import dcg, ideal_dcg, ndcg
 from ol2r_cli.metrics.regret import regret
+from ol2r_cli.rows import pick_both
 from ol2r_cli.shapes import Bool, Int
 
 DISCOUNT = 0.9995  # of cumulative NDCG, per round (all five papers)
@@ -41,7 +42,6 @@ class Measurement(nn.Module):
         self.labels = torch.zeros(*room, sizes.documents, dtype=torch.int8, **place)  # in list order
         self.block = torch.zeros(*room, sizes.documents, dtype=torch.int16, **place)  # in the draft's order
         self.certain = torch.zeros(*room, TOP, TOP, dtype=torch.bool, **place)
-        self.replica = torch.arange(sizes.replicas, **place)[:, None, None]
         self.first, self.noted = 1, 0
         self.has_blocks = self.has_certain = False
 
@@ -66,7 +66,7 @@ class Measurement(nn.Module):
                 self.has_certain = True
                 first = draft.order[:, :TOP]
                 top = first.shape[1]
-                self.certain[row, :, :top, :top] = draft.certain[self.replica, first[:, :, None], first[:, None, :]]
+                self.certain[row, :, :top, :top] = pick_both(draft.certain, first)
         self.noted += 1
 
     def full(self) -> bool:

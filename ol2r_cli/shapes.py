@@ -14,9 +14,10 @@ if TYPE_CHECKING:
     from typing import Annotated as Bool
     from typing import Annotated as Float
     from typing import Annotated as Int
+    from typing import Annotated as Shaped
 else:
     try:
-        from jaxtyping import Bool, Float, Int
+        from jaxtyping import Bool, Float, Int, Shaped
     except ImportError:
 
         class _Unchecked:
@@ -25,6 +26,6 @@ else:
             def __class_getitem__(cls, item: tuple[Any, str]) -> Any:
                 return item[0]
 
-        Bool = Float = Int = _Unchecked
+        Bool = Float = Int = Shaped = _Unchecked
 
-__all__ = ["Bool", "Float", "Int"]
+__all__ = ["Bool", "Float", "Int", "Shaped"]

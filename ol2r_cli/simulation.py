@@ -41,11 +41,13 @@ class Simulation(nn.Module):
     ):
         super().__init__()
         self.train_split = dataset.split("train", seeds.device, dtype)
+        longest = self.train_split.longest
         self.sizes = Sizes(
             replicas=len(seeds),
-            documents=self.train_split.longest,
+            documents=longest,
             features=dataset.features.shape[1],
             positions=positions,
+            ordered=longest if trace_regret or fairness.rearranges else positions,
             queries=len(self.train_split),
             rounds=rounds,
             grades=dataset.grades,

@@ -8,15 +8,13 @@ import math
 import sys
 import time
 from collections.abc import Sequence
-
-from rich.console import Console
-from rich.table import Table
+from typing import TYPE_CHECKING
 
 from ol2r_cli.compose import build, compose
-from ol2r_cli.dataset.check import Finding, check
-from ol2r_cli.dataset.letor import Letor
-from ol2r_cli.dataset.statistics import constant_features, group_statistics, split_statistics
-from ol2r_cli.dataset.table import Dataset
+
+if TYPE_CHECKING:
+    from ol2r_cli.dataset.check import Finding
+    from ol2r_cli.dataset.table import Dataset
 
 EPILOG = """examples:
   ol2r data info dataset=mq2008 dataset.path=~/MQ2008 dataset.fold=2
@@ -48,6 +46,8 @@ def main(arguments: list[str]) -> int:
 
 def info(source: object) -> int:
     """Prints sizes, grade mix and list lengths of every split, and the document groups where there are any."""
+    from ol2r_cli.dataset.statistics import constant_features, split_statistics
+
     dataset = source.load()  # type: ignore[attr-defined]
     constant = constant_features(dataset)
     print(f"{dataset.name}: {dataset.features.shape[1]} features, {_constant(constant)}")
@@ -81,6 +81,8 @@ def _constant(columns: Sequence[int], most: int = 12) -> str:
 
 def _show_groups(dataset: Dataset) -> None:
     """Shares and mean labels by group; merit and parity are the ratios of group 0 to group 1 of both."""
+    from ol2r_cli.dataset.statistics import group_statistics
+
     statistics = group_statistics(dataset)
     groups = range(len(statistics[0].sizes))
     headings = [f"group {group} {what}" for group in groups for what in ("documents", "%", "mean label")]
@@ -111,6 +113,9 @@ def prepare(source: object) -> int:
 
 def verify(source: object) -> int:
     """Compares counts and checksums with the known ones; exit code 2 when something differs."""
+    from ol2r_cli.dataset.check import check
+    from ol2r_cli.dataset.letor import Letor
+
     findings = check(source) if isinstance(source, Letor) else []
     if not findings:
         print("nothing is known about this dataset to compare with: it has no dataset.expected, no dataset.checksums")
@@ -139,6 +144,9 @@ def _short(text: str, digits: int = 16) -> str:
 def _show(headings: list[str], rows: list[list[str]]) -> None:
     """A table on a terminal; elsewhere aligned plain columns, two blanks apart."""
     if sys.stdout.isatty():
+        from rich.console import Console
+        from rich.table import Table
+
         table = Table(*headings)
         for column in table.columns[1:]:
             column.justify = "right"

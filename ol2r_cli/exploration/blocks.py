@@ -76,16 +76,21 @@ def partition(certain: Bool[Tensor, "B D D"]) -> Int[Tensor, "B D"]:
 
 
 def shuffle(
-    block: Int[Tensor, "B D"], clock: Float[Tensor, "B D"], certain: Bool[Tensor, "B D D"] | None
+    block: Int[Tensor, "B D"], clock: Float[Tensor, "B D"], certain: Bool[Tensor, "B D D"] | None, places: int
 ) -> Int[Tensor, "B D"]:
     """A random order that respects the blocks and, where given, the certain pairs inside them (conservative).
 
     `clock` is exponential with rate 1. Conservative: a document's clock starts when the last document certainly above
     it has been placed, and documents are placed as their clocks ring. Because the exponential distribution has no
     memory, the next to ring is at every step uniform among the documents that are free: the random topological order,
-    without the sequence of draws.
+    without the sequence of draws. Only the blocks of the first `places` are drawn so; what is below is in random order.
     """
-    rings = clock if certain is None else _rings(clock, certain & (block[:, :, None] == block[:, None, :]))
+    rings = clock
+    if certain is not None:
+        end = int((block <= block[:, min(places, block.shape[1]) - 1, None]).sum(1).max())
+        above, own = certain[:, :end, :end], block[:, :end]
+        rings = clock.clone()
+        rings[:, :end] = _rings(clock[:, :end], above & (own[:, :, None] == own[:, None, :]))
     return (block * (rings.amax(1, keepdim=True) + 1) + rings).argsort(1)
 
 
@@ -99,11 +104,11 @@ def _rings(clock: Float[Tensor, "B D"], above: Bool[Tensor, "B D D"]) -> Float[T
     for start in range(0, clock.shape[1], CHUNK):
         own = slice(start, start + CHUNK)
         started = (above[:, :start, own] * rings[:, :start, None]).amax(1) if start else torch.zeros_like(clock[:, own])
-        inside = above[:, own, own].to(clock.dtype)
-        rings[:, own] += started
+        inside, ringing = above[:, own, own].to(clock.dtype), clock[:, own] + started
         while True:
-            later = torch.maximum((inside * rings[:, own, None]).amax(1), started) + clock[:, own]
-            if torch.equal(later, rings[:, own]):
+            later = torch.maximum((inside * ringing[:, :, None]).amax(1), started).add_(clock[:, own])
+            if torch.equal(later, ringing):
                 break
-            rings[:, own] = later
+            ringing = later
+        rings[:, own] = ringing
     return rings

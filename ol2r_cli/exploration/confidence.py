@@ -11,6 +11,7 @@ from ol2r_cli.exploration.blocks import close, partition, shuffle, similar_lengt
 from ol2r_cli.interfaces import Belief, Candidates, Draft, Exploration, Interaction, Sizes
 from ol2r_cli.learning.inverse import add_outer_products
 from ol2r_cli.random import Random
+from ol2r_cli.rows import pick, pick_both
 from ol2r_cli.shapes import Bool, Float, Int
 
 
@@ -52,7 +53,7 @@ class Confidence(Exploration):
         self.register_buffer("matrix", identity * self.l2)
         self.register_buffer("inverse", identity / self.l2)
         self.register_buffer("rounds", torch.zeros((), dtype=torch.int64))
-        self.horizon = sizes.rounds
+        self.horizon, self.ordered = sizes.rounds, sizes.ordered
         if self.alpha == "theory":
             span = features.amax(0) - features.amin(0)  # |x_ij| is at most its length
             slope = torch.sigmoid(span.double().norm())
@@ -78,24 +79,21 @@ class Confidence(Exploration):
     ) -> Draft:
         """The draft of some replicas: worked out in score order, stated by document."""
         by_score = scores.masked_fill(~mask, float("-inf")).argsort(1, descending=True)
-        replica = torch.arange(len(scores), device=scores.device)[:, None]
-        certain = self._certain(some, scores.gather(1, by_score), tangent[replica, by_score], mask)
+        certain = self._certain(some, scores.gather(1, by_score), pick(tangent, by_score), mask)
         if self.transitive:
             certain = close(certain)
         block = partition(certain)
         clock = clock[some, : scores.shape[1]].gather(1, by_score)
-        order = shuffle(block, clock, certain if self.shuffle == "conservative" else None)
+        order = shuffle(block, clock, certain if self.shuffle == "conservative" else None, self.ordered)
         rank = torch.empty_like(by_score).scatter_(
             1, by_score, torch.arange(scores.shape[1], device=scores.device).expand_as(by_score)
         )
-        by_document = certain[replica, rank].mT.contiguous()[replica, rank].mT
-        return Draft(by_score.gather(1, order), scores, block.gather(1, rank), by_document)
+        return Draft(by_score.gather(1, order), scores, block.gather(1, rank), pick_both(certain, rank))
 
     def learn(self, interaction: Interaction, random: Random) -> None:
         """Add the round's pairs to M."""
         pairs, tangent = interaction.preferences, interaction.belief.tangent().dense()
-        replica = torch.arange(len(tangent), device=tangent.device)[:, None]
-        rows = (tangent[replica, pairs.winner] - tangent[replica, pairs.loser]) * pairs.valid[:, :, None]
+        rows = (pick(tangent, pairs.winner) - pick(tangent, pairs.loser)) * pairs.valid[:, :, None]
         self.matrix.baddbmm_(rows.mT, rows)
         self.rounds += 1
         if int(self.rounds) % self.refresh:

@@ -11,6 +11,8 @@ from ol2r_cli.shapes import Int
 class NoFairness(Fairness):
     """Leaves the proposed order as it is."""
 
+    rearranges = False
+
     def arrange(self, draft: Draft, candidates: Candidates) -> Int[Tensor, "B D"]:
         """The draft's order."""
         return draft.order

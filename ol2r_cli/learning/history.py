@@ -8,18 +8,18 @@ import torch
 from torch import Tensor, nn
 
 from ol2r_cli.interfaces import Candidates, Preferences, Sizes
+from ol2r_cli.rows import pick
 from ol2r_cli.shapes import Float
 
 
 class PairHistory(nn.Module):
-    """Keeps pairs as indices into the document table (the checkpoint) and their feature differences (rebuilt from it).
+    """Keeps pairs (winner, loser) as document numbers, which is the checkpoint, and their feature differences.
 
     Replica b owns rows[b, : count[b]]. Room for the whole run is reserved and not touched before it is needed; one row
     beyond takes whatever a round does not use, so that appending needs no branch.
     """
 
-    winner: Tensor
-    loser: Tensor
+    pairs: Tensor
     count: Tensor
 
     def __init__(self) -> None:
@@ -32,8 +32,7 @@ class PairHistory(nn.Module):
         self.capacity = sizes.rounds * per_round
         shape = sizes.replicas, self.capacity + 1
         place: dict[str, Any] = {"device": sizes.device}
-        self.register_buffer("winner", torch.zeros(shape, dtype=torch.int32, **place))
-        self.register_buffer("loser", torch.zeros(shape, dtype=torch.int32, **place))
+        self.register_buffer("pairs", torch.zeros(*shape, 2, dtype=torch.int32, **place))
         self.register_buffer("count", torch.zeros(sizes.replicas, dtype=torch.int64, **place))
         self.rows = torch.empty(*shape, sizes.features, dtype=sizes.dtype, **place)
         self.replica = torch.arange(sizes.replicas, device=sizes.device)[:, None]
@@ -41,17 +40,16 @@ class PairHistory(nn.Module):
     def append(self, candidates: Candidates, preferences: Preferences) -> Float[Tensor, "B M F"]:
         """Remember one round's pairs and return their feature differences, zero where a pair is not valid."""
         replica, valid = self.replica, preferences.valid
-        difference = (
-            candidates.features[replica, preferences.winner] - candidates.features[replica, preferences.loser]
-        ) * valid[:, :, None]
+        won, lost = (pick(candidates.features, side) for side in (preferences.winner, preferences.loser))
+        difference = (won - lost) * valid[:, :, None]
         place = torch.where(valid, self.count[:, None] + valid.cumsum(1) - 1, self.capacity)
-        self.winner[replica, place] = candidates.document[replica, preferences.winner].int()
-        self.loser[replica, place] = candidates.document[replica, preferences.loser].int()
+        documents = [candidates.document.gather(1, side) for side in (preferences.winner, preferences.loser)]
+        self.pairs[replica, place] = torch.stack(documents, dim=2).int()
         self.rows[replica, place] = difference
         self.count += valid.sum(1)
         return difference
 
     def _rebuild(self, *_: Any) -> None:
-        for rows, winner, loser, count in zip(self.rows, self.winner, self.loser, self.count.tolist(), strict=True):
-            won, lost = self.features[winner[:count].long()], self.features[loser[:count].long()]
+        for rows, pairs, count in zip(self.rows, self.pairs.long(), self.count.tolist(), strict=True):
+            won, lost = self.features[pairs[:count, 0]], self.features[pairs[:count, 1]]
             rows[:count] = won.to(rows.dtype) - lost.to(rows.dtype)

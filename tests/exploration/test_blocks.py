@@ -58,7 +58,7 @@ def test_figure_1_has_two_blocks():
 def compare_with_events(certain: np.ndarray, round: int, conservative: bool) -> None:
     clock = Streams(torch.tensor([0])).at("explore", round).exponential(len(certain))
     relation = torch.from_numpy(certain)[None]
-    found = shuffle(partition(relation), clock, relation if conservative else None)
+    found = shuffle(partition(relation), clock, relation if conservative else None, len(certain))
     kind = "conservative" if conservative else "random"
     expected = order_by_clocks(certain, reference.partition(certain), clock[0].tolist(), kind)
     assert tuple(found[0].tolist()) == expected
@@ -85,7 +85,7 @@ def test_orders_have_their_exact_probabilities(edges, conservative):
     expected = order_probabilities(certain, reference.partition(certain), kind)
     clock = Streams(torch.arange(4000), ahead=1).at("explore", 0).exponential(4)
     many = torch.from_numpy(certain).expand(4000, 4, 4)
-    order = shuffle(partition(many), clock, many if conservative else None)
+    order = shuffle(partition(many), clock, many if conservative else None, 4)
     drawn = Counter(tuple(row) for row in order.tolist())
     assert set(drawn) <= set(expected)
     if len(expected) > 1:
@@ -103,3 +103,14 @@ def test_groups_hold_every_replica_once_and_pad_little(lengths):
         assert len(members) == 1 or len(members) * longest**2 <= CELLS
         seen += members
     assert sorted(seen) == list(range(len(lengths)))
+
+
+@given(relations, st.integers(0, 1000), st.integers(1, 12))
+def test_the_places_that_are_looked_at_do_not_depend_on_how_many_there_are(certain, round, places):
+    clock = Streams(torch.tensor([0])).at("explore", round).exponential(len(certain))
+    relation = torch.from_numpy(certain)[None]
+    block = partition(relation)
+    part, full = (shuffle(block, clock, relation, n)[0] for n in (places, len(certain)))
+    assert torch.equal(part[:places], full[:places])
+    assert sorted(part.tolist()) == list(range(len(certain)))
+    assert torch.equal(block[0][part], block[0])  # every block stays in its place

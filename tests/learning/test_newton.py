@@ -81,7 +81,7 @@ def test_a_replica_does_not_notice_its_neighbours():
     sizes = Sizes(1, 10, 8, 10, 1, 80, 5)
     single.setup(sizes, history.features, PER_ROUND)
     alone.setup(sizes, single)
-    for winner, loser in zip(history.winner[1, :count].tolist(), history.loser[1, :count].tolist(), strict=True):
+    for winner, loser in history.pairs[1, :count].tolist():
         document = torch.tensor([[winner, loser]])
         x = history.features[document].double()
         candidates = Candidates(torch.tensor([0]), document, x, torch.ones(1, 2, dtype=torch.bool))

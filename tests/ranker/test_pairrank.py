@@ -84,7 +84,8 @@ def test_it_learns():
         if simulation.measurement.full():
             simulation.measurement.measures()
     after = evaluate(simulation.ranker, simulation.ranker.deploy()[None])[0, :, -1]
-    assert float((after - before).min()) > 0.1
+    assert float((after - before).min()) > 0
+    assert float((after - before).mean()) > 0.05
 
 
 @pytest.mark.parametrize(
