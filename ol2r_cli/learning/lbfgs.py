@@ -25,7 +25,11 @@ class RestartedLBFGS(nn.Module):
         self.l2, self.reduction = l2, reduction
 
     def setup(self, sizes: Sizes, history: PairHistory) -> None:
-        """Start at theta = 0 with no pairs."""
+        """Start at theta = 0 with no pairs. numpy's and scipy's linear algebra gets as many threads as torch's."""
+        import scipy.optimize  # noqa: F401  (loads its linear algebra, which is then limited)
+        from threadpoolctl import threadpool_limits
+
+        threadpool_limits(torch.get_num_threads(), user_api="blas")
         object.__setattr__(self, "history", history)  # not as a submodule: it belongs to the ranker's state
         self.register_buffer(
             "theta", torch.zeros(sizes.replicas, sizes.features, dtype=sizes.dtype, device=sizes.device)
