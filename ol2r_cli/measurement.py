@@ -11,7 +11,6 @@ from ol2r_cli.interfaces import Interaction, Sizes
 from ol2r_cli.metrics.blocks import block_sizes, certain_ratio
 from ol2r_cli.metrics.ndcg import dcg, ideal_dcg, ndcg
 from ol2r_cli.metrics.regret import regret
-from ol2r_cli.rows import pick_both
 from ol2r_cli.shapes import Bool, Int
 
 DISCOUNT = 0.9995  # of cumulative NDCG, per round (all five papers)
@@ -57,16 +56,15 @@ class Measurement(nn.Module):
         counts[:, 2] = interaction.clicks.sum(1)
         counts[:, 3] = interaction.preferences.valid.sum(1)
         self.labels[row, :, :documents] = labels.gather(1, interaction.order)
-        self.labels[row, :, documents:] = 0
         if self.blocks and draft.block is not None:
             self.has_blocks = True
             self.block[row, :, :documents] = draft.block.gather(1, draft.order)
-            self.block[row, :, documents:] = -1
             if draft.certain is not None:
                 self.has_certain = True
                 first = draft.order[:, :TOP]
                 top = first.shape[1]
-                self.certain[row, :, :top, :top] = pick_both(draft.certain, first)
+                pairs = (first[:, :, None] * documents + first[:, None, :]).flatten(1)
+                self.certain[row, :, :top, :top] = draft.certain.flatten(1).gather(1, pairs).unflatten(1, (top, top))
         self.noted += 1
 
     def full(self) -> bool:
@@ -82,6 +80,7 @@ class Measurement(nn.Module):
         query, length, clicks, pairs = counts.unbind(1)
         longest = int(length.max())
         labels = self.labels[:rounds, :, :longest].flatten(0, 1).long()
+        self.labels.zero_()  # padding has label 0
         cutoff = min(TOP, self.sizes.positions)
         ideal = ideal_dcg(labels, cutoff)
         online = ndcg(dcg(labels[:, :cutoff]), ideal)
