@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import cache
 
 import torch
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 
 from ol2r_cli.compose import compose, config_dir
 from ol2r_cli.dataset.table import Dataset
@@ -53,7 +53,7 @@ def combinations() -> list[Overrides]:
 @cache
 def composed(overrides: Overrides) -> DictConfig:
     """Composing takes a quarter of a second, and the laws ask for the same few configurations again and again."""
-    return compose([f"positions={POSITIONS}", *overrides])
+    return compose(list(overrides))
 
 
 def world(lists: Sequence[Sequence[int]] = LISTS) -> Dataset:
@@ -63,16 +63,26 @@ def world(lists: Sequence[Sequence[int]] = LISTS) -> Dataset:
     return dataclasses.replace(dataset, group=group)
 
 
-def simulation(
-    overrides: Overrides, dataset: Dataset | None = None, seeds: Sequence[int] = SEEDS, **more
-) -> Simulation:
-    """A simulation ready for round 1; ValueError where the overrides do not go together."""
-    return simulate(composed(overrides), list(seeds), ROUNDS, dataset or world(), **more)
+def simulation(overrides: Overrides, dataset: Dataset | None = None, **more) -> Simulation:
+    """A simulation ready for round 1; ValueError where the overrides do not go together.
+
+    `more`: seeds, positions, a `click` group in place of the configured one, and what `Simulation` takes.
+    """
+    config, seeds = composed(overrides).copy(), more.pop("seeds", SEEDS)
+    OmegaConf.set_readonly(config, False)
+    config.positions = more.pop("positions", POSITIONS)
+    config.click = more.pop("click", config.click)
+    return simulate(config, seeds, ROUNDS, dataset or world(), **more)
 
 
 def play(simulation: Simulation, rounds: int = ROUNDS) -> list[Interaction]:
     """The next so many rounds."""
-    return [interaction for _, (_, interaction) in zip(range(rounds), simulation.play(), strict=False)]
+    interactions = []
+    for _, (_, interaction) in zip(range(rounds), simulation.play(), strict=False):
+        interactions.append(interaction)
+        if simulation.measurement.full():
+            simulation.measurement.measures()
+    return interactions
 
 
 def seen(interactions: Sequence[Interaction], replica: int | None = None) -> list[list]:

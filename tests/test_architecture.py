@@ -23,10 +23,11 @@ HEAVY = ("hydra", "omegaconf", "torch", "polars", "sklearn", "scipy", "rich", "n
 # What a module or package may import besides itself, while running (annotations may name anything). The first prefix
 # that fits decides. A role may build on `learning`: rankers are made of it, and the confidence intervals of an
 # exploration are about its tangents.
-FOUNDATION = ("shapes", "random", "interfaces")
+FOUNDATION = ("shapes", "random", "rows", "interfaces")
 LAYERS = {
     "shapes": (),
     "random": ("shapes",),
+    "rows": ("shapes",),
     "interfaces": ("shapes", "random", "learning.tangent"),
     "learning.tangent": ("shapes",),
     "learning": FOUNDATION,

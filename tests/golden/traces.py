@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -53,7 +54,7 @@ def trace(name: str) -> str:
         test = Evaluator(dataset, "test", torch.tensor([SEED]), "zero", torch.float64)
         ndcg = test(simulation.ranker, simulation.ranker.deploy()[None])[0, 0]
     lines = [
-        f"# ol2r run seed={SEED} rounds={ROUNDS} {' '.join(f'{word!r}' if ' ' in word else word for word in overrides)}",
+        f"# ol2r run seed={SEED} rounds={ROUNDS} {shlex.join(overrides)}",
         "# documents are numbered within their query, * was clicked",
         "round  query  online NDCG  blocks  shown",
         *(_line(t, played[t], measures) for t in range(ROUNDS)),

@@ -1,0 +1,97 @@
+"""What is built can be installed anywhere and brings its configurations along."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import venv
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+pytestmark = pytest.mark.slow
+
+
+def call(*words: str | Path, cwd: Path) -> str:
+    """Run a command as from a shell in another folder; its output."""
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run([*map(str, words)], capture_output=True, text=True, cwd=cwd, env=env, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+class Environment:
+    """A virtual environment in which the dependencies are there, but not ol2r."""
+
+    def __init__(self, folder: Path):
+        venv.create(folder, symlinks=True)
+        self.python, self.ol2r = folder / "bin" / "python", folder / "bin" / "ol2r"
+        self.packages = Path(
+            call(self.python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", cwd=folder).strip()
+        )
+        (self.packages / "dependencies.pth").write_text(sysconfig.get_path("purelib"))
+
+    def install(self, *what: str | Path) -> None:
+        call(sys.executable, "-m", "pip", "--python", self.python, "install", "--quiet", "--no-index", "--no-deps",
+             "--ignore-installed", "--no-build-isolation", *what, cwd=ROOT)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory) -> dict[str, Path]:
+    """An sdist of the checkout, a wheel of the checkout, and a wheel of the sdist."""
+    folder = tmp_path_factory.mktemp("dist")
+    call(sys.executable, "-m", "hatchling", "build", "-d", folder, cwd=ROOT)
+    sdist = next(folder.glob("*.tar.gz"))
+    pip = (sys.executable, "-m", "pip", "wheel", "--quiet", "--no-index", "--no-deps", "--no-build-isolation")
+    call(*pip, "-w", folder / "again", sdist, cwd=folder)
+    (wheel,), (again,) = folder.glob("*.whl"), (folder / "again").glob("*.whl")
+    return {"sdist": sdist, "wheel": wheel, "wheel of sdist": again}
+
+
+def shipped() -> set[str]:
+    """Every file of the package and of its configurations."""
+    files = [path for folder in ("ol2r_cli", "configs") for path in (ROOT / folder).rglob("*") if path.is_file()]
+    return {path.relative_to(ROOT).as_posix() for path in files if "__pycache__" not in path.parts}
+
+
+@pytest.mark.parametrize("kind", ["wheel", "wheel of sdist"])
+def test_a_wheel_has_the_package_with_its_configurations_and_nothing_else(built, kind):
+    names = {name for name in ZipFile(built[kind]).namelist() if ".dist-info/" not in name}
+    assert names == {name if name.startswith("ol2r_cli/") else f"ol2r_cli/{name}" for name in shipped()}
+    assert "ol2r_cli/configs/run.yaml" in names
+
+
+def test_an_sdist_has_what_a_wheel_is_made_of(built):
+    with tarfile.open(built["sdist"]) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    assert shipped() <= names
+    assert {"pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md"} <= names
+    assert not [name for name in names if name.startswith(("tests/", "outputs/", ".venv/"))]
+
+
+def test_an_installed_wheel_runs_from_any_folder_with_its_own_configurations(built, tmp_path):
+    installed = Environment(tmp_path / "environment")
+    installed.install(built["wheel of sdist"])
+    smoke = installed.packages / "ol2r_cli" / "configs" / "experiment" / "smoke.yaml"
+    smoke.write_text(smoke.read_text().replace("rounds: 60", "rounds: 33"))  # to be seen in what is run
+    here = tmp_path / "elsewhere"
+    here.mkdir()
+    assert "pairrank" in call(installed.ol2r, "list", cwd=here)
+    call(installed.ol2r, "run", "experiment=smoke", "output_dir=results", cwd=here)
+    (summary,) = here.glob("results/synthetic/*/summary.json")
+    assert json.loads(summary.read_text())["rounds"] == 33
+    assert [path.name for path in here.iterdir()] == ["results"]
+
+
+def test_an_editable_install_reads_the_configurations_of_the_checkout(tmp_path):
+    installed = Environment(tmp_path / "environment")
+    installed.install("--editable", ROOT)
+    script = "from ol2r_cli.compose import config_dir; print(config_dir())"
+    assert call(installed.python, "-c", script, cwd=tmp_path).strip() == str(ROOT / "configs")
+    assert "pairrank" in call(installed.ol2r, "list", cwd=tmp_path)

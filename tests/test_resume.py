@@ -1,0 +1,186 @@
+"""Whatever interrupts a run, the same command ends with the files of an undisturbed one, to the last bit."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from ol2r_cli import cli
+from ol2r_cli.progress import Progress
+from ol2r_cli.results import checkpoint
+from ol2r_cli.results.survey import find_runs, read_state
+from tests.launch import Launched
+
+ROUNDS = 400
+COMMAND = [
+    "run",
+    "dataset.queries={train: 15, validation: 4, test: 4}",
+    "dataset.documents=8",
+    "dataset.features=5",
+    "click=navigational",
+    "replicas=2",
+    f"rounds={ROUNDS}",
+    "evaluate_every=30",
+    "block_rounds=[10,130,390]",
+    "save_interactions=true",
+    "checkpoint_rounds=50",
+]
+RESULTS = ("trace.parquet", "evaluation.parquet", "blocks.parquet", "interactions.parquet", "ranker.pt")
+
+
+def command(folder: Path) -> list[str]:
+    return [*COMMAND, f"output_dir={folder}"]
+
+
+def the_run(folder: Path) -> Path:
+    """The one run below a folder; where it will be, as long as there is none."""
+    found = list(find_runs(folder))
+    assert len(found) <= 1
+    return found[0] if found else folder / "none"
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {name: (the_run(folder) / name).read_bytes() for name in RESULTS}
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory) -> dict[str, bytes]:
+    """The results of the run that nothing interrupted."""
+    folder = tmp_path_factory.mktemp("undisturbed")
+    assert Launched(command(folder), folder / "log").wait() == 0
+    return contents(folder)
+
+
+def at_round(monkeypatch, round: int, happens) -> None:
+    """Let something happen after a round, in this process."""
+    update = Progress.update
+
+    def and_then(self: Progress, done: int) -> None:
+        update(self, done)
+        if done == round:
+            happens()
+
+    monkeypatch.setattr(Progress, "update", and_then)
+
+
+def interrupt(monkeypatch, folder: Path, round: int) -> None:
+    """Play until a signal comes after this round."""
+    with monkeypatch.context() as patch:
+        at_round(patch, round, lambda: os.kill(os.getpid(), signal.SIGTERM))
+        assert cli.main(command(folder)) == 130
+    assert read_state(the_run(folder)).round == round
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_run_that_is_asked_to_stop_goes_on_where_it_stopped(tmp_path, undisturbed, number):
+    first = Launched(command(tmp_path), tmp_path / "log")
+    first.until(lambda: (the_run(tmp_path) / "checkpoint.pt").exists())
+    first.send(number)
+    assert first.wait() == 130
+    state = read_state(the_run(tmp_path))
+    assert state.state == "interrupted"
+    assert 50 <= state.round < ROUNDS
+    assert first.errors == f"interrupted after round {state.round}: the same command goes on from there\n"
+    assert Launched(command(tmp_path), tmp_path / "log").wait() == 0
+    state = read_state(the_run(tmp_path))
+    assert (state.state, state.manifest["sittings"]) == ("finished", 2)
+    assert contents(tmp_path) == undisturbed
+    assert not (the_run(tmp_path) / "checkpoint.pt").exists()
+
+
+@pytest.mark.parametrize("rounds", [(1,), (29, 30, 31), (64, 129, 130, 140)], ids=str)
+def test_stops_at_awkward_rounds_leave_no_seam(tmp_path, undisturbed, monkeypatch, rounds):
+    for round in rounds:
+        interrupt(monkeypatch, tmp_path, round)
+    assert Launched(command(tmp_path), tmp_path / "log").wait() == 0
+    assert contents(tmp_path) == undisturbed
+
+
+def test_kill_9_at_any_moment_costs_only_time(tmp_path, undisturbed):
+    moments, states = random.Random(0), []
+    for _ in range(6):
+        running = Launched(command(tmp_path), tmp_path / "log")
+        running.until((tmp_path / "synthetic").exists)
+        time.sleep(moments.uniform(0, 0.4))
+        running.send(signal.SIGKILL)
+        code, state = running.wait(), read_state(the_run(tmp_path))
+        states.append(state.state if state else "untouched")
+        assert states[-1] == "finished" if code == 0 else states[-1] in ("killed", "untouched")
+    assert "killed" in states
+    assert Launched(command(tmp_path), tmp_path / "log").wait() == 0
+    assert read_state(the_run(tmp_path)).state == "finished"
+    assert contents(tmp_path) == undisturbed
+
+
+def test_a_second_process_is_refused_while_the_first_goes_on(tmp_path, undisturbed, capsys):
+    first = Launched(command(tmp_path), tmp_path / "log")
+    first.until(lambda: (the_run(tmp_path) / "checkpoint.pt").exists())
+    first.send(signal.SIGSTOP)  # so that it is in the middle for as long as the second takes to start
+    code = cli.main(command(tmp_path))
+    first.send(signal.SIGCONT)
+    assert code == 2
+    complaint = capsys.readouterr().err
+    assert complaint.count("\n") == 1
+    assert f"pid {first.pid}" in complaint
+    assert first.wait() == 0
+    assert contents(tmp_path) == undisturbed
+
+
+def test_a_finished_run_is_shown_and_not_touched_unless_forced(tmp_path, undisturbed, capsys):
+    first = Launched(command(tmp_path), tmp_path / "log")
+    assert first.wait() == 0
+    run = the_run(tmp_path)
+    before = {path.name: (path.stat().st_mtime_ns, path.stat().st_ino) for path in run.iterdir()}
+    assert cli.main(command(tmp_path)) == 0
+    assert capsys.readouterr().out == f"{first.output}(done before: force=true runs it again)\n"
+    assert {path.name: (path.stat().st_mtime_ns, path.stat().st_ino) for path in run.iterdir()} == before
+    assert Launched([*command(tmp_path), "force=true"], tmp_path / "log").wait() == 0
+    assert read_state(run).manifest["sittings"] == 1
+    assert all((run / name).stat().st_mtime_ns > before[name][0] for name in RESULTS)
+    assert contents(tmp_path) == undisturbed
+
+
+@pytest.mark.parametrize("share", [0, 0.5, 0.99])
+def test_a_damaged_checkpoint_is_reported_and_the_run_starts_afresh(tmp_path, undisturbed, monkeypatch, share):
+    interrupt(monkeypatch, tmp_path, 60)
+    saved = the_run(tmp_path) / "checkpoint.pt"
+    os.truncate(saved, int(share * saved.stat().st_size))
+    again = Launched(command(tmp_path), tmp_path / "log")
+    assert again.wait() == 0
+    assert f"{saved} cannot be read, the run starts afresh" in again.errors
+    assert contents(tmp_path) == undisturbed
+
+
+@pytest.mark.parametrize("where", ["in a round", "between the traces and the checkpoint"])
+def test_a_failure_is_one_line_and_a_traceback_in_the_log(tmp_path, undisturbed, monkeypatch, capsys, where):
+    save, saved = checkpoint.save, []
+
+    def fail():
+        raise ZeroDivisionError("no such luck")
+
+    def save_once(*content):
+        saved.append(fail() if saved else save(*content))
+
+    with monkeypatch.context() as patch:
+        if where == "in a round":
+            at_round(patch, 70, fail)
+        else:
+            patch.setattr(checkpoint, "save", save_once)
+        assert cli.main(command(tmp_path)) == 1
+    run = the_run(tmp_path)
+    state = read_state(run)
+    assert (state.state, state.error) == ("failed", "ZeroDivisionError: no such luck")
+    told = capsys.readouterr().err.splitlines()
+    assert told[0] == "ol2r run: failed: ZeroDivisionError: no such luck"
+    assert told[1:] == [f"the traceback is in {run / 'log.txt'}"]
+    log = (run / "log.txt").read_text()
+    assert "Traceback (most recent call last)" in log
+    assert "in fail" in log
+    assert Launched(command(tmp_path), tmp_path / "log").wait() == 0
+    assert ": from round 51 to" in (run / "log.txt").read_text(), "it goes on from its last checkpoint"
+    assert contents(tmp_path) == undisturbed
