@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
+import sys
+
 import torch
 
 DTYPES = {"auto": torch.float64, "float64": torch.float64, "float32": torch.float32}
@@ -36,5 +39,18 @@ class Device:
         return f"{self.torch} ({torch.cuda.get_device_name(self.torch)})" if self.torch.type == "cuda" else "cpu"
 
     def prepare(self) -> None:
-        """Set the number of threads of this process."""
+        """Set the number of threads of this process, and let it keep the memory it frees."""
         torch.set_num_threads(self.threads)
+        _keep_memory()
+
+
+def _keep_memory() -> None:
+    """Tell glibc not to hand freed blocks back to the system.
+
+    Every round needs D^2 matrices of the same sizes: with lists of 400 documents, having each page mapped anew took a
+    quarter of the time.
+    """
+    trim_threshold, mmap_threshold = -1, -3  # of mallopt(3)
+    if sys.platform == "linux" and hasattr(libc := ctypes.CDLL(None), "mallopt"):
+        libc.mallopt(trim_threshold, 2**30)
+        libc.mallopt(mmap_threshold, 2**25)  # 32 MB, the most it takes

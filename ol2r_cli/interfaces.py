@@ -55,7 +55,7 @@ class Belief:
     """What a ranker thinks of the candidates: one score per member, and the gradient of the score on demand."""
 
     scores: Float[Tensor, "B N D"]
-    tangent: Callable[[], Tangent]
+    tangent: Callable[[], Tangent]  # the same one every time
     certain: Bool[Tensor, "B D D"] | None = None  # [i, j]: i certainly above j; only rankers that state it themselves
 
 

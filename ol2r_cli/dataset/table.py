@@ -59,7 +59,7 @@ class Split:
         slots = self.slots[: int(length.max())]
         mask = slots < length[:, None]
         document = self.start[query][:, None] + slots * mask
-        features = self.features[document].to(self.dtype)
+        features = self.features.index_select(0, document.flatten()).to(self.dtype).unflatten(0, document.shape)
         group = None if self.group is None else self.group[document]
         labels = self.labels[document].long() * mask
         return Candidates(query, document, features, mask, group), labels

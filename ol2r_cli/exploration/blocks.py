@@ -103,12 +103,15 @@ def _rings(clock: Float[Tensor, "B D"], above: Bool[Tensor, "B D D"]) -> Float[T
     rings = clock.clone()
     for start in range(0, clock.shape[1], CHUNK):
         own = slice(start, start + CHUNK)
-        started = (above[:, :start, own] * rings[:, :start, None]).amax(1) if start else torch.zeros_like(clock[:, own])
-        inside, ringing = above[:, own, own].to(clock.dtype), clock[:, own] + started
+        inside, ticking = above[:, own, own].to(clock.dtype), clock[:, own]
+        started = (above[:, :start, own] * rings[:, :start, None]).amax(1) if start else torch.zeros_like(ticking)
+        latest = started
         while True:
-            later = torch.maximum((inside * ringing[:, :, None]).amax(1), started).add_(clock[:, own])
-            if torch.equal(later, ringing):
+            later = (inside * (latest + ticking)[:, :, None]).amax(1)
+            if start:
+                later = torch.maximum(later, started)
+            if torch.equal(later, latest):
                 break
-            ringing = later
-        rings[:, own] = ringing
+            latest = later
+        rings[:, own] = latest + ticking
     return rings

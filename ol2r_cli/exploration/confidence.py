@@ -92,8 +92,7 @@ class Confidence(Exploration):
 
     def learn(self, interaction: Interaction, random: Random) -> None:
         """Add the round's pairs to M."""
-        pairs, tangent = interaction.preferences, interaction.belief.tangent().dense()
-        rows = (pick(tangent, pairs.winner) - pick(tangent, pairs.loser)) * pairs.valid[:, :, None]
+        rows = interaction.belief.tangent().differences(interaction.preferences)
         self.matrix.baddbmm_(rows.mT, rows)
         self.rounds += 1
         if int(self.rounds) % self.refresh:
@@ -112,8 +111,10 @@ class Confidence(Exploration):
 
         Padding, where `mask` is False, comes last and is certainly below all else.
         """
-        margin = torch.sigmoid(scores[:, :, None] - scores[:, None, :]) - 0.5
-        certain = (margin > 0) & (margin.square() > self._widths(some, tangent) * self._alpha(some) ** 2)
+        margin = (scores[:, :, None] - scores[:, None, :]).sigmoid_().sub_(0.5).clamp_(min=0).square_()
+        certain = margin > self._widths(some, tangent).mul_(self._alpha(some) ** 2).clamp_(min=0)
+        if not mask.is_cuda and mask.all():  # a group of one is not padded
+            return certain
         return (certain | ~mask[:, None, :]) & mask[:, :, None]
 
     def _widths(self, some: Tensor | slice, x: Float[Tensor, "b d P"]) -> Float[Tensor, "b d d"]:

@@ -7,9 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ol2r_cli.interfaces import Candidates, Preferences, Sizes
-from ol2r_cli.rows import pick
-from ol2r_cli.shapes import Float
+from ol2r_cli.interfaces import Preferences, Sizes
+from ol2r_cli.shapes import Float, Int
 
 
 class PairHistory(nn.Module):
@@ -37,17 +36,16 @@ class PairHistory(nn.Module):
         self.rows = torch.empty(*shape, sizes.features, dtype=sizes.dtype, **place)
         self.replica = torch.arange(sizes.replicas, device=sizes.device)[:, None]
 
-    def append(self, candidates: Candidates, preferences: Preferences) -> Float[Tensor, "B M F"]:
-        """Remember one round's pairs and return their feature differences, zero where a pair is not valid."""
+    def append(
+        self, differences: Float[Tensor, "B M F"], document: Int[Tensor, "B D"], preferences: Preferences
+    ) -> None:
+        """Remember one round's pairs: their differences, and which documents they compare (`document` by candidate)."""
         replica, valid = self.replica, preferences.valid
-        won, lost = (pick(candidates.features, side) for side in (preferences.winner, preferences.loser))
-        difference = (won - lost) * valid[:, :, None]
         place = torch.where(valid, self.count[:, None] + valid.cumsum(1) - 1, self.capacity)
-        documents = [candidates.document.gather(1, side) for side in (preferences.winner, preferences.loser)]
-        self.pairs[replica, place] = torch.stack(documents, dim=2).int()
-        self.rows[replica, place] = difference
+        both = torch.cat([preferences.winner, preferences.loser], dim=1)
+        self.pairs[replica, place] = document.gather(1, both).int().unflatten(1, (2, -1)).mT
+        self.rows[replica, place] = differences
         self.count += valid.sum(1)
-        return difference
 
     def _rebuild(self, *_: Any) -> None:
         for rows, pairs, count in zip(self.rows, self.pairs.long(), self.count.tolist(), strict=True):

@@ -1,12 +1,17 @@
-"""The gradient of a score with respect to the parameters, kept in whatever form makes its Gram matrix cheap."""
+"""The gradient of a score with respect to the parameters, kept in whatever form makes its products cheap."""
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
+import torch
 from torch import Tensor
 
+from ol2r_cli.rows import pick
 from ol2r_cli.shapes import Float
+
+if TYPE_CHECKING:
+    from ol2r_cli.interfaces import Preferences
 
 
 class Tangent(Protocol):
@@ -16,13 +21,26 @@ class Tangent(Protocol):
         """The gradients, written out."""
         ...
 
+    def differences(self, preferences: Preferences) -> Float[Tensor, "B M P"]:
+        """Winner's less loser's gradient of each pair, zero where it is not valid."""
+        ...
+
 
 class LinearTangent:
     """The gradient of theta.x with respect to theta is x."""
 
     def __init__(self, features: Float[Tensor, "B D F"]):
         self.features = features
+        self._latest: tuple[Preferences, Tensor] | None = None
 
     def dense(self) -> Float[Tensor, "B D F"]:
         """The features themselves."""
         return self.features
+
+    def differences(self, preferences: Preferences) -> Float[Tensor, "B M F"]:
+        """x_winner - x_loser; remembered, because ranker and exploration ask for the same."""
+        if self._latest is None or self._latest[0] is not preferences:
+            both = torch.cat([preferences.winner, preferences.loser], dim=1)
+            won, lost = pick(self.features, both).tensor_split(2, dim=1)
+            self._latest = preferences, (won - lost) * preferences.valid[:, :, None]
+        return self._latest[1]

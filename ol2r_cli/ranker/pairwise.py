@@ -50,12 +50,15 @@ class PairwiseRanker(Ranker):
     def judge(self, candidates: Candidates, random: Random) -> Belief:
         """Scores theta.x, multiplied and summed row by row: equal documents get equal scores to the last bit."""
         scores = (candidates.features * self.solver.theta[:, None]).sum(2)
-        return Belief(scores[:, None], lambda: LinearTangent(candidates.features))
+        tangent = LinearTangent(candidates.features)
+        return Belief(scores[:, None], lambda: tangent)
 
     def learn(self, interaction: Interaction, random: Random) -> None:
         """Remember the round's preferences and move to the new optimum."""
-        added = self.history.append(interaction.candidates, interaction.preferences)
-        self.solver.update(added, interaction.preferences.valid, random)
+        candidates, preferences = interaction.candidates, interaction.preferences
+        added = interaction.belief.tangent().differences(preferences)
+        self.history.append(added, candidates.document, preferences)
+        self.solver.update(added, preferences.valid, random)
 
     def deploy(self) -> Float[Tensor, "B P"]:
         """The weights theta."""

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from ol2r_cli.interfaces import Candidates, Preferences, Sizes
+from ol2r_cli.interfaces import Preferences, Sizes
 from ol2r_cli.learning.history import PairHistory
 from ol2r_cli.learning.lbfgs import RestartedLBFGS
 from ol2r_cli.learning.newton import AnchoredNewton
+from ol2r_cli.learning.tangent import LinearTangent
 from ol2r_cli.random import Streams
 from tests.reference import objective as reference
 
@@ -32,8 +33,8 @@ def play(solver, features: int, rounds: int, noise: float, replicas: int = 1, se
         wins = judged.gather(1, upper) > judged.gather(1, lower)
         valid = torch.rand(replicas, 5, generator=generator) < 0.5
         pairs = Preferences(torch.where(wins, upper, lower), torch.where(wins, lower, upper), valid)
-        mask = torch.ones(replicas, 10, dtype=torch.bool)
-        added = history.append(Candidates(torch.zeros(replicas).long(), document, x, mask), pairs)
+        added = LinearTangent(x).differences(pairs)
+        history.append(added, document, pairs)
         solver.update(added, valid, Streams(torch.arange(replicas)).at("learn", t))
         yield t
 
@@ -84,9 +85,10 @@ def test_a_replica_does_not_notice_its_neighbours():
     for winner, loser in history.pairs[1, :count].tolist():
         document = torch.tensor([[winner, loser]])
         x = history.features[document].double()
-        candidates = Candidates(torch.tensor([0]), document, x, torch.ones(1, 2, dtype=torch.bool))
         pair = Preferences(torch.tensor([[0]]), torch.tensor([[1]]), torch.tensor([[True]]))
-        alone.update(single.append(candidates, pair), pair.valid, Streams(torch.tensor([0])).at("learn", 0))
+        added = LinearTangent(x).differences(pair)
+        single.append(added, document, pair)
+        alone.update(added, pair.valid, Streams(torch.tensor([0])).at("learn", 0))
     assert torch.equal(history.rows[1, :count], single.rows[0, :count])
     assert (alone.theta[0] - together.theta[1]).abs().max() < 0.05  # each within the guarantee, fed in other portions
 
