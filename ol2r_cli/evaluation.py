@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ol2r_cli.dataset.table import Dataset, Split
-from ol2r_cli.interfaces import Ranker
+from ol2r_cli.interfaces import Candidates, Ranker
 from ol2r_cli.metrics.ndcg import discounts, gains, ideal_dcg, ndcg
 from ol2r_cli.random import Streams
 from ol2r_cli.shapes import Float, Int
@@ -25,6 +25,7 @@ class Evaluator:
     """
 
     cells = 4_000_000  # documents x settings scored in one go
+    room = 2**29  # bytes of features that are kept ready to be scored; a larger split is served anew every time
 
     def __init__(self, dataset: Dataset, split: str, seeds: Int[Tensor, "B"], no_relevant: str, dtype: torch.dtype):
         self.name = split
@@ -35,8 +36,10 @@ class Evaluator:
         chance = Streams(seeds, ahead=1).uniform(f"evaluate/{split}", 0, int(self.split.length.sum()))
         self.tie = (chance * 2**31).to(torch.int64)  # [B documents]
         self.first = self.split.length.cumsum(0) - self.split.length
-        labels = [self.split.serve(group)[1] for group in self.groups]
-        self.ideal = [torch.stack([ideal_dcg(block, c) for c in CUTOFFS], dim=-1) for block in labels]
+        served = [self.split.serve(group) for group in self.groups]
+        self.ideal = [torch.stack([ideal_dcg(labels, c) for c in CUTOFFS], dim=-1) for _, labels in served]
+        features = [candidates.features for candidates, _ in served]
+        self.served = served if sum(x.nbytes for x in features) <= self.room else None
         counted = torch.cat([block[:, 0] > 0 for block in self.ideal])
         if no_relevant == "skip" and not counted.any():
             raise ValueError(f"no query of the {split} split has a relevant document: use no_relevant=zero")
@@ -46,16 +49,23 @@ class Evaluator:
         """Mean NDCG at each of CUTOFFS for E snapshots of B replicas."""
         snapshots = len(deployed)
         total = torch.zeros(snapshots, self.replicas, len(CUTOFFS), dtype=torch.float64, device=deployed.device)
-        for group, ideal in zip(self.groups, self.ideal, strict=True):
+        for number, group in enumerate(self.groups):
+            candidates, labels = self.split.serve(group) if self.served is None else self.served[number]
             at_once = max(1, self.cells // (len(group) * int(self.split.length[group[-1]]) * self.replicas))
             for part, sums in zip(deployed.split(at_once), total.split(at_once), strict=True):
-                sums += self._sums(ranker, part, group, ideal)
+                sums += self._sums(ranker, part, number, candidates, labels)
         return total / self.counted
 
     def _sums(
-        self, ranker: Ranker, deployed: Float[Tensor, "E B P"], group: Int[Tensor, "Q"], ideal: Float[Tensor, "Q C"]
+        self,
+        ranker: Ranker,
+        deployed: Float[Tensor, "E B P"],
+        number: int,
+        candidates: Candidates,
+        labels: Int[Tensor, "Q D"],
     ) -> Float[Tensor, "E B C"]:
-        candidates, labels = self.split.serve(group)
+        """Sums of NDCG over the queries of one group."""
+        group, ideal = self.groups[number], self.ideal[number]
         scores = ranker.score(deployed.flatten(0, 1), candidates).unflatten(0, deployed.shape[:2])
         slot = torch.arange(labels.shape[1], device=labels.device)
         tie = self.tie[:, (self.first[group][:, None] + slot).clamp(max=self.tie.shape[1] - 1)]

@@ -11,6 +11,8 @@ from ol2r_cli.shapes import Int, Shaped
 def pick(table: Shaped[Tensor, "B D *X"], index: Int[Tensor, "B M"]) -> Shaped[Tensor, "B M *X"]:
     """table[b, index[b, m]]: whole rows, copied by one index_select, several times faster than indexing does it."""
     replicas, rows = table.shape[:2]
+    if replicas == 1:
+        return table[0].index_select(0, index[0])[None]
     first = torch.arange(0, replicas * rows, rows, device=index.device)[:, None]
     picked = table.flatten(0, 1).index_select(0, (index + first).flatten())
     return picked.unflatten(0, index.shape)

@@ -120,13 +120,13 @@ class Confidence(Exploration):
     def _widths(self, some: Tensor | slice, x: Float[Tensor, "b d P"]) -> Float[Tensor, "b d d"]:
         """|x_i - x_j|^2 in the norm of M^-1 = K_ii + K_jj - 2 K_ij with K = X M^-1 X^T: products, not D^2 solves."""
         if self.covariance == "full":
-            projected = x @ self.inverse[some]
+            projected = torch.bmm(x, self.inverse[some])
         elif self.covariance == "diagonal":
             projected = x * self.inverse[some].diagonal(dim1=1, dim2=2)[:, None]
         else:
             projected = x / self.matrix[some].diagonal(dim1=1, dim2=2)[:, None]
         own = (projected * x).sum(2)
-        return torch.baddbmm(own[:, :, None] + own[:, None, :], projected, x.mT, alpha=-2)
+        return torch.bmm(projected.mul_(-2), x.mT).add_(own[:, :, None]).add_(own[:, None, :])
 
     def _alpha(self, some: Tensor | slice) -> float | Float[Tensor, "b 1 1"]:
         """The width's multiplier: a constant, or Lemma 2's alpha_t with R = 1/2, Q = 1, delta = 1/T."""

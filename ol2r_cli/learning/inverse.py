@@ -9,8 +9,12 @@ from ol2r_cli.shapes import Float
 
 
 def add_outer_products(inverse: Float[Tensor, "B F F"], rows: Float[Tensor, "B M F"]) -> None:
-    """Turn A^-1 into (A + rows^T rows)^-1 in place: Woodbury's identity, O(M F^2). Zero rows change nothing."""
+    """Turn A^-1 into (A + rows^T rows)^-1 in place: Woodbury's identity, O(M F^2). Zero rows change nothing.
+
+    What is taken away is W^T W with L W = rows A^-1 and L L^T = I + rows A^-1 rows^T, so that the result is symmetric.
+    """
     projected = rows @ inverse
     small = projected @ rows.mT
     small.diagonal(dim1=1, dim2=2).add_(1)
-    inverse.baddbmm_(projected.mT, torch.linalg.solve(small, projected), alpha=-1)
+    taken = torch.linalg.solve_triangular(torch.linalg.cholesky(small), projected, upper=False)
+    inverse.baddbmm_(taken.mT, taken, alpha=-1)

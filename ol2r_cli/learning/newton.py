@@ -8,6 +8,7 @@ l2 |theta|^2, times n).
 
 from __future__ import annotations
 
+from math import log1p
 from typing import Any
 
 import torch
@@ -74,48 +75,50 @@ class AnchoredNewton(nn.Module):
 
     def update(self, added: Float[Tensor, "B M F"], valid: Bool[Tensor, "B M"], random: Random) -> None:
         """Move `theta` to the optimum of the history, whose last rows are `added` (zero where not `valid`)."""
-        scores = (added @ self.anchor[:, :, None]).squeeze(2)
-        self.gradient -= (torch.sigmoid(-scores)[:, None] @ added).squeeze(1)
+        scores = torch.bmm(added, self.anchor[:, :, None]).squeeze(2)
+        gradient = self.gradient
+        gradient -= torch.bmm(torch.sigmoid(-scores)[:, None], added).squeeze(1)
+        new = valid.sum(1, keepdim=True)
         if self.reduction == "mean":
-            self.gradient += 2 * self.l2 * valid.to(added.dtype).sum(1, keepdim=True) * self.anchor
+            gradient += 2 * self.l2 * new.to(added.dtype) * self.anchor
         self.objective += (softplus(-scores) * valid).sum(1)
         count = self.history.count
-        place = torch.where(valid, (count - valid.sum(1))[:, None] + valid.cumsum(1) - 1, -1)
+        place = torch.where(valid, count[:, None] - new + valid.cumsum(1) - 1, -1)
         self.scores[self.history.replica, place] = scores
-        step = -(self.inverse @ self.gradient[:, :, None]).squeeze(2)
-        poor = self._poor(-(step * self.gradient).sum(1), self.objective, count, self.base_count)
-        for replica in poor.nonzero().flatten().tolist():
-            step[replica] = self._move_anchor(replica)
+        step = -torch.bmm(self.inverse, gradient[:, :, None]).squeeze(2)
+        q = -(step * gradient).sum(1)
+        state = zip(q.tolist(), self.objective.tolist(), count.tolist(), self.base_count.tolist(), strict=True)
+        for replica, (size, objective, now, held) in enumerate(state):
+            if now > self.growth * held or self._poor(size, objective):
+                step[replica] = self._move_anchor(replica, now)
         self.theta = self.anchor + step
 
-    def _poor(self, q: Tensor, objective: Tensor, count: Tensor, base_count: Tensor) -> Tensor:
-        """Whether the step from the anchor may miss the guarantee, or too many pairs are missing in its Hessian.
+    def _poor(self, q: float, objective: float) -> bool:
+        """Whether the step from the anchor may miss the guarantee.
 
         The gap left by a step is of higher order in q, the more so the more evidence there is per parameter: q may
         exceed the tolerated gap 100-fold then, but not at all while pairs are few or separable (calibrated; see
         docs/algorithms/pairrank.md).
         """
         evidence = objective / (3 * self.theta.shape[1])
-        trust = (20 * evidence.square()).clamp(1, 100)
-        return (q > trust * (1e-3 + 1e-5 * objective)) | (count > self.growth * base_count)
+        trust = min(max(20 * evidence**2, 1), 100)
+        return q > trust * (1e-3 + 1e-5 * objective)
 
-    def _move_anchor(self, replica: int) -> Float[Tensor, "F"]:
+    def _move_anchor(self, replica: int, count: int) -> Float[Tensor, "F"]:
         """Move one replica's anchor until the step from it is good enough, and return that step."""
-        count = self.history.count[replica]
-        factor = self._correct(replica, int(count))
+        factor = self._correct(replica, count)
         for _ in range(self.passes):
             gradient = self.gradient[replica]
             step = -torch.cholesky_solve(gradient[:, None], factor).squeeze(1)
-            q = -(step @ gradient)
-            if not self._poor(q, self.objective[replica], count, self.base_count[replica]):
+            if not self._poor(-float(step @ gradient), float(self.objective[replica])):
                 break
             change = self.history.rows[replica, :count] @ step
-            longest = change.abs().max()
-            damping = torch.log1p(longest) / longest if longest > self.drift else 1.0
+            longest = float(change.abs().max())
+            damping = log1p(longest) / longest if longest > self.drift else 1.0
             self.anchor[replica] += damping * step
             self.scores[replica, :count] += damping * change
-            self._expand(replica, int(count))
-            factor = self._correct(replica, int(count))
+            self._expand(replica, count)
+            factor = self._correct(replica, count)
         self.inverse[replica] = torch.cholesky_inverse(factor)
         return step
 
