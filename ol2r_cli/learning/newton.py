@@ -39,7 +39,7 @@ class AnchoredNewton(nn.Module):
     gradient: Tensor
     objective: Tensor
     hessian: Tensor
-    factor: Tensor
+    inverse: Tensor
     scores: Tensor
     base_scores: Tensor
     base_count: Tensor
@@ -61,9 +61,9 @@ class AnchoredNewton(nn.Module):
         for name in "theta", "anchor", "gradient":
             self.register_buffer(name, torch.zeros(shape, **place))
         self.register_buffer("objective", torch.zeros(sizes.replicas, **place))
-        identity = torch.eye(sizes.features, **place).repeat(sizes.replicas, 1, 1)
-        self.register_buffer("hessian", identity * self._l2(history.count)[:, None, None])
-        self.register_buffer("factor", identity)  # Cholesky factor of the Hessian, from the first pair on
+        for name in "hessian", "inverse":  # H without any pair is not needed: the first pair outgrows it
+            self.register_buffer(name, torch.zeros(*shape, sizes.features, **place))
+        self.hessian.diagonal(dim1=1, dim2=2).add_(self._l2(history.count)[:, None])
         for name in "scores", "base_scores":  # of every pair, at the anchor and when last weighted in the Hessian
             self.register_buffer(name, torch.zeros(sizes.replicas, history.capacity + 1, **place))
         self.register_buffer("base_count", torch.zeros_like(history.count))  # the pairs that the Hessian holds
@@ -85,7 +85,7 @@ class AnchoredNewton(nn.Module):
         count = self.history.count
         place = torch.where(valid, count[:, None] - new + valid.cumsum(1) - 1, -1)
         self.scores[self.history.replica, place] = scores
-        step = -torch.cholesky_solve(gradient[:, :, None], self.factor).squeeze(2)
+        step = -torch.bmm(self.inverse, gradient[:, :, None]).squeeze(2)
         q = -(step * gradient).sum(1)
         state = zip(q.tolist(), self.objective.tolist(), count.tolist(), self.base_count.tolist(), strict=True)
         for replica, (size, objective, now, held) in enumerate(state):
@@ -106,10 +106,10 @@ class AnchoredNewton(nn.Module):
 
     def _move_anchor(self, replica: int, count: int) -> Float[Tensor, "F"]:
         """Move one replica's anchor until the step from it is good enough, and return that step."""
-        self._correct(replica, count)
+        factor = self._correct(replica, count)
         for _ in range(self.passes):
             gradient = self.gradient[replica]
-            step = -torch.cholesky_solve(gradient[:, None], self.factor[replica]).squeeze(1)
+            step = -torch.cholesky_solve(gradient[:, None], factor).squeeze(1)
             if not self._poor(-float(step @ gradient), float(self.objective[replica])):
                 break
             change = self.history.rows[replica, :count] @ step
@@ -118,7 +118,8 @@ class AnchoredNewton(nn.Module):
             self.anchor[replica] += damping * step
             self.scores[replica, :count] += damping * change
             self._expand(replica, count)
-            self._correct(replica, count)
+            factor = self._correct(replica, count)
+        self.inverse[replica] = torch.cholesky_inverse(factor)
         return step
 
     def _expand(self, replica: int, count: int) -> None:
@@ -128,8 +129,8 @@ class AnchoredNewton(nn.Module):
         self.gradient[replica] = l2 * theta - torch.sigmoid(-scores) @ self.history.rows[replica, :count]
         self.objective[replica] = softplus(-scores).sum() + l2 / 2 * theta @ theta
 
-    def _correct(self, replica: int, count: int) -> None:
-        """Bring one replica's Hessian and its factor up to date, for new pairs and those that have drifted."""
+    def _correct(self, replica: int, count: int) -> Float[Tensor, "F F"]:
+        """Bring one replica's Hessian up to date, for new pairs and those that have drifted; its Cholesky factor."""
         scores, base, held = self.scores[replica, :count], self.base_scores[replica, :count], self.base_count[replica]
         hessian = self.hessian[replica]
         stale = (scores - base).abs() > self.drift
@@ -142,4 +143,4 @@ class AnchoredNewton(nn.Module):
         hessian.diagonal().add_(self._l2(self.history.count[replica]) - self._l2(held))
         base[moved] = scores[moved]
         self.base_count[replica] = count
-        self.factor[replica] = torch.linalg.cholesky(hessian)
+        return torch.linalg.cholesky(hessian)
