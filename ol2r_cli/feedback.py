@@ -9,12 +9,13 @@ from torch import Tensor
 
 from ol2r_cli.interfaces import Preferences
 from ol2r_cli.random import Random
+from ol2r_cli.rows import places
 from ol2r_cli.shapes import Bool, Int
 
 
 def examined(clicks: Bool[Tensor, "B K"], shown: Bool[Tensor, "B K"]) -> Bool[Tensor, "B K"]:
     """Everything up to the last click and the first document after it; nothing at all without a click."""
-    place = torch.arange(1, clicks.shape[1] + 1, device=clicks.device)
+    place = places(clicks.shape[1], clicks.device) + 1
     last = (clicks * place).amax(1, keepdim=True)
     return (place <= last + 1) & (last > 0) & shown
 
@@ -27,14 +28,14 @@ def _matching(won: Bool[Tensor, "B K"], lost: Bool[Tensor, "B K"], random: Rando
     second = torch.where(lost, chance, 2.0).argsort(1)
     most = positions // 2
     pairs = torch.minimum(won.sum(1), lost.sum(1))
-    valid = torch.arange(most, device=won.device) < pairs[:, None]
+    valid = places(most, won.device) < pairs[:, None]
     return Preferences(first[:, :most], second[:, :most], valid)
 
 
 def _adjacent(won: Bool[Tensor, "B K"], lost: Bool[Tensor, "B K"], random: Random) -> Preferences:
     """Places (1, 2), (3, 4), .. where exactly one was clicked (the papers' text)."""
     most = won.shape[1] // 2
-    upper = torch.arange(most, device=won.device) * 2
+    upper = places(most, won.device) * 2
     up, down = won[:, upper] & lost[:, upper + 1], lost[:, upper] & won[:, upper + 1]
     return Preferences(torch.where(down, upper + 1, upper), torch.where(down, upper, upper + 1), up | down)
 

@@ -124,7 +124,7 @@ class Ranker(Role):
         raise NotImplementedError
 
     def deploy(self) -> Float[Tensor, "B P"]:
-        """Everything `score` needs, flat, so that snapshots of many rounds can be scored in one product."""
+        """A copy of everything `score` needs, flat, so that snapshots of many rounds can be scored in one product."""
         raise NotImplementedError
 
     def score(self, deployed: Float[Tensor, "S P"], candidates: Candidates) -> Float[Tensor, "S Q D"]:

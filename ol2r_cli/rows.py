@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import torch
 from torch import Tensor
 
 from ol2r_cli.shapes import Int, Shaped
+
+
+@cache
+def places(count: int, device: torch.device) -> Int[Tensor, "D"]:
+    """0, 1, .., count - 1; shared, not to be written to."""
+    return torch.arange(count, device=device)
 
 
 def pick(table: Shaped[Tensor, "B D *X"], index: Int[Tensor, "B M"]) -> Shaped[Tensor, "B M *X"]:
@@ -13,7 +21,7 @@ def pick(table: Shaped[Tensor, "B D *X"], index: Int[Tensor, "B M"]) -> Shaped[T
     replicas, rows = table.shape[:2]
     if replicas == 1:
         return table[0].index_select(0, index[0])[None]
-    first = torch.arange(0, replicas * rows, rows, device=index.device)[:, None]
+    first = places(replicas, index.device)[:, None] * rows
     picked = table.flatten(0, 1).index_select(0, (index + first).flatten())
     return picked.unflatten(0, index.shape)
 

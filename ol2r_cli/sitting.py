@@ -149,7 +149,7 @@ class Sitting:
             self.trace.record_interaction(t, interaction)
 
     def _enqueue(self, t: int) -> None:
-        self.queue[t] = self.simulation.ranker.deploy().clone()
+        self.queue[t] = self.simulation.ranker.deploy()
 
     def _evaluate(self) -> dict[str, float]:
         """Score all that waits; returns the last NDCG@10 of each split, averaged over replicas."""
@@ -174,7 +174,7 @@ class Sitting:
         self._measure()
         self.trace.flush()
         ranker: dict[str, Any] = {
-            "deployed": self.simulation.ranker.deploy().clone(),
+            "deployed": self.simulation.ranker.deploy(),
             "seeds": self.experiment.seeds,
             "ranker": self.settings["ranker"],
             "features": self.simulation.sizes.features,

@@ -29,7 +29,7 @@ LAYERS = {
     "random": ("shapes",),
     "rows": ("shapes",),
     "interfaces": ("shapes", "random", "learning.tangent"),
-    "learning.tangent": ("shapes",),
+    "learning.tangent": ("shapes", "rows"),
     "learning": FOUNDATION,
     "feedback": FOUNDATION,
     "metrics": ("shapes",),

@@ -69,13 +69,13 @@ def measure(ranker: str, replicas: int, rounds: int, overrides: list[str]) -> Fi
         experiment = Experiment(config, choices)
         simulation, evaluators = experiment.simulation(), experiment.evaluators()
         start, processor = time.perf_counter(), time.process_time()
-        marks, evaluation, queue = [start], 0.0, [simulation.ranker.deploy().clone()]
+        marks, evaluation, queue = [start], 0.0, [simulation.ranker.deploy()]
         for t, _ in simulation.play():
             if simulation.measurement.full():
                 simulation.measurement.measures()
             marks.append(time.perf_counter() - evaluation)
             if t % config.evaluate_every == 0:
-                queue.append(simulation.ranker.deploy().clone())
+                queue.append(simulation.ranker.deploy())
             if len(queue) == 10 or t == rounds:
                 before = time.perf_counter()
                 for evaluator in evaluators:

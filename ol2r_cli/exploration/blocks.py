@@ -10,6 +10,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from ol2r_cli.rows import places
 from ol2r_cli.shapes import Bool, Float, Int
 
 CELLS = 16_384  # D^2 x replicas from which on a CPU gains nothing from working on more replicas at once
@@ -41,24 +42,24 @@ def close(certain: Bool[Tensor, "B D D"]) -> Bool[Tensor, "B D D"]:
     its end reaches below. That takes a third of the work of one product of the whole matrix.
     """
     reach = certain.float()
-    _close(reach)
-    return reach > 0
+    return reach > 0 if _close(reach) else certain
 
 
-def _close(reach: Float[Tensor, "B D D"]) -> None:
-    """In place, for entries 0 and 1."""
+def _close(reach: Float[Tensor, "B D D"]) -> bool:
+    """In place, for entries 0 and 1; returns False where it is certain that nothing was added."""
     half = reach.shape[1] // 2
     if reach.shape[1] <= LEAF:
-        while True:  # most relations are closed already: one product
-            closed = torch.baddbmm(reach, reach, reach).clamp_(max=1)
-            if torch.equal(closed, reach):
-                return
-            reach.copy_(closed)
+        added = False
+        while (torch.bmm(reach, reach) > reach * reach.shape[1]).any():  # most relations are closed already
+            reach.copy_(torch.baddbmm(reach, reach, reach).clamp_(max=1))
+            added = True
+        return added
     upper, lower, across = reach[:, :half, :half], reach[:, half:, half:], reach[:, :half, half:]
     _close(upper)
     _close(lower)
     from_above = torch.baddbmm(across, upper, across)
     across.copy_(torch.baddbmm(from_above, from_above, lower).clamp_(max=1))
+    return True
 
 
 def partition(certain: Bool[Tensor, "B D D"]) -> Int[Tensor, "B D"]:
@@ -70,7 +71,7 @@ def partition(certain: Bool[Tensor, "B D D"]) -> Int[Tensor, "B D"]:
     """
     documents = certain.shape[1]
     net = certain.sum(2) - certain.sum(1)
-    above = torch.arange(1, documents + 1, device=certain.device)
+    above = places(documents, certain.device) + 1
     ends = net.cumsum(1) == above * (documents - above)
     return ends.cumsum(1) - ends.long()
 

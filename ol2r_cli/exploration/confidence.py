@@ -11,7 +11,7 @@ from ol2r_cli.exploration.blocks import close, partition, shuffle, similar_lengt
 from ol2r_cli.interfaces import Belief, Candidates, Draft, Exploration, Interaction, Sizes
 from ol2r_cli.learning.inverse import add_outer_products
 from ol2r_cli.random import Random
-from ol2r_cli.rows import pick, pick_both
+from ol2r_cli.rows import pick, pick_both, places
 from ol2r_cli.shapes import Bool, Float, Int
 
 
@@ -61,7 +61,8 @@ class Confidence(Exploration):
 
     def propose(self, belief: Belief, candidates: Candidates, random: Random) -> Draft:
         """Certain pairs, their blocks, and a random order of each block."""
-        scores, tangent, mask = belief.scores.mean(1), belief.tangent().dense(), candidates.mask
+        scores = belief.scores[:, 0] if belief.scores.shape[1] == 1 else belief.scores.mean(1)
+        tangent, mask = belief.tangent().dense(), candidates.mask
         clock = random.exponential(scores.shape[1]).to(scores.dtype)
         parts = [
             (some, self._propose(some, scores[some, :longest], tangent[some, :longest], mask[some, :longest], clock))
@@ -86,7 +87,7 @@ class Confidence(Exploration):
         clock = clock[some, : scores.shape[1]].gather(1, by_score)
         order = shuffle(block, clock, certain if self.shuffle == "conservative" else None, self.ordered)
         rank = torch.empty_like(by_score).scatter_(
-            1, by_score, torch.arange(scores.shape[1], device=scores.device).expand_as(by_score)
+            1, by_score, places(scores.shape[1], scores.device).expand_as(by_score)
         )
         return Draft(by_score.gather(1, order), scores, block.gather(1, rank), pick_both(certain, rank))
 

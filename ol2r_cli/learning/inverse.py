@@ -16,5 +16,5 @@ def add_outer_products(inverse: Float[Tensor, "B F F"], rows: Float[Tensor, "B M
     projected = rows @ inverse
     small = projected @ rows.mT
     small.diagonal(dim1=1, dim2=2).add_(1)
-    taken = torch.linalg.solve_triangular(torch.linalg.cholesky(small), projected, upper=False)
+    taken = torch.linalg.solve_triangular(torch.linalg.cholesky_ex(small).L, projected, upper=False)
     inverse.baddbmm_(taken.mT, taken, alpha=-1)

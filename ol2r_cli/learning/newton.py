@@ -89,9 +89,10 @@ class AnchoredNewton(nn.Module):
         q = -(step * gradient).sum(1)
         state = zip(q.tolist(), self.objective.tolist(), count.tolist(), self.base_count.tolist(), strict=True)
         for replica, (size, objective, now, held) in enumerate(state):
-            if now > self.growth * held or self._poor(size, objective):
-                step[replica] = self._move_anchor(replica, now)
-        self.theta = self.anchor + step
+            outgrown = now > self.growth * held
+            if outgrown or self._poor(size, objective):
+                step[replica] = self._move_anchor(replica, now, outgrown)
+        torch.add(self.anchor, step, out=self.theta)
 
     def _poor(self, q: float, objective: float) -> bool:
         """Whether the step from the anchor may miss the guarantee.
@@ -104,12 +105,15 @@ class AnchoredNewton(nn.Module):
         trust = min(max(20 * evidence**2, 1), 100)
         return q > trust * (1e-3 + 1e-5 * objective)
 
-    def _move_anchor(self, replica: int, count: int) -> Float[Tensor, "F"]:
+    def _move_anchor(self, replica: int, count: int, outgrown: bool) -> Float[Tensor, "F"]:
         """Move one replica's anchor until the step from it is good enough, and return that step."""
-        factor = self._correct(replica, count)
+        factor = self._correct(replica, count) if outgrown else None
         for _ in range(self.passes):
             gradient = self.gradient[replica]
-            step = -torch.cholesky_solve(gradient[:, None], factor).squeeze(1)
+            if factor is None:
+                step = -(self.inverse[replica] @ gradient)
+            else:
+                step = -torch.cholesky_solve(gradient[:, None], factor).squeeze(1)
             if not self._poor(-float(step @ gradient), float(self.objective[replica])):
                 break
             change = self.history.rows[replica, :count] @ step
@@ -118,8 +122,10 @@ class AnchoredNewton(nn.Module):
             self.anchor[replica] += damping * step
             self.scores[replica, :count] += damping * change
             self._expand(replica, count)
-            factor = self._correct(replica, count)
-        self.inverse[replica] = torch.cholesky_inverse(factor)
+            corrected = self._correct(replica, count)
+            factor = factor if corrected is None else corrected
+        if factor is not None:
+            self.inverse[replica] = torch.cholesky_inverse(factor)
         return step
 
     def _expand(self, replica: int, count: int) -> None:
@@ -129,18 +135,23 @@ class AnchoredNewton(nn.Module):
         self.gradient[replica] = l2 * theta - torch.sigmoid(-scores) @ self.history.rows[replica, :count]
         self.objective[replica] = softplus(-scores).sum() + l2 / 2 * theta @ theta
 
-    def _correct(self, replica: int, count: int) -> Float[Tensor, "F F"]:
-        """Bring one replica's Hessian up to date, for new pairs and those that have drifted; its Cholesky factor."""
-        scores, base, held = self.scores[replica, :count], self.base_scores[replica, :count], self.base_count[replica]
-        hessian = self.hessian[replica]
+    def _correct(self, replica: int, count: int) -> Float[Tensor, "F F"] | None:
+        """Bring one replica's Hessian up to date, for pairs that have drifted and new ones: its Cholesky factor.
+
+        None where no pair has drifted: then new ones wait as well.
+        """
+        held, now = self.base_count[replica], self.history.count[replica]
+        scores, base = self.scores[replica, :count], self.base_scores[replica, :count]
         stale = (scores - base).abs() > self.drift
         stale[held:] = True
         moved = stale.nonzero().squeeze(1)
+        if len(moved) == count - int(held) <= (self.growth - 1) * count:
+            return None
+        hessian, rows = self.hessian[replica], self.history.rows[replica, moved]
         before, after = torch.sigmoid(base[moved]), torch.sigmoid(scores[moved])
         weight = after * (1 - after) - before * (1 - before) * (moved < held)
-        rows = self.history.rows[replica, moved]
         hessian.addmm_(rows.mT * weight, rows)
-        hessian.diagonal().add_(self._l2(self.history.count[replica]) - self._l2(held))
+        hessian.diagonal().add_(self._l2(now) - self._l2(held))
         base[moved] = scores[moved]
         self.base_count[replica] = count
         return torch.linalg.cholesky(hessian)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
 from ol2r_cli.feedback import check_pairs, most_pairs
@@ -62,8 +61,9 @@ class PairwiseRanker(Ranker):
 
     def deploy(self) -> Float[Tensor, "B P"]:
         """The weights theta."""
-        return self.solver.theta
+        return self.solver.theta.clone()
 
     def score(self, deployed: Float[Tensor, "S P"], candidates: Candidates) -> Float[Tensor, "S Q D"]:
         """Scores theta.x of every setting."""
-        return torch.einsum("qdf,sf->sqd", candidates.features, deployed)
+        scores = candidates.features.flatten(0, 1) @ deployed.mT  # this way round it reads the features once
+        return scores.mT.contiguous().unflatten(1, candidates.mask.shape)
