@@ -14,7 +14,7 @@ from sklearn.datasets import load_svmlight_file
 
 from ol2r_cli.dataset import parse as parser
 from ol2r_cli.dataset.diagnose import DataError
-from ol2r_cli.dataset.parse import Documents, parse
+from ol2r_cli.dataset.parse import Documents, _columns, parse
 from tests.dataset.letor_files import TINY
 from tests.reference.letor import read_letor
 
@@ -210,3 +210,20 @@ def test_gzip_is_read_and_a_truncated_one_named(tmp_path: Path):
         file.write_bytes(damaged)
         with pytest.raises(DataError, match=r"train\.txt\.gz:\d+: found a damaged gzip file .*expected a complete one"):
             parse(file)
+
+
+def test_dense_columns_and_the_general_way_agree(monkeypatch):
+    path = TINY / "Fold1" / "train.txt"
+    columns = parse(path)
+    monkeypatch.setattr("ol2r_cli.dataset.parse._columns", lambda *_: None)
+    general = parse(path)
+    assert np.array_equal(columns.features, general.features)
+    assert columns.features.any()
+
+
+@pytest.mark.parametrize(
+    "line", ["0 qid:2 1:1 3:2 2:3", "0 qid:2 1:1 2:2 4:3", "0 qid:2 1:1 2:x 3:3", "0 qid:2 1:1 2: 3:3"]
+)
+def test_a_line_that_does_not_fit_the_columns_is_left_to_the_general_way(line):
+    text = f"\n1 qid:1 1:1 2:2 3:3\n{line}".encode()
+    assert _columns(text, 2, None) is None
