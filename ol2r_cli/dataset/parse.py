@@ -2,8 +2,8 @@
 
 Dense lines are a table with a column for each feature (`_columns`). In general a chunk of the file is to polars a table
 of two columns of numbers: rows end at blanks, columns at colons; the grade and query that begin a line become the pair
--1:0, so sparse files are read too. What is not exactly of the form goes to `diagnose`, which names the line. Values equal sklearn's `load_svmlight_file`
-cast to float32, bit by bit.
+-1:0, so sparse files are read too. What is not exactly of the form goes to `diagnose`, which names the line. Values
+equal sklearn's `load_svmlight_file` cast to float32, bit by bit.
 """
 
 from __future__ import annotations
