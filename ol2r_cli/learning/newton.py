@@ -145,7 +145,7 @@ class AnchoredNewton(nn.Module):
         stale = (scores - base).abs() > self.drift
         stale[held:] = True
         moved = stale.nonzero().squeeze(1)
-        if len(moved) == count - int(held) <= (self.growth - 1) * count:
+        if len(moved) == count - int(held) and count <= self.growth * int(held):
             return None
         hessian, rows = self.hessian[replica], self.history.rows[replica, moved]
         before, after = torch.sigmoid(base[moved]), torch.sigmoid(scores[moved])
