@@ -23,7 +23,7 @@ class PairHistory(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.register_load_state_dict_post_hook(self._rebuild)
+        self.register_load_state_dict_post_hook(_rebuild)
 
     def setup(self, sizes: Sizes, features: Float[Tensor, "N F"], per_round: int) -> None:
         """Reserve room for `per_round` pairs in each of the run's rounds."""
@@ -47,7 +47,9 @@ class PairHistory(nn.Module):
         self.rows[replica, place] = differences
         self.count += valid.sum(1)
 
-    def _rebuild(self, *_: Any) -> None:
-        for rows, pairs, count in zip(self.rows, self.pairs.long(), self.count.tolist(), strict=True):
-            won, lost = self.features[pairs[:count, 0]], self.features[pairs[:count, 1]]
-            rows[:count] = won.to(rows.dtype) - lost.to(rows.dtype)
+
+def _rebuild(history: PairHistory, _: object) -> None:
+    """Fill `rows` again after the pairs have been loaded. Not a method: the hook would make the history hold itself."""
+    for rows, pairs, count in zip(history.rows, history.pairs.long(), history.count.tolist(), strict=True):
+        won, lost = history.features[pairs[:count, 0]], history.features[pairs[:count, 1]]
+        rows[:count] = won.to(rows.dtype) - lost.to(rows.dtype)
