@@ -34,7 +34,8 @@ format: setup  ## let ruff mend what it can
 	$(VENV)/bin/ruff check --fix .
 	$(VENV)/bin/ruff format .
 
-smoke: setup  ## a run of a few seconds, started, finished and asked for again
+smoke: setup  ## a run of a few seconds, then asked for again: it must not run twice
+	$(OL2R) run experiment=smoke $(ARGS)
 	$(OL2R) run experiment=smoke $(ARGS)
 	$(OL2R) status
 
