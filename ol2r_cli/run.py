@@ -18,13 +18,15 @@ if TYPE_CHECKING:
 DONE, FAILED, BAD, PARTIAL, INTERRUPTED = 0, 1, 2, 3, 130  # exit codes
 
 
-class _Outcome:
-    """What the jobs of this process returned: Hydra keeps the return values of a sweep to itself."""
+class JobFailed(Exception):
+    """How a job that a launcher runs in another process says its exit code."""
 
-    codes: list[int]
+
+class _Session:
+    """What this process knows of its jobs: where to complain, and the exit codes, which Hydra keeps to itself."""
 
     def __init__(self) -> None:
-        self.codes = []
+        self.terminal, self.codes = sys.stderr, list[int]()
 
     def exit_code(self) -> int:
         """Of one run its own; of a sweep 3 when any of several jobs failed."""
@@ -33,7 +35,23 @@ class _Outcome:
         return max(self.codes, default=DONE) if len(self.codes) < 2 else PARTIAL if any(self.codes) else DONE
 
 
-def task(config: DictConfig, outcome: _Outcome | None = None) -> int:
+_session: _Session | None = None  # none in a process that a launcher has started
+
+
+def job(config: DictConfig) -> None:
+    """What Hydra calls, here or in another process: at module level, so that launchers can send it there."""
+    if _session is None:
+        code = task(config)
+        if code:
+            raise JobFailed(code)
+        return
+    with contextlib.redirect_stderr(_session.terminal):  # Hydra's own complaints are captured, a run's are shown
+        _session.codes.append(task(config))
+    if _session.codes[-1] == INTERRUPTED:
+        raise KeyboardInterrupt
+
+
+def task(config: DictConfig) -> int:
     """One job: run the experiment and return its exit code. Never raises but on a second Ctrl-C."""
     try:
         code = _run(config)
@@ -49,10 +67,6 @@ def task(config: DictConfig, outcome: _Outcome | None = None) -> int:
     except Exception:  # a mistake in the program, which must not end a sweep
         traceback.print_exc()
         code = FAILED
-    if outcome is not None:
-        outcome.codes.append(code)
-        if code == INTERRUPTED:
-            raise KeyboardInterrupt
     return code
 
 
@@ -73,26 +87,30 @@ def _run(config: DictConfig) -> int:
 
 def main(arguments: list[str]) -> int:
     """Run Hydra on the arguments and return the exit code."""
-    outcome, captured, terminal = _Outcome(), io.StringIO(), sys.stderr
-
-    def job(config: DictConfig) -> int:
-        with contextlib.redirect_stderr(terminal):  # Hydra's own complaints are captured, a run's are shown
-            return task(config, outcome)
-
+    global _session
+    session = _session = _Session()
+    captured, program = io.StringIO(), sys.argv
     entry: Any = hydra.main(version_base="1.3", config_path=str(config_dir()), config_name="run")(job)
-    program, sys.argv = sys.argv, ["ol2r", *translate(arguments)]
+    sys.argv = ["ol2r", *translate(arguments)]
     try:
         with contextlib.redirect_stderr(captured):
             entry()
     except KeyboardInterrupt:
         return INTERRUPTED
     except SystemExit as stop:
-        if stop.code and not outcome.codes:
-            from ol2r_cli.complaint import explain
-
-            print(f"ol2r run: {explain(captured.getvalue(), arguments)}", file=sys.stderr)
-            return BAD
-        return outcome.exit_code()
+        if stop.code and not session.codes:
+            return _complain(captured.getvalue(), arguments)
     finally:
-        sys.argv = program
-    return outcome.exit_code()
+        sys.argv, _session = program, None
+    return session.exit_code()
+
+
+def _complain(complaint: str, arguments: list[str]) -> int:
+    """Say what Hydra ended with before, or without, a job in this process."""
+    if JobFailed.__name__ in complaint:
+        print("ol2r run: jobs of the sweep failed: `ol2r status` names them", file=sys.stderr)
+        return PARTIAL
+    from ol2r_cli.complaint import explain
+
+    print(f"ol2r run: {explain(complaint, arguments)}", file=sys.stderr)
+    return BAD
