@@ -62,6 +62,7 @@ def measure(ranker: str, replicas: int, rounds: int, overrides: list[str]) -> Fi
 
     from ol2r_cli.compose import compose
     from ol2r_cli.experiment import Experiment
+    from ol2r_cli.sitting import QUEUE
 
     config = compose([f"ranker={ranker}", f"replicas={replicas}", f"rounds={rounds}", DATASET, *overrides])
     choices = config.choices
@@ -76,7 +77,7 @@ def measure(ranker: str, replicas: int, rounds: int, overrides: list[str]) -> Fi
             marks.append(time.perf_counter() - evaluation)
             if t % config.evaluate_every == 0:
                 queue.append(simulation.ranker.deploy())
-            if len(queue) == 10 or t == rounds:
+            if len(queue) == QUEUE or t == rounds:
                 before = time.perf_counter()
                 for evaluator in evaluators:
                     evaluator(simulation.ranker, torch.stack(queue))
