@@ -50,22 +50,31 @@ def _all(won: Bool[Tensor, "B K"], lost: Bool[Tensor, "B K"], random: Random) ->
     return Preferences(place // positions, place % positions, valid)
 
 
+def _none(won: Bool[Tensor, "B K"], lost: Bool[Tensor, "B K"], random: Random) -> Preferences:
+    """For rankers that do not learn from pairs."""
+    nothing = torch.zeros(len(won), 0, dtype=torch.int64, device=won.device)
+    return Preferences(nothing, nothing, nothing.bool())
+
+
 PAIRINGS: dict[str, Callable[[Tensor, Tensor, Random], Preferences]] = {
     "matching": _matching,
     "adjacent": _adjacent,
     "all": _all,
+    "none": _none,
 }
 
 
 def most_pairs(pairs: str, positions: int) -> int:
     """M: how many preferences one round can yield at most."""
-    return max(1, positions * positions // 4) if pairs == "all" else positions // 2
+    return {"all": max(1, positions * positions // 4), "none": 0}.get(pairs, positions // 2)
 
 
 def check_pairs(pairs: str) -> str:
-    """Return `pairs` if it names a pairing, else raise."""
-    if pairs not in PAIRINGS:
-        raise ValueError(f"pairs must be one of {', '.join(PAIRINGS)}, got {pairs!r}")
+    """Return `pairs` if it names a pairing that one can learn from, else raise."""
+    if pairs == "none" or pairs not in PAIRINGS:
+        raise ValueError(
+            f"pairs must be one of {', '.join(name for name in PAIRINGS if name != 'none')}, got {pairs!r}"
+        )
     return pairs
 
 

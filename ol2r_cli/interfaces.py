@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -40,6 +41,16 @@ class Sizes:
 
 
 @dataclass(frozen=True, slots=True)
+class Oracle:
+    """What skylines may see besides: the labels of all documents, and which rows belong to which training query."""
+
+    labels: Int[Tensor, "N"]
+    start: Int[Tensor, "Q"]  # row of a training query's first document
+    length: Int[Tensor, "Q"]
+    fingerprint: str  # of the dataset, as in `Dataset`
+
+
+@dataclass(frozen=True, slots=True)
 class Candidates:
     """What a ranker may see of one query. Relevance labels are absent by type."""
 
@@ -61,13 +72,13 @@ class Belief:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A proposed order, and why: `block` and `certain` are indexed by document, `author` by place."""
+    """A proposed order, and why: everything but the order itself is indexed by document."""
 
     order: Int[Tensor, "B D"]  # document at each place, padding last
     scores: Float[Tensor, "B D"]
     block: Int[Tensor, "B D"] | None = None  # 0 is the top block
     certain: Bool[Tensor, "B D D"] | None = None  # transitively closed where the exploration closes it
-    author: Int[Tensor, "B D"] | None = None
+    credit: Float[Tensor, "B N D"] | None = None  # whose choice it was to show a document: shares of the members
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,13 +104,30 @@ class Interaction:
     preferences: Preferences
 
 
+# What one role may need and another offer, in the words of the error message.
+MEMBERS = "a ranker of several members"
+CREDIT = "interleaved lists, which tell whose choice each document was"
+PLACKETT_LUCE = "lists drawn from the Plackett-Luce model of its scores"
+STATED = "a ranker that states by itself which pairs are certain"
+LAYERS = "the layers of the pairs it states to be certain"
+
+
+class Need(NamedTuple):
+    """What another role of the experiment has to offer, and what to type to have it."""
+
+    what: str
+    use: str
+
+
 class Role(nn.Module):
     """A part of the experiment with settings (constructor), state (buffers) and possibly something to learn."""
 
-    needs_labels = False  # skylines only: their `setup` then receives the labels of all documents
+    needs_labels = False  # skylines only: their `setup` then receives the oracle
+    needs: tuple[Need, ...] = ()
+    offers: frozenset[str] = frozenset()
 
-    def setup(self, sizes: Sizes, features: Float[Tensor, "N F"], labels: Int[Tensor, "N"] | None = None) -> None:
-        """Allocate buffers. `features` is the read-only document table; `labels` comes only to `needs_labels`."""
+    def setup(self, sizes: Sizes, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
+        """Allocate buffers. `features` is the read-only document table; `oracle` comes only to `needs_labels`."""
 
     def learn(self, interaction: Interaction, random: Random) -> None:
         """Update buffers from one round."""
@@ -118,6 +146,7 @@ class Ranker(Role):
 
     pairs: str = "matching"  # how clicks become preferences: see `feedback`
     generalises = True  # False: has nothing to say about queries it has not served, hence no evaluation
+    linear = False  # True: what it deploys are the weights of a linear score, one per feature
 
     def judge(self, candidates: Candidates, random: Random) -> Belief:
         """The current opinion, exploration noise of the ranker included."""

@@ -93,3 +93,7 @@ class Random:
     def integer(self, below: int, name: str = "") -> Int[Tensor, "B"]:
         """One integer in 0 .. below - 1 (bias below `below` / 2^32)."""
         return (self.uniform(1, name)[:, 0] * below).long()
+
+    def normal(self, count: int, name: str = "") -> Float[Tensor, "B n"]:
+        """Standard normal, within 6.3: the inverse of its distribution function, one uniform number each."""
+        return torch.special.ndtri(self.uniform(count, name))

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import torch
 from torch import Tensor, nn
 
 from ol2r_cli.dataset.table import Dataset
 from ol2r_cli.feedback import infer_preferences
-from ol2r_cli.interfaces import ClickModel, Exploration, Fairness, Interaction, Ranker, Sizes
+from ol2r_cli.interfaces import ClickModel, Exploration, Fairness, Interaction, Ranker, Role, Sizes
 from ol2r_cli.measurement import Measurement
 from ol2r_cli.random import Streams
 from ol2r_cli.shapes import Int
+
+
+def check_needs(roles: Mapping[str, Role]) -> None:
+    """ValueError that names the override to type where one role, by group, needs what no other offers."""
+    offered = frozenset[str]().union(*(role.offers for role in roles.values()))
+    for group, role in roles.items():
+        for need in role.needs:
+            if need.what not in offered:
+                raise ValueError(f"the {group} {type(role).__name__} needs {need.what}: use {need.use}")
 
 
 class Simulation(nn.Module):
@@ -56,8 +65,9 @@ class Simulation(nn.Module):
         )
         self.streams = Streams(seeds)
         self.click, self.ranker, self.exploration, self.fairness = click, ranker, exploration, fairness
+        check_needs({"click": click, "ranker": ranker, "exploration": exploration, "fairness": fairness})
         for role in click, ranker, exploration, fairness:
-            role.setup(self.sizes, dataset.features, dataset.labels if role.needs_labels else None)
+            role.setup(self.sizes, dataset.features, dataset.oracle() if role.needs_labels else None)
         self.measurement = Measurement(self.sizes, no_relevant, trace_blocks, trace_regret)
         self.register_buffer("round", torch.zeros((), dtype=torch.int64))
 

@@ -9,10 +9,10 @@ from functools import cache
 import torch
 from omegaconf import DictConfig, OmegaConf
 
-from ol2r_cli.compose import compose, config_dir
+from ol2r_cli.compose import build, compose, config_dir
 from ol2r_cli.dataset.table import Dataset
 from ol2r_cli.interfaces import Interaction
-from ol2r_cli.simulation import Simulation
+from ol2r_cli.simulation import Simulation, check_needs
 from tests.worlds import handmade, simulate
 
 PARTS = ("dataset", "device", "click", "ranker", "exploration", "fairness")
@@ -43,9 +43,26 @@ def rankers() -> list[Overrides]:
     return [(f"ranker={ranker}",) for ranker in names("ranker")]
 
 
+def pairings() -> list[Overrides]:
+    """Every ranker with every exploration."""
+    return [(f"ranker={r}", f"exploration={e}") for r in names("ranker") for e in names("exploration")]
+
+
+@cache
+def refusal(overrides: Overrides) -> str:
+    """Why a pairing makes no sense, in the words of the error message; empty where it does."""
+    config = composed(overrides)
+    try:
+        check_needs({group: build(config[group]) for group in ("ranker", "exploration")})
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
 def combinations() -> list[Overrides]:
-    """Every ranker alone and with every exploration, every click model and every fairness with the default ranker."""
-    mixed = [(f"ranker={r}", f"exploration={e}") for r in names("ranker") for e in names("exploration")]
+    """Every ranker alone and with every exploration that goes with it, every click model and every fairness with the
+    default ranker."""
+    mixed = [overrides for overrides in pairings() if not refusal(overrides)]
     others = [(f"{group}={name}",) for group in ("click", "fairness") for name in names(group)]
     return [*rankers(), *mixed, *others]
 

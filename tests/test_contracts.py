@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import io
+import re
 import textwrap
 from functools import cache
 from pkgutil import resolve_name
@@ -17,7 +18,21 @@ from ol2r_cli.catalogue import dotted
 from ol2r_cli.choice import Choice
 from ol2r_cli.compose import config_dir
 from tests import choices
-from tests.choices import LISTS, POSITIONS, ROUNDS, SEEDS, combinations, composed, play, rankers, seen, world
+from tests.choices import (
+    LISTS,
+    POSITIONS,
+    ROUNDS,
+    SEEDS,
+    combinations,
+    composed,
+    pairings,
+    play,
+    rankers,
+    refusal,
+    seen,
+    simulation,
+    world,
+)
 
 CHOICES = [(group, name) for group in choices.PARTS for name in choices.names(group)]
 FILES = sorted(path.relative_to(config_dir()).as_posix() for path in config_dir().glob("*/**/*.yaml"))
@@ -27,16 +42,6 @@ FILES = sorted(path.relative_to(config_dir()).as_posix() for path in config_dir(
 def _inference():
     with torch.inference_mode():
         yield
-
-
-def simulation(overrides, *more, **settings):
-    """As `choices.simulation`; skips a mixture that does not go together, provided it says what to type instead."""
-    try:
-        return choices.simulation(overrides, *more, **settings)
-    except ValueError as error:
-        if len(overrides) == 1 or "exploration=" not in str(error):
-            raise
-        pytest.skip(str(error))
 
 
 @cache
@@ -85,13 +90,21 @@ def test_what_a_preset_says_holds(name):
 def test_spells_out_every_setting_and_lives_in_the_package_of_its_group(group, name):
     node = composed((f"{group}={name}",))[group]
     target = resolve_name(node._target_)
-    signature = inspect.signature(target).parameters if "__init__" in vars(target) else {}
+    owner = next(parent for parent in target.__mro__ if "__init__" in vars(parent))  # it may inherit its settings
+    signature = inspect.signature(target).parameters if owner.__module__.startswith("ol2r_cli.") else {}
     assert {key for key in node if key != "_target_"} == set(signature)
     assert all(p.kind is p.POSITIONAL_OR_KEYWORD and p.default is p.empty for p in signature.values())
     assert f"{target.__module__}.".startswith(f"ol2r_cli.{group}.")
     constructor = ast.parse(textwrap.dedent(inspect.getsource(target.__init__))) if signature else ast.parse("")
     read = {node.id for node in ast.walk(constructor) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
     assert set(signature) <= read, "a setting that is not used"
+
+
+@pytest.mark.parametrize("overrides", [p for p in pairings() if refusal(p)], ids=by_name)
+def test_a_pairing_without_sense_is_refused_with_the_override_to_type(overrides):
+    assert re.fullmatch(r"the (ranker|exploration) \w+ needs [^:]+: use (ranker|exploration)=\w+.*", refusal(overrides))
+    with pytest.raises(ValueError, match=": use "):
+        simulation(overrides)
 
 
 @laws

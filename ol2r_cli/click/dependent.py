@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from torch import Tensor
 
 from ol2r_cli.click.probabilities import Tables, by_grade
-from ol2r_cli.interfaces import ClickModel, Sizes
+from ol2r_cli.interfaces import ClickModel, Oracle, Sizes
 from ol2r_cli.random import Random
 from ol2r_cli.shapes import Bool, Float, Int
 
@@ -30,7 +30,7 @@ class DependentClick(ClickModel):
         self.click_given, self.stop_given, self.tables = click, stop, tables
         self.stop_without_click = stop_without_click
 
-    def setup(self, sizes: Sizes, features: Float[Tensor, "N F"], labels: Int[Tensor, "N"] | None = None) -> None:
+    def setup(self, sizes: Sizes, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
         """Choose the probabilities for the dataset's grades."""
         self.register_buffer("click_probability", by_grade("click", self.click_given, self.tables, sizes))
         self.register_buffer("stop_probability", by_grade("stop", self.stop_given, self.tables, sizes))

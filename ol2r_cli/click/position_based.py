@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ol2r_cli.click.probabilities import Tables, by_grade
-from ol2r_cli.interfaces import ClickModel, Sizes
+from ol2r_cli.interfaces import ClickModel, Oracle, Sizes
 from ol2r_cli.random import Random
 from ol2r_cli.shapes import Bool, Float, Int
 
@@ -28,7 +28,7 @@ class PositionBased(ClickModel):
             raise ValueError(f"eta must be 0 or more, got {eta}")
         self.click_given, self.tables, self.eta, self.examination_given = click, tables, eta, examination
 
-    def setup(self, sizes: Sizes, features: Float[Tensor, "N F"], labels: Int[Tensor, "N"] | None = None) -> None:
+    def setup(self, sizes: Sizes, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
         """Choose the probabilities for the dataset's grades and the places shown."""
         examination = self.examination_given
         if examination is None:

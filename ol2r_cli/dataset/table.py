@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ol2r_cli.interfaces import Candidates
+from ol2r_cli.interfaces import Candidates, Oracle
 from ol2r_cli.shapes import Float, Int
 
 
@@ -34,6 +34,11 @@ class Dataset:
             there = ", ".join(k for k, v in self.splits.items() if len(v))
             raise ValueError(f"dataset {self.name} has no {name} split (it has: {there})")
         return Split(self, self.splits[name].to(device), torch.device(device), dtype)
+
+    def oracle(self) -> Oracle:
+        """What skylines may see."""
+        start, end = self.offsets[self.splits["train"]], self.offsets[self.splits["train"] + 1]
+        return Oracle(self.labels, start, end - start, self.fingerprint)
 
 
 class Split:

@@ -7,23 +7,22 @@ import math
 import torch
 from torch import Tensor
 
-from ol2r_cli.exploration.blocks import close, partition, shuffle, similar_lengths
-from ol2r_cli.interfaces import Belief, Candidates, Draft, Exploration, Interaction, Sizes
+from ol2r_cli.exploration.divide import DivideAndConquer
+from ol2r_cli.interfaces import Belief, Interaction, Oracle, Sizes
 from ol2r_cli.learning.inverse import add_outer_products
 from ol2r_cli.random import Random
-from ol2r_cli.rows import pick, pick_both, places
+from ol2r_cli.rows import pick
 from ol2r_cli.shapes import Bool, Float, Int
 
 
-class Confidence(Exploration):
+class Confidence(DivideAndConquer):
     """Blocks of documents whose mutual order is uncertain, shuffled inside, in certain order across.
 
     i ranks certainly above j iff sigma(s_i - s_j) - alpha |x_i - x_j|_{M^-1} > 1/2, with M = l2 I + sum of x_ij x_ij^T
     over the preferences so far. `alpha` >= 0, or `theory` for Lemma 2's alpha_t with R = 1/2, Q = 1, delta = 1/T,
     k_mu = 1/4 and c_mu = sigma'(Q max |x_ij|). `covariance` is `full`, `diagonal` (only the diagonal of M^-1, the
     authors' PairRank-Diag) or `inverse_diagonal` (the inverse of the diagonal of M, which needs no matrix at all).
-    `shuffle` is `conservative` (certain pairs inside a block keep their order) or `random`; `transitive` closes the
-    certain relation before blocks are formed.
+    `shuffle` and `transitive` as in `DivideAndConquer`.
     """
 
     refresh = 256  # rounds between recomputations of M^-1, against the drift of its updates
@@ -33,63 +32,29 @@ class Confidence(Exploration):
     rounds: Tensor
 
     def __init__(self, alpha: float | str, covariance: str, shuffle: str, transitive: bool, l2: float):
-        super().__init__()
+        super().__init__(shuffle, transitive)
         if alpha != "theory" and not (isinstance(alpha, int | float) and alpha >= 0):
             raise ValueError(f"exploration.alpha must be a number from 0 up or 'theory', got {alpha!r}")
         if covariance not in ("full", "diagonal", "inverse_diagonal"):
             raise ValueError(
                 f"exploration.covariance must be 'full', 'diagonal' or 'inverse_diagonal', got {covariance!r}"
             )
-        if shuffle not in ("conservative", "random"):
-            raise ValueError(f"exploration.shuffle must be 'conservative' or 'random', got {shuffle!r}")
         if not l2 > 0:
             raise ValueError(f"exploration.l2 must be above 0, got {l2}")
-        self.alpha, self.covariance, self.shuffle = alpha, covariance, shuffle
-        self.transitive, self.l2 = transitive, l2
+        self.alpha, self.covariance, self.l2 = alpha, covariance, l2
 
-    def setup(self, sizes: Sizes, features: Float[Tensor, "N F"], labels: Int[Tensor, "N"] | None = None) -> None:
+    def setup(self, sizes: Sizes, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
         """Start with M = l2 I."""
+        super().setup(sizes, features)
         identity = torch.eye(sizes.features, dtype=sizes.dtype, device=sizes.device).repeat(sizes.replicas, 1, 1)
         self.register_buffer("matrix", identity * self.l2)
         self.register_buffer("inverse", identity / self.l2)
         self.register_buffer("rounds", torch.zeros((), dtype=torch.int64))
-        self.horizon, self.ordered = sizes.rounds, sizes.ordered
+        self.horizon = sizes.rounds
         if self.alpha == "theory":
             span = features.amax(0) - features.amin(0)  # |x_ij| is at most its length
             slope = torch.sigmoid(span.double().norm())
             self.steepness = 2 * 0.25 / float(slope * (1 - slope))
-
-    def propose(self, belief: Belief, candidates: Candidates, random: Random) -> Draft:
-        """Certain pairs, their blocks, and a random order of each block."""
-        scores = belief.scores[:, 0] if belief.scores.shape[1] == 1 else belief.scores.mean(1)
-        tangent, mask = belief.tangent().dense(), candidates.mask
-        clock = random.exponential(scores.shape[1]).to(scores.dtype)
-        parts = [
-            (some, self._propose(some, scores[some, :longest], tangent[some, :longest], mask[some, :longest], clock))
-            for some, longest in similar_lengths(mask)
-        ]
-        return parts[0][1] if len(parts) == 1 else _together(scores, parts)
-
-    def _propose(
-        self,
-        some: Tensor | slice,
-        scores: Float[Tensor, "b d"],
-        tangent: Float[Tensor, "b d P"],
-        mask: Bool[Tensor, "b d"],
-        clock: Float[Tensor, "B D"],
-    ) -> Draft:
-        """The draft of some replicas: worked out in score order, stated by document."""
-        by_score = scores.masked_fill(~mask, float("-inf")).argsort(1, descending=True)
-        certain = self._certain(some, scores.gather(1, by_score), pick(tangent, by_score), mask)
-        if self.transitive:
-            certain = close(certain)
-        block = partition(certain)
-        clock = clock[some, : scores.shape[1]].gather(1, by_score)
-        order = shuffle(block, clock, certain if self.shuffle == "conservative" else None, self.ordered)
-        rank = torch.empty_like(by_score).scatter_(
-            1, by_score, places(scores.shape[1], scores.device).expand_as(by_score)
-        )
-        return Draft(by_score.gather(1, order), scores, block.gather(1, rank), pick_both(certain, rank))
 
     def learn(self, interaction: Interaction, random: Random) -> None:
         """Add the round's pairs to M."""
@@ -101,22 +66,18 @@ class Confidence(Exploration):
         else:
             self.inverse.copy_(torch.linalg.inv(self.matrix))
 
-    def _certain(
+    def certain(
         self,
         some: Tensor | slice,
+        order: Int[Tensor, "b d"],
+        belief: Belief,
         scores: Float[Tensor, "b d"],
-        tangent: Float[Tensor, "b d P"],
         mask: Bool[Tensor, "b d"],
     ) -> Bool[Tensor, "b d d"]:
-        """sigma(s_i - s_j) - 1/2 > alpha |x_ij|, both sides squared; equal documents are never certain.
-
-        Padding, where `mask` is False, comes last and is certainly below all else.
-        """
+        """sigma(s_i - s_j) - 1/2 > alpha |x_ij|, both sides squared; equal documents are never certain."""
+        tangent = pick(belief.tangent().dense()[some, : order.shape[1]], order)
         margin = (scores[:, :, None] - scores[:, None, :]).sigmoid_().sub_(0.5).clamp_(min=0).square_()
-        certain = margin > self._widths(some, tangent).mul_(self._alpha(some) ** 2).clamp_(min=0)
-        if not mask.is_cuda and mask.all():  # a group of one is not padded
-            return certain
-        return (certain | ~mask[:, None, :]) & mask[:, :, None]
+        return margin > self._widths(some, tangent).mul_(self._alpha(some) ** 2).clamp_(min=0)
 
     def _widths(self, some: Tensor | slice, x: Float[Tensor, "b d P"]) -> Float[Tensor, "b d d"]:
         """|x_i - x_j|^2 in the norm of M^-1 = K_ii + K_jj - 2 K_ij with K = X M^-1 X^T: products, not D^2 solves."""
@@ -136,19 +97,3 @@ class Confidence(Exploration):
         growth = torch.linalg.slogdet(self.matrix[some]).logabsdet - self.matrix.shape[1] * math.log(self.l2)
         spread = 0.5 * (growth + 2 * math.log(self.horizon)).sqrt()
         return (self.steepness * (spread + math.sqrt(self.l2)))[:, None, None]
-
-
-def _together(scores: Float[Tensor, "B D"], parts: list[tuple[Tensor | slice, Draft]]) -> Draft:
-    """The drafts of groups of replicas as one; padding beyond a group's longest query is a last block of its own."""
-    replicas, documents = scores.shape
-    order = torch.arange(documents).repeat(replicas, 1)
-    block = torch.full_like(order, documents)
-    certain = torch.zeros(replicas, documents, documents, dtype=torch.bool)
-    for some, part in parts:
-        longest = part.order.shape[1]
-        order[some, :longest] = part.order
-        certain[some, :longest, longest:] = True
-        if part.block is not None and part.certain is not None:
-            block[some, :longest] = part.block
-            certain[some, :longest, :longest] = part.certain
-    return Draft(order, scores, block, certain)

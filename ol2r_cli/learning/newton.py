@@ -63,12 +63,12 @@ class AnchoredNewton(nn.Module):
         self.register_buffer("objective", torch.zeros(sizes.replicas, **place))
         for name in "hessian", "inverse":  # H without any pair is not needed: the first pair outgrows it
             self.register_buffer(name, torch.zeros(*shape, sizes.features, **place))
-        self.hessian.diagonal(dim1=1, dim2=2).add_(self._l2(history.count)[:, None])
+        self.hessian.diagonal(dim1=1, dim2=2).add_(self.l2_for(history.count)[:, None])
         for name in "scores", "base_scores":  # of every pair, at the anchor and when last weighted in the Hessian
             self.register_buffer(name, torch.zeros(sizes.replicas, history.capacity + 1, **place))
         self.register_buffer("base_count", torch.zeros_like(history.count))  # the pairs that the Hessian holds
 
-    def _l2(self, count: Int[Tensor, "*B"]) -> Float[Tensor, "*B"]:
+    def l2_for(self, count: Int[Tensor, "*B"]) -> Float[Tensor, "*B"]:
         """The multiplier of |theta|^2 / 2 in the sum form of the objective."""
         count = count.double()  # an integer tensor times a number would be float32
         return torch.full_like(count, self.l2) if self.reduction == "sum" else 2 * self.l2 * count
@@ -131,7 +131,7 @@ class AnchoredNewton(nn.Module):
     def _expand(self, replica: int, count: int) -> None:
         """Recompute one replica's gradient and objective at its anchor."""
         theta, scores = self.anchor[replica], self.scores[replica, :count]
-        l2 = self._l2(self.history.count[replica])
+        l2 = self.l2_for(self.history.count[replica])
         self.gradient[replica] = l2 * theta - torch.sigmoid(-scores) @ self.history.rows[replica, :count]
         self.objective[replica] = softplus(-scores).sum() + l2 / 2 * theta @ theta
 
@@ -151,7 +151,7 @@ class AnchoredNewton(nn.Module):
         before, after = torch.sigmoid(base[moved]), torch.sigmoid(scores[moved])
         weight = after * (1 - after) - before * (1 - before) * (moved < held)
         hessian.addmm_(rows.mT * weight, rows)
-        hessian.diagonal().add_(self._l2(now) - self._l2(held))
+        hessian.diagonal().add_(self.l2_for(now) - self.l2_for(held))
         base[moved] = scores[moved]
         self.base_count[replica] = count
         return torch.linalg.cholesky(hessian)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from ol2r_cli.interfaces import Belief, Candidates, Ranker, Sizes
+from ol2r_cli.interfaces import Belief, Candidates, Oracle, Ranker, Sizes
 from ol2r_cli.learning.tangent import LinearTangent
 from ol2r_cli.random import Random
-from ol2r_cli.shapes import Float, Int
+from ol2r_cli.shapes import Float
 
 
 class OracleRanker(Ranker):
@@ -17,11 +17,11 @@ class OracleRanker(Ranker):
 
     nothing: Tensor
 
-    def setup(self, sizes: Sizes, features: Float[Tensor, "N F"], labels: Int[Tensor, "N"] | None = None) -> None:
+    def setup(self, sizes: Sizes, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
         """Keep the labels of all documents."""
-        if labels is None:
+        if oracle is None:
             raise ValueError("ranker=oracle needs the labels of the dataset")
-        self.labels = labels.to(sizes.device, sizes.dtype)
+        self.labels = oracle.labels.to(sizes.device, sizes.dtype)
         self.register_buffer("nothing", features.new_zeros(sizes.replicas, 0, device=sizes.device))
 
     def judge(self, candidates: Candidates, random: Random) -> Belief:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from torch import Tensor
 
 from ol2r_cli.feedback import check_pairs, most_pairs
-from ol2r_cli.interfaces import Belief, Candidates, Interaction, Ranker, Sizes
+from ol2r_cli.interfaces import Interaction, Oracle, Sizes
 from ol2r_cli.learning.history import PairHistory
 from ol2r_cli.learning.lbfgs import RestartedLBFGS
 from ol2r_cli.learning.newton import AnchoredNewton
-from ol2r_cli.learning.tangent import LinearTangent
 from ol2r_cli.random import Random
-from ol2r_cli.shapes import Float, Int
+from ol2r_cli.ranker.linear import LinearRanker
+from ol2r_cli.shapes import Float
 
 SOLVERS: dict[str, type[AnchoredNewton] | type[RestartedLBFGS]] = {
     "newton": AnchoredNewton,
@@ -19,7 +19,7 @@ SOLVERS: dict[str, type[AnchoredNewton] | type[RestartedLBFGS]] = {
 }
 
 
-class PairwiseRanker(Ranker):
+class PairwiseRanker(LinearRanker):
     """A single-layer RankNet refitted to the whole history after every round.
 
     `l2` > 0 is lambda; `reduction` is `sum` (cross-entropies + l2/2 |theta|^2, the paper) or `mean` (their mean +
@@ -41,16 +41,14 @@ class PairwiseRanker(Ranker):
         self.history = PairHistory()
         self.solver = SOLVERS[solver](l2, reduction)
 
-    def setup(self, sizes: Sizes, features: Float[Tensor, "N F"], labels: Int[Tensor, "N"] | None = None) -> None:
+    def setup(self, sizes: Sizes, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
         """Reserve the history and start at theta = 0."""
         self.history.setup(sizes, features, most_pairs(self.pairs, sizes.positions))
         self.solver.setup(sizes, self.history)
 
-    def judge(self, candidates: Candidates, random: Random) -> Belief:
-        """Scores theta.x, multiplied and summed row by row: equal documents get equal scores to the last bit."""
-        scores = (candidates.features * self.solver.theta[:, None]).sum(2)
-        tangent = LinearTangent(candidates.features)
-        return Belief(scores[:, None], lambda: tangent)
+    def weights(self) -> Float[Tensor, "B N F"]:
+        """One member: theta."""
+        return self.solver.theta[:, None]
 
     def learn(self, interaction: Interaction, random: Random) -> None:
         """Remember the round's preferences and move to the new optimum."""
@@ -58,12 +56,3 @@ class PairwiseRanker(Ranker):
         added = interaction.belief.tangent().differences(preferences)
         self.history.append(added, candidates.document, preferences)
         self.solver.update(added, preferences.valid, random)
-
-    def deploy(self) -> Float[Tensor, "B P"]:
-        """The weights theta."""
-        return self.solver.theta.clone()
-
-    def score(self, deployed: Float[Tensor, "S P"], candidates: Candidates) -> Float[Tensor, "S Q D"]:
-        """Scores theta.x of every setting."""
-        scores = candidates.features.flatten(0, 1) @ deployed.mT  # this way round it reads the features once
-        return scores.mT.contiguous().unflatten(1, candidates.mask.shape)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from ol2r_cli.interfaces import Belief, Candidates, Ranker, Sizes
+from ol2r_cli.interfaces import Belief, Candidates, Oracle, Ranker, Sizes
 from ol2r_cli.learning.tangent import LinearTangent
 from ol2r_cli.random import Random
-from ol2r_cli.shapes import Float, Int
+from ol2r_cli.shapes import Float
 
 
 class RandomRanker(Ranker):
@@ -15,7 +15,7 @@ class RandomRanker(Ranker):
 
     nothing: Tensor
 
-    def setup(self, sizes: Sizes, features: Float[Tensor, "N F"], labels: Int[Tensor, "N"] | None = None) -> None:
+    def setup(self, sizes: Sizes, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
         """There is nothing to allocate but the empty answer of `deploy`."""
         self.register_buffer("nothing", features.new_zeros(sizes.replicas, 0, device=sizes.device))
 

@@ -78,7 +78,9 @@ def test_certain_pairs_are_those_of_definition_3(alpha, covariance):
         x, theta, reference.information(differences, 0.1), alpha, READINGS[covariance]
     )
     scores = torch.from_numpy(x @ theta)[None]
-    found = exploration._certain(slice(None), scores, candidates.features, candidates.mask)[0].numpy()
+    belief = Belief(scores[:, None], lambda: LinearTangent(candidates.features))
+    order = torch.arange(DOCUMENTS)[None]
+    found = exploration.certain(slice(None), order, belief, scores, candidates.mask)[0].numpy()
     assert (found == expected).all()
     assert 0 < expected.sum() < DOCUMENTS * (DOCUMENTS - 1) / 2 or alpha == 0
 
@@ -97,7 +99,11 @@ def test_equal_documents_are_never_certain_and_padding_is_always_last():
     features[0, 1] = features[0, 0]
     mask = torch.tensor([[True, True, True, False]])
     scores = (features * torch.randn(FEATURES, generator=torch.Generator().manual_seed(2)).double()).sum(2)
-    certain = exploration._certain(slice(None), scores, features, mask)[0]
+    belief = Belief(scores[:, None], lambda: LinearTangent(features))
+    candidates = Candidates(torch.tensor([0]), torch.arange(4)[None], features, mask)
+    draft = exploration.propose(belief, candidates, Streams(torch.tensor([0])).at("explore", 0))
+    assert draft.certain is not None
+    certain = draft.certain[0]
     assert not certain[0, 1]
     assert not certain[1, 0]
     assert certain[:3, 3].all()

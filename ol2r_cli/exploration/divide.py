@@ -1,0 +1,93 @@
+"""Divide and conquer: serve blocks of documents whose mutual order is uncertain (PairRank, WWW 2021, section 3.2.3)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from ol2r_cli.exploration.blocks import close, partition, shuffle, similar_lengths
+from ol2r_cli.interfaces import Belief, Candidates, Draft, Exploration, Oracle, Sizes
+from ol2r_cli.random import Random
+from ol2r_cli.rows import pick_both, places
+from ol2r_cli.shapes import Bool, Float, Int
+
+
+class DivideAndConquer(Exploration):
+    """Blocks are served in their certain order, and each block in a random order; a subclass says what is certain.
+
+    `shuffle` is `conservative` (certain pairs inside a block keep their order) or `random`; `transitive` closes the
+    certain relation before blocks are formed.
+    """
+
+    def __init__(self, shuffle: str, transitive: bool):
+        super().__init__()
+        if shuffle not in ("conservative", "random"):
+            raise ValueError(f"exploration.shuffle must be 'conservative' or 'random', got {shuffle!r}")
+        self.shuffle, self.transitive = shuffle, transitive
+
+    def setup(self, sizes: Sizes, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
+        """Remember how much of an order is looked at."""
+        self.ordered = sizes.ordered
+
+    def certain(
+        self,
+        some: Tensor | slice,
+        order: Int[Tensor, "b d"],
+        belief: Belief,
+        scores: Float[Tensor, "b d"],
+        mask: Bool[Tensor, "b d"],
+    ) -> Bool[Tensor, "b d d"]:
+        """[i, j]: the i-th document of `order`, best score first, is certainly above the j-th; only for i < j.
+
+        Of the replicas `some`, whose queries have at most d documents; `scores` and `mask` stand in that order.
+        """
+        raise NotImplementedError
+
+    def propose(self, belief: Belief, candidates: Candidates, random: Random) -> Draft:
+        """Certain pairs, their blocks, and a random order of each block."""
+        scores = belief.scores[:, 0] if belief.scores.shape[1] == 1 else belief.scores.mean(1)
+        mask, clock = candidates.mask, random.exponential(scores.shape[1]).to(scores.dtype)
+        parts = [
+            (some, self._propose(some, belief, scores[some, :longest], mask[some, :longest], clock))
+            for some, longest in similar_lengths(mask)
+        ]
+        return parts[0][1] if len(parts) == 1 else _together(scores, parts)
+
+    def _propose(
+        self,
+        some: Tensor | slice,
+        belief: Belief,
+        scores: Float[Tensor, "b d"],
+        mask: Bool[Tensor, "b d"],
+        clock: Float[Tensor, "B D"],
+    ) -> Draft:
+        """The draft of some replicas: worked out in score order, stated by document."""
+        by_score = scores.masked_fill(~mask, float("-inf")).argsort(1, descending=True)
+        certain = self.certain(some, by_score, belief, scores.gather(1, by_score), mask)
+        if mask.is_cuda or not mask.all():  # a group of one is not padded
+            certain = (certain | ~mask[:, None, :]) & mask[:, :, None]
+        if self.transitive:
+            certain = close(certain)
+        block = partition(certain)
+        clock = clock[some, : scores.shape[1]].gather(1, by_score)
+        order = shuffle(block, clock, certain if self.shuffle == "conservative" else None, self.ordered)
+        rank = torch.empty_like(by_score).scatter_(
+            1, by_score, places(scores.shape[1], scores.device).expand_as(by_score)
+        )
+        return Draft(by_score.gather(1, order), scores, block.gather(1, rank), pick_both(certain, rank))
+
+
+def _together(scores: Float[Tensor, "B D"], parts: list[tuple[Tensor | slice, Draft]]) -> Draft:
+    """The drafts of groups of replicas as one; padding beyond a group's longest query is a last block of its own."""
+    replicas, documents = scores.shape
+    order = torch.arange(documents).repeat(replicas, 1)
+    block = torch.full_like(order, documents)
+    certain = torch.zeros(replicas, documents, documents, dtype=torch.bool)
+    for some, part in parts:
+        longest = part.order.shape[1]
+        order[some, :longest] = part.order
+        certain[some, :longest, longest:] = True
+        if part.block is not None and part.certain is not None:
+            block[some, :longest] = part.block
+            certain[some, :longest, :longest] = part.certain
+    return Draft(order, scores, block, certain)

@@ -1,0 +1,40 @@
+"""A coin for every place: a random document or the best one (PairRank, WWW 2021, section 5; Hofmann et al. 2013)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from ol2r_cli.exploration.order import by_score, completed, fill, ranks
+from ol2r_cli.interfaces import Belief, Candidates, Draft, Exploration, Oracle, Sizes
+from ol2r_cli.random import Random
+from ol2r_cli.shapes import Float
+
+
+class EpsilonGreedy(Exploration):
+    """At each place, with probability `epsilon` in [0, 1] a uniformly random document that is not yet placed, else the
+    best of them by the mean score of the ranker's members.
+
+    The random choices are those of one random permutation of the query, its next document each time: what is left of
+    it is in uniformly random order whatever has been placed.
+    """
+
+    def __init__(self, epsilon: float):
+        super().__init__()
+        if not 0 <= epsilon <= 1:
+            raise ValueError(f"exploration.epsilon must be from 0 to 1, got {epsilon}")
+        self.epsilon = epsilon
+
+    def setup(self, sizes: Sizes, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
+        """Only the places that somebody looks at are drawn; the rest is in the order of the scores."""
+        self.ordered = sizes.ordered
+
+    def propose(self, belief: Belief, candidates: Candidates, random: Random) -> Draft:
+        """Two queues, by score and at random, and a coin that says which of them fills a place."""
+        scores, mask = belief.scores.mean(1), candidates.mask
+        documents = mask.shape[1]
+        best = ranks(by_score(scores[:, None], mask, random)[:, 0])
+        chance = random.uniform(documents, "document").masked_fill(~mask, 1).argsort(dim=1, stable=True)
+        explore = random.uniform(min(self.ordered, documents), "coin") < self.epsilon
+        first = fill(torch.where(explore[:, :, None], ranks(chance)[:, None], best[:, None]))
+        return Draft(completed(first, best), scores)

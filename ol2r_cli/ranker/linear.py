@@ -1,0 +1,71 @@
+"""Rankers that score a document by theta.x, and those of them that follow an estimated gradient."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from ol2r_cli.interfaces import Belief, Candidates, Oracle, Ranker, Sizes
+from ol2r_cli.learning.tangent import LinearTangent
+from ol2r_cli.random import Random
+from ol2r_cli.shapes import Bool, Float
+
+
+class LinearRanker(Ranker):
+    """Every member's score is theta.x; what is deployed are weights, too. Subclasses say which."""
+
+    linear = True
+
+    def weights(self) -> Float[Tensor, "B N F"]:
+        """The weights of every member, for the round to come."""
+        raise NotImplementedError
+
+    def deploy(self) -> Float[Tensor, "B P"]:
+        """The weights that serve without exploration; of one member its own."""
+        return self.weights()[:, 0].clone()
+
+    def judge(self, candidates: Candidates, random: Random) -> Belief:
+        """Scores theta.x, multiplied and summed row by row: equal documents get equal scores to the last bit."""
+        members = self.weights().unbind(1)
+        scores = torch.stack([(candidates.features * theta[:, None]).sum(2) for theta in members], dim=1)
+        tangent = LinearTangent(candidates.features)
+        return Belief(scores, lambda: tangent)
+
+    def score(self, deployed: Float[Tensor, "S P"], candidates: Candidates) -> Float[Tensor, "S Q D"]:
+        """Scores theta.x of every setting."""
+        scores = candidates.features.flatten(0, 1) @ deployed.mT  # this way round it reads the features once
+        return scores.mT.contiguous().unflatten(1, candidates.mask.shape)
+
+
+class GradientRanker(LinearRanker):
+    """Starts at theta = 0 and takes a step per round, along a direction that its subclass finds.
+
+    `learning_rate` > 0 is the length of the first step in units of the direction; it is multiplied by `decay`, in
+    (0, 1], after every round that moved theta.
+    """
+
+    theta: Tensor
+    rate: Tensor
+
+    def __init__(self, learning_rate: float, decay: float):
+        super().__init__()
+        if not learning_rate > 0:
+            raise ValueError(f"ranker.learning_rate must be above 0, got {learning_rate}")
+        if not 0 < decay <= 1:
+            raise ValueError(f"ranker.decay must be above 0 and at most 1, got {decay}")
+        self.learning_rate, self.decay = learning_rate, decay
+
+    def setup(self, sizes: Sizes, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
+        """Start at theta = 0."""
+        theta = torch.zeros(sizes.replicas, sizes.features, dtype=sizes.dtype, device=sizes.device)
+        self.register_buffer("theta", theta)
+        self.register_buffer("rate", torch.full_like(theta[:, :1], self.learning_rate))
+
+    def weights(self) -> Float[Tensor, "B N F"]:
+        """One member: theta."""
+        return self.theta[:, None]
+
+    def move(self, direction: Float[Tensor, "B F"], moved: Bool[Tensor, "B"]) -> None:
+        """Take a step; `direction` must be zero where not `moved`."""
+        self.theta.addcmul_(direction, self.rate)
+        self.rate.mul_(torch.where(moved, self.decay, 1.0).to(self.rate.dtype)[:, None])
