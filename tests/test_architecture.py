@@ -43,6 +43,7 @@ LAYERS = {
     "evaluation": (*FOUNDATION, "metrics", "dataset.table"),
     "simulation": (*FOUNDATION, "dataset.table", "feedback", "measurement"),
     "progress": ("results",),
+    "report": ("shapes", "results"),
 }
 CONTROL = ("experiment", "sitting", "run", "commands", "cli")  # nothing below may know them, nor they the choices
 ORDER = ["simulation", "sitting", "experiment", "run", "cli"]  # each may import those to its left, `cli` by name

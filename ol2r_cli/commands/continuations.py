@@ -16,6 +16,7 @@ from ol2r_cli.compose import own_folders
 _AFTER = {  # what an option expects
     "--cfg": ("job", "hydra", "all"),
     "-c": ("job", "hydra", "all"),
+    "--select": ("validation",),
     "--info": ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath"),
 }
 _FOLDERS = ("path", "output_dir", "data_dir", "cache_dir")  # settings that name one, whatever group they are of
@@ -45,6 +46,8 @@ def _next(words: Sequence[str], last: str) -> Iterator[str]:
         yield from _finished(_AFTER[before])
     elif command == "run" and last.startswith("-"):
         yield from _finished(("-m", *OPTIONS))
+    elif command == "report" and last.startswith("-"):
+        yield from _finished(("--metric", "--select", "--keep", "--overrides", "--out"))
     elif command == "completion":
         yield from _finished(("bash", "zsh") if not rest else ())
     elif command == "list":

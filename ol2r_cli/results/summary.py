@@ -38,15 +38,27 @@ _CUTOFFS = ("ndcg_1", "ndcg_3", "ndcg_5", "ndcg_10")
 
 def summarise(directory: RunDirectory) -> dict[str, Any]:
     """The content of summary.json, from the tables on disk."""
-    trace, evaluation = TRACE.read(directory), EVALUATION.read(directory)
-    by_seed = [_from_trace(trace), *_from_evaluation(evaluation)]
-    metrics = {name: _over_seeds(frame[name]) for frame in by_seed for name in frame.columns if name != "seed"}
+    trace = TRACE.read(directory)
+    values = _by_seed(trace, EVALUATION.read(directory))
+    metrics = {name: _over_seeds(values[name]) for name in values.columns if name != "seed"}
     return {
         "results_version": RESULTS_VERSION,
         "seeds": trace["seed"].n_unique(),
         "rounds": trace["round"].max() or 0,
-        "metrics": {name: values for name, values in metrics.items() if values["n"]},
+        "metrics": {name: over_seeds for name, over_seeds in metrics.items() if over_seeds["n"]},
     }
+
+
+def by_seed(directory: RunDirectory) -> pl.DataFrame:
+    """The values behind summary.json: one row per seed, a column per metric, null where it does not apply."""
+    return _by_seed(TRACE.read(directory), EVALUATION.read(directory))
+
+
+def _by_seed(trace: pl.DataFrame, evaluation: pl.DataFrame) -> pl.DataFrame:
+    values = _from_trace(trace)
+    for frame in _from_evaluation(evaluation):
+        values = values.join(frame, on="seed", how="full", coalesce=True)
+    return values.sort("seed")
 
 
 def _over_seeds(values: pl.Series) -> dict[str, float | int | None]:

@@ -1,0 +1,1 @@
+"""Tables over many runs: read from their directories, grouped by settings, chosen by validation."""

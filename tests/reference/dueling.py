@@ -1,0 +1,52 @@
+"""Dueling bandit gradient descent and its multileaved form: the step, once the clicks have been credited.
+
+Yue and Joachims, Interactively Optimizing Information Retrieval Systems as a Dueling Bandits Problem (ICML 2009),
+Algorithm 1; Schuth, Oosterhuis, Whiteson, de Rijke, Multileave Gradient Descent for Fast Online Learning to Rank
+(WSDM 2016), with the mean of the winners. DBGD is the case of one candidate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ol2r_cli.shapes import Float
+
+
+def unit(normals: Float[np.ndarray, "F"]) -> Float[np.ndarray, "F"]:
+    """A direction drawn uniformly from the unit sphere, if `normals` are independent standard normals."""
+    return normals / np.sqrt(sum(n**2 for n in normals))
+
+
+def members(
+    theta: Float[np.ndarray, "F"], delta: float, directions: Sequence[Float[np.ndarray, "F"]]
+) -> list[Float[np.ndarray, "F"]]:
+    """Who is compared: member 0 is the current ranker, member n is theta + delta times unit direction n."""
+    return [theta, *(theta + delta * direction for direction in directions)]
+
+
+def winners(credit: Sequence[float]) -> list[int]:
+    """The members that were given more credit than member 0; a tie with it is no win."""
+    return [member for member in range(1, len(credit)) if credit[member] > credit[0]]
+
+
+def step(
+    theta: Float[np.ndarray, "F"],
+    rate: float,
+    directions: Sequence[Float[np.ndarray, "F"]],
+    credit: Sequence[float],
+    decay: float,
+) -> tuple[Float[np.ndarray, "F"], float]:
+    """theta + rate * (mean of the winners' unit directions), and the rate of the next round.
+
+    The length of the step does not depend on delta. Without a winner neither theta nor the rate changes; with one the
+    rate is multiplied by `decay`.
+    """
+    if len(credit) != len(directions) + 1:
+        raise ValueError(f"credit must be of {len(directions) + 1} members, got {len(credit)}")
+    won = winners(credit)
+    if not won:
+        return theta, rate
+    mean = sum(directions[member - 1] for member in won) / len(won)
+    return theta + rate * mean, rate * decay

@@ -1,0 +1,128 @@
+"""Names of groups: enough to tell them apart, and no more."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import QuotedString
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ol2r_cli.report.labels import Labels
+from ol2r_cli.report.override import text
+from tests.report.runs import found, make
+
+
+def short(root) -> list[tuple[str, str]]:
+    labels = Labels(rows := found(root))
+    return [(labels.ranker(group), labels.short(group)) for group in rows]
+
+
+def test_settings_in_which_the_same_choice_differs(tmp_path):
+    make(tmp_path, "ranker.l2=0.01", "exploration.alpha=1")
+    make(tmp_path, "ranker.l2=0.1")
+    # of another ranker, with another exploration: that their settings differ is no news
+    make(tmp_path, "ranker=pdgd", "exploration=none", "ranker.l2=7", "exploration.alpha=7", "ranker._target_=a.PDGD")
+    assert short(tmp_path) == [("pairrank", "l2=0.01 alpha=1"), ("pairrank", "l2=0.1 alpha=0.1"), ("pdgd", "")]
+
+
+def test_settings_of_the_run_are_compared_among_all(tmp_path):
+    make(tmp_path, "rounds=10")
+    make(tmp_path, "ranker=pdgd", "rounds=20")
+    assert short(tmp_path) == [("pairrank", "rounds=10"), ("pdgd", "rounds=20")]
+
+
+def test_the_exploration_is_named_where_a_ranker_has_several(tmp_path):
+    make(tmp_path)
+    make(tmp_path, "exploration=none")
+    make(tmp_path, "ranker=pdgd", "exploration=none")
+    assert [ranker for ranker, _ in short(tmp_path)] == [
+        "pairrank exploration=confidence",
+        "pairrank exploration=none",
+        "pdgd",
+    ]
+
+
+def test_a_setting_that_follows_the_rankers_is_left_out_unless_it_was_typed(tmp_path):
+    make(tmp_path / "a", "ranker.l2=1")
+    make(tmp_path / "a", "ranker.l2=2")
+    assert short(tmp_path / "a") == [("pairrank", "l2=1"), ("pairrank", "l2=2")]
+    make(tmp_path / "a", "ranker.l2=3", "exploration.l2=3")
+    assert short(tmp_path / "a")[0] == ("pairrank", "ranker.l2=1 exploration.l2=1")
+    make(tmp_path / "b", "ranker.l2=1")
+    make(tmp_path / "b", "ranker.l2=1", "exploration.l2=2", command="ol2r run experiment=mine")
+    assert short(tmp_path / "b") == [("pairrank", "l2=1"), ("pairrank", "l2=2")], "it does not follow in all of them"
+
+
+def test_a_name_that_says_too_little_keeps_its_part(tmp_path):
+    make(tmp_path, "dataset.seed=1", fingerprint="one")
+    make(tmp_path, "dataset.seed=2", fingerprint="two")
+    assert short(tmp_path) == [("pairrank", "dataset.seed=1"), ("pairrank", "dataset.seed=2")]
+
+
+def test_a_setting_that_not_all_have(tmp_path):
+    make(tmp_path)
+    make(tmp_path, "ranker.new=null")
+    assert short(tmp_path) == [("pairrank", ""), ("pairrank", "new=null")]
+
+
+def test_no_two_groups_look_the_same(tmp_path):
+    for l2, alpha, other, path in product((1, 2), (1, 2), ("ranker=pdgd", "exploration=none", "rounds=9"), "ab"):
+        make(tmp_path, f"ranker.l2={l2}", f"exploration.l2={alpha}", other, f"dataset.path={path}", fingerprint=path)
+    make(tmp_path, fingerprint="a")
+    make(tmp_path, fingerprint="b")
+    names = short(tmp_path)
+    assert len(set(names)) == len(names) == 2 * 2 * 3 * 2 + 2
+
+
+def test_overrides_are_words_for_the_shell(tmp_path):
+    make(tmp_path, "ranker.l2=0.01", "ranker.pairs=two words")
+    make(tmp_path, "ranker.l2=0.1", "fairness=fairexp")
+    labels = Labels(rows := found(tmp_path))
+    assert [labels.overrides(group) for group in rows] == [
+        "dataset=mq2008 click=perfect ranker=pairrank exploration=confidence ranker.l2=0.01 "
+        """'ranker.pairs='"'"'two words'"'"''""",
+        "dataset=mq2008 click=perfect ranker=pairrank exploration=confidence fairness=fairexp ranker.l2=0.1 "
+        "ranker.pairs=matching",
+    ]
+
+
+def test_what_is_no_setting_is_no_override(tmp_path):
+    make(tmp_path, fingerprint="before")
+    make(tmp_path, fingerprint="after")
+    labels = Labels(rows := found(tmp_path))
+    assert {labels.short(group) for group in rows} == {"fingerprint=before", "fingerprint=after"}
+    assert {labels.overrides(group) for group in rows} == {
+        "dataset=mq2008 click=perfect ranker=pairrank exploration=confidence"
+    }
+
+
+SCALARS = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(allow_nan=False),
+    st.text(st.characters(codec="ascii", exclude_categories=["Cc"])),
+    st.sampled_from(["~/MQ2008", "tRue", "1e5", "a'b", "a\\'b", "\\", "null", "a/b.c", "ä"]),
+)
+
+
+def plain(value):
+    if isinstance(value, list):
+        return [plain(item) for item in value]
+    if isinstance(value, dict):
+        return {key: plain(item) for key, item in value.items()}
+    return value.text if isinstance(value, QuotedString) else value
+
+
+@given(st.one_of(SCALARS, st.lists(SCALARS, max_size=3), st.dictionaries(st.from_regex(r"\A[a-z]+\Z"), SCALARS)))
+def test_hydra_reads_back_what_is_typed(value):
+    found = plain(OverridesParser.create().parse_override(f"name={text(value)}").value())
+    assert (found, repr(found)) == (value, repr(value))
+
+
+@pytest.mark.parametrize(("value", "typed"), [(1e-05, "1e-05"), ([1, "a"], "[1,a]"), (None, "null"), (True, "true")])
+def test_typed_without_blanks(value, typed):
+    assert text(value) == typed

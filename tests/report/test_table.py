@@ -1,0 +1,141 @@
+"""The table as it is printed, with intervals by hand."""
+
+from __future__ import annotations
+
+import math
+import re
+
+import pytest
+
+from ol2r_cli.report.collect import Collection, collect
+from ol2r_cli.report.groups import groups
+from ol2r_cli.report.labels import Labels
+from ol2r_cli.report.select import Selection
+from ol2r_cli.report.table import check_metrics, heading, markdown, notes
+from tests.report.runs import found, make
+
+T1 = math.tan(math.pi * 0.475)  # Student's t for one degree of freedom
+
+
+def table(root, *metrics: str, selection: Selection | None = None) -> list[list[str]]:
+    """The cells of the table, without the rule under its headings."""
+    rows = selection.groups if selection else found(root)
+    lines = markdown(rows, Labels(found(root)), *([metrics] if metrics else []), selection=selection).splitlines()
+    assert len({len(line) for line in lines}) == 1, "columns are aligned"
+    assert re.fullmatch(r"\|( -+:? \|)+", lines[1]), "what markdown takes for a rule"
+    return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in (lines[0], *lines[2:])]
+
+
+def test_mean_and_half_width(tmp_path):
+    make(tmp_path, test={0: 0.25, 1: 0.5}, validation={0: 0.5, 1: 0.5})
+    half = T1 * 0.125  # the standard error of two values is half their distance
+    assert table(tmp_path) == [
+        ["dataset", "click", "ranker", "n", "test NDCG@10", "validation NDCG@10", "online NDCG"],
+        ["mq2008", "perfect", "pairrank", "2", f"0.3750 ± {half:.4f}", "0.5000 ± 0.0000", f"0.3750 ± {half:.4f}"],
+    ]
+
+
+def test_one_value_has_no_interval_and_empty_columns_are_left_out(tmp_path):
+    make(tmp_path, test={0: 0.25})
+    assert table(tmp_path) == [
+        ["dataset", "click", "ranker", "n", "test NDCG@10", "online NDCG"],
+        ["mq2008", "perfect", "pairrank", "1", "0.2500", "0.2500"],
+    ]
+
+
+def test_folds_are_told_from_seeds(tmp_path):
+    for fold in (1, 2, 3):
+        make(tmp_path, f"dataset.fold={fold}", test={0: 0.5, 1: 0.5})
+    assert table(tmp_path)[1][3] == "6 (3 folds x 2 seeds)"
+    make(tmp_path, "dataset.fold=1", test={2: 0.5})
+    assert table(tmp_path)[1][3] == "7 (3 folds)"
+
+
+def test_values_that_are_missing_show(tmp_path):
+    make(tmp_path, test={0: 0.5, 1: 0.5}, validation={0: 0.5, 1: 0.5})
+    make(tmp_path, test={2: 0.5})
+    assert table(tmp_path, "validation_ndcg_10")[1][-2:] == ["3", "0.5000 ± 0.0000 (n = 2)"]
+
+
+def test_other_columns(tmp_path):
+    make(tmp_path, test={0: 0.5, 1: 0.5}, validation={0: 0.5, 1: 0.5})
+    assert table(tmp_path, "best_round", "test_ndcg_10_untrained") == [
+        ["dataset", "click", "ranker", "n", "best round", "test NDCG@10, untrained"],
+        ["mq2008", "perfect", "pairrank", "2", "2.00 ± 0.00", "0.0000 ± 0.0000"],
+    ]
+
+
+def test_unknown_columns_are_named_with_what_there_is(tmp_path):
+    make(tmp_path)
+    with pytest.raises(ValueError, match=r"--metric must be one of online_ndcg, .*test_ndcg_10, .*, got ndcg$"):
+        check_metrics(["online_ndcg", "ndcg"], found(tmp_path))
+
+
+def test_best_first_within_dataset_users_and_task(tmp_path):
+    for dataset, click, rounds, ranker, ndcg in [
+        ("yahoo", "perfect", 1, "a", 0.9),
+        ("mq2008", "perfect", 2, "a", 0.9),
+        ("mq2008", "perfect", 10, "b", 0.3),
+        ("mq2008", "perfect", 10, "a", 0.2),
+        ("mq2008", "perfect", 2, "b", 0.1),
+        ("mq2008", "cascade", 1, "a", 0.0),
+    ]:
+        words = f"dataset={dataset}", f"click={click}", f"ranker={ranker}", f"rounds={rounds}"
+        best_round_is_2 = {0: 0.5 * (ranker == "b")}  # else 0, where it is 0 as well
+        make(tmp_path, *words, test={0: ndcg}, validation=best_round_is_2, fingerprint=dataset)
+    assert [row[:4] for row in table(tmp_path)[1:]] == [
+        ["mq2008", "cascade", "a", "rounds=1"],
+        ["mq2008", "perfect", "a", "rounds=2"],
+        ["mq2008", "perfect", "b", "rounds=2"],
+        ["mq2008", "perfect", "b", "rounds=10"],
+        ["mq2008", "perfect", "a", "rounds=10"],
+        ["yahoo", "perfect", "a", "rounds=1"],
+    ]
+    assert [row[2] for row in table(tmp_path, "best_round")[4:6]] == ["a", "b"], "by name where more is not better"
+
+
+def test_a_bar_does_not_end_a_cell(tmp_path):
+    make(tmp_path, "ranker.pairs=a|b")
+    make(tmp_path, "ranker.pairs=b")
+    assert r"pairs='a\|b'" in {row[3] for row in table(tmp_path)}
+
+
+def test_what_was_chosen_says_from_how_many(tmp_path):
+    make(tmp_path, "ranker.l2=1")
+    make(tmp_path, "ranker.l2=2")
+    second = found(tmp_path)[1]
+    rows = table(tmp_path, selection=Selection([second], [17], []))
+    assert rows[0][3:6] == ["settings", "chosen from", "n"]
+    assert rows[1][3:6] == ["l2=2", "17", "1"]
+
+
+def test_lines_under_the_table(tmp_path):
+    make(tmp_path)
+    make(tmp_path, "dataset.fold=2")
+    first, *others = notes(Collection(), found(tmp_path), selected=False)
+    assert "one for each (fold, seed)" in first
+    assert others == []
+    make(tmp_path / "more", status="failed")
+    (make(tmp_path / "more") / "config.yaml").unlink()
+    collection = collect([tmp_path])
+    first, chosen, unfinished, damaged = notes(collection, groups(collection.runs)[:0], selected=True)
+    assert first.startswith("2 runs. ")
+    assert "one for each seed" in first
+    assert "best mean validation NDCG@10" in chosen
+    assert unfinished == f"1 run not finished: ol2r status {tmp_path}"
+    assert damaged.startswith(f"1 run damaged: {tmp_path / 'more'}")
+
+
+@pytest.mark.parametrize(
+    ("metric", "words"),
+    [
+        ("test_ndcg_1", "test NDCG@1"),
+        ("validation_ndcg_10_untrained", "validation NDCG@10, untrained"),
+        ("test_ndcg_10_best", "test NDCG@10, best round"),
+        ("cumulative_ndcg", "cumulative NDCG"),
+        ("online_ndcg_last_tenth", "online NDCG last tenth"),
+        ("block_size_10", "block size 10"),
+    ],
+)
+def test_headings(metric, words):
+    assert heading(metric) == words
