@@ -14,6 +14,8 @@ from ol2r_cli.random import Streams
 from ol2r_cli.shapes import Float, Int
 
 CUTOFFS = (1, 3, 5, 10)
+GROUP = 4_000  # documents, padding included, from which on a group of queries grows no more: it should fit a cache
+PADDING = torch.finfo(torch.float32).min  # below every score, and with an empty tail, which means label 0
 
 
 class Evaluator:
@@ -33,11 +35,12 @@ class Evaluator:
         self.replicas = len(seeds)
         by_length = self.split.length.argsort(stable=True)
         self.groups = [by_length[i] for i in _even_groups(self.split.length[by_length].tolist())]
-        chance = Streams(seeds, ahead=1).uniform(f"evaluate/{split}", 0, int(self.split.length.sum()))
-        self.tie = (chance * 2**31).to(torch.int64)  # [B documents]
-        self.first = self.split.length.cumsum(0) - self.split.length
         served = [self.split.serve(group) for group in self.groups]
         self.ideal = [torch.stack([ideal_dcg(labels, c) for c in CUTOFFS], dim=-1) for _, labels in served]
+        self.label_bits = max(1, (dataset.grades - 1).bit_length())
+        chance = Streams(seeds, ahead=1).uniform(f"evaluate/{split}", 0, int(self.split.length.sum()))
+        first = self.split.length.cumsum(0) - self.split.length
+        self.tails = [self._tail(chance, first[group], *one) for group, one in zip(self.groups, served, strict=True)]
         features = [candidates.features for candidates, _ in served]
         self.served = served if sum(x.nbytes for x in features) <= self.room else None
         counted = torch.cat([block[:, 0] > 0 for block in self.ideal])
@@ -65,29 +68,47 @@ class Evaluator:
         labels: Int[Tensor, "Q D"],
     ) -> Float[Tensor, "E B C"]:
         """Sums of NDCG over the queries of one group."""
-        group, ideal = self.groups[number], self.ideal[number]
+        ideal = self.ideal[number]
         scores = ranker.score(deployed.flatten(0, 1), candidates).unflatten(0, deployed.shape[:2])
-        slot = torch.arange(labels.shape[1], device=labels.device)
-        tie = self.tie[:, (self.first[group][:, None] + slot).clamp(max=self.tie.shape[1] - 1)]
-        key = (_sortable(scores) << 31 | tie).masked_fill(~candidates.mask, torch.iinfo(torch.int64).min)
-        top = key.topk(min(CUTOFFS[-1], key.shape[-1]), dim=-1).indices
-        gain = gains(labels).expand(*top.shape[:2], -1, -1).gather(-1, top)
+        top = _largest(
+            _keys(scores, self.tails[number]).masked_fill_(~candidates.mask, PADDING),
+            CUTOFFS[-1],
+        )
+        gain = gains(top.view(torch.int64) & ((1 << self.label_bits) - 1))
         reached = (gain * discounts(gain.shape[-1], gain.device)).cumsum(-1)
         columns = [reached[..., min(c, gain.shape[-1]) - 1] for c in CUTOFFS]
         return ndcg(torch.stack(columns, -1), ideal).sum(2)
 
+    def _tail(
+        self, chance: Float[Tensor, "B N"], first: Int[Tensor, "Q"], candidates: Candidates, labels: Int[Tensor, "Q D"]
+    ) -> Int[Tensor, "B Q D"]:
+        """What stands in the last 29 bits of a score, which a float32 leaves empty: a document's place in a random
+        order of its query, for ties, and its label, to be read off whatever comes out on top."""
+        slot = torch.arange(labels.shape[1], device=labels.device)
+        mine = chance[:, (first[:, None] + slot).clamp(max=chance.shape[1] - 1)].masked_fill(~candidates.mask, -1)
+        return mine.argsort(2).argsort(2) << self.label_bits | labels
 
-def _sortable(scores: Float[Tensor, "*S"]) -> Int[Tensor, "*S"]:
-    """32-bit integers in the order of the scores rounded to float32: what differs by rounding alone is a tie."""
-    bits = (scores.float() + 0.0).view(torch.int32).long()
-    return torch.where(bits < 0, -(2**31) - bits, bits)
+
+def _keys(scores: Float[Tensor, "*S"], tails: Int[Tensor, "*T"]) -> Float[Tensor, "*S"]:
+    """The scores rounded to float32, what differs by rounding alone being a tie, with `tails` in the bits left free."""
+    return ((scores.float() + 0.0).double().view(torch.int64) | tails).view(torch.float64)  # + 0.0 turns -0.0 into 0.0
+
+
+def _largest(keys: Float[Tensor, "*S D"], count: int) -> Float[Tensor, "*S K"]:
+    """The `count` largest in descending order; on a CPU by numpy's partition, which is vectorised."""
+    count = min(count, keys.shape[-1])
+    if keys.is_cuda:
+        return keys.topk(count, dim=-1).values
+    array = keys.numpy()
+    array.partition(array.shape[-1] - count, axis=-1)
+    return torch.from_numpy(array[..., -count:]).sort(-1, descending=True).values
 
 
 def _even_groups(lengths: list[int]) -> Iterator[slice]:
     """Slices of ascending lengths in which the longest is at most an eighth longer than the shortest."""
     start = 0
     for place, length in enumerate(lengths):
-        if length > lengths[start] * 1.125 + 4 or (place - start) * length > 100_000:
+        if length > lengths[start] * 1.125 + 4 or (place - start) * length > GROUP:
             yield slice(start, place)
             start = place
     yield slice(start, len(lengths))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 
 import torch
 from torch import Tensor
@@ -10,26 +11,27 @@ from torch import Tensor
 from ol2r_cli.interfaces import Preferences
 from ol2r_cli.random import Random
 from ol2r_cli.rows import places
-from ol2r_cli.shapes import Bool, Int
+from ol2r_cli.shapes import Bool, Float, Int
 
 
 def examined(clicks: Bool[Tensor, "B K"], shown: Bool[Tensor, "B K"]) -> Bool[Tensor, "B K"]:
     """Everything up to the last click and the first document after it; nothing at all without a click."""
-    place = places(clicks.shape[1], clicks.device) + 1
-    last = (clicks * place).amax(1, keepdim=True)
-    return (place <= last + 1) & (last > 0) & shown
+    return (clicks.float() @ _reaches(clicks.shape[1], clicks.device) > 0) & shown
+
+
+@cache
+def _reaches(positions: int, device: torch.device) -> Float[Tensor, "K K"]:
+    """[q, p]: 1 where a click at place q tells that place p was examined; shared, not to be written to."""
+    return torch.ones(positions, positions, device=device).triu(-1).mT.contiguous()
 
 
 def _matching(won: Bool[Tensor, "B K"], lost: Bool[Tensor, "B K"], random: Random) -> Preferences:
     """Winners and losers matched one to one at random, so that pairs are disjoint (the authors' code)."""
     positions = won.shape[1]
     chance = random.uniform(positions)  # nobody both wins and loses: one number each serves both shuffles
-    first = torch.where(won, chance, 2.0).argsort(1)
-    second = torch.where(lost, chance, 2.0).argsort(1)
+    drawn, place = torch.where(torch.stack([won, lost]), chance, 2.0).sort(2)
     most = positions // 2
-    pairs = torch.minimum(won.sum(1), lost.sum(1))
-    valid = places(most, won.device) < pairs[:, None]
-    return Preferences(first[:, :most], second[:, :most], valid)
+    return Preferences(place[0, :, :most], place[1, :, :most], (drawn[:, :, :most] < 2).all(0))
 
 
 def _adjacent(won: Bool[Tensor, "B K"], lost: Bool[Tensor, "B K"], random: Random) -> Preferences:
@@ -50,9 +52,9 @@ def _all(won: Bool[Tensor, "B K"], lost: Bool[Tensor, "B K"], random: Random) ->
     return Preferences(place // positions, place % positions, valid)
 
 
-def _none(won: Bool[Tensor, "B K"], lost: Bool[Tensor, "B K"], random: Random) -> Preferences:
+def _none(clicks: Bool[Tensor, "B K"]) -> Preferences:
     """For rankers that do not learn from pairs."""
-    nothing = torch.zeros(len(won), 0, dtype=torch.int64, device=won.device)
+    nothing = torch.zeros(len(clicks), 0, dtype=torch.int64, device=clicks.device)
     return Preferences(nothing, nothing, nothing.bool())
 
 
@@ -60,7 +62,6 @@ PAIRINGS: dict[str, Callable[[Tensor, Tensor, Random], Preferences]] = {
     "matching": _matching,
     "adjacent": _adjacent,
     "all": _all,
-    "none": _none,
 }
 
 
@@ -70,11 +71,9 @@ def most_pairs(pairs: str, positions: int) -> int:
 
 
 def check_pairs(pairs: str) -> str:
-    """Return `pairs` if it names a pairing that one can learn from, else raise."""
-    if pairs == "none" or pairs not in PAIRINGS:
-        raise ValueError(
-            f"pairs must be one of {', '.join(name for name in PAIRINGS if name != 'none')}, got {pairs!r}"
-        )
+    """Return `pairs` if it names a pairing, else raise."""
+    if pairs not in PAIRINGS:
+        raise ValueError(f"pairs must be one of {', '.join(PAIRINGS)}, got {pairs!r}")
     return pairs
 
 
@@ -85,8 +84,10 @@ def infer_preferences(
     pairs: str,
     random: Random,
 ) -> Preferences:
-    """Preferences between candidates: `ranking` names the candidate at each place."""
+    """Preferences between candidates: `ranking` names the candidate at each place; `pairs` may be `none`."""
+    if pairs == "none":
+        return _none(clicks)
     seen = examined(clicks, shown)
-    by_place = PAIRINGS[pairs](clicks & seen, ~clicks & seen, random)
+    by_place = PAIRINGS[pairs](clicks, seen & ~clicks, random)
     winner, loser = ranking.gather(1, by_place.winner), ranking.gather(1, by_place.loser)
     return Preferences(winner, loser, by_place.valid)

@@ -74,7 +74,7 @@ class Belief:
 class Draft:
     """A proposed order, and why: everything but the order itself is indexed by document."""
 
-    order: Int[Tensor, "B D"]  # document at each place, padding last
+    order: Int[Tensor, "B O"]  # document at each place, padding last; at least Sizes.ordered places, or all there are
     scores: Float[Tensor, "B D"]
     block: Int[Tensor, "B D"] | None = None  # 0 is the top block
     certain: Bool[Tensor, "B D D"] | None = None  # transitively closed where the exploration closes it
@@ -97,7 +97,7 @@ class Interaction:
     candidates: Candidates
     belief: Belief
     draft: Draft
-    order: Int[Tensor, "B D"]  # after fairness; its first K places were shown
+    order: Int[Tensor, "B O"]  # after fairness; its first K places were shown
     ranking: Int[Tensor, "B K"]
     shown: Bool[Tensor, "B K"]  # False below the end of a query shorter than K
     clicks: Bool[Tensor, "B K"]
@@ -174,6 +174,6 @@ class Fairness(Role):
 
     rearranges = True  # False: the draft is served as it is, so that nobody looks below the places shown
 
-    def arrange(self, draft: Draft, candidates: Candidates) -> Int[Tensor, "B D"]:
+    def arrange(self, draft: Draft, candidates: Candidates) -> Int[Tensor, "B O"]:
         """The order that is served."""
         raise NotImplementedError

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from ol2r_cli.interfaces import Interaction, Sizes
 from ol2r_cli.metrics.blocks import block_sizes, certain_ratio
-from ol2r_cli.metrics.ndcg import dcg, ideal_dcg, ndcg
+from ol2r_cli.metrics.ndcg import dcg, ideal_lists, ndcg
 from ol2r_cli.metrics.regret import regret
 from ol2r_cli.shapes import Bool, Int
 
@@ -23,39 +23,42 @@ Measures = dict[str, Tensor]  # metric -> [R B], rounds by replicas
 class Measurement(nn.Module):
     """Notes each round in preallocated room for `ROUNDS`, and turns the notes into measures when asked or when full.
 
-    Its only lasting state is the cumulative NDCG so far. `no_relevant` is zero or skip; `blocks` and `regret` say
-    whether those metrics are wanted. NDCG is at 10, or at the number of positions where that is less.
+    Its only lasting state is the cumulative NDCG so far. `judged` has query and label of every training document;
+    `no_relevant` is zero or skip; `blocks` and `regret` say whether those metrics are wanted. NDCG is at 10, or at the
+    number of positions where that is less.
     """
 
     ROUNDS = 64
 
     cumulative_ndcg: Tensor
 
-    def __init__(self, sizes: Sizes, no_relevant: str, blocks: bool, regret: bool):
+    def __init__(self, sizes: Sizes, judged: tuple[Tensor, Tensor], no_relevant: str, blocks: bool, regret: bool):
         super().__init__()
         self.sizes, self.no_relevant, self.blocks, self.regret = sizes, no_relevant, blocks, regret
         room = self.ROUNDS, sizes.replicas
         place: dict[str, Any] = {"device": sizes.device}
         self.register_buffer("cumulative_ndcg", torch.zeros(sizes.replicas, dtype=torch.float64, **place))
-        self.counts = torch.zeros(*room, 4, dtype=torch.int64, **place)  # query, length, clicks, pairs
-        self.labels = torch.zeros(*room, sizes.documents, dtype=torch.int8, **place)  # in list order
+        self.ideal = dcg(ideal_lists(*judged, sizes.queries, min(TOP, sizes.positions)))  # [Q]
+        self.rounds: list[tuple[Tensor, Tensor, Tensor]] = []  # query, mask, valid pairs
+        self.grades = torch.zeros(*room, sizes.positions, dtype=torch.int8, **place)  # of what was shown
+        self.clicks = torch.zeros(*room, sizes.positions, dtype=torch.bool, **place)
+        self.labels = torch.zeros(*room, sizes.documents, dtype=torch.int8, **place)  # in list order, for the regret
         self.block = torch.zeros(*room, sizes.documents, dtype=torch.int16, **place)  # in the draft's order
         self.certain = torch.zeros(*room, TOP, TOP, dtype=torch.bool, **place)
-        self.first, self.noted = 1, 0
+        self.first = 1
         self.has_blocks = self.has_certain = False
 
     def note(self, t: int, interaction: Interaction, labels: Int[Tensor, "B D"]) -> None:
         """Remember what round `t` (from 1) needs to be measured; rounds come one after the other."""
-        if not self.noted:
+        if not self.rounds:
             self.first = t
-        row, draft, candidates = self.noted, interaction.draft, interaction.candidates
-        documents = labels.shape[1]
-        counts = self.counts[row]
-        counts[:, 0] = candidates.query
-        counts[:, 1] = candidates.mask.sum(1)
-        counts[:, 2] = interaction.clicks.sum(1)
-        counts[:, 3] = interaction.preferences.valid.sum(1)
-        self.labels[row, :, :documents] = labels.gather(1, interaction.order)
+        row, draft, candidates = len(self.rounds), interaction.draft, interaction.candidates
+        documents, shown = labels.shape[1], interaction.ranking.shape[1]
+        self.rounds.append((candidates.query, candidates.mask, interaction.preferences.valid))
+        self.grades[row, :, :shown] = labels.gather(1, interaction.ranking)
+        self.clicks[row, :, :shown] = interaction.clicks
+        if self.regret:
+            self.labels[row, :, :documents] = labels.gather(1, interaction.order)
         if self.blocks and draft.block is not None:
             self.has_blocks = True
             self.block[row, :, :documents] = draft.block.gather(1, draft.order)
@@ -65,38 +68,42 @@ class Measurement(nn.Module):
                 top = first.shape[1]
                 pairs = (first[:, :, None] * documents + first[:, None, :]).flatten(1)
                 self.certain[row, :, :top, :top] = draft.certain.flatten(1).gather(1, pairs).unflatten(1, (top, top))
-        self.noted += 1
 
     def full(self) -> bool:
         """Whether `measures` must be called before the next note."""
-        return self.noted == self.ROUNDS
+        return len(self.rounds) == self.ROUNDS
 
     def measures(self) -> tuple[int, Measures]:
         """The first round noted since the last call, and the measures [R B] from it on; empty where R is 0."""
-        rounds, self.noted = self.noted, 0
+        rounds, found = len(self.rounds), {}
         if not rounds:
             return self.first, {}
-        counts = self.counts[:rounds].flatten(0, 1).clone()  # the room is used again
-        query, length, clicks, pairs = counts.unbind(1)
-        longest = int(length.max())
-        labels = self.labels[:rounds, :, :longest].flatten(0, 1).long()
-        self.labels.zero_()  # padding has label 0
-        cutoff = min(TOP, self.sizes.positions)
-        ideal = ideal_dcg(labels, cutoff)
-        online = ndcg(dcg(labels[:, :cutoff]), ideal)
-        found: Measures = {"query": query, "online_ndcg": online, "clicks": clicks, "pairs": pairs}
+        queries, masks, valid = zip(*self.rounds, strict=True)
+        self.rounds = []
+        query = torch.stack(queries)
+        ideal = self.ideal[query]
+        online = ndcg(dcg(self.grades[:rounds, :, :TOP]), ideal)
+        measures: Measures = {
+            "query": query,
+            "online_ndcg": online,
+            "clicks": self.clicks[:rounds].sum(2),
+            "pairs": torch.stack([pairs.sum(1) for pairs in valid]),
+            "cumulative_ndcg": self._accumulate(online),
+        }
+        self.grades.zero_()  # a shorter list leaves room, which has label 0
+        self.clicks.zero_()
         if self.regret:
-            found["regret"] = regret(labels, self.sizes.grades)
-        if self.has_blocks:
-            found |= self._of_blocks(self.block[:rounds, :, :longest].flatten(0, 1).long(), length)
-        if self.has_certain:
-            found["certain_top10"] = certain_ratio(self.certain[:rounds].flatten(0, 1), length)
-        measures = {name: values.unflatten(0, (rounds, -1)) for name, values in found.items()}
-        measures["cumulative_ndcg"] = self._accumulate(measures["online_ndcg"])
+            found["regret"] = regret(self.labels[:rounds].flatten(0, 1).long(), self.sizes.grades)
+            self.labels.zero_()
+        if self.has_blocks or self.has_certain:
+            length = torch.stack([mask.sum(1) for mask in masks]).flatten()
+            if self.has_blocks:
+                found |= self._of_blocks(self.block[:rounds, :, : int(length.max())].flatten(0, 1).long(), length)
+            if self.has_certain:
+                found["certain_top10"] = certain_ratio(self.certain[:rounds].flatten(0, 1), length)
+        measures |= {name: values.unflatten(0, (rounds, -1)) for name, values in found.items()}
         if self.no_relevant == "skip":
-            measures["online_ndcg"] = measures["online_ndcg"].masked_fill(
-                ideal.unflatten(0, (rounds, -1)) == 0, torch.nan
-            )
+            measures["online_ndcg"] = online.masked_fill(ideal == 0, torch.nan)
         return self.first, measures
 
     def _of_blocks(self, block: Int[Tensor, "X D"], length: Int[Tensor, "X"]) -> Measures:

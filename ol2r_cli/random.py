@@ -44,14 +44,19 @@ def _stream_number(name: str) -> int:
 
 
 class Streams:
-    """All random numbers of a run with seeds [B]. Draws `ahead` rounds at once, because small draws cost as much."""
+    """All random numbers of a run with seeds [B]. Draws rounds ahead, because small draws cost as much as large ones.
+
+    At most `ahead` rounds at once, and so many that a draw stays below `CELLS` numbers, or at least 16.
+    """
+
+    CELLS = 1 << 17
 
     def __init__(self, seeds: Int[Tensor, "B"], ahead: int = 256):
         if bool((seeds < 0).any()):
             raise ValueError(f"seed must be 0 or more, got {int(seeds.min())}")
         self.key = [(seeds & _WORD)[:, None], (seeds >> 32 & _WORD)[:, None]]
-        self.device, self.ahead = seeds.device, ahead
-        self._drawn: dict[str, tuple[int, Tensor]] = {}  # name -> first round, [ahead B width]
+        self.device, self.replicas, self.ahead = seeds.device, len(seeds), ahead
+        self._drawn: dict[str, tuple[int, int, Tensor]] = {}  # name -> first round, first beyond, [rounds B width]
 
     def at(self, stream: str, round: int) -> Random:
         """The numbers of one stream in one round."""
@@ -59,18 +64,20 @@ class Streams:
 
     def uniform(self, name: str, round: int, count: int) -> Float[Tensor, "B n"]:
         """`count` float64 numbers per replica, strictly between 0 and 1 (multiples of 2^-32, less half of one)."""
-        first = round - round % self.ahead
-        drawn = self._drawn.get(name)
-        if drawn is None or drawn[0] != first or drawn[1].shape[2] < count:
-            width = max(4, 1 << (count - 1).bit_length())  # lists differ in length: leave room for a longer one
-            drawn = self._drawn[name] = first, self._draw(_stream_number(name), first, width)
-        return drawn[1][round - first, :, :count]
+        first, end, drawn = self._drawn.get(name, (0, 0, self.key[0]))
+        if not first <= round < end or drawn.shape[2] < count:
+            room = 3 * drawn.shape[-1] // 4  # lists differ in length: the next may be as long as the last ones
+            width = -(-max(count, room if end else 0) // 4) * 4
+            first, end = round, round + min(self.ahead, max(16, self.CELLS // (self.replicas * width + 1)))
+            drawn = self._draw(_stream_number(name), range(first, end), width)
+            self._drawn[name] = first, end, drawn
+        return drawn[round - first, :, :count]
 
-    def _draw(self, stream: int, first: int, width: int) -> Float[Tensor, "T B n"]:
+    def _draw(self, stream: int, rounds: range, width: int) -> Float[Tensor, "T B n"]:
         blocks = torch.arange(width // 4, device=self.device)
-        rounds = torch.arange(first, first + self.ahead, device=self.device)[:, None, None]
+        round = torch.arange(rounds.start, rounds.stop, device=self.device)[:, None, None]
         zero = torch.zeros((), dtype=torch.int64, device=self.device)
-        words = torch.stack(philox([blocks, rounds, zero + stream, zero], self.key), dim=-1)
+        words = torch.stack(philox([blocks, round, zero + stream, zero], self.key), dim=-1)
         return (words.flatten(-2).double() + 0.5) * 2.0**-32
 
 

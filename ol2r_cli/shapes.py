@@ -1,7 +1,7 @@
 """Shape annotations: `Float[Tensor, "B D"]` reads as a tensor of that shape and is checked while testing.
 
-Legend, everywhere in this project: B replicas, N members, D documents (padded), K positions, F features, P parameters,
-M preferences of one round, Q queries, S parameter settings scored together, T rounds.
+Legend, everywhere in this project: B replicas, N members, D documents (padded), K positions, O places of a proposed
+order, F features, P parameters, M preferences of one round, Q queries, S parameter settings scored together, T rounds.
 
 jaxtyping provides the annotations where it is installed (it comes with the `dev` extra); elsewhere they mean nothing.
 """

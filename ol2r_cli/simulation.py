@@ -68,7 +68,7 @@ class Simulation(nn.Module):
         check_needs({"click": click, "ranker": ranker, "exploration": exploration, "fairness": fairness})
         for role in click, ranker, exploration, fairness:
             role.setup(self.sizes, dataset.features, dataset.oracle() if role.needs_labels else None)
-        self.measurement = Measurement(self.sizes, no_relevant, trace_blocks, trace_regret)
+        self.measurement = Measurement(self.sizes, self.train_split.judged(), no_relevant, trace_blocks, trace_regret)
         self.register_buffer("round", torch.zeros((), dtype=torch.int64))
 
     def play(self) -> Iterator[tuple[int, Interaction]]:
@@ -84,7 +84,7 @@ class Simulation(nn.Module):
             draft = self.exploration.propose(belief, candidates, dice.at("explore", t))
             order = self.fairness.arrange(draft, candidates)
             ranking = order[:, : sizes.positions]
-            shown = candidates.mask.gather(1, ranking)
+            shown = candidates.mask[:, : sizes.positions]  # real documents come first, in every order
             clicks = self.click.click(labels.gather(1, ranking), shown, dice.at("click", t))
             preferences = infer_preferences(ranking, clicks, shown, self.ranker.pairs, dice.at("pairs", t))
             interaction = Interaction(candidates, belief, draft, order, ranking, shown, clicks, preferences)

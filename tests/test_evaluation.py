@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from ol2r_cli.compose import build
-from ol2r_cli.evaluation import CUTOFFS, Evaluator, _even_groups, _sortable
+from ol2r_cli.evaluation import CUTOFFS, Evaluator, _even_groups, _keys, _largest
 from tests.reference import metrics as reference
 from tests.worlds import handmade, simulate, tiny
 
@@ -58,15 +58,27 @@ def test_equal_scores_are_broken_at_random_but_always_the_same_way():
 
 
 def test_scores_that_differ_by_rounding_alone_are_ties():
-    keys = _sortable(torch.tensor([0.1 + 0.2, 0.3, 0.3 + 1e-17, 0.0, -0.0, -1.0, 2.0], dtype=torch.float64))
-    assert keys[0] == keys[1] == keys[2]
-    assert keys[3] == keys[4]
-    assert keys[5] < keys[3] < keys[0] < keys[6]
+    scores = torch.tensor([0.1 + 0.2, 0.3, 0.3 + 1e-17, 0.0, -0.0, -1.0, 2.0], dtype=torch.float64)
+    for tails in torch.tensor([[1, 2, 3, 4, 5, 6, 7], [7, 6, 5, 4, 3, 2, 1]]):
+        keys = _keys(scores, tails)
+        assert torch.equal(keys[:3].argsort(), tails[:3].argsort()), "the tail decides"
+        assert (keys[3] < keys[4]) == (tails[3] < tails[4])
+        assert keys[5] < keys[3:5].min()
+        assert keys[3:5].max() < keys[:3].min()
+        assert keys[:3].max() < keys[6]
+        assert torch.equal(keys.view(torch.int64) & 7, tails), "the tail can be read off"
 
 
 def test_keys_sort_as_the_scores_do():
     scores = torch.randn(1000, generator=torch.Generator().manual_seed(1)).double() * 1e3
-    assert torch.equal(_sortable(scores).argsort(), scores.argsort())
+    tails = torch.randint(2**29, (1000,), generator=torch.Generator().manual_seed(2))
+    assert torch.equal(_keys(scores, tails).argsort(), scores.argsort())
+
+
+def test_the_largest_come_in_descending_order():
+    keys = torch.randn(2, 3, 50, generator=torch.Generator().manual_seed(3)).double()
+    assert torch.equal(_largest(keys.clone(), 10), keys.sort(-1, descending=True).values[..., :10])
+    assert torch.equal(_largest(keys[..., :4].clone(), 10), keys[..., :4].sort(-1, descending=True).values)
 
 
 def test_groups_cover_all_queries_and_pad_little():

@@ -58,13 +58,32 @@ class Split:
     def __len__(self) -> int:
         return len(self.start)
 
+    def judged(self) -> tuple[Int[Tensor, "N"], Int[Tensor, "N"]]:
+        """Query and label of every document of the split."""
+        query = torch.arange(len(self), device=self.start.device).repeat_interleave(self.length)
+        first = self.length.cumsum(0) - self.length
+        row = torch.arange(len(query), device=query.device) + (self.start - first)[query]
+        return query, self.labels[row].long()
+
     def serve(self, query: Int[Tensor, "B"]) -> tuple[Candidates, Int[Tensor, "B D"]]:
         """Candidates and labels of `query`, numbers within this split. Labels of padding are 0."""
-        length = self.length[query]
+        if len(query) == 1:
+            return self._serve_one(query)
+        length = self.length.index_select(0, query)
         slots = self.slots[: int(length.max())]
         mask = slots < length[:, None]
-        document = self.start[query][:, None] + slots * mask
+        document = self.start.index_select(0, query)[:, None] + slots * mask
         features = self.features.index_select(0, document.flatten()).to(self.dtype).unflatten(0, document.shape)
         group = None if self.group is None else self.group[document]
         labels = self.labels[document].long() * mask
         return Candidates(query, document, features, mask, group), labels
+
+    def _serve_one(self, query: Int[Tensor, "1"]) -> tuple[Candidates, Int[Tensor, "1 D"]]:
+        """The same for one query, whose documents stand one after the other: no gathering, no padding."""
+        start, length = int(self.start[query]), int(self.length[query])
+        rows = slice(start, start + length)
+        features = self.features[rows].to(self.dtype)[None]
+        mask = torch.ones(1, length, dtype=torch.bool, device=query.device)
+        group = None if self.group is None else self.group[None, rows]
+        document = (self.slots[:length] + start)[None]
+        return Candidates(query, document, features, mask, group), self.labels[None, rows].long()

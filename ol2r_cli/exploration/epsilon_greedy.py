@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ol2r_cli.exploration.order import by_score, completed, fill, ranks
+from ol2r_cli.exploration.order import LEAST, best, sortable, take_turns
 from ol2r_cli.interfaces import Belief, Candidates, Draft, Exploration, Oracle, Sizes
 from ol2r_cli.random import Random
 from ol2r_cli.shapes import Float
@@ -26,15 +26,16 @@ class EpsilonGreedy(Exploration):
         self.epsilon = epsilon
 
     def setup(self, sizes: Sizes, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
-        """Only the places that somebody looks at are drawn; the rest is in the order of the scores."""
+        """Remember how many places are looked at."""
         self.ordered = sizes.ordered
 
     def propose(self, belief: Belief, candidates: Candidates, random: Random) -> Draft:
-        """Two queues, by score and at random, and a coin that says which of them fills a place."""
+        """Two queues, by score and at random, and a coin for every place that says which of them fills it."""
         scores, mask = belief.scores.mean(1), candidates.mask
         documents = mask.shape[1]
-        best = ranks(by_score(scores[:, None], mask, random)[:, 0])
-        chance = random.uniform(documents, "document").masked_fill(~mask, 1).argsort(dim=1, stable=True)
-        explore = random.uniform(min(self.ordered, documents), "coin") < self.epsilon
-        first = fill(torch.where(explore[:, :, None], ranks(chance)[:, None], best[:, None]))
-        return Draft(completed(first, best), scores)
+        chance = random.uniform(documents, "document").masked_fill(~mask, LEAST)
+        keys = torch.stack([sortable(scores[:, None], mask, random)[:, 0], chance], dim=1)
+        queues = best(keys, self.ordered).tolist()
+        coins = (random.uniform(min(self.ordered, documents), "coin") < self.epsilon).tolist()
+        lists = [take_turns(*replica) for replica in zip(queues, coins, strict=True)]
+        return Draft(torch.tensor(lists, device=mask.device), scores)

@@ -1,6 +1,8 @@
-"""Orders of documents: by score with ties at random, and place after place, each filled by its own preference."""
+"""Orders of documents: by score with ties at random, and by taking turns."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
 
 import torch
 from torch import Tensor
@@ -9,32 +11,40 @@ from ol2r_cli.random import Random
 from ol2r_cli.rows import places
 from ol2r_cli.shapes import Bool, Float, Int
 
-
-def by_score(scores: Float[Tensor, "B N D"], mask: Bool[Tensor, "B D"], random: Random) -> Int[Tensor, "B N D"]:
-    """Every member's order of the documents, best first, padding last; equal scores in a random order shared by all."""
-    shuffled = random.uniform(scores.shape[2]).argsort(1)[:, None].expand_as(scores)
-    sinking = scores.masked_fill(~mask[:, None], float("-inf")).gather(2, shuffled)
-    return shuffled.gather(2, sinking.argsort(dim=2, descending=True, stable=True))
+LEAST = torch.finfo(torch.float64).min
+CHANCE = 1 << 29  # the last 29 bits of a float64: beyond the precision of float32
 
 
-def ranks(order: Int[Tensor, "*B D"]) -> Int[Tensor, "*B D"]:
-    """The place of each document, from 0: the inverse of an order."""
-    return torch.empty_like(order).scatter_(-1, order, places(order.shape[-1], order.device).expand_as(order))
+def sortable(scores: Float[Tensor, "B N D"], mask: Bool[Tensor, "B D"], random: Random) -> Float[Tensor, "B N D"]:
+    """The scores in float64, made distinct, so that whoever sorts them breaks ties at random.
 
-
-def fill(wish: Int[Tensor, "B P D"]) -> Int[Tensor, "B P"]:
-    """The document at each place: the one with the least `wish` there that has not been placed above.
-
-    Overwrites `wish`, which must be below 2^62.
+    The last 29 of 52 bits become random, the same for all members: scores that agree in the others, or in float32, are
+    in a random order. Padding has the least score of all, `LEAST`.
     """
-    chosen: list[Tensor] = []
-    for place in range(wish.shape[1]):
-        chosen.append(wish[:, place].argmin(1, keepdim=True))
-        wish[:, place + 1 :].scatter_(2, chosen[-1][:, None].expand(-1, wish.shape[1] - place - 1, -1), 1 << 62)
-    return torch.cat(chosen, dim=1)
+    chance = (random.uniform(scores.shape[2]) * -CHANCE).long()[:, None]  # from 0 down
+    bits = scores.double().view(torch.int64) | (CHANCE - 1)
+    return (bits + chance).view(torch.float64).masked_fill(~mask[:, None], LEAST)
 
 
-def completed(first: Int[Tensor, "B P"], rank: Int[Tensor, "B D"]) -> Int[Tensor, "B D"]:
-    """The whole order: the documents placed already, then the others by `rank`."""
-    place = places(first.shape[1], first.device) - first.shape[1]
-    return rank.scatter(1, first, place.expand_as(first)).argsort(1)
+def best(scores: Float[Tensor, "*B D"], count: int) -> Int[Tensor, "*B O"]:
+    """The `count` documents with the highest of distinct scores, or all there are."""
+    return scores.topk(min(count, scores.shape[-1]), dim=-1).indices
+
+
+def take_turns(queues: Sequence[Sequence[int]], turns: Iterable[int]) -> list[int]:
+    """The documents of a list whose places are filled in turn, each from the front of a queue, by what is not yet
+    placed; `turns` says which queue. Plain Python: faster than tensors for lists that anybody reads."""
+    placed: dict[int, None] = {}
+    ahead = [iter(queue) for queue in queues]
+    for turn in turns:
+        document = next(document for document in ahead[turn] if document not in placed)
+        placed[document] = None
+    return list(placed)
+
+
+def completed(first: Int[Tensor, "B K"], scores: Float[Tensor, "B D"], count: int) -> Int[Tensor, "B O"]:
+    """An order of `count` places: the documents placed already, then the others by score."""
+    if count <= first.shape[1]:
+        return first
+    above_all = (first.shape[1] - places(first.shape[1], first.device)).double() * 1e300
+    return best(scores.scatter(1, first, above_all.expand(first.shape)), count)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from ol2r_cli.interfaces import PLACKETT_LUCE, Belief, Candidates, Draft, Exploration
+from torch import Tensor
+
+from ol2r_cli.exploration.order import LEAST, best
+from ol2r_cli.interfaces import PLACKETT_LUCE, Belief, Candidates, Draft, Exploration, Oracle, Sizes
 from ol2r_cli.random import Random
+from ol2r_cli.shapes import Float
 
 
 class PlackettLuce(Exploration):
@@ -15,8 +19,12 @@ class PlackettLuce(Exploration):
 
     offers = frozenset({PLACKETT_LUCE})
 
+    def setup(self, sizes: Sizes, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
+        """Remember how many places are looked at."""
+        self.ordered = sizes.ordered
+
     def propose(self, belief: Belief, candidates: Candidates, random: Random) -> Draft:
         """Documents as their clocks ring, padding never."""
         scores = belief.scores.mean(1)
-        rings = random.exponential(scores.shape[1]).log() - scores.double()
-        return Draft(rings.masked_fill(~candidates.mask, float("inf")).argsort(dim=1, stable=True), scores)
+        sooner = scores.double() - random.exponential(scores.shape[1]).log()
+        return Draft(best(sooner.masked_fill(~candidates.mask, LEAST), self.ordered), scores)

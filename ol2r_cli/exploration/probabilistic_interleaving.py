@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ol2r_cli.exploration.order import by_score, completed, ranks
+from ol2r_cli.exploration.order import best, completed, sortable
 from ol2r_cli.interfaces import CREDIT, MEMBERS, Belief, Candidates, Draft, Exploration, Need, Oracle, Sizes
 from ol2r_cli.random import Random
 from ol2r_cli.rows import places
@@ -32,16 +32,18 @@ class ProbabilisticInterleaving(Exploration):
         self.tau = tau
 
     def setup(self, sizes: Sizes, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
-        """Remember how many places are shown."""
-        self.positions = sizes.positions
+        """Remember how many places are shown, and how many are looked at."""
+        self.positions, self.ordered = sizes.positions, sizes.ordered
 
     def propose(self, belief: Belief, candidates: Candidates, random: Random) -> Draft:
         """Place after place, since what is left decides the probabilities."""
         replicas, members, documents = belief.scores.shape
         shown = min(self.positions, documents)
-        rankings = by_score(belief.scores, candidates.mask, random)
-        rank = ranks(rankings)
-        weight = (rank + 1).double().pow(-self.tau).masked_fill(~candidates.mask[:, None], PADDING)
+        scores = sortable(belief.scores, candidates.mask, random)
+        rankings = best(scores, documents)
+        by_rank = (places(documents, scores.device) + 1).double().pow(-self.tau)
+        weight = torch.empty_like(scores).scatter_(2, rankings, by_rank.expand_as(scores))
+        weight.masked_fill_(~candidates.mask[:, None], PADDING)
         author = (random.uniform(shown, "author") * members).long()
         chance = random.uniform(shown, "document")
         replica = places(replicas, weight.device)
@@ -57,4 +59,6 @@ class ProbabilisticInterleaving(Exploration):
             weight[replica, :, document] = 0
             first.append(document)
         credit = credit.to(belief.scores.dtype)
-        return Draft(completed(torch.stack(first, dim=1), rank[:, 0]), belief.scores[:, 0], credit=credit)
+        return Draft(
+            completed(torch.stack(first, dim=1), scores[:, 0], self.ordered), belief.scores[:, 0], credit=credit
+        )

@@ -13,6 +13,6 @@ class NoFairness(Fairness):
 
     rearranges = False
 
-    def arrange(self, draft: Draft, candidates: Candidates) -> Int[Tensor, "B D"]:
+    def arrange(self, draft: Draft, candidates: Candidates) -> Int[Tensor, "B O"]:
         """The draft's order."""
         return draft.order

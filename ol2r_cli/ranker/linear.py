@@ -33,8 +33,7 @@ class LinearRanker(Ranker):
 
     def score(self, deployed: Float[Tensor, "S P"], candidates: Candidates) -> Float[Tensor, "S Q D"]:
         """Scores theta.x of every setting."""
-        scores = candidates.features.flatten(0, 1) @ deployed.mT  # this way round it reads the features once
-        return scores.mT.contiguous().unflatten(1, candidates.mask.shape)
+        return (deployed @ candidates.features.flatten(0, 1).mT).unflatten(1, candidates.mask.shape)
 
 
 class GradientRanker(LinearRanker):
@@ -68,4 +67,5 @@ class GradientRanker(LinearRanker):
     def move(self, direction: Float[Tensor, "B F"], moved: Bool[Tensor, "B"]) -> None:
         """Take a step; `direction` must be zero where not `moved`."""
         self.theta.addcmul_(direction, self.rate)
-        self.rate.mul_(torch.where(moved, self.decay, 1.0).to(self.rate.dtype)[:, None])
+        if self.decay < 1:
+            self.rate.sub_(self.rate * moved[:, None], alpha=1 - self.decay)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import torch
 from torch import Tensor
 
+from ol2r_cli.feedback import examined
 from ol2r_cli.interfaces import PLACKETT_LUCE, Interaction, Need
 from ol2r_cli.random import Random
 from ol2r_cli.ranker.linear import GradientRanker
 from ol2r_cli.rows import pick, places
-from ol2r_cli.shapes import Float, Int
+from ol2r_cli.shapes import Bool, Float, Int
 
 
 class PDGD(GradientRanker):
@@ -24,39 +27,44 @@ class PDGD(GradientRanker):
     needs = (Need(PLACKETT_LUCE, "exploration=plackett_luce"),)
 
     def learn(self, interaction: Interaction, random: Random) -> None:
-        """One step along the weighted gradients."""
-        ranking, preferences, scores = interaction.ranking, interaction.preferences, interaction.belief.scores[:, 0]
-        winner, loser = _places(ranking, preferences.winner), _places(ranking, preferences.loser)
-        real = scores.masked_fill(~interaction.candidates.mask, float("-inf"))
-        rho = debias_weight(real.gather(1, interaction.draft.order), winner, loser, ranking.shape[1])
-        above = torch.sigmoid(scores.gather(1, preferences.winner) - scores.gather(1, preferences.loser))
-        weight = rho * above * (1 - above) * preferences.valid
-        by_place = torch.zeros(ranking.shape, dtype=weight.dtype, device=weight.device)
-        by_place.scatter_add_(1, winner, weight).scatter_add_(1, loser, -weight)
-        shown = pick(interaction.candidates.features, ranking)
-        self.move(torch.bmm(by_place[:, None], shown).squeeze(1), preferences.valid.any(1))
+        """One step along the weighted gradients, pairs of places in a square instead of a list."""
+        ranking, clicks, scores = interaction.ranking, interaction.clicks, interaction.belief.scores[:, 0]
+        lost = examined(clicks, interaction.shown) & ~clicks
+        beats = (clicks[:, :, None] & lost[:, None, :]).to(scores.dtype)
+        shown = scores.gather(1, ranking)
+        above = torch.sigmoid(shown[:, :, None] - shown[:, None, :])
+        weight = debias_weights(scores, interaction.candidates.mask, ranking) * torch.addcmul(
+            above, above, above, value=-1
+        )
+        pull = (weight * (beats - beats.mT)).sum(2)
+        rows = pick(interaction.candidates.features, ranking)
+        self.move(torch.bmm(pull[:, None], rows).squeeze(1), interaction.preferences.valid.any(1))
 
 
-def _places(ranking: Int[Tensor, "B K"], document: Int[Tensor, "B M"]) -> Int[Tensor, "B M"]:
-    """The place of each document in the ranking."""
-    return (ranking[:, None, :] == document[:, :, None]).int().argmax(2)
-
-
-def debias_weight(
-    scores: Float[Tensor, "B D"], first: Int[Tensor, "B M"], second: Int[Tensor, "B M"], positions: int
-) -> Float[Tensor, "B M"]:
-    """rho of pairs of places among the first `positions`; `scores` stand in the order of the list, -inf on padding.
+def debias_weights(
+    scores: Float[Tensor, "B D"], mask: Bool[Tensor, "B D"], ranking: Int[Tensor, "B K"]
+) -> Float[Tensor, "B K K"]:
+    """rho of every pair of places; the diagonal means nothing.
 
     With D_p the sum of e^f over what was left when place p was drawn, and a < b the two places, the swap changes
-    nothing but D_p to D_p - e_b + e_a for a < p <= b. So P(R*) / P(R) is a product of at most k ratios.
+    nothing but D_p to D_p - e_b + e_a for a < p <= b. So P(R*) / P(R) is a product of at most K ratios.
     """
-    weight = (scores - scores.amax(1, keepdim=True)).exp()
-    left = weight.flip(1).cumsum(1).flip(1)[:, None, :positions]
-    upper, lower = torch.minimum(first, second), torch.maximum(first, second)
-    between = places(positions, scores.device) > upper[:, :, None]
-    between &= places(positions, scores.device) <= lower[:, :, None]
-    others = (left - weight.gather(1, lower)[:, :, None]).clamp_(min=0)
-    swapped = others + weight.gather(1, upper)[:, :, None]
+    positions = ranking.shape[1]
+    power = (scores.masked_fill(~mask, float("-inf")) - scores.amax(1, keepdim=True)).exp()
+    shown = power.gather(1, ranking)
+    below = power.scatter(1, ranking, 0).sum(1, keepdim=True)
     tiny = torch.finfo(scores.dtype).tiny
-    change = ((left + tiny) / (swapped + tiny)).log() * between
-    return torch.sigmoid(change.sum(2))
+    from_here = places(positions, scores.device) <= places(positions, scores.device)[:, None]  # [q, p]: q at or below p
+    left = shown @ from_here.to(scores.dtype) + (below + tiny)  # no differences, so that small ones are exact
+    others = (left[:, None, :] - shown[:, :, None]).clamp_(min=tiny)  # [b, p]: D_p without e_b, for b at or below p
+    swapped = others[:, None] + shown[:, :, None, None]  # [a, b, p]
+    ratio = torch.where(_between(positions, scores.device), left[:, None, None] / swapped, 1.0)
+    upper = torch.sigmoid(ratio.prod(3).log_()).triu_(1)
+    return upper + upper.mT
+
+
+@cache
+def _between(positions: int, device: torch.device) -> Bool[Tensor, "K K K"]:
+    """[a, b, p]: whether a < p <= b; shared, not to be written to."""
+    place = places(positions, device)
+    return (place[:, None, None] < place) & (place <= place[:, None])
