@@ -24,17 +24,27 @@ class Measurement(nn.Module):
     """Notes each round in preallocated room for `ROUNDS`, and turns the notes into measures when asked or when full.
 
     Its only lasting state is the cumulative NDCG so far. `judged` has query and label of every training document;
-    `no_relevant` is zero or skip; `blocks` and `regret` say whether those metrics are wanted. NDCG is at 10, or at the
-    number of positions where that is less.
+    `no_relevant` is zero or skip; `pairs` says whether the ranker learns from pairs, `blocks` and `regret` whether
+    those metrics are wanted. NDCG is at 10, or at the number of positions where that is less.
     """
 
     ROUNDS = 64
 
     cumulative_ndcg: Tensor
 
-    def __init__(self, sizes: Sizes, judged: tuple[Tensor, Tensor], no_relevant: str, blocks: bool, regret: bool):
+    def __init__(
+        self,
+        sizes: Sizes,
+        judged: tuple[Tensor, Tensor],
+        *,
+        no_relevant: str = "zero",
+        pairs: bool = True,
+        blocks: bool = True,
+        regret: bool = True,
+    ):
         super().__init__()
-        self.sizes, self.no_relevant, self.blocks, self.regret = sizes, no_relevant, blocks, regret
+        self.sizes, self.no_relevant = sizes, no_relevant
+        self.pairs, self.blocks, self.regret = pairs, blocks, regret
         room = self.ROUNDS, sizes.replicas
         place: dict[str, Any] = {"device": sizes.device}
         self.register_buffer("cumulative_ndcg", torch.zeros(sizes.replicas, dtype=torch.float64, **place))
@@ -87,9 +97,10 @@ class Measurement(nn.Module):
             "query": query,
             "online_ndcg": online,
             "clicks": self.clicks[:rounds].sum(2),
-            "pairs": torch.stack([pairs.sum(1) for pairs in valid]),
             "cumulative_ndcg": self._accumulate(online),
         }
+        if self.pairs:
+            measures["pairs"] = torch.stack([pairs.sum(1) for pairs in valid])
         self.grades.zero_()  # a shorter list leaves room, which has label 0
         self.clicks.zero_()
         if self.regret:

@@ -68,7 +68,14 @@ class Simulation(nn.Module):
         check_needs({"click": click, "ranker": ranker, "exploration": exploration, "fairness": fairness})
         for role in click, ranker, exploration, fairness:
             role.setup(self.sizes, dataset.features, dataset.oracle() if role.needs_labels else None)
-        self.measurement = Measurement(self.sizes, self.train_split.judged(), no_relevant, trace_blocks, trace_regret)
+        self.measurement = Measurement(
+            self.sizes,
+            self.train_split.judged(),
+            no_relevant=no_relevant,
+            pairs=ranker.pairs != "none",
+            blocks=trace_blocks,
+            regret=trace_regret,
+        )
         self.register_buffer("round", torch.zeros((), dtype=torch.int64))
 
     def play(self) -> Iterator[tuple[int, Interaction]]:

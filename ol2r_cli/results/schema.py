@@ -97,7 +97,7 @@ TRACE = Table(
         "cumulative_ndcg": "Float64",  # sum of online_ndcg(t) * 0.9995^(t - 1) so far
         "regret": "Int64",  # pairs of the proposed order against the ideal one, ties free
         "clicks": "Int16",
-        "pairs": "Int16",  # preferences inferred
+        "pairs": "Int16",  # preferences inferred; null for rankers that do not learn from pairs
         "blocks": "Int32",
         "block_size_1": "Int32",  # size of the block that holds rank 1, 5, 10
         "block_size_5": "Int32",
