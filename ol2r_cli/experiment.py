@@ -9,14 +9,18 @@ from typing import Any
 
 import torch
 from omegaconf import DictConfig, OmegaConf
+from torch import Tensor
 
+from ol2r_cli.catalogue import Catalogue
 from ol2r_cli.compose import build
 from ol2r_cli.dataset.table import Dataset
 from ol2r_cli.evaluation import Evaluator
+from ol2r_cli.interfaces import Ranker
 from ol2r_cli.results.directory import RunDirectory
 from ol2r_cli.results.identity import identity, run_path
 from ol2r_cli.results.manifest import read_manifest
 from ol2r_cli.results.summary import render
+from ol2r_cli.shapes import Float
 from ol2r_cli.simulation import Simulation
 
 _NUMBERS = {"rounds": 1, "replicas": 1, "positions": 1, "seed": 0, "evaluate_every": 1, "checkpoint_every": 0}
@@ -32,6 +36,10 @@ class Experiment:
         self.device = build(config.device)
         self.device.prepare()
         self.roles = {group: build(config[group]) for group in ("click", "ranker", "exploration", "fairness")}
+        if self.settings["trace_cosine"] and not self.roles["ranker"].linear:
+            raise ValueError(
+                f"trace_cosine=true needs a ranker with linear weights: leave it out with ranker={choices['ranker']}"
+            )
         self.dataset: Dataset = build(config.dataset).load()
         self.seeds = [self.settings["seed"] + replica for replica in range(self.settings["replicas"])]
         decisive = {**self.settings, "device": {**self.settings["device"], "dtype": self.device.dtype_name}}
@@ -68,6 +76,16 @@ class Experiment:
         return [
             Evaluator(self.dataset, split, seeds, self.settings["no_relevant"], self.device.dtype) for split in there
         ]
+
+    def offline_weights(self, simulation: Simulation) -> Float[Tensor, "F"] | None:
+        """The weights of ranker=offline_ranknet as it comes, fitted to this dataset; None without `trace_cosine`."""
+        if not self.settings["trace_cosine"]:
+            return None
+        choice = dict(Catalogue().choices["ranker"]["offline_ranknet"].content)
+        choice.pop("defaults", None)
+        offline: Ranker = build(OmegaConf.create({"ranker": choice, "cache_dir": self.settings["cache_dir"]}).ranker)
+        offline.setup(simulation.sizes, self.dataset.features, self.dataset.oracle())
+        return offline.deploy()[0]
 
 
 def run_experiment(config: DictConfig, choices: Mapping[str, str], overrides: list[str]) -> int:
@@ -120,7 +138,7 @@ def _check(settings: Mapping[str, Any]) -> None:
     asked = settings["evaluate_on"]
     if not isinstance(asked, list) or set(asked) - {"validation", "test"}:
         raise ValueError(f"evaluate_on must be a list of validation and test, got {asked}")
-    for name in "force", "trace_blocks", "trace_regret", "save_interactions", "keep_checkpoint":
+    for name in "force", "trace_blocks", "trace_regret", "trace_cosine", "save_interactions", "keep_checkpoint":
         if not isinstance(settings[name], bool):
             raise ValueError(f"{name} must be true or false, got {settings[name]!r}")
     asked = settings["block_rounds"]

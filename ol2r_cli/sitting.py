@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from omegaconf import OmegaConf
+from torch import Tensor
 
 from ol2r_cli.evaluation import CUTOFFS
 from ol2r_cli.measurement import Measures, sizes_at_every_rank
@@ -24,6 +25,7 @@ from ol2r_cli.results.log import LOGGER, log_file
 from ol2r_cli.results.manifest import Manifest
 from ol2r_cli.results.summary import render, summarise
 from ol2r_cli.results.trace import Trace
+from ol2r_cli.shapes import Float
 from ol2r_cli.signals import stop_signals
 
 if TYPE_CHECKING:
@@ -43,6 +45,7 @@ class Sitting:
         self.directory: RunDirectory = experiment.directory
         self.simulation = experiment.simulation()
         self.evaluators = experiment.evaluators() if self.simulation.ranker.generalises else []
+        self.offline = experiment.offline_weights(self.simulation) if self.evaluators else None
         self.trace = Trace(self.directory, experiment.seeds)
         self.queue: dict[int, torch.Tensor] = {}  # round -> deployed [B P]
 
@@ -154,11 +157,12 @@ class Sitting:
     def _evaluate(self) -> dict[str, float]:
         """Score all that waits; returns the last NDCG@10 of each split, averaged over replicas."""
         rounds, deployed = list(self.queue), torch.stack(list(self.queue.values()))
+        cosine = {} if self.offline is None else {"cosine": _cosine(deployed, self.offline)}
         last = {}
         for evaluator in self.evaluators:
             ndcg = evaluator(self.simulation.ranker, deployed)
             columns = {f"ndcg_{cutoff}": ndcg[:, :, i] for i, cutoff in enumerate(CUTOFFS)}
-            self.trace.record_evaluation(rounds, evaluator.name, columns)
+            self.trace.record_evaluation(rounds, evaluator.name, columns | cosine)
             last[evaluator.name] = float(ndcg[-1, :, -1].mean())
         self.queue.clear()
         return last
@@ -184,3 +188,9 @@ class Sitting:
         if self.settings["keep_checkpoint"]:
             self._save()
         _log.info("finished")
+
+
+def _cosine(deployed: Float[Tensor, "E B F"], offline: Float[Tensor, "F"]) -> Float[Tensor, "E B"]:
+    """Cosine of the angle between the weights of snapshots and the offline ranker's; NaN where either is zero."""
+    deployed, offline = deployed.double(), offline.double()
+    return ((deployed @ offline) / (deployed.norm(dim=2) * offline.norm())).clamp(-1, 1)

@@ -21,6 +21,7 @@ NOT_HASHED = frozenset(
         "output_dir",
         "data_dir",
         "cache_dir",
+        "ranker.cache_dir",
         "device._target_",
         "device.name",
         "device.threads",
