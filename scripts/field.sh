@@ -31,6 +31,6 @@ $ol2r report "$out/select" --select validation "${keep[@]}" --overrides | while 
   # shellcheck disable=SC2086 # a cell is several words
   $ol2r run -m $cell rounds="$rounds" output_dir="$out/final" ${FOLDS:+dataset.fold=$FOLDS} "${common[@]}" >>"$out/log" 2>&1 </dev/null
 done
-$ol2r run -m ranker=random,oracle click=per,nav,inf rounds="$rounds" output_dir="$out/final" \
+$ol2r run -m ranker=random,oracle,offline_ranknet click=per,nav,inf rounds="$rounds" output_dir="$out/final" \
   ${FOLDS:+dataset.fold=$FOLDS} "${common[@]}" >>"$out/log" 2>&1
 $ol2r report "$out/final" --out "$out/field.md"
