@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ol2r_cli.random import Streams, philox
 from tests.reference.philox import philox4x32
@@ -71,6 +73,59 @@ def test_exponentials_have_rate_one():
 
     drawn = Streams(torch.arange(100)).at("clock", 3).exponential(100).flatten()
     assert kstest(drawn.numpy(), "expon").pvalue > 0.01
+
+
+def test_normals_are_normal_also_in_the_tails():
+    from scipy.stats import kstest, norm
+
+    drawn = Streams(torch.arange(2000)).at("noise", 3).normal(1000)
+    count = drawn.numel()
+    assert abs(float(drawn.mean())) < 4 * count**-0.5
+    assert abs(float(drawn.square().mean()) - 1) < 4 * (2 / count) ** 0.5, "E[z^4] = 3, so that z^2 has variance 2"
+    for bound in 1.0, 2.0, 3.0, 4.0:
+        for side in drawn, -drawn:
+            share = norm.sf(bound)
+            assert abs(float((side > bound).double().mean()) - share) < 4 * (share * (1 - share) / count) ** 0.5
+    assert kstest(drawn[:, :50].flatten().numpy(), "norm").pvalue > 0.01
+
+
+def test_a_normal_is_the_quantile_of_its_uniform_number():
+    from scipy.stats import norm
+
+    streams = Streams(torch.tensor([3, 4]))
+    drawn, uniform = (getattr(streams.at("noise", 9), name)(50, "factor") for name in ("normal", "uniform"))
+    torch.testing.assert_close(drawn, torch.from_numpy(norm.ppf(uniform.numpy())), rtol=0, atol=1e-12)
+
+
+def test_the_i_th_normal_is_the_same_however_many_are_asked_for():
+    long = Streams(torch.tensor([3, 4, 9])).at("noise", 70).normal(1000, "a")
+    for count in (1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33, 64, 100, 999):
+        assert torch.equal(Streams(torch.tensor([3, 4, 9])).at("noise", 70).normal(count, "a"), long[:, :count])
+        assert torch.equal(Streams(torch.tensor([4]), ahead=1).at("noise", 70).normal(count, "a")[0], long[1, :count])
+    for stream, round, name in (("noise", 71, "a"), ("noise", 70, "b"), ("nois", 70, "a")):
+        assert not torch.equal(Streams(torch.tensor([3, 4, 9])).at(stream, round).normal(1000, name), long)
+
+
+asked = st.lists(st.tuples(st.integers(0, 600), st.integers(1, 60), st.sampled_from("ab")), min_size=1, max_size=25)
+
+
+@given(asked, st.integers(1, 300), st.sampled_from([64, 1 << 12, 1 << 17]))
+def test_what_was_asked_before_changes_nothing(questions, ahead, cells):
+    """Whatever is drawn ahead: widths grow and shrink, rounds are skipped and revisited."""
+    streams = Streams(torch.tensor([3, 1 << 40]), ahead)
+    streams.CELLS = cells
+    for round, count, name in questions:
+        found = streams.at("pairs", round).uniform(count, name)
+        assert torch.equal(found, Streams(torch.tensor([3, 1 << 40]), 1).at("pairs", round).uniform(count, name))
+
+
+def test_lists_of_changing_length_in_successive_rounds_change_nothing():
+    """As a run asks: every round once or twice, some queries much longer than others, blocks that end on the way."""
+    streams, lengths = Streams(torch.tensor([5]), ahead=16), [3, 50, 1, 4, 4, 200, 7, 2]
+    for round in range(200):
+        for count in (lengths[round % 8], lengths[round * 3 % 8]):
+            alone = Streams(torch.tensor([5]), ahead=1).uniform("explore/", round, count)
+            assert torch.equal(streams.uniform("explore/", round, count), alone)
 
 
 def test_a_negative_seed_is_refused():

@@ -22,8 +22,9 @@ def sortable(scores: Float[Tensor, "B N D"], mask: Bool[Tensor, "B D"], random: 
     in a random order. Padding has the least score of all, `LEAST`.
     """
     chance = (random.uniform(scores.shape[2]) * -CHANCE).long()[:, None]  # from 0 down
-    bits = scores.double().view(torch.int64) | (CHANCE - 1)
-    return (bits + chance).view(torch.float64).masked_fill(~mask[:, None], LEAST)
+    bits = (scores.double() + 0.0).view(torch.int64) | (CHANCE - 1)  # + 0.0 gives -0.0 the bits of 0.0
+    bits += torch.where(bits < 0, 1 - CHANCE - chance, chance)  # upside down where larger bits mean less
+    return bits.view(torch.float64).masked_fill_(~mask[:, None], LEAST)
 
 
 def best(scores: Float[Tensor, "*B D"], count: int) -> Int[Tensor, "*B O"]:

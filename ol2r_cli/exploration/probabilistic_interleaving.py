@@ -11,7 +11,7 @@ from ol2r_cli.random import Random
 from ol2r_cli.rows import places
 from ol2r_cli.shapes import Float
 
-PADDING = 1e-60  # weight of a document that is none: drawn only when nothing else is left
+PADDING = -1000.0  # log-weight of a document that is none, below all others: drawn only when nothing else is left
 
 
 class ProbabilisticInterleaving(Exploration):
@@ -41,22 +41,25 @@ class ProbabilisticInterleaving(Exploration):
         shown = min(self.positions, documents)
         scores = sortable(belief.scores, candidates.mask, random)
         rankings = best(scores, documents)
-        by_rank = (places(documents, scores.device) + 1).double().pow(-self.tau)
-        weight = torch.empty_like(scores).scatter_(2, rankings, by_rank.expand_as(scores))
-        weight.masked_fill_(~candidates.mask[:, None], PADDING)
+        ranks = places(documents, scores.device)
+        rank_of = torch.empty_like(rankings).scatter_(2, rankings, ranks.expand_as(rankings))
+        logit = -self.tau * (ranks + 1).double().log()
+        logit = torch.where(candidates.mask, logit, logit[-1] + PADDING)  # padding is last in rankings as in the mask
+        logits = logit[:, None].repeat(1, members, 1)  # by rank, so that who ranks a document alike has the same bits
         author = (random.uniform(shown, "author") * members).long()
         chance = random.uniform(shown, "document")
-        replica = places(replicas, weight.device)
-        credit, first = torch.zeros_like(weight), []
+        replica = places(replicas, scores.device)
+        credit, first = torch.zeros_like(scores), []
         for place in range(shown):
-            share = weight / weight.sum(2, keepdim=True)  # P(document | member, what is left)
+            share = logits.softmax(2)  # P(rank | member, what is left)
             own = author[:, place]
-            reach = share[replica, own].gather(1, rankings[replica, own]).cumsum(1)
+            reach = share[replica, own].cumsum(1)
             drawn = (reach < chance[:, place, None] * reach[:, -1:]).sum(1)
             document = rankings[replica, own, drawn]
-            likely = share[replica, :, document]
+            rank = rank_of[replica, :, document][:, :, None]
+            likely = share.gather(2, rank).squeeze(2)
             credit[replica, :, document] = likely / likely.sum(1, keepdim=True)
-            weight[replica, :, document] = 0
+            logits.scatter_(2, rank, float("-inf"))
             first.append(document)
         credit = credit.to(belief.scores.dtype)
         return Draft(

@@ -54,5 +54,5 @@ class DuelingBandits(GradientRanker):
         ranking = interaction.ranking[:, None].expand(-1, credit.shape[1], -1)
         earned = (credit.gather(2, ranking) * interaction.clicks[:, None]).sum(2)
         won: Tensor = earned[:, 1:] > earned[:, :1]
-        share = won / won.sum(1, keepdim=True).clamp(min=1)
-        self.move(torch.bmm(share.to(self.theta.dtype)[:, None], self.directions).squeeze(1), won.any(1))
+        share = won.to(self.theta.dtype) / won.sum(1, keepdim=True).clamp(min=1)
+        self.move(torch.bmm(share[:, None], self.directions).squeeze(1), won.any(1))

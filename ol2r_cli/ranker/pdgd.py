@@ -14,6 +14,8 @@ from ol2r_cli.ranker.linear import GradientRanker
 from ol2r_cli.rows import pick, places
 from ol2r_cli.shapes import Bool, Float, Int
 
+NOTHING = -1e30  # score of a document that is not there
+
 
 class PDGD(GradientRanker):
     """Every clicked document against every examined unclicked one, each pair with the weight that undoes its bias.
@@ -47,24 +49,24 @@ def debias_weights(
     """rho of every pair of places; the diagonal means nothing.
 
     With D_p the sum of e^f over what was left when place p was drawn, and a < b the two places, the swap changes
-    nothing but D_p to D_p - e_b + e_a for a < p <= b. So P(R*) / P(R) is a product of at most K ratios.
+    nothing but D_p to D_p - e_b + e_a for a < p <= b. So P(R) / P(R*) is the product of 1 + e_a / D_p - e_b / D_p over
+    those p, at most K numbers that are all at least 1 or all at most 1. D_p is kept as its logarithm: documents far
+    below the best one are to be told apart, too.
     """
     positions = ranking.shape[1]
-    power = (scores.masked_fill(~mask, float("-inf")) - scores.amax(1, keepdim=True)).exp()
-    shown = power.gather(1, ranking)
-    below = power.scatter(1, ranking, 0).sum(1, keepdim=True)
-    tiny = torch.finfo(scores.dtype).tiny
-    from_here = places(positions, scores.device) <= places(positions, scores.device)[:, None]  # [q, p]: q at or below p
-    left = shown @ from_here.to(scores.dtype) + (below + tiny)  # no differences, so that small ones are exact
-    others = (left[:, None, :] - shown[:, :, None]).clamp_(min=tiny)  # [b, p]: D_p without e_b, for b at or below p
-    swapped = others[:, None] + shown[:, :, None, None]  # [a, b, p]
-    ratio = torch.where(_between(positions, scores.device), left[:, None, None] / swapped, 1.0)
-    upper = torch.sigmoid(ratio.prod(3).log_()).triu_(1)
+    real = scores.masked_fill(~mask, NOTHING)
+    shown = real.gather(1, ranking)
+    below = real.scatter(1, ranking, NOTHING).logsumexp(1, keepdim=True)
+    left = torch.cat([below, shown.flip(1)], dim=1).logcumsumexp(1)[:, 1:].flip(1)
+    share = (shown[:, :, None] - left[:, None]).exp_()  # [a, p]: e_a / D_p; beyond 1, even infinite, for a above p
+    change = (share + 1)[:, :, None] - share[:, None]
+    ratio = change.masked_fill_(_elsewhere(positions, scores.device), 1).prod(3).clamp_(min=0)  # rounding may go below
+    upper = (1 / (1 + ratio)).triu_(1)
     return upper + upper.mT
 
 
 @cache
-def _between(positions: int, device: torch.device) -> Bool[Tensor, "K K K"]:
-    """[a, b, p]: whether a < p <= b; shared, not to be written to."""
+def _elsewhere(positions: int, device: torch.device) -> Bool[Tensor, "K K K"]:
+    """[a, b, p]: False where a < p <= b; shared, not to be written to."""
     place = places(positions, device)
-    return (place[:, None, None] < place) & (place <= place[:, None])
+    return (place <= place[:, None, None]) | (place[:, None] < place)

@@ -48,7 +48,9 @@ def test_a_group_with_settings_defaults_and_comments(capsys):
     listed = lines(capsys, "ranker")
     assert "ranker=pairrank (default)" in listed
     assert "  brings exploration=confidence" in listed
-    (l2,) = [line.split(maxsplit=2) for line in listed if line.strip().startswith("ranker.l2 ")]
+    own = listed[listed.index("ranker=pairrank (default)") :]
+    own = own[: own.index("")]  # other rankers have a setting of this name, too
+    (l2,) = [line.split(maxsplit=2) for line in own if line.strip().startswith("ranker.l2 ")]
     text = (config_dir() / "ranker" / "pairrank.yaml").read_text()
     key, default, comment = l2
     assert f"{key.removeprefix('ranker.')}: {default}  # {comment}\n" in text

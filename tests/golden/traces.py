@@ -20,6 +20,7 @@ ROUNDS = 25
 SEED = 7
 
 _GENERATED = ["dataset.queries={train: 12, validation: 4, test: 4}", "dataset.documents=9", "dataset.features=6"]
+_TWO_QUERIES = ["dataset.queries={train: 2, validation: 0, test: 4}", "dataset.documents=9", "dataset.features=6"]
 _FOLD = ["dataset=letor", "dataset.path=tests/data/tiny"]
 _THREE_GRADES = ["dataset=letor", "dataset.path=tests/data/tiny_grades3"]
 
@@ -35,6 +36,14 @@ CASES = {
     "generated-no-exploration": [*_GENERATED, "click=perfect", "exploration=none"],
     "generated-random-ranker": [*_GENERATED, "ranker=random"],
     "generated-oracle": [*_GENERATED, "ranker=oracle"],
+    "generated-sgd-ranknet": [*_GENERATED, "ranker=sgd_ranknet"],
+    "generated-epsilon-greedy": [*_GENERATED, "ranker=epsilon_greedy", "exploration.epsilon=0.3"],
+    "generated-pdgd": [*_GENERATED, "ranker=pdgd"],
+    "generated-dbgd": [*_GENERATED, "ranker=dbgd"],
+    "generated-mgd": [*_GENERATED, "ranker=mgd"],
+    "generated-mgd-probabilistic": [*_GENERATED, "ranker=mgd", "exploration=probabilistic_interleaving"],
+    "generated-toprank": [*_TWO_QUERIES, "ranker=toprank", "ranker.delta=0.9", "click=perfect"],
+    "generated-pepairrank": [*_GENERATED, "ranker=pepairrank", "click=perfect"],
     "fold-perfect": [*_FOLD, "click=perfect"],
     "fold-navigational": [*_FOLD, "click=navigational"],
     "fold-informational": [*_FOLD, "click=informational"],
