@@ -23,7 +23,7 @@ COMMANDS = {
 EPILOG = """examples:
   ol2r run                                             PairRank on generated data: a first look
   ol2r run click=navigational rounds=2000 replicas=5   five seeds at once, as one tensor program
-  ol2r run dataset=mq2008 dataset.path=~/MQ2008        real data (LETOR folders)
+  ol2r run dataset=mq2008 dataset.path=$HOME/MQ2008    real data (LETOR folders)
   ol2r run -m ranker.l2=0.1,0.01 click=per,nav,inf     a sweep
   ol2r COMMAND --help                                  more about one command
 exit codes: 0 done, 1 a run failed, 2 bad configuration or data, 3 a sweep with failed jobs, 130 interrupted

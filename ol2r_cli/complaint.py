@@ -10,7 +10,9 @@ from ol2r_cli.compose import own_folders
 from ol2r_cli.settings import nearest
 
 OPTIONS = ("--multirun", "--cfg", "--info", "--config-dir", "--resolve", "--package", "--help", "--hydra-help")
-_UNREADABLE = r"Error parsing override|mismatched input|no viable alternative|extraneous input|missing EQUAL"
+_UNREADABLE = (
+    r"Error parsing override|mismatched input|no viable alternative|extraneous input|missing EQUAL|LexerNoViableAlt"
+)
 
 
 def explain(complaint: str, arguments: Sequence[str]) -> str:
@@ -88,4 +90,7 @@ def _unreadable(overrides: Sequence[str]) -> str:
     if any(override.count(left) != override.count(right) for left, right in ("()", "[]", "{}")):
         return f"{override} must have as many closing as opening brackets, and quotes around it all"
     name, _, value = override.partition("=")
+    at_home = re.sub(r"(^|[,\[])~(?=[/,\]]|$)", r"\1$HOME", value)  # a shell expands ~ only where a word begins
+    if "~" in value and "~" not in at_home:
+        return f"{override} cannot be read: write $HOME instead of ~, type {name}={at_home}"
     return f"{override} cannot be read: if the value has signs of its own, type '{name}=\"{value}\"'"
