@@ -6,6 +6,7 @@ import statistics
 
 import pytest
 
+from ol2r_cli.results.identity import RESULTS_VERSION
 from tests.report.runs import found, make, only
 
 
@@ -84,5 +85,5 @@ def test_results_of_another_version_are_not_mixed(tmp_path):
     make(tmp_path)
     path = make(tmp_path, test={1: 0.5})
     text = (path / "run.json").read_text()
-    (path / "run.json").write_text(text.replace('"results_version": 1', '"results_version": 999'))
+    (path / "run.json").write_text(text.replace(f'"results_version": {RESULTS_VERSION}', '"results_version": 999'))
     assert sorted(group.settings["results_version"] for group in found(tmp_path))[1] == 999

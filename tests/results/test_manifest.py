@@ -9,6 +9,7 @@ import pytest
 from ol2r_cli import __version__
 from ol2r_cli.results import manifest as module
 from ol2r_cli.results.directory import RunDirectory
+from ol2r_cli.results.identity import RESULTS_VERSION
 from ol2r_cli.results.manifest import Manifest, duration, read_manifest
 from ol2r_cli.results.provenance import checkout, command_line, versions
 
@@ -51,7 +52,7 @@ def test_a_finished_run(tmp_path, clock):
     assert (found["seconds"], found["rounds_per_second"], found["sittings"]) == (40.0, 2.5, 1)
     assert found["dataset"] == {"name": "synthetic", "fingerprint": "abc"}
     assert (found["seeds"], found["command"], found["error"]) == ([1, 2], "ol2r run ranker=pdgd", None)
-    assert (found["pid"], found["results_version"]) == (os.getpid(), 1)
+    assert (found["pid"], found["results_version"]) == (os.getpid(), RESULTS_VERSION)
     started, ended = (datetime.fromisoformat(found[key]) for key in ("started", "ended"))
     assert started.utcoffset() == ended.utcoffset() == timedelta(0)
     assert timedelta(0) <= datetime.now(UTC) - ended < timedelta(minutes=1)

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from ol2r_cli.results.directory import RunDirectory
+from ol2r_cli.results.identity import RESULTS_VERSION
 from ol2r_cli.results.summary import render, summarise
 from ol2r_cli.results.trace import Trace
 
@@ -52,7 +53,7 @@ def over_two(first: float, second: float) -> dict[str, float]:
 
 def test_every_metric_by_hand(directory):
     summary = summarise(directory)
-    assert (summary["results_version"], summary["seeds"], summary["rounds"]) == (1, 2, ROUNDS)
+    assert (summary["results_version"], summary["seeds"], summary["rounds"]) == (RESULTS_VERSION, 2, ROUNDS)
     expected = {
         "online_ndcg": over_two(1 / 20, 1 / 20),
         "online_ndcg_last_tenth": over_two(0.5, 0.5),  # rounds 19 and 20
@@ -98,7 +99,8 @@ def test_the_last_tenth_of_few_rounds_is_the_last_round(tmp_path):
 
 
 def test_nothing_recorded_is_an_empty_summary(tmp_path):
-    assert summarise(RunDirectory(tmp_path)) == {"results_version": 1, "seeds": 0, "rounds": 0, "metrics": {}}
+    empty = {"results_version": RESULTS_VERSION, "seeds": 0, "rounds": 0, "metrics": {}}
+    assert summarise(RunDirectory(tmp_path)) == empty
 
 
 MANIFEST = {
