@@ -57,8 +57,9 @@ def test_another_run_or_another_version_is_refused_with_what_to_type(directory, 
     checkpoint.save(directory, STATE, "this")
     with pytest.raises(ValueError, match=r"checkpoint\.pt must be of run that, got this: type force=true"):
         checkpoint.load(directory, "that")
-    monkeypatch.setattr(checkpoint, "RESULTS_VERSION", checkpoint.RESULTS_VERSION + 1)
-    with pytest.raises(ValueError, match=r"must be of results_version 2, got 1: type force=true to start afresh"):
+    now = checkpoint.RESULTS_VERSION
+    monkeypatch.setattr(checkpoint, "RESULTS_VERSION", now + 1)
+    with pytest.raises(ValueError, match=f"of results_version {now + 1}, got {now}: type force=true to start afresh"):
         checkpoint.load(directory, "this")
 
 
