@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
 from importlib import import_module
 
@@ -47,7 +48,21 @@ def parser() -> argparse.ArgumentParser:
 
 def main(arguments: list[str] | None = None) -> int:
     """Run a subcommand and return its exit code."""
-    arguments = sys.argv[1:] if arguments is None else arguments
+    code = 0
+    try:
+        try:
+            code = _command(sys.argv[1:] if arguments is None else arguments)
+        except SystemExit:  # how argparse ends after --help
+            sys.stdout.flush()
+            raise
+        sys.stdout.flush()
+    except BrokenPipeError:  # `ol2r list | head`
+        with contextlib.suppress(BrokenPipeError):
+            sys.stdout.close()  # or the interpreter would flush it at the end, and complain
+    return code
+
+
+def _command(arguments: list[str]) -> int:
     if not arguments:
         parser().print_help()
         return 0
@@ -56,11 +71,7 @@ def main(arguments: list[str] | None = None) -> int:
         parser().parse_args([command] if command.startswith("-") else ["--", command])
         print(f"ol2r: no command '{command}': choose from {', '.join(COMMANDS)}", file=sys.stderr)
         return 2
-    try:
-        return import_module(COMMANDS[command][0]).main(rest)
-    except BrokenPipeError:  # `ol2r list | head`
-        sys.stderr.close()
-        return 0
+    return import_module(COMMANDS[command][0]).main(rest)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import contextlib
 import io
 import sys
 import traceback
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import hydra
@@ -14,6 +15,8 @@ from ol2r_cli.compose import check, config_dir, translate
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
+
+_WITH_VALUE = ("--cfg", "-c", "--package", "-p", "--config-dir", "-cd", "--config-name", "-cn", "--config-path", "-cp")
 
 DONE, FAILED, BAD, PARTIAL, INTERRUPTED = 0, 1, 2, 3, 130  # exit codes
 
@@ -77,6 +80,7 @@ def _run(config: DictConfig) -> int:
     job = HydraConfig.get()
     choices = {group: choice for group, choice in job.runtime.choices.items() if choice is not None}
     check(config, choices)
+    _check_grid(job, choices.get("experiment"))
 
     from ol2r_cli.experiment import run_experiment  # imports torch: after all that can be said without it
 
@@ -85,19 +89,46 @@ def _run(config: DictConfig) -> int:
     return run_experiment(config, choices, overrides)
 
 
+def _check_grid(job: Any, preset: str | None) -> None:
+    """Raises ValueError when a preset's grid is left unused, and the defaults would be run under its name.
+
+    A job of a sweep has every setting of the grid among its overrides, and so has one that is run again by itself.
+    """
+    from hydra.types import RunMode
+
+    given = {word.partition("=")[0].lstrip("+") for word in job.overrides.task}
+    unused = [name for name in job.sweeper.get("params") or () if name not in given]
+    if preset and unused:
+        advice = "add -m" if job.mode == RunMode.RUN else "sweep one grid at a time"
+        raise ValueError(f"experiment={preset} is a grid, several runs that differ in {', '.join(unused)}: {advice}")
+
+
+def _overrides_first(arguments: list[str]) -> list[str]:
+    """Overrides before options, as Hydra's parser wants them: it takes no override behind one and an option."""
+    overrides, options = [], list[str]()
+    for before, word in pairwise(["", *arguments]):
+        if word.startswith("-") or before in _WITH_VALUE or (before in ("--info", "-i") and "=" not in word):
+            options.append(word)
+        else:
+            overrides.append(word)
+    return overrides + options
+
+
 def main(arguments: list[str]) -> int:
     """Run Hydra on the arguments and return the exit code."""
     global _session
     session = _session = _Session()
     captured, program = io.StringIO(), sys.argv
     entry: Any = hydra.main(version_base="1.3", config_path=str(config_dir()), config_name="run")(job)
-    sys.argv = ["ol2r", *translate(arguments)]
+    sys.argv = ["ol2r", *_overrides_first(translate(arguments))]
     try:
         with contextlib.redirect_stderr(captured):
             entry()
     except KeyboardInterrupt:
         return INTERRUPTED
     except SystemExit as stop:
+        if isinstance(stop.__context__, BrokenPipeError):  # `ol2r run --cfg job | head`
+            raise BrokenPipeError from None
         if stop.code and not session.codes:
             return _complain(captured.getvalue(), arguments)
     finally:

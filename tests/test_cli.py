@@ -85,18 +85,17 @@ def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]
     assert f"ol2r {command}" in capsys.readouterr().out
 
 
-def test_nobody_reads_along(monkeypatch: pytest.MonkeyPatch):
-    def gone(arguments: list[str]) -> int:
-        raise BrokenPipeError
-
-    class Stream:
-        closed = False
-
-        def close(self) -> None:
-            self.closed = True
-
-    stream = Stream()
-    monkeypatch.setattr("ol2r_cli.commands.list.main", gone)
-    monkeypatch.setattr(sys, "stderr", stream)
-    assert main(["list"]) == 0
-    assert stream.closed, "the interpreter has nothing left to complain on"
+@pytest.mark.parametrize("buffered", ["", "1"])  # Python's PYTHONUNBUFFERED: writing fails now, or at the end
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [("list", 0), ("--help", 0), ("run --cfg job", 0), ("run --info", 0), ("doctor nonsense=1", 2)],
+)
+def test_nobody_reads_along(arguments: str, code: int, buffered: str, tmp_path: Path):
+    env = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1]), "PYTHONUNBUFFERED": buffered}
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "ol2r_cli", *arguments.split()]
+    done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True, env=env, cwd=tmp_path, timeout=60)
+    os.close(writing)
+    assert done.stderr.count("\n") == (1 if code else 0), done.stderr
+    assert done.returncode == code

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from ol2r_cli.catalogue import Catalogue
 from ol2r_cli.compose import compose
 from ol2r_cli.run import main
 
@@ -68,6 +69,8 @@ MISTAKES = {
     "seed=1,2": ["seed=1,2 is several runs: add -m\n"],
     "click=nav,per": ["click=navigational,perfect is several runs: add -m"],
     "evaluate_on=test,validation": ["add -m, or type evaluate_on=[test,validation] for a list"],
+    "experiment=grid_pairrank": ["a grid", "differ in ranker.l2, exploration.alpha: add -m\n"],
+    "experiment=grid_pairrank ranker.l2=1": ["experiment=grid_pairrank is a grid", "in exploration.alpha: add -m\n"],
     # data, device and folders
     "dataset=letor": ["dataset.path=FOLDER", "dataset=synthetic"],
     "dataset.path=/nowhere dataset=mq2008": ["dataset.path must be a folder", "looked for: /nowhere"],
@@ -127,6 +130,43 @@ def test_the_command_is_kept_as_it_was_typed(monkeypatch: pytest.MonkeyPatch):
     assert config.exploration.alpha == config.ranker.l2
     assert (choices["click"], choices["exploration"]) == ("navigational", "confidence")
     assert "experiment" not in choices, "none was chosen"
+
+
+def seen_runs(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> list[list[str]]:
+    """The overrides of each run that `ol2r run ARGUMENTS` would start."""
+    seen: list[list[str]] = []
+    monkeypatch.setattr("ol2r_cli.experiment.run_experiment", lambda *given: seen.append(given[2]) or 0)
+    assert main([*arguments]) == 0
+    return seen
+
+
+def test_a_grid_is_swept_and_one_of_its_cells_can_be_run_alone(monkeypatch: pytest.MonkeyPatch):
+    cells = seen_runs(monkeypatch, "-m", "experiment=grid_dbgd")
+    values = Catalogue().choices["experiment"]["grid_dbgd"].content["hydra"]["sweeper"]["params"]
+    assert {word for cell in cells for word in cell if word.startswith("ranker.")} == {
+        f"ranker.learning_rate={value}" for value in values["ranker.learning_rate"].split(",")
+    }
+    assert seen_runs(monkeypatch, *cells[0]) == [cells[0]]
+
+
+def test_a_sweep_over_grids_would_leave_them_unused(capsys: pytest.CaptureFixture[str]):
+    assert main(["-m", "experiment=grid_dbgd,grid_mgd"]) == 3
+    assert capsys.readouterr().err.count("learning_rate: sweep one grid at a time\n") == 2
+
+
+@pytest.mark.parametrize("option", ["-m", "--multirun"])
+def test_options_may_stand_among_the_overrides(option: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "own").mkdir()
+    typed = ["rounds=20", option, "seed=0,1", "--config-dir", "own", "positions=5"]
+    assert seen_runs(monkeypatch, *typed) == [["rounds=20", f"seed={seed}", "positions=5"] for seed in (0, 1)]
+
+
+@pytest.mark.parametrize("typed", ["rounds=7 --cfg job seed=3", "rounds=7 --info config seed=3"])
+def test_overrides_on_both_sides_of_an_option(typed: str, capsys: pytest.CaptureFixture[str]):
+    assert main(typed.split()) == 0
+    out = capsys.readouterr().out
+    assert "\nseed: 3\n" in out
+    assert "\nrounds: 7\n" in out
 
 
 def test_a_mistake_in_the_program_shows_where(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):

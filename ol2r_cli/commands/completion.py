@@ -8,7 +8,8 @@ import sys
 
 from ol2r_cli.commands.continuations import continuations
 
-# Bash replaces only what follows the last `=` or `:`, which it passes as $2; zsh replaces the whole word.
+# Bash replaces only what follows the last `=` or `:`, which it passes as $2; zsh replaces the whole word, and -U lets
+# the answer begin in another way: /home/me/ for ~/.
 SCRIPTS = {
     "bash": r"""# completion for ol2r: put  eval "$(ol2r completion bash)"  into ~/.bashrc
 _ol2r() {
@@ -25,7 +26,7 @@ complete -o nospace -F _ol2r ol2r
 _ol2r() {
     local -a candidates
     candidates=("${(@f)$(${~words[1]} completion --query "${(j: :)words[1,CURRENT-1]} $PREFIX" 2>/dev/null)}")
-    [[ -n "$candidates" ]] && compadd -Q -S '' -- "${candidates[@]}"
+    [[ -n "$candidates" ]] && compadd -QU -S '' -- "${candidates[@]}"
 }
 compdef _ol2r ol2r
 """,
@@ -74,5 +75,8 @@ def answer(line: str, replaces: str | None = None) -> list[str]:
 
 
 def _quoted(word: str) -> str:
-    r"""With a backslash before what the shell would take for its own; the final blank of a finished word stays one."""
-    return re.sub(r"(?<=.)(?=[ '\"\\()&;|<>$`!*?\[\]#])(?!.$)", r"\\", word)
+    r"""With a backslash before what the shell would take for its own; the final blank of a finished word stays one.
+
+    `$HOME/` where a path begins is for the shell to expand.
+    """
+    return re.sub(r"(?<=.)(?!(?<==)\$HOME/)(?=[ '\"\\()&;|<>$`!*?\[\]#])(?!.$)", r"\\", word)

@@ -31,6 +31,7 @@ def continuations(line: str) -> list[str]:
     words, last = [re.sub(r"[\\'\"]", "", word) for word in typed], ""
     if words and not re.search(r"(?<!\\)\s$", line):
         last = words.pop()
+    last = re.sub(r"(?<==)~(?=/|$)", lambda _: os.path.expanduser("~"), last, count=1)  # Hydra refuses ~ in a value
     return [word for word in dict.fromkeys(_next(words[1:], last)) if word.startswith(last)]
 
 
@@ -129,9 +130,9 @@ def _values(tree: Mapping[Any, Any], name: str) -> Iterator[str]:
 
 
 def _folders(typed: str) -> Iterator[str]:
-    """Folders whose path begins like this, `~` kept as it was typed."""
+    """Folders whose path begins like this; `~` and `$HOME`, which the shell expands, are kept as they were typed."""
     head, slash, _ = typed.rpartition("/")
-    parent = Path(os.path.expanduser(head + slash) or ".")
+    parent = Path(os.path.expanduser(re.sub(r"^\$HOME(?=/)", "~", head + slash)) or ".")
     try:
         names = sorted(entry.name for entry in parent.iterdir() if entry.is_dir())
     except OSError:

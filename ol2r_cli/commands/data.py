@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ol2r_cli.dataset.table import Dataset
 
 EPILOG = """examples:
-  ol2r data info dataset=mq2008 dataset.path=~/MQ2008 dataset.fold=2
+  ol2r data info dataset=mq2008 dataset.path=$HOME/MQ2008 dataset.fold=2
   ol2r data info dataset=mslr_web10k 'dataset.group={feature:128,threshold:0}'
   ol2r data prepare dataset=mslr_web30k data_dir=/data
   ol2r data check dataset=yahoo dataset.set=2

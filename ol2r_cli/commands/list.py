@@ -108,15 +108,16 @@ def _describe(catalogue: Catalogue, choice: Choice) -> None:
     for group, name in choice.brings.items():
         print(f"  brings {group}={name}")
     if choice.group == "experiment":
-        print(f"  type: ol2r run experiment={choice.name}")
+        print(f"  type: ol2r run {'-m ' if _grid(choice) else ''}experiment={choice.name}")
     if not catalogue.comes_along(choice):
         print(f"  yours: {choice.path}")
 
 
 def _settings(catalogue: Catalogue, choice: Choice) -> list[tuple[str, str, str]]:
-    """(as typed, default, comment) of every setting; presets have values of other groups instead."""
+    """(as typed, default, comment) of every setting; presets have values of other groups instead, grids several."""
     if choice.group == "experiment":
-        return [(name, _short(value), "") for name, value in dotted(choice.values)]
+        single = [(name, _short(value), "") for name, value in dotted(choice.values)]
+        return single + [(name, str(values), "") for name, values in _grid(choice).items()]
     values = catalogue.values(choice)
     return [
         (
@@ -126,6 +127,14 @@ def _settings(catalogue: Catalogue, choice: Choice) -> list[tuple[str, str, str]
         )
         for setting in catalogue.settings(choice)
     ]
+
+
+def _grid(choice: Choice) -> dict[str, Any]:
+    """The values that a preset has `ol2r run -m` combine, by setting; empty where it is one experiment."""
+    tree: Any = choice.content
+    for key in ("hydra", "sweeper", "params"):
+        tree = tree.get(key) if isinstance(tree, dict) else None
+    return dict(tree) if isinstance(tree, dict) else {}
 
 
 def _short(value: Any) -> str:

@@ -12,6 +12,7 @@ from ol2r_cli.catalogue import Catalogue
 from ol2r_cli.cli import COMMANDS
 from ol2r_cli.commands.completion import answer, main
 from ol2r_cli.commands.continuations import continuations
+from ol2r_cli.compose import compose
 
 ROOT = Path(__file__).parents[2]
 
@@ -84,6 +85,32 @@ def test_own_choices(tmp_path: Path):
     assert continuations(f"{line}ne ranker.") == ["ranker.rate="]
 
 
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("ol2r run dataset.path=~/al", ["dataset.path={home}/alpha/", "dataset.path={home}/alpine trees/"]),
+        ("ol2r run dataset.path=$HOME/alph", ["dataset.path=$HOME/alpha/"]),
+        ("ol2r run dataset.path={home}/alph", ["dataset.path={home}/alpha/"]),
+        ("ol2r run dataset.path=${{HOME}}/nowhere/", []),
+        ("ol2r status ~/alph", ["~/alpha/"]),
+        ("ol2r status $HOME/alph", ["$HOME/alpha/"]),
+    ],
+)
+def test_no_tilde_in_a_value(line: str, words: list[str], folders: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("HOME", str(folders))
+    expected = [word.format(home=folders) for word in words]
+    assert continuations(line.format(home=folders)) == expected
+
+
+def test_the_home_folder_is_completed_to_what_run_accepts(folders: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("HOME", str(folders))
+    for value in ("~/alpi", "$HOME/alpi"):
+        (word,) = answer(f"ol2r run output_dir={value}", value)
+        echo = ["bash", "-c", f"printf %s output_dir={word}"]
+        typed = subprocess.run(echo, capture_output=True, text=True, check=True).stdout
+        assert compose([typed]).output_dir == f"{folders}/alpine trees/"
+
+
 def test_quoting_and_the_part_that_bash_replaces(folders: Path):
     assert answer("ol2r run dataset.path=alpi") == ["dataset.path=alpine\\ trees/"]
     assert answer("ol2r run dataset.path=alpine\\ t") == ["dataset.path=alpine\\ trees/"]
@@ -104,12 +131,13 @@ def test_a_script_for_each_shell_and_none_for_others(capsys: pytest.CaptureFixtu
 
 @pytest.fixture
 def ol2r(tmp_path: Path) -> dict[str, str]:
-    """An environment whose PATH finds this checkout as `ol2r`."""
+    """An environment whose PATH finds this checkout as `ol2r`, and whose home has one folder."""
+    (tmp_path / "home" / "alpha").mkdir(parents=True)
     program = tmp_path / "bin" / "ol2r"
     program.parent.mkdir()
     program.write_text(f'#!/bin/sh\nPYTHONPATH="{ROOT}" exec "{sys.executable}" -m ol2r_cli "$@"\n')
     program.chmod(0o755)
-    return os.environ | {"PATH": f"{program.parent}:{os.environ['PATH']}"}
+    return os.environ | {"PATH": f"{program.parent}:{os.environ['PATH']}", "HOME": str(tmp_path / "home")}
 
 
 # Bash splits words at `=`; it passes the command, what it will replace, and the word before.
@@ -122,6 +150,8 @@ tab "ol2r run ranker=pairr" 4 pairr
 tab "ol2r run ranker=" 3 ""
 tab "ol2r run ranker.l" 2 ranker.l
 tab "ol2r run -m click=per,na" 5 per,na
+tab "ol2r run dataset.path=~/alph" 4 "~/alph"
+tab 'ol2r run dataset.path=$HOME/alph' 4 '$HOME/alph'
 complete -p ol2r
 """
 # compadd works only where a key was pressed: here it prints what it would add.
@@ -134,6 +164,8 @@ tab ol2r run ranker=pairr
 tab ol2r run ranker=
 tab ol2r run ranker.l
 tab ol2r run -m click=per,na
+tab ol2r run 'dataset.path=~/alph'
+tab ol2r run 'dataset.path=$HOME/alph'
 tab ol2r run nothing
 print -r -- "$_comps[ol2r]"
 """
@@ -154,6 +186,8 @@ def test_in_bash(ol2r: dict[str, str]):
         "".join(f"[{name} ]" for name in Catalogue().choices["ranker"]),
         "[ranker.l2=]",
         "[per,navigational]",
+        f"[{ol2r['HOME']}/alpha/]",
+        "[$HOME/alpha/]",
         "complete -o nospace -F _ol2r ol2r",
     ]
 
@@ -165,6 +199,8 @@ def test_in_zsh(ol2r: dict[str, str]):
         "".join(f"[ranker={name} ]" for name in Catalogue().choices["ranker"]),
         "[ranker.l2=]",
         "[click=per,navigational]",
+        f"[dataset.path={ol2r['HOME']}/alpha/]",
+        "[dataset.path=$HOME/alpha/]",
         "_ol2r",
     ]
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from ol2r_cli.commands.data import main
+from ol2r_cli.commands.data import EPILOG, main
+from ol2r_cli.compose import compose
 
 TINY = Path(__file__).parents[1] / "data" / "tiny"
 
@@ -45,6 +47,19 @@ def test_check_agrees_or_says_in_one_line_what_differs(tmp_path: Path, capsys: p
     assert error == "ol2r: queries must be 23, got 22: this is not the published set, or not all of it"
     assert main(["check"]) == 0  # generated data
     assert "nothing is known" in capsys.readouterr().out
+
+
+def test_the_examples_can_be_read(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("HOME", "/home/me")
+    page = (Path(__file__).parents[2] / "docs" / "data.md").read_text()
+    examples = [
+        line.strip() for line in [*EPILOG.splitlines(), *page.splitlines()] if line.strip().startswith("ol2r data ")
+    ]
+    assert len(examples) >= 5
+    for example in examples:
+        echo = ["bash", "-c", example.replace("ol2r data", "printf '%s\\n'", 1)]
+        _, *overrides = subprocess.run(echo, capture_output=True, text=True, check=True).stdout.splitlines()
+        compose(overrides)
 
 
 @pytest.mark.parametrize("override", ["dataset=nonsense", "dataset.normalise=nonsense", "dataset.path=nowhere"])

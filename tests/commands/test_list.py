@@ -94,6 +94,15 @@ def test_presets_come_with_the_command_to_type(capsys):
     assert ["dataset.queries.train", "20"] in [line.split() for line in listed]
 
 
+def test_grids_come_with_their_values_and_m(capsys):
+    for path in (config_dir() / "experiment").glob("grid_*.yaml"):
+        grid = yaml.safe_load(path.read_text())["hydra"]["sweeper"]["params"]
+        listed = lines(capsys, "experiment", path.stem)
+        assert f"  type: ol2r run -m experiment={path.stem}" in listed
+        shown = [line.split() for line in listed if line.startswith("    ")]
+        assert shown == [[name, values] for name, values in grid.items()]
+
+
 def test_long_defaults_are_told_by_their_entries(capsys):
     (checksums,) = [line for line in lines(capsys, "dataset", "mq2008") if "dataset.checksums" in line]
     assert checksums.split(maxsplit=1)[1].startswith("(15 entries)")
