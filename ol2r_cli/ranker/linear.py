@@ -25,11 +25,14 @@ class LinearRanker(Ranker):
         return self.weights()[:, 0].clone()
 
     def judge(self, candidates: Candidates, random: Random) -> Belief:
-        """Scores theta.x, multiplied and summed row by row: equal documents get equal scores to the last bit."""
-        members = self.weights().unbind(1)
-        scores = torch.stack([(candidates.features * theta[:, None]).sum(2) for theta in members], dim=1)
+        """Every member's scores."""
         tangent = LinearTangent(candidates.features)
-        return Belief(scores, lambda: tangent)
+        return Belief(self.products(candidates.features), lambda: tangent)
+
+    def products(self, features: Float[Tensor, "B D F"]) -> Float[Tensor, "B N D"]:
+        """theta.x, multiplied and summed row by row: equal documents get equal scores to the last bit, so that nobody
+        can be certain of their order."""
+        return torch.stack([(features * theta[:, None]).sum(2) for theta in self.weights().unbind(1)], dim=1)
 
     def score(self, deployed: Float[Tensor, "S P"], candidates: Candidates) -> Float[Tensor, "S Q D"]:
         """Scores theta.x of every setting."""
@@ -63,6 +66,10 @@ class GradientRanker(LinearRanker):
     def weights(self) -> Float[Tensor, "B N F"]:
         """One member: theta."""
         return self.theta[:, None]
+
+    def products(self, features: Float[Tensor, "B D F"]) -> Float[Tensor, "B N D"]:
+        """theta.x as matrix products: twice as fast, and equal to some bits that orders by score do not look at."""
+        return torch.bmm(features, self.weights().mT).mT
 
     def move(self, direction: Float[Tensor, "B F"], moved: Bool[Tensor, "B"]) -> None:
         """Take a step; `direction` must be zero where not `moved`."""
