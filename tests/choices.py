@@ -1,10 +1,15 @@
-"""Every choice of every group, found from configs/, and a small world in which each can be run through any of them."""
+"""Every choice of every group, found from configs/, and a small world in which each can be run through any of them.
+
+The environment may name a folder of further choices in OL2R_TEST_CONFIGS: see CONTRIBUTING.md.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Sequence
 from functools import cache
+from pathlib import Path
 
 import torch
 from omegaconf import DictConfig, OmegaConf
@@ -29,6 +34,7 @@ LISTS = [
 POSITIONS = 5  # some queries are shorter, some longer
 ROUNDS = 12
 SEEDS = [3, 4, 11]
+OWN = Path(os.environ["OL2R_TEST_CONFIGS"]).absolute() if os.environ.get("OL2R_TEST_CONFIGS") else None
 
 Overrides = tuple[str, ...]
 
@@ -38,14 +44,20 @@ def names(group: str) -> list[str]:
     return sorted(path.stem for path in (config_dir() / group).glob("*.yaml"))
 
 
+def held(group: str) -> list[str]:
+    """The choices that are held to the laws: also those in a folder of one's own."""
+    own = (OWN / group).glob("*.yaml") if OWN else ()
+    return sorted({*names(group), *(path.stem for path in own)})
+
+
 def rankers() -> list[Overrides]:
     """Every ranker with the exploration it brings."""
-    return [(f"ranker={ranker}",) for ranker in names("ranker")]
+    return [(f"ranker={ranker}",) for ranker in held("ranker")]
 
 
 def pairings() -> list[Overrides]:
     """Every ranker with every exploration."""
-    return [(f"ranker={r}", f"exploration={e}") for r in names("ranker") for e in names("exploration")]
+    return [(f"ranker={r}", f"exploration={e}") for r in held("ranker") for e in held("exploration")]
 
 
 @cache
@@ -63,14 +75,14 @@ def combinations() -> list[Overrides]:
     """Every ranker alone and with every exploration that goes with it, every click model and every fairness with the
     default ranker."""
     mixed = [overrides for overrides in pairings() if not refusal(overrides)]
-    others = [(f"{group}={name}",) for group in ("click", "fairness") for name in names(group)]
+    others = [(f"{group}={name}",) for group in ("click", "fairness") for name in held(group)]
     return [*rankers(), *mixed, *others]
 
 
 @cache
 def composed(overrides: Overrides) -> DictConfig:
     """Composing takes a quarter of a second, and the laws ask for the same few configurations again and again."""
-    return compose(list(overrides))
+    return compose([*overrides, f"--config-dir={OWN}"] if OWN else list(overrides))
 
 
 def world(lists: Sequence[Sequence[int]] = LISTS) -> Dataset:

@@ -39,6 +39,7 @@ class PerturbedOptima(nn.Module):
 
     passes = 4  # with the anchor's Hessian
     contraction = 0.3  # of the squared Newton decrement per pass: where the guide is worse, it is left
+    margin = 0.02  # of the tolerated gap: next to separable pairs curvature fades, and the decrement says too little
 
     def __init__(self, members: int, variance: float):
         super().__init__()
@@ -85,8 +86,8 @@ class PerturbedOptima(nn.Module):
             if before is not None and (now > self.contraction * before).any():
                 break
             theta -= step
-            if before is not None and (now * now <= 0.1 * tolerated * before).all():  # the next will be smaller still
-                return theta
+            if before is not None and (now * now <= self.margin * tolerated * before).all():
+                return theta  # the next decrement would be smaller still
             residual = l2 * theta - torch.sigmoid(-(rows @ theta.mT)).mT @ rows - noise
             before = now
         start = solver.anchor[replica]
@@ -128,7 +129,7 @@ def _newton(
                 break
             length /= 2
         theta, scores, value = moved, scored, ahead
-        if decrement < gap:
+        if decrement < 0.3 * gap:  # next to separable pairs a step leaves a good part of what it promised to take
             return theta, True
     return theta, False
 

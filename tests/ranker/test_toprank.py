@@ -1,0 +1,150 @@
+"""TopRank round by round against the plain port of algorithm 1, on the same clicks; and what it keeps."""
+
+from __future__ import annotations
+
+import io
+from math import log, sqrt
+from pathlib import Path
+
+import pytest
+import torch
+
+from ol2r_cli.compose import build
+from ol2r_cli.results.directory import RunDirectory
+from ol2r_cli.results.schema import EVALUATION, TRACE
+from tests.choices import play, seen
+from tests.launch import Launched
+from tests.reference.toprank import C
+from tests.reference.toprank import TopRank as Reference
+from tests.rounds import rounds
+from tests.worlds import TINY, handmade, simulate, tiny
+
+LISTS = [[4, 0, 2, 1], [0, 3], [2, 1, 0, 4, 0, 3], [1], [0, 0, 2]]
+SEEDS = [0, 1, 2]
+
+
+def toprank(*overrides, seeds=SEEDS, lists=LISTS, total=600):
+    return simulate(tiny("ranker=toprank", *overrides), seeds, total, handmade(lists))
+
+
+def square(ranker, name, b, query, length):
+    """The documented layout of a pool: length^2 numbers from `start`."""
+    first = int(ranker.start[b, query])
+    return getattr(ranker, name)[first : first + length**2].view(length, length)
+
+
+def in_step(simulation, oracles, lists):
+    """Play, and compare layers before each round; S, N and G after it."""
+    for t, one in rounds(simulation):
+        for b, query in enumerate(one.candidates.query.tolist()):
+            oracle, n = oracles[b][query], len(lists[query])
+            layers = oracle.partition()
+            expected = {document: number for number, layer in enumerate(layers) for document in layer}
+            assert one.draft.block[b, :n].tolist() == [expected[i] for i in range(n)], f"round {t}, replica {b}"
+            clicks = zip(one.ranking[b].tolist(), one.clicks[b].tolist(), strict=True)
+            oracle.learn(layers, {document: int(click) for document, click in clicks if document < n})
+            wins, above = (square(simulation.ranker, name, b, query, n) for name in ("wins", "above"))
+            pairs = [(i, j) for i in range(n) for j in range(n)]
+            assert (wins - wins.T).flatten().tolist() == [oracle.s[pair] for pair in pairs]
+            assert (wins + wins.T).flatten().tolist() == [oracle.n[pair] for pair in pairs]
+            assert above.flatten().tolist() == [(j, i) in oracle.worse for i, j in pairs]
+        yield t
+
+
+@pytest.mark.parametrize("click", ["perfect", "informational"])
+@pytest.mark.parametrize("positions", [3, 10])
+def test_every_round_is_that_of_algorithm_1(click, positions):
+    """Exactly, for every query of every replica."""
+    delta, lists = 0.5, LISTS[:4]
+    simulation = toprank(f"click={click}", f"positions={positions}", f"ranker.delta={delta}", lists=lists)
+    oracles = [[Reference(len(labels), delta) for labels in lists] for _ in SEEDS]
+    assert len(list(in_step(simulation, oracles, lists))) == 600
+    depth = [len(oracle.partition()) for replica in oracles for oracle in replica]
+    assert sum(layers > 1 for layers in depth) > len(depth) / 2, "too little was decided to compare"
+
+
+def test_what_is_certain_stays_so_even_on_a_cycle():
+    """G only grows. A cycle has next to no chance to come about, so it is put there by hand: 0 over 1 over 2 over 0."""
+    simulation = toprank("click=perfect", "ranker.delta=0.5", lists=[[4, 0, 2, 1]], total=300)
+    oracles = [[Reference(4, 0.5)] for _ in SEEDS]
+    for t in in_step(simulation, oracles, [[4, 0, 2, 1]]):
+        for b, (oracle,) in enumerate(oracles if t == 0 else []):
+            for i, j in (0, 1), (1, 2), (2, 0):
+                square(simulation.ranker, "above", b, 0, 4)[i, j] = True
+                oracle.worse.add((j, i))
+    assert all({(1, 0), (2, 1), (0, 2)} <= oracle.worse for (oracle,) in oracles)
+
+
+@pytest.mark.parametrize(("setting", "delta"), [("null", 1 / 40), ("0.001", 0.001)])
+def test_a_pair_is_decided_in_the_first_round_that_the_bound_allows(setting, delta):
+    """One document is always clicked, the other never: S = N = n after n rounds. Of 40 rounds, null is 1/40."""
+    decided = next(n for n in range(1, 1000) if n >= sqrt(2 * n * log(C * sqrt(n) / delta)))
+    simulation = toprank("click=perfect", f"ranker.delta={setting}", lists=[[0, 4]], total=40)
+    assert decided < 40
+    for t, one in rounds(simulation):
+        assert one.draft.block.tolist() == [[0, 0] if t < decided else [1, 0]] * 3
+
+
+def test_state_grows_with_the_queries_seen():
+    lists, total = [[0, 1, 2, 0, 3]] * 2000 + [[1] * 30] * 2000, 40
+    simulation = toprank("click=random", lists=lists, total=total)
+    served = [set() for _ in SEEDS]
+    ranker = simulation.ranker
+    assert len(ranker.wins) == len(ranker.above) == 0
+    for _, one in rounds(simulation):
+        for b, query in enumerate(one.candidates.query.tolist()):
+            served[b].add(query)
+        needed = sum(len(lists[query]) ** 2 for queries in served for query in queries)
+        assert int(ranker.used) == needed
+        assert needed <= len(ranker.wins) == len(ranker.above) <= 2 * needed
+    assert min(map(len, served)) < total, "no query came twice"
+    assert (ranker.start >= 0).sum(1).tolist() == [len(queries) for queries in served]
+
+
+@pytest.mark.parametrize("before", [0, 5, 150])
+def test_a_checkpoint_brings_the_size_of_its_pool(before):
+    """Loaded into a simulation whose pool is empty, smaller or larger."""
+    lists = LISTS * 10
+    simulation, saved = toprank("click=informational", lists=lists, total=200), io.BytesIO()
+    play(simulation, 80)
+    torch.save(simulation.state_dict(), saved)
+    room, expected = len(simulation.ranker.wins), play(simulation, 120)
+    resumed = toprank("click=informational", lists=lists, total=200)
+    play(resumed, before)
+    assert (before == 150) == (len(resumed.ranker.wins) >= room)
+    resumed.measurement.measures()
+    saved.seek(0)
+    resumed.load_state_dict(torch.load(saved, weights_only=True))
+    assert len(resumed.ranker.wins) == len(resumed.ranker.above) == room
+    assert seen(play(resumed, 120)) == seen(expected)
+    for name in "start", "used", "wins", "above":
+        assert torch.equal(getattr(resumed.ranker, name), getattr(simulation.ranker, name))
+
+
+def test_it_learns_the_order_of_the_queries_it_serves():
+    simulation = toprank("click=perfect", "ranker.delta=0.1", total=1500)
+    served = [one for _, one in rounds(simulation)]
+    query = LISTS.index([2, 1, 0, 4, 0, 3])
+    order = {tuple(one.ranking[0, :4].tolist()) for one in served[-400:] if int(one.candidates.query[0]) == query}
+    assert order == {(3, 5, 0, 1)}, "by label"
+
+
+def test_a_run_has_no_offline_evaluation(tmp_path: Path):
+    words = [*TINY, "ranker=toprank", "rounds=30", "evaluate_every=10", f"output_dir={tmp_path / 'runs'}"]
+    run = Launched(["run", *words], tmp_path / "told")
+    assert run.wait() == 0, run.errors
+    (summary,) = (tmp_path / "runs").rglob("summary.json")
+    directory = RunDirectory(summary.parent)
+    assert EVALUATION.read(directory).height == 0
+    assert TRACE.read(directory).height == 30
+    metrics = directory.read_json("summary.json")["metrics"]
+    assert "online_ndcg" in metrics
+    assert not [name for name in metrics if name.startswith(("test", "validation", "best"))]
+    assert "test NDCG" not in run.output
+    assert "online NDCG" in run.output
+
+
+@pytest.mark.parametrize("delta", ["0", "1", "-0.1", "nan"])
+def test_bad_settings_are_refused(delta):
+    with pytest.raises(ValueError, match=r"ranker\.delta must be between 0 and 1, or null for 1/T, got "):
+        build(tiny("ranker=toprank", f"ranker.delta={delta}").ranker)

@@ -1,0 +1,119 @@
+"""The recipes of CONTRIBUTING.md, word for word: added to a copy of the repository, and to a folder outside it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+OUTSIDE = "A choice outside the repository"
+
+
+def section(title: str) -> str:
+    """The text below a heading of CONTRIBUTING.md."""
+    (text,) = re.findall(rf"^### {title}\n(.*?)(?=^##|\Z)", (ROOT / "CONTRIBUTING.md").read_text(), re.M | re.S)
+    return text
+
+
+def files(title: str) -> dict[str, str]:
+    """Path and content of the numbered files of a recipe."""
+    return dict(re.findall(r"^\d+\. `([\w/.]+)`[^`]*(?:`\w+`[^`]*)*```\w+\n(.*?)^```$", section(title), re.M | re.S))
+
+
+def commands(title: str) -> list[str]:
+    """The lines to type."""
+    return re.findall(r"^ {7}(\S.*)$", section(title), re.M)
+
+
+def write(folder: Path, contents: dict[str, str]) -> None:
+    for name, content in contents.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content)
+
+
+def shell(line: str, folder: Path, **more: str) -> subprocess.CompletedProcess[str]:
+    """Type a line in a folder, where `ol2r` is this one."""
+    (folder / "bin").mkdir(exist_ok=True)
+    ol2r = folder / "bin" / "ol2r"
+    ol2r.write_text(f'#!/bin/sh\nPYTHONPATH="{ROOT}:$PYTHONPATH" exec {shlex.quote(sys.executable)} -m ol2r_cli "$@"\n')
+    ol2r.chmod(0o755)
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    env |= {"PATH": f"{folder / 'bin'}:{env.get('PATH', '')}", **more}
+    return subprocess.run(["bash", "-c", line], cwd=folder, env=env, capture_output=True, text=True, timeout=500)
+
+
+@pytest.fixture
+def experiments(tmp_path: Path) -> Path:
+    """A user's folder after steps 1 and 2: the two files of the new ranker, and another name of the class."""
+    code, settings, _ = files("A new ranker").values()
+    python, yaml = re.findall(r"^\d+\. `([\w/.]+)`", section(OUTSIDE), re.M)
+    (target,) = re.findall(r"^_target_: .*$", section(OUTSIDE), re.M)
+    write(tmp_path, {python: code, yaml: re.sub(r"^_target_: .*$", target, settings, flags=re.M)})
+    return tmp_path
+
+
+def test_a_ranker_from_outside_runs_as_the_recipe_says(experiments: Path):
+    lines = [line for line in commands(OUTSIDE) if "ol2r " in line]
+    assert len(lines) == 3
+    runs = [shell(f"{line} experiment=smoke" if " run " in line else line, experiments) for line in lines]
+    for run in runs:
+        assert run.returncode == 0, run.stderr
+    assert "ranker perceptron, click model informational" in runs[0].stdout
+    assert len(list(experiments.glob("outputs/synthetic/perceptron-*/summary.json"))) == 3, "seed 0 was done before"
+    assert len(list(experiments.glob("outputs/synthetic/pairrank-*/summary.json"))) == 3
+    assert "ranker.learning_rate" in runs[2].stdout
+
+
+def test_a_slip_in_its_settings_is_told_like_any_other(experiments: Path):
+    line = next(line for line in commands(OUTSIDE) if line.endswith("ranker=perceptron"))
+    run = shell(f"{line} ranker.learning_rate=0", experiments)
+    assert (run.returncode, run.stdout) == (2, "")
+    assert run.stderr == "ol2r run: ranker.learning_rate must be above 0, got 0\n"
+    run = shell(f"{line} ranker.learning_rat=1", experiments)
+    assert run.returncode == 2
+    assert "did you mean ranker.learning_rate?" in run.stderr
+
+
+@pytest.mark.slow
+def test_a_ranker_from_outside_keeps_the_laws(experiments: Path):
+    """With the words of `make test`, which pytest gets."""
+    (line,) = [line for line in commands(OUTSIDE) if "make test" in line]
+    assignments, arguments = re.fullmatch(r'(.*) make test ARGS="(.*)"', line).groups()
+    typed = (
+        f"cd {shlex.quote(str(ROOT))} && {assignments} {shlex.quote(sys.executable)} -m pytest -q -p no:cacheprovider"
+    )
+    laws = shell(f"{typed} {arguments}".replace("~/experiments", shlex.quote(str(experiments))), experiments)
+    assert laws.returncode == 0, laws.stdout
+    assert int(re.search(r"(\d+) passed", laws.stdout)[1]) > 50, laws.stdout
+
+
+@pytest.mark.slow
+def test_the_recipes_work_in_the_repository(tmp_path: Path):
+    """All files of all recipes, in a copy: style, types, their own tests, and what the laws say of their form."""
+    for name in "ol2r_cli", "configs", "tests":
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    recipes = [files(title) for title in ("A new click model", "A new ranker", "A new exploration")]
+    for contents in recipes:
+        assert [Path(name).parts[0] for name in contents] == ["ol2r_cli", "configs", "tests"]
+        write(tmp_path, contents)
+    code, settings, tests = (" ".join(names) for names in zip(*recipes, strict=True))
+    choices = " or ".join(Path(name).stem for name in settings.split())
+    python = f"PYTHONPATH=. {shlex.quote(sys.executable)} -m"
+    for line in (
+        f"ruff check {code} {tests}",
+        f"ruff format --check {code} {tests}",
+        f"mypy {code}",
+        f"pytest -q -p no:cacheprovider {tests}",
+        f"pytest -q -p no:cacheprovider tests/test_contracts.py -k '({choices}) and (spells or permutation or line)'",
+    ):
+        done = shell(f"{python} {line}", tmp_path)
+        assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
