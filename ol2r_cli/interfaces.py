@@ -162,7 +162,11 @@ class Ranker(Role):
 
 
 class Exploration(Role):
-    """Turns a belief into a proposed order."""
+    """Turns a belief into a proposed order, of which `ordered` places are looked at and `positions` shown."""
+
+    def setup(self, sizes: Sizes, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
+        """Remember how much of an order matters; what else is allocated comes on top."""
+        self.positions, self.ordered = sizes.positions, sizes.ordered
 
     def propose(self, belief: Belief, candidates: Candidates, random: Random) -> Draft:
         """An order of the candidates, with the reasons for it."""

@@ -7,12 +7,12 @@ import math
 import torch
 from torch import Tensor
 
-from ol2r_cli.exploration.divide import DivideAndConquer
-from ol2r_cli.interfaces import Belief, Interaction, Oracle, Sizes
+from ol2r_cli.exploration.divide import DivideAndConquer, Ranked
+from ol2r_cli.interfaces import Interaction, Oracle, Sizes
 from ol2r_cli.learning.inverse import add_outer_products
 from ol2r_cli.random import Random
 from ol2r_cli.rows import pick
-from ol2r_cli.shapes import Bool, Float, Int
+from ol2r_cli.shapes import Bool, Float
 
 
 class Confidence(DivideAndConquer):
@@ -66,15 +66,9 @@ class Confidence(DivideAndConquer):
         else:
             self.inverse.copy_(torch.linalg.inv(self.matrix))
 
-    def certain(
-        self,
-        some: Tensor | slice,
-        order: Int[Tensor, "b d"],
-        belief: Belief,
-        scores: Float[Tensor, "b d"],
-        mask: Bool[Tensor, "b d"],
-    ) -> Bool[Tensor, "b d d"]:
+    def certain(self, ranked: Ranked) -> Bool[Tensor, "b d d"]:
         """sigma(s_i - s_j) - 1/2 > alpha |x_ij|, both sides squared; equal documents are never certain."""
+        some, belief, order, scores = ranked
         tangent = pick(belief.tangent().dense()[some, : order.shape[1]], order)
         margin = (scores[:, :, None] - scores[:, None, :]).sigmoid_().sub_(0.5).clamp_(min=0).square_()
         return margin > self._widths(some, tangent).mul_(self._alpha(some) ** 2).clamp_(min=0)

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
 from ol2r_cli.exploration.blocks import close, partition, shuffle, similar_lengths
-from ol2r_cli.interfaces import Belief, Candidates, Draft, Exploration, Oracle, Sizes
+from ol2r_cli.interfaces import Belief, Candidates, Draft, Exploration
 from ol2r_cli.random import Random
 from ol2r_cli.rows import pick_both, places
 from ol2r_cli.shapes import Bool, Float, Int
+
+
+class Ranked(NamedTuple):
+    """Some replicas, whose queries have at most d documents, and these documents in the order of their scores."""
+
+    some: Tensor | slice
+    belief: Belief  # of all replicas
+    order: Int[Tensor, "b d"]  # best score first, padding last
+    scores: Float[Tensor, "b d"]  # in that order
 
 
 class DivideAndConquer(Exploration):
@@ -25,22 +36,8 @@ class DivideAndConquer(Exploration):
             raise ValueError(f"exploration.shuffle must be 'conservative' or 'random', got {shuffle!r}")
         self.shuffle, self.transitive = shuffle, transitive
 
-    def setup(self, sizes: Sizes, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
-        """Remember how much of an order is looked at."""
-        self.ordered = sizes.ordered
-
-    def certain(
-        self,
-        some: Tensor | slice,
-        order: Int[Tensor, "b d"],
-        belief: Belief,
-        scores: Float[Tensor, "b d"],
-        mask: Bool[Tensor, "b d"],
-    ) -> Bool[Tensor, "b d d"]:
-        """[i, j]: the i-th document of `order`, best score first, is certainly above the j-th; only for i < j.
-
-        Of the replicas `some`, whose queries have at most d documents; `scores` and `mask` stand in that order.
-        """
+    def certain(self, ranked: Ranked) -> Bool[Tensor, "b d d"]:
+        """[i, j]: the i-th document is certainly above the j-th; only for i < j."""
         raise NotImplementedError
 
     def propose(self, belief: Belief, candidates: Candidates, random: Random) -> Draft:
@@ -63,7 +60,7 @@ class DivideAndConquer(Exploration):
     ) -> Draft:
         """The draft of some replicas: worked out in score order, stated by document."""
         by_score = scores.masked_fill(~mask, float("-inf")).argsort(1, descending=True)
-        certain = self.certain(some, by_score, belief, scores.gather(1, by_score), mask)
+        certain = self.certain(Ranked(some, belief, by_score, scores.gather(1, by_score)))
         if mask.is_cuda or not mask.all():  # a group of one is not padded
             certain = (certain | ~mask[:, None, :]) & mask[:, :, None]
         if self.transitive:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from ol2r_cli.exploration.divide import DivideAndConquer
-from ol2r_cli.interfaces import MEMBERS, Belief, Need
-from ol2r_cli.shapes import Bool, Float, Int
+from ol2r_cli.exploration.divide import DivideAndConquer, Ranked
+from ol2r_cli.interfaces import MEMBERS, Need
+from ol2r_cli.shapes import Bool
 
 
 class Ensemble(DivideAndConquer):
@@ -20,17 +20,10 @@ class Ensemble(DivideAndConquer):
     def __init__(self, shuffle: str):
         super().__init__(shuffle, transitive=False)
 
-    def certain(
-        self,
-        some: Tensor | slice,
-        order: Int[Tensor, "b d"],
-        belief: Belief,
-        scores: Float[Tensor, "b d"],
-        mask: Bool[Tensor, "b d"],
-    ) -> Bool[Tensor, "b d d"]:
+    def certain(self, ranked: Ranked) -> Bool[Tensor, "b d d"]:
         """Unanimity, down the order of the mean score."""
-        members = belief.scores[some, :, : order.shape[1]]
-        members = members.gather(2, order[:, None].expand_as(members))
+        members = ranked.belief.scores[ranked.some, :, : ranked.order.shape[1]]
+        members = members.gather(2, ranked.order[:, None].expand_as(members))
         every = members[:, 0, :, None] > members[:, 0, None, :]
         for member in members.unbind(1)[1:]:
             every &= member[:, :, None] > member[:, None, :]

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor
 
 from ol2r_cli.exploration.order import LEAST, best, sortable, take_turns
-from ol2r_cli.interfaces import Belief, Candidates, Draft, Exploration, Oracle, Sizes
+from ol2r_cli.interfaces import Belief, Candidates, Draft, Exploration
 from ol2r_cli.random import Random
-from ol2r_cli.shapes import Float
 
 
 class EpsilonGreedy(Exploration):
@@ -24,10 +22,6 @@ class EpsilonGreedy(Exploration):
         if not 0 <= epsilon <= 1:
             raise ValueError(f"exploration.epsilon must be from 0 to 1, got {epsilon}")
         self.epsilon = epsilon
-
-    def setup(self, sizes: Sizes, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
-        """Remember how many places are looked at."""
-        self.ordered = sizes.ordered
 
     def propose(self, belief: Belief, candidates: Candidates, random: Random) -> Draft:
         """Two queues, by score and at random, and a coin for every place that says which of them fills it."""

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from torch import Tensor
-
 from ol2r_cli.exploration.order import best, sortable
-from ol2r_cli.interfaces import Belief, Candidates, Draft, Exploration, Oracle, Sizes
+from ol2r_cli.interfaces import Belief, Candidates, Draft, Exploration
 from ol2r_cli.random import Random
-from ol2r_cli.shapes import Float
 
 
 class NoExploration(Exploration):
     """Documents by the mean score of the ranker's members; equal scores in random order."""
-
-    def setup(self, sizes: Sizes, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
-        """Remember how many places are looked at."""
-        self.ordered = sizes.ordered
 
     def propose(self, belief: Belief, candidates: Candidates, random: Random) -> Draft:
         """Sort by score."""

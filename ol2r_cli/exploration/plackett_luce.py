@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from torch import Tensor
-
 from ol2r_cli.exploration.order import LEAST, best
-from ol2r_cli.interfaces import PLACKETT_LUCE, Belief, Candidates, Draft, Exploration, Oracle, Sizes
+from ol2r_cli.interfaces import PLACKETT_LUCE, Belief, Candidates, Draft, Exploration
 from ol2r_cli.random import Random
-from ol2r_cli.shapes import Float
 
 
 class PlackettLuce(Exploration):
@@ -18,10 +15,6 @@ class PlackettLuce(Exploration):
     """
 
     offers = frozenset({PLACKETT_LUCE})
-
-    def setup(self, sizes: Sizes, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
-        """Remember how many places are looked at."""
-        self.ordered = sizes.ordered
 
     def propose(self, belief: Belief, candidates: Candidates, random: Random) -> Draft:
         """Documents as their clocks ring, padding never."""

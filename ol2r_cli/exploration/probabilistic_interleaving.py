@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor
 
 from ol2r_cli.exploration.order import best, completed, sortable
-from ol2r_cli.interfaces import CREDIT, MEMBERS, Belief, Candidates, Draft, Exploration, Need, Oracle, Sizes
+from ol2r_cli.interfaces import CREDIT, MEMBERS, Belief, Candidates, Draft, Exploration, Need
 from ol2r_cli.random import Random
 from ol2r_cli.rows import places
-from ol2r_cli.shapes import Float
 
 PADDING = -1000.0  # log-weight of a document that is none, below all others: drawn only when nothing else is left
 
@@ -30,10 +28,6 @@ class ProbabilisticInterleaving(Exploration):
         if not tau > 0:
             raise ValueError(f"exploration.tau must be above 0, got {tau}")
         self.tau = tau
-
-    def setup(self, sizes: Sizes, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
-        """Remember how many places are shown, and how many are looked at."""
-        self.positions, self.ordered = sizes.positions, sizes.ordered
 
     def propose(self, belief: Belief, candidates: Candidates, random: Random) -> Draft:
         """Place after place, since what is left decides the probabilities."""
@@ -61,7 +55,6 @@ class ProbabilisticInterleaving(Exploration):
             credit[replica, :, document] = likely / likely.sum(1, keepdim=True)
             logits.scatter_(2, rank, float("-inf"))
             first.append(document)
-        credit = credit.to(belief.scores.dtype)
         return Draft(
             completed(torch.stack(first, dim=1), scores[:, 0], self.ordered), belief.scores[:, 0], credit=credit
         )

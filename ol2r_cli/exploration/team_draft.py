@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor
 
 from ol2r_cli.exploration.order import best, completed, sortable, take_turns
-from ol2r_cli.interfaces import CREDIT, MEMBERS, Belief, Candidates, Draft, Exploration, Need, Oracle, Sizes
+from ol2r_cli.interfaces import CREDIT, MEMBERS, Belief, Candidates, Draft, Exploration, Need
 from ol2r_cli.random import Random
 from ol2r_cli.rows import places
-from ol2r_cli.shapes import Float
 
 
 class TeamDraft(Exploration):
@@ -21,10 +19,6 @@ class TeamDraft(Exploration):
 
     offers = frozenset({CREDIT})
     needs = (Need(MEMBERS, "ranker=dbgd or ranker=mgd"),)
-
-    def setup(self, sizes: Sizes, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
-        """Remember how many places are shown, and how many are looked at."""
-        self.positions, self.ordered = sizes.positions, sizes.ordered
 
     def propose(self, belief: Belief, candidates: Candidates, random: Random) -> Draft:
         """Turns are drawn first; then every member places what is best in its own ranking."""
