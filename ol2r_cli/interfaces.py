@@ -36,8 +36,10 @@ class Sizes:
     rounds: int  # T: how many rounds the run will have
     grades: int  # relevance labels are 0 .. grades - 1
     ordered: int = 1 << 62  # how many places of a proposed order anybody looks at: K, or all of them
+    explained: bool = True  # whether anybody looks at the blocks and the certain pairs of a draft
     dtype: torch.dtype = torch.float64
     device: torch.device = torch.device("cpu")
+    random: Random | None = None  # for what is drawn before round 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +112,8 @@ CREDIT = "interleaved lists, which tell whose choice each document was"
 PLACKETT_LUCE = "lists drawn from the Plackett-Luce model of its scores"
 STATED = "a ranker that states by itself which pairs are certain"
 LAYERS = "the layers of the pairs it states to be certain"
+FEATURES = "a ranker whose gradients are the features of the documents"
+TANGENT = "a ranker with a network"
 
 
 class Need(NamedTuple):
@@ -146,7 +150,9 @@ class Ranker(Role):
 
     pairs: str = "matching"  # how clicks become preferences: see `feedback`
     generalises = True  # False: has nothing to say about queries it has not served, hence no evaluation
+    offers: frozenset[str] = frozenset({FEATURES})
     linear = False  # True: what it deploys are the weights of a linear score, one per feature
+    dtype: torch.dtype = torch.float64  # the precision that device.dtype=auto gives it
 
     def judge(self, candidates: Candidates, random: Random) -> Belief:
         """The current opinion, exploration noise of the ranker included."""

@@ -46,10 +46,12 @@ def _stream_number(name: str) -> int:
 class Streams:
     """All random numbers of a run with seeds [B]. Draws rounds ahead, because small draws cost as much as large ones.
 
-    At most `ahead` rounds at once, and so many that a draw stays below `CELLS` numbers, or at least 16.
+    At most `ahead` rounds at once, and so many that a draw stays below `CELLS` numbers, or at least 16 if these stay
+    below `MOST`.
     """
 
     CELLS = 1 << 17
+    MOST = 1 << 20
 
     def __init__(self, seeds: Int[Tensor, "B"], ahead: int = 256):
         if bool((seeds < 0).any()):
@@ -68,10 +70,17 @@ class Streams:
         if not first <= round < end or drawn.shape[2] < count:
             room = 3 * drawn.shape[-1] // 4  # lists differ in length: the next may be as long as the last ones
             width = -(-max(count, room if end else 0) // 4) * 4
-            first, end = round, round + min(self.ahead, max(16, self.CELLS // (self.replicas * width + 1)))
+            numbers = self.replicas * width + 1
+            first, end = round, round + min(self.ahead, max(self.CELLS // numbers, min(16, self.MOST // numbers), 1))
             drawn = self._draw(_stream_number(name), range(first, end), width)
             self._drawn[name] = first, end, drawn
         return drawn[round - first, :, :count]
+
+    def uniform_at(self, name: str, round: int, index: Int[Tensor, "B n"]) -> Float[Tensor, "B n"]:
+        """The numbers that `uniform` has at these places, without drawing the others."""
+        zero = torch.zeros((), dtype=torch.int64, device=self.device)
+        words = torch.stack(philox([index // 4, zero + round, zero + _stream_number(name), zero], self.key), dim=-1)
+        return (words.gather(-1, (index % 4)[..., None]).squeeze(-1).double() + 0.5) * 2.0**-32
 
     def _draw(self, stream: int, rounds: range, width: int) -> Float[Tensor, "T B n"]:
         blocks = torch.arange(width // 4, device=self.device)
@@ -104,3 +113,7 @@ class Random:
     def normal(self, count: int, name: str = "") -> Float[Tensor, "B n"]:
         """Standard normal, within 6.3: the inverse of its distribution function, one uniform number each."""
         return torch.special.ndtri(self.uniform(count, name))
+
+    def normal_at(self, index: Int[Tensor, "B n"], name: str = "") -> Float[Tensor, "B n"]:
+        """Those of the normal numbers that have this index."""
+        return torch.special.ndtri(self._streams.uniform_at(f"{self._stream}/{name}", self._round, index))

@@ -51,19 +51,21 @@ class Simulation(nn.Module):
         super().__init__()
         self.train_split = dataset.split("train", seeds.device, dtype)
         longest = self.train_split.longest
+        self.streams = Streams(seeds)
         self.sizes = Sizes(
             replicas=len(seeds),
             documents=longest,
             features=dataset.features.shape[1],
             positions=positions,
             ordered=longest if trace_regret or fairness.rearranges else positions,
+            explained=trace_blocks or trace_regret or fairness.rearranges,
             queries=len(self.train_split),
             rounds=rounds,
             grades=dataset.grades,
             dtype=dtype,
             device=seeds.device,
+            random=self.streams.at("setup", 0),
         )
-        self.streams = Streams(seeds)
         self.click, self.ranker, self.exploration, self.fairness = click, ranker, exploration, fairness
         check_needs({"click": click, "ranker": ranker, "exploration": exploration, "fairness": fairness})
         for role in click, ranker, exploration, fairness:

@@ -14,13 +14,14 @@ from pathlib import Path
 import torch
 from omegaconf import DictConfig, OmegaConf
 
+from ol2r_cli.catalogue import Catalogue
 from ol2r_cli.compose import build, compose, config_dir
 from ol2r_cli.dataset.table import Dataset
 from ol2r_cli.interfaces import Interaction
 from ol2r_cli.simulation import Simulation, check_needs
 from tests.worlds import handmade, simulate
 
-PARTS = ("dataset", "device", "click", "ranker", "exploration", "fairness")
+PARTS = ("dataset", "device", "click", "ranker", "ranker/model", "exploration", "fairness")
 LISTS = [
     [0],
     [4],
@@ -34,6 +35,7 @@ LISTS = [
 POSITIONS = 5  # some queries are shorter, some longer
 ROUNDS = 12
 SEEDS = [3, 4, 11]
+SMALL = {"ranker.model.width": 6, "ranker.batch": 16}  # networks need not be large to keep the laws
 OWN = Path(os.environ["OL2R_TEST_CONFIGS"]).absolute() if os.environ.get("OL2R_TEST_CONFIGS") else None
 
 Overrides = tuple[str, ...]
@@ -48,6 +50,14 @@ def held(group: str) -> list[str]:
     """The choices that are held to the laws: also those in a folder of one's own."""
     own = (OWN / group).glob("*.yaml") if OWN else ()
     return sorted({*names(group), *(path.stem for path in own)})
+
+
+def typed(group: str, name: str) -> Overrides:
+    """The words that make a choice; one of `ranker/model` needs a ranker that has one."""
+    above = group.rpartition("/")[0]
+    whole = Catalogue().choices[above].values() if above else ()
+    having = next((f"{above}={choice.name}" for choice in whole if group in choice.brings), None)
+    return (having, f"{group}={name}") if having else (f"{group}={name}",)
 
 
 def rankers() -> list[Overrides]:
@@ -82,7 +92,13 @@ def combinations() -> list[Overrides]:
 @cache
 def composed(overrides: Overrides) -> DictConfig:
     """Composing takes a quarter of a second, and the laws ask for the same few configurations again and again."""
-    return compose([*overrides, f"--config-dir={OWN}"] if OWN else list(overrides))
+    config = compose([*overrides, f"--config-dir={OWN}"] if OWN else list(overrides))
+    OmegaConf.set_readonly(config, False)
+    for setting, value in SMALL.items():
+        if OmegaConf.select(config, setting) is not None:
+            OmegaConf.update(config, setting, value)
+    OmegaConf.set_readonly(config, True)
+    return config
 
 
 def world(lists: Sequence[Sequence[int]] = LISTS) -> Dataset:

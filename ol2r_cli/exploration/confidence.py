@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ol2r_cli.exploration.divide import DivideAndConquer, Ranked
-from ol2r_cli.interfaces import Interaction, Oracle, Sizes
+from ol2r_cli.interfaces import FEATURES, Interaction, Need, Oracle, Sizes
 from ol2r_cli.learning.inverse import add_outer_products
 from ol2r_cli.random import Random
 from ol2r_cli.rows import pick
@@ -25,6 +25,7 @@ class Confidence(DivideAndConquer):
     `shuffle` and `transitive` as in `DivideAndConquer`.
     """
 
+    needs = (Need(FEATURES, "exploration=neural_confidence"),)
     refresh = 256  # rounds between recomputations of M^-1, against the drift of its updates
 
     matrix: Tensor
@@ -68,7 +69,7 @@ class Confidence(DivideAndConquer):
 
     def certain(self, ranked: Ranked) -> Bool[Tensor, "b d d"]:
         """sigma(s_i - s_j) - 1/2 > alpha |x_ij|, both sides squared; equal documents are never certain."""
-        some, belief, order, scores = ranked
+        some, belief, order, scores, _ = ranked
         tangent = pick(belief.tangent().dense()[some, : order.shape[1]], order)
         margin = (scores[:, :, None] - scores[:, None, :]).sigmoid_().sub_(0.5).clamp_(min=0).square_()
         return margin > self._widths(some, tangent).mul_(self._alpha(some) ** 2).clamp_(min=0)

@@ -1,4 +1,4 @@
-"""Every preference so far, as the rows x_winner - x_loser that a linear pairwise ranker learns from."""
+"""Every preference so far, as document numbers, and as the rows x_winner - x_loser that a linear ranker learns from."""
 
 from __future__ import annotations
 
@@ -11,15 +11,38 @@ from ol2r_cli.interfaces import Preferences, Sizes
 from ol2r_cli.shapes import Float, Int
 
 
-class PairHistory(nn.Module):
-    """Keeps pairs (winner, loser) as document numbers, which is the checkpoint, and their feature differences.
+class PairLog(nn.Module):
+    """Keeps pairs (winner, loser) as document numbers: replica b owns pairs[b, : count[b]].
 
-    Replica b owns rows[b, : count[b]]. Room for the whole run is reserved and not touched before it is needed; one row
-    beyond takes whatever a round does not use, so that appending needs no branch.
+    Room for the whole run is reserved and not touched before it is needed; one pair beyond takes whatever a round does
+    not use, so that appending needs no branch.
     """
 
     pairs: Tensor
     count: Tensor
+
+    def setup(self, sizes: Sizes, features: Float[Tensor, "N F"], per_round: int) -> None:
+        """Reserve room for `per_round` pairs in each of the run's rounds."""
+        self.features = features.to(sizes.device)
+        self.capacity = sizes.rounds * per_round
+        shape = sizes.replicas, self.capacity + 1
+        place: dict[str, Any] = {"device": sizes.device}
+        self.register_buffer("pairs", torch.zeros(*shape, 2, dtype=torch.int32, **place))
+        self.register_buffer("count", torch.zeros(sizes.replicas, dtype=torch.int64, **place))
+        self.replica = torch.arange(sizes.replicas, device=sizes.device)[:, None]
+
+    def remember(self, document: Int[Tensor, "B D"], preferences: Preferences) -> Int[Tensor, "B M"]:
+        """Keep one round's pairs, which compare the candidates with these document numbers; returns their places."""
+        valid = preferences.valid
+        place = torch.where(valid, self.count[:, None] + valid.cumsum(1) - 1, self.capacity)
+        both = torch.cat([preferences.winner, preferences.loser], dim=1)
+        self.pairs[self.replica, place] = document.gather(1, both).int().unflatten(1, (2, -1)).mT
+        self.count += valid.sum(1)
+        return place
+
+
+class PairHistory(PairLog):
+    """Pairs and their feature differences: the rows are filled again after the pairs have been loaded."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -27,25 +50,15 @@ class PairHistory(nn.Module):
 
     def setup(self, sizes: Sizes, features: Float[Tensor, "N F"], per_round: int) -> None:
         """Reserve room for `per_round` pairs in each of the run's rounds."""
-        self.features = features
-        self.capacity = sizes.rounds * per_round
-        shape = sizes.replicas, self.capacity + 1
-        place: dict[str, Any] = {"device": sizes.device}
-        self.register_buffer("pairs", torch.zeros(*shape, 2, dtype=torch.int32, **place))
-        self.register_buffer("count", torch.zeros(sizes.replicas, dtype=torch.int64, **place))
-        self.rows = torch.empty(*shape, sizes.features, dtype=sizes.dtype, **place)
-        self.replica = torch.arange(sizes.replicas, device=sizes.device)[:, None]
+        super().setup(sizes, features, per_round)
+        shape = sizes.replicas, self.capacity + 1, sizes.features
+        self.rows = torch.empty(shape, dtype=sizes.dtype, device=sizes.device)
 
     def append(
         self, differences: Float[Tensor, "B M F"], document: Int[Tensor, "B D"], preferences: Preferences
     ) -> None:
-        """Remember one round's pairs: their differences, and which documents they compare (`document` by candidate)."""
-        replica, valid = self.replica, preferences.valid
-        place = torch.where(valid, self.count[:, None] + valid.cumsum(1) - 1, self.capacity)
-        both = torch.cat([preferences.winner, preferences.loser], dim=1)
-        self.pairs[replica, place] = document.gather(1, both).int().unflatten(1, (2, -1)).mT
-        self.rows[replica, place] = differences
-        self.count += valid.sum(1)
+        """Remember one round's pairs and their differences."""
+        self.rows[self.replica, self.remember(document, preferences)] = differences
 
 
 def _rebuild(history: PairHistory, _: object) -> None:

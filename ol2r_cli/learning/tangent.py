@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from ol2r_cli.interfaces import Preferences
 
 
+@runtime_checkable
 class Tangent(Protocol):
     """One gradient per candidate. What a round serves is fixed before anything learns from it."""
 
@@ -44,3 +46,26 @@ class LinearTangent:
             won, lost = pick(self.features, both).tensor_split(2, dim=1)
             self._latest = preferences, (won - lost) * preferences.valid[:, :, None]
         return self._latest[1]
+
+
+class LayeredTangent:
+    """The gradient of a network's score, divided by sqrt(m): the outer product delta hidden^T for each layer.
+
+    `factors` has delta [B D r] and hidden [B D c] of each layer, the features being the hidden of the first; `at` has
+    the tangent of other documents at the same parameters.
+    """
+
+    def __init__(self, factors: Sequence[tuple[Tensor, Tensor]], at: Callable[[Tensor], LayeredTangent]):
+        self.factors, self.at = list(factors), at
+
+    def dense(self) -> Float[Tensor, "B D P"]:
+        """The gradients, written out in the order of the parameters."""
+        parts = [delta[..., :, None] * hidden[..., None, :] for delta, hidden in self.factors]
+        return torch.cat([part.flatten(2) for part in parts], -1)
+
+    def differences(self, preferences: Preferences) -> Float[Tensor, "B M P"]:
+        """Winner's less loser's, written out."""
+        both = torch.cat([preferences.winner, preferences.loser], dim=1)
+        some = LayeredTangent([(pick(d, both), pick(h, both)) for d, h in self.factors], self.at)
+        won, lost = some.dense().tensor_split(2, dim=1)
+        return (won - lost) * preferences.valid[:, :, None]

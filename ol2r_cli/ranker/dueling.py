@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ol2r_cli.interfaces import CREDIT, MEMBERS, Belief, Candidates, Interaction, Need, Oracle, Sizes
+from ol2r_cli.interfaces import CREDIT, FEATURES, MEMBERS, Belief, Candidates, Interaction, Need, Oracle, Sizes
+from ol2r_cli.learning.model import Model
 from ol2r_cli.random import Random
 from ol2r_cli.ranker.linear import GradientRanker
 from ol2r_cli.shapes import Float
@@ -21,10 +22,10 @@ class DuelingBandits(GradientRanker):
 
     pairs = "none"
     needs = (Need(CREDIT, "exploration=team_draft"),)
-    offers = frozenset({MEMBERS})
+    offers = frozenset({FEATURES, MEMBERS})
 
-    def __init__(self, learning_rate: float, decay: float, delta: float, candidates: int):
-        super().__init__(learning_rate, decay)
+    def __init__(self, model: Model, learning_rate: float, decay: float, delta: float, candidates: int):
+        super().__init__(model, learning_rate, decay)
         if not delta > 0:
             raise ValueError(f"ranker.delta must be above 0, got {delta}")
         if candidates < 1:
@@ -32,9 +33,9 @@ class DuelingBandits(GradientRanker):
         self.delta, self.candidates = delta, candidates
 
     def setup(self, sizes: Sizes, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
-        """Start at theta = 0."""
+        """Start at the model's initial parameters."""
         super().setup(sizes, features)
-        shape = sizes.replicas, self.candidates, sizes.features
+        shape = sizes.replicas, self.candidates, self.theta.shape[1]
         self.directions = torch.zeros(shape, dtype=sizes.dtype, device=sizes.device)  # of this round alone: no state
 
     def judge(self, candidates: Candidates, random: Random) -> Belief:
@@ -43,7 +44,7 @@ class DuelingBandits(GradientRanker):
         self.directions = (normal / normal.norm(dim=2, keepdim=True)).to(self.theta.dtype)
         return super().judge(candidates, random)
 
-    def weights(self) -> Float[Tensor, "B N F"]:
+    def weights(self) -> Float[Tensor, "B N P"]:
         """theta, and what it might become."""
         return torch.cat([self.theta[:, None], self.theta[:, None] + self.delta * self.directions], dim=1)
 

@@ -1,46 +1,68 @@
-"""Rankers that score a document by theta.x, and those of them that follow an estimated gradient."""
+"""Rankers that score a document with a model, among them those that are linear and know their optimum exactly."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
-from ol2r_cli.interfaces import Belief, Candidates, Oracle, Ranker, Sizes
+from ol2r_cli.interfaces import FEATURES, TANGENT, Belief, Candidates, Oracle, Ranker, Sizes
+from ol2r_cli.learning.model import Model
 from ol2r_cli.learning.tangent import LinearTangent
 from ol2r_cli.random import Random
+from ol2r_cli.ranker.model.linear import Linear
 from ol2r_cli.shapes import Bool, Float
 
 
-class LinearRanker(Ranker):
-    """Every member's score is theta.x; what is deployed are weights, too. Subclasses say which."""
+class ModelRanker(Ranker):
+    """Every member scores with the same model and parameters of its own; what is deployed are parameters, too."""
 
-    linear = True
+    def __init__(self, model: Model):
+        super().__init__()
+        self.model, self.linear, self.dtype = model, model.linear, model.dtype
+        if not model.linear:
+            self.offers = self.offers - {FEATURES} | {TANGENT}
 
-    def weights(self) -> Float[Tensor, "B N F"]:
-        """The weights of every member, for the round to come."""
+    def weights(self) -> Float[Tensor, "B N P"]:
+        """The parameters of every member, for the round to come."""
         raise NotImplementedError
 
     def deploy(self) -> Float[Tensor, "B P"]:
-        """The weights that serve without exploration; of one member its own."""
+        """The parameters that serve without exploration; of one member its own."""
         return self.weights()[:, 0].clone()
 
     def judge(self, candidates: Candidates, random: Random) -> Belief:
         """Every member's scores."""
-        tangent = LinearTangent(candidates.features)
-        return Belief(self.products(candidates.features), lambda: tangent)
-
-    def products(self, features: Float[Tensor, "B D F"]) -> Float[Tensor, "B N D"]:
-        """theta.x, multiplied and summed row by row: equal documents get equal scores to the last bit, so that nobody
-        can be certain of their order."""
-        return torch.stack([(features * theta[:, None]).sum(2) for theta in self.weights().unbind(1)], dim=1)
+        forward = self.model.forward(self.weights(), candidates.features)
+        return Belief(forward.scores, forward.tangent)
 
     def score(self, deployed: Float[Tensor, "S P"], candidates: Candidates) -> Float[Tensor, "S Q D"]:
-        """Scores theta.x of every setting."""
-        return (deployed @ candidates.features.flatten(0, 1).mT).unflatten(1, candidates.mask.shape)
+        """Scores of every setting; where several members are deployed, one after the other, their mean."""
+        documents = candidates.features.flatten(0, 1)[None]
+        every = deployed.unflatten(1, (-1, self.model.size(documents.shape[2])))
+        members = every.shape[1]
+        at_once = len(deployed) if self.linear else 1  # a network's hidden layers should fit a cache
+        parts = [self.model.forward(some.flatten(0, 1)[None], documents).scores[0] for some in every.split(at_once)]
+        scores = torch.cat(parts).unflatten(1, candidates.mask.shape)
+        return scores if members == 1 else scores.unflatten(0, (-1, members)).mean(1)
 
 
-class GradientRanker(LinearRanker):
-    """Starts at theta = 0 and takes a step per round, along a direction that its subclass finds.
+class LinearRanker(ModelRanker):
+    """Scores theta.x, multiplied and summed row by row: equal documents get equal scores to the last bit, so that
+    nobody can be certain of their order."""
+
+    def __init__(self) -> None:
+        super().__init__(Linear())
+
+    def judge(self, candidates: Candidates, random: Random) -> Belief:
+        """Every member's scores."""
+        features = candidates.features
+        tangent = LinearTangent(features)
+        scores = torch.stack([(features * theta[:, None]).sum(2) for theta in self.weights().unbind(1)], dim=1)
+        return Belief(scores, lambda: tangent)
+
+
+class GradientRanker(ModelRanker):
+    """Takes a step per round, along a direction that its subclass finds, from the model's initial parameters.
 
     `learning_rate` > 0 is the length of the first step in units of the direction; it is multiplied by `decay`, in
     (0, 1], after every round that moved theta.
@@ -49,8 +71,8 @@ class GradientRanker(LinearRanker):
     theta: Tensor
     rate: Tensor
 
-    def __init__(self, learning_rate: float, decay: float):
-        super().__init__()
+    def __init__(self, model: Model, learning_rate: float, decay: float):
+        super().__init__(model)
         if not learning_rate > 0:
             raise ValueError(f"ranker.learning_rate must be above 0, got {learning_rate}")
         if not 0 < decay <= 1:
@@ -58,20 +80,24 @@ class GradientRanker(LinearRanker):
         self.learning_rate, self.decay = learning_rate, decay
 
     def setup(self, sizes: Sizes, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
-        """Start at theta = 0."""
-        theta = torch.zeros(sizes.replicas, sizes.features, dtype=sizes.dtype, device=sizes.device)
+        """Start at the model's initial parameters: theta = 0 where it is linear."""
+        initial = self.model.initial(sizes.random, sizes.features, 1)[..., 0, :]
+        theta = initial.to(sizes.device, sizes.dtype).expand(sizes.replicas, -1).clone()
         self.register_buffer("theta", theta)
         self.register_buffer("rate", torch.full_like(theta[:, :1], self.learning_rate))
 
-    def weights(self) -> Float[Tensor, "B N F"]:
+    def weights(self) -> Float[Tensor, "B N P"]:
         """One member: theta."""
         return self.theta[:, None]
 
-    def products(self, features: Float[Tensor, "B D F"]) -> Float[Tensor, "B N D"]:
-        """theta.x as matrix products: twice as fast, and equal to some bits that orders by score do not look at."""
-        return torch.bmm(features, self.weights().mT).mT
+    def gradient(self, features: Float[Tensor, "B X F"], weights: Float[Tensor, "B X"]) -> Float[Tensor, "B P"]:
+        """The gradient of the weighted sum of these documents' scores, over the model's width m: theta follows it in
+        the coordinates sqrt(m) theta, in which a network's tangent is as large as a linear model's features."""
+        if self.linear:
+            return torch.bmm(weights[:, None], features).squeeze(1)
+        return self.model.forward(self.weights(), features).gradient(weights[:, None])[:, 0] / self.model.width
 
-    def move(self, direction: Float[Tensor, "B F"], moved: Bool[Tensor, "B"]) -> None:
+    def move(self, direction: Float[Tensor, "B P"], moved: Bool[Tensor, "B"]) -> None:
         """Take a step; `direction` must be zero where not `moved`."""
         self.theta.addcmul_(direction, self.rate)
         if self.decay < 1:

@@ -40,7 +40,7 @@ class PDGD(GradientRanker):
         )
         pull = (weight * (beats - beats.mT)).sum(2)
         rows = pick(interaction.candidates.features, ranking)
-        self.move(torch.bmm(pull[:, None], rows).squeeze(1), interaction.preferences.valid.any(1))
+        self.move(self.gradient(rows, pull), interaction.preferences.valid.any(1))
 
 
 def debias_weights(

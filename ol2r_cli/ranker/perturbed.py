@@ -33,7 +33,7 @@ class PerturbedRanker(PairwiseRanker):
         if deploy not in ("mean", "first", "unperturbed"):
             raise ValueError(f"ranker.deploy must be 'mean', 'first' or 'unperturbed', got {deploy!r}")
         self.deployed = deploy
-        self.offers = frozenset({MEMBERS}) if members > 1 else frozenset()
+        self.offers = self.offers | {MEMBERS} if members > 1 else self.offers
         self.optima = PerturbedOptima(members, label_noise_variance)
 
     def setup(self, sizes: Sizes, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:

@@ -7,23 +7,28 @@ from torch import Tensor
 
 from ol2r_cli.feedback import check_pairs
 from ol2r_cli.interfaces import Interaction
+from ol2r_cli.learning.model import Model
 from ol2r_cli.random import Random
 from ol2r_cli.ranker.linear import GradientRanker
+from ol2r_cli.rows import pick
 
 
 class SGDRankNet(GradientRanker):
-    """One step per round down the sum of -log sigma(theta.(x_winner - x_loser)) over the round's pairs.
+    """One step per round down the sum of -log sigma(f(x_winner) - f(x_loser)) over the round's pairs.
 
     `learning_rate` > 0 and `decay` in (0, 1] as in `GradientRanker`; `pairs` is how clicks become preferences
     (matching, adjacent, all).
     """
 
-    def __init__(self, learning_rate: float, decay: float, pairs: str):
-        super().__init__(learning_rate, decay)
+    def __init__(self, model: Model, learning_rate: float, decay: float, pairs: str):
+        super().__init__(model, learning_rate, decay)
         self.pairs = check_pairs(pairs)
 
     def learn(self, interaction: Interaction, random: Random) -> None:
-        """The gradient of each pair is sigma(-theta.x) x; an invalid pair's x is zero."""
-        rows = interaction.belief.tangent().differences(interaction.preferences)
-        lost: Tensor = torch.sigmoid(-torch.bmm(rows, self.theta[:, :, None]))
-        self.move(torch.bmm(rows.mT, lost).squeeze(2), interaction.preferences.valid.any(1))
+        """The gradient of each pair is sigma(f(x_loser) - f(x_winner)) times that of f(x_winner) - f(x_loser)."""
+        preferences = interaction.preferences
+        both = torch.cat([preferences.winner, preferences.loser], dim=1)
+        won, lost = interaction.belief.scores[:, 0].gather(1, both).tensor_split(2, dim=1)
+        pull: Tensor = torch.sigmoid(lost - won) * preferences.valid
+        rows = pick(interaction.candidates.features, both)
+        self.move(self.gradient(rows, torch.cat([pull, -pull], dim=1)), preferences.valid.any(1))

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from ol2r_cli.interfaces import LAYERS, STATED, Belief, Candidates, Interaction, Need, Oracle, Ranker, Sizes
+from ol2r_cli.interfaces import FEATURES, LAYERS, STATED, Belief, Candidates, Interaction, Need, Oracle, Ranker, Sizes
 from ol2r_cli.learning.tangent import LinearTangent
 from ol2r_cli.random import Random
 from ol2r_cli.shapes import Float
@@ -27,7 +27,7 @@ class TopRank(Ranker):
     generalises = False
     pairs = "none"
     needs = (Need(LAYERS, "exploration=stated"),)
-    offers = frozenset({STATED})
+    offers = frozenset({FEATURES, STATED})
 
     start: Tensor
     used: Tensor

@@ -1,0 +1,76 @@
+"""RankNet's loss over all preferences so far (Burges et al., ICML 2005; olRankNet, 2022, equation 3.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from ol2r_cli.feedback import most_pairs
+from ol2r_cli.interfaces import Interaction, Sizes
+from ol2r_cli.learning.history import PairLog
+from ol2r_cli.random import Random
+from ol2r_cli.shapes import Float, Int
+
+GUARD = 10.0  # difference of scores beyond which label noise no longer pulls: else the loss has no lower bound
+
+
+class Sample(NamedTuple):
+    """Some of what a loss is made of: documents, and how their scores should move to make it smaller."""
+
+    document: Int[Tensor, "B X"]  # rows of the document table
+    pull: Callable[[Tensor], Tensor]  # scores [B N X] to the gradient [B N X] of the log-likelihood
+    pairs: Float[Tensor, "B"]  # how many pairs that is a sum over
+
+
+class RankNetLoss(PairLog):
+    """Cross-entropies -log sigma(s_winner - s_loser), each with the label 1, or 1 + noise where `noise` is given.
+
+    `noise` maps pairs [B X], by their number in the history, to label noise [B N X].
+    """
+
+    chunk = 4096  # pairs worked on at once when the whole history is
+    noise: Callable[[Tensor], Tensor] | None = None
+
+    def setup_for(self, sizes: Sizes, features: Float[Tensor, "N F"], pairs: str) -> None:
+        """Reserve room for all that the run's rounds can yield."""
+        self.setup(sizes, features, most_pairs(pairs, sizes.positions))
+
+    @property
+    def total(self) -> Int[Tensor, "B"]:
+        """Number of pairs."""
+        return self.count
+
+    def append(self, interaction: Interaction) -> None:
+        """Remember the round's preferences."""
+        self.remember(interaction.candidates.document, interaction.preferences)
+
+    def draw(self, random: Random, size: int, steps: int) -> Iterator[Sample]:
+        """For each step `size` pairs of the history, each of them any with the same probability."""
+        chance = random.uniform(size * steps, "batch")
+        for part in chance.split(size, dim=1):
+            yield self._sample((part * self.count[:, None]).long())
+
+    def whole(self) -> Iterator[Sample]:
+        """The whole history, in parts."""
+        most = int(self.count.max())
+        for start in range(0, most, self.chunk):
+            index = torch.arange(start, min(start + self.chunk, most), device=self.count.device)
+            yield self._sample(index.expand(len(self.count), -1))
+
+    def _sample(self, index: Int[Tensor, "B X"]) -> Sample:
+        valid = (index < self.count[:, None])[:, None]
+        document = self.pairs[self.replica, index].mT.flatten(1)
+
+        def pull(scores: Float[Tensor, "B N Y"]) -> Float[Tensor, "B N Y"]:
+            won, lost = scores.tensor_split(2, dim=2)
+            margin = won - lost
+            push = torch.sigmoid(-margin)
+            if self.noise is not None:
+                push = push + self.noise(index) * (margin.abs() < GUARD)
+            push = push * valid
+            return torch.cat([push, -push], dim=2)
+
+        return Sample(document, pull, valid.sum((1, 2)).to(torch.float32))

@@ -1,0 +1,1 @@
+"""The score functions a ranker may have, one file per choice of `ranker/model`."""

@@ -1,0 +1,49 @@
+"""A score that is linear in the features."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ol2r_cli.learning.tangent import LinearTangent
+from ol2r_cli.random import Random
+from ol2r_cli.shapes import Float
+
+
+@dataclass(frozen=True, slots=True)
+class LinearForward:
+    """Scores theta.x."""
+
+    scores: Float[Tensor, "B N D"]
+    features: Float[Tensor, "B D F"]
+
+    def gradient(self, weights: Float[Tensor, "B N D"]) -> Float[Tensor, "B N F"]:
+        """The weighted sum of the features."""
+        return torch.bmm(weights, self.features)
+
+    def tangent(self) -> LinearTangent:
+        """The features."""
+        return LinearTangent(self.features)
+
+
+class Linear:
+    """theta.x, from theta = 0."""
+
+    linear = True
+    width = 1
+    dtype = torch.float64  # widths of confidence cancel in float32
+
+    def size(self, features: int) -> int:
+        """One weight per feature."""
+        return features
+
+    def initial(self, random: Random | None, features: int, members: int) -> Float[Tensor, "N F"]:
+        """Zero."""
+        return torch.zeros(members, features, dtype=torch.float64)
+
+    def forward(self, parameters: Float[Tensor, "B N F"], features: Float[Tensor, "B D F"]) -> LinearForward:
+        """theta.x as matrix products: twice as fast as row by row, and equal to some bits that orders by score do not
+        look at."""
+        return LinearForward(torch.bmm(features, parameters.mT).mT, features)

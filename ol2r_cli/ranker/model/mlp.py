@@ -1,0 +1,115 @@
+"""A ReLU network in the parametrisation of the neural tangent kernel (olRankNet, 2022, section 3.1)."""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from ol2r_cli.learning.tangent import LayeredTangent
+from ol2r_cli.random import Random
+from ol2r_cli.shapes import Float
+
+
+class MLP:
+    """f(x) = sqrt(m) w.relu(W_L .. relu(W_1 x)), with m = `width` and L = `hidden_layers`, both 1 or more.
+
+    `init` is `antisymmetric`, the paper's: W_1 = (W; W), W_l = (W, 0; 0, W) with entries N(0, 4/m), w = (v, -v) with
+    entries N(0, 2/m), so that f = 0 at the start (the paper feeds (x, x) / sqrt 2 to W_1 = (W, 0; 0, W), which is the
+    same function up to that factor); it needs an even width. `standard`: all entries independent, of half the variance.
+    """
+
+    linear = False
+    dtype = torch.float32
+
+    def __init__(self, width: int, hidden_layers: int, init: str):
+        if width < 1:
+            raise ValueError(f"ranker.model.width must be 1 or more, got {width}")
+        if hidden_layers < 1:
+            raise ValueError(f"ranker.model.hidden_layers must be 1 or more, got {hidden_layers}")
+        if init not in ("antisymmetric", "standard"):
+            raise ValueError(f"ranker.model.init must be 'antisymmetric' or 'standard', got {init!r}")
+        if init == "antisymmetric" and width % 2:
+            raise ValueError(f"ranker.model.width must be even with init=antisymmetric, got {width}")
+        self.width, self.hidden_layers, self.init = width, hidden_layers, init
+
+    def shapes(self, features: int) -> list[tuple[int, int]]:
+        """Rows and columns of W_1 .. W_L and of w, which has one row."""
+        inner = [(self.width, self.width)] * (self.hidden_layers - 1)
+        return [(self.width, features), *inner, (1, self.width)]
+
+    def size(self, features: int) -> int:
+        """md + (L - 1) m^2 + m."""
+        return sum(rows * columns for rows, columns in self.shapes(features))
+
+    def matrices(self, parameters: Float[Tensor, "*S P"], features: int) -> list[Float[Tensor, "*S r c"]]:
+        """Views of the parameters: W_1 .. W_L and w."""
+        shapes = self.shapes(features)
+        parts = parameters.split([rows * columns for rows, columns in shapes], dim=-1)
+        return [part.unflatten(-1, shape) for part, shape in zip(parts, shapes, strict=True)]
+
+    def initial(self, random: Random | None, features: int, members: int) -> Float[Tensor, "B N P"]:
+        """Parameters as `init` says."""
+        assert random is not None
+        normal = random.normal(members * self.size(features), "network").unflatten(1, (members, -1))
+        *hidden, last = self.matrices(normal, features)
+        if self.init == "standard":
+            parts = [matrix * math.sqrt(2 / self.width) for matrix in hidden] + [last * math.sqrt(1 / self.width)]
+        else:
+            half = self.width // 2
+            block = torch.eye(2, dtype=normal.dtype, device=normal.device)
+            first, *inner = [matrix[..., :half, :] * math.sqrt(4 / self.width) for matrix in hidden]
+            parts = [torch.cat([first, first], -2), *(torch.kron(block, w[..., :half].contiguous()) for w in inner)]
+            weights = last[..., :half] * math.sqrt(2 / self.width)
+            parts.append(torch.cat([weights, -weights], -1))
+        return torch.cat([part.flatten(-2) for part in parts], -1)
+
+    def forward(self, parameters: Float[Tensor, "B N P"], features: Float[Tensor, "B D F"]) -> MLPForward:
+        """Scores, and the hidden layers they come from."""
+        return MLPForward(self, parameters, features)
+
+
+class MLPForward:
+    """The network at some parameters on some documents; `parameters` must not change before it is done with."""
+
+    def __init__(self, model: MLP, parameters: Float[Tensor, "B N P"], features: Float[Tensor, "B D F"]):
+        self.model, self.parameters, self.features = model, parameters, features
+        *self.hidden, self.last = model.matrices(parameters, features.shape[-1])
+        self.layers = [features[:, None]]  # x, h_1 .. h_L: [B 1 D F], [B N D m] ..
+        for matrix in self.hidden:
+            self.layers.append(torch.matmul(self.layers[-1], matrix.mT).relu_())
+        self.scale = math.sqrt(model.width)
+        # Row by row, each half on its own: equal documents tie, and antisymmetric halves cancel, to the last bit.
+        halves = (self.layers[-1] * self.last).unflatten(-1, (2, -1)) if model.width % 2 == 0 else None
+        total = (self.layers[-1] * self.last).sum(-1) if halves is None else halves.sum(-1).sum(-1)
+        self.scores: Tensor = total * self.scale
+
+    def gradient(self, weights: Float[Tensor, "B N D"]) -> Float[Tensor, "B N P"]:
+        """Back-propagation of the weighted sum of scores."""
+        pull = weights * self.scale
+        parts = [torch.matmul(pull[:, :, None], self.layers[-1]).flatten(2)]
+        delta = pull[..., None] * self.last * (self.layers[-1] > 0)
+        for number in range(len(self.hidden) - 1, -1, -1):
+            parts.append(torch.matmul(delta.mT, self.layers[number]).flatten(2))
+            if number:
+                delta = torch.matmul(delta, self.hidden[number]) * (self.layers[number] > 0)
+        return torch.cat(parts[::-1], -1)
+
+    def tangent(self) -> LayeredTangent:
+        """phi = gradient / sqrt(m) of every score of the first member, layer by layer."""
+        return self._tangent
+
+    @cached_property
+    def _tangent(self) -> LayeredTangent:
+        layers = [layer[:, 0] for layer in self.layers]
+        last = self.last[:, 0]
+        factors = [(torch.ones_like(layers[-1][..., :1]), layers[-1])]
+        delta = last * (layers[-1] > 0)
+        for number in range(len(self.hidden) - 1, -1, -1):
+            factors.append((delta, layers[number]))
+            if number:
+                delta = torch.bmm(delta, self.hidden[number][:, 0]) * (layers[number] > 0)
+        model, parameters = self.model, self.parameters[:, :1]
+        return LayeredTangent(factors[::-1], lambda features: model.forward(parameters, features).tangent())
