@@ -1,0 +1,90 @@
+"""P2NeurRank: olRankNet without a covariance, N times over, each with its own start and its own noise in the labels.
+
+Jia and Wang, Scalable Exploration for Neural Online Learning to Rank with Perturbed Feedback (SIGIR 2022), Eq. (3.3)
+and Algorithm 1. Functions are of one member, save `certain_rank_order`; `gamma[n]` is the noise of pair n for it (see
+`perturbed.literal_noise`), whose label is 1 + gamma[n].
+
+A label outside [0, 1] makes Eq. (3.3) unbounded below in f_ij, and a network follows it. So what gamma adds to the
+slope is left out where |f_ij| >= `REACH`. This guard is not in the paper.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ol2r_cli.shapes import Bool, Float
+from tests.reference.ensemble import certain
+from tests.reference.network import Weights, flat, pair_gradient, score, scores
+from tests.reference.objective import sigmoid
+from tests.reference.olranknet import descend, penalty, penalty_slope, share
+from tests.reference.relations import from_edges
+
+REACH = 10.0
+
+
+def pull(f: float, gamma: float) -> float:
+    """The slope of one pair in f_ij = `f`: sigma(f) - (1 + gamma) where |f| < REACH, else sigma(f) - 1."""
+    return sigmoid(f) - 1 - (gamma if abs(f) < REACH else 0.0)
+
+
+def objective(
+    weights: Weights,
+    initial: Weights,
+    winners: Float[np.ndarray, "M F"],
+    losers: Float[np.ndarray, "M F"],
+    gamma: Float[np.ndarray, "M"],
+    l2: float,
+    reduction: str,
+) -> float:
+    """Eq. (3.3) within REACH: -(1 + gamma) log sigma(f) + gamma log(1 - sigma(f)) = -log sigma(f) - gamma f.
+
+    Beyond it gamma f stays what it is at its edge, which is what the guarded slope is the derivative of.
+    """
+    total = 0.0
+    for winner, loser, noise in zip(winners, losers, gamma, strict=True):
+        f = score(weights, winner) - score(weights, loser)
+        total += np.logaddexp(0.0, -f) - noise * min(max(f, -REACH), REACH)
+    return float(share(reduction, len(winners)) * total + penalty(weights, initial, l2))
+
+
+def gradient(
+    weights: Weights,
+    initial: Weights,
+    winners: Float[np.ndarray, "M F"],
+    losers: Float[np.ndarray, "M F"],
+    gamma: Float[np.ndarray, "M"],
+    l2: float,
+    reduction: str,
+) -> Float[np.ndarray, "P"]:
+    """Sum or mean of pull(f_ij, gamma_ij) g_ij, + m l2 (theta - theta_0) with the theta_0 of this member."""
+    total = np.zeros(len(flat(weights)))
+    for winner, loser, noise in zip(winners, losers, gamma, strict=True):
+        f = score(weights, winner) - score(weights, loser)
+        total += pull(f, noise) * pair_gradient(weights, winner, loser)
+    return share(reduction, len(winners)) * total + penalty_slope(weights, initial, l2)
+
+
+def fit(
+    start: Weights,
+    initial: Weights,
+    winners: Float[np.ndarray, "M F"],
+    losers: Float[np.ndarray, "M F"],
+    gamma: Float[np.ndarray, "M"],
+    l2: float,
+    reduction: str,
+    rate: float,
+    steps: int,
+) -> Weights:
+    """Line 20 for one member: `olranknet.fit` with the perturbed gradient, gamma the same in all `steps`."""
+
+    def slope(weights: Weights) -> Float[np.ndarray, "P"]:
+        return gradient(weights, initial, winners, losers, gamma, l2, reduction)
+
+    return descend(start, slope, len(winners), reduction, rate, steps)
+
+
+def certain_rank_order(members: Sequence[Weights], documents: Float[np.ndarray, "D F"]) -> Bool[np.ndarray, "D D"]:
+    """S^c of lines 7 to 14: [i, j] iff every member scores i strictly above j. Transitive as it stands."""
+    return from_edges(len(documents), certain([scores(weights, documents) for weights in members]))
