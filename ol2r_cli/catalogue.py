@@ -17,6 +17,7 @@ from ol2r_cli.compose import config_dir, translate
 class Catalogue:
     """All choices by group, in the order of run.yaml; `own` are folders of the user's (`--config-dir`).
 
+    A group below another one, such as `ranker/model`, is a part of its choices: of those that bring it along.
     A file of the user's that has the name of a choice that comes with ol2r is ignored by Hydra: it is in `hidden`.
     Raises ValueError for a folder that does not exist.
     """
@@ -31,6 +32,8 @@ class Catalogue:
                 raise ValueError(f"--config-dir must be a folder, got {folder}, which does not exist")
             for path in sorted(folder.rglob("*.yaml")):
                 self._add(path.parent.relative_to(folder).as_posix(), path)
+        places = [*self.choices]
+        self.choices = {group: self.choices[group] for group in sorted(places, key=lambda g: _place(g, places))}
 
     def _add(self, group: str, path: Path) -> None:
         if group == ".":
@@ -43,6 +46,11 @@ class Catalogue:
     def groups(self) -> list[str]:
         """The groups an experiment is made of, without Hydra's own."""
         return [group for group in self.choices if group.partition("/")[0] != "hydra"]
+
+    @property
+    def parts(self) -> list[str]:
+        """The groups below those of run.yaml."""
+        return [group for group in self.choices if "/" in group and group.partition("/")[0] in self.defaults]
 
     def comes_along(self, choice: Choice) -> bool:
         """Whether a choice is part of ol2r, not the user's own."""
@@ -65,6 +73,13 @@ class Catalogue:
             values |= self.values(parent)
         return values | choice.values
 
+    def brings(self, choice: Choice) -> dict[str, str]:
+        """The choices of other groups that come with it, or with those it builds on."""
+        brought: dict[str, str] = {}
+        for parent in self._parents(choice):
+            brought |= self.brings(parent)
+        return brought | choice.brings
+
     def _parents(self, choice: Choice) -> list[Choice]:
         known = self.choices.get(choice.group, {})
         return [known[name] for name in choice.parents if name in known and name != choice.name]
@@ -73,11 +88,14 @@ class Catalogue:
         """The choice of every group under these overrides: of a sweep's list the first, of several the last."""
         typed = dict(re.findall(r"^([\w/]+)=(\w+)", "\n".join(translate(list(overrides))), re.MULTILINE))
         typed = {group: name for group, name in typed.items() if group in self.choices}
-        chosen = {**self.defaults, **typed}
-        for group in ("ranker", "experiment"):  # the later one decides
-            choice = self.choices.get(group, {}).get(chosen.get(group) or "")
-            chosen |= choice.brings if choice else {}
-        return {**chosen, **typed}
+        preset = self._brought("experiment", typed.get("experiment", self.defaults.get("experiment")))
+        ranker = self._brought("ranker", {**self.defaults, **preset, **typed}.get("ranker"))
+        chosen = {**self.defaults, **ranker, **preset, **typed}  # the later one decides
+        return {group: name for group, name in chosen.items() if group in ranker or group not in self.parts}
+
+    def _brought(self, group: str, name: str | None) -> dict[str, str]:
+        choice = self.choices.get(group, {}).get(name or "")
+        return self.brings(choice) if choice else {}
 
     def tree(self, overrides: Sequence[str]) -> dict[str, Any]:
         """All settings there are under these overrides, nested as they are typed, with their defaults."""
@@ -85,8 +103,18 @@ class Catalogue:
         for group, name in self.chosen(overrides).items():
             choice = self.choices.get(group, {}).get(name or "")
             if choice and group != "experiment":
-                tree[group] = self.values(choice)
+                *above, last = group.split("/")
+                node = tree
+                for key in above:  # what a choice is part of stands before it
+                    node = node[key]
+                node[last] = self.values(choice)
         return tree
+
+
+def _place(group: str, places: Sequence[str]) -> int:
+    """Where it is listed: a part at the place of the group that it is below."""
+    above = group.partition("/")[0]
+    return places.index(above if above in places else group)
 
 
 def dotted(tree: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

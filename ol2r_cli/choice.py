@@ -54,6 +54,11 @@ class Choice:
         return content or {}
 
     @property
+    def node(self) -> str:
+        """Where its settings stand: `ranker.model` for a choice of the group `ranker/model`."""
+        return self.group.replace("/", ".")
+
+    @property
     def values(self) -> dict[str, Any]:
         """Its settings, with their defaults."""
         return {str(key): value for key, value in self.content.items() if key not in _NO_SETTINGS}
@@ -75,7 +80,8 @@ class Choice:
     @cached_property
     def brings(self) -> dict[str, str]:
         """Choices of other groups that come with this one, by its `defaults` list."""
-        return {group: name for group, name in defaults_list(self.content) if name and group != self.group}
+        entries = defaults_list(self.content, self.group)
+        return {group: name for group, name in entries if name and group != self.group}
 
     @cached_property
     def parents(self) -> list[str]:
@@ -83,13 +89,17 @@ class Choice:
         return [item for item in self.content.get("defaults") or () if isinstance(item, str) and item != "_self_"]
 
 
-def defaults_list(content: Mapping[str, Any]) -> Iterator[tuple[str, str | None]]:
-    """(group, choice) of the entries `group: choice` and `override /group@package: choice` of a defaults list."""
+def defaults_list(content: Mapping[str, Any], group: str = "") -> Iterator[tuple[str, str | None]]:
+    """(group, choice) of the entries `group: choice` and `override /group@package: choice` of a defaults list.
+
+    Without a slash before it, a group is one below the `group` that the file is of: `model` is `ranker/model`.
+    """
+    below = f"{group}/" if group else ""
     for entry in content.get("defaults") or ():
         for key, name in entry.items() if isinstance(entry, dict) else ():
-            group = re.fullmatch(r"(?:override |optional )*/?([\w/]+)(?:@\S+)?", key)
-            if group and not group[1].startswith("hydra/"):
-                yield group[1], name
+            found = re.fullmatch(r"(?:override |optional )*(/?)([\w/]+)(?:@\S+)?", key)
+            if found and not found[2].startswith("hydra/"):
+                yield found[2] if found[1] else below + found[2], name
 
 
 def _written(value: yaml.Node, text: str) -> str:

@@ -14,6 +14,7 @@ COMMANDS = {
     "run": ("ol2r_cli.run", "run one experiment, or a sweep with -m; a finished run is not run again"),
     "status": ("ol2r_cli.commands.status", "runs below a folder: finished, running, interrupted, failed and why"),
     "report": ("ol2r_cli.commands.report", "a table over finished runs: means with intervals, model selection"),
+    "score": ("ol2r_cli.commands.score", "scores of a finished run's ranker for the documents of a file"),
     "list": ("ol2r_cli.commands.list", "every choice of every group: rankers, click models, datasets, .."),
     "data": ("ol2r_cli.commands.data", "statistics of a dataset, parsing it ahead, checking its files"),
     "bench": ("ol2r_cli.commands.bench", "rounds per second on a generated MSLR-sized dataset"),

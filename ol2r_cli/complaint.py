@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ol2r_cli.catalogue import Catalogue, dotted
+from ol2r_cli.choice import Choice
 from ol2r_cli.compose import own_folders
 from ol2r_cli.settings import nearest
 
+NETWORKS = {"pairrank": "olranknet", "pepairrank": "p2neurrank"}  # the ranker that does the same with a network
 OPTIONS = ("--multirun", "--cfg", "--info", "--config-dir", "--resolve", "--package", "--help", "--hydra-help")
 _UNREADABLE = (
     r"Error parsing override|mismatched input|no viable alternative|extraneous input|missing EQUAL|LexerNoViableAlt"
@@ -25,7 +27,7 @@ def explain(complaint: str, arguments: Sequence[str]) -> str:
         return f"{found[1]} must be one of {found[3]}, got '{found[2]}'".replace("'", "")
     if found := re.search(r"Could not find '([\w/]+)/([^/']*)'", complaint):
         return _unknown_choice(found[1], found[2], complaint)
-    if found := re.search(r"Could not override '([\w./@]+)'", complaint):
+    if found := re.search(r"Could not (?:override|delete(?: from config\.)?) '([\w./@]+)'", complaint):
         return _unknown_name(found[1], overrides, Catalogue([folder for folder in folders if folder.is_dir()]))
     if found := re.search(r"(?:Multiple values for|An item is already at) '?([\w./]+\w)'?", complaint):
         plain = next((word.lstrip("+") for word in overrides if word.startswith(f"+{found[1]}=")), f"{found[1]}=..")
@@ -56,14 +58,48 @@ def _unknown_choice(group: str, name: str, complaint: str) -> str:
 def _unknown_name(name: str, overrides: Sequence[str], catalogue: Catalogue) -> str:
     tree, chosen = catalogue.tree(overrides), catalogue.chosen(overrides)
     settings = [setting for setting, _ in dotted(tree)]
-    group = name.partition(".")[0]
+    if name in settings:
+        return f"{name} cannot be left out: type no ~{name}"
+    named = f"{name.replace('/', '.')}."
+    group = next((part for part in catalogue.parts if named.startswith(f"{part.replace('/', '.')}.")), "")
+    if group and group not in chosen:
+        return _without_part(group, chosen, catalogue)
+    group = group or name.partition(".")[0]
     if group not in chosen or group == name:
-        near = nearest(name, [*chosen, *settings])
+        near = nearest(name, [*chosen, *catalogue.parts, *settings])
         return f"there is no setting or group '{name}'{near or ': `ol2r list` shows what there is'}"
-    own = [setting.removeprefix(f"{group}.") for setting in settings if setting.startswith(f"{group}.")]
-    missing = name.removeprefix(f"{group}.")
+    prefix = f"{group.replace('/', '.')}."
+    own = [setting.removeprefix(prefix) for setting in settings if setting.startswith(prefix)]
+    missing = name.removeprefix(prefix)
+    near = nearest(missing, [*own, *_of_parts(group, chosen, catalogue)], prefix)
     has = f": it has {', '.join(dict.fromkeys(setting.partition('.')[0] for setting in own)) or 'none'}"
-    return f"{group}={chosen[group]} has no setting '{missing}'{nearest(missing, own, f'{group}.') or has}"
+    others = _choices_with(missing, catalogue.choices[group], catalogue) if group in catalogue.parts else ""
+    return f"{group}={chosen[group]} has no setting '{missing}'{near or others or has}"
+
+
+def _without_part(part: str, chosen: Mapping[str, str | None], catalogue: Catalogue) -> str:
+    """That the choice that would have this part has none, and which have one."""
+    group, _, what = part.partition("/")
+    others = [name for name, choice in catalogue.choices[group].items() if part in catalogue.brings(choice)]
+    name = chosen[group] or "null"
+    first = f"type {group}={NETWORKS[name]}, or " if NETWORKS.get(name) in others else ""
+    return f"{group}={name} has no {what}: {first}choose one of {', '.join(others)}"
+
+
+def _of_parts(group: str, chosen: Mapping[str, str | None], catalogue: Catalogue) -> list[str]:
+    """The settings of all choices of the parts that the choice of a group has: model.width of ranker/model=mlp."""
+    parts = [part for part in chosen if part.startswith(f"{group}/")]
+    return [
+        f"{part.removeprefix(f'{group}/')}.{setting}"
+        for part in parts
+        for choice in catalogue.choices[part].values()
+        for setting, _ in dotted(catalogue.values(choice))
+    ]
+
+
+def _choices_with(setting: str, choices: Mapping[str, Choice], catalogue: Catalogue) -> str:
+    having = [choice for choice in choices.values() if setting in dict(dotted(catalogue.values(choice)))]
+    return f": {' or '.join(f'{choice.group}={choice.name}' for choice in having)} has it" if having else ""
 
 
 def _several_values(name: str, values: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pkgutil
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -105,19 +105,39 @@ def build(node: Any, **more: Any) -> Any:
     from hydra.utils import instantiate
     from omegaconf import OmegaConf
 
-    from ol2r_cli.settings import check_settings
-
     node = node if OmegaConf.is_config(node) else OmegaConf.create(node)
-    group, target = str(node._key() or ""), node.get("_target_")
-    try:
-        constructor = pkgutil.resolve_name(str(target))
-    except (ImportError, AttributeError, ValueError) as error:
-        raise ValueError(f"{group}._target_ must be a class that can be imported, got {target} ({error})") from None
-    settings = {key: OmegaConf.to_object(value) if OmegaConf.is_config(value) else value for key, value in node.items()}
-    check_settings(constructor, {k: v for k, v in settings.items() if k != "_target_"} | more, group)
+    _check_node(node, str(node._key() or ""), more)
     try:
         return instantiate(node, _convert_="all", **more)
     except InstantiationException as error:
         if isinstance(error.__cause__, ValueError):
             raise error.__cause__ from None
         raise
+
+
+def _check_node(node: DictConfig, group: str, more: Mapping[str, Any]) -> None:
+    """The settings of an object against its constructor, those of its parts first; `group` is how they are typed."""
+    from omegaconf import OmegaConf
+
+    from ol2r_cli.settings import check_settings
+
+    target = node.get("_target_")
+    try:
+        constructor = pkgutil.resolve_name(str(target))
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ValueError(f"{group}._target_ must be a class that can be imported, got {target} ({error})") from None
+    given: dict[str, Any] = {}
+    for key, value in node.items():
+        name = str(key)
+        if OmegaConf.is_dict(value) and "_target_" in value:
+            _check_node(value, f"{group}.{name}", {})
+        given[name] = OmegaConf.to_object(value) if OmegaConf.is_config(value) else value
+    del given["_target_"]
+    check_settings(constructor, given | dict(more), group, _parts(group))
+
+
+def _parts(group: str) -> dict[str, list[str]]:
+    """The groups right below a group, by the setting that they stand for, with the names of their choices."""
+    folder = config_dir() / group.replace(".", "/")
+    below = [path for path in folder.iterdir() if path.is_dir()] if group and folder.is_dir() else []
+    return {path.name: sorted(choice.stem for choice in path.glob("*.yaml")) for path in below}

@@ -7,15 +7,18 @@ import sys
 
 import torch
 
-DTYPES = {"auto": torch.float64, "float64": torch.float64, "float32": torch.float32}
+DTYPES = {"auto": None, "float64": torch.float64, "float32": torch.float32}
 
 
 class Device:
     """The place and precision of a run.
 
-    `name` is auto (a GPU when there is one), cpu, cuda or cuda:1 ..; `dtype` is float64, float32 or auto (float64: the
-    widths of linear rankers cancel in float32); `threads` >= 1 is for tensor operations on the CPU.
+    `name` is auto (a GPU when there is one), cpu, cuda or cuda:1 ..; `dtype` is float64, float32 or auto, which leaves
+    it to the ranker (float64, because widths of linear rankers cancel in float32; float32 for networks); `threads` >= 1
+    is for tensor operations on the CPU.
     """
+
+    dtype: torch.dtype | None  # None: what the ranker needs
 
     def __init__(self, name: str, dtype: str, threads: int):
         if dtype not in DTYPES:
@@ -23,7 +26,6 @@ class Device:
         if not (isinstance(threads, int) and threads >= 1):
             raise ValueError(f"device.threads must be 1 or more, got {threads!r}")
         self.dtype, self.threads = DTYPES[dtype], threads
-        self.dtype_name = str(self.dtype).removeprefix("torch.")
         if name == "auto":
             name = "cuda" if torch.cuda.is_available() else "cpu"
         try:

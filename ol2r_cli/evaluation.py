@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from ol2r_cli.dataset.table import Dataset, Split
+from ol2r_cli.host import on_host
 from ol2r_cli.interfaces import Candidates, Ranker
 from ol2r_cli.metrics.ndcg import discounts, gains, ideal_dcg, ndcg
 from ol2r_cli.random import Streams
@@ -97,7 +98,7 @@ def _keys(scores: Float[Tensor, "*S"], tails: Int[Tensor, "*T"]) -> Float[Tensor
 def _largest(keys: Float[Tensor, "*S D"], count: int) -> Float[Tensor, "*S K"]:
     """The `count` largest in descending order; on a CPU by numpy's partition, which is vectorised."""
     count = min(count, keys.shape[-1])
-    if keys.is_cuda:
+    if not on_host(keys):
         return keys.topk(count, dim=-1).values
     array = keys.numpy()
     array.partition(array.shape[-1] - count, axis=-1)

@@ -36,15 +36,23 @@ class Experiment:
         self.device = build(config.device)
         self.device.prepare()
         self.roles = {group: build(config[group]) for group in ("click", "ranker", "exploration", "fairness")}
+        self.dtype = self.device.dtype or self.roles["ranker"].dtype
         if self.settings["trace_cosine"] and not self.roles["ranker"].linear:
             raise ValueError(
                 f"trace_cosine=true needs a ranker with linear weights: leave it out with ranker={choices['ranker']}"
             )
         self.dataset: Dataset = build(config.dataset).load()
         self.seeds = [self.settings["seed"] + replica for replica in range(self.settings["replicas"])]
-        decisive = {**self.settings, "device": {**self.settings["device"], "dtype": self.device.dtype_name}}
+        precision = str(self.dtype).removeprefix("torch.")
+        decisive = {**self.settings, "device": {**self.settings["device"], "dtype": precision}}
         self.id = identity(decisive, self.dataset.fingerprint)
         self.directory = RunDirectory(run_path(self.settings["output_dir"], choices, self.id))
+
+    def told_choices(self) -> dict[str, str]:
+        """What was chosen for the dataset, the roles and their parts (`ranker/model`), as the manifest has it."""
+        groups = ("dataset", *self.roles)
+        parts = [group for group in self.choices if "/" in group and group.partition("/")[0] in groups]
+        return {group: self.choices[group] for group in (*groups, *sorted(parts))}
 
     def finished(self) -> bool:
         """Whether this very run has been done before and may stand."""
@@ -63,7 +71,7 @@ class Experiment:
             seeds=torch.tensor(self.seeds, device=self.device.torch),
             rounds=settings["rounds"],
             positions=settings["positions"],
-            dtype=self.device.dtype,
+            dtype=self.dtype,
             no_relevant=settings["no_relevant"],
             trace_blocks=settings["trace_blocks"],
             trace_regret=settings["trace_regret"],
@@ -73,9 +81,7 @@ class Experiment:
         """One per split that is asked for and that the dataset has."""
         seeds = torch.tensor(self.seeds, device=self.device.torch)
         there = [name for name in self.settings["evaluate_on"] if len(self.dataset.splits.get(name, ()))]
-        return [
-            Evaluator(self.dataset, split, seeds, self.settings["no_relevant"], self.device.dtype) for split in there
-        ]
+        return [Evaluator(self.dataset, split, seeds, self.settings["no_relevant"], self.dtype) for split in there]
 
     def offline_weights(self, simulation: Simulation) -> Float[Tensor, "F"] | None:
         """The weights of ranker=offline_ranknet as it comes, fitted to this dataset; None without `trace_cosine`."""

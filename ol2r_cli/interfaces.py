@@ -36,10 +36,10 @@ class Sizes:
     rounds: int  # T: how many rounds the run will have
     grades: int  # relevance labels are 0 .. grades - 1
     ordered: int = 1 << 62  # how many places of a proposed order anybody looks at: K, or all of them
-    explained: bool = True  # whether anybody looks at the blocks and the certain pairs of a draft
     dtype: torch.dtype = torch.float64
     device: torch.device = torch.device("cpu")
     random: Random | None = None  # for what is drawn before round 1
+    explained: bool = True  # whether anybody looks at the blocks and the certain pairs of a draft
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,6 +98,11 @@ class Random:
     def __init__(self, streams: Streams, stream: str, round: int):
         self._streams, self._stream, self._round = streams, stream, round
 
+    @property
+    def round(self) -> int:
+        """Which round it is, from 0."""
+        return self._round
+
     def uniform(self, count: int, name: str = "") -> Float[Tensor, "B n"]:
         """Uniform on (0, 1), float64; the i-th number is the same however many are asked for."""
         return self._streams.uniform(f"{self._stream}/{name}", self._round, count)

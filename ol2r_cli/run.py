@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import io
 import sys
+import textwrap
 import traceback
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
     from omegaconf import DictConfig
 
 _WITH_VALUE = ("--cfg", "-c", "--package", "-p", "--config-dir", "-cd", "--config-name", "-cn", "--config-path", "-cp")
+
+_WIDTH = 120  # characters of a line of the help
 
 DONE, FAILED, BAD, PARTIAL, INTERRUPTED = 0, 1, 2, 3, 130  # exit codes
 
@@ -114,6 +118,17 @@ def _overrides_first(arguments: list[str]) -> list[str]:
     return overrides + options
 
 
+@contextlib.contextmanager
+def _narrowed() -> Iterator[None]:
+    """Lines of Hydra's help, which has all choices of a group on one, are broken to fit."""
+    try:
+        with contextlib.redirect_stdout(io.StringIO()) as shown:
+            yield
+    finally:
+        for line in shown.getvalue().splitlines():
+            print(textwrap.fill(line, _WIDTH, subsequent_indent="  ") if len(line) > _WIDTH else line)
+
+
 def main(arguments: list[str]) -> int:
     """Run Hydra on the arguments and return the exit code."""
     global _session
@@ -121,8 +136,9 @@ def main(arguments: list[str]) -> int:
     captured, program = io.StringIO(), sys.argv
     entry: Any = hydra.main(version_base="1.3", config_path=str(config_dir()), config_name="run")(job)
     sys.argv = ["ol2r", *_overrides_first(translate(arguments))]
+    helping = bool({"--help", "-h"} & set(arguments))
     try:
-        with contextlib.redirect_stderr(captured):
+        with contextlib.redirect_stderr(captured), _narrowed() if helping else contextlib.nullcontext():
             entry()
     except KeyboardInterrupt:
         return INTERRUPTED

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from ol2r_cli.dataset.table import Dataset
 from ol2r_cli.feedback import infer_preferences
+from ol2r_cli.host import on_host
 from ol2r_cli.interfaces import ClickModel, Exploration, Fairness, Interaction, Ranker, Role, Sizes
 from ol2r_cli.measurement import Measurement
 from ol2r_cli.random import Streams
@@ -79,6 +80,7 @@ class Simulation(nn.Module):
             regret=trace_regret,
         )
         self.register_buffer("round", torch.zeros((), dtype=torch.int64))
+        self.longest = None if on_host(seeds) else self._longest_lists()
 
     def play(self) -> Iterator[tuple[int, Interaction]]:
         """The rounds that remain, one at a time: its number (from 1) and what happened in it.
@@ -88,7 +90,7 @@ class Simulation(nn.Module):
         dice, sizes = self.streams, self.sizes
         for t in range(int(self.round), sizes.rounds):
             query = dice.at("query", t).integer(sizes.queries)
-            candidates, labels = self.train_split.serve(query)
+            candidates, labels = self.train_split.serve(query, None if self.longest is None else self.longest[t])
             belief = self.ranker.judge(candidates, dice.at("judge", t))
             draft = self.exploration.propose(belief, candidates, dice.at("explore", t))
             order = self.fairness.arrange(draft, candidates)
@@ -103,3 +105,9 @@ class Simulation(nn.Module):
             self.round.fill_(t + 1)
             self.measurement.note(t + 1, interaction, labels)
             yield t + 1, interaction
+
+    def _longest_lists(self) -> list[int]:
+        """How many documents the longest list of every round has: a function of the seeds alone, asked for once, so
+        that no round has to wait for its shape."""
+        queries = (self.streams.at("query", t).integer(self.sizes.queries) for t in range(self.sizes.rounds))
+        return torch.stack([self.train_split.length[query].max() for query in queries]).tolist()

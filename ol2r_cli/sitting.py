@@ -83,7 +83,7 @@ class Sitting:
         return Manifest(
             self.directory,
             id=experiment.id,
-            choices={group: experiment.choices[group] for group in ("dataset", *experiment.roles)},
+            choices=experiment.told_choices(),
             fingerprint=experiment.dataset.fingerprint,
             seeds=experiment.seeds,
             rounds=self.settings["rounds"],

@@ -23,14 +23,15 @@ HEAVY = ("hydra", "omegaconf", "torch", "polars", "sklearn", "scipy", "rich", "n
 # What a module or package may import besides itself, while running (annotations may name anything). The first prefix
 # that fits decides. A role may build on `learning`: rankers are made of it, and the confidence intervals of an
 # exploration are about its tangents.
-FOUNDATION = ("shapes", "random", "rows", "interfaces")
+FOUNDATION = ("shapes", "host", "random", "rows", "interfaces")
 LAYERS = {
     "shapes": (),
+    "host": (),
     "random": ("shapes",),
     "rows": ("shapes",),
     "interfaces": ("shapes", "random", "learning.tangent"),
     "learning.tangent": ("shapes", "rows"),
-    "learning": FOUNDATION,
+    "learning": (*FOUNDATION, "metrics"),
     "feedback": FOUNDATION,
     "metrics": ("shapes",),
     "click": FOUNDATION,

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from omegaconf import OmegaConf
@@ -98,6 +99,11 @@ def test_a_folder_that_does_not_exist(tmp_path: Path):
         ["exploration=none"],
         ["experiment=smoke", "ranker=random"],
         ["ranker=oracle", "ranker=pairrank"],
+        ["ranker=pdgd"],
+        ["ranker=pdgd", "ranker/model=mlp", "ranker.model.width=16"],
+        ["ranker=olranknet"],
+        ["experiment=grid_pdgd"],
+        ["experiment=grid_pdgd", "ranker=mgd", "ranker/model=mlp"],
     ],
 )
 def test_the_same_choices_and_settings_as_hydra(overrides: list[str]):
@@ -106,9 +112,34 @@ def test_the_same_choices_and_settings_as_hydra(overrides: list[str]):
     assert chosen == {group: config.choices[group] for group in chosen}
     composed = OmegaConf.to_container(config, resolve=False)
     composed.pop("choices")
-    for group in chosen:
-        composed.get(group, {}).pop("_target_", None)
-    assert {name for name, _ in dotted(catalogue.tree(overrides))} == {name for name, _ in dotted(composed)}
+    names = {name for name, _ in dotted(without_targets(composed))}
+    assert {name for name, _ in dotted(catalogue.tree(overrides))} == names
+
+
+def without_targets(tree: Any) -> Any:
+    """Settings alone: `_target_` is none, at whatever depth."""
+    if not isinstance(tree, dict):
+        return tree
+    return {key: without_targets(value) for key, value in tree.items() if key != "_target_"}
+
+
+def test_a_part_comes_with_its_ranker_and_is_inherited(tmp_path: Path):
+    own(tmp_path, "ranker", "mine", "defaults: [pdgd, _self_]\ndecay: 1.0\n")
+    own(tmp_path, "ranker/model", "tree", "# A tree.\n_target_: mine.Tree\ndepth: 3  # levels\n")
+    catalogue = Catalogue([tmp_path])
+    assert catalogue.parts == ["ranker/model"]
+    assert catalogue.brings(catalogue.choices["ranker"]["mine"]) == {
+        "ranker/model": "linear",
+        "exploration": "plackett_luce",
+    }
+    typed = ["ranker=mine", "ranker/model=tree"]
+    assert catalogue.chosen(typed)["ranker/model"] == "tree"
+    assert catalogue.tree(typed)["ranker"]["model"] == {"depth": 3}
+    assert "ranker/model" not in catalogue.chosen(["ranker=pairrank", "ranker/model=tree"])
+    config = compose([*typed, f"--config-dir={tmp_path}"])
+    assert config.choices["ranker/model"] == "tree"
+    assert config.ranker.model == {"_target_": "mine.Tree", "depth": 3}
+    assert config.choices["exploration"] == "plackett_luce"
 
 
 def test_dotted_names():

@@ -88,13 +88,13 @@ def test_what_a_preset_says_holds(name):
 
 @pytest.mark.parametrize(("group", "name"), CHOICES)
 def test_spells_out_every_setting_and_lives_in_the_package_of_its_group(group, name):
-    node = composed((f"{group}={name}",))[group]
+    node = OmegaConf.select(composed(choices.typed(group, name)), group.replace("/", "."))
     target = resolve_name(node._target_)
     owner = next(parent for parent in target.__mro__ if "__init__" in vars(parent))  # it may inherit its settings
     signature = inspect.signature(target).parameters if owner.__module__.startswith("ol2r_cli.") else {}
     assert {key for key in node if key != "_target_"} == set(signature)
     assert all(p.kind is p.POSITIONAL_OR_KEYWORD and p.default is p.empty for p in signature.values())
-    assert f"{target.__module__}.".startswith(f"ol2r_cli.{group}.")
+    assert f"{target.__module__}.".startswith(f"ol2r_cli.{group.replace('/', '.')}.")
     constructor = ast.parse(textwrap.dedent(inspect.getsource(target.__init__))) if signature else ast.parse("")
     read = {node.id for node in ast.walk(constructor) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
     assert set(signature) <= read, "a setting that is not used"

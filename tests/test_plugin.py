@@ -66,7 +66,7 @@ def test_a_ranker_from_outside_runs_as_the_recipe_says(experiments: Path):
     runs = [shell(f"{line} experiment=smoke" if " run " in line else line, experiments) for line in lines]
     for run in runs:
         assert run.returncode == 0, run.stderr
-    assert "ranker perceptron, click model informational" in runs[0].stdout
+    assert "ranker perceptron (linear), click model informational" in runs[0].stdout
     assert len(list(experiments.glob("outputs/synthetic/perceptron-*/summary.json"))) == 3, "seed 0 was done before"
     assert len(list(experiments.glob("outputs/synthetic/pairrank-*/summary.json"))) == 3
     assert "ranker.learning_rate" in runs[2].stdout

@@ -128,6 +128,40 @@ def test_lists_of_changing_length_in_successive_rounds_change_nothing():
             assert torch.equal(streams.uniform("explore/", round, count), alone)
 
 
+indices = st.lists(st.integers(0, 5000), min_size=1, max_size=40)
+
+
+@given(indices, st.integers(0, 600))
+def test_numbers_at_given_places_are_those_that_stand_there(places, round):
+    """In any order, also twice, each replica asking for places of its own."""
+    random = Streams(torch.tensor([3, 4 + (1 << 40)])).at("noise", round)
+    index = torch.tensor([places, places[::-1]])
+    uniform, normal = random.uniform(5001, "a"), random.normal(5001, "a")
+    found = random._streams.uniform_at("noise/a", round, index)
+    assert torch.equal(found, uniform.gather(1, index))
+    assert torch.equal(random.normal_at(index, "a"), normal.gather(1, index))
+
+
+@pytest.mark.parametrize("replicas", [1, 3])
+@pytest.mark.parametrize("count", [1 << 12, 1 << 16, 1 << 17, (1 << 19) + 1])
+def test_wide_draws_take_no_more_room_than_they_need(replicas, count, monkeypatch):
+    """Nothing is drawn ahead where 2^20 numbers do not reach for it, and the numbers are those drawn alone."""
+    sizes, draw = [], Streams._draw
+
+    def counted(streams, stream, rounds, width):
+        sizes.append(len(rounds) * replicas * width)
+        return draw(streams, stream, rounds, width)
+
+    seeds = torch.tensor([3, 4, 9][:replicas])
+    streams = Streams(seeds)
+    monkeypatch.setattr(Streams, "_draw", counted)
+    found = [streams.at("network", round).uniform(count) for round in (0, 1)]
+    assert max(sizes) <= max(1 << 20, replicas * (count + 3))
+    assert (len(sizes) == 1) == (2 * replicas * count < 1 << 20), "two rounds at once where they fit"
+    for round, numbers in enumerate(found):
+        assert torch.equal(numbers, Streams(seeds, ahead=1).at("network", round).uniform(count))
+
+
 def test_a_negative_seed_is_refused():
     with pytest.raises(ValueError, match="seed must be 0 or more, got -1"):
         Streams(torch.tensor([-1]))

@@ -15,6 +15,7 @@ from ol2r_cli.run import main
 pytestmark = pytest.mark.filterwarnings("ignore::beartype.roar.BeartypeDecorHintPep585DeprecationWarning")
 
 RANKERS = "ranker must be one of "
+WITHOUT_MODEL = "ranker=pairrank has no model: "
 MISTAKES = {
     # names
     "rankr=x": ["no setting or group 'rankr'", "did you mean ranker?"],
@@ -34,6 +35,32 @@ MISTAKES = {
     "~rounds": ["rounds is missing", "leave out ~rounds"],
     "~ranker": ["ranker is missing", "leave out ~ranker"],
     "~ranker.l2": ["ranker.l2 is missing", "type ranker.l2=VALUE"],
+    "~rnker": ["no setting or group 'rnker'", "did you mean ranker?"],
+    "~rounds rounds=3": ["rounds cannot be left out: type no ~rounds"],
+    # a ranker's model
+    "ranker/model=mlp": [WITHOUT_MODEL, "type ranker=olranknet, or choose one of dbgd, ", "sgd_ranknet\n"],
+    "ranker.model.width=16": [WITHOUT_MODEL],
+    "~ranker/model": [WITHOUT_MODEL],
+    "ranker=pepairrank ranker/model=mlp": ["ranker=pepairrank has no model: type ranker=p2neurrank, or choose"],
+    "ranker=oracle ranker/model=mlp": ["ranker=oracle has no model: choose one of dbgd, "],
+    "+ranker/model=mlp": ["PairwiseRanker has no setting 'model'"],
+    "ranker=pdgd ranker/modl=mlp": ["no setting or group 'ranker/modl'", "did you mean ranker/model?"],
+    "ranker=pdgd ranker/model=mpl": ["ranker/model must be one of linear, mlp", "did you mean ranker/model=mlp?"],
+    "ranker=pdgd ranker.modl.width=16": ["no setting 'modl.width'", "did you mean ranker.model.width?"],
+    "ranker=pdgd ranker.model.width=16": ["ranker/model=linear has no setting 'width': ranker/model=mlp has it"],
+    "ranker=pdgd ranker/model=mlp ranker.model.widht=16": [
+        "ranker/model=mlp has no setting 'widht'",
+        "did you mean ranker.model.width?",
+    ],
+    "ranker=pdgd ranker.model=mlp": ["ranker.model must be chosen: type ", "or ranker/model=mlp, got 'mlp'"],
+    "ranker=pdgd ~ranker/model": ["ranker.model must be chosen: type ", "got none"],
+    "ranker=pdgd +ranker/model=mlp": ["type ranker/model=mlp", "without +"],
+    "ranker=pdgd ranker/model=mlp ranker.model.width=x": ["ranker.model.width must be a whole number, got 'x'"],
+    "ranker=pdgd ranker/model=mlp ranker.model.width=0": ["ranker.model.width must be 1 or more, got 0"],
+    "ranker=pdgd ranker/model=mlp ~ranker.model.width": ["ranker.model.width is missing: MLP needs it"],
+    "ranker=pdgd ranker/model=mlp +ranker.model.foo=1": ["MLP has no setting 'foo'", "it has width, "],
+    "ranker=pdgd ranker.model._target_=nowhere.X": ["ranker.model._target_ must be a class that can be imported"],
+    "ranker=pdgd ranker/model=linear,mlp": ["ranker/model=linear,mlp is several runs: add -m"],
     # values
     "rounds=abc": ["rounds must be a whole number from 1 up, got 'abc'"],
     "rounds=0": ["rounds must be a whole number from 1 up, got 0"],

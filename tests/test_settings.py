@@ -1,17 +1,20 @@
 from __future__ import annotations
 
 import pkgutil
+import re
 from collections.abc import Mapping, Sequence
 from inspect import signature
 from typing import Any
 
 import pytest
+from omegaconf import OmegaConf
 from torch import nn
 
 from ol2r_cli.catalogue import Catalogue
 from ol2r_cli.choice import Choice
 from ol2r_cli.compose import build, compose
 from ol2r_cli.settings import check_settings, nearest
+from tests.choices import typed
 
 CATALOGUE = Catalogue()
 CHOICES = [c for group in CATALOGUE.groups for c in CATALOGUE.choices[group].values() if "_target_" in c.content]
@@ -88,6 +91,31 @@ def test_a_class_without_constructor_has_no_settings():
         check_settings(Empty, {"a": 1}, "part")
 
 
+class Model:
+    """A part of a part, which YAML cannot write."""
+
+
+class Whole:
+    """Has a part that is chosen, and a setting of the same name as another part."""
+
+    def __init__(self, model: Model, layer: str):
+        pass
+
+
+PARTS = {"model": ["linear", "mlp"], "layer": ["thin"], "other": ["x"]}
+
+
+@pytest.mark.parametrize("value", ["mlp", 5, None, True, [1], {"width": 5}])
+def test_a_part_is_chosen_and_not_typed(value: object):
+    check_settings(Whole, {"model": {"_target_": "a.Model"}, "layer": "thin"}, "ranker", PARTS)
+    check_settings(Whole, {"model": Model(), "layer": "thin"}, "ranker", PARTS)
+    told = r"^ranker\.model must be chosen: type ranker/model=linear or ranker/model=mlp, got "
+    with pytest.raises(ValueError, match=told + re.escape(f"{value!r}$").replace(r"\$", "$")):
+        check_settings(Whole, {"model": value, "layer": "thin"}, "ranker", PARTS)
+    with pytest.raises(ValueError, match=f"{told}none$"):
+        check_settings(Whole, {"layer": "thin"}, "ranker", PARTS)
+
+
 def test_the_nearest_name():
     assert nearest("ronds", ["rounds", "seed"]) == ": did you mean rounds?"
     assert nearest("l3", ["reduction"], "ranker.") == ""
@@ -96,9 +124,10 @@ def test_the_nearest_name():
 @pytest.mark.parametrize("choice", CHOICES, ids=lambda choice: f"{choice.group}={choice.name}")
 def test_every_file_spells_out_every_setting_of_its_class(choice: Choice):
     constructor = pkgutil.resolve_name(choice.content["_target_"])
-    needed = () if constructor.__init__.__module__.startswith("torch.") else signature(constructor).parameters
-    assert set(choice.values) == set(needed)
+    torch_alone = getattr(constructor.__init__, "__module__", "").startswith("torch.")
+    parts = {part.rpartition("/")[2] for part in choice.brings if part.startswith(f"{choice.group}/")}
+    assert {*choice.values, *parts} == set(() if torch_alone else signature(constructor).parameters)
     assert all(setting.comment for setting in choice.settings if setting.name != "source")
     if choice.name != "cuda":  # cannot be built without one
-        built = build(compose([f"{choice.group}={choice.name}"])[choice.group])
+        built = build(OmegaConf.select(compose(list(typed(choice.group, choice.name))), choice.node))
         assert type(built).__name__ == constructor.__name__

@@ -41,7 +41,7 @@ def _next(words: Sequence[str], last: str) -> Iterator[str]:
         return
     command, *rest = words
     before = words[-1]
-    if before in ("--config-dir", "-cd"):
+    if before in ("--config-dir", "-cd", "--data"):
         yield from _folders(last)
     elif before in _AFTER:
         yield from _finished(_AFTER[before])
@@ -49,6 +49,10 @@ def _next(words: Sequence[str], last: str) -> Iterator[str]:
         yield from _finished(("-m", *OPTIONS))
     elif command == "report" and last.startswith("-"):
         yield from _finished(("--metric", "--select", "--keep", "--overrides", "--out"))
+    elif command == "score" and last.startswith("-"):
+        yield from _finished(("--seed", "--output", "--data"))
+    elif command == "score" and rest:  # the file, and that for the scores
+        yield from _folders(last, files=True)
     elif command == "completion":
         yield from _finished(("bash", "zsh") if not rest else ())
     elif command == "list":
@@ -86,8 +90,10 @@ def _overrides(words: Sequence[str], last: str) -> Iterator[str]:
     catalogue = _catalogue(words)
     tree = catalogue.tree(words)
     if not value:
+        chosen = catalogue.chosen(words)
         for group in catalogue.choices:
-            yield f"{sign}{group}="
+            if group in chosen or group not in catalogue.parts:
+                yield f"{sign}{group}="
         for setting in _names(tree, name):
             yield f"{sign}{setting}"
         return
@@ -129,12 +135,18 @@ def _values(tree: Mapping[Any, Any], name: str) -> Iterator[str]:
         yield f"{value} "
 
 
-def _folders(typed: str) -> Iterator[str]:
-    """Folders whose path begins like this; `~` and `$HOME`, which the shell expands, are kept as they were typed."""
+def _folders(typed: str, files: bool = False) -> Iterator[str]:
+    """Folders whose path begins like this; `~` and `$HOME`, which the shell expands, are kept as they were typed.
+
+    files: files as well, behind the folders.
+    """
     head, slash, _ = typed.rpartition("/")
     parent = Path(os.path.expanduser(re.sub(r"^\$HOME(?=/)", "~", head + slash)) or ".")
     try:
-        names = sorted(entry.name for entry in parent.iterdir() if entry.is_dir())
+        shown = sorted(entry for entry in parent.iterdir() if not entry.name.startswith("."))
+        folders = [entry.name for entry in shown if entry.is_dir()]
     except OSError:
         return
-    yield from (f"{head}{slash}{name}/" for name in names if not name.startswith("."))
+    yield from (f"{head}{slash}{name}/" for name in folders)
+    if files:
+        yield from (f"{head}{slash}{entry.name} " for entry in shown if entry.name not in folders)

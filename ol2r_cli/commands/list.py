@@ -33,7 +33,7 @@ def main(arguments: list[str]) -> int:
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("group", metavar="GROUP", nargs="?", help="only this group: ranker, click, dataset, ..")
+    parser.add_argument("group", metavar="GROUP", nargs="?", help="only this group: ranker, ranker/model, click, ..")
     parser.add_argument("choice", metavar="CHOICE", nargs="?", help="only this choice of it")
     parser.add_argument(
         "--config-dir", metavar="DIR", type=Path, help="also list your own choices, DIR/GROUP/NAME.yaml"
@@ -105,7 +105,7 @@ def _describe(catalogue: Catalogue, choice: Choice) -> None:
     print(_typed(choice) + (" (default)" if catalogue.chosen([]).get(choice.group) == choice.name else ""))
     for line in choice.header:
         print(f"  {line}")
-    for group, name in choice.brings.items():
+    for group, name in catalogue.brings(choice).items():
         print(f"  brings {group}={name}")
     if choice.group == "experiment":
         print(f"  type: ol2r run {'-m ' if _grid(choice) else ''}experiment={choice.name}")
@@ -121,7 +121,7 @@ def _settings(catalogue: Catalogue, choice: Choice) -> list[tuple[str, str, str]
     values = catalogue.values(choice)
     return [
         (
-            f"{choice.group}.{setting.name}",
+            f"{choice.node}.{setting.name}",
             setting.default if len(setting.default) <= _LONG else _short(values[setting.name]),
             setting.comment,
         )

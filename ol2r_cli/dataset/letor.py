@@ -80,8 +80,7 @@ class Letor:
         grades = self._grades(table)
         splits = divide(table.query_ids, table.counts, self.validation, self.queries, self.seed)
         group = groups(self.cache, table, splits["train"], self.normalise, self.group)
-        zeroed = self.group.feature if isinstance(self.group, Threshold) and self.group.zeroed else None
-        features = ranking_features(self.cache, table, splits["train"], self.normalise, zeroed, self.drop_constant)
+        features = ranking_features(self.cache, table, splits["train"], self.normalise, self.zeroed, self.drop_constant)
         return Dataset(
             name=self.name,
             fingerprint=self._fingerprint(location, table, grades),
@@ -93,6 +92,11 @@ class Letor:
             splits={split: torch.from_numpy(numbers) for split, numbers in splits.items()},
             group=None if group is None else torch.from_numpy(group),
         )
+
+    @property
+    def zeroed(self) -> int | None:
+        """The feature that rankers always see as 0, because it says the group."""
+        return self.group.feature if isinstance(self.group, Threshold) and self.group.zeroed else None
 
     def locate(self) -> Location:
         """Where the files are; raises ValueError when they are not found."""

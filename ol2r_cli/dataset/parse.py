@@ -123,6 +123,8 @@ def _columns(text: bytes, lines: int, limit: int | None) -> Float[np.ndarray, "n
         numbers = table.select(pl.col(str(i)).str.strip_prefix(f"{i}:").cast(pl.Float64) for i in ids)
     except pl.exceptions.PolarsError:
         return None
+    if "end" in names and table["end"].fill_null("").ne("").any():  # a value torn in two has moved the others
+        return None
     dense = numbers.to_numpy()
     return dense if dense.shape == (lines, len(ids)) and not np.isnan(dense).any() else None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -92,19 +92,45 @@ def ranking_features(
     identity = {"table": table.key, "train": depends, "method": method, "zeroed": zeroed, "drop": drop_constant}
 
     def build(folder: Path) -> None:
-        rows = _rows_of(table, train)
-        change = normaliser(method, table.features, table.offsets, rows)
-        keep = np.ones(table.features.shape[1], dtype=bool)
-        if drop_constant:
-            keep = _varying(table, rows, _changed(table, change, zeroed))
-            if not keep.any():
-                raise ValueError(
-                    "dataset.drop_constant must be false here: every feature is constant over the training split"
-                )
-        written = (block[:, keep] for _, block in _changed(table, change, zeroed))
-        write_rows(folder / "features.npy", (len(table.labels), int(keep.sum())), written)
+        prepare = preparation(table, train, method, zeroed, drop_constant)
+        shape = (len(table.labels), int(prepare.kept.sum()))
+        write_rows(folder / "features.npy", shape, prepare(table.features, table.offsets))
 
     return cache.open(digest(identity)[:24], build)["features"]
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """What becomes of features: normalised, then feature `zeroed` (an id from 1) set to 0, then those not `kept` left
+    out. Called with features and offsets it gives blocks of rows, float32."""
+
+    change: Block
+    zeroed: int | None
+    kept: Bool[np.ndarray, "F"]
+
+    def __call__(
+        self, features: Float[np.ndarray, "N F"], offsets: Int[np.ndarray, "Q1"]
+    ) -> Iterator[Float[np.ndarray, "n G"]]:
+        for rows, start in blocks(offsets):
+            block = self.change(features[rows].astype(np.float64), start).astype(np.float32)
+            if self.zeroed is not None:
+                block[:, self.zeroed - 1] = 0
+            yield block[:, self.kept]
+
+
+def preparation(
+    table: Parsed, train: Int[np.ndarray, "q"], method: str, zeroed: int | None, drop_constant: bool
+) -> Preparation:
+    """As the settings say; what is learned from data is learned from the training queries `train` of the table."""
+    rows = _rows_of(table, train)
+    every = np.ones(table.features.shape[1], dtype=bool)
+    prepare = Preparation(normaliser(method, table.features, table.offsets, rows), zeroed, every)
+    if not drop_constant:
+        return prepare
+    varying = _varying(prepare, table, rows)
+    if not varying.any():
+        raise ValueError("dataset.drop_constant must be false here: every feature is constant over the training split")
+    return replace(prepare, kept=varying)
 
 
 def _rows_of(table: Parsed, queries: Int[np.ndarray, "q"]) -> Bool[np.ndarray, "N"]:
@@ -113,22 +139,12 @@ def _rows_of(table: Parsed, queries: Int[np.ndarray, "q"]) -> Bool[np.ndarray, "
     return np.repeat(chosen, np.diff(table.offsets))
 
 
-def _changed(table: Parsed, change: Block, zeroed: int | None) -> Iterator[tuple[slice, Float[np.ndarray, "n F"]]]:
-    """The table in blocks of rows, normalised."""
-    for rows, start in blocks(table.offsets):
-        block = change(table.features[rows].astype(np.float64), start).astype(np.float32)
-        if zeroed is not None:
-            block[:, zeroed - 1] = 0
-        yield rows, block
-
-
-def _varying(
-    table: Parsed, train: Bool[np.ndarray, "N"], changed: Iterator[tuple[slice, Float[np.ndarray, "n F"]]]
-) -> Bool[np.ndarray, "F"]:
+def _varying(prepare: Preparation, table: Parsed, train: Bool[np.ndarray, "N"]) -> Bool[np.ndarray, "F"]:
     """Which features have more than one value over the training rows."""
     low = np.full(table.features.shape[1], np.inf)
     high = -low
-    for rows, block in changed:
+    prepared = prepare(table.features, table.offsets)
+    for (rows, _), block in zip(blocks(table.offsets), prepared, strict=True):
         seen = block[train[rows]]
         low, high = np.minimum(low, seen.min(0, initial=np.inf)), np.maximum(high, seen.max(0, initial=-np.inf))
     return low < high

@@ -65,12 +65,15 @@ class Split:
         row = torch.arange(len(query), device=query.device) + (self.start - first)[query]
         return query, self.labels[row].long()
 
-    def serve(self, query: Int[Tensor, "B"]) -> tuple[Candidates, Int[Tensor, "B D"]]:
-        """Candidates and labels of `query`, numbers within this split. Labels of padding are 0."""
-        if len(query) == 1:
+    def serve(self, query: Int[Tensor, "B"], longest: int | None = None) -> tuple[Candidates, Int[Tensor, "B D"]]:
+        """Candidates and labels of `query`, numbers within this split. Labels of padding are 0.
+
+        `longest` is how many documents the longest of them has, for who knows and need not ask the device.
+        """
+        if longest is None and len(query) == 1:
             return self._serve_one(query)
         length = self.length.index_select(0, query)
-        slots = self.slots[: int(length.max())]
+        slots = self.slots[: int(length.max()) if longest is None else longest]
         mask = slots < length[:, None]
         document = self.start.index_select(0, query)[:, None] + slots * mask
         features = self.features.index_select(0, document.flatten()).to(self.dtype).unflatten(0, document.shape)

@@ -10,12 +10,14 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from ol2r_cli.host import on_host
 from ol2r_cli.rows import places
 from ol2r_cli.shapes import Bool, Float, Int
 
 CELLS = 16_384  # D^2 x replicas from which on a CPU gains nothing from working on more replicas at once
 CHUNK = 64  # documents whose ringing times are settled together
 LEAF = 128  # documents for which the closure is found by squaring
+LATE = 1e30  # later than any clock rings
 
 
 def similar_lengths(mask: Bool[Tensor, "B D"]) -> list[tuple[Int[Tensor, "_"] | slice, int]]:
@@ -23,7 +25,7 @@ def similar_lengths(mask: Bool[Tensor, "B D"]) -> list[tuple[Int[Tensor, "_"] | 
 
     A group of one is a slice. On a GPU, and where nothing is gained by a division, everything is one group.
     """
-    if mask.is_cuda or mask.numel() * mask.shape[1] <= CELLS or len(mask) == 1:
+    if not on_host(mask) or mask.numel() * mask.shape[1] <= CELLS or len(mask) == 1:
         return [(slice(None), mask.shape[1])]
     groups: list[list[int]] = []
     lengths = mask.sum(1).tolist()
@@ -49,6 +51,10 @@ def _close(reach: Float[Tensor, "B D D"]) -> bool:
     """In place, for entries 0 and 1; returns False where it is certain that nothing was added."""
     half = reach.shape[1] // 2
     if reach.shape[1] <= LEAF:
+        if not on_host(reach):
+            for _ in range((reach.shape[1] - 1).bit_length()):  # paths of 1, 2, 4, .. pairs: as many as there may be
+                reach.copy_(torch.baddbmm(reach, reach, reach).clamp_(max=1))
+            return True
         added = False
         while (torch.bmm(reach, reach) > reach * reach.shape[1]).any():  # most relations are closed already
             reach.copy_(torch.baddbmm(reach, reach, reach).clamp_(max=1))
@@ -84,8 +90,11 @@ def shuffle(
     `clock` is exponential with rate 1. Conservative: a document's clock starts when the last document certainly above
     it has been placed, and documents are placed as their clocks ring. Because the exponential distribution has no
     memory, the next to ring is at every step uniform among the documents that are free: the random topological order,
-    without the sequence of draws. Only the blocks of the first `places` are drawn so; what is below is in random order.
+    without the sequence of draws. Only the blocks of the first `places` are drawn so (on a GPU, only these places);
+    what is below is in any order that respects the blocks.
     """
+    if certain is not None and not on_host(certain):
+        return _placed(clock, certain, min(places, block.shape[1]))
     rings = clock
     if certain is not None:
         end = int((block <= block[:, min(places, block.shape[1]) - 1, None]).sum(1).max())
@@ -116,3 +125,24 @@ def _rings(clock: Float[Tensor, "B D"], above: Bool[Tensor, "B D D"]) -> Float[T
             latest = later
         rings[:, own] = latest + ticking
     return rings
+
+
+def _placed(clock: Float[Tensor, "B D"], certain: Bool[Tensor, "B D D"], count: int) -> Int[Tensor, "B D"]:
+    """The first `count` places one by one, which never asks how far it is; the other documents follow as they stand.
+
+    At every step the document is placed that rings first among those with nobody left above them; blocks need no care,
+    because whoever is in an earlier one is certainly above.
+    """
+    above = certain.to(clock.dtype)
+    above.diagonal(dim1=1, dim2=2).fill_(-1)  # who has been placed waits for ever
+    waits, rings = certain.sum(1).to(clock.dtype), clock.clone()
+    replica, placed = places(len(clock), clock.device), []
+    for _ in range(count):
+        ring, document = rings.add(waits, alpha=LATE).min(1)
+        placed.append(document)
+        below = above[replica, document]
+        waits -= below
+        torch.maximum(rings, torch.addcmul(clock, below, ring[:, None]), out=rings)
+    first = torch.stack(placed, 1)
+    rank = places(clock.shape[1], clock.device).expand_as(clock) + count
+    return rank.scatter(1, first, places(count, clock.device).expand_as(first)).argsort(1)

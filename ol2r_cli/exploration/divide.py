@@ -21,6 +21,7 @@ class Ranked(NamedTuple):
     belief: Belief  # of all replicas
     order: Int[Tensor, "b d"]  # best score first, padding last
     scores: Float[Tensor, "b d"]  # in that order
+    mask: Bool[Tensor, "b d"]  # in that order, too
 
 
 class DivideAndConquer(Exploration):
@@ -36,8 +37,12 @@ class DivideAndConquer(Exploration):
             raise ValueError(f"exploration.shuffle must be 'conservative' or 'random', got {shuffle!r}")
         self.shuffle, self.transitive = shuffle, transitive
 
-    def certain(self, ranked: Ranked) -> Bool[Tensor, "b d d"]:
-        """[i, j]: the i-th document is certainly above the j-th; only for i < j."""
+    def certain(self, ranked: Ranked) -> Bool[Tensor, "b s s"]:
+        """[i, j]: the i-th document is certainly above the j-th; only for i < j.
+
+        Of all documents, or of the first s where the others do not matter because, with everything that is certain, K
+        documents are above each of them; they follow in the order of their scores.
+        """
         raise NotImplementedError
 
     def propose(self, belief: Belief, candidates: Candidates, random: Random) -> Draft:
@@ -60,14 +65,18 @@ class DivideAndConquer(Exploration):
     ) -> Draft:
         """The draft of some replicas: worked out in score order, stated by document."""
         by_score = scores.masked_fill(~mask, float("-inf")).argsort(1, descending=True)
-        certain = self.certain(Ranked(some, belief, by_score, scores.gather(1, by_score)))
+        certain = self.certain(Ranked(some, belief, by_score, scores.gather(1, by_score), mask))
+        kept, rest = by_score.tensor_split([certain.shape[1]], dim=1)
+        mask = mask[:, : kept.shape[1]]
         if mask.is_cuda or not mask.all():  # a group of one is not padded
             certain = (certain | ~mask[:, None, :]) & mask[:, :, None]
         if self.transitive:
             certain = close(certain)
         block = partition(certain)
-        clock = clock[some, : scores.shape[1]].gather(1, by_score)
+        clock = clock[some, : scores.shape[1]].gather(1, kept)
         order = shuffle(block, clock, certain if self.shuffle == "conservative" else None, self.ordered)
+        if rest.shape[1]:
+            return Draft(torch.cat([kept.gather(1, order), rest], 1), scores)
         rank = torch.empty_like(by_score).scatter_(
             1, by_score, places(scores.shape[1], scores.device).expand_as(by_score)
         )
@@ -75,7 +84,10 @@ class DivideAndConquer(Exploration):
 
 
 def _together(scores: Float[Tensor, "B D"], parts: list[tuple[Tensor | slice, Draft]]) -> Draft:
-    """The drafts of groups of replicas as one; padding beyond a group's longest query is a last block of its own."""
+    """The drafts of groups of replicas as one; padding beyond a group's longest query is a last block of its own.
+
+    Without reasons where some group has none.
+    """
     replicas, documents = scores.shape
     order = torch.arange(documents).repeat(replicas, 1)
     block = torch.full_like(order, documents)
@@ -87,4 +99,5 @@ def _together(scores: Float[Tensor, "B D"], parts: list[tuple[Tensor | slice, Dr
         if part.block is not None and part.certain is not None:
             block[some, :longest] = part.block
             certain[some, :longest, :longest] = part.certain
-    return Draft(order, scores, block, certain)
+    explained = all(part.block is not None for _, part in parts)
+    return Draft(order, scores, block, certain) if explained else Draft(order, scores)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from ol2r_cli.exploration.order import LEAST, best, sortable, take_turns
+from ol2r_cli.exploration.order import LEAST, best, sortable, take_turns, take_turns_in_step
+from ol2r_cli.host import on_host
 from ol2r_cli.interfaces import Belief, Candidates, Draft, Exploration
 from ol2r_cli.random import Random
 
@@ -29,7 +30,9 @@ class EpsilonGreedy(Exploration):
         documents = mask.shape[1]
         chance = random.uniform(documents, "document").masked_fill(~mask, LEAST)
         keys = torch.stack([sortable(scores[:, None], mask, random)[:, 0], chance], dim=1)
+        coins = random.uniform(min(self.ordered, documents), "coin") < self.epsilon
+        if not on_host(coins):
+            return Draft(take_turns_in_step(keys, coins.long()), scores)
         queues = best(keys, self.ordered).tolist()
-        coins = (random.uniform(min(self.ordered, documents), "coin") < self.epsilon).tolist()
-        lists = [take_turns(*replica) for replica in zip(queues, coins, strict=True)]
+        lists = [take_turns(*replica) for replica in zip(queues, coins.tolist(), strict=True)]
         return Draft(torch.tensor(lists, device=mask.device), scores)

@@ -43,6 +43,16 @@ def take_turns(queues: Sequence[Sequence[int]], turns: Iterable[int]) -> list[in
     return list(placed)
 
 
+def take_turns_in_step(keys: Float[Tensor, "B N D"], turns: Int[Tensor, "B O"]) -> Int[Tensor, "B O"]:
+    """The same for all replicas together, a place at a time: `keys` are what their queues are sorted by, best first."""
+    replica, left, placed = places(len(keys), keys.device), keys.clone(), []
+    for turn in turns.unbind(1):
+        document = left[replica, turn].argmax(1, keepdim=True)
+        placed.append(document)
+        left.scatter_(2, document[:, None].expand(-1, keys.shape[1], -1), float("-inf"))
+    return torch.cat(placed, 1)
+
+
 def completed(first: Int[Tensor, "B K"], scores: Float[Tensor, "B D"], count: int) -> Int[Tensor, "B O"]:
     """An order of `count` places: the documents placed already, then the others by score."""
     if count <= first.shape[1]:

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from ol2r_cli.exploration.blocks import shuffle
+from ol2r_cli.host import on_host
 from ol2r_cli.interfaces import LAYERS, STATED, Belief, Candidates, Draft, Exploration, Need
 from ol2r_cli.random import Random
 from ol2r_cli.shapes import Bool, Int
@@ -37,11 +38,12 @@ def layers(above: Bool[Tensor, "B D D"], mask: Bool[Tensor, "B D"]) -> Int[Tenso
     """
     beats = above.float()
     layer = torch.full(mask.shape, mask.shape[1], dtype=torch.int64, device=mask.device)
-    left, number = mask.clone(), 0
-    while left.any():
+    left = mask.clone()
+    for number in range(mask.shape[1]):
+        if on_host(left) and not left.any():
+            break
         free = left & (torch.bmm(left.float()[:, None], beats).squeeze(1) == 0)
         free |= left & ~free.any(1, keepdim=True)
         layer.masked_fill_(free, number)
         left &= ~free
-        number += 1
     return layer

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import torch
+from torch import Tensor
 
-from ol2r_cli.exploration.order import best, completed, sortable, take_turns
+from ol2r_cli.exploration.order import best, completed, sortable, take_turns, take_turns_in_step
+from ol2r_cli.host import on_host
 from ol2r_cli.interfaces import CREDIT, MEMBERS, Belief, Candidates, Draft, Exploration, Need
 from ol2r_cli.random import Random
 from ol2r_cli.rows import places
+from ol2r_cli.shapes import Float, Int
 
 
 class TeamDraft(Exploration):
@@ -27,15 +30,30 @@ class TeamDraft(Exploration):
         scores = sortable(belief.scores, candidates.mask, random)
         circles = -(-shown // members)
         turns = random.uniform(circles * members, "turns").view(replicas, circles, members).argsort(2).flatten(1)
-        queues, lists, authors = best(scores, shown).tolist(), [], []
-        for rankings, turn in zip(queues, turns.tolist(), strict=True):
-            agreed = next(
-                (place for place, each in enumerate(zip(*rankings, strict=True)) if len(set(each)) > 1), shown
-            )
-            lists.append(take_turns(rankings, [0] * agreed + turn[: shown - agreed]))
-            authors.append([members] * agreed + turn[: shown - agreed])
-        first = torch.tensor(lists, device=turns.device)
-        author = torch.tensor(authors, device=turns.device)
+        first, author = (_by_lists if on_host(scores) else _in_step)(scores, turns, shown)
         credit = scores.new_zeros(replicas, members + 1, documents)  # one more, who gets what is nobody's
         credit[places(replicas, turns.device)[:, None], author, first] = 1
         return Draft(completed(first, scores[:, 0], self.ordered), belief.scores[:, 0], credit=credit[:, :members])
+
+
+def _by_lists(
+    scores: Float[Tensor, "B N D"], turns: Int[Tensor, "B C"], shown: int
+) -> tuple[Int[Tensor, "B K"], Int[Tensor, "B K"]]:
+    """The documents shown and the members who placed them, N where all agree."""
+    members, lists, authors = scores.shape[1], [], []
+    for rankings, turn in zip(best(scores, shown).tolist(), turns.tolist(), strict=True):
+        agreed = next((place for place, each in enumerate(zip(*rankings, strict=True)) if len(set(each)) > 1), shown)
+        lists.append(take_turns(rankings, [0] * agreed + turn[: shown - agreed]))
+        authors.append([members] * agreed + turn[: shown - agreed])
+    return torch.tensor(lists), torch.tensor(authors)
+
+
+def _in_step(
+    scores: Float[Tensor, "B N D"], turns: Int[Tensor, "B C"], shown: int
+) -> tuple[Int[Tensor, "B K"], Int[Tensor, "B K"]]:
+    """The same for all replicas together, a place at a time."""
+    rankings = best(scores, shown)
+    agree = (rankings == rankings[:, :1]).all(1).cumprod(1)
+    turn = turns.gather(1, (places(shown, turns.device) - agree.sum(1, keepdim=True)).clamp(min=0))
+    first = take_turns_in_step(scores, turn * (1 - agree))
+    return first, torch.where(agree > 0, scores.shape[1], turn)

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ol2r_cli.host import on_host
 from ol2r_cli.interfaces import Preferences, Sizes
 from ol2r_cli.shapes import Float, Int
 
@@ -24,7 +25,7 @@ class PairLog(nn.Module):
     def setup(self, sizes: Sizes, features: Float[Tensor, "N F"], per_round: int) -> None:
         """Reserve room for `per_round` pairs in each of the run's rounds."""
         self.features = features.to(sizes.device)
-        self.capacity = sizes.rounds * per_round
+        self.capacity, self.per_round = sizes.rounds * per_round, per_round
         shape = sizes.replicas, self.capacity + 1
         place: dict[str, Any] = {"device": sizes.device}
         self.register_buffer("pairs", torch.zeros(*shape, 2, dtype=torch.int32, **place))
@@ -40,6 +41,10 @@ class PairLog(nn.Module):
         self.count += valid.sum(1)
         return place
 
+    def most(self, rounds: int | None = None) -> int:
+        """The largest count; on a GPU, which is not asked, the largest that so many rounds can have led to."""
+        return int(self.count.max()) if rounds is None or on_host(self.count) else rounds * self.per_round
+
 
 class PairHistory(PairLog):
     """Pairs and their feature differences: the rows are filled again after the pairs have been loaded."""
@@ -52,7 +57,8 @@ class PairHistory(PairLog):
         """Reserve room for `per_round` pairs in each of the run's rounds."""
         super().setup(sizes, features, per_round)
         shape = sizes.replicas, self.capacity + 1, sizes.features
-        self.rows = torch.empty(shape, dtype=sizes.dtype, device=sizes.device)
+        allocate = torch.empty if on_host(self.count) else torch.zeros  # on a GPU, what is not there is read, too
+        self.rows = allocate(shape, dtype=sizes.dtype, device=sizes.device)
 
     def append(
         self, differences: Float[Tensor, "B M F"], document: Int[Tensor, "B D"], preferences: Preferences

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from ol2r_cli.feedback import most_pairs
+from ol2r_cli.host import on_host
 from ol2r_cli.interfaces import Interaction, Sizes
 from ol2r_cli.learning.ranknet import Sample
 from ol2r_cli.metrics.ndcg import discounts
@@ -69,9 +70,9 @@ class LambdaRankLoss(nn.Module):
         for part in chance.split(size, dim=1):
             yield self._sample((part * self.count[:, None]).long())
 
-    def whole(self) -> Iterator[Sample]:
-        """The whole history, in parts."""
-        most = int(self.count.max())
+    def whole(self, rounds: int | None = None) -> Iterator[Sample]:
+        """The whole history, in parts; who says how many rounds that is need not ask a GPU."""
+        most = int(self.count.max()) if rounds is None or on_host(self.count) else rounds
         for start in range(0, most, self.chunk):
             index = torch.arange(start, min(start + self.chunk, most), device=self.count.device)
             yield self._sample(index.expand(len(self.count), -1))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from ol2r_cli.host import on_host
 from ol2r_cli.interfaces import Sizes
 from ol2r_cli.learning.history import PairHistory
 from ol2r_cli.random import Random
@@ -25,7 +26,12 @@ class RestartedLBFGS(nn.Module):
         self.l2, self.reduction = l2, reduction
 
     def setup(self, sizes: Sizes, history: PairHistory) -> None:
-        """Start at theta = 0 with no pairs. numpy's and scipy's linear algebra gets as many threads as torch's."""
+        """Start at theta = 0 with no pairs. numpy's and scipy's linear algebra gets as many threads as torch's.
+
+        ValueError on a GPU: scipy computes on the host.
+        """
+        if not on_host(history.count):
+            raise ValueError("ranker.solver must be newton on a GPU, got lbfgs_restart (or use device=cpu)")
         import scipy.optimize  # noqa: F401  (loads its linear algebra, which is then limited)
         from threadpoolctl import threadpool_limits
 

@@ -15,9 +15,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import softplus
 
+from ol2r_cli.host import on_host
 from ol2r_cli.interfaces import Sizes
+from ol2r_cli.learning.descent import descend, steps_after
 from ol2r_cli.learning.history import PairHistory
 from ol2r_cli.random import Random
+from ol2r_cli.rows import places
 from ol2r_cli.shapes import Bool, Float, Int
 
 
@@ -30,6 +33,9 @@ class AnchoredNewton(nn.Module):
     a guide: it lacks at most the latest `growth` of the pairs, and is corrected for those whose score has drifted. A
     step that changes some pair's score by r > `drift` is damped by log(1 + r) / r, which makes it descend from
     anywhere (Sun and Tran-Dinh, Generalized self-concordant functions, 2019, for the order 2 of logistic losses).
+
+    All this takes decisions. On a GPU, which would have to be waited for, `descend` takes a number of steps over the
+    whole history that depends on the round alone.
 
     Guarantee, every round (tests compare with an exact solver): f(theta) - min f <= 1e-3 + 1e-5 f(theta).
     """
@@ -75,6 +81,9 @@ class AnchoredNewton(nn.Module):
 
     def update(self, added: Float[Tensor, "B M F"], valid: Bool[Tensor, "B M"], random: Random) -> None:
         """Move `theta` to the optimum of the history, whose last rows are `added` (zero where not `valid`)."""
+        if not on_host(self.theta):
+            self._descend(random.round + 1)
+            return
         scores = torch.bmm(added, self.anchor[:, :, None]).squeeze(2)
         gradient = self.gradient
         gradient -= torch.bmm(torch.sigmoid(-scores)[:, None], added).squeeze(1)
@@ -93,6 +102,24 @@ class AnchoredNewton(nn.Module):
             if outgrown or self._poor(size, objective):
                 step[replica] = self._move_anchor(replica, now, outgrown)
         torch.add(self.anchor, step, out=self.theta)
+
+    def _descend(self, rounds: int) -> None:
+        """On a GPU: so many steps as the round says, for all replicas together, over the whole history.
+
+        The anchor follows; a Hessian is not kept, but what there is of it from a CPU stays true.
+        """
+        count, l2 = self.history.most(rounds), self.l2_for(self.history.count)
+        rows = self.history.rows[:, :count]
+        nothing = torch.zeros_like(self.theta)
+        steps = steps_after(count, rows.shape[2])
+        self.anchor.copy_(descend(self.anchor[:, None], rows, nothing[:, None], l2, steps)[:, 0])
+        scores = torch.bmm(rows, self.anchor[:, :, None]).squeeze(2)
+        self.scores[:, :count] = scores
+        there = places(count, rows.device) < self.history.count[:, None]
+        l2 = l2.to(rows.dtype)
+        self.gradient.copy_(l2[:, None] * self.anchor - torch.bmm(torch.sigmoid(-scores)[:, None], rows)[:, 0])
+        self.objective.copy_((softplus(-scores) * there).sum(1) + l2 / 2 * self.anchor.square().sum(1))
+        self.theta.copy_(self.anchor)
 
     def _poor(self, q: float, objective: float) -> bool:
         """Whether the step from the anchor may miss the guarantee.

@@ -13,7 +13,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import softplus
 
+from ol2r_cli.host import on_host
 from ol2r_cli.interfaces import Sizes
+from ol2r_cli.learning.descent import descend, descend_by_way
 from ol2r_cli.learning.newton import AnchoredNewton
 from ol2r_cli.random import Random
 from ol2r_cli.shapes import Float
@@ -28,6 +30,9 @@ class PerturbedOptima(nn.Module):
     bounds theta, since labels may lie outside [0, 1]: then each member gets a Newton method of its own, with the exact
     Hessian, halved steps where a whole one does not descend, and a detour by larger l2 where that takes too many.
 
+    These are decisions. On a GPU, which would have to be waited for, every pair has a noise of its own, and all
+    members always make the detour, in a number of steps that depends on l2 alone.
+
     Guarantee, every round (tests compare with an exact solver), f being the unperturbed objective at the anchor:
     f(theta) - z.theta is at most 1e-3 + 1e-5 f above its minimum.
     """
@@ -39,6 +44,7 @@ class PerturbedOptima(nn.Module):
 
     passes = 4  # with the anchor's Hessian
     contraction = 0.3  # of the squared Newton decrement per pass: where the guide is worse, it is left
+    steps = 16  # on a GPU, after the detour
     margin = 0.02  # of the tolerated gap: next to separable pairs curvature fades, and the decrement says too little
 
     def __init__(self, members: int, variance: float):
@@ -57,20 +63,40 @@ class PerturbedOptima(nn.Module):
 
     def update(self, random: Random) -> None:
         """Draw the noise of this round and move to the optima."""
+        if not on_host(self.theta):
+            self._descend(random)
+            return
         features = self.theta.shape[2]
         known = random.normal(self.members * features, "factor").unflatten(1, (self.members, features))
         new = random.normal(self.waiting * self.members, "pairs").unflatten(1, (self.waiting, self.members))
         counts = zip(self.history.count.tolist(), self.factored.tolist(), strict=True)
         for replica, (count, held) in enumerate(counts):
+            if count - held > self.waiting:  # on a GPU nothing was put aside
+                held = self._put_aside(replica, held, count)
             rows = self.history.rows[replica, held:count]
             noise = known[replica].to(rows.dtype) @ self.factor[replica]
             noise += new[replica, : count - held].to(rows.dtype).mT @ rows
             if count:
                 self.theta[replica] = self._optima(replica, count, noise * self.variance**0.5)
             if count - held > features:
-                stacked = torch.cat([self.factor[replica], rows])
-                self.factor[replica] = torch.linalg.qr(stacked, mode="r").R
-                self.factored[replica] = count
+                self._put_aside(replica, held, count)
+
+    def _put_aside(self, replica: int, held: int, count: int) -> int:
+        """Make new pairs part of the factor of the old ones."""
+        stacked = torch.cat([self.factor[replica], self.history.rows[replica, held:count]])
+        self.factor[replica] = torch.linalg.qr(stacked, mode="r").R
+        self.factored[replica] = count
+        return count
+
+    def _descend(self, random: Random) -> None:
+        """On a GPU: all replicas and members together, over the whole history."""
+        count, solver = self.history.most(random.round + 1), self.solver
+        rows, l2 = self.history.rows[:, :count], solver.l2_for(self.history.count)
+        gamma = random.normal(count * self.members, "every pair").unflatten(1, (count, self.members)).to(rows.dtype)
+        tilt = torch.bmm(gamma.mT, rows) * self.variance**0.5
+        start = solver.anchor[:, None].expand(-1, self.members, -1)
+        near = descend_by_way(start, rows, tilt, l2, solver.l2)
+        self.theta.copy_(descend(near, rows, tilt, l2, self.steps))
 
     def _optima(self, replica: int, count: int, noise: Float[Tensor, "N F"]) -> Float[Tensor, "N F"]:
         """By steps with the anchor's Hessian as far as they contract, then each member by itself."""

@@ -53,9 +53,9 @@ class RankNetLoss(PairLog):
         for part in chance.split(size, dim=1):
             yield self._sample((part * self.count[:, None]).long())
 
-    def whole(self) -> Iterator[Sample]:
-        """The whole history, in parts."""
-        most = int(self.count.max())
+    def whole(self, rounds: int | None = None) -> Iterator[Sample]:
+        """The whole history, in parts; who says how many rounds that is need not ask a GPU."""
+        most = self.most(rounds)
         for start in range(0, most, self.chunk):
             index = torch.arange(start, min(start + self.chunk, most), device=self.count.device)
             yield self._sample(index.expand(len(self.count), -1))

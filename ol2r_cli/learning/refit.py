@@ -65,7 +65,7 @@ class GradientRefit:
     def _steps(self, loss: RankNetLoss | LambdaRankLoss, random: Random) -> Iterator[Iterable[Sample]]:
         """For every step the samples it is over."""
         if self.batch is None:
-            return (loss.whole() for _ in range(self.steps))
+            return (loss.whole(random.round + 1) for _ in range(self.steps))
         return ([sample] for sample in loss.draw(random, self.batch, self.steps))
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ol2r_cli.interfaces import FEATURES, TANGENT, Belief, Candidates, Oracle, Ranker, Sizes
+from ol2r_cli.interfaces import FEATURES, TANGENT, Belief, Candidates, Interaction, Oracle, Ranker, Sizes
 from ol2r_cli.learning.model import Model
 from ol2r_cli.learning.tangent import LinearTangent
 from ol2r_cli.random import Random
 from ol2r_cli.ranker.model.linear import Linear
+from ol2r_cli.rows import pick
 from ol2r_cli.shapes import Bool, Float
 
 
@@ -96,6 +97,17 @@ class GradientRanker(ModelRanker):
         if self.linear:
             return torch.bmm(weights[:, None], features).squeeze(1)
         return self.model.forward(self.weights(), features).gradient(weights[:, None])[:, 0] / self.model.width
+
+    def margins(self, interaction: Interaction) -> Float[Tensor, "B M"]:
+        """Winner's less loser's score of each of the round's preferences, valid or not."""
+        scores, pairs = interaction.belief.scores[:, 0], interaction.preferences
+        return scores.gather(1, pairs.winner) - scores.gather(1, pairs.loser)
+
+    def pair_gradient(self, interaction: Interaction, weights: Float[Tensor, "B M"]) -> Float[Tensor, "B P"]:
+        """`gradient` of the weighted sum of these margins."""
+        pairs = interaction.preferences
+        rows = pick(interaction.candidates.features, torch.cat([pairs.winner, pairs.loser], dim=1))
+        return self.gradient(rows, torch.cat([weights, -weights], dim=1))
 
     def move(self, direction: Float[Tensor, "B P"], moved: Bool[Tensor, "B"]) -> None:
         """Take a step; `direction` must be zero where not `moved`."""

@@ -2,19 +2,10 @@
 
 from __future__ import annotations
 
-import fcntl
-import hashlib
-import io
-import json
-import os
-from collections.abc import Callable
-from pathlib import Path
-
-import numpy as np
-import torch
 from torch import Tensor
 
 from ol2r_cli.interfaces import Oracle, Sizes
+from ol2r_cli.learning.kept import fit_file, kept
 from ol2r_cli.learning.offline import fit_ranknet
 from ol2r_cli.ranker.linear import LinearRanker
 from ol2r_cli.shapes import Float
@@ -38,7 +29,7 @@ class OfflineRankNet(LinearRanker):
         super().__init__()
         if not l2 > 0:
             raise ValueError(f"ranker.l2 must be above 0, got {l2}")
-        self.l2, self.folder = float(l2), Path(os.path.expandvars(cache_dir)).expanduser() / "offline"
+        self.l2, self.cache_dir = float(l2), cache_dir
 
     def setup(self, sizes: Sizes, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
         """Fit, or fetch what was fitted before; all replicas share it."""
@@ -56,53 +47,4 @@ class OfflineRankNet(LinearRanker):
             return fit_ranknet(features, oracle, self.l2)
 
         work = int((oracle.length * (oracle.length + features.shape[1])).sum())
-        return fit() if work < WORTH else _kept(self.folder / f"{self._key(features, oracle)}.npy", fit)
-
-    def _key(self, features: Float[Tensor, "N F"], oracle: Oracle) -> str:
-        """sha256 of all that decides the weights. The labels are hashed besides the fingerprint, which does not
-        cover them where a dataset was made by hand."""
-        text = json.dumps([VERSION, oracle.fingerprint, list(features.shape), self.l2])
-        key = hashlib.sha256(text.encode())
-        for part in oracle.start, oracle.length, oracle.labels:
-            key.update(part.numpy().tobytes())
-        return key.hexdigest()
-
-
-def _kept(file: Path, fit: Callable[[], Tensor]) -> Float[Tensor, "F"]:
-    """What is in the file; where it is absent or damaged, it is fitted and written, by one process at a time."""
-    theta = _read(file)
-    if theta is not None:
-        return theta
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        with file.with_suffix(".lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)  # released by the operating system when a process dies
-            theta = _read(file)
-            if theta is None:
-                theta = fit()
-                _write(file, theta)
-    except OSError as problem:
-        raise ValueError(
-            f"cache_dir must be a writable folder with space left, got {file.parents[1]} ({problem}); "
-            "type cache_dir=FOLDER"
-        ) from problem
-    return theta
-
-
-def _write(file: Path, theta: Float[Tensor, "F"]) -> None:
-    """An array as numpy saves it, and its sha256 behind it; under another name first, so that the file is whole."""
-    content = io.BytesIO()
-    np.save(content, theta.numpy())
-    partial = file.with_suffix(".partial")
-    partial.write_bytes(content.getvalue() + hashlib.sha256(content.getvalue()).digest())
-    partial.replace(file)
-
-
-def _read(file: Path) -> Float[Tensor, "F"] | None:
-    """The array, or None if there is none whose sha256 stands behind it."""
-    try:
-        content = file.read_bytes()
-    except OSError:
-        return None
-    array, checksum = content[:-32], content[-32:]
-    return torch.from_numpy(np.load(io.BytesIO(array))) if hashlib.sha256(array).digest() == checksum else None
+        return fit() if work < WORTH else kept(fit_file(self.cache_dir, features, oracle, VERSION, self.l2), fit)

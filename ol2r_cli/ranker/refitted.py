@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from ol2r_cli.feedback import check_pairs
+from ol2r_cli.host import on_host
 from ol2r_cli.interfaces import Interaction, Oracle, Sizes
 from ol2r_cli.learning.lambdarank import LambdaRankLoss
 from ol2r_cli.learning.model import Model
@@ -73,6 +74,6 @@ class RefittedRanker(ModelRanker):
         self.loss.append(interaction)
         self.rounds += 1
         self.waiting |= interaction.preferences.valid.any(1)
-        if int(self.rounds) % self.every == 0 and (self.waiting.is_cuda or self.waiting.any()):
+        if int(self.rounds) % self.every == 0 and (not on_host(self.waiting) or self.waiting.any()):
             self.refit(self.theta, self.start, self.model, self.loss, random, self.waiting)
             self.waiting.zero_()

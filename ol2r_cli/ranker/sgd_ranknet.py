@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor
 
 from ol2r_cli.feedback import check_pairs
 from ol2r_cli.interfaces import Interaction
 from ol2r_cli.learning.model import Model
 from ol2r_cli.random import Random
 from ol2r_cli.ranker.linear import GradientRanker
-from ol2r_cli.rows import pick
 
 
 class SGDRankNet(GradientRanker):
@@ -26,9 +24,6 @@ class SGDRankNet(GradientRanker):
 
     def learn(self, interaction: Interaction, random: Random) -> None:
         """The gradient of each pair is sigma(f(x_loser) - f(x_winner)) times that of f(x_winner) - f(x_loser)."""
-        preferences = interaction.preferences
-        both = torch.cat([preferences.winner, preferences.loser], dim=1)
-        won, lost = interaction.belief.scores[:, 0].gather(1, both).tensor_split(2, dim=1)
-        pull: Tensor = torch.sigmoid(lost - won) * preferences.valid
-        rows = pick(interaction.candidates.features, both)
-        self.move(self.gradient(rows, torch.cat([pull, -pull], dim=1)), preferences.valid.any(1))
+        valid = interaction.preferences.valid
+        pull = torch.sigmoid(-self.margins(interaction)) * valid
+        self.move(self.pair_gradient(interaction, pull), valid.any(1))

@@ -10,7 +10,7 @@ from ol2r_cli.report.collect import NEVER_COUNT
 from ol2r_cli.report.groups import FINGERPRINT, Group
 from ol2r_cli.report.override import text
 
-PARTS = ("dataset", "click", "ranker", "exploration", "fairness")
+PARTS = ("dataset", "click", "ranker", "ranker/model", "exploration", "fairness")
 _NO_OVERRIDES = (FINGERPRINT, "results_version")
 
 
@@ -32,7 +32,7 @@ class Labels:
         self._following = {choice: _following(alike) for choice, alike in _by(groups, "ranker", "exploration").items()}
         self._several = {
             (part, *ranker)
-            for part in ("exploration", "fairness")
+            for part in ("ranker/model", "exploration", "fairness")
             for ranker, alike in _by(groups, "ranker").items()
             if len(_by(alike, part)) > 1
         }
@@ -49,9 +49,9 @@ class Labels:
         }
 
     def ranker(self, group: Group) -> str:
-        """The ranker; with its exploration and fairness where it occurs with several."""
+        """The ranker; with its model, exploration and fairness where it occurs with several."""
         ranker = group.choices["ranker"]
-        more = [part for part in ("exploration", "fairness") if (part, ranker) in self._several]
+        more = [part for part in PARTS if (part, ranker) in self._several]
         return " ".join([ranker, *(f"{part}={group.choices.get(part, '')}" for part in more)])
 
     def short(self, group: Group) -> str:
@@ -73,9 +73,9 @@ class Labels:
 
 
 def part_of(setting: str) -> str:
-    """The part a setting is of; '' for those of the run itself."""
-    part = setting.partition(".")[0]
-    return part if part in PARTS else ""
+    """The part a setting is of, `ranker/model` for ranker.model.width; '' for those of the run itself."""
+    of = [part for part in PARTS if setting.startswith(f"{part.replace('/', '.')}.")]
+    return max(of, key=len, default="")
 
 
 def _rank(setting: str) -> int:

@@ -1,8 +1,8 @@
 """Model selection: of the cells of a grid, the one with the best validation NDCG@10 stands for its competitor.
 
-A competitor is a ranker with an exploration and a fairness, under the same dataset, users and settings of the run; its
-cells differ in settings of the ranker and the exploration. What is compared is the mean after the last evaluated
-round; the test split has no part in it.
+A competitor is a ranker with a model, an exploration and a fairness, under the same dataset, users and settings of the
+run; its cells differ in settings of the ranker, its model and the exploration. What is compared is the mean after the
+last evaluated round; the test split has no part in it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ol2r_cli.report.groups import Group
 from ol2r_cli.report.labels import Labels, part_of
 
 METRIC = "validation_ndcg_10"
-CHOSEN = ("ranker", "exploration")  # whose settings are chosen; those of other parts make the task another one
+CHOSEN = ("ranker", "ranker/model", "exploration")  # whose settings are chosen; others make the task another one
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 status             running | finished | failed | interrupted; `running` without a holder of the lock means killed
 id, command        the run's id; the line that runs (or goes on with) it
-choices            group -> choice: dataset, ranker, click, exploration, fairness
+choices            group -> choice: dataset, ranker, click, exploration, fairness; ranker/model where the ranker has one
 dataset            name and fingerprint (sha256 over all that decides its numbers)
 seeds              one per replica
 progress           round (the last one done) and rounds (how many there will be)

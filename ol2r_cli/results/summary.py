@@ -111,10 +111,11 @@ def _from_evaluation(evaluation: pl.DataFrame) -> list[pl.DataFrame]:
 def render(summary: Mapping[str, Any], manifest: Mapping[str, Any], path: str | Path) -> str:
     """The summary of the run in `path` as lines of text for somebody who sees the tool for the first time."""
     metrics, choices, seeds = summary["metrics"], manifest["choices"], manifest["seeds"]
+    model = f" ({choices['ranker/model']})" if "ranker/model" in choices else ""
     fairness = "" if choices.get("fairness", "none") == "none" else f", fairness {choices['fairness']}"
     several = f"{len(seeds)} seeds ({seeds[0]} to {seeds[-1]})" if len(seeds) > 1 else f"seed {seeds[0]}"
     lines = {
-        "experiment": f"ranker {choices['ranker']}{fairness}, click model {choices['click']}, dataset "
+        "experiment": f"ranker {choices['ranker']}{model}{fairness}, click model {choices['click']}, dataset "
         f"{choices['dataset']}, {summary['rounds']:,} rounds, {several}",
         "test NDCG@10": _test_line(metrics, summary["rounds"]),
         "online NDCG": _online_line(metrics),

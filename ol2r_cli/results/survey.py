@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,6 +50,21 @@ def find_runs(root: str | os.PathLike[str]) -> Iterator[Path]:
             below.clear()
             yield Path(folder)
         below[:] = sorted(name for name in below if not name.startswith("."))
+
+
+def find_run(name: str, root: str | os.PathLike[str] = "outputs") -> Path:
+    """The run directory that `name` is the path or, below `root`, the id of; ValueError when there is none."""
+    path = Path(name)
+    if (path / MANIFEST).is_file():
+        return path
+    found = (run for run in find_runs(root) if run.name.endswith(f"-{name}"))
+    run = next(found, None) if re.fullmatch("[0-9a-f]{10}", name) else None
+    if run is None:
+        missing = "in which there is no run" if path.is_dir() else "which is neither"
+        raise ValueError(
+            f"RUN must be the directory of a run or an id below {root}, got {name}, {missing}: see `ol2r status`"
+        )
+    return run
 
 
 def read_state(path: str | os.PathLike[str]) -> RunState | None:

@@ -30,10 +30,10 @@ def lines(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
 
 def test_every_choice_has_one_line_with_its_description(capsys):
     listed = lines(capsys)
-    for path in config_dir().glob("*/*.yaml"):
+    for path in config_dir().glob("*/**/*.yaml"):
         comments = [line.lstrip("# ") for line in path.read_text().splitlines() if line.startswith("#")]
         first = next(line for line in comments if not line.startswith("@package"))
-        typed = f"{path.parent.name}={path.stem}"
+        typed = f"{path.parent.relative_to(config_dir())}={path.stem}"
         (line,) = [line for line in listed if typed in line.split()[:2]]
         assert first.rstrip(":") in line
 
@@ -54,6 +54,18 @@ def test_a_group_with_settings_defaults_and_comments(capsys):
     text = (config_dir() / "ranker" / "pairrank.yaml").read_text()
     key, default, comment = l2
     assert f"{key.removeprefix('ranker.')}: {default}  # {comment}\n" in text
+
+
+def test_what_a_ranker_is_made_of_is_a_group_below_it(capsys):
+    listed = lines(capsys, "ranker/model", "mlp")
+    assert listed[0] == "ranker/model=mlp"
+    settings = [line.split()[:2] for line in listed if line.startswith("    ")]
+    assert settings[0] == ["ranker.model.width", "100"]
+    assert "  brings ranker/model=linear" in lines(capsys, "ranker", "pdgd")
+    assert "  brings ranker/model=mlp" in lines(capsys, "ranker", "olranknet")
+    overview = [line.split()[0] for line in lines(capsys) if line.startswith(" ")]
+    place = overview.index("ranker/model=linear")
+    assert overview[place - 1].startswith("ranker="), "behind the group that it is below"
 
 
 def test_one_choice_by_its_short_name(capsys):
@@ -124,6 +136,8 @@ def test_own_choices_are_listed_and_hidden_ones_told(capsys, own):
     ("arguments", "told"),
     [
         (["rankr"], ["GROUP must be one of", "exploration", "got 'rankr'", "did you mean ranker?"]),
+        (["ranker/modl"], ["GROUP must be one of", "got 'ranker/modl'", "did you mean ranker/model?"]),
+        (["ranker/model", "mpl"], ["CHOICE must be one of linear, mlp", "did you mean mlp?"]),
         (["ranker", "pairnk"], ["CHOICE must be one of", "oracle", "did you mean pairrank?"]),
         (["--config-dir", "nowhere"], ["--config-dir must be a folder, got nowhere"]),
     ],

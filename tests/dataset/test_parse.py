@@ -227,3 +227,10 @@ def test_dense_columns_and_the_general_way_agree(monkeypatch):
 def test_a_line_that_does_not_fit_the_columns_is_left_to_the_general_way(line):
     text = f"\n1 qid:1 1:1 2:2 3:3\n{line}".encode()
     assert _columns(text, 2, None) is None
+
+
+def test_a_value_torn_in_two_is_found_behind_a_line_that_ends_in_a_blank(tmp_path: Path):
+    file = tmp_path / "train.txt"
+    file.write_text("0 qid:1 1:0.5 2:0.5 3:0.5 \n0 qid:2 1:0.5 2:0 .5 3:0.5\n")
+    with pytest.raises(DataError, match=r"train.txt:2: found '.5', expected <feature id>:<value>"):
+        parse(file)

@@ -81,7 +81,7 @@ def test_certain_pairs_are_those_of_definition_3(alpha, covariance):
     scores = torch.from_numpy(x @ theta)[None]
     belief = Belief(scores[:, None], lambda: LinearTangent(candidates.features))
     order = torch.arange(DOCUMENTS)[None]
-    found = exploration.certain(Ranked(slice(None), belief, order, scores))[0].numpy()
+    found = exploration.certain(Ranked(slice(None), belief, order, scores, candidates.mask))[0].numpy()
     assert (found == expected).all()
     assert 0 < expected.sum() < DOCUMENTS * (DOCUMENTS - 1) / 2 or alpha == 0
 

@@ -56,7 +56,7 @@ def make(
     The data are those of the fold, unless a `fingerprint` says otherwise.
     """
     test = {0: 0.5} if test is None else test
-    words = [word for word in overrides if word.partition("=")[0] not in CHOICES]
+    words = [word for word in overrides if word.partition("=")[0] not in (*CHOICES, "ranker/model")]
     choices = CHOICES | dict(word.split("=") for word in overrides if word not in words)
     config = OmegaConf.merge(SETTINGS, OmegaConf.from_dotlist(words))
     settings: Any = OmegaConf.to_container(config, resolve=True)

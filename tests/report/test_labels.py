@@ -126,3 +126,23 @@ def test_hydra_reads_back_what_is_typed(value):
 @pytest.mark.parametrize(("value", "typed"), [(1e-05, "1e-05"), ([1, "a"], "[1,a]"), (None, "null"), (True, "true")])
 def test_typed_without_blanks(value, typed):
     assert text(value) == typed
+
+
+def test_a_ranker_with_several_models_says_which_and_their_settings_are_their_own(tmp_path):
+    linear = ["ranker=pdgd", "ranker/model=linear", "ranker.model._target_=a.Linear"]
+    network = ["ranker=pdgd", "ranker/model=mlp", "ranker.model._target_=a.MLP"]
+    make(tmp_path, *linear)
+    make(tmp_path, *network, "ranker.model.width=16")
+    assert short(tmp_path) == [("pdgd ranker/model=linear", ""), ("pdgd ranker/model=mlp", "")]
+    make(tmp_path, *network, "ranker.model.width=100")
+    make(tmp_path, "ranker=olranknet", *network[1:], "ranker.model.width=16")
+    assert short(tmp_path) == [
+        ("pdgd ranker/model=linear", ""),
+        ("pdgd ranker/model=mlp", "model.width=16"),
+        ("pdgd ranker/model=mlp", "model.width=100"),
+        ("olranknet", "model.width=16"),
+    ]
+    labels = Labels(rows := found(tmp_path))
+    assert labels.overrides(rows[1]) == (
+        "dataset=mq2008 click=perfect ranker=pdgd ranker/model=mlp exploration=confidence ranker.model.width=16"
+    )

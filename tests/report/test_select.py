@@ -116,3 +116,15 @@ def test_what_is_kept_must_be_a_setting(tmp_path):
     make(tmp_path)
     with pytest.raises(ValueError, match=r"--keep must be settings such as .*ranker\.l2, .*, got ranker\.l3"):
         chosen(tmp_path, "ranker.l3")
+
+
+def test_models_are_competitors_and_their_settings_are_chosen(tmp_path):
+    for width, validation in ((16, 0.4), (100, 0.3)):
+        words = "ranker=pdgd", "ranker/model=mlp", f"ranker.model.width={width}"
+        make(tmp_path, *words, validation={0: validation})
+    make(tmp_path, "ranker=pdgd", "ranker/model=linear", validation={0: 0.9})
+    selection, names = chosen(tmp_path)
+    assert sorted(zip(names, selection.cells, strict=True)) == [
+        ("pdgd ranker/model=linear", 1),
+        ("pdgd ranker/model=mlp model.width=16", 2),
+    ]

@@ -81,10 +81,9 @@ class MLPForward:
         for matrix in self.hidden:
             self.layers.append(torch.matmul(self.layers[-1], matrix.mT).relu_())
         self.scale = math.sqrt(model.width)
-        # Row by row, each half on its own: equal documents tie, and antisymmetric halves cancel, to the last bit.
-        halves = (self.layers[-1] * self.last).unflatten(-1, (2, -1)) if model.width % 2 == 0 else None
-        total = (self.layers[-1] * self.last).sum(-1) if halves is None else halves.sum(-1).sum(-1)
-        self.scores: Tensor = total * self.scale
+        # Row by row, each half on its own: equal documents tie, and antisymmetric halves cancel.
+        parts = (self.layers[-1] * self.last).unflatten(-1, (1 if model.width % 2 else 2, -1))
+        self.scores: Tensor = _settled(parts.sum(-1)).sum(-1) * self.scale
 
     def gradient(self, weights: Float[Tensor, "B N D"]) -> Float[Tensor, "B N P"]:
         """Back-propagation of the weighted sum of scores."""
@@ -113,3 +112,12 @@ class MLPForward:
                 delta = torch.bmm(delta, self.hidden[number][:, 0]) * (layers[number] > 0)
         model, parameters = self.model, self.parameters[:, :1]
         return LayeredTangent(factors[::-1], lambda features: model.forward(parameters, features).tangent())
+
+
+def _settled(sums: Float[Tensor, "*S"]) -> Float[Tensor, "*S"]:
+    """Without their last 24 bits (of 53, Veltkamp's splitting) where they are float64: matrix products of this
+    precision add up in an order that depends on a document's row and a unit's column."""
+    if sums.dtype != torch.float64:
+        return sums
+    large = sums * (2.0**24 + 1)
+    return large - (large - sums)

@@ -1,0 +1,332 @@
+"""Confidence intervals on a network's tangents: against the definition written out, whole runs long."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+import torch
+
+from ol2r_cli.click.dependent import DependentClick
+from ol2r_cli.exploration import memory
+from ol2r_cli.exploration.divide import Ranked
+from ol2r_cli.exploration.neural_confidence import NeuralConfidence
+from ol2r_cli.exploration.survey import Survey
+from ol2r_cli.fairness.none import NoFairness
+from ol2r_cli.interfaces import TANGENT, Belief, Ranker
+from ol2r_cli.learning import covariance, dual
+from ol2r_cli.learning.primal import PrimalInverse
+from ol2r_cli.ranker.model.mlp import MLP
+from ol2r_cli.simulation import Simulation
+from tests.choices import play, seen
+from tests.worlds import handmade
+
+SETTINGS = {
+    "alpha": 0.05,
+    "covariance": "full",
+    "l2": 0.1,
+    "tangent_at": "serving",
+    "precision": "float64",
+    "prune": True,
+    "shuffle": "conservative",
+    "transitive": True,
+}
+LENGTHS = [6, 20, 1, 13, 17, 9, 20, 4, 15]
+ROUNDS = 25
+
+
+class Drifting(Ranker):
+    """A network whose parameters change a little every round, in place and from what the round's pairs say."""
+
+    offers = frozenset({TANGENT})
+    theta: torch.Tensor
+
+    def __init__(self):
+        super().__init__()
+        self.model = MLP(width=8, hidden_layers=2, init="standard")
+
+    def setup(self, sizes, features, oracle=None):
+        start = self.model.initial(sizes.random, sizes.features, 1)
+        self.register_buffer("theta", start.to(sizes.dtype))
+
+    def judge(self, candidates, random):
+        forward = self.model.forward(self.theta, candidates.features)
+        return Belief(forward.scores, forward.tangent)
+
+    def learn(self, interaction, random):
+        pairs, scores = interaction.preferences, interaction.belief.scores
+        valid = pairs.valid.to(scores.dtype)
+        won = torch.zeros_like(scores[:, 0]).scatter_add(1, pairs.winner, valid)
+        weights = won.scatter_add(1, pairs.loser, -valid)[:, None]
+        self.theta += 0.01 * self.model.forward(self.theta, interaction.candidates.features).gradient(weights)
+
+    def deploy(self):
+        return self.theta[:, 0].clone()
+
+
+@pytest.fixture(autouse=True)
+def _short_strips(monkeypatch):
+    monkeypatch.setattr(dual, "STRIP", 16)
+    with torch.inference_mode():
+        yield
+
+
+def simulation(seeds=(3, 4), lengths=LENGTHS, features=4, explained=False, in_step=False, **settings):
+    """Perfect users click on what is relevant; nobody looks below the places shown unless `explained`."""
+    dice = torch.Generator().manual_seed(5)
+    lists = [torch.randint(5, (length,), generator=dice).tolist() for length in lengths]
+    more = {"dtype": settings.pop("dtype", torch.float64), "rounds": settings.pop("rounds", ROUNDS)}
+    exploration = NeuralConfidence(**SETTINGS | settings)
+    running = Simulation(
+        handmade(lists, features),
+        DependentClick([0.0, 0.2, 0.4, 0.8, 1.0], [0.0] * 5, {}, False),
+        Drifting(),
+        exploration,
+        NoFairness(),
+        seeds=torch.tensor(seeds),
+        positions=6,
+        trace_blocks=explained,
+        trace_regret=explained,
+        **more,
+    )
+    if in_step:
+        exploration.tangents.in_step = True
+    return running
+
+
+class Written:
+    """A, or its diagonal, written out for every replica, and the pairs that are certain by definition."""
+
+    def __init__(self, running, replicas):
+        self.settings, size = running.exploration, running.ranker.theta.shape[2]
+        self.matrix = torch.eye(size).double().repeat(replicas, 1, 1) * self.settings.l2
+        self.distances = []
+
+    def add(self, tangent, preferences):
+        v = tangent.dense().double()
+        v = pick(v, preferences.winner) - pick(v, preferences.loser)
+        v = v * preferences.valid[:, :, None]
+        self.matrix += v.mT @ v
+
+    def certain(self, one):
+        """[i, j] by document, before any closure."""
+        g, scores, mask = one.belief.tangent().dense().double(), one.belief.scores[:, 0].double(), one.candidates.mask
+        apart = g[:, :, None] - g[:, None, :]
+        if self.settings.covariance == "full":
+            squared = torch.einsum("bxyp,bpq,bxyq->bxy", apart, torch.linalg.inv(self.matrix), apart)
+        else:
+            squared = (apart.square() / self.matrix.diagonal(dim1=1, dim2=2)[:, None, None]).sum(3)
+        self.distances.append(squared)
+        margin = (scores[:, :, None] - scores[:, None, :]).sigmoid() - 0.5
+        certain = margin > self.settings.alpha * squared.sqrt()
+        return (certain & mask[:, :, None] & mask[:, None, :]) | (mask[:, :, None] & ~mask[:, None, :])
+
+
+def pick(table, index):
+    return torch.stack([own[chosen] for own, chosen in zip(table, index, strict=True)])
+
+
+@pytest.mark.parametrize("covariance_", ["full", "diagonal"])
+@pytest.mark.parametrize("tangent_at", ["serving", "refit"])
+@pytest.mark.parametrize("in_step", [False, True])
+def test_what_is_certain_is_what_the_definition_says(covariance_, tangent_at, in_step, monkeypatch):
+    """Over a whole run, through every strip and, for the full matrix, from the dual form to the primal."""
+    monkeypatch.setattr(covariance, "RATIO", 0.2)  # 104 parameters
+    settings = {"covariance": covariance_, "tangent_at": tangent_at, "in_step": in_step, "transitive": False}
+    running = simulation(explained=True, **settings, alpha={"full": 0.02, "diagonal": 0.1}[covariance_])
+    written, waiting, some = Written(running, 2), None, 0
+    theta = running.ranker.theta.clone()
+    for _, one in running.play():
+        if waiting is not None:  # at the parameters that served this round, which were fitted to the one before
+            features, preferences = waiting
+            written.add(running.ranker.model.forward(theta, features).tangent(), preferences)
+        expected = written.certain(one)
+        assert torch.equal(one.draft.certain, expected)
+        some += (expected & one.candidates.mask[:, None, :]).sum()
+        if tangent_at == "refit":
+            waiting = one.candidates.features, one.preferences
+        else:
+            written.add(one.belief.tangent(), one.preferences)
+        theta = running.ranker.theta.clone()
+    assert some > 500
+    assert (written.distances[-1] < written.distances[0].mean()).any()
+    if covariance_ == "full":
+        assert all(isinstance(part.form, PrimalInverse) for part in running.exploration.tangents.parts)
+        assert len(running.exploration.tangents.parts) == (1 if in_step else 2)
+
+
+@pytest.mark.parametrize("precision", ["float64", "float32"])
+def test_distances_are_those_of_the_definition(precision, monkeypatch):
+    found, certain = [], Survey.certain
+
+    def noting(survey, distances):
+        found.append(distances)
+        return certain(survey, distances)
+
+    monkeypatch.setattr(Survey, "certain", noting)
+    running = simulation(seeds=[3], explained=True, precision=precision)
+    written = Written(running, 1)
+    for _, one in running.play():
+        written.certain(one)
+        order = one.belief.scores[:, 0].argsort(1, descending=True)[0]
+        expected = written.distances[-1][0][order][:, order]
+        torch.testing.assert_close(
+            found[-1][0].double(), expected, rtol=1e-9 if precision == "float64" else 1e-4, atol=1e-6
+        )
+        written.add(one.belief.tangent(), one.preferences)
+    assert len(found) == ROUNDS
+
+
+@pytest.mark.parametrize(
+    ("covariance_", "alpha", "tangent_at", "transitive"),
+    [
+        ("full", 0.02, "serving", True),
+        ("full", 0.02, "refit", False),
+        ("full", 0.002, "serving", False),
+        ("full", 0.002, "refit", True),
+        ("diagonal", 0.03, "serving", True),
+        ("diagonal", 0.03, "refit", False),
+    ],
+)
+def test_pruned_shows_what_it_shows_unpruned(covariance_, alpha, tangent_at, transitive, monkeypatch):
+    sizes, certain = [], Survey.certain
+
+    def noting(survey, distances):
+        sizes.append(distances.shape[1])
+        return certain(survey, distances)
+
+    monkeypatch.setattr(Survey, "certain", noting)
+    given = {"covariance": covariance_, "alpha": alpha, "tangent_at": tangent_at, "transitive": transitive}
+    lengths = [40, 33, 40, 5, 28, 37]
+    pruned = play(simulation(lengths=lengths, rounds=40, **given), 40)
+    assert min(sizes) < 12
+    sizes.clear()
+    unpruned = play(simulation(lengths=lengths, rounds=40, prune=False, **given), 40)
+    assert min(sizes) >= 5
+    assert seen(pruned) == seen(unpruned)
+    short = [one for one in pruned if one.draft.certain is None]
+    assert any(not one.candidates.mask.all() for one in short), "padding is not in the way"
+    whole = [one for one in short if one.candidates.mask.all()]
+    assert whole
+    for one in whole:
+        assert torch.equal(one.draft.order[:, -1], one.draft.scores.argmin(1)), "what is left out goes by score"
+    assert all(one.draft.certain is not None for one in unpruned)
+
+
+def test_nothing_is_pruned_where_somebody_looks():
+    assert simulation().exploration.prunes
+    for other in ({"explained": True}, {"prune": False}, {"shuffle": "random"}):
+        assert not simulation(**other).exploration.prunes
+
+
+def test_whoever_is_real_ranks_above_padding():
+    running = simulation(lengths=[6, 20])
+    candidates, _ = running.train_split.serve(torch.tensor([0, 1]))
+    belief = running.ranker.judge(candidates, None)
+    order = torch.arange(20).expand(2, -1)
+    margins = running.exploration._margins(Ranked(slice(None), belief, order, belief.scores[:, 0], candidates.mask))
+    assert torch.equal(margins.isinf(), ~candidates.mask[:, None, :].expand(-1, 20, -1))
+
+
+KINDS = [
+    {"covariance": "full"},
+    {"covariance": "full", "tangent_at": "refit"},
+    {"covariance": "full", "in_step": True},
+    {"covariance": "diagonal"},
+    {"covariance": "diagonal", "tangent_at": "refit"},
+]
+
+
+@pytest.mark.parametrize("settings", KINDS, ids=str)
+@pytest.mark.parametrize("ratio", [0.3, 100])
+def test_goes_on_from_a_checkpoint_as_if_nothing_had_happened(settings, ratio, monkeypatch):
+    monkeypatch.setattr(covariance, "RATIO", ratio)
+    through, saved = simulation(**settings), io.BytesIO()
+    play(through, 12)
+    torch.save(through.state_dict(), saved)
+    expected = play(through, ROUNDS - 12)
+    resumed = simulation(**settings)
+    saved.seek(0)
+    resumed.load_state_dict(torch.load(saved, weights_only=True))
+    assert seen(play(resumed, ROUNDS - 12)) == seen(expected)
+    state, other = resumed.state_dict(), through.state_dict()
+    assert state.keys() == other.keys()
+    for name in state:
+        torch.testing.assert_close(state[name], other[name], rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("settings", KINDS, ids=str)
+def test_a_replica_alone_shows_what_it_shows_in_a_batch(settings):
+    batch = play(simulation([3, 4, 11], **settings), ROUNDS)
+    for replica, seed in enumerate([3, 4, 11]):
+        assert seen(play(simulation([seed], **settings), ROUNDS)) == seen(batch, replica)
+
+
+def test_long_lists_are_worked_on_one_replica_at_a_time():
+    """By `similar_lengths`, from some length on."""
+    lengths, given = [100, 60, 3, 99], {"alpha": 0.02, "rounds": 8}
+    for covariance_ in "full", "diagonal":
+        batch = play(simulation([3, 4], lengths, covariance=covariance_, **given), 8)
+        for replica, seed in enumerate([3, 4]):
+            alone = play(simulation([seed], lengths, covariance=covariance_, **given), 8)
+            assert seen(alone) == seen(batch, replica)
+
+
+@pytest.mark.parametrize("covariance_", ["full", "diagonal"])
+def test_equal_documents_are_never_certain(covariance_):
+    """Not even where their scores differ, as those of matrix products do in the last bits."""
+    running = simulation(seeds=[3], explained=True, alpha=0.0, covariance=covariance_)
+    running.train_split.features[1::2] = running.train_split.features[0:-1:2].clone()
+    judge = running.ranker.judge
+
+    def rounding(candidates, random):
+        belief = judge(candidates, random)
+        scores = belief.scores + 1e-5 * torch.rand(belief.scores.shape, generator=dice)
+        return Belief(scores, belief.tangent)
+
+    dice, running.ranker.judge = torch.Generator().manual_seed(0), rounding
+    for _, one in running.play():
+        features, scores, certain = one.candidates.features[0], one.belief.scores[0, 0], one.draft.certain[0]
+        equal = (features[:, None] == features[None]).all(2)
+        assert not (certain & equal).any()
+        assert certain[(scores[:, None] > scores[None, :]) & ~equal].all()
+
+
+def test_a_network_that_knows_nothing_is_certain_of_nothing():
+    running = simulation(alpha=0.0, explained=True, rounds=1)
+    running.ranker.theta.zero_()
+    (one,) = play(running, 1)
+    mask = one.candidates.mask
+    assert not (one.draft.certain & mask[:, None, :]).any()
+
+
+def test_too_long_a_run_is_refused_in_its_first_round_with_what_to_type(monkeypatch):
+    monkeypatch.setattr(memory, "available", lambda device: 2 * 10**6)
+    monkeypatch.setattr(covariance, "PRIMAL", 10)
+    with pytest.raises(
+        ValueError, match=r"^rounds must be at most \d+ with exploration.covariance=full .* got 1000: "
+    ) as e:
+        play(simulation(rounds=1000), 1)
+    assert "exploration.precision=float32, fewer replicas or exploration.covariance=diagonal" in str(e.value)
+    most = int(str(e.value).split()[5])
+    assert 60 < most < 120  # two triangles of 3 most rows, half of 8 bytes for each pair of them, are below 2 MB
+    assert len(play(simulation(rounds=most), 1)) == 1
+    assert len(play(simulation(rounds=1000, covariance="diagonal"), 1)) == 1
+    monkeypatch.setattr(covariance, "PRIMAL", 10_000)  # the inverse itself is small
+    assert len(play(simulation(rounds=1000), 1)) == 1
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "message"),
+    [
+        ("alpha", -1, "exploration.alpha must be a number from 0 up, got -1"),
+        ("covariance", "half", "exploration.covariance must be 'full' or 'diagonal', got 'half'"),
+        ("l2", 0, "exploration.l2 must be above 0, got 0"),
+        ("tangent_at", "x", "exploration.tangent_at must be 'serving' or 'refit', got 'x'"),
+        ("precision", "half", "exploration.precision must be 'float64' or 'float32', got 'half'"),
+        ("shuffle", "x", "exploration.shuffle must be 'conservative' or 'random', got 'x'"),
+    ],
+)
+def test_bad_settings_are_refused(setting, value, message):
+    with pytest.raises(ValueError, match=message):
+        NeuralConfidence(**SETTINGS | {setting: value})

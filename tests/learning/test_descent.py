@@ -1,0 +1,82 @@
+"""Optima on a GPU, in a number of steps that is fixed beforehand: the guarantee in every round, and the way back."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from ol2r_cli.learning.newton import AnchoredNewton
+from tests.learning.test_newton import play
+from tests.pretended_gpu import pretended_gpu
+from tests.reference import objective as reference
+from tests.reference.perturbed import gap
+from tests.rounds import rounds
+from tests.worlds import simulate, tiny
+
+
+def excess(solver: AnchoredNewton) -> float:
+    """How far the first replica's theta is above the least value, in units of what is tolerated."""
+    rows = solver.history.rows[0, : int(solver.history.count[0])].numpy()
+    if not len(rows):
+        return 0.0
+    ones, settings = np.ones(len(rows)), (solver.l2, solver.reduction)
+    scale = 1 if solver.reduction == "sum" else len(rows)  # the guarantee is about the sum form
+    least = scale * reference.objective(reference.optimum(rows, ones, *settings), rows, ones, *settings)
+    reached = scale * reference.objective(solver.theta[0].numpy(), rows, ones, *settings)
+    return (reached - least) / (1e-3 + 1e-5 * reached)
+
+
+@pytest.mark.parametrize("reduction", ["sum", "mean"])
+@pytest.mark.parametrize("l2", [0.1, 1e-4])
+@pytest.mark.parametrize(("features", "noise"), [(6, 1.0), (6, 0.0), (30, 0.2)])
+def test_the_optimum_is_reached_every_round(reduction, l2, features, noise):
+    solver, worst = AnchoredNewton(l2, reduction), 0.0
+    with pretended_gpu():
+        for t in play(solver, features, 100, noise, replicas=2):
+            worst = max(worst, excess(solver) if t < 20 or t % 10 == 0 else 0)
+    assert worst <= 1
+
+
+@pytest.mark.parametrize("reduction", ["sum", "mean"])
+@pytest.mark.parametrize(("l2", "variance"), [(0.1, 0.1), (1e-4, 0.01), (1e-4, 0.1)])
+@pytest.mark.parametrize(("click", "features"), [("perfect", 15), ("informational", 6)])
+def test_all_perturbed_optima_are_reached_every_round(reduction, l2, variance, click, features):
+    """From the first pair on: fewer pairs than features, separable ones, labels outside [0, 1]."""
+    settings = f"ranker.l2={l2}", f"ranker.reduction={reduction}", f"ranker.label_noise_variance={variance}"
+    found = []
+    with pretended_gpu():
+        simulation = simulate(
+            tiny("ranker=pepairrank", *settings, f"dataset.features={features}", f"click={click}"), [0, 1], 30
+        )
+        optima = simulation.ranker.optima
+        for t, _ in rounds(simulation):
+            count, members = optima.history.count.tolist(), optima.members
+            normal = simulation.streams.at("learn/ranker", t).normal(5 * (t + 1) * members, "every pair")
+            for b, n in enumerate(count):
+                rows = optima.history.rows[b, :n].numpy()
+                gamma = normal[b].unflatten(0, (-1, members))[:n].numpy() * variance**0.5
+                scale = 1 if reduction == "sum" else n
+                anchor = optima.solver.anchor[b].numpy()
+                f = scale * reference.objective(anchor, rows, np.ones(n), l2, reduction) if n else 0
+                for theta, noise in zip(optima.theta[b].numpy(), gamma.T, strict=True):
+                    if n:
+                        found.append(scale * gap(theta, rows, noise, l2, reduction) / (1e-3 + 1e-5 * f))
+    assert len(found) > 80
+    assert max(found) <= 1
+
+
+def test_a_run_can_go_on_from_a_gpu_on_a_cpu_and_back():
+    """The guarantee holds after each move, in rounds that a checkpoint lies between."""
+    overrides = "ranker=pepairrank", "ranker.l2=0.01", "dataset.features=6", "click=informational"
+    state = None
+    for gpu in True, False, True, False:
+        with pretended_gpu() if gpu else torch.no_grad():
+            simulation = simulate(tiny(*overrides), [0, 1], 120)
+            if state is not None:
+                simulation.load_state_dict(state)
+            solver = simulation.ranker.solver
+            for _, (t, _) in zip(range(30), rounds(simulation), strict=False):
+                assert excess(solver) <= 1, f"round {t}"
+            state = simulation.state_dict()
+    assert int(solver.history.count[0]) > 60

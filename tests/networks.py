@@ -1,0 +1,76 @@
+"""What tests of networks share: the port's weights, pairs and lists of a round, and a world that needs a network."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import torch
+
+from ol2r_cli.evaluation import Evaluator
+from ol2r_cli.interfaces import Interaction
+from ol2r_cli.simulation import Simulation
+from tests.choices import seen
+from tests.reference.network import Weights, unflat
+from tests.reference.ollambdarank import Round, from_clicks
+from tests.rounds import rounds
+from tests.worlds import handmade, simulate, tiny
+
+WIDTH, LAYERS = 6, 2
+NETWORK = (f"ranker.model.width={WIDTH}", f"ranker.model.hidden_layers={LAYERS}")
+
+
+def weights(theta: Sequence[float], features: int = 4, width: int = WIDTH, layers: int = LAYERS) -> Weights:
+    """The layers of a network with these parameters."""
+    inner = [np.zeros((width, width))] * (layers - 1)
+    return unflat(np.asarray(theta, dtype=float), [np.zeros((width, features)), *inner, np.zeros(width)])
+
+
+def compared(one: Interaction, b: int) -> list[tuple[int, int]]:
+    """(winner, loser) by document: the pairs of replica b."""
+    sides = one.preferences.winner, one.preferences.loser
+    return list(zip(*(side[b][one.preferences.valid[b]].tolist() for side in sides), strict=True))
+
+
+def served(one: Interaction, b: int) -> Round:
+    """The list of replica b as it was shown, with its clicks and pairs."""
+    length = int(one.shown[b].sum())
+    ranking, clicks = one.ranking[b, :length].tolist(), one.clicks[b, :length].tolist()
+    pairs = [(ranking.index(winner), ranking.index(loser)) for winner, loser in compared(one, b)]
+    return from_clicks(one.candidates.features[b].numpy()[ranking], clicks, pairs)
+
+
+def learned(*overrides: str, total: int = 100) -> tuple[list[float], list[float]]:
+    """NDCG@10 of three replicas before and after so many rounds in a world where a document is good that has a large
+    or a small first feature: nothing that is linear can rank it."""
+    lists = handmade([[0, 0, 0, 0, 1, 1, 2, 3, 4]] * 20)
+    features = lists.features.clone()
+    features[:, 0] = torch.where(features[:, 0] < 0.5, -1, 1) * lists.labels / 4
+    dataset, seeds = dataclasses.replace(lists, features=features), [0, 1, 2]
+    simulation = simulate(tiny("click=perfect", *overrides), seeds, total, dataset)
+    evaluate = Evaluator(dataset, "test", torch.tensor(seeds), "zero", torch.float64)
+    before = evaluate(simulation.ranker, simulation.ranker.deploy()[None])[0, :, -1]
+    for _ in rounds(simulation):
+        pass
+    return before.tolist(), evaluate(simulation.ranker, simulation.ranker.deploy()[None])[0, :, -1].tolist()
+
+
+def check_resumed(make: Callable[[], Simulation], after: int) -> dict[str, torch.Tensor]:
+    """A run saved after this round, from 0, and loaded by another goes on to the last bit; returns what was saved."""
+    simulation, saved = make(), io.BytesIO()
+    running = rounds(simulation)
+    for t, _ in running:
+        if t == after:
+            break
+    torch.save(simulation.state_dict(), saved)
+    expected = [(one, simulation.ranker.theta.clone()) for _, one in running]
+    saved.seek(0)
+    state, resumed = torch.load(saved, weights_only=True), make()
+    resumed.load_state_dict(state)
+    found = [(one, resumed.ranker.theta.clone()) for _, one in rounds(resumed)]
+    assert seen([one for one, _ in found]) == seen([one for one, _ in expected])
+    assert all(torch.equal(theta, other) for (_, theta), (_, other) in zip(found, expected, strict=True))
+    assert not torch.equal(found[0][1], found[-1][1])
+    return state

@@ -1,0 +1,98 @@
+"""Refits on all feedback, by the plain ports of olRankNet and olLambdaRank, beside a run that makes the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+import torch
+
+from ol2r_cli.interfaces import Interaction, Ranker
+from ol2r_cli.simulation import Simulation
+from tests.networks import NETWORK, WIDTH, compared, served, weights
+from tests.reference import ollambdarank, olranknet
+from tests.reference.network import Weights, flat, scores, unflat
+from tests.rounds import LISTS, SEEDS, rounds
+from tests.worlds import handmade, simulate, tiny
+
+RATE, L2 = 0.5, 0.01
+
+
+def refitted(ranker: str, *overrides: str, total: int = 12) -> Simulation:
+    """A small network that explores by itself, in float64."""
+    settings = f"ranker={ranker}", "exploration=epsilon_greedy", "click=informational", "positions=5", *NETWORK
+    config = tiny(*settings, f"ranker.learning_rate={RATE}", f"ranker.l2={L2}", "ranker.batch=null", *overrides)
+    return simulate(config, SEEDS, total, handmade(LISTS))
+
+
+@dataclass
+class Port:
+    """One replica as the port sees it: theta_0, theta, and all it was shown of the pairs and the lists."""
+
+    initial: Weights
+    theta: Weights
+    lists: list[ollambdarank.Round] = field(default_factory=list)
+    pairs: list[tuple[np.ndarray, np.ndarray]] = field(default_factory=list)
+    waiting: bool = False
+
+    def see(self, one: Interaction, b: int) -> None:
+        """Remember the pairs of replica b, and its list if it had any."""
+        features, pairs = one.candidates.features[b].numpy(), compared(one, b)
+        self.pairs += [(features[winner], features[loser]) for winner, loser in pairs]
+        self.lists += [served(one, b)] * bool(pairs)
+        self.waiting |= bool(pairs)
+
+    def fit(self, ranker: str, l2: float, reduction: str, steps: int, restart: bool) -> None:
+        """On all of it."""
+        start, rate = self.initial if restart else self.theta, RATE / WIDTH
+        if ranker == "ollambdarank":
+            self.theta = ollambdarank.fit(start, self.initial, self.lists, l2, reduction, rate, steps)
+        else:
+            sides = (np.array(side) for side in zip(*self.pairs, strict=True))
+            ones = np.ones(len(self.pairs))
+            self.theta = olranknet.fit(start, self.initial, *sides, ones, l2, reduction, rate, steps)
+
+    def fit_to_draws(self, ranker: str, chance: np.ndarray, l2: float, reduction: str, restart: bool) -> None:
+        """On what these numbers [steps, size] pick: the mean over it, with the penalty of all there is."""
+        here = self.initial if restart else self.theta
+        weight = l2 / (len(self.pairs) if reduction == "sum" else 1)
+        for step in chance:
+            if ranker == "ollambdarank":
+                drawn = [self.lists[int(u * len(self.lists))] for u in step]
+                slope = ollambdarank.gradient(here, self.initial, drawn, 0.0, "mean")
+            else:
+                picked = [self.pairs[int(u * len(self.pairs))] for u in step]
+                sides = (np.array(side) for side in zip(*picked, strict=True))
+                slope = olranknet.gradient(here, self.initial, *sides, np.ones(len(step)), 0.0, "mean")
+            slope = slope + olranknet.penalty_slope(here, self.initial, weight)
+            here = unflat(flat(here) - RATE / WIDTH * slope, here)
+        self.theta = here
+
+
+def ports(ranker: Ranker) -> list[Port]:
+    """The replicas at their start."""
+    return [Port(weights(theta[0].numpy()), weights(theta[0].numpy())) for theta in ranker.theta]
+
+
+def check(simulation: Simulation, follow: Callable[[Port, int, int], None], every: int = 1) -> None:
+    """Let the ports `follow` (port, round, replica) whenever a refit is due, and compare after every round."""
+    ranker, refits, idle = simulation.ranker, 0, 0
+    replicas = ports(ranker)
+    for t, one in rounds(simulation):
+        for b, port in enumerate(replicas):
+            length, before = int(one.candidates.mask[b].sum()), port.theta
+            expected = scores(before, one.candidates.features[b, :length].numpy())
+            assert one.belief.scores[b, 0, :length].tolist() == pytest.approx(expected, rel=1e-6, abs=1e-6)
+            port.see(one, b)
+            if (t + 1) % every == 0 and port.waiting:
+                follow(port, t, b)
+                port.waiting, refits = False, refits + 1
+            else:
+                idle += 1
+            found = ranker.theta[b, 0].numpy()
+            assert found == pytest.approx(flat(port.theta), abs=1e-7), f"round {t}, replica {b}"
+    assert refits > 4
+    assert idle > 4
+    assert torch.equal(ranker.start, torch.stack([torch.from_numpy(flat(port.initial))[None] for port in replicas]))

@@ -1,0 +1,163 @@
+"""olRankNet and olLambdaRank round by round against the plain ports, on the same random numbers."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+import torch
+
+from ol2r_cli.compose import build
+from ol2r_cli.learning.lambdarank import LambdaRankLoss
+from ol2r_cli.learning.ranknet import RankNetLoss
+from tests.networks import check_resumed, learned, weights
+from tests.ranker.refits import L2, RATE, check, ports, refitted
+from tests.reference.network import scores
+from tests.rounds import LISTS, SEEDS, fresh, rounds
+from tests.worlds import handmade, tiny
+
+
+@pytest.mark.parametrize("ranker", ["olranknet", "ollambdarank"])
+@pytest.mark.parametrize(
+    ("restart", "reduction", "every", "steps", "pairs"),
+    [
+        (False, "mean", 1, 1, "matching"),
+        (False, "sum", 1, 4, "all"),
+        (False, "mean", 3, 4, "adjacent"),
+        (True, "mean", 1, 4, "all"),
+        (True, "sum", 3, 4, "matching"),
+    ],
+)
+def test_every_refit_is_that_of_the_port(ranker, restart, reduction, every, steps, pairs, monkeypatch):
+    """To the whole history, which is worked on in several parts."""
+    monkeypatch.setattr(RankNetLoss, "chunk", 4)
+    monkeypatch.setattr(LambdaRankLoss, "chunk", 3)
+    settings = f"restart={restart}", f"reduction={reduction}", f"every={every}", f"steps={steps}", f"pairs={pairs}"
+    simulation = refitted(ranker, *(f"ranker.{setting}" for setting in settings))
+    check(simulation, lambda port, t, b: port.fit(ranker, L2, reduction, steps, restart), every)
+
+
+@pytest.mark.parametrize("init", ["antisymmetric", "standard"])
+@pytest.mark.parametrize("ranker", ["olranknet", "ollambdarank"])
+@pytest.mark.parametrize(
+    ("restart", "reduction", "every", "size", "steps"),
+    [(False, "mean", 1, 5, 3), (False, "sum", 3, 1, 4), (True, "sum", 1, 8, 2)],
+)
+def test_mini_batches_are_drawn_from_the_whole_history(ranker, init, restart, reduction, every, size, steps):
+    """The port is fed with the pairs or lists at the places that the round's numbers name."""
+    settings = f"restart={restart}", f"reduction={reduction}", f"every={every}", f"batch={size}", f"steps={steps}"
+    simulation = refitted(ranker, *(f"ranker.{setting}" for setting in settings), f"ranker.model.init={init}")
+    streams = fresh()
+
+    def follow(port, t, b):
+        chance = streams.at("learn/ranker", t).uniform(size * steps, "batch")[b].numpy().reshape(steps, size)
+        port.fit_to_draws(ranker, chance, L2, reduction, restart)
+
+    check(simulation, follow, every)
+
+
+@pytest.mark.parametrize("ranker", ["olranknet", "ollambdarank"])
+@pytest.mark.parametrize(("reduction", "l2"), [("mean", 1e4), ("sum", 1e4), ("sum", 4.0)])
+def test_no_step_goes_back_by_more_than_half_of_the_way(ranker, reduction, l2):
+    """learning_rate/m times m l2 (over n) is 1/2 at most: at l2=4 with the sum only for the first three pairs."""
+    simulation = refitted(ranker, f"ranker.l2={l2}", f"ranker.reduction={reduction}", "ranker.steps=3")
+
+    def follow(port, t, b):
+        most = 0.5 / RATE * (len(port.pairs) if reduction == "sum" else 1)
+        port.fit(ranker, min(l2, most), reduction, 3, False)
+
+    check(simulation, follow)
+
+
+@pytest.mark.parametrize("batch", ["null", "16"])
+@pytest.mark.parametrize("ranker", ["olranknet", "ollambdarank"])
+def test_a_round_without_a_pair_changes_nothing(ranker, batch):
+    """To the last bit, although other replicas learn in it; with restart it would go back otherwise."""
+    simulation = refitted(ranker, f"ranker.batch={batch}", "ranker.restart=true", total=40)
+    before, without = simulation.ranker.theta.clone(), 0
+    for _, one in rounds(simulation):
+        for b, some in enumerate(one.preferences.valid.any(1).tolist()):
+            assert torch.equal(simulation.ranker.theta[b], before[b]) is not some
+            without += not some and bool((before[b] != simulation.ranker.start[b]).any())
+        before = simulation.ranker.theta.clone()
+    assert without > 5
+
+
+@pytest.mark.parametrize("ranker", ["olranknet", "ollambdarank"])
+def test_what_is_deployed_is_a_copy_of_theta_and_scores_as_the_network_does(ranker):
+    simulation, kept = refitted(ranker), []
+    candidates, _ = simulation.train_split.serve(torch.arange(len(LISTS)))
+    for _ in rounds(simulation):
+        deployed = simulation.ranker.deploy()
+        kept.append((deployed, deployed.clone()))
+        assert torch.equal(deployed, simulation.ranker.theta[:, 0])
+    found = simulation.ranker.score(deployed, candidates)
+    assert found.shape == (len(SEEDS), *candidates.mask.shape)
+    for b, theta in enumerate(deployed):
+        for q, x in enumerate(candidates.features):
+            assert found[b, q].numpy() == pytest.approx(np.array(scores(weights(theta.numpy()), x.numpy())), abs=1e-6)
+    assert all(torch.equal(deployed, copy) for deployed, copy in kept), "later rounds must not change it"
+    assert not torch.equal(kept[0][0], kept[-1][0])
+
+
+@pytest.mark.parametrize(("batch", "every"), [("null", 1), ("16", 3)])
+@pytest.mark.parametrize("ranker", ["olranknet", "ollambdarank"])
+def test_a_resumed_run_is_the_undisturbed_one(ranker, batch, every):
+    """Also between two refits, when pairs wait for the next."""
+    settings = f"ranker.batch={batch}", f"ranker.every={every}", "click=perfect"
+    stopped = check_resumed(lambda: refitted(ranker, *settings), 6)
+    assert bool(stopped["ranker.waiting"].any()) is (every == 3)
+
+
+@pytest.mark.parametrize("ranker", ["olranknet", "ollambdarank"])
+def test_history_is_document_numbers_and_no_features(ranker):
+    """What grows with the rounds is whole numbers and truths; features are looked up in the one table there is."""
+    simulation = refitted(ranker, total=30)
+    table, port = handmade(LISTS).features, ports(simulation.ranker)
+    for _, one in rounds(simulation):
+        for b in range(len(SEEDS)):
+            port[b].see(one, b)
+    loss = simulation.ranker.loss
+    kept = {name: buffer for name, buffer in simulation.ranker.named_buffers() if name.startswith("loss.")}
+    assert kept
+    assert not any(buffer.dtype.is_floating_point for buffer in kept.values())
+    assert loss.features.shape == table.shape
+    for b in range(len(SEEDS)):
+        count = int(loss.count[b])
+        assert int(loss.total[b]) == len(port[b].pairs) > 0
+        if ranker == "olranknet":
+            found = [(table[winner], table[loser]) for winner, loser in loss.pairs[b, :count].tolist()]
+            expected = port[b].pairs
+        else:
+            found = [table[[d for d in documents if d >= 0]] for documents in loss.shown[b, :count].tolist()]
+            expected = [one.documents for one in port[b].lists]
+        assert len(found) == len(expected)
+        assert all(np.array_equal(np.stack(f), np.stack(e)) for f, e in zip(found, expected, strict=True))
+
+
+@pytest.mark.parametrize("ranker", ["olranknet", "ollambdarank"])
+def test_it_learns_what_no_linear_ranker_can(ranker):
+    settings = "ranker.model.width=20", "ranker.batch=32", f"ranker.learning_rate={RATE}"
+    before, after = learned(f"ranker={ranker}", "exploration=none", *settings)
+    assert max(before) < 0.7
+    assert min(after) > 0.8
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("ranker.loss=hinge", "ranker.loss must be one of ranknet, lambdarank, got 'hinge'"),
+        ("ranker.pairs=some", "pairs must be one of matching, adjacent, all, got 'some'"),
+        ("ranker.l2=-1", "ranker.l2 must be 0 or more, got -1"),
+        ("ranker.l2=nan", "ranker.l2 must be 0 or more, got nan"),
+        ("ranker.reduction=max", "ranker.reduction must be 'sum' or 'mean', got 'max'"),
+        ("ranker.steps=0", "ranker.steps must be 1 or more, got 0"),
+        ("ranker.learning_rate=0", "ranker.learning_rate must be above 0, got 0"),
+        ("ranker.batch=0", "ranker.batch must be 1 or more, or null for the whole history, got 0"),
+        ("ranker.every=0", "ranker.every must be 1 or more, got 0"),
+    ],
+)
+def test_bad_settings_are_refused(setting, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        build(tiny("ranker=olranknet", setting).ranker)
