@@ -1,0 +1,67 @@
+"""FairCo: exposure in proportion to merit by a proportional controller, over relevance estimated from clicks.
+
+Morik, Singh, Hong, Joachims: Controlling Fairness and Bias in Dynamic Learning-to-Rank (SIGIR 2020): the controller,
+and the regression whose loss is unbiased although only examined documents are clicked. As a baseline of FairExp:
+Jia and Wang (2021), section 5.1.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ol2r_cli.shapes import Float
+from tests.reference.shuffles import Order
+
+
+def errors(history: Sequence[Sequence[float]], merit: Sequence[float]) -> list[float]:
+    """err_t of the documents of every group: (t - 1) max over groups i of Exp_i/Merit_i - Exp_g/Merit_g.
+
+    `history[s][g]` is the exposure that group g received in round s, for the t - 1 rounds before t; Exp is its mean
+    over these rounds. The paper divides both exposure and merit by the size of the group, which cancels while the
+    documents stay the same; over queries of other documents it does not, and the caller says which is meant. Before
+    round 1 all errors are 0, and they are never negative, because a group is compared with itself, too.
+    """
+    if any(value <= 0 for value in merit):
+        raise ValueError(f"merit must be above 0 in every group, got {list(merit)}")
+    if not history:
+        return [0.0] * len(merit)
+    rounds = len(history)
+    share = [sum(exposures[g] for exposures in history) / rounds / merit[g] for g in range(len(merit))]
+    return [rounds * max(other - own for other in share) for own in share]
+
+
+def arrange(estimates: Sequence[float], group: Sequence[int], error: Sequence[float], gain: float) -> Order:
+    """Documents by relevance estimate + gain x err of their group, best first; level ones by number.
+
+    `gain` is the lambda of the controller.
+    """
+    boosted = [estimate + gain * error[g] for estimate, g in zip(estimates, group, strict=True)]
+    return tuple(sorted(range(len(boosted)), key=lambda d: (-boosted[d], d)))
+
+
+def loss(relevance: Sequence[float], clicks: Sequence[int], propensity: Sequence[float]) -> float:
+    """Sum over shown documents of r^2 + c/p (1 - 2 r), with clicks c in {0, 1} and the probability p of examination.
+
+    Its expectation, with P(c = 1) = p R, is the sum of (r - R)^2 + R (1 - R).
+    """
+    total = 0.0
+    for r, c, p in zip(relevance, clicks, propensity, strict=True):
+        if p <= 0:
+            raise ValueError(f"propensity must be above 0 for every shown document, got {p}")
+        total += r**2 + c / p * (1 - 2 * r)
+    return total
+
+
+def gradient(
+    weights: Float[np.ndarray, "F"],
+    features: Float[np.ndarray, "K F"],
+    clicks: Sequence[int],
+    propensity: Sequence[float],
+) -> Float[np.ndarray, "F"]:
+    """The gradient of `loss` where r = x . w: the sum of 2 (r - c/p) x."""
+    total = np.zeros_like(weights)
+    for x, c, p in zip(features, clicks, propensity, strict=True):
+        total += 2 * (x @ weights - c / p) * x
+    return total
