@@ -38,6 +38,7 @@ class Sizes:
     ordered: int = 1 << 62  # how many places of a proposed order anybody looks at: K, or all of them
     dtype: torch.dtype = torch.float64
     device: torch.device = torch.device("cpu")
+    parameters: int = 0  # P: of the ranker's score, where it has any
     random: Random | None = None  # for what is drawn before round 1
     explained: bool = True  # whether anybody looks at the blocks and the certain pairs of a draft
 
@@ -153,6 +154,10 @@ class Ranker(Role):
     offers: frozenset[str] = frozenset({FEATURES})
     linear = False  # True: what it deploys are the weights of a linear score, one per feature
     dtype: torch.dtype = torch.float64  # the precision that device.dtype=auto gives it
+
+    def size(self, features: int) -> int:
+        """P: how many parameters its score has for documents of this many features, 0 where it has none."""
+        return 0
 
     def judge(self, candidates: Candidates, random: Random) -> Belief:
         """The current opinion, exploration noise of the ranker included."""

@@ -65,6 +65,7 @@ class Simulation(nn.Module):
             grades=dataset.grades,
             dtype=dtype,
             device=seeds.device,
+            parameters=ranker.size(dataset.features.shape[1]),
             random=self.streams.at("setup", 0),
         )
         self.click, self.ranker, self.exploration, self.fairness = click, ranker, exploration, fairness

@@ -7,7 +7,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ol2r_cli.exploration.memory import check_memory
 from ol2r_cli.exploration.survey import Pairs, Survey
 from ol2r_cli.interfaces import Preferences, Sizes
 from ol2r_cli.learning.covariance import FullCovariance
@@ -28,11 +27,10 @@ class FullTangents:
         self.solved: dict[int, tuple[Solution, Tensor]] = {}  # by part: what was asked last, and in which order
 
     def begin(self, tangent: LayeredTangent, pairs: Pairs | None) -> None:
-        """Make room for the run in the first round; ValueError where there is not enough."""
+        """Start with nothing in the first round."""
         self.layers, self.solved = layers_of(tangent.factors, self.dtype), {}
         self.pairs = None if pairs is None else (layers_of(pairs[0].factors, self.dtype), pairs[1])
         if not self.parts:
-            check_memory(self.sizes, self.layers, self.dtype)
             self.parts = self._parts()
 
     def certain(self, some: Tensor | slice, order: Int[Tensor, "b d"], survey: Survey) -> Bool[Tensor, "b s s"]:

@@ -10,18 +10,17 @@ import torch
 from ol2r_cli.interfaces import Sizes
 from ol2r_cli.learning.covariance import most_rows
 from ol2r_cli.learning.dual import STRIP
-from ol2r_cli.learning.kernel import Layers, parameters
 
 
-def check_memory(sizes: Sizes, layers: Layers, dtype: torch.dtype) -> None:
+def check_memory(sizes: Sizes, dtype: torch.dtype) -> None:
     """ValueError, with what to type, where the worst case is more than all memory: K // 2 pairs in every round."""
     pairs, there = max(sizes.positions // 2, 1), available(sizes.device)
-    rows = most_rows(sizes.rounds * pairs, parameters(layers))
-    if needed(rows, sizes, layers, dtype) <= there:
+    rows = most_rows(sizes.rounds * pairs, sizes.parameters)
+    if needed(rows, sizes, dtype) <= there:
         return
     per_row = there / sizes.replicas / dtype.itemsize
     fitting = int(math.sqrt(2 * per_row)) // pairs
-    while fitting > 0 and needed(fitting * pairs, sizes, layers, dtype) > there:
+    while fitting > 0 and needed(fitting * pairs, sizes, dtype) > there:
         fitting = fitting * 99 // 100
     single = "" if dtype == torch.float32 else "exploration.precision=float32, "
     raise ValueError(
@@ -31,9 +30,12 @@ def check_memory(sizes: Sizes, layers: Layers, dtype: torch.dtype) -> None:
     )
 
 
-def needed(rows: int, sizes: Sizes, layers: Layers, dtype: torch.dtype) -> float:
-    """Bytes for all replicas: the triangle, the history, and what one query makes of it."""
-    factors = sum(vectors.shape[2] for layer in layers for vectors in layer)
+def needed(rows: int, sizes: Sizes, dtype: torch.dtype) -> float:
+    """Bytes for all replicas: the triangle, the history, and what one query makes of it.
+
+    A gradient is kept as some vectors of a hidden layer's width, which is at most the root of P, and the features.
+    """
+    factors = sizes.features + 4 * math.isqrt(sizes.parameters)
     triangle = rows * (rows + STRIP) / 2
     return float(sizes.replicas * dtype.itemsize * (triangle + rows * (2 * factors + sizes.documents)))
 

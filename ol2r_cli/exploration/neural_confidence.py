@@ -11,6 +11,7 @@ from torch import Tensor
 from ol2r_cli.exploration.diagonal_tangents import DiagonalTangents
 from ol2r_cli.exploration.divide import DivideAndConquer, Ranked
 from ol2r_cli.exploration.full_tangents import FullTangents
+from ol2r_cli.exploration.memory import check_memory
 from ol2r_cli.exploration.survey import Survey, Tangents
 from ol2r_cli.interfaces import TANGENT, Belief, Candidates, Draft, Interaction, Need, Oracle, Sizes
 from ol2r_cli.learning.tangent import LayeredTangent
@@ -60,8 +61,10 @@ class NeuralConfidence(DivideAndConquer):
         self.late, self.dtype, self.prune = tangent_at == "refit", getattr(torch, precision), prune
 
     def setup(self, sizes: Sizes, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
-        """Start with A = l2 I."""
+        """Start with A = l2 I; ValueError where all of it will not fit into memory."""
         super().setup(sizes, features)
+        if self.covariance == "full":
+            check_memory(sizes, self.dtype)
         self.prunes = (
             self.prune and not sizes.explained and sizes.ordered == sizes.positions and self.shuffle == "conservative"
         )

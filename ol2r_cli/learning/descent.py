@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 
 import torch
 from torch import Tensor
@@ -62,7 +63,7 @@ def steps_after(pairs: int, features: int) -> int:
 
 
 def _newton_step(theta: Tensor, rows: Tensor, tilt: Tensor, l2: Float[Tensor, "B 1 1"]) -> Float[Tensor, "B N F"]:
-    """H^-1 gradient; zero where rounding makes H indefinite."""
+    """H^-1 gradient; zero where rounding makes H indefinite, or is to blame for what is not finite."""
     gradient = l2 * theta - tilt
     hessian = torch.zeros(*theta.shape, theta.shape[2], dtype=theta.dtype, device=theta.device)
     hessian.diagonal(dim1=2, dim2=3).copy_(l2)
@@ -73,17 +74,23 @@ def _newton_step(theta: Tensor, rows: Tensor, tilt: Tensor, l2: Float[Tensor, "B
             hessian[:, member].baddbmm_(part.mT * weight[:, None], part)
     factor, failed = torch.linalg.cholesky_ex(hessian)
     step = torch.cholesky_solve(gradient[..., None], factor).squeeze(3)
-    return step.masked_fill(failed[..., None] > 0, 0)
+    return step.masked_fill(failed[..., None] > 0, 0).nan_to_num(0, 0, 0)
 
 
 def _best_length(
     theta: Tensor, step: Tensor, rows: Tensor, tilt: Tensor, l2: Float[Tensor, "B 1 1"]
 ) -> Float[Tensor, "B N 1"]:
     """Where along the step the objective is least."""
-    lengths = torch.cat([theta.new_full((1,), length) for length in LENGTHS])
+    lengths = _lengths(theta.dtype, theta.device)
     slope, bend = (step * (tilt - l2 * theta)).sum(2, keepdim=True), (l2 * step * step).sum(2, keepdim=True)
     value = lengths * slope + lengths**2 * bend / 2
     for part in rows.split(PART, 1):
         scores, change = torch.bmm(theta, part.mT), torch.bmm(step, part.mT)
         value += softplus(lengths[:, None] * change[:, :, None] - scores[:, :, None]).sum(3)
     return lengths[value.argmin(2, keepdim=True)]
+
+
+@cache
+def _lengths(dtype: torch.dtype, device: torch.device) -> Float[Tensor, "L"]:
+    """`LENGTHS`, without a copy from the host; shared, not to be written to."""
+    return torch.stack([torch.full((), length, dtype=dtype, device=device) for length in LENGTHS])

@@ -23,6 +23,10 @@ class ModelRanker(Ranker):
         if not model.linear:
             self.offers = self.offers - {FEATURES} | {TANGENT}
 
+    def size(self, features: int) -> int:
+        """That of the model."""
+        return self.model.size(features)
+
     def weights(self) -> Float[Tensor, "B N P"]:
         """The parameters of every member, for the round to come."""
         raise NotImplementedError

@@ -49,6 +49,9 @@ class Drifting(Ranker):
         start = self.model.initial(sizes.random, sizes.features, 1)
         self.register_buffer("theta", start.to(sizes.dtype))
 
+    def size(self, features):
+        return self.model.size(features)
+
     def judge(self, candidates, random):
         forward = self.model.forward(self.theta, candidates.features)
         return Belief(forward.scores, forward.tangent)
@@ -300,13 +303,13 @@ def test_a_network_that_knows_nothing_is_certain_of_nothing():
     assert not (one.draft.certain & mask[:, None, :]).any()
 
 
-def test_too_long_a_run_is_refused_in_its_first_round_with_what_to_type(monkeypatch):
+def test_too_long_a_run_is_refused_before_its_first_round_with_what_to_type(monkeypatch):
     monkeypatch.setattr(memory, "available", lambda device: 2 * 10**6)
     monkeypatch.setattr(covariance, "PRIMAL", 10)
     with pytest.raises(
         ValueError, match=r"^rounds must be at most \d+ with exploration.covariance=full .* got 1000: "
     ) as e:
-        play(simulation(rounds=1000), 1)
+        simulation(rounds=1000)
     assert "exploration.precision=float32, fewer replicas or exploration.covariance=diagonal" in str(e.value)
     most = int(str(e.value).split()[5])
     assert 60 < most < 120  # two triangles of 3 most rows, half of 8 bytes for each pair of them, are below 2 MB

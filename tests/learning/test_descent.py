@@ -80,3 +80,19 @@ def test_a_run_can_go_on_from_a_gpu_on_a_cpu_and_back():
                 assert excess(solver) <= 1, f"round {t}"
             state = simulation.state_dict()
     assert int(solver.history.count[0]) > 60
+
+
+def test_single_precision_does_not_get_lost():
+    """Separable pairs and next to no l2, where the Hessian of float32 is hardly definite."""
+    with pretended_gpu():
+        simulation = simulate(
+            tiny("ranker=pepairrank", "ranker.l2=1e-6", "dataset.features=15", "click=perfect"),
+            [0, 1],
+            40,
+            dtype=torch.float32,
+        )
+        ranker = simulation.ranker
+        for _ in rounds(simulation):
+            assert ranker.optima.theta.isfinite().all()
+            assert excess(ranker.solver) < 10
+    assert ranker.solver.theta.dtype == torch.float32
