@@ -12,7 +12,9 @@ from torch.nn.functional import softplus
 from ol2r_cli.shapes import Float
 
 PART = 4096  # rows worked on at once
-LENGTHS = (0.0, *(2.0**power for power in range(-10, 4)))  # of a step, in units of Newton's; 0: nothing descends
+# Lengths of a step that are tried, in units of Newton's and of the damped one that descends from anywhere: see `newton`.
+OF_NEWTON = tuple(2.0**power for power in range(-5, 4))
+OF_DAMPED = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0)  # 0: where nothing descends any more
 
 
 def descend(
@@ -25,12 +27,13 @@ def descend(
     """Towards the minimum over theta of sum_i log(1 + exp(-x_i.theta)) + l2/2 |theta|^2 - tilt.theta, from `theta` on.
 
     The rows x are shared by a replica's N objectives; rows of zeros change nothing. Every step is that of Newton's
-    method, as long as is best of `LENGTHS`: nothing depends on a value, so that a GPU is never waited for.
+    method, as long as is best of fifteen lengths: nothing depends on a value, so that a GPU is never waited for.
     """
     l2 = l2.to(theta.dtype)[:, None, None]
     for _ in range(steps):
-        step = _newton_step(theta, rows, tilt, l2)
-        theta = theta - _best_length(theta, step, rows, tilt, l2) * step
+        scores = torch.bmm(theta, rows.mT)
+        step = _newton_step(theta, scores, rows, tilt, l2)
+        theta = theta - _best_length(theta, scores, step, rows, tilt, l2) * step
     return theta
 
 
@@ -62,13 +65,14 @@ def steps_after(pairs: int, features: int) -> int:
     return 16 if pairs <= 50 * features else 8
 
 
-def _newton_step(theta: Tensor, rows: Tensor, tilt: Tensor, l2: Float[Tensor, "B 1 1"]) -> Float[Tensor, "B N F"]:
+def _newton_step(
+    theta: Tensor, scores: Float[Tensor, "B N n"], rows: Tensor, tilt: Tensor, l2: Float[Tensor, "B 1 1"]
+) -> Float[Tensor, "B N F"]:
     """H^-1 gradient; zero where rounding makes H indefinite, or is to blame for what is not finite."""
     gradient = l2 * theta - tilt
     hessian = torch.zeros(*theta.shape, theta.shape[2], dtype=theta.dtype, device=theta.device)
     hessian.diagonal(dim1=2, dim2=3).copy_(l2)
-    for part in rows.split(PART, 1):
-        lost = torch.sigmoid(-torch.bmm(theta, part.mT))
+    for part, lost in zip(rows.split(PART, 1), torch.sigmoid(-scores).split(PART, 2), strict=True):
         gradient.baddbmm_(lost, part, alpha=-1)
         for member, weight in enumerate(torch.addcmul(lost, lost, lost, value=-1).unbind(1)):
             hessian[:, member].baddbmm_(part.mT * weight[:, None], part)
@@ -78,19 +82,27 @@ def _newton_step(theta: Tensor, rows: Tensor, tilt: Tensor, l2: Float[Tensor, "B
 
 
 def _best_length(
-    theta: Tensor, step: Tensor, rows: Tensor, tilt: Tensor, l2: Float[Tensor, "B 1 1"]
+    theta: Tensor,
+    scores: Float[Tensor, "B N n"],
+    step: Tensor,
+    rows: Tensor,
+    tilt: Tensor,
+    l2: Float[Tensor, "B 1 1"],
 ) -> Float[Tensor, "B N 1"]:
     """Where along the step the objective is least."""
-    lengths = _lengths(theta.dtype, theta.device)
+    change = torch.bmm(step, rows.mT)
+    longest = change.abs().amax(2, keepdim=True).clamp(min=torch.finfo(change.dtype).eps)
+    of_newton, of_damped = _tried(theta.dtype, theta.device)
+    lengths = torch.cat([of_newton.expand(*theta.shape[:2], -1), of_damped * (longest.log1p() / longest)], 2)
     slope, bend = (step * (tilt - l2 * theta)).sum(2, keepdim=True), (l2 * step * step).sum(2, keepdim=True)
     value = lengths * slope + lengths**2 * bend / 2
-    for part in rows.split(PART, 1):
-        scores, change = torch.bmm(theta, part.mT), torch.bmm(step, part.mT)
-        value += softplus(lengths[:, None] * change[:, :, None] - scores[:, :, None]).sum(3)
-    return lengths[value.argmin(2, keepdim=True)]
+    for some, more in zip(scores.split(PART, 2), change.split(PART, 2), strict=True):
+        value += softplus(lengths[..., None] * more[:, :, None] - some[:, :, None]).sum(3)
+    return lengths.gather(2, value.argmin(2, keepdim=True))
 
 
 @cache
-def _lengths(dtype: torch.dtype, device: torch.device) -> Float[Tensor, "L"]:
-    """`LENGTHS`, without a copy from the host; shared, not to be written to."""
-    return torch.stack([torch.full((), length, dtype=dtype, device=device) for length in LENGTHS])
+def _tried(dtype: torch.dtype, device: torch.device) -> tuple[Float[Tensor, "L"], Float[Tensor, "M"]]:
+    """The two kinds of lengths, without a copy from the host; shared, not to be written to."""
+    newton, damped = ([torch.full((), x, dtype=dtype, device=device) for x in kind] for kind in (OF_NEWTON, OF_DAMPED))
+    return torch.stack(newton), torch.stack(damped)

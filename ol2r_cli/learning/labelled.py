@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ol2r_cli.interfaces import Interaction, Oracle, Sizes
 from ol2r_cli.learning.lambdarank import LambdaRankLoss, Standing
-from ol2r_cli.learning.ranknet import Sample
+from ol2r_cli.learning.refit import Sample
 from ol2r_cli.metrics.ndcg import gains
 from ol2r_cli.rows import places
 from ol2r_cli.shapes import Bool, Float, Int
@@ -79,17 +79,15 @@ class LabelledLoss(LambdaRankLoss):
         self.register_buffer("total", torch.zeros(sizes.replicas, dtype=torch.int64, device=sizes.device))  # of pairs
         self.replica = torch.arange(sizes.replicas, device=sizes.device)
 
-    def teaches(self, query: Int[Tensor, "B"]) -> Bool[Tensor, "B"]:
-        """Whether a query has any pair."""
-        return self.lists.pairs[query] > 0
-
-    def append(self, interaction: Interaction) -> None:
-        """Remember which query was served; what was shown and clicked is nobody's business."""
+    def append(self, interaction: Interaction) -> Bool[Tensor, "B"]:
+        """Remember which query was served, and say whether it has a pair; what was shown and clicked is nobody's
+        business."""
         query = interaction.candidates.query
-        some = self.teaches(query)
+        some = self.lists.pairs[query] > 0
         self.served[self.replica, torch.where(some, self.count, self.capacity)] = query.int()
         self.count += some
         self.total += self.lists.pairs[query]
+        return some
 
     def _sample(self, index: Int[Tensor, "B X"]) -> Sample:
         query = self.served[self.replica[:, None], index].long()

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from ol2r_cli.feedback import most_pairs
 from ol2r_cli.host import on_host
 from ol2r_cli.interfaces import Interaction, Sizes
-from ol2r_cli.learning.ranknet import Sample
+from ol2r_cli.learning.refit import Sample
 from ol2r_cli.metrics.ndcg import discounts
 from ol2r_cli.random import Random
 from ol2r_cli.rows import places
@@ -47,8 +47,9 @@ class LambdaRankLoss(nn.Module):
         self.register_buffer("total", torch.zeros(sizes.replicas, dtype=torch.int64, **where))  # of pairs
         self.replica = torch.arange(sizes.replicas, device=sizes.device)
 
-    def append(self, interaction: Interaction) -> None:
-        """Remember the list, its clicks, and the places of the documents that the round's preferences compare."""
+    def append(self, interaction: Interaction) -> Bool[Tensor, "B"]:
+        """Remember the list, its clicks, and the places of the documents that the round's preferences compare; says
+        where there were any."""
         ranking, preferences = interaction.ranking, interaction.preferences
         some, length = preferences.valid.any(1), ranking.shape[1]
         row = torch.where(some, self.count, self.capacity)
@@ -63,6 +64,7 @@ class LambdaRankLoss(nn.Module):
         self.pairs[self.replica, row, most:] = -1
         self.count += some
         self.total += preferences.valid.sum(1)
+        return some
 
     def draw(self, random: Random, size: int, steps: int) -> Iterator[Sample]:
         """For each step `size` lists of the history, each of them any with the same probability."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -11,18 +10,11 @@ from torch import Tensor
 from ol2r_cli.feedback import most_pairs
 from ol2r_cli.interfaces import Interaction, Sizes
 from ol2r_cli.learning.history import PairLog
+from ol2r_cli.learning.refit import Sample
 from ol2r_cli.random import Random
-from ol2r_cli.shapes import Float, Int
+from ol2r_cli.shapes import Bool, Float, Int
 
 GUARD = 10.0  # difference of scores beyond which label noise no longer pulls: else the loss has no lower bound
-
-
-class Sample(NamedTuple):
-    """Some of what a loss is made of: documents, and how their scores should move to make it smaller."""
-
-    document: Int[Tensor, "B X"]  # rows of the document table
-    pull: Callable[[Tensor], Tensor]  # scores [B N X] to the gradient [B N X] of the log-likelihood
-    pairs: Float[Tensor, "B"]  # how many pairs that is a sum over
 
 
 class RankNetLoss(PairLog):
@@ -43,9 +35,10 @@ class RankNetLoss(PairLog):
         """Number of pairs."""
         return self.count
 
-    def append(self, interaction: Interaction) -> None:
-        """Remember the round's preferences."""
+    def append(self, interaction: Interaction) -> Bool[Tensor, "B"]:
+        """Remember the round's preferences; says where there were any."""
         self.remember(interaction.candidates.document, interaction.preferences)
+        return interaction.preferences.valid.any(1)
 
     def draw(self, random: Random, size: int, steps: int) -> Iterator[Sample]:
         """For each step `size` pairs of the history, each of them any with the same probability."""

@@ -2,16 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
 
-from ol2r_cli.learning.lambdarank import LambdaRankLoss
 from ol2r_cli.learning.model import Model
-from ol2r_cli.learning.ranknet import RankNetLoss, Sample
 from ol2r_cli.random import Random
 from ol2r_cli.shapes import Bool, Float, Int
+
+
+class Sample(NamedTuple):
+    """Some of what a loss is made of: documents, and how their scores should move to make it smaller."""
+
+    document: Int[Tensor, "B X"]  # rows of the document table
+    pull: Callable[[Tensor], Tensor]  # scores [B N X] to the gradient [B N X] of the log-likelihood
+    pairs: Float[Tensor, "B"]  # how many pairs that is a sum over
+
+
+@runtime_checkable
+class Loss(Protocol):
+    """A loss over all feedback so far, of every replica its own."""
+
+    features: Tensor  # the document table
+
+    @property
+    def total(self) -> Int[Tensor, "B"]:
+        """Number of pairs so far."""
+        ...
+
+    def draw(self, random: Random, size: int, steps: int) -> Iterator[Sample]:
+        """For each step some of it, drawn at random."""
+        ...
+
+    def whole(self, rounds: int | None = None) -> Iterator[Sample]:
+        """All of it, in parts; who says how many rounds that is need not ask a GPU."""
+        ...
 
 
 class GradientRefit:
@@ -42,7 +69,7 @@ class GradientRefit:
         theta: Float[Tensor, "B N P"],
         start: Float[Tensor, "B N P"],
         model: Model,
-        loss: RankNetLoss | LambdaRankLoss,
+        loss: Loss,
         random: Random,
         moved: Bool[Tensor, "B"],
     ) -> None:
@@ -62,7 +89,7 @@ class GradientRefit:
         n = count.clamp(min=1) if self.reduction == "sum" else torch.ones_like(count)
         return width * self.l2 / n
 
-    def _steps(self, loss: RankNetLoss | LambdaRankLoss, random: Random) -> Iterator[Iterable[Sample]]:
+    def _steps(self, loss: Loss, random: Random) -> Iterator[Iterable[Sample]]:
         """For every step the samples it is over."""
         if self.batch is None:
             return (loss.whole(random.round + 1) for _ in range(self.steps))

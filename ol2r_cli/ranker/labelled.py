@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from ol2r_cli.interfaces import Interaction, Oracle, Sizes
+from ol2r_cli.interfaces import Oracle, Sizes
 from ol2r_cli.learning.labelled import LabelledLoss
 from ol2r_cli.learning.model import Model
-from ol2r_cli.random import Random
 from ol2r_cli.ranker.refitted import RefittedRanker
 from ol2r_cli.shapes import Float
 
@@ -43,8 +42,3 @@ class LabelledRanker(RefittedRanker):
             raise ValueError("ranker=ollambdarank_gt needs the labels of the dataset")
         self.loss = LabelledLoss(oracle, self.weighed)
         super().setup(sizes, features)
-
-    def learn(self, interaction: Interaction, random: Random) -> None:
-        """Remember the query, and fit where its labels tell any two documents apart."""
-        self.waiting |= self.loss.teaches(interaction.candidates.query)
-        super().learn(interaction, random)

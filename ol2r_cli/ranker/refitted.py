@@ -20,7 +20,7 @@ LOSSES: dict[str, type[RankNetLoss] | type[LambdaRankLoss]] = {"ranknet": RankNe
 
 
 class RefittedRanker(ModelRanker):
-    """A model that takes gradient steps on the whole history after every `every`-th round that had a preference.
+    """A model that takes gradient steps on the whole history after every `every`-th round, where it has grown since.
 
     `loss` is `ranknet` or `lambdarank`; `pairs` is how clicks become preferences (matching, adjacent, all); `steps`,
     `learning_rate`, `batch`, `restart`, `l2` and `reduction` as in `GradientRefit`.
@@ -70,10 +70,9 @@ class RefittedRanker(ModelRanker):
         return self.theta
 
     def learn(self, interaction: Interaction, random: Random) -> None:
-        """Remember the round's preferences, and fit where there are new ones."""
-        self.loss.append(interaction)
+        """Remember the round, and fit where there is something new to learn from."""
+        self.waiting |= self.loss.append(interaction)
         self.rounds += 1
-        self.waiting |= interaction.preferences.valid.any(1)
         if int(self.rounds) % self.every == 0 and (not on_host(self.waiting) or self.waiting.any()):
             self.refit(self.theta, self.start, self.model, self.loss, random, self.waiting)
             self.waiting.zero_()

@@ -39,7 +39,7 @@ def test_the_optimum_is_reached_every_round(reduction, l2, features, noise):
 
 
 @pytest.mark.parametrize("reduction", ["sum", "mean"])
-@pytest.mark.parametrize(("l2", "variance"), [(0.1, 0.1), (1e-4, 0.01), (1e-4, 0.1)])
+@pytest.mark.parametrize(("l2", "variance"), [(0.1, 0.1), (1e-4, 0.01), (1e-5, 0.1)])
 @pytest.mark.parametrize(("click", "features"), [("perfect", 15), ("informational", 6)])
 def test_all_perturbed_optima_are_reached_every_round(reduction, l2, variance, click, features):
     """From the first pair on: fewer pairs than features, separable ones, labels outside [0, 1]."""
@@ -94,5 +94,5 @@ def test_single_precision_does_not_get_lost():
         ranker = simulation.ranker
         for _ in rounds(simulation):
             assert ranker.optima.theta.isfinite().all()
-            assert excess(ranker.solver) < 10
+            assert excess(ranker.solver) < 1.5
     assert ranker.solver.theta.dtype == torch.float32
