@@ -15,6 +15,7 @@ from ol2r_cli.catalogue import Catalogue
 from ol2r_cli.compose import build
 from ol2r_cli.dataset.table import Dataset
 from ol2r_cli.evaluation import Evaluator
+from ol2r_cli.exposure import exposure_of
 from ol2r_cli.interfaces import Ranker
 from ol2r_cli.results.directory import RunDirectory
 from ol2r_cli.results.identity import identity, run_path
@@ -73,6 +74,9 @@ class Experiment:
             positions=settings["positions"],
             dtype=self.dtype,
             no_relevant=settings["no_relevant"],
+            exposure=exposure_of(
+                self.dataset, build(self.config.click), settings["positions"], settings["exposure"], settings["beta"]
+            ),
             trace_blocks=settings["trace_blocks"],
             trace_regret=settings["trace_regret"],
         )

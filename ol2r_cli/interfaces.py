@@ -20,6 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from ol2r_cli.learning.tangent import Tangent
+from ol2r_cli.metrics.exposure import Exposure
 from ol2r_cli.random import Random
 from ol2r_cli.shapes import Bool, Float, Int
 
@@ -38,6 +39,7 @@ class Sizes:
     ordered: int = 1 << 62  # how many places of a proposed order anybody looks at: K, or all of them
     dtype: torch.dtype = torch.float64
     device: torch.device = torch.device("cpu")
+    exposure: Exposure | None = None  # of the dataset's two groups, where it has groups
     parameters: int = 0  # P: of the ranker's score, where it has any
     random: Random | None = None  # for what is drawn before round 1
     explained: bool = True  # whether anybody looks at the blocks and the certain pairs of a draft
@@ -115,6 +117,7 @@ STATED = "a ranker that states by itself which pairs are certain"
 LAYERS = "the layers of the pairs it states to be certain"
 FEATURES = "a ranker whose gradients are the features of the documents"
 TANGENT = "a ranker with a network"
+CERTAIN = "an exploration that says which pairs are certain"
 
 
 class Need(NamedTuple):
@@ -185,10 +188,16 @@ class Exploration(Role):
 
 
 class Fairness(Role):
-    """Rearranges a proposed order; ties and choices inside a block follow the draft, so no randomness is needed."""
+    """Rearranges a proposed order."""
 
     rearranges = True  # False: the draft is served as it is, so that nobody looks below the places shown
 
-    def arrange(self, draft: Draft, candidates: Candidates) -> Int[Tensor, "B O"]:
+    def two_groups(self, sizes: Sizes) -> Exposure:
+        """What groups are due; ValueError, with what to type, where the dataset has no two groups."""
+        if sizes.exposure is None:
+            raise ValueError("fairness needs a dataset with two groups: type dataset.group={..} or fairness=none")
+        return sizes.exposure
+
+    def arrange(self, draft: Draft, candidates: Candidates, random: Random) -> Int[Tensor, "B O"]:
         """The order that is served."""
         raise NotImplementedError

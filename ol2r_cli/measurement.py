@@ -23,14 +23,16 @@ Measures = dict[str, Tensor]  # metric -> [R B], rounds by replicas
 class Measurement(nn.Module):
     """Notes each round in preallocated room for `ROUNDS`, and turns the notes into measures when asked or when full.
 
-    Its only lasting state is the cumulative NDCG so far. `judged` has query and label of every training document;
-    `no_relevant` is zero or skip; `pairs` says whether the ranker learns from pairs, `blocks` and `regret` whether
-    those metrics are wanted. NDCG is at 10, or at the number of positions where that is less.
+    Its only lasting state is the cumulative NDCG and the cumulative unfairness so far. `judged` has query and label of
+    every training document; `no_relevant` is zero or skip; `pairs` says whether the ranker learns from pairs, `blocks`
+    and `regret` whether those metrics are wanted, `rearranged` whether lists may differ from drafts. NDCG is at 10, or
+    at the number of positions where that is less.
     """
 
     ROUNDS = 64
 
     cumulative_ndcg: Tensor
+    unfairness: Tensor
 
     def __init__(
         self,
@@ -41,13 +43,16 @@ class Measurement(nn.Module):
         pairs: bool = True,
         blocks: bool = True,
         regret: bool = True,
+        rearranged: bool = False,
     ):
         super().__init__()
         self.sizes, self.no_relevant = sizes, no_relevant
         self.pairs, self.blocks, self.regret = pairs, blocks, regret
+        self.apart = rearranged or sizes.positions > TOP  # whether what is shown is not among a draft's first TOP
         room = self.ROUNDS, sizes.replicas
         place: dict[str, Any] = {"device": sizes.device}
         self.register_buffer("cumulative_ndcg", torch.zeros(sizes.replicas, dtype=torch.float64, **place))
+        self.register_buffer("unfairness", torch.zeros(sizes.replicas, dtype=torch.float64, **place))
         self.ideal = dcg(ideal_lists(*judged, sizes.queries, min(TOP, sizes.positions)))  # [Q]
         self.rounds: list[tuple[Tensor, Tensor, Tensor]] = []  # query, mask, valid pairs
         self.grades = torch.zeros(*room, sizes.positions, dtype=torch.int8, **place)  # of what was shown
@@ -55,6 +60,8 @@ class Measurement(nn.Module):
         self.labels = torch.zeros(*room, sizes.documents, dtype=torch.int8, **place)  # in list order, for the regret
         self.block = torch.zeros(*room, sizes.documents, dtype=torch.int16, **place)  # in the draft's order
         self.certain = torch.zeros(*room, TOP, TOP, dtype=torch.bool, **place)
+        self.broken = torch.zeros(*room, dtype=torch.int16, **place)  # certain pairs, among the shown
+        self.exposed = torch.zeros(*room, 2, dtype=torch.float64, **place)  # both groups
         self.first = 1
         self.has_blocks = self.has_certain = False
 
@@ -67,6 +74,9 @@ class Measurement(nn.Module):
         self.rounds.append((candidates.query, candidates.mask, interaction.preferences.valid))
         self.grades[row, :, :shown] = labels.gather(1, interaction.ranking)
         self.clicks[row, :, :shown] = interaction.clicks
+        if self.sizes.exposure is not None and candidates.group is not None:
+            group = candidates.group.gather(1, interaction.ranking)
+            self.exposed[row] = self.sizes.exposure.of_groups(group, interaction.shown)
         if self.regret:
             self.labels[row, :, :documents] = labels.gather(1, interaction.order)
         if self.blocks and draft.block is not None:
@@ -74,10 +84,10 @@ class Measurement(nn.Module):
             self.block[row, :, :documents] = draft.block.gather(1, draft.order)
             if draft.certain is not None:
                 self.has_certain = True
-                first = draft.order[:, :TOP]
-                top = first.shape[1]
-                pairs = (first[:, :, None] * documents + first[:, None, :]).flatten(1)
-                self.certain[row, :, :top, :top] = draft.certain.flatten(1).gather(1, pairs).unflatten(1, (top, top))
+                pairs = _pairs(draft.certain, draft.order[:, :TOP])
+                self.certain[row, :, : pairs.shape[1], : pairs.shape[1]] = pairs
+                if self.apart:
+                    self.broken[row] = _broken(_pairs(draft.certain, interaction.ranking))
 
     def full(self) -> bool:
         """Whether `measures` must be called before the next note."""
@@ -99,6 +109,11 @@ class Measurement(nn.Module):
             "clicks": self.clicks[:rounds].sum(2),
             "cumulative_ndcg": self._accumulate(online),
         }
+        if self.sizes.exposure is not None:
+            exposed = self.exposed[:rounds]
+            sums = self.sizes.exposure.unfairness(exposed).cumsum(0) + self.unfairness
+            self.unfairness = sums[-1].clone()
+            measures |= {"unfairness": sums, "exposure_0": exposed[..., 0], "exposure_1": exposed[..., 1]}
         if self.pairs:
             measures["pairs"] = torch.stack([pairs.sum(1) for pairs in valid])
         self.grades.zero_()  # a shorter list leaves room, which has label 0
@@ -111,7 +126,10 @@ class Measurement(nn.Module):
             if self.has_blocks:
                 found |= self._of_blocks(self.block[:rounds, :, : int(length.max())].flatten(0, 1).long(), length)
             if self.has_certain:
-                found["certain_top10"] = certain_ratio(self.certain[:rounds].flatten(0, 1), length)
+                certain, shown = self.certain[:rounds].flatten(0, 1), self.sizes.positions
+                found["certain_top10"] = certain_ratio(certain, length)
+                apart = self.broken[:rounds].flatten().long()
+                found["violations"] = apart if self.apart else _broken(certain[:, :shown, :shown])
         measures |= {name: values.unflatten(0, (rounds, -1)) for name, values in found.items()}
         if self.no_relevant == "skip":
             measures["online_ndcg"] = online.masked_fill(ideal == 0, torch.nan)
@@ -144,3 +162,14 @@ def sizes_at_every_rank(interaction: Interaction) -> Int[Tensor, "B D"] | None:
     ranks = torch.arange(1, block.shape[1] + 1, device=block.device).expand_as(block)
     real: Bool[Tensor, "B D"] = ranks <= mask.sum(1, keepdim=True)
     return block_sizes(block.masked_fill(~real, -1), ranks) * real
+
+
+def _pairs(certain: Bool[Tensor, "B D D"], first: Int[Tensor, "B K"]) -> Bool[Tensor, "B K K"]:
+    """[i, j]: whether the document at place i is certainly above the one at place j."""
+    cell = first[:, :, None] * certain.shape[1] + first[:, None, :]
+    return certain.flatten(1).gather(1, cell.flatten(1)).unflatten(1, cell.shape[1:])
+
+
+def _broken(certain: Bool[Tensor, "*S K K"]) -> Int[Tensor, "*S"]:
+    """How many of these pairs stand the other way round."""
+    return certain.tril(-1).sum((-1, -2))

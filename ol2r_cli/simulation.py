@@ -12,6 +12,7 @@ from ol2r_cli.feedback import infer_preferences
 from ol2r_cli.host import on_host
 from ol2r_cli.interfaces import ClickModel, Exploration, Fairness, Interaction, Ranker, Role, Sizes
 from ol2r_cli.measurement import Measurement
+from ol2r_cli.metrics.exposure import Exposure
 from ol2r_cli.random import Streams
 from ol2r_cli.shapes import Int
 
@@ -46,6 +47,7 @@ class Simulation(nn.Module):
         positions: int,
         dtype: torch.dtype = torch.float64,
         no_relevant: str = "zero",
+        exposure: Exposure | None = None,
         trace_blocks: bool = True,
         trace_regret: bool = True,
     ):
@@ -65,6 +67,7 @@ class Simulation(nn.Module):
             grades=dataset.grades,
             dtype=dtype,
             device=seeds.device,
+            exposure=exposure,
             parameters=ranker.size(dataset.features.shape[1]),
             random=self.streams.at("setup", 0),
         )
@@ -79,6 +82,7 @@ class Simulation(nn.Module):
             pairs=ranker.pairs != "none",
             blocks=trace_blocks,
             regret=trace_regret,
+            rearranged=fairness.rearranges,
         )
         self.register_buffer("round", torch.zeros((), dtype=torch.int64))
         self.longest = None if on_host(seeds) else self._longest_lists()
@@ -94,7 +98,7 @@ class Simulation(nn.Module):
             candidates, labels = self.train_split.serve(query, None if self.longest is None else self.longest[t])
             belief = self.ranker.judge(candidates, dice.at("judge", t))
             draft = self.exploration.propose(belief, candidates, dice.at("explore", t))
-            order = self.fairness.arrange(draft, candidates)
+            order = self.fairness.arrange(draft, candidates, dice.at("arrange", t))
             ranking = order[:, : sizes.positions]
             shown = candidates.mask[:, : sizes.positions]  # real documents come first, in every order
             clicks = self.click.click(labels.gather(1, ranking), shown, dice.at("click", t))

@@ -17,6 +17,7 @@ from omegaconf import DictConfig, OmegaConf
 from ol2r_cli.catalogue import Catalogue
 from ol2r_cli.compose import build, compose, config_dir
 from ol2r_cli.dataset.table import Dataset
+from ol2r_cli.exposure import exposure_of
 from ol2r_cli.interfaces import Interaction
 from ol2r_cli.simulation import Simulation, check_needs
 from tests.worlds import handmade, simulate
@@ -117,7 +118,9 @@ def simulation(overrides: Overrides, dataset: Dataset | None = None, **more) -> 
     OmegaConf.set_readonly(config, False)
     config.positions = more.pop("positions", POSITIONS)
     config.click = more.pop("click", config.click)
-    return simulate(config, seeds, ROUNDS, dataset or world(), **more)
+    dataset = dataset or world()
+    more.setdefault("exposure", exposure_of(dataset, build(config.click), config.positions, "reciprocal", 0.5))
+    return simulate(config, seeds, ROUNDS, dataset, **more)
 
 
 def play(simulation: Simulation, rounds: int = ROUNDS) -> list[Interaction]:

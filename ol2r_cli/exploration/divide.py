@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ol2r_cli.exploration.blocks import close, partition, shuffle, similar_lengths
-from ol2r_cli.interfaces import Belief, Candidates, Draft, Exploration
+from ol2r_cli.interfaces import CERTAIN, Belief, Candidates, Draft, Exploration
 from ol2r_cli.random import Random
 from ol2r_cli.rows import pick_both, places
 from ol2r_cli.shapes import Bool, Float, Int
@@ -30,6 +30,8 @@ class DivideAndConquer(Exploration):
     `shuffle` is `conservative` (certain pairs inside a block keep their order) or `random`; `transitive` closes the
     certain relation before blocks are formed.
     """
+
+    offers = frozenset({CERTAIN})
 
     def __init__(self, shuffle: str, transitive: bool):
         super().__init__()

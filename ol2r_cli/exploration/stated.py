@@ -7,7 +7,7 @@ from torch import Tensor
 
 from ol2r_cli.exploration.blocks import shuffle
 from ol2r_cli.host import on_host
-from ol2r_cli.interfaces import LAYERS, STATED, Belief, Candidates, Draft, Exploration, Need
+from ol2r_cli.interfaces import CERTAIN, LAYERS, STATED, Belief, Candidates, Draft, Exploration, Need
 from ol2r_cli.random import Random
 from ol2r_cli.shapes import Bool, Int
 
@@ -20,7 +20,7 @@ class Stated(Exploration):
     """
 
     needs = (Need(STATED, "ranker=toprank"),)
-    offers = frozenset({LAYERS})
+    offers = frozenset({CERTAIN, LAYERS})
 
     def propose(self, belief: Belief, candidates: Candidates, random: Random) -> Draft:
         """Draw the order of the layers of `belief.certain`."""

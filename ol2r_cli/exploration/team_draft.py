@@ -55,5 +55,5 @@ def _in_step(
     rankings = best(scores, shown)
     agree = (rankings == rankings[:, :1]).all(1).cumprod(1)
     turn = turns.gather(1, (places(shown, turns.device) - agree.sum(1, keepdim=True)).clamp(min=0))
-    first = take_turns_in_step(scores, turn * (1 - agree))
+    first = take_turns_in_step(scores, turn)  # it is all the same who places what all agree on
     return first, torch.where(agree > 0, scores.shape[1], turn)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from ol2r_cli.interfaces import Candidates, Draft, Fairness
+from ol2r_cli.random import Random
 from ol2r_cli.shapes import Int
 
 
@@ -13,6 +14,6 @@ class NoFairness(Fairness):
 
     rearranges = False
 
-    def arrange(self, draft: Draft, candidates: Candidates) -> Int[Tensor, "B O"]:
+    def arrange(self, draft: Draft, candidates: Candidates, random: Random) -> Int[Tensor, "B O"]:
         """The draft's order."""
         return draft.order

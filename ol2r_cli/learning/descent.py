@@ -12,7 +12,7 @@ from torch.nn.functional import softplus
 from ol2r_cli.shapes import Float
 
 PART = 4096  # rows worked on at once
-# Lengths of a step that are tried, in units of Newton's and of the damped one that descends from anywhere: see `newton`.
+# Lengths of a step that are tried, in units of Newton's and of the damped one, which descends from anywhere (`newton`).
 OF_NEWTON = tuple(2.0**power for power in range(-5, 4))
 OF_DAMPED = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0)  # 0: where nothing descends any more
 
@@ -60,7 +60,7 @@ def steps_after(pairs: int, features: int) -> int:
     unperturbed objective, when there may be so many pairs.
 
     Calibrated: with up to about ten pairs per feature a round's new ones may take 10 steps, later never more than 6;
-    separable pairs and l2 = 1e-6 included.
+    separable pairs included.
     """
     return 16 if pairs <= 50 * features else 8
 

@@ -69,7 +69,7 @@ class LabelledLoss(LambdaRankLoss):
         super().__init__()
         self.oracle, self.weighed = oracle, weighed
 
-    def setup_for(self, sizes: Sizes, features: Float[Tensor, "N F"], pairs: str) -> None:
+    def setup(self, sizes: Sizes, features: Float[Tensor, "N F"], per_round: int) -> None:
         """Reserve room for one query in each of the run's rounds."""
         self.features, self.capacity = features.to(sizes.device), sizes.rounds
         self.lists = LabelledLists(self.oracle, self.weighed, sizes.device)

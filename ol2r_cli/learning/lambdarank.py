@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from ol2r_cli.feedback import most_pairs
 from ol2r_cli.host import on_host
 from ol2r_cli.interfaces import Interaction, Sizes
 from ol2r_cli.learning.refit import Sample
@@ -34,15 +33,15 @@ class LambdaRankLoss(nn.Module):
     count: Tensor
     total: Tensor
 
-    def setup_for(self, sizes: Sizes, features: Float[Tensor, "N F"], pairs: str) -> None:
-        """Reserve room for all that the run's rounds can yield."""
+    def setup(self, sizes: Sizes, features: Float[Tensor, "N F"], per_round: int) -> None:
+        """Reserve room for a list of at most `per_round` pairs in each of the run's rounds."""
         self.features = features.to(sizes.device)
-        self.capacity, most = sizes.rounds, most_pairs(pairs, sizes.positions)
+        self.capacity = sizes.rounds
         shape = sizes.replicas, sizes.rounds + 1, min(sizes.positions, sizes.documents)
         where: dict[str, Any] = {"device": sizes.device}
         self.register_buffer("shown", torch.full(shape, -1, dtype=torch.int32, **where))
         self.register_buffer("clicks", torch.zeros(shape, dtype=torch.bool, **where))
-        self.register_buffer("pairs", torch.full((*shape[:2], most, 2), -1, dtype=torch.int8, **where))
+        self.register_buffer("pairs", torch.full((*shape[:2], per_round, 2), -1, dtype=torch.int8, **where))
         self.register_buffer("count", torch.zeros(sizes.replicas, dtype=torch.int64, **where))
         self.register_buffer("total", torch.zeros(sizes.replicas, dtype=torch.int64, **where))  # of pairs
         self.replica = torch.arange(sizes.replicas, device=sizes.device)

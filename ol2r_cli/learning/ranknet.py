@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterator
 import torch
 from torch import Tensor
 
-from ol2r_cli.feedback import most_pairs
-from ol2r_cli.interfaces import Interaction, Sizes
+from ol2r_cli.interfaces import Interaction
 from ol2r_cli.learning.history import PairLog
 from ol2r_cli.learning.refit import Sample
 from ol2r_cli.random import Random
@@ -25,10 +24,6 @@ class RankNetLoss(PairLog):
 
     chunk = 4096  # pairs worked on at once when the whole history is
     noise: Callable[[Tensor], Tensor] | None = None
-
-    def setup_for(self, sizes: Sizes, features: Float[Tensor, "N F"], pairs: str) -> None:
-        """Reserve room for all that the run's rounds can yield."""
-        self.setup(sizes, features, most_pairs(pairs, sizes.positions))
 
     @property
     def total(self) -> Int[Tensor, "B"]:

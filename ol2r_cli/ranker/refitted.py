@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ol2r_cli.feedback import check_pairs
+from ol2r_cli.feedback import check_pairs, most_pairs
 from ol2r_cli.host import on_host
 from ol2r_cli.interfaces import Interaction, Oracle, Sizes
 from ol2r_cli.learning.lambdarank import LambdaRankLoss
@@ -63,7 +63,7 @@ class RefittedRanker(ModelRanker):
         self.register_buffer("theta", theta.clone())
         self.register_buffer("rounds", torch.zeros((), dtype=torch.int64))
         self.register_buffer("waiting", torch.zeros(sizes.replicas, dtype=torch.bool, device=sizes.device))
-        self.loss.setup_for(sizes, features, self.pairs)
+        self.loss.setup(sizes, features, most_pairs(self.pairs, sizes.positions))
 
     def weights(self) -> Float[Tensor, "B N P"]:
         """Parameters of every member."""

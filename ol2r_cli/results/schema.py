@@ -104,6 +104,8 @@ TRACE = Table(
         "block_size_10": "Int32",
         "certain_top10": "Float32",  # share of certain pairs among the first ten places
         "unfairness": "Float64",  # signed, cumulative
+        "exposure_0": "Float32",  # of group 0 in this round's list
+        "exposure_1": "Float32",
         "violations": "Int16",  # certain pairs broken among the shown
     },
 )

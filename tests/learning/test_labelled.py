@@ -91,7 +91,7 @@ def history(served, rounds=None, weighed=True):
     """A loss that has seen these queries, a row per replica."""
     served = torch.tensor(served)
     loss, features = labelled.LabelledLoss(oracle(), weighed), torch.rand(len(oracle().labels), 2)
-    loss.setup_for(Sizes(len(served), 11, 2, 3, len(LISTS), rounds or served.shape[1], 5), features, "none")
+    loss.setup(Sizes(len(served), 11, 2, 3, len(LISTS), rounds or served.shape[1], 5), features, 0)
     for query in served.T:
         loss.append(round_of(query))
     return loss

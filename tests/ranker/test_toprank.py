@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from itertools import pairwise
 from math import log, sqrt
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from ol2r_cli.results.directory import RunDirectory
 from ol2r_cli.results.schema import EVALUATION, TRACE
 from tests.choices import play, seen
 from tests.launch import Launched
+from tests.pretended_gpu import pretended_gpu
 from tests.reference.toprank import C
 from tests.reference.toprank import TopRank as Reference
 from tests.rounds import rounds
@@ -61,6 +63,17 @@ def test_every_round_is_that_of_algorithm_1(click, positions):
     assert len(list(in_step(simulation, oracles, lists))) == 600
     depth = [len(oracle.partition()) for replica in oracles for oracle in replica]
     assert sum(layers > 1 for layers in depth) > len(depth) / 2, "too little was decided to compare"
+
+
+def test_on_a_gpu_as_well():
+    """All replicas together, with a pool that is asked only now and then how full it is."""
+    delta, lists = 0.5, LISTS[:4]
+    oracles = [[Reference(len(labels), delta) for labels in lists] for _ in SEEDS]
+    with pretended_gpu():
+        simulation = toprank("click=perfect", f"ranker.delta={delta}", lists=lists, total=300)
+        free = [simulation.ranker.free for _ in in_step(simulation, oracles, lists)]
+    assert sum(len(oracle.partition()) > 1 for replica in oracles for oracle in replica) > 6
+    assert 1 <= sum(now > before for before, now in pairwise(free)) <= 300 // 64
 
 
 def test_what_is_certain_stays_so_even_on_a_cycle():

@@ -38,6 +38,8 @@ def test_the_schemas_are_public(directory):
         "block_size_10": pl.Int32,
         "certain_top10": pl.Float32,
         "unfairness": pl.Float64,
+        "exposure_0": pl.Float32,
+        "exposure_1": pl.Float32,
         "violations": pl.Int16,
     }
     assert pl.read_parquet_schema(directory / "evaluation.parquet") == {
