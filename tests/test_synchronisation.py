@@ -15,11 +15,6 @@ KINDS = {
 }
 
 
-# What does wait, and why.
-WAITS_YET = {
-    ("exploration", "neural_confidence"): "decides by the device of `Sizes`; prunes by how many documents matter",
-    ("ranker", "ollambdarank_gt"): "pads the lists it learns from to the longest that was drawn",
-}
 # What draws other random numbers than on a CPU: tests/learning/test_descent.py holds it to its optimum.
 DRAWS_OTHERS = {("ranker", "pepairrank")}
 
@@ -33,12 +28,14 @@ def by_name(value):
     return ",".join(value) if isinstance(value, tuple) else None
 
 
-@pytest.mark.parametrize("overrides", combinations(), ids=by_name)
+FULL = ("ranker=olranknet", "exploration.covariance=full")
+SETTINGS = [FULL, (*FULL, "exploration.tangent_at=refit"), ("ranker=olranknet", "exploration.tangent_at=refit")]
+
+
+@pytest.mark.parametrize("overrides", [*combinations(), *SETTINGS], ids=by_name)
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_round_waits_and_shows_what_it_shows_on_a_cpu(overrides, kind):
     parts = chosen(overrides)
-    if not parts.isdisjoint(WAITS_YET):
-        pytest.skip("; ".join(WAITS_YET[part] for part in parts if part in WAITS_YET))
     with torch.no_grad():
         expected = play(simulation(overrides, **KINDS[kind]))
     with pretended_gpu():

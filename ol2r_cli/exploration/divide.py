@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from ol2r_cli.exploration.blocks import close, partition, shuffle, similar_lengths
+from ol2r_cli.host import on_host
 from ol2r_cli.interfaces import CERTAIN, Belief, Candidates, Draft, Exploration
 from ol2r_cli.random import Random
 from ol2r_cli.rows import pick_both, places
@@ -70,7 +71,7 @@ class DivideAndConquer(Exploration):
         certain = self.certain(Ranked(some, belief, by_score, scores.gather(1, by_score), mask))
         kept, rest = by_score.tensor_split([certain.shape[1]], dim=1)
         mask = mask[:, : kept.shape[1]]
-        if mask.is_cuda or not mask.all():  # a group of one is not padded
+        if not on_host(mask) or not mask.all():  # a group of one is not padded
             certain = (certain | ~mask[:, None, :]) & mask[:, :, None]
         if self.transitive:
             certain = close(certain)

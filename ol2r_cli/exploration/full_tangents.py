@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from ol2r_cli.exploration.survey import Pairs, Survey
+from ol2r_cli.host import on_host
 from ol2r_cli.interfaces import Preferences, Sizes
 from ol2r_cli.learning.covariance import FullCovariance
 from ol2r_cli.learning.dual import Solution
@@ -22,7 +23,7 @@ class FullTangents:
 
     def __init__(self, l2: float, sizes: Sizes, dtype: torch.dtype):
         self.l2, self.sizes, self.dtype, self.device = l2, sizes, dtype, sizes.device
-        self.in_step = sizes.device.type == "cuda"
+        self.in_step = not on_host(torch.empty(0, device=sizes.device))
         self.parts: list[FullCovariance] = []
         self.solved: dict[int, tuple[Solution, Tensor]] = {}  # by part: what was asked last, and in which order
 

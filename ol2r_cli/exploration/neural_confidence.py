@@ -13,6 +13,7 @@ from ol2r_cli.exploration.divide import DivideAndConquer, Ranked
 from ol2r_cli.exploration.full_tangents import FullTangents
 from ol2r_cli.exploration.memory import check_memory
 from ol2r_cli.exploration.survey import Survey, Tangents
+from ol2r_cli.host import on_host
 from ol2r_cli.interfaces import TANGENT, Belief, Candidates, Draft, Interaction, Need, Oracle, Sizes
 from ol2r_cli.learning.tangent import LayeredTangent
 from ol2r_cli.random import Random
@@ -65,9 +66,8 @@ class NeuralConfidence(DivideAndConquer):
         super().setup(sizes, features)
         if self.covariance == "full":
             check_memory(sizes, self.dtype)
-        self.prunes = (
-            self.prune and not sizes.explained and sizes.ordered == sizes.positions and self.shuffle == "conservative"
-        )
+        unseen = not sizes.explained and sizes.ordered == sizes.positions and self.shuffle == "conservative"
+        self.prunes = self.prune and unseen and on_host(torch.empty(0, device=sizes.device))  # how many, it must ask
         self.tangents: Tangents = (
             DiagonalTangents(self.l2, sizes)
             if self.covariance == "diagonal"

@@ -13,12 +13,14 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from ol2r_cli.host import on_host
 from ol2r_cli.learning.dual import DualInverse, Narrow, Solution
 from ol2r_cli.learning.kernel import Layers, chosen, joined, parameters, rows
 from ol2r_cli.learning.primal import PrimalInverse, outer_products
 from ol2r_cli.shapes import Bool, Float, Int
 
 PRIMAL = 6_000  # parameters up to which the inverse is ever written out
+SELDOM = 64  # rounds after which a GPU is asked whether rounding has gone too far
 RATIO = 1.4  # rows per parameter from which on that is cheaper
 
 
@@ -33,6 +35,7 @@ class FullCovariance:
     def __init__(self, l2: float):
         self.l2 = l2
         self.form: DualInverse | PrimalInverse = DualInverse(l2)
+        self.asked = 0  # how often rounding could have shown
 
     def solve(self, layers: Layers, narrow: Narrow | None = None, first: int = 0) -> Solution:
         """S / l2 is the documents' Gram matrix in the norm of A^-1; see `DualInverse.solve`."""
@@ -82,7 +85,8 @@ class FullCovariance:
             self.form.restore(_side_by_side(histories))
 
     def _check(self, dual: DualInverse) -> None:
-        if dual.failed is None or not dual.failed.any():
+        self.asked += 1
+        if dual.failed is None or (not on_host(dual.failed) and self.asked % SELDOM) or not dual.failed.any():
             return
         single = dual.strips[0].inverse.dtype == torch.float32
         name, allowed = ("precision", "float64") if single else ("l2", "larger")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from ol2r_cli.host import on_host
 from ol2r_cli.learning.kernel import Layers, shapes
 from ol2r_cli.shapes import Float
 
@@ -43,7 +44,7 @@ def gram(layers: Layers, inverse: list[Tensor]) -> Float[Tensor, "b x x"]:
     """Inner products of the gradients, written out a few of their rows at a time."""
     replicas, documents = layers[0][0].shape[:2]
     total = layers[0][0].new_zeros(replicas, documents, documents)
-    room = CHUNK_GPU if total.is_cuda else CHUNK
+    room = CHUNK if on_host(total) else CHUNK_GPU
     for layer, weight in zip(layers, inverse, strict=True):
         *delta, hidden = layer
         if not delta:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from ol2r_cli.host import on_host
 from ol2r_cli.interfaces import Interaction, Oracle, Sizes
 from ol2r_cli.learning.lambdarank import LambdaRankLoss, Standing
 from ol2r_cli.learning.refit import Sample
@@ -30,6 +31,7 @@ class LabelledLists:
         self.weighed = weighed
         self.labels = oracle.labels.to(device)
         self.start, self.length = oracle.start.to(device), oracle.length.to(device)
+        self.longest = int(oracle.length.max())
         self.pairs = _pairs(oracle).to(device)
 
     def rows(
@@ -37,7 +39,7 @@ class LabelledLists:
     ) -> tuple[Int[Tensor, "B X D"], Int[Tensor, "B X D"]]:
         """Documents and labels of some queries; padding, and lists that are not `counted`, have label -1."""
         length = self.length[query] * counted
-        slots = places(max(1, int(length.max())), query.device)
+        slots = places(max(1, int(length.max())) if on_host(length) else self.longest, query.device)
         real = slots < length[..., None]
         document = (self.start[query][..., None] + slots) * real
         return document, self.labels[document].masked_fill(~real, -1)
