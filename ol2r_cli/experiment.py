@@ -75,7 +75,12 @@ class Experiment:
             dtype=self.dtype,
             no_relevant=settings["no_relevant"],
             exposure=exposure_of(
-                self.dataset, build(self.config.click), settings["positions"], settings["exposure"], settings["beta"]
+                self.dataset,
+                build(self.config.click),
+                settings["positions"],
+                settings["exposure"],
+                settings["beta"],
+                needed=self.roles["fairness"].rearranges,
             ),
             trace_blocks=settings["trace_blocks"],
             trace_regret=settings["trace_regret"],

@@ -17,12 +17,17 @@ USERS, ROUNDS = 500, 100  # of the simulation that estimates exposure
 
 
 def exposure_of(
-    dataset: Dataset, click: ClickModel, positions: int, model: str | Sequence[float], beta: str | float
+    dataset: Dataset,
+    click: ClickModel,
+    positions: int,
+    model: str | Sequence[float],
+    beta: str | float,
+    needed: bool = True,
 ) -> Exposure | None:
     """What two groups are due, on the training split; None where the dataset has no groups, or more than two.
 
     `model` is reciprocal, log, a number per place, or estimated from a simulation of `click`, a click model that is
-    used for nothing else. ValueError for anything else, and where beta cannot be had.
+    used for nothing else. ValueError for anything else, and where beta cannot be had, unless it is not `needed`.
     """
     check_exposure(model, positions)
     check_beta(beta)
@@ -31,7 +36,12 @@ def exposure_of(
         return None
     spans = zip(oracle.start.tolist(), oracle.length.tolist(), strict=True)
     rows = torch.cat([torch.arange(start, start + length) for start, length in spans])
-    due = coefficient(beta, oracle.labels[rows], dataset.group[rows])
+    try:
+        due = coefficient(beta, oracle.labels[rows], dataset.group[rows])
+    except ValueError:
+        if needed:
+            raise
+        return None
     if model == "estimated":
         return Exposure(click_through(oracle, dataset.grades, click, positions), due)
     return Exposure(position_exposure(model, positions), due)

@@ -53,6 +53,7 @@ class Oracle:
     start: Int[Tensor, "Q"]  # row of a training query's first document
     length: Int[Tensor, "Q"]
     fingerprint: str  # of the dataset, as in `Dataset`
+    group: Int[Tensor, "N"] | None = None  # of all documents, where the dataset has groups
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +119,8 @@ LAYERS = "the layers of the pairs it states to be certain"
 FEATURES = "a ranker whose gradients are the features of the documents"
 TANGENT = "a ranker with a network"
 CERTAIN = "an exploration that says which pairs are certain"
+RELEVANCE = "a ranker whose scores are estimates of relevance"
+BY_SCORE = "lists in the order of their scores"
 
 
 class Need(NamedTuple):

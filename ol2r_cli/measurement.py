@@ -110,8 +110,10 @@ class Measurement(nn.Module):
             "cumulative_ndcg": self._accumulate(online),
         }
         if self.sizes.exposure is not None:
-            exposed = self.exposed[:rounds]
-            sums = self.sizes.exposure.unfairness(exposed).cumsum(0) + self.unfairness
+            exposed = self.exposed[:rounds].clone()
+            steps = self.sizes.exposure.unfairness(exposed)
+            steps[0] += self.unfairness  # so that where a run was interrupted does not show in the last digit
+            sums = steps.cumsum(0)
             self.unfairness = sums[-1].clone()
             measures |= {"unfairness": sums, "exposure_0": exposed[..., 0], "exposure_1": exposed[..., 1]}
         if self.pairs:
@@ -130,6 +132,7 @@ class Measurement(nn.Module):
                 found["certain_top10"] = certain_ratio(certain, length)
                 apart = self.broken[:rounds].flatten().long()
                 found["violations"] = apart if self.apart else _broken(certain[:, :shown, :shown])
+                self.certain.zero_()
         measures |= {name: values.unflatten(0, (rounds, -1)) for name, values in found.items()}
         if self.no_relevant == "skip":
             measures["online_ndcg"] = online.masked_fill(ideal == 0, torch.nan)

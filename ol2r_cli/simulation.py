@@ -67,7 +67,7 @@ class Simulation(nn.Module):
             grades=dataset.grades,
             dtype=dtype,
             device=seeds.device,
-            exposure=exposure,
+            exposure=exposure and exposure.to(seeds.device),
             parameters=ranker.size(dataset.features.shape[1]),
             random=self.streams.at("setup", 0),
         )

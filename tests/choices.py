@@ -33,6 +33,7 @@ LISTS = [
     [0] * 9,
     [0, 1, 2, 3, 4, 0, 1, 0, 2, 0, 1, 0],
 ]
+FAIR = ("pairrank", "pepairrank", "toprank", "olranknet", "ips_regression")  # rankers that every fairness is tried with
 POSITIONS = 5  # some queries are shorter, some longer
 ROUNDS = 12
 SEEDS = [3, 4, 11]
@@ -71,23 +72,31 @@ def pairings() -> list[Overrides]:
     return [(f"ranker={r}", f"exploration={e}") for r in held("ranker") for e in held("exploration")]
 
 
+def arrangements() -> list[Overrides]:
+    """Every ranker, with the exploration it brings, with every fairness that changes anything."""
+    fair = [name for name in held("fairness") if name != "none"]
+    return [(f"ranker={ranker}", f"fairness={name}") for ranker in held("ranker") for name in fair]
+
+
 @cache
 def refusal(overrides: Overrides) -> str:
-    """Why a pairing makes no sense, in the words of the error message; empty where it does."""
+    """Why a combination makes no sense, in the words of the error message; empty where it does."""
     config = composed(overrides)
     try:
-        check_needs({group: build(config[group]) for group in ("ranker", "exploration")})
+        check_needs({group: build(config[group]) for group in ("ranker", "exploration", "fairness")})
     except ValueError as error:
         return str(error)
     return ""
 
 
 def combinations() -> list[Overrides]:
-    """Every ranker alone and with every exploration that goes with it, every click model and every fairness with the
-    default ranker."""
+    """Every ranker alone, with every exploration that goes with it, and, of some, with every fairness that does; every
+    click model with the default ranker."""
     mixed = [overrides for overrides in pairings() if not refusal(overrides)]
-    others = [(f"{group}={name}",) for group in ("click", "fairness") for name in held(group)]
-    return [*rankers(), *mixed, *others]
+    clicks = [(f"click={name}",) for name in held("click")]
+    tried = [f"ranker={ranker}" for ranker in FAIR]
+    fair = [overrides for overrides in arrangements() if overrides[0] in tried and not refusal(overrides)]
+    return [*rankers(), *mixed, *clicks, *fair]
 
 
 @cache

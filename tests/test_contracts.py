@@ -23,6 +23,7 @@ from tests.choices import (
     POSITIONS,
     ROUNDS,
     SEEDS,
+    arrangements,
     combinations,
     composed,
     pairings,
@@ -60,7 +61,8 @@ def clicking(probabilities):
     return {**composed(("click=random",)).click, "click": probabilities}
 
 
-laws = pytest.mark.parametrize("overrides", combinations(), ids=by_name)
+PLAIN = ("ranker=pairrank", "fairness=fairexp", "fairness.fill=paper")  # in plain Python, which a GPU waits for
+laws = pytest.mark.parametrize("overrides", [*combinations(), PLAIN], ids=by_name)
 
 
 def same(found, expected):
@@ -100,9 +102,11 @@ def test_spells_out_every_setting_and_lives_in_the_package_of_its_group(group, n
     assert set(signature) <= read, "a setting that is not used"
 
 
-@pytest.mark.parametrize("overrides", [p for p in pairings() if refusal(p)], ids=by_name)
-def test_a_pairing_without_sense_is_refused_with_the_override_to_type(overrides):
-    assert re.fullmatch(r"the (ranker|exploration) \w+ needs [^:]+: use (ranker|exploration)=\w+.*", refusal(overrides))
+@pytest.mark.parametrize("overrides", [p for p in [*pairings(), *arrangements()] if refusal(p)], ids=by_name)
+def test_what_makes_no_sense_together_is_refused_with_the_override_to_type(overrides):
+    assert re.fullmatch(
+        r"the (ranker|exploration|fairness) \w+ needs [^:]+: use (ranker|exploration)=\w+.*", refusal(overrides)
+    )
     with pytest.raises(ValueError, match=": use "):
         simulation(overrides)
 

@@ -9,11 +9,12 @@ import pytest
 
 from ol2r_cli.interfaces import Need, Role
 from ol2r_cli.simulation import check_needs
-from tests.choices import pairings, play, refusal, simulation
+from tests.choices import arrangements, pairings, play, refusal, simulation
 from tests.launch import Launched
 from tests.worlds import TINY
 
 REFUSED = [overrides for overrides in pairings() if refusal(overrides)]
+UNFAIR = [overrides for overrides in arrangements() if refusal(overrides)]
 
 
 def suggested(message: str) -> list[tuple[str, ...]]:
@@ -28,7 +29,7 @@ def follow(overrides: tuple[str, ...], advice: tuple[str, ...]) -> tuple[str, ..
     return (*(one for one in overrides if one.partition("=")[0] not in named), *advice)
 
 
-@pytest.mark.parametrize("overrides", REFUSED, ids=",".join)
+@pytest.mark.parametrize("overrides", [*REFUSED, *UNFAIR], ids=",".join)
 def test_what_a_refusal_says_to_type_works(overrides):
     for advice in suggested(refusal(overrides)):
         followed = follow(overrides, advice)
@@ -44,6 +45,12 @@ def test_there_are_pairings_of_both_kinds():
     assert not {("toprank", "stated"), ("pepairrank", "ensemble"), ("pairrank", "plackett_luce")} & refusing
 
 
+def test_fairness_goes_with_whoever_states_what_is_certain():
+    unfair = {one[0].partition("=")[2] for one in UNFAIR if one[1] == "fairness=fairexp"}
+    assert {"pdgd", "dbgd", "mgd", "random", "oracle", "sgd_ranknet"} <= unfair
+    assert not {"pairrank", "pepairrank", "toprank", "olranknet", "ollambdarank", "p2neurrank"} & unfair
+
+
 @pytest.mark.parametrize(
     ("words", "advice"),
     [
@@ -51,6 +58,7 @@ def test_there_are_pairings_of_both_kinds():
         ("ranker=dbgd exploration=plackett_luce", "use exploration=team_draft"),
         ("ranker=pepairrank ranker.members=1", "use ranker=pepairrank with ranker.members=2 or more"),
         ("ranker=pairrank exploration=stated", "use ranker=toprank"),
+        ("ranker=pdgd fairness=fairexp", "use ranker=pairrank with exploration=confidence"),
     ],
 )
 def test_on_the_command_line_it_is_one_line_and_nothing_is_written(words, advice, tmp_path: Path):

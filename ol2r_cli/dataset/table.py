@@ -38,7 +38,7 @@ class Dataset:
     def oracle(self) -> Oracle:
         """What skylines may see."""
         start, end = self.offsets[self.splits["train"]], self.offsets[self.splits["train"] + 1]
-        return Oracle(self.labels, start, end - start, self.fingerprint)
+        return Oracle(self.labels, start, end - start, self.fingerprint, self.group)
 
 
 class Split:

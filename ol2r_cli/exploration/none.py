@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from ol2r_cli.exploration.order import best, sortable
-from ol2r_cli.interfaces import Belief, Candidates, Draft, Exploration
+from ol2r_cli.interfaces import BY_SCORE, Belief, Candidates, Draft, Exploration
 from ol2r_cli.random import Random
 
 
 class NoExploration(Exploration):
     """Documents by the mean score of the ranker's members; equal scores in random order."""
+
+    offers = frozenset({BY_SCORE})
 
     def propose(self, belief: Belief, candidates: Candidates, random: Random) -> Draft:
         """Sort by score."""

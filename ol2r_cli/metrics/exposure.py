@@ -25,6 +25,10 @@ class Exposure:
     position: Float[Tensor, "K"]  # float64, of ranks 1 .. K: how likely a user is to look there
     beta: float
 
+    def to(self, device: torch.device) -> Exposure:
+        """The same on another device."""
+        return Exposure(self.position.to(device), self.beta)
+
     def of_groups(self, group: Int[Tensor, "*S K"], shown: Bool[Tensor, "*T K"]) -> Float[Tensor, "*U 2"]:
         """Exposure of both groups, given the group of the document at each of the K places, or of the first of them."""
         worth = self.position[: group.shape[-1]] * shown

@@ -1,0 +1,218 @@
+"""FairCo against the plain port in every round of whole runs, its merits, and what it does to unfairness."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+import torch
+
+from ol2r_cli.compose import build
+from ol2r_cli.dataset.table import Dataset
+from ol2r_cli.interfaces import Candidates, Draft, Sizes
+from ol2r_cli.metrics.exposure import Exposure, position_exposure
+from ol2r_cli.simulation import Simulation
+from tests.choices import play, seen
+from tests.fairness.grouped import grouped
+from tests.reference.fairco import arrange, errors
+from tests.rounds import SEEDS, fresh, rounds
+from tests.worlds import handmade, simulate, tiny
+
+BETA = 0.7
+LEAST = 1e-4
+
+
+def fair(*overrides: str, total: int = 60, model: str = "log", dataset: Dataset | None = None, **more) -> Simulation:
+    """A simulation with FairCo on two groups."""
+    config = tiny("ranker=ips_regression", "fairness=fairco", "click=informational", "positions=5", *overrides)
+    exposure = Exposure(position_exposure(model, config.positions), BETA)
+    return simulate(config, SEEDS, total, dataset or grouped(), exposure=exposure, trace_regret=False, **more)
+
+
+def mean_labels(dataset: Dataset) -> list[float]:
+    """Of each group, document by document."""
+    both = zip(dataset.labels.tolist(), dataset.group.tolist(), strict=True)
+    by_group = [[label for label, group in both if group == number] for both in [list(both)] for number in (0, 1)]
+    return [sum(labels) / len(labels) for labels in by_group]
+
+
+def merits(merit: str, record: list[list[tuple[float, float]]]) -> list[float]:
+    """What each group is due: `record` has a click and an exposure for each document of either group shown so far."""
+    if merit == "labels":
+        return mean_labels(grouped())
+    if merit == "beta":
+        return [BETA, 1.0]
+    return [max(sum(click / p for click, p in shown) / max(len(shown), 1), LEAST) for shown in record]
+
+
+@pytest.mark.parametrize(
+    ("merit", "gain", "model", "positions", "network"),
+    [
+        ("labels", 0.01, "log", 5, ()),
+        ("labels", 3.0, "reciprocal", 3, ()),
+        ("beta", 0.3, "reciprocal", 20, ()),
+        ("estimated", 0.1, "log", 5, ()),
+        ("estimated", 0.5, "reciprocal", 2, ("ranker/model=mlp", "ranker.model.width=6", "ranker.batch=8")),
+    ],
+)
+def test_every_list_is_the_ports(merit, gain, model, positions, network):
+    """The port is handed estimates and groups, and keeps exposures, clicks and what is owed by itself."""
+    settings = f"fairness.gain={gain}", f"fairness.merit={merit}", f"positions={positions}", *network
+    simulation, p = fair(*settings, model=model), position_exposure(model, positions).tolist()
+    history = [[] for _ in SEEDS]
+    records = [[[], []] for _ in SEEDS]
+    moved = 0
+    for t, one in rounds(simulation):
+        for b, (exposures, record) in enumerate(zip(history, records, strict=True)):
+            length = int(one.candidates.mask[b].sum())
+            group, scores = one.candidates.group[b, :length].tolist(), one.draft.scores[b, :length].tolist()
+            draft, order = one.draft.order[b, :length].tolist(), one.order[b, :length].tolist()
+            error = errors(exposures, merits(merit, record))
+            place = arrange([scores[d] for d in draft], [group[d] for d in draft], error, gain)
+            assert [scores[d] + gain * error[group[d]] for d in order] == pytest.approx(
+                [scores[draft[i]] + gain * error[group[draft[i]]] for i in place], abs=1e-6
+            ), f"round {t}"
+            assert sorted(order) == list(range(length))
+            moved += order != draft
+            received = [0.0, 0.0]
+            for k, (d, click) in enumerate(zip(order[:positions], one.clicks[b].int().tolist(), strict=False)):
+                received[group[d]] += p[k]
+                record[group[d]].append((click, p[k]))
+            exposures.append(tuple(received))
+    assert moved > 20
+
+
+def test_what_is_owed_is_the_unfairness_that_is_traced_over_the_merit_of_group_0():
+    """With beta = merit 0 / merit 1: UF_t / merit 0 is owed to group 1, or its negative to group 0."""
+    first, second = mean_labels(grouped())
+    simulation, found = fair("fairness.gain=0.2"), []
+    simulation.measurement.sizes = dataclasses.replace(
+        simulation.sizes, exposure=Exposure(position_exposure("log", 5), first / second)
+    )
+    for _, _ in simulation.play():
+        found.append(simulation.fairness.owed().clone())
+    unfair = simulation.measurement.measures()[1]["unfairness"] / first
+    owed = torch.stack(found)
+    torch.testing.assert_close(owed, torch.stack([-unfair, unfair], 2).clamp(min=0))
+    assert (unfair > 0).any()
+    assert (unfair < 0).any()
+
+
+def test_only_training_documents_have_merit():
+    """Queries 1 and 3 train; a group without any merit, or without documents, is due as little as can be divided by."""
+    lists = handmade([[4, 4], [0, 3, 2], [4, 4], [1, 2]])
+    lists.splits["train"] = torch.tensor([3, 1])
+    for group, expected in [
+        ([0, 1, 0, 1, 0, 0, 1, 0, 1], [(0 + 2 + 1) / 3, (3 + 2) / 2]),
+        ([0, 1, 0, 0, 0, 0, 1, 0, 0], [(0 + 3 + 2 + 1 + 2) / 5, 0]),
+    ]:
+        dataset = dataclasses.replace(lists, group=torch.tensor(group, dtype=torch.int8))
+        fairness = fair(dataset=dataset).fairness
+        assert fairness.known.tolist() == pytest.approx(expected)
+        fairness.exposed[:] = torch.tensor([2.0, 1.0])
+        shares = [2 / max(expected[0], LEAST), 1 / max(expected[1], LEAST)]
+        assert fairness.owed()[0].tolist() == pytest.approx([max(shares) - share for share in shares])
+
+
+def test_without_gain_it_serves_the_draft():
+    simulation, moved = fair("fairness.gain=0"), 0
+    for _, one in rounds(simulation):
+        assert torch.equal(one.order, one.draft.order)
+        moved += bool((simulation.fairness.owed() > 1).any())
+    assert moved > 20, "nobody was owed anything"
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_equal_scores_keep_the_drafts_order_and_padding_stays_last(dtype):
+    """Also where promotion makes them equal, or they differ by less than single precision; below 0 as above."""
+    fairness = build(tiny("fairness=fairco", "fairness.gain=0.5", "fairness.merit=beta").fairness)
+    exposure = Exposure(position_exposure("reciprocal", 3), 1.0)
+    sizes = Sizes(2, 6, 1, 3, 1, 1, 5, dtype=dtype, exposure=exposure)
+    fairness.setup(sizes, torch.zeros(1, 1))
+    fairness.exposed[:] = torch.tensor([[3.0, 1.0], [1.0, 1.0]])  # group 1 of replica 0 is owed 2, which promotes by 1
+    scores = torch.tensor([[2, 1, 2, 0, 1, 9], [-1.1, -1.1 + 1e-9, -2, 5, -1.1 - 1e-9, 9]], dtype=torch.float64).to(
+        dtype
+    )
+    order = torch.tensor([[2, 1, 0, 3, 4, 5], [3, 4, 0, 1, 2, 5]])
+    group = torch.tensor([[0, 1, 0, 0, 1, 1], [0, 1, 0, 1, 0, 1]])
+    mask = torch.tensor([[True] * 5 + [False]] * 2)
+    candidates = Candidates(torch.zeros(2).long(), group, torch.zeros(2, 6, 1, dtype=dtype), mask, group)
+    found = fairness.arrange(Draft(order, scores), candidates, fresh([0, 1]).at("arrange", 0))
+    assert found.tolist() == [[2, 1, 0, 4, 3, 5], [3, 4, 0, 1, 2, 5]]
+
+
+def one_sided() -> Dataset:
+    """Documents of group 0 are more relevant, and only a little: without a controller they take the top."""
+    dataset = handmade([[3, 3, 3, 2, 2, 2]] * 30, features=3)
+    group = torch.tensor([0, 0, 0, 1, 1, 1] * 30, dtype=torch.int8)
+    features = torch.stack([(group == 0).float(), (group == 1).float(), dataset.features[:, 0]], 1)
+    return dataclasses.replace(dataset, features=features, group=group)
+
+
+def unfair(*overrides: str, total: int = 400) -> torch.Tensor:
+    """UF_t [T B] in that world, where a document of group 0 is due 3 for every 2 of group 1."""
+    config = tiny("ranker=ips_regression", "click=position_based", "positions=3", *overrides)
+    exposure = Exposure(position_exposure("reciprocal", 3), 3 / 2)
+    simulation = simulate(config, SEEDS, total, one_sided(), exposure=exposure, trace_blocks=False)
+    parts = (simulation.measurement.measures()[1] for t, _ in simulation.play() if t % 50 == 0)
+    return torch.cat([part["unfairness"] for part in parts])
+
+
+def test_it_keeps_what_the_ranker_alone_does_not_and_oscillates_around_it():
+    alone, controlled = unfair("fairness=none"), unfair("fairness=fairco", "fairness.gain=0.1")
+    assert (alone[-1].abs() > 200).all()
+    assert (controlled.abs().amax(0) < 25).all()
+    turns = (controlled[1:].sign() != controlled[:-1].sign()).sum(0)
+    assert (turns > 20).all()
+
+
+def test_a_larger_gain_controls_more():
+    gentle, firm = (unfair("fairness=fairco", f"fairness.gain={gain}").abs().mean() for gain in (0.001, 0.1))
+    assert firm < gentle / 3
+
+
+@pytest.mark.parametrize("merit", ["labels", "estimated", "beta"])
+def test_resumes_to_the_last_bit(merit):
+    def make() -> Simulation:
+        return fair(f"fairness.merit={merit}", "fairness.gain=0.3", total=30)
+
+    first, second = make(), make()
+    play(first, 12)
+    second.load_state_dict({name: value.clone() for name, value in first.state_dict().items()})
+    assert seen(play(second, 18)) == seen(play(first, 18))
+    assert torch.equal(second.fairness.owed(), first.fairness.owed())
+    assert (first.fairness.owed() > 0).any()
+
+
+def test_a_dataset_without_groups_is_refused():
+    with pytest.raises(
+        ValueError, match=r"^fairness needs a dataset with two groups: type dataset.group=\{..\} or fair"
+    ):
+        simulate(tiny("ranker=ips_regression", "fairness=fairco"), [0], 5, handmade([[0, 1]]))
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("ranker=pairrank", "needs a ranker whose scores are estimates of relevance: use ranker=ips_regression"),
+        ("exploration=epsilon_greedy", "needs lists in the order of their scores: use exploration=none"),
+    ],
+)
+def test_what_it_cannot_steer_is_refused(words, message):
+    with pytest.raises(ValueError, match=f"^the fairness FairCo {message}"):
+        fair(words)
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("fairness.gain=-0.1", "^fairness.gain must be a number from 0 up, got -0.1$"),
+        ("fairness.gain=nan", "^fairness.gain must be a number from 0 up, got nan$"),
+        ("fairness.gain=inf", "^fairness.gain must be a number from 0 up, got inf$"),
+        ("fairness.gain=much", "^fairness.gain must be a number, got 'much'$"),
+        ("fairness.merit=size", "^fairness.merit must be one of labels, estimated, beta, got 'size'$"),
+    ],
+)
+def test_bad_settings_are_refused(setting, message):
+    with pytest.raises(ValueError, match=message):
+        build(tiny("fairness=fairco", setting).fairness)

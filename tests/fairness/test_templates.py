@@ -1,0 +1,152 @@
+"""Lists and costs of all templates at once, against merging and counting one by one, and against brute force."""
+
+from __future__ import annotations
+
+from math import comb
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+import torch
+
+from ol2r_cli.fairness.templates import broken, fillable, merged, queues, templates
+from tests.reference import violations
+from tests.reference.exposure import letters
+from tests.reference.fairexp import lists
+from tests.reference.fairexp import templates as words
+from tests.reference.fairswap import merge
+from tests.reference.partitions import every_case, random_case
+from tests.reference.relations import random_relation
+
+CPU = torch.device("cpu")
+
+
+class Batch(NamedTuple):
+    """Queries of different length; all but what is certain is down the drafts."""
+
+    certain: torch.Tensor  # [B D D], by document
+    order: torch.Tensor  # [B D]
+    group: torch.Tensor  # [B D]
+    real: torch.Tensor  # [B D]
+
+
+def batch(relations: list[np.ndarray], groups: list[str]) -> Batch:
+    """Places of random documents. Padding is in neither group and certainly below everything above it, as some
+    explorations have it."""
+    longest = max(map(len, groups))
+    certain = torch.ones(len(groups), longest, longest, dtype=torch.bool).triu(1)
+    group = torch.full((len(groups), longest), 2, dtype=torch.int8)
+    order = torch.rand(group.shape, generator=torch.Generator().manual_seed(longest)).argsort(1)
+    for b, (relation, word) in enumerate(zip(relations, groups, strict=True)):
+        certain[b, : len(word), : len(word)] = torch.from_numpy(relation)
+        certain[b] = certain[b][order[b].argsort()][:, order[b].argsort()]
+        group[b, : len(word)] = torch.tensor(["AB".index(letter) for letter in word])
+    return Batch(certain, order, group, torch.arange(longest) < torch.tensor([len(word) for word in groups])[:, None])
+
+
+def across(blocks: list[list[int]]) -> np.ndarray:
+    """All pairs across blocks, of documents numbered down the draft."""
+    return violations.certain_across(np.split(np.arange(sum(map(len, blocks))), np.cumsum([*map(len, blocks)])[:-1]))
+
+
+def drawn(rng: np.random.Generator) -> tuple[np.ndarray, str]:
+    """Certain pairs, across random blocks or any, which a draft need not keep, and the groups of its documents."""
+    blocks, groups = random_case(rng, int(rng.integers(1, 10)))
+    if rng.random() < 0.5:
+        return across(blocks), groups
+    return random_relation(rng, len(groups), rng.random(), acyclic=False), groups
+
+
+def number(template: str, positions: int) -> int:
+    """A template among those of K places; below a short list stands group 0."""
+    return int(template.replace("A", "0").replace("B", "1").ljust(positions, "0"), 2)
+
+
+def test_templates_are_all_words_in_alphabetical_order():
+    found = templates(4, CPU)
+    assert [letters(group) for group in found.group.tolist()] == words(4, 9)
+    for group, step, end, ones in zip(*map(torch.Tensor.tolist, (*found[:3], found.ones.T)), strict=True):
+        for place, mine in enumerate(group):
+            above = group[:place]
+            row = mine * 4 + above.count(mine)
+            assert (step[place], end[place]) == (row * 5 + above.count(1 - mine), row * 5 + group.count(1 - mine))
+        assert ones == [sum(group[:places]) for places in range(5)]
+
+
+def test_more_than_twelve_places_are_too_many():
+    assert len(templates(12, CPU).group) == 4096
+    with pytest.raises(ValueError, match=r"^positions must be at most 12 with fairness=fairexp, got 13$"):
+        templates(13, CPU)
+
+
+@pytest.mark.parametrize("positions", [1, 2, 4, 5, 7, 11])
+def test_costs_and_lists_of_every_template_are_those_of_merging_one_by_one(positions):
+    """Thousands of lists, of queries longer and shorter than K and of one group alone."""
+    rng = np.random.default_rng(positions)
+    compared = most = 0
+    for _ in range(20):
+        cases = [drawn(rng) for _ in range(40 if positions < 7 else 10)]
+        one = batch([certain for certain, _ in cases], [groups for _, groups in cases])
+        length, queue = one.real.sum(1), queues(one.group, positions)
+        cost = {count: broken(one.certain, one.order, one.group, queue, count) for count in ("all", "shown")}
+        possible = fillable(queue, length)
+        for b, (certain, groups) in enumerate(cases):
+            arranged = lists(range(len(groups)), groups, positions)
+            assert possible[b].nonzero()[:, 0].tolist() == [number(template, positions) for template in arranged]
+            for template, order in arranged.items():
+                chosen = torch.full((len(cases),), number(template, positions))
+                if compared % 7 == 0:
+                    found = merged(chosen, queue, length, one.real.shape[1])[b]
+                    assert tuple(found[: len(groups)].tolist()) == order
+                kept = np.triu(certain)
+                expected = sum(violations.broken(order, kept, [range(len(groups))]))
+                among = sum(violations.broken(order[:positions], kept, [range(len(groups))]))
+                assert cost["all"][b, chosen[b]] == expected, (groups, template)
+                assert cost["shown"][b, chosen[b]] == among, (groups, template)
+                compared, most = compared + 1, max(most, expected)
+    assert compared > 1000
+    assert most >= 4
+
+
+def test_below_the_template_the_draft_goes_on():
+    """A A B A B with B at the top: the second B, the As and the padding follow as they were."""
+    one = batch([np.zeros((5, 5), dtype=bool), np.zeros((7, 7), dtype=bool)], ["AABAB", "A" * 7])
+    queue, length = queues(one.group, 1), one.real.sum(1)
+    found = merged(torch.tensor([1, 0]), queue, length, 7)
+    assert found.tolist() == [[2, 0, 1, 3, 4, 5, 6], [0, 1, 2, 3, 4, 5, 6]]
+    assert merge(range(5), "AABAB", "B") == (2, 0, 1, 3, 4)
+
+
+def minima_everywhere(cases: list[tuple[list[list[int]], str]]) -> int:
+    """Theorem 2 for every template of every length of queries equally long; how many there were."""
+    relations, groups = [across(blocks) for blocks, _ in cases], [word for _, word in cases]
+    fewest = [violations.brute_force_minima(c, word) for c, word in zip(relations, groups, strict=True)]
+    one, compared = batch(relations, groups), 0
+    for positions in range(1, len(groups[0]) + 1):
+        queue = queues(one.group, positions)
+        cost, possible = broken(one.certain, one.order, one.group, queue, "all"), fillable(queue, one.real.sum(1))
+        for b, minima in enumerate(fewest):
+            there = {template: least for template, least in minima.items() if len(template) == positions}
+            numbers = [number(template, positions) for template in there]
+            assert possible[b].nonzero()[:, 0].tolist() == sorted(numbers)
+            assert cost[b, numbers].tolist() == list(there.values())
+            compared += len(there)
+    return compared
+
+
+@pytest.mark.parametrize("documents", range(1, 6))
+def test_theorem_2_for_all_there_is_up_to_five_documents(documents):
+    """a documents in A and b in B fill C(V+2, a+1) - 2 templates, and a of V can be C(V, a) sets."""
+    templates_of_all = comb(2 * documents + 2, documents + 1) - 2 ** (documents + 1)
+    assert minima_everywhere(list(every_case(documents))) == 2 ** (documents - 1) * templates_of_all
+
+
+@pytest.mark.parametrize("documents", [6, 7])
+def test_theorem_2_in_random_cases_of_six_and_seven(documents):
+    rng = np.random.default_rng(documents)
+    cases = []
+    while len(cases) < 600:
+        blocks, groups = random_case(rng, documents)
+        draft = [d for block in blocks for d in block]
+        cases.append((blocks, "".join(groups[d] for d in draft)))
+    assert minima_everywhere(cases) > 20_000

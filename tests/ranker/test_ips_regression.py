@@ -1,0 +1,193 @@
+"""Relevance regression on clicks over exposure, round by round against the plain ports, for both models."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from ol2r_cli.compose import build
+from ol2r_cli.metrics.exposure import Exposure
+from tests.networks import NETWORK, WIDTH, learned, weights
+from tests.reference import network
+from tests.reference.fairco import gradient, loss
+from tests.rounds import LISTS, SEEDS, fresh, rounds
+from tests.worlds import handmade, simulate, tiny
+
+L2 = 0.3
+EXPOSED = [1.0, 0.6, 0.5, 0.25, 0.2]
+
+
+def regression(*overrides: str, total: int = 40, exposed=EXPOSED, **more):
+    """A simulation with the regression, where a place is worth what `exposed` says; None: there are no groups."""
+    config = tiny("ranker=ips_regression", "click=informational", "positions=5", f"ranker.l2={L2}", *overrides)
+    exposure = exposed and Exposure(torch.tensor(exposed, dtype=torch.float64), 1.0)
+    return simulate(config, SEEDS, total, handmade(LISTS), exposure=exposure, trace_regret=False, **more)
+
+
+def shown(one, b, exposed):
+    """Features, clicks and propensities of the documents that replica b was shown."""
+    length = int(one.shown[b].sum())
+    features = one.candidates.features[b].numpy()[one.ranking[b, :length].tolist()]
+    return features, one.clicks[b, :length].int().tolist(), exposed[:length]
+
+
+@pytest.mark.parametrize(
+    ("exposed", "expected", "exploration"),
+    [
+        (EXPOSED, EXPOSED, "none"),
+        (None, [1, 1 / 2, 1 / 3, 1 / 4, 1 / 5], "none"),
+        (EXPOSED, EXPOSED, "epsilon_greedy"),
+    ],
+)
+def test_a_linear_score_is_the_optimum_after_every_round(exposed, expected, exploration):
+    """Where the port's gradient over all that was shown, with that of l2 |theta|^2, is zero: the loss is convex."""
+    simulation = regression(f"exploration={exploration}", exposed=exposed)
+    history, clicked = [[] for _ in SEEDS], 0
+    for t, one in rounds(simulation):
+        assert not one.preferences.valid.any()
+        for b, seen in enumerate(history):
+            seen.append(shown(one, b, expected))
+            theta = simulation.ranker.deploy()[b].numpy()
+            slope = sum(gradient(theta, *some) for some in seen) + 2 * L2 * theta
+            assert slope == pytest.approx(0, abs=1e-9), f"round {t}, replica {b}"
+            clicked += sum(seen[-1][1])
+    assert clicked > 40
+
+
+def test_scores_are_of_the_weights_before_the_round():
+    simulation, before = regression(), torch.zeros(len(SEEDS), 4, dtype=torch.float64)
+    for _, one in rounds(simulation):
+        expected = torch.einsum("bdf,bf->bd", one.candidates.features, before)
+        torch.testing.assert_close(one.belief.scores[:, 0], expected)
+        before = simulation.ranker.deploy()
+    assert before.abs().sum() > 0.1
+
+
+def slope(theta, seen):
+    """Of the port's loss over some documents, halved: the sum of (r - c/p) times the gradient of r."""
+    layers, total = weights(theta), np.zeros_like(theta)
+    for features, clicks, propensity in seen:
+        for x, c, p in zip(features, clicks, propensity, strict=True):
+            total += (network.score(layers, x) - c / p) * network.gradient(layers, x)
+    return total
+
+
+def test_the_slope_that_is_followed_is_that_of_the_loss():
+    rng = np.random.default_rng(0)
+    theta, x, step = rng.normal(size=4 * WIDTH + WIDTH**2 + WIDTH), rng.uniform(size=(3, 4)), 1e-6
+    sides = [network.scores(weights(theta + sign * step * unit), x) for unit in np.eye(len(theta)) for sign in (1, -1)]
+    up, down = np.array([loss(r, [1, 0, 1], EXPOSED[:3]) / 2 for r in sides]).reshape(-1, 2).T
+    assert slope(theta, [(x, [1, 0, 1], EXPOSED[:3])]) == pytest.approx((up - down) / (2 * step), rel=1e-5, abs=1e-5)
+
+
+def test_a_network_takes_steps_down_the_same_objective():
+    """theta moves by learning_rate/m times the slope of the loss and of m l2/2 |theta - theta_0|^2, over the number of
+    documents."""
+    rate, steps = 0.05, 2
+    settings = f"ranker.learning_rate={rate}", "ranker.batch=null", f"ranker.steps={steps}"
+    simulation = regression("ranker/model=mlp", *NETWORK, *settings, total=12)
+    start = simulation.ranker.deploy().numpy().copy()
+    theta, history = start.copy(), [[] for _ in SEEDS]
+    for t, one in rounds(simulation):
+        for b, seen in enumerate(history):
+            seen.append(shown(one, b, EXPOSED))
+            documents = sum(len(clicks) for _, clicks, _ in seen)
+            for _ in range(steps):
+                down = slope(theta[b], seen) + WIDTH * L2 * (theta[b] - start[b])
+                theta[b] -= rate / WIDTH * down / documents
+            found = simulation.ranker.deploy()[b].numpy()
+            assert found == pytest.approx(theta[b], abs=1e-9), f"round {t}, replica {b}"
+    assert np.abs(theta - start).max() > 0.01
+
+
+def test_a_batch_is_drawn_from_all_that_was_shown():
+    """Document floor(u n) of the n so far, for u from the round's own stream."""
+    size, rate = 3, 0.2
+    settings = f"ranker.learning_rate={rate}", f"ranker.batch={size}", "ranker.steps=1", "ranker.l2=1e-12"
+    simulation = regression("ranker/model=mlp", *NETWORK, *settings, total=20)
+    theta, history = simulation.ranker.deploy().numpy().copy(), [[] for _ in SEEDS]
+    for t, one in rounds(simulation):
+        chance = fresh().at("learn/ranker", t).uniform(size, "batch").numpy()
+        for b, seen in enumerate(history):
+            x, clicks, p = shown(one, b, EXPOSED)
+            seen += [(x[k : k + 1], clicks[k : k + 1], p[k : k + 1]) for k in range(len(clicks))]
+            theta[b] -= rate / WIDTH / size * slope(theta[b], [seen[int(u * len(seen))] for u in chance[b]])
+            assert simulation.ranker.deploy()[b].numpy() == pytest.approx(theta[b], abs=1e-7), f"round {t}"
+
+
+def test_an_unbiased_estimate_of_relevance():
+    """Documents that are told apart by their features, users who examine a place as often as it is exposed: theta is
+    each document's click probability once examined, .4 to .9 by grade, although the low places get few clicks."""
+    dataset = handmade([[0, 1, 2, 3, 4]], features=5)
+    dataset.features.copy_(torch.eye(5))
+    config = tiny(
+        "ranker=ips_regression",
+        "click=position_based",
+        "positions=5",
+        "exploration=epsilon_greedy",
+        "exploration.epsilon=1",
+    )
+    simulation = simulate(config, list(range(50)), 400, dataset)
+    for _ in rounds(simulation):
+        pass
+    mean, error = simulation.ranker.deploy().mean(0), simulation.ranker.deploy().std(0) / 50**0.5
+    assert error.max() < 0.03
+    shrunk = 400 / (400 + 10)  # by l2 = 10
+    assert ((mean - shrunk * torch.tensor([0.4, 0.6, 0.7, 0.8, 0.9])).abs() < 4 * error).all()
+
+
+@pytest.mark.parametrize(
+    ("model", "least"), [(("ranker/model=linear",), 0.0), (("ranker/model=mlp", "ranker.learning_rate=0.1"), 0.1)]
+)
+def test_it_learns(model, least):
+    before, after = learned("ranker=ips_regression", "exploration=epsilon_greedy", *model, total=300)
+    assert all(late > early + least for early, late in zip(before, after, strict=True))
+
+
+@pytest.mark.parametrize("model", [("ranker/model=linear",), ("ranker/model=mlp", *NETWORK, "ranker.batch=4")])
+def test_resumes_to_the_last_bit(model):
+    def make():
+        return regression(*model, total=20)
+
+    simulation = make()
+    for t, _ in rounds(simulation):
+        if t == 9:
+            break
+    state, through = simulation.state_dict(), make()
+    through.load_state_dict({name: value.clone() for name, value in state.items()})
+    for running in simulation, through:
+        for _ in rounds(running):
+            pass
+    assert torch.equal(simulation.ranker.deploy(), through.ranker.deploy())
+
+
+@pytest.mark.parametrize("model", [("ranker/model=linear",), ("ranker/model=mlp", *NETWORK)])
+def test_single_precision_follows_double(model):
+    double, single = regression(*model, total=15), regression(*model, total=15, dtype=torch.float32)
+    for (_, one), (_, other) in zip(rounds(double), rounds(single), strict=True):
+        assert torch.equal(one.clicks, other.clicks)
+    torch.testing.assert_close(single.ranker.deploy().double(), double.ranker.deploy(), rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("ranker.l2=0", "^ranker.l2 must be above 0, got 0$"),
+        ("ranker.l2=nan", "^ranker.l2 must be above 0, got nan$"),
+        ("ranker.steps=0", "^ranker.steps must be 1 or more, got 0$"),
+        ("ranker.learning_rate=-1", "^ranker.learning_rate must be above 0, got -1$"),
+        ("ranker.batch=0", "^ranker.batch must be 1 or more, or null for the whole history, got 0$"),
+    ],
+)
+def test_bad_settings_are_refused(setting, message):
+    with pytest.raises(ValueError, match=message):
+        build(tiny("ranker=ips_regression", setting).ranker)
+
+
+def test_a_place_without_exposure_is_refused_where_it_is_shown():
+    with pytest.raises(
+        ValueError, match=r"^exposure must be above 0 at every place with ranker=ips_regression, got \[1"
+    ):
+        regression(exposed=[1.0, 0.5, 0.2, 0.1, 0.0])
+    regression("positions=4", exposed=[1.0, 0.5, 0.2, 0.1, 0.0])
