@@ -34,8 +34,7 @@ def exposure_of(
     oracle = dataset.oracle()
     if dataset.group is None or int(dataset.group.max()) > 1:
         return None
-    spans = zip(oracle.start.tolist(), oracle.length.tolist(), strict=True)
-    rows = torch.cat([torch.arange(start, start + length) for start, length in spans])
+    rows = oracle.rows()
     try:
         due = coefficient(beta, oracle.labels[rows], dataset.group[rows])
     except ValueError:

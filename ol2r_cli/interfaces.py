@@ -55,6 +55,12 @@ class Oracle:
     fingerprint: str  # of the dataset, as in `Dataset`
     group: Int[Tensor, "N"] | None = None  # of all documents, where the dataset has groups
 
+    def rows(self) -> Int[Tensor, "R"]:
+        """Rows of all training documents, query by query."""
+        first = self.length.cumsum(0) - self.length
+        slots = torch.arange(int(self.length.sum()), device=self.length.device)
+        return (self.start - first).repeat_interleave(self.length) + slots
+
 
 @dataclass(frozen=True, slots=True)
 class Candidates:

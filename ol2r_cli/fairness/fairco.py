@@ -87,8 +87,7 @@ class FairCo(Fairness):
 def mean_labels(oracle: Oracle) -> Float[Tensor, "2"]:
     """Of both groups' documents in the training split; 0 where a group has none."""
     assert oracle.group is not None
-    first = oracle.length.cumsum(0) - oracle.length
-    row = (oracle.start - first).repeat_interleave(oracle.length) + torch.arange(int(oracle.length.sum()))
+    row = oracle.rows()
     labels, group = oracle.labels[row].double(), oracle.group[row]
     mine = [group == number for number in (0, 1)]
     return torch.stack([(labels * some).sum() / some.sum().clamp(min=1) for some in mine])
