@@ -51,7 +51,7 @@ def _report(given: argparse.Namespace) -> str:
     from ol2r_cli.report.groups import groups
     from ol2r_cli.report.labels import Labels
     from ol2r_cli.report.select import select
-    from ol2r_cli.report.table import METRICS, check_metrics, left_out, markdown, notes, ordered
+    from ol2r_cli.report.table import METRICS, check_metrics, left_out, markdown, notes, ordered, usual_metrics
 
     for option in ("keep", "overrides"):
         if getattr(given, option) and not given.select:
@@ -75,7 +75,7 @@ def _report(given: argparse.Namespace) -> str:
         for line in left_out(found):
             print(f"ol2r report: {line}", file=sys.stderr)
         return "\n".join(labels.overrides(group) for group in ordered(rows, labels, METRICS[0]))
-    table = markdown(rows, labels, given.metric or METRICS, selection)
+    table = markdown(rows, labels, given.metric or usual_metrics(rows), selection)
     return "\n\n".join([table, *notes(found, rows, selected=selection is not None)])
 
 

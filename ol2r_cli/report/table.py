@@ -16,6 +16,12 @@ METRICS = ("test_ndcg_10", "validation_ndcg_10", "cumulative_ndcg", "online_ndcg
 _DIGITS = {"cumulative_ndcg": 2, "cosine": 4, "certain_top10": 4, "unfairness": 3}  # 4 for other NDCG, else 2
 
 
+def usual_metrics(groups: Sequence[Group]) -> tuple[str, ...]:
+    """The columns that a table has when nobody asks for others: what fairness costs and brings, where there is any."""
+    fair = any(group.choices.get("fairness", "none") != "none" for group in groups)
+    return (*METRICS, "unfairness", "violations") if fair else METRICS
+
+
 def check_metrics(metrics: Sequence[str], groups: Sequence[Group]) -> None:
     """ValueError unless each of these metrics is in the summary of some run."""
     known = dict.fromkeys(name for group in groups for run in group.runs for name in run.metrics)

@@ -11,7 +11,7 @@ from ol2r_cli.report.collect import Collection, collect
 from ol2r_cli.report.groups import groups
 from ol2r_cli.report.labels import Labels
 from ol2r_cli.report.select import Selection
-from ol2r_cli.report.table import check_metrics, heading, markdown, notes
+from ol2r_cli.report.table import METRICS, check_metrics, heading, markdown, notes, usual_metrics
 from tests.report.runs import found, make
 
 T1 = math.tan(math.pi * 0.475)  # Student's t for one degree of freedom
@@ -139,3 +139,10 @@ def test_lines_under_the_table(tmp_path):
 )
 def test_headings(metric, words):
     assert heading(metric) == words
+
+
+def test_what_fairness_costs_is_shown_where_some_run_has_any(tmp_path):
+    make(tmp_path, "ranker=pairrank")
+    assert usual_metrics(found(tmp_path)) == METRICS
+    make(tmp_path, "ranker=pairrank", "fairness=fairexp")
+    assert usual_metrics(found(tmp_path)) == (*METRICS, "unfairness", "violations")
