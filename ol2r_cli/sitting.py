@@ -78,7 +78,7 @@ class Sitting:
         return 0
 
     def _manifest(self, done: int) -> Manifest:
-        experiment = self.experiment
+        experiment, exposure = self.experiment, self.simulation.sizes.exposure
         self.directory.write_text("config.yaml", OmegaConf.to_yaml(OmegaConf.create(self.settings)))
         return Manifest(
             self.directory,
@@ -86,6 +86,7 @@ class Sitting:
             choices=experiment.told_choices(),
             fingerprint=experiment.dataset.fingerprint,
             seeds=experiment.seeds,
+            exposure=None if exposure is None else {"position": exposure.position.tolist(), "beta": exposure.beta},
             rounds=self.settings["rounds"],
             round=done,
             device=experiment.device.label,

@@ -53,6 +53,7 @@ class Manifest:
         round: int = 0,
         device: str,
         threads: int,
+        exposure: Mapping[str, Any] | None = None,
         command: str | None = None,
         every: float = 2.0,
     ):
@@ -67,6 +68,7 @@ class Manifest:
             "choices": dict(choices),
             "dataset": {"name": choices["dataset"], "fingerprint": fingerprint},
             "seeds": list(seeds),
+            "exposure": exposure,
             "progress": {"round": round, "rounds": rounds},
             "started": before.get("started") or _now(),
             "ended": None,
