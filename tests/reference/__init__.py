@@ -8,6 +8,15 @@ Nothing here shares a line with `ol2r_cli`; what it shares is the papers. Plain 
     pairrank   the rounds, one after the other                 PairRank, Algorithm 1
     clicks     grades -> exact click probabilities             PairRank, Section 4.1
     feedback   clicks -> pairs                                 PairRank, Sections 3.1 and 3.2.1
+    perturbed, ensemble       label noise, and unanimity       P2NeurRank, Section 3
+    sgd_ranknet, pdgd, dueling, epsilon_greedy, toprank        the rounds of each, from its own paper
+    interleaving, plackett_luce                                lists drawn, by enumeration
+    network    scores and gradients of a ReLU network          olRankNet, Section 3.1
+    olranknet, ollambdarank, p2neurrank, neural_steps          what they fit, and of what they are certain
+    exposure   exposure of groups, and what each is due        FairExp, Sections 3.2 and 4.2.1
+    fairexp, fairswap, fairexp_toprank, violations             templates, their lists, what these break
+    fairco     the controller and its regression               Morik et al. 2020
+    partitions blocks and groups to try the others on
     metrics    NDCG, pairwise regret, what blocks look like    PairRank, Sections 3.1 and 4.2
     philox     counter -> random words                         Salmon et al. 2011
     relations  certain relations to try the others on          PairRank, Figure 1
