@@ -10,8 +10,7 @@ from torch import Tensor
 from ol2r_cli.exploration.survey import Pairs, Survey
 from ol2r_cli.interfaces import Preferences, Sizes
 from ol2r_cli.learning.diagonal import gram, to_first, weights
-from ol2r_cli.learning.kernel import Layers, chosen, layers_of, parameters, rows, squared_distances
-from ol2r_cli.learning.primal import differences
+from ol2r_cli.learning.kernel import Layers, chosen, differences, layers_of, parameters, rows, squared_distances
 from ol2r_cli.learning.tangent import LayeredTangent
 from ol2r_cli.shapes import Bool, Int
 

@@ -63,6 +63,12 @@ def written_out(layers: Layers) -> Float[Tensor, "b x P"]:
     return torch.cat(parts, -1)
 
 
+def differences(pairs: Layers) -> Float[Tensor, "b k P"]:
+    """Winner's less loser's gradient, written out, of winners and losers one after the other."""
+    gradients = written_out(pairs)
+    return gradients[:, 0::2] - gradients[:, 1::2]
+
+
 def shapes(layers: Layers) -> list[torch.Size]:
     """The shape of each layer's gradient."""
     return [torch.Size(vectors.shape[2] for vectors in layer) for layer in layers]

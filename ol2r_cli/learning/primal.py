@@ -7,7 +7,7 @@ from torch import Tensor
 
 from ol2r_cli.learning.dual import STRIP, Narrow, Solution
 from ol2r_cli.learning.inverse import add_outer_products
-from ol2r_cli.learning.kernel import Layers, parameters, rows, written_out
+from ol2r_cli.learning.kernel import Layers, differences, parameters, rows, written_out
 from ol2r_cli.shapes import Float
 
 
@@ -38,12 +38,6 @@ class PrimalInverse:
             add_outer_products(self.inverse, difference)
         else:
             self.inverse = _inverse(self.matrix)
-
-
-def differences(pairs: Layers) -> Float[Tensor, "b k P"]:
-    """Winner's less loser's gradient, written out, of winners and losers one after the other."""
-    gradients = written_out(pairs)
-    return gradients[:, 0::2] - gradients[:, 1::2]
 
 
 def outer_products(pairs: Layers, l2: float) -> Float[Tensor, "b P P"]:

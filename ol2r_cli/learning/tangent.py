@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
+from ol2r_cli.learning.kernel import chosen, differences, layers_of, written_out
 from ol2r_cli.rows import pick
 from ol2r_cli.shapes import Float
 
@@ -60,12 +61,9 @@ class LayeredTangent:
 
     def dense(self) -> Float[Tensor, "B D P"]:
         """The gradients, written out in the order of the parameters."""
-        parts = [delta[..., :, None] * hidden[..., None, :] for delta, hidden in self.factors]
-        return torch.cat([part.flatten(2) for part in parts], -1)
+        return written_out(layers_of(self.factors))
 
     def differences(self, preferences: Preferences) -> Float[Tensor, "B M P"]:
         """Winner's less loser's, written out."""
-        both = torch.cat([preferences.winner, preferences.loser], dim=1)
-        some = LayeredTangent([(pick(d, both), pick(h, both)) for d, h in self.factors], self.at)
-        won, lost = some.dense().tensor_split(2, dim=1)
-        return (won - lost) * preferences.valid[:, :, None]
+        pairs = torch.stack([preferences.winner, preferences.loser], dim=2).flatten(1)
+        return differences(chosen(layers_of(self.factors), pairs)) * preferences.valid[:, :, None]
