@@ -3,12 +3,13 @@ VENV   := .venv
 PYTHON ?= python3
 OL2R   := $(VENV)/bin/ol2r
 ARGS   ?=
+SLURM  ?= /tmp/ol2r-slurm
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check format smoke bench golden clean
+.PHONY: help setup run test test-slurm check format smoke bench golden clean
 
 help:  ## this list
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/ /' | awk '{name=$$1; $$1=""; printf "  make %-8s %s\n", name, $$0}'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/ /' | awk '{name=$$1; $$1=""; printf "  make %-10s %s\n", name, $$0}'
 
 # torch goes first and alone: any other order lets pip choose a build with gigabytes of CUDA.
 $(VENV)/.installed: pyproject.toml constraints.txt
@@ -24,6 +25,12 @@ run: setup  ## a first experiment: PairRank on generated data (more: make run AR
 
 test: setup  ## the whole test suite (quick one: make test ARGS="-m 'not slow'")
 	$(VENV)/bin/python -m pytest --numprocesses 2 --dist worksteal $(ARGS)
+
+test-slurm: setup  ## the tests on a Slurm that is installed and started for them (as root), skipped where it cannot be
+	@if scripts/slurm_up.sh $(SLURM); then \
+	    SLURM_CONF=$(SLURM)/slurm.conf $(VENV)/bin/python -m pytest -m slurm $(ARGS); status=$$?; \
+	    scripts/slurm_down.sh $(SLURM); exit $$status; \
+	else echo "skipped: without Slurm there is nothing to test"; fi
 
 check: setup  ## style and types: ruff and mypy
 	$(VENV)/bin/ruff check .

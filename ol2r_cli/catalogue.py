@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ol2r_cli.choice import Choice, Setting, defaults_list
-from ol2r_cli.compose import config_dir, translate
+from ol2r_cli.compose import RECIPES, config_dir, translate
 
 
 class Catalogue:
@@ -36,7 +36,7 @@ class Catalogue:
         self.choices = {group: self.choices[group] for group in sorted(places, key=lambda g: _place(g, places))}
 
     def _add(self, group: str, path: Path) -> None:
-        if group == ".":
+        if group == "." or group.partition("/")[0] == RECIPES:
             return
         choice = self.choices.setdefault(group, {}).setdefault(path.stem, Choice(group, path.stem, path))
         if choice.path != path:

@@ -12,9 +12,14 @@ from ol2r_cli import __version__
 # subcommand: the module whose `main(arguments) -> exit code` does it, what it does
 COMMANDS = {
     "run": ("ol2r_cli.run", "run one experiment, or a sweep with -m; a finished run is not run again"),
+    "search": ("ol2r_cli.commands.search", "the best settings within ranges, by Optuna, judged by validation NDCG"),
     "status": ("ol2r_cli.commands.status", "runs below a folder: finished, running, interrupted, failed and why"),
-    "report": ("ol2r_cli.commands.report", "a table over finished runs: means with intervals, model selection"),
+    "report": ("ol2r_cli.commands.report", "tables and figures over finished runs: intervals, comparisons, selection"),
+    "reproduce": ("ol2r_cli.commands.reproduce", "a figure or table of the papers by name: runs, draws, compares"),
     "score": ("ol2r_cli.commands.score", "scores of a finished run's ranker for the documents of a file"),
+    "export": ("ol2r_cli.commands.export", "finished runs for other tools: values by query, TREC files, trackers"),
+    "diff": ("ol2r_cli.commands.diff", "two runs side by side: settings, results, where their rounds part"),
+    "clean": ("ol2r_cli.commands.clean", "what runs take on disk, and removing what is not needed, after asking"),
     "list": ("ol2r_cli.commands.list", "every choice of every group: rankers, click models, datasets, .."),
     "data": ("ol2r_cli.commands.data", "statistics of a dataset, parsing it ahead, checking its files"),
     "bench": ("ol2r_cli.commands.bench", "rounds per second on a generated MSLR-sized dataset"),

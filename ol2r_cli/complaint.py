@@ -11,7 +11,19 @@ from ol2r_cli.compose import own_folders
 from ol2r_cli.settings import nearest
 
 NETWORKS = {"pairrank": "olranknet", "pepairrank": "p2neurrank"}  # the ranker that does the same with a network
-OPTIONS = ("--multirun", "--cfg", "--info", "--config-dir", "--resolve", "--package", "--help", "--hydra-help")
+OPTIONS = (
+    "--multirun",
+    "--paired",
+    "--dry-run",
+    "--keep-going",
+    "--cfg",
+    "--info",
+    "--config-dir",
+    "--resolve",
+    "--package",
+    "--help",
+    "--hydra-help",
+)
 _UNREADABLE = (
     r"Error parsing override|mismatched input|no viable alternative|extraneous input|missing EQUAL|LexerNoViableAlt"
 )

@@ -5,12 +5,14 @@ from __future__ import annotations
 import pkgutil
 import re
 from collections.abc import Iterable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
+RECIPES = "reproduce"  # a folder of configs/ that is no group of choices: see `ol2r reproduce`
 ALIASES = {"click": {"per": "perfect", "nav": "navigational", "inf": "informational"}}
 
 
@@ -27,9 +29,13 @@ def config_dir() -> Path:
 
 
 def translate(arguments: list[str]) -> list[str]:
-    """Replace the short names users bring (`click=per,nav`) so that run ids and folders agree."""
+    """Replace the short names users bring (`click=per,nav`) so that run ids and folders agree.
+
+    `+launcher=slurm`, as one types it for programs without such a group, is `launcher=slurm`.
+    """
 
     def long(argument: str) -> str:
+        argument = argument.removeprefix("+") if argument.startswith("+launcher=") else argument
         group, equals, values = argument.partition("=")
         names = ALIASES.get(group, {})
         return group + equals + re.sub(r"\w+", lambda word: names.get(word[0], word[0]), values) if names else argument
@@ -82,11 +88,9 @@ def check(config: DictConfig, groups: Iterable[str]) -> None:
     from omegaconf import OmegaConf
     from omegaconf.errors import OmegaConfBaseException
 
-    from ol2r_cli.catalogue import Catalogue
     from ol2r_cli.settings import nearest
 
-    catalogue = Catalogue()
-    needed = [*catalogue.root.values, *(group for group, choice in catalogue.defaults.items() if choice)]
+    needed = _needed()
     for name in needed:
         if name not in config:
             raise ValueError(f"{name} is missing: leave out ~{name}")
@@ -97,6 +101,26 @@ def check(config: DictConfig, groups: Iterable[str]) -> None:
         OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
     except OmegaConfBaseException as error:
         raise ValueError(f"{error.full_key} cannot be resolved: {str(error).splitlines()[0]}") from None
+
+
+def check_grid(grid: Iterable[str], preset: str | None, words: Iterable[str], advice: str) -> None:
+    """Raises ValueError when a preset's grid is left unused, and the defaults would be run under its name.
+
+    A job of a sweep has every setting of the grid among its words, and so has one that is run again by itself.
+    """
+    given = {word.partition("=")[0].lstrip("+") for word in words}
+    unused = [name for name in grid if name not in given]
+    if preset and unused:
+        raise ValueError(f"experiment={preset} is a grid, several runs that differ in {', '.join(unused)}: {advice}")
+
+
+@cache
+def _needed() -> list[str]:
+    """The settings of run.yaml, and the groups of which it has a choice."""
+    from ol2r_cli.catalogue import Catalogue
+
+    catalogue = Catalogue()
+    return [*catalogue.root.values, *(group for group, choice in catalogue.defaults.items() if choice)]
 
 
 def build(node: Any, **more: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -17,6 +18,16 @@ from ol2r_cli.shapes import Float, Int
 CUTOFFS = (1, 3, 5, 10)
 GROUP = 4_000  # documents, padding included, from which on a group of queries grows no more: it should fit a cache
 PADDING = torch.finfo(torch.float32).min  # below every score, and with an empty tail, which means label 0
+
+
+class Lists(NamedTuple):
+    """Queries of a split with their documents as a deployed ranker orders them, ties broken as in the evaluation."""
+
+    query: Int[Tensor, "Q"]  # numbers within the split
+    length: Int[Tensor, "Q"]  # documents; what stands behind them is padding
+    document: Int[Tensor, "B Q D"]  # rows of the document table, best first
+    score: Float[Tensor, "B Q D"]
+    label: Int[Tensor, "B Q D"]
 
 
 class Evaluator:
@@ -79,6 +90,21 @@ class Evaluator:
         reached = (gain * discounts(gain.shape[-1], gain.device)).cumsum(-1)
         columns = [reached[..., min(c, gain.shape[-1]) - 1] for c in CUTOFFS]
         return ndcg(torch.stack(columns, -1), ideal).sum(2)
+
+    def lists(self, ranker: Ranker, deployed: Float[Tensor, "B P"]) -> Iterator[Lists]:
+        """The lists whose mean NDCG a call gives, for one snapshot, group by group."""
+        for number, group in enumerate(self.groups):
+            candidates, labels = self.split.serve(group) if self.served is None else self.served[number]
+            scores = ranker.score(deployed, candidates)
+            keys = _keys(scores, self.tails[number]).masked_fill_(~candidates.mask, PADDING)
+            order = keys.argsort(-1, descending=True)
+            yield Lists(
+                group,
+                self.split.length[group],
+                candidates.document.expand_as(order).gather(2, order),
+                scores.gather(2, order),
+                labels.expand_as(order).gather(2, order),
+            )
 
     def _tail(
         self, chance: Float[Tensor, "B N"], first: Int[Tensor, "Q"], candidates: Candidates, labels: Int[Tensor, "Q D"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -18,6 +18,7 @@ from ol2r_cli.evaluation import Evaluator
 from ol2r_cli.exposure import exposure_of
 from ol2r_cli.interfaces import Ranker
 from ol2r_cli.results.directory import RunDirectory
+from ol2r_cli.results.extension import extend
 from ol2r_cli.results.identity import identity, run_path
 from ol2r_cli.results.manifest import read_manifest
 from ol2r_cli.results.summary import render
@@ -28,26 +29,33 @@ _NUMBERS = {"rounds": 1, "replicas": 1, "positions": 1, "seed": 0, "evaluate_eve
 
 
 class Experiment:
-    """A configuration, checked, with its dataset and its run directory; `simulation()` makes the parts that learn."""
+    """A configuration, checked, with its dataset and its run directory; `simulation()` makes the parts that learn.
 
-    def __init__(self, config: DictConfig, choices: Mapping[str, str]):
+    `make` turns a node of the configuration into the object it names; a sweep makes equal ones once.
+    """
+
+    def __init__(self, config: DictConfig, choices: Mapping[str, str], make: Callable[[DictConfig], Any] = build):
         self.settings: dict[str, Any] = _plain(config)
         _check(self.settings)
         self.config, self.choices = config, choices
-        self.device = build(config.device)
+        self.device = make(config.device)
         self.device.prepare()
-        self.roles = {group: build(config[group]) for group in ("click", "ranker", "exploration", "fairness")}
+        self.roles = {group: make(config[group]) for group in ("click", "ranker", "exploration", "fairness")}
         self.dtype = self.device.dtype or self.roles["ranker"].dtype
         if self.settings["trace_cosine"] and not self.roles["ranker"].linear:
             raise ValueError(
                 f"trace_cosine=true needs a ranker with linear weights: leave it out with ranker={choices['ranker']}"
             )
-        self.dataset: Dataset = build(config.dataset).load()
+        self.dataset: Dataset = make(config.dataset).load()
         self.seeds = [self.settings["seed"] + replica for replica in range(self.settings["replicas"])]
-        precision = str(self.dtype).removeprefix("torch.")
-        decisive = {**self.settings, "device": {**self.settings["device"], "dtype": precision}}
-        self.id = identity(decisive, self.dataset.fingerprint)
+        self.id = self.id_with(self.settings["rounds"])
         self.directory = RunDirectory(run_path(self.settings["output_dir"], choices, self.id))
+
+    def id_with(self, rounds: int) -> str:
+        """The id of the run with these settings but so many rounds."""
+        precision = str(self.dtype).removeprefix("torch.")
+        decisive = {**self.settings, "rounds": rounds, "device": {**self.settings["device"], "dtype": precision}}
+        return identity(decisive, self.dataset.fingerprint)
 
     def told_choices(self) -> dict[str, str]:
         """What was chosen for the dataset, the roles and their parts (`ranker/model`), as the manifest has it."""
@@ -62,6 +70,21 @@ class Experiment:
         except ValueError:  # a damaged manifest is no finished run
             return False
         return manifest is not None and manifest["status"] == "finished" and not self.settings["force"]
+
+    def extend(self, command: str) -> dict[str, Any] | None:
+        """The state at the end of a finished run of fewer rounds, whose files are then in the (held) directory, if
+        there is one to go on from; `force=true` never does."""
+        if self.settings["force"]:
+            return None
+        return extend(
+            self.directory,
+            self.id_with,
+            rounds=self.settings["rounds"],
+            evaluate_every=self.settings["evaluate_every"],
+            command=command,
+            device=self.device.label,
+            foresees=next((role.foresees for role in self.roles.values() if role.foresees), ""),
+        )
 
     def simulation(self) -> Simulation:
         """The roles on the training queries, ready for round 1; ValueError where they do not fit each other."""

@@ -142,6 +142,7 @@ class Role(nn.Module):
     needs_labels = False  # skylines only: their `setup` then receives the oracle
     needs: tuple[Need, ...] = ()
     offers: frozenset[str] = frozenset()
+    foresees = ""  # the setting, as typed, that makes what it does depend on how many rounds there will be
 
     def setup(self, sizes: Sizes, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
         """Allocate buffers. `features` is the read-only document table; `oracle` comes only to `needs_labels`."""

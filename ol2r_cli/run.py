@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import io
+import re
 import sys
 import textwrap
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import hydra
 
-from ol2r_cli.compose import check, config_dir, translate
+from ol2r_cli.compose import RECIPES, check, check_grid, config_dir, own_folders, translate
+from ol2r_cli.sweep.options import SEVERAL, Expanded, Options, held_back, own_options
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -59,9 +61,21 @@ def job(config: DictConfig) -> None:
 
 
 def task(config: DictConfig) -> int:
-    """One job: run the experiment and return its exit code. Never raises but on a second Ctrl-C."""
+    """One run, as Hydra has composed it: returns its exit code. Never raises but on a second Ctrl-C."""
+    return _coded(lambda: _run(config), config)
+
+
+def execute(config: DictConfig, choices: Mapping[str, str], overrides: list[str]) -> int:
+    """Likewise one that has been composed and checked elsewhere, in a process that a launcher has started."""
+    from ol2r_cli.experiment import run_experiment
+
+    return _coded(lambda: run_experiment(config, choices, overrides), config)
+
+
+def _coded(run: Callable[[], int], config: DictConfig) -> int:
+    """The exit code of a run, also where it ends with an error."""
     try:
-        code = _run(config)
+        code = run()
     except ValueError as error:
         print(f"ol2r run: {error}", file=sys.stderr)
         code = BAD
@@ -79,32 +93,20 @@ def task(config: DictConfig) -> int:
 
 def _run(config: DictConfig) -> int:
     from hydra.core.hydra_config import HydraConfig
+    from hydra.types import RunMode
     from omegaconf import OmegaConf
 
     job = HydraConfig.get()
     choices = {group: choice for group, choice in job.runtime.choices.items() if choice is not None}
     check(config, choices)
-    _check_grid(job, choices.get("experiment"))
+    advice = "add -m" if job.mode == RunMode.RUN else "sweep one grid at a time"
+    check_grid(job.sweeper.get("params") or (), choices.get("experiment"), job.overrides.task, advice)
 
     from ol2r_cli.experiment import run_experiment  # imports torch: after all that can be said without it
 
     # As they were typed: ${..} in an override means something in the configuration, not here.
     overrides: Any = OmegaConf.to_container(job.overrides.task, resolve=False)
     return run_experiment(config, choices, overrides)
-
-
-def _check_grid(job: Any, preset: str | None) -> None:
-    """Raises ValueError when a preset's grid is left unused, and the defaults would be run under its name.
-
-    A job of a sweep has every setting of the grid among its overrides, and so has one that is run again by itself.
-    """
-    from hydra.types import RunMode
-
-    given = {word.partition("=")[0].lstrip("+") for word in job.overrides.task}
-    unused = [name for name in job.sweeper.get("params") or () if name not in given]
-    if preset and unused:
-        advice = "add -m" if job.mode == RunMode.RUN else "sweep one grid at a time"
-        raise ValueError(f"experiment={preset} is a grid, several runs that differ in {', '.join(unused)}: {advice}")
 
 
 def _overrides_first(arguments: list[str]) -> list[str]:
@@ -120,28 +122,53 @@ def _overrides_first(arguments: list[str]) -> list[str]:
 
 @contextlib.contextmanager
 def _narrowed() -> Iterator[None]:
-    """Lines of Hydra's help, which has all choices of a group on one, are broken to fit."""
+    """Lines of Hydra's help, which has all choices of a group on one, are broken to fit; recipes are no choices."""
     try:
         with contextlib.redirect_stdout(io.StringIO()) as shown:
             yield
     finally:
         for line in shown.getvalue().splitlines():
+            if re.match(f"{RECIPES}[:/]", line):  # what Hydra takes for a group
+                continue
             print(textwrap.fill(line, _WIDTH, subsequent_indent="  ") if len(line) > _WIDTH else line)
 
 
 def main(arguments: list[str]) -> int:
     """Run Hydra on the arguments and return the exit code."""
+    try:
+        options, words = own_options(arguments)
+    except ValueError as error:
+        print(f"ol2r run: {error}", file=sys.stderr)
+        return BAD
+    single, _ = own_folders(words)
+    if options.dry_run and not any(word.startswith("-") for word in single):
+        from ol2r_cli.sweep.command import plain_command
+
+        return plain_command(words)
+    return _hydra([*words, *options.for_hydra()], options)
+
+
+def _hydra(arguments: list[str], options: Options) -> int:
+    """What Hydra makes of the command line; it is left again where several runs are asked for, which we do."""
     global _session
-    session = _session = _Session()
+    session, expanded = _Session(), None
+    _session = session
     captured, program = io.StringIO(), sys.argv
     entry: Any = hydra.main(version_base="1.3", config_path=str(config_dir()), config_name="run")(job)
-    sys.argv = ["ol2r", *_overrides_first(translate(arguments))]
-    helping = bool({"--help", "-h"} & set(arguments))
+    helping, words = bool({"--help", "-h"} & set(arguments)), arguments
+    if SEVERAL & set(arguments):
+        from ol2r_cli.sweep.plugin import register
+
+        words, held = held_back(arguments)
+        register(session.terminal, translate(held))
+    sys.argv = ["ol2r", *_overrides_first(translate(words))]
     try:
         with contextlib.redirect_stderr(captured), _narrowed() if helping else contextlib.nullcontext():
             entry()
     except KeyboardInterrupt:
         return INTERRUPTED
+    except Expanded as left:
+        expanded = left
     except SystemExit as stop:
         if isinstance(stop.__context__, BrokenPipeError):  # `ol2r run --cfg job | head`
             raise BrokenPipeError from None
@@ -149,7 +176,11 @@ def main(arguments: list[str]) -> int:
             return _complain(captured.getvalue(), arguments)
     finally:
         sys.argv, _session = program, None
-    return session.exit_code()
+    if expanded is None:
+        return session.exit_code()
+    from ol2r_cli.sweep.command import command
+
+    return command(expanded.jobs, expanded.composer, options.dry_run, options.keep_going)
 
 
 def _complain(complaint: str, arguments: list[str]) -> int:

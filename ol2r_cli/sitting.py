@@ -27,6 +27,7 @@ from ol2r_cli.results.summary import render, summarise
 from ol2r_cli.results.trace import Trace
 from ol2r_cli.shapes import Float
 from ol2r_cli.signals import stop_signals
+from ol2r_cli.watched import Watch, Watched
 
 if TYPE_CHECKING:
     from ol2r_cli.experiment import Experiment
@@ -40,7 +41,7 @@ _log = logging.getLogger(LOGGER)
 class Sitting:
     """Everything is built on construction, before a file is touched; `run` must be called holding the directory."""
 
-    def __init__(self, experiment: Experiment, command: str):
+    def __init__(self, experiment: Experiment, command: str, watch: Watch | None = None):
         self.settings, self.experiment, self.command = experiment.settings, experiment, command
         self.directory: RunDirectory = experiment.directory
         self.simulation = experiment.simulation()
@@ -48,6 +49,7 @@ class Sitting:
         self.offline = experiment.offline_weights(self.simulation) if self.evaluators else None
         self.trace = Trace(self.directory, experiment.seeds)
         self.queue: dict[int, torch.Tensor] = {}  # round -> deployed [B P]
+        self.watched = Watched(watch, self.evaluators)
 
     def run(self) -> int:
         """Play the remaining rounds and return the exit code."""
@@ -99,6 +101,8 @@ class Sitting:
         state = checkpoint.load(self.directory, self.experiment.id)
         if state is None:
             self.directory.clear()
+            state = self.experiment.extend(self.command)
+        if state is None:
             return 0
         self.simulation.load_state_dict(state["simulation"])
         self.queue = {t: deployed.to(self.experiment.device.torch) for t, deployed in state["queue"].items()}
@@ -111,6 +115,8 @@ class Sitting:
         if not int(self.simulation.round) and self.evaluators:
             self._enqueue(0)
             self._evaluate()
+        if self.watched.earlier(self.directory, self.simulation.ranker, self.queue):
+            raise KeyboardInterrupt
         _log.info("%s: from round %d to %d", self.command, int(self.simulation.round) + 1, rounds)
         with Progress(self.experiment, int(self.simulation.round)) as progress:
             for t, interaction in self.simulation.play():
@@ -119,7 +125,9 @@ class Sitting:
                     progress.measured(self._measure())
                 if self.evaluators and (t % self.settings["evaluate_every"] == 0 or t == rounds):
                     self._enqueue(t)
-                    if len(self.queue) >= QUEUE:
+                    if t < rounds and self.watched(t, self.simulation.ranker, self.queue[t]):
+                        stop.append(0)
+                    if len(self.queue) >= QUEUE and t < rounds:
                         progress.evaluated(t, self._evaluate())
                 manifest.progress(t)
                 progress.update(t)
@@ -128,9 +136,10 @@ class Sitting:
                     saved = time.monotonic()
                     if stop:
                         raise KeyboardInterrupt
+            waiting = self._waiting()
             if self.queue:
                 progress.evaluated(rounds, self._evaluate())
-        self._finish(manifest)
+        self._finish(waiting)
 
     def _measure(self) -> Measures:
         """Measure and record the rounds noted since the last time."""
@@ -168,6 +177,11 @@ class Sitting:
         self.queue.clear()
         return last
 
+    def _waiting(self) -> dict[int, torch.Tensor]:
+        """What would wait to be evaluated after these rounds in a longer run: they are scored together, ten by ten."""
+        regular = {t: deployed for t, deployed in self.queue.items() if t % self.settings["evaluate_every"] == 0}
+        return regular if len(regular) < QUEUE else {}
+
     def _save(self) -> None:
         """Traces first, checkpoint second."""
         self._measure()
@@ -175,7 +189,7 @@ class Sitting:
         state = {"simulation": dict(self.simulation.state_dict()), "queue": dict(self.queue)}
         checkpoint.save(self.directory, state, self.experiment.id)
 
-    def _finish(self, manifest: Manifest) -> None:
+    def _finish(self, waiting: dict[int, torch.Tensor]) -> None:
         self._measure()
         self.trace.flush()
         ranker: dict[str, Any] = {
@@ -187,6 +201,7 @@ class Sitting:
         self.directory.write_torch("ranker.pt", ranker)
         self.directory.write_json("summary.json", summarise(self.directory))
         if self.settings["keep_checkpoint"]:
+            self.queue = waiting
             self._save()
         _log.info("finished")
 

@@ -22,7 +22,7 @@ from ol2r_cli.interfaces import Interaction
 from ol2r_cli.simulation import Simulation, check_needs
 from tests.worlds import handmade, simulate
 
-PARTS = ("dataset", "device", "click", "ranker", "ranker/model", "exploration", "fairness")
+PARTS = ("dataset", "device", "launcher", "click", "ranker", "ranker/model", "exploration", "fairness")
 LISTS = [
     [0],
     [4],

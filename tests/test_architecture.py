@@ -31,7 +31,8 @@ LAYERS = {
     "rows": ("shapes",),
     "metrics.exposure": ("shapes",),
     "interfaces": ("shapes", "random", "learning.tangent", "metrics.exposure"),
-    "learning.tangent": ("shapes", "rows"),
+    "learning.tangent": ("shapes", "rows", "learning.kernel"),
+    "learning.kernel": ("shapes", "rows"),
     "learning": (*FOUNDATION, "metrics"),
     "feedback": FOUNDATION,
     "metrics": ("shapes",),
@@ -46,7 +47,16 @@ LAYERS = {
     "exposure": (*FOUNDATION, "dataset.table", "metrics.exposure"),
     "simulation": (*FOUNDATION, "dataset.table", "feedback", "measurement", "metrics.exposure"),
     "progress": ("results",),
+    "report.figures.lda": ("shapes", "results", "report", "projection"),  # the one figure that needs the dataset
     "report": ("shapes", "results"),
+    "launcher": ("results", "run"),  # the run itself, in the process that a launcher has started
+    "sweep.command": ("sweep", "compose", "results", "commands.columns"),
+    "sweep": ("launcher", "compose", "complaint", "settings", "signals", "experiment", "simulation", "results", "run"),
+    "api": ("compose", "experiment", "sitting", "sweep", "learned", "report", "results"),
+    "reproduce": ("compose", "sweep", "report", "results", "dataset.statistics"),
+    "export": ("shapes", "catalogue", "compose", "dataset.table", "evaluation", "learned", "metrics", "results"),
+    "diff": ("catalogue", "report.override", "report.statistics", "results"),
+    "clean": ("results",),
 }
 CONTROL = ("experiment", "sitting", "run", "commands", "cli")  # nothing below may know them, nor they the choices
 ORDER = ["simulation", "sitting", "experiment", "run", "cli"]  # each may import those to its left, `cli` by name

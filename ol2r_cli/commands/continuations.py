@@ -12,12 +12,43 @@ from ol2r_cli.catalogue import Catalogue
 from ol2r_cli.cli import COMMANDS
 from ol2r_cli.complaint import OPTIONS
 from ol2r_cli.compose import own_folders
+from ol2r_cli.reproduce.book import names
 
 _AFTER = {  # what an option expects
     "--cfg": ("job", "hydra", "all"),
     "-c": ("job", "hydra", "all"),
     "--select": ("validation",),
+    "--compare": ("all",),
+    "--test": ("t", "permutation"),
+    "--format": ("md", "csv", "parquet", "latex", "html", "png", "svg", "pdf"),
+    "--to": ("per-query", "trec", "tensorboard", "mlflow", "wandb"),
+    "--split": ("test", "validation"),
+    "--scale": ("quick", "paper"),
+    "--state": ("failed", "interrupted", "killed", "damaged"),
     "--info": ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath"),
+}
+_OPTIONS = {
+    "report": (
+        *("--metric", "--select", "--keep", "--overrides", "--baseline", "--compare", "--test", "--differences"),
+        *("--figure", "--option", "--format", "--out"),
+    ),
+    "search": (
+        *("--trials", "--minutes", "--metric", "--prune", "--no-prune", "--seed", "--jobs", "--name"),
+        "--config-dir",
+    ),
+    "export": ("--to", "--out", "--split", "--data", "--points"),
+    "diff": ("--metric", "--exit-code"),
+    "reproduce": ("--scale", "--dry-run", "--out"),
+    "clean": (
+        "--state",
+        "--checkpoints",
+        "--interactions",
+        "--logs",
+        "--cache",
+        "--cache-dir",
+        "--older-than",
+        "--yes",
+    ),
 }
 _FOLDERS = ("path", "output_dir", "data_dir", "cache_dir")  # settings that name one, whatever group they are of
 
@@ -47,8 +78,10 @@ def _next(words: Sequence[str], last: str) -> Iterator[str]:
         yield from _finished(_AFTER[before])
     elif command == "run" and last.startswith("-"):
         yield from _finished(("-m", *OPTIONS))
-    elif command == "report" and last.startswith("-"):
-        yield from _finished(("--metric", "--select", "--keep", "--overrides", "--out"))
+    elif command == "report" and "--figure" in rest and (kinds := _kinds(before)):
+        yield from _finished(kinds)
+    elif command in _OPTIONS and last.startswith("-"):
+        yield from _finished(_OPTIONS[command])
     elif command == "score" and last.startswith("-"):
         yield from _finished(("--seed", "--output", "--data"))
     elif command == "score" and rest:  # the file, and that for the scores
@@ -61,10 +94,19 @@ def _next(words: Sequence[str], last: str) -> Iterator[str]:
         yield from _finished(("info", "prepare", "check"))
     elif command == "bench" and "=" not in last:
         yield from _finished(_catalogue(rest).choices["ranker"])
-    elif command in ("run", "data", "doctor"):
+    elif command == "reproduce" and not rest:
+        yield from _finished(names())
+    elif command in ("run", "search", "data", "doctor", "reproduce"):
         yield from _overrides(rest, last)
     else:
         yield from _folders(last)
+
+
+def _kinds(before: str) -> Sequence[str]:
+    """The kinds of figures, where another may come: behind --figure, and behind a kind."""
+    from ol2r_cli.report.figures import KINDS
+
+    return tuple(KINDS) if before == "--figure" or before in KINDS else ()
 
 
 def _catalogue(words: Sequence[str]) -> Catalogue:

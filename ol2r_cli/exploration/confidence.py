@@ -43,6 +43,7 @@ class Confidence(DivideAndConquer):
         if not l2 > 0:
             raise ValueError(f"exploration.l2 must be above 0, got {l2}")
         self.alpha, self.covariance, self.l2 = alpha, covariance, l2
+        self.foresees = "exploration.alpha=theory" if alpha == "theory" else ""
 
     def setup(self, sizes: Sizes, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
         """Start with M = l2 I."""

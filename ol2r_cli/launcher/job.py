@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+import pickle
+import sys
+import traceback
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol, runtime_checkable
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,6 +29,33 @@ class Job:
     log: Path
 
 
+def payload(config: Mapping[str, Any], choices: Mapping[str, str], overrides: Sequence[str]) -> bytes:
+    """A run for `run_payload`: its resolved configuration in plain containers, what was chosen, and what was typed.
+
+    The folder that relative paths begin from, and where modules of the user's own are found, go along.
+    """
+    run = {"config": config, "choices": dict(choices), "overrides": list(overrides)}
+    return pickle.dumps(run | {"folder": os.getcwd(), "modules": [os.path.abspath(place) for place in sys.path]})
+
+
+def run_payload(payload: bytes) -> int:
+    """Do one run, in whatever process this is, and return the exit code of `ol2r run`. Never raises."""
+    try:
+        run = pickle.loads(payload)
+        os.chdir(run["folder"])
+        sys.path += [place for place in run["modules"] if place not in sys.path]
+        from omegaconf import OmegaConf
+
+        from ol2r_cli.run import execute
+
+        return execute(OmegaConf.create(run["config"]), run["choices"], run["overrides"])
+    except KeyboardInterrupt:  # a second request to stop, which does not wait for the round
+        return 130
+    except BaseException:  # not even a mistake in the program may end the process that asked
+        traceback.print_exc()
+        return 1
+
+
 @dataclass(frozen=True)
 class Outcome:
     """How a job ended.
@@ -37,6 +68,7 @@ class Outcome:
     reason: str = ""
 
 
+@runtime_checkable
 class Launcher(Protocol):
     """A choice of the group `launcher`: where the jobs of a sweep run, how many at a time, and how often again.
 

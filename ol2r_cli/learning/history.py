@@ -5,27 +5,30 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from ol2r_cli.host import on_host
 from ol2r_cli.interfaces import Preferences, Sizes
+from ol2r_cli.learning.room import ByRound, aligned
 from ol2r_cli.shapes import Float, Int
 
 
-class PairLog(nn.Module):
+class PairLog(ByRound):
     """Keeps pairs (winner, loser) as document numbers: replica b owns pairs[b, : count[b]].
 
     Room for the whole run is reserved and not touched before it is needed; one pair beyond takes whatever a round does
     not use, so that appending needs no branch.
     """
 
+    by_round = ("pairs",)
+
     pairs: Tensor
     count: Tensor
 
     def setup(self, sizes: Sizes, features: Float[Tensor, "N F"], per_round: int) -> None:
-        """Reserve room for `per_round` pairs in each of the run's rounds."""
+        """Reserve room for at least `per_round` pairs in each of the run's rounds."""
         self.features = features.to(sizes.device)
-        self.capacity, self.per_round = sizes.rounds * per_round, per_round
+        self.capacity, self.per_round = aligned(sizes.rounds * per_round + 1) - 1, per_round
         shape = sizes.replicas, self.capacity + 1
         place: dict[str, Any] = {"device": sizes.device}
         self.register_buffer("pairs", torch.zeros(*shape, 2, dtype=torch.int32, **place))
@@ -54,7 +57,7 @@ class PairHistory(PairLog):
         self.register_load_state_dict_post_hook(_rebuild)
 
     def setup(self, sizes: Sizes, features: Float[Tensor, "N F"], per_round: int) -> None:
-        """Reserve room for `per_round` pairs in each of the run's rounds."""
+        """Reserve room for at least `per_round` pairs in each of the run's rounds."""
         super().setup(sizes, features, per_round)
         shape = sizes.replicas, self.capacity + 1, sizes.features
         allocate = torch.empty if on_host(self.count) else torch.zeros  # on a GPU, what is not there is read, too

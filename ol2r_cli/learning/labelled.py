@@ -64,6 +64,7 @@ class LabelledLoss(LambdaRankLoss):
     """
 
     chunk = 64  # lists worked on at once when the whole history is
+    by_round = ("served",)
 
     served: Tensor
 

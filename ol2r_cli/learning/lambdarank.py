@@ -6,18 +6,19 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from ol2r_cli.host import on_host
 from ol2r_cli.interfaces import Interaction, Sizes
 from ol2r_cli.learning.refit import Sample
+from ol2r_cli.learning.room import ByRound
 from ol2r_cli.metrics.ndcg import discounts
 from ol2r_cli.random import Random
 from ol2r_cli.rows import places
 from ol2r_cli.shapes import Bool, Float, Int
 
 
-class LambdaRankLoss(nn.Module):
+class LambdaRankLoss(ByRound):
     """RankNet's gradient of every pair, times |delta NDCG| of swapping the two in their round's list.
 
     A list is what was shown, in the order of its present scores (equal ones: as shown); its gains are the clicks, 0 or
@@ -26,6 +27,7 @@ class LambdaRankLoss(nn.Module):
     """
 
     chunk = 512  # lists worked on at once when the whole history is
+    by_round: tuple[str, ...] = ("shown", "clicks", "pairs")
 
     shown: Tensor
     clicks: Tensor

@@ -12,19 +12,20 @@ from math import log1p
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.functional import softplus
 
 from ol2r_cli.host import on_host
 from ol2r_cli.interfaces import Sizes
 from ol2r_cli.learning.descent import descend, steps_after
 from ol2r_cli.learning.history import PairHistory
+from ol2r_cli.learning.room import ByRound
 from ol2r_cli.random import Random
 from ol2r_cli.rows import places
 from ol2r_cli.shapes import Bool, Float, Int
 
 
-class AnchoredNewton(nn.Module):
+class AnchoredNewton(ByRound):
     """Newton's method around an anchor whose gradient is exact for the whole history.
 
     A new pair adds one row to the gradient, exact at the anchor, so the step theta = anchor - H^-1 g takes O(F^2) a
@@ -39,6 +40,8 @@ class AnchoredNewton(nn.Module):
 
     Guarantee, every round (tests compare with an exact solver): f(theta) - min f <= 1e-3 + 1e-5 f(theta).
     """
+
+    by_round = ("scores", "base_scores")
 
     theta: Tensor
     anchor: Tensor

@@ -20,6 +20,7 @@ from ol2r_cli.interfaces import Interaction, Sizes
 from ol2r_cli.learning.inverse import add_outer_products
 from ol2r_cli.learning.model import Model
 from ol2r_cli.learning.refit import GradientRefit, Sample
+from ol2r_cli.learning.room import ByRound
 from ol2r_cli.random import Random
 from ol2r_cli.rows import pick
 from ol2r_cli.shapes import Bool, Float, Int
@@ -53,13 +54,14 @@ class RidgeRegression(nn.Module):
         torch.bmm(self.moment[:, None], self.inverse, out=self.theta)
 
 
-class ShownDocuments(nn.Module):
+class ShownDocuments(ByRound):
     """The squared loss over every document shown so far and its target, as `GradientRefit` wants it.
 
     Replica b owns the first count[b]; one place beyond takes what is not there.
     """
 
     chunk = 4096  # documents worked on at once when the whole history is
+    by_round = ("document", "target")
 
     document: Tensor
     target: Tensor

@@ -45,7 +45,7 @@ class TopRank(Ranker):
         super().__init__()
         if delta is not None and not 0 < delta < 1:
             raise ValueError(f"ranker.delta must be between 0 and 1, or null for 1/T, got {delta}")
-        self.delta = delta
+        self.delta, self.foresees = delta, "ranker.delta=null" if delta is None else ""
         self.register_load_state_dict_pre_hook(_make_room)
 
     def setup(self, sizes: Sizes, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:

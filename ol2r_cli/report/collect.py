@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from ol2r_cli.report.settings import FOLD, counts, read_settings
 from ol2r_cli.report.statistics import Estimate
 from ol2r_cli.results.directory import RunDirectory
-from ol2r_cli.results.identity import NOT_HASHED
 from ol2r_cli.results.survey import RunState, find_runs, read_state
-
-_Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-_FOLD = "dataset.fold"
-# The dataset itself does count: not by the place of its files, but see `groups`.
-NEVER_COUNT = (NOT_HASHED - {"dataset"}) | {"seed", "replicas", _FOLD}
 
 
 @dataclass(frozen=True)
@@ -26,7 +23,8 @@ class Run:
     """One finished run.
 
     `settings` are those that can change results, by dotted name (`dataset.queries.train`), but for seed, replicas and
-    dataset.fold; `typed` are the names that its command line set; `metrics` is what summary.json says.
+    dataset.fold; `typed` are the names that its command line set; `metrics` is what summary.json says; `by_seed` has
+    the values of each seed, in the order of its "seed", and is empty where an earlier version wrote the summary.
     """
 
     path: Path
@@ -37,6 +35,8 @@ class Run:
     seeds: tuple[int, ...]
     metrics: Mapping[str, Estimate]
     typed: frozenset[str] = frozenset()
+    by_seed: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    id: str = ""
 
 
 @dataclass
@@ -55,8 +55,9 @@ def collect(folders: Sequence[Path]) -> Collection:
         if not folder.is_dir():
             raise ValueError(f"DIR must be a folder with runs, got {folder}, which does not exist")
         for path in find_runs(folder):
-            state = None if path.resolve() in seen else read_state(path)
-            seen.add(path.resolve())
+            place = os.path.realpath(path)
+            state = None if place in seen else read_state(path)
+            seen.add(place)
             if state is None:
                 continue
             if state.state not in ("finished", "unreadable"):
@@ -73,11 +74,11 @@ def _read(state: RunState) -> Run:
     if state.state == "unreadable":
         raise ValueError(state.error)
     directory, manifest = RunDirectory(state.path), state.manifest
-    settings = dict(_dotted(yaml.load((directory / "config.yaml").read_bytes(), _Loader)))
-    fold = settings.get(_FOLD)
-    settings = {name: value for name, value in settings.items() if _counts(name)}
+    settings = read_settings(directory / "config.yaml")
+    fold = settings.get(FOLD)
+    settings = {name: value for name, value in settings.items() if counts(name)}
     settings["results_version"] = manifest["results_version"]
-    metrics = directory.read_json("summary.json")["metrics"]
+    summary = directory.read_json("summary.json")
     choices = {part: str(manifest["choices"][part]) for part in ("dataset", "click", "ranker")} | manifest["choices"]
     return Run(
         path=state.path,
@@ -86,30 +87,18 @@ def _read(state: RunState) -> Run:
         fold=fold,
         fingerprint=manifest["dataset"]["fingerprint"],
         seeds=tuple(manifest["seeds"]),
-        metrics={name: Estimate(values["mean"], values["sd"], values["n"]) for name, values in metrics.items()},
+        metrics={
+            name: Estimate(values["mean"], values["sd"], values["n"]) for name, values in summary["metrics"].items()
+        },
         typed=_typed(manifest["command"]),
+        by_seed=summary.get("by_seed", {}),
+        id=manifest["id"],
     )
 
 
-def _dotted(tree: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """The leaves by their name on the command line; whole numbers are the same written 1 or 1.0, as in the run's id."""
-    for key, value in tree.items():
-        if isinstance(value, Mapping) and value:
-            yield from _dotted(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", int(value) if isinstance(value, float) and value.is_integer() else value
-
-
-def _counts(name: str) -> bool:
-    """Whether a setting tells groups apart; the dataset's own copies of data_dir and cache_dir no more than these."""
-    parts = name.split(".")
-    above = {".".join(parts[:length]) for length in range(1, len(parts) + 1)}
-    return not above & NEVER_COUNT and not (parts[0] == "dataset" and parts[-1] in NOT_HASHED)
-
-
 def _typed(command: str) -> frozenset[str]:
-    try:
-        words = shlex.split(command)
-    except ValueError:  # a quote without its fellow
-        words = command.split()
+    words = command.split()
+    if not {"'", '"', "\\"}.isdisjoint(command):  # shlex takes a millisecond
+        with suppress(ValueError):  # a quote without its fellow
+            words = shlex.split(command)
     return frozenset(word.partition("=")[0].lstrip("+~") for word in words)

@@ -9,11 +9,10 @@ from functools import cached_property
 from typing import Any
 
 from ol2r_cli.report.collect import Run
-from ol2r_cli.report.statistics import Estimate, pool
-from ol2r_cli.results.directory import RunDirectory
+from ol2r_cli.report.seeds import by_seed, one_by_one
+from ol2r_cli.report.statistics import Estimate, over_folds
 
 FINGERPRINT = "dataset.fingerprint"  # stands among the settings where they alone do not say which data it was
-Part = Mapping[str, Estimate]  # metric -> of some of the values
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,27 +37,52 @@ class Group:
         return sum(map(len, self.seeds.values()))
 
     @cached_property
-    def parts(self) -> list[Part]:
-        """The estimates of parts that together have every (fold, seed) once.
+    def parts(self) -> dict[Any, list[Mapping[str, Estimate]]]:
+        """For each fold the estimates of parts that together have every seed once.
 
         A seed that several runs have, alone and as a replica, has the same values in all of them. Runs with many seeds
-        come first, so that the tables themselves are read only where runs overlap in part.
+        come first, so that the values of single seeds are asked for only where runs overlap in part.
         """
-        parts: list[Part] = []
-        seen: set[tuple[Any, int]] = set()
-        for run in sorted(self.runs, key=lambda run: (-len(run.seeds), run.seeds, str(run.path))):
-            own = {(run.fold, seed) for seed in run.seeds}
-            new = own - seen
-            if new == own:
-                parts.append(run.metrics)
-            elif new:
-                parts += _one_by_one(run, {seed for _, seed in new})
-            seen |= new
+        parts: dict[Any, list[Mapping[str, Estimate]]] = {fold: [] for fold in self.seeds}
+        for run, seeds in self._owners():
+            parts[run.fold] += [run.metrics] if len(seeds) == len(run.seeds) else one_by_one(run, seeds)
         return parts
+
+    @cached_property
+    def metrics(self) -> list[str]:
+        """Names in the summaries of its runs."""
+        return list(dict.fromkeys(name for run in self.runs for name in run.metrics))
 
     def estimate(self, metric: str) -> Estimate | None:
         """A metric of summary.json over all (fold, seed); None where it does not apply."""
-        return pool(part[metric] for part in self.parts if metric in part)
+        if metric not in self._estimates:
+            own = {fold: [part[metric] for part in parts if metric in part] for fold, parts in self.parts.items()}
+            self._estimates[metric] = over_folds(own)
+        return self._estimates[metric]
+
+    def values(self, metric: str) -> dict[tuple[Any, int], float]:
+        """A metric by (fold, seed), without those that it does not apply to. ValueError for damaged tables."""
+        return {pair: value for pair, row in self._values.items() if (value := row.get(metric)) is not None}
+
+    def _owners(self) -> list[tuple[Run, set[int]]]:
+        """Runs, each with those of its seeds that no run before it has."""
+        owners = []
+        seen: set[tuple[Any, int]] = set()
+        for run in sorted(self.runs, key=lambda run: (-len(run.seeds), run.seeds, str(run.path))):
+            if new := {seed for seed in run.seeds if (run.fold, seed) not in seen}:
+                owners.append((run, new))
+                seen |= {(run.fold, seed) for seed in new}
+        return owners
+
+    @cached_property
+    def _values(self) -> dict[tuple[Any, int], Mapping[str, float | None]]:
+        return {
+            (run.fold, seed): row for run, new in self._owners() for seed, row in by_seed(run).items() if seed in new
+        }
+
+    @cached_property
+    def _estimates(self) -> dict[str, Estimate | None]:
+        return {}
 
 
 def groups(runs: Iterable[Run]) -> list[Group]:
@@ -67,20 +91,6 @@ def groups(runs: Iterable[Run]) -> list[Group]:
     for run in _by_data(list(runs)):
         members.setdefault(_key(run.choices, run.settings), []).append(run)
     return [Group(same[0].choices, same[0].settings, same) for same in members.values()]
-
-
-def _one_by_one(run: Run, seeds: set[int]) -> list[Part]:
-    from polars.exceptions import PolarsError
-
-    from ol2r_cli.results.summary import by_seed
-
-    try:
-        rows = [row for row in by_seed(RunDirectory(run.path)).to_dicts() if row["seed"] in seeds]
-    except (OSError, PolarsError) as error:
-        raise ValueError(f"the tables of {run.path} cannot be read ({error}): force=true runs it again") from error
-    if len(rows) < len(seeds):
-        raise ValueError(f"the tables of {run.path} must have its seeds {sorted(seeds)}: force=true runs it again")
-    return [{name: Estimate(row[name], None, 1) for name in run.metrics if row.get(name) is not None} for row in rows]
 
 
 def _by_data(runs: list[Run]) -> list[Run]:

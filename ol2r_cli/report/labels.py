@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from typing import Any
 
-from ol2r_cli.report.collect import NEVER_COUNT
 from ol2r_cli.report.groups import FINGERPRINT, Group
 from ol2r_cli.report.override import text
+from ol2r_cli.report.settings import NEVER_COUNT
 
 PARTS = ("dataset", "click", "ranker", "ranker/model", "exploration", "fairness")
 _NO_OVERRIDES = (FINGERPRINT, "results_version")
@@ -54,6 +55,10 @@ class Labels:
         more = [part for part in PARTS if (part, ranker) in self._several]
         return " ".join([ranker, *(f"{part}={group.choices.get(part, '')}" for part in more)])
 
+    def called(self, group: Group) -> str:
+        """What a figure is to call it; empty where the figure finds the fewest words by itself."""
+        return ""
+
     def short(self, group: Group) -> str:
         """Its settings as `l2=0.01 alpha=0.1`; with the part they are of where the name alone says too little."""
         return " ".join(f"{self._short[name]}={text(value)}" for name, value in self.settings(group).items())
@@ -72,6 +77,7 @@ class Labels:
         return [(self._place[name], _sortable(value)) for name, value in settings if counts(name)]
 
 
+@cache
 def part_of(setting: str) -> str:
     """The part a setting is of, `ranker/model` for ranker.model.width; '' for those of the run itself."""
     of = [part for part in PARTS if setting.startswith(f"{part.replace('/', '.')}.")]

@@ -9,6 +9,7 @@ progress           round (the last one done) and rounds (how many there will be)
 started, ended     ISO 8601, UTC; of the first sitting and of the end (null while running)
 seconds            wall-clock time of all sittings together, set-up before `Manifest` not included
 sittings           how many times the run was started or taken up again
+extended_from      id and round (its last) of the shorter run that it went on from, else null; times are those of both
 rounds_per_second  of the present sitting, evaluation included; all replicas advance together in one round
 error              one line when failed, else null
 versions           ol2r, python, torch, numpy
@@ -74,6 +75,7 @@ class Manifest:
             "ended": None,
             "seconds": self._seconds_before,
             "sittings": int(before.get("sittings") or 0) + 1,
+            "extended_from": before.get("extended_from"),
             "rounds_per_second": before.get("rounds_per_second"),
             "error": None,
             "versions": versions(),

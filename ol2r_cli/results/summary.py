@@ -1,6 +1,7 @@
 """`summary.json`: one run in numbers, each as mean, sd (n - 1; null for one seed) and n over the seeds.
 
-    {"results_version", "seeds": how many, "rounds": the last one, "metrics": {name: {"mean", "sd", "n"}}}
+    {"results_version", "seeds": how many, "rounds": the last one, "metrics": {name: {"mean", "sd", "n"}},
+     "by_seed": {"seed": [..], name: [..]}}    the values themselves, null where a metric does not apply to a seed
 
 Metrics, per seed; those that do not apply to the run are absent:
 
@@ -46,6 +47,7 @@ def summarise(directory: RunDirectory) -> dict[str, Any]:
         "seeds": trace["seed"].n_unique(),
         "rounds": trace["round"].max() or 0,
         "metrics": {name: over_seeds for name, over_seeds in metrics.items() if over_seeds["n"]},
+        "by_seed": {name: values[name].to_list() for name in values.columns if name == "seed" or metrics[name]["n"]},
     }
 
 

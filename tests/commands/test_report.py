@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import subprocess
 import sys
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from ol2r_cli.commands.continuations import continuations
@@ -57,6 +59,97 @@ def test_several_folders_around_options(tmp_path, capsys):
     assert f"\n\n1 run not finished: ol2r status {tmp_path / 'b'}\n" in out
 
 
+@pytest.fixture
+def compared(tmp_path):
+    """pairrank, better than pdgd in each of six seeds."""
+    even = {seed: 0.25 + 0.01 * seed for seed in range(6)}
+    make(tmp_path / "runs", "ranker=pdgd", test=even)
+    make(tmp_path / "runs", test={seed: value + 0.1 + 0.001 * (seed % 2) for seed, value in even.items()})
+    return str(tmp_path / "runs")
+
+
+def test_against_a_baseline(compared, capsys):
+    assert main([compared, "--baseline", "pdgd", "--metric", "test_ndcg_10"]) == 0
+    first, second, _, how = capsys.readouterr().out.strip().split("\n\n")
+    assert [line.count("↑") for line in first.splitlines()] == [0, 0, 1, 0]
+    assert first.splitlines()[3].startswith("| mq2008  | perfect | pdgd (baseline) |")
+    assert "| +0.10050 ± 0.00057 ↑ |" in second
+    assert how == (
+        "↑ and ↓ are significantly more and less than pdgd, at 0.05 after Holm's correction for the 1 comparison of "
+        "each metric: paired t test over the (fold, seed) that both have, with the seeds as units (seeds - 1)."
+    )
+    assert main([compared, "--baseline", "pdgd", "--differences"]) == 0
+    out = capsys.readouterr().out
+    assert "(baseline)" not in out
+    assert out.count("\n| online NDCG  | mq2008  | perfect | pairrank | pdgd  |") == 1
+
+
+def test_all_with_all(compared, capsys):
+    assert main([compared, "--compare", "all", "--test", "permutation", "--metric", "test_ndcg_10"]) == 0
+    out = capsys.readouterr().out
+    assert "| a   | mq2008  | perfect | pairrank | 6 |" in re.sub(r" +6 \|", " 6 |", out)
+    assert out.count("ᵇ") == 1
+    assert "permutation test (signs of the differences)" in out
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_frames_have_all_metrics_in_full_precision(compared, tmp_path, capsys, ending):
+    file = tmp_path / f"table.{ending}"
+    assert main([compared, "--baseline", "pdgd", "--out", str(file)]) == 0
+    frame = getattr(pl, f"read_{ending}")(file)
+    assert frame["ranker"].to_list() == ["pairrank", "pdgd"]
+    assert frame["test_ndcg_10_difference"][0] == pytest.approx(0.1005, abs=1e-7)
+    assert "test_ndcg_10_untrained_mean" in frame.columns
+    if ending == "csv":
+        capsys.readouterr()
+        assert main([compared, "--baseline", "pdgd", "--format", "csv"]) == 0
+        out, notes = capsys.readouterr()
+        assert out == file.read_text()
+        assert notes.startswith("ol2r report: 2 runs. ")
+
+
+def test_latex(compared, tmp_path):
+    file = tmp_path / "table.tex"
+    assert main([compared, "--baseline", "pdgd", "--out", str(file), "--metric", "test_ndcg_10"]) == 0
+    text = file.read_text()
+    assert text.count(r"\begin{tabular}") == text.count(r"\end{tabular}") == 2
+    assert r"$^{\uparrow}$ \\" in text
+
+
+def test_a_page_is_written_by_its_module(compared, tmp_path, monkeypatch, capsys):
+    import ol2r_cli.report.page as page
+
+    def write_page(path, collection, groups, labels, selection, comparison):
+        path.write_text(f"{len(collection.runs)} {len(groups)} {selection} {len(comparison.differences)}")
+
+    monkeypatch.setattr(page, "write_page", write_page, raising=False)
+    file = tmp_path / "new" / "report.html"
+    assert main([compared, "--baseline", "pdgd", "--metric", "test_ndcg_10", "--out", str(file)]) == 0
+    assert file.read_text() == "2 2 None 1"
+    assert capsys.readouterr().out == f"written: {file}\n"
+
+
+def test_on_a_terminal_it_is_a_rich_table(compared, monkeypatch, capsys):
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "120")
+    assert main([compared]) == 0
+    out = capsys.readouterr().out
+    assert "| " not in out
+    assert "pairrank" in out
+    assert "2 runs. Figures are means" in out
+    assert main([compared, "--format", "md"]) == 0
+    assert capsys.readouterr().out.startswith("| dataset | click   | ranker   |")
+
+
+def test_seeds_that_chose_are_named_where_something_was_chosen(tmp_path, capsys):
+    make(tmp_path, "ranker.l2=1", validation={0: 0.1})
+    assert main([str(tmp_path), "--select", "validation"]) == 0
+    assert "that chose them" not in capsys.readouterr().out, "there was nothing to choose from"
+    make(tmp_path, "ranker.l2=2", validation={0: 0.2})
+    assert main([str(tmp_path), "--select", "validation"]) == 0
+    assert "The seeds that chose them are those that report" in capsys.readouterr().out
+
+
 def test_overrides_are_lines_for_ol2r_run_and_nothing_else_on_stdout(tmp_path, capsys):
     make(tmp_path, "ranker.l2=1", test={0: 0.1, 1: 0.1}, validation={0: 0.1, 1: 0.1})
     make(tmp_path, "ranker.l2=2", test={0: 0.1}, validation={0: 0.2})
@@ -82,7 +175,18 @@ def test_overrides_are_lines_for_ol2r_run_and_nothing_else_on_stdout(tmp_path, c
         ),
         (["runs", "--keep", "ranker.l2"], "--keep goes with --select validation"),
         (["runs", "--overrides"], "--overrides goes with --select validation"),
-        (["runs", "--out", "table.tex"], "--out must end in .md, got table.tex"),
+        (["runs", "--out", "table.doc"], "--out must end in .md, .csv, .parquet, .tex, .html, got table.doc"),
+        (["runs", "--out", "t.md", "--format", "csv"], "--out must not end in .md with --format csv, got t.md"),
+        (["runs", "--format", "parquet"], "--format parquet needs a file: type --out report.parquet"),
+        (["runs", "--format", "png"], "--format must be one of md, csv, parquet, latex, html without --figure KIND"),
+        ([], "DIR must be a folder with runs, such as outputs, got none"),
+        (["runs", "--test", "t"], "--test goes with --baseline RANKER or --compare all"),
+        (["runs", "--differences"], "--differences goes with --baseline RANKER or --compare all"),
+        (["runs", "--baseline", " "], "--baseline must be a ranker, or choices and settings, of some row, got nothing"),
+        (["runs", "--baseline", "pdgd", "--compare", "all"], "--baseline and --compare all are two ways of comparing"),
+        (["runs", "--baseline", "pdgd"], "--baseline must be a ranker, or choices and settings, of some row, got pdgd"),
+        (["runs", "--baseline", "pairrank"], "--baseline must be true of one row of each task, got pairrank"),
+        (["runs", "--option", "split=test"], "--option goes with --figure KIND"),
         (["runs", "--out", "runs/file/table.md"], "--out must be a file that can be written, got runs/file/table.md"),
         (["runs", "--select", "validation"], "--select validation needs validation_ndcg_10"),
         (["runs", "--metric", "ndcg"], "--metric must be one of online_ndcg,"),
@@ -124,9 +228,13 @@ def test_reading_takes_no_torch_and_no_tables(tmp_path):
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("ol2r rep", ["report "]),
+        ("ol2r repo", ["report "]),
         ("ol2r report runs --sel", ["--select "]),
         ("ol2r report runs --select ", ["validation "]),
+        ("ol2r report runs --compare ", ["all "]),
+        ("ol2r report runs --test ", ["t ", "permutation "]),
+        ("ol2r report runs --format c", ["csv "]),
+        ("ol2r report runs --base", ["--baseline "]),
         ("ol2r report ru", ["runs/"]),
     ],
 )

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ol2r_cli.report.statistics import Estimate, pool, quantile
+from ol2r_cli.report.statistics import Estimate, of_values, over_folds, pool, quantile
 
 VALUES = st.lists(st.floats(-1e3, 1e3), min_size=1, max_size=6)
 
@@ -45,3 +45,23 @@ def test_pooled_parts_are_as_good_as_the_values(parts):
 
 def test_nothing_pools_to_nothing():
     assert pool([]) is None
+
+
+@given(st.lists(VALUES, min_size=2, max_size=4))
+def test_several_folds_are_the_units_and_count_the_same(folds):
+    """The mean over the folds' means, with the interval of so many independent values."""
+    by_fold = {number: [of(values)] for number, values in enumerate(folds)}
+    estimate, units = over_folds(by_fold), of([statistics.fmean(values) for values in folds])
+    values = [value for fold in folds for value in fold]
+    assert (estimate.n, estimate.folds, estimate.units) == (len(values), len(folds), len(folds))
+    assert estimate.mean == pytest.approx(units.mean, abs=1e-9)
+    assert estimate.half_width == pytest.approx(units.half_width, abs=1e-6)
+    assert estimate.sd == pytest.approx(statistics.stdev(values), abs=1e-6)
+    pairs = {(fold, seed): value for fold, own in enumerate(folds) for seed, value in enumerate(own)}
+    assert of_values(pairs).half_width == pytest.approx(units.half_width, abs=1e-6)
+
+
+def test_one_fold_is_no_fold():
+    assert over_folds({1: [of([0.25, 0.75])], 2: []}) == of([0.25, 0.75])
+    assert over_folds({1: []}) is None
+    assert of_values({(1, 0): 0.5}) == of([0.5])

@@ -10,8 +10,10 @@ import pytest
 from ol2r_cli.report.collect import Collection, collect
 from ol2r_cli.report.groups import groups
 from ol2r_cli.report.labels import Labels
+from ol2r_cli.report.measures import METRICS, check_metrics, heading, usual_metrics
+from ol2r_cli.report.notes import notes
 from ol2r_cli.report.select import Selection
-from ol2r_cli.report.table import METRICS, check_metrics, heading, markdown, notes, usual_metrics
+from ol2r_cli.report.table import markdown
 from tests.report.runs import found, make
 
 T1 = math.tan(math.pi * 0.475)  # Student's t for one degree of freedom

@@ -75,6 +75,13 @@ def test_every_metric_by_hand(directory):
         assert summary["metrics"][name] == pytest.approx(values), name
 
 
+def test_the_values_of_each_seed_are_there(directory):
+    values = summarise(directory)["by_seed"]
+    assert values.keys() == {"seed", *summarise(directory)["metrics"]}
+    assert values["seed"] == [1, 2]
+    assert (values["regret"], values["clicks"], values["best_round"]) == ([20, 210], [40, None], [10, 0])
+
+
 def test_it_is_strict_json(directory):
     directory.write_json("summary.json", summarise(directory))
     assert directory.read_json("summary.json") == summarise(directory)
@@ -99,7 +106,7 @@ def test_the_last_tenth_of_few_rounds_is_the_last_round(tmp_path):
 
 
 def test_nothing_recorded_is_an_empty_summary(tmp_path):
-    empty = {"results_version": RESULTS_VERSION, "seeds": 0, "rounds": 0, "metrics": {}}
+    empty = {"results_version": RESULTS_VERSION, "seeds": 0, "rounds": 0, "metrics": {}, "by_seed": {"seed": []}}
     assert summarise(RunDirectory(tmp_path)) == empty
 
 

@@ -1,0 +1,1 @@
+"""Finished runs in the forms of other tools: values by query, TREC files, experiment trackers."""

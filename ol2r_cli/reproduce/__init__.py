@@ -1,0 +1,1 @@
+"""Every figure and table of the papers by name: a recipe says what to run, choose, draw and print."""

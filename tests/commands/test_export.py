@@ -1,0 +1,146 @@
+"""`ol2r export`: which runs, where to, and what is refused before anything is read."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from ol2r_cli import cli
+from ol2r_cli.commands import export
+from ol2r_cli.commands.continuations import continuations
+from tests.export.finished import make, text
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    return make(tmp_path_factory.mktemp("exported"), "linear", "ties", "oracle")
+
+
+def exported(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[str, str]:
+    capsys.readouterr()
+    assert cli.main(["export", *map(str, arguments)]) == 0
+    return capsys.readouterr()
+
+
+def refused(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
+    capsys.readouterr()
+    assert cli.main(["export", *map(str, arguments)]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.count("\n") == 1
+    return captured.err.removeprefix("ol2r export: ").rstrip("\n")
+
+
+def test_all_runs_of_a_folder_in_one_table_and_the_others_are_told(runs, tmp_path, capsys):
+    outputs, parquet, csv = runs["data"].parent / "outputs", tmp_path / "new" / "q.parquet", tmp_path / "q.csv"
+    out, err = exported(capsys, outputs, "--to", "per-query", "--out", parquet)
+    assert out == f"written: {parquet} (52 rows of 2 runs)\n"  # 13 queries, 2 seeds
+    assert err.startswith("ol2r export: left out: RUN must be of a ranker that can score new queries, got ")
+    assert err.endswith("ranker=oracle cannot\n")
+    exported(capsys, outputs, "--to", "per-query", "--out", csv)
+    table = pl.read_parquet(parquet)
+    assert set(table["run"]) == {runs[name].name[-10:] for name in ("linear", "ties")}
+    text_columns = {"run": pl.String, "query_id": pl.String}
+    assert pl.read_csv(csv, schema_overrides=text_columns).equals(
+        table.cast({"documents": pl.Int64, "relevant": pl.Int64})
+    )
+
+
+def test_one_run_by_its_id_and_another_split(runs, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(runs["data"].parent)
+    file = tmp_path / "q.csv"
+    exported(capsys, runs["linear"].name[-10:], "--split", "validation", "--to", "per-query", "--out", file)
+    assert set(pl.read_csv(file)["split"]) == {"validation"}
+
+
+def test_trec_files_of_one_run_lie_in_the_folder_of_several_in_folders(runs, tmp_path, capsys):
+    files = "seed-4.run, seed-5.run, qrels.txt, qrels-exponential.txt"
+    out, _ = exported(capsys, runs["linear"], "--to", "trec", "--out", tmp_path / "one")
+    assert out == f"written: {tmp_path / 'one'} ({files})\n"
+    exported(capsys, runs["linear"], runs["ties"], "--to", "trec", "--out", tmp_path / "two")
+    assert {path.parent.name for path in (tmp_path / "two").glob("*/qrels.txt")} == {
+        runs[name].name for name in ("linear", "ties")
+    }
+    one, two = (folder / "seed-4.run" for folder in (tmp_path / "one", tmp_path / "two" / runs["linear"].name))
+    assert one.read_bytes() == two.read_bytes()
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_tracker_gets_every_finished_run(runs, tmp_path, capsys):
+    pytest.importorskip("tensorboard")
+    outputs = runs["data"].parent / "outputs"
+    out, _ = exported(capsys, outputs, "--to", "tensorboard", "--out", tmp_path, "--points", 5)
+    assert sorted(out.splitlines()) == sorted(
+        f"written: {tmp_path / 'letor' / runs[name].name}" for name in ("linear", "ties", "oracle")
+    )
+
+
+def test_data_that_have_moved_are_asked_for_and_must_be_the_same(runs, tmp_path, capsys):
+    run, moved, out = tmp_path / "run", tmp_path / "moved", tmp_path / "q.csv"
+    shutil.copytree(runs["linear"], run)
+    config = (run / "config.yaml").read_text()
+    (run / "config.yaml").write_text(config.replace(str(runs["data"]), str(tmp_path / "before")))
+    told = refused(capsys, run, "--to", "per-query", "--out", out)
+    assert told.startswith(f"the data of {run} cannot be read: type --data FOLDER (dataset.path must be a folder")
+    shutil.copytree(runs["data"], moved)
+    exported(capsys, run, "--to", "per-query", "--out", out, "--data", moved)
+    found = out.read_text()
+    exported(capsys, runs["linear"], "--to", "per-query", "--out", out)
+    assert out.read_text() == found
+    (moved / "test.txt").write_text(text(13, 8))
+    told = refused(capsys, run, "--to", "per-query", "--out", out, "--data", moved)
+    assert told == f"--data must be the data of {run}, got {moved}, where something else is"
+
+
+def test_what_is_refused(runs, tmp_path, capsys, monkeypatch):
+    run, copy = runs["linear"], tmp_path / "run"
+    shutil.copytree(run, copy)
+    manifest = json.loads((copy / "run.json").read_text())
+    (copy / "run.json").write_text(json.dumps({**manifest, "status": "interrupted"}))
+    monkeypatch.setattr(export, "find_spec", lambda name: None)
+    for arguments, told in [
+        ([run, "--to", "per-query", "--out", "x.txt"], "--out must end in .csv or .parquet, got x.txt"),
+        (
+            [run, "--to", "mlflow", "--out", "x.db"],
+            "--to mlflow needs the package mlflow: type pip install 'ol2r[mlflow]'",
+        ),
+        ([run, "--to", "trec", "--out", "x", "--points", 3], "--points does not go with --to trec: leave it out"),
+        (
+            [tmp_path / "no", "--to", "trec", "--out", "x"],
+            f"RUN must be the directory of a run or an id below outputs, "
+            f"got {tmp_path / 'no'}, which is neither: see `ol2r status`",
+        ),
+        (
+            [copy, "--to", "trec", "--out", "x"],
+            f"RUN must be a finished run, got {copy}, which is interrupted: type {manifest['command']}",
+        ),
+        (
+            [run, "--to", "trec", "--out", run / "run.json"],
+            f"--out must be a place that can be written, got {run}/run.json (File exists: {run}/run.json)",
+        ),
+    ]:
+        assert refused(capsys, *arguments) == told
+    monkeypatch.setattr(export, "find_spec", lambda name: object())
+    told = refused(capsys, run, "--to", "wandb", "--out", "x", "--split", "test")
+    assert told == "--split does not go with --to wandb: leave it out"
+    assert refused(capsys, run, "--to", "wandb", "--out", "x", "--points", 0) == "--points must be 1 or more, got 0"
+
+
+def test_a_run_without_its_settings(runs, tmp_path, capsys):
+    copy = tmp_path / "run"
+    shutil.copytree(runs["linear"], copy)
+    (copy / "config.yaml").unlink()
+    told = refused(capsys, copy, "--to", "trec", "--out", tmp_path / "out")
+    assert told.startswith(f"{copy}/config.yaml is damaged (FileNotFoundError: ")
+    assert told.endswith(" force=true")
+    (copy / "config.yaml").write_text("dataset: [")
+    assert "config.yaml is damaged (ParserError: " in refused(capsys, copy, "--to", "trec", "--out", tmp_path / "out")
+
+
+def test_completion_knows_what_there_is():
+    assert continuations("ol2r export outputs --to ") == [f"{what} " for what in export.WHAT]
+    assert continuations("ol2r export outputs --s") == ["--split "]

@@ -1,0 +1,110 @@
+"""`ol2r report --figure`: which figures, and where they go. What they show is tested with their kinds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import ol2r_cli.report.figures as kinds
+from ol2r_cli.commands.continuations import continuations
+from ol2r_cli.commands.report import main
+from tests.report.runs import make
+
+
+@pytest.fixture
+def drawn(tmp_path, monkeypatch):
+    """What was asked of `draw`, which draws nothing; `blocks` says that it cannot."""
+    asked = []
+
+    def draw(kind, groups, labels, **options):
+        asked.append((kind, [group.choices["ranker"] for group in groups], options))
+        if kind == "blocks":
+            raise kinds.NothingToDraw("blocks needs runs with blocks")
+        return f"picture of {kind}"
+
+    monkeypatch.setattr(kinds, "draw", draw)
+    monkeypatch.setattr(kinds, "save", lambda figure, path: Path(path).write_text(figure))
+    monkeypatch.chdir(tmp_path)
+    make(Path("runs"))
+    return asked
+
+
+def test_the_kinds_are_listed(capsys):
+    assert main(["--figure"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == list(kinds.KINDS)
+    assert kinds.KINDS["learning_curve"].shows in lines[list(kinds.KINDS).index("learning_curve")]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "files"),
+    [
+        (["runs", "--figure", "bar"], ["figures/bar.png"]),
+        (
+            ["--figure", "bar", "cosine", "runs", "--out", "new/pictures"],
+            ["new/pictures/bar.png", "new/pictures/cosine.png"],
+        ),
+        (["runs", "--figure", "bar", "--format", "pdf"], ["figures/bar.pdf"]),
+        (["runs", "--figure", "bar", "--out", "new/curve.svg"], ["new/curve.svg"]),
+    ],
+)
+def test_where_figures_go(drawn, capsys, arguments, files):
+    assert main(arguments) == 0
+    assert capsys.readouterr().out.splitlines() == [f"written: {file}" for file in files]
+    assert [Path(file).read_text() for file in files] == [f"picture of {kind}" for kind, _, _ in drawn]
+    assert all(rankers == ["pairrank"] for _, rankers, _ in drawn)
+
+
+def test_each_kind_is_handed_the_options_it_knows(drawn):
+    words = ["--option", "split=validation", "width=page", "window=10"]
+    assert main(["runs", "--figure", "learning_curve", "online_ndcg", *words]) == 0
+    assert [options for _, _, options in drawn] == [
+        {"split": "validation", "width": "page"},
+        {"width": "page", "window": "10"},
+    ]
+
+
+def test_what_cannot_be_drawn_does_not_stop_the_others(drawn, capsys):
+    assert main(["runs", "--figure", "blocks", "bar"]) == 0
+    out, errors = capsys.readouterr()
+    assert (out, errors) == (
+        "written: figures/bar.png\n",
+        "ol2r report: left out, blocks: blocks needs runs with blocks\n",
+    )
+    assert main(["runs", "--figure", "blocks"]) == 2
+    assert capsys.readouterr().err == "ol2r report: blocks needs runs with blocks\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["--figure", "curve"], "--figure must be one of learning_curve, .*, got curve"),
+        (
+            ["--figure", "bar", "--option", "split=test"],
+            "--option must be NAME=VALUE with one of width, metric, got split",
+        ),
+        (
+            ["--figure", "bar", "--option", "metric"],
+            "--option must be NAME=VALUE with one of width, metric, got metric",
+        ),
+        (["--figure", "bar", "--format", "csv"], "--format must be one of png, svg, pdf with --figure, got csv"),
+        (["--figure", "bar", "--out", "x.doc"], "--out must be a folder, or end in .png, .svg, .pdf, got x.doc"),
+        (["--figure", "bar", "--out", "x.png", "--format", "svg"], "--out must not end in .png with --format svg"),
+        (["--figure", "bar", "cosine", "--out", "x.png"], "--out must be a folder for 2 figures, got x.png"),
+        (["--figure", "bar", "--out", "file/x.png"], "--out must be a file that can be written, got file/x.png"),
+    ],
+)
+def test_errors_are_one_line_and_2(drawn, capsys, arguments, complaint):
+    Path("file").touch()
+    assert main(["runs", *arguments]) == 2
+    out, errors = capsys.readouterr()
+    assert out == ""
+    (line,) = errors.splitlines()
+    assert line.startswith(f"ol2r report: {complaint.partition('.*')[0]}")
+    assert line.endswith(complaint.partition(".*")[2]) or ".*" not in complaint
+
+
+def test_completion():
+    assert continuations("ol2r report runs --figure learn") == ["learning_curve "]
+    assert "--figure " in continuations("ol2r report runs --fig")

@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from ol2r_cli.commands.continuations import continuations
+from ol2r_cli.commands.reproduce import main
+from ol2r_cli.reproduce import book
+from tests.reproduce.test_recipes import MINIMAL
+
+SMALL = ["dataset.queries={train:10,validation:5,test:5}", "dataset.documents=8", "device.threads=1"]
+
+
+@pytest.fixture
+def recipes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of recipes with one that chooses among two settings, and the datasets of the papers."""
+    folder = tmp_path / "recipes"
+    folder.mkdir()
+    content = {
+        **MINIMAL,
+        "words": "click=perfect",
+        "competitors": {
+            "random": {"words": "ranker=random"},
+            "SGD": {"words": "ranker=sgd_ranknet", "grid": "ranker.learning_rate=0.001,5"},
+        },
+        "scale": {"quick": "rounds=40 replicas=2", "paper": "rounds=40 replicas=2"},
+        "choose": "seed=1000 replicas=2 evaluate_on=[validation]",
+        "figures": [{"kind": "learning_curve"}, {"kind": "cumulative_ndcg", "click": ["informational"]}],
+        "metrics": ["test_ndcg_10"],
+    }
+    (folder / "pairrank_x.yaml").write_text(yaml.safe_dump(content))
+    (folder / "data").symlink_to(book.folder() / "data")
+    monkeypatch.setattr(book, "folder", lambda: folder)
+    return folder
+
+
+def test_settings_are_chosen_and_a_figure_drawn_and_nothing_is_run_twice(recipes, tmp_path, capfd):
+    typed = ["pairrank_x", "--scale", "paper", "dataset=synthetic", f"output_dir={tmp_path / 'out'}", *SMALL]
+    assert main(typed) == 0
+    shown = capfd.readouterr()
+    folder = tmp_path / "out" / "reproduce" / "pairrank_x"
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "README.md", "learning_curve.pdf", "learning_curve.png", "learning_curve.svg", "table.csv",
+    ]  # fmt: skip
+    for text in (shown.out, (folder / "README.md").read_text(), (folder / "learning_curve.svg").read_text()):
+        assert "numbers cannot be compared" in text
+    assert shown.out.startswith("paper: T = 40, 2 seeds, generated data, which is not the data of the paper")
+    rows = {row["competitor"]: row for row in csv.DictReader((folder / "table.csv").read_text().splitlines())}
+    validation = validated(tmp_path / "out")
+    assert len(validation) == 2
+    assert rows["SGD"]["settings"] == f"ranker.learning_rate={max(validation, key=validation.__getitem__)}"
+    runs = sorted(path.name for path in (tmp_path / "out" / "synthetic").iterdir())
+    assert len(runs) == 4  # two to choose from, and the two that are reported
+    before = (folder / "table.csv").read_bytes()
+    assert main([*typed, "--out", str(tmp_path / "elsewhere")]) == 0
+    assert sorted(path.name for path in (tmp_path / "out" / "synthetic").iterdir()) == runs
+    assert (tmp_path / "elsewhere" / "table.csv").read_bytes() == before
+
+
+def validated(folder: Path) -> dict[float, float]:
+    """NDCG@10 on validation by learning rate, of the runs that settings were chosen by, which alone have seed 1000."""
+    found = {}
+    for path in (folder / "synthetic").iterdir():
+        config = yaml.safe_load((path / "config.yaml").read_text())
+        if config["seed"] == 1000:
+            metrics = json.loads((path / "summary.json").read_text())["metrics"]
+            found[config["ranker"]["learning_rate"]] = metrics["validation_ndcg_10"]["mean"]
+    return found
+
+
+def test_a_dry_run_lists_and_writes_nothing(recipes, tmp_path, capsys):
+    assert main(["pairrank_x", "scale=quick", "--dry-run", f"output_dir={tmp_path / 'out'}", *SMALL]) == 0
+    out = capsys.readouterr().out
+    assert "quick: T = 40, 2 seeds, generated data" in out
+    assert "2 jobs: 2 new" in out
+    assert main(["pairrank_x", "--scale", "paper", "dataset=synthetic", "--dry-run", *SMALL]) == 0
+    assert "2 runs to choose settings by validation, then 2 with those that were chosen" in capsys.readouterr().out
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("typed", "complaint"),
+    [
+        (
+            ["pairrank_fg3"],
+            "NAME must be one of those that `ol2r reproduce` lists, got pairrank_fg3: did you mean pair",
+        ),
+        (["pairrank_fig3", "scale=large"], "scale must be one of quick, paper, got large"),
+        (["pairrank_fig3", "ranker=mgd"], "ranker is what pairrank_fig3 compares or chooses: leave out ranker=mgd"),
+        (["pairrank_fig3", "rounds=many"], "rounds must be a whole number, got many"),
+        (["pairrank_fig6", "rounds=0", *SMALL], "rounds must be"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line(typed, complaint, capfd):
+    assert main(typed) == 2
+    (line,) = capfd.readouterr().err.splitlines()[:1]
+    assert line.startswith(f"ol2r reproduce: {complaint}")
+
+
+def test_without_the_papers_data_it_says_where_they_come_from_and_how_to_go_on(tmp_path, capsys):
+    assert main(["pairrank_fig3", "--scale", "paper", f"data_dir={tmp_path}"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(
+        "ol2r reproduce: pairrank_fig3 at scale=paper needs MSLR-WEB10K: dataset.path must be a folder"
+    )
+    assert "get it from https://www.microsoft.com/en-us/research/project/mslr/" in line
+    assert line.endswith("dataset=mq2008 dataset.path=FOLDER, or dataset=synthetic, or --scale quick")
+
+
+def test_names_are_listed_and_completed(capsys):
+    assert main([]) == 0
+    listed = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
+    assert listed == book.names()
+    assert continuations("ol2r reproduce pairrank_fig") == [f"pairrank_fig{number} " for number in (3, 4, 5, 6, 7)]
+    assert continuations("ol2r reproduce pairrank_fig3 --scale ") == ["quick ", "paper "]
+    assert "rounds=" in continuations("ol2r reproduce pairrank_fig3 round")

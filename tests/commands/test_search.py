@@ -1,0 +1,191 @@
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+from optuna.trial import TrialState
+
+from ol2r_cli import cli
+from ol2r_cli.results.survey import find_runs, read_state
+from ol2r_cli.search import loop
+from ol2r_cli.search.study import Study
+from ol2r_cli.search.trial import Played, play
+from tests.launch import Launched
+from tests.search.spaces import TINY, study
+
+RANGES = ["ranker.l2=log(1e-4,10)", "exploration.alpha=float(0,1)"]
+TRIALS = 8
+
+
+def command(folder: Path, *more: str) -> list[str]:
+    return ["search", *RANGES, *TINY, f"output_dir={folder}", "--name", "one", "--trials", str(TRIALS), *more]
+
+
+def trials(folder: Path) -> list[tuple]:
+    """What each trial drew, how it ended and with which value."""
+    found = reopened(folder).trials()
+    return [(trial.params, trial.state, trial.value, trial.intermediate_values) for trial in found]
+
+
+def reopened(folder: Path) -> Study:
+    """The study of `command`, for a look."""
+    return study(folder / ".search" / "one", *RANGES, *TINY)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory) -> Path:
+    """The folder of a search that nothing interrupted."""
+    folder = tmp_path_factory.mktemp("undisturbed")
+    searching = Launched(command(folder), folder / "log")
+    assert searching.wait() == 0, searching.errors
+    return folder
+
+
+def output(folder: Path) -> str:
+    return (folder / "log" / "output").read_text()
+
+
+def test_a_search_tells_its_trials_and_what_to_type_next(undisturbed):
+    told = output(undisturbed).splitlines()
+    assert told[0] == f"search in {undisturbed}/.search/one"
+    of_trials = told[1 : 1 + TRIALS]
+    assert [int(line.split()[1].split("/")[0]) for line in of_trials] == list(range(1, TRIALS + 1))
+    finished = [trial for trial in reopened(undisturbed).trials() if trial.state == TrialState.COMPLETE]
+    best = max(finished, key=lambda trial: trial.value)
+    assert of_trials[-1].endswith(f"best {best.value:.4f}")
+    pruned = TRIALS - len(finished)
+    assert f"{TRIALS} trials ({len(finished)} finished, {pruned} pruned)" in told
+    summary = json.loads((Path(best.user_attrs["path"]) / "summary.json").read_text())["metrics"]
+    assert best.value == summary["validation_ndcg_10"]["mean"]
+    assert f"  test NDCG@10       {summary['test_ndcg_10']['mean']:.4f}" in told
+    assert f"  run                {best.user_attrs['path']}" in told
+    (line,) = (line for line in told if line.startswith("  fresh seeds"))
+    words = shlex.split(line)[2:]
+    assert words[:2] == ["ol2r", "run"]
+    assert words[-4:-2] == reopened(undisturbed).words(best)
+    assert words[-2:] == ["seed=100", "replicas=10"]
+
+
+def test_trials_are_ordinary_runs(undisturbed):
+    """`status` finds them, and a pruned one goes on by the command in its manifest."""
+    states = {path: read_state(path) for path in find_runs(undisturbed)}
+    assert len(states) == TRIALS
+    kinds = [trial.state for trial in reopened(undisturbed).trials()]
+    assert sum(state.state == "finished" for state in states.values()) == kinds.count(TrialState.COMPLETE)
+    stopped = next(state for state in states.values() if state.state == "interrupted")
+    assert stopped.round in (10, 20, 30)
+    assert cli.main(shlex.split(stopped.manifest["command"])[1:]) == 0
+    assert read_state(stopped.path).state == "finished"
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+def test_a_stopped_search_goes_on_as_if_it_had_not_been(tmp_path, undisturbed, number):
+    first = Launched(command(tmp_path), tmp_path / "log")
+    first.until(lambda: len(list(tmp_path.glob("synthetic/*/checkpoint.pt"))) and len(list(find_runs(tmp_path))) > 2)
+    first.send(number)
+    assert first.wait() == (-signal.SIGKILL if number == signal.SIGKILL else 130), first.errors
+    begun = len(reopened(tmp_path).trials())
+    assert 2 < begun < TRIALS
+    if number == signal.SIGINT:
+        assert first.errors == "ol2r search: interrupted: the same command goes on from there\n"
+    again = Launched(command(tmp_path), tmp_path / "log")
+    assert again.wait() == 0, again.errors
+    assert trials(tmp_path) == trials(undisturbed)
+
+
+def test_a_search_that_is_done_does_nothing_and_goes_further_when_asked(tmp_path, capsys):
+    assert cli.main(command(tmp_path, "--trials", "2")) == 0
+    first = capsys.readouterr().out
+    assert cli.main(command(tmp_path, "--trials", "2")) == 0
+    told = capsys.readouterr().out
+    assert "\ntrial" not in told
+    assert told.splitlines()[1:] == first.splitlines()[3:]
+    assert cli.main(command(tmp_path, "--trials", "3")) == 0
+    assert re.findall(r"^trial (\S+)", capsys.readouterr().out, re.MULTILINE) == ["3/3"]
+
+
+def test_finished_runs_are_not_run_again(tmp_path, capsys):
+    assert cli.main(command(tmp_path, "--trials", "2", "--no-prune")) == 0
+    assert cli.main(command(tmp_path, "--trials", "2", "--name", "two")) == 0
+    assert capsys.readouterr().out.count("(done before)") == 2
+    assert len(list(find_runs(tmp_path))) == 2
+
+
+def test_a_trial_that_fails_does_not_end_the_search(tmp_path, capsys, monkeypatch):
+    count = iter(range(10))
+
+    def sometimes(words, watch, stop):
+        number = next(count)
+        if number == 0:
+            raise RuntimeError("no\nsuch luck")
+        return Played(1, tmp_path, "ZeroDivisionError: none") if number == 1 else play(words, watch, stop)
+
+    monkeypatch.setattr(loop, "play", sometimes)
+    assert cli.main(command(tmp_path, "--trials", "3")) == 0
+    told = capsys.readouterr().out
+    assert "trial 1/3  failed: RuntimeError: no such luck" in told
+    assert "trial 2/3  failed: ZeroDivisionError: none" in told
+    assert "3 trials (1 finished, 2 failed)" in told
+
+
+def test_without_any_value_the_exit_code_is_1(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(loop, "play", lambda words, watch, stop: Played(1, tmp_path, "no such luck"))
+    assert cli.main(command(tmp_path, "--trials", "2")) == 1
+    assert "2 trials (2 failed): none has a value" in capsys.readouterr().out
+
+
+def test_other_metrics_are_not_pruned_and_may_be_better_when_less(tmp_path, capsys):
+    more = ["trace_regret=true", "--metric", "regret", "--trials", "3"]
+    assert cli.main(command(tmp_path, *more)) == 0
+    told = capsys.readouterr().out
+    values = [float(value) for value in re.findall(r"^trial \S+  (\S+)  ", told, re.MULTILINE)]
+    assert len(values) == 3
+    assert f"\n  regret             {min(values):.4f}, the best of 3" in told
+
+
+def test_several_processes_share_the_work_and_one_may_be_killed(tmp_path):
+    if not Path("/proc/self/task").exists():
+        pytest.skip("finds the workers in /proc")
+    searching = Launched(command(tmp_path, "--jobs", "2"), tmp_path / "log")
+    children = Path(f"/proc/{searching.pid}/task/{searching.pid}/children")
+    searching.until(lambda: len(list(find_runs(tmp_path))) > 1)
+    os.kill(int(children.read_text().split()[0]), signal.SIGKILL)
+    assert searching.wait() == 0, searching.errors
+    found = reopened(tmp_path).trials()
+    assert len(found) == TRIALS
+    assert all(trial.state in (TrialState.COMPLETE, TrialState.PRUNED) for trial in found)
+    assert f"{TRIALS} trials" in searching.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ([], "a search needs a range: type SETTING=RANGE, such as 'ranker.l2=log(1e-4,10)'"),
+        (["ranker.l2=1,2", "--trials", "0"], "--trials must be 1 or more, got 0"),
+        (["ranker.l2=1,2", "--minutes", "0"], "--minutes must be above 0, got 0.0"),
+        (["ranker.l2=1,2", "--metric", "test_ndcg_10"], "--metric must not look at the test split, got test_ndcg_10"),
+        (["ranker.l2=1,2", "--metric", "speed"], "--metric must be one of validation_ndcg_1,"),
+        (["ranker.l2=1,2", "--metric", "online_ndcg", "--prune"], "--prune goes with --metric validation_ndcg_10"),
+        (["ranker.l2=1,2", "--trails", "3"], "there is no option --trails: see `ol2r search --help`"),
+        (["ranker.l2=1,2", "--name", "a/b"], "--name must be the name of a folder"),
+        (["ranker.l2=1,-2"], "ranker.l2 must be above 0, got -2"),
+    ],
+)
+def test_what_is_wrong_is_one_line_and_nothing_is_written(tmp_path, capsys, arguments, complaint):
+    assert cli.main(["search", *TINY, f"output_dir={tmp_path / 'out'}", *arguments]) == 2
+    told = capsys.readouterr().err
+    assert told.startswith(f"ol2r search: {complaint}")
+    assert told.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_without_optuna_the_line_says_what_to_install(capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    assert cli.main(["search", "ranker.l2=1,2"]) == 2
+    assert capsys.readouterr().err == "ol2r search: search needs Optuna: type pip install 'ol2r[search]'\n"

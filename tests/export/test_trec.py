@@ -1,0 +1,114 @@
+"""TREC files, read by the tools they are for."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from ol2r_cli.export.per_query import per_query
+from ol2r_cli.export.ranked import Ranked
+from ol2r_cli.export.trec import EXPONENTIAL, QRELS, descending, write_trec
+from tests.export.finished import SEEDS, read
+
+
+@pytest.fixture(scope="module")
+def written(runs, tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, pl.DataFrame]]:
+    """The TREC files of some runs, and what they have to give by query."""
+    found = {}
+    with torch.inference_mode():
+        for name in ("linear", "ties", "network"):
+            ranked, folder = Ranked(runs[name], "test"), tmp_path_factory.mktemp(name) / "trec"
+            files = write_trec(ranked, folder)
+            assert {path.name for path in files} == {*(f"seed-{seed}.run" for seed in SEEDS), QRELS, EXPONENTIAL}
+            found[name] = folder, per_query(ranked)
+    return found
+
+
+def expected(table: pl.DataFrame, seed: int, measure: str) -> dict[str, float]:
+    rows = table.filter(seed=seed)
+    return dict(zip(rows["query_id"], rows[measure], strict=True))
+
+
+def judged(file: Path) -> dict[str, dict[str, int]]:
+    found: dict[str, dict[str, int]] = {}
+    for line in file.read_text().splitlines():
+        query, zero, document, grade = line.split()
+        assert zero == "0"
+        found.setdefault(query, {})[document] = int(grade)
+    return found
+
+
+def scored(file: Path) -> dict[str, dict[str, float]]:
+    found: dict[str, dict[str, float]] = {}
+    for line in file.read_text().splitlines():
+        query, _, document, _, score, _ = line.split()
+        found.setdefault(query, {})[document] = float(score)
+    return found
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("name", ["linear", "ties", "network"])
+def test_pytrec_eval_reaches_our_values_with_exponential_judgements(written, name: str, seed: int):
+    pytrec_eval = pytest.importorskip("pytrec_eval")
+    folder, table = written[name]
+    tool = pytrec_eval.RelevanceEvaluator(judged(folder / EXPONENTIAL), {"ndcg_cut.1,10", "recip_rank"})
+    found = tool.evaluate(scored(folder / f"seed-{seed}.run"))
+    for theirs, ours in {"ndcg_cut_1": "ndcg_1", "ndcg_cut_10": "ndcg_10", "recip_rank": "reciprocal_rank"}.items():
+        values = {query: measures[theirs] for query, measures in found.items()}
+        assert values == pytest.approx(expected(table, seed, ours), abs=1e-6)
+
+
+@pytest.mark.skipif(shutil.which("perl") is None, reason="gdeval, which ir_measures calls, is a script in perl")
+@pytest.mark.parametrize("name", ["linear", "ties"])
+def test_ir_measures_reaches_our_ndcg_with_grades_and_its_own_exponential_gain(written, name: str):
+    ir_measures = pytest.importorskip("ir_measures")
+    folder, table = written[name]
+    measure = ir_measures.nDCG(dcg="exp-log2") @ 10
+    qrels = list(ir_measures.read_trec_qrels(str(folder / QRELS)))
+    run = list(ir_measures.read_trec_run(str(folder / "seed-4.run")))
+    found = {one.query_id: one.value for one in ir_measures.iter_calc([measure], qrels, run)}
+    assert found == pytest.approx(expected(table, 4, "ndcg_10"), abs=6e-6)  # the script prints five digits
+
+
+def test_lines_have_the_ids_of_the_files_and_rows_of_the_table(runs, written):
+    folder, _ = written["linear"]
+    before = sum(
+        len(read(runs["data"] / f"{name}.txt")[q])
+        for name in ("train", "vali")
+        for q in read(runs["data"] / f"{name}.txt")
+    )
+    row, grades = before, judged(folder / QRELS)
+    for query, documents in read(runs["data"] / "test.txt").items():
+        for grade, _ in documents:
+            assert grades[query][str(row)] == grade
+            row += 1
+    lines = [line.split() for line in (folder / "seed-4.run").read_text().splitlines()]
+    assert len(lines) == row - before
+    ranks: dict[str, list[int]] = {}
+    for query, q0, _, rank, _, tag in lines:
+        assert (q0, tag) == ("Q0", f"pairrank-{runs['linear'].name[-10:]}")
+        ranks.setdefault(query, []).append(int(rank))
+    assert [*ranks] == [*read(runs["data"] / "test.txt")]
+    assert all(of == list(range(1, len(of) + 1)) for of in ranks.values())
+
+
+floats = st.floats(-1e6, 1e6, width=32, allow_subnormal=False)
+
+
+@given(arrays(np.float32, st.integers(1, 30), elements=floats | st.sampled_from([np.float32(0), np.float32(0.5)])))
+def test_scores_fall_strictly_in_single_precision(values):
+    scores = np.sort(values)[::-1]
+    lowered = descending(scores)
+    written = np.array([f"{score:.9g}" for score in lowered]).astype(np.float32)
+    assert (np.diff(written.astype(np.float64)) < 0).all()
+    assert np.abs(lowered - scores).max() <= 1e-4 * max(1, np.abs(scores).max())
+    if len(set(scores.tolist())) == len(scores):
+        assert lowered.tolist() == scores.tolist()

@@ -1,0 +1,44 @@
+"""A ranker of one's own that comes to grief: for sweeps of which a job dies."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+from ol2r_cli.interfaces import Interaction
+from ol2r_cli.random import Random
+from ol2r_cli.ranker.random import RandomRanker
+
+CHOICE = """
+# Stumbles in its fifth round while there is a stone.
+_target_: tests.launcher.stumbling.Stumbling
+how: none  # none | raise | kill
+stone: {stone}  # a file
+"""
+
+
+class Stumbling(RandomRanker):
+    """Orders at random; `how` it stumbles (none, raise, kill) while the file `stone` exists."""
+
+    def __init__(self, how: str, stone: str):
+        super().__init__()
+        if how not in ("none", "raise", "kill"):
+            raise ValueError(f"ranker.how must be none, raise or kill, got {how!r}")
+        self.how, self.stone, self.rounds = how, Path(stone), 0
+
+    def learn(self, interaction: Interaction, random: Random) -> None:
+        """Nothing is learned."""
+        self.rounds += 1
+        if self.rounds == 5 and self.stone.exists():
+            if self.how == "raise":
+                raise RuntimeError("stumbled over a stone")
+            if self.how == "kill":
+                os.kill(os.getpid(), signal.SIGKILL)
+
+
+def own_configs(folder: Path, stone: Path) -> Path:
+    """A folder for --config-dir with `ranker=stumbling`."""
+    (folder / "ranker").mkdir(parents=True)
+    (folder / "ranker" / "stumbling.yaml").write_text(CHOICE.format(stone=stone).lstrip())
+    return folder

@@ -1,0 +1,92 @@
+"""Finished runs with whole traces, from the values of every seed that a test chooses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import torch
+from omegaconf import OmegaConf
+
+from ol2r_cli.report.collect import collect
+from ol2r_cli.report.figures import draw
+from ol2r_cli.report.groups import Group, groups
+from ol2r_cli.report.labels import Labels
+from ol2r_cli.results.directory import RunDirectory
+from ol2r_cli.results.manifest import Manifest
+from ol2r_cli.results.summary import summarise
+from ol2r_cli.results.trace import Trace
+from tests.report.runs import CHOICES, SETTINGS
+
+BySeed = Mapping[int, Sequence[float]]
+_numbers = count()
+
+
+def play(
+    root: Path,
+    *overrides: str,
+    trace: Mapping[str, BySeed] | None = None,
+    test: BySeed | None = None,
+    validation: BySeed | None = None,
+    cosine: BySeed | None = None,
+    every: int = 1,
+    blocks: Mapping[int, Sequence[Sequence[int]]] | None = None,
+    seconds: float = 1.0,
+) -> Path:
+    """A run: `trace` has a value for each seed and round, `test` and `validation` NDCG@10 and `cosine` one each `every`
+    rounds from round 0, `blocks` the sizes by seed and rank in some rounds."""
+    trace = {"online_ndcg": {0: [0.5]}} if trace is None else trace
+    seeds = sorted(next(iter(trace.values())))
+    rounds = len(next(iter(trace.values()))[seeds[0]])
+    words = [word for word in overrides if word.partition("=")[0] not in (*CHOICES, "ranker/model")]
+    choices = CHOICES | dict(word.split("=") for word in overrides if word not in words)
+    config = OmegaConf.merge(SETTINGS, {"rounds": rounds, "replicas": len(seeds)}, OmegaConf.from_dotlist(words))
+    settings: Any = OmegaConf.to_container(config, resolve=True)
+    directory = RunDirectory(root / f"run-{next(_numbers):04}")
+    directory.write_text("config.yaml", OmegaConf.to_yaml(OmegaConf.create(settings | {"seed": seeds[0]})))
+    record = Trace(directory, seeds)
+    record.record(1, {name: _by_round(values, seeds) for name, values in trace.items()})
+    for split, values in {"test": test, "validation": validation}.items():
+        if values is not None:
+            measured = {"ndcg_10": _by_round(values, seeds)} | ({"cosine": _by_round(cosine, seeds)} if cosine else {})
+            record.record_evaluation(range(0, every * len(measured["ndcg_10"]), every), split, measured)
+    for round, sizes in (blocks or {}).items():
+        record.record_blocks(round, torch.tensor(sizes))
+    record.flush()
+    manifest = Manifest(
+        directory,
+        id="0123456789",
+        choices=choices,
+        fingerprint=f"{choices['dataset']}, fold {settings['dataset']['fold']}",
+        seeds=seeds,
+        rounds=rounds,
+        device="cpu",
+        threads=1,
+        command=" ".join(["ol2r run", *overrides]),
+    )
+    ended = {"started": "2026-01-01T00:00:00+00:00", "ended": "2026-01-01T00:01:00+00:00", "seconds": seconds}
+    directory.write_json("run.json", manifest.content | ended | {"status": "finished"})
+    directory.write_json("summary.json", summarise(directory))
+    return directory.path
+
+
+def found(root: Path) -> tuple[list[Group], Labels]:
+    """The groups of the runs below `root`, and their labels."""
+    own = groups(collect([root]).runs)
+    return own, Labels(own)
+
+
+def drawn(root: Path, kind: str, **options: Any) -> Any:
+    """The figure of these groups."""
+    return draw(kind, *found(root), **options)
+
+
+def lines(axes: Any) -> dict[str, tuple[list[float], list[float]]]:
+    """What the curves of a panel show: label -> x, y."""
+    return {line.get_label(): (list(line.get_xdata()), list(line.get_ydata())) for line in axes.lines}
+
+
+def _by_round(values: BySeed, seeds: Sequence[int]) -> torch.Tensor:
+    return torch.tensor([list(values[seed]) for seed in seeds], dtype=torch.float64).T.contiguous()

@@ -1,0 +1,108 @@
+"""`ol2r_cli.report.load`: one frame of many runs."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+
+from ol2r_cli.report import load
+from ol2r_cli.results.directory import RunDirectory
+from tests.report.runs import make
+
+
+def test_one_row_for_each_run_and_seed(tmp_path):
+    first = make(tmp_path / "a", "ranker.l2=1", test={0: 0.25, 1: 0.5})
+    make(tmp_path / "a", "ranker.l2=2", "dataset.fold=2", test={1: 0.75}, validation={1: 0.125})
+    make(tmp_path / "b", "ranker=pdgd", status="failed")
+    frame = load(tmp_path / "a", str(tmp_path / "b"))
+    assert frame.columns[:11] == [
+        "run", "path", "group", "dataset", "fold", "click", "ranker", "model", "exploration", "fairness", "ranker.l2",
+    ]  # fmt: skip
+    assert frame.select("group", "fold", "ranker.l2", "seed", "test_ndcg_10", "validation_ndcg_10").rows() == [
+        (0, 1, 1, 0, 0.25, None),
+        (0, 1, 1, 1, 0.5, None),
+        (1, 2, 2, 1, 0.75, 0.125),
+    ]
+    assert frame["path"][0] == str(first)
+    assert frame["run"].unique().to_list() == ["0123456789"]
+
+
+def test_runs_that_differ_in_fold_and_seed_are_one_group(tmp_path):
+    for fold, seeds in ((1, {0: 0.1, 1: 0.1}), (2, {0: 0.1}), (1, {1: 0.1})):
+        make(tmp_path, f"dataset.fold={fold}", test=seeds)
+    frame = load(tmp_path)
+    assert frame["group"].unique().to_list() == [0]
+    assert len(frame) == 4
+    assert len(frame.unique(["group", "fold", "seed"])) == 3
+
+
+@pytest.mark.parametrize("stripped", [False, True])
+def test_summaries_of_earlier_versions_are_read_from_the_tables(tmp_path, stripped):
+    directory = RunDirectory(make(tmp_path, test={0: 0.25, 1: 0.5}))
+    if stripped:
+        summary = directory.read_json("summary.json")
+        del summary["by_seed"]
+        directory.write_json("summary.json", summary)
+    frame = load(tmp_path)
+    assert frame["test_ndcg_10"].to_list() == [0.25, 0.5]
+    assert "regret" not in frame.columns, "nobody has it"
+
+
+def test_all_settings(tmp_path):
+    make(tmp_path)
+    assert "rounds" not in load(tmp_path).columns
+    assert load(tmp_path, settings=True)["rounds"].to_list() == [2]
+
+
+@pytest.mark.parametrize(
+    ("table", "rows", "key"), [("trace", 2, ("seed", "round")), ("evaluation", 4, ("seed", "round", "split"))]
+)
+def test_other_tables_stand_beside_what_the_run_was(tmp_path, table, rows, key):
+    make(tmp_path, "ranker.l2=1", test={0: 0.25, 1: 0.5})
+    make(tmp_path, "ranker.l2=2", test={0: 0.75, 1: 0.5})
+    measure = {"trace": "online_ndcg", "evaluation": "ndcg_10"}[table]
+    frame = load(tmp_path, table=table, columns=[measure])
+    assert frame.columns[-len(key) - 1 :] == [*key, measure]
+    assert len(frame) == 2 * rows
+    last = frame.filter(pl.col("round") == pl.col("round").max()).select("ranker.l2", "seed", measure)
+    assert last.rows() == [(1, 0, 0.25), (1, 1, 0.5), (2, 0, 0.75), (2, 1, 0.5)]
+
+
+def test_a_table_without_a_column_that_came_later(tmp_path):
+    make(tmp_path, test={0: 0.25})
+    old = RunDirectory(make(tmp_path, "ranker.l2=2", test={0: 0.5}))
+    trace = pl.read_parquet(old / "trace.parquet")
+    old.write_parquet("trace.parquet", trace.drop("unfairness"))
+    frame = load(tmp_path, table="trace")
+    assert frame.select("ranker.l2", "online_ndcg", "unfairness").rows() == [(0.1, 0.25, None), (2.0, 0.5, None)]
+
+
+def test_runs_without_blocks_have_no_rows(tmp_path):
+    make(tmp_path)
+    assert load(tmp_path, table="blocks").is_empty()
+
+
+def test_damage_is_a_warning(tmp_path):
+    make(tmp_path)
+    (make(tmp_path, "ranker.l2=2") / "config.yaml").unlink()
+    with pytest.warns(UserWarning, match="left out, damaged: .*config.yaml"):
+        assert len(load(tmp_path)) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"table": "summaries"}, "table must be one of summary, evaluation, trace, blocks, got summaries"),
+        ({"columns": ["ndcg"]}, "columns must be some of online_ndcg, .*, got ndcg"),
+        ({"table": "trace", "columns": ["ndcg"]}, "a measure in trace.parquet must be one of query, .*, got ndcg"),
+    ],
+)
+def test_errors(tmp_path, arguments, message):
+    make(tmp_path)
+    with pytest.raises(ValueError, match=message):
+        load(tmp_path, **arguments)
+
+
+def test_nothing_there(tmp_path):
+    with pytest.raises(ValueError, match="there are no finished runs below"):
+        load(tmp_path)

@@ -1,0 +1,70 @@
+"""The lines that say how rows were compared."""
+
+from __future__ import annotations
+
+from ol2r_cli.report.collect import Collection
+from ol2r_cli.report.comparison import compare
+from ol2r_cli.report.labels import Labels
+from ol2r_cli.report.notes import notes
+from tests.report.runs import found, make
+
+SEEDS = {0: 0.25, 1: 0.5, 2: 0.5}
+
+
+def lines(root, *arguments, metrics=("test_ndcg_10",), **keywords) -> list[str]:
+    """Without the first, which is about the figures."""
+    groups = found(root)
+    comparison = compare(groups, Labels(groups), metrics, *arguments, **keywords)
+    return notes(Collection(), groups, selected=False, comparison=comparison)[1:]
+
+
+def test_units_and_the_number_of_comparisons(tmp_path):
+    for ranker in ("a", "b", "c"):
+        make(tmp_path, f"ranker={ranker}", test=SEEDS)
+    (line,) = lines(tmp_path, "a", metrics=("test_ndcg_10", "online_ndcg"))
+    assert line.startswith(
+        "↑ and ↓ are significantly more and less than a, at 0.05 after Holm's correction for the 2 comp"
+    )
+    assert line.endswith("paired t test over the (fold, seed) that both have, with the seeds as units (seeds - 1).")
+    for ranker in ("a", "b"):
+        make(tmp_path, f"ranker={ranker}", "dataset.fold=2", test=SEEDS)
+    (line,) = [one for one in lines(tmp_path) if "Letters name the rows" in one]
+    assert "for the 3 comparisons of each metric" in line
+    assert line.endswith("with the folds as units (degrees of freedom: folds - 1), or seeds as units (seeds - 1).")
+
+
+def test_too_few_units_for_a_test_by_signs(tmp_path):
+    for ranker in ("a", "b", "c"):
+        make(tmp_path, f"ranker={ranker}", test=SEEDS)
+    assert len(lines(tmp_path)) == 1, "Student's t has no least p"
+    _, line = lines(tmp_path, test="permutation")
+    assert line.startswith("With 3 seeds and 3 comparisons no p of this test can be below 0.75 after the correction")
+    assert line.endswith("type --test t, or run more seeds.")
+
+
+def test_pairs_that_are_missing(tmp_path):
+    make(tmp_path, "ranker=a", test=SEEDS)
+    make(tmp_path, "ranker=b", test={0: 0.5, 1: 0.5, 9: 0.5})
+    _, line = lines(tmp_path, "a")
+    assert line == "Not all (fold, seed) are in both rows of 1 comparison; where most are missing, 2 of 4 are."
+
+
+def test_tasks_without_a_comparison(tmp_path):
+    make(tmp_path, "ranker=a", test=SEEDS)
+    make(tmp_path, "ranker=b", test=SEEDS)
+    for rounds in (3, 4, 5, 6):
+        make(tmp_path, "ranker=b", f"rounds={rounds}")
+    _, line = lines(tmp_path, "a")
+    assert line == (
+        "Not compared, with no other row, or no baseline: dataset=mq2008 click=perfect rounds=3; dataset=mq2008 "
+        "click=perfect rounds=4; dataset=mq2008 click=perfect rounds=5, and 1 more."
+    )
+
+
+def test_a_single_seed_gives_no_test(tmp_path):
+    make(tmp_path, "ranker=a")
+    make(tmp_path, "ranker=b")
+    (line,) = lines(tmp_path, "a")
+    assert line.endswith(
+        "for the 0 comparisons of each metric: paired t test, but there is no second seed to test with."
+    )

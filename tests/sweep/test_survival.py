@@ -1,0 +1,111 @@
+"""Sweeps in trouble, with real processes: what fails fails alone, and the same command runs what is missing."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from ol2r_cli.results.survey import find_runs, read_state
+
+ROOT = Path(__file__).parents[2]
+SMOKE = ["experiment=smoke"]
+
+
+def started(folder: Path, *words: str) -> subprocess.Popen[str]:
+    """`ol2r run -m` on its way, in a process of its own."""
+    command = [sys.executable, "-m", "ol2r_cli", "run", "-m", *SMOKE, f"output_dir={folder}", *words]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen(command, env=environment, cwd=folder.parent, **pipes)  # type: ignore[call-overload]
+
+
+def finished(folder: Path) -> dict[str, int]:
+    """Runs with a summary, and when it was written."""
+    paths = [path / "summary.json" for path in find_runs(folder)]
+    return {path.parent.name: path.stat().st_mtime_ns for path in paths if path.is_file()}
+
+
+def until_running(folder: Path, sweep: subprocess.Popen[str]) -> None:
+    """Some run has begun."""
+    limit = time.monotonic() + 120
+    while not any(state and state.state == "running" for state in map(read_state, find_runs(folder))):
+        assert sweep.poll() is None, sweep.communicate()
+        assert time.monotonic() < limit
+        time.sleep(0.01)
+
+
+@pytest.mark.slow
+def test_a_sweep_in_trouble_ends_up_like_an_undisturbed_one(tmp_path: Path):
+    """The demonstration of docs/sweeps.md, small: one job raises, one is killed with -9, two have a bad setting."""
+    command = [sys.executable, str(ROOT / "scripts" / "survival.py"), str(tmp_path / "demonstration"), *SMOKE]
+    words = ["ranker=mine,oracle,pairrank", "click=per,nav", "seed=0,1", "launcher.jobs=2", "rounds=400"]
+    trouble = ["--bad", "click=infomational", "--kill", "pairrank-navigational"]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run([*command, *words, *trouble], env=environment, capture_output=True, text=True, timeout=500)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "RuntimeError: a slip of my own" in done.stderr
+    assert "killed (signal 9)" in done.stderr
+    assert "did you mean click=informational?" in done.stderr
+    counts = [line.partition(": ")[2] for line in done.stdout.splitlines() if " jobs in " in line]
+    assert counts == ["12 done", "10 done, 2 failed, 6 bad", "2 done, 10 finished before"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_stopping_keeps_what_was_done_and_the_same_command_goes_on(tmp_path: Path, number: int):
+    words = ["seed=0,1", "rounds=1000", "launcher.jobs=1", "evaluate_every=1000"]
+    stopped = started(tmp_path / "outputs", *words)
+    until_running(tmp_path / "outputs", stopped)
+    stopped.send_signal(number)
+    out, err = stopped.communicate(timeout=120)
+    assert stopped.returncode == 130, err
+    assert "1 running jobs keep what they have done" in err
+    assert "the same command goes on from here" in err
+    assert "1 interrupted, 1 not started" in out
+    (path,) = find_runs(tmp_path / "outputs")
+    reached = read_state(path)
+    assert reached is not None
+    assert (reached.state, reached.round < 1000) == ("interrupted", True)
+    again = started(tmp_path / "outputs", *words, "--dry-run")
+    out, err = again.communicate(timeout=120)
+    assert f"resumes at round {reached.round}" in out
+    assert "1 to resume, 1 new" in out
+    final = started(tmp_path / "outputs", *words)
+    out, err = final.communicate(timeout=300)
+    assert final.returncode == 0, err
+    assert "2 jobs in" in out
+    manifest = read_state(path)
+    assert manifest is not None
+    assert manifest.manifest["sittings"] == 2
+    assert len(finished(tmp_path / "outputs")) == 2
+    assert not (tmp_path / "outputs" / ".sweep").exists()
+
+
+@pytest.mark.slow
+def test_other_sweepers_use_our_launcher(tmp_path: Path):
+    sweep = started(tmp_path / "outputs", "hydra/sweeper=basic", "seed=0,1", "launcher.jobs=2")
+    out, err = sweep.communicate(timeout=120)
+    assert sweep.returncode == 0, out + err
+    assert len(finished(tmp_path / "outputs")) == 2
+    assert "[2/2]" in err
+    failing = started(tmp_path / "outputs", "hydra/sweeper=basic", "seed=0,1", "ranker.l2=-1")
+    _, err = failing.communicate(timeout=120)
+    assert failing.returncode == 2
+    assert "ranker.l2 must be above 0, got -1" in err
+
+
+@pytest.mark.slow
+def test_pairs_go_together_also_with_other_launchers(tmp_path: Path):
+    words = ["--paired", "ranker.l2,exploration.alpha", "ranker.l2=0.1,0.2", "exploration.alpha=0.3,0.4"]
+    for more in [[], ["hydra/launcher=joblib"]]:
+        folder = tmp_path / f"outputs{len(more)}"
+        sweep = started(folder, *words, *more)
+        out, err = sweep.communicate(timeout=200)
+        assert sweep.returncode == 0, out + err
+        assert len(finished(folder)) == 2
