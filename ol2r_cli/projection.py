@@ -80,13 +80,12 @@ def _last_layer(model: Any, parameters: Float[Tensor, "P"], features: Float[Tens
 
 
 def _discriminants(values: Float[Tensor, "n d"], grades: Int[np.ndarray, "n"]) -> Float[np.ndarray, "n 2"]:
-    """Places on the two axes; the larger end of an axis is where its heaviest coordinate grows."""
+    """Places on the two axes, each turned so that grades grow along it: panels can be compared."""
     from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
     whole = values.double().numpy()
     spread = whole.std(0)
     scaled = (whole - whole.mean(0)) / np.where(spread > 0, spread, 1)
     fit = LinearDiscriminantAnalysis(solver="eigen", shrinkage=_SHRINKAGE, n_components=2).fit(scaled, grades)
-    axes = fit.scalings_[:, :2]
-    heaviest = axes[np.abs(axes).argmax(0), range(2)]
-    return np.asarray(scaled @ (axes * np.sign(heaviest)))
+    places = np.asarray(scaled @ fit.scalings_[:, :2])
+    return places * np.where((grades - grades.mean()) @ places < 0, -1, 1)

@@ -39,8 +39,11 @@ def test_axes_are_those_along_which_grades_differ():
     places = _discriminants(values, grades)
     first = np.corrcoef(places[:, 0], values[:, 0])[0, 1]
     second = np.corrcoef(places[:, 1], values[:, 2])[0, 1]
-    assert first > 0.99, "and grows where its heaviest coordinate grows"
-    assert second > 0.9
+    assert first > 0.99
+    assert abs(second) > 0.9
+    turned = _discriminants(-values, grades)
+    assert np.corrcoef(turned[:, 0], grades)[0, 1] > 0.9, "grades grow along an axis, however features are signed"
+    np.testing.assert_allclose(turned, places, atol=1e-9)
     assert abs(np.corrcoef(places[:, 1], values[:, 1])[0, 1]) < 0.2
 
 

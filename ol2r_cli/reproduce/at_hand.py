@@ -16,6 +16,8 @@ def dataset(protocol: Protocol, ground: Ground) -> object:
             source.locate()
         except ValueError as error:
             found, _, _ = str(error).partition(", or use dataset=")
+            # a path would be that of every dataset of the recipe
+            found = found.replace("then type dataset.path=FOLDER", "then type data_dir=FOLDER, in which it lies")
             recipe = protocol.recipe.name
             raise ValueError(
                 f"{recipe} at scale={protocol.scale} needs {ground.title}: {found}, or go on with the same protocol on "

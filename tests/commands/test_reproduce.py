@@ -107,7 +107,7 @@ def test_without_the_papers_data_it_says_where_they_come_from_and_how_to_go_on(t
     assert line.startswith(
         "ol2r reproduce: pairrank_fig3 at scale=paper needs MSLR-WEB10K: dataset.path must be a folder"
     )
-    assert "get it from https://www.microsoft.com/en-us/research/project/mslr/" in line
+    assert "get it from https://www.microsoft.com/en-us/research/project/mslr/, then type data_dir=FOLDER" in line
     assert line.endswith("dataset=mq2008 dataset.path=FOLDER, or dataset=synthetic, or --scale quick")
 
 

@@ -45,7 +45,7 @@ def running_time(groups: Sequence[Group], labels: Labels, unit: str = "seconds",
         if (estimate := over_folds({None: [Estimate(value, None, 1) for value in values]})) is not None:
             estimates[group] = estimate
     replicas = sorted({len(run.seeds) for group in estimates for run in group.runs})
-    of = f"{' or '.join(map(str, replicas))} replica{'s' * (replicas != [1])} together"
+    of = "one replica" if replicas == [1] else f"{' or '.join(map(str, replicas))} replicas together"
     return _bars(
         estimates, labels, f"milliseconds per round, {of}" if unit == "seconds" else f"rounds per second, {of}", width
     )
