@@ -44,7 +44,7 @@ class Group:
         come first, so that the values of single seeds are asked for only where runs overlap in part.
         """
         parts: dict[Any, list[Mapping[str, Estimate]]] = {fold: [] for fold in self.seeds}
-        for run, seeds in self._owners():
+        for run, seeds in self.owners:
             parts[run.fold] += [run.metrics] if len(seeds) == len(run.seeds) else one_by_one(run, seeds)
         return parts
 
@@ -64,8 +64,9 @@ class Group:
         """A metric by (fold, seed), without those that it does not apply to. ValueError for damaged tables."""
         return {pair: value for pair, row in self._values.items() if (value := row.get(metric)) is not None}
 
-    def _owners(self) -> list[tuple[Run, set[int]]]:
-        """Runs, each with those of its seeds that no run before it has."""
+    @cached_property
+    def owners(self) -> list[tuple[Run, set[int]]]:
+        """Runs, each with those of its seeds that no run before it has: every (fold, seed) once."""
         owners = []
         seen: set[tuple[Any, int]] = set()
         for run in sorted(self.runs, key=lambda run: (-len(run.seeds), run.seeds, str(run.path))):
@@ -77,7 +78,7 @@ class Group:
     @cached_property
     def _values(self) -> dict[tuple[Any, int], Mapping[str, float | None]]:
         return {
-            (run.fold, seed): row for run, new in self._owners() for seed, row in by_seed(run).items() if seed in new
+            (run.fold, seed): row for run, new in self.owners for seed, row in by_seed(run).items() if seed in new
         }
 
     @cached_property

@@ -120,7 +120,7 @@ def test_gpus_threads_and_environment(tmp_path: Path, launched, monkeypatch: pyt
     launcher.submit(jobs)
     assert {seen(one.log) for one in jobs} == {"3 2 yes 2", "5 2 yes 2"}
     pid, *gpu = launcher.place(jobs[0]).removeprefix("pid ").split(" gpu ")
-    assert int(pid) != os.getpid()
+    assert os.getpgid(int(pid)) == int(pid), "Ctrl-C on the terminal must not reach it beside the sweep's own request"
     assert gpu == ["3"]
 
 

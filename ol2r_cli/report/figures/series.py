@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -89,16 +88,6 @@ def last_round(group: Group) -> int:
     return int(group.settings["rounds"])
 
 
-def units(group: Group) -> Iterator[tuple[Path, Any, list[int]]]:
-    """Runs with their fold and the seeds that no run before has, so that every (fold, seed) comes once."""
-    seen: set[tuple[Any, int]] = set()
-    for run in sorted(group.runs, key=lambda run: (-len(run.seeds), run.seeds, str(run.path))):
-        new = [seed for seed in run.seeds if (run.fold, seed) not in seen]
-        seen |= {(run.fold, seed) for seed in new}
-        if new:
-            yield run.path, run.fold, new
-
-
 def _rows(group: Group, table: Table, columns: Sequence[str], where: pl.Expr | None = None) -> pl.DataFrame:
     """Rows of all runs: fold (as text), seed, round and these columns. ValueError when a table cannot be read."""
     import polars as pl
@@ -106,15 +95,16 @@ def _rows(group: Group, table: Table, columns: Sequence[str], where: pl.Expr | N
 
     kinds = {name: getattr(pl, table.columns[name]) for name in columns}
     frames = [pl.DataFrame(schema={"fold": pl.String, "seed": pl.Int64, "round": pl.Int64} | kinds)]
-    for path, fold, seeds in units(group):
-        if not (path / table.file).exists():
+    for run, seeds in group.owners:
+        file = run.path / table.file
+        if not file.exists():
             continue
         try:
-            frame = pl.read_parquet(path / table.file, columns=["seed", "round", *columns])
+            frame = pl.read_parquet(file, columns=["seed", "round", *columns])
         except (OSError, PolarsError) as error:
-            raise ValueError(f"the tables of {path} cannot be read ({error}): force=true runs it again") from error
-        frame = frame.filter(pl.col("seed").is_in(seeds), *([] if where is None else [where]))
-        frames.append(frame.select(pl.lit(str(fold)).alias("fold"), "seed", "round", *columns))
+            raise ValueError(f"the tables of {run.path} cannot be read ({error}): force=true runs it again") from error
+        frame = frame.filter(pl.col("seed").is_in(list(seeds)), *([] if where is None else [where]))
+        frames.append(frame.select(pl.lit(str(run.fold)).alias("fold"), "seed", "round", *columns))
     return pl.concat(frames)
 
 

@@ -35,7 +35,7 @@ class Style:
 
 RANKERS = {
     "pairrank": Style("#0072b2", SOLID, "o"),
-    "pepairrank": Style("#56b4e9", LONG, "d"),
+    "pepairrank": Style("#44aa99", LONG, "d"),
     "olranknet": Style("#d55e00", SOLID, "s"),
     "ollambdarank": Style("#e69f00", LONG, "^"),
     "p2neurrank": Style("#009e73", SOLID, "D"),
