@@ -75,7 +75,10 @@ def _command(arguments: list[str]) -> int:
     command, *rest = arguments
     if command not in COMMANDS:
         parser().parse_args([command] if command.startswith("-") else ["--", command])
-        print(f"ol2r: no command '{command}': choose from {', '.join(COMMANDS)}", file=sys.stderr)
+        from ol2r_cli.settings import nearest
+
+        advice = nearest(command, COMMANDS, "ol2r ") or f": choose from {', '.join(COMMANDS)}"
+        print(f"ol2r: no command '{command}'{advice}", file=sys.stderr)
         return 2
     return import_module(COMMANDS[command][0]).main(rest)
 

@@ -48,7 +48,7 @@ LAYERS = {
     "simulation": (*FOUNDATION, "dataset.table", "feedback", "measurement", "metrics.exposure"),
     "progress": ("results",),
     "report.figures.lda": ("shapes", "results", "report", "projection"),  # the one figure that needs the dataset
-    "report": ("shapes", "results"),
+    "report": ("shapes", "results", "settings"),  # of settings the nearest name
     "launcher": ("results", "run"),  # the run itself, in the process that a launcher has started
     "sweep.command": ("sweep", "compose", "results", "commands.columns"),
     "sweep": ("launcher", "compose", "complaint", "settings", "signals", "experiment", "simulation", "results", "run"),

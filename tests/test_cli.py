@@ -70,12 +70,15 @@ def test_the_version(capsys: pytest.CaptureFixture[str]):
 
 
 def test_an_unknown_command_is_one_line_and_2(capsys: pytest.CaptureFixture[str]):
-    assert main(["runn"]) == 2
+    assert main(["xyz"]) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
-    assert captured.err.count("\n") == 1
-    assert "runn" in captured.err
-    assert "completion" in captured.err
+    assert captured.err == f"ol2r: no command 'xyz': choose from {', '.join(COMMANDS)}\n"
+
+
+def test_a_misspelt_command_is_answered_with_the_nearest(capsys: pytest.CaptureFixture[str]):
+    assert main(["statsu"]) == 2
+    assert capsys.readouterr().err == "ol2r: no command 'statsu': did you mean ol2r status?\n"
 
 
 @pytest.mark.parametrize("command", sorted(set(COMMANDS) - {"run"}))

@@ -1,20 +1,26 @@
-"""What README.md shows of a first run is what `ol2r run` gives."""
+"""What README.md shows of a first run is what `ol2r run` gives; its commands are understood, links lead somewhere."""
 
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 
 import pytest
 from omegaconf import OmegaConf
 
+from ol2r_cli.cli import COMMANDS, main
 from ol2r_cli.compose import compose
 from ol2r_cli.experiment import Experiment
 
 # OmegaConf annotates its DictConfig in a way that the checker of annotations calls old-fashioned.
 pytestmark = pytest.mark.filterwarnings("ignore::beartype.roar.BeartypeDecorHintPep585DeprecationWarning")
 
-README = (Path(__file__).parents[1] / "README.md").read_text()
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text()
+RUNS = re.findall(
+    r"^    (?:\$ )?ol2r run (?!.*(?:--cfg|\$HOME|ronds))(.*)$", README, re.MULTILINE
+)  # data of one's own, a slip
 
 
 def test_the_first_run_has_this_id():
@@ -24,3 +30,42 @@ def test_the_first_run_has_this_id():
     (told,) = re.findall(r"^    finished: run (\w+)$", README, re.MULTILINE)
     assert told == experiment.id
     assert f"  files            {experiment.directory.path}\n" in README
+
+
+def test_there_are_runs_and_sweeps_to_look_at():
+    assert {"-m" in line for line in RUNS} == {True, False}
+
+
+@pytest.mark.parametrize("line", RUNS)
+def test_its_runs_are_understood(line, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["run", *shlex.split(line, comments=True), "--dry-run"]) == 0, capsys.readouterr().err
+    assert not any(tmp_path.iterdir())
+
+
+def test_the_slip_it_shows_is_answered_like_this(capsys):
+    (typed, answer) = re.findall(r"^    \$ (ol2r run ronds.*)\n    (.*)$", README, re.MULTILINE)[0]
+    assert main(typed.split()[1:]) == 2
+    assert capsys.readouterr().err == f"{answer}\n"
+
+
+def test_every_command_has_its_line():
+    assert set(re.findall(r"^\| `ol2r (\w+)", README, re.MULTILINE)) == set(COMMANDS)
+
+
+@pytest.mark.parametrize(
+    "page", ["README.md", "CONTRIBUTING.md", *(f"docs/{page.name}" for page in ROOT.glob("docs/*.md"))]
+)
+def test_links_lead_somewhere(page):
+    file = ROOT / page
+    for link in re.findall(r"\]\((?!https?:)([^)\s]+)\)", re.sub(r"```.*?```", "", file.read_text(), flags=re.DOTALL)):
+        path, _, place = link.partition("#")
+        target = (file.parent / path).resolve() if path else file
+        assert target.exists(), link
+        assert not place or place in _headings(target.read_text()), link
+
+
+def _headings(text: str) -> set[str]:
+    """The names that a heading is linked by: small letters, blanks as hyphens, without other signs."""
+    titles = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}

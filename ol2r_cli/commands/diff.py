@@ -9,8 +9,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ol2r_cli.commands.columns import show
+from ol2r_cli.report.measures import digits
 from ol2r_cli.results.manifest import duration
 from ol2r_cli.results.survey import find_run
+from ol2r_cli.settings import nearest
 
 if TYPE_CHECKING:
     from ol2r_cli.diff.results import Compared
@@ -85,6 +87,7 @@ def _chosen(metrics: Sequence[Compared], names: Sequence[str] | None) -> list[Co
         if name not in known:
             raise ValueError(
                 f"--metric must be all, or of {', '.join(known) or 'none: nothing was measured'}, got {name}"
+                f"{nearest(name, known)}"
             )
     return [known[name] for name in names or known if names or not _BESIDE.search(name)]
 
@@ -102,8 +105,8 @@ def _show_results(metrics: Sequence[Compared], traces: Rounds, same_data: bool) 
     rows = [
         (
             one.metric,
-            _number(one.first),
-            _number(one.second),
+            _number(one, one.first),
+            _number(one, one.second),
             *_difference(one),
             str(one.difference.n if one.difference else ""),
         )
@@ -124,11 +127,12 @@ def _difference(one: Compared) -> tuple[str, str]:
     if one.difference is None:
         return "", ""
     mean, half = one.difference.mean, one.difference.half_width
-    return f"{mean:+.4f}", "" if half is None else f"{mean - half:+.4f} .. {mean + half:+.4f}"
+    places = digits(one.metric)
+    return f"{mean:+.{places}f}", "" if half is None else f"{mean - half:+.{places}f} .. {mean + half:+.{places}f}"
 
 
-def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:.4f}"
+def _number(one: Compared, value: float | None) -> str:
+    return "" if value is None else f"{value:.{digits(one.metric)}f}"
 
 
 def _rounds(traces: Rounds, same_data: bool) -> list[str]:

@@ -7,6 +7,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from ol2r_cli.settings import nearest
+
 FORMATS = ("png", "svg", "pdf")
 FOLDER = Path("figures")  # where they go unless a place is named
 
@@ -27,7 +29,7 @@ def figures(given: argparse.Namespace) -> None:
     given.folders += [Path(kind) for kind in given.figure if kind not in kinds]  # `--figure blocks outputs`
     for kind in kinds:
         if kind not in KINDS:
-            raise ValueError(f"--figure must be one of {', '.join(KINDS)}, got {kind}")
+            raise ValueError(f"--figure must be one of {', '.join(KINDS)}, got {kind}{nearest(kind, KINDS)}")
     files = _files(kinds, given)
     options = _options(kinds, given)
     document = gather(given)

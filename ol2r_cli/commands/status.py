@@ -22,7 +22,8 @@ def main(arguments: list[str]) -> int:
     root = Path(parser.parse_args(arguments).directory)
     if not root.is_dir():
         print(
-            f"DIR must be a folder with runs, got {root}, which does not exist: start a run with `ol2r run`",
+            f"ol2r status: DIR must be a folder with runs, got {root}, which does not exist: "
+            "start a run with `ol2r run`",
             file=sys.stderr,
         )
         return 2

@@ -19,6 +19,7 @@ from ol2r_cli.report.measures import gain
 from ol2r_cli.report.significance import ALPHA, TESTS, effect_size, holm, paired_t, sign_flips
 from ol2r_cli.report.statistics import Estimate, of_values
 from ol2r_cli.report.tasks import find_baseline, task_name, tasks
+from ol2r_cli.settings import nearest
 
 LETTERS = "abcdefghijklmnoprstuvwxyz"  # those with a superscript form
 
@@ -122,7 +123,7 @@ def compare(
         pairs += own
         if not own:
             found.alone.append(task_name(task[0], labels))
-    _check_any(pairs, bases, baseline)
+    _check_any(pairs, bases, baseline, groups)
     differences: list[Difference] = []
     for metric in metrics:
         of_metric = [d for group, rival in pairs if (d := _difference(metric, group, rival, test)) is not None]
@@ -130,11 +131,13 @@ def compare(
     return replace(found, differences=differences, bases=frozenset(bases))
 
 
-def _check_any(pairs: Sequence[Any], bases: set[Any], baseline: str | None) -> None:
+def _check_any(pairs: Sequence[Any], bases: set[Any], baseline: str | None, groups: Sequence[Group]) -> None:
     if pairs:
         return
     if baseline is not None and not bases:
-        raise ValueError(f"--baseline must be a ranker, or choices and settings, of some row, got {baseline}")
+        rankers = sorted({group.choices["ranker"] for group in groups})
+        advice = nearest(baseline, rankers) or f": the rankers are {', '.join(rankers)}"
+        raise ValueError(f"--baseline must be a ranker, or choices and settings, of some row, got {baseline}{advice}")
     raise ValueError(
         "there is nothing to compare: no two rows have the same dataset, click model and settings of the run"
     )

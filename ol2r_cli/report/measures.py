@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 from ol2r_cli.report.groups import Group
+from ol2r_cli.settings import nearest
 
 METRICS = ("test_ndcg_10", "validation_ndcg_10", "cumulative_ndcg", "online_ndcg")
 LESS_IS_BETTER = frozenset({"regret", "unfairness", "violations"})
@@ -28,7 +29,8 @@ def check_metrics(metrics: Sequence[str], groups: Sequence[Group]) -> None:
     known = known_metrics(groups)
     for name in metrics:
         if name not in known:
-            raise ValueError(f"--metric must be one of {', '.join(known) or 'none: nothing was measured'}, got {name}")
+            listed = ", ".join(known) or "none: nothing was measured"
+            raise ValueError(f"--metric must be one of {listed}, got {name}{nearest(name, known)}")
 
 
 def heading(metric: str) -> str:

@@ -13,8 +13,6 @@ from ol2r_cli.report.significance import ALPHA, least_p
 from ol2r_cli.report.statistics import LEVEL
 
 _TEST = {"t": "paired t test", "permutation": "permutation test (signs of the differences)"}
-_NO_TEST = ", but there is no second seed to test with."
-_DEGREES = {"folds": "folds as units (degrees of freedom: folds - 1)", "seeds": "seeds as units (seeds - 1)"}
 
 
 def notes(
@@ -24,7 +22,7 @@ def notes(
     runs, folds = len(collection.runs), any(len(group.seeds) > 1 for group in groups)
     figures = (
         "means over n values, one for each (fold, seed), every fold counting the same; ± is half the width of the "
-        f"{LEVEL:.0%} interval of the mean (Student's t) with the {_DEGREES['folds']} where there are several folds, "
+        f"{LEVEL:.0%} interval of the mean (Student's t) with the {_units(['folds'])} where there are several folds, "
         "else with the seeds"
         if folds
         else f"means over n values, one for each seed; ± is half the width of the {LEVEL:.0%} interval of the mean "
@@ -61,10 +59,11 @@ def _compared(comparison: Comparison) -> list[str]:
         if comparison.baseline is None
         else f"↑ and ↓ are significantly more and less than {comparison.baseline}"
     )
-    how = ", or ".join(_DEGREES[unit] for unit in units)
     lines = [
         f"{mark}, at {ALPHA} after Holm's correction for the {family} comparison{'s' * (family != 1)} of each metric: "
-        f"{_TEST[comparison.test]}" + (f" over the (fold, seed) that both have, with the {how}." if units else _NO_TEST)
+        f"{_TEST[comparison.test]} over the (fold, seed) that both have, with the {_units(units)}."
+        if tested
+        else "Nothing was tested: no two rows of a task have two seeds in common. More of them: type replicas=10."
     ]
     lines += _too_few(comparison, family)
     missing = [d for d in comparison.differences if d.missing]
@@ -78,6 +77,11 @@ def _compared(comparison: Comparison) -> list[str]:
         what = "a single row" if comparison.baseline is None else "no other row, or no baseline"
         lines.append(f"Not compared, with {what}: {'; '.join(comparison.alone[:3])}{more}.")
     return lines
+
+
+def _units(units: Sequence[str]) -> str:
+    first, *others = (f"{unit} as units (degrees of freedom: {unit} - 1)" for unit in units)
+    return ", or ".join([first, *(other.replace("degrees of freedom: ", "") for other in others)])
 
 
 def _too_few(comparison: Comparison, family: int) -> list[str]:

@@ -20,6 +20,7 @@ Metrics, per seed; those that do not apply to the run are absent:
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -125,12 +126,18 @@ def render(summary: Mapping[str, Any], manifest: Mapping[str, Any], path: str | 
         "unfairness": _plus_minus(metrics.get("unfairness"), 3),
         "time": _time_line(manifest),
         "files": str(path),
-        "next": "ol2r list (other users, rankers and datasets to try), ol2r status (all runs)",
+        "next": f"ol2r list (other users, rankers and datasets to try), {_status(Path(path))} (all runs)",
     }
     head = f"{manifest['status']}: run {manifest['id']}"
     if len(seeds) > 1:
         head += "; numbers are mean ± standard deviation over seeds"
     return "\n".join([head, *(f"  {name:<16} {line}" for name, line in lines.items() if line)])
+
+
+def _status(path: Path) -> str:
+    """What shows the runs of the output folder that this one is in: without an argument it looks below outputs."""
+    folder = path.parent.parent
+    return "ol2r status" if folder == Path("outputs") else f"ol2r status {shlex.quote(str(folder))}"
 
 
 def _plus_minus(values: Mapping[str, Any] | None, digits: int = 4) -> str:

@@ -185,3 +185,11 @@ def test_what_cannot_be_compared(made, tmp_path, capsys, monkeypatch):
         assert capsys.readouterr().err.startswith(f"ol2r diff: {told}")
     assert cli.main(["diff", str(made["first"]), str(made["l2"]), "--metric", "ndcg"]) == 2
     assert "--metric must be all, or of online_ndcg, " in capsys.readouterr().err
+    assert cli.main(["diff", str(made["first"]), str(made["l2"]), "--metric", "online"]) == 2
+    assert capsys.readouterr().err.endswith(", got online: did you mean online_ndcg?\n")
+
+
+def test_metrics_have_the_digits_of_a_report(made, capsys):
+    shown = rows(diff(capsys, made["first"], made["l2"], "--metric", "clicks", "cumulative_ndcg", "test_ndcg_10"))
+    for metric, places in {"clicks": 2, "cumulative_ndcg": 2, "test_ndcg_10": 4}.items():
+        assert [len(shown[metric][place].partition(".")[2]) for place in (0, 1, 2, 3, 5)] == [places] * 5

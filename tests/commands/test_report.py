@@ -76,7 +76,8 @@ def test_against_a_baseline(compared, capsys):
     assert "| +0.10050 ± 0.00057 ↑ |" in second
     assert how == (
         "↑ and ↓ are significantly more and less than pdgd, at 0.05 after Holm's correction for the 1 comparison of "
-        "each metric: paired t test over the (fold, seed) that both have, with the seeds as units (seeds - 1)."
+        "each metric: paired t test over the (fold, seed) that both have, with the seeds as units "
+        "(degrees of freedom: seeds - 1)."
     )
     assert main([compared, "--baseline", "pdgd", "--differences"]) == 0
     out = capsys.readouterr().out
@@ -184,7 +185,10 @@ def test_overrides_are_lines_for_ol2r_run_and_nothing_else_on_stdout(tmp_path, c
         (["runs", "--differences"], "--differences goes with --baseline RANKER or --compare all"),
         (["runs", "--baseline", " "], "--baseline must be a ranker, or choices and settings, of some row, got nothing"),
         (["runs", "--baseline", "pdgd", "--compare", "all"], "--baseline and --compare all are two ways of comparing"),
-        (["runs", "--baseline", "pdgd"], "--baseline must be a ranker, or choices and settings, of some row, got pdgd"),
+        (
+            ["runs", "--baseline", "pdgd"],
+            "--baseline must be a ranker, or choices and settings, of some row, got pdgd: the rankers are pairrank\n",
+        ),
         (["runs", "--baseline", "pairrank"], "--baseline must be true of one row of each task, got pairrank"),
         (["runs", "--option", "split=test"], "--option goes with --figure KIND"),
         (["runs", "--out", "runs/file/table.md"], "--out must be a file that can be written, got runs/file/table.md"),
@@ -204,6 +208,16 @@ def test_errors_are_one_line_and_2(arguments, complaint, tmp_path, capsys, monke
     assert out == ""
     assert errors.startswith(f"ol2r report: {complaint}")
     assert errors.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("option", "typed", "meant"), [("--baseline", "pairrnk", "pairrank"), ("--metric", "test_ndcg10", "test_ndcg_10")]
+)
+def test_a_misspelt_name_is_answered_with_the_nearest(option, typed, meant, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    make(Path("runs"))
+    assert main(["runs", option, typed]) == 2
+    assert capsys.readouterr().err.endswith(f", got {typed}: did you mean {meant}?\n")
 
 
 def test_reading_takes_no_torch_and_no_tables(tmp_path):

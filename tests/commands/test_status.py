@@ -95,7 +95,7 @@ def test_a_missing_folder_is_one_line_and_2(tmp_path, capsys):
     assert main([str(tmp_path / "nowhere")]) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
-    assert captured.err.startswith("DIR must be a folder with runs, got ")
+    assert captured.err.startswith("ol2r status: DIR must be a folder with runs, got ")
     assert captured.err.count("\n") == 1
 
 

@@ -25,7 +25,9 @@ def test_units_and_the_number_of_comparisons(tmp_path):
     assert line.startswith(
         "↑ and ↓ are significantly more and less than a, at 0.05 after Holm's correction for the 2 comp"
     )
-    assert line.endswith("paired t test over the (fold, seed) that both have, with the seeds as units (seeds - 1).")
+    assert line.endswith(
+        "paired t test over the (fold, seed) that both have, with the seeds as units (degrees of freedom: seeds - 1)."
+    )
     for ranker in ("a", "b"):
         make(tmp_path, f"ranker={ranker}", "dataset.fold=2", test=SEEDS)
     (line,) = [one for one in lines(tmp_path) if "Letters name the rows" in one]
@@ -65,6 +67,4 @@ def test_a_single_seed_gives_no_test(tmp_path):
     make(tmp_path, "ranker=a")
     make(tmp_path, "ranker=b")
     (line,) = lines(tmp_path, "a")
-    assert line.endswith(
-        "for the 0 comparisons of each metric: paired t test, but there is no second seed to test with."
-    )
+    assert line == "Nothing was tested: no two rows of a task have two seeds in common. More of them: type replicas=10."

@@ -123,7 +123,7 @@ MANIFEST = {
 
 
 def test_the_text_says_what_was_run_how_it_went_and_what_to_type(directory):
-    text = render(summarise(directory), MANIFEST, "outputs/a b")
+    text = render(summarise(directory), MANIFEST, "outputs/mslr_web10k/a b")
     assert text.splitlines() == [
         "finished: run 0123456789; numbers are mean ± standard deviation over seeds",
         "  experiment       ranker pairrank, fairness fairexp, click model navigational, dataset mslr_web10k, "
@@ -134,9 +134,17 @@ def test_the_text_says_what_was_run_how_it_went_and_what_to_type(directory):
         "  cumulative NDCG  40.00 ± 28.28",
         "  unfairness       10.000 ± 0.000",
         "  time             3m 05s at 1,234 rounds/s (cpu, 1 thread)",
-        "  files            outputs/a b",
+        "  files            outputs/mslr_web10k/a b",
         "  next             ol2r list (other users, rankers and datasets to try), ol2r status (all runs)",
     ]
+
+
+@pytest.mark.parametrize(
+    ("folder", "typed"), [("final", "final"), ("my runs", "'my runs'"), ("/data/runs", "/data/runs")]
+)
+def test_the_text_names_the_folder_that_holds_the_runs(directory, folder, typed):
+    text = render(summarise(directory), MANIFEST, f"{folder}/mslr_web10k/a")
+    assert text.endswith(f", ol2r status {typed} (all runs)")
 
 
 def test_the_text_of_one_seed_without_evaluation_leaves_out_what_is_not_known(tmp_path):
