@@ -77,9 +77,7 @@ class Group:
 
     @cached_property
     def _values(self) -> dict[tuple[Any, int], Mapping[str, float | None]]:
-        return {
-            (run.fold, seed): row for run, new in self.owners for seed, row in by_seed(run).items() if seed in new
-        }
+        return {(run.fold, seed): row for run, new in self.owners for seed, row in by_seed(run).items() if seed in new}
 
     @cached_property
     def _estimates(self) -> dict[str, Estimate | None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -129,11 +130,21 @@ class Protocol:
             own |= words([f"dataset.queries{'.train' if self.choice == STAND_IN else ''}={recipe.queries}"])
         if self.scale == "paper" and ground.folds:
             own |= words([f"dataset.fold={','.join(map(str, range(1, ground.folds + 1)))}"])
-        return own | words(recipe.words, recipe.scale[self.scale]) | self.typed
+        return _within(own | words(recipe.words, recipe.scale[self.scale]) | self.typed)
 
     def _trial(self, place: Place, competitor: Competitor, settings: Words, shared: Words) -> Trial:
         runs = expand(shared | words(competitor.words) | settings)
         return Trial(place, settings, tuple(tuple(run.values()) for run in runs))
+
+
+def _within(found: Words) -> Words:
+    """Without the rounds in `block_rounds` that a run has not, where fewer rounds were typed than the recipe has."""
+    rounds = found.get("rounds", "").partition("=")[2]
+    listed = re.findall(r"\d+", found.get("block_rounds", ""))
+    if not listed or not rounds.isdecimal():
+        return found
+    kept = ",".join(round for round in listed if int(round) <= int(rounds))
+    return found | {"block_rounds": f"block_rounds=[{kept}]"}
 
 
 def _quick(competitor: Competitor) -> list[str]:

@@ -57,10 +57,11 @@ def _jobs(trials: Sequence[Trial]) -> str:
 
 def _groups(trials: Sequence[Trial], launcher: Sequence[str], played: Played) -> dict[Trial, Group]:
     """The group of every trial whose runs have all finished."""
-    result = sweep(list(_distinct(trials)), launcher, terminal=sys.stderr)
+    runs = list(_distinct(trials))
+    result = sweep(runs, launcher, terminal=sys.stderr)
     played.failed += result.failed
     played.code = played.code or result.code
-    done = {cell.words: cell.directory for cell in result.cells if cell.well and cell.directory is not None}
+    done = {run: folder for run, folder in zip(runs, result.directories, strict=True) if folder is not None}
     whole = [trial for trial in trials if all(run in done for run in trial.runs)]
     return {trial: _group([done[run] for run in trial.runs]) for trial in whole}
 

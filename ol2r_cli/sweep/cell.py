@@ -13,6 +13,7 @@ from ol2r_cli.results.survey import RunState, read_state
 
 NEW, RESUMES, FINISHED, RUNNING, BAD = "new", "resumes", "finished", "running", "bad"  # before the sweep
 DONE, SKIPPED, FAILED, STOPPED, LEFT = "done", "skipped", "failed", "interrupted", "not started"  # after it
+ELSEWHERE = "running elsewhere"  # likewise
 
 
 @dataclass(eq=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -13,7 +14,7 @@ from ol2r_cli.results.directory import RunDirectory
 from ol2r_cli.results.manifest import duration
 from ol2r_cli.results.summary import render
 from ol2r_cli.sweep.cell import BAD as BAD_CELL
-from ol2r_cli.sweep.cell import DONE, FAILED, FINISHED, LEFT, RESUMES, RUNNING, SKIPPED, STOPPED, Cell
+from ol2r_cli.sweep.cell import DONE, ELSEWHERE, FAILED, FINISHED, LEFT, RESUMES, RUNNING, SKIPPED, STOPPED, Cell
 from ol2r_cli.sweep.compositions import Composer
 from ol2r_cli.sweep.entry import SweepResult, planned, run_sweep
 from ol2r_cli.sweep.estimate import Speeds
@@ -50,8 +51,14 @@ def _summary(result: SweepResult) -> None:
         return
     counts = Counter(cell.ending for cell in cells)
     names = {SKIPPED: "finished before", BAD_CELL: "bad"}
-    parts = [f"{counts[e]} {names.get(e, e)}" for e in (DONE, SKIPPED, FAILED, BAD_CELL, STOPPED, LEFT) if counts[e]]
+    endings = (DONE, SKIPPED, ELSEWHERE, FAILED, BAD_CELL, STOPPED, LEFT)
+    parts = [f"{counts[ending]} {names.get(ending, ending)}" for ending in endings if counts[ending]]
     print(f"{len(cells)} job{'s' * (len(cells) != 1)} in {duration(result.seconds)}: {', '.join(parts)}")
+    if finished := [cell for cell in cells if cell.well]:
+        folders = dict.fromkeys(str(cell.settings["output_dir"]) for cell in finished)
+        print(f"next: {shlex.join(['ol2r', 'report', *folders])}")
+    if counts[ELSEWHERE]:
+        print("another process is running some of them: see `ol2r status`", file=sys.stderr)
     bad = [cell for cell in cells if cell.ending == BAD_CELL]
     for line in told(bad, len(cells)):
         print(f"\nbad: {line}", file=sys.stderr)

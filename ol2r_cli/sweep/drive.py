@@ -10,7 +10,7 @@ from contextlib import suppress
 from ol2r_cli.launcher.job import Job, Launcher, Outcome
 from ol2r_cli.signals import stop_signals
 from ol2r_cli.sweep.board import Board
-from ol2r_cli.sweep.cell import DONE, FAILED, FINISHED, LEFT, RUNNING, SKIPPED, STOPPED, Cell
+from ol2r_cli.sweep.cell import DONE, ELSEWHERE, FAILED, FINISHED, LEFT, RUNNING, SKIPPED, STOPPED, Cell
 
 TICK = 0.25  # seconds between two looks
 _BAD, _INTERRUPTED, _TERMINATED = 2, 130, -15  # codes that have a meaning here
@@ -69,7 +69,7 @@ class Drive:
         if state == FINISHED:
             cell.ending = SKIPPED
         elif state == RUNNING:
-            cell.ending, cell.reason = FAILED, "another process is running this: see `ol2r status`"
+            cell.ending = ELSEWHERE
         else:
             return False
         self.board.ended(cell)

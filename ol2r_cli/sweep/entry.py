@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -76,12 +77,24 @@ def run_sweep(
         if cell.state()[0] == FINISHED:
             cell.ending = SKIPPED
     todo = [cell for cell in plan.cells if not cell.ending]
+    _check_folders(todo)
     board = Board(plan.cells, terminal)
     _announce(plan, board, len(jobs))
     stopped = Drive(todo, launcher, board).run() if todo and launcher is not None else False
     finished = {cell.number: cell.directory for cell in plan.cells if cell.well}
     directories = [finished.get(plan.merged.get(number, number)) for number in range(len(jobs))]
     return SweepResult(plan.cells, directories, _code(plan.cells, stopped), time.monotonic() - began)
+
+
+def _check_folders(cells: Sequence[Cell]) -> None:
+    """ValueError where runs cannot be written; the folders are made."""
+    for folder in {Path(str(cell.settings["output_dir"])).expanduser() for cell in cells}:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=folder):
+                pass
+        except OSError as error:
+            raise ValueError(f"output_dir must be a folder that can be used, got {folder} ({error.strerror})") from None
 
 
 def planned(

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from ol2r_cli.reproduce.caveat import caveat
@@ -155,3 +157,10 @@ def test_ten_queries_are_chosen_as_the_dataset_wants_it():
 )
 def test_what_is_not_the_paper_is_said(scale, typed, said):
     assert caveat(Protocol(RECIPE, scale, typed)) == said
+
+
+def test_rounds_that_a_shorter_run_does_not_have_are_not_asked_for():
+    recipe = replace(RECIPE, words="click=perfect block_rounds=[10,100,500]")
+    words_of = {rounds: next(Protocol(recipe, typed=[f"rounds={rounds}"]).final()).runs[0] for rounds in (50, 500)}
+    assert "block_rounds=[10]" in words_of[50]
+    assert "block_rounds=[10,100,500]" in words_of[500]

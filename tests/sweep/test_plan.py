@@ -197,6 +197,14 @@ def test_there_is_one_launcher(capsys: pytest.CaptureFixture[str]):
     assert "launcher must be the same for all jobs of a sweep" in capsys.readouterr().err
 
 
+def test_a_folder_that_cannot_be_written_is_told_before_anything_runs(capsys: pytest.CaptureFixture[str]):
+    Path("file").write_text("")
+    assert main(["-m", *SMOKE, "seed=0,1", "output_dir=file/below"]) == 2
+    assert capsys.readouterr().err.splitlines() == [
+        "ol2r run: output_dir must be a folder that can be used, got file/below (Not a directory)"
+    ]
+
+
 def test_finished_runs_start_nothing(composer: Composer, capsys: pytest.CaptureFixture[str]):
     finish(composer, "seed=0")
     finish(composer, "seed=1")
@@ -204,7 +212,9 @@ def test_finished_runs_start_nothing(composer: Composer, capsys: pytest.CaptureF
     times = [path.stat().st_mtime_ns for path in files]
     capsys.readouterr()
     assert main(["-m", *SMOKE, "seed=0,1"]) == 0
-    assert "2 finished before" in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert "2 finished before" in told
+    assert "next: ol2r report outputs" in told
     result = sweep([[*SMOKE, "seed=0"], [*SMOKE, "seed=0", "device.threads=2"]])
     assert (result.code, result.directories) == (0, [result.cells[0].directory] * 2)
     assert main(["-m", *SMOKE, "seed=0"]) == 0
