@@ -5,13 +5,14 @@
 #
 #   ROUNDS=2000 scripts/neural_field.sh outputs/neural-generated
 #   ROUNDS=2000 scripts/neural_field.sh outputs/neural-mq2008 dataset=mq2008
+#   ROUNDS=1000 CLICKS=per scripts/neural_field.sh outputs/neural-clueweb09 dataset=letor dataset.path=../shared/data/ClueWeb09
 set -euo pipefail
 out=$1
 shift
 ol2r=${OL2R:-ol2r}
 common=(rounds="${ROUNDS:-5000}" replicas=3 evaluate_every=200 trace_blocks=false output_dir="$out" "$@")
-field() { # [override ...]: all cells with both users
-  $ol2r run -m click=per,inf "${common[@]}" "$@" >>"$out/log" 2>&1
+field() { # [override ...]: all cells with these users
+  $ol2r run -m click="${CLICKS:-per,inf}" "${common[@]}" "$@" >>"$out/log" 2>&1
 }
 mkdir -p "$out"
 field ranker=pairrank ranker.l2=0.1 exploration.alpha=0.1
