@@ -63,10 +63,12 @@ def _what(groups: Sequence[Group], selection: Selection | None) -> str:
 
 
 def _compared(comparison: Comparison) -> str:
-    found = comparison.differences
-    significant = sum(difference.significant for difference in found)
+    tested = [difference for difference in comparison.differences if difference.holm is not None]
+    significant = sum(difference.significant for difference in tested)
     against = "each other" if comparison.baseline is None else comparison.baseline
-    return f"Compared with {against}, {significant} of {_counted(len(found), 'difference')} are significant."
+    if not tested:
+        return f"Differences from {against} could not be tested: that takes two seeds or more."
+    return f"Significant differences from {against}: {significant} of {len(tested)} that were tested."
 
 
 def _counted(number: int, noun: str) -> str:

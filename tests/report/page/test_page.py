@@ -106,7 +106,13 @@ def test_it_says_in_words_who_came_first(page):
     text = page[1].text
     assert "2 groups of 2 runs: 2 rankers, 1 click model, 1 dataset, 4 rounds; 2 seeds each." in text
     assert re.search(r"the best mean test NDCG@10 is that of PairRank \(0\.6250 ± [\d.]+\), then PDGD \(0\.3750", text)
-    assert "Compared with pairrank, " in text
+    assert re.search(r"Significant differences from pairrank: \d of 1 that were tested", text)
+
+
+def test_it_says_where_nothing_could_be_tested(tmp_path):
+    for ranker in "pairrank", "pdgd":
+        play(tmp_path, f"ranker={ranker}", trace={"online_ndcg": {0: [0.5] * 4}}, test={0: [0.1, 0.5]}, every=4)
+    assert "could not be tested: that takes two seeds or more" in written(tmp_path, baseline="pairrank")[1].text
 
 
 def test_it_has_the_tables_with_headings_that_can_be_read_out(page):
