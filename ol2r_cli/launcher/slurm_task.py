@@ -64,6 +64,9 @@ class Task:
         """Do the run in a process of its own; returns its exit code, or minus the signal that killed it."""
         threads = dict.fromkeys(_LIBRARIES, str(self.cpus))
         self.job.log.parent.mkdir(parents=True, exist_ok=True)
+        signal.signal(
+            signal.SIGINT, signal.default_int_handler
+        )  # the new process would go on ignoring it: `nohup`, `&`
         signal.pthread_sigmask(signal.SIG_BLOCK, _HEARD)  # which the new process inherits
         with open(self.job.log, "ab") as log:
             command = [sys.executable, "-c", _RUN]

@@ -22,8 +22,8 @@ ROOT = Path(__file__).parents[2]
 # Like a run: asked to stop it takes a moment to write its checkpoint, and asked again it gives that up.
 RUN = """
 import os, sys, time
-print("begun", flush=True)
 try:
+    print("begun", flush=True)
     time.sleep(60)
 except KeyboardInterrupt:
     try:
@@ -74,6 +74,16 @@ class Node:
 )
 def test_an_end_by_itself_is_a_result(tmp_path, source, expected):
     assert Node(does(source, tmp_path), tmp_path).result() == expected
+
+
+def test_a_request_is_heard_where_interrupts_were_ignored_when_it_all_began(tmp_path):
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # what a shell does to what it starts in the background
+    try:
+        node = Node(does(RUN, tmp_path), tmp_path)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert node.result(signal.SIGUSR1) == (130, "interrupted: what was done is kept")
+    assert "saved" in node.printed
 
 
 def test_a_run_that_is_killed_leaves_a_result(tmp_path):
