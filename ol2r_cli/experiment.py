@@ -21,6 +21,7 @@ from ol2r_cli.results.directory import RunDirectory
 from ol2r_cli.results.extension import extend
 from ol2r_cli.results.identity import identity, run_path
 from ol2r_cli.results.manifest import read_manifest
+from ol2r_cli.results.schema import INTERACTIONS, TRACE
 from ol2r_cli.results.summary import render
 from ol2r_cli.shapes import Float
 from ol2r_cli.simulation import Simulation
@@ -84,6 +85,7 @@ class Experiment:
             command=command,
             device=self.device.label,
             foresees=next((role.foresees for role in self.roles.values() if role.foresees), ""),
+            tables=[TRACE.file, *([INTERACTIONS.file] if self.settings["save_interactions"] else [])],
         )
 
     def simulation(self) -> Simulation:
@@ -139,7 +141,10 @@ def run_experiment(config: DictConfig, choices: Mapping[str, str], overrides: li
             if experiment.finished():
                 print(_finished(experiment))
                 return 0
-            sitting = Sitting(experiment, f"ol2r run {shlex.join(overrides)}".strip())
+            words = [
+                word for word in overrides if word.lstrip("+").partition("=")[0] != "force"
+            ]  # that would start over
+            sitting = Sitting(experiment, f"ol2r run {shlex.join(words)}".strip())
             with experiment.directory:
                 return sitting.run()
         except ValueError as error:

@@ -62,10 +62,9 @@ class Sitting:
                     self._play(manifest, stop)
             except KeyboardInterrupt:
                 reached = int(self.simulation.round)
-                _log.info(
-                    "interrupted after round %d of %d: the same command goes on", reached, self.settings["rounds"]
-                )
-                print(f"interrupted after round {reached}: the same command goes on from there", file=sys.stderr)
+                same = "the same command" + (" without force=true" if self.settings["force"] else "")
+                _log.info("interrupted after round %d of %d: %s goes on", reached, self.settings["rounds"], same)
+                print(f"interrupted after round {reached}: {same} goes on from there", file=sys.stderr)
                 return 130
             except Exception as error:
                 _log.error("%s", traceback.format_exc())

@@ -237,6 +237,18 @@ def afresh(folder: Path, *overrides: str) -> dict:
     return manifest
 
 
+def test_without_its_interactions_it_starts_afresh(tmp_path, capsys):
+    assert run(tmp_path, 25, "keep_checkpoint=true", "save_interactions=true") == 0
+    short = of(tmp_path, 25)
+    (short / "interactions.parquet").unlink()
+    capsys.readouterr()
+    assert run(tmp_path, LONG, "save_interactions=true") == 0
+    assert (
+        f"starts afresh: the run of 25 rounds in {short} has no interactions.parquet any more"
+        in capsys.readouterr().err
+    )
+
+
 def test_without_a_checkpoint_it_starts_afresh_and_says_what_to_type(tmp_path, undisturbed, capsys):
     assert run(tmp_path, 25, *RECORDS) == 0
     afresh(tmp_path, *RECORDS)

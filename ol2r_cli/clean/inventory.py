@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import yaml
+
 from ol2r_cli.results.directory import FILES, LOCK, MANIFEST, RunDirectory
 from ol2r_cli.results.manifest import read_manifest
 from ol2r_cli.results.survey import RunState, read_state
@@ -55,11 +57,22 @@ def runs(root: Path) -> Iterator[Kept]:
     """All runs below a folder, in alphabetical order; also folders where a run was killed before it had begun."""
     for folder, below, names in os.walk(root):
         own = {name for name in names if name in FILES or name in _TEMPORARY or name == LOCK}
-        if MANIFEST in own or (own and _ID.search(Path(folder).name)):
+        if MANIFEST in own or (_ID.search(Path(folder).name) and _left_over(Path(folder), own)):
             below.clear()
             if (run := _run(Path(folder), own)) is not None:
                 yield run
         below[:] = sorted(name for name in below if not name.startswith("."))
+
+
+def _left_over(path: Path, names: set[str]) -> bool:
+    """Whether files without a manifest are those of a run: some that only runs have, or a run's configuration."""
+    if names & {LOCK, CHECKPOINT, "ranker.pt", *_TEMPORARY}:
+        return True
+    try:
+        settings = yaml.safe_load((path / "config.yaml").read_bytes())
+    except (OSError, yaml.YAMLError):
+        return False
+    return isinstance(settings, dict) and {"ranker", "click", "dataset", "rounds"} <= settings.keys()
 
 
 def _run(path: Path, names: set[str]) -> Kept | None:

@@ -10,7 +10,6 @@ from ol2r_cli.report.groups import Group
 from ol2r_cli.report.labels import Labels
 from ol2r_cli.report.measures import digits, heading
 from ol2r_cli.report.table import plus_minus
-from ol2r_cli.report.tasks import tasks
 
 
 def differences(comparison: Comparison, labels: Labels) -> Table:
@@ -28,14 +27,19 @@ def differences(comparison: Comparison, labels: Labels) -> Table:
 
 
 def names(comparison: Comparison, labels: Labels) -> dict[Group, str]:
-    """The ranker of each group; with its settings where the ranker alone would be several rows of the task."""
-    found: dict[Group, str] = {}
-    for task in tasks(dict.fromkeys(group for d in comparison.differences for group in (d.group, d.rival))):
-        rankers = Counter(map(labels.ranker, task))
-        for group in task:
-            ranker = labels.ranker(group)
-            found[group] = f"{ranker} {labels.short(group)}".rstrip() if rankers[ranker] > 1 else ranker
-    return found
+    """The ranker of each group; with its settings where it would be several rows of one dataset and click model."""
+    compared = dict.fromkeys(group for d in comparison.differences for group in (d.group, d.rival))
+
+    def row(group: Group) -> tuple[str, str, str]:
+        return group.choices["dataset"], group.choices["click"], labels.ranker(group)
+
+    rows = Counter(map(row, compared))
+    return {
+        group: f"{labels.ranker(group)} {labels.short(group)}".rstrip()
+        if rows[row(group)] > 1
+        else labels.ranker(group)
+        for group in compared
+    }
 
 
 def probability(p: float | None) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import shutil
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -39,10 +39,11 @@ class Shorter:
         """Whether it has a checkpoint."""
         return (self.directory / checkpoint.CHECKPOINT).is_file()
 
-    def obstacle(self, device: str, foresees: str) -> str:
+    def obstacle(self, device: str, foresees: str, tables: Sequence[str] = (TRACE.file,)) -> str:
         """Why a run on `device` that went on from here might not equal an undisturbed one, empty where it does.
 
-        `foresees` is the setting that makes what happens from round 1 on depend on the number of rounds, if one does.
+        `foresees` is the setting that makes what happens from round 1 on depend on the number of rounds, if one does;
+        `tables` are the files whose rows the longer run takes over.
         """
         before = self.manifest.get("versions") or {}
         software = {name: version for name, version in versions().items() if name != "python"}
@@ -51,6 +52,9 @@ class Shorter:
             return f"cannot be extended, since {foresees} depends on the number of rounds"
         if not self.kept:
             return "has no checkpoint: type keep_checkpoint=true with a run that may be extended later"
+        for name in tables:
+            if not (self.directory / name).is_file():
+                return f"has no {name} any more"
         if other:
             return f"was made with {other[0]} {before.get(other[0])}, and this is {software[other[0]]}"
         if self.manifest.get("device") != device:
@@ -67,17 +71,19 @@ def extend(
     command: str,
     device: str,
     foresees: str = "",
+    tables: Sequence[str] = (TRACE.file,),
 ) -> dict[str, Any] | None:
     """Go on from a shorter run where there is one, and say so: the state at its end, whose files are then here.
 
     None, with a line that says why where there is a shorter run, when the run is to start afresh. `id_with` gives the
-    id of the run with so many rounds; `foresees` as in `Shorter.obstacle`. The directory must be held and empty.
+    id of the run with so many rounds; `foresees` and `tables` are as in `Shorter.obstacle`. The directory must be held
+    and empty.
     """
     shorter = find_shorter(directory, rounds, id_with)
     if shorter is None:
         return None
     about = f"the run of {shorter.rounds} rounds in {shorter.directory.path}"
-    obstacle, state = shorter.obstacle(device, foresees), None
+    obstacle, state = shorter.obstacle(device, foresees, tables), None
     if not obstacle:
         state = take_over(directory, shorter, id_with(rounds), rounds, evaluate_every, command)
         obstacle = "" if state else "is damaged, or replaced at the moment"

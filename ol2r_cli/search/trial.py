@@ -72,6 +72,8 @@ def play(words: Sequence[str], watch: Watch | None = None, stop: Sequence[int] =
                         raise KeyboardInterrupt
                     code = sitting.run()
             except RunningElsewhere:
+                if stop:
+                    raise KeyboardInterrupt from None
                 time.sleep(_PATIENCE)
                 continue
             reason = (read_manifest(path) or {}).get("error") if code == FAILED else None

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ol2r_cli.launcher.job import Job, payload
+from ol2r_cli.results.directory import MANIFEST
 from ol2r_cli.results.survey import RunState, read_state
 
 NEW, RESUMES, FINISHED, RUNNING, BAD = "new", "resumes", "finished", "running", "bad"  # before the sweep
@@ -35,6 +36,7 @@ class Cell:
     bad: bool = False
     ending: str = ""
     log: Path | None = None
+    before: bytes | None = None  # the manifest that was there when it was handed over
     seconds: float = 0.0
 
     @property
@@ -71,15 +73,25 @@ class Cell:
     def job(self) -> Job:
         """For a launcher. What it prints goes to a file below `output_dir` with the name of the run."""
         assert self.directory is not None
+        self.before = _manifest(self.directory)
         folder = Path(str(self.settings["output_dir"])).expanduser() / ".sweep" / self.directory.parent.name
         self.log = folder / f"{self.directory.name}.log"
         content = payload(self.settings, self.choices, [*self.words, *self.options])
         return Job(self.number, self.name, self.command, content, self.directory, self.log)
 
     def again(self, job: Job) -> Job:
-        """The same once more: from its checkpoint, also where `force=true` made it begin afresh."""
-        settings = {**self.settings, "force": False}
+        """The same once more: from its checkpoint, also where `force=true` made it begin afresh; if it did begin."""
+        begun = _manifest(self.directory) != self.before
+        settings = {**self.settings, "force": self.settings["force"] and not begun}
         return replace(job, payload=payload(settings, self.choices, [*self.words, *self.options]))
+
+
+def _manifest(directory: Path | None) -> bytes | None:
+    """run.json as it is; None where there is none."""
+    try:
+        return (directory / MANIFEST).read_bytes() if directory else None
+    except FileNotFoundError:
+        return None
 
 
 def name_cells(cells: Sequence[Cell]) -> None:

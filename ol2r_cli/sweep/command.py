@@ -70,7 +70,8 @@ def _summary(result: SweepResult) -> None:
             print(f"  printed: {cell.log}", file=sys.stderr)
         print(f"  again:   {cell.command}", file=sys.stderr)
     if counts[STOPPED] or counts[LEFT]:
-        print("the same command goes on from here", file=sys.stderr)
+        forced = any(cell.settings.get("force") for cell in cells)
+        print(f"the same command{' without force=true' if forced else ''} goes on from here", file=sys.stderr)
 
 
 def _one(cell: Cell) -> None:

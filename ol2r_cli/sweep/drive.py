@@ -75,6 +75,13 @@ class Drive:
         self.board.ended(cell)
         return True
 
+    def _faster(self, cell: Cell) -> str:
+        """The ending of a run that another process began a moment before; empty for one that is bad in itself."""
+        found = cell.found()
+        if found is not None and found.state == RUNNING:
+            return ELSEWHERE
+        return SKIPPED if cell.state()[0] == FINISHED else ""
+
     def _end(self, job: Job, outcome: Outcome) -> None:
         cell, job, began = self.running.pop(job.number)
         cell.seconds += time.monotonic() - began
@@ -92,6 +99,8 @@ class Drive:
                 f"{cell.name}: {cell.reason}; again ({self.attempts[cell.number]} of {self.launcher.retries})"
             )
             return
+        elif outcome.code == _BAD and (elsewhere := self._faster(cell)):
+            cell.ending, cell.reason = elsewhere, ""
         else:
             cell.ending = FAILED
         self.board.ended(cell)

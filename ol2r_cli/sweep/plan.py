@@ -108,6 +108,8 @@ class _Check:
                     trial.simulation()
             except ValueError as error:
                 self._fitting[key] = str(error)
+            except Exception as error:  # of a role of one's own, or of torch: no reason to give up the other jobs
+                self._fitting[key] = f"{type(error).__name__}: {error}"
         return self._fitting[key]
 
 

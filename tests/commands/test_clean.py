@@ -55,6 +55,18 @@ def names(root: Path) -> set[str]:
     return {path.name.removesuffix(f"-{ID}") for path in (root / "letters").iterdir()}
 
 
+def test_a_folder_of_ones_own_with_a_name_like_that_of_a_run_is_left_alone(tmp_path, capsys):
+    own = tmp_path / "analysis-2026112117"
+    own.mkdir()
+    for name in "config.yaml", "log.txt", "trace.parquet":
+        (own / name).write_text("mine: true")
+    clean(capsys, tmp_path, "--state", "damaged", "--yes")
+    assert {path.name for path in own.iterdir()} == {"config.yaml", "log.txt", "trace.parquet"}
+    (own / "config.yaml").write_text("ranker: {}\nclick: {}\ndataset: {}\nrounds: 5\n")
+    clean(capsys, tmp_path, "--state", "damaged", "--yes")
+    assert not own.exists(), "this was a run, cleared half"
+
+
 def test_sizes_by_kind_come_first_and_nothing_is_removed_unasked(outputs, capsys):
     out, _ = clean(capsys, outputs)
     told = {line.rsplit(maxsplit=3)[0].strip(): line.split()[-3:] for line in out.split("\n\n")[0].splitlines()[2:]}

@@ -98,3 +98,10 @@ def test_a_signal_before_the_first_round_leaves_nothing_behind(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         play(words(tmp_path), stop=[15])
     assert not list(find_runs(tmp_path))
+
+
+def test_a_signal_is_heard_while_another_process_has_the_run(tmp_path):
+    finished = play(words(tmp_path))
+    (finished.path / "run.json").unlink()
+    with RunDirectory(finished.path), pytest.raises(KeyboardInterrupt):
+        play(words(tmp_path), stop=[15])

@@ -100,15 +100,24 @@ def test_what_failed_is_tried_again_but_not_what_is_badly_configured(tmp_path: P
     launcher = Scripted({0: [1, -9], 1: [2], 2: [1, 1, 1]}, retries=2)
     payloads: list[tuple[int, bool]] = []
     submit = launcher.submit
-    launcher.submit = lambda jobs: (  # type: ignore[method-assign]
-        payloads.extend((job.number, pickle.loads(job.payload)["config"]["force"]) for job in jobs),
-        submit(jobs),
-    )[1]
+    RunDirectory(planned[0].directory).write_json("run.json", {"status": "finished"})
+
+    def begin(jobs: Sequence[Job]) -> None:
+        """Job 0 begins, in place of the run that was there; job 2 dies before it does."""
+        payloads.extend((job.number, pickle.loads(job.payload)["config"]["force"]) for job in jobs)
+        for job in jobs:
+            if job.number == 0:
+                RunDirectory(job.directory).write_json("run.json", {"status": "failed"})
+        submit(jobs)
+
+    launcher.submit = begin  # type: ignore[method-assign]
     drive(planned, launcher)
     assert [cell.ending for cell in planned] == [DONE, FAILED, FAILED]
     told = {number: [force for job, force in payloads if job == number] for number in range(3)}
-    once_more = [True, False, False]  # force=true is for the first attempt: the others go on from its checkpoint
-    assert told == {0: once_more, 1: [True], 2: once_more}
+    assert told[0] == [True, False, False], (
+        "force=true is for the attempt that begins: others go on from its checkpoint"
+    )
+    assert (told[1], told[2]) == ([True], [True, True, True])
 
 
 def test_fail_fast_leaves_the_rest(tmp_path: Path):
@@ -153,6 +162,20 @@ def test_runs_of_other_processes_are_left_to_them(tmp_path: Path):
         drive(planned, launcher)
     assert [cell.ending for cell in planned] == [ELSEWHERE, SKIPPED, DONE]
     assert launcher.events == ["start 2", "close"]
+
+
+def test_a_run_that_another_process_began_a_moment_before_has_not_failed(tmp_path: Path):
+    planned = cells(tmp_path, 3)
+    launcher = Scripted({0: [2], 1: [2], 2: [2]})
+    with RunDirectory(planned[0].directory):
+
+        def others() -> None:
+            RunDirectory(planned[0].directory).write_json("run.json", {"status": "running"})
+            RunDirectory(planned[1].directory).write_json("run.json", {"status": "finished"})
+
+        launcher.on_wait = others
+        drive(planned, launcher)
+    assert [cell.ending for cell in planned] == [ELSEWHERE, SKIPPED, FAILED]
 
 
 def test_what_another_process_is_doing_comes_last_and_may_be_done_by_then(tmp_path: Path):

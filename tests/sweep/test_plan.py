@@ -114,6 +114,16 @@ def test_roles_that_do_not_fit_the_data_are_found_without_playing(composer: Comp
     assert [cell.number for cell in planned.good] == [0]
 
 
+def test_a_role_that_breaks_is_a_bad_job_and_not_the_end(composer: Composer, monkeypatch: pytest.MonkeyPatch):
+    def setup(self: object, *_: object) -> None:
+        raise RuntimeError("a slip of my own")
+
+    monkeypatch.setattr("ol2r_cli.ranker.pdgd.PDGD.setup", setup)
+    planned = plan(composer, "ranker=pdgd", "ranker=sgd_ranknet")
+    assert [cell.reason for cell in planned.bad] == ["RuntimeError: a slip of my own"]
+    assert [cell.number for cell in planned.good] == [1]
+
+
 def test_nothing_is_run_when_some_are_bad(capsys: pytest.CaptureFixture[str]):
     jobs = [[*SMOKE, f"ranker.l2={value}", f"seed={seed}"] for value in (1, -1, -2) for seed in range(2)]
     with pytest.raises(BadJobs) as error:
