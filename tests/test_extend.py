@@ -13,12 +13,12 @@ import torch
 from omegaconf import OmegaConf
 
 from ol2r_cli import cli
-from ol2r_cli.progress import Progress
 from ol2r_cli.results import extension
 from ol2r_cli.results.survey import find_runs, read_state
 from ol2r_cli.sitting import Sitting
 from tests import choices
 from tests.choices import ROUNDS, play, seen, simulation
+from tests.moments import at_round
 
 LONG = 60  # rounds
 KEPT = "keep_checkpoint=true"
@@ -184,17 +184,6 @@ def test_the_shorter_run_stays_as_it_was_and_the_longer_names_it(tmp_path, undis
     assert told["extended_from"] is None
     assert pl.read_parquet(short / "evaluation.parquet")["round"].max() == 25
     assert 25 not in pl.read_parquet(longer / "evaluation.parquet")["round"]
-
-
-def at_round(monkeypatch, round: int, happens) -> None:
-    update = Progress.update
-
-    def and_then(self: Progress, done: int) -> None:
-        update(self, done)
-        if done == round:
-            happens()
-
-    monkeypatch.setattr(Progress, "update", and_then)
 
 
 def test_an_interrupted_extension_is_resumed(tmp_path, undisturbed, monkeypatch, capsys):

@@ -22,8 +22,8 @@ from hypothesis import strategies as st
 from ol2r_cli import api as ol2r
 from ol2r_cli import cli
 from ol2r_cli.api.words import words
-from ol2r_cli.progress import Progress
 from ol2r_cli.results.survey import find_runs, read_state
+from tests.moments import at_round
 
 # OmegaConf annotates its DictConfig in a way that the checker of annotations calls old-fashioned.
 pytestmark = pytest.mark.filterwarnings("ignore::beartype.roar.BeartypeDecorHintPep585DeprecationWarning")
@@ -149,17 +149,6 @@ def test_settings_that_are_wrong_are_a_line_and_nothing_is_written(folder):
             ol2r.run(given_, TINY)
         assert "\n" not in str(error.value)
     assert not (folder / "outputs").exists()
-
-
-def at_round(monkeypatch, round: int, happens) -> None:
-    update = Progress.update
-
-    def and_then(self: Progress, done: int) -> None:
-        update(self, done)
-        if done == round:
-            happens()
-
-    monkeypatch.setattr(Progress, "update", and_then)
 
 
 def test_a_run_that_fails_and_one_that_is_interrupted(folder, monkeypatch):

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from ol2r_cli import cli
-from ol2r_cli.progress import Progress
 from ol2r_cli.results import checkpoint
 from ol2r_cli.results.survey import find_runs, read_state
 from tests.launch import Launched
+from tests.moments import at_round
 
 ROUNDS = 400
 COMMAND = [
@@ -56,24 +56,22 @@ def undisturbed(tmp_path_factory) -> dict[str, bytes]:
     return contents(folder)
 
 
-def at_round(monkeypatch, round: int, happens) -> None:
-    """Let something happen after a round, in this process."""
-    update = Progress.update
-
-    def and_then(self: Progress, done: int) -> None:
-        update(self, done)
-        if done == round:
-            happens()
-
-    monkeypatch.setattr(Progress, "update", and_then)
-
-
 def interrupt(monkeypatch, folder: Path, round: int) -> None:
     """Play until a signal comes after this round."""
     with monkeypatch.context() as patch:
         at_round(patch, round, lambda: os.kill(os.getpid(), signal.SIGTERM))
         assert cli.main(command(folder)) == 130
     assert read_state(the_run(folder)).round == round
+
+
+def test_the_line_that_goes_on_with_a_forced_run_does_not_start_over(tmp_path, monkeypatch, capsys):
+    with monkeypatch.context() as patch:
+        at_round(patch, 50, lambda: os.kill(os.getpid(), signal.SIGTERM))
+        assert cli.main([*command(tmp_path), "force=true"]) == 130
+    assert "the same command without force=true goes on from there" in capsys.readouterr().err
+    state = read_state(the_run(tmp_path))
+    assert "force" not in state.manifest["command"]
+    assert state.round == 50
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -96,6 +96,15 @@ def test_rows_of_one_ranker_are_told_apart_by_their_settings(tmp_path):
     assert [cell.text for cell in shown.rows[0][3:5]] == ["pairrank l2=1", "pairrank l2=2"]
 
 
+def test_rows_of_different_tasks_are_told_apart_by_what_makes_the_task(tmp_path):
+    for rounds in (4, 8):
+        for ranker, level in ("pairrank", 0.2), ("pdgd", 0.1):
+            make(tmp_path, f"ranker={ranker}", f"rounds={rounds}", test={0: level, 1: level + 0.1})
+    labels = Labels(groups := found(tmp_path))
+    shown = differences(compare(groups, labels, ["test_ndcg_10"]), labels)
+    assert {row[3].text for row in shown.rows} == {"pairrank rounds=4", "pairrank rounds=8"}
+
+
 @pytest.mark.parametrize(
     ("p", "text"), [(None, ""), (1.0, "1.000"), (0.0449, "0.045"), (0.00012, "1.2e-04"), (0.0, "<1e-6")]
 )
