@@ -1,15 +1,17 @@
-# Run `make` or `make help` for the list of targets.
+# `make run` and `make test` set up everything they need. `make help` lists all targets.
 VENV   := .venv
 PYTHON ?= python3
 OL2R   := $(VENV)/bin/ol2r
+PYTEST := $(VENV)/bin/python -m pytest
 ARGS   ?=
 SLURM  ?= /tmp/ol2r-slurm
+FAST   := not slow and not gpu and not slurm
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-slurm check format smoke bench golden clean
+.PHONY: help setup run test test-all test-processors test-slurm mutation check format smoke bench golden clean
 
-help:  ## this list
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/ /' | awk '{name=$$1; $$1=""; printf "  make %-10s %s\n", name, $$0}'
+help:  ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/ /' | awk '{name=$$1; $$1=""; printf "  make %-15s %s\n", name, $$0}'
 
 # torch goes first and alone: any other order lets pip choose a build with gigabytes of CUDA.
 $(VENV)/.installed: pyproject.toml constraints.txt
@@ -20,28 +22,47 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 
 setup: $(VENV)/.installed  ## create .venv and install ol2r with its development tools
 
-run: setup  ## a first experiment: PairRank on generated data (more: make run ARGS="click=navigational rounds=2000")
+run: setup  ## set up and run the main job, PairRank on generated data (make run ARGS="click=navigational rounds=2000")
 	$(OL2R) run $(ARGS)
 
-test: setup  ## the whole test suite (quick one: make test ARGS="-m 'not slow'")
-	$(VENV)/bin/python -m pytest --numprocesses 2 --dist worksteal $(ARGS)
+test: setup  ## set up and run the tests, about five minutes on two cores (make test ARGS=tests/click)
+	$(PYTEST) --numprocesses 2 --dist worksteal -m "$(FAST)" $(ARGS)
 
-test-slurm: setup  ## the tests on a Slurm that is installed and started for them (as root), skipped where it cannot be
+test-all: setup  ## the tests with the long ones, and those on a Slurm where one can be installed
+	@if scripts/slurm_up.sh $(SLURM); then export SLURM_CONF=$(SLURM)/slurm.conf; else echo "without Slurm"; fi; \
+	$(PYTEST) --numprocesses 2 --dist worksteal $(ARGS); status=$$?; \
+	scripts/slurm_down.sh $(SLURM) > /dev/null 2>&1; exit $$status
+
+# Every line is a processor to emulate: instruction sets of torch, of MKL and of oneDNN.
+test-processors: setup  ## the tests under the instruction sets of several processors
+	@for processor in \
+	    "ATEN_CPU_CAPABILITY=default MKL_ENABLE_INSTRUCTIONS=SSE4_2 ONEDNN_MAX_CPU_ISA=SSE41" \
+	    "ATEN_CPU_CAPABILITY=avx2 MKL_ENABLE_INSTRUCTIONS=AVX2 ONEDNN_MAX_CPU_ISA=AVX2" \
+	    "MKL_CBWR=COMPATIBLE" \
+	    $$(grep -qw avx512f /proc/cpuinfo 2>/dev/null && echo ATEN_CPU_CAPABILITY=avx512,MKL_ENABLE_INSTRUCTIONS=AVX512); do \
+	    echo "== $$processor"; \
+	    env $$(echo $$processor | tr , ' ') $(PYTEST) --numprocesses 2 --dist worksteal -m "$(FAST)" $(ARGS) || exit 1; \
+	done
+
+test-slurm: setup  ## only the tests on a Slurm, which is installed and started for them (as root)
 	@if scripts/slurm_up.sh $(SLURM); then \
-	    SLURM_CONF=$(SLURM)/slurm.conf $(VENV)/bin/python -m pytest -m slurm $(ARGS); status=$$?; \
+	    SLURM_CONF=$(SLURM)/slurm.conf $(PYTEST) -m slurm $(ARGS); status=$$?; \
 	    scripts/slurm_down.sh $(SLURM); exit $$status; \
 	else echo "skipped: without Slurm there is nothing to test"; fi
+
+mutation: setup  ## what the tests protect: the share of seeded mutants that they notice (an hour or more)
+	$(VENV)/bin/python scripts/mutation.py --equivalent scripts/equivalent_mutants.json $(ARGS)
 
 check: setup  ## style and types: ruff and mypy
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
 
-format: setup  ## let ruff mend what it can
+format: setup  ## let ruff fix what it can
 	$(VENV)/bin/ruff check --fix .
 	$(VENV)/bin/ruff format .
 
-smoke: setup  ## a run of a few seconds, then asked for again: it must not run twice
+smoke: setup  ## a run of a few seconds, then the same command again, which must not run twice
 	$(OL2R) run experiment=smoke $(ARGS)
 	$(OL2R) run experiment=smoke $(ARGS)
 	$(OL2R) status

@@ -1,4 +1,4 @@
-"""The `ol2r` command: finds the subcommand and hands over. Nothing heavy is imported before that."""
+"""The `ol2r` command: imports the module of the subcommand and calls its `main`. Nothing heavy is imported before."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from importlib import import_module
 
 from ol2r_cli import __version__
 
-# subcommand: the module whose `main(arguments) -> exit code` does it, what it does
+# subcommand: the module with `main(arguments) -> exit code`, and a description
 COMMANDS = {
-    "run": ("ol2r_cli.run", "run one experiment, or a sweep with -m; a finished run is not run again"),
+    "run": ("ol2r_cli.commands.run", "run one experiment, or a sweep with -m; a finished run is not run again"),
     "search": ("ol2r_cli.commands.search", "the best settings within ranges, by Optuna, judged by validation NDCG"),
     "status": ("ol2r_cli.commands.status", "runs below a folder: finished, running, interrupted, failed and why"),
     "report": ("ol2r_cli.commands.report", "tables and figures over finished runs: intervals, comparisons, selection"),
@@ -75,7 +75,7 @@ def _command(arguments: list[str]) -> int:
     command, *rest = arguments
     if command not in COMMANDS:
         parser().parse_args([command] if command.startswith("-") else ["--", command])
-        from ol2r_cli.settings import nearest
+        from ol2r_cli.formatting import nearest
 
         advice = nearest(command, COMMANDS, "ol2r ") or f": choose from {', '.join(COMMANDS)}"
         print(f"ol2r: no command '{command}'{advice}", file=sys.stderr)

@@ -1,101 +1,80 @@
-"""START HERE: six records travel through five roles.
+"""START HERE: the roles of an experiment, and the records that they exchange in every round.
 
-    Dataset --Candidates--> Ranker --Belief--> Exploration --Draft--> Fairness
-       |                      ^                    ^                     | ranking
-     labels ------------------+--------------------+---> ClickModel <----+
-                              +------ Interaction <+---------+ clicks
+    Dataset --Candidates--> Ranker --Prediction--> Exploration --Proposal--> Fairness --ranking--> ClickModel
+       |                                                                                            ^     |
+       +--labels------------------------------------------------------------------------------------+   clicks
 
-Every tensor begins with B, the replicas: independent simulations that advance in step. `shapes.py` has the legend of
-the letters. Roles keep settings in their constructor and tensors in buffers, so `state_dict()` is the checkpoint and
-`.to(device)` is device support; whatever is random comes from the `Random` they are handed.
+    Ranker, Exploration and Fairness then learn from the Interaction: everything that happened in the round.
+
+`simulation.py` is the loop that calls them. Every tensor begins with the batch axis B: B replicas are independent
+simulations, each with its own seed, that advance together. `tensor/shapes.py` explains the other letters.
+
+A role receives its settings in the constructor and allocates its state as buffers in `setup`. So `state_dict()` is a
+checkpoint and `.to(device)` moves the role. A role draws random numbers only from the `Random` that a method receives.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
 
-from ol2r_cli.learning.tangent import Tangent
-from ol2r_cli.metrics.exposure import Exposure
-from ol2r_cli.random import Random
-from ol2r_cli.shapes import Bool, Float, Int
+from ol2r_cli.tensor.shapes import Bool, Float, Int
+from ol2r_cli.tensor.streams import Random
 
-
-@dataclass(frozen=True, slots=True)
-class Sizes:
-    """The extents, the precision and the place every role may allocate for."""
-
-    replicas: int
-    documents: int  # of the longest training query
-    features: int
-    positions: int  # K: how many documents are shown
-    queries: int  # training queries
-    rounds: int  # T: how many rounds the run will have
-    grades: int  # relevance labels are 0 .. grades - 1
-    ordered: int = 1 << 62  # how many places of a proposed order anybody looks at: K, or all of them
-    dtype: torch.dtype = torch.float64
-    device: torch.device = torch.device("cpu")
-    exposure: Exposure | None = None  # of the dataset's two groups, where it has groups
-    parameters: int = 0  # P: of the ranker's score, where it has any
-    random: Random | None = None  # for what is drawn before round 1
-    explained: bool = True  # whether anybody looks at the blocks and the certain pairs of a draft
-
-
-@dataclass(frozen=True, slots=True)
-class Oracle:
-    """What skylines may see besides: the labels of all documents, and which rows belong to which training query."""
-
-    labels: Int[Tensor, "N"]
-    start: Int[Tensor, "Q"]  # row of a training query's first document
-    length: Int[Tensor, "Q"]
-    fingerprint: str  # of the dataset, as in `Dataset`
-    group: Int[Tensor, "N"] | None = None  # of all documents, where the dataset has groups
-
-    def rows(self) -> Int[Tensor, "R"]:
-        """Rows of all training documents, query by query."""
-        first = self.length.cumsum(0) - self.length
-        slots = torch.arange(int(self.length.sum()), device=self.length.device)
-        return (self.start - first).repeat_interleave(self.length) + slots
+# Records of one round, in the order in which they are created.
 
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """What a ranker may see of one query. Relevance labels are absent by type."""
+    """The documents of one query per replica. Relevance labels are absent, so that a ranker cannot see them."""
 
     query: Int[Tensor, "B"]
-    document: Int[Tensor, "B D"]  # row of the document table, so that history can keep indices
+    document: Int[Tensor, "B D"]  # row of the document table, so that a history can store row numbers
     features: Float[Tensor, "B D F"]
     mask: Bool[Tensor, "B D"]  # False where a shorter query is padded; real documents come first
-    group: Int[Tensor, "B D"] | None = None
+    group: Int[Tensor, "B D"] | None = None  # the protected group of each document, if the dataset has groups
+
+
+@runtime_checkable
+class Tangent(Protocol):
+    """The gradient of every candidate's score with respect to the P parameters that scored it."""
+
+    def dense(self) -> Float[Tensor, "B D P"]:
+        """Return all gradients as one tensor."""
+        ...
+
+    def differences(self, preferences: Preferences) -> Float[Tensor, "B M P"]:
+        """Return the winner's gradient minus the loser's for each pair, and zeros for pairs that are not valid."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
-class Belief:
-    """What a ranker thinks of the candidates: one score per member, and the gradient of the score on demand."""
+class Prediction:
+    """A ranker's opinion of the candidates: one score per member, and the gradients of the scores on demand."""
 
     scores: Float[Tensor, "B N D"]
-    tangent: Callable[[], Tangent]  # the same one every time
-    certain: Bool[Tensor, "B D D"] | None = None  # [i, j]: i certainly above j; only rankers that state it themselves
+    tangent: Callable[[], Tangent]  # returns the same object in every call of one round
+    certain: Bool[Tensor, "B D D"] | None = None  # [i, j]: i certainly above j; only from rankers that state it
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
-    """A proposed order, and why: everything but the order itself is indexed by document."""
+class Proposal:
+    """A proposed order and the reasons for it. The order is indexed by place, everything else by document."""
 
-    order: Int[Tensor, "B O"]  # document at each place, padding last; at least Sizes.ordered places, or all there are
+    order: Int[Tensor, "B O"]  # document at each place, padding last; O is at least min(RunContext.ranking_depth, D)
     scores: Float[Tensor, "B D"]
-    block: Int[Tensor, "B D"] | None = None  # 0 is the top block
-    certain: Bool[Tensor, "B D D"] | None = None  # transitively closed where the exploration closes it
-    credit: Float[Tensor, "B N D"] | None = None  # whose choice it was to show a document: shares of the members
+    block: Int[Tensor, "B D"] | None = None  # number of the document's block; 0 is the top block
+    certain: Bool[Tensor, "B D D"] | None = None  # [i, j]: i certainly above j
+    credit: Float[Tensor, "B N D"] | None = None  # each member's share in the decision to show a document
 
 
 @dataclass(frozen=True, slots=True)
 class Preferences:
-    """Pairs inferred from clicks: `winner` and `loser` index the candidates; a pair counts where `valid`."""
+    """Pairs inferred from clicks. `winner` and `loser` index the candidates; a pair counts only where `valid`."""
 
     winner: Int[Tensor, "B M"]
     loser: Int[Tensor, "B M"]
@@ -104,19 +83,80 @@ class Preferences:
 
 @dataclass(frozen=True, slots=True)
 class Interaction:
-    """All that happened in one round: what every `learn` and every metric receives."""
+    """Everything that happened in one round: the input of every `learn` method and of every metric."""
 
     candidates: Candidates
-    belief: Belief
-    draft: Draft
-    order: Int[Tensor, "B O"]  # after fairness; its first K places were shown
-    ranking: Int[Tensor, "B K"]
-    shown: Bool[Tensor, "B K"]  # False below the end of a query shorter than K
+    prediction: Prediction
+    proposal: Proposal
+    order: Int[Tensor, "B O"]  # after fairness; its first K places are shown
+    ranking: Int[Tensor, "B K"]  # the shown places of `order`
+    shown: Bool[Tensor, "B K"]  # False below the end of a query with fewer than K documents
     clicks: Bool[Tensor, "B K"]
     preferences: Preferences
 
 
-# What one role may need and another offer, in the words of the error message.
+# Records that roles receive once, before the first round.
+
+
+@dataclass(frozen=True, slots=True)
+class Exposure:
+    """The exposure of each place, and the exposure due to group 0 per unit of group 1 (`beta`)."""
+
+    position: Float[Tensor, "K"]  # float64: probability that a user examines rank 1 .. K
+    beta: float
+
+    def to(self, device: torch.device) -> Exposure:
+        """Return a copy on another device."""
+        return Exposure(self.position.to(device), self.beta)
+
+    def of_groups(self, group: Int[Tensor, "*S K"], shown: Bool[Tensor, "*T K"]) -> Float[Tensor, "*U 2"]:
+        """Return the exposure of both groups. `group` is that of the document at each place, or at the first places."""
+        worth = self.position[: group.shape[-1]] * shown
+        return torch.stack([(worth * (group == number)).sum(-1) for number in (0, 1)], -1)
+
+    def unfairness(self, exposed: Float[Tensor, "*S 2"]) -> Float[Tensor, "*S"]:
+        """Return exposed[0] - beta exposed[1]. It is positive if group 0 receives more than is due to it."""
+        return exposed[..., 0] - self.beta * exposed[..., 1]
+
+
+@dataclass(frozen=True, slots=True)
+class RunContext:
+    """The sizes, precision and device for which every role allocates, and what a run makes of the roles' results."""
+
+    replicas: int  # B
+    documents: int  # D: length of the longest training query
+    features: int  # F
+    positions: int  # K: number of documents shown
+    queries: int  # number of training queries
+    rounds: int  # T: number of rounds of the run
+    grades: int  # relevance labels are 0 .. grades - 1
+    ranking_depth: int = 1 << 62  # number of places of a proposed order that are used: K, or all; at least K
+    dtype: torch.dtype = torch.float64
+    device: torch.device = torch.device("cpu")
+    exposure: Exposure | None = None  # None if the dataset does not have two groups
+    parameters: int = 0  # P: parameters of the ranker's score; 0 if it has none
+    random: Random | None = None  # for initial values
+    needs_reasons: bool = True  # False if blocks and certain pairs of a proposal are neither traced nor used
+
+
+@dataclass(frozen=True, slots=True)
+class Oracle:
+    """The relevance labels of the dataset. Only roles with `needs_labels` receive it."""
+
+    labels: Int[Tensor, "N"]  # of all documents in the table
+    start: Int[Tensor, "Q"]  # row of the first document of each training query
+    length: Int[Tensor, "Q"]  # number of documents of each training query
+    fingerprint: str  # hash of the dataset
+    group: Int[Tensor, "N"] | None = None  # of all documents, if the dataset has groups
+
+    def rows(self) -> Int[Tensor, "R"]:
+        """Return the rows of all training documents, query by query."""
+        first = self.length.cumsum(0) - self.length
+        slots = torch.arange(int(self.length.sum()), device=self.length.device)
+        return (self.start - first).repeat_interleave(self.length) + slots
+
+
+# Capabilities that one role can offer and another can need. The texts are parts of error messages.
 MEMBERS = "a ranker of several members"
 CREDIT = "interleaved lists, which tell whose choice each document was"
 PLACKETT_LUCE = "lists drawn from the Plackett-Luce model of its scores"
@@ -130,84 +170,95 @@ BY_SCORE = "lists in the order of their scores"
 
 
 class Need(NamedTuple):
-    """What another role of the experiment has to offer, and what to type to have it."""
+    """A capability that another role of the experiment has to offer, and the override that selects such a role."""
 
     what: str
     use: str
 
 
 class Role(nn.Module):
-    """A part of the experiment with settings (constructor), state (buffers) and possibly something to learn."""
+    """A part of an experiment with settings (constructor keywords), state (buffers) and optional learning."""
 
-    needs_labels = False  # skylines only: their `setup` then receives the oracle
+    group = ""  # configuration group: `ranker` for the setting ranker.l2
+    needs_labels = False  # True for skylines: `setup` receives the oracle
     needs: tuple[Need, ...] = ()
     offers: frozenset[str] = frozenset()
-    foresees = ""  # the setting, as typed, that makes what it does depend on how many rounds there will be
+    depends_on_rounds = ""  # the setting, as typed, that makes results depend on the total number of rounds
 
-    def setup(self, sizes: Sizes, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
-        """Allocate buffers. `features` is the read-only document table; `oracle` comes only to `needs_labels`."""
+    def setting(self, name: str) -> str:
+        """Return the full name of a setting for error messages: `ranker.l2` for `l2`."""
+        return f"{self.group}.{name}"
+
+    def setup(self, context: RunContext, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
+        """Allocate buffers. `features` is the read-only document table; `oracle` is None unless `needs_labels`."""
 
     def learn(self, interaction: Interaction, random: Random) -> None:
-        """Update buffers from one round."""
+        """Update buffers from one round. Roles that do not learn keep this empty method."""
+
+
+class Ranker(Role):
+    """Scores candidates and learns from clicks."""
+
+    group = "ranker"
+    offers: frozenset[str] = frozenset({FEATURES})
+    pairs: str = "matching"  # how clicks become preferences, see learning/preferences.py; "none" for no preferences
+    generalises = True  # False if it cannot score queries that it has not served; then it is not evaluated offline
+    linear = False  # True if `deploy` returns the weights of a linear score, one per feature
+    dtype: torch.dtype = torch.float64  # precision if device.dtype=auto
+
+    def size(self, features: int) -> int:
+        """Return P, the number of parameters of the score for this number of features; 0 if there are none."""
+        return 0
+
+    def predict(self, candidates: Candidates, random: Random) -> Prediction:
+        """Score the candidates of one round, including any perturbation that the ranker uses to explore."""
+        raise NotImplementedError
+
+    def deploy(self) -> Float[Tensor, "B P"]:
+        """Return a flat copy of everything that `score` needs, so that many snapshots can be scored at once."""
+        raise NotImplementedError
+
+    def score(self, deployed: Float[Tensor, "S P"], candidates: Candidates) -> Float[Tensor, "S Q D"]:
+        """Score Q queries with S snapshots, without perturbation. Here the first axis of `candidates` is Q, not B."""
+        raise NotImplementedError
+
+
+class Exploration(Role):
+    """Turns a prediction into a proposed order. `ranking_depth` places of it are used, `positions` are shown."""
+
+    group = "exploration"
+
+    def setup(self, context: RunContext, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
+        """Store how many places are shown and used. Subclasses call this and allocate their buffers."""
+        self.positions, self.ranking_depth = context.positions, context.ranking_depth
+
+    def propose(self, prediction: Prediction, candidates: Candidates, random: Random) -> Proposal:
+        """Return an order of the candidates and the reasons for it."""
+        raise NotImplementedError
+
+
+class Fairness(Role):
+    """Reranks a proposed order."""
+
+    group = "fairness"
+    reranks = True  # False if the proposal is served unchanged; then places that are not shown need no order
+
+    def two_groups(self, context: RunContext) -> Exposure:
+        """Return the exposure due to the two groups; ValueError if the dataset does not have two groups."""
+        if context.exposure is None:
+            raise ValueError("fairness needs a dataset with two groups: type dataset.group={..} or fairness=none")
+        return context.exposure
+
+    def rerank(self, proposal: Proposal, candidates: Candidates, random: Random) -> Int[Tensor, "B O"]:
+        """Return the order that is served."""
+        raise NotImplementedError
 
 
 class ClickModel(Role):
     """A simulated user."""
 
+    group = "click"
+
     def click(self, grades: Int[Tensor, "B K"], shown: Bool[Tensor, "B K"], random: Random) -> Bool[Tensor, "B K"]:
-        """Which of the shown documents, with these relevance grades, are clicked."""
-        raise NotImplementedError
-
-
-class Ranker(Role):
-    """Scores candidates and learns to score them better."""
-
-    pairs: str = "matching"  # how clicks become preferences: see `feedback`
-    generalises = True  # False: has nothing to say about queries it has not served, hence no evaluation
-    offers: frozenset[str] = frozenset({FEATURES})
-    linear = False  # True: what it deploys are the weights of a linear score, one per feature
-    dtype: torch.dtype = torch.float64  # the precision that device.dtype=auto gives it
-
-    def size(self, features: int) -> int:
-        """P: how many parameters its score has for documents of this many features, 0 where it has none."""
-        return 0
-
-    def judge(self, candidates: Candidates, random: Random) -> Belief:
-        """The current opinion, exploration noise of the ranker included."""
-        raise NotImplementedError
-
-    def deploy(self) -> Float[Tensor, "B P"]:
-        """A copy of everything `score` needs, flat, so that snapshots of many rounds can be scored in one product."""
-        raise NotImplementedError
-
-    def score(self, deployed: Float[Tensor, "S P"], candidates: Candidates) -> Float[Tensor, "S Q D"]:
-        """Scores without exploration or noise; here the first axis of `candidates` is Q queries, not replicas."""
-        raise NotImplementedError
-
-
-class Exploration(Role):
-    """Turns a belief into a proposed order, of which `ordered` places are looked at and `positions` shown."""
-
-    def setup(self, sizes: Sizes, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
-        """Remember how much of an order matters; what else is allocated comes on top."""
-        self.positions, self.ordered = sizes.positions, sizes.ordered
-
-    def propose(self, belief: Belief, candidates: Candidates, random: Random) -> Draft:
-        """An order of the candidates, with the reasons for it."""
-        raise NotImplementedError
-
-
-class Fairness(Role):
-    """Rearranges a proposed order."""
-
-    rearranges = True  # False: the draft is served as it is, so that nobody looks below the places shown
-
-    def two_groups(self, sizes: Sizes) -> Exposure:
-        """What groups are due; ValueError, with what to type, where the dataset has no two groups."""
-        if sizes.exposure is None:
-            raise ValueError("fairness needs a dataset with two groups: type dataset.group={..} or fairness=none")
-        return sizes.exposure
-
-    def arrange(self, draft: Draft, candidates: Candidates, random: Random) -> Int[Tensor, "B O"]:
-        """The order that is served."""
+        """Return which of the shown documents are clicked, given their relevance grades."""
         raise NotImplementedError

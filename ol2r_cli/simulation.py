@@ -1,4 +1,4 @@
-"""The loop: T rounds of B independent simulations in step. The caller owns files, so the loop owns none."""
+"""The loop: B independent simulations play T rounds together. It reads and writes no files."""
 
 from __future__ import annotations
 
@@ -8,17 +8,16 @@ import torch
 from torch import Tensor, nn
 
 from ol2r_cli.dataset.table import Dataset
-from ol2r_cli.feedback import infer_preferences
-from ol2r_cli.host import on_host
-from ol2r_cli.interfaces import ClickModel, Exploration, Fairness, Interaction, Ranker, Role, Sizes
-from ol2r_cli.measurement import Measurement
-from ol2r_cli.metrics.exposure import Exposure
-from ol2r_cli.random import Streams
-from ol2r_cli.shapes import Int
+from ol2r_cli.interfaces import ClickModel, Exploration, Exposure, Fairness, Interaction, Ranker, Role, RunContext
+from ol2r_cli.learning.preferences import infer_preferences
+from ol2r_cli.metrics.measurement import Measurement
+from ol2r_cli.tensor.shapes import Int
+from ol2r_cli.tensor.streams import Streams
+from ol2r_cli.tensor.synchronisation import is_host_readable
 
 
 def check_needs(roles: Mapping[str, Role]) -> None:
-    """ValueError that names the override to type where one role, by group, needs what no other offers."""
+    """Raise ValueError, with the override to type, if a role needs what no other role offers. Keys are groups."""
     offered = frozenset[str]().union(*(role.offers for role in roles.values()))
     for group, role in roles.items():
         for need in role.needs:
@@ -27,9 +26,10 @@ def check_needs(roles: Mapping[str, Role]) -> None:
 
 
 class Simulation(nn.Module):
-    """Rankers, users and what they have learned so far: `state_dict()` is all there is to save.
+    """The four roles, the training queries and everything learned so far. `state_dict()` is the complete state.
 
-    Replica b is the simulation of seeds[b]; its numbers do not depend on the other replicas.
+    Replica b is the simulation with seed seeds[b]; its results do not depend on the other replicas. The keyword
+    settings have the meaning that `configs/run.yaml` explains.
     """
 
     round: Tensor
@@ -55,13 +55,13 @@ class Simulation(nn.Module):
         self.train_split = dataset.split("train", seeds.device, dtype)
         longest = self.train_split.longest
         self.streams = Streams(seeds)
-        self.sizes = Sizes(
+        self.context = RunContext(
             replicas=len(seeds),
             documents=longest,
             features=dataset.features.shape[1],
             positions=positions,
-            ordered=longest if trace_regret or fairness.rearranges else positions,
-            explained=trace_blocks or trace_regret or fairness.rearranges,
+            ranking_depth=longest if trace_regret or fairness.reranks else positions,
+            needs_reasons=trace_blocks or trace_regret or fairness.reranks,
             queries=len(self.train_split),
             rounds=rounds,
             grades=dataset.grades,
@@ -74,45 +74,49 @@ class Simulation(nn.Module):
         self.click, self.ranker, self.exploration, self.fairness = click, ranker, exploration, fairness
         check_needs({"click": click, "ranker": ranker, "exploration": exploration, "fairness": fairness})
         for role in click, ranker, exploration, fairness:
-            role.setup(self.sizes, dataset.features, dataset.oracle() if role.needs_labels else None)
+            role.setup(self.context, dataset.features, dataset.oracle() if role.needs_labels else None)
         self.measurement = Measurement(
-            self.sizes,
+            self.context,
             self.train_split.judged(),
             no_relevant=no_relevant,
             pairs=ranker.pairs != "none",
             blocks=trace_blocks,
             regret=trace_regret,
-            rearranged=fairness.rearranges,
+            reranked=fairness.reranks,
         )
         self.register_buffer("round", torch.zeros((), dtype=torch.int64))
-        self.longest = None if on_host(seeds) else self._longest_lists()
+        self.longest = None if is_host_readable(seeds) else self._longest_lists()
 
     def play(self) -> Iterator[tuple[int, Interaction]]:
-        """The rounds that remain, one at a time: its number (from 1) and what happened in it.
+        """Play the remaining rounds. Each yields its number, from 1, and what happened in it.
 
-        `measurement` has noted the round by then; take its measures at the latest when it is full.
+        `measurement` has recorded the round by then. Call `measurement.measures()` before the next round if
+        `measurement.full()`.
         """
-        dice, sizes = self.streams, self.sizes
-        for t in range(int(self.round), sizes.rounds):
-            query = dice.at("query", t).integer(sizes.queries)
+        streams, context = self.streams, self.context
+        for t in range(int(self.round), context.rounds):
+            query = streams.at("query", t).integer(context.queries)
             candidates, labels = self.train_split.serve(query, None if self.longest is None else self.longest[t])
-            belief = self.ranker.judge(candidates, dice.at("judge", t))
-            draft = self.exploration.propose(belief, candidates, dice.at("explore", t))
-            order = self.fairness.arrange(draft, candidates, dice.at("arrange", t))
-            ranking = order[:, : sizes.positions]
-            shown = candidates.mask[:, : sizes.positions]  # real documents come first, in every order
-            clicks = self.click.click(labels.gather(1, ranking), shown, dice.at("click", t))
-            preferences = infer_preferences(ranking, clicks, shown, self.ranker.pairs, dice.at("pairs", t))
-            interaction = Interaction(candidates, belief, draft, order, ranking, shown, clicks, preferences)
-            self.ranker.learn(interaction, dice.at("learn/ranker", t))
-            self.exploration.learn(interaction, dice.at("learn/exploration", t))
-            self.fairness.learn(interaction, dice.at("learn/fairness", t))
+            prediction = self.ranker.predict(candidates, streams.at("judge", t))
+            proposal = self.exploration.propose(prediction, candidates, streams.at("explore", t))
+            order = self.fairness.rerank(proposal, candidates, streams.at("arrange", t))
+            ranking = order[:, : context.positions]
+            shown = candidates.mask[:, : context.positions]  # in every order, real documents come before padding
+            clicks = self.click.click(labels.gather(1, ranking), shown, streams.at("click", t))
+            preferences = infer_preferences(ranking, clicks, shown, self.ranker.pairs, streams.at("pairs", t))
+            interaction = Interaction(candidates, prediction, proposal, order, ranking, shown, clicks, preferences)
+            self.ranker.learn(interaction, streams.at("learn/ranker", t))
+            self.exploration.learn(interaction, streams.at("learn/exploration", t))
+            self.fairness.learn(interaction, streams.at("learn/fairness", t))
             self.round.fill_(t + 1)
-            self.measurement.note(t + 1, interaction, labels)
+            self.measurement.record(t + 1, interaction, labels)
             yield t + 1, interaction
 
     def _longest_lists(self) -> list[int]:
-        """How many documents the longest list of every round has: a function of the seeds alone, asked for once, so
-        that no round has to wait for its shape."""
-        queries = (self.streams.at("query", t).integer(self.sizes.queries) for t in range(self.sizes.rounds))
+        """Return the length of the longest list of every round.
+
+        Queries depend on the seeds alone. Reading all lengths once, before the first round, saves every round from
+        waiting for the device to learn its shapes.
+        """
+        queries = (self.streams.at("query", t).integer(self.context.queries) for t in range(self.context.rounds))
         return torch.stack([self.train_split.length[query].max() for query in queries]).tolist()

@@ -1,10 +1,10 @@
-"""How often the tests and intervals of `ol2r report` are right, on drawn values whose truth is known.
+"""Measures error rates of the tests and intervals of `ol2r report` on simulated values with known means.
 
     python scripts/comparison_simulation.py [DRAWS]
 
 prints the tables of docs/comparison.md (4,000 draws: a few minutes). A value is, as in the model behind the
-intervals, fold(f) + seed(f, s) + ranker(r) + fold(f, r) + noise(f, s, r): the first two are shared by the rankers,
-which is what pairing is for; fold(f, r) is how much a fold suits a ranker, whose standard deviation is `suits`.
+intervals, fold(f) + seed(f, s) + ranker(r) + fold(f, r) + noise(f, s, r). The first two are shared by the rankers and
+cancel in pairs; fold(f, r) is how much a fold suits a ranker, with the standard deviation `suits`.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from ol2r_cli.report.significance import ALPHA, holm, paired_t, sign_flips
-from ol2r_cli.report.statistics import Estimate, of_values, pool
+from ol2r_cli.report.estimates import ALPHA, Estimate, holm, of_values, paired_t, pool, sign_flips
 
 TESTS = {"t": paired_t, "permutation": sign_flips}
 
@@ -25,7 +24,7 @@ TESTS = {"t": paired_t, "permutation": sign_flips}
 def values(
     random: np.random.Generator, rankers: int, folds: int, seeds: int, suits: float = 0.0, shift: float = 0.0
 ) -> NDArray[np.float64]:
-    """[rankers, folds, seeds]; all rankers are the same on average, but the first, which is better by `shift`."""
+    """[rankers, folds, seeds]: the first ranker is better by `shift` on average, all others are equal."""
     shared = random.normal(size=(1, folds, 1)) + random.normal(size=(1, folds, seeds))
     own = suits * random.normal(size=(rankers, folds, 1)) + random.normal(size=(rankers, folds, seeds))
     own[0] += shift
@@ -33,25 +32,25 @@ def values(
 
 
 def units(differences: NDArray[np.float64]) -> list[float]:
-    """Of [folds, seeds], as in a report: the means of the folds, or the seeds of the only one."""
+    """The units of [folds, seeds], as in a report: the means of the folds, or the seeds of the only fold."""
     return (differences.mean(1) if len(differences) > 1 else differences[0]).tolist()
 
 
 def family_wise(
     draws: int, test: str, rankers: int, folds: int, seeds: int, suits: float = 0.0, flat: bool = False
 ) -> float:
-    """How often any of all pairs of equal rankers is called different. flat: as if all values were independent."""
+    """The share of draws with any significant difference among equal rankers. flat: values count as independent."""
     random, wrong = np.random.default_rng(0), 0
     for _ in range(draws):
         drawn = values(random, rankers, folds, seeds, suits)
         pairs = [drawn[a] - drawn[b] for a, b in combinations(range(rankers), 2)]
         p = [TESTS[test](pair.ravel().tolist() if flat else units(pair)) for pair in pairs]
-        wrong += min(holm([one for one in p if one is not None])) < ALPHA
+        wrong += min(holm([value for value in p if value is not None])) < ALPHA
     return wrong / draws
 
 
 def coverage(draws: int, folds: int, seeds: int, spread: float, flat: bool = False) -> float:
-    """How often the interval of a mean has the truth in it; spread: standard deviation of the folds, seeds have 1."""
+    """The share of intervals that contain the true mean; spread: standard deviation of the folds, seeds have 1."""
     random, right = np.random.default_rng(1), 0
     for _ in range(draws):
         drawn = spread * random.normal(size=(folds, 1)) + random.normal(size=(folds, seeds))
@@ -62,17 +61,17 @@ def coverage(draws: int, folds: int, seeds: int, spread: float, flat: bool = Fal
 
 
 def power(draws: int, test: str, folds: int, seeds: int, shift: float) -> float:
-    """How often a ranker that is better by `shift` is found so against one other."""
-    random, found = np.random.default_rng(2), 0
+    """The share of draws in which a ranker that is better by `shift` is significantly different from another."""
+    random, significant = np.random.default_rng(2), 0
     for _ in range(draws):
         drawn = values(random, 2, folds, seeds, shift=shift)
         p = TESTS[test](units(drawn[0] - drawn[1]))
-        found += p is not None and p < ALPHA
-    return found / draws
+        significant += p is not None and p < ALPHA
+    return significant / draws
 
 
 def expected_power(n: int, effect: float) -> float:
-    """Of the paired t test, from the noncentral t distribution; `effect` is d_z."""
+    """The power of the paired t test, from the noncentral t distribution; `effect` is d_z."""
     from scipy.stats import nct, t
 
     critical = t.ppf(1 - ALPHA / 2, n - 1)
@@ -89,7 +88,7 @@ def _row(words: Iterable[object], *numbers: float | None) -> None:
 
 
 def main(draws: int) -> None:
-    """All three tables."""
+    """Print all three tables."""
     print(f"{draws:,} draws")
     _head("test", "rankers", "folds", "seeds", "suits", "family-wise", "as if independent")
     sizes = [("t", 3, 1, 10, 0.0), ("t", 5, 1, 10, 0.0), ("t", 5, 1, 3, 0.0), ("permutation", 5, 1, 10, 0.0)]
@@ -108,9 +107,9 @@ def main(draws: int) -> None:
         ("t", 1, 30, 0.5),
         ("t", 5, 5, 1.0),
     ]:
-        found = power(draws, test, folds, seeds, effect * 2**0.5)  # the noise of two rankers
+        measured = power(draws, test, folds, seeds, effect * 2**0.5)  # the noise of two rankers
         units, on_units = (seeds, effect) if folds == 1 else (folds, effect * seeds**0.5)
-        _row((test, folds, seeds, effect), found, expected_power(units, on_units))
+        _row((test, folds, seeds, effect), measured, expected_power(units, on_units))
 
 
 if __name__ == "__main__":

@@ -1,13 +1,13 @@
-"""Writes the tiny LETOR folds of tests/data, the same bytes every time: python scripts/make_tiny_folds.py [FOLDER]
+"""Writes the tiny LETOR folds of tests/data, always the same bytes: python scripts/make_tiny_folds.py [FOLDER]
 
     tiny          Fold1 and Fold2, five grades, every feature written
     tiny_docid    Fold1 of tiny, each line ending in a `#docid = ...` comment as in MQ2008
     tiny_sparse   Fold1 of tiny without the features that are 0
     tiny_grades3  Fold1 with three grades
 
-Every file holds one query of a single document, one without a relevant document and one with identical documents. The
+Every file has one query with a single document, one without a relevant document and one with identical documents. The
 ten features differ in scale: 1 to 5 in 0 .. 1 with many zeros, 6 and 7 counts, 8 the same for a whole query, 9 negative
-like a log-likelihood, 10 rarely other than 0. Relevance goes with features 1 and 2, so a ranker can learn something.
+like a log-likelihood, 10 mostly 0. Relevance increases with features 1 and 2, so that a ranker can learn something.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Document:
     features: list[float]
 
     def line(self, docid: bool = False, sparse: bool = False) -> str:
-        """`grade qid:Q id:value ..`, with a comment, or without the values that are 0."""
+        """`grade qid:Q id:value ..`; `docid` adds a comment, `sparse` leaves out the values that are 0."""
         values = [f"{i}:{v:.6g}" for i, v in enumerate(self.features, start=1) if v or not sparse]
         comment = f" #docid = {self.name} inc = 1 prob = 0.5" if docid else ""
         return f"{self.grade} qid:{self.query} {' '.join(values)}{comment}\n"
@@ -46,7 +46,7 @@ def features(random: Random, whole_query: float) -> list[float]:
 
 
 def query(random: Random, number: int, place: int, grades: int) -> list[Document]:
-    """3 to 15 documents; at the special places one, none that is relevant, or each written twice in a row."""
+    """3 to 15 documents; at the special places a single one, only irrelevant ones, or each one twice in a row."""
     count = 1 if place == SINGLE else 3 + int(13 * random.random())
     whole_query = round(5 * random.random(), 2)
     documents = []
@@ -63,7 +63,7 @@ def query(random: Random, number: int, place: int, grades: int) -> list[Document
 def fold(seed: int, grades: int = 5) -> dict[str, list[Document]]:
     """The documents of each file of a fold.
 
-    Of Random only random() is used: Python promises its numbers for all versions, those of other methods it does not.
+    Only random() of Random is used: Python guarantees its numbers for all versions, but not those of other methods.
     """
     random, number = Random(seed), 100 * seed
     files = {}
@@ -90,7 +90,7 @@ def main(folder: Path) -> None:
     """Write all files below `folder`."""
     for path, text in texts().items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        (folder / path).write_bytes(text.encode())  # bytes, so that no system changes the line ends
+        (folder / path).write_bytes(text.encode())  # bytes, so that no operating system changes the line ends
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""What a straightforward numpy loop needs for the simple linear rankers, to compare `ol2r bench` with.
+"""The speed of a straightforward numpy loop for the simple linear rankers, as a reference for `ol2r bench`.
 
     python scripts/plain_numpy.py [ROUNDS]
 
 One seed, one query after the other, on the data of `ol2r bench`: informational users, NDCG@10 of 2,000 test queries
-every 100 rounds. Written the way one would write it down, not to be slow; nothing of `ol2r` is used but the data.
+every 100 rounds. The code is plain but not wasteful; of `ol2r` it uses only the data.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ import time
 import numpy as np
 
 from ol2r_cli.commands.bench import DATASET
-from ol2r_cli.compose import build, compose
+from ol2r_cli.config.composer import compose
+from ol2r_cli.config.instantiate import build
 
 CLICK = np.array([0.4, 0.6, 0.7, 0.8, 0.9])
 STOP = np.array([0.1, 0.2, 0.3, 0.4, 0.5])
@@ -40,12 +41,13 @@ def pairs(clicks):
 
 
 def sgd_ranknet(theta, x, grades, rng, epsilon=0.0):
-    scores, left, shown = x @ theta, list(range(len(x))), []
+    scores, remaining, shown = x @ theta, list(range(len(x))), []
     if epsilon:
         order = list(np.argsort(-scores))
         for _ in range(min(K, len(x))):
-            document = left[rng.integers(len(left))] if rng.random() < epsilon else next(d for d in order if d in left)
-            left.remove(document)
+            explores = rng.random() < epsilon
+            document = remaining[rng.integers(len(remaining))] if explores else next(d for d in order if d in remaining)
+            remaining.remove(document)
             shown.append(document)
     else:
         shown = list(np.argsort(-scores)[:K])
@@ -107,7 +109,7 @@ def evaluate(theta, queries):
 
 
 def main(rounds: int) -> None:
-    dataset = build(compose([DATASET]).dataset).load()
+    dataset = build(compose([DATASET]).config.dataset).load()
     features, labels = dataset.features.numpy().astype(float), dataset.labels.numpy().astype(int)
     rows = [slice(a, b) for a, b in zip(dataset.offsets[:-1], dataset.offsets[1:], strict=True)]
     train, test = (

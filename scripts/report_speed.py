@@ -1,9 +1,9 @@
-"""How long `ol2r report` takes to read a thousand runs.
+"""Measures how long `ol2r report` takes to read a thousand runs.
 
     python scripts/report_speed.py [RUNS]
 
-makes RUNS finished runs (10 rankers, 5 click models, 5 folds, and as many values of a setting as that takes; ten seeds
-each, with all metrics) in a temporary folder and prints the processor time of what is done with them, best of three.
+makes RUNS finished runs (10 rankers, 5 click models, 5 folds and enough values of a setting; ten seeds each, with all
+metrics) in a temporary folder, and prints the processor time of each step of a report, best of three.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from pathlib import Path
 
 from omegaconf import OmegaConf
 
-from ol2r_cli.report.collect import collect
+from ol2r_cli.report import load
 from ol2r_cli.report.comparison import compare
-from ol2r_cli.report.groups import groups
 from ol2r_cli.report.labels import Labels
-from ol2r_cli.report.loading import load
 from ol2r_cli.report.measures import METRICS
-from ol2r_cli.report.table import markdown
+from ol2r_cli.report.result_tables import groups_table
+from ol2r_cli.report.run_groups import collect, group_runs
+from ol2r_cli.report.text_table import markdown
 
 CONFIGS = Path(__file__).parents[1] / "configs"
 SEEDS = list(range(10))
@@ -34,7 +34,7 @@ NAMES += ["online_ndcg", "cumulative_ndcg", "clicks", "pairs", "regret", "blocks
 
 
 def make(root: Path, runs: int) -> None:
-    """Runs that look like those of a sweep: the configuration is that of PairRank on MQ2008."""
+    """Write runs like those of a sweep, with the configuration of PairRank on MQ2008."""
     config = {part: OmegaConf.load(CONFIGS / part / f"{choice}.yaml") for part, choice in [
         ("dataset", "mq2008"), ("click", "perfect"), ("ranker", "pairrank"), ("exploration", "confidence"),
         ("fairness", "none"), ("device", "auto")]}  # fmt: skip
@@ -62,13 +62,13 @@ def make(root: Path, runs: int) -> None:
         (folder / "summary.json").write_text(json.dumps({"metrics": metrics, "by_seed": {"seed": SEEDS} | values}))
 
 
-def _timed(what: str, do: Callable[[], object]) -> None:
+def _timed(step: str, call: Callable[[], object]) -> None:
     taken = []
     for _ in range(3):
         start = time.process_time()
-        do()
+        call()
         taken.append(time.process_time() - start)
-    print(f"| {what} | {min(taken):.2f} |")
+    print(f"| {step} | {min(taken):.2f} |")
 
 
 def main(runs: int) -> None:
@@ -77,13 +77,13 @@ def main(runs: int) -> None:
         root = Path(folder)
         make(root, runs)
         print(f"{runs:,} runs\n\n| | seconds |\n|---|---|")
-        found = collect([root]).runs
-        labels = Labels(groups(found))
+        runs = collect([root]).runs
+        labels = Labels(group_runs(runs))
         _timed("reading the runs", lambda: collect([root]))
-        _timed("grouping and naming them", lambda: Labels(groups(found)))
-        _timed("the table", lambda: markdown(groups(found), labels))
+        _timed("grouping and naming them", lambda: Labels(group_runs(runs)))
+        _timed("the table", lambda: markdown(groups_table(group_runs(runs), labels)))
         _timed("a comparison with a baseline", lambda: compare(
-            groups(found), labels, METRICS, "ranker=ranker0 ranker.l2=0.1"))  # fmt: skip
+            group_runs(runs), labels, METRICS, "ranker=ranker0 ranker.l2=0.1"))  # fmt: skip
         _timed("`load()`, all of it", lambda: load(root))
 
 

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Stops what scripts/slurm_up.sh STATE has started, jobs included; the folder STATE stays, for its logs.
+# Stops the Slurm that scripts/slurm_up.sh STATE has started, and its jobs. The folder STATE stays, for its logs.
 set -uo pipefail
 state=$(realpath -m "${1:?scripts/slurm_down.sh STATE: the folder given to slurm_up.sh}")
 export SLURM_CONF="$state/slurm.conf"
 
-end() {  # PIDFILE: ask it to end, and wait until it has
+end() {  # PIDFILE: end the process and wait for it
     [ -s "$1" ] || return
     local pid
     pid=$(cat "$1")

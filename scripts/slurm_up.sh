@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# A Slurm of one node with accounting, on this machine and for this machine only: to try and to test launcher=slurm.
-#   scripts/slurm_up.sh STATE      installs what is missing (Debian, Ubuntu), starts it, prints the line to type next
-#   scripts/slurm_down.sh STATE    stops it again
-# STATE is a folder for everything that Slurm writes. Wants root. Exit code 3: it cannot be had here; one line says why.
+# Starts a Slurm of one node with accounting on this machine, to try and to test launcher=slurm.
+#   scripts/slurm_up.sh STATE      installs what is missing (Debian, Ubuntu), starts it, prints the command to type next
+#   scripts/slurm_down.sh STATE    stops it
+# STATE is a folder for everything that Slurm writes. Needs root. Exit code 3: it cannot be started; a line says why.
 set -euo pipefail
 state=$(realpath -m "${1:?scripts/slurm_up.sh STATE: a folder for what Slurm writes}")
 node=$(hostname -s)
@@ -30,7 +30,7 @@ install() {
     command -v slurmctld slurmdbd mariadbd munged > /dev/null && return
     command -v apt-get > /dev/null || unavailable "there is no apt-get to install ${packages[*]} with"
     local policy=/usr/sbin/policy-rc.d made=
-    if [ ! -e $policy ]; then  # or services would start by themselves, with no configuration to start from
+    if [ ! -e $policy ]; then  # prevents that services start before they are configured
         printf '#!/bin/sh\nexit 101\n' > $policy
         chmod +x $policy
         made=1
@@ -53,7 +53,7 @@ ClusterName=ol2r
 SlurmctldHost=$node(127.0.0.1)
 SlurmUser=root
 AuthType=auth/munge
-# How long a requeued job waits until it starts again (120 seconds unless set): tests should not.
+# A requeued job waits this long until it starts again (default 120 seconds, too long for tests).
 AuthInfo=cred_expire=10
 StateSaveLocation=$state/controller
 SlurmdSpoolDir=$state/spool
@@ -67,7 +67,7 @@ SwitchType=switch/none
 MpiDefault=none
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
-# Jobs of the partition "urgent" put those of "debug" back into the queue.
+# Jobs of the partition "urgent" pre-empt those of "debug", which are requeued.
 PreemptType=preempt/partition_prio
 PreemptMode=REQUEUE
 ReturnToService=2

@@ -1,11 +1,11 @@
-"""A sweep in trouble, beside an undisturbed one: one job raises, one is killed with -9, and some have a bad setting.
+"""A sweep with failures beside an undisturbed one: one job raises, one is killed by SIGKILL, some have a bad setting.
 
     python scripts/survival.py FOLDER 'ranker=pairrank,pdgd,mine' click=per,nav,inf rounds=200 dataset=mq2008 \\
         dataset.path=../shared/data/MQ2008 dataset.fold=1,2,3,4,5 --bad dataset.fold=6 --kill pdgd-informational
 
-`ranker=mine` is a ranker of a user's own, which shuffles, and fails in round 10 of whichever of its runs is the first
-to find the file `trouble`. Prints what the sweeps print, and ends with 0 when all went as it should: exit code 3, the
-other jobs finished; the same command again runs the missing ones alone; and then both reports are identical.
+`ranker=mine` is a ranker of a user that ranks at random. The first of its runs that finds the file `trouble` fails in
+round 10. The script prints the output of the sweeps. It exits with 0 if the sweep ends with code 3 and all other jobs
+are finished, the same command runs only the missing jobs, and the reports of both sweeps are identical.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from ol2r_cli.results.survey import find_runs, read_state
+from ol2r_cli.run.run_state import find_runs, read_state
 
 MINE = '''from pathlib import Path
 
@@ -30,54 +30,56 @@ TROUBLE = Path(__file__).parent / "trouble"
 
 
 class Mine(RandomRanker):
-    """Shuffles, and fails once."""
+    """Ranks at random, and fails once."""
 
     rounds = 0
 
-    def judge(self, candidates, random):
+    def predict(self, candidates, random):
         self.rounds += 1
         if self.rounds == 10 and TROUBLE.exists():
             TROUBLE.unlink()
-            raise RuntimeError("a slip of my own")
-        return super().judge(candidates, random)
+            raise RuntimeError("an error of the user")
+        return super().predict(candidates, random)
 '''
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Exit code 0, or 1 with a line that says what did not go as it should."""
+    """Exit code 0, or 1 with a line that says what is wrong."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, help="where everything is written; must not exist")
-    parser.add_argument("words", nargs="+", help="what one would type behind `ol2r run -m`")
-    parser.add_argument("--bad", metavar="SETTING=VALUE", required=True, help="a value to be added that is refused")
-    parser.add_argument("--kill", metavar="NAME", required=True, help="kill a run whose directory begins like this")
+    parser.add_argument("words", nargs="+", help="the words of `ol2r run -m`")
+    parser.add_argument("--bad", metavar="SETTING=VALUE", required=True, help="a bad value to add to a setting")
+    parser.add_argument("--kill", metavar="NAME", required=True, help="kill a run whose directory starts with this")
     given = parser.parse_args(arguments)
-    calm, troubled = given.folder / "calm", given.folder / "troubled"
+    undisturbed, disturbed = given.folder / "calm", given.folder / "troubled"
     own = _own_ranker(given.folder)
     words = ["run", "-m", *given.words, "--config-dir", str(own)]
     say("undisturbed")
-    _expect(_ol2r([*words, f"output_dir={calm}"], own), 0)
+    _expect(_ol2r([*words, f"output_dir={undisturbed}"], own), 0)
 
-    say("in trouble")
+    say("with failures")
     (own / "trouble").touch()
     setting, _, value = given.bad.partition("=")
     bad = [f"{word},{value}" if word.startswith(f"{setting}=") else word for word in words]
-    _expect(_killing(given.kill, troubled, [*bad, f"output_dir={troubled}", "--keep-going"], own), 3)
-    ended = {path.parent.name: path.stat().st_mtime_ns for path in _finished(troubled)}
-    missing = sum(1 for _ in _finished(calm)) - len(ended)
+    _expect(_run_and_kill(given.kill, disturbed, [*bad, f"output_dir={disturbed}", "--keep-going"], own), 3)
+    ended = {path.parent.name: path.stat().st_mtime_ns for path in _finished(disturbed)}
+    missing = sum(1 for _ in _finished(undisturbed)) - len(ended)
     _check(missing == 2, f"two runs should be missing, not {missing}")
 
     say("again")
-    _expect(_ol2r([*words, f"output_dir={troubled}"], own), 0)
-    again = [path.parent.name for path in _finished(troubled) if ended.get(path.parent.name) != path.stat().st_mtime_ns]
+    _expect(_ol2r([*words, f"output_dir={disturbed}"], own), 0)
+    again = [
+        path.parent.name for path in _finished(disturbed) if ended.get(path.parent.name) != path.stat().st_mtime_ns
+    ]
     _check(len(again) == missing, f"{missing} runs should have run again, not {again}")
-    reports = [_printed(["report", str(folder)], own) for folder in (calm, troubled)]
+    reports = [_printed(["report", str(folder)], own) for folder in (undisturbed, disturbed)]
     _check(reports[0] == reports[1], f"the reports differ:\n{reports[0]}\n{reports[1]}")
     say(f"both reports are\n{reports[0]}")
     return 0
 
 
 def say(line: str) -> None:
-    """A line of this script, among those of the sweeps."""
+    """Print a line of this script between those of the sweeps."""
     print(f"\n== {line}", flush=True)
 
 
@@ -85,7 +87,7 @@ def _own_ranker(folder: Path) -> Path:
     own = folder.absolute() / "own"
     (own / "ranker").mkdir(parents=True)
     (own / "mine.py").write_text(MINE)
-    (own / "ranker" / "mine.yaml").write_text("# Shuffles, and fails once.\n_target_: mine.Mine\n")
+    (own / "ranker" / "mine.yaml").write_text("# Ranks at random, and fails once.\n_target_: mine.Mine\n")
     return own
 
 
@@ -105,8 +107,8 @@ def _printed(words: Sequence[str], own: Path) -> str:
     return subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout
 
 
-def _killing(name: str, output: Path, words: Sequence[str], own: Path) -> int:
-    """Runs it, and kills the process of the first run by that name that has begun."""
+def _run_and_kill(name: str, output: Path, words: Sequence[str], own: Path) -> int:
+    """Run a sweep, and kill the process of the first run with this name that has begun."""
     command, environment = _command(words, own)
     sweep = subprocess.Popen(command, env=environment)
     while sweep.poll() is None:
@@ -118,7 +120,7 @@ def _killing(name: str, output: Path, words: Sequence[str], own: Path) -> int:
                     say(f"killed {path.name}")
                     return sweep.wait()
         time.sleep(0.005)
-    raise SystemExit(f"no run by the name {name} was seen")
+    raise SystemExit(f"no run with the name {name} has started")
 
 
 def _finished(output: Path) -> list[Path]:

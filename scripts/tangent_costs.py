@@ -15,9 +15,19 @@ from collections.abc import Callable
 
 import torch
 
-from ol2r_cli.learning.diagonal import gram, to_first, weights
-from ol2r_cli.learning.dual import STRIP, DualInverse, Strip
-from ol2r_cli.learning.kernel import Layers, chosen, kernel, layers_of, parameters, rows, squared_distances
+from ol2r_cli.learning.covariance import STRIP, DualInverse, Strip
+from ol2r_cli.learning.tangents import (
+    Layers,
+    chosen,
+    gram,
+    kernel,
+    layers_of,
+    parameters,
+    rows,
+    squared_distances,
+    to_first,
+    weights,
+)
 from ol2r_cli.ranker.model.mlp import MLP
 
 SURVIVORS = 15

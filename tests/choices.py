@@ -14,11 +14,12 @@ from pathlib import Path
 import torch
 from omegaconf import DictConfig, OmegaConf
 
-from ol2r_cli.catalogue import Catalogue
-from ol2r_cli.compose import build, compose, config_dir
+from ol2r_cli.config.catalogue import Catalogue, config_dir
+from ol2r_cli.config.composer import Composer
+from ol2r_cli.config.instantiate import build
 from ol2r_cli.dataset.table import Dataset
-from ol2r_cli.exposure import exposure_of
-from ol2r_cli.interfaces import Interaction
+from ol2r_cli.interfaces import Interaction, Role
+from ol2r_cli.metrics.exposure import exposure_of
 from ol2r_cli.simulation import Simulation, check_needs
 from tests.worlds import handmade, simulate
 
@@ -33,11 +34,19 @@ LISTS = [
     [0] * 9,
     [0, 1, 2, 3, 4, 0, 1, 0, 2, 0, 1, 0],
 ]
+# A ranker for the explorations and fairnesses that do not go with PairRank.
+WITH_EXPLORATION = {"probabilistic_interleaving": "dbgd"}
+WITH_FAIRNESS = {"fairco": "ips_regression"}
 FAIR = ("pairrank", "pepairrank", "toprank", "olranknet", "ips_regression")  # rankers that every fairness is tried with
 POSITIONS = 5  # some queries are shorter, some longer
 ROUNDS = 12
 SEEDS = [3, 4, 11]
-SMALL = {"ranker.model.width": 6, "ranker.batch": 16}  # networks need not be large to keep the laws
+SMALL = {
+    "ranker.model.width": 6,
+    "ranker.batch": 16,
+    "ranker.epochs": 2,
+    "ranker.steps": 2,
+}  # networks need not be large to keep the laws
 OWN = Path(os.environ["OL2R_TEST_CONFIGS"]).absolute() if os.environ.get("OL2R_TEST_CONFIGS") else None
 
 Overrides = tuple[str, ...]
@@ -49,13 +58,13 @@ def names(group: str) -> list[str]:
 
 
 def held(group: str) -> list[str]:
-    """The choices that are held to the laws: also those in a folder of one's own."""
+    """The choices that are held to the laws: also those in OL2R_TEST_CONFIGS."""
     own = (OWN / group).glob("*.yaml") if OWN else ()
     return sorted({*names(group), *(path.stem for path in own)})
 
 
 def typed(group: str, name: str) -> Overrides:
-    """The words that make a choice; one of `ranker/model` needs a ranker that has one."""
+    """The overrides that make a choice; one of `ranker/model` needs a ranker that has a model."""
     above = group.rpartition("/")[0]
     whole = Catalogue().choices[above].values() if above else ()
     having = next((f"{above}={choice.name}" for choice in whole if group in choice.brings), None)
@@ -80,30 +89,61 @@ def arrangements() -> list[Overrides]:
 
 @cache
 def refusal(overrides: Overrides) -> str:
-    """Why a combination makes no sense, in the words of the error message; empty where it does."""
-    config = composed(overrides)
+    """The error message for choices that do not work together; empty for choices that do.
+
+    Each choice is built once, from the configuration of its ranker alone or of the default ranker.
+    """
+    of_ranker = tuple(word for word in overrides if word.startswith(("ranker=", "ranker.", "ranker/")))
+    roles = {}
+    for group in ("ranker", "exploration", "fairness"):
+        own = tuple(word for word in overrides if word.startswith((f"{group}=", f"{group}.")))
+        is_chosen = group != "ranker" and any(word.startswith(f"{group}=") for word in own)
+        roles[group] = _built(own if is_chosen else tuple(dict.fromkeys((*of_ranker, *own))), group)
     try:
-        check_needs({group: build(config[group]) for group in ("ranker", "exploration", "fairness")})
+        check_needs(roles)
     except ValueError as error:
         return str(error)
     return ""
 
 
+@cache
+def _built(overrides: Overrides, group: str) -> Role:
+    return build(composed(overrides)[group])
+
+
+def each_choice() -> list[Overrides]:
+    """Every ranker with its own exploration, and every other exploration and every fairness with one ranker."""
+    brought = {
+        choice.brings.get("exploration") for choice in Catalogue([OWN] if OWN else []).choices["ranker"].values()
+    }
+    others = [name for name in held("exploration") if name not in brought]
+    fair = [name for name in held("fairness") if name != "none"]
+    return [
+        *rankers(),
+        *((f"ranker={WITH_EXPLORATION.get(name, 'pairrank')}", f"exploration={name}") for name in others),
+        *((f"ranker={WITH_FAIRNESS.get(name, 'pairrank')}", f"fairness={name}") for name in fair),
+    ]
+
+
 def combinations() -> list[Overrides]:
-    """Every ranker alone, with every exploration that goes with it, and, of some, with every fairness that does; every
-    click model with the default ranker."""
+    """Every combination that the laws hold for: `each_choice`, every click model, every ranker with every exploration
+    that goes with it, and some rankers with every fairness that does."""
     mixed = [overrides for overrides in pairings() if not refusal(overrides)]
-    clicks = [(f"click={name}",) for name in held("click")]
     tried = [f"ranker={ranker}" for ranker in FAIR]
     fair = [overrides for overrides in arrangements() if overrides[0] in tried and not refusal(overrides)]
-    return [*rankers(), *mixed, *clicks, *fair]
+    clicks = [(f"click={name}",) for name in held("click")]
+    return list(dict.fromkeys([*each_choice(), *mixed, *clicks, *fair]))
+
+
+@cache
+def _composer() -> Composer:
+    return Composer(["--config-dir", str(OWN)] if OWN else [])
 
 
 @cache
 def composed(overrides: Overrides) -> DictConfig:
-    """Composing takes a quarter of a second, and the laws ask for the same few configurations again and again."""
-    config = compose([*overrides, f"--config-dir={OWN}"] if OWN else list(overrides))
-    OmegaConf.set_readonly(config, False)
+    """The configuration, with small networks. Read-only, because it is shared."""
+    config = _composer()(overrides).config
     for setting, value in SMALL.items():
         if OmegaConf.select(config, setting) is not None:
             OmegaConf.update(config, setting, value)

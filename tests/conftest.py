@@ -10,7 +10,20 @@ from jaxtyping import install_import_hook
 from tests import typechecker  # noqa: F401  (the hook finds it as an attribute)
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # also in the processes that tests start
-install_import_hook("ol2r_cli", "tests.typechecker.checked")
+# Only packages with shape annotations: instrumenting all modules would double the time of collection.
+SHAPED = [
+    "tensor",
+    "interfaces",
+    "dataset",
+    "click",
+    "fairness",
+    "metrics",
+    "learning",
+    "ranker",
+    "exploration",
+    "simulation",
+]
+install_import_hook([f"ol2r_cli.{package}" for package in SHAPED], "tests.typechecker.checked")
 
 import pytest  # noqa: E402
 import torch  # noqa: E402

@@ -1,4 +1,4 @@
-"""`ol2r` in processes of its own that start in a tenth of a second: forked from a server that has torch imported."""
+"""Runs `ol2r` in processes that start in a tenth of a second: they are forked from a server that has imported torch."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 _SERVER = multiprocessing.get_context("forkserver")
-# Not polars: its threads do not survive a fork; imported but unused, they have not started.
-_SERVER.set_forkserver_preload(["torch", "hydra", "ol2r_cli.experiment", "ol2r_cli.sitting", "ol2r_cli.run"])
+# Polars is imported along with them. Its threads would not survive a fork, but it starts them only when it is used.
+_SERVER.set_forkserver_preload(["torch", "hydra", "ol2r_cli.run.runner", "ol2r_cli.commands.run"])
 
 
 class Launched:
-    """A running `ol2r ARGUMENTS`; what it prints goes to `output` and `errors`."""
+    """A process that runs `ol2r ARGUMENTS`; `output` and `errors` are what it prints."""
 
     def __init__(self, arguments: list[str], folder: Path):
         folder.mkdir(parents=True, exist_ok=True)
@@ -28,18 +28,18 @@ class Launched:
         return self._process.pid or 0
 
     def send(self, number: int) -> None:
-        """Send a signal, if it still runs."""
+        """Send a signal if the process still runs."""
         if self._process.is_alive():
             os.kill(self.pid, number)
 
     def wait(self) -> int:
-        """Its exit code, or minus the signal that ended it."""
+        """Wait for the end; returns the exit code, or minus the signal that killed the process."""
         self._process.join(60)
         assert self._process.exitcode is not None, f"still running: {self.errors}"
         return self._process.exitcode
 
     def until(self, reached: Callable[[], object]) -> None:
-        """Wait until something is so, while it runs."""
+        """Wait until a condition is true; the process must not end before."""
         while not reached():
             assert self._process.is_alive(), f"ended too early: {self.errors}"
             time.sleep(0.002)

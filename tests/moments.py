@@ -1,4 +1,4 @@
-"""Something that happens at a certain moment of a run in this process."""
+"""A callback at a chosen round of a run in this process."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import pytest
 
-from ol2r_cli.progress import Progress
+from ol2r_cli.run.progress import Progress
 
 
 def at_round(monkeypatch: pytest.MonkeyPatch, round: int, happens: Callable[[], object]) -> None:
-    """Let something happen after a round."""
+    """Call `happens` after this round."""
     update = Progress.update
 
     def and_then(self: Progress, done: int) -> None:

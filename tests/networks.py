@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import torch
 
-from ol2r_cli.evaluation import Evaluator
 from ol2r_cli.interfaces import Interaction
+from ol2r_cli.metrics.evaluation import Evaluator
 from ol2r_cli.simulation import Simulation
 from tests.choices import seen
 from tests.reference.network import Weights, unflat

@@ -8,10 +8,10 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 import torch
 from scipy.stats import chisquare
 
-from ol2r_cli.interfaces import Belief, Candidates, Draft, Exploration, Interaction, Sizes
-from ol2r_cli.learning.tangent import LinearTangent
-from ol2r_cli.random import Streams
+from ol2r_cli.interfaces import Candidates, Exploration, Interaction, Prediction, Proposal, RunContext
+from ol2r_cli.learning.tangents import LinearTangent
 from ol2r_cli.simulation import Simulation
+from ol2r_cli.tensor.streams import Streams
 
 LISTS = [
     [4],
@@ -62,22 +62,22 @@ def propose(
     scores: torch.Tensor,
     lengths: Sequence[int],
     positions: int,
-    ordered: int | None = None,
+    ranking_depth: int | None = None,
     round: int = 0,
-) -> Draft:
+) -> Proposal:
     """What is proposed on these scores [B N D] for seeds 0, 1, .. and queries of these lengths.
 
-    Only `ordered` places are looked at: all, unless given.
+    Only `ranking_depth` places are looked at: all, unless given.
     """
     replicas, _, documents = scores.shape
-    sizes = Sizes(replicas, documents, 1, positions, 1, 1, 5, ordered or documents, scores.dtype)
-    exploration.setup(sizes, torch.zeros(1, 1))
+    context = RunContext(replicas, documents, 1, positions, 1, 1, 5, ranking_depth or documents, scores.dtype)
+    exploration.setup(context, torch.zeros(1, 1))
     mask = torch.arange(documents) < torch.tensor(list(lengths))[:, None]
     features = torch.zeros(replicas, documents, 1, dtype=scores.dtype)
     slots = torch.arange(documents).expand(replicas, -1)
     candidates = Candidates(torch.zeros(replicas, dtype=torch.int64), slots, features, mask)
     random = fresh(range(replicas)).at("explore", round)
-    return exploration.propose(Belief(scores, lambda: LinearTangent(features)), candidates, random)
+    return exploration.propose(Prediction(scores, lambda: LinearTangent(features)), candidates, random)
 
 
 def p_value(drawn: Sequence[Hashable], chances: Mapping[Hashable, float]) -> float:

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from ol2r_cli import __version__
-from ol2r_cli.catalogue import Catalogue
 from ol2r_cli.cli import COMMANDS, main
+from ol2r_cli.config.catalogue import Catalogue
 
 HEAVY = {"torch", "sklearn", "scipy", "polars", "numpy"}
 
@@ -37,7 +37,7 @@ def test_the_configuration_is_shown_without_torch(tmp_path: Path):
     modules, out = imported("run", "--cfg", "job", "click=nav", cwd=tmp_path)
     assert "hydra" in modules
     assert not modules & HEAVY
-    assert "ranker:\n  _target_: ol2r_cli.ranker.pairwise.PairwiseRanker" in out
+    assert "ranker:\n  _target_: ol2r_cli.ranker.pairrank.PairwiseRanker" in out
     assert list(tmp_path.iterdir()) == []
 
 
@@ -92,7 +92,7 @@ def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]
 @pytest.mark.parametrize("buffered", ["", "1"])  # Python's PYTHONUNBUFFERED: writing fails now, or at the end
 @pytest.mark.parametrize(
     ("arguments", "code"),
-    [("list", 0), ("--help", 0), ("run --cfg job", 0), ("run --info", 0), ("doctor nonsense=1", 2)],
+    [("list", 0), ("--help", 0), ("run --cfg job", 0), ("doctor nonsense=1", 2)],
 )
 def test_nobody_reads_along(arguments: str, code: int, buffered: str, tmp_path: Path):
     env = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1]), "PYTHONUNBUFFERED": buffered}

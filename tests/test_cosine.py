@@ -9,15 +9,13 @@ import pytest
 import torch
 
 from ol2r_cli import cli
-from ol2r_cli.compose import build, compose
-from ol2r_cli.learning.offline import fit_ranknet
+from ol2r_cli.config.composer import compose
+from ol2r_cli.config.instantiate import build
+from ol2r_cli.learning.ranknet_fit import fit_ranknet
 from ol2r_cli.ranker import offline_ranknet
-from ol2r_cli.results.directory import RunDirectory
-from ol2r_cli.results.schema import EVALUATION
-from ol2r_cli.results.survey import find_runs
-
-# OmegaConf annotates its DictConfig in a way that the checker of annotations calls old-fashioned.
-pytestmark = pytest.mark.filterwarnings("ignore::beartype.roar.BeartypeDecorHintPep585DeprecationWarning")
+from ol2r_cli.run.directory import RunDirectory
+from ol2r_cli.run.run_state import find_runs
+from ol2r_cli.run.tables import EVALUATION
 
 WORLD = [
     "dataset.queries={train: 40, validation: 5, test: 5}",
@@ -38,7 +36,7 @@ def arguments(tmp_path: Path) -> list[str]:
         *places,
         "click=perfect",
         "positions=12",
-        "rounds=200",
+        "rounds=40",
         "evaluate_every=20",
         "replicas=3",
         "trace_cosine=true",
@@ -61,7 +59,7 @@ def test_the_offline_ranker_points_where_it_points(arguments, tmp_path):
 
 def test_pairrank_turns_towards_it(arguments, tmp_path):
     """What is recorded last is the cosine of the weights that were saved."""
-    assert cli.main(arguments) == 0
+    assert cli.main([*arguments, "rounds=200"]) == 0
     run, table = evaluation(tmp_path)
     table = table.sort("seed", "round")
     both = [table.filter(split=split)["cosine"].to_list() for split in ("validation", "test")]
@@ -72,7 +70,7 @@ def test_pairrank_turns_towards_it(arguments, tmp_path):
     early, late = (trained.filter(round=round)["cosine"].mean() for round in (20, 200))
     assert late > early + 0.1
     assert late > 0.8
-    config = compose([*WORLD, "ranker=offline_ranknet"])
+    config = compose([*WORLD, "ranker=offline_ranknet"]).config
     dataset = build(config.dataset).load()
     offline = fit_ranknet(dataset.features, dataset.oracle(), config.ranker.l2)
     deployed = torch.load(run / "ranker.pt", weights_only=True)["deployed"]
@@ -83,7 +81,7 @@ def test_pairrank_turns_towards_it(arguments, tmp_path):
 
 def test_in_single_precision(arguments, tmp_path):
     assert cli.main([*arguments, "ranker=sgd_ranknet", "device.dtype=float32"]) == 0
-    assert evaluation(tmp_path)[1].filter(round=200)["cosine"].is_not_null().all()
+    assert evaluation(tmp_path)[1].filter(round=40)["cosine"].is_not_null().all()
 
 
 def test_the_cosine_to_no_direction_is_null(arguments, tmp_path, monkeypatch):
@@ -92,7 +90,7 @@ def test_the_cosine_to_no_direction_is_null(arguments, tmp_path, monkeypatch):
     assert evaluation(tmp_path)[1]["cosine"].is_null().all()
 
 
-def test_nobody_pays_for_what_is_not_traced(arguments, tmp_path, monkeypatch):
+def test_without_the_trace_no_fit_is_made(arguments, tmp_path, monkeypatch):
     def refuse(*_):
         raise AssertionError("fitted")
 

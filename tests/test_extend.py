@@ -1,10 +1,12 @@
-"""A longer run goes on from a shorter one that kept its checkpoint, and equals an undisturbed one to the last bit."""
+"""A longer run goes on from a shorter one with a checkpoint, and equals an undisturbed run to the last bit."""
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
+from functools import cache
 from pathlib import Path
 
 import polars as pl
@@ -12,19 +14,19 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 
-from ol2r_cli import cli
-from ol2r_cli.results import extension
-from ol2r_cli.results.survey import find_runs, read_state
-from ol2r_cli.sitting import Sitting
+from ol2r_cli.config.composer import Composer
+from ol2r_cli.run import checkpoint
+from ol2r_cli.run.run_state import find_runs, read_state
+from ol2r_cli.run.runner import Runner, run_experiment
+from ol2r_cli.simulation import Simulation
 from tests import choices
-from tests.choices import ROUNDS, play, seen, simulation
+from tests.choices import ROUNDS, names, play, seen, simulation
 from tests.moments import at_round
 
 LONG = 60  # rounds
 KEPT = "keep_checkpoint=true"
 BRIEF = 5  # rounds before the extension, of the simulations
-COMMAND = [
-    "run",
+SETTINGS = [
     "dataset.queries={train: 15, validation: 4, test: 4}",
     "dataset.documents=8",
     "dataset.features=5",
@@ -33,25 +35,33 @@ COMMAND = [
     "evaluate_every=4",
 ]
 RECORDS = ["block_rounds=[10,20]", "save_interactions=true", "trace_regret=true"]
-FORESEEING = [("ranker=toprank", "ranker.delta=null"), ("ranker=pairrank", "exploration.alpha=theory")]
+DEPENDENT = [("ranker=toprank", "ranker.delta=null"), ("ranker=pairrank", "exploration.alpha=theory")]
+VARIANTS = [
+    ("ranker=toprank", "ranker.delta=0.1"),
+    ("ranker=pairrank", "ranker.solver=lbfgs_restart"),
+    ("ranker=ips_regression", "ranker/model=mlp"),
+]
 
 
-def by_name(value):
-    return ",".join(value) if isinstance(value, tuple) else None
+@cache
+def composer() -> Composer:
+    return Composer()
 
 
 def run(folder: Path, rounds: int, *overrides: str) -> int:
-    return cli.main([*COMMAND, *overrides, f"rounds={rounds}", f"output_dir={folder}"])
+    words = [*SETTINGS, *overrides, f"rounds={rounds}", f"output_dir={folder}"]
+    composition = composer()(words)
+    return run_experiment(composition.config, composition.choices, words)
 
 
-def of(folder: Path, rounds: int) -> Path:
-    """The run of so many rounds below a folder."""
-    (found,) = (path for path in find_runs(folder) if read_state(path).rounds == rounds)
-    return found
+def run_of(folder: Path, rounds: int) -> Path:
+    """The directory of the run with this number of rounds below a folder."""
+    (path,) = (path for path in find_runs(folder) if read_state(path).rounds == rounds)
+    return path
 
 
 def contents(run: Path) -> dict[str, bytes]:
-    """All that a run has found."""
+    """The results of a run."""
     return {path.name: path.read_bytes() for path in run.iterdir() if path.suffix in (".parquet", ".pt")} | {
         "summary.json": (run / "summary.json").read_bytes()
     }
@@ -59,129 +69,149 @@ def contents(run: Path) -> dict[str, bytes]:
 
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory) -> dict[str, bytes]:
-    """The results of the long run by itself."""
+    """The results of the long run that extends no other run."""
     folder = tmp_path_factory.mktemp("undisturbed")
     assert run(folder, LONG, *RECORDS) == 0
-    return contents(of(folder, LONG))
+    return contents(run_of(folder, LONG))
 
 
-def same_history(found: torch.nn.Module, expected: torch.nn.Module) -> None:
-    """All buffers but the places that take what is not used."""
-    spare = {
+def assert_same_history(actual: torch.nn.Module, expected: torch.nn.Module) -> None:
+    """Compare all buffers, except for the last place of a `RoundBuffer`, which receives unused values."""
+    round_buffers = {
         f"{name}.{buffer}".removeprefix(".")
         for name, module in expected.named_modules()
         for buffer in getattr(module, "by_round", ())
     }
+    state = actual.state_dict()
     for name, value in expected.state_dict().items():
         if isinstance(value, torch.Tensor):
-            own = found.state_dict()[name]
-            here, there = (own[:, :-1], value[:, :-1]) if name in spare else (own, value)
-            torch.testing.assert_close(here, there, rtol=0, atol=0, equal_nan=True, msg=name)
+            used = (slice(None), slice(-1)) if name in round_buffers else ...
+            torch.testing.assert_close(state[name][used], value[used], rtol=0, atol=0, equal_nan=True, msg=name)
 
 
-def lengthened(overrides, monkeypatch, brief: int = BRIEF):
-    """A simulation that has taken over the state of one that was set up for fewer rounds, and played them."""
-    with monkeypatch.context() as patch, torch.inference_mode():
-        patch.setattr(choices, "ROUNDS", brief)
-        short = simulation(overrides)
-        assert len(play(short)) == brief
-        short.measurement.measures()
-    longer = simulation(overrides)
-    longer.load_state_dict(short.state_dict())
-    return longer
-
-
-@pytest.mark.parametrize(
-    "overrides",
-    [
-        *choices.combinations(),
-        ("ranker=toprank", "ranker.delta=0.1"),
-        ("ranker=pairrank", "ranker.solver=lbfgs_restart"),
-        ("ranker=ips_regression", "ranker/model=mlp"),
-    ],
-    ids=by_name,
-)
-def test_a_state_goes_on_in_a_simulation_of_more_rounds(overrides, monkeypatch):
+def check_extension(overrides: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> Simulation:
+    """A state of `BRIEF` rounds goes on in a simulation of more rounds as in an undisturbed one."""
     through = simulation(overrides)
-    if any(role.foresees for role in (through.ranker, through.exploration, through.fairness, through.click)):
-        assert overrides[0] == "ranker=toprank", "only TopRank does as it comes"
-        return
+    if any(role.depends_on_rounds for role in (through.ranker, through.exploration, through.fairness, through.click)):
+        assert overrides[0] == "ranker=toprank", "only TopRank depends on the number of rounds by default"
+        return through
     with torch.inference_mode():
         play(through, BRIEF)
         through.measurement.measures()
+        with monkeypatch.context() as patch:
+            patch.setattr(choices, "ROUNDS", BRIEF)
+            short = simulation(overrides)
+            assert len(play(short)) == BRIEF
+            short.measurement.measures()
+        longer = simulation(overrides)
+        longer.load_state_dict(short.state_dict())
         expected = play(through)
-        longer = lengthened(overrides, monkeypatch)
-        assert seen(play(longer)) == seen(expected)
+        assert seen(play(longer)) == seen(expected), overrides
         assert len(expected) == ROUNDS - BRIEF
-        same_history(longer, through)
+        assert_same_history(longer, through)
+    return through
 
 
-def test_what_foresees_the_number_of_rounds_decides_otherwise(monkeypatch):
-    """Hence it may not be extended: with more rounds to come, less is certain from the first one on."""
+def test_a_state_goes_on_in_a_simulation_of_more_rounds(monkeypatch):
+    """Every online ranker, exploration and fairness."""
+    online = [overrides for overrides in choices.each_choice() if not simulation(overrides).ranker.needs_labels]
+    simulations = [check_extension(overrides, monkeypatch) for overrides in online]
+    assert len({type(simulation.exploration) for simulation in simulations}) == len(names("exploration"))
+    assert len({type(simulation.fairness) for simulation in simulations}) == len(names("fairness"))
+
+
+@pytest.mark.slow
+def test_a_state_goes_on_with_every_combination_of_choices(monkeypatch):
+    for overrides in [*choices.combinations(), *VARIANTS]:
+        check_extension(overrides, monkeypatch)
+
+
+def test_roles_that_depend_on_the_number_of_rounds_decide_otherwise(monkeypatch):
+    """Hence their runs must not be extended: with more rounds to come, less is certain from the first round on."""
     errors, widths = [], []
     for rounds in 10, 1000:
         with monkeypatch.context() as patch:
             patch.setattr(choices, "ROUNDS", rounds)
-            toprank, pairrank = map(simulation, FORESEEING)
-            assert (toprank.ranker.foresees, pairrank.exploration.foresees) == (FORESEEING[0][1], FORESEEING[1][1])
+            toprank, pairrank = map(simulation, DEPENDENT)
+            assert toprank.ranker.depends_on_rounds == DEPENDENT[0][1]
+            assert pairrank.exploration.depends_on_rounds == DEPENDENT[1][1]
             errors.append(toprank.ranker.error)
             widths.append(pairrank.exploration._alpha(slice(None)).min())
     assert errors == [1 / 10, 1 / 1000]
     assert widths[0] < widths[1]
 
 
-@pytest.mark.parametrize("overrides", choices.rankers(), ids=by_name)
-def test_an_extended_run_equals_an_undisturbed_one(overrides, tmp_path, capsys):
+def check_extended_run(overrides: tuple[str, ...], folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A run of 9 rounds that is extended to 24 has the files of a run of 24 rounds."""
     config = choices.composed(overrides)
     small = [f"{name}={value}" for name, value in choices.SMALL.items() if OmegaConf.select(config, name) is not None]
     fixed = ["ranker.delta=0.1"] if overrides == ("ranker=toprank",) else []
-    words = [*overrides, *small, *fixed, f"cache_dir={tmp_path}/cache"]
-    assert run(tmp_path / "both", 9, KEPT, *words) == 0
-    assert run(tmp_path / "both", 24, *words) == 0
-    assert f"goes on from the run of 9 rounds in {of(tmp_path / 'both', 9)}\n" in capsys.readouterr().err
-    assert run(tmp_path / "one", 24, *words) == 0
-    assert contents(of(tmp_path / "both", 24)) == contents(of(tmp_path / "one", 24))
+    words = [*overrides, *small, *fixed, f"cache_dir={folder}/cache"]
+    assert run(folder / "both", 9, KEPT, *words) == 0
+    assert run(folder / "both", 24, *words) == 0
+    assert f"goes on from the run of 9 rounds in {run_of(folder / 'both', 9)}\n" in capsys.readouterr().err
+    assert run(folder / "one", 24, *words) == 0
+    assert contents(run_of(folder / "both", 24)) == contents(run_of(folder / "one", 24)), overrides
 
 
-@pytest.mark.parametrize("fewer", [(1,), (25,), (37,), (40,), (41,), (25, 41, 56)], ids=str)
-def test_wherever_it_goes_on_there_is_no_seam(fewer, tmp_path, undisturbed):
-    """With 37 the last round was the tenth to be evaluated, and with 40 the tenth that any run evaluates."""
+def test_an_extended_run_equals_an_undisturbed_one(tmp_path, capsys):
+    """A ranker with blocks and a history, and one with a network."""
+    for ranker in "toprank", "olranknet":
+        check_extended_run((f"ranker={ranker}",), tmp_path / ranker, capsys)
+
+
+@pytest.mark.slow
+def test_an_extended_run_of_any_ranker_equals_an_undisturbed_one(tmp_path, capsys):
+    for overrides in choices.rankers():
+        check_extended_run(overrides, tmp_path / overrides[0].partition("=")[2], capsys)
+
+
+SLOW = pytest.mark.slow
+
+
+@pytest.mark.parametrize(
+    "fewer",
+    [
+        (25, 41, 56),
+        (37,),  # the last round is the tenth that is evaluated
+        (40,),  # the tenth evaluation of every run
+        *(pytest.param((rounds,), marks=SLOW) for rounds in (1, 25, 41)),
+    ],
+    ids=str,
+)
+def test_a_run_can_be_extended_from_any_round(fewer, tmp_path, undisturbed, monkeypatch):
+    """The longer run evaluates the same snapshots together as an undisturbed one, ten at a time, because the last digit
+    of a matrix product can depend on its size."""
+    words = [word.replace("[10,20]", "[]") for word in RECORDS]
     for rounds in fewer:
-        assert run(tmp_path, rounds, KEPT, *(word.replace("[10,20]", "[]") for word in RECORDS)) == 0
-    assert run(tmp_path, LONG, *(word.replace("[10,20]", "[]") for word in RECORDS)) == 0
-    found = contents(of(tmp_path, LONG))
-    assert found == {name: value for name, value in undisturbed.items() if name != "blocks.parquet"}
+        assert run(tmp_path, rounds, KEPT, *words) == 0
+    together, evaluate = [], Runner._evaluate
 
-
-@pytest.mark.parametrize("brief", [25, 37, 40])
-def test_snapshots_are_scored_in_the_company_of_an_undisturbed_run(brief, tmp_path, monkeypatch):
-    """By tens, since the last digit of a matrix product can depend on how many are multiplied."""
-    assert run(tmp_path, brief, KEPT) == 0
-    together, evaluate = [], Sitting._evaluate
-
-    def noted(self: Sitting) -> dict[str, float]:
+    def recording(self: Runner) -> dict[str, float]:
         together.append(list(self.queue))
         return evaluate(self)
 
-    monkeypatch.setattr(Sitting, "_evaluate", noted)
-    assert run(tmp_path, LONG) == 0
+    monkeypatch.setattr(Runner, "_evaluate", recording)
+    assert run(tmp_path, LONG, *words) == 0
+    expected = {name: value for name, value in undisturbed.items() if name != "blocks.parquet"}
+    assert contents(run_of(tmp_path, LONG)) == expected
     tens = [list(range(4, 41, 4)), list(range(44, 61, 4))]
-    assert together == (tens if brief < 40 else tens[1:])
+    assert together == (tens if fewer[-1] < 40 else tens[1:])
 
 
-def test_the_shorter_run_stays_as_it_was_and_the_longer_names_it(tmp_path, undisturbed):
+def test_the_shorter_run_is_unchanged_and_the_longer_run_names_it(tmp_path, undisturbed):
     assert run(tmp_path, 25, KEPT, *RECORDS) == 0
-    short = of(tmp_path, 25)
+    short = run_of(tmp_path, 25)
     before = {path.name: (path.read_bytes(), path.stat().st_ino) for path in short.iterdir()}
     assert run(tmp_path, LONG, *RECORDS) == 0
     assert {path.name: (path.read_bytes(), path.stat().st_ino) for path in short.iterdir()} == before
-    longer = of(tmp_path, LONG)
+    longer = run_of(tmp_path, LONG)
     assert contents(longer) == undisturbed
-    told, manifest = json.loads((short / "run.json").read_text()), json.loads((longer / "run.json").read_text())
-    assert manifest["extended_from"] == {"id": told["id"], "round": 25}
-    assert (manifest["started"], manifest["sittings"]) == (told["started"], 2)
-    assert manifest["seconds"] > told["seconds"]
-    assert told["extended_from"] is None
+    shorter, manifest = json.loads((short / "run.json").read_text()), json.loads((longer / "run.json").read_text())
+    assert manifest["extended_from"] == {"id": shorter["id"], "round": 25}
+    assert (manifest["started"], manifest["sittings"]) == (shorter["started"], 2)
+    assert manifest["seconds"] > shorter["seconds"]
+    assert shorter["extended_from"] is None
     assert pl.read_parquet(short / "evaluation.parquet")["round"].max() == 25
     assert 25 not in pl.read_parquet(longer / "evaluation.parquet")["round"]
 
@@ -191,17 +221,17 @@ def test_an_interrupted_extension_is_resumed(tmp_path, undisturbed, monkeypatch,
     with monkeypatch.context() as patch:
         at_round(patch, 30, lambda: os.kill(os.getpid(), signal.SIGTERM))
         assert run(tmp_path, LONG, *RECORDS) == 130
-    assert read_state(of(tmp_path, LONG)).round == 30
+    assert read_state(run_of(tmp_path, LONG)).round == 30
     capsys.readouterr()
     assert run(tmp_path, LONG, *RECORDS) == 0
     assert "goes on from" not in capsys.readouterr().err
-    manifest = read_state(of(tmp_path, LONG)).manifest
+    manifest = read_state(run_of(tmp_path, LONG)).manifest
     assert (manifest["sittings"], manifest["extended_from"]["round"]) == (3, 25)
-    assert contents(of(tmp_path, LONG)) == undisturbed
+    assert contents(run_of(tmp_path, LONG)) == undisturbed
 
 
-@pytest.mark.parametrize("step", ["copyfile", "save"])
-def test_a_kill_while_files_are_copied_costs_nothing(step, tmp_path, undisturbed, monkeypatch):
+@pytest.mark.parametrize("step", ["copyfile", pytest.param("save", marks=SLOW)])
+def test_a_kill_while_files_are_copied_does_no_harm(step, tmp_path, undisturbed, monkeypatch):
     class Killed(BaseException):
         pass
 
@@ -210,98 +240,78 @@ def test_a_kill_while_files_are_copied_costs_nothing(step, tmp_path, undisturbed
 
     assert run(tmp_path, 25, KEPT, *RECORDS) == 0
     with monkeypatch.context() as patch:
-        patch.setattr(extension.shutil if step == "copyfile" else extension.checkpoint, step, kill)
+        patch.setattr(checkpoint.shutil if step == "copyfile" else checkpoint, step, kill)
         with pytest.raises(Killed):
             run(tmp_path, LONG, *RECORDS)
     assert run(tmp_path, LONG, *RECORDS) == 0
-    assert contents(of(tmp_path, LONG)) == undisturbed
-    assert read_state(of(tmp_path, LONG)).manifest["extended_from"]["round"] == 25
+    assert contents(run_of(tmp_path, LONG)) == undisturbed
+    assert read_state(run_of(tmp_path, LONG)).manifest["extended_from"]["round"] == 25
 
 
-def afresh(folder: Path, *overrides: str) -> dict:
-    """The manifest of a long run that went on from nothing."""
-    assert run(folder, LONG, *overrides) == 0
-    manifest = read_state(of(folder, LONG)).manifest
+def run_from_nothing(folder: Path, rounds: int, *overrides: str) -> None:
+    """Run with more rounds; the run must not extend a shorter one."""
+    assert run(folder, rounds, *overrides) == 0
+    manifest = read_state(run_of(folder, rounds)).manifest
     assert (manifest["extended_from"], manifest["sittings"]) == (None, 1)
-    return manifest
 
 
-def test_without_its_interactions_it_starts_afresh(tmp_path, capsys):
-    assert run(tmp_path, 25, "keep_checkpoint=true", "save_interactions=true") == 0
-    short = of(tmp_path, 25)
-    (short / "interactions.parquet").unlink()
-    capsys.readouterr()
-    assert run(tmp_path, LONG, "save_interactions=true") == 0
-    assert (
-        f"starts afresh: the run of 25 rounds in {short} has no interactions.parquet any more"
-        in capsys.readouterr().err
-    )
+def test_a_run_that_might_differ_from_an_undisturbed_one_is_not_extended(tmp_path, capsys):
+    """Each reason is printed: other software, another device, a missing table and a missing checkpoint."""
+    assert run(tmp_path, 5, KEPT, "save_interactions=true") == 0
+    shorter = run_of(tmp_path, 5)
+    content = json.loads((shorter / "run.json").read_text())
+    for change, missing, reason in [
+        ({"versions": content["versions"] | {"ol2r": "0.0.9"}}, "none", "was made with ol2r 0.0.9, and this is"),
+        ({"device": "cuda (NVIDIA H200)"}, "none", "was made on cuda (NVIDIA H200), and this is cpu"),
+        ({}, "interactions.parquet", "has no interactions.parquet any more"),
+        ({}, "checkpoint.pt", "has no checkpoint: type keep_checkpoint=true with a run that may be extended later"),
+    ]:
+        (shorter / "run.json").write_text(json.dumps(content | change))
+        (shorter / missing).unlink(missing_ok=True)
+        capsys.readouterr()
+        run_from_nothing(tmp_path, 8, "save_interactions=true")
+        line = f"starts afresh: the run of 5 rounds in {shorter} {reason}"
+        assert capsys.readouterr().err.startswith(line)
+        shutil.rmtree(run_of(tmp_path, 8))
 
 
-def test_without_a_checkpoint_it_starts_afresh_and_says_what_to_type(tmp_path, undisturbed, capsys):
-    assert run(tmp_path, 25, *RECORDS) == 0
-    afresh(tmp_path, *RECORDS)
-    line = f"starts afresh: the run of 25 rounds in {of(tmp_path, 25)} has no checkpoint: type keep_checkpoint=true"
-    assert capsys.readouterr().err == f"{line} with a run that may be extended later\n"
-    assert contents(of(tmp_path, LONG)) == undisturbed
+def test_a_run_that_depends_on_the_number_of_rounds_is_not_extended(tmp_path, capsys):
+    for number, overrides in enumerate(DEPENDENT):
+        folder = tmp_path / str(number)
+        assert run(folder, 5, KEPT, *overrides) == 0
+        run_from_nothing(folder, 8, *overrides)
+        assert f"cannot be extended, since {overrides[1]} depends on the number of rounds\n" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("overrides", FORESEEING, ids=by_name)
-def test_what_depends_on_the_number_of_rounds_starts_afresh(overrides, tmp_path, capsys):
-    assert run(tmp_path, 25, KEPT, *overrides) == 0
-    afresh(tmp_path, *overrides)
-    assert f"cannot be extended, since {overrides[1]} depends on the number of rounds\n" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "line"),
-    [
-        ("versions", {"ol2r": "0.0.9"}, "was made with ol2r 0.0.9, and this is"),
-        ("device", "cuda (NVIDIA H200)", "was made on cuda (NVIDIA H200), and this is cpu"),
-    ],
-)
-def test_other_software_or_another_device_starts_afresh(name, value, line, tmp_path, capsys):
-    assert run(tmp_path, 25, KEPT) == 0
-    manifest = of(tmp_path, 25) / "run.json"
-    content = json.loads(manifest.read_text())
-    manifest.write_text(json.dumps(content | {name: value if isinstance(value, str) else content[name] | value}))
-    afresh(tmp_path)
-    assert line in capsys.readouterr().err
-
-
-def test_a_damaged_checkpoint_starts_afresh(tmp_path, undisturbed, capsys):
+def test_a_run_with_a_damaged_checkpoint_is_not_extended(tmp_path, undisturbed, capsys):
     assert run(tmp_path, 25, KEPT, *RECORDS) == 0
-    os.truncate(of(tmp_path, 25) / "checkpoint.pt", 1000)
-    afresh(tmp_path, *RECORDS)
+    os.truncate(run_of(tmp_path, 25) / "checkpoint.pt", 1000)
+    run_from_nothing(tmp_path, LONG, *RECORDS)
     assert "is damaged, or replaced at the moment\n" in capsys.readouterr().err
-    assert contents(of(tmp_path, LONG)) == undisturbed
+    assert contents(run_of(tmp_path, LONG)) == undisturbed
 
 
-def test_what_is_replaced_meanwhile_is_left_alone(tmp_path, undisturbed, monkeypatch, capsys):
-    """force=true in another process: the tables might be of one sitting and the checkpoint of the other."""
+def test_a_run_that_is_replaced_meanwhile_is_not_extended(tmp_path, undisturbed, monkeypatch, capsys):
+    """With force=true in another process, tables and checkpoint might belong to different runs."""
     assert run(tmp_path, 25, KEPT, *RECORDS) == 0
-    short, copy = of(tmp_path, 25), extension.shutil.copyfile
+    short, copy = run_of(tmp_path, 25), checkpoint.shutil.copyfile
 
-    def disturbed(source: Path, target: Path) -> None:
+    def copy_and_replace(source: Path, target: Path) -> None:
         copy(source, target)
         content = json.loads((short / "run.json").read_text())
         (short / "run.json").write_text(json.dumps(content | {"status": "running"}))
 
-    monkeypatch.setattr(extension.shutil, "copyfile", disturbed)
-    afresh(tmp_path, *RECORDS)
+    monkeypatch.setattr(checkpoint.shutil, "copyfile", copy_and_replace)
+    run_from_nothing(tmp_path, LONG, *RECORDS)
     assert "replaced at the moment" in capsys.readouterr().err
-    assert contents(of(tmp_path, LONG)) == undisturbed
+    assert contents(run_of(tmp_path, LONG)) == undisturbed
 
 
-@pytest.mark.parametrize("overrides", [("force=true",), ("seed=7",), ("evaluate_every=5",), ("ranker.l2=0.5",)])
-def test_another_run_or_force_goes_on_from_nothing_and_says_nothing(overrides, tmp_path, capsys):
-    assert run(tmp_path, 25, KEPT) == 0
+def test_runs_with_other_settings_or_more_rounds_are_not_extended_and_nothing_is_printed(tmp_path, capsys):
+    assert run(tmp_path, 5, KEPT) == 0
     capsys.readouterr()
-    afresh(tmp_path, *overrides)
+    for override in "force=true", "seed=7", "evaluate_every=5", "ranker.l2=0.5":
+        run_from_nothing(tmp_path, 8, override)
+        shutil.rmtree(run_of(tmp_path, 8))
+    run_from_nothing(tmp_path, 4)
     assert capsys.readouterr().err == ""
-
-
-def test_a_longer_run_is_no_start_for_a_shorter_one(tmp_path):
-    assert run(tmp_path, LONG, KEPT) == 0
-    assert run(tmp_path, 25) == 0
-    assert read_state(of(tmp_path, 25)).manifest["extended_from"] is None

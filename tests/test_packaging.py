@@ -92,6 +92,6 @@ def test_an_installed_wheel_runs_from_any_folder_with_its_own_configurations(bui
 def test_an_editable_install_reads_the_configurations_of_the_checkout(tmp_path):
     installed = Environment(tmp_path / "environment")
     installed.install("--editable", ROOT)
-    script = "from ol2r_cli.compose import config_dir; print(config_dir())"
+    script = "from ol2r_cli.config.catalogue import config_dir; print(config_dir())"
     assert call(installed.python, "-c", script, cwd=tmp_path).strip() == str(ROOT / "configs")
     assert "pairrank" in call(installed.ol2r, "list", cwd=tmp_path)

@@ -1,17 +1,18 @@
-"""Documents on two discriminant axes: by hand where grades are apart, and from a small run."""
+"""Documents on two discriminant axes: of constructed data, and of a small run."""
 
 from __future__ import annotations
+
+import shutil
 
 import numpy as np
 import pytest
 import torch
 
 from ol2r_cli.cli import main
-from ol2r_cli.projection import _discriminants, _evenly, project
-from ol2r_cli.report.collect import collect
-from ol2r_cli.report.figures import draw
-from ol2r_cli.report.groups import groups
+from ol2r_cli.report.figures.drawing import draw
 from ol2r_cli.report.labels import Labels
+from ol2r_cli.report.projection import _discriminants, _evenly_spaced, project
+from ol2r_cli.report.run_groups import collect, group_runs
 
 SMALL = "dataset.queries={train:6,validation:2,test:2} dataset.documents=8 rounds=2 evaluate_every=2 device=cpu"
 
@@ -20,8 +21,8 @@ SMALL = "dataset.queries={train:6,validation:2,test:2} dataset.documents=8 round
 def runs(tmp_path_factory):
     """olRankNet and PairRank after two rounds."""
     root = tmp_path_factory.mktemp("runs")
-    for own in ("ranker=olranknet ranker.model.width=4 replicas=2", "ranker=pairrank"):
-        assert main(["run", *SMALL.split(), *own.split(), f"output_dir={root}"]) == 0
+    for words in ("ranker=olranknet ranker.model.width=4 replicas=2", "ranker=pairrank"):
+        assert main(["run", *SMALL.split(), *words.split(), f"output_dir={root}"]) == 0
     return root
 
 
@@ -50,28 +51,28 @@ def test_axes_are_those_along_which_grades_differ():
 def test_features_that_never_vary_or_repeat_others_do_no_harm():
     generator = torch.Generator().manual_seed(0)
     grades = np.repeat([0, 1, 2], 50)
-    own = torch.randn(150, 2, generator=generator) + 3 * torch.from_numpy(grades)[:, None]
-    values = torch.cat([own, own, torch.ones(150, 1)], 1)
+    informative = torch.randn(150, 2, generator=generator) + 3 * torch.from_numpy(grades)[:, None]
+    values = torch.cat([informative, informative, torch.ones(150, 1)], 1)
     assert np.isfinite(_discriminants(values, grades)).all()
 
 
-@pytest.mark.parametrize(("rows", "most", "kept"), [(5, 9, [0, 1, 2, 3, 4]), (9, 3, [0, 4, 8]), (10, 2, [0, 9])])
-def test_evenly(rows, most, kept):
-    assert _evenly(torch.arange(rows), most).tolist() == kept
+def test_rows_are_thinned_evenly():
+    for rows, most, expected in [(5, 9, [0, 1, 2, 3, 4]), (9, 3, [0, 4, 8]), (10, 2, [0, 9])]:
+        assert _evenly_spaced(torch.arange(rows), most).tolist() == expected
 
 
-def test_of_a_run(network):
-    found = project(network, documents=5)
-    assert found.features.shape == found.network.shape == (len(found.grades), 2)
-    assert max(np.unique(found.grades, return_counts=True)[1]) == 5
-    assert list(found.grades) == sorted(found.grades)
-    assert not np.allclose(project(network, 5, seed=1).network, found.network)
-    assert np.array_equal(project(network, 5, seed=1).features, found.features)
+def test_a_run_is_projected(network):
+    projection = project(network, documents=5)
+    assert projection.features.shape == projection.network.shape == (len(projection.grades), 2)
+    assert max(np.unique(projection.grades, return_counts=True)[1]) == 5
+    assert list(projection.grades) == sorted(projection.grades)
+    assert not np.allclose(project(network, 5, seed=1).network, projection.network)
+    assert np.array_equal(project(network, 5, seed=1).features, projection.features)
 
 
 def test_the_figure_has_a_panel_for_features_and_one_for_the_network(runs, network):
-    own = groups(collect([runs]).runs)
-    figure = draw("lda", own, Labels(own), documents="5")
+    groups_of_runs = group_runs(collect([runs]).runs)
+    figure = draw("lda", groups_of_runs, Labels(groups_of_runs), documents="5")
     assert [axes.get_title().replace("\n", ", ") for axes in figure.axes] == [
         "synthetic, features",
         "olRankNet, informational, last hidden layer",
@@ -90,13 +91,13 @@ def test_the_figure_has_a_panel_for_features_and_one_for_the_network(runs, netwo
         ({"documents": 0}, r"^documents must be a whole number from 1 to 100000, got 0$"),
     ],
 )
-def test_what_is_asked_for_wrongly(runs, options, message):
-    own = groups(collect([runs]).runs)
+def test_wrong_options_are_refused(runs, options, message):
+    groups_of_runs = group_runs(collect([runs]).runs)
     with pytest.raises(ValueError, match=message):
-        draw("lda", own, Labels(own), **options)
+        draw("lda", groups_of_runs, Labels(groups_of_runs), **options)
 
 
-def test_a_linear_ranker_has_no_layers(runs):
+def test_a_linear_ranker_is_refused(runs):
     with pytest.raises(
         ValueError, match=r"lda needs a ranker with a network, got .*: run one, such as ranker=olranknet"
     ):
@@ -104,8 +105,6 @@ def test_a_linear_ranker_has_no_layers(runs):
 
 
 def test_other_data_are_refused(network, tmp_path):
-    import shutil
-
     copy = tmp_path / network.name
     shutil.copytree(network, copy)
     config = (copy / "config.yaml").read_text()

@@ -12,8 +12,9 @@ import math
 import pytest
 import torch
 
-from ol2r_cli.compose import build, compose
-from ol2r_cli.evaluation import Evaluator
+from ol2r_cli.config.composer import compose
+from ol2r_cli.config.instantiate import build
+from ol2r_cli.metrics.evaluation import Evaluator
 from tests.worlds import simulate
 
 SEEDS = 20
@@ -44,7 +45,7 @@ def test_agrees_with_the_authors_code_on_mq2008(ranker, click, data_dir, tmp_pat
             *("dataset=mq2008", f"dataset.path={data_dir / 'MQ2008'}", f"cache_dir={tmp_path}"),
             *(f"ranker={ranker}", *settings, f"click={click}", "click.stop_without_click=true"),
         ]
-    )
+    ).config
     dataset = build(config.dataset).load()
     with torch.inference_mode():
         simulation = simulate(config, list(range(SEEDS)), rounds, dataset, trace_blocks=False, trace_regret=False)

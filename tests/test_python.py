@@ -21,12 +21,9 @@ from hypothesis import strategies as st
 
 from ol2r_cli import api as ol2r
 from ol2r_cli import cli
-from ol2r_cli.api.words import words
-from ol2r_cli.results.survey import find_runs, read_state
+from ol2r_cli.config.overrides import as_overrides as words
+from ol2r_cli.run.run_state import find_runs, read_state
 from tests.moments import at_round
-
-# OmegaConf annotates its DictConfig in a way that the checker of annotations calls old-fashioned.
-pytestmark = pytest.mark.filterwarnings("ignore::beartype.roar.BeartypeDecorHintPep585DeprecationWarning")
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "python.md").read_text()

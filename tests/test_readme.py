@@ -7,14 +7,10 @@ import shlex
 from pathlib import Path
 
 import pytest
-from omegaconf import OmegaConf
 
 from ol2r_cli.cli import COMMANDS, main
-from ol2r_cli.compose import compose
-from ol2r_cli.experiment import Experiment
-
-# OmegaConf annotates its DictConfig in a way that the checker of annotations calls old-fashioned.
-pytestmark = pytest.mark.filterwarnings("ignore::beartype.roar.BeartypeDecorHintPep585DeprecationWarning")
+from ol2r_cli.config.composer import compose
+from ol2r_cli.run.experiment import Experiment
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
@@ -24,9 +20,8 @@ RUNS = re.findall(
 
 
 def test_the_first_run_has_this_id():
-    config = OmegaConf.to_container(compose(["device=cpu"]))
-    choices = {group: name for group, name in config.pop("choices").items() if name}
-    experiment = Experiment(OmegaConf.create(config), choices)
+    composed = compose(["device=cpu"])
+    experiment = Experiment(composed.config, composed.choices)
     (told,) = re.findall(r"^    finished: run (\w+)$", README, re.MULTILINE)
     assert told == experiment.id
     assert f"  files            {experiment.directory.path}\n" in README

@@ -1,4 +1,4 @@
-"""Whatever interrupts a run, the same command ends with the files of an undisturbed one, to the last bit."""
+"""After any interruption the same command ends with the files of an undisturbed run, to the last bit."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ import os
 import random
 import signal
 import time
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 from ol2r_cli import cli
-from ol2r_cli.results import checkpoint
-from ol2r_cli.results.survey import find_runs, read_state
+from ol2r_cli.config.composer import Composition, compose
+from ol2r_cli.run import checkpoint
+from ol2r_cli.run.run_state import find_runs, read_state
+from ol2r_cli.run.runner import run_experiment
 from tests.launch import Launched
 from tests.moments import at_round
 
@@ -37,11 +40,16 @@ def command(folder: Path) -> list[str]:
     return [*COMMAND, f"output_dir={folder}"]
 
 
+@cache
+def composition(*overrides: str) -> Composition:
+    return compose(overrides)
+
+
 def the_run(folder: Path) -> Path:
-    """The one run below a folder; where it will be, as long as there is none."""
-    found = list(find_runs(folder))
-    assert len(found) <= 1
-    return found[0] if found else folder / "none"
+    """The only run below a folder; a path that does not exist while there is none."""
+    runs = list(find_runs(folder))
+    assert len(runs) <= 1
+    return runs[0] if runs else folder / "none"
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -50,32 +58,34 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory) -> dict[str, bytes]:
-    """The results of the run that nothing interrupted."""
+    """The results of a run without interruptions."""
     folder = tmp_path_factory.mktemp("undisturbed")
     assert Launched(command(folder), folder / "log").wait() == 0
     return contents(folder)
 
 
 def interrupt(monkeypatch, folder: Path, round: int) -> None:
-    """Play until a signal comes after this round."""
+    """Run or resume in this process until a signal comes after this round."""
+    words = command(folder)[1:]
+    composed = composition(*words)
     with monkeypatch.context() as patch:
         at_round(patch, round, lambda: os.kill(os.getpid(), signal.SIGTERM))
-        assert cli.main(command(folder)) == 130
+        assert run_experiment(composed.config, composed.choices, words) == 130
     assert read_state(the_run(folder)).round == round
 
 
-def test_the_line_that_goes_on_with_a_forced_run_does_not_start_over(tmp_path, monkeypatch, capsys):
+def test_the_command_of_a_forced_run_resumes_it(tmp_path, monkeypatch, capsys):
     with monkeypatch.context() as patch:
         at_round(patch, 50, lambda: os.kill(os.getpid(), signal.SIGTERM))
         assert cli.main([*command(tmp_path), "force=true"]) == 130
     assert "the same command without force=true goes on from there" in capsys.readouterr().err
     state = read_state(the_run(tmp_path))
-    assert "force" not in state.manifest["command"]
+    assert "force=true" not in state.manifest["command"]
     assert state.round == 50
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_run_that_is_asked_to_stop_goes_on_where_it_stopped(tmp_path, undisturbed, number):
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
+def test_a_run_that_is_asked_to_stop_resumes_where_it_stopped(tmp_path, undisturbed, number):
     first = Launched(command(tmp_path), tmp_path / "log")
     first.until(lambda: (the_run(tmp_path) / "checkpoint.pt").exists())
     first.send(number)
@@ -91,15 +101,27 @@ def test_a_run_that_is_asked_to_stop_goes_on_where_it_stopped(tmp_path, undistur
     assert not (the_run(tmp_path) / "checkpoint.pt").exists()
 
 
-@pytest.mark.parametrize("rounds", [(1,), (29, 30, 31), (64, 129, 130, 140)], ids=str)
-def test_stops_at_awkward_rounds_leave_no_seam(tmp_path, undisturbed, monkeypatch, rounds):
-    for round in rounds:
+def test_a_run_can_be_stopped_at_any_round(tmp_path, undisturbed, monkeypatch):
+    """After the first round, around an evaluation, and where measures, blocks and checkpoints are due."""
+    for round in 1, 29, 30, 31, 64, 129, 130, 140:
         interrupt(monkeypatch, tmp_path, round)
     assert Launched(command(tmp_path), tmp_path / "log").wait() == 0
     assert contents(tmp_path) == undisturbed
 
 
-def test_kill_9_at_any_moment_costs_only_time(tmp_path, undisturbed):
+def test_a_killed_run_resumes_from_its_checkpoint(tmp_path, undisturbed):
+    running = Launched(command(tmp_path), tmp_path / "log")
+    running.until(lambda: (the_run(tmp_path) / "checkpoint.pt").exists())
+    running.send(signal.SIGKILL)
+    assert running.wait() == -signal.SIGKILL
+    assert read_state(the_run(tmp_path)).state == "killed"
+    assert Launched(command(tmp_path), tmp_path / "log").wait() == 0
+    assert read_state(the_run(tmp_path)).state == "finished"
+    assert contents(tmp_path) == undisturbed
+
+
+@pytest.mark.slow
+def test_a_run_can_be_killed_at_any_moment(tmp_path, undisturbed):
     moments, states = random.Random(0), []
     for _ in range(6):
         running = Launched(command(tmp_path), tmp_path / "log")
@@ -115,21 +137,21 @@ def test_kill_9_at_any_moment_costs_only_time(tmp_path, undisturbed):
     assert contents(tmp_path) == undisturbed
 
 
-def test_a_second_process_is_refused_while_the_first_goes_on(tmp_path, undisturbed, capsys):
+def test_a_second_process_is_refused_and_the_first_finishes(tmp_path, undisturbed, capsys):
     first = Launched(command(tmp_path), tmp_path / "log")
     first.until(lambda: (the_run(tmp_path) / "checkpoint.pt").exists())
-    first.send(signal.SIGSTOP)  # so that it is in the middle for as long as the second takes to start
+    first.send(signal.SIGSTOP)  # so that it does not finish before the second process starts
     code = cli.main(command(tmp_path))
     first.send(signal.SIGCONT)
     assert code == 2
-    complaint = capsys.readouterr().err
-    assert complaint.count("\n") == 1
-    assert f"pid {first.pid}" in complaint
+    message = capsys.readouterr().err
+    assert message.count("\n") == 1
+    assert f"pid {first.pid}" in message
     assert first.wait() == 0
     assert contents(tmp_path) == undisturbed
 
 
-def test_a_finished_run_is_shown_and_not_touched_unless_forced(tmp_path, undisturbed, capsys):
+def test_a_finished_run_is_shown_and_not_changed_without_force(tmp_path, undisturbed, capsys):
     first = Launched(command(tmp_path), tmp_path / "log")
     assert first.wait() == 0
     run = the_run(tmp_path)
@@ -143,14 +165,13 @@ def test_a_finished_run_is_shown_and_not_touched_unless_forced(tmp_path, undistu
     assert contents(tmp_path) == undisturbed
 
 
-@pytest.mark.parametrize("share", [0, 0.5, 0.99])
-def test_a_damaged_checkpoint_is_reported_and_the_run_starts_afresh(tmp_path, undisturbed, monkeypatch, share):
+def test_a_damaged_checkpoint_is_reported_and_the_run_starts_afresh(tmp_path, undisturbed, monkeypatch):
     interrupt(monkeypatch, tmp_path, 60)
     saved = the_run(tmp_path) / "checkpoint.pt"
-    os.truncate(saved, int(share * saved.stat().st_size))
-    again = Launched(command(tmp_path), tmp_path / "log")
-    assert again.wait() == 0
-    assert f"{saved} cannot be read, the run starts afresh" in again.errors
+    os.truncate(saved, saved.stat().st_size // 2)
+    resumed = Launched(command(tmp_path), tmp_path / "log")
+    assert resumed.wait() == 0
+    assert f"{saved} cannot be read, the run starts afresh" in resumed.errors
     assert contents(tmp_path) == undisturbed
 
 
@@ -159,7 +180,7 @@ def test_a_failure_is_one_line_and_a_traceback_in_the_log(tmp_path, undisturbed,
     save, saved = checkpoint.save, []
 
     def fail():
-        raise ZeroDivisionError("no such luck")
+        raise ZeroDivisionError("an error in a test")
 
     def save_once(*content):
         saved.append(fail() if saved else save(*content))
@@ -172,13 +193,13 @@ def test_a_failure_is_one_line_and_a_traceback_in_the_log(tmp_path, undisturbed,
         assert cli.main(command(tmp_path)) == 1
     run = the_run(tmp_path)
     state = read_state(run)
-    assert (state.state, state.error) == ("failed", "ZeroDivisionError: no such luck")
-    told = capsys.readouterr().err.splitlines()
-    assert told[0] == "ol2r run: failed: ZeroDivisionError: no such luck"
-    assert told[1:] == [f"the traceback is in {run / 'log.txt'}"]
+    assert (state.state, state.error) == ("failed", "ZeroDivisionError: an error in a test")
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == "ol2r run: failed: ZeroDivisionError: an error in a test"
+    assert lines[1:] == [f"the traceback is in {run / 'log.txt'}"]
     log = (run / "log.txt").read_text()
     assert "Traceback (most recent call last)" in log
     assert "in fail" in log
     assert Launched(command(tmp_path), tmp_path / "log").wait() == 0
-    assert ": from round 51 to" in (run / "log.txt").read_text(), "it goes on from its last checkpoint"
+    assert ": from round 51 to" in (run / "log.txt").read_text(), "it resumes from its last checkpoint"
     assert contents(tmp_path) == undisturbed

@@ -1,50 +1,92 @@
-"""On a GPU no round waits for it, whatever is combined, and shows what it shows on a CPU."""
+"""On a GPU, no round waits for the device, and the lists are those of a CPU.
+
+The fast tests play every ranker with the exploration it brings, every exploration, fairness and click model with one
+ranker, and every setting that has a separate implementation. The slow test plays all combinations.
+"""
 
 from __future__ import annotations
 
 import pytest
 import torch
 
-from tests.choices import SEEDS, combinations, composed, play, seen, simulation
+from tests.choices import ROUNDS, SEEDS, held, play, refusal, seen, simulation
 from tests.pretended_gpu import Waited, pretended_gpu
 
-KINDS = {
-    "all looked at": {"seeds": SEEDS},
-    "only what is shown": {"seeds": SEEDS, "trace_blocks": False, "trace_regret": False},
-    "one replica": {"seeds": SEEDS[:1], "trace_blocks": False},
+ALL_TRACED = {"seeds": SEEDS}
+ONLY_SHOWN = {"seeds": SEEDS, "trace_blocks": False, "trace_regret": False}
+ONE_REPLICA = {"seeds": SEEDS[:1], "trace_blocks": False}
+
+# Perturbed optima draw other random numbers than on a CPU; tests/learning/test_descent.py checks them.
+OTHER_NUMBERS = {"pepairrank"}
+PARTNERS = {  # rankers for the explorations and the fairness that do not accept the default one
+    "ensemble": "pepairrank",
+    "fairco": "ips_regression",
+    "neural_confidence": "olranknet",
+    "probabilistic_interleaving": "mgd",
+    "stated": "toprank",
+    "team_draft": "dbgd",
 }
+SETTINGS = [
+    ("ranker=olranknet", "exploration.covariance=full"),
+    ("ranker=olranknet", "exploration.covariance=full", "exploration.tangent_at=refit"),
+    ("ranker=olranknet", "exploration.tangent_at=refit"),
+]
 
 
-# What draws other random numbers than on a CPU: tests/learning/test_descent.py holds it to its optimum.
-DRAWS_OTHERS = {("ranker", "pepairrank")}
+def check(overrides: tuple[str, ...], *kinds: dict, rounds: int = 7) -> None:
+    """Play on a CPU and on the pretended GPU: nothing waits, and the lists are equal."""
+    ranker = dict(word.split("=", 1) for word in overrides).get("ranker", "pairrank")
+    for kind in kinds:
+        with torch.no_grad():
+            expected = play(simulation(overrides, **kind), rounds)
+        with pretended_gpu():
+            running = simulation(overrides, **kind)
+        with pretended_gpu(running):
+            lists = play(running, rounds)
+        assert len(lists) == len(expected) == rounds
+        if ranker not in OTHER_NUMBERS:
+            assert seen(lists) == seen(expected), (overrides, kind)
 
 
-def chosen(overrides):
-    """Group and choice of ranker and exploration."""
-    return {(group, composed(overrides).choices[group]) for group in ("ranker", "exploration")}
+def with_partner(group: str, name: str) -> tuple[str, str]:
+    """A choice with a ranker that accepts it."""
+    return f"ranker={PARTNERS.get(name, 'pairrank')}", f"{group}={name}"
 
 
-def by_name(value):
-    return ",".join(value) if isinstance(value, tuple) else None
+@pytest.mark.parametrize("ranker", held("ranker"))
+def test_a_ranker_with_the_exploration_it_brings(ranker):
+    check((f"ranker={ranker}",), ALL_TRACED)
 
 
-FULL = ("ranker=olranknet", "exploration.covariance=full")
-SETTINGS = [FULL, (*FULL, "exploration.tangent_at=refit"), ("ranker=olranknet", "exploration.tangent_at=refit")]
+@pytest.mark.parametrize("exploration", held("exploration"))
+def test_an_exploration(exploration):
+    check(with_partner("exploration", exploration), ONLY_SHOWN, ONE_REPLICA)
 
 
-@pytest.mark.parametrize("overrides", [*combinations(), *SETTINGS], ids=by_name)
-@pytest.mark.parametrize("kind", KINDS)
-def test_no_round_waits_and_shows_what_it_shows_on_a_cpu(overrides, kind):
-    parts = chosen(overrides)
-    with torch.no_grad():
-        expected = play(simulation(overrides, **KINDS[kind]))
-    with pretended_gpu():
-        running = simulation(overrides, **KINDS[kind])
-    with pretended_gpu(running):
-        found = play(running)
-    assert len(found) == len(expected)
-    if parts.isdisjoint(DRAWS_OTHERS):
-        assert seen(found) == seen(expected)
+@pytest.mark.parametrize("fairness", [name for name in held("fairness") if name != "none"])
+def test_a_fairness(fairness):
+    check(with_partner("fairness", fairness), ALL_TRACED, ONE_REPLICA)
+
+
+@pytest.mark.parametrize("click", ["informational", "position_based"])
+def test_a_click_model(click):
+    check((f"click={click}",), ONE_REPLICA)
+
+
+@pytest.mark.parametrize("settings", SETTINGS, ids=",".join)
+def test_a_setting_with_its_own_implementation(settings):
+    check(settings, ONLY_SHOWN)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ranker", held("ranker"))
+def test_all_combinations(ranker):
+    others = [f"exploration={name}" for name in held("exploration")] + [f"fairness={name}" for name in held("fairness")]
+    for override in others:
+        words = (f"ranker={ranker}", override)
+        if not refusal(words):
+            check(words, ALL_TRACED, ONLY_SHOWN, ONE_REPLICA, rounds=ROUNDS)
+    check((f"ranker={ranker}",), ALL_TRACED, ONLY_SHOWN, ONE_REPLICA, rounds=ROUNDS)
 
 
 WAITING = {
@@ -63,8 +105,8 @@ WAITING = {
 }
 
 
-@pytest.mark.parametrize("what", WAITING)
-def test_waiting_is_noticed(what):
+@pytest.mark.parametrize("operation", WAITING)
+def test_waiting_is_noticed(operation):
     running, values = simulation(("ranker=random",)), torch.ones(3)
     with pretended_gpu(running), pytest.raises(Waited):
-        WAITING[what](values)
+        WAITING[operation](values)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import torch
 from omegaconf import DictConfig
 
-from ol2r_cli.compose import build, compose
+from ol2r_cli.config.composer import Composer
+from ol2r_cli.config.instantiate import build
 from ol2r_cli.dataset.table import Dataset
 from ol2r_cli.simulation import Simulation
 
@@ -16,9 +19,14 @@ TINY = [
 ]
 
 
+@cache
+def _composer() -> Composer:
+    return Composer()
+
+
 def tiny(*overrides: str) -> DictConfig:
     """The configuration of `ol2r run` on a tiny generated dataset."""
-    return compose([*TINY, *overrides])
+    return _composer()([*TINY, *overrides]).config
 
 
 def simulate(config: DictConfig, seeds: list[int], rounds: int, dataset: Dataset | None = None, **more) -> Simulation:

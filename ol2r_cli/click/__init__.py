@@ -1,1 +1,1 @@
-"""The simulated users: who clicks what, and when they stop reading."""
+"""Click models: simulated users. Imports `interfaces`, `config` and `tensor`."""

@@ -7,38 +7,46 @@ from collections.abc import Sequence
 from torch import Tensor
 
 from ol2r_cli.click.probabilities import Tables, by_grade
-from ol2r_cli.interfaces import ClickModel, Oracle, Sizes
-from ol2r_cli.random import Random
-from ol2r_cli.shapes import Bool, Float, Int
+from ol2r_cli.config.ranges import Share
+from ol2r_cli.interfaces import ClickModel, Oracle, RunContext
+from ol2r_cli.tensor.shapes import Bool, Float, Int
+from ol2r_cli.tensor.streams import Random
 
 
 class DependentClick(ClickModel):
-    """Walks down the list, clicks with P(click | grade) and after a click stops with P(stop | grade).
+    """Examines the list from the top, clicks with P(click | grade) and after a click stops with P(stop | grade).
 
-    `click` and `stop` are probabilities by grade; null takes them from `tables` by the dataset's number of grades.
-    `stop_without_click` lets the user stop at every examined document, as the authors' and the PDGD code do. With all
-    stop probabilities 1 this is the cascade model.
+    `click` and `stop` are probabilities by grade; null takes them from `tables`, by the dataset's number of grades.
+    With `stop_without_click` the user may stop at every examined document, as in the authors' and the PDGD code. With
+    all stop probabilities 1 this is the cascade model.
     """
 
     click_probability: Tensor
     stop_probability: Tensor
 
     def __init__(
-        self, click: Sequence[float] | None, stop: Sequence[float] | None, tables: Tables, stop_without_click: bool
+        self,
+        click: Sequence[Share] | None,
+        stop: Sequence[Share] | None,
+        tables: Tables,
+        stop_without_click: bool,
     ):
         super().__init__()
-        self.click_given, self.stop_given, self.tables = click, stop, tables
+        # The method `click` has the name of the first setting.
+        self.click_setting, self.stop_setting, self.tables = click, stop, tables
         self.stop_without_click = stop_without_click
 
-    def setup(self, sizes: Sizes, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
+    def setup(self, context: RunContext, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
         """Choose the probabilities for the dataset's grades."""
-        self.register_buffer("click_probability", by_grade("click", self.click_given, self.tables, sizes))
-        self.register_buffer("stop_probability", by_grade("stop", self.stop_given, self.tables, sizes))
+        clicks = by_grade(self, "click", self.click_setting, self.tables, context)
+        stops = by_grade(self, "stop", self.stop_setting, self.tables, context)
+        self.register_buffer("click_probability", clicks)
+        self.register_buffer("stop_probability", stops)
 
     def click(self, grades: Int[Tensor, "B K"], shown: Bool[Tensor, "B K"], random: Random) -> Bool[Tensor, "B K"]:
-        """Clicks on the places examined before the user stopped."""
+        """Click on documents above the place where the user stops."""
         positions = grades.shape[1]
-        # Two numbers per place, place by place: however many places there are, the first ones keep their numbers.
+        # Both numbers of a place are neighbours, so that the first places do not depend on the number of places.
         click_chance, stop_chance = random.uniform(2 * positions).unflatten(1, (positions, 2)).unbind(2)
         clicks = click_chance < self.click_probability[grades]
         stops = stop_chance < self.stop_probability[grades]

@@ -8,41 +8,48 @@ import torch
 from torch import Tensor
 
 from ol2r_cli.click.probabilities import Tables, by_grade
-from ol2r_cli.interfaces import ClickModel, Oracle, Sizes
-from ol2r_cli.random import Random
-from ol2r_cli.shapes import Bool, Float, Int
+from ol2r_cli.config.ranges import NonNegative, Share
+from ol2r_cli.interfaces import ClickModel, Oracle, RunContext
+from ol2r_cli.tensor.shapes import Bool, Float, Int
+from ol2r_cli.tensor.streams import Random
 
 
 class PositionBased(ClickModel):
-    """Examines rank r with probability 1 / r^eta, or `examination`[r - 1], and clicks what is examined and attractive.
+    """Examines rank r with probability 1 / r^eta, or `examination`[r - 1], and clicks with P(click | grade, examined).
 
-    `click` is P(click | grade, examined), null: from `tables`. `eta` >= 0; `examination` has one probability per place.
+    `click` has these probabilities by grade; null takes them from `tables`, by the dataset's number of grades.
     """
 
     click_probability: Tensor
     examination: Tensor
 
-    def __init__(self, click: Sequence[float] | None, tables: Tables, eta: float, examination: Sequence[float] | None):
+    def __init__(
+        self,
+        click: Sequence[Share] | None,
+        tables: Tables,
+        eta: NonNegative,
+        examination: Sequence[Share] | None,
+    ):
         super().__init__()
-        if eta < 0:
-            raise ValueError(f"eta must be 0 or more, got {eta}")
-        self.click_given, self.tables, self.eta, self.examination_given = click, tables, eta, examination
+        self.click_setting, self.tables, self.eta, self.examination_setting = click, tables, eta, examination
 
-    def setup(self, sizes: Sizes, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
+    def setup(self, context: RunContext, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
         """Choose the probabilities for the dataset's grades and the places shown."""
-        examination = self.examination_given
+        examination, positions = self.examination_setting, context.positions
         if examination is None:
-            examination = [rank**-self.eta for rank in range(1, sizes.positions + 1)]
-        if len(examination) < sizes.positions or not all(0 <= p <= 1 for p in examination):
+            examination = [rank**-self.eta for rank in range(1, positions + 1)]
+        if len(examination) < positions:
             raise ValueError(
-                f"click.examination must be {sizes.positions} probabilities, one per place, got {list(examination)}"
+                f"{self.setting('examination')} must be {positions} probabilities, one per place, "
+                f"got {list(examination)}"
             )
-        places = torch.tensor(list(examination)[: sizes.positions], dtype=torch.float64, device=sizes.device)
+        places = torch.tensor(list(examination)[:positions], dtype=torch.float64, device=context.device)
         self.register_buffer("examination", places)
-        self.register_buffer("click_probability", by_grade("click", self.click_given, self.tables, sizes))
+        clicks = by_grade(self, "click", self.click_setting, self.tables, context)
+        self.register_buffer("click_probability", clicks)
 
     def click(self, grades: Int[Tensor, "B K"], shown: Bool[Tensor, "B K"], random: Random) -> Bool[Tensor, "B K"]:
-        """Independent clicks, place by place."""
+        """Click on each place independently."""
         positions = grades.shape[1]
         attractive = self.examination[:positions] * self.click_probability[grades]
         return (random.uniform(positions) < attractive) & shown

@@ -1,4 +1,4 @@
-"""`ol2r bench`: how many rounds a second, on generated data of the size of MSLR-WEB10K, evaluation included."""
+"""`ol2r bench`: rounds per second on generated data of the size of MSLR-WEB10K, evaluation included."""
 
 from __future__ import annotations
 
@@ -6,17 +6,18 @@ import argparse
 import time
 from dataclasses import dataclass
 
-from ol2r_cli.commands.columns import show
+from ol2r_cli.formatting import show
+from ol2r_cli.run.exit_status import DONE
 
-# One fold of MSLR-WEB10K has 6,000 / 2,000 / 2,000 queries of 120 documents; learning never notices how many more
-# training queries there are.
+# One fold of MSLR-WEB10K has 6,000 / 2,000 / 2,000 queries of 120 documents. The number of training queries does not
+# change the speed of learning.
 DATASET = "dataset.queries={train: 1000, validation: 0, test: 2000}"
-WINDOW = 100  # rounds over which the speed at a round is taken
+WINDOW = 100  # rounds, up to a round, over which its speed is averaged
 
 
 @dataclass
-class Figures:
-    """Seconds of one benchmark; `at` maps a round to the seconds a round took around it."""
+class Benchmark:
+    """The seconds of one benchmark; `at` maps a round to the seconds of a round just before it."""
 
     label: str
     replicas: int
@@ -25,49 +26,54 @@ class Figures:
     evaluation: float
     processor: float  # CPU seconds of learning and evaluation
     at: dict[int, float]
-    memory: float  # peak resident size of the process, GB: of everything up to here
+    memory: float  # peak resident size of the process so far, GB
 
     @property
     def speed(self) -> float:
-        """Replica-rounds a second, evaluation included."""
+        """Replica-rounds per second, evaluation included."""
         return self.rounds * self.replicas / (self.learning + self.evaluation)
 
 
-def main(arguments: list[str]) -> int:
-    """Measure each ranker at each number of replicas and print a table."""
-    parser = argparse.ArgumentParser(
+def parser() -> argparse.ArgumentParser:
+    """The options of `ol2r bench`."""
+    options = argparse.ArgumentParser(
         prog="ol2r bench",
         description="Rounds per second on generated data: 136 features, 120 documents a query, one thread, 2,000 test "
         "queries evaluated every 100 rounds. The last column compares with the first row.",
         epilog="example: ol2r bench pairrank random --replicas 1 10 --rounds 5000 click=navigational",
     )
-    parser.add_argument("words", nargs="*", metavar="RANKER | KEY=VALUE", help="rankers (pairrank), overrides for all")
-    parser.add_argument("--rounds", type=int, default=5000, help="T (5000)")
-    parser.add_argument("--replicas", type=int, nargs="+", default=[1, 10], help="how many at once (1 10)")
-    given = parser.parse_intermixed_args(arguments)
-    overrides = [word for word in given.words if "=" in word]
-    rankers = [word for word in given.words if "=" not in word] or ["pairrank"]
-    rows: list[Figures] = []
+    options.add_argument("words", nargs="*", metavar="RANKER | KEY=VALUE", help="rankers (pairrank), overrides for all")
+    options.add_argument("--rounds", type=int, default=5000, help="T (5000)")
+    options.add_argument("--replicas", type=int, nargs="+", default=[1, 10], help="how many at once (1 10)")
+    return options
+
+
+def main(arguments: list[str]) -> int:
+    """Measures each ranker at each number of replicas and prints a table; exit code 0."""
+    options = parser().parse_intermixed_args(arguments)
+    overrides = [word for word in options.words if "=" in word]
+    rankers = [word for word in options.words if "=" not in word] or ["pairrank"]
+    rows: list[Benchmark] = []
     for ranker in rankers:
-        for replicas in given.replicas:
-            rows.append(measure(ranker, replicas, given.rounds, overrides))
+        for replicas in options.replicas:
+            rows.append(measure(ranker, replicas, options.rounds, overrides))
             print(f"{ranker}, {replicas} replicas: {rows[-1].speed:,.0f} replica-rounds/s", flush=True)
     _report(rows)
-    return 0
+    return DONE
 
 
-def measure(ranker: str, replicas: int, rounds: int, overrides: list[str]) -> Figures:
-    """Play all rounds of one ranker, evaluating as `ol2r run` does, but writing nothing."""
+def measure(ranker: str, replicas: int, rounds: int, overrides: list[str]) -> Benchmark:
+    """Plays all rounds of one ranker and evaluates as `ol2r run` does, but writes nothing."""
     import torch
 
-    from ol2r_cli.compose import compose
-    from ol2r_cli.experiment import Experiment
-    from ol2r_cli.sitting import QUEUE
+    from ol2r_cli.config.composer import compose
+    from ol2r_cli.run.experiment import Experiment
+    from ol2r_cli.run.runner import QUEUE
 
-    config = compose([f"ranker={ranker}", f"replicas={replicas}", f"rounds={rounds}", DATASET, *overrides])
-    choices = config.choices
+    overrides = [f"ranker={ranker}", f"replicas={replicas}", f"rounds={rounds}", DATASET, *overrides]
+    composition = compose(overrides)
     with torch.inference_mode():
-        experiment = Experiment(config, choices)
+        experiment = Experiment(composition.config, composition.choices)
         simulation, evaluators = experiment.simulation(), experiment.evaluators()
         start, processor = time.perf_counter(), time.process_time()
         marks, evaluation, queue = [start], 0.0, [simulation.ranker.deploy()]
@@ -75,7 +81,7 @@ def measure(ranker: str, replicas: int, rounds: int, overrides: list[str]) -> Fi
             if simulation.measurement.full():
                 simulation.measurement.measures()
             marks.append(time.perf_counter() - evaluation)
-            if t % config.evaluate_every == 0:
+            if t % composition.config.evaluate_every == 0:
                 queue.append(simulation.ranker.deploy())
             if len(queue) == QUEUE or t == rounds:
                 before = time.perf_counter()
@@ -86,18 +92,18 @@ def measure(ranker: str, replicas: int, rounds: int, overrides: list[str]) -> Fi
         processor = time.process_time() - processor
     label = " ".join([ranker, *overrides])
     windows = {t: (marks[t] - marks[t - WINDOW]) / WINDOW for t in (500, rounds) if WINDOW <= t <= rounds}
-    return Figures(label, replicas, rounds, marks[-1] - start, evaluation, processor, windows, _peak_memory())
+    return Benchmark(label, replicas, rounds, marks[-1] - start, evaluation, processor, windows, _peak_memory())
 
 
 def _peak_memory() -> float:
     import resource
     import sys
 
-    unit = 1 if sys.platform == "darwin" else 1024  # bytes there, kilobytes elsewhere
+    unit = 1 if sys.platform == "darwin" else 1024  # macOS reports bytes, Linux kilobytes
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e9
 
 
-def _report(rows: list[Figures]) -> None:
+def _report(rows: list[Benchmark]) -> None:
     headings = (
         "ranker",
         "replicas",

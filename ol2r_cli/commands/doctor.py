@@ -1,81 +1,238 @@
-"""`ol2r doctor [override ...]`: versions, device, threads, data found, disk, and what to type where one is amiss."""
+"""`ol2r doctor [override ...]`: checks what `ol2r run` needs: packages, CUDA, data, disk."""
 
 from __future__ import annotations
 
 import argparse
+import fcntl
+import importlib
+import os
+import re
+import shutil
 import sys
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+import tempfile
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from ol2r_cli.commands import software, surroundings
-from ol2r_cli.commands.columns import show
-from ol2r_cli.commands.finding import Finding
+from ol2r_cli.formatting import byte_size, show
+from ol2r_cli.run.exit_status import BAD_CONFIGURATION, DONE, FAILED
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
+
+    from ol2r_cli.config.catalogue import Catalogue
 
 EPILOG = """examples:
   ol2r doctor
   ol2r doctor data_dir=/data output_dir=/scratch/outputs     with the settings of a run
 exit codes: 0 `ol2r run` can work here, 1 something that it needs is broken, 2 bad settings
 """
+# distribution -> module: what `ol2r run` imports
+PACKAGES = {
+    "torch": "torch",
+    "numpy": "numpy",
+    "polars": "polars",
+    "hydra-core": "hydra",
+    "omegaconf": "omegaconf",
+    "rich": "rich",
+    "scikit-learn": "sklearn",
+}
+LITTLE_DISK = 2**30  # bytes; runs take megabytes, parsed datasets up to gigabytes
 
 
-def main(arguments: list[str]) -> int:
-    """Exit code 0, 1 when something that `ol2r run` needs is broken, 2 when the overrides are wrong."""
-    parser = argparse.ArgumentParser(
+@dataclass(frozen=True)
+class Finding:
+    """The state of one thing. `problem`: what is wrong and what to type; `needed`: `ol2r run` needs it."""
+
+    name: str
+    value: str
+    problem: str = ""
+    needed: bool = False
+
+
+def parser() -> argparse.ArgumentParser:
+    """The options of `ol2r doctor`."""
+    options = argparse.ArgumentParser(
         "ol2r doctor",
         usage="ol2r doctor [data_dir=DIR] [output_dir=DIR] [SETTING=VALUE ...]",
         description=__doc__.partition(": ")[2],
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("override", nargs="*", help="as for `ol2r run`")
-    known, more = parser.parse_known_args(arguments)
+    options.add_argument("override", nargs="*", help="as for `ol2r run`")
+    return options
+
+
+def main(arguments: list[str]) -> int:
+    """Exit code 0, 1 when something that `ol2r run` needs is broken, 2 when the overrides are wrong."""
+    options, more = parser().parse_known_args(arguments)
     try:
-        findings = list(examine([*known.override, *more]))
+        findings = list(examine([*options.override, *more]))
     except ValueError as error:
         print(f"ol2r doctor: {error}", file=sys.stderr)
-        return 2
-    _print(findings)
-    return 1 if any(finding.needed and finding.problem for finding in findings) else 0
+        return BAD_CONFIGURATION
+    show([(finding.name, finding.value) for finding in findings])
+    print()
+    problems = [finding for finding in findings if finding.problem]
+    for finding in problems:
+        print(f"{'BROKEN' if finding.needed else 'note'}: {finding.name}: {finding.problem}")
+    if any(finding.needed for finding in problems):
+        return FAILED
+    print("all that `ol2r run` needs is there")
+    return DONE
 
 
 def examine(overrides: list[str]) -> Iterator[Finding]:
-    """All findings. What needs a package that cannot be imported is left out: its absence is a finding of its own."""
-    yield from software.versions()
-    yield from _without(ImportError, software.machine)
-    yield from _without(ImportError, lambda: _with_settings(overrides))
-    yield from surroundings.terminal()
-
-
-def _with_settings(overrides: list[str]) -> Iterator[Finding]:
-    from ol2r_cli.compose import compose
-
-    config: DictConfig = compose(overrides)
-    yield from surroundings.disk(config)
-    yield from _without(ImportError, lambda: surroundings.data(config, overrides))
-
-
-def _without(error: type[Exception], findings: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:
-    """The findings up to such an error."""
+    """All findings. A package that cannot be imported is a finding; what needs it is then left out."""
+    yield from versions()
     try:
-        yield from findings()
-    except error:
+        yield from machine()
+        from ol2r_cli.config.composer import Composer
+
+        composer = Composer(overrides)
+        config = composer(overrides).config
+        yield from disk(config)
+        yield from data(config.data_dir, composer.catalogue)
+    except ImportError:
         return
 
 
-def _print(findings: list[Finding]) -> None:
-    """The findings by topic, and at the end what is amiss."""
-    topic = ""
-    rows = []
-    for finding in findings:
-        rows.append((finding.topic if finding.topic != topic else "", finding.name, finding.value))
-        topic = finding.topic
-    show(rows)
-    problems = [finding for finding in findings if finding.problem]
-    print()
-    for finding in problems:
-        print(f"{'BROKEN' if finding.needed else 'note'}: {finding.name}: {finding.problem}")
-    if not any(finding.needed for finding in problems):
-        print("all that `ol2r run` needs is there")
+def versions() -> Iterator[Finding]:
+    """The versions of ol2r, Python and the packages, which are imported: an installed package may be broken."""
+    from ol2r_cli import __version__
+
+    old = "" if sys.version_info >= (3, 11) else "must be 3.11 or later: make a new virtual environment with it"
+    yield Finding("ol2r", f"{__version__} in {Path(__file__).parents[1]}")
+    yield Finding("python", f"{sys.version.split()[0]} ({sys.executable})", old, needed=True)
+    required = _requirements()
+    for package, module in PACKAGES.items():
+        requirement = f"{package}{required.get(package, '')}"
+        try:
+            version = metadata.version(package)
+            importlib.import_module(module)
+        except metadata.PackageNotFoundError:
+            yield Finding(package, "not installed", f"type: pip install '{requirement}'", needed=True)
+        except Exception as error:
+            problem = f"cannot be imported ({_first_line(error)}): type: pip install --force-reinstall '{requirement}'"
+            yield Finding(package, version, problem, needed=True)
+        else:
+            fits = _fits(version, required.get(package, ""))
+            problem = "" if fits else f"must be {required[package]}, got {version}: type: pip install '{requirement}'"
+            yield Finding(package, version, problem, needed=True)
+
+
+def _requirements() -> dict[str, str]:
+    """Version ranges by package, from the installation of ol2r; empty where it runs from a folder."""
+    try:
+        lines = metadata.requires("ol2r") or []
+    except metadata.PackageNotFoundError:
+        return {}
+    matches = (re.fullmatch(r"([\w-]+)\s*([^;\s]*)", line) for line in lines)
+    return {match[1].lower(): match[2] for match in matches if match}
+
+
+def _fits(version: str, required: str) -> bool:
+    try:
+        from packaging.specifiers import SpecifierSet
+    except ImportError:  # comes with Hydra, whose own absence is a finding
+        return True
+    return SpecifierSet(required).contains(version, prereleases=True)
+
+
+def _first_line(error: object) -> str:
+    """The first line of a message; the kind of error where it has none."""
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)
+
+
+def machine() -> Iterator[Finding]:
+    """Cores and GPUs."""
+    import torch
+
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    yield Finding("CPU cores", f"{usable} of {os.cpu_count()}")
+    yield Finding("CUDA", *_cuda(torch))
+
+
+def _cuda(torch: Any) -> tuple[str, str]:
+    """The devices, or the reason for having none; a note only where the user may expect a GPU."""
+    built = torch.version.cuda or torch.version.hip
+    if not built:
+        return f"none: torch {torch.__version__} is built for the CPU alone", ""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        available = torch.cuda.is_available()
+    if available:
+        devices = (torch.cuda.get_device_properties(i) for i in range(torch.cuda.device_count()))
+        return f"{built}: " + ", ".join(f"{d.name} ({d.total_memory / 2**30:.0f} GiB)" for d in devices), ""
+    hidden = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if hidden is not None:
+        return "none", f"CUDA_VISIBLE_DEVICES={hidden} shows no GPU: type: unset CUDA_VISIBLE_DEVICES"
+    reason = _first_line(caught[-1].message) if caught else "no driver or no GPU answers"
+    return f"none: torch is built for CUDA {built}, but {reason}", ""
+
+
+def disk(config: DictConfig) -> Iterator[Finding]:
+    """Whether a run can write its folders, and the free space."""
+    from ol2r_cli.dataset.cache import expand
+
+    outputs, cache = Path(config.output_dir).expanduser(), expand(config.cache_dir)
+    folder = _nearest_existing(outputs)
+    free = shutil.disk_usage(folder).free
+    full = f"type output_dir=DIR to write elsewhere than {folder}" if free < LITTLE_DISK else ""
+    yield Finding("output_dir", _existing(outputs), _unusable(folder, "output_dir"), needed=True)
+    yield Finding("free there", byte_size(free), full)
+    yield Finding("cache_dir", _existing(cache), _unusable(_nearest_existing(cache), "cache_dir"), needed=True)
+
+
+def _unusable(folder: Path, setting: str) -> str:
+    """Empty when a file in the folder can be written and locked."""
+    try:
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.write(b"ol2r")
+            file.flush()
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        return f"{folder} must be writable and able to lock files ({error.strerror}): type {setting}=DIR"
+    return ""
+
+
+def _nearest_existing(path: Path) -> Path:
+    """The folder itself, or the one that it would be created in."""
+    path = path.absolute()
+    return next(folder for folder in (path, *path.parents) if folder.is_dir())
+
+
+def _existing(path: Path) -> str:
+    return str(path) if path.is_dir() else f"{path} (does not exist yet)"
+
+
+def data(data_dir: str, catalogue: Catalogue) -> Iterator[Finding]:
+    """Where each named dataset lies below data_dir, or the names that were looked for."""
+    from ol2r_cli.dataset.cache import expand
+
+    root = expand(data_dir)
+    choices = {name: catalogue.values(choice) for name, choice in catalogue.choices["dataset"].items()}
+    named = {name: values for name, values in choices.items() if values.get("folders")}
+    places = {name: _place(root, values) for name, values in named.items()}
+    hint = "no dataset there: type data_dir=DIR or set OL2R_DATA; dataset=synthetic needs none"
+    yield Finding("data_dir", _existing(root), "" if any(places.values()) else hint)
+    for name, values in named.items():
+        yield Finding(name, places[name] or f"not found: looked for {', '.join(values['folders'])}")
+
+
+def _place(root: Path, values: Mapping[str, Any]) -> str:
+    """The folder of a dataset and its number of folds; the reason why the fold cannot be read; empty if not found."""
+    from ol2r_cli.dataset.letor import locate
+
+    files = {split: [file.format(set=values["set"]) for file in names] for split, names in values["files"].items()}
+    try:
+        location = locate([root / folder for folder in values["folders"]], files, values["fold"])
+    except ValueError as error:
+        return str(error)
+    if location is None:
+        return ""
+    folds = len(list(location.root.glob("Fold[0-9]*")))
+    return str(location.root) + (f" ({folds} fold{'s' * (folds > 1)})" if folds else "")

@@ -1,4 +1,4 @@
-"""`ol2r list [GROUP [CHOICE]]`: every choice of every group with its settings, from the comments of the YAML files."""
+"""`ol2r list [GROUP [CHOICE]]`: the choices of every group and their settings, from the comments of the YAML files."""
 
 from __future__ import annotations
 
@@ -9,47 +9,51 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from ol2r_cli.catalogue import Catalogue, dotted
-from ol2r_cli.choice import Choice
-from ol2r_cli.commands.columns import show
-from ol2r_cli.compose import ALIASES
-from ol2r_cli.settings import nearest
+from ol2r_cli.config.catalogue import Catalogue, Choice, dotted
+from ol2r_cli.config.overrides import ALIASES, as_typed
+from ol2r_cli.formatting import nearest, show
+from ol2r_cli.run.exit_status import BAD_CONFIGURATION, DONE
 
-_LONG = 60  # characters of a default; longer ones are told by their number of entries
+_LONG = 60  # characters of a default; a longer one is shortened
 
 EPILOG = """examples:
-  ol2r list                  all there is to choose from
+  ol2r list                  all choices of all groups
   ol2r list ranker           rankers and their settings
   ol2r list dataset yahoo    one choice
   ol2r list click            with the probabilities of clicking and stopping
 """
 
 
-def main(arguments: list[str]) -> int:
-    """Exit code 0, or 2 when the group, the choice or the folder does not exist."""
-    parser = argparse.ArgumentParser(
+def parser() -> argparse.ArgumentParser:
+    """The options of `ol2r list`."""
+    options = argparse.ArgumentParser(
         "ol2r list",
         description=__doc__.partition(": ")[2],
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("group", metavar="GROUP", nargs="?", help="only this group: ranker, ranker/model, click, ..")
-    parser.add_argument("choice", metavar="CHOICE", nargs="?", help="only this choice of it")
-    parser.add_argument(
+    options.add_argument("group", metavar="GROUP", nargs="?", help="only this group: ranker, ranker/model, click, ..")
+    options.add_argument("choice", metavar="CHOICE", nargs="?", help="only this choice of it")
+    options.add_argument(
         "--config-dir", metavar="DIR", type=Path, help="also list your own choices, DIR/GROUP/NAME.yaml"
     )
-    given = parser.parse_args(arguments)
+    return options
+
+
+def main(arguments: list[str]) -> int:
+    """Exit code 0, or 2 when the group, the choice or the folder does not exist."""
+    options = parser().parse_args(arguments)
     try:
-        _list(Catalogue([given.config_dir.expanduser()] if given.config_dir else []), given.group, given.choice)
+        _list(Catalogue([options.config_dir.expanduser()] if options.config_dir else []), options.group, options.choice)
     except ValueError as error:
         print(f"ol2r list: {error}", file=sys.stderr)
-        return 2
-    return 0
+        return BAD_CONFIGURATION
+    return DONE
 
 
 def _list(catalogue: Catalogue, group: str | None, name: str | None) -> None:
     if group is None:
-        _overview(catalogue)
+        _show_overview(catalogue)
     else:
         _check_known("GROUP", group, catalogue.groups)
         choices = catalogue.choices[group]
@@ -57,25 +61,18 @@ def _list(catalogue: Catalogue, group: str | None, name: str | None) -> None:
             name = ALIASES.get(group, {}).get(name, name)
             _check_known("CHOICE", name, list(choices))
             choices = {name: choices[name]}
-        # Neighbours with the same settings, as most click models, share one list of them.
-        for settings, alike in groupby(choices.values(), lambda choice: _settings(catalogue, choice)):
-            for choice in alike:
-                _describe(catalogue, choice)
-            if settings:
-                show(settings, indent=4)
-            print()
-        _show_tables([(_typed(choice), catalogue.values(choice).get("tables", {})) for choice in choices.values()])
+        _show_choices(catalogue, list(choices.values()))
     for path in catalogue.hidden:
         print(f"ignored: {path} has the name of a choice that comes with ol2r; rename it")
 
 
-def _check_known(what: str, name: str, known: Sequence[str]) -> None:
+def _check_known(argument: str, name: str, known: Sequence[str]) -> None:
     if name not in known:
-        raise ValueError(f"{what} must be one of {', '.join(known)}, got '{name}'{nearest(name, known)}")
+        raise ValueError(f"{argument} must be one of {', '.join(known)}, got '{name}'{nearest(name, known)}")
 
 
-def _overview(catalogue: Catalogue) -> None:
-    """One line a choice, as one types it; `*` marks what `ol2r run` takes unasked."""
+def _show_overview(catalogue: Catalogue) -> None:
+    """Prints one line per choice, as it is typed; `*` marks the defaults of `ol2r run`."""
     defaults = catalogue.chosen([])
     show(
         [
@@ -85,8 +82,19 @@ def _overview(catalogue: Catalogue) -> None:
         ]
     )
     print(
-        "\n* is what `ol2r run` takes unasked; `ol2r run GROUP=CHOICE ..` takes another; `ol2r list GROUP` has settings"
+        "\n* is the default of `ol2r run`; `ol2r run GROUP=CHOICE ..` takes another; `ol2r list GROUP` shows settings"
     )
+
+
+def _show_choices(catalogue: Catalogue, choices: Sequence[Choice]) -> None:
+    """Prints the description and the settings of each choice; adjacent choices with the same settings share a list."""
+    for settings, sharing in groupby(choices, lambda choice: _settings(catalogue, choice)):
+        for choice in sharing:
+            _describe(catalogue, choice)
+        if settings:
+            show(settings, indent=4)
+        print()
+    _show_tables([(_typed(choice), catalogue.values(choice).get("tables", {})) for choice in choices])
 
 
 def _typed(choice: Choice) -> str:
@@ -94,14 +102,14 @@ def _typed(choice: Choice) -> str:
 
 
 def _title(catalogue: Catalogue, choice: Choice) -> str:
-    """The first line of the file, the short names, and whose it is."""
+    """The first line of the file, short names, and the path of a choice of the user's."""
     short = [alias for alias, name in ALIASES.get(choice.group, {}).items() if name == choice.name]
     title = choice.header[0].rstrip(":") + "".join(f" Short: {choice.group}={alias}" for alias in short)
     return title + ("" if catalogue.comes_along(choice) else f" (yours: {choice.path})")
 
 
 def _describe(catalogue: Catalogue, choice: Choice) -> None:
-    """What the file says of the choice, and what comes with it."""
+    """Prints the header of the file, the choices of other groups that it brings, and what to type for a preset."""
     print(_typed(choice) + (" (default)" if catalogue.chosen([]).get(choice.group) == choice.name else ""))
     for line in choice.header:
         print(f"  {line}")
@@ -114,7 +122,7 @@ def _describe(catalogue: Catalogue, choice: Choice) -> None:
 
 
 def _settings(catalogue: Catalogue, choice: Choice) -> list[tuple[str, str, str]]:
-    """(as typed, default, comment) of every setting; presets have values of other groups instead, grids several."""
+    """(name as typed, default, comment) of every setting; for a preset the values that it sets or sweeps."""
     if choice.group == "experiment":
         single = [(name, _short(value), "") for name, value in dotted(choice.values)]
         return single + [(name, str(values), "") for name, values in _grid(choice).items()]
@@ -130,7 +138,7 @@ def _settings(catalogue: Catalogue, choice: Choice) -> list[tuple[str, str, str]
 
 
 def _grid(choice: Choice) -> dict[str, Any]:
-    """The values that a preset has `ol2r run -m` combine, by setting; empty where it is one experiment."""
+    """The values that a preset sweeps, by setting; empty for a preset that is one experiment."""
     tree: Any = choice.content
     for key in ("hydra", "sweeper", "params"):
         tree = tree.get(key) if isinstance(tree, dict) else None
@@ -138,27 +146,25 @@ def _grid(choice: Choice) -> dict[str, Any]:
 
 
 def _short(value: Any) -> str:
-    """A default on one line of bearable length."""
+    """A default in at most `_LONG` characters: of a mapping its keys or their number, of other values the beginning."""
     if isinstance(value, dict) and value:
         return f"{{{', '.join(map(str, value))}}}" if len(value) <= 4 else f"({len(value)} entries)"
-    text = (
-        {True: "true", False: "false", None: "null"}[value] if value is None or isinstance(value, bool) else str(value)
-    )
+    text = as_typed(value)
     return text if len(text) <= _LONG else text[: _LONG - 2] + ".."
 
 
 def _show_tables(tables: Sequence[tuple[str, Any]]) -> None:
-    """P(click | grade) and P(stop | grade) of click models, by name, a table for each number of grades."""
+    """Prints P(click | grade) and P(stop | grade) of click models in a table for each number of grades."""
     for grades in sorted({grades for _, table in tables for grades in table}, reverse=True):
         rows = [
-            [name, *(cell for what in ("click", "stop") for cell in _probabilities(table[grades].get(what), grades))]
+            [name, *(cell for event in ("click", "stop") for cell in _probabilities(table[grades].get(event), grades))]
             for name, table in tables
             if grades in table
         ]
-        headings = [f"P({what} | {g})" if g == 0 else f"{g})" for what in ("click", "stop") for g in range(grades)]
+        headings = [f"P({event} | {g})" if g == 0 else f"{g})" for event in ("click", "stop") for g in range(grades)]
         show(rows, headings=[f"{grades} grades", *headings], numbers=True)
         print()
 
 
-def _probabilities(given: Sequence[float] | None, grades: int) -> list[str]:
-    return ["-"] * grades if given is None else [f"{probability:.2f}" for probability in given]
+def _probabilities(values: Sequence[float] | None, grades: int) -> list[str]:
+    return ["-"] * grades if values is None else [f"{probability:.2f}" for probability in values]

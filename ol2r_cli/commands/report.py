@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ol2r_cli.formatting import nearest
+
 if TYPE_CHECKING:
     from ol2r_cli.report.document import Document
+
 
 EPILOG = """examples:
   ol2r report outputs                                     one row per experiment: means over seeds and folds
@@ -32,18 +36,20 @@ figures
   ol2r report outputs --figure learning_curve cumulative_ndcg --out figures --format pdf
   ol2r report outputs --figure learning_curve --option split=validation --out curve.svg
 """
+FIGURE_FORMATS = ("png", "svg", "pdf")
+FIGURE_FOLDER = Path("figures")  # without --out
 
 
 def main(arguments: list[str]) -> int:
-    """Exit code 0, or 2 when there is nothing to report, or not what was asked for."""
-    given = parser().parse_intermixed_args(arguments)
+    """Exit code 0, or 2 when there is nothing to report or an option is wrong."""
+    options = parser().parse_intermixed_args(arguments)
     try:
-        if given.figure is None:
-            _tables(given)
+        if options.figure is None:
+            _report(options)
+        elif options.figure:
+            _draw_figures(options)
         else:
-            from ol2r_cli.commands.figures import figures
-
-            figures(given)
+            _list_figures()
     except ValueError as error:
         print(f"ol2r report: {error}", file=sys.stderr)
         return 2
@@ -52,7 +58,7 @@ def main(arguments: list[str]) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """The options, in the order of the help."""
-    own = argparse.ArgumentParser(
+    parser = argparse.ArgumentParser(
         "ol2r report",
         usage="ol2r report DIR [DIR ...] [--metric NAME ...] [--select validation [--keep SETTING ...] [--overrides]]"
         " [--baseline WORDS | --compare all] [--test t|permutation] [--differences]"
@@ -61,7 +67,7 @@ def parser() -> argparse.ArgumentParser:
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    add = own.add_argument
+    add = parser.add_argument
     add("folders", metavar="DIR", nargs="*", type=Path, help="folders with runs")
     add("--metric", metavar="NAME", nargs="+", help="columns: names in summary.json")
     add("--select", choices=["validation"], help="one cell of each grid, by its validation NDCG@10")
@@ -79,62 +85,187 @@ def parser() -> argparse.ArgumentParser:
         help="else by --out's ending",
     )
     add("--out", metavar="FILE", type=Path, help="write to this file; figures also to a folder (figures)")
-    return own
+    return parser
 
 
-def _tables(given: argparse.Namespace) -> None:
-    from ol2r_cli.commands.gathering import gather
+def make_document(options: argparse.Namespace, all_metrics: bool = False) -> Document:
+    """The report on the runs below the folders of the options, with its selection and comparison.
 
-    form = _format(given)
-    document = gather(given, whole=form in ("csv", "parquet"))
-    if given.overrides:
-        text = _overrides(document)
-    elif given.out is not None:
-        document.write(given.out, form)
-        print(f"written: {given.out}")
-        return
+    all_metrics: include every metric, instead of the usual ones, unless --metric names some. ValueError where there
+    are no finished runs, and for options that do not fit the runs or each other.
+    """
+    from ol2r_cli.report.comparison import compare
+    from ol2r_cli.report.document import Document
+    from ol2r_cli.report.labels import Labels
+    from ol2r_cli.report.measures import METRICS, check_metrics, known_metrics, usual_metrics
+    from ol2r_cli.report.notes import left_out
+    from ol2r_cli.report.result_tables import ordered
+    from ol2r_cli.report.run_groups import collect, group_runs
+    from ol2r_cli.report.selection import select
+
+    _check_options(options)
+    collection = collect(options.folders)
+    if not collection.runs:
+        others = "".join(f" ({line})" for line in left_out(collection))
+        below = " or ".join(map(str, options.folders))
+        raise ValueError(f"there are no finished runs below {below}{others}: start one with `ol2r run`")
+    groups = group_runs(collection.runs)
+    labels = Labels(groups)
+    check_metrics(options.metric or (), groups)
+    selection = select(groups, labels, options.keep or ()) if options.select else None
+    if selection:
+        groups = selection.groups
+        for warning in selection.warnings:
+            print(f"ol2r report: {warning}", file=sys.stderr)
+    metrics = options.metric or (known_metrics(groups) if all_metrics else usual_metrics(groups))
+    comparison = None
+    if options.baseline or options.compare:
+        groups = ordered(groups, labels, (*metrics, METRICS[0])[0])  # letters in the order of the table
+        comparison = compare(groups, labels, metrics, options.baseline, options.test or "t")
+    return Document(collection, groups, labels, metrics, selection, comparison, options.differences)
+
+
+def _check_options(options: argparse.Namespace) -> None:
+    if not options.folders:
+        raise ValueError("DIR must be a folder with runs, such as outputs, got none")
+    for option in ("keep", "overrides"):
+        if getattr(options, option) and not options.select:
+            raise ValueError(f"--{option} goes with --select validation")
+    if options.baseline is not None and not options.baseline.strip():
+        raise ValueError("--baseline must be a ranker, or choices and settings, of some row, got nothing")
+    if options.baseline and options.compare:
+        raise ValueError("--baseline and --compare all are two ways of comparing: leave out one")
+    for option in ("test", "differences"):
+        if getattr(options, option) and not (options.baseline or options.compare):
+            raise ValueError(f"--{option} goes with --baseline RANKER or --compare all")
+    if options.option and options.figure is None:
+        raise ValueError("--option goes with --figure KIND")
+
+
+def _report(options: argparse.Namespace) -> None:
+    """Print or write tables, or the overrides of the selected rows."""
+    from ol2r_cli.report.document import writing
+    from ol2r_cli.run.directory import RunDirectory
+
+    form = "md" if options.overrides else _report_format(options)
+    document = make_document(options, all_metrics=form in ("csv", "parquet"))
+    if options.out is not None and not options.overrides:
+        document.write(options.out, form)
+        print(f"written: {options.out}")
     elif form == "terminal":
         document.print()
-        return
     else:
-        text = document.text(form)
+        text = _overrides(document) if options.overrides else document.text(form)
         for line in document.notes if form == "csv" else ():
             print(f"ol2r report: {line}", file=sys.stderr)
-    if given.out is None:
-        print(text)
-        return
-    from ol2r_cli.report.document import writing
-    from ol2r_cli.results.directory import RunDirectory
-
-    writing(given.out, lambda: RunDirectory(given.out.parent).write_text(given.out.name, text + "\n"))
-    print(f"written: {given.out}")
+        if options.out is None:
+            print(text)
+            return
+        with writing(options.out):
+            RunDirectory(options.out.parent).write_text(options.out.name, text + "\n")
+        print(f"written: {options.out}")
 
 
-def _format(given: argparse.Namespace) -> str:
-    """That of --format, else by the ending of --out, else a table for a terminal, and markdown elsewhere."""
+def _report_format(options: argparse.Namespace) -> str:
+    """The format of --format or of the suffix of --out; without both `terminal`, or md where stdout is none."""
     from ol2r_cli.report.document import FORMATS, SUFFIXES
 
-    if given.overrides:
-        return "md"
-    if given.format not in (*FORMATS, None):
-        raise ValueError(f"--format must be one of {', '.join(FORMATS)} without --figure KIND, got {given.format}")
-    if given.out is not None:
-        ending = SUFFIXES.get(given.out.suffix)
-        if ending is None and given.format is None:
-            raise ValueError(f"--out must end in {', '.join(SUFFIXES)}, got {given.out}")
-        if given.format and ending not in (None, given.format):
-            raise ValueError(f"--out must not end in {given.out.suffix} with --format {given.format}, got {given.out}")
-        return str(given.format or ending)
-    if given.format in ("parquet", "html"):
-        raise ValueError(f"--format {given.format} needs a file: type --out report.{given.format}")
-    return given.format or ("terminal" if sys.stdout.isatty() else "md")
+    if options.format not in (*FORMATS, None):
+        raise ValueError(f"--format must be one of {', '.join(FORMATS)} without --figure KIND, got {options.format}")
+    if options.out is not None:
+        by_suffix = SUFFIXES.get(options.out.suffix)
+        if by_suffix is None and options.format is None:
+            raise ValueError(f"--out must end in {', '.join(SUFFIXES)}, got {options.out}")
+        _check_suffix(options, by_suffix)
+        return str(options.format or by_suffix)
+    if options.format in ("parquet", "html"):
+        raise ValueError(f"--format {options.format} needs a file: type --out report.{options.format}")
+    return options.format or ("terminal" if sys.stdout.isatty() else "md")
+
+
+def _check_suffix(options: argparse.Namespace, by_suffix: str | None) -> None:
+    """ValueError where --format contradicts the suffix of --out."""
+    if options.format and by_suffix not in (None, options.format):
+        raise ValueError(
+            f"--out must not end in {options.out.suffix} with --format {options.format}, got {options.out}"
+        )
 
 
 def _overrides(document: Document) -> str:
     from ol2r_cli.report.measures import METRICS
     from ol2r_cli.report.notes import left_out
-    from ol2r_cli.report.table import ordered
+    from ol2r_cli.report.result_tables import ordered
 
     for line in left_out(document.collection):
         print(f"ol2r report: {line}", file=sys.stderr)
     return "\n".join(map(document.labels.overrides, ordered(document.groups, document.labels, METRICS[0])))
+
+
+def _list_figures() -> None:
+    from ol2r_cli.report.figures.kinds import KINDS
+
+    width = max(map(len, KINDS))
+    print("\n".join(f"{name:{width}}  {kind.shows}" for name, kind in KINDS.items()))
+
+
+def _draw_figures(options: argparse.Namespace) -> None:
+    """Draw and write the figures of --figure. ValueError where none can be drawn."""
+    from ol2r_cli.report.document import writing
+    from ol2r_cli.report.figures import drawing
+    from ol2r_cli.report.figures.kinds import KINDS, NothingToDraw
+
+    kinds = [kind for kind in options.figure if kind in KINDS or not Path(kind).is_dir()]
+    options.folders += [Path(kind) for kind in options.figure if kind not in kinds]  # `--figure blocks outputs`
+    for kind in kinds:
+        if kind not in KINDS:
+            raise ValueError(f"--figure must be one of {', '.join(KINDS)}, got {kind}{nearest(kind, KINDS)}")
+    files = _figure_files(kinds, options)
+    figure_options = _figure_options(kinds, options)
+    document = make_document(options)
+    written = 0
+    for kind, file in files.items():
+        known = {
+            name: value for name, value in figure_options.items() if name == "width" or name in KINDS[kind].options
+        }
+        try:
+            figure = drawing.draw(kind, document.groups, document.labels, **known)
+        except NothingToDraw as error:
+            if len(files) == 1:
+                raise
+            print(f"ol2r report: left out, {kind}: {error}", file=sys.stderr)
+            continue
+        with writing(file):
+            drawing.save(figure, file)
+        print(f"written: {file}")
+        written += 1
+    if not written:
+        raise ValueError("none of the figures could be drawn")
+
+
+def _figure_files(kinds: Sequence[str], options: argparse.Namespace) -> dict[str, Path]:
+    """The file of each kind: --out itself if it has the suffix of a figure, otherwise a file in the folder --out."""
+    if options.format not in (*FIGURE_FORMATS, None):
+        raise ValueError(f"--format must be one of {', '.join(FIGURE_FORMATS)} with --figure, got {options.format}")
+    out = FIGURE_FOLDER if options.out is None else options.out
+    by_suffix = out.suffix.lower().lstrip(".")
+    if by_suffix not in FIGURE_FORMATS:
+        if out.suffix and not out.is_dir():
+            suffixes = ", ".join(f".{form}" for form in FIGURE_FORMATS)
+            raise ValueError(f"--out must be a folder, or end in {suffixes}, got {out}")
+        return {kind: out / f"{kind}.{options.format or 'png'}" for kind in kinds}
+    _check_suffix(options, by_suffix)
+    if len(kinds) > 1:
+        raise ValueError(f"--out must be a folder for {len(kinds)} figures, got {out}")
+    return {kinds[0]: out} if kinds else {}
+
+
+def _figure_options(kinds: Sequence[str], options: argparse.Namespace) -> dict[str, str]:
+    """The words of --option; each must be an option of one of the kinds."""
+    from ol2r_cli.report.figures.kinds import KINDS
+
+    known = dict.fromkeys(["width", *(name for kind in kinds for name in KINDS[kind].options)])
+    values = dict(word.partition("=")[::2] for word in options.option or ())
+    for name, value in values.items():
+        if name not in known or not value:
+            raise ValueError(f"--option must be NAME=VALUE with one of {', '.join(known)}, got {name}")
+    return values

@@ -1,4 +1,4 @@
-"""`ol2r score RUN FILE`: what a finished run's ranker gives the documents of a file, one score a line."""
+"""`ol2r score RUN FILE`: the scores of a finished run's ranker for the documents of a file, one per line."""
 
 from __future__ import annotations
 
@@ -6,59 +6,64 @@ import argparse
 import sys
 from pathlib import Path
 
+from ol2r_cli.run.exit_status import BAD_CONFIGURATION, DONE
+
 EPILOG = """examples:
   ol2r score outputs/mq2008/pairrank-informational-0123456789 test.txt     to the terminal
   ol2r score 0123456789 test.txt.gz --output scores.txt                    a run below outputs by its id
-  ol2r score 0123456789 test.txt --seed 3                                  by what the replica of seed 3 has learned
+  ol2r score 0123456789 test.txt --seed 3                                  by the replica of seed 3
 """
 
 
-def main(arguments: list[str]) -> int:
-    """Exit code 0, or 2 when the run or the file is not what it should be."""
-    parser = argparse.ArgumentParser(
+def parser() -> argparse.ArgumentParser:
+    """The options of `ol2r score`."""
+    options = argparse.ArgumentParser(
         "ol2r score",
         description=__doc__.partition(": ")[2] + " The scores are those of the offline evaluation, without exploration,"
         " in the order of the file; features are normalised as those of the run's dataset.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("run", metavar="RUN", help="directory of a finished run, or its id, below outputs")
-    parser.add_argument(
-        "file", metavar="FILE", type=Path, help="LETOR text, plain or .gz; its grades are not looked at"
-    )
-    parser.add_argument("--seed", metavar="S", type=int, help="replica to score with (default: the run's first seed)")
-    parser.add_argument("--output", metavar="FILE", type=Path, help="write the scores to this file")
-    parser.add_argument("--data", metavar="DIR", type=Path, help="where the run's data are now, if they are needed")
-    given = parser.parse_intermixed_args(arguments)
+    options.add_argument("run", metavar="RUN", help="directory of a finished run, or its id, below outputs")
+    options.add_argument("file", metavar="FILE", type=Path, help="LETOR text, plain or .gz; its grades are ignored")
+    options.add_argument("--seed", metavar="S", type=int, help="replica to score with (default: the run's first seed)")
+    options.add_argument("--output", metavar="FILE", type=Path, help="write the scores to this file")
+    options.add_argument("--data", metavar="DIR", type=Path, help="where the run's data are now, if they are needed")
+    return options
+
+
+def main(arguments: list[str]) -> int:
+    """Exit code 0, or 2 when the run or the file is not what it should be."""
+    options = parser().parse_intermixed_args(arguments)
     try:
-        scores = _scores(given)
-        if given.output is None:
+        scores = _scores(options)
+        if options.output is None:
             sys.stdout.write(scores)
         else:
-            _write(given.output, scores)
+            _write(options.output, scores)
     except ValueError as error:
         print(f"ol2r score: {error}", file=sys.stderr)
-        return 2
-    return 0
+        return BAD_CONFIGURATION
+    return DONE
 
 
-def _scores(given: argparse.Namespace) -> str:
-    """One score a line, in as many digits as tell it from its neighbours in its precision."""
-    from ol2r_cli.results.survey import find_run
+def _scores(options: argparse.Namespace) -> str:
+    """One score per line, in as many digits as identify it in its precision."""
+    from ol2r_cli.run.run_state import find_run
 
-    path = find_run(given.run)
+    path = find_run(options.run)
 
     import torch
 
-    from ol2r_cli.learned import Learned
+    from ol2r_cli.run.trained_ranker import TrainedRanker
 
     with torch.inference_mode():
-        scores = Learned(path).scores(given.file, given.seed, given.data)
+        scores = TrainedRanker(path).scores(options.file, options.seed, options.data)
     return "".join(f"{score!s}\n" for score in scores.numpy())
 
 
 def _write(path: Path, text: str) -> None:
-    from ol2r_cli.results.directory import RunDirectory
+    from ol2r_cli.run.directory import RunDirectory
 
     try:
         RunDirectory(path.parent).write_text(path.name, text)

@@ -1,47 +1,45 @@
-"""`ol2r status [DIR]`: the runs below a folder: how far, how fast, and what to type where one has stopped."""
+"""`ol2r status [DIR]`: the runs below a folder: state, progress and speed, and the command that resumes one."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 
-from ol2r_cli.results.manifest import duration
-from ol2r_cli.results.survey import STATES, RunState, find_runs, read_state
+from ol2r_cli.formatting import duration, plural, show
+from ol2r_cli.run.exit_status import BAD_CONFIGURATION, DONE
+from ol2r_cli.run.run_state import STATES, RunState, find_runs, read_state
 
 HEADINGS = ("state", "run", "rounds", "rounds/s", "time", "note")
-_COLOURS = {"running": "cyan", "finished": "green", "interrupted": "yellow"}  # everything else is red
+_RESUME = {"failed": "run again", "killed": "go on", "interrupted": "go on"}  # what the command in the note does
+
+
+def parser() -> argparse.ArgumentParser:
+    """The options of `ol2r status`."""
+    options = argparse.ArgumentParser("ol2r status", description=__doc__.partition(": ")[2])
+    options.add_argument("directory", metavar="DIR", nargs="?", default="outputs", help="default: outputs")
+    return options
 
 
 def main(arguments: list[str]) -> int:
-    """Exit code 0, or 2 when DIR does not exist."""
-    parser = argparse.ArgumentParser("ol2r status", description=__doc__.partition(": ")[2])
-    parser.add_argument("directory", metavar="DIR", nargs="?", default="outputs", help="default: outputs")
-    root = Path(parser.parse_args(arguments).directory)
+    """Exit code 0, or 2 if DIR does not exist."""
+    root = Path(parser().parse_args(arguments).directory)
     if not root.is_dir():
         print(
             f"ol2r status: DIR must be a folder with runs, got {root}, which does not exist: "
             "start a run with `ol2r run`",
             file=sys.stderr,
         )
-        return 2
+        return BAD_CONFIGURATION
     states = [state for path in find_runs(root) if (state := read_state(path)) is not None]
     if not states:
         print(f"no runs below {root}: start one with `ol2r run`")
-        return 0
-    rows = [_row(state, root) for state in states]
-    if sys.stdout.isatty():
-        _print_table(rows)
-    else:
-        _print_lines(rows)
+        return DONE
+    show([_row(state, root) for state in states], HEADINGS)
     counts = Counter(state.state for state in states)
-    print(
-        f"{len(states)} run{'s' * (len(states) > 1)}: "
-        + ", ".join(f"{counts[state]} {state}" for state in STATES if counts[state])
-    )
-    return 0
+    print(f"{plural(len(states), 'run')}: {', '.join(f'{counts[name]} {name}' for name in STATES if counts[name])}")
+    return DONE
 
 
 def _row(run: RunState, root: Path) -> tuple[str, ...]:
@@ -61,30 +59,9 @@ def _row(run: RunState, root: Path) -> tuple[str, ...]:
 
 
 def _note(run: RunState) -> str:
-    """When it will be done, or why it is not and what to type."""
+    """The remaining time, or why the run has stopped and what to type."""
     if run.state == "running":
         return "" if run.remaining is None else f"{duration(run.remaining)} to go"
     if run.state == "finished":
         return ""
-    again = {"failed": "run again", "killed": "go on", "interrupted": "go on"}[run.state]
-    return (f"{run.error}; " if run.error else "") + f"{again}: {run.manifest.get('command', '')}"
-
-
-def _print_lines(rows: Sequence[tuple[str, ...]]) -> None:
-    """One run a line, columns two blanks apart, for grep and awk."""
-    widths = [max(map(len, column)) for column in zip(HEADINGS, *rows, strict=True)]
-    for row in (HEADINGS, *rows):
-        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
-
-
-def _print_table(rows: Sequence[tuple[str, ...]]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in HEADINGS:
-        table.add_column(heading, justify="right" if heading in ("rounds/s", "time") else "left", overflow="fold")
-    for state, *rest in rows:
-        table.add_row(Text(state, _COLOURS.get(state, "red")), *map(Text, rest))
-    Console().print(table)
+    return (f"{run.error}; " if run.error else "") + f"{_RESUME[run.state]}: {run.manifest.get('command', '')}"

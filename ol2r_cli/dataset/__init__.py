@@ -1,1 +1,4 @@
-"""The documents: where they come from, how they are normalised, cached and served."""
+"""Datasets: where documents come from, and how they are parsed, normalised, cached and served.
+
+Imports `interfaces`, `tensor`, `config` and `formatting`.
+"""

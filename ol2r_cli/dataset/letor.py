@@ -1,32 +1,40 @@
-"""Learning-to-rank data in LETOR text files: one fold, parsed once, normalised once, then memory-mapped.
-
-The format is that of LETOR 4.0 (Qin and Liu 2013, "Introducing LETOR 4.0 Datasets") and SVMlight with query ids.
-"""
+"""Datasets of LETOR files: finding the files of a fold, choosing queries, and the table of the fold."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
+import numpy as np
 import torch
 
-from ol2r_cli.dataset.cache import Cache, digest
-from ol2r_cli.dataset.diagnose import DataError
-from ol2r_cli.dataset.groups import Listed, Threshold, group_rule
-from ol2r_cli.dataset.locate import Location, expand, locate
-from ol2r_cli.dataset.normalise import METHODS
-from ol2r_cli.dataset.parse import PARSER_VERSION
-from ol2r_cli.dataset.prepare import Parsed, groups, parsed, ranking_features
-from ol2r_cli.dataset.splits import divide
-from ol2r_cli.dataset.table import Dataset
+from ol2r_cli.config.ranges import Count, Range
+from ol2r_cli.dataset.cache import Cache, digest, expand
+from ol2r_cli.dataset.document_groups import GroupFile, GroupThreshold, group_rule
+from ol2r_cli.dataset.normalise import Normalisation
+from ol2r_cli.dataset.parse import PARSER_VERSION, DataError
+from ol2r_cli.dataset.prepare import ParsedTable, document_groups, parsed_table, ranking_features
+from ol2r_cli.dataset.table import SPLITS, Dataset, setting
+from ol2r_cli.tensor.shapes import Int
+
+
+@dataclass(frozen=True)
+class Location:
+    """The folder of a dataset and the file of every split that it has, in the order train, validation, test."""
+
+    root: Path
+    files: dict[str, Path]
 
 
 class Letor:
-    """A data set of LETOR files; `load` gives the table of one fold. configs/dataset/letor.yaml explains each setting.
+    """A dataset of LETOR files; `load` gives the table of one fold. configs/dataset/letor.yaml explains each setting.
 
-    Settings that name files: name, path, data_dir, folders, files, fold, set; how they are read: features, grades,
-    overflow, cache_dir; what becomes of the numbers: normalise, drop_constant, queries, validation, seed, group; what
-    is known about the set: source, expected, checksums. Raises ValueError for settings out of range.
+    Settings that name files: name, path, data_dir, folders, files, fold, set. How files are read: features, grades,
+    overflow, cache_dir. What is done with the content: normalise, drop_constant, queries, validation, seed, group.
+    What is known about the published dataset: source, expected, checksums.
     """
 
     def __init__(
@@ -37,30 +45,24 @@ class Letor:
         cache_dir: str,
         folders: Sequence[str],
         files: Mapping[str, Sequence[str]],
-        fold: int,
+        fold: Count,
         set: int | None,
-        features: int | None,
-        grades: int | None,
-        overflow: str,
-        normalise: str,
+        features: Count | None,
+        grades: Annotated[int, Range(2)] | None,
+        overflow: Literal["error", "zero"],
+        normalise: Normalisation,
         drop_constant: bool,
-        queries: int | None,
-        validation: float | None,
+        queries: Count | None,
+        validation: Annotated[float, Range(0, 1, open_below=True, open_above=True)] | None,
         seed: int,
         group: Mapping[str, Any] | None,
         source: str | None,
         expected: Mapping[Any, Any],
         checksums: Mapping[str, str],
     ):
-        _require(normalise in METHODS, "normalise", f"one of {', '.join(METHODS)}", normalise)
-        _require(overflow in ("error", "zero"), "overflow", "'error' or 'zero'", overflow)
-        _require(fold >= 1, "fold", "at least 1", fold)
-        _require(queries is None or queries >= 1, "queries", "null or at least 1", queries)
-        _require(validation is None or 0 < validation < 1, "validation", "null or between 0 and 1", validation)
-        _require(features is None or features >= 1, "features", "null or at least 1", features)
-        _require(grades is None or grades >= 2, "grades", "null or at least 2", grades)
-        choices = ", ".join(map(str, expected))
-        _require(set is None or set in expected, "set", f"one of the sets {choices}", set)
+        if set is not None and set not in expected:
+            choices = ", ".join(map(str, expected))
+            raise ValueError(f"{setting('set')} must be one of the sets {choices}, got {set}")
         self.name, self.path, self.data_dir, self.folders = name, path, data_dir, list(folders)
         self.files = {split: [name.format(set=set) for name in names] for split, names in files.items()}
         self.fold, self.features, self.grades, self.overflow = fold, features, grades, overflow
@@ -71,15 +73,15 @@ class Letor:
         self.cache = Cache(cache_dir)
 
     def load(self) -> Dataset:
-        """The fold as a table, ready to be served; parses and normalises what the cache does not have.
+        """The table of the fold; parses and normalises what the cache does not have.
 
-        Raises ValueError when the files are not found, DataError when they are not what they should be.
+        Raises ValueError when the files are not found, and DataError when a file is malformed.
         """
         location = self.locate()
         table = self.parse(location)
         grades = self._grades(table)
         splits = divide(table.query_ids, table.counts, self.validation, self.queries, self.seed)
-        group = groups(self.cache, table, splits["train"], self.normalise, self.group)
+        group = document_groups(self.cache, table, splits["train"], self.normalise, self.group)
         features = ranking_features(self.cache, table, splits["train"], self.normalise, self.zeroed, self.drop_constant)
         return Dataset(
             name=self.name,
@@ -95,8 +97,8 @@ class Letor:
 
     @property
     def zeroed(self) -> int | None:
-        """The feature that rankers always see as 0, because it says the group."""
-        return self.group.feature if isinstance(self.group, Threshold) and self.group.zeroed else None
+        """The id of the feature that rankers see as 0, because the groups follow from it; None when there is none."""
+        return self.group.feature if isinstance(self.group, GroupThreshold) and self.group.zeroed else None
 
     def locate(self) -> Location:
         """Where the files are; raises ValueError when they are not found."""
@@ -104,32 +106,32 @@ class Letor:
         location = locate(roots, self.files, self.fold)
         if location is not None:
             return location
-        names = " or ".join(self.files.get("train", []))
-        looked = ", ".join(map(str, roots)) or "nowhere, because dataset.path is null"
+        path, names = setting("path"), " or ".join(self.files.get("train", []))
+        looked = ", ".join(map(str, roots)) or f"nowhere, because {path} is null"
         origin = f"get it from {self.source}, then " if self.source else ""
         raise ValueError(
-            f"dataset.path must be a folder with Fold{self.fold}/{names} (or {names} itself) of {self.name}, "
-            f"got none (looked for: {looked}); {origin}type dataset.path=FOLDER, or use dataset=synthetic"
+            f"{path} must be a folder with Fold{self.fold}/{names} (or {names} itself) of {self.name}, "
+            f"got none (looked for: {looked}); {origin}type {path}=FOLDER, or use dataset=synthetic"
         )
 
-    def parse(self, location: Location) -> Parsed:
-        """The whole fold as it is in the files, before normalisation and choices."""
+    def parse(self, location: Location) -> ParsedTable:
+        """The whole fold as it is in the files, before normalisation and the choice of queries."""
         sha256 = {split: self.cache.sha256(file) for split, file in location.files.items()}
-        return parsed(self.cache, location.files, sha256, self.features, self.overflow)
+        return parsed_table(self.cache, location.files, sha256, self.features, self.overflow)
 
-    def _grades(self, table: Parsed) -> int:
+    def _grades(self, table: ParsedTable) -> int:
         largest = int(table.labels.max())
         if self.grades is not None and largest >= self.grades:
             raise DataError(
-                f"dataset.grades must be at least {largest + 1} (labels go up to {largest}), got {self.grades}"
+                f"{setting('grades')} must be at least {largest + 1} (labels go up to {largest}), got {self.grades}"
             )
         return self.grades or max(2, largest + 1)
 
-    def _fingerprint(self, location: Location, table: Parsed, grades: int) -> str:
+    def _fingerprint(self, location: Location, table: ParsedTable, grades: int) -> str:
         """sha256 over the content of the files and all settings that change the numbers; paths do not count."""
         split_off = self.validation if "validation" not in location.files else None
         rule: Any = None
-        if isinstance(self.group, Listed):
+        if isinstance(self.group, GroupFile):
             rule = self.cache.sha256(self.group.file)
         elif self.group is not None:
             rule = vars(self.group)
@@ -150,6 +152,74 @@ class Letor:
         )
 
 
-def _require(holds: bool, setting: str, allowed: str, given: object) -> None:
-    if not holds:
-        raise ValueError(f"dataset.{setting} must be {allowed}, got {given!r}")
+def locate(roots: Sequence[Path], names: Mapping[str, Sequence[str]], fold: int) -> Location | None:
+    """The files of one fold in the first root that has them, in its folder `Fold<fold>` or directly in the root.
+
+    `names`: for each split the file names it may have, plain or with .gz appended. The training file decides the
+    folder, so that files of different folds are never mixed. None when no root has a training file. Raises ValueError
+    when a root has a dataset without this fold.
+    """
+    for root in roots:
+        folders = sorted(folder.name for folder in root.glob("Fold[0-9]*") if folder.is_dir())
+        for folder in (root / f"Fold{fold}", root):
+            files = {split: file for split in SPLITS if (file := _first_file(folder, names.get(split, ())))}
+            if "train" not in files:
+                continue
+            if folder == root and fold != 1 and root.name != f"Fold{fold}":
+                raise ValueError(f"{setting('fold')} must be 1, got {fold}: {root} has no folders Fold1, Fold2, ...")
+            return Location(root, files)
+        if folders:
+            choices = ", ".join(folders)
+            raise ValueError(f"{setting('fold')} must be one of the folders of {root} ({choices}), got {fold}")
+    return None
+
+
+def _first_file(folder: Path, names: Sequence[str]) -> Path | None:
+    """The first of the names that exists, plain before gzipped."""
+    candidates = (folder / f"{name}{suffix}" for name in names for suffix in ("", ".gz"))
+    return next((file for file in candidates if file.is_file()), None)
+
+
+def divide(
+    query_ids: list[str],
+    counts: Int[np.ndarray, "3"],
+    validation: float | None,
+    queries: int | None,
+    seed: int,
+) -> dict[str, Int[np.ndarray, "_"]]:
+    """The query numbers of train, validation and test.
+
+    `counts`: queries in each of the three files; queries are numbered through in this order. `validation`: the share
+    of the training queries that becomes the validation split when there is no validation file. `queries`: how many of
+    the remaining training queries are kept; None keeps all. Raises ValueError when a split would be left without
+    queries.
+    """
+    bounds = np.concatenate([[0], np.cumsum(counts)])
+    train, held_out, test = (np.arange(bounds[i], bounds[i + 1]) for i in range(3))
+    if validation is not None and not len(held_out):
+        name, number = setting("validation"), max(1, round(validation * len(train)))
+        if number >= len(train):
+            raise ValueError(
+                f"{name} must leave training queries: {validation} of {len(train)} is {number}; type {name}=null"
+            )
+        held_out = choose_queries(query_ids, train, number, seed, "validation")
+        train = np.setdiff1d(train, held_out)
+    if queries is not None:
+        if queries > len(train):
+            raise ValueError(f"{setting('queries')} must be at most {len(train)} (the training queries), got {queries}")
+        train = choose_queries(query_ids, train, queries, seed, "queries")
+    return {"train": train, "validation": held_out, "test": test}
+
+
+def choose_queries(
+    query_ids: list[str], queries: Int[np.ndarray, "q"], number: int, seed: int, purpose: str
+) -> Int[np.ndarray, "n"]:
+    """n = `number` of the given query numbers, ascending.
+
+    Takes the first n in the order of sha256("<seed>/<purpose>/<query id>"). So the choice depends neither on the
+    order of the file nor on a random number library, and a smaller choice is part of a larger one.
+    """
+    order = sorted(
+        queries.tolist(), key=lambda query: hashlib.sha256(f"{seed}/{purpose}/{query_ids[query]}".encode()).digest()
+    )
+    return np.array(sorted(order[:number]), dtype=np.int64)

@@ -1,31 +1,48 @@
-"""Feature normalisation, a block of whole queries at a time, so that a table need not fit into memory twice.
+"""Feature normalisation, by blocks of whole queries, so that a table need not fit into memory twice.
 
-With x a feature of a document, over the documents of its query (min, max, mean, sd with divisor n):
+With x a feature of a document, and statistics over the documents of its query (sd with divisor n):
 
     none            x
     query_minmax    (x - min) / (max - min)
     query_zscore    (x - mean) / sd
     global_zscore   (x - mean) / sd, over all documents of the training split
 
-A feature that is constant there becomes 0. Arithmetic is float64, results are float32.
+A feature that is constant over these documents becomes 0. Arithmetic is float64, results are float32.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import Literal
 
 import numpy as np
 
-from ol2r_cli.shapes import Bool, Float, Int
+from ol2r_cli.tensor.shapes import Bool, Float, Int
 
-METHODS = ("none", "query_minmax", "query_zscore", "global_zscore")
+Normalisation = Literal["none", "query_minmax", "query_zscore", "global_zscore"]
+Normaliser = Callable[[np.ndarray, np.ndarray], np.ndarray]  # (block of rows, starts of its queries) -> block
 BLOCK = 8192  # documents, or one query if that is longer
 
-Block = Callable[[np.ndarray, np.ndarray], np.ndarray]
+
+def normaliser(
+    method: str, features: Float[np.ndarray, "N F"], offsets: Int[np.ndarray, "Q1"], train: Bool[np.ndarray, "N"]
+) -> Normaliser:
+    """The function that normalises a block of rows (float64) of whole queries.
+
+    Only `global_zscore` depends on data: on the training rows `train` of the table `features`.
+    """
+    if method == "none":
+        return lambda x, start: x
+    if method == "query_minmax":
+        return query_minmax
+    if method == "query_zscore":
+        return query_zscore
+    mean, scale = _training_statistics(features, offsets, train)
+    return lambda x, start: (x - mean) * scale
 
 
 def query_minmax(x: Float[np.ndarray, "n F"], start: Int[np.ndarray, "q"]) -> Float[np.ndarray, "n F"]:
-    """Scales to 0 .. 1 within each query; query i begins at row start[i], the first at row 0."""
+    """Scales to 0 .. 1 within each query; query i begins at row start[i], and start[0] is 0."""
     length = np.diff(start, append=len(x))
     low = np.minimum.reduceat(x, start)
     span = np.maximum.reduceat(x, start) - low
@@ -41,13 +58,8 @@ def query_zscore(x: Float[np.ndarray, "n F"], start: Int[np.ndarray, "q"]) -> Fl
     return centred * np.repeat(_inverse(np.where(constant, 0.0, sd)), length, 0)
 
 
-def _inverse(x: Float[np.ndarray, "*q F"]) -> Float[np.ndarray, "*q F"]:
-    """1 / x, and 0 where x is 0."""
-    return np.divide(1.0, x, out=np.zeros_like(x), where=x != 0)
-
-
 def blocks(offsets: Int[np.ndarray, "Q1"]) -> Iterator[tuple[slice, Int[np.ndarray, "q"]]]:
-    """Row ranges of whole queries, about BLOCK rows each, with the starts of the queries counted from the range."""
+    """Ranges of about BLOCK rows with whole queries, each with the starts of its queries relative to the range."""
     first = 0
     while first < len(offsets) - 1:
         last = max(first + 1, int(np.searchsorted(offsets, offsets[first] + BLOCK, "right")) - 1)
@@ -55,34 +67,26 @@ def blocks(offsets: Int[np.ndarray, "Q1"]) -> Iterator[tuple[slice, Int[np.ndarr
         first = last
 
 
-def normaliser(
-    method: str, features: Float[np.ndarray, "N F"], offsets: Int[np.ndarray, "Q1"], train: Bool[np.ndarray, "N"]
-) -> Block:
-    """The function from (block of rows as float64, starts of its queries) to the normalised block."""
-    if method == "none":
-        return lambda x, start: x
-    if method == "query_minmax":
-        return query_minmax
-    if method == "query_zscore":
-        return query_zscore
-    mean, scale = _training_statistics(features, offsets, train)
-    return lambda x, start: (x - mean) * scale
+def column_ranges(
+    parts: Iterable[Float[np.ndarray, "n F"]], width: int
+) -> tuple[Float[np.ndarray, "F"], Float[np.ndarray, "F"]]:
+    """The smallest and the largest value of each of `width` columns over blocks of rows; inf and -inf without rows."""
+    low, high = np.full(width, np.inf), np.full(width, -np.inf)
+    for part in parts:
+        low, high = np.minimum(low, part.min(0, initial=np.inf)), np.maximum(high, part.max(0, initial=-np.inf))
+    return low, high
 
 
 def _training_statistics(
     features: Float[np.ndarray, "N F"], offsets: Int[np.ndarray, "Q1"], train: Bool[np.ndarray, "N"]
 ) -> tuple[Float[np.ndarray, "F"], Float[np.ndarray, "F"]]:
     """Mean and inverse standard deviation of the rows of the training split, in two passes for accuracy."""
-    rows = np.count_nonzero(train)
-    total = np.zeros(features.shape[1])
-    low, high = np.full_like(total, np.inf), np.full_like(total, -np.inf)
-    for block in _training_blocks(features, offsets, train):
-        total += block.sum(0)
-        low, high = np.minimum(low, block.min(0)), np.maximum(high, block.max(0))
-    mean = total / rows
-    squares = np.zeros_like(mean)
+    rows, width = np.count_nonzero(train), features.shape[1]
+    mean = sum((block.sum(0) for block in _training_blocks(features, offsets, train)), np.zeros(width)) / rows
+    squares = np.zeros(width)
     for block in _training_blocks(features, offsets, train):
         squares += ((block - mean) ** 2).sum(0)
+    low, high = column_ranges(_training_blocks(features, offsets, train), width)
     return mean, _inverse(np.where(low == high, 0.0, np.sqrt(squares / rows)))
 
 
@@ -92,3 +96,8 @@ def _training_blocks(
     for rows, _ in blocks(offsets):
         if train[rows].any():
             yield features[rows][train[rows]].astype(np.float64)
+
+
+def _inverse(x: Float[np.ndarray, "*q F"]) -> Float[np.ndarray, "*q F"]:
+    """1 / x, and 0 where x is 0."""
+    return np.divide(1.0, x, out=np.zeros_like(x), where=x != 0)

@@ -1,4 +1,4 @@
-"""From text files to cached arrays: parsed once, and once more for every normalisation that is asked for."""
+"""What the cache keeps of a fold: the parsed files as one table, the features that rankers see, and document groups."""
 
 from __future__ import annotations
 
@@ -11,23 +11,21 @@ from pathlib import Path
 import numpy as np
 
 from ol2r_cli.dataset.cache import Arrays, Cache, digest, write_rows
-from ol2r_cli.dataset.groups import Listed, Threshold
-from ol2r_cli.dataset.locate import SPLITS
-from ol2r_cli.dataset.normalise import Block, blocks, normaliser
+from ol2r_cli.dataset.document_groups import GroupFile, GroupThreshold
+from ol2r_cli.dataset.normalise import Normaliser, blocks, column_ranges, normaliser
 from ol2r_cli.dataset.parse import PARSER_VERSION, parse
-from ol2r_cli.shapes import Bool, Float, Int
+from ol2r_cli.dataset.table import SPLITS, setting
+from ol2r_cli.tensor.shapes import Bool, Float, Int
 
 log = logging.getLogger(__name__)
-
-
 _ROWS = 8192  # padded at a time
 
 
 @dataclass(frozen=True)
-class Parsed:
+class ParsedTable:
     """The files of one fold as one table; queries are numbered through train, validation and test."""
 
-    key: str  # of its folder in the cache: depends on the content of the files and on how they are read
+    key: str  # of its entry in the cache: depends on the content of the files and on how they are read
     features: Float[np.ndarray, "N F"]
     labels: Int[np.ndarray, "N"]
     offsets: Int[np.ndarray, "Q1"]
@@ -36,14 +34,14 @@ class Parsed:
     largest_id: int  # of the features in the files; a declared number of features may be larger
 
 
-def parsed(
+def parsed_table(
     cache: Cache, files: Mapping[str, Path], sha256: Mapping[str, str], features: int | None, overflow: str
-) -> Parsed:
+) -> ParsedTable:
     """The table of these files, from the cache where possible; `features` and `overflow` are those of `parse`."""
     identity = {"parser": PARSER_VERSION, "files": dict(sha256), "features": features, "overflow": overflow}
     key = digest(identity)[:24]
-    arrays = cache.open(key, lambda folder: _write_parsed(folder, files, features, overflow))
-    return Parsed(
+    arrays = cache.open(key, lambda folder: _write_table(folder, files, features, overflow))
+    return ParsedTable(
         key,
         arrays["features"],
         arrays["labels"],
@@ -54,7 +52,7 @@ def parsed(
     )
 
 
-def _write_parsed(folder: Path, files: Mapping[str, Path], features: int | None, overflow: str) -> None:
+def _write_table(folder: Path, files: Mapping[str, Path], features: int | None, overflow: str) -> None:
     parts = {}
     for split, file in files.items():
         start = time.perf_counter()
@@ -63,7 +61,7 @@ def _write_parsed(folder: Path, files: Mapping[str, Path], features: int | None,
     largest_id = max(part.features.shape[1] for part in parts.values())
     width = features or largest_id
     lengths = [np.diff(part.offsets) for part in parts.values()]
-    query_ids = [identity for part in parts.values() for identity in part.query_ids]
+    query_ids = [query_id for part in parts.values() for query_id in part.query_ids]
     counts = [len(parts[split].query_ids) if split in parts else 0 for split in SPLITS]
     labels = np.concatenate([part.labels for part in parts.values()])
     padded = (block for part in parts.values() for block in _padded(part.features, width))
@@ -82,92 +80,102 @@ def _padded(features: Float[np.ndarray, "n F"], width: int) -> Iterator[Float[np
 
 
 def ranking_features(
-    cache: Cache, table: Parsed, train: Int[np.ndarray, "q"], method: str, zeroed: int | None, drop_constant: bool
+    cache: Cache, table: ParsedTable, train: Int[np.ndarray, "q"], method: str, zeroed: int | None, drop_constant: bool
 ) -> Float[np.ndarray, "N G"]:
-    """The features that rankers see: normalised, then feature `zeroed` (an id from 1) set to 0, then without the
-    columns that are constant over the training queries `train`, if `drop_constant`."""
+    """The features that rankers see, after the transformation that `fit_transformation` describes."""
     if method == "none" and zeroed is None and not drop_constant:
         return table.features
     depends = train.tolist() if method == "global_zscore" or drop_constant else None
     identity = {"table": table.key, "train": depends, "method": method, "zeroed": zeroed, "drop": drop_constant}
 
     def build(folder: Path) -> None:
-        prepare = preparation(table, train, method, zeroed, drop_constant)
-        shape = (len(table.labels), int(prepare.kept.sum()))
-        write_rows(folder / "features.npy", shape, prepare(table.features, table.offsets))
+        transform = fit_transformation(table, train, method, zeroed, drop_constant)
+        shape = (len(table.labels), int(transform.columns.sum()))
+        write_rows(folder / "features.npy", shape, transform(table.features, table.offsets))
 
     return cache.open(digest(identity)[:24], build)["features"]
 
 
 @dataclass(frozen=True)
-class Preparation:
-    """What becomes of features: normalised, then feature `zeroed` (an id from 1) set to 0, then those not `kept` left
-    out. Called with features and offsets it gives blocks of rows, float32."""
+class FeatureTransformation:
+    """Normalises features, then sets feature `zeroed` (an id from 1) to 0, then keeps the marked `columns`.
 
-    change: Block
+    A call takes features [N, F] and offsets [Q + 1] of queries and gives blocks of whole queries, float32.
+    """
+
+    normalise: Normaliser
     zeroed: int | None
-    kept: Bool[np.ndarray, "F"]
+    columns: Bool[np.ndarray, "F"]
 
     def __call__(
         self, features: Float[np.ndarray, "N F"], offsets: Int[np.ndarray, "Q1"]
     ) -> Iterator[Float[np.ndarray, "n G"]]:
         for rows, start in blocks(offsets):
-            block = self.change(features[rows].astype(np.float64), start).astype(np.float32)
+            block = self.normalise(features[rows].astype(np.float64), start).astype(np.float32)
             if self.zeroed is not None:
                 block[:, self.zeroed - 1] = 0
-            yield block[:, self.kept]
+            yield block[:, self.columns]
 
 
-def preparation(
-    table: Parsed, train: Int[np.ndarray, "q"], method: str, zeroed: int | None, drop_constant: bool
-) -> Preparation:
-    """As the settings say; what is learned from data is learned from the training queries `train` of the table."""
+def fit_transformation(
+    table: ParsedTable, train: Int[np.ndarray, "q"], method: str, zeroed: int | None, drop_constant: bool
+) -> FeatureTransformation:
+    """The transformation from the features in files to those that rankers see.
+
+    `method` normalises, `zeroed` is the id of the feature that becomes 0, and `drop_constant` leaves out columns that
+    are then constant over the training queries `train`. What depends on data depends on these queries of `table`.
+    Raises ValueError when `drop_constant` would leave no column.
+    """
     rows = _rows_of(table, train)
     every = np.ones(table.features.shape[1], dtype=bool)
-    prepare = Preparation(normaliser(method, table.features, table.offsets, rows), zeroed, every)
+    transform = FeatureTransformation(normaliser(method, table.features, table.offsets, rows), zeroed, every)
     if not drop_constant:
-        return prepare
-    varying = _varying(prepare, table, rows)
+        return transform
+    varying = _varying_columns(transform, table, rows)
     if not varying.any():
-        raise ValueError("dataset.drop_constant must be false here: every feature is constant over the training split")
-    return replace(prepare, kept=varying)
+        name = setting("drop_constant")
+        raise ValueError(f"{name} must be false here: every feature is constant over the training split")
+    return replace(transform, columns=varying)
 
 
-def _rows_of(table: Parsed, queries: Int[np.ndarray, "q"]) -> Bool[np.ndarray, "N"]:
-    chosen = np.zeros(len(table.query_ids), dtype=bool)
-    chosen[queries] = True
-    return np.repeat(chosen, np.diff(table.offsets))
+def _rows_of(table: ParsedTable, queries: Int[np.ndarray, "q"]) -> Bool[np.ndarray, "N"]:
+    selected = np.zeros(len(table.query_ids), dtype=bool)
+    selected[queries] = True
+    return np.repeat(selected, np.diff(table.offsets))
 
 
-def _varying(prepare: Preparation, table: Parsed, train: Bool[np.ndarray, "N"]) -> Bool[np.ndarray, "F"]:
-    """Which features have more than one value over the training rows."""
-    low = np.full(table.features.shape[1], np.inf)
-    high = -low
-    prepared = prepare(table.features, table.offsets)
-    for (rows, _), block in zip(blocks(table.offsets), prepared, strict=True):
-        seen = block[train[rows]]
-        low, high = np.minimum(low, seen.min(0, initial=np.inf)), np.maximum(high, seen.max(0, initial=-np.inf))
+def _varying_columns(
+    transform: FeatureTransformation, table: ParsedTable, train: Bool[np.ndarray, "N"]
+) -> Bool[np.ndarray, "F"]:
+    """Marks the features that have more than one value over the training rows."""
+    transformed = zip(blocks(table.offsets), transform(table.features, table.offsets), strict=True)
+    low, high = column_ranges((block[train[rows]] for (rows, _), block in transformed), table.features.shape[1])
     return low < high
 
 
-def groups(
-    cache: Cache, table: Parsed, train: Int[np.ndarray, "q"], method: str, rule: Threshold | Listed | None
+def document_groups(
+    cache: Cache,
+    table: ParsedTable,
+    train: Int[np.ndarray, "q"],
+    method: str,
+    rule: GroupThreshold | GroupFile | None,
 ) -> Int[np.ndarray, "N"] | None:
-    """The group of every document by a rule; None without a rule."""
+    """The group of every document by a rule; None without a rule. `method` is the normalisation of the features."""
     if rule is None:
         return None
-    if isinstance(rule, Listed):
+    if isinstance(rule, GroupFile):
         return rule.read(len(table.labels))
     if rule.feature > table.features.shape[1]:
-        raise ValueError(f"dataset.group.feature must be at most {table.features.shape[1]}, got {rule.feature}")
+        name = setting("group.feature")
+        raise ValueError(f"{name} must be at most {table.features.shape[1]}, got {rule.feature}")
     column = table.features[:, rule.feature - 1 : rule.feature]
     method = "none" if rule.on == "raw" else method
     depends = train.tolist() if method == "global_zscore" else None
     identity = {"table": table.key, "train": depends, "method": method, "group": [rule.feature, rule.threshold]}
 
     def build(folder: Path) -> None:
-        change = normaliser(method, column, table.offsets, _rows_of(table, train))
-        parts = (change(column[rows].astype(np.float64), start)[:, 0] for rows, start in blocks(table.offsets))
+        normalise = normaliser(method, column, table.offsets, _rows_of(table, train))
+        parts = (normalise(column[rows].astype(np.float64), start)[:, 0] for rows, start in blocks(table.offsets))
         np.save(folder / "group.npy", np.concatenate([rule.divide(part.astype(np.float32)) for part in parts]))
 
     arrays: Arrays = cache.open(digest(identity)[:24], build)

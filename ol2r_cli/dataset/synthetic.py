@@ -1,7 +1,7 @@
-"""The generated dataset: MSLR-like queries that need no download, with a relevance that no linear ranker fully learns.
+"""The generated dataset, `dataset=synthetic`: queries in the likeness of MSLR-WEB10K with a known inside.
 
-Number of features, list lengths and grades follow MSLR-WEB10K (Qin and Liu, arXiv 1306.2597): 136; 120 documents on
-average; 52, 32, 13, 1.8 and 0.7 % of grades 0 to 4.
+docs/algorithms/synthetic.md describes the model. All arithmetic is elementwise in single precision: a matrix product
+would round differently on other machines and with other numbers of threads.
 """
 
 from __future__ import annotations
@@ -9,56 +9,82 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import Annotated
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from ol2r_cli.dataset.table import Dataset
-from ol2r_cli.dataset.world import Floats, World
+from ol2r_cli.config.instantiate import check_settings
+from ol2r_cli.config.ranges import Count, NonNegative, Positive, Range, Share, WholeNumber
+from ol2r_cli.dataset.table import SPLITS, Dataset, setting
 
 _VERSION = 1  # raise with every change of the numbers: it is part of the fingerprint
-_SPLITS = ("train", "validation", "test")
-_STREAMS = (*_SPLITS, "borders", "world")
+_STREAMS = (*SPLITS, "borders", "world")
 _BLOCK = 50  # queries drawn together
 _SHAPE = 3  # of the gamma distribution of list lengths: standard deviation 0.58 of the mean
+_LARGEST_GRADE = 127  # labels are stored as int8
+
+QUALITIES = 8  # rows that make a document relevant, independent and standard normal
+POPULARITY, LENGTH = QUALITIES, QUALITIES + 1  # further rows, which do not make a document relevant
+_LEANING = 0.25  # correlation of popularity with the linear part of the signal
+_DIFFICULTY = 0.6  # standard deviation, between queries, of what all documents of a query gain or lose
+_SHARES = {"plain": 0.3, "heavy": 0.25, "saturated": 0.1, "count": 0.2, "query": 0.06, "noise": 0.09}
+
+Floats = NDArray[np.float32]
+Lengths = NDArray[np.int64]  # documents of each query; their sum is the n of the accompanying arrays
+
+
+@dataclass(frozen=True)
+class SplitSizes:
+    """The number of queries of each split."""
+
+    train: Count
+    validation: WholeNumber
+    test: WholeNumber
 
 
 class Synthetic:
-    """Queries of a seeded world. A larger split begins with the queries of a smaller one, and no split alters another.
+    """Generated queries. A larger split begins with the queries of a smaller one, and no split alters another.
 
-    `queries`: how many in train (1 or more), validation and test (0 or more).
-    `documents`: mean list length, 1 or more; lengths are gamma distributed and kept within 5 .. 5 times the mean.
-    `features`: how many, 1 or more. `grades`: shares of the grades 0, 1, .., each above 0, summing to 1.
-    `nonlinearity`: share of the relevance signal's variance beyond any linear function of the hidden qualities, 0 .. 1.
-    `noise`: standard deviation of the judges' error, 0 or more; the signal's is 1.
-    `group_ratio`: share of documents in group 0, the popular ones, between 0 and 1. `seed`: of everything, 0 or more.
+    `queries`: how many in train, validation and test. `documents`: mean list length; lengths are gamma distributed and
+    clipped to 5 .. 5 times the mean. `features`: how many. `grades`: shares of the grades 0, 1, .., which sum to 1.
+    `nonlinearity`: share of the relevance signal's variance beyond any linear function of the hidden qualities.
+    `noise`: standard deviation of the assessors' error; that of the signal is 1. `group_ratio`: share of documents in
+    group 0, the popular ones. `seed` decides all numbers, apart from the seed of the run.
     """
 
     def __init__(
         self,
         queries: Mapping[str, int],
-        documents: int,
-        features: int,
-        grades: Sequence[float],
-        nonlinearity: float,
-        noise: float,
-        group_ratio: float,
-        seed: int,
+        documents: Count,
+        features: Count,
+        grades: Sequence[Positive],
+        nonlinearity: Share,
+        noise: NonNegative,
+        group_ratio: Annotated[float, Range(0, 1, open_below=True, open_above=True)],
+        seed: WholeNumber,
     ):
+        check_settings(SplitSizes, queries, setting("queries"))
+        if not 2 <= len(grades) <= _LARGEST_GRADE or abs(sum(grades) - 1) >= 1e-6:
+            raise ValueError(
+                f"{setting('grades')} must be 2 to {_LARGEST_GRADE} shares that sum to 1, got {list(grades)}"
+            )
         self.queries, self.documents, self.features, self.seed = dict(queries), documents, features, seed
         self.grades = [float(share) for share in grades]
         self.nonlinearity, self.noise, self.group_ratio = float(nonlinearity), float(noise), float(group_ratio)
-        self._check()
 
     def load(self) -> Dataset:
-        """Draw all splits into one table; equal settings give equal numbers in every process."""
-        world = World(self.features, self.nonlinearity, self.noise, self.group_ratio, self._random("world"))
-        counts = [self.queries[split] for split in _SPLITS]
-        lengths = np.concatenate([self._lengths(split)[:count] for split, count in zip(_SPLITS, counts, strict=True)])
+        """Draws all splits into one table; equal settings give equal numbers in every process."""
+        generator = DocumentGenerator(
+            self.features, self.nonlinearity, self.noise, self.group_ratio, self._random("world")
+        )
+        counts = [self.queries[split] for split in SPLITS]
+        lengths = np.concatenate([self._lengths(split)[:count] for split, count in zip(SPLITS, counts, strict=True)])
         offsets = np.concatenate([[0], lengths.cumsum()])
-        features, labels, group = self._table(world, int(offsets[-1]))
+        features, labels, group = self._table(generator, int(offsets[-1]))
         numbers = np.split(np.arange(len(lengths)), np.cumsum(counts)[:-1])
         return Dataset(
             name="synthetic",
@@ -66,74 +92,133 @@ class Synthetic:
             features=torch.from_numpy(features),
             labels=torch.from_numpy(labels),
             offsets=torch.from_numpy(offsets),
-            query_ids=[f"{split}-{number + 1}" for split in _SPLITS for number in range(self.queries[split])],
+            query_ids=[f"{split}-{number + 1}" for split in SPLITS for number in range(self.queries[split])],
             grades=len(self.grades),
-            splits={split: torch.from_numpy(queries) for split, queries in zip(_SPLITS, numbers, strict=True)},
+            splits={split: torch.from_numpy(queries) for split, queries in zip(SPLITS, numbers, strict=True)},
             group=torch.from_numpy(group),
         )
 
-    def _table(self, world: World, rows: int) -> tuple[Floats, NDArray[np.int8], NDArray[np.int8]]:
+    def _table(self, generator: DocumentGenerator, rows: int) -> tuple[Floats, NDArray[np.int8], NDArray[np.int8]]:
         """Features [rows, features], labels [rows] and groups [rows] of all splits, one after the other."""
-        borders = self._borders(world)
+        borders = self._borders(generator)
         features = np.empty((rows, self.features), dtype=np.float32)
         labels, group = np.empty((2, rows), dtype=np.int8)
         start = 0
-        for split in _SPLITS:
-            for drawn, utility, groups in self._blocks(world, split):
+        for split in SPLITS:
+            for block_features, utility, block_group in self._blocks(generator, split):
                 end = start + len(utility)
-                features[start:end], group[start:end] = drawn, groups
+                features[start:end], group[start:end] = block_features, block_group
                 labels[start:end] = np.searchsorted(borders, utility)
                 start = end
         return features, labels, group
 
-    def _blocks(self, world: World, split: str) -> Iterator[tuple[Floats, Floats, NDArray[np.int8]]]:
-        """Features, utilities and groups of the split's queries; the last block is drawn whole and then cut."""
+    def _blocks(self, generator: DocumentGenerator, split: str) -> Iterator[tuple[Floats, Floats, NDArray[np.int8]]]:
+        """Features, utilities and groups of the split's queries; the last block is drawn in full and then cut."""
         lengths = self._lengths(split)
         for first in range(0, self.queries[split], _BLOCK):
             block = lengths[first : first + _BLOCK]
             random = self._random(split, 1 + first // _BLOCK)
-            quality = world.qualities(int(block.sum()), random)
-            utility = world.utility(quality, block, random)
-            kept = block[: self.queries[split] - first].sum()
-            yield world.features(quality, block, random)[:kept], utility[:kept], world.group(quality)[:kept]
+            quality = generator.qualities(int(block.sum()), random)
+            utility = generator.utility(quality, block, random)
+            rows = block[: self.queries[split] - first].sum()
+            yield generator.features(quality, block, random)[:rows], utility[:rows], generator.group(quality)[:rows]
 
-    def _lengths(self, split: str) -> NDArray[np.int64]:
+    def _lengths(self, split: str) -> Lengths:
         """List lengths of the split, for whole blocks."""
         count = -(-self.queries[split] // _BLOCK) * _BLOCK
         lengths = self._random(split).gamma(_SHAPE, self.documents / _SHAPE, count)
         return np.rint(lengths.clip(min(5, self.documents), 5 * self.documents)).astype(np.int64)
 
-    def _borders(self, world: World) -> Floats:
-        """Utilities that part the grades: quantiles of a sample of many short lists, since queries differ most."""
+    def _borders(self, generator: DocumentGenerator) -> Floats:
+        """Utilities between grades, [grades - 1]: quantiles over many short lists, since queries differ most."""
         random, lengths = self._random("borders"), np.full(2000, 30)
-        utility = world.utility(world.qualities(int(lengths.sum()), random), lengths, random)
+        utility = generator.utility(generator.qualities(int(lengths.sum()), random), lengths, random)
         return np.quantile(utility, np.cumsum(self.grades)[:-1].clip(max=1)).astype(np.float32)
 
     def _random(self, stream: str, block: int = 0) -> np.random.Generator:
-        """Counter-based numbers of their own for each purpose, so that none depends on how many another took."""
+        """Counter-based numbers for one purpose, which do not depend on how many numbers another purpose took."""
         return np.random.Generator(np.random.Philox(key=self.seed, counter=[0, 0, block, _STREAMS.index(stream)]))
 
-    def _check(self) -> None:
-        """Raise ValueError for the first setting out of its range."""
-        _require(set(self.queries) == set(_SPLITS), "queries", "given for train, validation, test", list(self.queries))
-        for setting, least, given in [
-            ("queries.train", 1, self.queries["train"]),
-            ("queries.validation", 0, self.queries["validation"]),
-            ("queries.test", 0, self.queries["test"]),
-            ("documents", 1, self.documents),
-            ("features", 1, self.features),
-            ("seed", 0, self.seed),
-        ]:
-            _require(isinstance(given, int) and given >= least, setting, f"a whole number of {least} or more", given)
-        shares = min(self.grades, default=0) > 0 and abs(sum(self.grades) - 1) < 1e-6
-        _require(
-            shares and 2 <= len(self.grades) <= 127, "grades", "2 to 127 shares above 0 that sum to 1", self.grades
-        )
-        _require(0 <= self.nonlinearity <= 1, "nonlinearity", "in 0 .. 1", self.nonlinearity)
-        _require(0 <= self.noise < np.inf, "noise", "0 or more", self.noise)
-        _require(0 < self.group_ratio < 1, "group_ratio", "between 0 and 1", self.group_ratio)
+
+class DocumentGenerator:
+    """Draws documents; `random` decides once how features, utilities and groups depend on their hidden qualities.
+
+    The settings are those of `Synthetic`. A feature shows one quality (or popularity), plus a multiple of the
+    document's length, as in term statistics, plus noise; then its kind transforms it: plain, heavy-tailed, saturated,
+    a count, the same for a whole query, or nothing but noise.
+    """
+
+    def __init__(
+        self, features: int, nonlinearity: float, noise: float, group_ratio: float, random: np.random.Generator
+    ):
+        self.linearity, self.interplay = np.sqrt(np.array([1 - nonlinearity, nonlinearity], dtype=np.float32))
+        self.noise = np.float32(noise)
+        self.popular = np.float32(NormalDist().inv_cdf(1 - group_ratio))  # a document is popular from here on
+        weight = random.uniform(0.5, 1.5, QUALITIES)
+        self.weight = (weight / np.sqrt((weight**2).sum())).astype(np.float32)
+        places = (np.arange(features) + 0.5) / features
+        kinds = random.permutation(np.searchsorted(np.cumsum(list(_SHARES.values())), places))
+        self.kind = {kind: kinds == number for number, kind in enumerate(_SHARES)}
+        self.shown = random.integers(POPULARITY + 1, size=features)
+        self.colour = random.uniform(0, 1.5, (features, 1)).astype(np.float32)
+        self.blur = random.uniform(0.2, 1.5, (features, 1)).astype(np.float32)
+
+    def qualities(self, count: int, random: np.random.Generator) -> Floats:
+        """Qualities, popularity and length of n = `count` documents, [10, n]."""
+        quality = random.standard_normal((LENGTH + 1, count), dtype=np.float32)
+        quality[POPULARITY] *= np.float32(np.sqrt(1 - _LEANING**2))
+        quality[POPULARITY] += np.float32(_LEANING) * self._linear(quality)
+        return quality
+
+    def utility(self, quality: Floats, lengths: Lengths, random: np.random.Generator) -> Floats:
+        """The utility that grades cut, [n]: signal of variance 1 + difficulty of the query + error of the assessor."""
+        signal = self.linearity * self._linear(quality) + self.interplay * _interplay(quality)
+        difficulty = np.float32(_DIFFICULTY) * random.standard_normal(len(lengths), dtype=np.float32)
+        error = self.noise * random.standard_normal(len(signal), dtype=np.float32)
+        return signal + np.repeat(difficulty, lengths) + error
+
+    def group(self, quality: Floats) -> NDArray[np.int8]:
+        """0 for popular documents, 1 for the others, [n]."""
+        return (quality[POPULARITY] < self.popular).astype(np.int8)
+
+    def features(self, quality: Floats, lengths: Lengths, random: np.random.Generator) -> Floats:
+        """The observed features, [n, features], min-max normalised per query; 0 where a query has a single value."""
+        signal = quality[self.shown] + self.colour * quality[LENGTH]
+        signal[self.kind["noise"]] = 0
+        view = signal + self.blur * random.standard_normal(signal.shape, dtype=np.float32)
+        above = np.maximum(view[self.kind["heavy"]] + 1, 0)
+        view[self.kind["heavy"]] = above * above * above  # a power function rounds differently on other machines
+        view[self.kind["saturated"]] /= 1 + np.abs(view[self.kind["saturated"]])
+        view[self.kind["count"]] = np.floor(np.maximum(2 * view[self.kind["count"]] + 1, 0))
+        view[self.kind["query"]] = 0  # normalisation makes any value of a whole query 0
+        return _normalised(view, lengths).T
+
+    def _linear(self, quality: Floats) -> Floats:
+        """The weighted sum of the qualities, variance 1, [n]."""
+        total = np.zeros(quality.shape[1], dtype=np.float32)
+        for weight, row in zip(self.weight, quality[:QUALITIES], strict=True):
+            total += weight * row
+        return total
 
 
-def _require(met: bool, setting: str, allowed: str, given: Any) -> None:
-    if not met:
-        raise ValueError(f"dataset.{setting} must be {allowed}, got {given}")
+def _interplay(quality: Floats) -> Floats:
+    """What no weighted sum can express, mean 0, variance 1, [n]: two qualities that should match, a sweet spot, a gate.
+
+    |z| of a standard normal z has mean sqrt(2/pi) and variance 1 - 2/pi; all three are uncorrelated with every quality.
+    """
+    mean, deviation = np.float32(np.sqrt(2 / np.pi)), np.float32(np.sqrt(1 - 2 / np.pi))
+    match = mean - np.abs(quality[0] - quality[1]) * np.float32(np.sqrt(0.5))
+    sweet_spot = mean - np.abs(quality[2])
+    gated = quality[3] * np.sign(quality[4])
+    return ((match + sweet_spot) / deviation + gated) * np.float32(np.sqrt(1 / 3))
+
+
+def _normalised(view: Floats, lengths: Lengths) -> Floats:
+    """`view` [features, n] scaled in place to 0 .. 1 within each query."""
+    first = lengths.cumsum() - lengths
+    low = np.minimum.reduceat(view, first, axis=1)
+    span = np.maximum.reduceat(view, first, axis=1) - low
+    span[span == 0] = 1
+    view -= np.repeat(low, lengths, axis=1)
+    view /= np.repeat(span, lengths, axis=1)
+    return view

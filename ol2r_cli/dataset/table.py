@@ -1,21 +1,38 @@
-"""Documents as one table: the features of all splits, their labels, and which rows belong to which query."""
+"""The document table: features of all splits, labels, and which rows belong to which query; and how it is served."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
 
 from ol2r_cli.interfaces import Candidates, Oracle
-from ol2r_cli.shapes import Float, Int
+from ol2r_cli.tensor.shapes import Float, Int
+
+SPLITS = ("train", "validation", "test")
+
+
+@runtime_checkable
+class DatasetSource(Protocol):
+    """What a choice of the configuration group `dataset` builds."""
+
+    def load(self) -> Dataset:
+        """The table. Raises ValueError when the data are not what they should be."""
+        ...
+
+
+def setting(name: str) -> str:
+    """A setting of the dataset as it is typed, for error messages: `dataset.fold`."""
+    return f"dataset.{name}"
 
 
 @dataclass(frozen=True)
 class Dataset:
-    """All splits of one fold share a table, so that a document is one row number everywhere.
+    """All splits of one fold in one table, so that a document is the same row number everywhere.
 
-    `features` is float32 and usually a read-only memory map; query q owns rows offsets[q] .. offsets[q + 1].
+    `features` is float32 and usually a memory map; query q owns rows offsets[q] .. offsets[q + 1].
     """
 
     name: str
@@ -29,14 +46,14 @@ class Dataset:
     group: Int[Tensor, "N"] | None = None
 
     def split(self, name: str, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float64) -> Split:
-        """The queries of one split, ready to be served in a precision on a device."""
+        """The queries of one split, served in `dtype` on `device`; ValueError when it has no query."""
         if name not in self.splits or not len(self.splits[name]):
-            there = ", ".join(k for k, v in self.splits.items() if len(v))
-            raise ValueError(f"dataset {self.name} has no {name} split (it has: {there})")
+            present = ", ".join(split for split, queries in self.splits.items() if len(queries))
+            raise ValueError(f"dataset {self.name} has no {name} split (it has: {present})")
         return Split(self, self.splits[name].to(device), torch.device(device), dtype)
 
     def oracle(self) -> Oracle:
-        """What skylines may see."""
+        """What rankers that declare `needs_labels` receive."""
         start, end = self.offsets[self.splits["train"]], self.offsets[self.splits["train"] + 1]
         return Oracle(self.labels, start, end - start, self.fingerprint, self.group)
 
@@ -59,16 +76,16 @@ class Split:
         return len(self.start)
 
     def judged(self) -> tuple[Int[Tensor, "N"], Int[Tensor, "N"]]:
-        """Query and label of every document of the split."""
+        """Query (its number within the split) and label of every document of the split."""
         query = torch.arange(len(self), device=self.start.device).repeat_interleave(self.length)
         first = self.length.cumsum(0) - self.length
         row = torch.arange(len(query), device=query.device) + (self.start - first)[query]
         return query, self.labels[row].long()
 
     def serve(self, query: Int[Tensor, "B"], longest: int | None = None) -> tuple[Candidates, Int[Tensor, "B D"]]:
-        """Candidates and labels of `query`, numbers within this split. Labels of padding are 0.
+        """Candidates and labels of `query`, which are numbers within this split. Labels of padding are 0.
 
-        `longest` is how many documents the longest of them has, for who knows and need not ask the device.
+        `longest` is D, the number of documents of the longest of these queries; None reads it from the device.
         """
         if longest is None and len(query) == 1:
             return self._serve_one(query)
@@ -82,7 +99,7 @@ class Split:
         return Candidates(query, document, features, mask, group), labels
 
     def _serve_one(self, query: Int[Tensor, "1"]) -> tuple[Candidates, Int[Tensor, "1 D"]]:
-        """The same for one query, whose documents stand one after the other: no gathering, no padding."""
+        """`serve` for one query: its documents are consecutive rows, so nothing is gathered or padded."""
         start, length = int(self.start[query]), int(self.length[query])
         rows = slice(start, start + length)
         features = self.features[rows].to(self.dtype)[None]

@@ -1,8 +1,8 @@
-"""Divide and conquer: from certain pairs to ordered blocks, and a random order that respects them.
+"""Divide and conquer: from certain pairs to ordered blocks, and to a random order that respects them.
 
-PairRank (WWW 2021), section 3.2.3. Documents stand in score order here, best first and padding last, so that certain
-pairs only point down the list: `certain[i, j]` says that document i certainly ranks above document j > i. Padding ranks
-certainly below every real document and forms the last block.
+PairRank (WWW 2021), section 3.2.3. In this file documents are in score order, best first and padding last, so that
+certain pairs only point down the list: `certain[i, j]` says that document i certainly ranks above document j > i.
+Padding ranks certainly below every real document and forms the last block.
 """
 
 from __future__ import annotations
@@ -10,22 +10,22 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ol2r_cli.host import on_host
-from ol2r_cli.rows import places
-from ol2r_cli.shapes import Bool, Float, Int
+from ol2r_cli.tensor.gather import cached_arange
+from ol2r_cli.tensor.shapes import Bool, Float, Int
+from ol2r_cli.tensor.synchronisation import is_host_readable
 
-CELLS = 16_384  # D^2 x replicas from which on a CPU gains nothing from working on more replicas at once
-CHUNK = 64  # documents whose ringing times are settled together
-LEAF = 128  # documents for which the closure is found by squaring
-LATE = 1e30  # later than any clock rings
+CELLS = 16_384  # replicas x D^2: with more cells a CPU gains nothing from larger batches
+CHUNK = 64  # documents whose ringing times are computed together
+LEAF = 128  # documents up to which the closure is computed by squaring
+LATE = 1e30  # later than every clock
 
 
 def similar_lengths(mask: Bool[Tensor, "B D"]) -> list[tuple[Int[Tensor, "_"] | slice, int]]:
-    """Replicas to be worked on together, and the length of their longest query: what costs D^2 should not be padded.
+    """Return groups of replicas with similar lengths and the longest length of each, so that D^2 is rarely padding.
 
-    A group of one is a slice. On a GPU, and where nothing is gained by a division, everything is one group.
+    A group of one replica is a slice. On a GPU, and for small batches, all replicas are one group.
     """
-    if not on_host(mask) or mask.numel() * mask.shape[1] <= CELLS or len(mask) == 1:
+    if not is_host_readable(mask) or mask.numel() * mask.shape[1] <= CELLS or len(mask) == 1:
         return [(slice(None), mask.shape[1])]
     groups: list[list[int]] = []
     lengths = mask.sum(1).tolist()
@@ -38,21 +38,21 @@ def similar_lengths(mask: Bool[Tensor, "B D"]) -> list[tuple[Int[Tensor, "_"] | 
 
 
 def close(certain: Bool[Tensor, "B D D"]) -> Bool[Tensor, "B D D"]:
-    """The transitive closure.
+    """Return the transitive closure.
 
-    Of each half of the list first, then across: whoever reaches the start of a certain pair from above reaches all that
-    its end reaches below. That takes a third of the work of one product of the whole matrix.
+    It closes each half of the list, then the pairs across: every path across is a path in the upper half, one certain
+    pair across, and a path in the lower half. This takes a third of the work of one product of the whole matrix.
     """
     reach = certain.float()
     return reach > 0 if _close(reach) else certain
 
 
 def _close(reach: Float[Tensor, "B D D"]) -> bool:
-    """In place, for entries 0 and 1; returns False where it is certain that nothing was added."""
+    """Close a 0/1 matrix in place. Return False only if it was closed already."""
     half = reach.shape[1] // 2
     if reach.shape[1] <= LEAF:
-        if not on_host(reach):
-            for _ in range((reach.shape[1] - 1).bit_length()):  # paths of 1, 2, 4, .. pairs: as many as there may be
+        if not is_host_readable(reach):
+            for _ in range((reach.shape[1] - 1).bit_length()):  # paths of 1, 2, 4, .. pairs, up to the longest possible
                 reach.copy_(torch.baddbmm(reach, reach, reach).clamp_(max=1))
             return True
         added = False
@@ -69,15 +69,15 @@ def _close(reach: Float[Tensor, "B D D"]) -> bool:
 
 
 def partition(certain: Bool[Tensor, "B D D"]) -> Int[Tensor, "B D"]:
-    """Block number of each document: the finest ordered partition in which every pair across blocks is certain.
+    """Return block numbers of the finest ordered partition in which every pair across blocks is certain.
 
-    A block ends after the k-th document exactly when the k documents above win all their k (D - k) comparisons with
-    those below, that is when the running sum of certain wins less certain losses reaches it: pairs among the k cancel.
-    Equal to the paper's connected components and topological sort.
+    A block ends after document k exactly if the first k documents certainly win all k (D - k) comparisons with the
+    others. Pairs among the first k cancel in the running sum of certain wins minus certain losses, so this is the case
+    exactly if that sum is k (D - k). The result equals the paper's connected components in topological order.
     """
     documents = certain.shape[1]
     net = certain.sum(2) - certain.sum(1)
-    above = places(documents, certain.device) + 1
+    above = cached_arange(documents, certain.device) + 1
     ends = net.cumsum(1) == above * (documents - above)
     return ends.cumsum(1) - ends.long()
 
@@ -85,36 +85,36 @@ def partition(certain: Bool[Tensor, "B D D"]) -> Int[Tensor, "B D"]:
 def shuffle(
     block: Int[Tensor, "B D"], clock: Float[Tensor, "B D"], certain: Bool[Tensor, "B D D"] | None, places: int
 ) -> Int[Tensor, "B D"]:
-    """A random order that respects the blocks and, where given, the certain pairs inside them (conservative).
+    """Return a random order that respects the blocks and, if given, the certain pairs inside them (conservative).
 
-    `clock` is exponential with rate 1. Conservative: a document's clock starts when the last document certainly above
-    it has been placed, and documents are placed as their clocks ring. Because the exponential distribution has no
-    memory, the next to ring is at every step uniform among the documents that are free: the random topological order,
-    without the sequence of draws. Only the blocks of the first `places` are drawn so (on a GPU, only these places);
-    what is below is in any order that respects the blocks.
+    `clock` has exponential numbers with rate 1. Conservative: a document's clock starts when the last document
+    certainly above it has been placed, and documents are placed as their clocks ring. The exponential distribution has
+    no memory, so the next document is uniform among those that may come next. This is the paper's random topological
+    order without a sequence of draws. Only the blocks that reach into the first `places` are drawn conservatively (on a
+    GPU, only these places); the others are in some order that respects the blocks.
     """
-    if certain is not None and not on_host(certain):
-        return _placed(clock, certain, min(places, block.shape[1]))
+    if certain is not None and not is_host_readable(certain):
+        return _first_places(clock, certain, min(places, block.shape[1]))
     rings = clock
     if certain is not None:
         end = int((block <= block[:, min(places, block.shape[1]) - 1, None]).sum(1).max())
-        above, own = certain[:, :end, :end], block[:, :end]
+        above, top_block = certain[:, :end, :end], block[:, :end]
         rings = clock.clone()
-        rings[:, :end] = _rings(clock[:, :end], above & (own[:, :, None] == own[:, None, :]))
+        rings[:, :end] = _ringing_times(clock[:, :end], above & (top_block[:, :, None] == top_block[:, None, :]))
     return (block * (rings.amax(1, keepdim=True) + 1) + rings).argsort(1)
 
 
-def _rings(clock: Float[Tensor, "B D"], above: Bool[Tensor, "B D D"]) -> Float[Tensor, "B D"]:
-    """Ringing times: the latest of the documents above, plus the own clock.
+def _ringing_times(clock: Float[Tensor, "B D"], above: Bool[Tensor, "B D D"]) -> Float[Tensor, "B D"]:
+    """Return for each document its clock plus the latest ringing time of the documents `above` it.
 
-    Chunk by chunk down the list; inside a chunk the equation is iterated to its fixed point, which takes as many passes
-    as its longest chain.
+    The list is processed in chunks. Inside a chunk the equation is iterated to its fixed point, with as many passes as
+    its longest chain has documents.
     """
     rings = clock.clone()
     for start in range(0, clock.shape[1], CHUNK):
-        own = slice(start, start + CHUNK)
-        inside, ticking = above[:, own, own].to(clock.dtype), clock[:, own]
-        started = (above[:, :start, own] * rings[:, :start, None]).amax(1) if start else torch.zeros_like(ticking)
+        chunk = slice(start, start + CHUNK)
+        inside, ticking = above[:, chunk, chunk].to(clock.dtype), clock[:, chunk]
+        started = (above[:, :start, chunk] * rings[:, :start, None]).amax(1) if start else torch.zeros_like(ticking)
         latest = started
         while True:
             later = (inside * (latest + ticking)[:, :, None]).amax(1)
@@ -123,20 +123,20 @@ def _rings(clock: Float[Tensor, "B D"], above: Bool[Tensor, "B D D"]) -> Float[T
             if torch.equal(later, latest):
                 break
             latest = later
-        rings[:, own] = latest + ticking
+        rings[:, chunk] = latest + ticking
     return rings
 
 
-def _placed(clock: Float[Tensor, "B D"], certain: Bool[Tensor, "B D D"], count: int) -> Int[Tensor, "B D"]:
-    """The first `count` places one by one, which never asks how far it is; the other documents follow as they stand.
+def _first_places(clock: Float[Tensor, "B D"], certain: Bool[Tensor, "B D D"], count: int) -> Int[Tensor, "B D"]:
+    """Return an order whose first `count` places are drawn one by one, without reading values; the rest as it is.
 
-    At every step the document is placed that rings first among those with nobody left above them; blocks need no care,
-    because whoever is in an earlier one is certainly above.
+    Each step places the document that rings first among those with no unplaced document certainly above. Blocks need
+    no attention, because every document of an earlier block is certainly above.
     """
     above = certain.to(clock.dtype)
-    above.diagonal(dim1=1, dim2=2).fill_(-1)  # who has been placed waits for ever
+    above.diagonal(dim1=1, dim2=2).fill_(-1)  # makes a placed document wait for ever
     waits, rings = certain.sum(1).to(clock.dtype), clock.clone()
-    replica, placed = places(len(clock), clock.device), []
+    replica, placed = cached_arange(len(clock), clock.device), []
     for _ in range(count):
         ring, document = rings.add(waits, alpha=LATE).min(1)
         placed.append(document)
@@ -144,5 +144,5 @@ def _placed(clock: Float[Tensor, "B D"], certain: Bool[Tensor, "B D D"], count: 
         waits -= below
         torch.maximum(rings, torch.addcmul(clock, below, ring[:, None]), out=rings)
     first = torch.stack(placed, 1)
-    rank = places(clock.shape[1], clock.device).expand_as(clock) + count
-    return rank.scatter(1, first, places(count, clock.device).expand_as(first)).argsort(1)
+    rank = cached_arange(clock.shape[1], clock.device).expand_as(clock) + count
+    return rank.scatter(1, first, cached_arange(count, clock.device).expand_as(first)).argsort(1)

@@ -1,126 +1,133 @@
-"""Explore only where a network is uncertain: confidence intervals on its tangent features (olRankNet, 2022)."""
+"""Explore only uncertain pairs of a network: confidence intervals on its tangent features (olRankNet, 2022)."""
 
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
-from ol2r_cli.exploration.diagonal_tangents import DiagonalTangents
-from ol2r_cli.exploration.divide import DivideAndConquer, Ranked
-from ol2r_cli.exploration.full_tangents import FullTangents
-from ol2r_cli.exploration.memory import check_memory
-from ol2r_cli.exploration.survey import Survey, Tangents
-from ol2r_cli.host import on_host
-from ol2r_cli.interfaces import TANGENT, Belief, Candidates, Draft, Interaction, Need, Oracle, Sizes
-from ol2r_cli.learning.tangent import LayeredTangent
-from ol2r_cli.random import Random
-from ol2r_cli.rows import pick
-from ol2r_cli.shapes import Bool, Float
+from ol2r_cli.config.ranges import NonNegative, Positive
+from ol2r_cli.exploration.divide_and_conquer import DivideAndConquer, ScoreOrder, Shuffle
+from ol2r_cli.exploration.tangent_certainty import (
+    Criterion,
+    DiagonalTangentCovariance,
+    FullTangentCovariance,
+    TangentCovariance,
+    available_memory,
+    most_rounds,
+)
+from ol2r_cli.interfaces import TANGENT, Candidates, Interaction, Need, Oracle, Prediction, Proposal, RunContext
+from ol2r_cli.learning.tangents import LayeredTangent
+from ol2r_cli.tensor.gather import gather
+from ol2r_cli.tensor.shapes import Bool, Float
+from ol2r_cli.tensor.streams import Random
+from ol2r_cli.tensor.synchronisation import is_host_readable
 
 
 class NeuralConfidence(DivideAndConquer):
-    """Blocks of documents whose mutual order is uncertain, as `Confidence` has them, for a ranker with a network.
+    """Document i is certainly above j if and only if sigma(s_i - s_j) - 1/2 > alpha |phi_i - phi_j|_{A^-1}.
 
-    i ranks certainly above j iff sigma(s_i - s_j) - 1/2 > alpha |phi_i - phi_j|_{A^-1}, with phi the gradient of the
-    score divided by sqrt(m), and A = l2 I + sum of v v^T, v = phi_winner - phi_loser, over the preferences so far.
-    `alpha` >= 0; `covariance` is `full`, exact at any width, or `diagonal` (the inverse of the diagonal of A, the
-    papers' approximation): their widths differ by an order of magnitude, hence so do their alphas. `l2` > 0.
-    `tangent_at` is `serving` (v at the parameters that served the round) or `refit` (at those after its fit).
-    `precision` of the full covariance is `float64` or `float32`; `prune` leaves out documents that cannot be shown,
-    where nobody looks at them. `shuffle` and `transitive` as in `DivideAndConquer`.
+    phi is the gradient of the network's score divided by sqrt(m), and A = l2 I + sum of v v^T with
+    v = phi_winner - phi_loser over the preferences so far. `covariance` is `full`, exact at any width, or `diagonal`
+    (the inverse of the diagonal of A, the papers' approximation). Their widths differ by an order of magnitude, so they
+    need different values of `alpha`. `tangent_at` is `serving` (v at the parameters that served the round) or `refit`
+    (v at the parameters after the round's fit). `precision` is that of the full covariance. `prune` leaves out
+    documents that cannot be shown, unless they are traced. `shuffle` and `transitive` as in `DivideAndConquer`.
     """
 
     needs = (Need(TANGENT, "exploration=confidence"),)
 
     def __init__(
         self,
-        alpha: float,
-        covariance: str,
-        l2: float,
-        tangent_at: str,
-        precision: str,
+        alpha: NonNegative,
+        covariance: Literal["full", "diagonal"],
+        l2: Positive,
+        tangent_at: Literal["serving", "refit"],
+        precision: Literal["float64", "float32"],
         prune: bool,
-        shuffle: str,
+        shuffle: Shuffle,
         transitive: bool,
     ):
         super().__init__(shuffle, transitive)
-        if not (isinstance(alpha, int | float) and alpha >= 0):
-            raise ValueError(f"exploration.alpha must be a number from 0 up, got {alpha!r}")
-        if not l2 > 0:
-            raise ValueError(f"exploration.l2 must be above 0, got {l2}")
-        for name, given, allowed in (
-            ("covariance", covariance, ("full", "diagonal")),
-            ("tangent_at", tangent_at, ("serving", "refit")),
-            ("precision", precision, ("float64", "float32")),
-        ):
-            if given not in allowed:
-                raise ValueError(f"exploration.{name} must be '{allowed[0]}' or '{allowed[1]}', got {given!r}")
         self.alpha, self.covariance, self.l2 = alpha, covariance, l2
-        self.late, self.dtype, self.prune = tangent_at == "refit", getattr(torch, precision), prune
+        self.tangent_at, self.dtype, self.prune = tangent_at, getattr(torch, precision), prune
 
-    def setup(self, sizes: Sizes, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
-        """Start with A = l2 I; ValueError where all of it will not fit into memory."""
-        super().setup(sizes, features)
+    def setup(self, context: RunContext, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
+        """Start with A = l2 I; ValueError if a full covariance may not fit into memory."""
+        super().setup(context, features)
         if self.covariance == "full":
-            check_memory(sizes, self.dtype)
-        unseen = not sizes.explained and sizes.ordered == sizes.positions and self.shuffle == "conservative"
-        self.prunes = self.prune and unseen and on_host(torch.empty(0, device=sizes.device))  # how many, it must ask
-        self.tangents: Tangents = (
-            DiagonalTangents(self.l2, sizes)
+            self._check_memory(context)
+        only_shown = context.ranking_depth == context.positions and not context.needs_reasons
+        readable = is_host_readable(torch.empty(0, device=context.device))  # pruning reads how many documents remain
+        self.prunes = self.prune and only_shown and readable and self.shuffle == "conservative"
+        self.tangents: TangentCovariance = (
+            DiagonalTangentCovariance(self.l2, context)
             if self.covariance == "diagonal"
-            else FullTangents(self.l2, sizes, self.dtype)
+            else FullTangentCovariance(self.l2, context, self.dtype)
         )
-        self.waiting: tuple[Tensor, Tensor] | None = None  # of the latest pairs: features [B 2M F], valid [B M]
+        self.waiting: tuple[Tensor, Tensor] | None = None  # the latest pairs: features [B 2M F], valid [B M]
 
-    def propose(self, belief: Belief, candidates: Candidates, random: Random) -> Draft:
-        """Certain pairs, their blocks, and a random order of each block."""
-        tangent = belief.tangent()
+    def _check_memory(self, context: RunContext) -> None:
+        """Raise ValueError, with what to type, if the largest possible covariance exceeds the memory."""
+        memory = available_memory(context.device)
+        rounds = most_rounds(context, self.dtype, memory)
+        if rounds >= context.rounds:
+            return
+        float32 = "" if self.dtype == torch.float32 else f"{self.setting('precision')}=float32, "
+        raise ValueError(
+            f"rounds must be at most {rounds} with {self.setting('covariance')}=full and replicas={context.replicas} "
+            f"in {memory / 2**30:.1f} GiB of memory, got {context.rounds}: {float32}fewer replicas or "
+            f"{self.setting('covariance')}=diagonal need less"
+        )
+
+    def propose(self, prediction: Prediction, candidates: Candidates, random: Random) -> Proposal:
+        """Add the pairs that wait for the fit, then propose as every divide-and-conquer exploration."""
+        tangent = prediction.tangent()
         assert isinstance(tangent, LayeredTangent)
         pairs = None
         if self.waiting is not None:
             features, valid = self.waiting
             pairs, self.waiting = (tangent.at(features), valid), None
         self.tangents.begin(tangent, pairs)
-        return super().propose(belief, candidates, random)
+        return super().propose(prediction, candidates, random)
 
     def learn(self, interaction: Interaction, random: Random) -> None:
         """Add the round's pairs to A, or keep their features until the network has been fitted."""
-        chosen = interaction.preferences
-        if self.late:
-            both = torch.stack([chosen.winner, chosen.loser], 2).flatten(1)
-            self.waiting = pick(interaction.candidates.features, both), chosen.valid
+        preferences = interaction.preferences
+        if self.tangent_at == "refit":
+            both = torch.stack([preferences.winner, preferences.loser], 2).flatten(1)
+            self.waiting = gather(interaction.candidates.features, both), preferences.valid
         else:
-            self.tangents.learn(chosen)
+            self.tangents.learn(preferences)
 
-    def certain(self, ranked: Ranked) -> Bool[Tensor, "b s s"]:
-        """sigma(s_i - s_j) - 1/2 > alpha w_ij, both sides squared; of the documents that can be shown."""
-        survey = Survey(self._margins(ranked), self.alpha**2, self.positions if self.prunes else None)
-        return self.tangents.certain(ranked.some, ranked.order, survey)
+    def certain(self, ranked: ScoreOrder) -> Bool[Tensor, "b s s"]:
+        """Compare sigma(s_i - s_j) - 1/2 with alpha times the width, both squared, for documents that can be shown."""
+        criterion = Criterion(self._margins(ranked), self.alpha**2, self.positions if self.prunes else None)
+        return self.tangents.certain(ranked.replicas, ranked.order, criterion)
 
-    def _margins(self, ranked: Ranked) -> Float[Tensor, "b d d"]:
-        """(sigma(s_i - s_j) - 1/2)^2 where that is positive, infinity above padding.
+    def _margins(self, ranked: ScoreOrder) -> Float[Tensor, "b d d"]:
+        """Return (sigma(s_i - s_j) - 1/2)^2, or 0 if s_i < s_j; infinity if j is padding.
 
-        Zero between documents of equal features: nobody can be certain of their order, whatever the last bits of their
-        scores. Features are compared by a fixed random combination of them.
+        Documents with equal features get 0: their order cannot be certain, whatever the last bits of their scores.
+        Features are compared by one fixed random combination.
         """
-        some, belief, order, scores, mask = ranked
-        tangent = belief.tangent()
+        replicas, prediction, order, scores, mask = ranked
+        tangent = prediction.tangent()
         assert isinstance(tangent, LayeredTangent)
-        features = tangent.factors[0][1][some, : order.shape[1]].double()
+        features = tangent.factors[0][1][replicas, : order.shape[1]].double()
         combined = (features * _combination(features.shape[2], features.device)).sum(2).gather(1, order)
         margins = (scores[:, :, None] - scores[:, None, :]).sigmoid_().sub_(0.5).clamp_(min=0).square_()
         margins.masked_fill_(combined[:, :, None] == combined[:, None, :], 0)
         return margins.masked_fill_(~mask[:, None, :], torch.inf)
 
     def get_extra_state(self) -> dict[str, Any]:
-        """The covariance matrix in the form that it is kept in, and the pairs that still wait."""
+        """Return the covariance in its present form, and the pairs that wait for the fit."""
         return {"tangents": self.tangents.state(), "waiting": list(self.waiting or ())}
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
-        """Take over a checkpoint."""
+        """Restore the state of a checkpoint."""
         self.tangents.restore(state["tangents"])
         waiting = [values.to(self.tangents.device) for values in state["waiting"]]
         self.waiting = (waiting[0], waiting[1]) if waiting else None
@@ -128,5 +135,5 @@ class NeuralConfidence(DivideAndConquer):
 
 @cache
 def _combination(features: int, device: torch.device) -> Float[Tensor, "F"]:
-    """Numbers such that different documents have different sums; shared, not to be written to."""
+    """Return random coefficients, so that different features have different sums. The tensor is shared."""
     return torch.rand(features, generator=torch.Generator().manual_seed(0), dtype=torch.float64).to(device)

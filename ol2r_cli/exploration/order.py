@@ -1,4 +1,4 @@
-"""Orders of documents: by score with ties at random, and by taking turns."""
+"""Orders of documents: by score with random ties, and by taking turns."""
 
 from __future__ import annotations
 
@@ -7,34 +7,36 @@ from collections.abc import Iterable, Sequence
 import torch
 from torch import Tensor
 
-from ol2r_cli.random import Random
-from ol2r_cli.rows import places
-from ol2r_cli.shapes import Bool, Float, Int
+from ol2r_cli.tensor.gather import cached_arange
+from ol2r_cli.tensor.shapes import Bool, Float, Int
+from ol2r_cli.tensor.streams import Random
 
 LEAST = torch.finfo(torch.float64).min
-CHANCE = 1 << 29  # the last 29 bits of a float64: beyond the precision of float32
+CHANCE = 1 << 29  # the last 29 bits of a float64 are beyond the precision of float32
 
 
 def sortable(scores: Float[Tensor, "B N D"], mask: Bool[Tensor, "B D"], random: Random) -> Float[Tensor, "B N D"]:
-    """The scores in float64, made distinct, so that whoever sorts them breaks ties at random.
+    """Return the scores in float64, made distinct, so that sorting them breaks ties at random.
 
-    The last 29 of 52 bits become random, the same for all members: scores that agree in the others, or in float32, are
-    in a random order. Padding has the least score of all, `LEAST`.
+    The last 29 of 52 bits become random, the same for all members. Scores that agree in the other bits, or in float32,
+    are in random order. Padding gets `LEAST`, the lowest score of all.
     """
-    chance = (random.uniform(scores.shape[2]) * -CHANCE).long()[:, None]  # from 0 down
+    chance = (random.uniform(scores.shape[2]) * -CHANCE).long()[:, None]  # 0 or negative
     bits = (scores.double() + 0.0).view(torch.int64) | (CHANCE - 1)  # + 0.0 gives -0.0 the bits of 0.0
-    bits += torch.where(bits < 0, 1 - CHANCE - chance, chance)  # upside down where larger bits mean less
+    bits += torch.where(bits < 0, 1 - CHANCE - chance, chance)  # for negative scores, larger bits are lower scores
     return bits.view(torch.float64).masked_fill_(~mask[:, None], LEAST)
 
 
 def best(scores: Float[Tensor, "*B D"], count: int) -> Int[Tensor, "*B O"]:
-    """The `count` documents with the highest of distinct scores, or all there are."""
+    """Return the min(count, D) documents with the highest scores, which must be distinct; best first."""
     return scores.topk(min(count, scores.shape[-1]), dim=-1).indices
 
 
 def take_turns(queues: Sequence[Sequence[int]], turns: Iterable[int]) -> list[int]:
-    """The documents of a list whose places are filled in turn, each from the front of a queue, by what is not yet
-    placed; `turns` says which queue. Plain Python: faster than tensors for lists that anybody reads."""
+    """Return a list in which each place is filled from the queue whose turn it is, by its first unplaced document.
+
+    This is plain Python: for host-readable lists it is faster than tensors.
+    """
     placed: dict[int, None] = {}
     ahead = [iter(queue) for queue in queues]
     for turn in turns:
@@ -44,8 +46,8 @@ def take_turns(queues: Sequence[Sequence[int]], turns: Iterable[int]) -> list[in
 
 
 def take_turns_in_step(keys: Float[Tensor, "B N D"], turns: Int[Tensor, "B O"]) -> Int[Tensor, "B O"]:
-    """The same for all replicas together, a place at a time: `keys` are what their queues are sorted by, best first."""
-    replica, left, placed = places(len(keys), keys.device), keys.clone(), []
+    """Return what `take_turns` does, for all replicas at once and place by place. Queues are sorted by `keys`."""
+    replica, left, placed = cached_arange(len(keys), keys.device), keys.clone(), []
     for turn in turns.unbind(1):
         document = left[replica, turn].argmax(1, keepdim=True)
         placed.append(document)
@@ -54,8 +56,8 @@ def take_turns_in_step(keys: Float[Tensor, "B N D"], turns: Int[Tensor, "B O"]) 
 
 
 def completed(first: Int[Tensor, "B K"], scores: Float[Tensor, "B D"], count: int) -> Int[Tensor, "B O"]:
-    """An order of `count` places: the documents placed already, then the others by score."""
+    """Return an order of `count` places: the `first` documents, then the others by score."""
     if count <= first.shape[1]:
         return first
-    above_all = (first.shape[1] - places(first.shape[1], first.device)).double() * 1e300
+    above_all = (first.shape[1] - cached_arange(first.shape[1], first.device)).double() * 1e300
     return best(scores.scatter(1, first, above_all.expand(first.shape)), count)

@@ -1,23 +1,23 @@
-"""Lists drawn from the Plackett-Luce model of the scores, the exploration of PDGD (CIKM 2018, equation 1)."""
+"""Lists drawn from the Plackett-Luce model of the scores: the exploration of PDGD (CIKM 2018, equation 1)."""
 
 from __future__ import annotations
 
 from ol2r_cli.exploration.order import LEAST, best
-from ol2r_cli.interfaces import PLACKETT_LUCE, Belief, Candidates, Draft, Exploration
-from ol2r_cli.random import Random
+from ol2r_cli.interfaces import PLACKETT_LUCE, Candidates, Exploration, Prediction, Proposal
+from ol2r_cli.tensor.streams import Random
 
 
 class PlackettLuce(Exploration):
-    """Place after place, a document that is left is drawn with probability proportional to e^score.
+    """Draws for each place one of the remaining documents with probability proportional to e^score.
 
-    Drawn in one go: exponential clocks with rates e^score ring in the order of exactly this distribution. The score is
-    the mean of the ranker's members.
+    Exponential clocks with rates e^score ring in an order of exactly this distribution, so one draw gives the whole
+    list. The score is the mean of the ranker's members.
     """
 
     offers = frozenset({PLACKETT_LUCE})
 
-    def propose(self, belief: Belief, candidates: Candidates, random: Random) -> Draft:
-        """Documents as their clocks ring, padding never."""
-        scores = belief.scores.mean(1)
+    def propose(self, prediction: Prediction, candidates: Candidates, random: Random) -> Proposal:
+        """Sort documents by the ringing times of their clocks. Padding never rings."""
+        scores = prediction.scores.mean(1)
         sooner = scores.double() - random.exponential(scores.shape[1]).log()
-        return Draft(best(sooner.masked_fill(~candidates.mask, LEAST), self.ordered), scores)
+        return Proposal(best(sooner.masked_fill(~candidates.mask, LEAST), self.ranking_depth), scores)

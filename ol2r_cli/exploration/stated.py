@@ -1,4 +1,4 @@
-"""The layers of a partial order that the ranker itself states: TopRank's partition (Lattimore et al., NeurIPS 2018)."""
+"""The layers of a partial order that the ranker states: TopRank's partition (Lattimore et al., NeurIPS 2018)."""
 
 from __future__ import annotations
 
@@ -6,41 +6,41 @@ import torch
 from torch import Tensor
 
 from ol2r_cli.exploration.blocks import shuffle
-from ol2r_cli.host import on_host
-from ol2r_cli.interfaces import CERTAIN, LAYERS, STATED, Belief, Candidates, Draft, Exploration, Need
-from ol2r_cli.random import Random
-from ol2r_cli.shapes import Bool, Int
+from ol2r_cli.interfaces import CERTAIN, LAYERS, STATED, Candidates, Exploration, Need, Prediction, Proposal
+from ol2r_cli.tensor.shapes import Bool, Int
+from ol2r_cli.tensor.streams import Random
+from ol2r_cli.tensor.synchronisation import is_host_readable
 
 
 class Stated(Exploration):
-    """Layers in their order, each in a uniformly random order.
+    """Serves layers in their order, each in uniformly random order.
 
-    The first layer holds the documents that no other is certainly above; without them, the next, and so on (algorithm
-    1, line 4). Other than PairRank's blocks, a layer may be certain of nothing about some document further down.
+    The first layer holds the documents with no other document certainly above. Removing them gives the next layer, and
+    so on (algorithm 1, line 4). Unlike PairRank's blocks, documents of different layers need not be a certain pair.
     """
 
     needs = (Need(STATED, "ranker=toprank"),)
     offers = frozenset({CERTAIN, LAYERS})
 
-    def propose(self, belief: Belief, candidates: Candidates, random: Random) -> Draft:
-        """Draw the order of the layers of `belief.certain`."""
-        assert belief.certain is not None
-        layer = layers(belief.certain, candidates.mask)
-        clock = random.exponential(layer.shape[1]).to(belief.scores.dtype)
+    def propose(self, prediction: Prediction, candidates: Candidates, random: Random) -> Proposal:
+        """Shuffle the layers of `prediction.certain`."""
+        assert prediction.certain is not None
+        layer = layers(prediction.certain, candidates.mask)
+        clock = random.exponential(layer.shape[1]).to(prediction.scores.dtype)
         order = shuffle(layer, clock, None, layer.shape[1])
-        return Draft(order, -layer.to(belief.scores.dtype), layer, belief.certain)
+        return Proposal(order, -layer.to(prediction.scores.dtype), layer, prediction.certain)
 
 
 def layers(above: Bool[Tensor, "B D D"], mask: Bool[Tensor, "B D"]) -> Int[Tensor, "B D"]:
-    """The layer of each document, from 0; padding is a last layer of its own.
+    """Return the layer of each document, from 0. Padding has the layer D.
 
-    Where every document that is left has another above it, which takes a cycle, all of them form the last layer.
+    If every remaining document has another above it, which takes a cycle, all remaining documents are the last layer.
     """
     beats = above.float()
     layer = torch.full(mask.shape, mask.shape[1], dtype=torch.int64, device=mask.device)
     left = mask.clone()
     for number in range(mask.shape[1]):
-        if on_host(left) and not left.any():
+        if is_host_readable(left) and not left.any():
             break
         free = left & (torch.bmm(left.float()[:, None], beats).squeeze(1) == 0)
         free |= left & ~free.any(1, keepdim=True)

@@ -6,40 +6,42 @@ import torch
 from torch import Tensor
 
 from ol2r_cli.exploration.order import best, completed, sortable, take_turns, take_turns_in_step
-from ol2r_cli.host import on_host
-from ol2r_cli.interfaces import CREDIT, MEMBERS, Belief, Candidates, Draft, Exploration, Need
-from ol2r_cli.random import Random
-from ol2r_cli.rows import places
-from ol2r_cli.shapes import Float, Int
+from ol2r_cli.interfaces import CREDIT, MEMBERS, Candidates, Exploration, Need, Prediction, Proposal
+from ol2r_cli.tensor.gather import cached_arange
+from ol2r_cli.tensor.shapes import Float, Int
+from ol2r_cli.tensor.streams import Random
+from ol2r_cli.tensor.synchronisation import is_host_readable
 
 
 class TeamDraft(Exploration):
-    """The ranker's members take turns, in a new random order every time round, to place the best document left.
+    """The ranker's members take turns to place their best remaining document, in a new random order every cycle.
 
-    What all members agree on from the top on is placed first, to nobody's credit. Below the places shown comes what is
-    left in the order of the first member, to nobody's credit either.
+    The longest prefix on which all members agree comes first and gives credit to no member. The documents below the
+    shown places follow in the order of the first member, also without credit.
     """
 
     offers = frozenset({CREDIT})
     needs = (Need(MEMBERS, "ranker=dbgd or ranker=mgd"),)
 
-    def propose(self, belief: Belief, candidates: Candidates, random: Random) -> Draft:
-        """Turns are drawn first; then every member places what is best in its own ranking."""
-        replicas, members, documents = belief.scores.shape
+    def propose(self, prediction: Prediction, candidates: Candidates, random: Random) -> Proposal:
+        """Draw all turns, then let every member place its best documents."""
+        replicas, members, documents = prediction.scores.shape
         shown = min(self.positions, documents)
-        scores = sortable(belief.scores, candidates.mask, random)
-        circles = -(-shown // members)
-        turns = random.uniform(circles * members, "turns").view(replicas, circles, members).argsort(2).flatten(1)
-        first, author = (_by_lists if on_host(scores) else _in_step)(scores, turns, shown)
-        credit = scores.new_zeros(replicas, members + 1, documents)  # one more, who gets what is nobody's
-        credit[places(replicas, turns.device)[:, None], author, first] = 1
-        return Draft(completed(first, scores[:, 0], self.ordered), belief.scores[:, 0], credit=credit[:, :members])
+        scores = sortable(prediction.scores, candidates.mask, random)
+        cycles = -(-shown // members)
+        turns = random.uniform(cycles * members, "turns").view(replicas, cycles, members).argsort(2).flatten(1)
+        first, author = (_by_lists if is_host_readable(scores) else _in_step)(scores, turns, shown)
+        credit = scores.new_zeros(replicas, members + 1, documents)  # the additional row collects what has no author
+        credit[cached_arange(replicas, turns.device)[:, None], author, first] = 1
+        return Proposal(
+            completed(first, scores[:, 0], self.ranking_depth), prediction.scores[:, 0], credit=credit[:, :members]
+        )
 
 
 def _by_lists(
     scores: Float[Tensor, "B N D"], turns: Int[Tensor, "B C"], shown: int
 ) -> tuple[Int[Tensor, "B K"], Int[Tensor, "B K"]]:
-    """The documents shown and the members who placed them, N where all agree."""
+    """Return the shown documents and the members that placed them, N for the agreed prefix."""
     members, lists, authors = scores.shape[1], [], []
     for rankings, turn in zip(best(scores, shown).tolist(), turns.tolist(), strict=True):
         agreed = next((place for place, each in enumerate(zip(*rankings, strict=True)) if len(set(each)) > 1), shown)
@@ -51,9 +53,9 @@ def _by_lists(
 def _in_step(
     scores: Float[Tensor, "B N D"], turns: Int[Tensor, "B C"], shown: int
 ) -> tuple[Int[Tensor, "B K"], Int[Tensor, "B K"]]:
-    """The same for all replicas together, a place at a time."""
+    """Return what `_by_lists` does, for all replicas at once and place by place."""
     rankings = best(scores, shown)
     agree = (rankings == rankings[:, :1]).all(1).cumprod(1)
-    turn = turns.gather(1, (places(shown, turns.device) - agree.sum(1, keepdim=True)).clamp(min=0))
-    first = take_turns_in_step(scores, turn)  # it is all the same who places what all agree on
+    turn = turns.gather(1, (cached_arange(shown, turns.device) - agree.sum(1, keepdim=True)).clamp(min=0))
+    first = take_turns_in_step(scores, turn)  # in the agreed prefix every member places the same document
     return first, torch.where(agree > 0, scores.shape[1], turn)

@@ -1,1 +1,4 @@
-"""Finished runs in the forms of other tools: values by query, TREC files, experiment trackers."""
+"""Finished runs in the formats of other tools: values by query, TREC files, experiment trackers.
+
+Imports `run`, `metrics`, `dataset` and what these import.
+"""

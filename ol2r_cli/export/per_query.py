@@ -1,8 +1,4 @@
-"""What the ranker of every seed reaches on every query: the values whose means the offline evaluation has.
-
-NDCG as in `metrics.ndcg`. Reciprocal rank: one over the place of the first document of grade 1 or more. Expected
-reciprocal rank: Chapelle, Metlzer, Zhang and Grinspan, "Expected reciprocal rank for graded relevance" (CIKM 2009).
-"""
+"""NDCG, reciprocal rank and expected reciprocal rank by seed and query; their means are the offline evaluation."""
 
 from __future__ import annotations
 
@@ -11,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from ol2r_cli.evaluation import CUTOFFS, Lists
-from ol2r_cli.export.ranked import Ranked
-from ol2r_cli.metrics.ndcg import discounts, gains, ideal_dcg, ndcg
-from ol2r_cli.shapes import Float, Int
+from ol2r_cli.export.ranked_split import RankedSplit
+from ol2r_cli.metrics.evaluation import CUTOFFS, Lists
+from ol2r_cli.metrics.ranking import discounts, gains, ideal_dcg, ndcg
+from ol2r_cli.tensor.shapes import Float, Int
 
 if TYPE_CHECKING:
     import polars as pl
@@ -23,17 +19,18 @@ ERR_CUTOFF = 10
 MEASURES = (*(f"ndcg_{cutoff}" for cutoff in CUTOFFS), "reciprocal_rank", f"err_{ERR_CUTOFF}")
 
 
-def per_query(ranked: Ranked) -> pl.DataFrame:
-    """One row for each seed and query of the split, in this order.
+def per_query(ranked: RankedSplit) -> pl.DataFrame:
+    """One row for each seed and query of the split, in this order; docs/export.md describes the columns.
 
-    Under no_relevant=skip the measures of a query with nothing relevant are null, so that means leave it out, too.
+    In a run with no_relevant=skip the measures of a query without a relevant document are null, so that means leave it
+    out as the offline evaluation does.
     """
     import polars as pl
 
     frames = []
     for lists in ranked.lists():
         query, relevant = lists.query, (lists.label[0] > 0).sum(1)
-        left_out = ranked.skip & (relevant == 0)
+        left_out = ranked.skips & (relevant == 0)
         columns: dict[str, Any] = {
             "seed": torch.tensor(ranked.seeds).repeat_interleave(len(query)).numpy(),
             "query": query.repeat(len(ranked.seeds)).numpy(),
@@ -45,17 +42,17 @@ def per_query(ranked: Ranked) -> pl.DataFrame:
             columns[name] = values.masked_fill(left_out, torch.nan).flatten().numpy()
         frames.append(pl.DataFrame(columns, nan_to_null=True))
     table = pl.concat(frames).sort("seed", "query")
-    return table.select(**_of_the_run(ranked), **{name: pl.col(name) for name in table.columns})
+    return table.select(**_run_columns(ranked), **{name: pl.col(name) for name in table.columns})
 
 
-def _of_the_run(ranked: Ranked) -> dict[str, pl.Expr]:
-    """Columns that tell rows of one run from those of others."""
+def _run_columns(ranked: RankedSplit) -> dict[str, pl.Expr]:
+    """Columns that identify the run."""
     import polars as pl
 
     choices, fold = ranked.manifest["choices"], ranked.settings["dataset"].get("fold")
-    of = {"run": ranked.manifest["id"], **{part: choices[part] for part in ("dataset", "click", "ranker")}}
-    texts = {name: pl.lit(str(value)) for name, value in of.items()}
-    return texts | {"fold": pl.lit(fold, dtype=pl.Int64), "split": pl.lit(ranked.split)}
+    texts = {"run": ranked.manifest["id"], **{group: choices[group] for group in ("dataset", "click", "ranker")}}
+    columns = {name: pl.lit(str(value)) for name, value in texts.items()}
+    return columns | {"fold": pl.lit(fold, dtype=pl.Int64), "split": pl.lit(ranked.split)}
 
 
 def _measures(lists: Lists, grades: int) -> dict[str, Float[Tensor, "B Q"]]:
@@ -70,14 +67,17 @@ def _measures(lists: Lists, grades: int) -> dict[str, Float[Tensor, "B Q"]]:
 
 
 def reciprocal_rank(label: Int[Tensor, "*L D"]) -> Float[Tensor, "*L"]:
-    """1 / rank of the first document of grade 1 or more, the label of the top place first; 0 without one."""
-    found = label > 0
-    return torch.where(found.any(-1), 1 / (1 + found.int().argmax(-1)).double(), 0.0)
+    """1 / rank of the first document of grade 1 or more, 0 without one. `label` is in the order of ranks."""
+    relevant = label > 0
+    return torch.where(relevant.any(-1), 1 / (1 + relevant.int().argmax(-1)).double(), 0.0)
 
 
 def expected_reciprocal_rank(label: Int[Tensor, "*L K"], grades: int) -> Float[Tensor, "*L"]:
-    """sum over ranks r of 1/r P(satisfied at r); a document of grade g satisfies with (2^g - 1) / 2^(grades - 1)."""
-    satisfies = gains(label) / 2 ** (grades - 1)
-    goes_on = torch.cat([torch.ones_like(satisfies[..., :1]), (1 - satisfies).cumprod(-1)[..., :-1]], -1)
+    """Sum over ranks r of P(satisfied at r) / r, where grade g satisfies with probability (2^g - 1) / 2^(grades - 1).
+
+    Chapelle, Metzler, Zhang and Grinspan, "Expected reciprocal rank for graded relevance" (CIKM 2009).
+    """
+    satisfied = gains(label) / 2 ** (grades - 1)
+    continued = torch.cat([torch.ones_like(satisfied[..., :1]), (1 - satisfied).cumprod(-1)[..., :-1]], -1)
     rank = torch.arange(1, label.shape[-1] + 1, dtype=torch.float64)
-    return (satisfies * goes_on / rank).sum(-1)
+    return (satisfied * continued / rank).sum(-1)

@@ -1,1 +1,1 @@
-"""From the proposed list to the shown list."""
+"""Fairness constraints: from a proposed order to the order that is served. Imports `interfaces`, `config`, `tensor`."""

@@ -2,86 +2,89 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import torch
 from torch import Tensor
 
+from ol2r_cli.config.ranges import NonNegative
 from ol2r_cli.fairness.fairswap import FairSwap
-from ol2r_cli.fairness.templates import broken, fillable, merged, queues, templates
-from ol2r_cli.interfaces import CERTAIN, Candidates, Draft, Fairness, Interaction, Need, Oracle, Sizes
-from ol2r_cli.random import Random
-from ol2r_cli.rows import places
-from ol2r_cli.shapes import Bool, Float, Int
+from ol2r_cli.fairness.templates import CountedPairs, broken_pairs, fillable, group_queues, merge, templates
+from ol2r_cli.interfaces import CERTAIN, Candidates, Fairness, Interaction, Need, Oracle, Proposal, RunContext
+from ol2r_cli.tensor.gather import cached_arange
+from ol2r_cli.tensor.shapes import Bool, Float, Int
+from ol2r_cli.tensor.streams import Random
 
-LEVEL = 1e-9  # unfairness that differs by less is the same: sums of the same terms, summed in another order
+LEVEL = 1e-9  # smaller differences in unfairness come from summing the same terms in another order
 NEITHER = 2  # the group of padding
 
 
 class FairExp(Fairness):
-    """Of all placements of the two groups at the top that keep |UF_t| <= `epsilon`, the one that breaks the fewest
-    certain pairs, ties to the least unfair; where no placement keeps it, the least unfair, ties to the fewest.
+    """Chooses a template, which assigns the K places to the two groups, and fills it.
 
-    UF_t = sum over rounds of Exposure(group 0) - beta Exposure(group 1), within `epsilon` >= 0. `fill` says which
-    documents a placement takes: with `ordered` each group keeps the draft's order; `paper` is FairSwap as printed, for
-    comparison, which shuffles once more and is slow. `count` is which broken pairs count: `all`, or those among the
-    `shown`. With `ordered`, certain pairs that the draft itself does not keep, as inside a block that is shuffled at
-    random, do not count.
+    Among the templates that keep |UF_t| <= `epsilon` it takes the one that breaks the fewest certain pairs; ties go to
+    the least unfair one. If no template keeps the bound, it takes the least unfair one; ties go to the fewest broken
+    pairs. UF_t is the sum over rounds of Exposure(group 0) - beta Exposure(group 1).
+
+    `fill` says which documents a template takes: with `ordered` each group keeps its proposed order; `paper` is
+    FairSwap as printed, for comparison, which shuffles once more and is slow. `count` says which broken pairs count:
+    `all`, or those among the `shown` documents. With `ordered`, certain pairs that the proposal itself breaks, for
+    example inside a randomly shuffled block, do not count.
     """
 
     needs = (Need(CERTAIN, "ranker=pairrank with exploration=confidence"),)
 
     unfairness: Tensor
 
-    def __init__(self, epsilon: float, fill: str, count: str):
+    def __init__(self, epsilon: NonNegative, fill: Literal["ordered", "paper"], count: CountedPairs):
         super().__init__()
-        if not epsilon >= 0:
-            raise ValueError(f"fairness.epsilon must be 0 or more, got {epsilon}")
-        if fill not in ("ordered", "paper"):
-            raise ValueError(f"fairness.fill must be 'ordered' or 'paper', got {fill!r}")
-        if count not in ("all", "shown"):
-            raise ValueError(f"fairness.count must be 'all' or 'shown', got {count!r}")
         self.epsilon, self.fill, self.count = epsilon, fill, count
 
-    def setup(self, sizes: Sizes, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
-        """Start at UF_0 = 0; ValueError where the dataset has no groups."""
-        self.exposure, self.positions = self.two_groups(sizes), min(sizes.positions, sizes.documents)
-        group = templates(self.positions, sizes.device).group
-        filled = places(self.positions, sizes.device) < places(self.positions + 1, sizes.device)[:, None]
-        # [K + 1, S]: what a template adds to UF where so many places are filled
+    def setup(self, context: RunContext, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
+        """Start with UF_0 = 0; ValueError if the dataset does not have two groups."""
+        self.exposure, self.positions = self.two_groups(context), min(context.positions, context.documents)
+        group = templates(self.positions, context.device).group
+        places = cached_arange(self.positions, context.device)
+        filled = places < cached_arange(self.positions + 1, context.device)[:, None]  # [K + 1, K]
+        # [K + 1, S]: the unfairness that a template adds if its first 0, 1, .., K places are filled
         self.added = self.exposure.unfairness(self.exposure.of_groups(group, filled[:, None]))
-        self.register_buffer("unfairness", torch.zeros(sizes.replicas, dtype=torch.float64, device=sizes.device))
+        self.register_buffer("unfairness", torch.zeros(context.replicas, dtype=torch.float64, device=context.device))
 
-    def arrange(self, draft: Draft, candidates: Candidates, random: Random) -> Int[Tensor, "B O"]:
-        """The chosen placement at the top, all other documents below in the draft's order."""
+    def rerank(self, proposal: Proposal, candidates: Candidates, random: Random) -> Int[Tensor, "B O"]:
+        """Fill the chosen template at the top. All other documents follow in the proposed order."""
         assert candidates.group is not None
-        assert draft.certain is not None
-        order, length = draft.order, candidates.mask.sum(1)
+        assert proposal.certain is not None
+        order, length = proposal.order, candidates.mask.sum(1)
         group = candidates.group.masked_fill(~candidates.mask, NEITHER).gather(1, order)
-        queue = queues(group, self.positions)
+        queues = group_queues(group, self.positions)
         unfair = (self.unfairness[:, None] + self.added.index_select(0, length.clamp(max=self.positions))).abs_()
-        possible = fillable(queue, length)
-        qualified = possible & (unfair <= self.epsilon)
-        some = qualified.any(1, keepdim=True)
-        allowed = torch.where(some, qualified, possible)
+        possible = fillable(queues, length)
+        within = possible & (unfair <= self.epsilon)
+        any_within = within.any(1, keepdim=True)
+        allowed = torch.where(any_within, within, possible)
         if self.fill == "paper":
-            swap = FairSwap(draft, candidates, random)
-            cost = swap.broken(allowed, self.positions, self.count)
-            return swap.arranged(_least(cost, unfair, allowed, some), self.positions)
-        cost = broken(draft.certain, order, group, queue, self.count)
-        return order.gather(1, merged(_least(cost, unfair, allowed, some), queue, length, order.shape[1]))
+            swap = FairSwap(proposal, candidates, random)
+            cost = swap.broken_pairs(allowed, self.positions, self.count)
+            return swap.rerank(_choose(cost, unfair, allowed, any_within), self.positions)
+        cost = broken_pairs(proposal.certain, order, group, queues, self.count)
+        template = _choose(cost, unfair, allowed, any_within)
+        return order.gather(1, merge(template, queues, length, order.shape[1]))
 
     def learn(self, interaction: Interaction, random: Random) -> None:
-        """UF_t, of what was shown."""
+        """Add the unfairness of the shown documents."""
         assert interaction.candidates.group is not None
         group = interaction.candidates.group.gather(1, interaction.ranking)
         self.unfairness += self.exposure.unfairness(self.exposure.of_groups(group, interaction.shown))
 
 
-def _least(
-    cost: Float[Tensor, "B S"], unfair: Float[Tensor, "B S"], allowed: Bool[Tensor, "B S"], some: Bool[Tensor, "B 1"]
+def _choose(
+    cost: Float[Tensor, "B S"],
+    unfair: Float[Tensor, "B S"],
+    allowed: Bool[Tensor, "B S"],
+    any_within: Bool[Tensor, "B 1"],
 ) -> Int[Tensor, "B"]:
-    """Of the templates that are allowed: by cost and then unfairness where some qualify, else the other way round; then
-    the first."""
+    """Return the first of the best allowed templates: by cost and then unfairness if `any_within`, else the reverse."""
     level = (unfair / LEVEL).round()
-    major = torch.where(some, cost, level).masked_fill_(~allowed, torch.inf)
-    minor = torch.where(some, level, cost)
+    major = torch.where(any_within, cost, level).masked_fill_(~allowed, torch.inf)
+    minor = torch.where(any_within, level, cost)
     return minor.masked_fill_(major > major.amin(1, keepdim=True), torch.inf).argmin(1)

@@ -1,1 +1,1 @@
-"""Where the jobs of a sweep run: in processes of this machine, or on a cluster."""
+"""Where the jobs of a sweep run: in processes of this machine, or on a Slurm cluster. Imports `run`."""

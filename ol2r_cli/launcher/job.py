@@ -1,24 +1,33 @@
-"""What a sweep hands to a launcher, and what it gets back. A launcher knows jobs, and nothing of rankers or grids."""
+"""Jobs, how they end, and what a launcher does with them. A launcher does not know rankers, settings or grids."""
 
 from __future__ import annotations
 
 import os
 import pickle
+import re
+import signal
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
+
+from ol2r_cli.run.exit_status import DONE, FAILED, INTERRUPTED
+from ol2r_cli.run.manifest import read_manifest
+
+# Environment variables by which libraries decide how many threads to start; they read them when they are loaded.
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 @dataclass(frozen=True, eq=False)
 class Job:
     """One run of a sweep.
 
-    number: from 0, in the order of the sweep. name: what tells it from the other jobs (`ranker=pdgd seed=1`). command:
-    the line that runs it by itself. payload: what `run_payload` needs, in any process, to run it. directory: where the
-    run is written. log: a file for what it prints.
+    number: from 0, in the order of the sweep. name: what distinguishes it from the other jobs (`ranker=pdgd seed=1`).
+    command: the command that runs it alone. payload: the argument of `run_payload`. directory: where the run is
+    written. log: the file for its output.
     """
 
     number: int
@@ -29,39 +38,12 @@ class Job:
     log: Path
 
 
-def payload(config: Mapping[str, Any], choices: Mapping[str, str], overrides: Sequence[str]) -> bytes:
-    """A run for `run_payload`: its resolved configuration in plain containers, what was chosen, and what was typed.
-
-    The folder that relative paths begin from, and where modules of the user's own are found, go along.
-    """
-    run = {"config": config, "choices": dict(choices), "overrides": list(overrides)}
-    return pickle.dumps(run | {"folder": os.getcwd(), "modules": [os.path.abspath(place) for place in sys.path]})
-
-
-def run_payload(payload: bytes) -> int:
-    """Do one run, in whatever process this is, and return the exit code of `ol2r run`. Never raises."""
-    try:
-        run = pickle.loads(payload)
-        os.chdir(run["folder"])
-        sys.path += [place for place in run["modules"] if place not in sys.path]
-        from omegaconf import OmegaConf
-
-        from ol2r_cli.run import execute
-
-        return execute(OmegaConf.create(run["config"]), run["choices"], run["overrides"])
-    except KeyboardInterrupt:  # a second request to stop, which does not wait for the round
-        return 130
-    except BaseException:  # not even a mistake in the program may end the process that asked
-        traceback.print_exc()
-        return 1
-
-
 @dataclass(frozen=True)
 class Outcome:
     """How a job ended.
 
-    code: that of `ol2r run` (0 done, 1 failed, 2 bad configuration, 130 interrupted), or minus the number of the signal
-    that killed its process (-9). reason: one line for a person, empty when done.
+    code: the exit code of `ol2r run` (`run/exit_status.py`), or minus the number of the signal that killed its process
+    (-9). reason: one line for the user, empty if the job is done.
     """
 
     code: int
@@ -70,29 +52,121 @@ class Outcome:
 
 @runtime_checkable
 class Launcher(Protocol):
-    """A choice of the group `launcher`: where the jobs of a sweep run, how many at a time, and how often again.
+    """A choice of the group `launcher`: where the jobs of a sweep run and how many at a time.
 
-    retries: how often a job that failed or was killed (not one with a bad configuration) is submitted again.
-    fail_fast: whether the first job that has failed for good ends the sweep.
+    retries: how often a job that failed or was killed is submitted again; a bad configuration is not retried.
+    fail_fast: whether the sweep ends when the first job has failed and has no retries left.
     """
 
     retries: int
     fail_fast: bool
 
-    def room(self) -> int:
-        """How many more jobs may be submitted now."""
+    def free_slots(self) -> int:
+        """The number of jobs that may be submitted now."""
 
     def submit(self, jobs: Sequence[Job]) -> None:
-        """Start these jobs, or queue them where they run; a job may be submitted again once it has ended."""
+        """Start these jobs or queue them. A job may be submitted again after it has ended."""
 
-    def ended(self, wait: float) -> list[tuple[Job, Outcome]]:
-        """The jobs that have ended since the last call; waits up to `wait` seconds for the first of them."""
+    def poll(self, wait: float) -> list[tuple[Job, Outcome]]:
+        """The jobs that have ended since the last call; waits up to `wait` seconds for the first one."""
 
-    def place(self, job: Job) -> str:
-        """Where a submitted job runs or waits, in a word or two: `pid 4711`, `slurm 12_3 pending`."""
+    def location(self, job: Job) -> str:
+        """Where a submitted job runs or waits, in a few words: `pid 4711`, `slurm 12_3 pending`."""
 
     def stop(self) -> None:
-        """Ask all submitted jobs to stop; each keeps what it has and ends with code 130. What waits is taken back."""
+        """Ask all running jobs to stop: each writes a checkpoint and ends with code 130. Cancel those that wait."""
 
     def close(self) -> None:
-        """Let go of everything: jobs still running are killed. Called once, whatever happened before."""
+        """Kill the jobs that still run and release all resources. Called once, also after an error."""
+
+
+def payload(config: Mapping[str, Any], choices: Mapping[str, str], overrides: Sequence[str]) -> bytes:
+    """A run for `run_payload`: its resolved configuration in plain containers, its choices and its overrides.
+
+    It includes the working directory and the module search path, so that relative paths and the user's modules work.
+    """
+    run = {"config": config, "choices": dict(choices), "overrides": list(overrides)}
+    return pickle.dumps(run | {"folder": os.getcwd(), "modules": [os.path.abspath(folder) for folder in sys.path]})
+
+
+def without_force(payload: bytes) -> bytes:
+    """The same run with force=false, to resume a run that was started with force=true."""
+    run = pickle.loads(payload)
+    return pickle.dumps({**run, "config": {**run["config"], "force": False}})
+
+
+def run_payload(payload: bytes) -> int:
+    """Run a payload in this process and return the exit code of `ol2r run`. Never raises."""
+    try:
+        run = pickle.loads(payload)
+        os.chdir(run["folder"])
+        sys.path += [folder for folder in run["modules"] if folder not in sys.path]
+        # Imported here to keep the process small that supervises a job of Slurm: it imports this module too.
+        from omegaconf import OmegaConf
+
+        from ol2r_cli.run.runner import run_experiment
+
+        return run_experiment(OmegaConf.create(run["config"]), run["choices"], run["overrides"])
+    except KeyboardInterrupt:  # a second request to stop, which does not wait for the end of the round
+        return INTERRUPTED
+    except BaseException:  # an error in the program is the failure of this job only
+        traceback.print_exc()
+        return FAILED
+
+
+_COUNTERS = (Path("/proc/vmstat"), Path("/sys/fs/cgroup/memory.events"))  # of processes killed for memory, on Linux
+_END = 8192  # bytes at the end of a log that are read
+
+
+def reason(job: Job, code: int, out_of_memory: bool = False) -> str:
+    """Why a job ended with this code, in one line; empty for code 0.
+
+    `out_of_memory`: whether the system has killed processes for lack of memory while the job ran.
+    """
+    if code == DONE:
+        return ""
+    if code == -signal.SIGKILL:
+        why = "memory ran out" if out_of_memory else "by another process, or because memory ran out"
+        return f"killed (signal 9): {why}"
+    if code < 0:
+        return f"killed (signal {-code}, {_signal_name(-code)})"
+    if code == INTERRUPTED:
+        return "interrupted: what was done is kept"
+    output = last_line(job.log).removeprefix("ol2r run: ")
+    if code == FAILED:
+        return _error_in_manifest(job.directory) or output or "failed without output"
+    return output or f"ended with exit code {code}"
+
+
+def last_line(path: Path) -> str:
+    """The last line of a file that is not blank, at most 300 characters; of a traceback this is the error."""
+    with suppress(OSError), open(path, "rb") as file:
+        file.seek(max(0, path.stat().st_size - _END))
+        lines = [line.strip() for line in file.read().decode(errors="replace").splitlines() if line.strip()]
+        if lines:
+            return lines[-1][:300]
+    return ""
+
+
+def killed_for_memory() -> int:
+    """How many processes the system has killed for lack of memory so far; 0 where it does not tell."""
+    total = 0
+    for path in _COUNTERS:
+        with suppress(OSError):
+            total += sum(int(count) for count in re.findall(r"^oom_kill (\d+)$", path.read_text(), re.MULTILINE))
+    return total
+
+
+def _error_in_manifest(directory: Path) -> str:
+    """The error that a failed run has written to its manifest."""
+    with suppress(ValueError, OSError):
+        manifest = read_manifest(directory) or {}
+        if manifest.get("status") == "failed":
+            return str(manifest.get("error") or "")
+    return ""
+
+
+def _signal_name(number: int) -> str:
+    with suppress(ValueError):
+        return signal.Signals(number).name
+    return "unknown"

@@ -1,4 +1,4 @@
-"""Jobs in processes of this machine, each a fresh one, forked in milliseconds from a server that has torch imported."""
+"""Runs jobs in processes of this machine, each forked within milliseconds from a server that has imported torch."""
 
 from __future__ import annotations
 
@@ -13,170 +13,162 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import wait as wait_for_any
-from typing import Any
+from typing import Any, Literal
 
-from ol2r_cli.launcher.ending import killed_for_memory, reason
-from ol2r_cli.launcher.job import Job, Outcome, run_payload
+import torch
 
-GRACE = 60.0  # seconds from the request to stop, after which a job that ran out of time, or lost its parent, is killed
-_LIBRARIES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+from ol2r_cli.config.ranges import Count, Positive, WholeNumber
+from ol2r_cli.launcher.job import THREAD_VARIABLES, Job, Outcome, killed_for_memory, reason, run_payload
+from ol2r_cli.run.exit_status import INTERRUPTED
+
+GRACE = 60.0  # seconds between asking a job to stop, after its timeout or without its parent, and killing it
 _SERVER = multiprocessing.get_context("forkserver")
-# Polars is imported along with them; its threads would not survive a fork, but have not started while it is unused.
-_SERVER.set_forkserver_preload(["torch", "hydra", "ol2r_cli.experiment", "ol2r_cli.sitting", "ol2r_cli.run"])
+# Polars is imported along with them. Its threads would not survive a fork, but it starts them only when it is used.
+_SERVER.set_forkserver_preload(["torch", "hydra", "ol2r_cli.run.runner", "ol2r_cli.commands.run"])
 
 
 @dataclass
 class _Running:
     process: Any
     gpu: str | None
-    starved: int  # `killed_for_memory` when it began
-    deadline: float  # of time.monotonic(); when it passes, the job is asked to stop, then killed
-    late: bool = False
+    killed_before: int  # `killed_for_memory` when the job started
+    deadline: float  # of time.monotonic(): then the job is asked to stop, and after another deadline it is killed
+    timed_out: bool = False
 
 
 class Processes:
-    """Runs `jobs` at a time (auto: as many as GPUs x `per_gpu`, or cores / `threads`), each with `threads` threads.
+    """Runs `jobs` at a time (auto: `per_gpu` on each GPU, or cores / `threads`), each with `threads` threads.
 
-    `gpus` are those that jobs may use, one each: auto for those that are visible, or their numbers. `timeout` is in
-    minutes. `retries` and `fail_fast` are for who drives the sweep.
+    `gpus` are the GPUs that jobs may use, one each: auto for all visible ones, or their numbers. `timeout` is in
+    minutes. `retries` and `fail_fast` are those of `Launcher`.
     """
 
     def __init__(
         self,
-        jobs: int | str,
-        threads: int,
-        gpus: str | Sequence[int],
-        per_gpu: int,
-        timeout: float | None,
-        retries: int,
+        jobs: Literal["auto"] | Count,
+        threads: Count,
+        gpus: Literal["auto"] | Sequence[WholeNumber],
+        per_gpu: Count,
+        timeout: Positive | None,
+        retries: WholeNumber,
         fail_fast: bool,
     ):
-        for name, value, least in ("threads", threads, 1), ("per_gpu", per_gpu, 1), ("retries", retries, 0):
-            if value < least:
-                raise ValueError(f"launcher.{name} must be {least} or more, got {value!r}")
-        if timeout is not None and not timeout > 0:
-            raise ValueError(f"launcher.timeout must be null or minutes above 0, got {timeout!r}")
-        if jobs != "auto" and (isinstance(jobs, str) or jobs < 1):
-            raise ValueError(f"launcher.jobs must be auto or 1 and more, got {jobs!r}")
         self.threads, self.timeout, self.retries, self.fail_fast = threads, timeout, retries, fail_fast
         devices = [gpu for _ in range(per_gpu) for gpu in _visible(gpus)]
-        wanted = jobs if isinstance(jobs, int) else len(devices) or max(1, _cores() // threads)
-        if devices and wanted > len(devices):
-            advice = f"type launcher.per_gpu={-(-wanted * per_gpu // len(devices))}, or launcher.gpus=[] for the CPU"
-            raise ValueError(f"launcher.jobs must be at most {len(devices)} with these GPUs, got {wanted}: {advice}")
-        self._free: list[str | None] = [*devices[:wanted]] or [None] * wanted
+        slots = jobs if isinstance(jobs, int) else len(devices) or max(1, _cores() // threads)
+        if devices and slots > len(devices):
+            advice = f"type launcher.per_gpu={-(-slots * per_gpu // len(devices))}, or launcher.gpus=[] for the CPU"
+            raise ValueError(f"launcher.jobs must be at most {len(devices)} with these GPUs, got {slots}: {advice}")
+        self._free: list[str | None] = [*devices[:slots]] or [None] * slots
         self._running: dict[Job, _Running] = {}
 
-    def room(self) -> int:
-        """How many more jobs can start now."""
+    def free_slots(self) -> int:
+        """The number of jobs that can start now."""
         return len(self._free)
 
     def submit(self, jobs: Sequence[Job]) -> None:
-        """Start these jobs; what they print is added to their logs."""
+        """Start these jobs; their output is appended to their logs."""
         for job in jobs:
             gpu = self._free.pop(0)
             job.log.parent.mkdir(parents=True, exist_ok=True)
             job.log.touch()
-            given = job.payload, str(job.log), self.threads, gpu, dict(os.environ)
-            process = _SERVER.Process(target=_main, args=given, name=f"ol2r job {job.number}")
-            with _environment(self.threads), _no_main_module():
+            arguments = job.payload, str(job.log), self.threads, gpu, dict(os.environ)
+            process = _SERVER.Process(target=_main, args=arguments, name=f"ol2r job {job.number}")
+            with _server_environment(self.threads), _no_main_module():
                 process.start()
             deadline = time.monotonic() + (self.timeout * 60 if self.timeout else float("inf"))
             self._running[job] = _Running(process, gpu, killed_for_memory(), deadline)
 
-    def ended(self, wait: float) -> list[tuple[Job, Outcome]]:
-        """The jobs that have ended; waits up to `wait` seconds for the first of them."""
+    def poll(self, wait: float) -> list[tuple[Job, Outcome]]:
+        """The jobs that have ended; waits up to `wait` seconds for the first one."""
         if self._running:
-            wait_for_any([one.process.sentinel for one in self._running.values()], timeout=wait)
-        for one in self._running.values():
-            self._hurry(one)
-        done = [job for job, one in self._running.items() if one.process.exitcode is not None]
-        return [(job, self._outcome(job)) for job in done]
+            wait_for_any([running.process.sentinel for running in self._running.values()], timeout=wait)
+        for running in self._running.values():
+            self._enforce_timeout(running)
+        ended = [job for job, running in self._running.items() if running.process.exitcode is not None]
+        return [(job, self._outcome(job)) for job in ended]
 
-    def place(self, job: Job) -> str:
+    def location(self, job: Job) -> str:
         """The process of a running job, and its GPU."""
-        one = self._running[job]
-        return f"pid {one.process.pid}" + (f" gpu {one.gpu}" if one.gpu is not None else "")
+        running = self._running[job]
+        return f"pid {running.process.pid}" + (f" gpu {running.gpu}" if running.gpu is not None else "")
 
     def stop(self) -> None:
-        """Ask every job to keep what it has and end."""
-        for one in self._running.values():
-            one.process.terminate()
+        """Ask every job to write a checkpoint and end."""
+        for running in self._running.values():
+            running.process.terminate()
 
     def close(self) -> None:
-        """Kill what still runs."""
-        for one in self._running.values():
-            one.process.kill()
-        for one in self._running.values():
-            one.process.join()
+        """Kill the jobs that still run."""
+        for running in self._running.values():
+            running.process.kill()
+        for running in self._running.values():
+            running.process.join()
         self._running.clear()
 
-    def _hurry(self, one: _Running) -> None:
-        """Ask a job whose time is up to stop; kill it when it takes too long about it."""
-        if time.monotonic() < one.deadline:
+    def _enforce_timeout(self, running: _Running) -> None:
+        """Ask a job to stop when its time is up, and kill it if it does not."""
+        if time.monotonic() < running.deadline:
             return
-        if one.late:
-            one.process.kill()
+        if running.timed_out:
+            running.process.kill()
         else:
-            one.process.terminate()
-            one.late, one.deadline = True, time.monotonic() + GRACE
+            running.process.terminate()
+            running.timed_out, running.deadline = True, time.monotonic() + GRACE
 
     def _outcome(self, job: Job) -> Outcome:
-        one = self._running.pop(job)
-        self._free.append(one.gpu)
-        code = int(one.process.exitcode)
-        one.process.join()
-        if one.late and code:
-            return Outcome(
-                code, f"out of time after {self.timeout:g} minutes (launcher.timeout): what was done is kept"
-            )
-        return Outcome(code, reason(job, code, starved=killed_for_memory() > one.starved))
+        running = self._running.pop(job)
+        self._free.append(running.gpu)
+        code = int(running.process.exitcode)
+        running.process.join()
+        if running.timed_out and code:
+            limit = f"out of time after {self.timeout:g} minutes (launcher.timeout)"
+            return Outcome(code, f"{limit}: what was done is kept")
+        return Outcome(code, reason(job, code, out_of_memory=killed_for_memory() > running.killed_before))
 
 
 def _main(payload: bytes, log: str, threads: int, gpu: str | None, environment: Mapping[str, str]) -> None:
-    """What the process of one job does."""
-    os.setpgid(0, 0)  # Ctrl-C on the terminal is for the sweep, which asks its jobs to stop
+    """The process of one job."""
+    os.setpgid(0, 0)  # Ctrl-C on the terminal must reach the sweep only, which then asks its jobs to stop
     os.environ.clear()
-    os.environ.update({name: str(threads) for name in _LIBRARIES} | dict(environment))
+    os.environ.update({name: str(threads) for name in THREAD_VARIABLES} | dict(environment))
     if gpu is not None:
         os.environ["CUDA_VISIBLE_DEVICES"] = gpu
     sys.stdout.flush()
     os.dup2(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND), 1)
     os.dup2(1, 2)
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    import torch
-
     torch.set_num_threads(threads)
     sys.exit(run_payload(payload))
 
 
 def _end_with_parent() -> None:
-    """Nobody is left to see to this job once the process of the sweep is gone, killed for instance."""
+    """Stop this job when the process of the sweep has ended, for instance because it was killed."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()
-        os.kill(os.getpid(), signal.SIGTERM)  # the run keeps what it has
+        os.kill(os.getpid(), signal.SIGTERM)  # the run writes a checkpoint
         time.sleep(GRACE)
-        os._exit(130)
+        os._exit(INTERRUPTED)
 
 
 @contextmanager
-def _environment(threads: int) -> Iterator[None]:
-    """What the server reads when it starts, with the first job: libraries count their threads when they are loaded."""
-    before = dict(os.environ)
-    for name in _LIBRARIES:
+def _server_environment(threads: int) -> Iterator[None]:
+    """The environment in which the fork server starts, with the first job: libraries read it when they are loaded."""
+    previous = dict(os.environ)
+    for name in THREAD_VARIABLES:
         os.environ.setdefault(name, str(threads))
-    os.environ["PYTHONPATH"] = os.pathsep.join(os.path.abspath(place) for place in sys.path)
+    os.environ["PYTHONPATH"] = os.pathsep.join(os.path.abspath(folder) for folder in sys.path)
     try:
         yield
     finally:
         os.environ.clear()
-        os.environ.update(before)
+        os.environ.update(previous)
 
 
 @contextmanager
 def _no_main_module() -> Iterator[None]:
-    """Jobs need nothing of the program that started the sweep: a user's script would run once more in each of them."""
+    """Hide the program that started the sweep: otherwise every job would execute the user's script again."""
     program = sys.modules["__main__"]
     sys.modules["__main__"] = types.ModuleType("__main__")
     try:
@@ -186,20 +178,16 @@ def _no_main_module() -> Iterator[None]:
 
 
 def _visible(gpus: str | Sequence[int]) -> list[str]:
-    """The GPUs that `gpus` names, as CUDA_VISIBLE_DEVICES has them."""
+    """The GPUs of the setting `gpus` in the form of CUDA_VISIBLE_DEVICES."""
     if gpus != "auto":
-        if isinstance(gpus, str) or not all(isinstance(number, int) and number >= 0 for number in gpus):
-            raise ValueError(f"launcher.gpus must be auto or a list of numbers such as [0,1], got {gpus!r}")
         return [str(number) for number in gpus]
-    import torch
-
-    named = [name.strip() for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if name.strip()]
+    visible = [name.strip() for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if name.strip()]
     count = torch.cuda.device_count()
-    return named[:count] if named else [str(number) for number in range(count)]
+    return visible[:count] if visible else [str(number) for number in range(count)]
 
 
 def _cores() -> int:
-    """Processors this process may use."""
-    with suppress(AttributeError):
+    """The number of processors that this process may use."""
+    with suppress(AttributeError):  # on systems without processor affinity
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

@@ -1,31 +1,31 @@
-"""What Slurm says about jobs, and is told about them.
+"""Asks Slurm for the states of jobs, and cancels or signals jobs, by its commands.
 
-Its accounting is not trusted: some clusters have none, and others lose it.
+The accounting (`sacct`) is optional: some clusters have none, and others lose records.
 """
 
 from __future__ import annotations
 
 import pwd
 import re
-import signal as signals
+import signal
 import subprocess
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-# States from which a job does not come back. All others, also those of Slurms to come, are taken for waiting.
+# States in which a job has ended for good. Any other state, including those of future versions, counts as waiting.
 _FINAL = frozenset(
     {"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "OUT_OF_MEMORY", "NODE_FAIL", "BOOT_FAIL", "PREEMPTED", "DEADLINE"}
 )
-UNKNOWN = "UNKNOWN"  # ours, for a job that Slurm has forgotten
-_PATIENCE = 60  # seconds for one answer
-_SENT = 10  # seconds in which scancel has sent everything; it then repeats for minutes what jobs that are ending refuse
+UNKNOWN = "UNKNOWN"  # our name for the state of a job that Slurm does not know any more
+_ANSWER = 60  # seconds to wait for an answer
+_SENT = 10  # seconds in which scancel has sent everything; then it retries for minutes on jobs that are ending
 
 
 @dataclass(frozen=True)
 class State:
-    """Of one job. name: in Slurm's word. why: Slurm's reason for it, empty where there is none.
+    """The state of a job. name: Slurm's name of the state. why: Slurm's reason for it, or empty.
 
-    code, signal: how its process ended, None where that is not known. user: who cancelled it, where that is known.
+    code, signal: how its process ended, None if unknown. user: who cancelled it, empty if unknown.
     """
 
     name: str
@@ -40,71 +40,68 @@ class State:
         return self.name in _FINAL
 
 
-def _ask(*command: str, patience: float = _PATIENCE) -> str | None:
-    """What a command of Slurm prints, None where it fails, is not there, or does not answer."""
+def queue(ids: Iterable[str]) -> dict[str, State] | None:
+    """The states of those jobs that squeue knows, including jobs that have ended recently; None without an answer."""
+    arrays = sorted({id.partition("_")[0] for id in ids})
+    command = ("squeue", "--noheader", "--array", "--states=all", "--format=%i|%T|%r")
+    answer = _output(*command, f"--jobs={','.join(arrays)}")
+    if answer is None:  # for example if there is a single id and Slurm does not know it any more
+        answer = _output(*command, "--me")
+    if answer is None:
+        return None
+    rows = (line.split("|") for line in answer.splitlines() if line.count("|") == 2)
+    return {id: State(name, "" if why == "None" else why) for id, name, why in rows}
+
+
+def record(id: str) -> State | None:
+    """How a job ended, from the accounting or else from the controller; None if neither knows."""
+    return _from_accounting(id) or _from_controller(id)
+
+
+def cancel(ids: Sequence[str], state: str = "") -> None:
+    """Cancel jobs or arrays, or only their jobs in one state (`PENDING`)."""
+    if ids:
+        _output("scancel", "--quiet", *([f"--state={state}"] if state else []), *ids, timeout=_SENT)
+
+
+def send_signal(ids: Sequence[str], number: signal.Signals) -> None:
+    """Send a signal to the running jobs among jobs or arrays."""
+    if ids:
+        _output("scancel", "--quiet", "--state=RUNNING", f"--signal={number.name}", *ids, timeout=_SENT)
+
+
+def _output(*command: str, timeout: float = _ANSWER) -> str | None:
+    """The output of a command of Slurm; None if it fails, does not exist or does not answer in time."""
     try:
-        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=patience).stdout
+        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=timeout).stdout
     except (OSError, subprocess.SubprocessError):
         return None
 
 
-def queue(ids: Iterable[str]) -> dict[str, State] | None:
-    """The state of each of these jobs that squeue still knows, those that ended lately included; None: no answer."""
-    arrays = sorted({name.partition("_")[0] for name in ids})
-    command = ("squeue", "--noheader", "--array", "--states=all", "--format=%i|%T|%r")
-    answer = _ask(*command, f"--jobs={','.join(arrays)}")
-    if answer is None:  # also where there is but one id and Slurm has forgotten it
-        answer = _ask(*command, "--me")
-    if answer is None:
-        return None
-    rows = (line.split("|") for line in answer.splitlines() if line.count("|") == 2)
-    return {name: State(state, "" if why == "None" else why) for name, state, why in rows}
-
-
-def cancel(ids: Sequence[str], state: str = "") -> None:
-    """Cancel jobs or arrays, or only what is in one state (`PENDING`)."""
-    if ids:
-        _ask("scancel", "--quiet", *([f"--state={state}"] if state else []), *ids, patience=_SENT)
-
-
-def signal(ids: Sequence[str], number: signals.Signals) -> None:
-    """Send a signal to what runs of jobs or arrays."""
-    if ids:
-        _ask("scancel", "--quiet", "--state=RUNNING", f"--signal={number.name}", *ids, patience=_SENT)
-
-
-def record(name: str) -> State | None:
-    """How a job ended, from the accounting if it knows, else from the controller; None where neither does."""
-    return _accounted(name) or _remembered(name)
-
-
-def _accounted(name: str) -> State | None:
-    answer = _ask(
-        "sacct", "--noheader", "--allocations", "--parsable2", "--format=JobID,State,ExitCode", f"--jobs={name}"
-    )
-    for line in (answer or "").splitlines():
-        found, state, ended = (*line.split("|"), "", "")[:3]
-        word, _, who = state.partition(" by ")
-        if found == name and word in _FINAL:
-            return State(word, "", *_ended(ended), _user(who))
+def _from_accounting(id: str) -> State | None:
+    options = ("--noheader", "--allocations", "--parsable2", "--format=JobID,State,ExitCode")
+    for line in (_output("sacct", *options, f"--jobs={id}") or "").splitlines():
+        listed_id, state, exit_code = (*line.split("|"), "", "")[:3]
+        name, _, user = state.partition(" by ")
+        if listed_id == id and name in _FINAL:
+            return State(name, "", *_code_and_signal(exit_code), _user_name(user))
     return None
 
 
-def _remembered(name: str) -> State | None:
-    answer = _ask("scontrol", "show", "job", name) or ""
-    fields = dict(re.findall(r"(JobState|ExitCode)=(\S+)", answer))
+def _from_controller(id: str) -> State | None:
+    fields = dict(re.findall(r"(JobState|ExitCode)=(\S+)", _output("scontrol", "show", "job", id) or ""))
     if fields.get("JobState") not in _FINAL:
         return None
-    return State(fields["JobState"], "", *_ended(fields.get("ExitCode", "")))
+    return State(fields["JobState"], "", *_code_and_signal(fields.get("ExitCode", "")))
 
 
-def _ended(code: str) -> tuple[int | None, int | None]:
-    """Exit code and signal of Slurm's `1:0`."""
-    match = re.fullmatch(r"(\d+):(\d+)", code)
+def _code_and_signal(exit_code: str) -> tuple[int | None, int | None]:
+    """The two numbers of Slurm's `1:0`."""
+    match = re.fullmatch(r"(\d+):(\d+)", exit_code)
     return (int(match[1]), int(match[2])) if match else (None, None)
 
 
-def _user(number: str) -> str:
+def _user_name(number: str) -> str:
     try:
         return pwd.getpwuid(int(number)).pw_name
     except (KeyError, ValueError):

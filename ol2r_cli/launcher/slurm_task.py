@@ -1,93 +1,83 @@
-"""What a node of the cluster does for one job of a sweep: start the run, tell it to stop in time, requeue it.
-
-The run is a process of its own below the one that Slurm starts, so that somebody is left to say how it died. Slurm
-repeats its signals, and sends them to every process of a job, where a run takes a second one for an order to stop at
-once. So the run is started with these signals blocked, and hears of the first of them, only once, as SIGINT: it then
-finishes its round and writes its checkpoint (`signals.py`).
-"""
+"""What a job of Slurm does on its node: it runs the payload in a process of its own and translates signals for it."""
 
 from __future__ import annotations
 
 import os
-import pickle
 import signal
 import subprocess
 import sys
 from types import FrameType
 
-from ol2r_cli.launcher.ending import killed_for_memory, reason
-from ol2r_cli.launcher.job import Job
-from ol2r_cli.launcher.slurm_files import newer
+from ol2r_cli.launcher.job import THREAD_VARIABLES, Job, killed_for_memory, reason, without_force
+from ol2r_cli.launcher.slurm_files import is_newer
+from ol2r_cli.run.directory import CHECKPOINT
+from ol2r_cli.run.exit_status import FAILED, INTERRUPTED
 
 STOP = signal.SIGUSR1  # from the sweep: stop for good
-LIMIT = signal.SIGUSR2  # from Slurm, some time before the time limit: what submitit asks for
-END = signal.SIGTERM  # from Slurm: pre-empted, requeued or cancelled by somebody
-_HEARD = (STOP, LIMIT, END)
-
-INTERRUPTED = 130
+LIMIT = signal.SIGUSR2  # from Slurm, some time before the time limit; submitit configures this signal
+END = signal.SIGTERM  # from Slurm: pre-empted, requeued or cancelled
+_SIGNALS = (STOP, LIMIT, END)
 _RUN = "import sys; from ol2r_cli.launcher.job import run_payload; sys.exit(run_payload(sys.stdin.buffer.read()))"
-_LIBRARIES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 class Task:
     """A job as submitit calls it on the node; it is pickled on the way.
 
-    cpus: threads that libraries may start. minutes: the job's time limit. again: how often Slurm may start it again.
-    since: when the sweep began, by the clock of the file system.
+    cpus: the number of threads of libraries. minutes: the time limit of the job. requeue: how often Slurm may start it
+    again. since: when the sweep started, by the clock of the file system.
     """
 
-    def __init__(self, job: Job, cpus: int, minutes: int, again: int, since: float):
-        self.job, self.cpus, self.minutes, self.again, self.since = job, cpus, minutes, again, since
-        self.told: list[int] = []
+    def __init__(self, job: Job, cpus: int, minutes: int, requeue: int, since: float):
+        self.job, self.cpus, self.minutes, self.requeue, self.since = job, cpus, minutes, requeue, since
+        self.received: list[int] = []  # signals
 
     def __call__(self) -> tuple[int, str]:
-        """Code and reason of the outcome; leaves by SystemExit, without a result, where only Slurm knows what comes."""
-        starved = killed_for_memory()
+        """The code and the reason of the outcome.
+
+        SystemExit, which leaves no result, if the job was requeued or ended by Slurm: only Slurm knows what comes next.
+        """
+        killed_before = killed_for_memory()
         code = self._run()
-        if self.told and code == -signal.SIGINT:  # before it could say so itself
+        if self.received and code == -signal.SIGINT:  # interrupted before it could handle the signal
             code = INTERRUPTED
-        if code == INTERRUPTED and LIMIT in self.told[:1]:
-            self._requeue()  # returns only if Slurm will not
-            return 1, f"out of time: raise launcher.minutes (now {self.minutes}) or launcher.requeue"
-        if code == INTERRUPTED and END in self.told[:1]:
+        if code == INTERRUPTED and LIMIT in self.received[:1]:
+            self._requeue()  # returns only if the job is not requeued
+            return FAILED, f"out of time: raise launcher.minutes (now {self.minutes}) or launcher.requeue"
+        if code == INTERRUPTED and END in self.received[:1]:
             raise SystemExit(INTERRUPTED)
-        return code, reason(self.job, code, starved=killed_for_memory() > starved)
+        return code, reason(self.job, code, out_of_memory=killed_for_memory() > killed_before)
 
     def payload(self) -> bytes:
-        """With force=true a run begins afresh, but not once more each time that it is requeued."""
-        if not newer(self.job.directory / "checkpoint.pt", self.since):
-            return self.job.payload
-        run = pickle.loads(self.job.payload)
-        return pickle.dumps({**run, "config": {**run["config"], "force": False}})
+        """The payload; after a requeue without force=true, which would start the run from nothing once more."""
+        has_begun = is_newer(self.job.directory / CHECKPOINT, self.since)
+        return without_force(self.job.payload) if has_begun else self.job.payload
 
     def _run(self) -> int:
-        """Do the run in a process of its own; returns its exit code, or minus the signal that killed it."""
-        threads = dict.fromkeys(_LIBRARIES, str(self.cpus))
+        """Run the payload in a process of its own; returns its exit code, or minus the signal that killed it."""
         self.job.log.parent.mkdir(parents=True, exist_ok=True)
-        signal.signal(
-            signal.SIGINT, signal.default_int_handler
-        )  # the new process would go on ignoring it: `nohup`, `&`
-        signal.pthread_sigmask(signal.SIG_BLOCK, _HEARD)  # which the new process inherits
+        # The new process would inherit that SIGINT is ignored, as after `nohup` or `&`.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)  # in the new process they stay blocked
         with open(self.job.log, "ab") as log:
             command = [sys.executable, "-c", _RUN]
-            environment = {**os.environ, **threads}
+            environment = {**os.environ, **dict.fromkeys(THREAD_VARIABLES, str(self.cpus))}
             run = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=log, env=environment)
 
         def pass_on(number: int, _: FrameType | None) -> None:
-            self.told.append(number)
-            if len(self.told) == 1:
+            self.received.append(number)
+            if len(self.received) == 1:
                 run.send_signal(signal.SIGINT)
 
-        for number in _HEARD:
+        for number in _SIGNALS:
             signal.signal(number, pass_on)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, _HEARD)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
         run.communicate(self.payload())
         return run.returncode
 
     def _requeue(self) -> None:
-        """Have Slurm start this job again, and leave."""
-        if int(os.environ.get("SLURM_RESTART_COUNT", 0)) < self.again:
-            array, place = os.environ.get("SLURM_ARRAY_JOB_ID"), os.environ.get("SLURM_ARRAY_TASK_ID")
-            job = f"{array}_{place}" if array else os.environ["SLURM_JOB_ID"]
+        """Let Slurm start this job again and exit, unless it has been started too often."""
+        if int(os.environ.get("SLURM_RESTART_COUNT", 0)) < self.requeue:
+            array, index = os.environ.get("SLURM_ARRAY_JOB_ID"), os.environ.get("SLURM_ARRAY_TASK_ID")
+            job = f"{array}_{index}" if array else os.environ["SLURM_JOB_ID"]
             if subprocess.run(["scontrol", "requeue", job]).returncode == 0:
                 raise SystemExit(INTERRUPTED)

@@ -1,1 +1,1 @@
-"""What rankers are made of: models, losses, solvers, history. Never chosen directly."""
+"""Components of rankers: models, losses, solvers and histories. Imports interfaces, dataset and metrics."""

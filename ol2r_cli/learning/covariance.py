@@ -1,41 +1,74 @@
-"""A = l2 I + sum of v v^T over differences v of a network's tangents, and distances in the norm of its inverse.
+"""The covariance A = l2 I + sum v v^T of a ranker's pairs, and distances in the norm of its inverse.
 
-Exact at any width of the network: by the dual form, whose size is the number of v's, until these outnumber a small
-network's parameters, by the inverse itself from there on.
+v is the gradient of the winner's score less that of the loser (the features' difference where scores are linear).
+`FullCovariance` keeps A in one of two forms:
+
+- `DualInverse`, while pairs are fewer than parameters: the triangle L with L L^T = l2 I + K, where K holds the inner
+  products <v, v'>. With Z = L^-1 <v, phi> and S = <phi, phi> - Z^T Z,
+  |phi_a - phi_b|^2 = (S_aa + S_bb - 2 S_ab) / l2 in the norm of A^-1. A itself is never written down.
+- `PrimalInverse`, from then on: A and A^-1, updated by Woodbury's identity.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from ol2r_cli.host import on_host
-from ol2r_cli.learning.dual import DualInverse, Narrow, Solution
-from ol2r_cli.learning.kernel import Layers, chosen, joined, parameters, rows
-from ol2r_cli.learning.primal import PrimalInverse, outer_products
-from ol2r_cli.shapes import Bool, Float, Int
+from ol2r_cli.learning.tangents import Layers, chosen, differences, joined, kernel, parameters, rows, written_out
+from ol2r_cli.tensor.shapes import Bool, Float, Int
+from ol2r_cli.tensor.synchronisation import is_host_readable
 
 PRIMAL = 6_000  # parameters up to which the inverse is ever written out
-SELDOM = 64  # rounds after which a GPU is asked whether rounding has gone too far
 RATIO = 1.4  # rows per parameter from which on that is cheaper
+STRIP = 512  # rows of the dual form that are substituted at once
+CHECK_EVERY = 64  # rounds after which a GPU is read to see whether rounding has gone too far
+
+# From S [b x x] of the documents so far, never too small, to the number of the first documents that still matter.
+Narrow = Callable[[Tensor], int]
+
+
+def add_outer_products(inverse: Float[Tensor, "B F F"], rows: Float[Tensor, "B M F"]) -> None:
+    """Turn A^-1 into (A + rows^T rows)^-1 in place: Woodbury's identity, O(M F^2). Zero rows change nothing.
+
+    W^T W is subtracted, with L W = rows A^-1 and L L^T = I + rows A^-1 rows^T, so that the result is symmetric.
+    """
+    projected = rows @ inverse
+    small = projected @ rows.mT
+    small.diagonal(dim1=1, dim2=2).add_(1)
+    subtracted = torch.linalg.solve_triangular(torch.linalg.cholesky_ex(small).L, projected, upper=False)
+    inverse.baddbmm_(subtracted.mT, subtracted, alpha=-1)
 
 
 def most_rows(rows: int, parameters: int) -> int:
-    """How many of so many rows the dual form will ever hold."""
+    """The largest number of rows that the dual form holds when this many are added in all."""
     return min(rows, int(RATIO * parameters) + 1) if parameters <= PRIMAL else rows
 
 
-class FullCovariance:
-    """Of one replica, or of several that receive the same number of rows every round; in the gradients' precision."""
+@dataclass
+class Solution:
+    """Documents solved against the history: their gradients, Z^T with a row per document, and S."""
 
-    def __init__(self, l2: float):
-        self.l2 = l2
+    layers: Layers
+    projected: Float[Tensor, "b x n"]
+    residual: Float[Tensor, "b x x"]
+
+
+class FullCovariance:
+    """The covariance of one replica, or of several that add the same number of rows every round.
+
+    The precision is that of the gradients. `l2` > 0. In error messages `group` stands before the settings `l2` and
+    `precision`: `exploration` for exploration.l2.
+    """
+
+    def __init__(self, l2: float, group: str = ""):
+        self.l2, self.prefix = l2, f"{group}." if group else ""
         self.form: DualInverse | PrimalInverse = DualInverse(l2)
-        self.asked = 0  # how often rounding could have shown
+        self.appended = 0  # calls of `append` in the dual form
 
     def solve(self, layers: Layers, narrow: Narrow | None = None, first: int = 0) -> Solution:
         """S / l2 is the documents' Gram matrix in the norm of A^-1; see `DualInverse.solve`."""
@@ -44,9 +77,9 @@ class FullCovariance:
     def append(
         self, solved: Solution, winner: Int[Tensor, "b k"], loser: Int[Tensor, "b k"], valid: Bool[Tensor, "b k"]
     ) -> None:
-        """Add differences of documents that have been solved for, and bring S up to date; zero where not `valid`.
+        """Add differences of documents in `solved`, zero where not `valid`, and bring its S up to date.
 
-        ValueError where rounding has made the matrix impossible.
+        ValueError where rounding makes the matrix indefinite.
         """
         both, counts = torch.stack([winner, loser], 2).flatten(1), valid.to(solved.residual.dtype)[:, :, None]
         pairs = _scaled(chosen(solved.layers, both), counts.repeat_interleave(2, 1))
@@ -66,15 +99,15 @@ class FullCovariance:
         solved.residual.baddbmm_(new.mT, new, alpha=-1)
 
     def state(self, replica: int) -> dict[str, Any]:
-        """What it takes to restore it: the matrix, or the gradients of winners and losers, one after the other."""
-        own = slice(replica, replica + 1)
+        """The state of a replica, for `restore`: the matrix, or the gradients of winner, loser, winner, loser, .."""
+        only = slice(replica, replica + 1)
         if isinstance(self.form, PrimalInverse):
-            return {"matrix": self.form.matrix[own].clone(), "rounds": self.form.rounds}
-        strips = [rows(strip.history(), own) for strip in self.form.strips]
+            return {"matrix": self.form.matrix[only].clone(), "rounds": self.form.rounds}
+        strips = [rows(strip.history(), only) for strip in self.form.strips]
         return {"history": [list(layer) for layer in joined(strips)] if strips else []}
 
     def restore(self, states: Sequence[dict[str, Any]], device: torch.device) -> None:
-        """Take over a state per replica, wherever it comes from; what has not been saved is computed anew."""
+        """Take over a state for each replica, of either form; the rest is computed again."""
         histories = [[tuple(vectors.to(device) for vectors in layer) for layer in s.get("history", [])] for s in states]
         if any("matrix" in state for state in states):
             pairs = zip(states, histories, strict=True)
@@ -85,15 +118,166 @@ class FullCovariance:
             self.form.restore(_side_by_side(histories))
 
     def _check(self, dual: DualInverse) -> None:
-        self.asked += 1
-        if dual.failed is None or (not on_host(dual.failed) and self.asked % SELDOM) or not dual.failed.any():
+        self.appended += 1
+        if dual.failed is None or not (is_host_readable(dual.failed) or self.appended % CHECK_EVERY == 0):
+            return
+        if not dual.failed.any():
             return
         single = dual.strips[0].inverse.dtype == torch.float32
-        name, allowed = ("precision", "float64") if single else ("l2", "larger")
-        given = "float32" if single else self.l2
+        name, allowed, given = ("precision", "float64", "float32") if single else ("l2", "larger", self.l2)
         raise ValueError(
-            f"exploration.{name} must be {allowed} with exploration.l2={self.l2} and {dual.rows} pairs, got {given}"
+            f"{self.prefix}{name} must be {allowed} with {self.prefix}l2={self.l2} and {dual.rows} pairs, got {given}"
         )
+
+
+class DualInverse:
+    """L and the gradients of its rows, for one replica or for several in step.
+
+    A replica that has nothing to add while others have gets a row of zeros. Rows are kept in strips of at most `STRIP`,
+    so that memory is n^2/2 numbers and none of them is ever copied. The precision is that of the gradients.
+    """
+
+    def __init__(self, l2: float):
+        self.l2, self.rows = l2, 0
+        self.strips: list[Strip] = []
+        self.failed: Tensor | None = None  # [b]: whether rounding has made l2 I + K indefinite
+
+    def solve(self, layers: Layers, narrow: Narrow | None = None, first: int = 0, pairs: bool = False) -> Solution:
+        """Z and S of these documents, or of their differences two by two where `pairs`.
+
+        `narrow` is called after 1, 2, 4, .. strips, when S is an upper bound of its final value; only the documents
+        that it keeps go on. It does not see the `first` documents, which are always kept. Documents are centred, which
+        leaves their distances as they are and rounds less.
+        """
+        residual = kernel(layers, layers)
+        residual = _paired(_paired(residual).mT) if pairs else _centred(_centred(residual).mT)
+        width, done = residual.shape[1], 0
+        projected = residual.new_empty(len(residual), width, self.rows)
+        for number, strip in enumerate(self.strips, 1):
+            end = strip.start + strip.used
+            block = _paired(kernel(layers, strip.history()))
+            block = _paired(block.mT).mT if pairs else _centred(block)
+            if strip.start:
+                block.baddbmm_(projected[:, :width, : strip.start], strip.earlier[:, : strip.used].mT, alpha=-1)
+            inverse = strip.inverse[:, : strip.used, : strip.used]
+            projected[:, :width, strip.start : end] = torch.bmm(block, inverse.mT)
+            if number == len(self.strips) or (narrow and number & (number - 1) == 0):
+                latest = projected[:, :width, done:end]
+                residual, done = residual.baddbmm_(latest, latest.mT, alpha=-1), end
+                if narrow:
+                    width = first + narrow(residual[:, first:, first:])
+                    residual = residual[:, :width, :width]
+                    layers = rows(layers, slice(None), slice(width))
+        return Solution(layers, projected[:, :width], residual)
+
+    def append(self, below: Float[Tensor, "b k n"], block: Float[Tensor, "b k k"], pairs: Layers) -> Tensor:
+        """Add rows v, given L^-1 <v_earlier, v> transposed and S among themselves; returns their triangle of L.
+
+        `pairs` are the gradients whose differences are the rows: winner, loser, winner, loser, ..
+        """
+        count = block.shape[1]
+        identity = torch.eye(count, dtype=block.dtype, device=block.device)
+        root, info = torch.linalg.cholesky_ex(block + self.l2 * identity)
+        self.failed = info > 0 if self.failed is None else self.failed | (info > 0)
+        if not self.strips or self.strips[-1].used + count > self.strips[-1].room:
+            self.strips.append(Strip(self.rows, max(STRIP, count), pairs))
+        self.strips[-1].append(below, root, pairs)
+        self.rows += count
+        return root
+
+    def restore(self, history: Layers) -> None:
+        """Add all rows at once, from winner, loser, winner, loser, ..: n^3/3 operations, in products of strips."""
+        for start in range(0, history[0][0].shape[1], 2 * STRIP):
+            pairs = rows(history, slice(None), slice(start, start + 2 * STRIP))
+            solution = self.solve(pairs, pairs=True)
+            self.append(solution.projected, solution.residual, pairs)
+
+
+class Strip:
+    """Some rows of L: the part against all earlier rows, and the inverse of the triangle among themselves.
+
+    `pairs` has the gradients of winner and loser of each row, one after the other.
+    """
+
+    def __init__(self, start: int, room: int, pairs: Layers):
+        def empty(*shape: int) -> Tensor:
+            return pairs[0][0].new_empty(len(pairs[0][0]), *shape)
+
+        self.start, self.room, self.used = start, room, 0
+        self.earlier, self.inverse = empty(room, start), empty(room, room).zero_()
+        self.pairs: Layers = [tuple(empty(2 * room, vectors.shape[2]) for vectors in layer) for layer in pairs]
+
+    def append(self, below: Float[Tensor, "b k n"], root: Float[Tensor, "b k k"], pairs: Layers) -> None:
+        """Add rows of L: `below` against all earlier rows, those of this strip included, `root` among themselves."""
+        new = slice(self.used, self.used + root.shape[1])
+        identity = torch.eye(root.shape[1], dtype=root.dtype, device=root.device).expand_as(root)
+        inverse = torch.linalg.solve_triangular(root, identity, upper=False)
+        self.earlier[:, new] = below[..., : self.start]
+        across = torch.bmm(below[..., self.start :], self.inverse[:, : self.used, : self.used])
+        self.inverse[:, new, : self.used] = torch.bmm(inverse, across).neg_()
+        self.inverse[:, new, new] = inverse
+        for layer, added in zip(self.pairs, pairs, strict=True):
+            for vectors, values in zip(layer, added, strict=True):
+                vectors[:, 2 * new.start : 2 * new.stop] = values
+        self.used = new.stop
+
+    def history(self) -> Layers:
+        """The gradients of the winners and losers so far."""
+        return rows(self.pairs, slice(None), slice(2 * self.used))
+
+
+class PrimalInverse:
+    """A, a P x P matrix for each replica, and its inverse."""
+
+    refresh = 256  # rounds between recomputations of the inverse, against the drift of its updates
+
+    def __init__(self, matrix: Float[Tensor, "b P P"], l2: float, rounds: int = 0):
+        self.matrix, self.l2, self.rounds = matrix, l2, rounds
+        self.inverse = _inverse(matrix)
+
+    def solve(self, layers: Layers, narrow: Narrow | None = None, first: int = 0) -> Solution:
+        """S = l2 times the documents' Gram matrix in the norm of A^-1; `narrow` and `first` as in the dual form."""
+        gradients = written_out(layers)
+        gradients = gradients - gradients.mean(1, keepdim=True)
+        residual = torch.bmm(torch.bmm(gradients, self.inverse), gradients.mT).mul_(self.l2)
+        width = residual.shape[1] if narrow is None else first + narrow(residual[:, first:, first:])
+        narrowed = rows(layers, slice(None), slice(width))
+        return Solution(narrowed, residual.new_empty(len(residual), width, 0), residual[:, :width, :width])
+
+    def append(self, pairs: Layers) -> None:
+        """Add differences of gradients, given winner, loser, winner, loser, .."""
+        difference = differences(pairs)
+        self.matrix.baddbmm_(difference.mT, difference)
+        self.rounds += 1
+        if self.rounds % self.refresh:
+            add_outer_products(self.inverse, difference)
+        else:
+            self.inverse = _inverse(self.matrix)
+
+
+def outer_products(pairs: Layers, l2: float) -> Float[Tensor, "b P P"]:
+    """l2 I + the sum of v v^T, from the gradients of winner, loser, winner, loser, .."""
+    place = pairs[0][0]
+    identity = torch.eye(parameters(pairs), dtype=place.dtype, device=place.device) * l2
+    matrix = identity.repeat(len(place), 1, 1)
+    for start in range(0, place.shape[1], 2 * STRIP):
+        part = differences(rows(pairs, slice(None), slice(start, start + 2 * STRIP)))
+        matrix.baddbmm_(part.mT, part)
+    return matrix
+
+
+def _inverse(matrix: Float[Tensor, "b P P"]) -> Float[Tensor, "b P P"]:
+    return torch.cholesky_inverse(torch.linalg.cholesky_ex(matrix).L)
+
+
+def _paired(table: Float[Tensor, "b x y"]) -> Float[Tensor, "b x z"]:
+    """Each even column less the odd one after it."""
+    return table[..., 0::2] - table[..., 1::2]
+
+
+def _centred(table: Float[Tensor, "b x y"]) -> Float[Tensor, "b x y"]:
+    """Each column less its mean."""
+    return table - table.mean(1, keepdim=True)
 
 
 def _scaled(layers: Layers, factor: Float[Tensor, "b x 1"]) -> Layers:
@@ -102,18 +286,18 @@ def _scaled(layers: Layers, factor: Float[Tensor, "b x 1"]) -> Layers:
 
 
 def _difference(table: Float[Tensor, "b x y"], both: Int[Tensor, "b z"]) -> Float[Tensor, "b k y"]:
-    """Winners' rows less losers', the two standing one after the other in `both`."""
-    (found,) = chosen([(table,)], both)[0]
-    return found[:, 0::2] - found[:, 1::2]
+    """Winners' rows less losers'; `both` is winner, loser, winner, loser, .."""
+    (selected,) = chosen([(table,)], both)[0]
+    return selected[:, 0::2] - selected[:, 1::2]
 
 
 def _side_by_side(histories: Sequence[Layers]) -> Layers:
-    """Histories of several replicas as one, in step: a shorter one ends with zeros."""
-    some = next(history for history in histories if history)
+    """Histories of several replicas in step: shorter ones are filled up with zeros."""
+    example = next(history for history in histories if history)
     longest = max(history[0][0].shape[1] for history in histories if history)
     filled = []
     for history in histories:
-        own = history or [tuple(vectors[:, :0] for vectors in layer) for layer in some]
-        missing = longest - own[0][0].shape[1]
-        filled.append([tuple(pad(vectors, (0, 0, 0, missing)) for vectors in layer) for layer in own])
+        started = history or [tuple(vectors[:, :0] for vectors in layer) for layer in example]
+        missing = longest - started[0][0].shape[1]
+        filled.append([tuple(pad(vectors, (0, 0, 0, missing)) for vectors in layer) for layer in started])
     return [tuple(torch.cat(vectors) for vectors in zip(*layer, strict=True)) for layer in zip(*filled, strict=True)]

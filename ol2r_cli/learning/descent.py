@@ -1,4 +1,4 @@
-"""Newton's method on many pairwise objectives at once, in a number of steps that is fixed beforehand."""
+"""Newton's method on many pairwise objectives at once, in a fixed number of steps: no GPU is waited for."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from ol2r_cli.shapes import Float
+from ol2r_cli.tensor.shapes import Float
 
 PART = 4096  # rows worked on at once
 # Lengths of a step that are tried, in units of Newton's and of the damped one, which descends from anywhere (`newton`).
@@ -24,10 +24,10 @@ def descend(
     l2: Float[Tensor, "B"],
     steps: int,
 ) -> Float[Tensor, "B N F"]:
-    """Towards the minimum over theta of sum_i log(1 + exp(-x_i.theta)) + l2/2 |theta|^2 - tilt.theta, from `theta` on.
+    """Take `steps` steps from `theta` to the minimum of sum_i log(1 + exp(-x_i.theta)) + l2/2 |theta|^2 - tilt.theta.
 
-    The rows x are shared by a replica's N objectives; rows of zeros change nothing. Every step is that of Newton's
-    method, as long as is best of fifteen lengths: nothing depends on a value, so that a GPU is never waited for.
+    The rows x are shared by a replica's N objectives; rows of zeros change nothing. The direction of a step is that of
+    Newton's method, its length the best of fifteen. No branch depends on a value.
     """
     l2 = l2.to(theta.dtype)[:, None, None]
     for _ in range(steps):
@@ -44,11 +44,11 @@ def descend_by_way(
     l2: Float[Tensor, "B"],
     least: float,
 ) -> Float[Tensor, "B N F"]:
-    """Near the minimum, however far away it is: by the minima with larger l2, from 1 on, each half of the one before
-    until it is `l2`, which must not be below `least`.
+    """Come near the minimum from any distance, along the minima for larger l2: from 1 on, halved until it is `l2`,
+    which must be `least` or more.
 
-    Where labels outside [0, 1] leave only l2 to bound theta, Newton's method itself takes hundreds of steps; two for
-    every half of l2 are enough not to be left behind (calibrated: one is not, with 136 features or separable pairs).
+    Where labels outside [0, 1] leave only l2 to bound theta, Newton's method itself takes hundreds of steps. Two steps
+    for every half of l2 suffice (calibrated: one does not, with 136 features or separable pairs).
     """
     for halvings in range(math.ceil(math.log2(max(1 / least, 1)))):
         theta = descend(theta, rows, tilt, l2.clamp(min=0.5**halvings), 2)
@@ -56,11 +56,11 @@ def descend_by_way(
 
 
 def steps_after(pairs: int, features: int) -> int:
-    """How many steps, from the optimum of the round before, come within 1e-3 + 1e-5 f of the minimum f of the
-    unperturbed objective, when there may be so many pairs.
+    """Number of steps of `descend` that lead from the optimum of the round before to within 1e-3 + 1e-5 f of the
+    minimum f of the unperturbed objective, with at most this many pairs.
 
-    Calibrated: with up to about ten pairs per feature a round's new ones may take 10 steps, later never more than 6;
-    separable pairs included.
+    Calibrated, also on separable pairs: with up to about ten pairs per feature the new pairs of a round take up to 10
+    steps, later up to 6.
     """
     return 16 if pairs <= 50 * features else 8
 
@@ -68,13 +68,13 @@ def steps_after(pairs: int, features: int) -> int:
 def _newton_step(
     theta: Tensor, scores: Float[Tensor, "B N n"], rows: Tensor, tilt: Tensor, l2: Float[Tensor, "B 1 1"]
 ) -> Float[Tensor, "B N F"]:
-    """H^-1 gradient; zero where rounding makes H indefinite, or is to blame for what is not finite."""
+    """H^-1 gradient; zero where rounding makes H indefinite or a value infinite."""
     gradient = l2 * theta - tilt
     hessian = torch.zeros(*theta.shape, theta.shape[2], dtype=theta.dtype, device=theta.device)
     hessian.diagonal(dim1=2, dim2=3).copy_(l2)
-    for part, lost in zip(rows.split(PART, 1), torch.sigmoid(-scores).split(PART, 2), strict=True):
-        gradient.baddbmm_(lost, part, alpha=-1)
-        for member, weight in enumerate(torch.addcmul(lost, lost, lost, value=-1).unbind(1)):
+    for part, push in zip(rows.split(PART, 1), torch.sigmoid(-scores).split(PART, 2), strict=True):
+        gradient.baddbmm_(push, part, alpha=-1)
+        for member, weight in enumerate(torch.addcmul(push, push, push, value=-1).unbind(1)):
             hessian[:, member].baddbmm_(part.mT * weight[:, None], part)
     factor, failed = torch.linalg.cholesky_ex(hessian)
     step = torch.cholesky_solve(gradient[..., None], factor).squeeze(3)
@@ -89,20 +89,20 @@ def _best_length(
     tilt: Tensor,
     l2: Float[Tensor, "B 1 1"],
 ) -> Float[Tensor, "B N 1"]:
-    """Where along the step the objective is least."""
+    """The length of the step, of those tried, at which the objective is least."""
     change = torch.bmm(step, rows.mT)
     longest = change.abs().amax(2, keepdim=True).clamp(min=torch.finfo(change.dtype).eps)
     of_newton, of_damped = _tried(theta.dtype, theta.device)
     lengths = torch.cat([of_newton.expand(*theta.shape[:2], -1), of_damped * (longest.log1p() / longest)], 2)
     slope, bend = (step * (tilt - l2 * theta)).sum(2, keepdim=True), (l2 * step * step).sum(2, keepdim=True)
     value = lengths * slope + lengths**2 * bend / 2
-    for some, more in zip(scores.split(PART, 2), change.split(PART, 2), strict=True):
-        value += softplus(lengths[..., None] * more[:, :, None] - some[:, :, None]).sum(3)
+    for score, added in zip(scores.split(PART, 2), change.split(PART, 2), strict=True):
+        value += softplus(lengths[..., None] * added[:, :, None] - score[:, :, None]).sum(3)
     return lengths.gather(2, value.argmin(2, keepdim=True))
 
 
 @cache
 def _tried(dtype: torch.dtype, device: torch.device) -> tuple[Float[Tensor, "L"], Float[Tensor, "M"]]:
-    """The two kinds of lengths, without a copy from the host; shared, not to be written to."""
+    """Both kinds of lengths, made without a copy from the host; shared, not to be written to."""
     newton, damped = ([torch.full((), x, dtype=dtype, device=device) for x in kind] for kind in (OF_NEWTON, OF_DAMPED))
     return torch.stack(newton), torch.stack(damped)

@@ -1,39 +1,68 @@
-"""Every preference so far, as document numbers, and as the rows x_winner - x_loser that a linear ranker learns from."""
+"""Histories of a run: buffers with room for every round, which a longer run takes over from a shorter one."""
 
 from __future__ import annotations
 
+from collections.abc import MutableMapping
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from ol2r_cli.host import on_host
-from ol2r_cli.interfaces import Preferences, Sizes
-from ol2r_cli.learning.room import ByRound, aligned
-from ol2r_cli.shapes import Float, Int
+from ol2r_cli.interfaces import Preferences, RunContext
+from ol2r_cli.tensor.shapes import Float, Int
+from ol2r_cli.tensor.synchronisation import is_host_readable
 
 
-class PairLog(ByRound):
-    """Keeps pairs (winner, loser) as document numbers: replica b owns pairs[b, : count[b]].
+class RoundBuffer(nn.Module):
+    """Keeps entries of every round in the buffers named in `by_round`, which are [B, capacity + 1, ..].
 
-    Room for the whole run is reserved and not touched before it is needed; one pair beyond takes whatever a round does
-    not use, so that appending needs no branch.
+    The last place takes what a round does not use, so that appending needs no branch. A state with fewer places comes
+    from a run of fewer rounds. A module that has been set up for more rounds takes it over: the entries stay in front,
+    the last place of the shorter run is left out, and the rest remains as allocated.
+    """
+
+    by_round: tuple[str, ...] = ()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_load_state_dict_pre_hook(_extend)
+
+
+class CountedBuffer(RoundBuffer):
+    """A `RoundBuffer` in which replica b owns the first `count`[b] entries."""
+
+    count: Tensor
+    replica: Tensor  # 0 .. B - 1 as a column, to index the buffers
+    capacity: int
+    per_round: int
+
+    def reserve(self, context: RunContext, capacity: int, per_round: int) -> None:
+        """Start without entries; a round adds `per_round` of them at most."""
+        self.capacity, self.per_round = capacity, per_round
+        self.register_buffer("count", torch.zeros(context.replicas, dtype=torch.int64, device=context.device))
+        self.replica = torch.arange(context.replicas, device=context.device)[:, None]
+
+    def most(self, rounds: int | None = None) -> int:
+        """The largest count; on a GPU, which is not read, the largest that `rounds` rounds can have led to."""
+        return int(self.count.max()) if rounds is None or is_host_readable(self.count) else rounds * self.per_round
+
+
+class PairLog(CountedBuffer):
+    """Keeps pairs (winner, loser) as document numbers.
+
+    `setup` reserves room for the whole run; memory that no round has used yet is not touched.
     """
 
     by_round = ("pairs",)
 
     pairs: Tensor
-    count: Tensor
 
-    def setup(self, sizes: Sizes, features: Float[Tensor, "N F"], per_round: int) -> None:
+    def setup(self, context: RunContext, features: Float[Tensor, "N F"], per_round: int) -> None:
         """Reserve room for at least `per_round` pairs in each of the run's rounds."""
-        self.features = features.to(sizes.device)
-        self.capacity, self.per_round = aligned(sizes.rounds * per_round + 1) - 1, per_round
-        shape = sizes.replicas, self.capacity + 1
-        place: dict[str, Any] = {"device": sizes.device}
-        self.register_buffer("pairs", torch.zeros(*shape, 2, dtype=torch.int32, **place))
-        self.register_buffer("count", torch.zeros(sizes.replicas, dtype=torch.int64, **place))
-        self.replica = torch.arange(sizes.replicas, device=sizes.device)[:, None]
+        self.features = features.to(context.device)
+        self.reserve(context, aligned(context.rounds * per_round + 1) - 1, per_round)
+        shape = context.replicas, self.capacity + 1, 2
+        self.register_buffer("pairs", torch.zeros(shape, dtype=torch.int32, device=context.device))
 
     def remember(self, document: Int[Tensor, "B D"], preferences: Preferences) -> Int[Tensor, "B M"]:
         """Keep one round's pairs, which compare the candidates with these document numbers; returns their places."""
@@ -44,24 +73,23 @@ class PairLog(ByRound):
         self.count += valid.sum(1)
         return place
 
-    def most(self, rounds: int | None = None) -> int:
-        """The largest count; on a GPU, which is not asked, the largest that so many rounds can have led to."""
-        return int(self.count.max()) if rounds is None or on_host(self.count) else rounds * self.per_round
-
 
 class PairHistory(PairLog):
-    """Pairs and their feature differences: the rows are filled again after the pairs have been loaded."""
+    """Keeps pairs and their feature differences `rows` [B, capacity + 1, F].
+
+    The rows are not part of the state: they are computed again after the pairs have been loaded.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.register_load_state_dict_post_hook(_rebuild)
 
-    def setup(self, sizes: Sizes, features: Float[Tensor, "N F"], per_round: int) -> None:
+    def setup(self, context: RunContext, features: Float[Tensor, "N F"], per_round: int) -> None:
         """Reserve room for at least `per_round` pairs in each of the run's rounds."""
-        super().setup(sizes, features, per_round)
-        shape = sizes.replicas, self.capacity + 1, sizes.features
-        allocate = torch.empty if on_host(self.count) else torch.zeros  # on a GPU, what is not there is read, too
-        self.rows = allocate(shape, dtype=sizes.dtype, device=sizes.device)
+        super().setup(context, features, per_round)
+        shape = context.replicas, self.capacity + 1, context.features
+        allocate = torch.empty if is_host_readable(self.count) else torch.zeros  # on a GPU unused rows are read, too
+        self.rows = allocate(shape, dtype=context.dtype, device=context.device)
 
     def append(
         self, differences: Float[Tensor, "B M F"], document: Int[Tensor, "B D"], preferences: Preferences
@@ -70,8 +98,30 @@ class PairHistory(PairLog):
         self.rows[self.replica, self.remember(document, preferences)] = differences
 
 
+def aligned(places: int) -> int:
+    """At least this many places, a multiple of 16, so that every replica's begin at a multiple of 64 bytes.
+
+    Sums of products differ in the last bit with where their terms begin: without this, the first rounds of a run would
+    depend on how many there will be.
+    """
+    return -(-places // 16) * 16
+
+
+def _extend(module: RoundBuffer, state: MutableMapping[str, Any], prefix: str, *_: object) -> None:
+    """Give the buffers of a shorter run the size of this one. What differs in another axis is left for torch to refuse.
+
+    Not a method: a bound hook would make the module hold itself.
+    """
+    for name in module.by_round:
+        allocated, saved = getattr(module, name), state.get(prefix + name)
+        if saved is None or allocated[:, :0].shape != saved[:, :0].shape or saved.shape[1] >= allocated.shape[1]:
+            continue
+        allocated[:, : saved.shape[1] - 1] = saved[:, :-1]
+        state[prefix + name] = allocated
+
+
 def _rebuild(history: PairHistory, _: object) -> None:
-    """Fill `rows` again after the pairs have been loaded. Not a method: the hook would make the history hold itself."""
+    """Fill `rows` again after the pairs have been loaded. Not a method, for the same reason as `_extend`."""
     for rows, pairs, count in zip(history.rows, history.pairs.long(), history.count.tolist(), strict=True):
-        won, lost = history.features[pairs[:count, 0]], history.features[pairs[:count, 1]]
-        rows[:count] = won.to(rows.dtype) - lost.to(rows.dtype)
+        winner, loser = history.features[pairs[:count, 0]], history.features[pairs[:count, 1]]
+        rows[:count] = winner.to(rows.dtype) - loser.to(rows.dtype)

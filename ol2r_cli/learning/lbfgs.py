@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ol2r_cli.host import on_host
-from ol2r_cli.interfaces import Sizes
+from ol2r_cli.interfaces import RunContext
 from ol2r_cli.learning.history import PairHistory
-from ol2r_cli.random import Random
-from ol2r_cli.shapes import Bool, Float
+from ol2r_cli.tensor.shapes import Bool, Float
+from ol2r_cli.tensor.streams import Random
 
 
 class RestartedLBFGS(nn.Module):
-    """scipy's L-BFGS-B on the objective of `newton`, restarted from uniform(0, 1) weights, ftol 1e-6.
+    """scipy's L-BFGS-B on the objective of `newton`, restarted every round from uniform(0, 1) weights, ftol 1e-6.
 
-    Not quite the optimum: where features tend to point upwards, the start acts as a prior while pairs are few.
+    The result is not quite the optimum: where features tend to grow with relevance, the start acts as a prior while
+    pairs are few. It runs on the CPU only, because scipy does.
     """
 
     theta: Tensor
@@ -25,30 +26,23 @@ class RestartedLBFGS(nn.Module):
         super().__init__()
         self.l2, self.reduction = l2, reduction
 
-    def setup(self, sizes: Sizes, history: PairHistory) -> None:
-        """Start at theta = 0 with no pairs. numpy's and scipy's linear algebra gets as many threads as torch's.
-
-        ValueError on a GPU: scipy computes on the host.
-        """
-        if not on_host(history.count):
-            raise ValueError("ranker.solver must be newton on a GPU, got lbfgs_restart (or use device=cpu)")
+    def setup(self, context: RunContext, history: PairHistory) -> None:
+        """Start at theta = 0 with no pairs. numpy's and scipy's linear algebra gets as many threads as torch's."""
         import scipy.optimize  # noqa: F401  (loads its linear algebra, which is then limited)
         from threadpoolctl import threadpool_limits
 
         threadpool_limits(torch.get_num_threads(), user_api="blas")
         object.__setattr__(self, "history", history)  # not as a submodule: it belongs to the ranker's state
-        self.register_buffer(
-            "theta", torch.zeros(sizes.replicas, sizes.features, dtype=sizes.dtype, device=sizes.device)
-        )
+        shape = context.replicas, context.features
+        self.register_buffer("theta", torch.zeros(shape, dtype=context.dtype, device=context.device))
 
     def update(self, added: Float[Tensor, "B M F"], valid: Bool[Tensor, "B M"], random: Random) -> None:
-        """Fit again wherever the round brought a pair."""
+        """Fit again in the replicas in which the round brought a pair."""
         start = random.uniform(added.shape[2], "start")
         for replica in valid.any(1).nonzero().flatten().tolist():
             self.theta[replica] = self._fit(replica, start[replica])
 
     def _fit(self, replica: int, start: Float[Tensor, "F"]) -> Float[Tensor, "F"]:
-        import numpy as np
         from scipy.optimize import minimize
 
         count = int(self.history.count[replica])
@@ -57,9 +51,9 @@ class RestartedLBFGS(nn.Module):
 
         def objective(theta: np.ndarray) -> tuple[float, np.ndarray]:
             scores = rows @ theta
-            lost = 1 / (1 + np.exp(np.clip(scores, -500, 500)))
+            push = 1 / (1 + np.exp(np.clip(scores, -500, 500)))
             value = weight * np.logaddexp(0, -scores).sum() + l2 * theta @ theta
-            return float(value), 2 * l2 * theta - weight * (lost @ rows)
+            return float(value), 2 * l2 * theta - weight * (push @ rows)
 
         fitted = minimize(objective, start.cpu().numpy(), jac=True, method="L-BFGS-B", options={"ftol": 1e-6}).x
         return torch.from_numpy(fitted).to(self.theta)

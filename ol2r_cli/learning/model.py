@@ -1,4 +1,4 @@
-"""What a ranker's score function has to offer: scores, and the gradients that every way of learning is made of."""
+"""The interface of a ranker's score function: scores, and the gradients that learning needs."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
-from ol2r_cli.learning.tangent import Tangent
-from ol2r_cli.random import Random
-from ol2r_cli.shapes import Float
+from ol2r_cli.interfaces import Tangent
+from ol2r_cli.tensor.shapes import Float
+from ol2r_cli.tensor.streams import Random
 
 
 @runtime_checkable
 class Forward(Protocol):
-    """What a model makes of some documents at some parameters, with what is needed to go back from scores to them."""
+    """The scores of some documents at some parameters, and the way back from scores to parameters."""
 
     @property
     def scores(self) -> Float[Tensor, "B N D"]:
@@ -26,13 +26,13 @@ class Forward(Protocol):
         ...
 
     def tangent(self) -> Tangent:
-        """The gradients of the first member's scores, one by one; the same object every time."""
+        """The gradient of each score of the first member; the same object at every call."""
         ...
 
 
 @runtime_checkable
 class Model(Protocol):
-    """A score function of P parameters, without state of its own: parameters are flat, and given with every call."""
+    """A score function of P parameters, without state of its own: flat parameters are an argument of every call."""
 
     linear: bool  # the parameters are the weights of a linear score
     dtype: torch.dtype  # the precision that it needs
@@ -43,10 +43,9 @@ class Model(Protocol):
         ...
 
     def initial(self, random: Random | None, features: int, members: int) -> Float[Tensor, "*B N P"]:
-        """Parameters before anything has been learned, float64, for every member its own; B is missing where they are
-        not random."""
+        """Parameters to start from, float64, drawn for each member; without the axis B where they are not random."""
         ...
 
     def forward(self, parameters: Float[Tensor, "B N P"], features: Float[Tensor, "B D F"]) -> Forward:
-        """Scores of documents, the replica's own, by every member."""
+        """Scores of each replica's documents by each of its members."""
         ...

@@ -1,4 +1,4 @@
-"""The optimum of a linear pairwise ranker's objective after every round, at almost no cost.
+"""The optimum of a linear pairwise ranker's objective, kept up to date after every round.
 
 Objective in sum form (PairRank, WWW 2021, equation 1), rows x = x_winner - x_loser, label 1:
     f(theta) = sum_i log(1 + exp(-x_i.theta)) + l2_n / 2 |theta|^2,
@@ -15,17 +15,16 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from ol2r_cli.host import on_host
-from ol2r_cli.interfaces import Sizes
+from ol2r_cli.interfaces import RunContext
 from ol2r_cli.learning.descent import descend, steps_after
-from ol2r_cli.learning.history import PairHistory
-from ol2r_cli.learning.room import ByRound
-from ol2r_cli.random import Random
-from ol2r_cli.rows import places
-from ol2r_cli.shapes import Bool, Float, Int
+from ol2r_cli.learning.history import PairHistory, RoundBuffer
+from ol2r_cli.tensor.gather import cached_arange
+from ol2r_cli.tensor.shapes import Bool, Float, Int
+from ol2r_cli.tensor.streams import Random
+from ol2r_cli.tensor.synchronisation import is_host_readable
 
 
-class AnchoredNewton(ByRound):
+class AnchoredNewton(RoundBuffer):
     """Newton's method around an anchor whose gradient is exact for the whole history.
 
     A new pair adds one row to the gradient, exact at the anchor, so the step theta = anchor - H^-1 g takes O(F^2) a
@@ -35,8 +34,8 @@ class AnchoredNewton(ByRound):
     step that changes some pair's score by r > `drift` is damped by log(1 + r) / r, which makes it descend from
     anywhere (Sun and Tran-Dinh, Generalized self-concordant functions, 2019, for the order 2 of logistic losses).
 
-    All this takes decisions. On a GPU, which would have to be waited for, `descend` takes a number of steps over the
-    whole history that depends on the round alone.
+    Each of these decisions depends on values, which a GPU would have to be waited for. There `descend` takes a number
+    of steps over the whole history that depends on the round alone.
 
     Guarantee, every round (tests compare with an exact solver): f(theta) - min f <= 1e-3 + 1e-5 f(theta).
     """
@@ -62,19 +61,19 @@ class AnchoredNewton(ByRound):
         super().__init__()
         self.l2, self.reduction = l2, reduction
 
-    def setup(self, sizes: Sizes, history: PairHistory) -> None:
+    def setup(self, context: RunContext, history: PairHistory) -> None:
         """Start at theta = 0 with no pairs."""
         object.__setattr__(self, "history", history)  # not as a submodule: it belongs to the ranker's state
-        place: dict[str, Any] = {"dtype": sizes.dtype, "device": sizes.device}
-        shape = sizes.replicas, sizes.features
+        place: dict[str, Any] = {"dtype": context.dtype, "device": context.device}
+        shape = context.replicas, context.features
         for name in "theta", "anchor", "gradient":
             self.register_buffer(name, torch.zeros(shape, **place))
-        self.register_buffer("objective", torch.zeros(sizes.replicas, **place))
+        self.register_buffer("objective", torch.zeros(context.replicas, **place))
         for name in "hessian", "inverse":  # H without any pair is not needed: the first pair outgrows it
-            self.register_buffer(name, torch.zeros(*shape, sizes.features, **place))
+            self.register_buffer(name, torch.zeros(*shape, context.features, **place))
         self.hessian.diagonal(dim1=1, dim2=2).add_(self.l2_for(history.count)[:, None])
         for name in "scores", "base_scores":  # of every pair, at the anchor and when last weighted in the Hessian
-            self.register_buffer(name, torch.zeros(sizes.replicas, history.capacity + 1, **place))
+            self.register_buffer(name, torch.zeros(context.replicas, history.capacity + 1, **place))
         self.register_buffer("base_count", torch.zeros_like(history.count))  # the pairs that the Hessian holds
 
     def l2_for(self, count: Int[Tensor, "*B"]) -> Float[Tensor, "*B"]:
@@ -84,7 +83,7 @@ class AnchoredNewton(ByRound):
 
     def update(self, added: Float[Tensor, "B M F"], valid: Bool[Tensor, "B M"], random: Random) -> None:
         """Move `theta` to the optimum of the history, whose last rows are `added` (zero where not `valid`)."""
-        if not on_host(self.theta):
+        if not is_host_readable(self.theta):
             self._descend(random.round + 1)
             return
         scores = torch.bmm(added, self.anchor[:, :, None]).squeeze(2)
@@ -107,9 +106,9 @@ class AnchoredNewton(ByRound):
         torch.add(self.anchor, step, out=self.theta)
 
     def _descend(self, rounds: int) -> None:
-        """On a GPU: so many steps as the round says, for all replicas together, over the whole history.
+        """On a GPU: as many steps as the round says, for all replicas together, over the whole history.
 
-        The anchor follows; a Hessian is not kept, but what there is of it from a CPU stays true.
+        The anchor follows. A Hessian is not kept; one from a run on a CPU stays true.
         """
         count, l2 = self.history.most(rounds), self.l2_for(self.history.count)
         rows = self.history.rows[:, :count]
@@ -118,10 +117,10 @@ class AnchoredNewton(ByRound):
         self.anchor.copy_(descend(self.anchor[:, None], rows, nothing[:, None], l2, steps)[:, 0])
         scores = torch.bmm(rows, self.anchor[:, :, None]).squeeze(2)
         self.scores[:, :count] = scores
-        there = places(count, rows.device) < self.history.count[:, None]
+        real = cached_arange(count, rows.device) < self.history.count[:, None]
         l2 = l2.to(rows.dtype)
         self.gradient.copy_(l2[:, None] * self.anchor - torch.bmm(torch.sigmoid(-scores)[:, None], rows)[:, 0])
-        self.objective.copy_((softplus(-scores) * there).sum(1) + l2 / 2 * self.anchor.square().sum(1))
+        self.objective.copy_((softplus(-scores) * real).sum(1) + l2 / 2 * self.anchor.square().sum(1))
         self.theta.copy_(self.anchor)
 
     def _poor(self, q: float, objective: float) -> bool:

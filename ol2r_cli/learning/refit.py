@@ -3,64 +3,66 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from ol2r_cli.learning.history import CountedBuffer
 from ol2r_cli.learning.model import Model
-from ol2r_cli.random import Random
-from ol2r_cli.shapes import Bool, Float, Int
+from ol2r_cli.tensor.shapes import Bool, Float, Int
+from ol2r_cli.tensor.streams import Random
 
 
 class Sample(NamedTuple):
-    """Some of what a loss is made of: documents, and how their scores should move to make it smaller."""
+    """Some terms of a loss: their documents, and how the documents' scores should move to make the loss smaller."""
 
     document: Int[Tensor, "B X"]  # rows of the document table
     pull: Callable[[Tensor], Tensor]  # scores [B N X] to the gradient [B N X] of the log-likelihood
-    pairs: Float[Tensor, "B"]  # how many pairs that is a sum over
+    pairs: Float[Tensor, "B"]  # number of pairs (regression: documents) in the sample
 
 
-@runtime_checkable
-class Loss(Protocol):
-    """A loss over all feedback so far, of every replica its own."""
+class HistoryLoss(CountedBuffer):
+    """A loss over all feedback so far. An entry is a pair, a list or a document; replicas have histories of their own.
 
-    features: Tensor  # the document table
+    A subclass says in `sample` what some entries pull.
+    """
 
-    @property
-    def total(self) -> Int[Tensor, "B"]:
-        """Number of pairs so far."""
-        ...
+    chunk = 4096  # entries worked on at once when the whole history is used
+
+    features: Tensor  # the document table [N F]
+
+    def terms(self) -> Int[Tensor, "B"]:
+        """Number of terms of the loss so far: pairs, or documents of a regression."""
+        return self.count
 
     def draw(self, random: Random, size: int, steps: int) -> Iterator[Sample]:
-        """For each step some of it, drawn at random."""
-        ...
+        """For each step `size` entries of the history, drawn uniformly with replacement."""
+        for part in random.uniform(size * steps, "batch").split(size, dim=1):
+            yield self.sample((part * self.count[:, None]).long())
 
     def whole(self, rounds: int | None = None) -> Iterator[Sample]:
-        """All of it, in parts; who says how many rounds that is need not ask a GPU."""
-        ...
+        """The whole history, in parts of `chunk` entries. With `rounds`, the number played, no GPU is read."""
+        most = self.most(rounds)
+        for start in range(0, most, self.chunk):
+            index = torch.arange(start, min(start + self.chunk, most), device=self.count.device)
+            yield self.sample(index.expand(len(self.count), -1))
+
+    def sample(self, index: Int[Tensor, "B X"]) -> Sample:
+        """The entries with these numbers; those from `count` on pull nothing."""
+        raise NotImplementedError
 
 
 class GradientRefit:
-    """J = `steps` steps down the loss + m l2/2 |theta - theta_0|^2, from where theta is or, with `restart`, theta_0.
+    """Takes J = `steps` steps down the loss + m l2/2 |theta - theta_0|^2, from theta or, with `restart`, from theta_0.
 
-    The loss is the mean over the pairs of a step; `l2` >= 0 is divided by the number n of pairs with `reduction` = sum
-    (the paper's objective, over n), and taken as it is with `mean`. `batch` pairs (LambdaRank: lists) are drawn for
-    every step; null takes the whole history. theta moves by `learning_rate`/m times the gradient: the step is taken in
-    the coordinates sqrt(m) (theta - theta_0), in which a network's tangent is as large as its features.
+    The loss is the mean over the pairs of a step. `l2` >= 0 is divided by the number n of pairs with `reduction` = sum
+    (the paper's objective, over n), and taken as it is with `mean`. `batch` entries of the history are drawn for every
+    step; None takes the whole history. theta moves by `learning_rate`/m times the gradient: the step is taken in the
+    coordinates sqrt(m) (theta - theta_0), in which a network's tangent is as large as its features.
     """
 
     def __init__(self, steps: int, learning_rate: float, batch: int | None, restart: bool, l2: float, reduction: str):
-        if steps < 1:
-            raise ValueError(f"ranker.steps must be 1 or more, got {steps}")
-        if not learning_rate > 0:
-            raise ValueError(f"ranker.learning_rate must be above 0, got {learning_rate}")
-        if batch is not None and batch < 1:
-            raise ValueError(f"ranker.batch must be 1 or more, or null for the whole history, got {batch}")
-        if not l2 >= 0:
-            raise ValueError(f"ranker.l2 must be 0 or more, got {l2}")
-        if reduction not in ("sum", "mean"):
-            raise ValueError(f"ranker.reduction must be 'sum' or 'mean', got {reduction!r}")
         self.steps, self.learning_rate, self.batch, self.restart = steps, learning_rate, batch, restart
         self.l2, self.reduction = l2, reduction
 
@@ -69,7 +71,7 @@ class GradientRefit:
         theta: Float[Tensor, "B N P"],
         start: Float[Tensor, "B N P"],
         model: Model,
-        loss: Loss,
+        loss: HistoryLoss,
         random: Random,
         moved: Bool[Tensor, "B"],
     ) -> None:
@@ -77,7 +79,7 @@ class GradientRefit:
         here = torch.where(moved[:, None, None], start, theta) if self.restart else theta
         rate = moved[:, None, None].to(theta.dtype) * (self.learning_rate / model.width)
         half = 0.5 * model.width / self.learning_rate  # of the way back: more in one step would overshoot
-        back = self._pull_back(loss.total, model.width).to(theta.dtype).clamp(max=half)
+        back = self._pull_back(loss.terms(), model.width).to(theta.dtype).clamp(max=half)
         for samples in self._steps(loss, random):
             direction = _ascent(model, here, loss.features, samples)
             direction.addcmul_(here - start, back[:, None, None], value=-1)
@@ -85,12 +87,12 @@ class GradientRefit:
         theta.copy_(here)
 
     def _pull_back(self, count: Int[Tensor, "B"], width: int) -> Float[Tensor, "B"]:
-        """What theta - theta_0 is multiplied by in the gradient: m l2, over n with reduction = sum."""
+        """The factor of theta - theta_0 in the gradient: m l2, over n with reduction = sum."""
         n = count.clamp(min=1) if self.reduction == "sum" else torch.ones_like(count)
         return width * self.l2 / n
 
-    def _steps(self, loss: Loss, random: Random) -> Iterator[Iterable[Sample]]:
-        """For every step the samples it is over."""
+    def _steps(self, loss: HistoryLoss, random: Random) -> Iterator[Iterable[Sample]]:
+        """The samples of each step."""
         if self.batch is None:
             return (loss.whole(random.round + 1) for _ in range(self.steps))
         return ([sample] for sample in loss.draw(random, self.batch, self.steps))

@@ -9,25 +9,22 @@ with m the width of the model (1 where it is linear) and theta_0 its initial par
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from ol2r_cli.host import on_host
-from ol2r_cli.interfaces import Interaction, Sizes
-from ol2r_cli.learning.inverse import add_outer_products
+from ol2r_cli.interfaces import Interaction, RunContext
+from ol2r_cli.learning.covariance import add_outer_products
 from ol2r_cli.learning.model import Model
-from ol2r_cli.learning.refit import GradientRefit, Sample
-from ol2r_cli.learning.room import ByRound
-from ol2r_cli.random import Random
-from ol2r_cli.rows import pick
-from ol2r_cli.shapes import Bool, Float, Int
+from ol2r_cli.learning.refit import GradientRefit, HistoryLoss, Sample
+from ol2r_cli.tensor.gather import gather
+from ol2r_cli.tensor.shapes import Bool, Float, Int
+from ol2r_cli.tensor.streams import Random
 
 
 class RidgeRegression(nn.Module):
-    """Of a linear score: theta = A^-1 b with A = l2 I + sum x x^T and b = sum y x, brought up to date in O(K F^2) a
+    """The minimum for a linear score: theta = A^-1 b with A = l2 I + sum x x^T and b = sum y x, updated in O(K F^2) a
     round. `l2` > 0."""
 
     theta: Tensor
@@ -38,54 +35,40 @@ class RidgeRegression(nn.Module):
         super().__init__()
         self.l2 = l2
 
-    def setup(self, sizes: Sizes, features: Float[Tensor, "N F"]) -> None:
+    def setup(self, context: RunContext, features: Float[Tensor, "N F"]) -> None:
         """Start at theta = 0."""
-        place: dict[str, Any] = {"dtype": sizes.dtype, "device": sizes.device}
-        self.register_buffer("theta", torch.zeros(sizes.replicas, 1, sizes.features, **place))
-        self.register_buffer("moment", torch.zeros(sizes.replicas, sizes.features, **place))
-        inverse = torch.eye(sizes.features, **place) / self.l2
-        self.register_buffer("inverse", inverse.expand(sizes.replicas, -1, -1).clone())
+        place: dict[str, Any] = {"dtype": context.dtype, "device": context.device}
+        self.register_buffer("theta", torch.zeros(context.replicas, 1, context.features, **place))
+        self.register_buffer("moment", torch.zeros(context.replicas, context.features, **place))
+        inverse = torch.eye(context.features, **place) / self.l2
+        self.register_buffer("inverse", inverse.expand(context.replicas, -1, -1).clone())
 
     def learn(self, interaction: Interaction, target: Float[Tensor, "B K"], random: Random) -> None:
-        """Add what was shown; `target` is 0 elsewhere."""
-        rows = pick(interaction.candidates.features, interaction.ranking) * interaction.shown[:, :, None]
+        """Add the documents shown; `target` is 0 at places that are not shown."""
+        rows = gather(interaction.candidates.features, interaction.ranking) * interaction.shown[:, :, None]
         add_outer_products(self.inverse, rows)
         self.moment += torch.bmm(target[:, None], rows).squeeze(1)
         torch.bmm(self.moment[:, None], self.inverse, out=self.theta)
 
 
-class ShownDocuments(ByRound):
-    """The squared loss over every document shown so far and its target, as `GradientRefit` wants it.
+class ShownDocuments(HistoryLoss):
+    """The squared loss over every document shown so far and its target. The entries are documents."""
 
-    Replica b owns the first count[b]; one place beyond takes what is not there.
-    """
-
-    chunk = 4096  # documents worked on at once when the whole history is
     by_round = ("document", "target")
 
     document: Tensor
     target: Tensor
-    count: Tensor
 
-    def setup(self, sizes: Sizes, features: Float[Tensor, "N F"]) -> None:
+    def setup(self, context: RunContext, features: Float[Tensor, "N F"]) -> None:
         """Reserve room for K documents in each of the run's rounds."""
-        self.features = features.to(sizes.device)
-        self.per_round = min(sizes.positions, sizes.documents)
-        self.capacity = sizes.rounds * self.per_round
-        shape = sizes.replicas, self.capacity + 1
-        place: dict[str, Any] = {"device": sizes.device}
-        self.register_buffer("document", torch.zeros(shape, dtype=torch.int32, **place))
-        self.register_buffer("target", torch.zeros(shape, dtype=sizes.dtype, **place))
-        self.register_buffer("count", torch.zeros(sizes.replicas, dtype=torch.int64, **place))
-        self.replica = torch.arange(sizes.replicas, device=sizes.device)[:, None]
-
-    @property
-    def total(self) -> Int[Tensor, "B"]:
-        """Number of documents."""
-        return self.count
+        self.features, per_round = features.to(context.device), min(context.positions, context.documents)
+        self.reserve(context, context.rounds * per_round, per_round)
+        shape, device = (context.replicas, self.capacity + 1), context.device
+        self.register_buffer("document", torch.zeros(shape, dtype=torch.int32, device=device))
+        self.register_buffer("target", torch.zeros(shape, dtype=context.dtype, device=device))
 
     def append(self, interaction: Interaction, target: Float[Tensor, "B K"]) -> Bool[Tensor, "B"]:
-        """Remember what was shown; says where anything was."""
+        """Remember what was shown; returns the replicas in which any document was."""
         shown = interaction.shown
         place = torch.where(shown, self.count[:, None] + shown.cumsum(1) - 1, self.capacity)
         self.document[self.replica, place] = interaction.candidates.document.gather(1, interaction.ranking).int()
@@ -93,19 +76,8 @@ class ShownDocuments(ByRound):
         self.count += shown.sum(1)
         return shown.any(1)
 
-    def draw(self, random: Random, size: int, steps: int) -> Iterator[Sample]:
-        """For each step `size` documents, each of them any with the same probability."""
-        for part in random.uniform(size * steps, "batch").split(size, dim=1):
-            yield self._sample((part * self.count[:, None]).long())
-
-    def whole(self, rounds: int | None = None) -> Iterator[Sample]:
-        """The whole history, in parts; who says how many rounds that is need not ask a GPU."""
-        most = int(self.count.max()) if rounds is None or on_host(self.count) else rounds * self.per_round
-        for start in range(0, most, self.chunk):
-            index = torch.arange(start, min(start + self.chunk, most), device=self.count.device)
-            yield self._sample(index.expand(len(self.count), -1))
-
-    def _sample(self, index: Int[Tensor, "B X"]) -> Sample:
+    def sample(self, index: Int[Tensor, "B X"]) -> Sample:
+        """Documents of the history."""
         valid, target = index < self.count[:, None], self.target[self.replica, index]
 
         def pull(scores: Float[Tensor, "B N X"]) -> Float[Tensor, "B N X"]:
@@ -115,7 +87,7 @@ class ShownDocuments(ByRound):
 
 
 class GradientRegression(nn.Module):
-    """Of any model, from its initial parameters: `refit` after every round, on all of the history or a draw from it."""
+    """Gradient steps for any model, from its initial parameters: `refit` runs after every round, on the history."""
 
     theta: Tensor
     start: Tensor
@@ -124,15 +96,15 @@ class GradientRegression(nn.Module):
         super().__init__()
         self.model, self.refit, self.history = model, refit, ShownDocuments()
 
-    def setup(self, sizes: Sizes, features: Float[Tensor, "N F"]) -> None:
+    def setup(self, context: RunContext, features: Float[Tensor, "N F"]) -> None:
         """Start at the model's initial parameters."""
-        initial = self.model.initial(sizes.random, sizes.features, 1)
-        theta = initial.to(sizes.device, sizes.dtype).expand(sizes.replicas, -1, -1).contiguous()
+        initial = self.model.initial(context.random, context.features, 1)
+        theta = initial.to(context.device, context.dtype).expand(context.replicas, -1, -1).contiguous()
         self.register_buffer("start", theta)
         self.register_buffer("theta", theta.clone())
-        self.history.setup(sizes, features)
+        self.history.setup(context, features)
 
     def learn(self, interaction: Interaction, target: Float[Tensor, "B K"], random: Random) -> None:
-        """Add what was shown, and take the steps."""
-        some = self.history.append(interaction, target)
-        self.refit(self.theta, self.start, self.model, self.history, random, some)
+        """Add the documents shown, and take the steps."""
+        moved = self.history.append(interaction, target)
+        self.refit(self.theta, self.start, self.model, self.history, random, moved)

@@ -1,1 +1,4 @@
-"""Pure functions of what was shown; the list is always the last axis."""
+"""Metrics of what was shown, exposure of groups, and offline evaluation. The list is always the last axis.
+
+Imports `interfaces`, `config`, `dataset` and `tensor`.
+"""

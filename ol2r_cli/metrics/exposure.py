@@ -1,55 +1,74 @@
-"""Exposure of document groups, and what each is due (Jia and Wang, "Calibrating Explore-Exploit Trade-off for Fair
-Online Learning to Rank", 2021, sections 3.2 and 4.2.1).
+"""The exposure of places and the exposure due to two groups (Jia and Wang, "Calibrating Explore-Exploit Trade-off for
+Fair Online Learning to Rank", 2021, sections 3.2 and 4.2.1).
 
-Group 0 is the papers' A, group 1 their B. Unfairness is Exposure(A) - beta Exposure(B), summed over rounds.
+Group 0 is the paper's A, group 1 its B. Unfairness is Exposure(A) - beta Exposure(B), summed over rounds.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor
 
-from ol2r_cli.shapes import Bool, Float, Int
+from ol2r_cli.config.instantiate import check_settings
+from ol2r_cli.config.ranges import NonNegative, Share
+from ol2r_cli.dataset.table import Dataset
+from ol2r_cli.interfaces import ClickModel, Exposure, Oracle, RunContext
+from ol2r_cli.tensor.shapes import Float, Int
+from ol2r_cli.tensor.streams import Streams
 
-EXPOSURES = ("reciprocal", "log", "estimated")
-
-
-@dataclass(frozen=True, slots=True)
-class Exposure:
-    """What a place in the list is worth, and what group 0 is due for each unit that group 1 gets."""
-
-    position: Float[Tensor, "K"]  # float64, of ranks 1 .. K: how likely a user is to look there
-    beta: float
-
-    def to(self, device: torch.device) -> Exposure:
-        """The same on another device."""
-        return Exposure(self.position.to(device), self.beta)
-
-    def of_groups(self, group: Int[Tensor, "*S K"], shown: Bool[Tensor, "*T K"]) -> Float[Tensor, "*U 2"]:
-        """Exposure of both groups, given the group of the document at each of the K places, or of the first of them."""
-        worth = self.position[: group.shape[-1]] * shown
-        return torch.stack([(worth * (group == number)).sum(-1) for number in (0, 1)], -1)
-
-    def unfairness(self, exposed: Float[Tensor, "*S 2"]) -> Float[Tensor, "*S"]:
-        """Exposure(A) - beta Exposure(B); above 0 where A gets more than its due."""
-        return exposed[..., 0] - self.beta * exposed[..., 1]
+USERS, ROUNDS = 500, 100  # size of the simulation that estimates exposure
 
 
-def check_exposure(model: str | Sequence[float], positions: int) -> None:
-    """ValueError unless `exposure` can be had for so many positions."""
-    if isinstance(model, str):
-        if model not in EXPOSURES:
-            raise ValueError(f"exposure must be one of {', '.join(EXPOSURES)} or a list of numbers, got {model!r}")
-    elif len(model) < positions or any(not 0 <= value <= 1 for value in model):
+def exposure_of(
+    dataset: Dataset,
+    click: ClickModel,
+    positions: int,
+    model: str | Sequence[float],
+    beta: str | float,
+    needed: bool = True,
+) -> Exposure | None:
+    """Return the exposure due to two groups in the training split; None if the dataset does not have two groups.
+
+    `model` is the setting `exposure`: reciprocal, log, numbers per place, or estimated from a simulation of `click`, a
+    click model that is used for nothing else. ValueError for other values of `model` and `beta`, and, if `needed`, if
+    `beta` cannot be computed; otherwise the result is then None.
+    """
+    check_exposure_settings(model, beta, positions)
+    oracle = dataset.oracle()
+    if dataset.group is None or int(dataset.group.max()) > 1:
+        return None
+    rows = oracle.rows()
+    try:
+        ratio = coefficient(beta, oracle.labels[rows], dataset.group[rows])
+    except ValueError:
+        if needed:
+            raise
+        return None
+    if model == "estimated":
+        return Exposure(click_through(oracle, dataset.grades, click, positions), ratio)
+    return Exposure(position_exposure(model, positions), ratio)
+
+
+def check_exposure_settings(model: str | Sequence[float], beta: str | float, positions: int) -> None:
+    """Raise ValueError unless `exposure` and `beta` are valid settings of a run with so many positions."""
+    check_settings(_ranges, {"exposure": model, "beta": beta}, "")
+    if not isinstance(model, str) and len(model) < positions:
         raise ValueError(f"exposure must be at least {positions} numbers from 0 to 1, got {list(model)}")
 
 
+def _ranges(
+    exposure: Literal["reciprocal", "log", "estimated"] | Sequence[Share],
+    beta: Literal["merit", "parity"] | NonNegative,
+) -> None:
+    """Declare the ranges of the run's settings `exposure` and `beta` for `check_settings`."""
+
+
 def position_exposure(model: str | Sequence[float], positions: int) -> Float[Tensor, "K"]:
-    """Of ranks 1 .. K: `reciprocal` 1/r, `log` 1/(1 + log2 r), or the first of some numbers."""
+    """Return the exposure of ranks 1 .. K: `reciprocal` 1/r, `log` 1/(1 + log2 r), or the first K of some numbers."""
     ranks = range(1, positions + 1)
     if model == "reciprocal":
         values = [1 / rank for rank in ranks]
@@ -60,14 +79,11 @@ def position_exposure(model: str | Sequence[float], positions: int) -> Float[Ten
     return torch.tensor(values, dtype=torch.float64)
 
 
-def check_beta(beta: str | float) -> None:
-    """ValueError unless it is one of the words or a number."""
-    if isinstance(beta, bool) or not (beta in ("merit", "parity") or (isinstance(beta, int | float) and beta >= 0)):
-        raise ValueError(f"beta must be 'merit', 'parity' or a number from 0 up, got {beta!r}")
-
-
 def coefficient(beta: str | float, labels: Int[Tensor, "N"], group: Int[Tensor, "N"]) -> float:
-    """beta: `merit` is the ratio of the groups' mean labels, `parity` that of their sizes; a number is itself."""
+    """Return beta as a number: `merit` is the ratio of the groups' mean labels, `parity` that of their sizes.
+
+    ValueError if the divisor, that of group 1, is 0.
+    """
     if isinstance(beta, int | float):
         return float(beta)
     first, second = (labels[group == number].double() for number in (0, 1))
@@ -77,6 +93,31 @@ def coefficient(beta: str | float, labels: Int[Tensor, "N"], group: Int[Tensor, 
         else (float(first.sum()) / max(len(first), 1), float(second.sum()) / max(len(second), 1))
     )
     if not under:
-        what = "documents" if beta == "parity" else "relevant document"
-        raise ValueError(f"beta must be a number, as group 1 has no {what} in the training split, got {beta!r}")
+        missing = "documents" if beta == "parity" else "relevant document"
+        raise ValueError(f"beta must be a number, as group 1 has no {missing} in the training split, got {beta!r}")
     return over / under
+
+
+def click_through(oracle: Oracle, grades: int, click: ClickModel, positions: int) -> Float[Tensor, "K"]:
+    """Return clicks by place over clicks on the first place, for uniformly random lists of training queries.
+
+    The simulation has 50,000 lists and fixed seeds. ValueError if there is no click on the first place.
+    """
+    longest = int(oracle.length.max())
+    click.setup(RunContext(USERS, longest, 1, positions, len(oracle.length), ROUNDS, grades), torch.zeros(1, 1))
+    streams, slots = Streams(torch.arange(USERS)), torch.arange(longest)
+    clicks, shown = torch.zeros(positions, dtype=torch.float64), torch.zeros(positions, dtype=torch.float64)
+    for t in range(ROUNDS):
+        query = streams.at("exposure/query", t).integer(len(oracle.length))
+        chance = streams.at("exposure/order", t).uniform(longest)
+        mask = slots < oracle.length[query][:, None]
+        slot = chance.masked_fill(~mask, 2).argsort(1)[:, :positions]
+        labels = oracle.labels[(oracle.start[query][:, None] + slot).clamp(max=len(oracle.labels) - 1)].long()
+        real = mask[:, :positions]
+        clicked = click.click(labels * real, real, streams.at("exposure/click", t))
+        clicks[: slot.shape[1]] += clicked.sum(0)
+        shown[: slot.shape[1]] += real.sum(0)
+    rate = clicks / shown.clamp(min=1)
+    if not rate[0]:
+        raise ValueError("exposure=estimated needs users who click: use exposure=reciprocal")
+    return (rate / rate[0]).clamp(max=1)

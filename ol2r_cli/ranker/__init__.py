@@ -1,1 +1,1 @@
-"""The rankers, one file per choice that is not a composition of an existing one."""
+"""The choices of `ranker`, and their base classes; imports interfaces and learning."""

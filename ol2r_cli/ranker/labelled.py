@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from torch import Tensor
 
-from ol2r_cli.interfaces import Oracle, Sizes
-from ol2r_cli.learning.labelled import LabelledLoss
+from ol2r_cli.config.ranges import Count, NonNegative, Positive
+from ol2r_cli.interfaces import Oracle, RunContext
+from ol2r_cli.learning.labelled_lists import LabelledLoss
 from ol2r_cli.learning.model import Model
 from ol2r_cli.ranker.refitted import RefittedRanker
-from ol2r_cli.shapes import Float
+from ol2r_cli.tensor.shapes import Float
 
 
 class LabelledRanker(RefittedRanker):
@@ -24,21 +27,21 @@ class LabelledRanker(RefittedRanker):
     def __init__(
         self,
         model: Model,
-        loss: str,
-        l2: float,
-        reduction: str,
-        steps: int,
-        learning_rate: float,
-        batch: int | None,
+        loss: Literal["ranknet", "lambdarank"],
+        l2: NonNegative,
+        reduction: Literal["sum", "mean"],
+        steps: Count,
+        learning_rate: Positive,
+        batch: Count | None,
         restart: bool,
-        every: int,
+        every: Count,
     ):
         super().__init__(model, loss, "matching", l2, reduction, steps, learning_rate, batch, restart, every)
         self.weighed, self.pairs = loss == "lambdarank", "none"  # clicks tell it nothing
 
-    def setup(self, sizes: Sizes, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
-        """Start at initial parameters; the labels are kept aside until their query is served."""
+    def setup(self, context: RunContext, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
+        """Start at initial parameters; the labels of a query are not used before it is served."""
         if oracle is None:
             raise ValueError("ranker=ollambdarank_gt needs the labels of the dataset")
         self.loss = LabelledLoss(oracle, self.weighed)
-        super().setup(sizes, features)
+        super().setup(context, features)

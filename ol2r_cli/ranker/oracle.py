@@ -1,13 +1,13 @@
-"""The upper anchor: a ranker that knows the true labels."""
+"""The upper anchor: a ranker with access to the true labels."""
 
 from __future__ import annotations
 
 from torch import Tensor
 
-from ol2r_cli.interfaces import Belief, Candidates, Oracle, Ranker, Sizes
-from ol2r_cli.learning.tangent import LinearTangent
-from ol2r_cli.random import Random
-from ol2r_cli.shapes import Float
+from ol2r_cli.interfaces import Candidates, Oracle, Prediction, Ranker, RunContext
+from ol2r_cli.learning.tangents import LinearTangent
+from ol2r_cli.tensor.shapes import Float
+from ol2r_cli.tensor.streams import Random
 
 
 class OracleRanker(Ranker):
@@ -17,16 +17,16 @@ class OracleRanker(Ranker):
 
     nothing: Tensor
 
-    def setup(self, sizes: Sizes, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
+    def setup(self, context: RunContext, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
         """Keep the labels of all documents."""
         if oracle is None:
             raise ValueError("ranker=oracle needs the labels of the dataset")
-        self.labels = oracle.labels.to(sizes.device, sizes.dtype)
-        self.register_buffer("nothing", features.new_zeros(sizes.replicas, 0, device=sizes.device))
+        self.labels = oracle.labels.to(context.device, context.dtype)
+        self.register_buffer("nothing", features.new_zeros(context.replicas, 0, device=context.device))
 
-    def judge(self, candidates: Candidates, random: Random) -> Belief:
+    def predict(self, candidates: Candidates, random: Random) -> Prediction:
         """The labels."""
-        return Belief(self.labels[candidates.document][:, None], lambda: LinearTangent(candidates.features))
+        return Prediction(self.labels[candidates.document][:, None], lambda: LinearTangent(candidates.features))
 
     def deploy(self) -> Float[Tensor, "B P"]:
         """Nothing: labels are not learned."""

@@ -7,56 +7,55 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from ol2r_cli.feedback import examined
 from ol2r_cli.interfaces import PLACKETT_LUCE, Interaction, Need
-from ol2r_cli.random import Random
-from ol2r_cli.ranker.linear import GradientRanker
-from ol2r_cli.rows import pick, places
-from ol2r_cli.shapes import Bool, Float, Int
+from ol2r_cli.learning.preferences import examined
+from ol2r_cli.ranker.model_ranker import GradientRanker
+from ol2r_cli.tensor.gather import cached_arange, gather
+from ol2r_cli.tensor.shapes import Bool, Float, Int
+from ol2r_cli.tensor.streams import Random
 
-NOTHING = -1e30  # score of a document that is not there
+ABSENT = -1e30  # score of padding, and of a document that is not drawn
 
 
 class PDGD(GradientRanker):
-    """Every clicked document against every examined unclicked one, each pair with the weight that undoes its bias.
+    """Prefers every clicked document to every examined unclicked one, each pair with the weight that removes its bias.
 
     The gradient of a pair is that of P(winner above loser) = e^{f_w} / (e^{f_w} + e^{f_l}), times
     rho = P(R*) / (P(R) + P(R*)) with R the list that was drawn and R* the same with the two swapped (equations 5
-    to 8). `learning_rate` > 0 and `decay` in (0, 1] as in `GradientRanker`.
+    to 8). `learning_rate` and `decay` as in `GradientRanker`.
     """
 
     pairs = "all"
     needs = (Need(PLACKETT_LUCE, "exploration=plackett_luce"),)
 
     def learn(self, interaction: Interaction, random: Random) -> None:
-        """One step along the weighted gradients, pairs of places in a square instead of a list."""
-        ranking, clicks, scores = interaction.ranking, interaction.clicks, interaction.belief.scores[:, 0]
-        lost = examined(clicks, interaction.shown) & ~clicks
-        beats = (clicks[:, :, None] & lost[:, None, :]).to(scores.dtype)
+        """Take one step along the weighted gradients; pairs are a square of places instead of a list."""
+        ranking, clicks, scores = interaction.ranking, interaction.clicks, interaction.prediction.scores[:, 0]
+        losers = examined(clicks, interaction.shown) & ~clicks
+        beats = (clicks[:, :, None] & losers[:, None, :]).to(scores.dtype)
         shown = scores.gather(1, ranking)
         above = torch.sigmoid(shown[:, :, None] - shown[:, None, :])
-        weight = debias_weights(scores, interaction.candidates.mask, ranking) * torch.addcmul(
-            above, above, above, value=-1
-        )
+        slope = torch.addcmul(above, above, above, value=-1)
+        weight = debias_weights(scores, interaction.candidates.mask, ranking) * slope
         pull = (weight * (beats - beats.mT)).sum(2)
-        rows = pick(interaction.candidates.features, ranking)
+        rows = gather(interaction.candidates.features, ranking)
         self.move(self.gradient(rows, pull), interaction.preferences.valid.any(1))
 
 
 def debias_weights(
     scores: Float[Tensor, "B D"], mask: Bool[Tensor, "B D"], ranking: Int[Tensor, "B K"]
 ) -> Float[Tensor, "B K K"]:
-    """rho of every pair of places; the diagonal means nothing.
+    """rho of every pair of places; the diagonal has no meaning.
 
     With D_p the sum of e^f over what was left when place p was drawn, and a < b the two places, the swap changes
     nothing but D_p to D_p - e_b + e_a for a < p <= b. So P(R) / P(R*) is the product of 1 + e_a / D_p - e_b / D_p over
-    those p, at most K numbers that are all at least 1 or all at most 1. D_p is kept as its logarithm: documents far
-    below the best one are to be told apart, too.
+    those p, at most K numbers that are all at least 1 or all at most 1. D_p is kept as its logarithm, so that documents
+    far below the best one are distinguished, too.
     """
     positions = ranking.shape[1]
-    real = scores.masked_fill(~mask, NOTHING)
+    real = scores.masked_fill(~mask, ABSENT)
     shown = real.gather(1, ranking)
-    below = real.scatter(1, ranking, NOTHING).logsumexp(1, keepdim=True)
+    below = real.scatter(1, ranking, ABSENT).logsumexp(1, keepdim=True)
     left = torch.cat([below, shown.flip(1)], dim=1).logcumsumexp(1)[:, 1:].flip(1)
     share = (shown[:, :, None] - left[:, None]).exp_()  # [a, p]: e_a / D_p; beyond 1, even infinite, for a above p
     change = (share + 1)[:, :, None] - share[:, None]
@@ -68,5 +67,5 @@ def debias_weights(
 @cache
 def _elsewhere(positions: int, device: torch.device) -> Bool[Tensor, "K K K"]:
     """[a, b, p]: False where a < p <= b; shared, not to be written to."""
-    place = places(positions, device)
+    place = cached_arange(positions, device)
     return (place <= place[:, None, None]) | (place[:, None] < place)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from ol2r_cli.interfaces import Belief, Candidates, Oracle, Ranker, Sizes
-from ol2r_cli.learning.tangent import LinearTangent
-from ol2r_cli.random import Random
-from ol2r_cli.shapes import Float
+from ol2r_cli.interfaces import Candidates, Oracle, Prediction, Ranker, RunContext
+from ol2r_cli.learning.tangents import LinearTangent
+from ol2r_cli.tensor.shapes import Float
+from ol2r_cli.tensor.streams import Random
 
 
 class RandomRanker(Ranker):
@@ -15,14 +15,14 @@ class RandomRanker(Ranker):
 
     nothing: Tensor
 
-    def setup(self, sizes: Sizes, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
-        """There is nothing to allocate but the empty answer of `deploy`."""
-        self.register_buffer("nothing", features.new_zeros(sizes.replicas, 0, device=sizes.device))
+    def setup(self, context: RunContext, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
+        """Allocate the empty parameters that `deploy` returns."""
+        self.register_buffer("nothing", features.new_zeros(context.replicas, 0, device=context.device))
 
-    def judge(self, candidates: Candidates, random: Random) -> Belief:
+    def predict(self, candidates: Candidates, random: Random) -> Prediction:
         """One uniform score per document."""
         scores = random.uniform(candidates.mask.shape[1]).to(candidates.features.dtype)
-        return Belief(scores[:, None], lambda: LinearTangent(candidates.features))
+        return Prediction(scores[:, None], lambda: LinearTangent(candidates.features))
 
     def deploy(self) -> Float[Tensor, "B P"]:
         """Nothing."""

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import torch
 
-from ol2r_cli.feedback import check_pairs
+from ol2r_cli.config.ranges import Positive
 from ol2r_cli.interfaces import Interaction
 from ol2r_cli.learning.model import Model
-from ol2r_cli.random import Random
-from ol2r_cli.ranker.linear import GradientRanker
+from ol2r_cli.learning.preferences import Pairs
+from ol2r_cli.ranker.model_ranker import Decay, GradientRanker
+from ol2r_cli.tensor.streams import Random
 
 
 class SGDRankNet(GradientRanker):
     """One step per round down the sum of -log sigma(f(x_winner) - f(x_loser)) over the round's pairs.
 
-    `learning_rate` > 0 and `decay` in (0, 1] as in `GradientRanker`; `pairs` is how clicks become preferences
-    (matching, adjacent, all).
+    `learning_rate` and `decay` as in `GradientRanker`; `pairs` is how clicks become preferences.
     """
 
-    def __init__(self, model: Model, learning_rate: float, decay: float, pairs: str):
+    def __init__(self, model: Model, learning_rate: Positive, decay: Decay, pairs: Pairs):
         super().__init__(model, learning_rate, decay)
-        self.pairs = check_pairs(pairs)
+        self.pairs = pairs
 
     def learn(self, interaction: Interaction, random: Random) -> None:
         """The gradient of each pair is sigma(f(x_loser) - f(x_winner)) times that of f(x_winner) - f(x_loser)."""

@@ -1,4 +1,4 @@
-"""TopRank, a bandit of its own for every query (Lattimore, Kveton, Li and Szepesvari, NeurIPS 2018, algorithm 1)."""
+"""TopRank, a separate bandit for every query (Lattimore, Kveton, Li and Szepesvari, NeurIPS 2018, algorithm 1)."""
 
 from __future__ import annotations
 
@@ -8,15 +8,27 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from ol2r_cli.host import on_host
-from ol2r_cli.interfaces import FEATURES, LAYERS, STATED, Belief, Candidates, Interaction, Need, Oracle, Ranker, Sizes
-from ol2r_cli.learning.tangent import LinearTangent
-from ol2r_cli.random import Random
-from ol2r_cli.rows import places
-from ol2r_cli.shapes import Bool, Float, Int
+from ol2r_cli.config.ranges import Positive
+from ol2r_cli.interfaces import (
+    FEATURES,
+    LAYERS,
+    STATED,
+    Candidates,
+    Interaction,
+    Need,
+    Oracle,
+    Prediction,
+    Ranker,
+    RunContext,
+)
+from ol2r_cli.learning.tangents import LinearTangent
+from ol2r_cli.tensor.gather import cached_arange
+from ol2r_cli.tensor.shapes import Bool, Float, Int
+from ol2r_cli.tensor.streams import Random
+from ol2r_cli.tensor.synchronisation import is_host_readable
 
 SCALE = 4 * math.sqrt(2 / math.pi) / math.erf(math.sqrt(2))  # c of the paper, 3.344 (its text prints 3.43)
-ROUNDS = 64  # for which there is room, on a GPU, from when it is asked how much there is
+ROUNDS = 64  # for which the pool has room after each check, on a GPU
 
 
 class TopRank(Ranker):
@@ -24,10 +36,10 @@ class TopRank(Ranker):
 
     With U_ij = c_i - c_j in a round whose layers hold i and j together, else 0, S = sum U and N = sum |U|: i is above j
     from when N > 0 and S >= sqrt(2 N log(c sqrt(N) / delta)). Documents not shown count c = 0. `delta` in (0, 1) is the
-    probability of an error; null is 1/T. Nothing is known of queries never served: there is no offline evaluation.
+    probability of an error; null is 1/T. It learns nothing about queries never served: there is no offline evaluation.
 
-    Queries share a pool, in which each owns length^2 numbers from `start` on. On a CPU they are looked at where they
-    are; on a GPU all replicas' are gathered, and the pool has room ahead, so that it is seldom asked how full it is.
+    Queries share a pool, in which each owns length^2 numbers from `start` on. On a CPU they are read in place; on a GPU
+    those of all replicas are gathered, and the pool has room ahead, so that its fill level is rarely read.
     """
 
     generalises = False
@@ -41,38 +53,38 @@ class TopRank(Ranker):
     above: Tensor
     nothing: Tensor
 
-    def __init__(self, delta: float | None):
+    def __init__(self, delta: Positive | None):
         super().__init__()
-        if delta is not None and not 0 < delta < 1:
-            raise ValueError(f"ranker.delta must be between 0 and 1, or null for 1/T, got {delta}")
-        self.delta, self.foresees = delta, "ranker.delta=null" if delta is None else ""
-        self.register_load_state_dict_pre_hook(_make_room)
+        if delta is not None and delta >= 1:
+            raise ValueError(f"{self.setting('delta')} must be below 1, or null for 1/T, got {delta}")
+        self.delta, self.depends_on_rounds = delta, f"{self.setting('delta')}=null" if delta is None else ""
+        self.register_load_state_dict_pre_hook(_resize_pool)
 
-    def setup(self, sizes: Sizes, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
-        """Start with an empty pool, in which every query that is served gets room for a number per pair."""
-        shape = sizes.replicas, sizes.queries
-        self.register_buffer("start", torch.full(shape, -1, dtype=torch.int64, device=sizes.device))
-        self.register_buffer("used", torch.zeros((), dtype=torch.int64, device=sizes.device))
-        self.ahead = 0 if on_host(self.used) else ROUNDS * sizes.replicas * sizes.documents**2
-        room = self.ahead + (self.ahead > 0)  # the last one is for what is no pair
-        self.free = self.ahead  # at least so many numbers are, on a GPU
-        self.register_buffer("wins", torch.zeros(room, dtype=torch.int32, device=sizes.device))
-        self.register_buffer("above", torch.zeros(room, dtype=torch.bool, device=sizes.device))
-        self.register_buffer("nothing", features.new_zeros(sizes.replicas, 0, device=sizes.device))
-        self.error = self.delta or 1 / max(sizes.rounds, 2)
+    def setup(self, context: RunContext, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
+        """Start with an empty pool; a query gets room in it when it is first served."""
+        shape = context.replicas, context.queries
+        self.register_buffer("start", torch.full(shape, -1, dtype=torch.int64, device=context.device))
+        self.register_buffer("used", torch.zeros((), dtype=torch.int64, device=context.device))
+        self.ahead = 0 if is_host_readable(self.used) else ROUNDS * context.replicas * context.documents**2
+        room = self.ahead + (self.ahead > 0)  # the last number is for padding
+        self.free = self.ahead  # lower bound of the numbers that are free, on a GPU
+        self.register_buffer("wins", torch.zeros(room, dtype=torch.int32, device=context.device))
+        self.register_buffer("above", torch.zeros(room, dtype=torch.bool, device=context.device))
+        self.register_buffer("nothing", features.new_zeros(context.replicas, 0, device=context.device))
+        self.error = self.delta or 1 / max(context.rounds, 2)
 
-    def judge(self, candidates: Candidates, random: Random) -> Belief:
-        """Which pairs are certain; that is all there is to say, so all scores are equal."""
-        certain = self._certain(candidates) if on_host(candidates.mask) else self._certain_in_step(candidates)
+    def predict(self, candidates: Candidates, random: Random) -> Prediction:
+        """The certain pairs; all scores are equal."""
+        certain = self._certain(candidates) if is_host_readable(candidates.mask) else self._certain_in_step(candidates)
         scores = torch.zeros_like(candidates.mask, dtype=candidates.features.dtype)[:, None]
-        return Belief(scores, lambda: LinearTangent(candidates.features), certain)
+        return Prediction(scores, lambda: LinearTangent(candidates.features), certain)
 
     def learn(self, interaction: Interaction, random: Random) -> None:
-        """Count the round's clicks, and decide what they have made certain."""
-        block = interaction.draft.block
+        """Count the round's clicks, and decide which pairs they have made certain."""
+        block = interaction.proposal.block
         assert block is not None
         clicked = torch.zeros_like(interaction.candidates.mask).scatter_(1, interaction.ranking, interaction.clicks)
-        if not on_host(clicked):
+        if not is_host_readable(clicked):
             cells = self._cells(interaction.candidates)
             wins = self.wins[cells] + _won(clicked, block)
             self.wins[cells] = wins
@@ -84,7 +96,7 @@ class TopRank(Ranker):
             self._square(self.above, replica, query, length).logical_or_(self._decided(wins))
 
     def deploy(self) -> Float[Tensor, "B P"]:
-        """Nothing: see `generalises`."""
+        """No parameters: see `generalises`."""
         return self.nothing
 
     def score(self, deployed: Float[Tensor, "S P"], candidates: Candidates) -> Float[Tensor, "S Q D"]:
@@ -92,13 +104,13 @@ class TopRank(Ranker):
         return candidates.features.new_zeros(len(deployed), *candidates.mask.shape)
 
     def _decided(self, wins: Int[Tensor, "*B D D"]) -> Bool[Tensor, "*B D D"]:
-        """[i, j]: i has won so much more often against j than j against i that it is certainly better."""
+        """[i, j]: i has won against j so much more often than j against i that it is certainly better."""
         count = (wins + wins.mT).double()
         bound = (2 * count * (SCALE * count.sqrt() / self.error).log()).sqrt()
         return (count > 0) & (wins - wins.mT >= bound)
 
     def _certain(self, candidates: Candidates) -> Bool[Tensor, "B D D"]:
-        """What the pool holds, query by query, with room for those that are new."""
+        """The certain pairs in the pool, query by query; makes room for queries that are new."""
         replicas, documents = candidates.mask.shape
         certain = torch.zeros(replicas, documents, documents, dtype=torch.bool)
         for replica, (query, length) in enumerate(_served(candidates)):
@@ -108,8 +120,8 @@ class TopRank(Ranker):
         return certain
 
     def _certain_in_step(self, candidates: Candidates) -> Bool[Tensor, "B D D"]:
-        """The same for all replicas together."""
-        self._make_ready(candidates.mask.shape[0] * candidates.mask.shape[1] ** 2)
+        """The same as `_certain`, for all replicas together."""
+        self._ensure_room(candidates.mask.shape[0] * candidates.mask.shape[1] ** 2)
         query, length = candidates.query[:, None], candidates.mask.sum(1, keepdim=True)
         first = self.start.gather(1, query)
         taken = torch.where(first < 0, length**2, 0)
@@ -119,14 +131,14 @@ class TopRank(Ranker):
         return self.above[self._cells(candidates)] & pairs
 
     def _cells(self, candidates: Candidates) -> Int[Tensor, "B D D"]:
-        """Where in the pool the pairs of each query are; what is no pair is the last one."""
-        mask, slots = candidates.mask, places(candidates.mask.shape[1], candidates.mask.device)
+        """Positions in the pool of the pairs of each query; padding has the last position."""
+        mask, slots = candidates.mask, cached_arange(candidates.mask.shape[1], candidates.mask.device)
         first, length = self.start.gather(1, candidates.query[:, None]), mask.sum(1, keepdim=True)
         cells = (first + slots * length)[:, :, None] + slots
         return torch.where(mask[:, :, None] & mask[:, None], cells, len(self.wins) - 1)
 
-    def _make_ready(self, most: int) -> None:
-        """Room for a round that takes at most so many numbers; the GPU is asked only when `free` says too little."""
+    def _ensure_room(self, most: int) -> None:
+        """Make room for a round that takes at most this many numbers; the GPU is read only when `free` is too small."""
         if self.free < most:
             self.free = len(self.wins) - 1 - int(self.used)
             if self.free < self.ahead:
@@ -134,12 +146,12 @@ class TopRank(Ranker):
         self.free -= most
 
     def _square(self, pool: Tensor, replica: int, query: int, length: int) -> Tensor:
-        """What the pool holds for the pairs of a query, [length, length], not copied."""
+        """A view of the pool for the pairs of a query, [length, length]."""
         first = int(self.start[replica, query])
         return pool[first : first + length * length].view(length, length)
 
     def _reserve(self, replica: int, query: int, length: int) -> None:
-        """Room for a query served for the first time; the pool doubles when it is full."""
+        """Make room for a query served for the first time; the pool doubles when it is full."""
         first = int(self.used)
         self.start[replica, query] = first
         self.used += length * length
@@ -165,9 +177,9 @@ def _served(candidates: Candidates) -> list[tuple[int, int]]:
     return list(zip(candidates.query.tolist(), candidates.mask.sum(1).tolist(), strict=True))
 
 
-def _make_room(ranker: TopRank, state: Mapping[str, Tensor], prefix: str, *_: object) -> None:
-    """Give the pool the size that it has in the checkpoint; how full it is there is to be asked."""
-    ranker.free = 0
+def _resize_pool(ranker: TopRank, state: Mapping[str, Tensor], prefix: str, *_: object) -> None:
+    """Give the pool the size that it has in the checkpoint."""
+    ranker.free = 0  # unknown until it is read
     for name in "wins", "above":
         saved = state.get(prefix + name)
         if saved is not None:

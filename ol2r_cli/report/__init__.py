@@ -1,5 +1,5 @@
-"""Tables over many runs: read from their directories, grouped by settings, chosen by validation, compared in pairs."""
+"""Reports on finished runs: frames, tables, paired comparisons, figures, a page. Imports run/ and layers below it."""
 
-from ol2r_cli.report.loading import load
+from ol2r_cli.report.frames import load
 
 __all__ = ["load"]

@@ -1,35 +1,32 @@
 """Paired comparisons: every group against a baseline of its task, or all groups of a task against each other.
 
-The same (fold, seed) has the same training queries, users and test queries under every ranker, so that differences are
-taken pair by pair and what makes a fold or a seed easy for everybody cancels. docs/comparison.md has the formulas.
+The same (fold, seed) has the same training queries, users and test queries under every ranker. So differences are taken
+within pairs, which cancels the difficulty of a fold or a seed. docs/comparison.md has the formulas.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations
 from statistics import fmean
 from typing import Any
 
-from ol2r_cli.report.groups import Group
-from ol2r_cli.report.labels import Labels
+from ol2r_cli.formatting import nearest
+from ol2r_cli.report.estimates import ALPHA, TESTS, Estimate, effect_size, holm, of_values, paired_t, sign_flips
+from ol2r_cli.report.labels import Labels, find_baseline, task_name, tasks
 from ol2r_cli.report.measures import gain
-from ol2r_cli.report.significance import ALPHA, TESTS, effect_size, holm, paired_t, sign_flips
-from ol2r_cli.report.statistics import Estimate, of_values
-from ol2r_cli.report.tasks import find_baseline, task_name, tasks
-from ol2r_cli.settings import nearest
-
-LETTERS = "abcdefghijklmnoprstuvwxyz"  # those with a superscript form
+from ol2r_cli.report.run_groups import Group
+from ol2r_cli.report.text_table import LETTERS
 
 
 @dataclass(frozen=True, eq=False)
-class Difference:
+class PairedDifference:
     """One metric of `group` minus that of `rival`, over the (fold, seed) that both have.
 
-    p: of the test; holm: the same, corrected for all comparisons of this metric; effect: Hedges' g_z of the units.
-    wins, ties, losses: pairs in which `group` is better, as good, worse. missing: (fold, seed) that one has alone.
+    p: of the test. holm: the same, corrected for all comparisons of this metric. effect: Hedges' g_z of the units.
+    wins, ties, losses: pairs in which `group` is better, equal, worse. missing: (fold, seed) that only one of them has.
     """
 
     metric: str
@@ -46,7 +43,7 @@ class Difference:
 
     @property
     def significant(self) -> bool:
-        """Whether the means differ, at .05 over all comparisons of this metric together."""
+        """Whether the means differ, at level .05 for all comparisons of this metric together."""
         return self.holm is not None and self.holm < ALPHA
 
     @property
@@ -59,76 +56,76 @@ class Difference:
         """Whether `rival` is significantly better."""
         return self.significant and gain(self.metric, self.estimate.mean) < 0
 
+    @property
+    def arrow(self) -> str:
+        """↑ where the difference is significantly above 0, ↓ where it is below."""
+        return "" if not self.significant else "↑" if self.estimate.mean > 0 else "↓"
+
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
     """All differences of one table.
 
-    baseline: the words for it, None where all are compared with all, and then `letters` has one for each group. bases:
-    the groups that are baselines. alone: tasks, in words, in which nothing could be compared.
+    baseline: the words that name it; None compares all groups, and then `letters` has a letter for each. bases: the
+    groups that are baselines. alone: names of the tasks without a comparison.
     """
 
     baseline: str | None
     test: str
-    differences: list[Difference]
+    differences: list[PairedDifference]
     bases: frozenset[Group] = frozenset()
     letters: dict[Group, str] = field(default_factory=dict)
     alone: list[str] = field(default_factory=list)
 
-    def against_baseline(self, group: Group, metric: str) -> Difference | None:
+    def against_baseline(self, group: Group, metric: str) -> PairedDifference | None:
         """The difference between a group and its baseline."""
-        return self._of_group.get((group, metric)) if self.baseline is not None else None
+        return self._by_group.get((group, metric)) if self.baseline is not None else None
 
     def mark(self, group: Group, metric: str) -> str:
-        """What stands behind a value: ↑ or ↓, significantly more or less than the baseline; letters of the beaten."""
+        """The mark behind a value: ↑ or ↓ against a baseline, otherwise the letters of the groups that it beats."""
         if self.baseline is not None:
-            found = self.against_baseline(group, metric)
-            return arrow(found) if found else ""
+            difference = self.against_baseline(group, metric)
+            return difference.arrow if difference else ""
         of_metric = [d for d in self.differences if d.metric == metric]
         beaten = [d.rival for d in of_metric if d.group is group and d.better]
         beaten += [d.group for d in of_metric if d.rival is group and d.worse]
         return "".join(sorted(self.letters[rival] for rival in beaten))
 
     @cached_property
-    def _of_group(self) -> dict[tuple[Group, str], Difference]:
+    def _by_group(self) -> dict[tuple[Group, str], PairedDifference]:
         return {(d.group, d.metric): d for d in self.differences}
-
-
-def arrow(difference: Difference) -> str:
-    """↑ where it is significantly above 0, ↓ below."""
-    return "" if not difference.significant else "↑" if difference.estimate.mean > 0 else "↓"
 
 
 def compare(
     groups: Sequence[Group], labels: Labels, metrics: Iterable[str], baseline: str | None = None, test: str = "t"
 ) -> Comparison:
-    """Compare groups, given in the order of the table, within their tasks, in each of these metrics.
+    """Compare groups, in the order of the table, within their tasks and in each of these metrics.
 
-    baseline: the words for it, see `find_baseline`; None compares all with all. test: one of `TESTS`. ValueError where
-    no task has a baseline, or only it, or more than 25 groups are to be compared with each other.
+    baseline: words for `find_baseline`; None compares all groups with each other. test: one of `TESTS`. ValueError
+    where there is nothing to compare, and where more than 25 groups are compared with each other.
     """
     if test not in TESTS:
         raise ValueError(f"--test must be {' or '.join(TESTS)}, got {test}")
     pairs: list[tuple[Group, Group]] = []
-    found = Comparison(baseline, test, [])
+    comparison = Comparison(baseline, test, [])
     bases: set[Group] = set()
     for task in tasks(groups):
         if baseline is None:
-            own = list(combinations(task, 2))
-            found.letters.update(_letters(task, labels) if own else {})
+            task_pairs = list(combinations(task, 2))
+            comparison.letters.update(_letters(task, labels) if task_pairs else {})
         else:
             base = find_baseline(baseline, task, labels)
             bases |= {base} if base else set()
-            own = [(group, base) for group in task if base and group is not base]
-        pairs += own
-        if not own:
-            found.alone.append(task_name(task[0], labels))
+            task_pairs = [(group, base) for group in task if base and group is not base]
+        pairs += task_pairs
+        if not task_pairs:
+            comparison.alone.append(task_name(task[0], labels))
     _check_any(pairs, bases, baseline, groups)
-    differences: list[Difference] = []
+    differences: list[PairedDifference] = []
     for metric in metrics:
         of_metric = [d for group, rival in pairs if (d := _difference(metric, group, rival, test)) is not None]
-        differences += _corrected(of_metric)
-    return replace(found, differences=differences, bases=frozenset(bases))
+        differences += _with_holm(of_metric)
+    return replace(comparison, differences=differences, bases=frozenset(bases))
 
 
 def _check_any(pairs: Sequence[Any], bases: set[Any], baseline: str | None, groups: Sequence[Group]) -> None:
@@ -152,16 +149,16 @@ def _letters(task: Sequence[Group], labels: Labels) -> dict[Group, str]:
     return dict(zip(task, LETTERS, strict=False))
 
 
-def _difference(metric: str, group: Group, rival: Group, test: str) -> Difference | None:
-    """None where they have no (fold, seed) in common."""
-    own, other = group.values(metric), rival.values(metric)
-    differences = {pair: own[pair] - other[pair] for pair in own if pair in other}
+def _difference(metric: str, group: Group, rival: Group, test: str) -> PairedDifference | None:
+    """None where the groups have no (fold, seed) in common."""
+    values, rival_values = group.values(metric), rival.values(metric)
+    differences = {pair: values[pair] - rival_values[pair] for pair in values if pair in rival_values}
     estimate = of_values(differences)
     if estimate is None:
         return None
     units = _units(differences)
     gains = [gain(metric, difference) for difference in differences.values()]
-    return Difference(
+    return PairedDifference(
         metric,
         group,
         rival,
@@ -171,19 +168,19 @@ def _difference(metric: str, group: Group, rival: Group, test: str) -> Differenc
         wins=sum(value > 0 for value in gains),
         ties=sum(value == 0 for value in gains),
         losses=sum(value < 0 for value in gains),
-        missing=len(own.keys() ^ other.keys()),
+        missing=len(values.keys() ^ rival_values.keys()),
     )
 
 
-def _units(differences: dict[tuple[Any, int], float]) -> list[float]:
-    """Independent differences: the means of the folds where there are several, else each seed's."""
+def _units(differences: Mapping[tuple[Any, int], float]) -> list[float]:
+    """Independent differences: the means of the folds where there are several, otherwise one for each seed."""
     folds: dict[Any, list[float]] = {}
     for (fold, _), value in differences.items():
         folds.setdefault(fold, []).append(value)
     return [fmean(values) for values in folds.values()] if len(folds) > 1 else list(differences.values())
 
 
-def _corrected(differences: Sequence[Difference]) -> list[Difference]:
-    """With Holm's p over all of them that have a p."""
+def _with_holm(differences: Sequence[PairedDifference]) -> list[PairedDifference]:
+    """The differences with Holm's p, over all that have a p."""
     adjusted = iter(holm([difference.p for difference in differences if difference.p is not None]))
     return [d if d.p is None else replace(d, holm=next(adjusted)) for d in differences]

@@ -1,24 +1,23 @@
-"""A report as a whole: what was found and asked for, and what it looks like in each format."""
+"""A report: its tables and notes, its rendering in each format, and its file."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ol2r_cli.report import formats
-from ol2r_cli.report.collect import Collection
 from ol2r_cli.report.comparison import Comparison
-from ol2r_cli.report.differences import differences
-from ol2r_cli.report.formats import Table
-from ol2r_cli.report.groups import Group
+from ol2r_cli.report.frames import differences_frame, groups_frame
 from ol2r_cli.report.labels import Labels
 from ol2r_cli.report.notes import notes
-from ol2r_cli.report.select import Selection
-from ol2r_cli.report.table import table
-from ol2r_cli.results.directory import RunDirectory
+from ol2r_cli.report.result_tables import differences_table, groups_table
+from ol2r_cli.report.run_groups import Collection, Group
+from ol2r_cli.report.selection import Selection
+from ol2r_cli.report.text_table import TextTable, latex, markdown, terminal
+from ol2r_cli.run.directory import RunDirectory
 
 if TYPE_CHECKING:
     import polars as pl
@@ -29,7 +28,7 @@ FORMATS = tuple(SUFFIXES.values())
 
 @dataclass(frozen=True, eq=False)
 class Document:
-    """Groups, in a table with these metrics. alone: only the differences of the comparison, without the table."""
+    """A report on groups. differences_only: without the table of groups."""
 
     collection: Collection
     groups: Sequence[Group]
@@ -37,61 +36,61 @@ class Document:
     metrics: Sequence[str]
     selection: Selection | None = None
     comparison: Comparison | None = None
-    alone: bool = False
+    differences_only: bool = False
 
     @cached_property
-    def tables(self) -> list[Table]:
-        """The table, and the differences from a baseline; those of all pairs are too many to follow unasked."""
-        own = [] if self.alone else [table(self.groups, self.labels, self.metrics, self.selection, self.comparison)]
-        if self.comparison and self.comparison.differences and (self.alone or self.comparison.baseline is not None):
-            own.append(differences(self.comparison, self.labels))
-        return own
+    def tables(self) -> list[TextTable]:
+        """The table of groups, and that of differences from a baseline or, with `differences_only`, of all pairs."""
+        tables = []
+        if not self.differences_only:
+            tables.append(groups_table(self.groups, self.labels, self.metrics, self.selection, self.comparison))
+        comparison = self.comparison
+        if comparison and comparison.differences and (self.differences_only or comparison.baseline is not None):
+            tables.append(differences_table(comparison, self.labels))
+        return tables
 
     @cached_property
     def notes(self) -> list[str]:
-        """The lines under the tables."""
-        chosen = self.selection is not None and max(self.selection.cells, default=0) > 1
-        return notes(self.collection, self.groups, chosen, self.comparison)
+        """The lines below the tables."""
+        chose = self.selection is not None and self.selection.chose
+        return notes(self.collection, self.groups, chose, self.comparison)
 
     def text(self, form: str) -> str:
-        """As md, latex or csv."""
+        """The report as md, latex or csv."""
         if form == "csv":
             return self.frame().write_csv().rstrip("\n")
         if form == "latex":
-            return "\n\n".join(formats.latex(own, () if place else self.notes) for place, own in enumerate(self.tables))
-        return "\n\n".join([*map(formats.markdown, self.tables), *self.notes])
+            return "\n\n".join(latex(table, () if number else self.notes) for number, table in enumerate(self.tables))
+        return "\n\n".join([*map(markdown, self.tables), *self.notes])
 
     def print(self) -> None:
-        """On the terminal."""
-        formats.terminal(self.tables, self.notes)
+        """Print the report on a terminal."""
+        terminal(self.tables, self.notes)
 
     def frame(self) -> pl.DataFrame:
-        """In full precision: one row a group, or, `alone`, one a comparison and metric."""
-        from ol2r_cli.report.frames import differences_frame, groups_frame
-
-        if self.alone and self.comparison:
+        """Full precision: one row for each group or, with `differences_only`, for each comparison and metric."""
+        if self.differences_only and self.comparison:
             return differences_frame(self.comparison, self.labels)
         return groups_frame(self.groups, self.labels, self.metrics, self.selection, self.comparison)
 
     def write(self, path: Path, form: str) -> None:
-        """Into a file, whole or not at all. ValueError where it cannot be written."""
-        writing(path, lambda: self._write(path, form))
+        """Write the report atomically. ValueError where the file cannot be written."""
+        with writing(path):
+            if form == "html":
+                from ol2r_cli.report.page import html_page  # imports matplotlib and jinja2
 
-    def _write(self, path: Path, form: str) -> None:
-        if form == "html":
-            from ol2r_cli.report.page import write_page
-
-            write_page(path, self.collection, self.groups, self.labels, self.selection, self.comparison)
-        elif form == "parquet":
-            RunDirectory(path.parent).write_parquet(path.name, self.frame())
-        else:
-            RunDirectory(path.parent).write_text(path.name, self.text(form) + "\n")
+                html_page.write_page(path, self.collection, self.groups, self.labels, self.selection, self.comparison)
+            elif form == "parquet":
+                RunDirectory(path.parent).write_parquet(path.name, self.frame())
+            else:
+                RunDirectory(path.parent).write_text(path.name, self.text(form) + "\n")
 
 
-def writing(path: Path, write: Callable[[], None]) -> None:
-    """Write, into a folder that is made if need be. ValueError in place of an OSError."""
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Makes the folder of `path`, and turns an error while writing into a ValueError."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        write()
+        yield
     except OSError as error:
         raise ValueError(f"--out must be a file that can be written, got {path} ({error.strerror})") from error

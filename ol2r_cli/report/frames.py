@@ -1,20 +1,112 @@
-"""A report in full precision, as polars frames: what `--format csv` and `parquet` write."""
+"""Reports as polars frames in full precision: `load` for a notebook, and the frames behind csv and parquet files."""
 
 from __future__ import annotations
 
+import os
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ol2r_cli.report.comparison import Comparison, Difference
-from ol2r_cli.report.differences import names
-from ol2r_cli.report.groups import Group
+from ol2r_cli.config.overrides import as_typed
+from ol2r_cli.report.comparison import Comparison, PairedDifference
 from ol2r_cli.report.labels import PARTS, Labels
-from ol2r_cli.report.override import text
-from ol2r_cli.report.select import Selection
-from ol2r_cli.report.table import ordered
+from ol2r_cli.report.measures import METRICS
+from ol2r_cli.report.result_tables import ordered, row_names
+from ol2r_cli.report.run_groups import FinishedRun, Group, by_seed, collect, group_runs
+from ol2r_cli.report.selection import Selection
 
 if TYPE_CHECKING:
     import polars as pl
+
+TABLES = ("summary", "evaluation", "trace", "blocks")
+_NUMBERS = (
+    *("difference", "difference_half_width", "p", "p_holm", "effect"),
+    *("wins", "ties", "losses", "pairs", "missing"),
+)
+
+
+def load(
+    *folders: str | os.PathLike[str],
+    table: str = "summary",
+    settings: bool = False,
+    columns: Sequence[str] | None = None,
+) -> pl.DataFrame:
+    """One row for each (run, seed) of the finished runs below `folders` (default: `outputs`).
+
+    Columns: run (its id), path, group (rows with the same number differ in fold and seed only: a row of the report),
+    dataset, fold, click, ranker, model, exploration, fairness, the settings in which groups differ by their dotted name
+    (all with `settings=True`), seed, and the metrics of summary.json. With `table` "evaluation", "trace" or "blocks",
+    the rows of that table replace the metrics, several for each seed; `columns` selects some of them, since traces are
+    long. A seed of several runs has several rows: use `.unique(["group", "fold", "seed"])`. A damaged run is left out
+    with a warning. ValueError for a table, a column or a folder that does not exist, and without finished runs.
+    """
+    if table not in TABLES:
+        raise ValueError(f"table must be one of {', '.join(TABLES)}, got {table}")
+    collection = collect([Path(folder) for folder in folders or ("outputs",)])
+    for damaged in collection.damaged:
+        warnings.warn(f"left out, damaged: {damaged}", stacklevel=2)
+    if not collection.runs:
+        raise ValueError(f"there are no finished runs below {' or '.join(map(str, folders or ('outputs',)))}")
+    groups = group_runs(collection.runs)
+    names = (
+        list(dict.fromkeys(n for g in groups for n in g.settings)) if settings else _settings(groups, Labels(groups))
+    )
+    runs = as_frame([_run_row(number, group, run, names) for number, group in enumerate(groups) for run in group.runs])
+    values = (
+        _summary_rows(collection.runs, columns) if table == "summary" else _table_rows(collection.runs, table, columns)
+    )
+    return runs.join(values, on="path", maintain_order="left_right")
+
+
+def _run_row(number: int, group: Group, run: FinishedRun, settings: Iterable[str]) -> dict[str, Any]:
+    choices = _choices(group)
+    row = {"run": run.id, "path": str(run.path), "group": number, "dataset": choices.pop("dataset"), "fold": run.fold}
+    return row | choices | {name: group.settings.get(name) for name in settings}
+
+
+def _summary_rows(runs: Sequence[FinishedRun], columns: Sequence[str] | None) -> pl.DataFrame:
+    """path, seed and metrics."""
+    import polars as pl
+
+    known = list(dict.fromkeys(name for run in runs for name in run.metrics))
+    for name in columns or ():
+        if name not in known:
+            raise ValueError(f"columns must be some of {', '.join(known)}, got {name}")
+    metrics = known if columns is None else list(columns)
+    rows: list[dict[str, Any]] = []
+    for run in runs:
+        try:
+            values = by_seed(run)
+        except ValueError as error:
+            warnings.warn(f"left out, damaged: {error}", stacklevel=3)
+            continue
+        path = str(run.path)
+        rows += [
+            {"path": path, "seed": seed} | {name: values[seed].get(name) for name in metrics}
+            for seed in sorted(run.seeds)
+        ]
+    return as_frame(rows) if rows else pl.DataFrame(schema={"path": pl.String, "seed": pl.Int64})
+
+
+def _table_rows(runs: Iterable[FinishedRun], table: str, columns: Sequence[str] | None) -> pl.DataFrame:
+    """The rows of one table of all runs, with the path of the run; a column that an old file lacks is null."""
+    import polars as pl
+
+    from ol2r_cli.run import tables  # imports torch
+
+    known = getattr(tables, table.upper())
+    known.check(dict.fromkeys(name for name in columns or () if name not in known.key))
+    wanted = [name for name in known.columns if columns is None or name in (*known.key, *columns)]
+    types = {name: getattr(pl, known.columns[name]) for name in wanted}
+    frames = [pl.DataFrame(schema={"path": pl.String} | types)]
+    for run in runs:
+        file = run.path / known.file
+        if not file.exists():
+            continue
+        rows = pl.read_parquet(file, columns=[name for name in wanted if name in pl.read_parquet_schema(file)])
+        frames.append(rows.select(pl.lit(str(run.path)).alias("path"), pl.all()))
+    return pl.concat(frames, how="diagonal")
 
 
 def groups_frame(
@@ -24,80 +116,68 @@ def groups_frame(
     selection: Selection | None = None,
     comparison: Comparison | None = None,
 ) -> pl.DataFrame:
-    """One row a group: choices, settings in which groups differ, folds, n, and of each metric mean, sd, half_width."""
-    names = settings_of(groups, labels)
+    """One row for each group: choices, differing settings, folds, n, and mean, sd, half_width and n of each metric."""
+    names = _settings(groups, labels)
     rows = []
-    for group in ordered(groups, labels, (*metrics, "test_ndcg_10")[0]):
-        row: dict[str, Any] = choices_of(group) | {setting: group.settings.get(setting) for setting in names}
+    for group in ordered(groups, labels, (*metrics, METRICS[0])[0]):
+        row: dict[str, Any] = _choices(group) | {setting: group.settings.get(setting) for setting in names}
         row |= {"chosen_from": selection.cells[selection.groups.index(group)]} if selection else {}
         row |= {"letter": comparison.letters.get(group)} if comparison and comparison.letters else {}
         row |= {"folds": len(group.seeds), "n": group.n}
         for metric in metrics:
-            row |= _estimates(group, metric) | (_comparisons(group, metric, comparison) if comparison else {})
+            estimate = group.estimate(metric)
+            for name in ("mean", "sd", "half_width", "n"):
+                row[f"{metric}_{name}"] = getattr(estimate, name) if estimate else None
+            row |= _comparison_columns(group, metric, comparison) if comparison else {}
         rows.append(row)
     return as_frame(rows)
 
 
 def differences_frame(comparison: Comparison, labels: Labels) -> pl.DataFrame:
-    """One row a comparison and metric."""
-    rows, name = [], names(comparison, labels)
+    """One row for each comparison and metric."""
+    rows, names = [], row_names(comparison, labels)
     for d in comparison.differences:
-        ends = {
-            "rival_" + part: choice for part, choice in choices_of(d.rival).items() if part not in ("dataset", "click")
+        rival = {
+            f"rival_{part}": choice for part, choice in _choices(d.rival).items() if part not in ("dataset", "click")
         }
-        row: dict[str, Any] = {"metric": d.metric} | choices_of(d.group) | {"row": name[d.group]}
-        rows.append(row | ends | {"rival_row": name[d.rival]} | _numbers(d))
+        row: dict[str, Any] = {"metric": d.metric} | _choices(d.group) | {"row": names[d.group]}
+        rows.append(row | rival | {"rival_row": names[d.rival]} | _numbers(d))
     return as_frame(rows)
 
 
-def choices_of(group: Group) -> dict[str, str | None]:
-    """dataset, click, ranker, model, exploration, fairness; None for a model where the ranker has none."""
-    return {part.rpartition("/")[2]: group.choices.get(part) for part in PARTS}
-
-
-def settings_of(groups: Iterable[Group], labels: Labels) -> list[str]:
-    """Names of the settings that tell groups apart, in the order of the table."""
-    return list(dict.fromkeys(setting for group in groups for setting in labels.settings(group)))
-
-
 def as_frame(rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
-    """A column for each key; numbers stay numbers, and a column of several kinds is text as one types it."""
+    """A column for each key. Numbers stay numbers; a column of several types is text, as typed on the command line."""
     import polars as pl
 
     columns = {key: [row.get(key) for row in rows] for key in dict.fromkeys(key for row in rows for key in row)}
-    return pl.DataFrame([pl.Series(key, _of_one_kind(values), strict=False) for key, values in columns.items()])
+    return pl.DataFrame([pl.Series(key, _of_one_type(values), strict=False) for key, values in columns.items()])
 
 
-def _of_one_kind(values: list[Any]) -> list[Any]:
-    kinds = {type(value) for value in values if value is not None}
-    if kinds <= {int, float} or kinds in ({bool}, {str}):
+def _of_one_type(values: list[Any]) -> list[Any]:
+    types = {type(value) for value in values if value is not None}
+    if types <= {int, float} or types in ({bool}, {str}):
         return values
-    return [None if value is None else value if isinstance(value, str) else text(value) for value in values]
+    return [None if value is None else value if isinstance(value, str) else as_typed(value) for value in values]
 
 
-def _estimates(group: Group, metric: str) -> dict[str, float | int | None]:
-    estimate = group.estimate(metric)
-    if estimate is None:
-        return dict.fromkeys((f"{metric}_{what}" for what in ("mean", "sd", "half_width", "n")), None)
-    return {
-        f"{metric}_mean": estimate.mean,
-        f"{metric}_sd": estimate.sd,
-        f"{metric}_half_width": estimate.half_width,
-        f"{metric}_n": estimate.n,
-    }
+def _choices(group: Group) -> dict[str, str | None]:
+    """dataset, click, ranker, model, exploration, fairness; None for a model that the ranker lacks."""
+    return {part.rpartition("/")[2]: group.choices.get(part) for part in PARTS}
 
 
-def _comparisons(group: Group, metric: str, comparison: Comparison) -> dict[str, Any]:
+def _settings(groups: Iterable[Group], labels: Labels) -> list[str]:
+    """Names of the settings that distinguish groups, in the order of the table."""
+    return list(dict.fromkeys(setting for group in groups for setting in labels.settings(group)))
+
+
+def _comparison_columns(group: Group, metric: str, comparison: Comparison) -> dict[str, Any]:
     if comparison.baseline is None:
         return {f"{metric}_better_than": comparison.mark(group, metric)}
     difference = comparison.against_baseline(group, metric)
-    numbers = _numbers(difference) if difference else dict.fromkeys(NUMBERS, None)
-    return {f"{metric}_{key}": value for key, value in numbers.items()}
+    numbers = _numbers(difference) if difference else dict.fromkeys(_NUMBERS, None)
+    return {f"{metric}_{name}": value for name, value in numbers.items()}
 
 
-NUMBERS = ("difference", "difference_half_width", "p", "p_holm", "effect", "wins", "ties", "losses", "pairs", "missing")
-
-
-def _numbers(d: Difference) -> dict[str, float | int | None]:
+def _numbers(d: PairedDifference) -> dict[str, float | int | None]:
     counts = (d.wins, d.ties, d.losses, d.estimate.n, d.missing)
-    return dict(zip(NUMBERS, (d.estimate.mean, d.estimate.half_width, d.p, d.holm, d.effect, *counts), strict=True))
+    return dict(zip(_NUMBERS, (d.estimate.mean, d.estimate.half_width, d.p, d.holm, d.effect, *counts), strict=True))

@@ -1,115 +1,128 @@
-"""What tells the groups of a report apart: choices, and the settings in which groups with the same choice differ."""
+"""Names of groups from the choices and settings in which they differ, and the tasks in which they are compared."""
 
 from __future__ import annotations
 
+import json
 import shlex
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from ol2r_cli.report.groups import FINGERPRINT, Group
-from ol2r_cli.report.override import text
-from ol2r_cli.report.settings import NEVER_COUNT
+from ol2r_cli.config.overrides import as_typed
+from ol2r_cli.report.run_groups import FINGERPRINT, IGNORED, Group
 
 PARTS = ("dataset", "click", "ranker", "ranker/model", "exploration", "fairness")
 _NO_OVERRIDES = (FINGERPRINT, "results_version")
+# Settings of the run that decide what is recorded or how numbers are rounded. They do not change the task.
+_OUTSIDE_TASK = {
+    "evaluate_on",
+    "trace_blocks",
+    "trace_regret",
+    "trace_cosine",
+    "block_rounds",
+    "save_interactions",
+    "device.dtype",
+}
 
 
 class Labels:
-    """Names for groups, such that no two of these groups have the same.
+    """Names that distinguish all of the given groups.
 
-    A setting of a part (`ranker.l2`) is compared among groups with the same choice of that part, one of the run itself
-    (`rounds`) among all. One of the exploration that merely follows the ranker's of the same name is left out.
+    A setting of a part (`ranker.l2`) is compared among groups with the same choice of that part, a setting of the run
+    (`rounds`) among all groups. A setting of the exploration that only follows the ranker's setting of the same name is
+    left out.
     """
 
     def __init__(self, groups: Sequence[Group]):
-        known = dict.fromkeys(name for group in groups for name in group.settings)
-        self._place = {name: place for place, name in enumerate(sorted(known, key=_rank))}
+        names = dict.fromkeys(name for group in groups for name in group.settings)
+        self._column = {name: column for column, name in enumerate(sorted(names, key=_part_rank))}
         self._differing = {
             (part, *choice): _differing(alike, part)
             for part in (*PARTS, "")
-            for choice, alike in _by(groups, part).items()
+            for choice, alike in _by_choice(groups, part).items()
         }
-        self._following = {choice: _following(alike) for choice, alike in _by(groups, "ranker", "exploration").items()}
+        self._following = {
+            choice: _following(alike) for choice, alike in _by_choice(groups, "ranker", "exploration").items()
+        }
         self._several = {
             (part, *ranker)
             for part in ("ranker/model", "exploration", "fairness")
-            for ranker, alike in _by(groups, "ranker").items()
-            if len(_by(alike, part)) > 1
+            for ranker, alike in _by_choice(groups, "ranker").items()
+            if len(_by_choice(alike, part)) > 1
         }
-        self._short = _shortened({name for group in groups for name in self.settings(group)})
+        self._short = _short_names({name for group in groups for name in self.settings(group)})
 
     def settings(self, group: Group) -> dict[str, Any]:
-        """The settings that tell this group from others with the same choices, by dotted name."""
+        """The settings that distinguish this group from others with the same choices, by dotted name."""
         names: set[str] = set()
         for part in (*PARTS, ""):
             names |= self._differing[part, group.choices.get(part, "")]
         names -= self._following[group.choices.get("ranker", ""), group.choices.get("exploration", "")]
         return {
-            name: group.settings[name] for name in sorted(names & group.settings.keys(), key=self._place.__getitem__)
+            name: group.settings[name] for name in sorted(names & group.settings.keys(), key=self._column.__getitem__)
         }
 
     def ranker(self, group: Group) -> str:
-        """The ranker; with its model, exploration and fairness where it occurs with several."""
+        """The ranker; with its model, exploration and fairness where the ranker occurs with several."""
         ranker = group.choices["ranker"]
-        more = [part for part in PARTS if (part, ranker) in self._several]
-        return " ".join([ranker, *(f"{part}={group.choices.get(part, '')}" for part in more)])
+        parts = [part for part in PARTS if (part, ranker) in self._several]
+        return " ".join([ranker, *(f"{part}={group.choices.get(part, '')}" for part in parts)])
 
     def called(self, group: Group) -> str:
-        """What a figure is to call it; empty where the figure finds the fewest words by itself."""
+        """A fixed name for figures; empty where figures derive the shortest name from the settings."""
         return ""
 
     def short(self, group: Group) -> str:
-        """Its settings as `l2=0.01 alpha=0.1`; with the part they are of where the name alone says too little."""
-        return " ".join(f"{self._short[name]}={text(value)}" for name, value in self.settings(group).items())
+        """Its settings as `l2=0.01 alpha=0.1`; with the part where the short name is ambiguous."""
+        return " ".join(f"{self._short[name]}={as_typed(value)}" for name, value in self.settings(group).items())
 
     def overrides(self, group: Group) -> str:
-        """Choices and settings as words for `ol2r run`, quoted for a shell."""
+        """Choices and settings as overrides for `ol2r run`, quoted for a shell."""
         choices = {part: group.choices[part] for part in PARTS if part in group.choices}
         if choices.get("fairness") == "none":
             del choices["fairness"]
-        typed = {name: text(value) for name, value in self.settings(group).items() if name not in _NO_OVERRIDES}
-        return shlex.join(f"{name}={value}" for name, value in {**choices, **typed}.items())
+        settings = {name: as_typed(value) for name, value in self.settings(group).items() if name not in _NO_OVERRIDES}
+        return shlex.join(f"{name}={value}" for name, value in {**choices, **settings}.items())
 
-    def order(self, group: Group, counts: Callable[[str], bool]) -> list[Any]:
-        """A key to sort groups by those of their settings that count, in the order of the columns, numbers by size."""
+    def sort_key(self, group: Group, counts: Callable[[str], bool]) -> list[Any]:
+        """A key from the settings for which `counts` is true, in the order of the columns; numbers by size."""
         settings = self.settings(group).items()
-        return [(self._place[name], _sortable(value)) for name, value in settings if counts(name)]
+        return [(self._column[name], _sortable(value)) for name, value in settings if counts(name)]
 
 
 @cache
 def part_of(setting: str) -> str:
-    """The part a setting is of, `ranker/model` for ranker.model.width; '' for those of the run itself."""
-    of = [part for part in PARTS if setting.startswith(f"{part.replace('/', '.')}.")]
-    return max(of, key=len, default="")
+    """The part of a setting, `ranker/model` for ranker.model.width; empty for a setting of the run."""
+    parts = [part for part in PARTS if setting.startswith(f"{part.replace('/', '.')}.")]
+    return max(parts, key=len, default="")
 
 
-def _rank(setting: str) -> int:
+def _part_rank(setting: str) -> int:
     return (*PARTS, "").index(part_of(setting))
 
 
-def _by(groups: Iterable[Group], *parts: str) -> dict[tuple[str, ...], list[Group]]:
-    """Groups by what they chose for these parts."""
-    found: dict[tuple[str, ...], list[Group]] = {}
+def _by_choice(groups: Iterable[Group], *parts: str) -> dict[tuple[str, ...], list[Group]]:
+    """Groups by their choices for these parts."""
+    members: dict[tuple[str, ...], list[Group]] = {}
     for group in groups:
-        found.setdefault(tuple(group.choices.get(part, "") for part in parts), []).append(group)
-    return found
+        members.setdefault(tuple(group.choices.get(part, "") for part in parts), []).append(group)
+    return members
 
 
 def _differing(alike: Sequence[Group], part: str) -> frozenset[str]:
-    """Settings of a part that are not the same, or not there, in all of these groups."""
+    """Settings of a part that differ among these groups, or that some of them lack."""
     names = {name for group in alike for name in group.settings if part_of(name) == part}
     return frozenset(
         name
         for name in names
-        if len({text(group.settings[name]) if name in group.settings else "" for group in alike}) > 1
+        if len({as_typed(group.settings[name]) if name in group.settings else "" for group in alike}) > 1
     )
 
 
 def _following(alike: Sequence[Group]) -> frozenset[str]:
-    """Settings of the exploration that equal the ranker's of the same name in all groups, and were not typed in any."""
+    """Settings of the exploration that equal the ranker's of the same name in all groups and that no run typed."""
     typed = {name for group in alike for run in group.runs for name in run.typed}
-    pairs = {
+    ranker_names = {
         name: f"ranker.{name.partition('.')[2]}"
         for group in alike
         for name in group.settings
@@ -117,22 +130,92 @@ def _following(alike: Sequence[Group]) -> frozenset[str]:
     }
     return frozenset(
         name
-        for name, fellow in pairs.items()
+        for name, ranker_name in ranker_names.items()
         if name not in typed
         and all(
-            fellow in group.settings and name in group.settings and group.settings[fellow] == group.settings[name]
+            ranker_name in group.settings
+            and name in group.settings
+            and group.settings[ranker_name] == group.settings[name]
             for group in alike
         )
     )
 
 
-def _shortened(names: Iterable[str]) -> dict[str, str]:
-    """Names without the part they are of, but where that would be two settings, or one of the run itself."""
+def _short_names(names: Iterable[str]) -> dict[str, str]:
+    """Names without their part, unless two settings, or one of the run, would have the same short name."""
     short = {name: name.partition(".")[2] if part_of(name) else name for name in names}
-    taken = [*short.values(), *NEVER_COUNT]
+    taken = [*short.values(), *IGNORED]
     return {name: name if part_of(name) and taken.count(brief) > 1 else brief for name, brief in short.items()}
 
 
 def _sortable(value: Any) -> tuple[int, float, str]:
     number = isinstance(value, int | float)
-    return (0, value, "") if number else (1, 0, text(value))
+    return (0, value, "") if number else (1, 0, as_typed(value))
+
+
+def defines_task(setting: str) -> bool:
+    """Whether different values of a setting are different tasks, instead of competitors in one task."""
+    return part_of(setting) in ("dataset", "click", "") and setting not in _OUTSIDE_TASK
+
+
+def tasks(groups: Iterable[Group]) -> list[list[Group]]:
+    """The groups of each task, in the given order. A task is a dataset, a click model and settings of the run."""
+    members: dict[str, list[Group]] = {}
+    for group in groups:
+        settings = {name: value for name, value in group.settings.items() if defines_task(name)}
+        key = json.dumps([group.choices["dataset"], group.choices["click"], settings], sort_keys=True, default=str)
+        members.setdefault(key, []).append(group)
+    return list(members.values())
+
+
+def task_name(group: Group, labels: Labels) -> str:
+    """The task of a group as overrides, as far as tasks differ: dataset=mq2008 click=perfect rounds=500."""
+    settings = {name: value for name, value in labels.settings(group).items() if defines_task(name)}
+    choices = {part: group.choices[part] for part in ("dataset", "click")}
+    return " ".join(f"{name}={as_typed(value)}" for name, value in {**choices, **settings}.items())
+
+
+def find_baseline(words: str, task: Sequence[Group], labels: Labels) -> Group | None:
+    """The only group of a task that matches `words`; None where no group does; ValueError where several do.
+
+    words: the name of a ranker, or choices and settings (`ranker=pairrank ranker.l2=0.1`), separated by spaces.
+    """
+    wanted = dict(_name_and_value(word) for word in words.split())
+    matching = [group for group in task if all(_matches(group, name, value) for name, value in wanted.items())]
+    if len(matching) > 1:
+        more = f"--baseline '{words} {_distinguishing(matching, labels)}'"
+        raise ValueError(
+            f"--baseline must match one row of each task, got {words}, which matches {len(matching)} with "
+            f"{task_name(matching[0], labels)}: add what distinguishes them, such as {more}"
+        )
+    return matching[0] if matching else None
+
+
+def _name_and_value(word: str) -> tuple[str, str]:
+    name, equals, value = word.partition("=")
+    return (name, value) if equals else ("ranker", word)
+
+
+def _matches(group: Group, name: str, typed: str) -> bool:
+    if name in PARTS:
+        return group.choices.get(name) == typed
+    if name not in group.settings:
+        return False
+    value = group.settings[name]
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        try:
+            return float(typed) == value
+        except ValueError:
+            return False
+    return as_typed(value) == typed or value == typed
+
+
+def _distinguishing(groups: Sequence[Group], labels: Labels) -> str:
+    """An override that matches the first group and not all others."""
+    first, *others = (_choices_and_settings(group, labels) for group in groups)
+    return next((f"{name}={value}" for name, value in first.items() if any(o.get(name) != value for o in others)), "")
+
+
+def _choices_and_settings(group: Group, labels: Labels) -> Mapping[str, str]:
+    choices = {part: group.choices[part] for part in PARTS if part in group.choices}
+    return choices | {name: as_typed(value) for name, value in labels.settings(group).items()}

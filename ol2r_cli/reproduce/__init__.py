@@ -1,1 +1,1 @@
-"""Every figure and table of the papers by name: a recipe says what to run, choose, draw and print."""
+"""Figures and tables of the papers by name, from recipes. Imports `sweep`, `report` and what they import."""

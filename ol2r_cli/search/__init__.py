@@ -1,1 +1,1 @@
-"""`ol2r search`: settings drawn by Optuna, judged on the validation split, each trial an ordinary run."""
+"""`ol2r search`: Optuna draws settings, each trial is an ordinary run. Imports `run` and what it imports."""

@@ -1,37 +1,151 @@
-"""Ranges and fixed overrides together: which settings a trial has, and how many different trials there can be."""
+"""What a search draws: intervals such as `ranker.l2=log(1e-4,10)` and options such as `ranker=pairrank,pdgd`."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from ol2r_cli.catalogue import Catalogue, dotted
-from ol2r_cli.compose import own_folders, translate
-from ol2r_cli.search.ranges import Range, read_range
-from ol2r_cli.settings import nearest
+from ol2r_cli.config.catalogue import dotted
+from ol2r_cli.config.composer import Composer
+from ol2r_cli.config.overrides import translate
+from ol2r_cli.formatting import nearest
 
 if TYPE_CHECKING:
     from optuna.trial import Trial
 
-ROLES = ("ranker", "exploration", "fairness")  # whose settings may be searched: the others say what the task is
-COUNTED = 10_000  # a space of more combinations counts as endless
+
+FORMS = "float(LOW,HIGH), log(LOW,HIGH), int(LOW,HIGH), logint(LOW,HIGH) or choice(A,B,..)"
+DIGITS = 3  # significant digits of a number that is drawn, which makes it short to type
+ROLES = ("ranker", "exploration", "fairness")  # whose settings may be searched; the other groups define the task
+MAX_COMBINATIONS = 10_000  # a space with more combinations is treated like one of real numbers
+
+
+@dataclass(frozen=True)
+class Interval:
+    """Numbers from `low` to `high`, both included; uniform in the logarithm with `log`, whole numbers with `whole`."""
+
+    name: str
+    low: float
+    high: float
+    log: bool = False
+    whole: bool = False
+
+    @property
+    def corners(self) -> tuple[str, ...]:
+        """Both ends as typed: if both are allowed, so are all values between them."""
+        return self.typed(self.low), self.typed(self.high)
+
+    @property
+    def values(self) -> tuple[int, ...] | None:
+        """All values; None for real numbers."""
+        return tuple(range(int(self.low), int(self.high) + 1)) if self.whole else None
+
+    def suggest(self, trial: Trial) -> str:
+        """A value drawn by Optuna, as typed."""
+        if self.whole:
+            return self.typed(trial.suggest_int(self.name, int(self.low), int(self.high), log=self.log))
+        return self.typed(trial.suggest_float(self.name, self.low, self.high, log=self.log))
+
+    def typed(self, value: float) -> str:
+        """A value as typed: a whole number, or a number with three significant digits such as 0.00345."""
+        if self.whole:
+            return str(int(value))
+        rounded = min(max(float(f"{value:.{DIGITS}g}"), self.low), self.high)
+        return repr(rounded).removesuffix(".0")
+
+
+@dataclass(frozen=True)
+class OptionList:
+    """A few values, each as typed."""
+
+    name: str
+    values: tuple[str, ...]
+
+    @property
+    def corners(self) -> tuple[str, ...]:
+        return self.values
+
+    def suggest(self, trial: Trial) -> str:
+        """A value drawn by Optuna."""
+        return str(trial.suggest_categorical(self.name, self.values))
+
+    def typed(self, value: str) -> str:
+        return value
+
+
+SearchRange = Interval | OptionList
+
+
+def read_range(word: str) -> SearchRange | None:
+    """The range in `SETTING=RANGE`, or None for an ordinary override; values separated by commas are options.
+
+    ValueError for a range that cannot be drawn from.
+    """
+    name, equals, value = word.partition("=")
+    if not equals:
+        return None
+    call = re.fullmatch(r"([\w.-]+)\((.*)", value, re.DOTALL)
+    if call is None:
+        parts = _split(value)
+        return _options(name, parts, value) if len(parts) > 1 else None
+    form, parts = call[1], _split(call[2].removesuffix(")"))
+    if form not in ("choice", "float", "log", "int", "logint") or not value.endswith(")"):
+        raise ValueError(f"{name} must be {FORMS}, got {value}")
+    return _options(name, parts, value) if form == "choice" else _interval(name, form, parts, value)
+
+
+def _interval(name: str, form: str, parts: list[str], typed: str) -> Interval:
+    log, whole = form.startswith("log"), form.endswith("int")
+    try:
+        low, high = (int(part) if whole else float(part) for part in parts)
+    except ValueError:
+        kind = "whole numbers" if whole else "numbers"
+        raise ValueError(f"{name} must be {form}(LOW,HIGH) of two {kind}, got {typed}") from None
+    if not -1e300 < low < high < 1e300:
+        raise ValueError(f"{name} must be {form}(LOW,HIGH) with LOW below HIGH, got {typed}")
+    if log and low <= 0:
+        raise ValueError(f"{name} must be {form}(LOW,HIGH) with LOW above 0, got {typed}")
+    return Interval(name, low, high, log, whole)
+
+
+def _options(name: str, parts: list[str], typed: str) -> OptionList:
+    if not all(parts) or len(set(parts)) != len(parts) or len(parts) < 2:
+        raise ValueError(f"{name} must be choice(A,B,..) of two or more different values, got {typed}")
+    return OptionList(name, tuple(parts))
+
+
+def _split(text: str) -> list[str]:
+    """The parts between commas; commas within brackets or quotes do not separate."""
+    parts, depth, quote = [""], 0, ""
+    for character in text:
+        quote = "" if character == quote else quote or (character if character in "'\"" else "")
+        depth += 0 if quote else (character in "([{") - (character in ")]}")
+        if character == "," and not depth and not quote:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return [part.strip() for part in parts]
 
 
 class Space:
-    """The words behind `ol2r search`: overrides that all trials share, and ranges.
+    """The arguments of `ol2r search`: `fixed` overrides that all trials share, and `ranges` that trials draw from.
 
-    Where `ranker=pairrank,pdgd` is searched, a range of a setting that the drawn ranker does not have is not drawn
-    from in that trial; one that no choice has is an error. `ValueError` when the words are no space.
+    When the ranker is searched (`ranker=pairrank,pdgd`), a trial leaves out the ranges of settings that its ranker does
+    not have. ValueError for arguments that are no space; a range that no choice has is found by `check_space`.
     """
 
     def __init__(self, words: Sequence[str]):
-        read = [(word, read_range(word)) for word in translate(list(words))]
+        read = [(word, read_range(word)) for word in translate(words)]
         self.fixed = [word for word, range in read if range is None]
-        self.ranges = sorted((range for _, range in read if range), key=lambda range: _depth(range.name))
-        self.catalogue = Catalogue(own_folders(self.fixed)[1])
+        self.ranges = sorted((range for _, range in read if range), key=_order)
+        self.composer = Composer(self.fixed)
+        self.catalogue = self.composer.catalogue
         self._check_names()
-        self.present = cache(self._present)
+        self._present = cache(self._find_present)
 
     def _check_names(self) -> None:
         names = [range.name for range in self.ranges]
@@ -43,86 +157,78 @@ class Space:
                 raise ValueError(f"there is no setting or group '{name}'{nearest(role, ROLES)}")
             if role not in ROLES:
                 raise ValueError(
-                    f"{name} must have one value: a search chooses settings of {', '.join(ROLES)}; what else differs"
-                    " makes another task: use `ol2r run -m`"
+                    f"{name} must have one value: a search chooses settings of {', '.join(ROLES)}; other differences"
+                    " make another task: use `ol2r run -m`"
                 )
-        given = names + [word.partition("=")[0].lstrip("+") for word in self.fixed]
+        typed = names + [word.partition("=")[0].lstrip("+") for word in self.fixed]
         for name in names:
-            if given.count(name) > 1:
+            if typed.count(name) > 1:
                 raise ValueError(f"{name} must be given once: as a range or as a value")
         preset = self.catalogue.chosen(self.fixed).get("experiment") or ""
-        content = self.catalogue.choices["experiment"][preset].content if self._knows(preset) else {}
-        swept = content.get("hydra", {}).get("sweeper", {}).get("params", {})
-        if missing := [name for name in swept if name not in given]:
+        choice = self.catalogue.choices.get("experiment", {}).get(preset)
+        grid = choice.content.get("hydra", {}).get("sweeper", {}).get("params", {}) if choice else {}
+        if missing := [name for name in grid if name not in typed]:
             raise ValueError(f"experiment={preset} is a grid: give a range or a value to {', '.join(missing)} as well")
 
-    def _knows(self, preset: str) -> bool:
-        return preset in self.catalogue.choices.get("experiment", {})
-
-    def _present(self, words: tuple[str, ...]) -> frozenset[str]:
-        """Settings and groups that there are under these overrides."""
-        overrides = [*self.fixed, *words]
+    def _find_present(self, choices: tuple[str, ...]) -> frozenset[str]:
+        """The settings and groups that exist under these choices."""
+        overrides = [*self.fixed, *choices]
         settings = (name for name, _ in dotted(self.catalogue.tree(overrides)))
         return frozenset([*settings, *self.catalogue.chosen(overrides)])
 
-    def draw(self, trial: Trial) -> list[str]:
-        """The overrides of a trial, drawn by Optuna; those of a trial that has been drawn are what they were."""
-        words: list[str] = []
-        for range in self.ranges:
-            if self._applies(range, words):
-                words.append(f"{range.name}={range.suggest(trial)}")
-        return words
+    def _applies(self, range: SearchRange, overrides: Sequence[str]) -> bool:
+        """Whether the choices among some overrides have the setting of a range."""
+        return range.name in self._present(tuple(word for word in overrides if _is_group(word)))
 
-    def _applies(self, range: Range, words: Sequence[str]) -> bool:
-        groups = tuple(word for word in words if _is_choice(word))
-        return range.name in self.present(groups)
+    def draw(self, trial: Trial) -> list[str]:
+        """The overrides of a trial, drawn by Optuna; a trial that was drawn before keeps its values."""
+        overrides: list[str] = []
+        for range in self.ranges:
+            if self._applies(range, overrides):
+                overrides.append(f"{range.name}={range.suggest(trial)}")
+        return overrides
+
+    def overrides(self, values: Mapping[str, Any]) -> list[str]:
+        """The overrides for values by name, as Optuna stores the parameters of a trial."""
+        return [f"{range.name}={range.typed(values[range.name])}" for range in self.ranges if range.name in values]
 
     def choices(self) -> Iterator[list[str]]:
-        """Every combination of the groups that are searched; one empty one where none is."""
-        groups = [range for range in self.ranges if _is_choice(range.name)]
-        yield from (_words(values, groups) for values in self._combinations(groups))
+        """Every combination of the groups that are searched; one empty combination when none is."""
+        groups = [range for range in self.ranges if _is_group(range.name)]
+        yield from map(self.overrides, self._combinations(groups))
 
-    def applying(self, words: Sequence[str]) -> list[Range]:
-        """The ranges, groups apart, that are drawn from under this combination of groups."""
-        return [range for range in self.ranges if not _is_choice(range.name) and self._applies(range, words)]
+    def applying(self, choices: Sequence[str]) -> list[SearchRange]:
+        """The ranges of settings that a trial with these choices draws from."""
+        return [range for range in self.ranges if not _is_group(range.name) and self._applies(range, choices)]
 
-    def cells(self) -> list[dict[str, Any]] | None:
-        """Every trial there can be, as Optuna's parameters; None when there are too many to count."""
+    def combinations(self) -> list[dict[str, Any]] | None:
+        """The values of every possible trial by name; None when there are too many, or a range has real numbers."""
         if any(range.values is None for range in self.ranges):
             return None
-        cells = []
-        for cell in self._combinations(self.ranges):
-            cells.append(cell)
-            if len(cells) > COUNTED:
-                return None
-        return cells
+        listed = list(islice(self._combinations(self.ranges), MAX_COMBINATIONS + 1))
+        return listed if len(listed) <= MAX_COMBINATIONS else None
 
-    def typed(self, cell: Mapping[str, Any]) -> list[str]:
-        """The overrides that Optuna's parameters stand for."""
-        return _words(cell, self.ranges)
-
-    def _combinations(self, ranges: Sequence[Range], chosen: Mapping[str, Any] | None = None) -> Iterator[dict]:
-        chosen = chosen or {}
+    def _combinations(
+        self, ranges: Sequence[SearchRange], values: Mapping[str, Any] | None = None
+    ) -> Iterator[dict[str, Any]]:
+        """Every combination of values of `ranges` that continues `values`."""
+        values = values or {}
         if not ranges:
-            yield dict(chosen)
+            yield dict(values)
             return
         first, *rest = ranges
-        if not self._applies(first, self.typed(chosen)):
-            yield from self._combinations(rest, chosen)
+        if not self._applies(first, self.overrides(values)):
+            yield from self._combinations(rest, values)
             return
         for value in first.values or ():
-            yield from self._combinations(rest, {**chosen, first.name: value})
+            yield from self._combinations(rest, {**values, first.name: value})
 
 
-def _words(values: Mapping[str, Any], ranges: Sequence[Range]) -> list[str]:
-    return [f"{range.name}={range.typed(values[range.name])}" for range in ranges if range.name in values]
-
-
-def _is_choice(word: str) -> bool:
-    """Whether a name, or the name in an override, is a group and not a setting of one."""
+def _is_group(word: str) -> bool:
+    """Whether a name, or the name in an override, is a group and not a setting."""
     return "." not in word.partition("=")[0]
 
 
-def _depth(name: str) -> tuple[int, bool, bool]:
-    """What decides which settings there are comes first: ranker, then ranker/model, other groups, then settings."""
-    return int(not _is_choice(name)), "/" in name, name.partition(".")[0] != "ranker"
+def _order(range: SearchRange) -> tuple[bool, bool, bool]:
+    """Ranges that decide which settings exist are drawn first: ranker, other groups, ranker/model, then settings."""
+    return not _is_group(range.name), "/" in range.name, range.name.partition(".")[0] != "ranker"

@@ -1,180 +1,239 @@
-"""The study of a search on disk: Optuna's trials, shared by the processes that search and outliving any of them."""
+"""A study: an Optuna study in a folder that several processes work on, and that continues after any interruption.
+
+Optuna stores the trials, draws the settings and decides which trials to prune. `Study.next` takes the place of
+`optuna.Study.optimize`, which cannot continue the trial of a killed process under its number with a journal, and whose
+draws depend on the generators of the process and not only on the seed and the earlier trials.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import json
+import os
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import optuna
+from optuna.storages import JournalStorage
+from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
 from optuna.trial import FrozenTrial, Trial, TrialState
 
-from ol2r_cli.results.directory import RunDirectory
-from ol2r_cli.search.journal import journal, turn
-from ol2r_cli.search.objective import Direction
+from ol2r_cli.atomic_file import locked
+from ol2r_cli.run.directory import RunDirectory
+from ol2r_cli.run.identity import NOT_HASHED
 from ol2r_cli.search.space import Space
+from ol2r_cli.search.trial import Direction
 
-ATTEMPTS = 3  # a trial whose process was killed so often is given up
-RANDOM = 8  # trials drawn at random before Optuna's model of the earlier ones draws
-UNPRUNED = 5  # trials that run to their end before any is pruned
+FOLDER = ".search"  # below output_dir
+ATTEMPTS = 3  # a trial whose process was killed so often has failed
+RANDOM_TRIALS = 8  # drawn at random before Optuna's model of the earlier trials draws
+UNPRUNED_TRIALS = 5  # run to their end before any trial is pruned
 EARLIEST = 0.25  # share of the rounds before which no trial is pruned: early on, curves cross
 
 optuna.logging.set_verbosity(optuna.logging.WARNING)
 
 
-@dataclass(frozen=True)
-class Held:
-    """A trial that this process works on: its place in the search, from 1, and the overrides that were drawn."""
+def search_plan(space: Space, metric: str, prune: bool, seed: int) -> dict[str, Any]:
+    """All that decides which trials a study has; folders and other settings without effect on results are left out."""
+    settings = [word for word in space.fixed if word.partition("=")[0] not in NOT_HASHED - {"dataset"}]
+    ranges = sorted(map(repr, space.ranges))
+    return {"settings": sorted(settings), "ranges": ranges, "metric": metric, "prune": prune, "seed": seed}
 
-    place: int
+
+def default_name(plan: Mapping[str, Any]) -> str:
+    """Ten hex digits, the same for the same plan."""
+    return hashlib.sha256(json.dumps(plan, sort_keys=True).encode()).hexdigest()[:10]
+
+
+def study_folder(output_dir: str, name: str) -> Path:
+    """The folder of a study; ValueError for a name that cannot be the name of a folder."""
+    if not name or "/" in name or name.startswith("."):
+        raise ValueError(f"--name must be the name of a folder, without / and not beginning with a dot, got {name!r}")
+    return Path(output_dir).expanduser() / FOLDER / name
+
+
+class _JournalLock(JournalFileOpenLock):
+    """The lock of a journal file, released when its process is killed; Optuna's own lock then remains for 30 s.
+
+    Acquiring it removes the incomplete line that a killed writer left, which Optuna cannot read.
+    """
+
+    def __init__(self, journal: Path):
+        super().__init__(str(journal))
+        self._journal = journal
+        self._held = ExitStack()
+
+    def acquire(self) -> bool:
+        self._held.enter_context(locked(self._journal.with_name(".journal.lock")))
+        with open(self._journal, "rb+") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - 1))
+            if file.read(1) not in (b"", b"\n"):
+                file.seek(0)
+                file.truncate(file.read().rfind(b"\n") + 1)
+        return True
+
+    def release(self) -> None:
+        self._held.close()
+
+
+@dataclass(frozen=True)
+class ActiveTrial:
+    """A trial that this process works on: its number in the search, from 1, and the overrides that were drawn."""
+
+    number: int
     drawn: list[str]
     trial: Trial
 
 
 class Study:
-    """Opened in `folder`, or begun there; `plan` says what is searched, and a study of another plan is a ValueError.
+    """Opens the study in `folder`, or creates it; ValueError when the study there has another `plan`.
 
-    direction: maximize or minimize. rounds: of every trial's run.
+    direction: of the metric. rounds: of the run of each trial.
 
-    What is drawn is a function of the plan's `seed`, the number of the trial and the trials before it. A trial is held
-    by the process that works on it; one whose process is gone is taken up again, by whoever asks next.
+    The settings of a trial are a function of the plan's `seed`, the number of the trial and the trials before it. The
+    process that works on a trial holds a lock in the trial's folder; a trial without a process is continued by the
+    process that asks next.
     """
 
     def __init__(self, folder: Path, space: Space, plan: Mapping[str, Any], direction: Direction, rounds: int):
         self.folder, self.space, self.plan = folder, space, dict(plan)
         folder.mkdir(parents=True, exist_ok=True)
-        self.path = folder / "journal.log"
-        with turn(folder / ".turn"):
-            self.study = optuna.create_study(
-                storage=journal(self.path),
+        journal = folder / "journal.log"
+        with self._turn():
+            self.optuna_study = optuna.create_study(
+                storage=JournalStorage(JournalFileBackend(str(journal), lock_obj=_JournalLock(journal))),
                 study_name="search",
                 direction=direction,
                 load_if_exists=True,
-                pruner=optuna.pruners.MedianPruner(UNPRUNED, n_warmup_steps=int(EARLIEST * rounds)),
+                pruner=optuna.pruners.MedianPruner(UNPRUNED_TRIALS, n_warmup_steps=int(EARLIEST * rounds)),
             )
-            before = self.study.user_attrs.get("plan", self.plan)
-            if before != self.plan:
-                differs = [name for name in self.plan if before.get(name) != self.plan[name]]
+            existing = self.optuna_study.user_attrs.get("plan", self.plan)
+            if existing != self.plan:
+                differs = [name for name in self.plan if existing.get(name) != self.plan[name]]
                 raise ValueError(
                     f"--name must be new for another search: the one in {folder} has other {', '.join(differs)}"
                 )
-            self.study.set_user_attr("plan", self.plan)
+            self.optuna_study.set_user_attr("plan", self.plan)
+
+    def _turn(self) -> Any:
+        """Lock for choosing the next trial, which takes several operations on the journal."""
+        return locked(self.folder / ".turn")
 
     @contextmanager
-    def next(self, most: int) -> Iterator[Held | None]:
-        """The next trial, held until the block is left; None when `most` have begun, or all there are were tried."""
-        with turn(self.folder / ".turn"):
-            number = self._orphan()
-            number = self._ask(most) if number is None else number
-            if number is None:
-                held = directory = None
-            else:
-                directory = self._hold(number).__enter__()
-                held = self._taken(number)
-        try:
-            yield held
-        finally:
-            if directory is not None:
-                directory.__exit__()
+    def next(self, max_trials: int) -> Iterator[ActiveTrial | None]:
+        """The next trial, which this process holds inside the `with` block.
 
-    def _hold(self, number: int) -> RunDirectory:
-        """A folder whose lock says that somebody works on the trial."""
+        None when `max_trials` have begun or all combinations of settings were tried.
+        """
+        with ExitStack() as held:
+            with self._turn():
+                number = self._abandoned_trial()
+                if number is None:
+                    number = self._new_trial(max_trials)
+                active = None
+                if number is not None:
+                    held.enter_context(self._trial_folder(number))
+                    active = self._activate(number)
+            yield active
+
+    def _trial_folder(self, number: int) -> RunDirectory:
+        """The folder that the process working on a trial holds."""
         return RunDirectory(self.folder / f"trial-{number}")
 
-    def _orphan(self) -> int | None:
-        """The first trial whose process is gone; those that have killed their process too often are given up."""
-        for trial in self.study.get_trials(states=(TrialState.RUNNING,)):
-            if self._hold(trial.number).is_running():
+    def _abandoned_trial(self) -> int | None:
+        """The first trial whose process is gone; trials that were killed too often are given up."""
+        for trial in self._all_trials(TrialState.RUNNING):
+            if self._trial_folder(trial.number).is_running():
                 continue
             if trial.user_attrs.get("attempts", 0) < ATTEMPTS:
                 return trial.number
-            self._fail(trial.number, f"its process was killed {ATTEMPTS} times")
+            self.fail(trial.number, f"its process was killed {ATTEMPTS} times")
         return None
 
-    def deserted(self) -> bool:
+    def has_abandoned_trials(self) -> bool:
         """Whether a trial has begun and no process works on it."""
-        running = self.study.get_trials(states=(TrialState.RUNNING,))
-        return not all(self._hold(trial.number).is_running() for trial in running)
+        return any(not self._trial_folder(t.number).is_running() for t in self._all_trials(TrialState.RUNNING))
 
-    def _ask(self, most: int) -> int | None:
-        tried = {tuple(self.words(trial)) for trial in self.trials()}
-        cells = self.space.cells()
-        if len(self.trials()) >= most or (cells and len(tried) >= len(cells)):
+    def _new_trial(self, max_trials: int) -> int | None:
+        """Draw the settings of a new trial; where all combinations can be listed, none is drawn twice."""
+        tried = {tuple(self.overrides(trial)) for trial in self.trials()}
+        combinations = self.space.combinations()
+        if len(self.trials()) >= max_trials or (combinations and len(tried) >= len(combinations)):
             return None
         trial = self._optuna_trial()
-        if cells and tuple(self.space.draw(trial)) in tried:
+        if combinations and tuple(self.space.draw(trial)) in tried:
             trial.set_user_attr("repeats", True)
-            self.study.tell(trial, state=TrialState.FAIL)  # which the sampler does not learn from
-            untried = [cell for cell in cells if tuple(self.space.typed(cell)) not in tried]
-            self.study.enqueue_trial(untried[self._chance(trial.number) % len(untried)])
+            self.optuna_study.tell(trial, state=TrialState.FAIL)  # the sampler does not learn from failed trials
+            untried = [values for values in combinations if tuple(self.space.overrides(values)) not in tried]
+            self.optuna_study.enqueue_trial(untried[self._random(trial.number) % len(untried)])
             trial = self._optuna_trial()
         return trial.number
 
-    def _taken(self, number: int) -> Held:
+    def _activate(self, number: int) -> ActiveTrial:
+        """Count an attempt at a trial and draw its settings, which are stored after the first attempt."""
         trial = self._optuna_trial(number)
         trial.set_user_attr("attempts", trial.user_attrs.get("attempts", 0) + 1)
-        place = [other.number for other in self.trials()].index(number) + 1
-        return Held(place, self.space.draw(trial), trial)
+        position = [other.number for other in self.trials()].index(number) + 1
+        return ActiveTrial(position, self.space.draw(trial), trial)
 
     def _optuna_trial(self, number: int | None = None) -> Trial:
-        """A new trial, or the one of this number; what is drawn depends on no generator's past."""
-        trials = self.study.get_trials(deepcopy=False)
-        seed = self._chance(len(trials) if number is None else number)
-        self.study.sampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=RANDOM)
-        return self.study.ask() if number is None else Trial(self.study, trials[number]._trial_id)
+        """A new trial, or the trial with this number; a new sampler makes the draw independent of earlier draws."""
+        trials = self._all_trials()
+        seed = self._random(len(trials) if number is None else number)
+        self.optuna_study.sampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=RANDOM_TRIALS)
+        return self.optuna_study.ask() if number is None else Trial(self.optuna_study, trials[number]._trial_id)
 
-    def _chance(self, number: int) -> int:
+    def _random(self, number: int) -> int:
+        """32 random bits that depend on the seed of the plan and the number of a trial."""
         return int.from_bytes(hashlib.sha256(f"{self.plan['seed']}/{number}".encode()).digest()[:4], "big")
 
-    def bad(self, held: Held, round: int, value: float) -> bool:
-        """Note a value along the way; whether it is below the median of the finished trials at this round."""
-        value = round_off(value)
-        if round not in self.study.get_trials(deepcopy=False)[held.trial.number].intermediate_values:
-            held.trial.report(value, round)
-        return bool(held.trial.should_prune())
+    def should_prune(self, active: ActiveTrial, round: int, value: float) -> bool:
+        """Report the value after a round; whether it is below the median of the finished trials at this round."""
+        self.report(active, [(round, value)])
+        return bool(active.trial.should_prune())
 
-    def note(self, held: Held, curve: Iterable[tuple[int, float]]) -> None:
-        """Note the values along the way of a run that was finished before, so that others are compared with it."""
-        for round, value in curve:
-            held.trial.report(round_off(value), round)
+    def report(self, active: ActiveTrial, curve: Iterable[tuple[int, float]]) -> None:
+        """Store the values after some rounds, rounded; values that a continued trial reports again are ignored.
 
-    def finish(self, held: Held, value: float, path: Path) -> None:
-        held.trial.set_user_attr("path", str(path))
-        self.study.tell(held.trial, value)
+        Six digits remain, so that a value read from a file in single precision equals the value as computed.
+        """
+        reported = self._all_trials()[active.trial.number].intermediate_values
+        for round_number, value in curve:
+            if round_number not in reported:
+                active.trial.report(round(value, 6), round_number)
 
-    def prune(self, held: Held) -> None:
-        self.study.tell(held.trial, state=TrialState.PRUNED)
+    def finish(self, active: ActiveTrial, value: float, path: Path) -> None:
+        """End a trial with its value; `path` is its run directory."""
+        active.trial.set_user_attr("path", str(path))
+        self.optuna_study.tell(active.trial, value)
 
-    def fail(self, held: Held, reason: str) -> None:
-        self._fail(held.trial.number, reason)
+    def prune(self, active: ActiveTrial) -> None:
+        """End a trial that is worse than the median of the others."""
+        self.optuna_study.tell(active.trial, state=TrialState.PRUNED)
 
-    def _fail(self, number: int, reason: str) -> None:
+    def fail(self, number: int, reason: str) -> None:
+        """End the trial with this number in Optuna, from 0, without a value."""
         self._optuna_trial(number).set_user_attr("reason", reason)
-        self.study.tell(number, state=TrialState.FAIL)
+        self.optuna_study.tell(number, state=TrialState.FAIL)
 
-    def interrupt(self, held: Held) -> None:
-        """Leave a trial to whoever asks next; its process was not killed, which would count against it."""
-        held.trial.set_user_attr("attempts", held.trial.user_attrs["attempts"] - 1)
+    def interrupt(self, active: ActiveTrial) -> None:
+        """Leave a trial to the next process; its own process was not killed, so the attempt does not count."""
+        active.trial.set_user_attr("attempts", active.trial.user_attrs["attempts"] - 1)
+
+    def _all_trials(self, *states: TrialState) -> list[FrozenTrial]:
+        return self.optuna_study.get_trials(deepcopy=False, states=states or None)
 
     def trials(self, *states: TrialState) -> list[FrozenTrial]:
         """The trials in these states, or all, in the order in which they began."""
-        trials = self.study.get_trials(deepcopy=False, states=states or None)
-        return [trial for trial in trials if "repeats" not in trial.user_attrs]
+        return [trial for trial in self._all_trials(*states) if "repeats" not in trial.user_attrs]
 
-    def words(self, trial: FrozenTrial) -> list[str]:
-        """What was drawn, as overrides."""
-        return self.space.typed(trial.params)
+    def overrides(self, trial: FrozenTrial) -> list[str]:
+        """The settings of a trial, as overrides."""
+        return self.space.overrides(trial.params)
 
     def best(self) -> FrozenTrial | None:
-        """The finished trial with the best value; of equals the first."""
-        finished = self.trials(TrialState.COMPLETE)
-        sign = 1 if self.study.direction == optuna.study.StudyDirection.MAXIMIZE else -1
-        return max(finished, key=lambda trial: sign * (trial.value or 0.0), default=None)
-
-
-def round_off(value: float) -> float:
-    """To six digits: what a file holds in single precision and what was just computed count as the same."""
-    return round(value, 6)
+        """The finished trial with the best value, the first of equal ones; None when no trial has a value."""
+        return self.optuna_study.best_trial if self.trials(TrialState.COMPLETE) else None

@@ -1,4 +1,7 @@
-"""One trial: the run directory that `ol2r run` of the same words has, begun, gone on with, or found finished."""
+"""One trial of a search: its run, its metric, and the check of the whole space before the first trial.
+
+A metric is a mean of summary.json over the replicas, never one of the test split.
+"""
 
 from __future__ import annotations
 
@@ -9,77 +12,131 @@ from collections.abc import Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Literal
 
-from ol2r_cli.compose import check, compose
-from ol2r_cli.results.directory import RunDirectory, RunningElsewhere
-from ol2r_cli.results.manifest import read_manifest
+import torch
 
-if TYPE_CHECKING:
-    from omegaconf import DictConfig
+from ol2r_cli.config.composer import Composer
+from ol2r_cli.config.instantiate import build
+from ol2r_cli.run.directory import RunDirectory, RunningElsewhere
+from ol2r_cli.run.exit_status import DONE, FAILED
+from ol2r_cli.run.experiment import Experiment
+from ol2r_cli.run.manifest import read_manifest
+from ol2r_cli.run.runner import Runner, ValidationCallback
+from ol2r_cli.search.space import ROLES, Space
 
-    from ol2r_cli.watched import Watch
+Direction = Literal["minimize", "maximize"]
 
-DONE, FAILED, INTERRUPTED = 0, 1, 130  # as of `ol2r run`
-_PATIENCE = 2.0  # seconds between looks at a run that another process is busy with
+DEFAULT_METRIC = "validation_ndcg_10"  # the only metric that is known during a run, so that trials can be pruned by it
+_VALIDATION = tuple(f"validation_ndcg_{cutoff}" for cutoff in (1, 3, 5, 10))
+_ONLINE = ("online_ndcg", "online_ndcg_last_tenth", "cumulative_ndcg")
+_MINIMISED = ("regret", "unfairness", "violations")
+METRICS = (*_VALIDATION, *_ONLINE, *_MINIMISED)
+_PAUSE = 2.0  # seconds between attempts at a run that another process is running
+
+
+def direction(metric: str) -> Direction:
+    """The direction in which a metric is better; ValueError for a metric that cannot be searched by."""
+    if metric.startswith("test_"):
+        raise ValueError(f"--metric must not look at the test split, got {metric}: type {DEFAULT_METRIC}, the default")
+    if metric not in METRICS:
+        raise ValueError(f"--metric must be one of {', '.join(METRICS)}, got {metric}")
+    return "minimize" if metric in _MINIMISED else "maximize"
 
 
 @dataclass(frozen=True)
-class Played:
-    """How a trial's run ended: exit code, directory, the reason of a failure, whether it had been finished before."""
+class TrialOutcome:
+    """The end of a trial's run: exit code, directory, reason of a failure, and whether it was finished before."""
 
     code: int
     path: Path
     reason: str = ""
-    before: bool = False
+    finished_before: bool = False
 
 
-def configured(words: Sequence[str]) -> tuple[DictConfig, dict[str, str]]:
-    """The configuration and the choices of `ol2r run` with these words; ValueError, of one line, when they are none."""
-    from omegaconf import OmegaConf, open_dict
+def run_trial(
+    composer: Composer,
+    overrides: Sequence[str],
+    callback: ValidationCallback | None = None,
+    stop: Sequence[int] = (),
+) -> TrialOutcome:
+    """Run `ol2r run OVERRIDES` without its output, to the end or until `callback` (see `Runner`) stops it.
 
-    config = compose(list(words))
-    choices = {str(group): name for group, name in config.choices.items() if name is not None}
-    OmegaConf.set_readonly(config, False)
-    with open_dict(config):
-        del config["choices"]  # it would count as a setting, and make another run of it
-    check(config, choices)
-    return config, choices
-
-
-def play(words: Sequence[str], watch: Watch | None = None, stop: Sequence[int] = ()) -> Played:
-    """See the run of these words to its end, or to where `watch` (see `watched`) ends it.
-
-    What the run prints is not shown. `stop` fills with signals that come while the run is prepared; then it does not
-    begin (KeyboardInterrupt). A run that another process is busy with is waited for. ValueError when the words
-    are no experiment.
+    A run that another process is running is waited for. KeyboardInterrupt when a signal fills `stop` before the first
+    round; ValueError for a bad configuration.
     """
-    import torch
-
-    from ol2r_cli.experiment import Experiment
-    from ol2r_cli.sitting import Sitting
-
     with torch.inference_mode(), redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
         while True:
-            experiment = Experiment(*configured(words))
+            composition = composer(overrides)
+            experiment = Experiment(composition.config, composition.choices)
             path = experiment.directory.path
             if experiment.finished():
-                return Played(DONE, path, before=True)
-            sitting = Sitting(experiment, f"ol2r run {shlex.join(words)}", watch)
+                return TrialOutcome(DONE, path, finished_before=True)
+            runner = Runner(experiment, f"ol2r run {shlex.join(overrides)}", callback)
             try:
                 with experiment.directory:
                     if stop:
                         raise KeyboardInterrupt
-                    code = sitting.run()
+                    code = runner.run()
             except RunningElsewhere:
                 if stop:
                     raise KeyboardInterrupt from None
-                time.sleep(_PATIENCE)
+                time.sleep(_PAUSE)
                 continue
             reason = (read_manifest(path) or {}).get("error") if code == FAILED else None
-            return Played(code, path, reason or "")
+            return TrialOutcome(code, path, reason or "")
 
 
-def metrics(path: Path) -> Mapping[str, Mapping[str, float]]:
-    """Those of a finished run's summary.json."""
+def read_metrics(path: Path) -> Mapping[str, Mapping[str, float]]:
+    """The metrics in summary.json of a finished run."""
     return RunDirectory(path).read_json("summary.json")["metrics"]
+
+
+def check_space(space: Space, metric: str) -> None:
+    """Compose and build the corners of a space; ValueError, of one line, for the first that is no experiment.
+
+    For every combination of groups (`ranker=pairrank,pdgd`) the experiment is built once, with the first corner of each
+    range. All other corners of a range are composed, and their roles built, one range at a time.
+    """
+    used: set[str] = set()
+    with torch.inference_mode():
+        for choices in space.choices():
+            ranges = space.applying(choices)
+            used.update(range.name for range in ranges)
+            first = [*space.fixed, *choices, *(f"{range.name}={range.corners[0]}" for range in ranges)]
+            composition = space.composer(first)
+            experiment = Experiment(composition.config, composition.choices)
+            check_metric(metric, experiment)
+            experiment.simulation()
+            for range in ranges:
+                others = [word for word in first if not word.startswith(f"{range.name}=")]
+                for corner in range.corners[1:]:
+                    _build_roles(space.composer, [*others, f"{range.name}={corner}"])
+    choices = next(space.choices())
+    for range in space.ranges:
+        if range.name not in used and not any(word.startswith(f"{range.name}=") for word in choices):
+            space.composer([*space.fixed, *choices, f"{range.name}={range.corners[0]}"])  # says what is wrong
+            raise ValueError(f"{range.name} must be a setting of what is searched: see `ol2r list`")
+
+
+def _build_roles(composer: Composer, overrides: Sequence[str]) -> None:
+    composition = composer(overrides)
+    for group in ROLES:
+        if group in composition.choices:
+            build(composition.config[group])
+
+
+def check_metric(metric: str, experiment: Experiment) -> None:
+    """Raises ValueError, with the override to type, when the experiment's summary would not have the metric."""
+    if metric in _VALIDATION:
+        if not experiment.roles["ranker"].generalises:
+            name = experiment.choices["ranker"]
+            raise ValueError(f"ranker={name} is not evaluated on queries that are new to it: type --metric online_ndcg")
+        if "validation" not in experiment.settings["evaluate_on"]:
+            raise ValueError(f"evaluate_on must have validation for --metric {metric}: leave evaluate_on out")
+        if not len(experiment.dataset.splits.get("validation", ())):
+            raise ValueError(f"dataset must have a validation split for --metric {metric}, got none")
+    if metric == "regret" and not experiment.settings["trace_regret"]:
+        raise ValueError("trace_regret must be true for --metric regret: type trace_regret=true")
+    if metric == "unfairness" and experiment.dataset.group is None:
+        raise ValueError("dataset must have two groups for --metric unfairness: type dataset.group={..}")

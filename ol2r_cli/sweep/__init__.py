@@ -1,1 +1,1 @@
-"""Many runs: what they are, checked before the first; then all of them, wherever a launcher sends them."""
+"""Many runs: plans and checks them, and runs them by a launcher. Imports `launcher`, `run` and `config`."""

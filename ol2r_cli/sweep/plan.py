@@ -1,4 +1,4 @@
-"""What a sweep will do, before it does anything: every job composed, built and found its directory, or refused."""
+"""The jobs of a sweep, checked before the first one runs: which are bad and why, and which are the same run."""
 
 from __future__ import annotations
 
@@ -6,99 +6,149 @@ import copy
 import json
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
 from omegaconf import DictConfig, OmegaConf
 
-from ol2r_cli.compose import build, check_grid
-from ol2r_cli.experiment import Experiment
+from ol2r_cli.config.composer import Composer, Composition, check_grid
+from ol2r_cli.config.instantiate import build
+from ol2r_cli.formatting import one_line
+from ol2r_cli.run.experiment import Experiment
 from ol2r_cli.simulation import check_needs
-from ol2r_cli.sweep.cell import Cell, name_cells
-from ol2r_cli.sweep.compositions import Composer, Composition, plain
-from ol2r_cli.sweep.reasons import in_one_line
+from ol2r_cli.sweep.sweep_job import SweepJob, name_sweep_jobs
 
-_FITTING = ("device", "positions", "exposure", "beta", "trace_blocks", "trace_regret", "no_relevant")  # of the run
+_SHOWN = 10  # reasons that are listed; others are counted
+# The settings of the run that decide, together with the roles, whether a simulation can be set up.
+_SETUP_SETTINGS = ("device", "positions", "exposure", "beta", "trace_blocks", "trace_regret", "no_relevant")
+
+
+class BadJobs(ValueError):
+    """Some jobs of a sweep have a bad configuration, and nothing has been run.
+
+    The message has a line for each reason with the jobs that have it, and says how to run the other jobs.
+    """
+
+    def __init__(self, bad: Sequence[SweepJob], jobs: int):
+        self.bad = bad
+        lines, good = reason_lines(bad, jobs), jobs - len(bad)
+        advice = f"--keep-going runs the other {good}"
+        if len(lines) == 1:
+            message = f"{lines[0]}; nothing has been run: {advice}" if good else lines[0]
+        else:
+            heading = f"{len(bad)} of {jobs} jobs cannot be run, and nothing has been run:"
+            message = "\n  ".join([heading, *lines, *([advice] if good else [])])
+        super().__init__(message)
+
+
+def reason_lines(bad: Sequence[SweepJob], jobs: int) -> list[str]:
+    """A line for each reason why jobs are bad, with the first job that has it; `jobs` is the size of the sweep."""
+    by_reason: dict[str, list[SweepJob]] = defaultdict(list)
+    for sweep_job in bad:
+        by_reason[sweep_job.reason].append(sweep_job)
+    lines = []
+    for reason, sweep_jobs in list(by_reason.items())[:_SHOWN]:
+        more = f" and {len(sweep_jobs) - 1} more" if len(sweep_jobs) > 1 else ""
+        which = f" (#{sweep_jobs[0].number} {sweep_jobs[0].name}{more})" if len(sweep_jobs) < jobs else ""
+        lines.append(reason + which)
+    if len(by_reason) > _SHOWN:
+        lines.append(f"and {len(by_reason) - _SHOWN} more such reasons")
+    return lines
 
 
 class Plan:
-    """The jobs of a sweep, checked. `merged` are those that are the same run as another, told by that one's number."""
+    """The jobs of a sweep after all checks.
 
-    def __init__(self, jobs: Sequence[Sequence[str]], composer: Composer, told: Callable[[int], None] = lambda _: None):
-        self.cells = [
-            Cell(number, tuple(words), options=tuple(composer.options())) for number, words in enumerate(jobs)
-        ]
-        name_cells(self.cells)
-        self.merged: dict[int, int] = {}
-        compositions = {cell: found for cell in self.cells if (found := _composed(cell, composer)) is not None}
-        of_dataset: dict[str, list[Cell]] = defaultdict(list)
-        for cell, composition in compositions.items():
-            of_dataset[_written(composition.config.dataset)].append(cell)
+    `jobs` are the overrides of each job. `duplicates` maps the numbers of jobs that are the same run as an earlier job
+    to the numbers of the earlier jobs; `sweep_jobs` does not contain duplicates. `progress` is called with the number
+    of jobs that have been checked.
+    """
+
+    def __init__(
+        self, jobs: Sequence[Sequence[str]], composer: Composer, progress: Callable[[int], None] = lambda _: None
+    ):
+        options = tuple(composer.options)
+        self.sweep_jobs = [SweepJob(number, tuple(words), options=options) for number, words in enumerate(jobs)]
+        name_sweep_jobs(self.sweep_jobs)
+        by_dataset: dict[str, list[tuple[SweepJob, Composition]]] = defaultdict(list)
+        for sweep_job in self.sweep_jobs:
+            try:
+                composition = composer(sweep_job.words)
+            except ValueError as error:
+                sweep_job.bad, sweep_job.reason = True, _message(error)
+            else:
+                by_dataset[_as_json(composition.config.dataset)].append((sweep_job, composition))
         with torch.inference_mode():
-            for cells in of_dataset.values():  # one dataset in memory at a time
+            for compositions in by_dataset.values():  # one dataset in memory at a time
                 check = _Check()
-                for cell in cells:
-                    check(cell, compositions[cell])
-                    told(sum(bool(one.directory or one.bad) for one in self.cells))
-        self._merge()
+                for sweep_job, composition in compositions:
+                    check(sweep_job, composition)
+                    progress(sum(bool(checked.directory or checked.bad) for checked in self.sweep_jobs))
+        self.duplicates = self._remove_duplicates()
 
     @property
-    def good(self) -> list[Cell]:
-        return [cell for cell in self.cells if not cell.bad]
+    def good(self) -> list[SweepJob]:
+        """The jobs that can be run."""
+        return [sweep_job for sweep_job in self.sweep_jobs if not sweep_job.bad]
 
     @property
-    def bad(self) -> list[Cell]:
-        return [cell for cell in self.cells if cell.bad]
+    def bad(self) -> list[SweepJob]:
+        """The jobs that cannot be run."""
+        return [sweep_job for sweep_job in self.sweep_jobs if sweep_job.bad]
 
-    def _merge(self) -> None:
-        """Two jobs in one directory would be one run twice."""
-        first: dict[Any, int] = {}
-        for cell in self.good:
-            there = first.setdefault(cell.directory, cell.number)
-            if there != cell.number:
-                self.merged[cell.number] = there
-        self.cells = [cell for cell in self.cells if cell.number not in self.merged]
+    def _remove_duplicates(self) -> dict[int, int]:
+        """Remove jobs with the same run directory as an earlier job; returns their numbers with those of the earlier
+        jobs."""
+        duplicates: dict[int, int] = {}
+        numbers: dict[Path | None, int] = {}
+        for sweep_job in self.good:
+            number = numbers.setdefault(sweep_job.directory, sweep_job.number)
+            if number != sweep_job.number:
+                duplicates[sweep_job.number] = number
+        self.sweep_jobs = [sweep_job for sweep_job in self.sweep_jobs if sweep_job.number not in duplicates]
+        return duplicates
 
 
 class _Check:
-    """Builds the jobs of one dataset without a round played. Equal parts are built once, and so is the dataset."""
+    """Checks the jobs of one dataset: builds them without playing a round. Equal parts, and the dataset, once."""
 
     def __init__(self) -> None:
-        self._made: dict[str, Any] = {}
-        self._fitting: dict[Any, str] = {}
+        self._built: dict[str, Any] = {}  # objects or the errors of building them
+        self._setup_errors: dict[str, str] = {}
 
-    def __call__(self, cell: Cell, composition: Composition) -> None:
-        config, choices = composition.config, composition.choices
+    def __call__(self, sweep_job: SweepJob, composition: Composition) -> None:
+        """Fill in the settings, choices and directory of a job, or the reason why it is bad."""
         try:
-            check_grid(composition.grid, choices.get("experiment"), cell.words, "sweep one grid at a time")
-            experiment = Experiment(config, choices, self._make)
-            if refused := self._refusal(experiment):
-                raise ValueError(refused)
+            check_grid(composition, sweep_job.words, "sweep one grid at a time")
+            experiment = Experiment(composition.config, composition.choices, self._build)
+            if error := self._setup_error(experiment):
+                raise ValueError(error)
         except (ValueError, OSError) as error:
-            cell.bad, cell.reason = True, in_one_line(error)
+            sweep_job.bad, sweep_job.reason = True, _message(error)
             return
-        cell.settings, cell.choices = plain(config), choices
-        cell.directory = experiment.directory.path
+        sweep_job.settings, sweep_job.choices = composition.settings, composition.choices
+        sweep_job.directory = experiment.directory.path
 
-    def _make(self, node: DictConfig) -> Any:
-        key = f"{node._key()}: {_written(node)}"
-        if key not in self._made:
-            made = _outcome_of(lambda: build(node))
-            self._made[key] = _Loaded(made) if node._key() == "dataset" and not isinstance(made, Exception) else made
-        if isinstance(self._made[key], Exception):
-            raise self._made[key]
-        return self._made[key]
+    def _build(self, node: DictConfig) -> Any:
+        key = f"{node._key()}: {_as_json(node)}"
+        if key not in self._built:
+            built = _result_or_error(lambda: build(node))
+            is_dataset = node._key() == "dataset" and not isinstance(built, Exception)
+            self._built[key] = _LoadedOnce(built) if is_dataset else built
+        if isinstance(self._built[key], Exception):
+            raise self._built[key]
+        return self._built[key]
 
-    def _refusal(self, experiment: Experiment) -> str:
+    def _setup_error(self, experiment: Experiment) -> str:
         """Why the roles do not fit each other or the data: they are set up for one round. Equal ones are tried once.
 
-        With a skyline that is not tried: it learns from the labels when it is set up.
+        A ranker that needs the labels is not set up, because it learns from them when it is.
         """
         settings, roles = experiment.settings, experiment.roles
-        decisive = [settings[name] for name in (*roles, *_FITTING)]
-        key = json.dumps(decisive, sort_keys=True, default=str)
-        if key not in self._fitting:
-            self._fitting[key] = ""
+        key = json.dumps([settings[name] for name in (*roles, *_SETUP_SETTINGS)], sort_keys=True, default=str)
+        if key not in self._setup_errors:
+            self._setup_errors[key] = ""
             try:
                 check_needs(roles)
                 if not roles["ranker"].needs_labels:
@@ -107,41 +157,39 @@ class _Check:
                     trial.roles = {group: build(experiment.config[group]) for group in roles}
                     trial.simulation()
             except ValueError as error:
-                self._fitting[key] = str(error)
-            except Exception as error:  # of a role of one's own, or of torch: no reason to give up the other jobs
-                self._fitting[key] = f"{type(error).__name__}: {error}"
-        return self._fitting[key]
+                self._setup_errors[key] = str(error)
+            except Exception as error:  # of a user's role, or of torch: the other jobs must still be checked
+                self._setup_errors[key] = f"{type(error).__name__}: {error}"
+        return self._setup_errors[key]
 
 
-class _Loaded:
-    """A dataset's configuration that loads it once."""
+class _LoadedOnce:
+    """A dataset whose `load` loads it once, and raises the same error every time."""
 
     def __init__(self, source: Any):
         self._source, self._dataset = source, None
 
     def load(self) -> Any:
         if self._dataset is None:
-            self._dataset = _outcome_of(self._source.load)
+            self._dataset = _result_or_error(self._source.load)
         if isinstance(self._dataset, Exception):
             raise self._dataset
         return self._dataset
 
 
-def _composed(cell: Cell, composer: Composer) -> Composition | None:
+def _result_or_error(function: Callable[[], Any]) -> Any:
     try:
-        return composer(cell.words)
-    except ValueError as error:
-        cell.bad, cell.reason = True, in_one_line(error)
-        return None
-
-
-def _outcome_of(make: Callable[[], Any]) -> Any:
-    """What it makes, or the error it ends with, so that the next job with the same part is told the same."""
-    try:
-        return make()
+        return function()
     except (ValueError, OSError) as error:
         return error
 
 
-def _written(node: DictConfig) -> str:
+def _message(error: Exception) -> str:
+    """The message of an error in one line; for an error of the operating system with the file."""
+    if isinstance(error, OSError) and error.filename:
+        return f"{error.filename}: {error.strerror}"
+    return one_line(error)
+
+
+def _as_json(node: DictConfig) -> str:
     return json.dumps(OmegaConf.to_container(node, resolve=True), sort_keys=True, default=str)

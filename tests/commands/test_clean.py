@@ -1,4 +1,4 @@
-"""`ol2r clean`: what is removed is exactly what was chosen, and nothing that is in use or somebody else's."""
+"""`ol2r clean` removes exactly what is chosen, and nothing that is in use or that ol2r has not written."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from pathlib import Path
 import pytest
 
 from ol2r_cli import cli
-from ol2r_cli.clean.inventory import STATES, runs
-from ol2r_cli.commands.continuations import continuations
-from ol2r_cli.results.directory import FILES, RunDirectory
+from ol2r_cli.commands.completion import completions
+from ol2r_cli.run.directory import FILES, RunDirectory
+from ol2r_cli.run.disk_usage import REMOVABLE, stored_runs
 
 MANIFEST = {"id": "0" * 10, "choices": {}, "progress": {"round": 1, "rounds": 2}, "results_version": 2}
 ID = "0123456789"
 
 
 def make(root: Path, name: str, status: str, **files: int) -> Path:
-    """A run of this status, with files of so many bytes beside its usual ones; underscores stand for dots."""
+    """A run with this status; `files` are sizes of further files, with underscores for dots."""
     run = RunDirectory(root / "letters" / f"{name}-{ID}")
     run.write_json("run.json", {**MANIFEST, "status": status})
     for file in ("config.yaml", "summary.json", "trace.parquet"):
@@ -31,7 +31,7 @@ def make(root: Path, name: str, status: str, **files: int) -> Path:
 
 @pytest.fixture
 def outputs(tmp_path: Path) -> Path:
-    """A run in every state, one of them running (its lock is held until the end)."""
+    """A run in every state that can be removed, a finished one, and one that was killed at its start."""
     root = tmp_path / "outputs"
     make(root, "finished", "finished", checkpoint_pt=3000, interactions_parquet=200)
     make(root, "interrupted", "interrupted", checkpoint_pt=70, interactions_parquet=5)
@@ -55,30 +55,30 @@ def names(root: Path) -> set[str]:
     return {path.name.removesuffix(f"-{ID}") for path in (root / "letters").iterdir()}
 
 
-def test_a_folder_of_ones_own_with_a_name_like_that_of_a_run_is_left_alone(tmp_path, capsys):
-    own = tmp_path / "analysis-2026112117"
-    own.mkdir()
+def test_a_folder_of_the_user_with_the_name_of_a_run_is_kept(tmp_path, capsys):
+    folder = tmp_path / "analysis-2026112117"
+    folder.mkdir()
     for name in "config.yaml", "log.txt", "trace.parquet":
-        (own / name).write_text("mine: true")
+        (folder / name).write_text("mine: true")
     clean(capsys, tmp_path, "--state", "damaged", "--yes")
-    assert {path.name for path in own.iterdir()} == {"config.yaml", "log.txt", "trace.parquet"}
-    (own / "config.yaml").write_text("ranker: {}\nclick: {}\ndataset: {}\nrounds: 5\n")
+    assert {path.name for path in folder.iterdir()} == {"config.yaml", "log.txt", "trace.parquet"}
+    (folder / "config.yaml").write_text("ranker: {}\nclick: {}\ndataset: {}\nrounds: 5\n")
     clean(capsys, tmp_path, "--state", "damaged", "--yes")
-    assert not own.exists(), "this was a run, cleared half"
+    assert not folder.exists(), "with this configuration it is a run of which a part is left"
 
 
-def test_sizes_by_kind_come_first_and_nothing_is_removed_unasked(outputs, capsys):
+def test_sizes_by_kind_are_shown_and_nothing_is_removed_by_default(outputs, capsys):
     out, _ = clean(capsys, outputs)
-    told = {line.rsplit(maxsplit=3)[0].strip(): line.split()[-3:] for line in out.split("\n\n")[0].splitlines()[2:]}
-    size = {run.path.name: run.size for run in runs(outputs)}
-    assert told["interrupted runs"] == ["1", str(size[f"interrupted-{ID}"]), "B"]
-    assert told["damaged runs"][0] == "3"
-    assert told["checkpoints of finished runs"] == ["1", "3.0", "kB"]
-    assert told["checkpoints to go on from"] == ["1", "70", "B"]
-    assert told["interactions"] == ["2", "205", "B"]
-    assert told["temporaries"] == ["1", "30", "B"]
+    sizes = {line.rsplit(maxsplit=3)[0].strip(): line.split()[-3:] for line in out.split("\n\n")[0].splitlines()[2:]}
+    run_size = {run.path.name: run.size for run in stored_runs(outputs)}
+    assert sizes["interrupted runs"] == ["1", str(run_size[f"interrupted-{ID}"]), "B"]
+    assert sizes["damaged runs"][0] == "3"
+    assert sizes["checkpoints of finished runs"] == ["1", "3.0", "kB"]
+    assert sizes["checkpoints to go on from"] == ["1", "70", "B"]
+    assert sizes["interactions"] == ["2", "205", "B"]
+    assert sizes["temporaries"] == ["1", "30", "B"]
     assert len(names(outputs)) == 7
-    assert "nothing was removed" in out, "nobody was there to agree that temporaries go"
+    assert "nothing was removed" in out, "without a terminal there is no answer"
 
 
 @pytest.mark.parametrize(
@@ -89,14 +89,14 @@ def test_sizes_by_kind_come_first_and_nothing_is_removed_unasked(outputs, capsys
         (["damaged"], {"finished", "interrupted", "killed", "failed"}),
     ],
 )
-def test_whole_runs_by_their_state(outputs, capsys, states: list[str], left: set[str]):
-    sizes = sum(run.size for run in runs(outputs) if run.path.name.removesuffix(f"-{ID}") not in left)
+def test_whole_runs_are_removed_by_their_state(outputs, capsys, states: list[str], left: set[str]):
+    sizes = sum(run.size for run in stored_runs(outputs) if run.path.name.removesuffix(f"-{ID}") not in left)
     out, _ = clean(capsys, outputs, "--state", *states, "--yes")
-    assert names(outputs) == left, "a folder that held a temporary only goes, too"
+    assert names(outputs) == left, "a folder with temporary files only is removed too"
     assert f"freed {sizes} B: " in out
 
 
-def test_checkpoints_and_interactions_of_finished_runs_only(outputs, capsys):
+def test_only_finished_runs_lose_checkpoints_and_interactions(outputs, capsys):
     clean(capsys, outputs, "--checkpoints", "--interactions", "--state", "failed", "--yes")
     finished, interrupted = (outputs / "letters" / f"{name}-{ID}" for name in ("finished", "interrupted"))
     kept = {"run.json", "config.yaml", "summary.json", "trace.parquet"}
@@ -105,7 +105,7 @@ def test_checkpoints_and_interactions_of_finished_runs_only(outputs, capsys):
     assert not (outputs / "letters" / f"failed-{ID}").exists()
 
 
-def test_a_run_that_is_running_stays_whatever_its_manifest_says(outputs, capsys):
+def test_a_running_run_is_kept_whatever_its_manifest_says(outputs, capsys):
     running = outputs / "letters" / f"killed-{ID}"
     with RunDirectory(running), RunDirectory(outputs / "letters" / f"failed-{ID}") as failed:
         (running / ".trace.parquet.partial").write_text("being written")
@@ -116,36 +116,39 @@ def test_a_run_that_is_running_stays_whatever_its_manifest_says(outputs, capsys)
     assert {path.name for path in running.iterdir()} >= {"run.json", "trace.parquet", ".trace.parquet.partial"}
 
 
-def test_a_run_that_has_gone_on_since_it_was_looked_at_stays(outputs, capsys, monkeypatch):
+def test_a_run_that_goes_on_during_the_question_is_kept(outputs, capsys, monkeypatch):
     run = RunDirectory(outputs / "letters" / f"interrupted-{ID}")
 
-    def meanwhile(_: str) -> str:
+    def answer_late(_: str) -> str:
         run.write_json("run.json", {**MANIFEST, "status": "finished"})
         return "y"
 
-    monkeypatch.setattr("builtins.input", meanwhile)
+    monkeypatch.setattr("builtins.input", answer_late)
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
     _, err = clean(capsys, outputs, "--state", "interrupted")
     assert err == f"ol2r clean: left: {run.path} (it has gone on since)\n"
     assert (run.path / "checkpoint.pt").exists()
 
 
-@pytest.mark.parametrize(("answer", "gone"), [("y", True), ("yes", True), ("", False), ("n", False)])
-def test_it_asks(outputs, capsys, monkeypatch, answer: str, gone: bool):
-    monkeypatch.setattr("builtins.input", lambda _: answer)
+def test_the_user_must_confirm(outputs, capsys, monkeypatch):
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
-    clean(capsys, outputs, "--state", "failed")
-    assert (outputs / "letters" / f"failed-{ID}").exists() != gone
+    for answer, removed in ("", False), ("n", False), ("y", True):
+        monkeypatch.setattr("builtins.input", lambda _, answer=answer: answer)
+        clean(capsys, outputs, "--state", "failed")
+        assert (outputs / "letters" / f"failed-{ID}").exists() != removed
+    monkeypatch.setattr("builtins.input", lambda _: "yes")
+    clean(capsys, outputs, "--state", "killed")
+    assert not (outputs / "letters" / f"killed-{ID}").exists()
 
 
-def test_without_a_terminal_it_takes_yes(outputs, capsys):
+def test_without_a_terminal_yes_must_be_typed(outputs, capsys):
     before = sorted(outputs.rglob("*"))
     _, err = clean(capsys, outputs, "--state", "failed", code=2)
-    assert err == "ol2r clean: nothing was removed, since nobody can be asked: type --yes to remove it\n"
+    assert err == "ol2r clean: nothing was removed, because there is no terminal to ask: type --yes to remove it\n"
     assert sorted(outputs.rglob("*")) == before
 
 
-def test_files_of_others_stay(outputs, capsys):
+def test_other_files_are_kept(outputs, capsys):
     note = outputs / "letters" / f"failed-{ID}" / "note.txt"
     note.write_text("why it failed")
     foreign = outputs / "letters" / "theirs"
@@ -157,13 +160,13 @@ def test_files_of_others_stay(outputs, capsys):
     assert {path.name for path in foreign.iterdir()} == set(FILES)
 
 
-def test_folders_that_become_empty_go_but_not_the_one_that_was_named(tmp_path, capsys):
+def test_empty_folders_are_removed_except_the_named_one(tmp_path, capsys):
     make(tmp_path / "outputs", "failed", "failed")
     clean(capsys, tmp_path / "outputs", "--state", "failed", "--yes")
     assert list((tmp_path / "outputs").iterdir()) == []
 
 
-def test_only_what_is_older(outputs, capsys):
+def test_only_older_runs_are_removed(outputs, capsys):
     old = outputs / "letters" / f"failed-{ID}"
     two_days = time.time() - 2 * 24 * 3600 - 60
     for path in old.iterdir():
@@ -175,7 +178,7 @@ def test_only_what_is_older(outputs, capsys):
     assert "failed" not in names(outputs)
 
 
-def test_logs_of_sweeps_but_for_runs_that_are_running(outputs, capsys):
+def test_logs_of_sweeps_are_removed_except_those_of_running_runs(outputs, capsys):
     folder = outputs / ".sweep" / "letters"
     folder.mkdir(parents=True)
     for name in (f"failed-{ID}.log", f"killed-{ID}.log", "notes.log"):
@@ -186,11 +189,11 @@ def test_logs_of_sweeps_but_for_runs_that_are_running(outputs, capsys):
     assert "log of a sweep" in out
 
 
-def test_the_cache_but_for_what_is_being_written_and_what_is_not_of_it(tmp_path, capsys):
+def test_the_cache_is_removed_except_entries_that_are_being_written_and_other_files(tmp_path, capsys):
     import fcntl
 
     cache, key = tmp_path / "cache", "a" * 24
-    for name in (key, "b" * 24, "c" * 24 + ".partial", "mine"):
+    for name in (key, "b" * 24, "c" * 24 + ".partial", "mine", "offline/" + "f" * 64):
         (cache / name).mkdir(parents=True)
         (cache / name / "features.npy").write_bytes(b"x" * 100)
     for name in ("sources/" + "d" * 24 + ".json", "offline/" + "e" * 64 + ".npy", "offline/mine.npy"):
@@ -200,23 +203,23 @@ def test_the_cache_but_for_what_is_being_written_and_what_is_not_of_it(tmp_path,
         fcntl.flock(lock, fcntl.LOCK_EX)
         out, err = clean(capsys, "--cache", "--cache-dir", cache, "--yes")
     assert err == f"ol2r clean: left: {cache / key} (it is being written)\n"
-    assert "freed 220 B: 4 of 5 removed" in out
+    assert "freed 320 B: 5 of 6 removed" in out
     left = {path.relative_to(cache).as_posix() for path in cache.rglob("*") if path.suffix != ".lock"}
     assert left == {key, f"{key}/features.npy", "mine", "mine/features.npy", "sources", "offline", "offline/mine.npy"}
 
 
-def test_what_is_refused(tmp_path, capsys):
-    for arguments, told in [
+def test_bad_arguments_are_one_line(tmp_path, capsys):
+    for arguments, message in [
         ([tmp_path / "no"], f"DIR must be a folder with runs, got {tmp_path / 'no'}, which does not exist"),
         ([tmp_path, "--older-than", "3"], "--older-than must be hours, days or weeks such as 12h, 30d or 8w, got 3"),
     ]:
         _, err = clean(capsys, *arguments, code=2)
-        assert err == f"ol2r clean: {told}\n"
+        assert err == f"ol2r clean: {message}\n"
 
 
-def test_completion_knows_states_and_options(capsys):
-    assert continuations("ol2r clean --state ") == [f"{state} " for state in STATES]
+def test_completion_offers_states_and_options(capsys):
+    assert completions("ol2r clean --state ") == [f"{state} " for state in REMOVABLE]
     with pytest.raises(SystemExit):
         cli.main(["clean", "--help"])
-    told = set(re.findall(r"(?<=  )--[a-z-]+", capsys.readouterr().out)) - {"--help"}
-    assert {word.strip() for word in continuations("ol2r clean --")} == told
+    options = set(re.findall(r"(?<=  )--[a-z-]+", capsys.readouterr().out)) | {"--help"}
+    assert {word.strip() for word in completions("ol2r clean --")} == options

@@ -1,18 +1,21 @@
+"""Completion: which words may come next, quoted for the shell, in bash and zsh, without slow imports."""
+
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
-from ol2r_cli.catalogue import Catalogue
 from ol2r_cli.cli import COMMANDS
-from ol2r_cli.commands.completion import answer, main
-from ol2r_cli.commands.continuations import continuations
-from ol2r_cli.compose import compose
+from ol2r_cli.commands.completion import completions, main, quoted_completions
+from ol2r_cli.config.catalogue import Catalogue
+from ol2r_cli.config.composer import compose
 
 ROOT = Path(__file__).parents[2]
 
@@ -68,6 +71,18 @@ def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("ol2r completion ", ["bash ", "zsh "]),
         ("ol2r completion bash ", []),
         ("ol2r bench pairr", ["pairrank "]),
+        ("ol2r bench pairrank --replicas 1 10 --rounds 5 rou", ["rounds="]),
+        ("ol2r bench --rounds ", []),
+        ("ol2r bench --replicas 1 rou", []),
+        ("ol2r search --config-dir alpha --trials 3 ranker=pairr", ["ranker=pairrank "]),
+        ("ol2r search --trials rank", []),
+        ("ol2r search --work", []),
+        ("ol2r clean alpha --state killed dam", ["damaged "]),
+        ("ol2r export alpha --split t", ["test "]),
+        ("ol2r diff alpha alpi", ["alpine trees/"]),
+        ("ol2r diff alpha alpha alp", []),
+        ("ol2r list ranker pairrank ", []),
+        ("ol2r nothing ", []),
         ("ol2r run dataset.path=al", ["dataset.path=alpha/", "dataset.path=alpine trees/"]),
         ("ol2r run output_dir=./alph", ["output_dir=./alpha/"]),
         ("ol2r status alph", ["alpha/"]),
@@ -80,24 +95,34 @@ def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("ol2r run dataset.path=nowhere/", []),
     ],
 )
-def test_what_may_come_next(line: str, words: list[str], folders: Path):
-    assert continuations(line) == words
+def test_completions(line: str, words: list[str], folders: Path):
+    assert completions(line) == words
 
 
-def test_all_of_a_kind():
-    assert continuations("ol2r ") == [f"{command} " for command in COMMANDS] + ["--help ", "--version "]
-    assert continuations("ol2r run ranker=") == [f"ranker={name} " for name in Catalogue().choices["ranker"]]
-    first = set(continuations("ol2r run "))
+def test_the_options_of_every_command_are_those_of_its_help():
+    for command, (module, _) in COMMANDS.items():
+        lines = re.findall(r"^  (-.*)", import_module(module).parser().format_help(), re.MULTILINE)
+        options = {
+            option for line in lines for option in re.findall(r"(?<![^ ,])--?[a-z][a-z-]*", line.split("   ")[0])
+        }
+        assert "--help" in options
+        assert {word.strip() for word in completions(f"ol2r {command} -")} == options, command
+
+
+def test_all_commands_choices_and_settings_are_offered():
+    assert completions("ol2r ") == [f"{command} " for command in COMMANDS] + ["--help ", "--version "]
+    assert completions("ol2r run ranker=") == [f"ranker={name} " for name in Catalogue().choices["ranker"]]
+    first = set(completions("ol2r run "))
     assert {f"{group}=" for group in Catalogue().groups} - first == {"ranker/model="}, "the default ranker has none"
     assert {f"{name}=" for name in Catalogue().root.values} <= first
 
 
-def test_own_choices(tmp_path: Path):
+def test_choices_of_the_user(tmp_path: Path):
     (tmp_path / "ranker").mkdir()
     (tmp_path / "ranker" / "mine.yaml").write_text("rate: 3\n")
     line = f"ol2r run --config-dir {tmp_path} ranker=mi"
-    assert continuations(line) == ["ranker=mine "]
-    assert continuations(f"{line}ne ranker.") == ["ranker.rate="]
+    assert completions(line) == ["ranker=mine "]
+    assert completions(f"{line}ne ranker.") == ["ranker.rate="]
 
 
 @pytest.mark.parametrize(
@@ -111,30 +136,32 @@ def test_own_choices(tmp_path: Path):
         ("ol2r status $HOME/alph", ["$HOME/alpha/"]),
     ],
 )
-def test_no_tilde_in_a_value(line: str, words: list[str], folders: Path, monkeypatch: pytest.MonkeyPatch):
+def test_the_tilde_is_replaced_in_a_value(line: str, words: list[str], folders: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("HOME", str(folders))
     expected = [word.format(home=folders) for word in words]
-    assert continuations(line.format(home=folders)) == expected
+    assert completions(line.format(home=folders)) == expected
 
 
-def test_the_home_folder_is_completed_to_what_run_accepts(folders: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_completed_home_folder_is_accepted_by_run(folders: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("HOME", str(folders))
     for value in ("~/alpi", "$HOME/alpi"):
-        (word,) = answer(f"ol2r run output_dir={value}", value)
+        (word,) = quoted_completions(f"ol2r run output_dir={value}", value)
         echo = ["bash", "-c", f"printf %s output_dir={word}"]
         typed = subprocess.run(echo, capture_output=True, text=True, check=True).stdout
-        assert compose([typed]).output_dir == f"{folders}/alpine trees/"
+        assert compose([typed]).config.output_dir == f"{folders}/alpine trees/"
 
 
-def test_quoting_and_the_part_that_bash_replaces(folders: Path):
-    assert answer("ol2r run dataset.path=alpi") == ["dataset.path=alpine\\ trees/"]
-    assert answer("ol2r run dataset.path=alpine\\ t") == ["dataset.path=alpine\\ trees/"]
-    assert answer("ol2r run ranker=pairr", "pairr") == ["pairrank "]
-    assert answer("ol2r run click=", "") == [f"{name} " for name in Catalogue().choices["click"]]
-    assert answer("ol2r run 'ranker=pairr", "ranker=pairr") == ["ranker=pairrank"], "the quote is still open"
+def test_words_are_quoted_and_shortened_to_the_part_that_bash_replaces(folders: Path):
+    assert quoted_completions("ol2r run dataset.path=alpi") == ["dataset.path=alpine\\ trees/"]
+    assert quoted_completions("ol2r run dataset.path=alpine\\ t") == ["dataset.path=alpine\\ trees/"]
+    assert quoted_completions("ol2r run ranker=pairr", "pairr") == ["pairrank "]
+    assert quoted_completions("ol2r run click=", "") == [f"{name} " for name in Catalogue().choices["click"]]
+    assert quoted_completions("ol2r run 'ranker=pairr", "ranker=pairr") == ["ranker=pairrank"], (
+        "the quote is still open"
+    )
 
 
-def test_a_script_for_each_shell_and_none_for_others(capsys: pytest.CaptureFixture[str]):
+def test_each_shell_has_a_script_and_other_shells_are_refused(capsys: pytest.CaptureFixture[str]):
     for shell in ("bash", "zsh"):
         assert main([shell]) == 0
         assert "_ol2r()" in capsys.readouterr().out

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ol2r_cli.commands.data import EPILOG, main
-from ol2r_cli.compose import compose
+from ol2r_cli.config.composer import Composer
 
 TINY = Path(__file__).parents[1] / "data" / "tiny"
 
@@ -49,20 +49,21 @@ def test_check_agrees_or_says_in_one_line_what_differs(tmp_path: Path, capsys: p
     assert "nothing is known" in capsys.readouterr().out
 
 
-def test_the_examples_can_be_read(monkeypatch: pytest.MonkeyPatch):
+def test_the_documented_examples_compose(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("HOME", "/home/me")
     page = (Path(__file__).parents[2] / "docs" / "data.md").read_text()
     examples = [
         line.strip() for line in [*EPILOG.splitlines(), *page.splitlines()] if line.strip().startswith("ol2r data ")
     ]
     assert len(examples) >= 5
+    compose = Composer()
     for example in examples:
         echo = ["bash", "-c", example.replace("ol2r data", "printf '%s\\n'", 1)]
         _, *overrides = subprocess.run(echo, capture_output=True, text=True, check=True).stdout.splitlines()
         compose(overrides)
 
 
-@pytest.mark.parametrize("override", ["dataset=nonsense", "dataset.normalise=nonsense", "dataset.path=nowhere"])
-def test_bad_settings_are_one_line_and_exit_code_2(tmp_path: Path, capsys: pytest.CaptureFixture[str], override: str):
-    assert run("info", tmp_path, override) == 2
-    assert len(capsys.readouterr().err.splitlines()) == 1
+def test_bad_settings_are_one_line_and_exit_code_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    for override in ("dataset=nonsense", "dataset.normalise=nonsense", "dataset.path=nowhere"):
+        assert run("info", tmp_path, override) == 2
+        assert len(capsys.readouterr().err.splitlines()) == 1

@@ -1,4 +1,4 @@
-"""`ol2r export`: which runs, where to, and what is refused before anything is read."""
+"""`ol2r export`: which runs it takes, where it writes, and what it refuses."""
 
 from __future__ import annotations
 
@@ -11,13 +11,22 @@ import pytest
 
 from ol2r_cli import cli
 from ol2r_cli.commands import export
-from ol2r_cli.commands.continuations import continuations
-from tests.export.finished import make, text
+from ol2r_cli.commands.completion import completions
+from tests.export.finished import FinishedRuns, finished_runs, text
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    return make(tmp_path_factory.mktemp("exported"), "linear", "ties", "oracle")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> FinishedRuns:
+    return finished_runs(tmp_path_factory)
+
+
+@pytest.fixture(scope="module")
+def outputs(runs: FinishedRuns, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with three runs, of which `oracle` has no trained ranker."""
+    folder = tmp_path_factory.mktemp("exported") / "outputs"
+    for name in ("linear", "ties", "oracle"):
+        shutil.copytree(runs[name], folder / "letor" / runs[name].name)
+    return folder
 
 
 def exported(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[str, str]:
@@ -35,8 +44,8 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
     return captured.err.removeprefix("ol2r export: ").rstrip("\n")
 
 
-def test_all_runs_of_a_folder_in_one_table_and_the_others_are_told(runs, tmp_path, capsys):
-    outputs, parquet, csv = runs["data"].parent / "outputs", tmp_path / "new" / "q.parquet", tmp_path / "q.csv"
+def test_runs_of_a_folder_are_one_table_and_others_are_reported(runs, outputs, tmp_path, capsys):
+    parquet, csv = tmp_path / "new" / "q.parquet", tmp_path / "q.csv"
     out, err = exported(capsys, outputs, "--to", "per-query", "--out", parquet)
     assert out == f"written: {parquet} (52 rows of 2 runs)\n"  # 13 queries, 2 seeds
     assert err.startswith("ol2r export: left out: RUN must be of a ranker that can score new queries, got ")
@@ -50,14 +59,14 @@ def test_all_runs_of_a_folder_in_one_table_and_the_others_are_told(runs, tmp_pat
     )
 
 
-def test_one_run_by_its_id_and_another_split(runs, tmp_path, capsys, monkeypatch):
-    monkeypatch.chdir(runs["data"].parent)
+def test_one_run_by_its_id_and_another_split(runs, outputs, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(outputs.parent)
     file = tmp_path / "q.csv"
     exported(capsys, runs["linear"].name[-10:], "--split", "validation", "--to", "per-query", "--out", file)
     assert set(pl.read_csv(file)["split"]) == {"validation"}
 
 
-def test_trec_files_of_one_run_lie_in_the_folder_of_several_in_folders(runs, tmp_path, capsys):
+def test_trec_files_of_several_runs_lie_in_a_folder_each(runs, tmp_path, capsys):
     files = "seed-4.run, seed-5.run, qrels.txt, qrels-exponential.txt"
     out, _ = exported(capsys, runs["linear"], "--to", "trec", "--out", tmp_path / "one")
     assert out == f"written: {tmp_path / 'one'} ({files})\n"
@@ -70,39 +79,38 @@ def test_trec_files_of_one_run_lie_in_the_folder_of_several_in_folders(runs, tmp
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_a_tracker_gets_every_finished_run(runs, tmp_path, capsys):
+def test_a_tracker_gets_every_finished_run(runs, outputs, tmp_path, capsys):
     pytest.importorskip("tensorboard")
-    outputs = runs["data"].parent / "outputs"
     out, _ = exported(capsys, outputs, "--to", "tensorboard", "--out", tmp_path, "--points", 5)
     assert sorted(out.splitlines()) == sorted(
         f"written: {tmp_path / 'letor' / runs[name].name}" for name in ("linear", "ties", "oracle")
     )
 
 
-def test_data_that_have_moved_are_asked_for_and_must_be_the_same(runs, tmp_path, capsys):
+def test_moved_data_need_an_option_and_must_be_the_same(runs, tmp_path, capsys):
     run, moved, out = tmp_path / "run", tmp_path / "moved", tmp_path / "q.csv"
     shutil.copytree(runs["linear"], run)
     config = (run / "config.yaml").read_text()
     (run / "config.yaml").write_text(config.replace(str(runs["data"]), str(tmp_path / "before")))
-    told = refused(capsys, run, "--to", "per-query", "--out", out)
-    assert told.startswith(f"the data of {run} cannot be read: type --data FOLDER (dataset.path must be a folder")
+    message = refused(capsys, run, "--to", "per-query", "--out", out)
+    assert message.startswith(f"the data of {run} cannot be read: type --data FOLDER (dataset.path must be a folder")
     shutil.copytree(runs["data"], moved)
     exported(capsys, run, "--to", "per-query", "--out", out, "--data", moved)
-    found = out.read_text()
+    exported_text = out.read_text()
     exported(capsys, runs["linear"], "--to", "per-query", "--out", out)
-    assert out.read_text() == found
+    assert out.read_text() == exported_text
     (moved / "test.txt").write_text(text(13, 8))
-    told = refused(capsys, run, "--to", "per-query", "--out", out, "--data", moved)
-    assert told == f"--data must be the data of {run}, got {moved}, where something else is"
+    message = refused(capsys, run, "--to", "per-query", "--out", out, "--data", moved)
+    assert message == f"--data must be the data of {run}, got {moved}, which has other data"
 
 
-def test_what_is_refused(runs, tmp_path, capsys, monkeypatch):
+def test_wrong_arguments_are_refused_with_one_line(runs, tmp_path, capsys, monkeypatch):
     run, copy = runs["linear"], tmp_path / "run"
     shutil.copytree(run, copy)
     manifest = json.loads((copy / "run.json").read_text())
     (copy / "run.json").write_text(json.dumps({**manifest, "status": "interrupted"}))
     monkeypatch.setattr(export, "find_spec", lambda name: None)
-    for arguments, told in [
+    for arguments, message in [
         ([run, "--to", "per-query", "--out", "x.txt"], "--out must end in .csv or .parquet, got x.txt"),
         (
             [run, "--to", "mlflow", "--out", "x.db"],
@@ -123,10 +131,10 @@ def test_what_is_refused(runs, tmp_path, capsys, monkeypatch):
             f"--out must be a place that can be written, got {run}/run.json (File exists: {run}/run.json)",
         ),
     ]:
-        assert refused(capsys, *arguments) == told
+        assert refused(capsys, *arguments) == message
     monkeypatch.setattr(export, "find_spec", lambda name: object())
-    told = refused(capsys, run, "--to", "wandb", "--out", "x", "--split", "test")
-    assert told == "--split does not go with --to wandb: leave it out"
+    message = refused(capsys, run, "--to", "wandb", "--out", "x", "--split", "test")
+    assert message == "--split does not go with --to wandb: leave it out"
     assert refused(capsys, run, "--to", "wandb", "--out", "x", "--points", 0) == "--points must be 1 or more, got 0"
 
 
@@ -134,13 +142,13 @@ def test_a_run_without_its_settings(runs, tmp_path, capsys):
     copy = tmp_path / "run"
     shutil.copytree(runs["linear"], copy)
     (copy / "config.yaml").unlink()
-    told = refused(capsys, copy, "--to", "trec", "--out", tmp_path / "out")
-    assert told.startswith(f"{copy}/config.yaml is damaged (FileNotFoundError: ")
-    assert told.endswith(" force=true")
+    message = refused(capsys, copy, "--to", "trec", "--out", tmp_path / "out")
+    assert message.startswith(f"{copy}/config.yaml is damaged (FileNotFoundError: ")
+    assert message.endswith(" force=true")
     (copy / "config.yaml").write_text("dataset: [")
     assert "config.yaml is damaged (ParserError: " in refused(capsys, copy, "--to", "trec", "--out", tmp_path / "out")
 
 
-def test_completion_knows_what_there_is():
-    assert continuations("ol2r export outputs --to ") == [f"{what} " for what in export.WHAT]
-    assert continuations("ol2r export outputs --s") == ["--split "]
+def test_completion_offers_targets_and_options():
+    assert completions("ol2r export outputs --to ") == [f"{what} " for what in export.WHAT]
+    assert completions("ol2r export outputs --s") == ["--split "]

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-import ol2r_cli.report.figures as kinds
-from ol2r_cli.commands.continuations import continuations
+from ol2r_cli.commands.completion import completions
 from ol2r_cli.commands.report import main
+from ol2r_cli.report.figures import drawing, kinds
 from tests.report.runs import make
 
 
@@ -23,8 +23,8 @@ def drawn(tmp_path, monkeypatch):
             raise kinds.NothingToDraw("blocks needs runs with blocks")
         return f"picture of {kind}"
 
-    monkeypatch.setattr(kinds, "draw", draw)
-    monkeypatch.setattr(kinds, "save", lambda figure, path: Path(path).write_text(figure))
+    monkeypatch.setattr(drawing, "draw", draw)
+    monkeypatch.setattr(drawing, "save", lambda figure, path: Path(path).write_text(figure))
     monkeypatch.chdir(tmp_path)
     make(Path("runs"))
     return asked
@@ -107,5 +107,5 @@ def test_errors_are_one_line_and_2(drawn, capsys, arguments, complaint):
 
 
 def test_completion():
-    assert continuations("ol2r report runs --figure learn") == ["learning_curve "]
-    assert "--figure " in continuations("ol2r report runs --fig")
+    assert completions("ol2r report runs --figure learn") == ["learning_curve "]
+    assert "--figure " in completions("ol2r report runs --fig")

@@ -1,3 +1,5 @@
+"""`ol2r list`: every choice, setting, default and comment of the configuration files."""
+
 from __future__ import annotations
 
 import os
@@ -8,9 +10,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ol2r_cli.catalogue import Catalogue
 from ol2r_cli.commands.list import main
-from ol2r_cli.compose import config_dir, translate
+from ol2r_cli.config.catalogue import Catalogue, config_dir
+from ol2r_cli.config.overrides import translate
 
 
 @pytest.fixture
@@ -39,7 +41,7 @@ def test_every_choice_has_one_line_with_its_description(capsys):
         assert first.rstrip(":") in line
 
 
-def test_the_choices_taken_unasked_are_marked(capsys):
+def test_default_choices_are_marked(capsys):
     starred = {line.split()[1] for line in lines(capsys) if line.startswith("*  ")}
     assert starred == {f"{group}={name}" for group, name in Catalogue().chosen([]).items() if name}
     assert "exploration=confidence" in starred, "the ranker of run.yaml brings it along"
@@ -57,7 +59,7 @@ def test_a_group_with_settings_defaults_and_comments(capsys):
     assert f"{key.removeprefix('ranker.')}: {default}  # {comment}\n" in text
 
 
-def test_what_a_ranker_is_made_of_is_a_group_below_it(capsys):
+def test_a_part_of_a_ranker_is_a_group_below_it(capsys):
     listed = lines(capsys, "ranker/model", "mlp")
     assert listed[0] == "ranker/model=mlp"
     settings = [line.split()[:2] for line in listed if line.startswith("    ")]
@@ -116,12 +118,12 @@ def test_grids_come_with_their_values_and_m(capsys):
         assert shown == [[name, values] for name, values in grid.items()]
 
 
-def test_long_defaults_are_told_by_their_entries(capsys):
+def test_a_long_default_is_listed_by_its_number_of_entries(capsys):
     (checksums,) = [line for line in lines(capsys, "dataset", "mq2008") if "dataset.checksums" in line]
     assert checksums.split(maxsplit=1)[1].startswith("(15 entries)")
 
 
-def test_own_choices_are_listed_and_hidden_ones_told(capsys, own):
+def test_choices_of_the_user_are_listed_and_hidden_ones_reported(capsys, own):
     overview = lines(capsys, "--config-dir", str(own))
     (mine,) = [line for line in overview if "ranker=mine" in line]
     assert "Mine, 2024." in mine

@@ -10,26 +10,25 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from ol2r_cli.commands.continuations import continuations
+from ol2r_cli import cli
+from ol2r_cli.commands.completion import completions
 from ol2r_cli.commands.report import main
-from tests.launch import Launched
 from tests.report.runs import make
 
 SMOKE = ["experiment=smoke", "click=perfect"]
 
 
-def test_a_sweep_reported_chosen_from_and_run_again(tmp_path, capsys):
-    """What `--overrides` prints leads to the very runs that were chosen."""
+def test_overrides_lead_to_the_chosen_run(tmp_path, capsys):
+    """`ol2r run` with the words of `--overrides` finds the run that was chosen."""
     output = f"output_dir={tmp_path / 'runs'}"
-    sweep = ["run", "-m", *SMOKE, output, "ranker.l2=1,10", "replicas=2"]
-    launched = Launched(sweep, tmp_path / "sweep")
-    assert launched.wait() == 0, launched.errors
+    for l2 in (1, 10):
+        assert cli.main(["run", *SMOKE, output, f"ranker.l2={l2}", "replicas=2"]) == 0
+    capsys.readouterr()
     assert main([str(tmp_path / "runs"), "--select", "validation", "--overrides"]) == 0
     (line,) = capsys.readouterr().out.splitlines()
     assert line.startswith("dataset=synthetic click=perfect ranker=pairrank exploration=confidence ranker.l2=1")
-    launched = Launched(["run", *SMOKE, output, "replicas=2", *shlex.split(line)], tmp_path / "again")
-    assert launched.wait() == 0, launched.errors
-    assert "done before" in launched.output
+    assert cli.main(["run", *SMOKE, output, "replicas=2", *shlex.split(line)]) == 0
+    assert "done before" in "".join(capsys.readouterr())
     assert main([str(tmp_path / "runs")]) == 0
     out = capsys.readouterr().out
     assert out.count("| synthetic | perfect | pairrank | l2=1") == 2
@@ -118,7 +117,7 @@ def test_latex(compared, tmp_path):
 
 
 def test_a_page_is_written_by_its_module(compared, tmp_path, monkeypatch, capsys):
-    import ol2r_cli.report.page as page
+    import ol2r_cli.report.page.html_page as page
 
     def write_page(path, collection, groups, labels, selection, comparison):
         path.write_text(f"{len(collection.runs)} {len(groups)} {selection} {len(comparison.differences)}")
@@ -189,7 +188,7 @@ def test_overrides_are_lines_for_ol2r_run_and_nothing_else_on_stdout(tmp_path, c
             ["runs", "--baseline", "pdgd"],
             "--baseline must be a ranker, or choices and settings, of some row, got pdgd: the rankers are pairrank\n",
         ),
-        (["runs", "--baseline", "pairrank"], "--baseline must be true of one row of each task, got pairrank"),
+        (["runs", "--baseline", "pairrank"], "--baseline must match one row of each task, got pairrank"),
         (["runs", "--option", "split=test"], "--option goes with --figure KIND"),
         (["runs", "--out", "runs/file/table.md"], "--out must be a file that can be written, got runs/file/table.md"),
         (["runs", "--select", "validation"], "--select validation needs validation_ndcg_10"),
@@ -255,4 +254,4 @@ def test_reading_takes_no_torch_and_no_tables(tmp_path):
 def test_completion(line, words, tmp_path, monkeypatch):
     (tmp_path / "runs").mkdir()
     monkeypatch.chdir(tmp_path)
-    assert continuations(line) == words
+    assert completions(line) == words

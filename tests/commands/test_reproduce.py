@@ -1,3 +1,5 @@
+"""`ol2r reproduce` as typed: choice of settings, figures, table and page; dry runs; messages."""
+
 from __future__ import annotations
 
 import csv
@@ -7,10 +9,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ol2r_cli.commands.continuations import continuations
+from ol2r_cli.commands.completion import completions
 from ol2r_cli.commands.reproduce import main
-from ol2r_cli.reproduce import book
-from tests.reproduce.test_recipes import MINIMAL
+from ol2r_cli.reproduce import recipe
+from tests.reproduce.test_recipe import MINIMAL
 
 SMALL = ["dataset.queries={train:10,validation:5,test:5}", "dataset.documents=8", "device.threads=1"]
 
@@ -33,12 +35,12 @@ def recipes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "metrics": ["test_ndcg_10"],
     }
     (folder / "pairrank_x.yaml").write_text(yaml.safe_dump(content))
-    (folder / "data").symlink_to(book.folder() / "data")
-    monkeypatch.setattr(book, "folder", lambda: folder)
+    (folder / "data").symlink_to(recipe.recipe_dir() / "data")
+    monkeypatch.setattr(recipe, "recipe_dir", lambda: folder)
     return folder
 
 
-def test_settings_are_chosen_and_a_figure_drawn_and_nothing_is_run_twice(recipes, tmp_path, capfd):
+def test_a_reproduction_chooses_settings_draws_and_runs_nothing_twice(recipes, tmp_path, capfd):
     typed = ["pairrank_x", "--scale", "paper", "dataset=synthetic", f"output_dir={tmp_path / 'out'}", *SMALL]
     assert main(typed) == 0
     shown = capfd.readouterr()
@@ -63,16 +65,16 @@ def test_settings_are_chosen_and_a_figure_drawn_and_nothing_is_run_twice(recipes
 
 def validated(folder: Path) -> dict[float, float]:
     """NDCG@10 on validation by learning rate, of the runs that settings were chosen by, which alone have seed 1000."""
-    found = {}
+    ndcg = {}
     for path in (folder / "synthetic").iterdir():
         config = yaml.safe_load((path / "config.yaml").read_text())
         if config["seed"] == 1000:
             metrics = json.loads((path / "summary.json").read_text())["metrics"]
-            found[config["ranker"]["learning_rate"]] = metrics["validation_ndcg_10"]["mean"]
-    return found
+            ndcg[config["ranker"]["learning_rate"]] = metrics["validation_ndcg_10"]["mean"]
+    return ndcg
 
 
-def test_a_dry_run_lists_and_writes_nothing(recipes, tmp_path, capsys):
+def test_a_dry_run_lists_the_runs_and_writes_nothing(recipes, tmp_path, capsys):
     assert main(["pairrank_x", "scale=quick", "--dry-run", f"output_dir={tmp_path / 'out'}", *SMALL]) == 0
     out = capsys.readouterr().out
     assert "quick: T = 40, 2 seeds, generated data" in out
@@ -83,7 +85,7 @@ def test_a_dry_run_lists_and_writes_nothing(recipes, tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("typed", "complaint"),
+    ("typed", "message"),
     [
         (
             ["pairrank_fg3"],
@@ -95,13 +97,13 @@ def test_a_dry_run_lists_and_writes_nothing(recipes, tmp_path, capsys):
         (["pairrank_fig6", "rounds=0", *SMALL], "rounds must be"),
     ],
 )
-def test_what_is_wrong_is_said_in_one_line(typed, complaint, capfd):
+def test_an_error_is_one_line(typed, message, capfd):
     assert main(typed) == 2
     (line,) = capfd.readouterr().err.splitlines()[:1]
-    assert line.startswith(f"ol2r reproduce: {complaint}")
+    assert line.startswith(f"ol2r reproduce: {message}")
 
 
-def test_without_the_papers_data_it_says_where_they_come_from_and_how_to_go_on(tmp_path, capsys):
+def test_missing_data_are_an_error_that_says_where_to_get_them_and_how_to_go_on(tmp_path, capsys):
     assert main(["pairrank_fig3", "--scale", "paper", f"data_dir={tmp_path}"]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith(
@@ -111,10 +113,10 @@ def test_without_the_papers_data_it_says_where_they_come_from_and_how_to_go_on(t
     assert line.endswith("dataset=mq2008 dataset.path=FOLDER, or dataset=synthetic, or --scale quick")
 
 
-def test_names_are_listed_and_completed(capsys):
+def test_recipes_are_listed_and_completed(capsys):
     assert main([]) == 0
     listed = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
-    assert listed == book.names()
-    assert continuations("ol2r reproduce pairrank_fig") == [f"pairrank_fig{number} " for number in (3, 4, 5, 6, 7)]
-    assert continuations("ol2r reproduce pairrank_fig3 --scale ") == ["quick ", "paper "]
-    assert "rounds=" in continuations("ol2r reproduce pairrank_fig3 round")
+    assert listed == recipe.recipe_names()
+    assert completions("ol2r reproduce pairrank_fig") == [f"pairrank_fig{number} " for number in (3, 4, 5, 6, 7)]
+    assert completions("ol2r reproduce pairrank_fig3 --scale ") == ["quick ", "paper "]
+    assert "rounds=" in completions("ol2r reproduce pairrank_fig3 round")

@@ -1,3 +1,5 @@
+"""`ol2r search` as typed: what it prints, continues after signals and kills, and refuses."""
+
 from __future__ import annotations
 
 import json
@@ -12,15 +14,21 @@ import pytest
 from optuna.trial import TrialState
 
 from ol2r_cli import cli
-from ol2r_cli.results.survey import find_runs, read_state
-from ol2r_cli.search import loop
+from ol2r_cli.run.run_state import find_runs, read_state
+from ol2r_cli.search import searcher, space
 from ol2r_cli.search.study import Study
-from ol2r_cli.search.trial import Played, play
+from ol2r_cli.search.trial import TrialOutcome, run_trial
 from tests.launch import Launched
-from tests.search.spaces import TINY, study
+from tests.search.spaces import COMPOSER, TINY, study
 
 RANGES = ["ranker.l2=log(1e-4,10)", "exploration.alpha=float(0,1)"]
 TRIALS = 8
+
+
+@pytest.fixture(autouse=True)
+def _compose_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spaces share a composer, so that Hydra composes each set of choices once."""
+    monkeypatch.setattr(space, "Composer", lambda words: COMPOSER)
 
 
 def command(folder: Path, *more: str) -> list[str]:
@@ -28,13 +36,13 @@ def command(folder: Path, *more: str) -> list[str]:
 
 
 def trials(folder: Path) -> list[tuple]:
-    """What each trial drew, how it ended and with which value."""
-    found = reopened(folder).trials()
-    return [(trial.params, trial.state, trial.value, trial.intermediate_values) for trial in found]
+    """The parameters, the state and the values of each trial."""
+    studied = reopened(folder).trials()
+    return [(trial.params, trial.state, trial.value, trial.intermediate_values) for trial in studied]
 
 
 def reopened(folder: Path) -> Study:
-    """The study of `command`, for a look."""
+    """The study of `command`."""
     return study(folder / ".search" / "one", *RANGES, *TINY)
 
 
@@ -51,24 +59,24 @@ def output(folder: Path) -> str:
     return (folder / "log" / "output").read_text()
 
 
-def test_a_search_tells_its_trials_and_what_to_type_next(undisturbed):
-    told = output(undisturbed).splitlines()
-    assert told[0] == f"search in {undisturbed}/.search/one"
-    of_trials = told[1 : 1 + TRIALS]
+def test_a_search_prints_its_trials_and_what_to_type_next(undisturbed):
+    lines = output(undisturbed).splitlines()
+    assert lines[0] == f"search in {undisturbed}/.search/one"
+    of_trials = lines[1 : 1 + TRIALS]
     assert [int(line.split()[1].split("/")[0]) for line in of_trials] == list(range(1, TRIALS + 1))
     finished = [trial for trial in reopened(undisturbed).trials() if trial.state == TrialState.COMPLETE]
     best = max(finished, key=lambda trial: trial.value)
     assert of_trials[-1].endswith(f"best {best.value:.4f}")
     pruned = TRIALS - len(finished)
-    assert f"{TRIALS} trials ({len(finished)} finished, {pruned} pruned)" in told
+    assert f"{TRIALS} trials ({len(finished)} finished, {pruned} pruned)" in lines
     summary = json.loads((Path(best.user_attrs["path"]) / "summary.json").read_text())["metrics"]
     assert best.value == summary["validation_ndcg_10"]["mean"]
-    assert f"  test NDCG@10       {summary['test_ndcg_10']['mean']:.4f}" in told
-    assert f"  run                {best.user_attrs['path']}" in told
-    (line,) = (line for line in told if line.startswith("  fresh seeds"))
+    assert f"  test NDCG@10       {summary['test_ndcg_10']['mean']:.4f}" in lines
+    assert f"  run                {best.user_attrs['path']}" in lines
+    (line,) = (line for line in lines if line.startswith("  fresh seeds"))
     words = shlex.split(line)[2:]
     assert words[:2] == ["ol2r", "run"]
-    assert words[-4:-2] == reopened(undisturbed).words(best)
+    assert words[-4:-2] == reopened(undisturbed).overrides(best)
     assert words[-2:] == ["seed=100", "replicas=10"]
 
 
@@ -84,8 +92,8 @@ def test_trials_are_ordinary_runs(undisturbed):
     assert read_state(stopped.path).state == "finished"
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
-def test_a_stopped_search_goes_on_as_if_it_had_not_been(tmp_path, undisturbed, number):
+@pytest.mark.parametrize("number", [pytest.param(signal.SIGKILL, marks=pytest.mark.slow), signal.SIGINT])
+def test_a_stopped_search_continues_to_the_same_trials(tmp_path, undisturbed, number):
     first = Launched(command(tmp_path), tmp_path / "log")
     first.until(lambda: len(list(tmp_path.glob("synthetic/*/checkpoint.pt"))) and len(list(find_runs(tmp_path))) > 2)
     first.send(number)
@@ -99,13 +107,13 @@ def test_a_stopped_search_goes_on_as_if_it_had_not_been(tmp_path, undisturbed, n
     assert trials(tmp_path) == trials(undisturbed)
 
 
-def test_a_search_that_is_done_does_nothing_and_goes_further_when_asked(tmp_path, capsys):
+def test_a_finished_search_does_nothing_until_more_trials_are_asked_for(tmp_path, capsys):
     assert cli.main(command(tmp_path, "--trials", "2")) == 0
     first = capsys.readouterr().out
     assert cli.main(command(tmp_path, "--trials", "2")) == 0
-    told = capsys.readouterr().out
-    assert "\ntrial" not in told
-    assert told.splitlines()[1:] == first.splitlines()[3:]
+    printed = capsys.readouterr().out
+    assert "\ntrial" not in printed
+    assert printed.splitlines()[1:] == first.splitlines()[3:]
     assert cli.main(command(tmp_path, "--trials", "3")) == 0
     assert re.findall(r"^trial (\S+)", capsys.readouterr().out, re.MULTILINE) == ["3/3"]
 
@@ -120,35 +128,38 @@ def test_finished_runs_are_not_run_again(tmp_path, capsys):
 def test_a_trial_that_fails_does_not_end_the_search(tmp_path, capsys, monkeypatch):
     count = iter(range(10))
 
-    def sometimes(words, watch, stop):
+    def sometimes(composer, overrides, callback, stop):
         number = next(count)
         if number == 0:
             raise RuntimeError("no\nsuch luck")
-        return Played(1, tmp_path, "ZeroDivisionError: none") if number == 1 else play(words, watch, stop)
+        if number == 1:
+            return TrialOutcome(1, tmp_path, "ZeroDivisionError: none")
+        return run_trial(composer, overrides, callback, stop)
 
-    monkeypatch.setattr(loop, "play", sometimes)
+    monkeypatch.setattr(searcher, "run_trial", sometimes)
     assert cli.main(command(tmp_path, "--trials", "3")) == 0
-    told = capsys.readouterr().out
-    assert "trial 1/3  failed: RuntimeError: no such luck" in told
-    assert "trial 2/3  failed: ZeroDivisionError: none" in told
-    assert "3 trials (1 finished, 2 failed)" in told
+    printed = capsys.readouterr().out
+    assert "trial 1/3  failed: RuntimeError: no such luck" in printed
+    assert "trial 2/3  failed: ZeroDivisionError: none" in printed
+    assert "3 trials (1 finished, 2 failed)" in printed
 
 
 def test_without_any_value_the_exit_code_is_1(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(loop, "play", lambda words, watch, stop: Played(1, tmp_path, "no such luck"))
+    monkeypatch.setattr(searcher, "run_trial", lambda *_: TrialOutcome(1, tmp_path, "no such luck"))
     assert cli.main(command(tmp_path, "--trials", "2")) == 1
     assert "2 trials (2 failed): none has a value" in capsys.readouterr().out
 
 
-def test_other_metrics_are_not_pruned_and_may_be_better_when_less(tmp_path, capsys):
+def test_other_metrics_are_not_pruned_and_may_be_minimised(tmp_path, capsys):
     more = ["trace_regret=true", "--metric", "regret", "--trials", "3"]
     assert cli.main(command(tmp_path, *more)) == 0
-    told = capsys.readouterr().out
-    values = [float(value) for value in re.findall(r"^trial \S+  (\S+)  ", told, re.MULTILINE)]
+    printed = capsys.readouterr().out
+    values = [float(value) for value in re.findall(r"^trial \S+  (\S+)  ", printed, re.MULTILINE)]
     assert len(values) == 3
-    assert f"\n  regret             {min(values):.4f}, the best of 3" in told
+    assert f"\n  regret             {min(values):.4f}, the best of 3" in printed
 
 
+@pytest.mark.slow
 def test_several_processes_share_the_work_and_one_may_be_killed(tmp_path):
     if not Path("/proc/self/task").exists():
         pytest.skip("finds the workers in /proc")
@@ -164,7 +175,7 @@ def test_several_processes_share_the_work_and_one_may_be_killed(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "complaint"),
+    ("arguments", "message"),
     [
         ([], "a search needs a range: type SETTING=RANGE, such as 'ranker.l2=log(1e-4,10)'"),
         (["ranker.l2=1,2", "--trials", "0"], "--trials must be 1 or more, got 0"),
@@ -177,15 +188,15 @@ def test_several_processes_share_the_work_and_one_may_be_killed(tmp_path):
         (["ranker.l2=1,-2"], "ranker.l2 must be above 0, got -2"),
     ],
 )
-def test_what_is_wrong_is_one_line_and_nothing_is_written(tmp_path, capsys, arguments, complaint):
+def test_an_error_is_one_line_and_nothing_is_written(tmp_path, capsys, arguments, message):
     assert cli.main(["search", *TINY, f"output_dir={tmp_path / 'out'}", *arguments]) == 2
-    told = capsys.readouterr().err
-    assert told.startswith(f"ol2r search: {complaint}")
-    assert told.count("\n") == 1
+    printed = capsys.readouterr().err
+    assert printed.startswith(f"ol2r search: {message}")
+    assert printed.count("\n") == 1
     assert not (tmp_path / "out").exists()
 
 
-def test_without_optuna_the_line_says_what_to_install(capsys, monkeypatch):
+def test_without_optuna_the_message_says_what_to_install(tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "optuna", None)
-    assert cli.main(["search", "ranker.l2=1,2"]) == 2
+    assert cli.main(command(tmp_path)) == 2
     assert capsys.readouterr().err == "ol2r search: search needs Optuna: type pip install 'ol2r[search]'\n"

@@ -1,3 +1,5 @@
+"""`ol2r status`: a line per run with its state and what to type."""
+
 from __future__ import annotations
 
 import json
@@ -9,9 +11,8 @@ from pathlib import Path
 import pytest
 
 from ol2r_cli.commands.status import main
-from ol2r_cli.results.directory import RunDirectory
-from ol2r_cli.results.manifest import Manifest
-from ol2r_cli.results.survey import find_runs, read_state
+from ol2r_cli.run.directory import RunDirectory
+from ol2r_cli.run.manifest import Manifest
 
 ABOUT = {
     "id": "0123456789",
@@ -21,13 +22,14 @@ ABOUT = {
     "rounds": 100,
     "device": "cpu",
     "threads": 1,
+    "command": "ol2r run",
 }
 
 
 def make(root: Path, name: str, status: str, round: int, **more: object) -> Path:
-    """A run as a sitting leaves it; `status` goes into the manifest as it is."""
+    """A run with this status and round in its manifest."""
     directory = RunDirectory(root / name)
-    content = Manifest(directory, **ABOUT, command=f"ol2r run name={name}").content
+    content = Manifest(directory, **ABOUT | {"command": f"ol2r run name={name}"}).content
     content |= {"status": status, "progress": {"round": round, "rounds": 100}, "seconds": 185.0} | more
     directory.write_json("run.json", content)
     return directory.path
@@ -35,7 +37,7 @@ def make(root: Path, name: str, status: str, round: int, **more: object) -> Path
 
 @pytest.fixture
 def outputs(tmp_path):
-    """One run of each state; the running one is held by this process."""
+    """One run of each state; this process holds the lock of the running one."""
     make(tmp_path, "synthetic/a-finished", "finished", 100, rounds_per_second=250.0)
     make(tmp_path, "synthetic/b-killed", "running", 20)
     make(tmp_path, "synthetic/c-failed", "failed", 30, error="ValueError: click must be known, got x")
@@ -48,15 +50,15 @@ def outputs(tmp_path):
         yield tmp_path
 
 
-def test_one_aligned_line_per_run(outputs, capsys):
+def test_every_run_has_an_aligned_line(outputs, capsys):
     assert main([str(outputs)]) == 0
     lines = capsys.readouterr().out.splitlines()
-    cells = {line.split()[1]: line for line in lines[1:-1]}
-    assert [name.split("/")[1][0] for name in cells] == list("degabc"), "by folder, and the lock alone makes no run"
+    line_of = {line.split()[1]: line for line in lines[1:-1]}
+    assert [name.split("/")[1][0] for name in line_of] == list("degabc"), "sorted by folder; a lock alone is not a run"
     columns = [lines[0].index(heading) for heading in ("state", "run", "rounds", "rounds/s", "time", "note")]
 
     def cell(name: str) -> list[str]:
-        return [cells[name][a:b].strip() for a, b in zip(columns, [*columns[1:], None], strict=True)]
+        return [line_of[name][a:b].strip() for a, b in zip(columns, [*columns[1:], None], strict=True)]
 
     assert cell("synthetic/a-finished") == ["finished", "synthetic/a-finished", "100/100", "250.0", "3m 05s", ""]
     assert cell("synthetic/b-killed")[::5] == ["killed", "go on: ol2r run name=synthetic/b-killed"]
@@ -66,7 +68,7 @@ def test_one_aligned_line_per_run(outputs, capsys):
     assert cell("mslr/d-interrupted")[::5] == ["interrupted", "go on: ol2r run name=mslr/d-interrupted"]
     assert cell("mslr/e-running") == ["running", "mslr/e-running", "75/100 (75%)", "0.5", "3m 05s", "50.0s to go"]
     assert cell("mslr/g-unreadable")[0] == "unreadable"
-    assert "run.json must be JSON" in cells["mslr/g-unreadable"]
+    assert "run.json must be JSON" in line_of["mslr/g-unreadable"]
     assert lines[-1] == "6 runs: 1 running, 1 finished, 1 interrupted, 1 killed, 1 failed, 1 unreadable"
 
 
@@ -79,7 +81,7 @@ def test_a_table_on_a_terminal(outputs, capsys, monkeypatch):
         assert word in out
 
 
-def test_the_folder_may_be_a_run_itself(outputs, capsys):
+def test_the_folder_can_be_a_run_itself(outputs, capsys):
     assert main([str(outputs / "synthetic" / "a-finished")]) == 0
     assert "finished  a-finished  100/100" in capsys.readouterr().out
 
@@ -91,7 +93,7 @@ def test_the_default_is_outputs(outputs, capsys, monkeypatch):
     assert capsys.readouterr().out == "no runs below outputs: start one with `ol2r run`\n"
 
 
-def test_a_missing_folder_is_one_line_and_2(tmp_path, capsys):
+def test_a_missing_folder_is_one_line_and_exit_code_2(tmp_path, capsys):
     assert main([str(tmp_path / "nowhere")]) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
@@ -99,34 +101,12 @@ def test_a_missing_folder_is_one_line_and_2(tmp_path, capsys):
     assert captured.err.count("\n") == 1
 
 
-def test_a_run_that_ends_between_two_looks_is_not_called_killed(tmp_path, monkeypatch):
-    path = make(tmp_path, "run", "running", 100)
-
-    def ends_now(self: RunDirectory) -> bool:
-        make(tmp_path, "run", "finished", 100)
-        return False
-
-    monkeypatch.setattr(RunDirectory, "is_running", ends_now)
-    assert read_state(path).state == "finished"
-
-
-def test_no_run_no_state(tmp_path):
-    assert read_state(tmp_path) is None
-    assert list(find_runs(tmp_path / "nowhere")) == []
-
-
-def test_unknown_states_are_not_guessed(tmp_path):
-    make(tmp_path, "run", "paused", 1)
-    run = read_state(tmp_path / "run")
-    assert (run.state, run.error) == ("unreadable", "its status is paused")
-
-
-def test_a_thousand_runs_take_little_and_import_nothing_heavy(tmp_path):
+def test_many_runs_are_listed_without_heavy_imports(tmp_path):
     content = json.dumps(Manifest(RunDirectory(tmp_path), **ABOUT).content)
-    for number in range(1000):
-        folder = tmp_path / "synthetic" / f"run-{number:04}"
+    for number in range(200):
+        folder = tmp_path / "synthetic" / f"run-{number:03}"
         folder.mkdir(parents=True)
-        (folder / "run.json").write_text(content)  # says running, and nobody holds it
+        (folder / "run.json").write_text(content)  # its status is running, and no process holds its lock
     script = "\n".join(
         [
             "import sys",
@@ -140,4 +120,4 @@ def test_a_thousand_runs_take_little_and_import_nothing_heavy(tmp_path):
     command = [sys.executable, "-c", script, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, env=env, timeout=60)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[-1] == "1000 runs: 1000 killed"
+    assert done.stdout.splitlines()[-1] == "200 runs: 200 killed"

@@ -1,4 +1,4 @@
-"""Small LETOR folders for tests, and data sets on them."""
+"""Small LETOR folders for tests, and datasets on them."""
 
 from __future__ import annotations
 
@@ -7,14 +7,18 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
+from ol2r_cli.config.instantiate import check_settings
 from ol2r_cli.dataset.letor import Letor
 
 ROOT = Path(__file__).parents[2]
 TINY = ROOT / "tests" / "data" / "tiny"
+# Ten training queries of 1 to 3 documents, of which feature 2 is constant, and a test query of 2.
+TRAIN_TEXT = "".join(f"{q % 3} qid:t{q} 1:{q} 2:5 3:{d}\n" for q in range(10) for d in range(q % 3 + 1))
+TEST_TEXT = "2 qid:e0 1:9 2:6\n0 qid:e0 1:8 2:6 3:1\n"
 
 
 def letor(path: Path | None, cache: Path, **settings: Any) -> Letor:
-    """A Letor with the settings of configs/dataset/letor.yaml, but for those given."""
+    """A Letor with the settings of configs/dataset/letor.yaml, except for the ones passed, checked as `build` does."""
     defaults: dict[str, Any] = {
         "name": "test",
         "path": path and str(path),
@@ -37,7 +41,8 @@ def letor(path: Path | None, cache: Path, **settings: Any) -> Letor:
         "expected": {},
         "checksums": {},
     }
-    return Letor(**{**defaults, **settings})
+    check_settings(Letor, defaults | settings, "dataset")
+    return Letor(**(defaults | settings))
 
 
 def configured(choice: str, data_dir: Path, cache: Path, **settings: Any) -> Letor:

@@ -1,12 +1,14 @@
-"""The cache: built once, whole or not at all, never trusted when damaged, never beside the data."""
+"""The cache: an entry is built once, is complete or absent, and is not trusted when damaged."""
 
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
-import time
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 
 import numpy as np
 import pytest
@@ -77,14 +79,14 @@ def scrambled(folder: Path) -> None:
     (folder / "meta.json").write_text('{"arrays": [1')
 
 
-@pytest.mark.parametrize("damage", [cut, lengthen, reshape, retype, empty, remove, unfinished, scrambled])
-def test_what_is_damaged_is_built_again(tmp_path: Path, damage):
-    build = Builder()
-    Cache(tmp_path).open("key", build)
-    damage(tmp_path / "key")
-    arrays = Cache(tmp_path).open("key", build)
-    assert build.calls == 2
-    np.testing.assert_array_equal(arrays["values"], VALUES)
+def test_a_damaged_entry_is_built_again(tmp_path: Path):
+    for damage in (cut, lengthen, reshape, retype, empty, remove, unfinished, scrambled):
+        build, cache = Builder(), Cache(tmp_path / damage.__name__)
+        cache.open("key", build)
+        damage(tmp_path / damage.__name__ / "key")
+        arrays = cache.open("key", build)
+        assert build.calls == 2, damage.__name__
+        np.testing.assert_array_equal(arrays["values"], VALUES)
 
 
 def test_a_failed_build_leaves_nothing_and_may_be_tried_again(tmp_path: Path):
@@ -100,24 +102,52 @@ def test_a_failed_build_leaves_nothing_and_may_be_tried_again(tmp_path: Path):
     assert set(Cache(tmp_path).open("key", Builder())) == {"values", "names"}
 
 
-def build_slowly(folder: Path) -> None:
-    with (folder.parent / "builds.log").open("a") as log:
-        log.write(f"{os.getpid()}\n")
-    time.sleep(0.5)
-    np.save(folder / "values.npy", VALUES)
+def test_openings_at_the_same_time_build_once(tmp_path: Path):
+    """Each opening has its own file handle, and a lock belongs to a handle, so threads compete as processes do."""
+    both, builds = Barrier(2, timeout=60), []
+
+    def build(folder: Path) -> None:
+        builds.append(folder)
+        np.save(folder / "values.npy", VALUES)
+
+    def open_and_sum(_: int) -> float:
+        cache = Cache(tmp_path)
+        both.wait()
+        return float(cache.open("key", build)["values"].sum())
+
+    with ThreadPoolExecutor(2) as pool:
+        assert list(pool.map(open_and_sum, range(2))) == [VALUES.sum()] * 2
+    assert len(builds) == 1
 
 
-def open_and_sum(folder: Path) -> float:
-    return float(Cache(folder).open("key", build_slowly)["values"].sum())
+def test_an_opening_waits_for_the_lock_of_another_process(tmp_path: Path):
+    hold = """
+import sys
+from pathlib import Path
+from ol2r_cli.atomic_file import locked
+with locked(Path(sys.argv[1])):
+    print("held", flush=True)
+    input()
+"""
+    holder = [sys.executable, "-c", hold, str(tmp_path / "key.lock")]
+    with (
+        subprocess.Popen(holder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        assert process.stdout.readline() == "held\n"
+        opening = pool.submit(Cache(tmp_path).open, "key", Builder())
+        with pytest.raises(TimeoutError):
+            opening.result(timeout=0.2)
+        process.kill()
+        assert set(opening.result(timeout=60)) == {"values", "names"}
 
 
-def test_two_processes_build_once(tmp_path: Path):
-    with multiprocessing.get_context("spawn").Pool(2) as pool:
-        sums = pool.map(open_and_sum, [tmp_path] * 2, chunksize=1)
-        pool.close()
-        pool.join()
-    assert sums == [VALUES.sum()] * 2
-    assert len((tmp_path / "builds.log").read_text().splitlines()) == 1
+def test_an_entry_may_lie_in_a_folder(tmp_path: Path):
+    build = Builder()
+    for _ in range(2):
+        assert set(Cache(tmp_path / "cache").open("offline/key", build)) == {"values", "names"}
+    assert build.calls == 1
+    assert (tmp_path / "cache" / "offline" / "key" / "meta.json").is_file()
 
 
 def test_checksums_are_remembered_until_size_or_time_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -1,17 +1,18 @@
-"""A supervised network must clearly beat the best supervised linear ranker on the default dataset, or neural online
-rankers could show nothing on it; and it must owe this to `nonlinearity` alone."""
+"""The generated dataset leaves room for neural rankers: a supervised network beats the best supervised linear ranker,
+and only because of the setting `nonlinearity`."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 import torch
 from hydra.utils import instantiate
 from omegaconf import OmegaConf
 from torch import Tensor, nn
 
 from ol2r_cli.dataset.table import Dataset
-from ol2r_cli.shapes import Bool, Float
+from ol2r_cli.tensor.shapes import Bool, Float
 
 CONFIG = Path(__file__).parents[2] / "configs" / "dataset" / "synthetic.yaml"
 Lists = tuple[Float[Tensor, "Q D F"], Float[Tensor, "Q D"], Bool[Tensor, "Q D"]]  # features, gains, which are real
@@ -60,12 +61,17 @@ def listwise(network: nn.Module, train: Lists, test: Lists, epochs: int, rate: f
         return ndcg(network(test[0]).squeeze(-1), *test[1:])
 
 
-def skylines(**settings: float) -> tuple[float, float, float]:
-    """Test NDCG@10 of random scores, of the better of two linear rankers and of a network."""
+def generated(**settings: object) -> Dataset:
+    """The default dataset with some settings changed and 300 test queries."""
     torch.set_num_threads(1)
     torch.manual_seed(0)
     config = OmegaConf.merge(OmegaConf.load(CONFIG), {"queries": {"validation": 0, "test": 300}, **settings})
-    dataset = instantiate(config).load()
+    return instantiate(config).load()
+
+
+def skylines(**settings: float) -> tuple[float, float, float]:
+    """Test NDCG@10 of random scores, of the better of two linear rankers and of a network."""
+    dataset = generated(**settings)
     train, test = lists(dataset, "train"), lists(dataset, "test")
     width = dataset.features.shape[1]
     linear = max(ridge(train, test), listwise(nn.Linear(width, 1), train, test, epochs=25, rate=0.03, decay=0.01))
@@ -74,14 +80,24 @@ def skylines(**settings: float) -> tuple[float, float, float]:
     return ndcg(torch.rand(test[1].shape), *test[1:]), linear, neural
 
 
-def test_a_network_beats_the_best_linear_ranker_which_is_respectable():
+@pytest.mark.slow
+def test_a_network_beats_the_best_linear_ranker_by_nonlinearity_alone():
     random, linear, neural = skylines()
     assert random < 0.25
     assert 0.45 < linear < 0.6
     assert neural - linear > 0.03
-
-
-def test_with_a_linear_teacher_there_is_nothing_to_gain():
     random, linear, neural = skylines(nonlinearity=0.0)
     assert linear > random + 0.3
     assert abs(neural - linear) < 0.03
+
+
+def test_on_small_data_a_network_gains_where_a_linear_ranker_cannot():
+    gains = {}
+    for nonlinearity in (0.0, 1.0):
+        dataset = generated(features=60, documents=40, nonlinearity=nonlinearity)
+        train, test = lists(dataset, "train"), lists(dataset, "test")
+        linear = listwise(nn.Linear(60, 1), train, test, epochs=6, rate=0.03, decay=0.01)
+        network = nn.Sequential(nn.Linear(60, 32), nn.ReLU(), nn.Linear(32, 1))
+        gains[nonlinearity] = listwise(network, train, test, epochs=6, rate=0.01, decay=1.0) - linear
+    assert abs(gains[0.0]) < 0.03
+    assert gains[1.0] > 0.06

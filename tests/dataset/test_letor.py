@@ -1,4 +1,4 @@
-"""Letor: finding files, splits, normalised variants, groups, fingerprints."""
+"""Letor: finding files, splits, normalised variants, fingerprints."""
 
 from __future__ import annotations
 
@@ -13,23 +13,19 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 
-from ol2r_cli.dataset.check import check
-from ol2r_cli.dataset.diagnose import DataError
 from ol2r_cli.dataset.letor import Letor
-from ol2r_cli.dataset.parse import parse
-from tests.dataset.letor_files import ROOT, TINY, configured, letor, write_fold
+from ol2r_cli.dataset.parse import DataError, parse
+from tests.dataset.letor_files import ROOT, TEST_TEXT, TINY, TRAIN_TEXT, configured, letor, write_fold
 
-CHOICES = ["letor", "mslr_web10k", "mslr_web30k", "yahoo", "mq2007", "mq2008", "istella_s"]
-TRAIN = "".join(f"{q % 3} qid:t{q} 1:{q} 2:5 3:{d}\n" for q in range(10) for d in range(q % 3 + 1))
-TEST = "2 qid:e0 1:9 2:6\n0 qid:e0 1:8 2:6 3:1\n"
+CHOICES = ("letor", "mslr_web10k", "mslr_web30k", "yahoo", "mq2007", "mq2008", "istella_s")
 
 
-@pytest.mark.parametrize("choice", CHOICES)
-def test_a_choice_spells_out_every_setting(tmp_path: Path, choice: str):
-    settings = OmegaConf.load(ROOT / "configs" / "dataset" / f"{choice}.yaml")
-    assert settings.pop("_target_") == "ol2r_cli.dataset.letor.Letor"
-    assert list(settings) == list(inspect.signature(Letor).parameters)
-    assert configured(choice, tmp_path, tmp_path).name == {"yahoo": "yahoo_set1"}.get(choice, choice)
+def test_every_choice_spells_out_every_setting(tmp_path: Path):
+    for choice in CHOICES:
+        settings = OmegaConf.load(ROOT / "configs" / "dataset" / f"{choice}.yaml")
+        assert settings.pop("_target_") == "ol2r_cli.dataset.letor.Letor"
+        assert list(settings) == list(inspect.signature(Letor).parameters)
+        assert configured(choice, tmp_path, tmp_path).name == {"yahoo": "yahoo_set1"}.get(choice, choice)
 
 
 def test_a_fold_is_one_table_with_queries_numbered_through(tmp_path: Path):
@@ -37,7 +33,7 @@ def test_a_fold_is_one_table_with_queries_numbered_through(tmp_path: Path):
     parts = [parse(TINY / "Fold2" / f"{name}.txt") for name in ("train", "vali", "test")]
     np.testing.assert_array_equal(dataset.features.numpy(), np.concatenate([part.features for part in parts]))
     np.testing.assert_array_equal(dataset.labels.numpy(), np.concatenate([part.labels for part in parts]))
-    assert dataset.query_ids == [identity for part in parts for identity in part.query_ids]
+    assert dataset.query_ids == [query_id for part in parts for query_id in part.query_ids]
     counts = np.cumsum([0] + [len(part.query_ids) for part in parts])
     for number, split in enumerate(("train", "validation", "test")):
         assert dataset.splits[split].tolist() == list(range(counts[number], counts[number + 1]))
@@ -63,13 +59,15 @@ def test_files_are_found_in_folds_or_directly_plain_or_zipped(tmp_path: Path, na
     def put(folder: Path) -> None:
         folder.mkdir(parents=True)
         for name in ("train.txt", *names):
-            (folder / name).write_bytes(gzip.compress(TRAIN.encode()) if name.endswith("gz") else TRAIN.encode())
+            (folder / name).write_bytes(
+                gzip.compress(TRAIN_TEXT.encode()) if name.endswith("gz") else TRAIN_TEXT.encode()
+            )
 
     files = {"train": ["train.txt"], "validation": ["vali.txt", "valid.txt"], "test": ["test.txt"]}
     put(tmp_path / "a" / "Fold2")
     put(tmp_path / "b")
-    found = letor(tmp_path / "a", tmp_path, files=files, fold=2).locate()
-    assert [file.relative_to(tmp_path).as_posix() for file in found.files.values()] == [
+    location = letor(tmp_path / "a", tmp_path, files=files, fold=2).locate()
+    assert [file.relative_to(tmp_path).as_posix() for file in location.files.values()] == [
         f"a/Fold2/{name}" for name in ("train.txt", *names)
     ]
     assert len(letor(tmp_path / "b", tmp_path, files=files).load().query_ids) == 30
@@ -87,12 +85,12 @@ def test_a_missing_set_says_where_to_get_it_and_what_to_type(tmp_path: Path):
     for part in (str(tmp_path / "A"), str(tmp_path / "B"), "https://example.org", "dataset=synthetic", "dataset.path="):
         assert part in message
     assert "\n" not in message
-    write_fold(tmp_path / "B", train=TRAIN, test=TEST)
+    write_fold(tmp_path / "B", train=TRAIN_TEXT, test=TEST_TEXT)
     assert len(letor(None, tmp_path / "cache", **settings).load().query_ids) == 11
 
 
 def test_home_and_variables_in_paths_expand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    write_fold(tmp_path / "set", train=TRAIN)
+    write_fold(tmp_path / "set", train=TRAIN_TEXT)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("SOMEWHERE", str(tmp_path))
     monkeypatch.chdir(tmp_path)
@@ -102,7 +100,7 @@ def test_home_and_variables_in_paths_expand(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_yahoo_sets_are_told_apart_by_name_files_and_counts(tmp_path: Path):
-    for number, text in ((1, TRAIN), (2, TEST)):
+    for number, text in ((1, TRAIN_TEXT), (2, TEST_TEXT)):
         for split in ("train", "valid", "test"):
             (tmp_path / "ltrc_yahoo").mkdir(exist_ok=True)
             (tmp_path / "ltrc_yahoo" / f"set{number}.{split}.txt").write_text(text)
@@ -114,7 +112,7 @@ def test_yahoo_sets_are_told_apart_by_name_files_and_counts(tmp_path: Path):
 
 
 def test_validation_and_choice_of_queries_are_seeded_and_apart(tmp_path: Path):
-    write_fold(tmp_path / "set", train=TRAIN, test=TEST)
+    write_fold(tmp_path / "set", train=TRAIN_TEXT, test=TEST_TEXT)
 
     def splits(**settings):
         loaded = letor(tmp_path / "set", tmp_path / "cache", **settings).load().splits
@@ -139,7 +137,7 @@ def test_validation_and_choice_of_queries_are_seeded_and_apart(tmp_path: Path):
 
 
 def test_a_validation_file_is_not_replaced(tmp_path: Path):
-    write_fold(tmp_path / "set", train=TRAIN, vali=TEST.replace("e0", "v0"), test=TEST)
+    write_fold(tmp_path / "set", train=TRAIN_TEXT, vali=TEST_TEXT.replace("e0", "v0"), test=TEST_TEXT)
     loaded = letor(tmp_path / "set", tmp_path / "cache", validation=0.5).load()
     assert [len(loaded.splits[name]) for name in ("train", "validation", "test")] == [10, 1, 1]
 
@@ -170,14 +168,14 @@ def test_a_damaged_table_is_parsed_again(tmp_path: Path):
 
 
 def test_nothing_is_cached_of_a_bad_file(tmp_path: Path):
-    write_fold(tmp_path / "set", train=TRAIN + "x qid:z 1:1\n", test=TEST)
+    write_fold(tmp_path / "set", train=TRAIN_TEXT + "x qid:z 1:1\n", test=TEST_TEXT)
     with pytest.raises(DataError, match=r"train\.txt:20: found grade 'x'"):
         letor(tmp_path / "set", tmp_path / "cache").load()
     assert not list((tmp_path / "cache").rglob("*.npy"))
 
 
 def test_features_constant_over_training_are_dropped(tmp_path: Path):
-    write_fold(tmp_path / "set", train=TRAIN, test=TEST)  # feature 2 is 5 in train, 6 in test
+    write_fold(tmp_path / "set", train=TRAIN_TEXT, test=TEST_TEXT)  # feature 2 is 5 in train, 6 in test
     raw = letor(tmp_path / "set", tmp_path / "cache").load().features
     kept = letor(tmp_path / "set", tmp_path / "cache", drop_constant=True).load().features
     assert torch.equal(kept, raw[:, [0, 2]])
@@ -186,46 +184,8 @@ def test_features_constant_over_training_are_dropped(tmp_path: Path):
     assert scaled.features.shape[1] == 1
 
 
-def test_groups_by_threshold_before_or_after_normalisation(tmp_path: Path):
-    write_fold(tmp_path / "set", train="0 qid:1 1:2 2:1\n1 qid:1 1:4 2:2\n2 qid:1 1:3 2:3\n", test="0 qid:2 1:9 2:4\n")
-
-    def load(**group):
-        rule = {"feature": 1, **group}
-        return letor(tmp_path / "set", tmp_path / "cache", normalise="query_minmax", group=rule).load()
-
-    scaled = load(threshold=0.5)  # feature 1 is 0, 1, .5 and, alone in its query, 0
-    assert scaled.group.tolist() == [1, 0, 1, 1]
-    assert scaled.features[:, 0].tolist() == [0, 0, 0, 0]
-    assert scaled.features[:, 1].tolist() == [0, 0.5, 1, 0]
-    raw = load(threshold=3, on="raw", zeroed=False)
-    assert raw.group.tolist() == [1, 0, 1, 0]
-    assert raw.features[:, 0].tolist() == [0, 1, 0.5, 0]
-    with pytest.raises(ValueError, match=r"dataset\.group\.feature must be at most 2, got 3"):
-        load(threshold=1, feature=3)
-
-
-def test_groups_from_a_file(tmp_path: Path):
-    write_fold(tmp_path / "set", train="0 qid:1 1:2\n1 qid:1 1:4\n", test="0 qid:2 1:9\n")
-    file = tmp_path / "groups.txt"
-
-    def load():
-        return letor(tmp_path / "set", tmp_path / "cache", group={"file": str(file)}).load()
-
-    file.write_text("0\n1\n2\n")
-    before = load()
-    assert before.group.tolist() == [0, 1, 2]
-    file.write_text("0\n1\n10\n")
-    assert load().fingerprint != before.fingerprint
-    file.write_text("0\n-1\n2\n")
-    with pytest.raises(ValueError, match=r"groups\.txt:2: found '-1', expected a whole number from 0 to 127"):
-        load()
-    file.write_text("0\n1\n")
-    with pytest.raises(ValueError, match=r"one line per document \(3\), got 2 lines"):
-        load()
-
-
 def test_the_fingerprint_follows_the_numbers_and_nothing_else(tmp_path: Path):
-    write_fold(tmp_path / "set", train=TRAIN, test=TEST)
+    write_fold(tmp_path / "set", train=TRAIN_TEXT, test=TEST_TEXT)
     shutil.copytree(tmp_path / "set", tmp_path / "elsewhere")
 
     def fingerprint(folder: str = "set", **settings) -> str:
@@ -248,57 +208,29 @@ def test_the_fingerprint_follows_the_numbers_and_nothing_else(tmp_path: Path):
     ]
     prints = [plain, *(fingerprint(**settings) for settings in other)]
     assert len(set(prints)) == len(prints)
-    write_fold(tmp_path / "elsewhere", test=TEST.replace("1:8", "1:7"))
+    write_fold(tmp_path / "elsewhere", test=TEST_TEXT.replace("1:8", "1:7"))
     assert fingerprint("elsewhere") != plain
 
 
-@pytest.mark.parametrize(
-    ("setting", "given", "message"),
-    [
-        ("normalise", "minmax", "must be one of none, query_minmax, query_zscore, global_zscore, got 'minmax'"),
-        ("overflow", "clip", "must be 'error' or 'zero', got 'clip'"),
-        ("fold", 0, "must be at least 1, got 0"),
-        ("queries", 0, "must be null or at least 1, got 0"),
-        ("validation", 1.0, "must be null or between 0 and 1, got 1.0"),
-        ("grades", 1, "must be null or at least 2, got 1"),
-        ("features", 0, "must be null or at least 1, got 0"),
-        ("set", 3, "must be one of the sets 1, 2, got 3"),
-        ("group", {"feature": 3}, "must be null, {file: FILE} or"),
-        ("group", {"feature": 0, "threshold": 1}, "feature must be a feature id from 1, got 0"),
-        ("group", {"feature": 1, "threshold": 1, "on": "x"}, "on must be 'raw' or 'normalised', got 'x'"),
-    ],
-)
-def test_bad_settings_name_what_is_allowed(tmp_path: Path, setting: str, given: object, message: str):
-    with pytest.raises(ValueError) as error:
-        letor(TINY, tmp_path, **{"expected": {1: {}, 2: {}}, "set": 1, setting: given})
-    assert str(error.value).startswith(f"dataset.{setting}")
-    assert message in str(error.value)
+def test_a_setting_out_of_range_names_what_is_allowed(tmp_path: Path):
+    cases: list[tuple[str, object, str]] = [
+        ("normalise", "minmax", "one of none, query_minmax, query_zscore, global_zscore, got 'minmax'"),
+        ("overflow", "clip", "one of error, zero, got 'clip'"),
+        ("fold", 0, "1 or more, got 0"),
+        ("queries", 0, "null or 1 or more, got 0"),
+        ("validation", 0, "null or between 0 and 1, got 0"),
+        ("validation", 1.0, "null or between 0 and 1, got 1.0"),
+        ("grades", 1, "null or 2 or more, got 1"),
+        ("features", 0, "null or 1 or more, got 0"),
+        ("set", 3, "one of the sets 1, 2, got 3"),
+    ]
+    for setting, value, allowed in cases:
+        with pytest.raises(ValueError) as error:
+            letor(TINY, tmp_path, **{"expected": {1: {}, 2: {}}, "set": 1, setting: value})
+        assert str(error.value) == f"dataset.{setting} must be {allowed}"
 
 
 def test_labels_beyond_the_declared_grades_are_an_error(tmp_path: Path):
-    write_fold(tmp_path / "set", train=TRAIN)
+    write_fold(tmp_path / "set", train=TRAIN_TEXT)
     with pytest.raises(DataError, match=r"dataset\.grades must be at least 3 \(labels go up to 2\), got 2"):
         letor(tmp_path / "set", tmp_path / "cache", grades=2).load()
-
-
-def test_check_compares_counts_and_checksums(tmp_path: Path):
-    write_fold(tmp_path / "set", train=TRAIN, test=TEST)
-    expected = {"queries": 11, "documents": 22, "features": 3}
-    checksums = {"test.txt": "0" * 64}
-    findings = check(
-        letor(tmp_path / "set", tmp_path / "cache", queries=2, features=9, expected=expected, checksums=checksums)
-    )
-    assert {finding.what: finding.agrees for finding in findings} == {
-        "queries": True,
-        "documents": False,  # 19 + 2
-        "features": True,  # the largest id in the files, not the declared number
-        "validation file": False,
-        "sha256 of test.txt": False,
-    }
-
-
-@pytest.mark.parametrize("fold", [1, 5])
-def test_mq2008_is_what_was_published(data_dir: Path, tmp_path: Path, fold: int):
-    findings = check(configured("mq2008", data_dir, tmp_path, fold=fold))
-    assert len(findings) == 3 + 3
-    assert [finding for finding in findings if not finding.agrees] == []

@@ -1,4 +1,4 @@
-"""The generated dataset: repeatable, within its settings, and like MSLR-WEB10K where it says so."""
+"""The generated dataset: repeatable, within its settings, like MSLR-WEB10K, and true to its definition."""
 
 from __future__ import annotations
 
@@ -15,7 +15,15 @@ import torch
 from hydra.utils import instantiate
 from omegaconf import OmegaConf
 
-from ol2r_cli.dataset.synthetic import Synthetic
+from ol2r_cli.config.instantiate import check_settings
+from ol2r_cli.dataset.synthetic import (
+    POPULARITY,
+    QUALITIES,
+    DocumentGenerator,
+    Synthetic,
+    _interplay,
+    _normalised,
+)
 from ol2r_cli.dataset.table import Dataset
 
 ROOT = Path(__file__).parents[2]
@@ -31,7 +39,12 @@ SMALL: dict[str, Any] = {
 }
 
 
+COUNT = 200_000  # documents; standard errors of correlations are then about 0.003
+
+
 def small(**changes: Any) -> Dataset:
+    """A small dataset, its settings checked as `build` does."""
+    check_settings(Synthetic, SMALL | changes, "dataset")
     return Synthetic(**(SMALL | changes)).load()
 
 
@@ -49,6 +62,52 @@ def per_query(dataset: Dataset, column: torch.Tensor) -> list[torch.Tensor]:
     return list(column.split(dataset.offsets.diff().tolist()))
 
 
+def test_every_setting_alters_numbers_and_fingerprint():
+    changes: list[dict[str, Any]] = [
+        {"queries": {"train": 9, "validation": 3, "test": 4}},
+        {"documents": 21},
+        {"features": 13},
+        {"grades": [0.4, 0.4, 0.2]},
+        {"nonlinearity": 0.4},
+        {"noise": 0.7},
+        {"group_ratio": 0.5},
+        {"seed": 1},
+    ]
+    assert {name for change in changes for name in change} == SMALL.keys()
+    datasets = [small(), *(small(**change) for change in changes)]
+    assert len({digest(dataset) for dataset in datasets}) == len(datasets)
+    assert len({dataset.fingerprint for dataset in datasets}) == len(datasets)
+    reordered = {"test": 4, "train": 8, "validation": 3}
+    assert small(queries=reordered).fingerprint == small().fingerprint
+
+
+def test_a_setting_out_of_range_names_what_is_allowed():
+    queries = SMALL["queries"]
+    cases: list[tuple[str, Any, str]] = [
+        ("queries", {"train": 8, "test": 4}, ".validation is missing: SplitSizes needs it"),
+        ("queries", {**queries, "train": 0}, ".train must be 1 or more, got 0"),
+        ("queries", {**queries, "test": -1}, ".test must be 0 or more, got -1"),
+        ("queries", {**queries, "other": 1}, "SplitSizes has no setting 'other'"),
+        ("documents", 0, " must be 1 or more, got 0"),
+        ("features", 0, " must be 1 or more, got 0"),
+        ("grades", [1.0], " must be 2 to 127 shares that sum to 1, got [1.0]"),
+        ("grades", [0.5, 0.4], " must be 2 to 127 shares that sum to 1, got [0.5, 0.4]"),
+        ("grades", [1.5, -0.5], " must be a list [..,..] of which each is above 0, got [1.5, -0.5]"),
+        ("nonlinearity", 1.1, " must be from 0 to 1, got 1.1"),
+        ("noise", -1.0, " must be 0 or more, got -1.0"),
+        ("noise", float("nan"), " must be 0 or more, got nan"),
+        ("group_ratio", 1.0, " must be between 0 and 1, got 1.0"),
+        ("group_ratio", 0, " must be between 0 and 1, got 0"),
+        ("seed", -1, " must be 0 or more, got -1"),
+    ]
+    for setting, value, message in cases:
+        with pytest.raises(ValueError) as error:
+            small(**{setting: value})
+        expected = message if message.startswith("SplitSizes") else f"dataset.{setting}{message}"
+        assert str(error.value).startswith(expected)
+
+
+@pytest.mark.slow  # the frozen value below is the fast test of it
 def test_another_process_with_other_threads_draws_the_same():
     script = (
         "import tests.dataset.test_synthetic as t, torch; torch.set_num_threads(2); "
@@ -104,14 +163,14 @@ def test_sizes_are_those_of_the_settings():
         dataset.split("validation")
 
 
-@pytest.mark.parametrize("documents", [1, 8, 120])
-def test_list_lengths_have_the_mean_and_touch_both_limits(documents: int):
-    settings = SMALL | {"documents": documents, "queries": {"train": 200_000, "validation": 0, "test": 0}}
-    lengths = Synthetic(**settings)._lengths("train")
-    assert lengths.min() == min(5, documents)
-    assert lengths.max() == 5 * documents  # a gamma variable of shape 3 exceeds five times its mean in 4 of 100,000
-    # Standard error: 0.0013 of the mean. Where the lower limit is near the mean, it lifts it.
-    assert documents * 0.99 < lengths.mean() < documents * (1.01 if documents == 120 else 1.4)
+def test_list_lengths_have_the_mean_and_reach_both_limits():
+    for documents in (1, 8, 120):
+        settings = SMALL | {"documents": documents, "queries": {"train": 200_000, "validation": 0, "test": 0}}
+        lengths = Synthetic(**settings)._lengths("train")
+        assert lengths.min() == min(5, documents)
+        assert lengths.max() == 5 * documents  # a gamma variable of shape 3 exceeds five times its mean in 4 of 100,000
+        # Standard error: 0.0013 of the mean. A lower limit near the mean raises the mean.
+        assert documents * 0.99 < lengths.mean() < documents * (1.01 if documents == 120 else 1.4)
 
 
 def test_the_table_has_lists_of_these_lengths():
@@ -155,10 +214,74 @@ def test_the_mix_of_grades_is_the_setting():
     assert float(dataset.labels.double().mean()) == pytest.approx(0.1, abs=0.02)
 
 
-@pytest.mark.parametrize("ratio", [0.05, 0.6, 0.95])
-def test_groups_have_the_ratio_and_the_popular_are_a_little_more_relevant(ratio: float):
-    dataset = small(queries={"train": 500, "validation": 0, "test": 0}, features=1, group_ratio=ratio)
-    popular = dataset.group == 0
-    assert float(popular.double().mean()) == pytest.approx(ratio, abs=0.015)
-    merit = dataset.labels[popular].double().mean() / dataset.labels[~popular].double().mean()
-    assert 1.05 < merit < 1.6
+def test_groups_have_the_ratio_and_the_popular_are_a_little_more_relevant():
+    for ratio in (0.05, 0.6, 0.95):
+        dataset = small(queries={"train": 500, "validation": 0, "test": 0}, features=1, group_ratio=ratio)
+        popular = dataset.group == 0
+        assert float(popular.double().mean()) == pytest.approx(ratio, abs=0.015)
+        merit = dataset.labels[popular].double().mean() / dataset.labels[~popular].double().mean()
+        assert 1.05 < merit < 1.6
+
+
+def draw(nonlinearity: float = 0.5, noise: float = 0.0, features: int = 60) -> tuple[DocumentGenerator, np.ndarray]:
+    generator = DocumentGenerator(features, nonlinearity, noise, 0.6, np.random.default_rng(1))
+    return generator, generator.qualities(COUNT, np.random.default_rng(2))
+
+
+def test_qualities_are_independent_but_popularity_leans_on_relevance():
+    generator, quality = draw()
+    correlation = np.corrcoef(quality)
+    others = np.delete(np.arange(QUALITIES + 2), POPULARITY)
+    assert np.abs(correlation[np.ix_(others, others)] - np.eye(QUALITIES + 1)).max() < 0.015
+    assert quality.std(1) == pytest.approx(np.ones(QUALITIES + 2), abs=0.01)
+    assert np.corrcoef(quality[POPULARITY], generator.weight @ quality[:QUALITIES])[0, 1] == pytest.approx(
+        0.25, abs=0.01
+    )
+
+
+def test_interplay_has_mean_0_variance_1_and_no_linear_part():
+    _, quality = draw()
+    interplay = _interplay(quality)
+    assert interplay.mean() == pytest.approx(0, abs=0.01)
+    assert interplay.var() == pytest.approx(1, abs=0.02)
+    assert np.abs([np.corrcoef(interplay, row)[0, 1] for row in quality]).max() < 0.015
+
+
+def test_nonlinearity_is_the_variance_that_regression_on_qualities_leaves():
+    for nonlinearity in (0.0, 0.3, 1.0):
+        generator, quality = draw(nonlinearity)
+        lengths = np.array([COUNT])  # one query: its difficulty is one constant
+        utility = generator.utility(quality, lengths, np.random.default_rng(3)).astype(np.float64)
+        utility -= utility.mean()
+        explained = quality.T @ np.linalg.lstsq(quality.T, utility, rcond=None)[0]
+        assert utility.var() == pytest.approx(1, abs=0.02)
+        assert (utility - explained).var() == pytest.approx(nonlinearity, abs=0.02)
+
+
+def test_noise_is_the_deviation_of_the_error():
+    (generator, quality), lengths = draw(noise=0.8), np.array([COUNT])
+    assert generator.utility(quality, lengths, np.random.default_rng(3)).var() == pytest.approx(1 + 0.8**2, abs=0.03)
+
+
+def test_kinds_of_features_have_their_shares_at_any_width():
+    shares = {"plain": 0.3, "heavy": 0.25, "saturated": 0.1, "count": 0.2, "query": 0.06, "noise": 0.09}
+    for features in (1, 10, 136):
+        generator = DocumentGenerator(features, 0.5, 0.0, 0.6, np.random.default_rng(1))
+        assert sum(kind.astype(int) for kind in generator.kind.values()).tolist() == [1] * features
+        for kind, share in shares.items():
+            assert abs(generator.kind[kind].sum() - share * features) <= 1
+
+
+def test_only_noise_features_are_independent_of_the_quality_that_they_show():
+    generator, quality = draw()
+    view = generator.features(quality, np.array([COUNT]), np.random.default_rng(3))
+    for feature in range(60):
+        if not generator.kind["query"][feature]:
+            shown = abs(np.corrcoef(view[:, feature], quality[generator.shown[feature]])[0, 1])
+            assert shown < 0.02 if generator.kind["noise"][feature] else shown > 0.2
+
+
+def test_normalisation_by_query():
+    view = np.array([[2, 4, 3, 7, 7], [5, 5, 1, 2, 4]], dtype=np.float32)
+    expected = [[0, 1, 0.5, 0, 0], [1, 1, 0, 0, 1]]  # lists of 3 and 2 documents
+    assert _normalised(view, np.array([3, 2])).tolist() == expected

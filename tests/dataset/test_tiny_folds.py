@@ -1,12 +1,11 @@
-"""The folds in tests/data are what scripts/make_tiny_folds.py writes, and hold the cases they are there for."""
+"""The folds in tests/data are what scripts/make_tiny_folds.py writes, and have the special cases that tests need."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+from itertools import product
 from pathlib import Path
-
-import pytest
 
 ROOT = Path(__file__).parents[2]
 DATA = ROOT / "tests" / "data"
@@ -34,38 +33,37 @@ def test_the_script_writes_the_committed_bytes(tmp_path: Path):
     assert sum(map(len, committed.values())) < 200_000
 
 
-@pytest.mark.parametrize("fold", FOLDS)
-@pytest.mark.parametrize("file", FILES)
-def test_every_file_holds_the_special_queries(fold: str, file: str):
-    queries = list(read(DATA / fold / file).values())
-    assert len(queries) == FILES[file]
-    assert all(len(documents) <= 15 for documents in queries)
-    assert len(queries[1]) == 1
-    assert len(queries[2]) > 1
-    assert all(grade == 0 for grade, _ in queries[2])
-    assert queries[3][::2] == queries[3][1::2]  # twice in a row
+def test_every_file_has_the_special_queries():
+    for fold, file in product(FOLDS, FILES):
+        queries = list(read(DATA / fold / file).values())
+        assert len(queries) == FILES[file]
+        assert all(len(documents) <= 15 for documents in queries)
+        assert len(queries[1]) == 1
+        assert len(queries[2]) > 1
+        assert all(grade == 0 for grade, _ in queries[2])
+        assert queries[3][::2] == queries[3][1::2]  # twice in a row
 
 
-@pytest.mark.parametrize(("fold", "grades"), [("tiny/Fold1", 5), ("tiny/Fold2", 5), ("tiny_grades3/Fold1", 3)])
-def test_training_files_hold_all_grades(fold: str, grades: int):
-    queries = read(DATA / fold / "train.txt").values()
-    assert {grade for documents in queries for grade, _ in documents} == set(range(grades))
+def test_training_files_have_all_grades():
+    for fold, grades in {"tiny/Fold1": 5, "tiny/Fold2": 5, "tiny_grades3/Fold1": 3}.items():
+        queries = read(DATA / fold / "train.txt").values()
+        assert {grade for documents in queries for grade, _ in documents} == set(range(grades))
 
 
-@pytest.mark.parametrize("fold", FOLDS)
-def test_no_query_is_in_two_files(fold: str):
-    names = [query for file in FILES for query in read(DATA / fold / file)]
-    assert len(names) == len(set(names))
+def test_no_query_is_in_two_files():
+    for fold in FOLDS:
+        names = [query for file in FILES for query in read(DATA / fold / file)]
+        assert len(names) == len(set(names))
 
 
-@pytest.mark.parametrize("file", FILES)
-def test_variants_are_tiny_written_differently(file: str):
-    plain, docid, sparse = (read(DATA / name / "Fold1" / file) for name in ("tiny", "tiny_docid", "tiny_sparse"))
-    assert all("#docid = " in line for line in (DATA / "tiny_docid/Fold1" / file).read_text().splitlines())
-    assert docid == plain
-    assert sparse != plain
-    filled = {
-        query: [(grade, dict.fromkeys(range(1, 11), 0.0) | values) for grade, values in documents]
-        for query, documents in sparse.items()
-    }
-    assert filled == plain
+def test_variants_are_tiny_written_differently():
+    for file in FILES:
+        plain, docid, sparse = (read(DATA / name / "Fold1" / file) for name in ("tiny", "tiny_docid", "tiny_sparse"))
+        assert all("#docid = " in line for line in (DATA / "tiny_docid/Fold1" / file).read_text().splitlines())
+        assert docid == plain
+        assert sparse != plain
+        filled = {
+            query: [(grade, dict.fromkeys(range(1, 11), 0.0) | values) for grade, values in documents]
+            for query, documents in sparse.items()
+        }
+        assert filled == plain

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ol2r_cli.exploration.blocks import CELLS, close, partition, shuffle, similar_lengths
-from ol2r_cli.random import Streams
+from ol2r_cli.tensor.streams import Streams
 from tests.reference import blocks as reference
 from tests.reference.relations import figure_1, from_edges, random_relation
 from tests.reference.shuffles import order_by_clocks, order_probabilities
@@ -77,7 +77,7 @@ def test_orders_of_long_lists_are_those_of_the_event_simulation(documents):
 @pytest.mark.parametrize("edges", [[(0, 1)], [(0, 1), (0, 2)], [(0, 2), (1, 2), (2, 3)], [(0, 1), (2, 3)]])
 @pytest.mark.parametrize("conservative", [True, False])
 def test_orders_have_their_exact_probabilities(edges, conservative):
-    """4000 draws, chi-square, fails below p = 0.001: written down before the first look."""
+    """4000 draws; the chi-square test fails below p = 0.001, which was chosen before the first run."""
     from scipy.stats import chisquare
 
     certain = reference.transitive_closure(from_edges(4, edges))
@@ -94,11 +94,11 @@ def test_orders_have_their_exact_probabilities(edges, conservative):
 
 
 @given(st.lists(st.integers(1, 200), min_size=2, max_size=12))
-def test_groups_hold_every_replica_once_and_pad_little(lengths):
+def test_groups_contain_every_replica_once_with_little_padding(lengths):
     mask = torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
     seen = []
-    for some, longest in similar_lengths(mask):
-        members = torch.arange(len(lengths))[some].tolist()
+    for group, longest in similar_lengths(mask):
+        members = torch.arange(len(lengths))[group].tolist()
         assert longest == max(lengths[b] for b in members)
         assert len(members) == 1 or len(members) * longest**2 <= CELLS
         seen += members
@@ -106,7 +106,7 @@ def test_groups_hold_every_replica_once_and_pad_little(lengths):
 
 
 @given(relations, st.integers(0, 1000), st.integers(1, 12))
-def test_the_places_that_are_looked_at_do_not_depend_on_how_many_there_are(certain, round, places):
+def test_the_first_places_do_not_depend_on_the_number_of_places(certain, round, places):
     clock = Streams(torch.tensor([0])).at("explore", round).exponential(len(certain))
     relation = torch.from_numpy(certain)[None]
     block = partition(relation)

@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 import torch
 
+from ol2r_cli.config.instantiate import check_settings
 from ol2r_cli.exploration.confidence import Confidence
-from ol2r_cli.exploration.divide import Ranked
-from ol2r_cli.interfaces import Belief, Candidates, Draft, Interaction, Preferences, Sizes
-from ol2r_cli.learning.inverse import add_outer_products
-from ol2r_cli.learning.tangent import LinearTangent
-from ol2r_cli.random import Streams
+from ol2r_cli.exploration.divide_and_conquer import ScoreOrder
+from ol2r_cli.interfaces import Candidates, Interaction, Prediction, Preferences, Proposal, RunContext
+from ol2r_cli.learning.covariance import add_outer_products
+from ol2r_cli.learning.tangents import LinearTangent
+from ol2r_cli.tensor.streams import Streams
 from tests.reference import pairrank as reference
 
 FEATURES, DOCUMENTS, ROUNDS = 5, 9, 12
@@ -26,18 +27,18 @@ def learned(rounds: int = ROUNDS, refresh: int = 256, **settings) -> tuple[Confi
     exploration = Confidence(**given)
     exploration.refresh = refresh
     table = torch.rand(50, FEATURES, generator=torch.Generator().manual_seed(1))
-    exploration.setup(Sizes(1, DOCUMENTS, FEATURES, 10, 1, rounds, 5), table)
+    exploration.setup(RunContext(1, DOCUMENTS, FEATURES, 10, 1, rounds, 5), table)
     differences = []
     for t in range(rounds):
         candidates = candidates_of(t)
         pairs = Preferences(
             torch.tensor([[0, 3, 1]]), torch.tensor([[2, 1, 4]]), torch.tensor([[True, True, t % 2 == 0]])
         )
-        belief = Belief(torch.zeros(1, 1, DOCUMENTS).double(), lambda c=candidates: LinearTangent(c.features))
+        prediction = Prediction(torch.zeros(1, 1, DOCUMENTS).double(), lambda c=candidates: LinearTangent(c.features))
         order = torch.arange(DOCUMENTS)[None]
         nothing = torch.zeros(1, DOCUMENTS, dtype=torch.bool)
-        draft = Draft(order, torch.zeros(1, DOCUMENTS).double())
-        interaction = Interaction(candidates, belief, draft, order, order, nothing, nothing, pairs)
+        proposal = Proposal(order, torch.zeros(1, DOCUMENTS).double())
+        interaction = Interaction(candidates, prediction, proposal, order, order, nothing, nothing, pairs)
         exploration.learn(interaction, Streams(torch.tensor([0])).at("learn", t))
         x = candidates.features[0].numpy()
         differences += [x[w] - x[v] for w, v, ok in ((0, 2, True), (3, 1, True), (1, 4, t % 2 == 0)) if ok]
@@ -56,7 +57,7 @@ def test_widths_are_those_of_an_explicit_inverse(covariance, refresh):
     exploration, differences = learned(covariance=covariance, refresh=refresh)
     m = reference.information(differences, 0.1)
     x = candidates_of(99).features
-    squared = exploration._widths(slice(None), x)[0]
+    squared = exploration._squared_widths(slice(None), x)[0]
     for i in range(DOCUMENTS):
         for j in range(DOCUMENTS):
             if i != j:
@@ -79,9 +80,9 @@ def test_certain_pairs_are_those_of_definition_3(alpha, covariance):
         x, theta, reference.information(differences, 0.1), alpha, READINGS[covariance]
     )
     scores = torch.from_numpy(x @ theta)[None]
-    belief = Belief(scores[:, None], lambda: LinearTangent(candidates.features))
+    prediction = Prediction(scores[:, None], lambda: LinearTangent(candidates.features))
     order = torch.arange(DOCUMENTS)[None]
-    found = exploration.certain(Ranked(slice(None), belief, order, scores, candidates.mask))[0].numpy()
+    found = exploration.certain(ScoreOrder(slice(None), prediction, order, scores, candidates.mask))[0].numpy()
     assert (found == expected).all()
     assert 0 < expected.sum() < DOCUMENTS * (DOCUMENTS - 1) / 2 or alpha == 0
 
@@ -100,11 +101,11 @@ def test_equal_documents_are_never_certain_and_padding_is_always_last():
     features[0, 1] = features[0, 0]
     mask = torch.tensor([[True, True, True, False]])
     scores = (features * torch.randn(FEATURES, generator=torch.Generator().manual_seed(2)).double()).sum(2)
-    belief = Belief(scores[:, None], lambda: LinearTangent(features))
+    prediction = Prediction(scores[:, None], lambda: LinearTangent(features))
     candidates = Candidates(torch.tensor([0]), torch.arange(4)[None], features, mask)
-    draft = exploration.propose(belief, candidates, Streams(torch.tensor([0])).at("explore", 0))
-    assert draft.certain is not None
-    certain = draft.certain[0]
+    proposal = exploration.propose(prediction, candidates, Streams(torch.tensor([0])).at("explore", 0))
+    assert proposal.certain is not None
+    certain = proposal.certain[0]
     assert not certain[0, 1]
     assert not certain[1, 0]
     assert certain[:3, 3].all()
@@ -123,14 +124,14 @@ def test_woodbury_adds_outer_products_and_ignores_zero_rows():
 @pytest.mark.parametrize(
     ("setting", "value", "message"),
     [
-        ("alpha", -1, "exploration.alpha must be a number from 0 up or 'theory', got -1"),
-        ("alpha", "big", "got 'big'"),
-        ("covariance", "half", "exploration.covariance must be 'full', 'diagonal' or 'inverse_diagonal', got 'half'"),
-        ("shuffle", "x", "exploration.shuffle must be 'conservative' or 'random', got 'x'"),
+        ("alpha", -1, "exploration.alpha must be 0 or more or theory, got -1"),
+        ("alpha", "big", "exploration.alpha must be 0 or more or theory, got 'big'"),
+        ("covariance", "half", "must be one of full, diagonal, inverse_diagonal, got 'half'"),
+        ("shuffle", "x", "exploration.shuffle must be one of conservative, random, got 'x'"),
         ("l2", 0, "exploration.l2 must be above 0, got 0"),
     ],
 )
-def test_bad_settings_are_refused(setting, value, message):
+def test_settings_outside_their_range_are_refused(setting, value, message):
     settings = {"alpha": 0.1, "covariance": "full", "shuffle": "random", "transitive": True, "l2": 1.0}
     with pytest.raises(ValueError, match=message):
-        Confidence(**settings | {setting: value})
+        check_settings(Confidence, settings | {setting: value}, "exploration")

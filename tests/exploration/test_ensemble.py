@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ol2r_cli.compose import build
+from ol2r_cli.config.instantiate import build
 from ol2r_cli.exploration.blocks import similar_lengths
 from ol2r_cli.exploration.ensemble import Ensemble
 from tests.reference.blocks import partition, transitive_closure
@@ -19,16 +19,16 @@ from tests.rounds import LISTS, SEEDS, fresh, propose, rounds, some_scores
 from tests.worlds import handmade, simulate, tiny
 
 
-def check_round(draft, scores, lengths, clocks, shuffle) -> int:
+def check_round(proposal, scores, lengths, clocks, shuffle) -> int:
     """Pairs, blocks and order of every replica, by the oracles; how many pairs are certain."""
     found = 0
     for b, length in enumerate(lengths):
         certain = from_edges(length, unanimous(scores[b, :, :length].tolist()))
-        assert (draft.certain[b, :length, :length].numpy() == certain).all()
-        blocks = [set(np.flatnonzero(draft.block[b, :length].numpy() == n)) for n in range(length)]
+        assert (proposal.certain[b, :length, :length].numpy() == certain).all()
+        blocks = [set(np.flatnonzero(proposal.block[b, :length].numpy() == n)) for n in range(length)]
         assert [block for block in blocks if block] == partition(certain)
         served = order_by_clocks(certain, partition(certain), clocks[b].tolist(), shuffle)
-        assert tuple(draft.order[b, :length].tolist()) == served
+        assert tuple(proposal.order[b, :length].tolist()) == served
         found += int(certain.sum())
     return found
 
@@ -44,21 +44,22 @@ def check_round(draft, scores, lengths, clocks, shuffle) -> int:
 )
 def test_every_round_explores_where_the_members_disagree(members, shuffle, click):
     """Three replicas with lists of different length; the oracles get the members' scores."""
-    settings = f"ranker.members={members}", f"exploration.shuffle={shuffle}", f"click={click}"
-    config, clocks = tiny("ranker=pepairrank", *settings), fresh()
+    overrides = f"ranker.members={members}", f"exploration.shuffle={shuffle}", f"click={click}"
+    config, clocks = tiny("ranker=pepairrank", *overrides), fresh()
     found = pairs = 0
-    for t, one in rounds(simulate(config, SEEDS, 60, handmade(LISTS))):
+    for t, one in rounds(simulate(config, SEEDS, 12, handmade(LISTS))):
         lengths = one.candidates.mask.sum(1).tolist()
         drawn = clocks.at("explore", t).exponential(one.candidates.mask.shape[1])
-        found += check_round(one.draft, one.belief.scores, lengths, drawn, shuffle)
+        found += check_round(one.proposal, one.prediction.scores, lengths, drawn, shuffle)
         pairs += sum(length * (length - 1) // 2 for length in lengths)
-        torch.testing.assert_close(one.draft.scores, one.belief.scores.mean(1))
+        torch.testing.assert_close(one.proposal.scores, one.prediction.scores.mean(1))
     assert 0.1 * pairs < found < 0.9 * pairs
 
 
+@settings(max_examples=25)
 @given(st.integers(2, 6), st.integers(0, 10**6), st.booleans(), st.booleans())
 def test_any_opinions(members, seed, ties, alike):
-    """Also equal scores, about which nobody is certain, and members that have much in common."""
+    """With equal scores, which are never certain, and with members that mostly agree."""
     lengths = [12, 1, 5, 2, 9]
     scores = some_scores(len(lengths), members, 12, seed, ties)
     scores = scores[:, :1] + 0.3 * scores if alike else scores
@@ -77,8 +78,8 @@ def test_long_lists_are_worked_on_in_groups_of_similar_length():
 
 @given(st.integers(2, 6), st.integers(0, 10**6), st.booleans())
 def test_there_is_nothing_to_close(members, seed, ties):
-    draft = propose(Ensemble("random"), some_scores(1, members, 12, seed, ties), [12], 10)
-    certain = draft.certain[0].numpy()
+    proposal = propose(Ensemble("random"), some_scores(1, members, 12, seed, ties), [12], 10)
+    certain = proposal.certain[0].numpy()
     assert (transitive_closure(certain) == certain).all()
 
 
@@ -86,8 +87,8 @@ def test_before_the_first_pair_nothing_is_certain_and_any_order_may_come():
     """All members are equal and so are all scores: one block."""
     config = tiny("ranker=pepairrank")
     _, one = next(simulate(config, list(range(50)), 1, handmade([[0, 1, 2]])).play())
-    assert not one.draft.certain.any()
-    assert not one.draft.block.any()
+    assert not one.proposal.certain.any()
+    assert not one.proposal.block.any()
     assert len({tuple(order) for order in one.order.tolist()}) == 6
 
 
@@ -98,6 +99,6 @@ def test_an_ensemble_of_one_is_refused():
     simulate(tiny("ranker=pepairrank", "ranker.members=1", "exploration=none"), [0], 1)
 
 
-def test_bad_settings_are_refused():
-    with pytest.raises(ValueError, match=r"exploration.shuffle must be 'conservative' or 'random', got 'x'"):
+def test_settings_outside_their_range_are_refused():
+    with pytest.raises(ValueError, match=r"exploration.shuffle must be one of conservative, random, got 'x'"):
         build(tiny("ranker=pepairrank", "exploration.shuffle=x").exploration)

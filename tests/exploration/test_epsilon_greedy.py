@@ -8,7 +8,7 @@ from itertools import permutations, product
 import pytest
 import torch
 
-from ol2r_cli.compose import build
+from ol2r_cli.config.instantiate import build
 from ol2r_cli.exploration.epsilon_greedy import EpsilonGreedy
 from tests.reference.epsilon_greedy import order as reference
 from tests.rounds import LEAST_P, LISTS, REPLICAS, SEEDS, fresh, p_value, propose, rounds, shown, some_scores
@@ -33,37 +33,37 @@ def drawn(random, documents):
 @pytest.mark.parametrize("epsilon", [0, 0.2, 0.7, 1])
 @pytest.mark.parametrize("ties", [False, True])
 def test_every_list_is_that_of_the_definition(epsilon, ties):
-    """By the mean of two members; however many places are looked at, they are the first of the same order."""
+    """The score is the mean of two members. A smaller ranking depth gives the first places of the same order."""
     scores = some_scores(5, 2, 12, seed=3, ties=ties)
     for round in range(12):
-        draft = propose(EpsilonGreedy(epsilon), scores, LENGTHS, 5, round=round)
+        proposal = propose(EpsilonGreedy(epsilon), scores, LENGTHS, 5, round=round)
         numbers = drawn(fresh(range(5)).at("explore", round), 12)
         for b, length in enumerate(LENGTHS):
             mean = scores[b, :, :length].mean(0).tolist()
-            assert draft.order[b, :length].tolist() == expected(mean, numbers, b, epsilon, length)
-            assert draft.scores[b, :length].tolist() == pytest.approx(mean, abs=1e-12)
-        for looked_at in 1, 5, 40:
-            shorter = propose(EpsilonGreedy(epsilon), scores, LENGTHS, 5, looked_at, round)
-            assert shown(shorter.order, LENGTHS) == shown(draft.order[:, :looked_at], LENGTHS)
+            assert proposal.order[b, :length].tolist() == expected(mean, numbers, b, epsilon, length)
+            assert proposal.scores[b, :length].tolist() == pytest.approx(mean, abs=1e-12)
+        for depth in 1, 5, 40:
+            shorter = propose(EpsilonGreedy(epsilon), scores, LENGTHS, 5, depth, round)
+            assert shown(shorter.order, LENGTHS) == shown(proposal.order[:, :depth], LENGTHS)
 
 
 @pytest.mark.parametrize("positions", [5, 10, 20])
 def test_every_list_of_a_run_is_that_of_the_definition(positions):
-    """With the whole order traced or only what is shown: the lists are the same."""
+    """Lists are the same whether the whole order is traced or only the shown places."""
     config = tiny("ranker=epsilon_greedy", "exploration.epsilon=0.4", f"positions={positions}", "click=navigational")
-    traced, plain = (simulate(config, SEEDS, 80, handmade(LISTS), trace_regret=regret) for regret in (True, False))
+    traced, plain = (simulate(config, SEEDS, 25, handmade(LISTS), trace_regret=regret) for regret in (True, False))
     streams, greedy = fresh(), 0
     for (t, one), (_, other) in zip(rounds(traced), rounds(plain), strict=True):
         lengths = one.candidates.mask.sum(1).tolist()
         numbers = drawn(streams.at("explore", t), one.candidates.mask.shape[1])
         for b, length in enumerate(lengths):
-            scores = one.belief.scores[b, 0, :length].tolist()
+            scores = one.prediction.scores[b, 0, :length].tolist()
             found = one.order[b, :length].tolist()
             assert found == expected(scores, numbers, b, 0.4, length), f"round {t}, replica {b}"
             greedy += found == expected(scores, numbers, b, 0, length)
         assert shown(one.ranking, lengths) == shown(other.ranking, lengths)
     assert torch.equal(traced.ranker.theta, plain.ranker.theta)
-    assert 0 < greedy < 80 * len(SEEDS)
+    assert 0 < greedy < 25 * len(SEEDS)
 
 
 def test_lists_are_as_frequent_as_by_definition():
@@ -82,8 +82,8 @@ def test_lists_are_as_frequent_as_by_definition():
 
 @pytest.mark.parametrize("epsilon", [0, 0.5, 1])
 def test_equal_scores_are_in_uniformly_random_order(epsilon):
-    draft = propose(EpsilonGreedy(epsilon), torch.zeros(REPLICAS, 1, 4, dtype=torch.float64), [4] * REPLICAS, 2, 4)
-    orders = [tuple(row) for row in draft.order.tolist()]
+    proposal = propose(EpsilonGreedy(epsilon), torch.zeros(REPLICAS, 1, 4, dtype=torch.float64), [4] * REPLICAS, 2, 4)
+    orders = [tuple(row) for row in proposal.order.tolist()]
     assert p_value(orders, dict.fromkeys(permutations(range(4)), 1 / 24)) > LEAST_P
 
 

@@ -1,4 +1,4 @@
-"""Orders: what scores decide is decided, what they leave open is uniformly random, and turns are taken in turn."""
+"""Orders by score with uniformly random ties, and by taking turns."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_zero_has_no_sign():
 
 
 def test_members_break_ties_alike_and_rounds_and_replicas_differently():
-    """Whatever the scores are, above 0 or below: otherwise members would differ in documents that are alike."""
+    """For positive and negative scores. Otherwise members would disagree about equal documents."""
     scores = torch.tensor([0.0, 1.0, -1.0, -0.3, 1e-9, -1e20], dtype=torch.float64)[:, None].expand(2, 6, 12)
     orders = best(keys(scores), 12)
     assert (orders == orders[:, :1]).all()
@@ -56,7 +56,7 @@ def test_members_break_ties_alike_and_rounds_and_replicas_differently():
 
 
 @pytest.mark.parametrize("ties", [False, True])
-def test_the_order_is_by_score_and_then_by_the_numbers_of_the_round(ties):
+def test_the_order_is_by_score_and_then_by_random_number(ties):
     scores = some_scores(4, 2, 9, seed=1, ties=ties)
     for round in range(30):
         orders = best(keys(scores, round=round), 9).tolist()
@@ -66,7 +66,7 @@ def test_the_order_is_by_score_and_then_by_the_numbers_of_the_round(ties):
                 assert orders[b][n] == ranked(scores[b, n].tolist(), chance[b])
 
 
-def test_padding_is_last_whatever_its_scores():
+def test_padding_is_last_for_all_scores():
     scores = some_scores(50, 2, 6, seed=2)
     scores[:, :, 4:] = 1e300
     mask = (torch.arange(6) < 4).expand(50, -1)
@@ -74,7 +74,7 @@ def test_padding_is_last_whatever_its_scores():
     assert (orders[:, :, :4] < 4).all()
 
 
-def test_a_tie_is_broken_the_same_in_longer_company():
+def test_padding_does_not_change_how_ties_are_broken():
     alone, padded = torch.zeros(1, 1, 5, dtype=torch.float64), torch.zeros(1, 1, 9, dtype=torch.float64)
     mask = (torch.arange(9) < 5)[None]
     assert torch.equal(best(keys(alone), 5), best(keys(padded, mask), 5))
@@ -101,7 +101,7 @@ def test_turns_by_hand(turns, expected):
     assert take_turns([[3, 1, 0, 2], [1, 3, 2, 0]], turns) == expected
 
 
-def test_completed_by_what_is_left_of_the_scores():
+def test_completed_by_the_remaining_scores():
     scores = torch.tensor([[0.5, -2.0, 3.0, 1.0, 1e30], [1e30, -1e30, 0.0, 2.0, 1.0]], dtype=torch.float64)
     first = torch.tensor([[1, 0], [3, 1]])
     expected = torch.tensor([[1, 0, 4, 2, 3], [3, 1, 0, 4, 2]])

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ol2r_cli.exploration.stated import Stated, layers
-from ol2r_cli.interfaces import Belief, Candidates
-from ol2r_cli.learning.tangent import LinearTangent
+from ol2r_cli.interfaces import Candidates, Prediction
+from ol2r_cli.learning.tangents import LinearTangent
 from tests.reference.relations import from_edges, random_relation
 from tests.reference.shuffles import order_by_clocks
 from tests.reference.toprank import TopRank
@@ -52,15 +52,17 @@ def batch(certain: list[np.ndarray]) -> tuple[torch.Tensor, torch.Tensor]:
 def propose(certain: list[np.ndarray]):
     above, mask = batch(certain)
     features = torch.zeros(*mask.shape, 1, dtype=torch.float64)
-    belief = Belief(torch.zeros(len(certain), 1, mask.shape[1]).double(), lambda: LinearTangent(features), above)
+    prediction = Prediction(
+        torch.zeros(len(certain), 1, mask.shape[1]).double(), lambda: LinearTangent(features), above
+    )
     slots = torch.arange(mask.shape[1]).expand_as(mask)
     candidates = Candidates(torch.zeros(len(certain), dtype=torch.int64), slots, features, mask)
-    return Stated().propose(belief, candidates, fresh(range(len(certain))).at("explore", 0))
+    return Stated().propose(prediction, candidates, fresh(range(len(certain))).at("explore", 0))
 
 
 @given(relations)
-def test_layers_are_those_of_algorithm_1_whatever_the_company(certain):
-    """Of lists of different length together; padding is a layer of its own, the last."""
+def test_layers_are_those_of_algorithm_1(certain):
+    """For lists of different length in one batch. Padding is the last layer."""
     above, mask = batch(certain)
     found = layers(above, mask)
     for one, layer in zip(certain, found.tolist(), strict=True):
@@ -77,41 +79,41 @@ def test_a_cycle_and_all_that_it_holds_back_are_one_last_layer():
 
 
 def test_layers_are_no_blocks_of_certain_pairs():
-    """2 is above nobody and below nobody: with 0 on top, although nothing says that it is above 1."""
+    """Document 2 is in no certain pair: it is in the top layer although it is not certainly above 1."""
     assert layers(*batch([from_edges(3, [(0, 1)])])).tolist() == [[0, 1, 0]]
 
 
 @given(relations)
 def test_the_order_is_that_of_the_clocks_layer_by_layer(certain):
-    draft = propose(certain)
-    clocks = fresh(range(len(certain))).at("explore", 0).exponential(draft.order.shape[1])
+    proposal = propose(certain)
+    clocks = fresh(range(len(certain))).at("explore", 0).exponential(proposal.order.shape[1])
     for b, one in enumerate(certain):
         expected = order_by_clocks(one, [set(layer) for layer in partition(one)], clocks[b].tolist(), "random")
-        assert tuple(draft.order[b, : len(one)].tolist()) == expected
-        assert sorted(draft.order[b].tolist()) == list(range(draft.order.shape[1]))
+        assert tuple(proposal.order[b, : len(one)].tolist()) == expected
+        assert sorted(proposal.order[b].tolist()) == list(range(proposal.order.shape[1]))
 
 
 def test_every_order_of_a_layer_is_equally_likely():
     """2 and 3 below 0; 1 and 4 are free: three on top, two below them, inside a layer also against no stated pair."""
     certain = from_edges(5, [(0, 2), (0, 3)])
-    draft = propose([certain] * REPLICAS)
-    drawn = [(tuple(order[:3]), tuple(order[3:])) for order in draft.order.tolist()]
+    proposal = propose([certain] * REPLICAS)
+    drawn = [(tuple(order[:3]), tuple(order[3:])) for order in proposal.order.tolist()]
     top = [(a, b, c) for a in (0, 1, 4) for b in (0, 1, 4) for c in (0, 1, 4) if len({a, b, c}) == 3]
     chances = {(upper, lower): 1 / (factorial(3) * 2) for upper in top for lower in ((2, 3), (3, 2))}
     assert p_value(drawn, chances) > LEAST_P
 
 
-@pytest.mark.parametrize("positions", [2, 10])
-def test_every_round_serves_the_layers_of_what_the_ranker_states(positions):
+@pytest.mark.parametrize(("positions", "number"), [(10, 150), pytest.param(2, 400, marks=pytest.mark.slow)])
+def test_every_round_serves_the_layers_of_what_the_ranker_states(positions, number):
     lists = [[4, 0, 2, 1], [0, 3], [2, 1, 0, 4, 0]]
     config = tiny("ranker=toprank", "ranker.delta=0.5", "click=perfect", f"positions={positions}")
     clocks, deepest = fresh(), 0
-    for t, one in rounds(simulate(config, [0, 1, 5], 400, handmade(lists))):
+    for t, one in rounds(simulate(config, [0, 1, 5], number, handmade(lists))):
         drawn = clocks.at("explore", t).exponential(one.candidates.mask.shape[1])
         for b, length in enumerate(one.candidates.mask.sum(1).tolist()):
-            certain = one.belief.certain[b, :length, :length].numpy()
+            certain = one.prediction.certain[b, :length, :length].numpy()
             served = order_by_clocks(certain, [set(p) for p in partition(certain)], drawn[b].tolist(), "random")
             assert tuple(one.order[b, :length].tolist()) == served, f"round {t}, replica {b}"
-            assert (one.draft.certain[b, :length, :length].numpy() == certain).all()
+            assert (one.proposal.certain[b, :length, :length].numpy() == certain).all()
             deepest = max(deepest, len(partition(certain)))
     assert deepest >= 3

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from tests.export.finished import make
+from tests.export.finished import FinishedRuns, finished_runs
 
 
 @pytest.fixture(scope="session")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    return make(tmp_path_factory.mktemp("exported"), "linear", "skip", "ties", "network", "oracle")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> FinishedRuns:
+    return finished_runs(tmp_path_factory)

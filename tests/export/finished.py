@@ -1,55 +1,76 @@
-"""Small finished runs on files of their own: rankers of several kinds, ties, queries with nothing relevant."""
+"""Small finished runs on files of their own, made when a test first uses them and shared by the tests of a process."""
 
 from __future__ import annotations
 
 import random
+from functools import cache
 from pathlib import Path
 
+import pytest
+
 from ol2r_cli import cli
-from ol2r_cli.results.survey import find_runs
+from ol2r_cli.run.run_state import find_runs
 
 FEATURES, SEEDS, ROUNDS = 5, (4, 5), 30
 RUNS = {
     "linear": ["ranker=pairrank"],
     "skip": ["ranker=pairrank", "no_relevant=skip"],
     "ties": ["ranker=random"],
-    "network": ["ranker=sgd_ranknet", "ranker/model=mlp", "ranker.model.width=8"],
+    "network": ["ranker=sgd_ranknet", "ranker/model=mlp", "ranker.model.width=64"],
+    "global zscore": ["ranker=pairrank", "dataset.normalise=global_zscore", "dataset.drop_constant=true"],
+    "toprank": ["ranker=toprank"],
     "oracle": ["ranker=oracle"],
 }
 Documents = dict[str, list[tuple[int, list[float]]]]  # query id -> grade and features of its documents
 
 
+class FinishedRuns(dict[str, Path]):
+    """The folder of each of RUNS by its name, and `data`: the folder with the dataset that they share."""
+
+    def __init__(self, root: Path):
+        super().__init__(data=root / "data")
+        self.root = root
+        self["data"].mkdir(parents=True)
+        for number, (name, queries) in enumerate({"train": 25, "vali": 6, "test": 13}.items(), 1):
+            (self["data"] / f"{name}.txt").write_text(text(queries, number))
+
+    def __missing__(self, name: str) -> Path:
+        outputs = self.root / name.replace(" ", "_") / "outputs"
+        words = ["dataset=letor", f"dataset.path={self['data']}", f"rounds={ROUNDS}", "replicas=2", "seed=4"]
+        words += [f"cache_dir={self.root / 'cache'}", "evaluate_every=10", "click=perfect", f"output_dir={outputs}"]
+        assert cli.main(["run", *words, *RUNS[name]]) == 0
+        (self[name],) = find_runs(outputs)
+        return self[name]
+
+
+def finished_runs(factory: pytest.TempPathFactory) -> FinishedRuns:
+    """The runs of this process."""
+    return _finished_runs(factory.getbasetemp() / "finished")
+
+
+@cache
+def _finished_runs(root: Path) -> FinishedRuns:
+    return FinishedRuns(root)
+
+
 def text(queries: int, seed: int) -> str:
-    """LETOR lines: queries of 1 to 12 documents, grades 0 to 2, of every third query all 0."""
+    """LETOR lines: queries of 1 to 12 documents, grades 0 to 2, all 0 in every third query; feature 3 is constant."""
     dice, lines = random.Random(seed), []
     for query in range(queries):
         for _ in range(dice.randint(1, 12)):
-            features = " ".join(f"{i}:{9 * dice.random():.4f}" for i in range(1, FEATURES + 1))
+            values = [9 * dice.random() if feature != 3 else 1.5 for feature in range(1, FEATURES + 1)]
+            features = " ".join(f"{feature}:{value:.4f}" for feature, value in enumerate(values, 1))
             grade = 0 if query % 3 == 0 else dice.choice([0, 0, 1, 2])
             lines.append(f"{grade} qid:{seed}{query:02} {features} # a document\n")
     return "".join(lines)
 
 
 def read(file: Path) -> Documents:
-    """A file as it was written, without the package."""
-    found: Documents = {}
+    """The documents of a file, read without the package."""
+    documents: Documents = {}
     for line in file.read_text().splitlines():
         grade, query, *features = line.partition(" #")[0].split()
-        found.setdefault(query.removeprefix("qid:"), []).append(
+        documents.setdefault(query.removeprefix("qid:"), []).append(
             (int(grade), [float(pair.partition(":")[2]) for pair in features])
         )
-    return found
-
-
-def make(root: Path, *names: str) -> dict[str, Path]:
-    """The runs of these names below `<root>/outputs`, and `data`: the folder with what they learned from."""
-    (root / "data").mkdir(parents=True)
-    for number, (name, queries) in enumerate({"train": 20, "vali": 6, "test": 13}.items(), 1):
-        (root / "data" / f"{name}.txt").write_text(text(queries, number))
-    common = ["dataset=letor", f"dataset.path={root / 'data'}", f"rounds={ROUNDS}", "replicas=2", "seed=4"]
-    common += [f"cache_dir={root / 'cache'}", "evaluate_every=10", "click=perfect"]
-    folders = {"data": root / "data"}
-    for name in names:
-        assert cli.main(["run", *common, *RUNS[name], f"output_dir={root / 'outputs' / name}"]) == 0
-        (folders[name],) = find_runs(root / "outputs" / name)
-    return folders
+    return documents

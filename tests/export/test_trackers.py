@@ -1,98 +1,147 @@
-"""What trackers find in what was exported to them, read with their own packages; exporting twice is exporting once."""
+"""Runs for trackers: read from their files in plain loops, written twice, and read back with the trackers' packages."""
 
 from __future__ import annotations
 
+import json
+import shutil
 import struct
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from statistics import fmean
 
+import polars as pl
 import pytest
 
-from ol2r_cli.export.tracked import Tracked, tracked
+from ol2r_cli.export.trackers import TrackedRun, tracked_run, write_mlflow, write_tensorboard, write_wandb
+from tests.export.finished import ROUNDS, SEEDS, FinishedRuns
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # of packages that are not ours
+other_packages = pytest.mark.filterwarnings("ignore")  # warnings of the trackers' packages are not ours
+
+
+def test_a_point_is_the_mean_over_its_rounds_and_seeds_and_of_a_total_the_last_value(runs):
+    curves = tracked_run(runs["linear"], points=4).curves
+    rows = pl.read_parquet(runs["linear"] / "trace.parquet").to_dicts()
+    stretches = [range(1, 9), range(9, 17), range(17, 25), range(25, 31)]  # 30 rounds in 4, hence of 8 rounds
+    by_seed = [[[r for r in rows if r["round"] in s and r["seed"] == seed] for seed in SEEDS] for s in stretches]
+    ndcg = [fmean(fmean(r["online_ndcg"] for r in rows_of) for rows_of in parts) for parts in by_seed]
+    total = [fmean(rows_of[-1]["cumulative_ndcg"] for rows_of in parts) for parts in by_seed]
+    assert [round for round, _ in curves["trace/online_ndcg"]] == [8, 16, 24, 30]
+    assert [value for _, value in curves["trace/online_ndcg"]] == pytest.approx(ndcg)
+    assert [value for _, value in curves["trace/cumulative_ndcg"]] == pytest.approx(total)
+    assert "trace/regret" not in curves, "null throughout"
+    assert "trace/query" not in curves, "no measure"
+
+
+def test_evaluations_are_means_over_seeds_at_every_evaluated_round(runs):
+    curve = tracked_run(runs["linear"]).curves["evaluation/test_ndcg_10"]
+    rows = pl.read_parquet(runs["linear"] / "evaluation.parquet").filter(split="test").to_dicts()
+    rounds = (0, 10, 20, ROUNDS)
+    assert curve == [
+        (round, pytest.approx(fmean(r["ndcg_10"] for r in rows if r["round"] == round))) for round in rounds
+    ]
+
+
+def test_settings_summary_and_facts(runs):
+    run = tracked_run(runs["network"])
+    summary = json.loads((runs["network"] / "summary.json").read_text())["metrics"]
+    assert run.name == f"letor/{runs['network'].name}"
+    assert run.settings["ranker.model.width"] == 64
+    assert run.facts["seeds"] == "4 5"
+    assert run.facts["choice_ranker/model"] == "mlp"
+    assert run.summary["test_ndcg_10"] == summary["test_ndcg_10"]["mean"]
+    assert run.summary["test_ndcg_10_sd"] == summary["test_ndcg_10"]["sd"]
+
+
+def test_damaged_and_unfinished_runs_are_refused(runs, tmp_path):
+    copy = tmp_path / "run"
+    shutil.copytree(runs["linear"], copy)
+    (copy / "trace.parquet").write_bytes(b"half of it")
+    with pytest.raises(ValueError, match=r"is damaged \(ComputeError.*: type ol2r run .* force=true"):
+        tracked_run(copy)
+    manifest = json.loads((copy / "run.json").read_text())
+    (copy / "run.json").write_text(json.dumps({**manifest, "status": "interrupted"}))
+    with pytest.raises(ValueError, match=r"must be a finished run, got .*, which is interrupted"):
+        tracked_run(copy)
 
 
 @pytest.fixture
-def told(runs: dict[str, Path]) -> list[Tracked]:
-    return [tracked(runs[name], points=7) for name in ("linear", "network")]
+def tracked(runs: FinishedRuns) -> list[TrackedRun]:
+    return [tracked_run(runs[name], points=7) for name in ("linear", "network")]
 
 
-def later(run: Tracked) -> Tracked:
+def later(run: TrackedRun) -> TrackedRun:
     """The same run, run again with another result."""
     summary = {**run.summary, "test_ndcg_10": 0.125}
     return replace(run, ended=run.ended + timedelta(hours=1), summary=summary)
 
 
-def test_tensorboard(told: list[Tracked], tmp_path: Path):
+@other_packages
+def test_tensorboard(tracked: list[TrackedRun], tmp_path: Path):
     pytest.importorskip("tensorboard")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-    from ol2r_cli.export import tensorboard
-
-    (tmp_path / told[0].name).mkdir(parents=True)
-    mine = tmp_path / told[0].name / "events.out.tfevents.of.another"
-    mine.write_bytes(b"")
-    assert [line.partition(":")[0] for line in tensorboard.write(told, tmp_path)] == ["written"] * 2
-    assert [line.partition(":")[0] for line in tensorboard.write([told[1], later(told[0])], tmp_path)] == [
+    (tmp_path / tracked[0].name).mkdir(parents=True)
+    foreign = tmp_path / tracked[0].name / "events.out.tfevents.of.another"
+    foreign.write_bytes(b"")
+    assert [line.partition(":")[0] for line in write_tensorboard(tracked, tmp_path)] == ["written"] * 2
+    assert [line.partition(":")[0] for line in write_tensorboard([tracked[1], later(tracked[0])], tmp_path)] == [
         "replaced"
     ] * 2
-    for run in told:
+    for run in tracked:
         (file,) = (tmp_path / run.name).glob("*.ol2r")
-        found = EventAccumulator(str(file), size_guidance={"scalars": 0}).Reload()
-        tags = found.Tags()
+        events = EventAccumulator(str(file), size_guidance={"scalars": 0}).Reload()
+        tags = events.Tags()
         assert {*run.curves, *(f"summary/{name}" for name in run.summary)} == set(tags["scalars"])
         for name, curve in run.curves.items():
-            assert [(one.step, pytest.approx(one.value)) for one in found.Scalars(name)] == curve
+            assert [(event.step, pytest.approx(event.value)) for event in events.Scalars(name)] == curve
         assert "settings/text_summary" in tags["tensors"]
-    file = next((tmp_path / told[0].name).glob("*.ol2r"))
+    file = next((tmp_path / tracked[0].name).glob("*.ol2r"))
     assert EventAccumulator(str(file)).Reload().Scalars("summary/test_ndcg_10")[0].value == 0.125
-    assert mine.exists()
+    assert foreign.exists()
 
 
-def test_mlflow(told: list[Tracked], tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+@other_packages
+def test_mlflow(tracked: list[TrackedRun], tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     pytest.importorskip("mlflow")
     monkeypatch.chdir(tmp_path)
     from mlflow.tracking import MlflowClient
 
-    from ol2r_cli.export import mlflow
-
     out = tmp_path / "store" / "runs.db"
     with pytest.raises(ValueError, match=r"--out must be a file that ends in \.db, got .*/store"):
-        mlflow.write(told, out.parent)
-    assert mlflow.write(told, out) == [f"written: {run.name}" for run in told]
-    again = [later(told[0]), told[1]]
-    assert mlflow.write(again, out) == [f"replaced: {told[0].name}", f"there already: {told[1].name}"]
+        list(write_mlflow(tracked, out.parent))
+    assert list(write_mlflow(tracked, out)) == [f"written: {run.name}" for run in tracked]
+    again = [later(tracked[0]), tracked[1]]
+    assert list(write_mlflow(again, out)) == [f"replaced: {tracked[0].name}", f"there already: {tracked[1].name}"]
     client = MlflowClient(f"sqlite:///{out}")
     number = client.get_experiment_by_name("ol2r").experiment_id
-    found = {run.data.tags["ol2r.run"]: run for run in client.search_runs([number])}
-    assert found.keys() == {run.id for run in told}
+    records = {run.data.tags["ol2r.run"]: run for run in client.search_runs([number])}
+    assert records.keys() == {run.id for run in tracked}
     for run in again:
-        one = found[run.id]
-        assert one.data.params == {name: str(value) for name, value in run.settings.items()}
-        assert one.data.metrics["test_ndcg_10"] == run.summary["test_ndcg_10"]
-        assert one.info.end_time == 1000 * run.ended.timestamp()
+        record = records[run.id]
+        assert record.data.params == {name: str(value) for name, value in run.settings.items()}
+        assert record.data.metrics["test_ndcg_10"] == run.summary["test_ndcg_10"]
+        assert record.info.end_time == 1000 * run.ended.timestamp()
         for name in ("trace/online_ndcg", "evaluation/test_ndcg_10"):
-            history = client.get_metric_history(one.info.run_id, name)
+            history = client.get_metric_history(record.info.run_id, name)
             assert sorted((point.step, point.value) for point in history) == run.curves[name]
     assert {path.name for path in tmp_path.iterdir()} == {"store"}, "nothing is written elsewhere"
 
 
-def test_wandb(told: list[Tracked], tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+@other_packages
+def test_wandb(tracked: list[TrackedRun], tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     pytest.importorskip("wandb")
     for name in ("HOME", "WANDB_CACHE_DIR", "WANDB_CONFIG_DIR", "WANDB_DATA_DIR"):
         monkeypatch.setenv(name, str(tmp_path / "home"))
-    from ol2r_cli.export import wandb
 
     out = tmp_path / "out"
-    assert wandb.write(told, out) == [f"written: {run.name}" for run in told]
-    assert wandb.write(told[:1], out) == [f"replaced: {told[0].name}"]
+    assert list(write_wandb(tracked, out)) == [f"written: {run.name}" for run in tracked]
+    assert list(write_wandb(tracked[:1], out)) == [f"replaced: {tracked[0].name}"]
     folders = {folder.name.rpartition("-")[2]: folder for folder in (out / "wandb").glob("offline-run-*")}
-    assert folders.keys() == {run.id for run in told}
-    assert len(list((out / "wandb").glob("offline-run-*"))) == len(told)
-    for run in told:
+    assert folders.keys() == {run.id for run in tracked}
+    assert len(list((out / "wandb").glob("offline-run-*"))) == len(tracked)
+    for run in tracked:
         rows, summary, config = logged(folders[run.id] / f"run-{run.id}.wandb")
         for name, curve in run.curves.items():
             assert [(round, row[name]) for round, row in rows.items() if name in row] == curve
@@ -102,8 +151,6 @@ def test_wandb(told: list[Tracked], tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 def logged(file: Path) -> tuple[dict[int, dict[str, float]], dict[str, float], dict[str, object]]:
     """The rows by step, the last summary and the configuration in a file of an offline run."""
-    import json
-
     from wandb.proto import wandb_internal_pb2
 
     rows, summary, config = {}, {}, {}

@@ -1,4 +1,4 @@
-"""TREC files, read by the tools they are for."""
+"""TREC files, read by the tools that they are for."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from ol2r_cli.export.per_query import per_query
-from ol2r_cli.export.ranked import Ranked
-from ol2r_cli.export.trec import EXPONENTIAL, QRELS, descending, write_trec
+from ol2r_cli.export.ranked_split import RankedSplit
+from ol2r_cli.export.trec import EXPONENTIAL_QRELS, QRELS, strictly_descending, write_trec
 from tests.export.finished import SEEDS, read
 
 
 @pytest.fixture(scope="module")
 def written(runs, tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, pl.DataFrame]]:
-    """The TREC files of some runs, and what they have to give by query."""
-    found = {}
+    """The TREC files of some runs, and the expected values by query."""
+    files_and_values = {}
     with torch.inference_mode():
         for name in ("linear", "ties", "network"):
-            ranked, folder = Ranked(runs[name], "test"), tmp_path_factory.mktemp(name) / "trec"
+            ranked, folder = RankedSplit(runs[name], "test"), tmp_path_factory.mktemp(name) / "trec"
             files = write_trec(ranked, folder)
-            assert {path.name for path in files} == {*(f"seed-{seed}.run" for seed in SEEDS), QRELS, EXPONENTIAL}
-            found[name] = folder, per_query(ranked)
-    return found
+            assert {path.name for path in files} == {*(f"seed-{seed}.run" for seed in SEEDS), QRELS, EXPONENTIAL_QRELS}
+            files_and_values[name] = folder, per_query(ranked)
+    return files_and_values
 
 
 def expected(table: pl.DataFrame, seed: int, measure: str) -> dict[str, float]:
@@ -37,55 +37,51 @@ def expected(table: pl.DataFrame, seed: int, measure: str) -> dict[str, float]:
     return dict(zip(rows["query_id"], rows[measure], strict=True))
 
 
-def judged(file: Path) -> dict[str, dict[str, int]]:
-    found: dict[str, dict[str, int]] = {}
+def judgements(file: Path) -> dict[str, dict[str, int]]:
+    grades: dict[str, dict[str, int]] = {}
     for line in file.read_text().splitlines():
         query, zero, document, grade = line.split()
         assert zero == "0"
-        found.setdefault(query, {})[document] = int(grade)
-    return found
+        grades.setdefault(query, {})[document] = int(grade)
+    return grades
 
 
 def scored(file: Path) -> dict[str, dict[str, float]]:
-    found: dict[str, dict[str, float]] = {}
+    scores: dict[str, dict[str, float]] = {}
     for line in file.read_text().splitlines():
         query, _, document, _, score, _ = line.split()
-        found.setdefault(query, {})[document] = float(score)
-    return found
+        scores.setdefault(query, {})[document] = float(score)
+    return scores
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("name", ["linear", "ties", "network"])
-def test_pytrec_eval_reaches_our_values_with_exponential_judgements(written, name: str, seed: int):
+def test_pytrec_eval_computes_our_values_from_exponential_judgements(written):
     pytrec_eval = pytest.importorskip("pytrec_eval")
-    folder, table = written[name]
-    tool = pytrec_eval.RelevanceEvaluator(judged(folder / EXPONENTIAL), {"ndcg_cut.1,10", "recip_rank"})
-    found = tool.evaluate(scored(folder / f"seed-{seed}.run"))
-    for theirs, ours in {"ndcg_cut_1": "ndcg_1", "ndcg_cut_10": "ndcg_10", "recip_rank": "reciprocal_rank"}.items():
-        values = {query: measures[theirs] for query, measures in found.items()}
-        assert values == pytest.approx(expected(table, seed, ours), abs=1e-6)
+    names = {"ndcg_cut_1": "ndcg_1", "ndcg_cut_10": "ndcg_10", "recip_rank": "reciprocal_rank"}
+    for folder, table in written.values():
+        tool = pytrec_eval.RelevanceEvaluator(judgements(folder / EXPONENTIAL_QRELS), {"ndcg_cut.1,10", "recip_rank"})
+        for seed in SEEDS:
+            measured = tool.evaluate(scored(folder / f"seed-{seed}.run"))
+            for theirs, ours in names.items():
+                values = {query: measures[theirs] for query, measures in measured.items()}
+                assert values == pytest.approx(expected(table, seed, ours), abs=1e-6)
 
 
 @pytest.mark.skipif(shutil.which("perl") is None, reason="gdeval, which ir_measures calls, is a script in perl")
-@pytest.mark.parametrize("name", ["linear", "ties"])
-def test_ir_measures_reaches_our_ndcg_with_grades_and_its_own_exponential_gain(written, name: str):
+def test_ir_measures_computes_our_ndcg_from_grades_with_its_exponential_gain(written):
     ir_measures = pytest.importorskip("ir_measures")
-    folder, table = written[name]
     measure = ir_measures.nDCG(dcg="exp-log2") @ 10
-    qrels = list(ir_measures.read_trec_qrels(str(folder / QRELS)))
-    run = list(ir_measures.read_trec_run(str(folder / "seed-4.run")))
-    found = {one.query_id: one.value for one in ir_measures.iter_calc([measure], qrels, run)}
-    assert found == pytest.approx(expected(table, 4, "ndcg_10"), abs=6e-6)  # the script prints five digits
+    for name in ("linear", "ties"):
+        folder, table = written[name]
+        qrels = list(ir_measures.read_trec_qrels(str(folder / QRELS)))
+        run = list(ir_measures.read_trec_run(str(folder / "seed-4.run")))
+        values = {result.query_id: result.value for result in ir_measures.iter_calc([measure], qrels, run)}
+        assert values == pytest.approx(expected(table, 4, "ndcg_10"), abs=6e-6)  # the script prints five digits
 
 
 def test_lines_have_the_ids_of_the_files_and_rows_of_the_table(runs, written):
     folder, _ = written["linear"]
-    before = sum(
-        len(read(runs["data"] / f"{name}.txt")[q])
-        for name in ("train", "vali")
-        for q in read(runs["data"] / f"{name}.txt")
-    )
-    row, grades = before, judged(folder / QRELS)
+    before = sum(len(lists) for name in ("train", "vali") for lists in read(runs["data"] / f"{name}.txt").values())
+    row, grades = before, judgements(folder / QRELS)
     for query, documents in read(runs["data"] / "test.txt").items():
         for grade, _ in documents:
             assert grades[query][str(row)] == grade
@@ -97,7 +93,7 @@ def test_lines_have_the_ids_of_the_files_and_rows_of_the_table(runs, written):
         assert (q0, tag) == ("Q0", f"pairrank-{runs['linear'].name[-10:]}")
         ranks.setdefault(query, []).append(int(rank))
     assert [*ranks] == [*read(runs["data"] / "test.txt")]
-    assert all(of == list(range(1, len(of) + 1)) for of in ranks.values())
+    assert all(places == list(range(1, len(places) + 1)) for places in ranks.values())
 
 
 floats = st.floats(-1e6, 1e6, width=32, allow_subnormal=False)
@@ -106,7 +102,7 @@ floats = st.floats(-1e6, 1e6, width=32, allow_subnormal=False)
 @given(arrays(np.float32, st.integers(1, 30), elements=floats | st.sampled_from([np.float32(0), np.float32(0.5)])))
 def test_scores_fall_strictly_in_single_precision(values):
     scores = np.sort(values)[::-1]
-    lowered = descending(scores)
+    lowered = strictly_descending(scores)
     written = np.array([f"{score:.9g}" for score in lowered]).astype(np.float32)
     assert (np.diff(written.astype(np.float64)) < 0).all()
     assert np.abs(lowered - scores).max() <= 1e-4 * max(1, np.abs(scores).max())

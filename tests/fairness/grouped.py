@@ -10,7 +10,7 @@ import torch
 
 from ol2r_cli.dataset.table import Dataset
 from ol2r_cli.interfaces import Interaction
-from ol2r_cli.shapes import Bool
+from ol2r_cli.tensor.shapes import Bool
 from tests.reference.exposure import letters
 from tests.worlds import handmade
 
@@ -39,26 +39,26 @@ class Seen(NamedTuple):
     """One round of one replica."""
 
     groups: str
-    draft: list[int]
+    proposal: list[int]
     blocks: list[list[int]]
     certain: Bool[np.ndarray, "D D"]
     order: tuple[int, ...]
 
     def kept(self) -> Bool[np.ndarray, "D D"]:
-        """The certain pairs that the draft keeps."""
-        place = np.argsort(self.draft)
+        """The certain pairs that the proposal keeps."""
+        place = np.argsort(self.proposal)
         return self.certain & (place[:, None] < place[None, :])
 
 
 def seen(interaction: Interaction, replica: int) -> Seen:
-    """What was drafted and served, without padding."""
+    """The proposal and the served order of one replica, without padding."""
     length = int(interaction.candidates.mask[replica].sum())
-    draft = interaction.draft.order[replica, :length].tolist()
-    block = interaction.draft.block[replica].tolist()
+    proposal = interaction.proposal.order[replica, :length].tolist()
+    block = interaction.proposal.block[replica].tolist()
     return Seen(
         groups=letters(interaction.candidates.group[replica, :length].tolist()),
-        draft=draft,
-        blocks=[[d for d in draft if block[d] == number] for number in sorted({block[d] for d in draft})],
-        certain=interaction.draft.certain[replica, :length, :length].numpy(),
+        proposal=proposal,
+        blocks=[[d for d in proposal if block[d] == number] for number in sorted({block[d] for d in proposal})],
+        certain=interaction.proposal.certain[replica, :length, :length].numpy(),
         order=tuple(interaction.order[replica, :length].tolist()),
     )

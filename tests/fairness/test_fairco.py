@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+from functools import cache
 
 import pytest
 import torch
 
-from ol2r_cli.compose import build
+from ol2r_cli.config.instantiate import build
 from ol2r_cli.dataset.table import Dataset
-from ol2r_cli.interfaces import Candidates, Draft, Sizes
-from ol2r_cli.metrics.exposure import Exposure, position_exposure
+from ol2r_cli.interfaces import Candidates, Exposure, Proposal, RunContext
+from ol2r_cli.metrics.exposure import position_exposure
 from ol2r_cli.simulation import Simulation
 from tests.choices import play, seen
 from tests.fairness.grouped import grouped
-from tests.reference.fairco import arrange, errors
+from tests.reference.fairco import errors, rerank
 from tests.rounds import SEEDS, fresh, rounds
 from tests.worlds import handmade, simulate, tiny
 
@@ -22,7 +23,7 @@ BETA = 0.7
 LEAST = 1e-4
 
 
-def fair(*overrides: str, total: int = 60, model: str = "log", dataset: Dataset | None = None, **more) -> Simulation:
+def fair(*overrides: str, total: int = 30, model: str = "log", dataset: Dataset | None = None, **more) -> Simulation:
     """A simulation with FairCo on two groups."""
     config = tiny("ranker=ips_regression", "fairness=fairco", "click=informational", "positions=5", *overrides)
     exposure = Exposure(position_exposure(model, config.positions), BETA)
@@ -56,7 +57,7 @@ def merits(merit: str, record: list[list[tuple[float, float]]]) -> list[float]:
     ],
 )
 def test_every_list_is_the_ports(merit, gain, model, positions, network):
-    """The port is handed estimates and groups, and keeps exposures, clicks and what is owed by itself."""
+    """The port receives estimates and groups, and computes exposures, clicks and errors by itself."""
     settings = f"fairness.gain={gain}", f"fairness.merit={merit}", f"positions={positions}", *network
     simulation, p = fair(*settings, model=model), position_exposure(model, positions).tolist()
     history = [[] for _ in SEEDS]
@@ -65,32 +66,32 @@ def test_every_list_is_the_ports(merit, gain, model, positions, network):
     for t, one in rounds(simulation):
         for b, (exposures, record) in enumerate(zip(history, records, strict=True)):
             length = int(one.candidates.mask[b].sum())
-            group, scores = one.candidates.group[b, :length].tolist(), one.draft.scores[b, :length].tolist()
-            draft, order = one.draft.order[b, :length].tolist(), one.order[b, :length].tolist()
+            group, scores = one.candidates.group[b, :length].tolist(), one.proposal.scores[b, :length].tolist()
+            proposal, order = one.proposal.order[b, :length].tolist(), one.order[b, :length].tolist()
             error = errors(exposures, merits(merit, record))
-            place = arrange([scores[d] for d in draft], [group[d] for d in draft], error, gain)
+            place = rerank([scores[d] for d in proposal], [group[d] for d in proposal], error, gain)
             assert [scores[d] + gain * error[group[d]] for d in order] == pytest.approx(
-                [scores[draft[i]] + gain * error[group[draft[i]]] for i in place], abs=1e-6
+                [scores[proposal[i]] + gain * error[group[proposal[i]]] for i in place], abs=1e-6
             ), f"round {t}"
             assert sorted(order) == list(range(length))
-            moved += order != draft
+            moved += order != proposal
             received = [0.0, 0.0]
             for k, (d, click) in enumerate(zip(order[:positions], one.clicks[b].int().tolist(), strict=False)):
                 received[group[d]] += p[k]
                 record[group[d]].append((click, p[k]))
             exposures.append(tuple(received))
-    assert moved > 20
+    assert moved > 8
 
 
-def test_what_is_owed_is_the_unfairness_that_is_traced_over_the_merit_of_group_0():
+def test_the_error_is_the_traced_unfairness_over_the_merit_of_group_0():
     """With beta = merit 0 / merit 1: UF_t / merit 0 is owed to group 1, or its negative to group 0."""
     first, second = mean_labels(grouped())
     simulation, found = fair("fairness.gain=0.2"), []
-    simulation.measurement.sizes = dataclasses.replace(
-        simulation.sizes, exposure=Exposure(position_exposure("log", 5), first / second)
+    simulation.measurement.context = dataclasses.replace(
+        simulation.context, exposure=Exposure(position_exposure("log", 5), first / second)
     )
     for _, _ in simulation.play():
-        found.append(simulation.fairness.owed().clone())
+        found.append(simulation.fairness.errors().clone())
     unfair = simulation.measurement.measures()[1]["unfairness"] / first
     owed = torch.stack(found)
     torch.testing.assert_close(owed, torch.stack([-unfair, unfair], 2).clamp(min=0))
@@ -108,27 +109,27 @@ def test_only_training_documents_have_merit():
     ]:
         dataset = dataclasses.replace(lists, group=torch.tensor(group, dtype=torch.int8))
         fairness = fair(dataset=dataset).fairness
-        assert fairness.known.tolist() == pytest.approx(expected)
+        assert fairness.fixed_merit.tolist() == pytest.approx(expected)
         fairness.exposed[:] = torch.tensor([2.0, 1.0])
         shares = [2 / max(expected[0], LEAST), 1 / max(expected[1], LEAST)]
-        assert fairness.owed()[0].tolist() == pytest.approx([max(shares) - share for share in shares])
+        assert fairness.errors()[0].tolist() == pytest.approx([max(shares) - share for share in shares])
 
 
-def test_without_gain_it_serves_the_draft():
+def test_without_gain_it_serves_the_proposal():
     simulation, moved = fair("fairness.gain=0"), 0
     for _, one in rounds(simulation):
-        assert torch.equal(one.order, one.draft.order)
-        moved += bool((simulation.fairness.owed() > 1).any())
-    assert moved > 20, "nobody was owed anything"
+        assert torch.equal(one.order, one.proposal.order)
+        moved += bool((simulation.fairness.errors() > 1).any())
+    assert moved > 8, "no group had an error"
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-def test_equal_scores_keep_the_drafts_order_and_padding_stays_last(dtype):
+def test_equal_scores_keep_the_proposed_order_and_padding_stays_last(dtype):
     """Also where promotion makes them equal, or they differ by less than single precision; below 0 as above."""
     fairness = build(tiny("fairness=fairco", "fairness.gain=0.5", "fairness.merit=beta").fairness)
     exposure = Exposure(position_exposure("reciprocal", 3), 1.0)
-    sizes = Sizes(2, 6, 1, 3, 1, 1, 5, dtype=dtype, exposure=exposure)
-    fairness.setup(sizes, torch.zeros(1, 1))
+    context = RunContext(2, 6, 1, 3, 1, 1, 5, dtype=dtype, exposure=exposure)
+    fairness.setup(context, torch.zeros(1, 1))
     fairness.exposed[:] = torch.tensor([[3.0, 1.0], [1.0, 1.0]])  # group 1 of replica 0 is owed 2, which promotes by 1
     scores = torch.tensor([[2, 1, 2, 0, 1, 9], [-1.1, -1.1 + 1e-9, -2, 5, -1.1 - 1e-9, 9]], dtype=torch.float64).to(
         dtype
@@ -137,7 +138,7 @@ def test_equal_scores_keep_the_drafts_order_and_padding_stays_last(dtype):
     group = torch.tensor([[0, 1, 0, 0, 1, 1], [0, 1, 0, 1, 0, 1]])
     mask = torch.tensor([[True] * 5 + [False]] * 2)
     candidates = Candidates(torch.zeros(2).long(), group, torch.zeros(2, 6, 1, dtype=dtype), mask, group)
-    found = fairness.arrange(Draft(order, scores), candidates, fresh([0, 1]).at("arrange", 0))
+    found = fairness.rerank(Proposal(order, scores), candidates, fresh([0, 1]).at("arrange", 0))
     assert found.tolist() == [[2, 1, 0, 4, 3, 5], [3, 4, 0, 1, 2, 5]]
 
 
@@ -149,8 +150,9 @@ def one_sided() -> Dataset:
     return dataclasses.replace(dataset, features=features, group=group)
 
 
-def unfair(*overrides: str, total: int = 400) -> torch.Tensor:
-    """UF_t [T B] in that world, where a document of group 0 is due 3 for every 2 of group 1."""
+@cache
+def unfair(*overrides: str, total: int = 200) -> torch.Tensor:
+    """UF_t [T B] on that dataset, where 3 units of exposure are due to group 0 for every 2 of group 1."""
     config = tiny("ranker=ips_regression", "click=position_based", "positions=3", *overrides)
     exposure = Exposure(position_exposure("reciprocal", 3), 3 / 2)
     simulation = simulate(config, SEEDS, total, one_sided(), exposure=exposure, trace_blocks=False)
@@ -158,12 +160,12 @@ def unfair(*overrides: str, total: int = 400) -> torch.Tensor:
     return torch.cat([part["unfairness"] for part in parts])
 
 
-def test_it_keeps_what_the_ranker_alone_does_not_and_oscillates_around_it():
+def test_it_bounds_unfairness_which_then_oscillates_around_zero():
     alone, controlled = unfair("fairness=none"), unfair("fairness=fairco", "fairness.gain=0.1")
-    assert (alone[-1].abs() > 200).all()
+    assert (alone[-1].abs() > 100).all()
     assert (controlled.abs().amax(0) < 25).all()
     turns = (controlled[1:].sign() != controlled[:-1].sign()).sum(0)
-    assert (turns > 20).all()
+    assert (turns > 10).all()
 
 
 def test_a_larger_gain_controls_more():
@@ -180,8 +182,8 @@ def test_resumes_to_the_last_bit(merit):
     play(first, 12)
     second.load_state_dict({name: value.clone() for name, value in first.state_dict().items()})
     assert seen(play(second, 18)) == seen(play(first, 18))
-    assert torch.equal(second.fairness.owed(), first.fairness.owed())
-    assert (first.fairness.owed() > 0).any()
+    assert torch.equal(second.fairness.errors(), first.fairness.errors())
+    assert (first.fairness.errors() > 0).any()
 
 
 def test_a_dataset_without_groups_is_refused():
@@ -198,7 +200,7 @@ def test_a_dataset_without_groups_is_refused():
         ("exploration=epsilon_greedy", "needs lists in the order of their scores: use exploration=none"),
     ],
 )
-def test_what_it_cannot_steer_is_refused(words, message):
+def test_rankers_and_explorations_that_it_cannot_use_are_refused(words, message):
     with pytest.raises(ValueError, match=f"^the fairness FairCo {message}"):
         fair(words)
 
@@ -206,9 +208,9 @@ def test_what_it_cannot_steer_is_refused(words, message):
 @pytest.mark.parametrize(
     ("setting", "message"),
     [
-        ("fairness.gain=-0.1", "^fairness.gain must be a number from 0 up, got -0.1$"),
-        ("fairness.gain=nan", "^fairness.gain must be a number from 0 up, got nan$"),
-        ("fairness.gain=inf", "^fairness.gain must be a number from 0 up, got inf$"),
+        ("fairness.gain=-0.1", "^fairness.gain must be 0 or more, got -0.1$"),
+        ("fairness.gain=nan", "^fairness.gain must be 0 or more, got nan$"),
+        ("fairness.gain=inf", "^fairness.gain must be finite, got inf$"),
         ("fairness.gain=much", "^fairness.gain must be a number, got 'much'$"),
         ("fairness.merit=size", "^fairness.merit must be one of labels, estimated, beta, got 'size'$"),
     ],

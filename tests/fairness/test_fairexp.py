@@ -7,8 +7,8 @@ import dataclasses
 import pytest
 import torch
 
-from ol2r_cli.interfaces import Interaction
-from ol2r_cli.metrics.exposure import Exposure, position_exposure
+from ol2r_cli.interfaces import Exposure, Interaction
+from ol2r_cli.metrics.exposure import position_exposure
 from ol2r_cli.simulation import Simulation
 from tests.fairness.grouped import ONE_GROUP, Seen, grouped, seen
 from tests.reference.exposure import list_unfairness, unfairness
@@ -28,7 +28,7 @@ RANKERS = {
 }
 
 
-def fair(*overrides: str, positions: int = 5, number: int = 60, model: str = "reciprocal") -> Simulation:
+def fair(*overrides: str, positions: int = 5, number: int = 16, model: str = "reciprocal") -> Simulation:
     """A simulation with FairExp on two groups."""
     config = tiny("fairness=fairexp", "click=perfect", f"positions={positions}", *overrides)
     exposure = Exposure(position_exposure(model, positions), BETA)
@@ -41,8 +41,8 @@ def exposed(positions: int, model: str = "reciprocal") -> list[float]:
 
 def expected(one: Seen, before: float, positions: int, epsilon: float, count: str) -> Choice:
     """What the plain port chooses after UF_{t-1} = `before`."""
-    last, kept = len(one.draft) if count == "all" else positions, one.kept()
-    arranged = lists(one.draft, one.groups, positions)
+    last, kept = len(one.proposal) if count == "all" else positions, one.kept()
+    arranged = lists(one.proposal, one.groups, positions)
     return choose(
         arranged, lambda order: sum(broken(order[:last], kept, one.blocks)), before, exposed(positions), BETA, epsilon
     )
@@ -51,7 +51,7 @@ def expected(one: Seen, before: float, positions: int, epsilon: float, count: st
 def check_template(one: Seen, before: float, positions: int, epsilon: float, after: float) -> bool:
     """What the list shows qualifies if anything does, and else nothing is less unfair; returns whether it qualifies."""
     p, shown = exposed(positions), "".join(one.groups[d] for d in one.order[:positions])
-    arranged = lists(one.draft, one.groups, positions)
+    arranged = lists(one.proposal, one.groups, positions)
     possible = [word for word in arranged if qualifies(word, before, p, BETA, epsilon)]
     assert after == pytest.approx(before + list_unfairness(shown, p, BETA))
     if possible:
@@ -78,9 +78,9 @@ def test_every_round_serves_the_list_of_the_plain_port(ranker, count):
             assert check_template(one, before[b], 5, epsilon, after) == choice.qualified
             shown[b].append("".join(one.groups[d] for d in one.order[:5]))
             assert after == pytest.approx(unfairness(shown[b], exposed(5), BETA)[-1], abs=1e-9)
-            before[b], held, moved = after, held + choice.qualified, moved + (one.order != tuple(one.draft))
-    assert 30 < held < 180
-    assert moved > 30
+            before[b], held, moved = after, held + choice.qualified, moved + (one.order != tuple(one.proposal))
+    assert 7 < held < 48
+    assert moved > 7
 
 
 @pytest.mark.parametrize(("positions", "epsilon"), [(1, 0.1), (3, 0.0), (7, 1.0), (12, 0.1)])
@@ -98,7 +98,7 @@ def test_of_any_number_of_places_and_any_threshold(positions, epsilon):
             if int(interaction.candidates.query[b]) in ONE_GROUP:
                 single += 1
                 assert len({*one.groups}) == 1
-                assert one.order == tuple(one.draft)
+                assert one.order == tuple(one.proposal)
             lengths.add(len(one.groups))
     assert min(lengths) < max(3, positions) or positions == 1
     assert single > 3
@@ -107,15 +107,15 @@ def test_of_any_number_of_places_and_any_threshold(positions, epsilon):
 def test_an_endless_threshold_lets_every_template_qualify_and_still_prefers_the_less_unfair():
     """At epsilon = infinity nothing is broken, and of the lists that break nothing the least unfair is served."""
     moved = 0
-    running = fair("fairness.epsilon=inf", "exploration.alpha=0.1", number=40)
+    running = fair("fairness.epsilon=inf", "exploration.alpha=0.1", number=20)
     before = [0.0] * len(SEEDS)
     for _, interaction in rounds(running):
         for b in range(len(SEEDS)):
             one = seen(interaction, b)
             choice = expected(one, before[b], 5, float("inf"), "all")
             assert (one.order, choice.added, choice.qualified) == (choice.order, 0, True)
-            before[b], moved = choice.unfairness, moved + (one.order != tuple(one.draft))
-    assert moved > 10
+            before[b], moved = choice.unfairness, moved + (one.order != tuple(one.proposal))
+    assert moved > 5
 
 
 @pytest.mark.parametrize("count", ["all", "shown"])
@@ -124,15 +124,17 @@ def test_as_printed_every_round_serves_the_list_of_the_plain_port(ranker, count)
     """Algorithm 4 with the round's permutation: every certain pair of its lists counts, inside blocks too."""
     epsilon = 0.4
     words = "fairness.fill=paper", f"fairness.epsilon={epsilon}", f"fairness.count={count}"
-    running, clocks = fair(*RANKERS[ranker], *words, number=40), fresh()
+    running, clocks = fair(*RANKERS[ranker], *words, number=15), fresh()
     before, merging = [0.0] * len(SEEDS), 0
     for t, interaction in rounds(running):
         drawn = clocks.at("arrange", t).uniform(interaction.candidates.mask.shape[1])
         for b in range(len(SEEDS)):
             one = seen(interaction, b)
             shuffle = sorted(range(len(one.groups)), key=drawn[b].tolist().__getitem__)
-            last = len(one.draft) if count == "all" else 5
-            arranged = {word: paper(one.blocks, one.groups, word, shuffle) for word in lists(one.draft, one.groups, 5)}
+            last = len(one.proposal) if count == "all" else 5
+            arranged = {
+                word: paper(one.blocks, one.groups, word, shuffle) for word in lists(one.proposal, one.groups, 5)
+            }
             choice = choose(
                 arranged,
                 lambda order, one=one, last=last: sum(broken(order[:last], one.certain, one.blocks)),
@@ -146,9 +148,10 @@ def test_as_printed_every_round_serves_the_list_of_the_plain_port(ranker, count)
             assert check_template(one, before[b], 5, epsilon, after) == choice.qualified
             before[b] = after
             merging += one.order == expected(one, before[b], 5, epsilon, count).order
-    assert merging < 100
+    assert merging < 40
 
 
+@pytest.mark.slow
 def test_a_whole_run_of_fairexp_toprank_is_that_of_the_plain_port():
     """From clicks to layers to templates, for as long as it takes until layers are deep."""
     running, clocks = fair(*RANKERS["toprank"], number=250), fresh()
@@ -207,8 +210,8 @@ def showing(interaction: Interaction, word: str) -> Interaction:
     [
         (("fairness.epsilon=-0.1",), r"^fairness.epsilon must be 0 or more, got -0.1$"),
         (("fairness.epsilon=nan",), r"^fairness.epsilon must be 0 or more, got nan$"),
-        (("fairness.fill=swap",), r"^fairness.fill must be 'ordered' or 'paper', got 'swap'$"),
-        (("fairness.count=top",), r"^fairness.count must be 'all' or 'shown', got 'top'$"),
+        (("fairness.fill=swap",), r"^fairness.fill must be one of ordered, paper, got 'swap'$"),
+        (("fairness.count=top",), r"^fairness.count must be one of all, shown, got 'top'$"),
         (("exploration=none",), r"^the fairness FairExp needs an exploration that says which pairs are certain: use "
                                 r"ranker=pairrank with exploration=confidence$"),
         (("ranker=pdgd",), r"^the fairness FairExp needs an exploration that says .*: use ranker=pairrank with "),

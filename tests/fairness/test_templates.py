@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 import torch
 
-from ol2r_cli.fairness.templates import broken, fillable, merged, queues, templates
+from ol2r_cli.fairness.templates import broken_pairs, fillable, group_queues, merge, templates
 from tests.reference import violations
 from tests.reference.exposure import letters
 from tests.reference.fairexp import lists
 from tests.reference.fairexp import templates as words
-from tests.reference.fairswap import merge
+from tests.reference.fairswap import merge as merge_one
 from tests.reference.partitions import every_case, random_case
 from tests.reference.relations import random_relation
 
@@ -22,7 +22,7 @@ CPU = torch.device("cpu")
 
 
 class Batch(NamedTuple):
-    """Queries of different length; all but what is certain is down the drafts."""
+    """Queries of different length. `certain` is indexed by document, everything else by proposed place."""
 
     certain: torch.Tensor  # [B D D], by document
     order: torch.Tensor  # [B D]
@@ -45,12 +45,12 @@ def batch(relations: list[np.ndarray], groups: list[str]) -> Batch:
 
 
 def across(blocks: list[list[int]]) -> np.ndarray:
-    """All pairs across blocks, of documents numbered down the draft."""
+    """All pairs across blocks; documents are numbered in proposed order."""
     return violations.certain_across(np.split(np.arange(sum(map(len, blocks))), np.cumsum([*map(len, blocks)])[:-1]))
 
 
 def drawn(rng: np.random.Generator) -> tuple[np.ndarray, str]:
-    """Certain pairs, across random blocks or any, which a draft need not keep, and the groups of its documents."""
+    """Random certain pairs, across blocks or arbitrary, and the groups of the documents."""
     blocks, groups = random_case(rng, int(rng.integers(1, 10)))
     if rng.random() < 0.5:
         return across(blocks), groups
@@ -84,11 +84,11 @@ def test_costs_and_lists_of_every_template_are_those_of_merging_one_by_one(posit
     """Thousands of lists, of queries longer and shorter than K and of one group alone."""
     rng = np.random.default_rng(positions)
     compared = most = 0
-    for _ in range(20):
+    for _ in range(6):
         cases = [drawn(rng) for _ in range(40 if positions < 7 else 10)]
         one = batch([certain for certain, _ in cases], [groups for _, groups in cases])
-        length, queue = one.real.sum(1), queues(one.group, positions)
-        cost = {count: broken(one.certain, one.order, one.group, queue, count) for count in ("all", "shown")}
+        length, queue = one.real.sum(1), group_queues(one.group, positions)
+        cost = {count: broken_pairs(one.certain, one.order, one.group, queue, count) for count in ("all", "shown")}
         possible = fillable(queue, length)
         for b, (certain, groups) in enumerate(cases):
             arranged = lists(range(len(groups)), groups, positions)
@@ -96,7 +96,7 @@ def test_costs_and_lists_of_every_template_are_those_of_merging_one_by_one(posit
             for template, order in arranged.items():
                 chosen = torch.full((len(cases),), number(template, positions))
                 if compared % 7 == 0:
-                    found = merged(chosen, queue, length, one.real.shape[1])[b]
+                    found = merge(chosen, queue, length, one.real.shape[1])[b]
                     assert tuple(found[: len(groups)].tolist()) == order
                 kept = np.triu(certain)
                 expected = sum(violations.broken(order, kept, [range(len(groups))]))
@@ -104,17 +104,17 @@ def test_costs_and_lists_of_every_template_are_those_of_merging_one_by_one(posit
                 assert cost["all"][b, chosen[b]] == expected, (groups, template)
                 assert cost["shown"][b, chosen[b]] == among, (groups, template)
                 compared, most = compared + 1, max(most, expected)
-    assert compared > 1000
+    assert compared > 300
     assert most >= 4
 
 
-def test_below_the_template_the_draft_goes_on():
+def test_documents_below_the_template_keep_the_proposed_order():
     """A A B A B with B at the top: the second B, the As and the padding follow as they were."""
     one = batch([np.zeros((5, 5), dtype=bool), np.zeros((7, 7), dtype=bool)], ["AABAB", "A" * 7])
-    queue, length = queues(one.group, 1), one.real.sum(1)
-    found = merged(torch.tensor([1, 0]), queue, length, 7)
+    queue, length = group_queues(one.group, 1), one.real.sum(1)
+    found = merge(torch.tensor([1, 0]), queue, length, 7)
     assert found.tolist() == [[2, 0, 1, 3, 4, 5, 6], [0, 1, 2, 3, 4, 5, 6]]
-    assert merge(range(5), "AABAB", "B") == (2, 0, 1, 3, 4)
+    assert merge_one(range(5), "AABAB", "B") == (2, 0, 1, 3, 4)
 
 
 def minima_everywhere(cases: list[tuple[list[list[int]], str]]) -> int:
@@ -123,8 +123,8 @@ def minima_everywhere(cases: list[tuple[list[list[int]], str]]) -> int:
     fewest = [violations.brute_force_minima(c, word) for c, word in zip(relations, groups, strict=True)]
     one, compared = batch(relations, groups), 0
     for positions in range(1, len(groups[0]) + 1):
-        queue = queues(one.group, positions)
-        cost, possible = broken(one.certain, one.order, one.group, queue, "all"), fillable(queue, one.real.sum(1))
+        queue = group_queues(one.group, positions)
+        cost, possible = broken_pairs(one.certain, one.order, one.group, queue, "all"), fillable(queue, one.real.sum(1))
         for b, minima in enumerate(fewest):
             there = {template: least for template, least in minima.items() if len(template) == positions}
             numbers = [number(template, positions) for template in there]
@@ -145,8 +145,8 @@ def test_theorem_2_for_all_there_is_up_to_five_documents(documents):
 def test_theorem_2_in_random_cases_of_six_and_seven(documents):
     rng = np.random.default_rng(documents)
     cases = []
-    while len(cases) < 600:
+    while len(cases) < 100:
         blocks, groups = random_case(rng, documents)
-        draft = [d for block in blocks for d in block]
-        cases.append((blocks, "".join(groups[d] for d in draft)))
-    assert minima_everywhere(cases) > 20_000
+        proposal = [d for block in blocks for d in block]
+        cases.append((blocks, "".join(groups[d] for d in proposal)))
+    assert minima_everywhere(cases) > 3_000

@@ -9,10 +9,11 @@ from tempfile import TemporaryDirectory
 import torch
 from omegaconf import DictConfig
 
-from ol2r_cli.compose import build, compose
-from ol2r_cli.evaluation import CUTOFFS, Evaluator
+from ol2r_cli.config.composer import compose
+from ol2r_cli.config.instantiate import build
 from ol2r_cli.interfaces import Interaction
-from ol2r_cli.measurement import Measures
+from ol2r_cli.metrics.evaluation import CUTOFFS, Evaluator
+from ol2r_cli.metrics.measurement import Measures
 from ol2r_cli.simulation import Simulation
 
 FOLDER = Path(__file__).parent
@@ -55,7 +56,7 @@ def trace(name: str) -> str:
     """The golden trace of a case as it is now."""
     overrides = CASES[name]
     with TemporaryDirectory() as cache, torch.inference_mode():
-        config = compose([*map(_here, overrides), f"cache_dir={cache}"])
+        config = compose([*map(_here, overrides), f"cache_dir={cache}"]).config
         dataset = build(config.dataset).load()
         simulation = _simulation(config, dataset)
         played = [interaction for _, interaction in simulation.play()]

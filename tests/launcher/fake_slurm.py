@@ -1,4 +1,4 @@
-"""Stands in for a cluster: commands of Slurm that say what a test wants, and note what they are told."""
+"""A fake cluster: commands of Slurm that print what a test defines and record their arguments."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _COMMANDS = {
 
 
 class FakeSlurm:
-    """The commands, below `folder`; without what to say they fail, as where there is no controller or no accounting."""
+    """The commands, in `folder`. A command without a defined answer fails, as without controller or accounting."""
 
     def __init__(self, folder: Path):
         self.folder = folder
@@ -34,25 +34,25 @@ class FakeSlurm:
         self.path = f"{folder}:{os.environ['PATH']}"
 
     def states(self, states: Mapping[str, str]) -> None:
-        """What squeue answers: the state of each job, with its reason behind a blank (`PENDING BeginTime`)."""
+        """Define the answer of squeue: the state of each job, with its reason after a blank (`PENDING BeginTime`)."""
         rows = [(id, *[*words.split(), "None"][:2]) for id, words in states.items()]
         self._file("squeue", "".join("|".join(row) + "\n" for row in rows))
 
     def forgets(self) -> None:
-        """The controller does not answer any more."""
+        """Let squeue fail."""
         (self.folder / "squeue.txt").unlink()
 
     def says(self, command: str, text: str) -> None:
-        """What sacct or scontrol answers, or (`refusal`) why sbatch refuses."""
+        """Define the answer of sacct or scontrol, or (`refusal`) why sbatch refuses a job."""
         self._file(command, text)
 
     def scripts(self) -> list[str]:
-        """What was given to sbatch."""
+        """The scripts that sbatch received."""
         paths = sorted((self.folder / "scripts").iterdir(), key=lambda path: int(path.name))
         return [path.read_text() for path in paths]
 
     def noted(self, what: str) -> list[str]:
-        """What scancel (`cancelled`) or scontrol (`told`) was told."""
+        """The arguments of all calls of scancel (`cancelled`) or scontrol (`told`)."""
         path = self.folder / what
         return path.read_text().splitlines() if path.exists() else []
 
@@ -61,5 +61,5 @@ class FakeSlurm:
 
 
 def leave_result(folder: Path, id: str, code: int, reason: str = "") -> None:
-    """What submitit's process leaves when a job ends."""
+    """Write the file that submitit writes when a job ends."""
     (folder / f"{id}_0_result.pkl").write_bytes(pickle.dumps(("success", (code, reason))))

@@ -1,4 +1,4 @@
-"""Jobs whose payload is any function: unpickling calls it, so that nothing needs to be configured or simulated."""
+"""Jobs whose payload executes Python source when it is unpickled, so that they need no configuration."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from ol2r_cli.launcher.job import Job
 
 
-class _Does:
+class _Source:
     def __init__(self, source: str):
         self.source = source
 
@@ -16,8 +16,13 @@ class _Does:
         return exec, (self.source,)
 
 
+def payload_of(source: str) -> bytes:
+    """A payload that executes Python source."""
+    return pickle.dumps(_Source(source))
+
+
 def does(source: str, folder: Path, number: int = 0) -> Job:
-    """A job that executes Python source; it ends with code 1 unless the source ends the process."""
+    """A job that executes Python source. It ends with code 1 unless the source ends the process."""
     name = f"job {number}"
     directory, log = folder / "runs" / str(number), folder / ".sweep" / "one" / f"{number}.log"
-    return Job(number, name, f"ol2r run {number}", pickle.dumps(_Does(source)), directory, log)
+    return Job(number, name, f"ol2r run {number}", payload_of(source), directory, log)

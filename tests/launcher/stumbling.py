@@ -1,4 +1,4 @@
-"""A ranker of one's own that comes to grief: for sweeps of which a job dies."""
+"""A ranker of a user that fails on request, for sweeps in which a job fails."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import signal
 from pathlib import Path
 
 from ol2r_cli.interfaces import Interaction
-from ol2r_cli.random import Random
 from ol2r_cli.ranker.random import RandomRanker
+from ol2r_cli.tensor.streams import Random
 
 CHOICE = """
-# Stumbles in its fifth round while there is a stone.
+# Fails in its fifth round while a file exists.
 _target_: tests.launcher.stumbling.Stumbling
 how: none  # none | raise | kill
 stone: {stone}  # a file
@@ -19,7 +19,7 @@ stone: {stone}  # a file
 
 
 class Stumbling(RandomRanker):
-    """Orders at random; `how` it stumbles (none, raise, kill) while the file `stone` exists."""
+    """Ranks at random; in its fifth round it fails as `how` says (none, raise, kill) while the file `stone` exists."""
 
     def __init__(self, how: str, stone: str):
         super().__init__()
@@ -28,7 +28,7 @@ class Stumbling(RandomRanker):
         self.how, self.stone, self.rounds = how, Path(stone), 0
 
     def learn(self, interaction: Interaction, random: Random) -> None:
-        """Nothing is learned."""
+        """Learns nothing, and fails in round 5."""
         self.rounds += 1
         if self.rounds == 5 and self.stone.exists():
             if self.how == "raise":

@@ -1,10 +1,9 @@
-"""Jobs in processes of their own: each ends alone, has what it was given, and is not left behind."""
+"""Jobs in processes: each ends by itself with a reason, has its settings, and ends with the sweep."""
 
 from __future__ import annotations
 
 import multiprocessing
 import os
-import pickle
 import signal
 import subprocess
 import sys
@@ -14,59 +13,46 @@ from pathlib import Path
 
 import pytest
 
-from ol2r_cli.launcher.job import Job, Outcome, run_payload
+from ol2r_cli.config.instantiate import build
+from ol2r_cli.launcher.job import Outcome, run_payload
 from ol2r_cli.launcher.processes import Processes
-from ol2r_cli.results.directory import RunDirectory
+from ol2r_cli.run.directory import RunDirectory
+from tests.launcher.jobs import does, payload_of
 
 ROOT = Path(__file__).parents[2]
 
 
-class Code:
-    """Python that runs when it is unpickled, which `run_payload` does first."""
-
-    def __init__(self, text: str):
-        self.text = text
-
-    def __reduce__(self) -> tuple:
-        return exec, (self.text,)
-
-
-def job(folder: Path, text: str, number: int = 0) -> Job:
-    log = folder / "logs" / f"{number}.log"
-    return Job(number, f"job {number}", "ol2r run", pickle.dumps(Code(text)), folder / f"run-{number}", log)
-
-
 def processes(**settings: object) -> Processes:
     every = {"jobs": 2, "threads": 1, "gpus": [], "per_gpu": 1, "timeout": None, "retries": 0, "fail_fast": False}
-    return Processes(**(every | settings))  # type: ignore[arg-type]
+    return build({"_target_": "ol2r_cli.launcher.processes.Processes", **every, **settings})
 
 
 @pytest.fixture
 def launched():
-    """Makes launchers that are closed at the end, whatever happens."""
-    made: list[Processes] = []
+    """A function that makes launchers, which are closed at the end of the test."""
+    launchers: list[Processes] = []
 
     def make(**settings: object) -> Processes:
-        made.append(processes(**settings))
-        return made[-1]
+        launchers.append(processes(**settings))
+        return launchers[-1]
 
     yield make
-    for one in made:
-        one.close()
+    for launcher in launchers:
+        launcher.close()
 
 
 def outcomes(launcher: Processes, count: int) -> dict[int, Outcome]:
-    """The outcomes of the next so many jobs that end."""
-    found: dict[int, Outcome] = {}
+    """The outcomes of the next `count` jobs that end, by number."""
+    outcomes: dict[int, Outcome] = {}
     until = time.monotonic() + 120
-    while len(found) < count:
+    while len(outcomes) < count:
         assert time.monotonic() < until
-        found |= {job.number: outcome for job, outcome in launcher.ended(1.0)}
-    return found
+        outcomes |= {job.number: outcome for job, outcome in launcher.poll(1.0)}
+    return outcomes
 
 
 def seen(path: Path, what: Callable[[str], object] = bool) -> str:
-    """The content of a file, once it is as expected."""
+    """The content of a file as soon as it is as expected."""
     until = time.monotonic() + 60
     while not (path.is_file() and what(path.read_text())):
         assert time.monotonic() < until
@@ -74,7 +60,7 @@ def seen(path: Path, what: Callable[[str], object] = bool) -> str:
     return path.read_text()
 
 
-def test_each_ends_alone_with_a_reason(tmp_path: Path, launched):
+def test_each_job_ends_by_itself_with_a_reason(tmp_path: Path, launched):
     texts = [
         "import os; os._exit(0)",
         "import os, signal; os.kill(os.getpid(), signal.SIGKILL)",
@@ -84,105 +70,97 @@ def test_each_ends_alone_with_a_reason(tmp_path: Path, launched):
         "import os; os._exit(7)",
     ]
     launcher = launched(jobs=6)
-    launcher.submit([job(tmp_path, text, number) for number, text in enumerate(texts)])
-    assert launcher.room() == 0
-    found = outcomes(launcher, 6)
-    assert launcher.room() == 6
-    assert [found[number].code for number in range(6)] == [0, -9, -11, 1, 2, 7]
-    assert found[0].reason == ""
-    assert found[1].reason.startswith("killed (signal 9): ")
-    assert found[2].reason == "killed (signal 11, SIGSEGV)"
-    assert found[3].reason == "MemoryError: no room for 3 GB"
-    assert found[4].reason == "rounds must be more"
-    assert "exit code 7" in found[5].reason
-    assert (tmp_path / "logs" / "3.log").read_text().count("before\n") == 1
+    launcher.submit([does(text, tmp_path, number) for number, text in enumerate(texts)])
+    assert launcher.free_slots() == 0
+    ended = outcomes(launcher, 6)
+    assert launcher.free_slots() == 6
+    assert [ended[number].code for number in range(6)] == [0, -9, -11, 1, 2, 7]
+    assert ended[0].reason == ""
+    assert ended[1].reason.startswith("killed (signal 9): ")
+    assert ended[2].reason == "killed (signal 11, SIGSEGV)"
+    assert ended[3].reason == "MemoryError: no room for 3 GB"
+    assert ended[4].reason == "rounds must be more"
+    assert "exit code 7" in ended[5].reason
+    assert (tmp_path / ".sweep" / "one" / "3.log").read_text().count("before\n") == 1
 
 
-def test_the_reason_is_what_the_run_noted(tmp_path: Path, launched):
-    RunDirectory(tmp_path / "run-0").write_json("run.json", {"status": "failed", "error": "RuntimeError: a slip"})
+def test_the_reason_is_the_error_in_the_manifest(tmp_path: Path, launched):
+    RunDirectory(tmp_path / "runs" / "0").write_json("run.json", {"status": "failed", "error": "RuntimeError: a slip"})
     launcher = launched()
-    launcher.submit([job(tmp_path, "import os; os.write(1, b'the traceback is in log.txt'); os._exit(1)")])
+    launcher.submit([does("import os; os.write(1, b'the traceback is in log.txt'); os._exit(1)", tmp_path)])
     assert outcomes(launcher, 1)[0].reason == "RuntimeError: a slip"
 
 
-def test_gpus_threads_and_environment(tmp_path: Path, launched, monkeypatch: pytest.MonkeyPatch):
+def test_a_job_has_its_gpu_its_threads_and_the_environment(tmp_path: Path, launched, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("OL2R_HERE", "yes")
     text = (
         "import os, torch, time\n"
-        "told = [os.environ.get(n, '') for n in ('CUDA_VISIBLE_DEVICES', 'OMP_NUM_THREADS', 'OL2R_HERE')]\n"
-        "os.write(1, ' '.join([*told, str(torch.get_num_threads())]).encode())\n"
+        "values = [os.environ.get(n, '') for n in ('CUDA_VISIBLE_DEVICES', 'OMP_NUM_THREADS', 'OL2R_HERE')]\n"
+        "os.write(1, ' '.join([*values, str(torch.get_num_threads())]).encode())\n"
         "time.sleep(60)"
     )
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     launcher = launched(jobs="auto", gpus=[3, 5], threads=2)
-    assert launcher.room() == 2
-    jobs = [job(tmp_path, text, number) for number in range(2)]
+    assert launcher.free_slots() == 2
+    jobs = [does(text, tmp_path, number) for number in range(2)]
     launcher.submit(jobs)
-    assert {seen(one.log) for one in jobs} == {"3 2 yes 2", "5 2 yes 2"}
-    pid, *gpu = launcher.place(jobs[0]).removeprefix("pid ").split(" gpu ")
-    assert os.getpgid(int(pid)) == int(pid), "Ctrl-C on the terminal must not reach it beside the sweep's own request"
+    assert {seen(job.log) for job in jobs} == {"3 2 yes 2", "5 2 yes 2"}
+    pid, *gpu = launcher.location(jobs[0]).removeprefix("pid ").split(" gpu ")
+    assert os.getpgid(int(pid)) == int(pid), "Ctrl-C on the terminal must reach the sweep only"
     assert gpu == ["3"]
 
 
-@pytest.mark.parametrize(
-    ("settings", "room"),
-    [
+def test_the_number_of_slots_follows_from_jobs_gpus_and_threads():
+    cores = len(os.sched_getaffinity(0))
+    for settings, slots in [
         ({"jobs": 3}, 3),
-        ({"jobs": "auto", "threads": len(os.sched_getaffinity(0))}, 1),
-        ({"jobs": "auto", "threads": 1}, len(os.sched_getaffinity(0))),
+        ({"jobs": "auto", "threads": cores}, 1),
+        ({"jobs": "auto", "threads": 1}, cores),
         ({"jobs": "auto", "gpus": [0, 1, 2], "per_gpu": 2}, 6),
         ({"jobs": 2, "gpus": [0, 1, 2]}, 2),
-    ],
-)
-def test_how_many_at_a_time(settings: dict, room: int):
-    assert processes(**settings).room() == room
+    ]:
+        assert processes(**settings).free_slots() == slots, settings
 
 
-@pytest.mark.parametrize(
-    ("settings", "told"),
-    [
-        ({"jobs": 0}, "launcher.jobs must be auto or 1 and more, got 0"),
-        ({"jobs": "many"}, "launcher.jobs must be auto or 1 and more, got 'many'"),
-        ({"threads": 0}, "launcher.threads must be 1 or more, got 0"),
-        ({"per_gpu": 0}, "launcher.per_gpu must be 1 or more, got 0"),
-        ({"retries": -1}, "launcher.retries must be 0 or more, got -1"),
-        ({"timeout": 0}, "launcher.timeout must be null or minutes above 0, got 0"),
-        ({"gpus": "all"}, "launcher.gpus must be auto or a list of numbers"),
-        (
-            {"jobs": 5, "gpus": [0, 1]},
-            "launcher.jobs must be at most 2 with these GPUs, got 5: type launcher.per_gpu",
-        ),
-    ],
-)
-def test_bad_settings(settings: dict, told: str):
-    with pytest.raises(ValueError) as error:
-        processes(**settings)
-    assert str(error.value).startswith(told)
+def test_bad_settings_are_refused():
+    for settings, message in [
+        ({"jobs": 0}, "jobs must be auto or 1 or more, got 0"),
+        ({"jobs": "many"}, "jobs must be auto or 1 or more, got 'many'"),
+        ({"threads": 0}, "threads must be 1 or more, got 0"),
+        ({"per_gpu": 0}, "per_gpu must be 1 or more, got 0"),
+        ({"retries": -1}, "retries must be 0 or more, got -1"),
+        ({"timeout": 0}, "timeout must be null or above 0, got 0"),
+        ({"gpus": "all"}, "gpus must be auto or a list"),
+        ({"jobs": 5, "gpus": [0, 1]}, "launcher.jobs must be at most 2 with these GPUs, got 5: type launcher.per_gpu"),
+    ]:
+        with pytest.raises(ValueError) as error:
+            processes(**settings)
+        assert str(error.value).startswith(message)
 
 
-def test_a_job_whose_time_is_up_is_asked_then_killed(tmp_path: Path, launched, monkeypatch: pytest.MonkeyPatch):
+def test_a_job_out_of_time_is_asked_to_stop_and_then_killed(tmp_path: Path, launched, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("ol2r_cli.launcher.processes.GRACE", 0.5)
     stubborn = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(60)"
     launcher = launched(timeout=1 / 60)
-    launcher.submit([job(tmp_path, "import time; time.sleep(60)"), job(tmp_path, stubborn, 1)])
-    found = outcomes(launcher, 2)
-    assert (found[0].code, found[1].code) in [(-signal.SIGTERM, -signal.SIGKILL), (-signal.SIGTERM, -signal.SIGTERM)]
-    assert found[0].reason.startswith("out of time after 0.0166667 minutes (launcher.timeout)")
+    launcher.submit([does("import time; time.sleep(60)", tmp_path), does(stubborn, tmp_path, 1)])
+    ended = outcomes(launcher, 2)
+    assert (ended[0].code, ended[1].code) in [(-signal.SIGTERM, -signal.SIGKILL), (-signal.SIGTERM, -signal.SIGTERM)]
+    assert ended[0].reason.startswith("out of time after 0.0166667 minutes (launcher.timeout)")
 
 
-def test_stopping_and_closing(tmp_path: Path, launched):
+def test_stop_asks_jobs_to_stop_and_close_kills_them(tmp_path: Path, launched):
     text = "import os, signal, time\n{}\nos.write(1, b'there'); time.sleep(60)"
     launcher = launched()
     jobs = [
-        job(tmp_path, text.format("")),
-        job(tmp_path, text.format("signal.signal(signal.SIGTERM, signal.SIG_IGN)"), 1),
+        does(text.format(""), tmp_path),
+        does(text.format("signal.signal(signal.SIGTERM, signal.SIG_IGN)"), tmp_path, 1),
     ]
     launcher.submit(jobs)
-    for one in jobs:
-        seen(one.log)
+    for job in jobs:
+        seen(job.log)
     launcher.stop()
     assert outcomes(launcher, 1) == {0: Outcome(-15, "killed (signal 15, SIGTERM)")}
-    pid = int(launcher.place(jobs[1]).removeprefix("pid "))
+    pid = int(launcher.location(jobs[1]).removeprefix("pid "))
     launcher.close()
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
@@ -193,26 +171,27 @@ def test_jobs_end_with_the_process_that_started_them(tmp_path: Path):
     script = (
         "import sys, time\n"
         "from pathlib import Path\n"
-        "from tests.launcher.test_processes import job, processes\n"
+        "from tests.launcher.jobs import does\n"
+        "from tests.launcher.test_processes import processes\n"
         "launcher = processes()\n"
-        f"launcher.submit([job(Path(sys.argv[1]), {text!r})])\n"
+        f"launcher.submit([does({text!r}, Path(sys.argv[1]))])\n"
         "time.sleep(60)"
     )
     (tmp_path / "script.py").write_text(script)  # without the guard that multiprocessing asks for
     command = [sys.executable, str(tmp_path / "script.py"), str(tmp_path)]
     parent = subprocess.Popen(command, env=os.environ | {"PYTHONPATH": str(ROOT)}, stderr=subprocess.PIPE)
     try:
-        pid = int(seen(tmp_path / "logs" / "0.log"))
+        pid = int(seen(tmp_path / ".sweep" / "one" / "0.log"))
     finally:
         parent.kill()
     parent.communicate()
     until = time.monotonic() + 30
-    while _alive(pid):
-        assert time.monotonic() < until, "left behind"
+    while is_alive(pid):
+        assert time.monotonic() < until, "the job goes on without the sweep"
         time.sleep(0.01)
 
 
-def _alive(pid: int) -> bool:
+def is_alive(pid: int) -> bool:
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except (FileNotFoundError, ProcessLookupError):
@@ -220,9 +199,9 @@ def _alive(pid: int) -> bool:
     return state != "Z"
 
 
-def test_the_payload_never_raises(capfd: pytest.CaptureFixture[str]):
+def test_run_payload_never_raises(capfd: pytest.CaptureFixture[str]):
     assert run_payload(b"nonsense") == 1
     assert "UnpicklingError" in capfd.readouterr().err
-    assert run_payload(pickle.dumps(Code("raise KeyboardInterrupt"))) == 130
-    assert run_payload(pickle.dumps(Code("import sys; sys.exit(0)"))) == 1
+    assert run_payload(payload_of("raise KeyboardInterrupt")) == 130
+    assert run_payload(payload_of("import sys; sys.exit(0)")) == 1
     assert multiprocessing.active_children() == []

@@ -1,4 +1,4 @@
-"""The Slurm launcher against a cluster that says what it is told to say; `test_slurm_cluster.py` has a real one."""
+"""The Slurm launcher on a fake cluster; `test_slurm_cluster.py` uses a real one."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from ol2r_cli.catalogue import Catalogue
-from ol2r_cli.compose import build
+from ol2r_cli.config.catalogue import Catalogue
+from ol2r_cli.config.instantiate import build
 from ol2r_cli.launcher import slurm as module
 from ol2r_cli.launcher.job import Outcome
 from ol2r_cli.launcher.slurm import Slurm
@@ -26,7 +26,7 @@ KEPT = "interrupted: what was done is kept"
 
 @pytest.fixture
 def cluster(tmp_path, monkeypatch) -> FakeSlurm:
-    """Answers are final at once; nothing takes its time through a file system."""
+    """A fake cluster whose answers are final at once, without the delays of a shared file system."""
     fake = FakeSlurm(tmp_path / "slurm")
     monkeypatch.setenv("PATH", fake.path)
     monkeypatch.setattr(module, "_SETTLE", {})
@@ -41,7 +41,7 @@ def launcher(folder: Path = Path("unused"), **settings) -> Slurm:
 
 
 def submitted(tmp_path, cluster, count: int = 1, **settings):
-    """A launcher that has so many jobs, all of them pending; ids are 1_0, 1_1, .. or 1."""
+    """A launcher with this number of jobs, all pending, and the jobs; ids are 1_0, 1_1, .. or 1."""
     slurm = launcher(tmp_path, **settings)
     jobs = [does("pass", tmp_path, number) for number in range(count)]
     cluster.states(dict.fromkeys(["1"] if count == 1 else [f"1_{n}" for n in range(count)], "PENDING"))
@@ -55,10 +55,17 @@ def test_jobs_are_submitted_in_arrays(tmp_path, cluster):
     assert arrays == [["0-2%2"], ["0-2%2"], []]  # 6 at once over three arrays is 2 each
 
 
-def test_what_is_asked_of_the_cluster(tmp_path, cluster):
-    wanted = {"partition": "long", "account": "me", "qos": "low", "constraint": "a100", "minutes": 30, "memory_gb": 1.5}
+def test_settings_become_options_of_sbatch(tmp_path, cluster):
+    settings = {
+        "partition": "long",
+        "account": "me",
+        "qos": "low",
+        "constraint": "a100",
+        "minutes": 30,
+        "memory_gb": 1.5,
+    }
     more = {"cpus": 3, "gpus": 2, "notice": 99, "setup": ["module load cuda"], "sbatch": {"reservation": "paper"}}
-    submitted(tmp_path, cluster, **wanted, **more)
+    submitted(tmp_path, cluster, **settings, **more)
     (script,) = cluster.scripts()
     expected = """--partition=long --account=me --qos=low --constraint=a100 --time=30 --mem=1536M --cpus-per-task=3
         --gpus-per-node=2 --signal=USR2@99 --reservation=paper --requeue --job-name=ol2r"""
@@ -69,23 +76,23 @@ def test_what_is_asked_of_the_cluster(tmp_path, cluster):
     assert "--mem" not in cluster.scripts()[1]
 
 
-def test_room_is_what_the_queue_may_hold(tmp_path, cluster):
+def test_free_slots_are_those_of_the_queue(tmp_path, cluster):
     slurm, _ = submitted(tmp_path, cluster, 2, queued=3)
-    assert slurm.room() == 1
-    leave_result(slurm.folder, "1_0", 0)
-    assert [code.code for _, code in slurm.ended(5)] == [0]
-    assert slurm.room() == 2
-    assert launcher().room() > 100_000
+    assert slurm.free_slots() == 1
+    leave_result(slurm.files.path, "1_0", 0)
+    assert [outcome.code for _, outcome in slurm.poll(5)] == [0]
+    assert slurm.free_slots() == 2
+    assert launcher().free_slots() > 100_000
 
 
-def test_results_are_found_and_their_files_removed(tmp_path, cluster):
+def test_results_are_read_and_their_files_removed(tmp_path, cluster):
     slurm, (first, second) = submitted(tmp_path, cluster, 2)
-    folder = slurm.folder
+    folder = slurm.files.path
     leave_result(folder, "1_1", 2, "bad thing")
-    assert slurm.ended(5) == [(second, Outcome(2, "bad thing"))]
-    assert slurm.place(first) == "slurm 1_0 pending"
+    assert slurm.poll(5) == [(second, Outcome(2, "bad thing"))]
+    assert slurm.location(first) == "slurm 1_0 pending"
     leave_result(folder, "1_0", 0)
-    assert slurm.ended(5) == [(first, Outcome(0))]
+    assert slurm.poll(5) == [(first, Outcome(0))]
     slurm.close()
     assert not (tmp_path / ".sweep").exists()
     assert cluster.noted("cancelled") == []
@@ -97,69 +104,69 @@ def test_results_are_found_and_their_files_removed(tmp_path, cluster):
         ("OUT_OF_MEMORY", None, None, -9, "memory ran out: raise launcher.memory_gb"),
         ("TIMEOUT", None, None, 1, "out of time: raise launcher.minutes or launcher.requeue"),
         ("NODE_FAIL", None, None, 1, "its node failed"),
-        ("CANCELLED", None, None, -15, "cancelled by somebody (scancel)"),
+        ("CANCELLED", None, None, -15, "cancelled by a user (scancel)"),
         ("CANCELLED", f"1|CANCELLED by {os.getuid()}|0:0", None, -15, f"cancelled by {USER} (scancel)"),
         ("FAILED", None, "JobId=1\n   JobState=FAILED Reason=NonZeroExitCode\n   ExitCode=7:0", 1, "with exit code 7"),
         ("FAILED", "1|FAILED|0:11", None, -11, "killed (signal 11, SIGSEGV)"),
-        ("FAILED", "1|FAILED|130:0", None, -15, "told to end (SIGTERM)"),
+        ("FAILED", "1|FAILED|130:0", None, -15, "ended by the cluster or by a user (SIGTERM)"),
         ("FAILED", None, None, 1, "ended and left no result: can the nodes see"),
         ("COMPLETED", "1|RUNNING|0:0", None, 1, "ended and left no result"),
         (None, "1|OUT_OF_MEMORY|0:125", None, -9, "memory ran out"),
         (None, None, None, 1, "Slurm does not know it any more, and it left no result"),
     ],
 )
-def test_an_end_without_a_result_in_words(tmp_path, cluster, state, sacct, scontrol, code, words):
+def test_the_reason_of_an_end_without_a_result(tmp_path, cluster, state, sacct, scontrol, code, words):
     slurm, (job,) = submitted(tmp_path, cluster, requeue=0)
     cluster.states({"1": state} if state else {})
     for command, answer in ("sacct", sacct), ("scontrol", scontrol):
         if answer:
             cluster.says(command, answer + "\n")
-    ((ended, outcome),) = slurm.ended(5)
+    ((ended, outcome),) = slurm.poll(5)
     assert ended is job
     assert outcome.code == code
     assert words in outcome.reason
 
 
-def test_what_was_printed_last_is_the_reason(tmp_path, cluster):
+def test_the_last_line_on_stderr_is_the_reason(tmp_path, cluster):
     slurm, _ = submitted(tmp_path, cluster)
-    errors = slurm.folder / "1_0_log.err"
+    errors = slurm.files.path / "1_0_log.err"
     errors.write_text("bash: module: command not found\n")
     cluster.states({"1": "FAILED"})
-    ((_, outcome),) = slurm.ended(5)
+    ((_, outcome),) = slurm.poll(5)
     assert outcome.reason == "ended and left no result: bash: module: command not found"
     assert errors.exists()  # there may be more to read
     slurm, _ = submitted(tmp_path, cluster, requeue=0)
-    (slurm.folder / "2_0_log.err").write_text("srun: error: node1: task 0: Killed\nsrun: Terminated\n")
+    (slurm.files.path / "2_0_log.err").write_text("srun: error: node1: task 0: Killed\nsrun: Terminated\n")
     cluster.states({"2": "FAILED"})
-    ((_, outcome),) = slurm.ended(5)
+    ((_, outcome),) = slurm.poll(5)
     assert outcome.code == -9
 
 
-@pytest.mark.parametrize("state", ["PENDING BeginTime", "REQUEUED", "COMPLETING", "SUSPENDED", "RUNNING", "STAGE_OUT"])
-def test_a_job_that_comes_back_has_not_ended(tmp_path, cluster, state):
+def test_a_job_that_may_start_again_has_not_ended(tmp_path, cluster):
     slurm, (job,) = submitted(tmp_path, cluster)
-    cluster.states({"1": state})
-    assert slurm.ended(0.2) == []
-    assert slurm.place(job).startswith(f"slurm 1 {state.split()[0].lower()}")
+    for state in "PENDING BeginTime", "REQUEUED", "COMPLETING", "SUSPENDED", "RUNNING", "STAGE_OUT":
+        cluster.states({"1": state})
+        assert slurm.poll(0.2) == []
+        assert slurm.location(job).startswith(f"slurm 1 {state.split()[0].lower()}")
 
 
-def test_a_controller_that_does_not_answer_ends_nothing(tmp_path, cluster):
+def test_no_job_ends_while_the_controller_does_not_answer(tmp_path, cluster):
     slurm, (job,) = submitted(tmp_path, cluster)
     cluster.forgets()
-    assert slurm.ended(0.2) == []
-    leave_result(slurm.folder, "1", 0)
-    assert slurm.ended(5) == [(job, Outcome(0))]
+    assert slurm.poll(0.2) == []
+    leave_result(slurm.files.path, "1", 0)
+    assert slurm.poll(5) == [(job, Outcome(0))]
 
 
 @pytest.mark.parametrize("end", ["PREEMPTED", "NODE_FAIL", "TIMEOUT"])
-def test_ends_that_are_not_its_fault_are_followed_by_another_start(tmp_path, cluster, end):
+def test_a_job_that_is_not_to_blame_is_started_again(tmp_path, cluster, end):
     slurm, (job,) = submitted(tmp_path, cluster, requeue=1)
     cluster.states({"1": end, "2": "PENDING"})
-    assert slurm.ended(0.2) == []
-    assert slurm.place(job) == "slurm 2 pending"
+    assert slurm.poll(0.2) == []
+    assert slurm.location(job) == "slurm 2 pending"
     cluster.states({"1": end, "2": end})
-    ((again, outcome),) = slurm.ended(5)
-    assert again is job
+    ((ended, outcome),) = slurm.poll(5)
+    assert ended is job
     assert outcome.code == 1
     assert len(cluster.scripts()) == 2
 
@@ -172,16 +179,16 @@ def test_ends_that_are_not_its_fault_are_followed_by_another_start(tmp_path, clu
         ("launch_failed_requeued_held", 1, "holds it"),
     ],
 )
-def test_a_job_that_would_wait_for_ever_is_taken_back(tmp_path, cluster, reason, code, words):
+def test_a_job_that_can_never_start_is_cancelled(tmp_path, cluster, reason, code, words):
     slurm, _ = submitted(tmp_path, cluster)
     cluster.states({"1": f"PENDING {reason}"})
-    ((_, outcome),) = slurm.ended(5)
+    ((_, outcome),) = slurm.poll(5)
     assert outcome.code == code
     assert words in outcome.reason
     assert cluster.noted("cancelled") == ["--quiet 1"]
 
 
-def test_stopping_takes_back_what_waits_and_asks_what_runs(tmp_path, cluster):
+def test_stop_cancels_waiting_jobs_and_signals_running_ones(tmp_path, cluster):
     slurm, (first, second) = submitted(tmp_path, cluster, 2)
     cluster.states({"1_0": "RUNNING", "1_1": "CANCELLED"})
     slurm.stop()
@@ -189,37 +196,37 @@ def test_stopping_takes_back_what_waits_and_asks_what_runs(tmp_path, cluster):
         "--quiet --state=PENDING 1",
         "--quiet --state=RUNNING --signal=SIGUSR1 1",
     ]
-    assert slurm.ended(5) == [(second, Outcome(130, KEPT))]
-    leave_result(slurm.folder, "1_0", 130, KEPT)
-    assert slurm.ended(5) == [(first, Outcome(130, KEPT))]
+    assert slurm.poll(5) == [(second, Outcome(130, KEPT))]
+    leave_result(slurm.files.path, "1_0", 130, KEPT)
+    assert slurm.poll(5) == [(first, Outcome(130, KEPT))]
 
 
-def test_closing_cancels_what_is_left(tmp_path, cluster):
+def test_close_cancels_the_jobs_that_are_left(tmp_path, cluster):
     slurm, _ = submitted(tmp_path, cluster, 2)
-    leave_result(slurm.folder, "1_0", 0)
-    slurm.ended(5)
+    leave_result(slurm.files.path, "1_0", 0)
+    slurm.poll(5)
     slurm.close()
     assert cluster.noted("cancelled") == ["--quiet 1"]
     slurm.close()
     assert cluster.noted("cancelled") == ["--quiet 1"]
 
 
-def test_a_run_that_finished_though_its_node_died_is_done(tmp_path, cluster):
+def test_a_run_that_finished_before_its_node_failed_is_done(tmp_path, cluster):
     slurm, (job,) = submitted(tmp_path, cluster, requeue=0)
     job.directory.mkdir(parents=True)
     manifest = job.directory / "run.json"
     manifest.write_text(json.dumps({"status": "finished"}))
     cluster.states({"1": "NODE_FAIL"})
     os.utime(manifest, (time.time() + 5,) * 2)
-    assert slurm.ended(5) == [(job, Outcome(0))]
+    assert slurm.poll(5) == [(job, Outcome(0))]
     slurm, (job,) = submitted(tmp_path, cluster, requeue=0)
     os.utime(manifest, (time.time() - 60,) * 2)  # of an earlier run: force=true
     cluster.states({"2": "NODE_FAIL"})
-    ((_, outcome),) = slurm.ended(5)
+    ((_, outcome),) = slurm.poll(5)
     assert outcome.code == 1
 
 
-def test_what_sbatch_refuses_is_said_in_its_words(tmp_path, cluster):
+def test_a_refusal_of_sbatch_is_shown_in_its_words(tmp_path, cluster):
     cluster.says(
         "refusal", "sbatch: error: invalid partition specified: nope\nsbatch: error: Batch job submission failed"
     )
@@ -229,7 +236,7 @@ def test_what_sbatch_refuses_is_said_in_its_words(tmp_path, cluster):
         submitted(tmp_path, cluster, partition="nope")
 
 
-def test_without_slurm_or_submitit_one_line_says_what_to_type(tmp_path, monkeypatch):
+def test_without_slurm_or_submitit_the_error_says_what_to_type(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ValueError, match="a login node: else launcher=processes"):
         launcher(tmp_path).submit([does("pass", tmp_path)])
@@ -238,18 +245,16 @@ def test_without_slurm_or_submitit_one_line_says_what_to_type(tmp_path, monkeypa
         launcher()
 
 
-@pytest.mark.parametrize(
-    ("settings", "words"),
-    [
-        ({"minutes": 0}, "launcher.minutes must be 1 or more, got 0"),
-        ({"array": 0}, "launcher.array must be 1 or more, got 0"),
-        ({"requeue": -1}, "launcher.requeue must be 0 or more, got -1"),
-        ({"memory_gb": 0.0}, "launcher.memory_gb must be above 0, got 0.0"),
-        ({"poll": 0}, "launcher.poll must be above 0, got 0"),
-        ({"minutes": 2}, "launcher.notice must be 1 .. 119 seconds with these minutes, got 120"),
-    ],
-)
-def test_settings_that_make_no_sense(settings, words):
-    with pytest.raises(ValueError) as error:
-        launcher(**settings)
-    assert str(error.value) == words
+def test_bad_settings_are_refused():
+    for settings, message in [
+        ({"minutes": 0}, "minutes must be 1 or more, got 0"),
+        ({"array": 0}, "array must be 1 or more, got 0"),
+        ({"requeue": -1}, "requeue must be 0 or more, got -1"),
+        ({"memory_gb": 0.0}, "memory_gb must be null or above 0, got 0.0"),
+        ({"poll": 0}, "poll must be above 0, got 0"),
+        ({"notice": 0}, "notice must be 1 or more, got 0"),
+        ({"minutes": 2}, "launcher.notice must be from 1 to 119 seconds with launcher.minutes=2, got 120"),
+    ]:
+        with pytest.raises(ValueError) as error:
+            launcher(**settings)
+        assert str(error.value) == message

@@ -14,8 +14,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from ol2r_cli.catalogue import Catalogue
-from ol2r_cli.compose import build
+from ol2r_cli.config.catalogue import Catalogue
+from ol2r_cli.config.instantiate import build
 from tests.launcher.jobs import does
 from tests.launcher.stumbling import own_configs
 
@@ -172,11 +172,11 @@ def test_without_accounting_a_job_that_vanishes_is_missed(tmp_path, monkeypatch)
     slurm = build({**choice, "cpus": 1, "poll": 1, "memory_gb": None, "folder": str(tmp_path / "files")})
     sources = {0: "import os; os._exit(0)", 1: "import os, signal; os.kill(os.getppid(), signal.SIGKILL)"}
     slurm.submit([does(source, tmp_path, number) for number, source in sources.items()])
-    ended, began = {}, time.monotonic()
-    while len(ended) < 2 and time.monotonic() - began < 120:
-        ended |= {job.number: outcome for job, outcome in slurm.ended(1)}
+    poll, began = {}, time.monotonic()
+    while len(poll) < 2 and time.monotonic() - began < 120:
+        poll |= {job.number: outcome for job, outcome in slurm.poll(1)}
     slurm.close()
-    assert {number: outcome.code for number, outcome in ended.items()} == {0: 0, 1: -9}
+    assert {number: outcome.code for number, outcome in poll.items()} == {0: 0, 1: -9}
 
 
 def test_forty_five_jobs_in_two_arrays(tmp_path, monkeypatch):
@@ -187,9 +187,9 @@ def test_forty_five_jobs_in_two_arrays(tmp_path, monkeypatch):
     began = time.monotonic()
     slurm.submit(jobs)
     submitted = time.monotonic() - began
-    ended = []
-    while len(ended) < 45 and time.monotonic() - began < 300:
-        ended += slurm.ended(1)
+    poll = []
+    while len(poll) < 45 and time.monotonic() - began < 300:
+        poll += slurm.poll(1)
     slurm.close()
     print(f"submission {submitted:.2f} s, all {time.monotonic() - began:.1f} s")
-    assert sorted(job.number for job, outcome in ended if outcome.code == 0) == list(range(45))
+    assert sorted(job.number for job, outcome in poll if outcome.code == 0) == list(range(45))

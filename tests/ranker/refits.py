@@ -84,7 +84,7 @@ def check(simulation: Simulation, follow: Callable[[Port, int, int], None], ever
         for b, port in enumerate(replicas):
             length, before = int(one.candidates.mask[b].sum()), port.theta
             expected = scores(before, one.candidates.features[b, :length].numpy())
-            assert one.belief.scores[b, 0, :length].tolist() == pytest.approx(expected, rel=1e-6, abs=1e-6)
+            assert one.prediction.scores[b, 0, :length].tolist() == pytest.approx(expected, rel=1e-6, abs=1e-6)
             port.see(one, b)
             if (t + 1) % every == 0 and port.waiting:
                 follow(port, t, b)

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from ol2r_cli.compose import build
-from ol2r_cli.metrics.exposure import Exposure
+from ol2r_cli.interfaces import Exposure
 from tests.networks import NETWORK, WIDTH, learned, weights
 from tests.reference import network
 from tests.reference.fairco import gradient, loss
@@ -59,7 +58,7 @@ def test_scores_are_of_the_weights_before_the_round():
     simulation, before = regression(), torch.zeros(len(SEEDS), 4, dtype=torch.float64)
     for _, one in rounds(simulation):
         expected = torch.einsum("bdf,bf->bd", one.candidates.features, before)
-        torch.testing.assert_close(one.belief.scores[:, 0], expected)
+        torch.testing.assert_close(one.prediction.scores[:, 0], expected)
         before = simulation.ranker.deploy()
     assert before.abs().sum() > 0.1
 
@@ -117,7 +116,7 @@ def test_a_batch_is_drawn_from_all_that_was_shown():
 
 
 def test_an_unbiased_estimate_of_relevance():
-    """Documents that are told apart by their features, users who examine a place as often as it is exposed: theta is
+    """Documents that are distinguished by their features, users who examine a place as often as it is exposed: theta is
     each document's click probability once examined, .4 to .9 by grade, although the low places get few clicks."""
     dataset = handmade([[0, 1, 2, 3, 4]], features=5)
     dataset.features.copy_(torch.eye(5))
@@ -128,17 +127,21 @@ def test_an_unbiased_estimate_of_relevance():
         "exploration=epsilon_greedy",
         "exploration.epsilon=1",
     )
-    simulation = simulate(config, list(range(50)), 400, dataset)
+    simulation = simulate(config, list(range(100)), 200, dataset)
     for _ in rounds(simulation):
         pass
-    mean, error = simulation.ranker.deploy().mean(0), simulation.ranker.deploy().std(0) / 50**0.5
+    mean, error = simulation.ranker.deploy().mean(0), simulation.ranker.deploy().std(0) / 100**0.5
     assert error.max() < 0.03
-    shrunk = 400 / (400 + 10)  # by l2 = 10
+    shrunk = 200 / (200 + 10)  # by l2 = 10
     assert ((mean - shrunk * torch.tensor([0.4, 0.6, 0.7, 0.8, 0.9])).abs() < 4 * error).all()
 
 
 @pytest.mark.parametrize(
-    ("model", "least"), [(("ranker/model=linear",), 0.0), (("ranker/model=mlp", "ranker.learning_rate=0.1"), 0.1)]
+    ("model", "least"),
+    [
+        (("ranker/model=linear",), 0.0),
+        pytest.param(("ranker/model=mlp", "ranker.learning_rate=0.1"), 0.1, marks=pytest.mark.slow),
+    ],
 )
 def test_it_learns(model, least):
     before, after = learned("ranker=ips_regression", "exploration=epsilon_greedy", *model, total=300)
@@ -168,21 +171,6 @@ def test_single_precision_follows_double(model):
     for (_, one), (_, other) in zip(rounds(double), rounds(single), strict=True):
         assert torch.equal(one.clicks, other.clicks)
     torch.testing.assert_close(single.ranker.deploy().double(), double.ranker.deploy(), rtol=1e-3, atol=1e-4)
-
-
-@pytest.mark.parametrize(
-    ("setting", "message"),
-    [
-        ("ranker.l2=0", "^ranker.l2 must be above 0, got 0$"),
-        ("ranker.l2=nan", "^ranker.l2 must be above 0, got nan$"),
-        ("ranker.steps=0", "^ranker.steps must be 1 or more, got 0$"),
-        ("ranker.learning_rate=-1", "^ranker.learning_rate must be above 0, got -1$"),
-        ("ranker.batch=0", "^ranker.batch must be 1 or more, or null for the whole history, got 0$"),
-    ],
-)
-def test_bad_settings_are_refused(setting, message):
-    with pytest.raises(ValueError, match=message):
-        build(tiny("ranker=ips_regression", setting).ranker)
 
 
 def test_a_place_without_exposure_is_refused_where_it_is_shown():

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from ol2r_cli.compose import build
-from ol2r_cli.interfaces import Sizes
+from ol2r_cli.config.instantiate import build
+from ol2r_cli.interfaces import RunContext
 from tests.reference import ollambdarank as reference
 from tests.reference import olranknet
 from tests.reference.network import flat, unflat
@@ -30,9 +30,15 @@ def weights(theta, features):
     return unflat(theta.double().numpy(), like)
 
 
-@pytest.mark.parametrize("loss", ["lambdarank", "ranknet"])
-@pytest.mark.parametrize("reduction", ["mean", "sum"])
-@pytest.mark.parametrize("restart", ["false", "true"])
+@pytest.mark.parametrize(
+    ("loss", "reduction", "restart"),
+    [
+        ("lambdarank", "mean", "true"),
+        ("lambdarank", "sum", "false"),
+        ("ranknet", "sum", "true"),
+        ("ranknet", "mean", "false"),
+    ],
+)
 def test_it_fits_the_lists_served_so_far(loss, reduction, restart):
     dataset = handmade(LISTS)
     settings = [f"ranker.loss={loss}", f"ranker.reduction={reduction}", f"ranker.restart={restart}"]
@@ -63,7 +69,7 @@ def test_what_is_clicked_does_not_matter():
     assert torch.equal(*found)
 
 
-def test_queries_that_teach_nothing_leave_it_where_it_is():
+def test_queries_without_a_pair_leave_it_where_it_is():
     simulation, _ = rounds_of(*WHOLE, dataset=handmade([[0, 0], [3], [1, 1, 1]]))
     assert torch.equal(simulation.ranker.theta, simulation.ranker.start)
     assert simulation.ranker.loss.count.tolist() == [0, 0]
@@ -81,6 +87,6 @@ def test_it_waits_for_its_turn():
 
 
 def test_it_needs_the_labels():
-    ranker, sizes = build(tiny(*NETWORK).ranker), Sizes(1, 3, 4, 3, 1, 1, 5)
+    ranker, context = build(tiny(*NETWORK).ranker), RunContext(1, 3, 4, 3, 1, 1, 5)
     with pytest.raises(ValueError, match="ranker=ollambdarank_gt needs the labels"):
-        ranker.setup(sizes, torch.rand(3, 4))
+        ranker.setup(context, torch.rand(3, 4))

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from tests.networks import NETWORK, WIDTH, compared, weights
-from tests.ranker.test_dueling import EXPLORATIONS
+from tests.ranker.test_dueling_bandits import EXPLORATIONS
 from tests.reference.dueling import unit, winners
 from tests.reference.network import flat, scores
 from tests.reference.neural_steps import dueling_members, dueling_step, pdgd_step, sgd_ranknet_step
@@ -41,7 +41,7 @@ def check_state(simulation, learned, share, t):
     ("ranker", "pairs", "click", "rate", "decay"),
     [
         ("sgd_ranknet", "matching", "informational", 0.3, 0.9),
-        ("sgd_ranknet", "all", "perfect", 0.1, 1.0),
+        pytest.param("sgd_ranknet", "all", "perfect", 0.1, 1.0, marks=pytest.mark.slow),
         ("epsilon_greedy", "adjacent", "random", 1.0, 0.99),
     ],
 )
@@ -53,7 +53,9 @@ def test_sgd_ranknet_takes_one_step_on_the_pairs_of_the_round(ranker, pairs, cli
         for b, (network, now) in enumerate(learned):
             features, both = one.candidates.features[b].numpy(), compared(one, b)
             known = one.candidates.mask[b].numpy()
-            assert one.belief.scores[b, 0].numpy()[known] == pytest.approx(scores(network, features[known]), abs=1e-6)
+            assert one.prediction.scores[b, 0].numpy()[known] == pytest.approx(
+                scores(network, features[known]), abs=1e-6
+            )
             won, lost = ([features[pair[side]] for pair in both] for side in (0, 1))
             learned[b], moved = sgd_ranknet_step(network, now, won, lost, decay), moved + bool(both)
         check_state(simulation, learned, 1 / WIDTH, t)
@@ -61,7 +63,8 @@ def test_sgd_ranknet_takes_one_step_on_the_pairs_of_the_round(ranker, pairs, cli
 
 
 @pytest.mark.parametrize(
-    ("click", "rate", "decay"), [("informational", 0.5, 0.999977), ("random", 3.0, 0.9), ("perfect", 1.0, 1.0)]
+    ("click", "rate", "decay"),
+    [("informational", 0.5, 0.999977), pytest.param("random", 3.0, 0.9, marks=pytest.mark.slow)],
 )
 def test_pdgd_takes_one_step_along_the_estimated_gradient(click, rate, decay):
     simulation = networked("pdgd", f"click={click}", f"ranker.learning_rate={rate}", f"ranker.decay={decay}")
@@ -81,7 +84,7 @@ def test_pdgd_takes_one_step_along_the_estimated_gradient(click, rate, decay):
     ("ranker", "exploration", "click", "rate", "decay", "delta"),
     [
         ("dbgd", "team_draft", "perfect", 0.5, 0.9, 1.0),
-        ("mgd", "team_draft", "informational", 0.3, 0.99, 0.5),
+        pytest.param("mgd", "team_draft", "informational", 0.3, 0.99, 0.5, marks=pytest.mark.slow),
         ("mgd", "probabilistic_interleaving", "random", 0.1, 1.0, 2.0),
     ],
 )
@@ -98,9 +101,9 @@ def test_dueling_bandits_try_directions_of_all_parameters(ranker, exploration, c
             network, directions = learned[b][0], [unit(normal) for normal in normals[b]]
             features = one.candidates.features[b, :length].numpy()
             expected = [scores(member, features) for member in dueling_members(network, delta, directions)]
-            assert one.belief.scores[b, :, :length].numpy() == pytest.approx(np.array(expected), abs=1e-6)
+            assert one.prediction.scores[b, :, :length].numpy() == pytest.approx(np.array(expected), abs=1e-6)
             chance = explore.uniform(documents)[b, :length].tolist()
-            rankings = [ranked(row, chance) for row in one.belief.scores[b, :, :length].tolist()]
+            rankings = [ranked(row, chance) for row in one.prediction.scores[b, :, :length].tolist()]
             listed, credit = EXPLORATIONS[exploration](explore, b, rankings, 5, documents)
             assert one.ranking[b, :length].tolist() == listed, f"round {t}, replica {b}"
             earned = credit(one.clicks[b, : len(listed)].tolist())

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from ol2r_cli.compose import build
-from ol2r_cli.evaluation import Evaluator
-from ol2r_cli.interfaces import Sizes
-from ol2r_cli.learning import offline_network as learning
+from ol2r_cli.config.instantiate import build
+from ol2r_cli.interfaces import RunContext
+from ol2r_cli.learning import network_fit
+from ol2r_cli.metrics.evaluation import Evaluator
 from ol2r_cli.ranker import offline_network
 from tests.worlds import handmade, simulate, tiny
 
@@ -23,14 +23,14 @@ SMALL = ["ranker=offline_network", "ranker.model.width=8"]
 def fits(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """One entry for every fit that is made; all are worth keeping."""
     made: list[str] = []
-    fit = learning.NetworkFit.__call__
+    fit = network_fit.NetworkFit.__call__
 
     def counted(self, *given):
         made.append("fit")
         return fit(self, *given)
 
-    monkeypatch.setattr(learning.NetworkFit, "__call__", counted)
-    monkeypatch.setattr(offline_network, "WORTH", 0)
+    monkeypatch.setattr(network_fit.NetworkFit, "__call__", counted)
+    monkeypatch.setattr(offline_network, "LEAST_WORK", 0)
     return made
 
 
@@ -51,11 +51,11 @@ def ndcg(ranker, dataset) -> float:
     return float(evaluator(ranker, ranker.deploy()[:1][None])[0, 0, -1])
 
 
-@pytest.mark.parametrize("loss", ["lambdarank", "ranknet"])
+@pytest.mark.parametrize("loss", ["lambdarank", pytest.param("ranknet", marks=pytest.mark.slow)])
 def test_it_learns_what_a_linear_ranker_cannot(tmp_path, loss):
     """Labels grow with |x_1 - x_2|: linear scores are right about every second pair."""
-    world = handmade([[0] * 15] * 40, features=3)
-    distance = (world.features[:, 0] - world.features[:, 1]).abs().reshape(40, 15)
+    world = handmade([[0] * 15] * 30, features=3)
+    distance = (world.features[:, 0] - world.features[:, 1]).abs().reshape(30, 15)
     dataset = dataclasses.replace(world, labels=(distance.argsort(1).argsort(1) // 3).to(torch.int8).flatten())
     wide, linear = (
         ndcg(simulation(tmp_path, dataset, f"ranker.loss={loss}", "ranker.batch=2", model).ranker, dataset)
@@ -80,16 +80,17 @@ def test_it_serves_in_either_precision_what_was_fitted_in_its_own(tmp_path):
 
 
 def test_a_fit_is_made_once_and_another_for_whatever_else(tmp_path, fits):
-    first = fitted(tmp_path)
-    assert torch.equal(fitted(tmp_path), first)
+    short = "ranker.epochs=4"
+    first = fitted(tmp_path, None, short)
+    assert torch.equal(fitted(tmp_path, None, short), first)
     assert fits == ["fit"]
     others = ["loss=ranknet", "learning_rate=0.02", "batch=2", "epochs=3", "patience=2", "seed=1"]
     others += ["model.width=6", "model.init=standard"]
     for setting in others:
-        fitted(tmp_path, None, f"ranker.{setting}")
-    fitted(tmp_path, None, "ranker/model=linear")
-    fitted(tmp_path, handmade([[3 - label % 4 for label in labels] for labels in LISTS]))
-    assert len(fits) == len(list((tmp_path / "offline").glob("*.npy"))) == len(others) + 3
+        fitted(tmp_path, None, *([short] if "epochs" not in setting else []), f"ranker.{setting}")
+    fitted(tmp_path, None, "ranker/model=linear", short)
+    fitted(tmp_path, handmade([[3 - label % 4 for label in labels] for labels in LISTS]), short)
+    assert len(fits) == len(list((tmp_path / "offline").glob("*/theta.npy"))) == len(others) + 3
 
 
 def test_an_interrupted_fit_leaves_nothing_to_believe(tmp_path, fits, monkeypatch):
@@ -97,7 +98,7 @@ def test_an_interrupted_fit_leaves_nothing_to_believe(tmp_path, fits, monkeypatc
         raise KeyboardInterrupt
 
     with monkeypatch.context() as during:
-        during.setattr(learning.Objective, "ndcg", interrupted)
+        during.setattr(network_fit.Objective, "ndcg", interrupted)
         with pytest.raises(KeyboardInterrupt):
             fitted(tmp_path)
     assert {path.suffix for path in (tmp_path / "offline").iterdir()} == {".lock"}
@@ -109,34 +110,19 @@ def test_where_no_label_differs_the_initial_network_stays(tmp_path):
     flat = fitted(tmp_path, handmade([[0, 0, 0], [2, 2]]))
     model = build(tiny(*SMALL).ranker).model
     candidates, _ = handmade(LISTS).split("test", dtype=torch.float32).serve(torch.tensor([0]))
-    assert not model.forward(flat[:1, None].float(), candidates.features).scores.any()
+    assert float(model.forward(flat[:1, None].float(), candidates.features).scores.abs().max()) < 1e-5
 
 
 def test_only_a_long_fit_is_announced(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(network_fit, "QUIET", 1e9)  # a busy machine may need seconds
     fitted(tmp_path)
     assert capsys.readouterr() == ("", "")
-    monkeypatch.setattr(learning, "QUIET", -1)
+    monkeypatch.setattr(network_fit, "QUIET", -1)
     fitted(tmp_path)
     assert capsys.readouterr() == ("", "fitting the offline network: epoch 1 of at most 50 ..\n")
 
 
-@pytest.mark.parametrize(
-    ("setting", "message"),
-    [
-        ("loss=mse", r"ranker\.loss must be one of ranknet, lambdarank, got 'mse'"),
-        ("learning_rate=0", r"ranker\.learning_rate must be above 0, got 0"),
-        ("batch=0", r"ranker\.batch must be 1 or more, got 0"),
-        ("epochs=0", r"ranker\.epochs must be 1 or more, got 0"),
-        ("patience=0", r"ranker\.patience must be 1 or more, got 0"),
-        ("seed=-1", r"ranker\.seed must be 0 or more, got -1"),
-    ],
-)
-def test_settings_out_of_range(setting, message):
-    with pytest.raises(ValueError, match=message):
-        build(tiny(*SMALL, f"ranker.{setting}").ranker)
-
-
 def test_it_needs_the_labels():
-    ranker, sizes = build(tiny(*SMALL).ranker), Sizes(1, 3, 4, 3, 1, 1, 5)
+    ranker, context = build(tiny(*SMALL).ranker), RunContext(1, 3, 4, 3, 1, 1, 5)
     with pytest.raises(ValueError, match="needs the labels"):
-        ranker.setup(sizes, torch.rand(3, 4))
+        ranker.setup(context, torch.rand(3, 4))

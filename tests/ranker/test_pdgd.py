@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from itertools import combinations
+from itertools import combinations, product
 
 import numpy as np
 import pytest
 import torch
 
-from ol2r_cli.compose import build
 from ol2r_cli.ranker.pdgd import debias_weights
 from tests.reference.pdgd import debias_weight, pair_weights, step
 from tests.rounds import LISTS, SEEDS, rounds
@@ -18,10 +17,10 @@ from tests.worlds import handmade, simulate, tiny
 @pytest.mark.parametrize(
     ("positions", "click", "rate", "decay", "count"),
     [
-        (5, "informational", 0.1, 0.999977, 200),
-        (5, "navigational", 3.0, 0.9, 100),
-        (10, "random", 1.0, 1.0, 100),
-        (20, "perfect", 10.0, 0.99, 60),
+        (5, "informational", 0.1, 0.999977, 60),
+        (5, "navigational", 3.0, 0.9, 40),
+        (10, "random", 1.0, 1.0, 30),
+        (20, "perfect", 10.0, 0.99, 30),
     ],
 )
 def test_every_round_is_one_step_along_the_estimated_gradient(positions, click, rate, decay, count):
@@ -55,27 +54,26 @@ def check_weights(scores, lengths, rankings, tolerance):
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-9), (torch.float32, 1e-4)])
-@pytest.mark.parametrize("spread", [0, 0.1, 1, 10, 60, 200, 900])
-@pytest.mark.parametrize("positions", [1, 3, 8, 12])
-def test_weights_are_those_of_the_definition(positions, spread, dtype, tolerance):
-    """Queries shorter than the list, and padding that has the highest score of all or the least."""
+@pytest.mark.parametrize("positions", [3, 12])
+def test_weights_are_those_of_the_definition(positions, dtype, tolerance):
+    """Queries shorter than the list, and padding that has the highest score of all or the lowest."""
     generator = torch.Generator().manual_seed(positions)
-    lengths = [12, 12, 8, 4, 2, 1]
-    for attempt in range(5):
-        scores = (spread * torch.randn(6, 12, generator=generator, dtype=torch.float64)).to(dtype)
+    lengths = [12, 8, 4, 2, 1]
+    for spread, high_padding in product([0, 1, 10, 60, 200, 900], [True, False]):
+        scores = (spread * torch.randn(5, 12, generator=generator, dtype=torch.float64)).to(dtype)
         orders = [[*torch.randperm(n, generator=generator).tolist(), *range(n, 12)][:positions] for n in lengths]
         for b, length in enumerate(lengths):
-            scores[b, length:] = 3000.0 if attempt % 2 else -3000.0
+            scores[b, length:] = 3000.0 if high_padding else -3000.0
         check_weights(scores, lengths, orders, tolerance)
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-9), (torch.float32, 1e-4)])
-@pytest.mark.parametrize("apart", [85.0, 95.0, 200.0, 900.0])
-@pytest.mark.parametrize("ranking", [[0, 1, 2, 3], [3, 0, 2, 1], [1, 2, 0], [2, 3]])
-def test_what_is_far_below_the_best_is_still_told_apart(ranking, apart, dtype, tolerance):
-    """e^score relative to the best vanishes, but below the best nothing depends on it."""
-    scores = torch.tensor([[0.0, -apart, -apart - 1, -apart - 1.5]], dtype=dtype)
-    check_weights(scores, [4], [ranking], tolerance)
+def test_documents_far_below_the_best_are_distinguished(dtype, tolerance):
+    """e^score relative to the best vanishes, but the weights below the best do not depend on it."""
+    for apart in (85.0, 95.0, 200.0, 900.0):
+        scores = torch.tensor([[0.0, -apart, -apart - 1, -apart - 1.5]], dtype=dtype)
+        for ranking in ([0, 1, 2, 3], [3, 0, 2, 1], [1, 2, 0], [2, 3]):
+            check_weights(scores, [4], [ranking], tolerance)
 
 
 def test_padding_does_not_matter():
@@ -95,19 +93,6 @@ def test_the_step_in_the_dark_is_a_quarter_of_half_of_every_difference():
     ((_, one),) = simulation.play()
     features = one.candidates.features[0]
     torch.testing.assert_close(simulation.ranker.theta[0], (features[1] - features[0]) / 8)
-
-
-@pytest.mark.parametrize(
-    ("setting", "message"),
-    [
-        ("ranker.learning_rate=0", "ranker.learning_rate must be above 0, got 0"),
-        ("ranker.decay=0", "ranker.decay must be above 0 and at most 1, got 0"),
-        ("ranker.decay=1.1", "ranker.decay must be above 0 and at most 1, got 1.1"),
-    ],
-)
-def test_bad_settings_are_refused(setting, message):
-    with pytest.raises(ValueError, match=message):
-        build(tiny("ranker=pdgd", setting).ranker)
 
 
 def test_lists_of_another_exploration_are_refused():

@@ -2,31 +2,29 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 import pytest
 import torch
 
-from ol2r_cli.compose import build
-from ol2r_cli.learning.lambdarank import LambdaRankLoss
-from ol2r_cli.learning.ranknet import RankNetLoss
+from ol2r_cli.learning.losses import LambdaRankLoss, RankNetLoss
 from tests.networks import check_resumed, learned, weights
 from tests.ranker.refits import L2, RATE, check, ports, refitted
 from tests.reference.network import scores
 from tests.rounds import LISTS, SEEDS, fresh, rounds
-from tests.worlds import handmade, tiny
+from tests.worlds import handmade
 
 
-@pytest.mark.parametrize("ranker", ["olranknet", "ollambdarank"])
 @pytest.mark.parametrize(
-    ("restart", "reduction", "every", "steps", "pairs"),
+    ("ranker", "restart", "reduction", "every", "steps", "pairs"),
     [
-        (False, "mean", 1, 1, "matching"),
-        (False, "sum", 1, 4, "all"),
-        (False, "mean", 3, 4, "adjacent"),
-        (True, "mean", 1, 4, "all"),
-        (True, "sum", 3, 4, "matching"),
+        ("olranknet", False, "sum", 1, 3, "all"),
+        ("olranknet", True, "mean", 3, 3, "matching"),
+        ("ollambdarank", True, "sum", 1, 3, "matching"),
+        ("ollambdarank", False, "mean", 3, 3, "adjacent"),
+        pytest.param("olranknet", False, "mean", 1, 1, "adjacent", marks=pytest.mark.slow),
+        pytest.param("olranknet", True, "sum", 3, 4, "all", marks=pytest.mark.slow),
+        pytest.param("ollambdarank", False, "mean", 1, 1, "matching", marks=pytest.mark.slow),
+        pytest.param("ollambdarank", False, "sum", 1, 4, "all", marks=pytest.mark.slow),
     ],
 )
 def test_every_refit_is_that_of_the_port(ranker, restart, reduction, every, steps, pairs, monkeypatch):
@@ -38,11 +36,16 @@ def test_every_refit_is_that_of_the_port(ranker, restart, reduction, every, step
     check(simulation, lambda port, t, b: port.fit(ranker, L2, reduction, steps, restart), every)
 
 
-@pytest.mark.parametrize("init", ["antisymmetric", "standard"])
-@pytest.mark.parametrize("ranker", ["olranknet", "ollambdarank"])
 @pytest.mark.parametrize(
-    ("restart", "reduction", "every", "size", "steps"),
-    [(False, "mean", 1, 5, 3), (False, "sum", 3, 1, 4), (True, "sum", 1, 8, 2)],
+    ("ranker", "init", "restart", "reduction", "every", "size", "steps"),
+    [
+        ("olranknet", "antisymmetric", False, "sum", 3, 1, 4),
+        ("olranknet", "standard", True, "mean", 1, 5, 3),
+        ("ollambdarank", "standard", False, "mean", 1, 5, 3),
+        ("ollambdarank", "antisymmetric", True, "sum", 1, 8, 2),
+        pytest.param("olranknet", "standard", True, "sum", 1, 8, 2, marks=pytest.mark.slow),
+        pytest.param("ollambdarank", "standard", False, "sum", 3, 1, 4, marks=pytest.mark.slow),
+    ],
 )
 def test_mini_batches_are_drawn_from_the_whole_history(ranker, init, restart, reduction, every, size, steps):
     """The port is fed with the pairs or lists at the places that the round's numbers name."""
@@ -57,8 +60,10 @@ def test_mini_batches_are_drawn_from_the_whole_history(ranker, init, restart, re
     check(simulation, follow, every)
 
 
-@pytest.mark.parametrize("ranker", ["olranknet", "ollambdarank"])
-@pytest.mark.parametrize(("reduction", "l2"), [("mean", 1e4), ("sum", 1e4), ("sum", 4.0)])
+@pytest.mark.parametrize(
+    ("ranker", "reduction", "l2"),
+    [("olranknet", "mean", 1e4), ("olranknet", "sum", 4.0), ("ollambdarank", "sum", 1e4)],
+)
 def test_no_step_goes_back_by_more_than_half_of_the_way(ranker, reduction, l2):
     """learning_rate/m times m l2 (over n) is 1/2 at most: at l2=4 with the sum only for the first three pairs."""
     simulation = refitted(ranker, f"ranker.l2={l2}", f"ranker.reduction={reduction}", "ranker.steps=3")
@@ -70,8 +75,7 @@ def test_no_step_goes_back_by_more_than_half_of_the_way(ranker, reduction, l2):
     check(simulation, follow)
 
 
-@pytest.mark.parametrize("batch", ["null", "16"])
-@pytest.mark.parametrize("ranker", ["olranknet", "ollambdarank"])
+@pytest.mark.parametrize(("ranker", "batch"), [("olranknet", "16"), ("ollambdarank", "null")])
 def test_a_round_without_a_pair_changes_nothing(ranker, batch):
     """To the last bit, although other replicas learn in it; with restart it would go back otherwise."""
     simulation = refitted(ranker, f"ranker.batch={batch}", "ranker.restart=true", total=40)
@@ -101,8 +105,9 @@ def test_what_is_deployed_is_a_copy_of_theta_and_scores_as_the_network_does(rank
     assert not torch.equal(kept[0][0], kept[-1][0])
 
 
-@pytest.mark.parametrize(("batch", "every"), [("null", 1), ("16", 3)])
-@pytest.mark.parametrize("ranker", ["olranknet", "ollambdarank"])
+@pytest.mark.parametrize(
+    ("ranker", "batch", "every"), [("olranknet", "16", 3), ("ollambdarank", "16", 3), ("ollambdarank", "null", 1)]
+)
 def test_a_resumed_run_is_the_undisturbed_one(ranker, batch, every):
     """Also between two refits, when pairs wait for the next."""
     settings = f"ranker.batch={batch}", f"ranker.every={every}", "click=perfect"
@@ -125,7 +130,7 @@ def test_history_is_document_numbers_and_no_features(ranker):
     assert loss.features.shape == table.shape
     for b in range(len(SEEDS)):
         count = int(loss.count[b])
-        assert int(loss.total[b]) == len(port[b].pairs) > 0
+        assert int(loss.terms()[b]) == len(port[b].pairs) > 0
         if ranker == "olranknet":
             found = [(table[winner], table[loser]) for winner, loser in loss.pairs[b, :count].tolist()]
             expected = port[b].pairs
@@ -136,28 +141,9 @@ def test_history_is_document_numbers_and_no_features(ranker):
         assert all(np.array_equal(np.stack(f), np.stack(e)) for f, e in zip(found, expected, strict=True))
 
 
-@pytest.mark.parametrize("ranker", ["olranknet", "ollambdarank"])
+@pytest.mark.parametrize("ranker", ["olranknet", pytest.param("ollambdarank", marks=pytest.mark.slow)])
 def test_it_learns_what_no_linear_ranker_can(ranker):
     settings = "ranker.model.width=20", "ranker.batch=32", f"ranker.learning_rate={RATE}"
     before, after = learned(f"ranker={ranker}", "exploration=none", *settings)
     assert max(before) < 0.7
     assert min(after) > 0.8
-
-
-@pytest.mark.parametrize(
-    ("setting", "message"),
-    [
-        ("ranker.loss=hinge", "ranker.loss must be one of ranknet, lambdarank, got 'hinge'"),
-        ("ranker.pairs=some", "pairs must be one of matching, adjacent, all, got 'some'"),
-        ("ranker.l2=-1", "ranker.l2 must be 0 or more, got -1"),
-        ("ranker.l2=nan", "ranker.l2 must be 0 or more, got nan"),
-        ("ranker.reduction=max", "ranker.reduction must be 'sum' or 'mean', got 'max'"),
-        ("ranker.steps=0", "ranker.steps must be 1 or more, got 0"),
-        ("ranker.learning_rate=0", "ranker.learning_rate must be above 0, got 0"),
-        ("ranker.batch=0", "ranker.batch must be 1 or more, or null for the whole history, got 0"),
-        ("ranker.every=0", "ranker.every must be 1 or more, got 0"),
-    ],
-)
-def test_bad_settings_are_refused(setting, message):
-    with pytest.raises(ValueError, match=re.escape(message)):
-        build(tiny("ranker=olranknet", setting).ranker)

@@ -12,7 +12,7 @@ from itertools import combinations
 import networkx as nx
 import numpy as np
 
-from ol2r_cli.shapes import Bool
+from ol2r_cli.tensor.shapes import Bool
 
 
 def transitive_closure(certain: Bool[np.ndarray, "D D"]) -> Bool[np.ndarray, "D D"]:

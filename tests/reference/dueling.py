@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ol2r_cli.shapes import Float
+from ol2r_cli.tensor.shapes import Float
 
 
 def unit(normals: Float[np.ndarray, "F"]) -> Float[np.ndarray, "F"]:
@@ -22,7 +22,7 @@ def unit(normals: Float[np.ndarray, "F"]) -> Float[np.ndarray, "F"]:
 def members(
     theta: Float[np.ndarray, "F"], delta: float, directions: Sequence[Float[np.ndarray, "F"]]
 ) -> list[Float[np.ndarray, "F"]]:
-    """Who is compared: member 0 is the current ranker, member n is theta + delta times unit direction n."""
+    """The members that are compared: member 0 is the current ranker, member n is theta + delta times direction n."""
     return [theta, *(theta + delta * direction for direction in directions)]
 
 

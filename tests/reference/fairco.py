@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ol2r_cli.shapes import Float
+from ol2r_cli.tensor.shapes import Float
 from tests.reference.shuffles import Order
 
 
@@ -32,7 +32,7 @@ def errors(history: Sequence[Sequence[float]], merit: Sequence[float]) -> list[f
     return [rounds * max(other - own for other in share) for own in share]
 
 
-def arrange(estimates: Sequence[float], group: Sequence[int], error: Sequence[float], gain: float) -> Order:
+def rerank(estimates: Sequence[float], group: Sequence[int], error: Sequence[float], gain: float) -> Order:
     """Documents by relevance estimate + gain x err of their group, best first; level ones by number.
 
     `gain` is the lambda of the controller.

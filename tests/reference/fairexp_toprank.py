@@ -20,7 +20,7 @@ from functools import partial
 
 import numpy as np
 
-from ol2r_cli.shapes import Bool
+from ol2r_cli.tensor.shapes import Bool
 from tests.reference.fairexp import Choice, choose, lists
 from tests.reference.shuffles import Order
 from tests.reference.toprank import TopRank
@@ -60,8 +60,8 @@ class FairTopRank:
         groups = self.groups[query]
         ranker = self.rankers.setdefault(query, TopRank(len(groups), self.delta))
         layers = ranker.partition()
-        draft = [document for layer in layers for document in sorted(layer, key=list(shuffle).index)]
-        arranged = lists(draft, groups, len(self.exposed))
+        proposal = [document for layer in layers for document in sorted(layer, key=list(shuffle).index)]
+        arranged = lists(proposal, groups, len(self.exposed))
         added = partial(added_regret, certain=stated(ranker), layers=layers)
         choice = choose(arranged, added, self.unfairness, self.exposed, self.beta, self.epsilon)
         self.unfairness = choice.unfairness

@@ -18,7 +18,7 @@ Pair = tuple[int, int]
 def examined(clicks: Sequence[bool]) -> int:
     """o_t, how many positions count as examined: those down to the last click and the first one after it.
 
-    0 without a click, because nobody knows then how far the user read.
+    0 without a click, because then it is unknown how far the user read.
     """
     if not any(clicks):
         return 0

@@ -14,7 +14,7 @@ from math import log2, nan
 
 import numpy as np
 
-from ol2r_cli.shapes import Bool
+from ol2r_cli.tensor.shapes import Bool
 
 
 def dcg(grades: Sequence[int], k: int = 10) -> float:

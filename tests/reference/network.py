@@ -14,7 +14,7 @@ from math import fsum, prod, sqrt
 
 import numpy as np
 
-from ol2r_cli.shapes import Float
+from ol2r_cli.tensor.shapes import Float
 
 Weights = list[np.ndarray]
 

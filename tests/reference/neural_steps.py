@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ol2r_cli.shapes import Float
+from ol2r_cli.tensor.shapes import Float
 from tests.reference import dueling, pdgd
 from tests.reference.feedback import all_pairs
 from tests.reference.network import Weights, flat, pair_gradient, score, scores, unflat

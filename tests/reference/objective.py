@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.optimize import minimize, root
 
-from ol2r_cli.shapes import Float
+from ol2r_cli.tensor.shapes import Float
 
 
 def sigmoid(value: float) -> float:

@@ -13,7 +13,7 @@ from itertools import permutations
 
 import numpy as np
 
-from ol2r_cli.shapes import Float
+from ol2r_cli.tensor.shapes import Float
 from tests.reference.metrics import dcg
 from tests.reference.network import Weights, flat, pair_gradient, scores
 from tests.reference.objective import sigmoid

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ol2r_cli.shapes import Bool, Float
+from ol2r_cli.tensor.shapes import Bool, Float
 from tests.reference.network import Weights, flat, pair_gradient, score, scores, unflat
 from tests.reference.network import gradient as tangent
 from tests.reference.objective import sigmoid

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ol2r_cli.shapes import Bool, Float
+from ol2r_cli.tensor.shapes import Bool, Float
 from tests.reference.ensemble import certain
 from tests.reference.network import Weights, flat, pair_gradient, score, scores
 from tests.reference.objective import sigmoid

@@ -13,7 +13,7 @@ from typing import Literal
 
 import numpy as np
 
-from ol2r_cli.shapes import Bool, Float
+from ol2r_cli.tensor.shapes import Bool, Float
 from tests.reference.blocks import partition, transitive_closure
 from tests.reference.objective import optimum, sigmoid
 from tests.reference.shuffles import Order, order_by_clocks

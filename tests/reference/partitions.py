@@ -10,10 +10,10 @@ import numpy as np
 Case = tuple[list[list[int]], str]  # blocks, top one first, and the group of each document
 
 
-def cut(draft: list[int], ends: tuple[bool, ...]) -> list[list[int]]:
+def cut(proposal: list[int], ends: tuple[bool, ...]) -> list[list[int]]:
     """Blocks of a draft, one of which ends after the i-th document where `ends[i]`."""
-    blocks = [[draft[0]]]
-    for document, ended in zip(draft[1:], ends, strict=True):
+    blocks = [[proposal[0]]]
+    for document, ended in zip(proposal[1:], ends, strict=True):
         if ended:
             blocks.append([])
         blocks[-1].append(document)

@@ -13,7 +13,7 @@ from math import exp
 
 import numpy as np
 
-from ol2r_cli.shapes import Float
+from ol2r_cli.tensor.shapes import Float
 from tests.reference.feedback import all_pairs
 from tests.reference.objective import sigmoid
 from tests.reference.plackett_luce import log_probability

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.optimize import brentq
 
-from ol2r_cli.shapes import Float
+from ol2r_cli.tensor.shapes import Float
 from tests.reference.objective import gradient, hessian, objective, sigmoid, weights
 
 RELATIVE = 1e-10  # the gradient at the optimum, measured by the sum of the lengths of what it is the sum of

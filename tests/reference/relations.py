@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from ol2r_cli.shapes import Bool
+from ol2r_cli.tensor.shapes import Bool
 
 
 def from_edges(documents: int, edges: Iterable[tuple[int, int]]) -> Bool[np.ndarray, "D D"]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ol2r_cli.shapes import Float
+from ol2r_cli.tensor.shapes import Float
 from tests.reference.objective import sigmoid
 
 

@@ -12,7 +12,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from ol2r_cli.shapes import Bool
+from ol2r_cli.tensor.shapes import Bool
 from tests.reference.blocks import transitive_closure
 
 Order = tuple[int, ...]  # the document at each place, top first

@@ -17,6 +17,8 @@ from tests.reference.blocks import (
 )
 from tests.reference.relations import figure_1, from_edges, random_relation
 
+pytestmark = pytest.mark.slow  # tests of the oracle itself
+
 SHAPES = [(4, 150), (5, 100), (6, 20)]  # documents, relations tried for every density
 
 

@@ -19,6 +19,8 @@ from tests.reference.clicks import (
     position_based_patterns,
 )
 
+pytestmark = pytest.mark.slow  # tests of the oracle itself
+
 LISTS = [grades for length in range(1, 5) for grades in product(range(3), repeat=length)]
 
 

@@ -7,6 +7,8 @@ import pytest
 
 from tests.reference.dueling import members, step, unit, winners
 
+pytestmark = pytest.mark.slow  # the oracle itself; the tests of the package compare with it
+
 THETA = np.array([1.0, 2.0, 3.0])
 DIRECTIONS = [np.array([1.0, 0.0, 0.0]), np.array([0.0, 0.6, 0.8]), np.array([0.0, 0.0, -1.0])]
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from tests.reference.ensemble import certain
 from tests.reference.objective import sigmoid
+
+pytestmark = pytest.mark.slow  # tests of the oracle itself
 
 
 def test_by_hand():

@@ -12,6 +12,8 @@ from scipy.stats import chisquare
 
 from tests.reference.epsilon_greedy import order
 
+pytestmark = pytest.mark.slow  # tests of the oracle itself
+
 SCORES = [0.5, 2.0, -1.0, 1.0]  # best first: 1, 3, 0, 2
 
 

@@ -16,6 +16,8 @@ from tests.reference.exposure import (
     unfairness,
 )
 
+pytestmark = pytest.mark.slow  # tests of the oracle itself
+
 
 def test_models():
     assert exposure("reciprocal", 4) == [1, 1 / 2, 1 / 3, 1 / 4]

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from tests.reference.exposure import coefficient, exposure, group_exposure, unfairness
-from tests.reference.fairco import arrange, errors, gradient, loss
+from tests.reference.fairco import errors, gradient, loss, rerank
+
+pytestmark = pytest.mark.slow  # tests of the oracle itself
 
 
 def test_before_round_1_nothing_is_owed():
@@ -48,9 +50,9 @@ def test_two_groups_owe_each_other_the_unfairness_that_fairexp_bounds():
 
 def test_order_by_hand():
     estimates, group = [0.9, 0.5, 0.4, 0.4], [0, 0, 1, 1]
-    assert arrange(estimates, group, [0.0, 3.0], gain=0.0) == (0, 1, 2, 3)
-    assert arrange(estimates, group, [0.0, 3.0], gain=0.1) == (0, 2, 3, 1)  # .9, .5, .7, .7
-    assert arrange(estimates, group, [0.0, 3.0], gain=1.0) == (2, 3, 0, 1)
+    assert rerank(estimates, group, [0.0, 3.0], gain=0.0) == (0, 1, 2, 3)
+    assert rerank(estimates, group, [0.0, 3.0], gain=0.1) == (0, 2, 3, 1)  # .9, .5, .7, .7
+    assert rerank(estimates, group, [0.0, 3.0], gain=1.0) == (2, 3, 0, 1)
 
 
 def test_the_controller_brings_shares_of_exposure_together():
@@ -59,7 +61,7 @@ def test_the_controller_brings_shares_of_exposure_together():
     for gain, fair in ((0.0, False), (0.1, True)):
         history: list[tuple[float, float]] = []
         for _ in range(200):
-            order = arrange(estimates, group, errors(history, merit), gain)
+            order = rerank(estimates, group, errors(history, merit), gain)
             history.append((p[order.index(0)], p[order.index(1)]))
         assert (max(errors(history, merit)) < 2.0) is fair
 

@@ -13,6 +13,8 @@ from tests.reference.fairswap import is_fillable
 from tests.reference.partitions import random_case
 from tests.reference.violations import broken, brute_force_minima, certain_across
 
+pytestmark = pytest.mark.slow  # tests of the oracle itself
+
 P = exposure("reciprocal", 3)  # 1, 1/2, 1/3
 
 
@@ -43,7 +45,7 @@ def test_only_what_can_be_filled_is_listed():
     assert lists([2, 1, 0], "ABA", 2)["BA"] == (1, 2, 0)
 
 
-def pick(costs: dict[str, int], before: float, beta: float, epsilon: float) -> Choice:
+def gather(costs: dict[str, int], before: float, beta: float, epsilon: float) -> Choice:
     """The choice among templates of 3 places whose lists cost so much; the lists themselves are any tuples."""
     arranged = {template: (number,) for number, template in enumerate(costs)}
     cost_of = list(costs.values())
@@ -52,19 +54,19 @@ def pick(costs: dict[str, int], before: float, beta: float, epsilon: float) -> C
 
 def test_least_added_regret_among_the_qualified():
     # |UF|: ABB 1/6, ABA 5/6, AAB 7/6
-    assert pick({"ABB": 3, "ABA": 1, "AAB": 0}, 0.0, 1.0, epsilon=1.0).template == "ABA"
-    assert pick({"ABB": 3, "ABA": 1, "AAB": 0}, 0.0, 1.0, epsilon=1.2).template == "AAB"
+    assert gather({"ABB": 3, "ABA": 1, "AAB": 0}, 0.0, 1.0, epsilon=1.0).template == "ABA"
+    assert gather({"ABB": 3, "ABA": 1, "AAB": 0}, 0.0, 1.0, epsilon=1.2).template == "AAB"
 
 
 def test_ties_of_added_regret_go_to_the_less_unfair():
-    choice = pick({"AAB": 1, "ABA": 1, "ABB": 2}, 0.0, 1.0, epsilon=2.0)
+    choice = gather({"AAB": 1, "ABA": 1, "ABB": 2}, 0.0, 1.0, epsilon=2.0)
     assert (choice.template, choice.added, choice.qualified) == ("ABA", 1, True)
     assert choice.unfairness == pytest.approx(5 / 6)
 
 
 def test_what_is_level_goes_to_the_first_in_alphabetical_order():
     # opposite signs: ABB 1/6, BAA -1/6; the order of the lists does not matter
-    assert pick({"BAA": 0, "ABB": 0}, 0.0, 1.0, epsilon=1.0).template == "ABB"
+    assert gather({"BAA": 0, "ABB": 0}, 0.0, 1.0, epsilon=1.0).template == "ABB"
 
 
 def test_sums_that_differ_by_rounding_are_level():
@@ -78,7 +80,7 @@ def test_sums_that_differ_by_rounding_are_level():
 
 
 def test_fallback_is_the_least_unfair_and_only_then_the_least_regret():
-    choice = pick({"AAA": 0, "AAB": 5, "ABA": 9, "BAB": 2}, 0.0, 1.0, epsilon=0.5)
+    choice = gather({"AAA": 0, "AAB": 5, "ABA": 9, "BAB": 2}, 0.0, 1.0, epsilon=0.5)
     assert (choice.template, choice.added, choice.qualified) == ("BAB", 2, False)  # BAB is -5/6: as unfair as ABA
     assert choice.unfairness == pytest.approx(-5 / 6)
 
@@ -88,13 +90,13 @@ def test_choice_against_enumeration():
     fallbacks = 0
     for _ in range(300):
         blocks, groups = random_case(rng, int(rng.integers(1, 7)))
-        draft, certain = [d for block in blocks for d in block], certain_across(blocks)
+        proposal, certain = [d for block in blocks for d in block], certain_across(blocks)
         k, before, epsilon = int(rng.integers(1, 8)), float(rng.normal()), float(rng.choice([0.1, 0.5, 2.0]))
         p, beta = exposure("log", k), float(rng.choice([0.5, 1.0, 2.0]))
-        minima = {w: n for w, n in brute_force_minima(certain, groups).items() if len(w) == min(k, len(draft))}
+        minima = {w: n for w, n in brute_force_minima(certain, groups).items() if len(w) == min(k, len(proposal))}
         after = {w: unfairness([w], p, beta)[0] + before for w in minima}
         choice = choose(
-            lists(draft, groups, k), partial(regret, certain=certain, blocks=blocks), before, p, beta, epsilon
+            lists(proposal, groups, k), partial(regret, certain=certain, blocks=blocks), before, p, beta, epsilon
         )
         allowed = {w for w in minima if abs(after[w]) <= epsilon}
         assert choice.qualified == bool(allowed)
@@ -118,12 +120,12 @@ def test_over_rounds_unfairness_stays_within_the_threshold_while_that_can_be():
     history, held = [], 0
     for _ in range(150):
         blocks, groups = random_case(rng, int(rng.integers(1, 8)))
-        draft, certain = [d for block in blocks for d in block], certain_across(blocks)
+        proposal, certain = [d for block in blocks for d in block], certain_across(blocks)
         choice = choose(
-            lists(draft, groups, 5), partial(regret, certain=certain, blocks=blocks), before, p, beta, epsilon
+            lists(proposal, groups, 5), partial(regret, certain=certain, blocks=blocks), before, p, beta, epsilon
         )
         possible = any(
-            qualifies(w, before, p, beta, epsilon) and is_fillable(w, groups) for w in templates(5, len(draft))
+            qualifies(w, before, p, beta, epsilon) and is_fillable(w, groups) for w in templates(5, len(proposal))
         )
         history.append("".join(groups[d] for d in choice.order[:5]))
         before = choice.unfairness

@@ -17,6 +17,8 @@ from tests.reference.relations import random_relation
 from tests.reference.toprank import TopRank
 from tests.reference.violations import broken, brute_force_minima, certain_across
 
+pytestmark = pytest.mark.slow  # tests of the oracle itself
+
 
 def layered(seed: int, closed: bool, count: int):
     """TopRanks of up to 6 documents whose G is an acyclic random relation, and groups for them."""
@@ -39,8 +41,8 @@ def test_stated():
 def test_what_layers_promise():
     for ranker, _ in layered(seed=0, closed=False, count=100):
         layers, certain = ranker.partition(), stated(ranker)
-        draft = [document for layer in layers for document in layer]
-        assert broken(draft, certain, layers) == (0, 0)  # they are an order that keeps all of G
+        proposal = [document for layer in layers for document in layer]
+        assert broken(proposal, certain, layers) == (0, 0)  # they are an order that keeps all of G
         assert not any(certain[i, j] for layer in layers for i in layer for j in layer)
         for upper, lower in pairwise(layers):
             assert all(certain[upper, j].any() for j in lower)  # a better one in the layer just above
@@ -72,8 +74,8 @@ def test_how_often_the_merge_misses_the_fewest_violations_of_g(closed):
         layers, certain = ranker.partition(), stated(ranker)
         across = brute_force_minima(certain_across(layers), groups)
         minima = brute_force_minima(certain, groups)
-        draft = [document for layer in layers for document in layer]
-        for template, order in lists(draft, groups, 3).items():
+        proposal = [document for layer in layers for document in layer]
+        for template, order in lists(proposal, groups, 3).items():
             assert broken(order, certain_across(layers), layers).across == across[template]  # the relation of layers
             misses += added_regret(order, certain, layers) > minima[template]
             cases += 1

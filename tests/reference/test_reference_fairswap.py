@@ -22,6 +22,8 @@ from tests.reference.violations import (
     certain_across,
 )
 
+pytestmark = pytest.mark.slow  # tests of the oracle itself
+
 # Figure 3.1 of the dissertation. The text gives blocks, template and the final order x4 x1 x2 x3 x5, whose groups are
 # the template's; so x1, x3, x4 are in A and x2, x5 in B. The picture is lost. The text is silent about certain orders
 # inside the blocks; its "added regret 2" is the pairs x1 > x4 and x2 > x4, so there are none. Documents count from 0.
@@ -36,8 +38,8 @@ def test_figure_ends_with_added_regret_2_where_1_is_possible():
     assert calibrate(fetching_x4, FIGURE_GROUPS, FIGURE_TEMPLATE) == [[0, 3], [1], [2, 4]]
     assert paper(fetching_x4, FIGURE_GROUPS, FIGURE_TEMPLATE, shuffle=[3, 0, 1, 2, 4]) == printed
     assert broken(printed, certain, FIGURE_BLOCKS) == Broken(across=2, inside=0)
-    for draft, best in [((0, 1, 2, 3, 4), (0, 2, 1, 3, 4)), ((1, 0, 3, 4, 2), (0, 3, 1, 2, 4))]:
-        assert merge(draft, FIGURE_GROUPS, FIGURE_TEMPLATE) == best
+    for proposal, best in [((0, 1, 2, 3, 4), (0, 2, 1, 3, 4)), ((1, 0, 3, 4, 2), (0, 3, 1, 2, 4))]:
+        assert merge(proposal, FIGURE_GROUPS, FIGURE_TEMPLATE) == best
         assert broken(best, certain, FIGURE_BLOCKS) == Broken(across=1, inside=0)
     assert brute_force_minimum(FIGURE_BLOCKS, FIGURE_GROUPS, FIGURE_TEMPLATE) == 1
 
@@ -92,12 +94,12 @@ def test_the_merge_reaches_the_minimum_in_random_cases_of_six_and_seven():
 def assert_merge_is_optimal(blocks, groups, lengths) -> int:
     """Theorem 2 for every template of these lengths; how many there were."""
     certain, minima = certain_across(blocks), brute_force_minima(certain_across(blocks), groups)
-    draft = [document for block in blocks for document in block]
-    merged = {template: order for k in lengths for template, order in lists(draft, groups, k).items()}
+    proposal = [document for block in blocks for document in block]
+    merged = {template: order for k in lengths for template, order in lists(proposal, groups, k).items()}
     assert {template for template in minima if len(template) in lengths} == set(merged)  # the fillable ones
     for template, order in merged.items():
         assert "".join(groups[document] for document in order).startswith(template)
-        assert sorted(order) == sorted(draft)
+        assert sorted(order) == sorted(proposal)
         assert broken(order, certain, blocks) == Broken(minima[template], 0)
     return len(merged)
 
@@ -142,8 +144,8 @@ def test_algorithm_4_fetches_from_the_nearest_following_block():
 
 def test_algorithm_4_without_its_shuffle_is_the_merge():
     for blocks, groups, template, _ in one_template_each(seed=3, count=2000):
-        draft = [document for block in blocks for document in block]
-        assert paper(blocks, groups, template, shuffle=draft) == merge(draft, groups, template)
+        proposal = [document for block in blocks for document in block]
+        assert paper(blocks, groups, template, shuffle=proposal) == merge(proposal, groups, template)
 
 
 def test_brute_force_by_hand():

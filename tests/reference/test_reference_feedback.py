@@ -9,6 +9,8 @@ import pytest
 
 from tests.reference.feedback import adjacent_pairs, all_pairs, examined, matchings
 
+pytestmark = pytest.mark.slow  # the oracle itself; the tests of the package compare with it
+
 
 def clicks(text: str) -> list[bool]:
     """'x' is a click, '.' is none."""

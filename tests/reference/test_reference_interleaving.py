@@ -10,6 +10,8 @@ import pytest
 
 from tests.reference.interleaving import all_turns, common_prefix, credit_team_draft, team_draft
 
+pytestmark = pytest.mark.slow  # tests of the oracle itself
+
 RANKINGS = [(0, 1, 2, 3), (0, 3, 1, 2), (2, 0, 1, 3)]
 
 

@@ -20,6 +20,8 @@ from tests.reference.metrics import (
 )
 from tests.reference.relations import figure_1
 
+pytestmark = pytest.mark.slow  # tests of the oracle itself
+
 
 def test_dcg_by_hand():
     assert dcg([3, 0, 2]) == pytest.approx((8 - 1) / log2(2) + 0 + (4 - 1) / log2(4))

@@ -20,6 +20,8 @@ from tests.reference.network import (
     unflat,
 )
 
+pytestmark = pytest.mark.slow  # the oracle itself; the tests of the package compare with it
+
 DEPTHS = [1, 2, 3]  # hidden layers
 
 

@@ -13,6 +13,8 @@ from tests.reference.network import antisymmetric, flat, pair_gradient, score, s
 from tests.reference.neural_steps import dueling_members, dueling_step, pdgd_step, sgd_ranknet_step
 from tests.reference.test_reference_network import halves, network
 
+pytestmark = pytest.mark.slow  # the oracle itself; the tests of the package compare with it
+
 RANKING, CLICKS = (3, 0, 4, 1), (False, True, False, True)
 PAIRS = [(0, 3), (0, 4), (1, 3), (1, 4)]  # 0 and 1 are clicked, 3 and 4 are not
 

@@ -11,6 +11,8 @@ from sklearn.linear_model import LogisticRegression
 
 from tests.reference.objective import gradient, hessian, objective, optimum, sigmoid
 
+pytestmark = pytest.mark.slow  # the oracle itself; the tests of the package compare with it
+
 REDUCTIONS = ["sum", "mean"]
 
 

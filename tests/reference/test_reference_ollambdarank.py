@@ -15,6 +15,8 @@ from tests.reference.objective import sigmoid
 from tests.reference.ollambdarank import Round, fit, from_clicks, from_labels, gradient, order_by_score, swap_effect
 from tests.reference.test_reference_network import halves, network
 
+pytestmark = pytest.mark.slow  # the oracle itself; the tests of the package compare with it
+
 REDUCTIONS = ["sum", "mean"]
 
 

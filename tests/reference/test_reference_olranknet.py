@@ -14,6 +14,8 @@ from tests.reference.objective import sigmoid
 from tests.reference.olranknet import certain_rank_order, fit, gradient, information, objective, width
 from tests.reference.test_reference_network import halves, network
 
+pytestmark = pytest.mark.slow  # the oracle itself; the tests of the package compare with it
+
 REDUCTIONS = ["sum", "mean"]
 IDENTITY = [np.array([[1.0]]), np.array([1.0])]  # m = 1 and f(x) = x for x >= 0, g(x) = (x, x)
 

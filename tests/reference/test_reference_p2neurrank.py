@@ -13,6 +13,8 @@ from tests.reference.p2neurrank import certain_rank_order, fit, gradient, object
 from tests.reference.test_reference_network import halves, network
 from tests.reference.test_reference_olranknet import IDENTITY
 
+pytestmark = pytest.mark.slow  # the oracle itself; the tests of the package compare with it
+
 REDUCTIONS = ["sum", "mean"]
 
 

@@ -18,6 +18,8 @@ from tests.reference.pairrank import (
 )
 from tests.reference.shuffles import order_probabilities
 
+pytestmark = pytest.mark.slow  # the oracle itself; the tests of the package compare with it
+
 COVARIANCES = ["full", "diagonal_of_inverse", "inverse_of_diagonal"]
 
 

@@ -24,6 +24,8 @@ from tests.reference.feedback import all_pairs
 from tests.reference.pdgd import debias_weight, gradient, pair_weights, step, swapped
 from tests.reference.plackett_luce import enumerate_rankings, probability
 
+pytestmark = pytest.mark.slow  # the oracle itself; the tests of the package compare with it
+
 CLICK = (0.1, 0.5, 0.9)
 USERS = {
     "perfect": lambda grades: dependent_patterns(grades, *TABLE_1["perfect"]),

@@ -11,6 +11,8 @@ from scipy.optimize import brentq
 from tests.reference.objective import objective, optimum, sigmoid
 from tests.reference.perturbed import gap, literal_noise, perturbed_optimum, tilt
 
+pytestmark = pytest.mark.slow  # the oracle itself; the tests of the package compare with it
+
 REDUCTIONS = ["sum", "mean"]
 
 

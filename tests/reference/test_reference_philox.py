@@ -7,6 +7,8 @@ import pytest
 
 from tests.reference.philox import PUBLISHED_32, philox4x32, philox4x64
 
+pytestmark = pytest.mark.slow  # tests of the oracle itself
+
 
 @pytest.mark.parametrize(("counter", "key", "answer"), PUBLISHED_32)
 def test_published_answers(counter, key, answer):

@@ -11,6 +11,8 @@ from scipy.stats import chisquare
 
 from tests.reference.plackett_luce import enumerate_rankings, log_probability, order_of, probability
 
+pytestmark = pytest.mark.slow  # tests of the oracle itself
+
 # The race, fixed before the first look: draws for each case, and the p-value below which it fails.
 DRAWS = 20_000
 LEAST_P = 1e-4

@@ -11,6 +11,8 @@ import pytest
 
 from tests.reference.interleaving import choice, credit_probabilistic, credit_team_draft, probabilistic, team_draft
 
+pytestmark = pytest.mark.slow  # tests of the oracle itself
+
 RANKINGS = [(0, 1, 2, 3), (0, 3, 1, 2), (2, 0, 1, 3)]
 
 

@@ -11,6 +11,8 @@ from scipy.optimize import approx_fprime
 from tests.reference.objective import objective
 from tests.reference.sgd_ranknet import loss, step
 
+pytestmark = pytest.mark.slow  # the oracle itself; the tests of the package compare with it
+
 
 def test_first_step_by_hand():
     # at theta = 0 every pair is won with probability 1/2

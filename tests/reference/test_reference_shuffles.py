@@ -16,6 +16,8 @@ from tests.reference.metrics import pairwise_regret
 from tests.reference.relations import figure_1, from_edges, random_relation
 from tests.reference.shuffles import dominators, order_by_clocks, order_probabilities
 
+pytestmark = pytest.mark.slow  # tests of the oracle itself
+
 # The clock test, fixed before the first look: draws for each relation, and the p-value below which it fails.
 DRAWS = 4000
 LEAST_P = 1e-4

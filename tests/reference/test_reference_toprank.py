@@ -9,6 +9,8 @@ import pytest
 
 from tests.reference.toprank import C, TopRank
 
+pytestmark = pytest.mark.slow  # the oracle itself; the tests of the package compare with it
+
 
 def test_the_constant():
     assert pytest.approx(3.344, abs=5e-4) == C

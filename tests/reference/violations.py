@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ol2r_cli.shapes import Bool, Int
+from ol2r_cli.tensor.shapes import Bool, Int
 from tests.reference.exposure import letters
 from tests.reference.fairswap import Blocks
 

@@ -1,4 +1,4 @@
-"""Finished runs as `ol2r run` leaves them, from values per seed that a test chooses."""
+"""Run directories as `ol2r run` writes them, with values for each seed that a test chooses."""
 
 from __future__ import annotations
 
@@ -11,12 +11,11 @@ from typing import Any
 import torch
 from omegaconf import OmegaConf
 
-from ol2r_cli.report.collect import collect
-from ol2r_cli.report.groups import Group, groups
-from ol2r_cli.results.directory import RunDirectory
-from ol2r_cli.results.manifest import Manifest
-from ol2r_cli.results.summary import summarise
-from ol2r_cli.results.trace import Trace
+from ol2r_cli.report.run_groups import Group, collect, group_runs
+from ol2r_cli.run.directory import RunDirectory
+from ol2r_cli.run.manifest import Manifest
+from ol2r_cli.run.summary import summarise
+from ol2r_cli.run.tables import Trace
 
 SETTINGS = {
     "dataset": {"path": None, "data_dir": "here", "fold": 1, "normalise": "query_minmax"},
@@ -86,12 +85,12 @@ def make(
     return directory.path
 
 
-def found(root: Path) -> list[Group]:
+def groups_below(root: Path) -> list[Group]:
     """The groups of the runs below `root`."""
-    return groups(collect([root]).runs)
+    return group_runs(collect([root]).runs)
 
 
 def only(root: Path) -> Group:
-    """The one group that they are."""
-    (group,) = found(root)
+    """The only group below `root`."""
+    (group,) = groups_below(root)
     return group

@@ -7,16 +7,16 @@ import math
 import pytest
 
 from ol2r_cli.report.comparison import compare
+from ol2r_cli.report.estimates import holm, paired_t
 from ol2r_cli.report.labels import Labels
-from ol2r_cli.report.significance import holm, paired_t
-from tests.report.runs import found, make
+from tests.report.runs import groups_below, make
 
 T1 = math.tan(math.pi * 0.475)  # Student's t for one degree of freedom
 EASY = {seed: 0.25 + seed / 16 for seed in range(8)}  # seeds differ, and by the same for every ranker
 
 
 def comparison(root, *arguments, metrics=("test_ndcg_10",), **keywords):
-    groups = sorted(found(root), key=lambda group: group.choices["ranker"])
+    groups = sorted(groups_below(root), key=lambda group: group.choices["ranker"])
     return groups, compare(groups, Labels(groups), metrics, *arguments, **keywords)
 
 
@@ -28,7 +28,7 @@ def better(by: float, noise: float = 0.001) -> dict[int, float]:
 def test_differences_are_taken_pair_by_pair(tmp_path):
     make(tmp_path, "ranker=base", test={0: 0.25, 1: 0.75, 2: 0.5})
     make(tmp_path, "ranker=one", test={0: 0.5, 1: 0.875})
-    make(tmp_path, "ranker=one", test={3: 0.5})  # nobody to be compared with
+    make(tmp_path, "ranker=one", test={3: 0.5})  # without a pair
     _, (difference,) = (result := comparison(tmp_path, "base"))[0], result[1].differences
     assert (difference.group.choices["ranker"], difference.rival.choices["ranker"]) == ("one", "base")
     assert difference.estimate.mean == pytest.approx((0.25 + 0.125) / 2)
@@ -81,7 +81,7 @@ def test_letters_name_those_that_are_worse(tmp_path):
 
 
 def test_less_regret_is_better(tmp_path):
-    from ol2r_cli.results.directory import RunDirectory
+    from ol2r_cli.run.directory import RunDirectory
 
     for ranker, regret in (("base", 100), ("good", 50)):
         for seed in range(6):
@@ -106,7 +106,7 @@ def test_the_same_values_are_ties(tmp_path):
     assert (difference.ties, difference.p, difference.significant) == (8, 1.0, False)
 
 
-def test_what_cannot_be_compared_is_told(tmp_path):
+def test_tasks_without_a_comparison_are_named(tmp_path):
     make(tmp_path, "ranker=base", test=EASY)
     make(tmp_path, "ranker=one", test=EASY)
     make(tmp_path, "ranker=one", "click=cascade")
@@ -148,7 +148,7 @@ def test_a_single_row_cannot_be_compared(tmp_path):
             comparison(tmp_path, **keywords)
 
 
-def test_the_test_that_was_asked_for_is_the_one_that_is_made(tmp_path):
+def test_the_test_of_the_option_is_used(tmp_path):
     make(tmp_path, "ranker=base", test=EASY)
     make(tmp_path, "ranker=one", test=better(0.1))
     differences = [0.1 + 0.001 * (-1) ** seed for seed in EASY]

@@ -1,32 +1,115 @@
-"""Frames in full precision, and tables with the marks of a comparison."""
+"""`load` and the frames behind csv and parquet: one row for each seed, group or difference, in full precision."""
 
 from __future__ import annotations
 
 import polars as pl
 import pytest
 
+from ol2r_cli.report import load
 from ol2r_cli.report.comparison import compare
-from ol2r_cli.report.differences import differences, probability
 from ol2r_cli.report.frames import as_frame, differences_frame, groups_frame
-from ol2r_cli.report.labels import Labels
-from ol2r_cli.report.select import Selection
-from ol2r_cli.report.table import table
-from tests.report.runs import found, make
-
-SEEDS = range(6)
-EVEN = {seed: 0.25 + 0.01 * seed for seed in SEEDS}
-HIGH = {seed: value + 0.1 + 0.001 * (seed % 2) for seed, value in EVEN.items()}
+from ol2r_cli.report.result_tables import differences_table
+from ol2r_cli.report.selection import Selection
+from ol2r_cli.run.directory import RunDirectory
+from tests.report.runs import make
 
 
-@pytest.fixture
-def two(tmp_path):
-    """pairrank, better in every seed, and pdgd, in this order."""
-    make(tmp_path, "ranker=pdgd", "ranker.l2=1", test=EVEN)
-    make(tmp_path, "ranker.pairs=all", "ranker.l2=2", test=HIGH)
-    make(tmp_path, "ranker.pairs=all", "ranker.l2=3", test={0: 0.1, 1: 0.1})
-    groups = found(tmp_path)
-    labels = Labels(groups)
-    return [groups[1], groups[0]], labels
+def test_one_row_for_each_run_and_seed(tmp_path):
+    first = make(tmp_path / "a", "ranker.l2=1", test={0: 0.25, 1: 0.5})
+    make(tmp_path / "a", "ranker.l2=2", "dataset.fold=2", test={1: 0.75}, validation={1: 0.125})
+    make(tmp_path / "b", "ranker=pdgd", status="failed")
+    frame = load(tmp_path / "a", str(tmp_path / "b"))
+    assert frame.columns[:11] == [
+        "run", "path", "group", "dataset", "fold", "click", "ranker", "model", "exploration", "fairness", "ranker.l2",
+    ]  # fmt: skip
+    assert frame.select("group", "fold", "ranker.l2", "seed", "test_ndcg_10", "validation_ndcg_10").rows() == [
+        (0, 1, 1, 0, 0.25, None),
+        (0, 1, 1, 1, 0.5, None),
+        (1, 2, 2, 1, 0.75, 0.125),
+    ]
+    assert frame["path"][0] == str(first)
+    assert frame["run"].unique().to_list() == ["0123456789"]
+
+
+def test_runs_that_differ_in_fold_and_seed_are_one_group(tmp_path):
+    for fold, seeds in ((1, {0: 0.1, 1: 0.1}), (2, {0: 0.1}), (1, {1: 0.1})):
+        make(tmp_path, f"dataset.fold={fold}", test=seeds)
+    frame = load(tmp_path)
+    assert frame["group"].unique().to_list() == [0]
+    assert len(frame) == 4
+    assert len(frame.unique(["group", "fold", "seed"])) == 3
+
+
+@pytest.mark.parametrize("stripped", [False, True])
+def test_summaries_of_earlier_versions_are_read_from_the_tables(tmp_path, stripped):
+    directory = RunDirectory(make(tmp_path, test={0: 0.25, 1: 0.5}))
+    if stripped:
+        summary = directory.read_json("summary.json")
+        del summary["by_seed"]
+        directory.write_json("summary.json", summary)
+    frame = load(tmp_path)
+    assert frame["test_ndcg_10"].to_list() == [0.25, 0.5]
+    assert "regret" not in frame.columns, "no run has it"
+
+
+def test_all_settings(tmp_path):
+    make(tmp_path)
+    assert "rounds" not in load(tmp_path).columns
+    assert load(tmp_path, settings=True)["rounds"].to_list() == [2]
+
+
+@pytest.mark.parametrize(
+    ("table", "rows", "key"), [("trace", 2, ("seed", "round")), ("evaluation", 4, ("seed", "round", "split"))]
+)
+def test_other_tables_stand_beside_what_the_run_was(tmp_path, table, rows, key):
+    make(tmp_path, "ranker.l2=1", test={0: 0.25, 1: 0.5})
+    make(tmp_path, "ranker.l2=2", test={0: 0.75, 1: 0.5})
+    measure = {"trace": "online_ndcg", "evaluation": "ndcg_10"}[table]
+    frame = load(tmp_path, table=table, columns=[measure])
+    assert frame.columns[-len(key) - 1 :] == [*key, measure]
+    assert len(frame) == 2 * rows
+    last = frame.filter(pl.col("round") == pl.col("round").max()).select("ranker.l2", "seed", measure)
+    assert last.rows() == [(1, 0, 0.25), (1, 1, 0.5), (2, 0, 0.75), (2, 1, 0.5)]
+
+
+def test_a_table_without_a_column_that_came_later(tmp_path):
+    make(tmp_path, test={0: 0.25})
+    old = RunDirectory(make(tmp_path, "ranker.l2=2", test={0: 0.5}))
+    trace = pl.read_parquet(old / "trace.parquet")
+    old.write_parquet("trace.parquet", trace.drop("unfairness"))
+    frame = load(tmp_path, table="trace")
+    assert frame.select("ranker.l2", "online_ndcg", "unfairness").rows() == [(0.1, 0.25, None), (2.0, 0.5, None)]
+
+
+def test_runs_without_blocks_have_no_rows(tmp_path):
+    make(tmp_path)
+    assert load(tmp_path, table="blocks").is_empty()
+
+
+def test_damage_is_a_warning(tmp_path):
+    make(tmp_path)
+    (make(tmp_path, "ranker.l2=2") / "config.yaml").unlink()
+    with pytest.warns(UserWarning, match="left out, damaged: .*config.yaml"):
+        assert len(load(tmp_path)) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"table": "summaries"}, "table must be one of summary, evaluation, trace, blocks, got summaries"),
+        ({"columns": ["ndcg"]}, "columns must be some of online_ndcg, .*, got ndcg"),
+        ({"table": "trace", "columns": ["ndcg"]}, "a measure in trace.parquet must be one of query, .*, got ndcg"),
+    ],
+)
+def test_errors(tmp_path, arguments, message):
+    make(tmp_path)
+    with pytest.raises(ValueError, match=message):
+        load(tmp_path, **arguments)
+
+
+def test_a_folder_without_runs(tmp_path):
+    with pytest.raises(ValueError, match="there are no finished runs below"):
+        load(tmp_path)
 
 
 def test_a_row_a_group_in_full_precision(two):
@@ -69,47 +152,13 @@ def test_a_row_a_difference(two):
     frame = differences_frame(comparison, labels)
     assert frame["metric"].to_list() == ["test_ndcg_10", "online_ndcg"]
     assert frame.select("ranker", "rival_ranker", "wins", "losses").rows() == [("pairrank", "pdgd", 6, 0)] * 2
-    shown = differences(comparison, labels)
+    shown = differences_table(comparison, labels)
     row = dict(zip(shown.headings, shown.rows[0], strict=True))
     assert (row["ranker"].text, row["minus"].text, row["win/tie/loss"].text, row["pairs"].text) == (
         "pairrank", "pdgd", "6/0/0", "6",
     )  # fmt: skip
     assert row["difference"].text.startswith("+0.10050 ± 0.000")
     assert row["difference"].mark == "↑"
-
-
-def test_the_table_has_marks_and_says_which_is_the_baseline(two):
-    groups, labels = two
-    marked = table(groups, labels, ["test_ndcg_10"], comparison=compare(groups, labels, ["test_ndcg_10"], "pdgd"))
-    place = marked.headings.index("ranker")
-    assert [row[place].text for row in marked.rows] == ["pairrank", "pdgd (baseline)"]
-    assert [(row[-1].mark, row[-1].best) for row in marked.rows] == [("↑", True), ("", False)]
-    lettered = table(groups, labels, ["test_ndcg_10"], comparison=compare(groups, labels, ["test_ndcg_10"]))
-    assert [(row[0].text, row[-1].mark) for row in lettered.rows] == [("a", "b"), ("b", "")]
-
-
-def test_rows_of_one_ranker_are_told_apart_by_their_settings(tmp_path):
-    for l2 in (1, 2):
-        make(tmp_path, f"ranker.l2={l2}", test={0: 0.1 * l2, 1: 0.1})
-    labels = Labels(groups := found(tmp_path))
-    shown = differences(compare(groups, labels, ["test_ndcg_10"]), labels)
-    assert [cell.text for cell in shown.rows[0][3:5]] == ["pairrank l2=1", "pairrank l2=2"]
-
-
-def test_rows_of_different_tasks_are_told_apart_by_what_makes_the_task(tmp_path):
-    for rounds in (4, 8):
-        for ranker, level in ("pairrank", 0.2), ("pdgd", 0.1):
-            make(tmp_path, f"ranker={ranker}", f"rounds={rounds}", test={0: level, 1: level + 0.1})
-    labels = Labels(groups := found(tmp_path))
-    shown = differences(compare(groups, labels, ["test_ndcg_10"]), labels)
-    assert {row[3].text for row in shown.rows} == {"pairrank rounds=4", "pairrank rounds=8"}
-
-
-@pytest.mark.parametrize(
-    ("p", "text"), [(None, ""), (1.0, "1.000"), (0.0449, "0.045"), (0.00012, "1.2e-04"), (0.0, "<1e-6")]
-)
-def test_small_probabilities(p, text):
-    assert probability(p) == text
 
 
 @pytest.mark.parametrize(
@@ -127,16 +176,3 @@ def test_small_probabilities(p, text):
 def test_columns_keep_numbers_and_write_mixtures_as_typed(values, kind, expected):
     frame = as_frame([{"x": value} for value in values])
     assert (frame.schema["x"], frame["x"].to_list()) == (kind, expected)
-
-
-def test_the_best_is_the_least_where_less_is_better(tmp_path):
-    from ol2r_cli.results.directory import RunDirectory
-
-    for ranker, regret in (("a", 2), ("b", 1)):
-        directory = RunDirectory(make(tmp_path, f"ranker={ranker}"))
-        summary = directory.read_json("summary.json")
-        summary["metrics"]["regret"] = summary["metrics"]["clicks"] = {"mean": regret, "sd": None, "n": 1}
-        directory.write_json("summary.json", summary)
-    labels = Labels(groups := found(tmp_path))
-    rows = table(groups, labels, ["regret", "clicks"]).rows
-    assert [[cell.best for cell in row[-2:]] for row in rows] == [[False, False], [True, False]]

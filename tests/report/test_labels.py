@@ -1,4 +1,4 @@
-"""Names of groups: enough to tell them apart, and no more."""
+"""Names that distinguish groups with few words, tasks, and the row that a baseline names."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from itertools import product
 import pytest
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import QuotedString
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ol2r_cli.report.labels import Labels
-from ol2r_cli.report.override import text
-from tests.report.runs import found, make
+from ol2r_cli.config.overrides import as_typed as text
+from ol2r_cli.report.labels import Labels, defines_task, find_baseline, task_name, tasks
+from tests.report.runs import groups_below, make
 
 
 def short(root) -> list[tuple[str, str]]:
-    labels = Labels(rows := found(root))
+    labels = Labels(rows := groups_below(root))
     return [(labels.ranker(group), labels.short(group)) for group in rows]
 
 
@@ -56,7 +56,7 @@ def test_a_setting_that_follows_the_rankers_is_left_out_unless_it_was_typed(tmp_
     assert short(tmp_path / "b") == [("pairrank", "l2=1"), ("pairrank", "l2=2")], "it does not follow in all of them"
 
 
-def test_a_name_that_says_too_little_keeps_its_part(tmp_path):
+def test_an_ambiguous_short_name_keeps_its_part(tmp_path):
     make(tmp_path, "dataset.seed=1", fingerprint="one")
     make(tmp_path, "dataset.seed=2", fingerprint="two")
     assert short(tmp_path) == [("pairrank", "dataset.seed=1"), ("pairrank", "dataset.seed=2")]
@@ -80,7 +80,7 @@ def test_no_two_groups_look_the_same(tmp_path):
 def test_overrides_are_words_for_the_shell(tmp_path):
     make(tmp_path, "ranker.l2=0.01", "ranker.pairs=two words")
     make(tmp_path, "ranker.l2=0.1", "fairness=fairexp")
-    labels = Labels(rows := found(tmp_path))
+    labels = Labels(rows := groups_below(tmp_path))
     assert [labels.overrides(group) for group in rows] == [
         "dataset=mq2008 click=perfect ranker=pairrank exploration=confidence ranker.l2=0.01 "
         """'ranker.pairs='"'"'two words'"'"''""",
@@ -89,10 +89,10 @@ def test_overrides_are_words_for_the_shell(tmp_path):
     ]
 
 
-def test_what_is_no_setting_is_no_override(tmp_path):
+def test_fingerprints_are_no_overrides(tmp_path):
     make(tmp_path, fingerprint="before")
     make(tmp_path, fingerprint="after")
-    labels = Labels(rows := found(tmp_path))
+    labels = Labels(rows := groups_below(tmp_path))
     assert {labels.short(group) for group in rows} == {"fingerprint=before", "fingerprint=after"}
     assert {labels.overrides(group) for group in rows} == {
         "dataset=mq2008 click=perfect ranker=pairrank exploration=confidence"
@@ -117,6 +117,7 @@ def plain(value):
     return value.text if isinstance(value, QuotedString) else value
 
 
+@settings(max_examples=40, deadline=None)
 @given(st.one_of(SCALARS, st.lists(SCALARS, max_size=3), st.dictionaries(st.from_regex(r"\A[a-z]+\Z"), SCALARS)))
 def test_hydra_reads_back_what_is_typed(value):
     found = plain(OverridesParser.create().parse_override(f"name={text(value)}").value())
@@ -142,7 +143,92 @@ def test_a_ranker_with_several_models_says_which_and_their_settings_are_their_ow
         ("pdgd ranker/model=mlp", "model.width=100"),
         ("olranknet", "model.width=16"),
     ]
-    labels = Labels(rows := found(tmp_path))
+    labels = Labels(rows := groups_below(tmp_path))
     assert labels.overrides(rows[1]) == (
         "dataset=mq2008 click=perfect ranker=pdgd ranker/model=mlp exploration=confidence ranker.model.width=16"
     )
+
+
+def names(root, groups) -> list[str]:
+    labels = Labels(groups_below(root))
+    return [f"{labels.ranker(group)} {labels.short(group)}".strip() for group in groups]
+
+
+def test_dataset_users_and_settings_of_the_run_make_the_task(tmp_path):
+    make(tmp_path)
+    for other in ("dataset=yahoo", "click=cascade", "rounds=9", "click.stop=1", "dataset.normalise=none"):
+        make(tmp_path, other, fingerprint="other" if other.startswith("dataset") else None)
+    assert [len(task) for task in tasks(groups_below(tmp_path))] == [1] * 6
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        "ranker=pdgd",
+        "ranker.l2=1",
+        "exploration=none",
+        "exploration.alpha=1",
+        "fairness=fairexp",
+        "device.dtype=float32",
+        "trace_blocks=false",
+        "evaluate_on=[test]",
+    ],
+)
+def test_competitors_and_recording_settings_do_not_make_a_task(tmp_path, other):
+    make(tmp_path)
+    make(tmp_path, other)
+    assert [len(task) for task in tasks(groups_below(tmp_path))] == [2]
+
+
+def test_names_of_settings():
+    assert [
+        name for name in ("rounds", "click.stop", "dataset.fold", "ranker.l2", "trace_regret") if defines_task(name)
+    ] == [
+        "rounds",
+        "click.stop",
+        "dataset.fold",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "row"),
+    [
+        ("pdgd", "pdgd"),
+        ("ranker=pdgd", "pdgd"),
+        ("ranker=pairrank ranker.l2=0.1", "pairrank l2=0.1"),
+        ("pairrank ranker.l2=1e-1", "pairrank l2=0.1"),
+        ("ranker.l2=2.0", "pairrank l2=2"),
+        ("ranker.pairs=all", "pdgd"),
+        ("exploration=none", "pdgd"),
+    ],
+)
+def test_words_for_a_baseline(tmp_path, words, row):
+    make(tmp_path, "ranker.l2=0.1")
+    make(tmp_path, "ranker.l2=2")
+    make(tmp_path, "ranker=pdgd", "exploration=none", "ranker.l2=7", "ranker.pairs=all")
+    (task,) = tasks(groups_below(tmp_path))
+    assert names(tmp_path, [find_baseline(words, task, Labels(task))]) == [row]
+
+
+@pytest.mark.parametrize("words", ["dbgd", "ranker.l2=3", "ranker.l2=x", "ranker.new=1", "pdgd ranker.l2=2"])
+def test_words_that_match_no_group(tmp_path, words):
+    make(tmp_path, "ranker.l2=2")
+    make(tmp_path, "ranker=pdgd")
+    (task,) = tasks(groups_below(tmp_path))
+    assert find_baseline(words, task, Labels(task)) is None
+
+
+def test_words_that_match_several_groups_are_an_error_with_advice(tmp_path):
+    make(tmp_path, "ranker.l2=1", "rounds=9")
+    make(tmp_path, "ranker.l2=2", "rounds=9")
+    make(tmp_path, "rounds=8")
+    labels = Labels(rows := groups_below(tmp_path))
+    first, second = tasks(rows)
+    assert find_baseline("pairrank", second, labels) is second[0]
+    message = (
+        "--baseline must match one row of each task, got pairrank, which matches 2 with dataset=mq2008 "
+        "click=perfect rounds=9: add what distinguishes them, such as --baseline 'pairrank ranker.l2=1'"
+    )
+    with pytest.raises(ValueError, match=f"^{message}$"):
+        find_baseline("pairrank", first, labels)
+    assert task_name(second[0], labels) == "dataset=mq2008 click=perfect rounds=8"

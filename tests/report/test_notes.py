@@ -1,21 +1,21 @@
-"""The lines that say how rows were compared."""
+"""The notes below the tables: what the numbers are, how rows were compared, and which runs are left out."""
 
 from __future__ import annotations
 
-from ol2r_cli.report.collect import Collection
 from ol2r_cli.report.comparison import compare
 from ol2r_cli.report.labels import Labels
 from ol2r_cli.report.notes import notes
-from tests.report.runs import found, make
+from ol2r_cli.report.run_groups import Collection, collect, group_runs
+from tests.report.runs import groups_below, make
 
 SEEDS = {0: 0.25, 1: 0.5, 2: 0.5}
 
 
 def lines(root, *arguments, metrics=("test_ndcg_10",), **keywords) -> list[str]:
     """Without the first, which is about the figures."""
-    groups = found(root)
+    groups = groups_below(root)
     comparison = compare(groups, Labels(groups), metrics, *arguments, **keywords)
-    return notes(Collection(), groups, selected=False, comparison=comparison)[1:]
+    return notes(Collection(), groups, chose=False, comparison=comparison)[1:]
 
 
 def test_units_and_the_number_of_comparisons(tmp_path):
@@ -68,3 +68,20 @@ def test_a_single_seed_gives_no_test(tmp_path):
     make(tmp_path, "ranker=b")
     (line,) = lines(tmp_path, "a")
     assert line == "Nothing was tested: no two rows of a task have two seeds in common. More of them: type replicas=10."
+
+
+def test_lines_under_the_table(tmp_path):
+    make(tmp_path)
+    make(tmp_path, "dataset.fold=2")
+    first, *others = notes(Collection(), groups_below(tmp_path), chose=False)
+    assert "one for each (fold, seed)" in first
+    assert others == []
+    make(tmp_path / "more", status="failed")
+    (make(tmp_path / "more") / "config.yaml").unlink()
+    collection = collect([tmp_path])
+    first, chosen, unfinished, damaged = notes(collection, group_runs(collection.runs)[:0], chose=True)
+    assert first.startswith("2 runs. ")
+    assert "one for each seed" in first
+    assert "best mean validation NDCG@10" in chosen
+    assert unfinished == f"1 run not finished: ol2r status {tmp_path}"
+    assert damaged.startswith(f"1 run damaged: {tmp_path / 'more'}")

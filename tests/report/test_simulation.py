@@ -1,4 +1,4 @@
-"""Tests and intervals keep what they promise, on drawn values whose truth is known: see docs/comparison.md."""
+"""Simulated error rates, coverage and power of the tests and intervals, with known means: see docs/comparison.md."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.mark.parametrize(("test", "seeds"), [("t", 10), ("permutation", 15)])
-def test_equal_rankers_are_called_different_one_time_in_twenty_at_most(test, seeds):
+def test_the_family_wise_error_rate_is_five_percent_at_most(test, seeds):
     rate = SIMULATION["family_wise"](DRAWS, test, 4, 1, seeds)
     assert 0.015 < rate < 0.05 + NEAR, "Holm is a little conservative where comparisons share a ranker"
 
 
-def test_folds_that_suit_a_ranker_fool_only_who_takes_seeds_for_units():
+def test_folds_that_suit_a_ranker_raise_the_error_rate_of_seeds_as_units_only():
     assert SIMULATION["family_wise"](DRAWS, "t", 2, 5, 5, 1.0) == pytest.approx(0.05, abs=NEAR)
     assert SIMULATION["family_wise"](DRAWS, "t", 2, 5, 5, 1.0, flat=True) > 0.2
 
@@ -28,7 +28,7 @@ def test_folds_that_suit_a_ranker_fool_only_who_takes_seeds_for_units():
 @pytest.mark.parametrize(
     ("folds", "seeds", "spread"), [(1, 3, 0.0), (1, 10, 0.0), (5, 5, 0.0), (5, 5, 1.0), (2, 10, 1.0)]
 )
-def test_intervals_hold_the_truth_nineteen_times_in_twenty(folds, seeds, spread):
+def test_intervals_cover_the_mean_in_95_percent(folds, seeds, spread):
     assert SIMULATION["coverage"](DRAWS, folds, seeds, spread) == pytest.approx(0.95, abs=NEAR)
 
 

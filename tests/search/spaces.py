@@ -1,13 +1,15 @@
-"""Small searches: words of runs that take a few tenths of a second, and studies without any run."""
+"""Small searches: overrides of runs that take a few tenths of a second, and studies without runs."""
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
-from ol2r_cli.search.objective import Direction
-from ol2r_cli.search.plan import plan
+from ol2r_cli.config.composer import Composer
+from ol2r_cli.search import trial
 from ol2r_cli.search.space import Space
-from ol2r_cli.search.study import Study
+from ol2r_cli.search.study import Study, search_plan
+from ol2r_cli.search.trial import Direction, TrialOutcome
 
 TINY = [
     "dataset.queries={train: 12, validation: 4, test: 4}",
@@ -17,9 +19,21 @@ TINY = [
     "evaluate_every=10",
     "checkpoint_rounds=10",
 ]
+COMPOSER = Composer()  # composes each set of choices once for all tests
+
+
+@cache
+def space(*words: str) -> Space:
+    """The space of `ol2r search WORDS`."""
+    return Space(words)
 
 
 def study(folder: Path, *words: str, seed: int = 0, prune: bool = True, direction: Direction = "maximize") -> Study:
     """A study over these ranges, for runs of 40 rounds."""
-    space = Space(words or ("ranker.l2=log(1e-4,10)", "exploration.alpha=float(0,1)"))
-    return Study(folder, space, plan(space, "validation_ndcg_10", prune, seed), direction, rounds=40)
+    ranges = space(*(words or ("ranker.l2=log(1e-4,10)", "exploration.alpha=float(0,1)")))
+    return Study(folder, ranges, search_plan(ranges, "validation_ndcg_10", prune, seed), direction, rounds=40)
+
+
+def run_trial(overrides: list[str], callback=None, stop=()) -> TrialOutcome:
+    """`trial.run_trial` with the composer of all tests."""
+    return trial.run_trial(COMPOSER, overrides, callback, stop)

@@ -1,4 +1,4 @@
-"""What is known before the first job: which are bad and why, the same or done before, and how long the rest takes."""
+"""The plan of a sweep: bad jobs and their reasons, duplicates, finished runs, and the time that the others take."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from ol2r_cli.commands.run import main
+from ol2r_cli.config.composer import Composer
 from ol2r_cli.dataset.synthetic import Synthetic
-from ol2r_cli.experiment import run_experiment
-from ol2r_cli.results.directory import RunDirectory
-from ol2r_cli.run import main
-from ol2r_cli.sweep.compositions import Composer
-from ol2r_cli.sweep.entry import sweep
-from ol2r_cli.sweep.plan import Plan
-from ol2r_cli.sweep.reasons import BadJobs
+from ol2r_cli.run.directory import RunDirectory
+from ol2r_cli.run.runner import run_experiment
+from ol2r_cli.sweep.plan import BadJobs, Plan
+from ol2r_cli.sweep.sweeper import run_sweep, sweep
 
 pytestmark = pytest.mark.filterwarnings("ignore::beartype.roar.BeartypeDecorHintPep585DeprecationWarning")
 
@@ -29,7 +28,7 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 
 @pytest.fixture(scope="module")
 def composer() -> Composer:
-    return Composer.alone()
+    return Composer()
 
 
 def plan(composer: Composer, *lines: str) -> Plan:
@@ -37,40 +36,40 @@ def plan(composer: Composer, *lines: str) -> Plan:
 
 
 def finish(composer: Composer, line: str) -> None:
-    """Run it, in this process."""
+    """Run it in this process."""
     words = [*SMOKE, *line.split()]
-    composed = composer(words)
-    assert run_experiment(composed.config, composed.choices, words) == 0
+    composition = composer(words)
+    assert run_experiment(composition.config, composition.choices, words) == 0
 
 
-def test_jobs_are_named_by_what_tells_them_apart(composer: Composer):
+def test_jobs_are_named_by_the_words_that_distinguish_them(composer: Composer):
     planned = plan(composer, "ranker=pdgd seed=0", "ranker=pdgd seed=1", "click=perfect ranker=pdgd seed=0")
-    assert [cell.name for cell in planned.cells] == ["seed=0", "seed=1", "click=perfect seed=0"]
-    assert planned.cells[1].command == "ol2r run experiment=smoke rounds=3 evaluate_every=3 ranker=pdgd seed=1"
+    assert [sweep_job.name for sweep_job in planned.sweep_jobs] == ["seed=0", "seed=1", "click=perfect seed=0"]
+    assert planned.sweep_jobs[1].command == "ol2r run experiment=smoke rounds=3 evaluate_every=3 ranker=pdgd seed=1"
 
 
 def test_the_directory_is_that_of_the_run(composer: Composer):
     planned = plan(composer, "seed=0", "seed=1")
     finish(composer, "seed=1")
-    (there,) = Path("outputs").glob("synthetic/*/summary.json")
-    assert planned.cells[1].directory == there.parent
-    assert [cell.state() for cell in planned.cells] == [("new", 0), ("finished", 3)]
-    assert [cell.state() for cell in plan(composer, "seed=1 force=true").cells] == [("new", 0)]
+    (summary,) = Path("outputs").glob("synthetic/*/summary.json")
+    assert planned.sweep_jobs[1].directory == summary.parent
+    assert [sweep_job.state() for sweep_job in planned.sweep_jobs] == [("new", 0), ("finished", 3)]
+    assert [sweep_job.state() for sweep_job in plan(composer, "seed=1 force=true").sweep_jobs] == [("new", 0)]
 
 
-def test_an_interrupted_run_is_resumed_and_a_running_one_is_seen(composer: Composer):
-    (cell,) = plan(composer, "seed=5").cells
-    directory = RunDirectory(cell.directory)
+def test_interrupted_and_running_runs_are_recognised(composer: Composer):
+    (sweep_job,) = plan(composer, "seed=5").sweep_jobs
+    directory = RunDirectory(sweep_job.directory)
     directory.write_json("run.json", {"status": "interrupted", "progress": {"round": 2, "rounds": 3}})
-    assert cell.state() == ("new", 0), "without a checkpoint it begins afresh"
+    assert sweep_job.state() == ("new", 0), "without a checkpoint it starts from nothing"
     directory.write_bytes("checkpoint.pt", b"")
-    assert cell.state() == ("resumes", 2)
+    assert sweep_job.state() == ("resumes", 2)
     directory.write_json("run.json", {"status": "running", "progress": {"round": 1, "rounds": 3}})
     with directory:
-        assert cell.state() == ("running", 1)
+        assert sweep_job.state() == ("running", 1)
 
 
-def test_jobs_that_are_one_run_are_merged(composer: Composer):
+def test_jobs_that_are_the_same_run_are_run_once(composer: Composer):
     planned = plan(
         composer,
         "click=perfect ranker.l2=0.7",
@@ -78,14 +77,22 @@ def test_jobs_that_are_one_run_are_merged(composer: Composer):
         "click=perfect",
         "device.threads=2 click=perfect",
     )
-    assert [cell.number for cell in planned.cells] == [0, 2]
-    assert planned.merged == {1: 0, 3: 2}
+    assert [sweep_job.number for sweep_job in planned.sweep_jobs] == [0, 2]
+    assert planned.duplicates == {1: 0, 3: 2}
 
 
 BAD = {
     "ranker=pairnk": "did you mean ranker=pairrank?",
     "ranker.l2=-1": "ranker.l2 must be above 0, got -1",
-    "rounds=x": "rounds must be a whole number",
+    "rounds=x": "rounds must be a whole number, got 'x'",
+    "rounds=0": "rounds must be 1 or more, got 0",
+    "checkpoint_every=-1": "checkpoint_every must be 0 or more, got -1",
+    "no_relevant=purge": "no_relevant must be one of zero, skip, got 'purge'",
+    "evaluate_on=[train]": "evaluate_on must be a list [..,..] of which each is one of validation, test",
+    "checkpoint_rounds=0": "checkpoint_rounds must be null or 1 or more, got 0",
+    "force=3": "force must be true or false, got 3",
+    "block_rounds=[0]": "block_rounds must be a list [..,..] of which each is 1 or more",
+    "block_rounds=[2,4]": "block_rounds must be rounds from 1 to 3, got 4",
     "click.click=[.5]": "click.click must be 5 probabilities",
     "exploration=team_draft": "the exploration TeamDraft needs",
     "dataset.documents=0": "dataset.documents",
@@ -96,53 +103,53 @@ BAD = {
 }
 
 
-def test_bad_jobs_are_told_all_at_once_and_good_ones_with_them(composer: Composer):
+def test_all_bad_jobs_have_a_reason_and_good_jobs_do_not(composer: Composer):
     planned = plan(composer, *BAD, "seed=3")
-    assert [cell.number for cell in planned.good] == [len(BAD)]
-    for cell, told in zip(planned.bad, BAD.values(), strict=True):
-        assert told in cell.reason
-        assert "\n" not in cell.reason
+    assert [sweep_job.number for sweep_job in planned.good] == [len(BAD)]
+    for sweep_job, reason in zip(planned.bad, BAD.values(), strict=True):
+        assert reason in sweep_job.reason
+        assert "\n" not in sweep_job.reason
     assert list(Path().iterdir()) == []
 
 
-def test_roles_that_do_not_fit_the_data_are_found_without_playing(composer: Composer):
+def test_roles_that_do_not_fit_the_data_are_bad_jobs(composer: Composer):
     words = ["dataset=letor", f"dataset.path={TINY}", "dataset.fold=1", "ranker=ips_regression", "cache_dir=cache"]
     planned = Plan([[*words, f"fairness={name}"] for name in ("none", "fairco")], composer)
-    assert [cell.reason for cell in planned.bad] == [
+    assert [sweep_job.reason for sweep_job in planned.bad] == [
         "fairness needs a dataset with two groups: type dataset.group={..} or fairness=none"
     ]
-    assert [cell.number for cell in planned.good] == [0]
+    assert [sweep_job.number for sweep_job in planned.good] == [0]
 
 
-def test_a_role_that_breaks_is_a_bad_job_and_not_the_end(composer: Composer, monkeypatch: pytest.MonkeyPatch):
+def test_a_role_that_raises_is_a_bad_job(composer: Composer, monkeypatch: pytest.MonkeyPatch):
     def setup(self: object, *_: object) -> None:
-        raise RuntimeError("a slip of my own")
+        raise RuntimeError("an error of the user")
 
     monkeypatch.setattr("ol2r_cli.ranker.pdgd.PDGD.setup", setup)
     planned = plan(composer, "ranker=pdgd", "ranker=sgd_ranknet")
-    assert [cell.reason for cell in planned.bad] == ["RuntimeError: a slip of my own"]
-    assert [cell.number for cell in planned.good] == [1]
+    assert [sweep_job.reason for sweep_job in planned.bad] == ["RuntimeError: an error of the user"]
+    assert [sweep_job.number for sweep_job in planned.good] == [1]
 
 
-def test_nothing_is_run_when_some_are_bad(capsys: pytest.CaptureFixture[str]):
+def test_nothing_is_run_if_some_jobs_are_bad(capsys: pytest.CaptureFixture[str]):
     jobs = [[*SMOKE, f"ranker.l2={value}", f"seed={seed}"] for value in (1, -1, -2) for seed in range(2)]
     with pytest.raises(BadJobs) as error:
         sweep(jobs)
-    told = str(error.value).splitlines()
-    assert told[0] == "4 of 6 jobs cannot be run, and nothing has been run:"
-    assert told[1] == "  ranker.l2 must be above 0, got -1 (#2 ranker.l2=-1 seed=0 and 1 more)"
-    assert told[3] == "  --keep-going runs the other 2"
+    lines = str(error.value).splitlines()
+    assert lines[0] == "4 of 6 jobs cannot be run, and nothing has been run:"
+    assert lines[1] == "  ranker.l2 must be above 0, got -1 (#2 ranker.l2=-1 seed=0 and 1 more)"
+    assert lines[3] == "  --keep-going runs the other 2"
     assert list(Path().iterdir()) == []
     assert main(["-m", *SMOKE, "ranker.l2=1,-1"]) == 2
     assert capsys.readouterr().err.startswith("ol2r run: ranker.l2 must be above 0, got -1 (#1 ranker.l2=-1); nothing")
 
 
-def test_many_reasons_are_counted(composer: Composer):
+def test_further_reasons_are_counted(composer: Composer):
     with pytest.raises(BadJobs) as error:
-        sweep([[*SMOKE, f"ranker.l2=-{value}"] for value in range(1, 15)])
-    told = str(error.value).splitlines()
-    assert len(told) == 12
-    assert told[-1] == "  and 4 more such reasons"
+        run_sweep([[*SMOKE, f"ranker.l2=-{value}"] for value in range(1, 15)], composer)
+    lines = str(error.value).splitlines()
+    assert len(lines) == 12
+    assert lines[-1] == "  and 4 more such reasons"
 
 
 def test_a_dataset_is_loaded_once_for_all_its_jobs(composer: Composer, monkeypatch: pytest.MonkeyPatch):
@@ -187,27 +194,25 @@ def test_a_dry_run_of_one_run(capsys: pytest.CaptureFixture[str]):
     assert list(Path().iterdir()) == []
 
 
-@pytest.mark.parametrize(
-    ("words", "told"),
-    [
-        (["launcher.jobs=0"], "launcher.jobs must be auto or 1 and more, got 0"),
-        (["launcher.jbs=1"], "did you mean launcher.jobs?"),
-        (["launcher=proceses"], "did you mean launcher=processes?"),
-    ],
-)
-def test_a_bad_launcher_is_told_before_anything_runs(words: list[str], told: str):
-    with pytest.raises(ValueError) as error:
-        sweep([[*SMOKE, "seed=0"], [*SMOKE, "seed=1"]], words)
-    assert told in str(error.value)
+def test_a_bad_launcher_is_refused_before_anything_runs(composer: Composer):
+    for word, message in [
+        ("launcher.jobs=0", "launcher.jobs must be auto or 1 or more, got 0"),
+        ("launcher.timeout=0", "launcher.timeout must be null or above 0, got 0"),
+        ("launcher.jbs=1", "did you mean launcher.jobs?"),
+        ("launcher=proceses", "did you mean launcher=processes?"),
+    ]:
+        with pytest.raises(ValueError) as error:
+            run_sweep([[*SMOKE, "seed=0", word], [*SMOKE, "seed=1", word]], composer)
+        assert message in str(error.value)
     assert list(Path().iterdir()) == []
 
 
-def test_there_is_one_launcher(capsys: pytest.CaptureFixture[str]):
+def test_all_jobs_have_the_same_launcher(capsys: pytest.CaptureFixture[str]):
     assert main(["-m", *SMOKE, "seed=0,1", "launcher.jobs=1,2"]) == 2
     assert "launcher must be the same for all jobs of a sweep" in capsys.readouterr().err
 
 
-def test_a_folder_that_cannot_be_written_is_told_before_anything_runs(capsys: pytest.CaptureFixture[str]):
+def test_a_folder_that_cannot_be_written_is_refused_before_anything_runs(capsys: pytest.CaptureFixture[str]):
     Path("file").write_text("")
     assert main(["-m", *SMOKE, "seed=0,1", "output_dir=file/below"]) == 2
     assert capsys.readouterr().err.splitlines() == [
@@ -218,16 +223,15 @@ def test_a_folder_that_cannot_be_written_is_told_before_anything_runs(capsys: py
 def test_finished_runs_start_nothing(composer: Composer, capsys: pytest.CaptureFixture[str]):
     finish(composer, "seed=0")
     finish(composer, "seed=1")
-    (there, _) = files = sorted(Path("outputs").rglob("run.json"))
+    files = sorted(Path("outputs").rglob("run.json"))
     times = [path.stat().st_mtime_ns for path in files]
     capsys.readouterr()
     assert main(["-m", *SMOKE, "seed=0,1"]) == 0
-    told = capsys.readouterr().out
-    assert "2 finished before" in told
-    assert "next: ol2r report outputs" in told
+    output = capsys.readouterr().out
+    assert "2 finished before" in output
+    assert "next: ol2r report outputs" in output
     result = sweep([[*SMOKE, "seed=0"], [*SMOKE, "seed=0", "device.threads=2"]])
-    assert (result.code, result.directories) == (0, [result.cells[0].directory] * 2)
+    assert (result.code, result.directories) == (0, [result.sweep_jobs[0].directory] * 2)
     assert main(["-m", *SMOKE, "seed=0"]) == 0
-    assert "(done before: force=true runs it again)" in capsys.readouterr().out, "one job ends as one run does"
+    assert "(done before: force=true runs it again)" in capsys.readouterr().out, "a sweep of one job ends as a run does"
     assert [path.stat().st_mtime_ns for path in files] == times
-    assert there.is_file()

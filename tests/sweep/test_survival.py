@@ -1,4 +1,4 @@
-"""Sweeps in trouble, with real processes: what fails fails alone, and the same command runs what is missing."""
+"""Sweeps with failures, in real processes: other jobs finish, and the same command runs what is missing."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from ol2r_cli.results.survey import find_runs, read_state
+from ol2r_cli.run.run_state import find_runs, read_state
 
 ROOT = Path(__file__).parents[2]
 SMOKE = ["experiment=smoke"]
 
 
 def started(folder: Path, *words: str) -> subprocess.Popen[str]:
-    """`ol2r run -m` on its way, in a process of its own."""
+    """A process that runs `ol2r run -m`."""
     command = [sys.executable, "-m", "ol2r_cli", "run", "-m", *SMOKE, f"output_dir={folder}", *words]
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
@@ -26,13 +26,13 @@ def started(folder: Path, *words: str) -> subprocess.Popen[str]:
 
 
 def finished(folder: Path) -> dict[str, int]:
-    """Runs with a summary, and when it was written."""
+    """Runs with a summary, with the time at which it was written."""
     paths = [path / "summary.json" for path in find_runs(folder)]
     return {path.parent.name: path.stat().st_mtime_ns for path in paths if path.is_file()}
 
 
 def until_running(folder: Path, sweep: subprocess.Popen[str]) -> None:
-    """Some run has begun."""
+    """Wait until a run has begun."""
     limit = time.monotonic() + 120
     while not any(state and state.state == "running" for state in map(read_state, find_runs(folder))):
         assert sweep.poll() is None, sweep.communicate()
@@ -41,15 +41,15 @@ def until_running(folder: Path, sweep: subprocess.Popen[str]) -> None:
 
 
 @pytest.mark.slow
-def test_a_sweep_in_trouble_ends_up_like_an_undisturbed_one(tmp_path: Path):
-    """The demonstration of docs/sweeps.md, small: one job raises, one is killed with -9, two have a bad setting."""
-    command = [sys.executable, str(ROOT / "scripts" / "survival.py"), str(tmp_path / "demonstration"), *SMOKE]
+def test_a_sweep_with_failures_ends_like_an_undisturbed_one(tmp_path: Path):
+    """The example of docs/sweeps.md, smaller: one job raises, one is killed by SIGKILL, six have a bad setting."""
+    command = [sys.executable, str(ROOT / "scripts" / "survival.py"), str(tmp_path / "example"), *SMOKE]
     words = ["ranker=mine,oracle,pairrank", "click=per,nav", "seed=0,1", "launcher.jobs=2", "rounds=400"]
-    trouble = ["--bad", "click=infomational", "--kill", "pairrank-navigational"]
+    failures = ["--bad", "click=infomational", "--kill", "pairrank-navigational"]
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    done = subprocess.run([*command, *words, *trouble], env=environment, capture_output=True, text=True, timeout=500)
+    done = subprocess.run([*command, *words, *failures], env=environment, capture_output=True, text=True, timeout=500)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "RuntimeError: a slip of my own" in done.stderr
+    assert "RuntimeError: an error of the user" in done.stderr
     assert "killed (signal 9)" in done.stderr
     assert "did you mean click=informational?" in done.stderr
     counts = [line.partition(": ")[2] for line in done.stdout.splitlines() if " jobs in " in line]
@@ -58,7 +58,7 @@ def test_a_sweep_in_trouble_ends_up_like_an_undisturbed_one(tmp_path: Path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_stopping_keeps_what_was_done_and_the_same_command_goes_on(tmp_path: Path, number: int):
+def test_a_stopped_sweep_keeps_what_is_done_and_resumes(tmp_path: Path, number: int):
     words = ["seed=0,1", "rounds=1000", "launcher.jobs=1", "evaluate_every=1000"]
     stopped = started(tmp_path / "outputs", *words)
     until_running(tmp_path / "outputs", stopped)
@@ -88,24 +88,9 @@ def test_stopping_keeps_what_was_done_and_the_same_command_goes_on(tmp_path: Pat
 
 
 @pytest.mark.slow
-def test_other_sweepers_use_our_launcher(tmp_path: Path):
-    sweep = started(tmp_path / "outputs", "hydra/sweeper=basic", "seed=0,1", "launcher.jobs=2")
-    out, err = sweep.communicate(timeout=120)
+def test_paired_settings_are_run_together(tmp_path: Path):
+    words = ["--paired", "ranker.l2,exploration.alpha", "ranker.l2=0.1,0.2", "exploration.alpha=0.3,0.4"]
+    sweep = started(tmp_path / "outputs", *words)
+    out, err = sweep.communicate(timeout=200)
     assert sweep.returncode == 0, out + err
     assert len(finished(tmp_path / "outputs")) == 2
-    assert "[2/2]" in err
-    failing = started(tmp_path / "outputs", "hydra/sweeper=basic", "seed=0,1", "ranker.l2=-1")
-    _, err = failing.communicate(timeout=120)
-    assert failing.returncode == 2
-    assert "ranker.l2 must be above 0, got -1" in err
-
-
-@pytest.mark.slow
-def test_pairs_go_together_also_with_other_launchers(tmp_path: Path):
-    words = ["--paired", "ranker.l2,exploration.alpha", "ranker.l2=0.1,0.2", "exploration.alpha=0.3,0.4"]
-    for more in [[], ["hydra/launcher=joblib"]]:
-        folder = tmp_path / f"outputs{len(more)}"
-        sweep = started(folder, *words, *more)
-        out, err = sweep.communicate(timeout=200)
-        assert sweep.returncode == 0, out + err
-        assert len(finished(folder)) == 2

@@ -1,1 +1,1 @@
-"""The score functions a ranker may have, one file per choice of `ranker/model`."""
+"""The choices of `ranker/model`: score functions, one per file; imports learning."""

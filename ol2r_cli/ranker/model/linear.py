@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ol2r_cli.learning.tangent import LinearTangent
-from ol2r_cli.random import Random
-from ol2r_cli.shapes import Float
+from ol2r_cli.learning.tangents import LinearTangent
+from ol2r_cli.tensor.shapes import Float
+from ol2r_cli.tensor.streams import Random
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +44,6 @@ class Linear:
         return torch.zeros(members, features, dtype=torch.float64)
 
     def forward(self, parameters: Float[Tensor, "B N F"], features: Float[Tensor, "B D F"]) -> LinearForward:
-        """theta.x as matrix products: twice as fast as row by row, and equal to some bits that orders by score do not
-        look at."""
+        """theta.x as matrix products: twice as fast as row by row, and equal up to last bits, which orders by score
+        ignore."""
         return LinearForward(torch.bmm(features, parameters.mT).mT, features)

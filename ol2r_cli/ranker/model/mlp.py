@@ -4,35 +4,34 @@ from __future__ import annotations
 
 import math
 from functools import cached_property
+from typing import Literal
 
 import torch
 from torch import Tensor
 
-from ol2r_cli.learning.tangent import LayeredTangent
-from ol2r_cli.random import Random
-from ol2r_cli.shapes import Float
+from ol2r_cli.config.ranges import Count
+from ol2r_cli.learning.tangents import LayeredTangent
+from ol2r_cli.tensor.shapes import Float
+from ol2r_cli.tensor.streams import Random
 
 
 class MLP:
-    """f(x) = sqrt(m) w.relu(W_L .. relu(W_1 x)), with m = `width` and L = `hidden_layers`, both 1 or more.
+    """f(x) = sqrt(m) w.relu(W_L .. relu(W_1 x)), with m = `width` and L = `hidden_layers`.
 
     `init` is `antisymmetric`, the paper's: W_1 = (W; W), W_l = (W, 0; 0, W) with entries N(0, 4/m), w = (v, -v) with
-    entries N(0, 2/m), so that f = 0 at the start (the paper feeds (x, x) / sqrt 2 to W_1 = (W, 0; 0, W), which is the
-    same function up to that factor); it needs an even width. `standard`: all entries independent, of half the variance.
+    entries N(0, 2/m), so that f = 0 at the start, up to rounding: whether the two halves of a matrix product are
+    rounded alike depends on the processor. (The paper feeds (x, x) / sqrt 2 to W_1 = (W, 0; 0, W), which is the same
+    function up to that factor.) It needs an even width. `standard`: all entries independent, of half the variance.
     """
+
+    group = "ranker.model"
 
     linear = False
     dtype = torch.float32
 
-    def __init__(self, width: int, hidden_layers: int, init: str):
-        if width < 1:
-            raise ValueError(f"ranker.model.width must be 1 or more, got {width}")
-        if hidden_layers < 1:
-            raise ValueError(f"ranker.model.hidden_layers must be 1 or more, got {hidden_layers}")
-        if init not in ("antisymmetric", "standard"):
-            raise ValueError(f"ranker.model.init must be 'antisymmetric' or 'standard', got {init!r}")
+    def __init__(self, width: Count, hidden_layers: Count, init: Literal["antisymmetric", "standard"]):
         if init == "antisymmetric" and width % 2:
-            raise ValueError(f"ranker.model.width must be even with init=antisymmetric, got {width}")
+            raise ValueError(f"{self.group}.width must be even with {self.group}.init=antisymmetric, got {width}")
         self.width, self.hidden_layers, self.init = width, hidden_layers, init
 
     def shapes(self, features: int) -> list[tuple[int, int]]:
@@ -51,7 +50,7 @@ class MLP:
         return [part.unflatten(-1, shape) for part, shape in zip(parts, shapes, strict=True)]
 
     def initial(self, random: Random | None, features: int, members: int) -> Float[Tensor, "B N P"]:
-        """Parameters as `init` says."""
+        """Initial parameters."""
         assert random is not None
         normal = random.normal(members * self.size(features), "network").unflatten(1, (members, -1))
         *hidden, last = self.matrices(normal, features)
@@ -72,7 +71,7 @@ class MLP:
 
 
 class MLPForward:
-    """The network at some parameters on some documents; `parameters` must not change before it is done with."""
+    """The network at some parameters on some documents; `parameters` must not change while it is in use."""
 
     def __init__(self, model: MLP, parameters: Float[Tensor, "B N P"], features: Float[Tensor, "B D F"]):
         self.model, self.parameters, self.features = model, parameters, features
@@ -81,9 +80,9 @@ class MLPForward:
         for matrix in self.hidden:
             self.layers.append(torch.matmul(self.layers[-1], matrix.mT).relu_())
         self.scale = math.sqrt(model.width)
-        # Row by row, each half on its own: equal documents tie, and antisymmetric halves cancel.
+        # Row by row, each half separately: where the layers agree, equal documents tie and antisymmetric halves cancel.
         parts = (self.layers[-1] * self.last).unflatten(-1, (1 if model.width % 2 else 2, -1))
-        self.scores: Tensor = _settled(parts.sum(-1)).sum(-1) * self.scale
+        self.scores: Tensor = _rounded(parts.sum(-1)).sum(-1) * self.scale
 
     def gradient(self, weights: Float[Tensor, "B N D"]) -> Float[Tensor, "B N P"]:
         """Back-propagation of the weighted sum of scores."""
@@ -114,9 +113,9 @@ class MLPForward:
         return LayeredTangent(factors[::-1], lambda features: model.forward(parameters, features).tangent())
 
 
-def _settled(sums: Float[Tensor, "*S"]) -> Float[Tensor, "*S"]:
-    """Without their last 24 bits (of 53, Veltkamp's splitting) where they are float64: matrix products of this
-    precision add up in an order that depends on a document's row and a unit's column."""
+def _rounded(sums: Float[Tensor, "*S"]) -> Float[Tensor, "*S"]:
+    """Rounded to 29 bits where they are float64 (Veltkamp's splitting), because a matrix product of this precision sums
+    in an order that depends on the row of a document and the column of a unit."""
     if sums.dtype != torch.float64:
         return sums
     large = sums * (2.0**24 + 1)

@@ -1,162 +1,193 @@
-"""What every group is called in a figure, in the fewest words that tell it from the others, and how it looks."""
+"""Names and styles of groups in a figure, and the panels that show them."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, TypeVar
 
-from ol2r_cli.report.figures import names
-from ol2r_cli.report.figures.options import Width, inches
-from ol2r_cli.report.figures.styles import Style, style, variants
-from ol2r_cli.report.figures.telling import fewest
-from ol2r_cli.report.groups import Group
+from ol2r_cli.config.overrides import as_typed
+from ol2r_cli.report.figures import paper_names
+from ol2r_cli.report.figures.kinds import Width, inches
+from ol2r_cli.report.figures.style import Style, style, variants
 from ol2r_cli.report.labels import Labels, part_of
-from ol2r_cli.report.override import text
+from ol2r_cli.report.run_groups import Group
 
-_OF_THE_TASK = ("dataset", "click")
+_PANEL_PARTS = ("dataset", "click")  # a panel shows one choice of each
 Panel = tuple[str, ...]
+Item = TypeVar("Item")
 
 
 class Legend:
-    """Names and looks of some groups, and the panels they belong to: one for each dataset and click model.
+    """Names, styles and panels of some groups; one panel for each dataset and click model.
 
-    Settings are named only where a panel has several groups of the same name, so that the PairRanks that validation
-    chose for two click models are both PairRank. Settings of dataset and users are named in the title of the panel.
-    Those in `without` are never named: groups that differ in nothing else have one name.
+    A name has settings only where a panel has several groups of one ranker. So the PairRanks that validation chose for
+    two click models are both called PairRank. Settings of dataset and click model are in the title of the panel.
+    Settings in `without` are never named: groups that differ in them only have the same name.
     """
 
     def __init__(self, groups: Sequence[Group], labels: Labels, without: Collection[str] = ()):
         self._labels, self._without = labels, frozenset(without)
         self.panels: dict[Panel, list[Group]] = {}
-        for group in sorted(groups, key=self._place):
+        for group in sorted(groups, key=self._sort_key):
             self.panels.setdefault(self._panel(group), []).append(group)
-        self._several = _occurring_twice(groups)
-        told = self._telling()
+        self._several = _parts_with_several_choices(groups)
+        shown = self._shown_settings()
         self._names = {
-            id(group): labels.called(group) or self._with_settings(group, told[self.ranker(group)])
-            for own in self.panels.values()
-            for group in own
+            id(group): labels.called(group) or self._with_settings(group, shown[self.ranker(group)])
+            for members in self.panels.values()
+            for group in members
         }
-        self._styles = self._looks(groups)
+        self._styles = self._all_styles(groups)
 
     def label(self, group: Group) -> str:
-        """Such as PairRank, or olRankNet λ=0.1 α=0.01."""
+        """The name of a group, such as PairRank, or olRankNet λ=0.1 α=0.01."""
         return self._names[id(group)]
 
     def style(self, group: Group) -> Style:
-        """The same for the same label."""
+        """The style of a group; groups with the same label have the same style."""
         return self._styles[self.label(group)]
 
     def entries(self) -> dict[str, Style]:
-        """All labels of the figure with their looks, in the order of the legend."""
+        """All labels of the figure with their styles, in the order of the legend."""
         return dict(self._styles)
 
     def ranker(self, group: Group) -> str:
-        """The ranker as papers write it, with what it occurs with several of."""
-        own = {part: group.choices.get(part, "") for part in ("ranker/model", "exploration")}
-        said = {
-            part: choice if (group.choices["ranker"], part) in self._several else "" for part, choice in own.items()
+        """The ranker as in the papers, with its model and exploration where the figure has several of them."""
+        choices = {part: group.choices.get(part, "") for part in ("ranker/model", "exploration")}
+        named = {
+            part: choice if (group.choices["ranker"], part) in self._several else "" for part, choice in choices.items()
         }
         fairness = group.choices.get("fairness", "none")
-        return names.ranker(group.choices["ranker"], said["ranker/model"], said["exploration"], fairness)
+        return paper_names.ranker(group.choices["ranker"], named["ranker/model"], named["exploration"], fairness)
 
     def settings(self, group: Group) -> dict[str, Any]:
-        """Settings that tell it from other groups, without those of dataset and users."""
-        own = self._labels.settings(group)
-        told = (name for name in own if part_of(name) not in _OF_THE_TASK and _said(name) and name not in self._without)
-        return {name: own[name] for name in told}
+        """The settings that distinguish a group from others, without those of dataset and click model."""
+        return {
+            name: value
+            for name, value in self._labels.settings(group).items()
+            if part_of(name) not in _PANEL_PARTS and _is_informative(name) and name not in self._without
+        }
 
     def varying(self) -> list[str]:
         """The settings in which groups of one panel and one ranker differ."""
-        found: dict[str, None] = {}
+        names: dict[str, None] = {}
         for members in self.panels.values():
             for ranker in dict.fromkeys(map(self.ranker, members)):
                 several = [self.settings(group) for group in members if self.ranker(group) == ranker]
-                known = dict.fromkeys(name for own in several for name in own)
-                found |= {name: None for name in known if len({text(own.get(name)) for own in several}) > 1}
-        return list(found)
+                known = dict.fromkeys(name for settings in several for name in settings)
+                names |= {
+                    name: None for name in known if len({as_typed(settings.get(name)) for settings in several}) > 1
+                }
+        return list(names)
 
     def title(self, panel: Panel) -> str:
-        """Of a panel: the dataset and the click model, with the settings in which they differ."""
+        """The title of a panel: dataset, click model, and the settings in which they differ."""
         dataset, click, *settings = panel
-        return ", ".join([names.dataset(dataset), click.replace("_", " "), *settings])
+        return ", ".join([paper_names.dataset(dataset), click.replace("_", " "), *settings])
 
     @property
-    def in_rows(self) -> bool:
-        """Whether panels stand in rows of one dataset, which may share the extent of y."""
+    def shares_rows(self) -> bool:
+        """Whether a row of panels has one dataset, so that its panels can share the y axis."""
         return len({panel[:1] + panel[2:] for panel in self.panels}) < len(self.panels) or len(self.panels) == 1
 
     def rows(self, width: Width, most: int = 3) -> list[list[Panel]]:
-        """The panels in rows of so many (one where the figure is narrow), every dataset in rows of its own."""
+        """The panels in rows of at most `most`, of 1 in a narrow figure; each dataset begins a row."""
         most = most if inches(width, len(self.panels)) >= 5 else 1
         datasets: dict[Panel, list[Panel]] = {}
         for panel in self.panels:
-            datasets.setdefault(panel[:1] + panel[2:] if self.in_rows else (), []).append(panel)
-        rows = []
-        for panels in datasets.values():
-            each = 2 if len(panels) == 4 and most > 2 else most
-            rows += [panels[first : first + each] for first in range(0, len(panels), each)]
-        return rows
+            datasets.setdefault(panel[:1] + panel[2:] if self.shares_rows else (), []).append(panel)
+        return [
+            row for panels in datasets.values() for row in in_rows(panels, 2 if len(panels) == 4 and most > 2 else most)
+        ]
 
     def _panel(self, group: Group) -> Panel:
-        own = self._labels.settings(group)
-        settings = (
-            f"{names.symbol(name)}={text(own[name])}" for name in own if part_of(name) in _OF_THE_TASK and _said(name)
+        settings = self._labels.settings(group).items()
+        differing = (
+            f"{paper_names.symbol(name)}={as_typed(value)}"
+            for name, value in settings
+            if part_of(name) in _PANEL_PARTS and _is_informative(name)
         )
-        return (group.choices["dataset"], group.choices["click"], *settings)
+        return (group.choices["dataset"], group.choices["click"], *differing)
 
-    def _place(self, group: Group) -> tuple[object, ...]:
-        task = self._labels.order(group, lambda name: part_of(name) in _OF_THE_TASK)
-        own = self._labels.order(group, lambda name: part_of(name) not in _OF_THE_TASK)
-        known = [*names.RANKERS]
+    def _sort_key(self, group: Group) -> tuple[Any, ...]:
+        """Dataset and click model, then the ranker in the order of `paper_names`, then settings."""
+        panel_settings = self._labels.sort_key(group, lambda name: part_of(name) in _PANEL_PARTS)
+        click = paper_names.click_order(group.choices["click"])
+        return (group.choices["dataset"], panel_settings, click, *self._ranker_key(group))
+
+    def _ranker_key(self, group: Group) -> tuple[Any, ...]:
+        known = [*paper_names.RANKERS]
         ranker = group.choices["ranker"]
-        place = known.index(ranker) if ranker in known else len(known)
-        rest = [group.choices.get(part, "") for part in ("ranker", "ranker/model", "exploration")]
+        rank = known.index(ranker) if ranker in known else len(known)
+        choices = [group.choices.get(part, "") for part in ("ranker", "ranker/model", "exploration")]
         fairness = group.choices.get("fairness", "none")
-        click = names.place_of_click(group.choices["click"])
-        return (group.choices["dataset"], task, click, place, rest, fairness != "none", fairness, own)
+        settings = self._labels.sort_key(group, lambda name: part_of(name) not in _PANEL_PARTS)
+        return (rank, choices, fairness != "none", fairness, settings)
 
-    def _telling(self) -> dict[str, list[str]]:
-        """For each name of a ranker the fewest settings, or nearly, that tell its groups apart within every panel."""
+    def _shown_settings(self) -> dict[str, list[str]]:
+        """For each ranker a small set of settings that distinguishes its groups within every panel."""
         panels: dict[str, list[list[dict[str, str]]]] = {}
         for members in self.panels.values():
-            alike: dict[str, list[dict[str, str]]] = {}
+            by_ranker: dict[str, list[dict[str, str]]] = {}
             for group in members:
-                own = {name: text(value) for name, value in self.settings(group).items()}
-                alike.setdefault(self.ranker(group), []).append(own)
-            for name, several in alike.items():
-                panels.setdefault(name, []).append(several)
-        return {name: fewest(several) for name, several in panels.items()}
+                settings = {name: as_typed(value) for name, value in self.settings(group).items()}
+                by_ranker.setdefault(self.ranker(group), []).append(settings)
+            for ranker, several in by_ranker.items():
+                panels.setdefault(ranker, []).append(several)
+        return {ranker: distinguishing_settings(several) for ranker, several in panels.items()}
 
-    def _with_settings(self, group: Group, told: Sequence[str]) -> str:
-        own = self.settings(group)
-        symbols = [names.symbol(name) for name in told]
+    def _with_settings(self, group: Group, shown: Sequence[str]) -> str:
+        settings = self.settings(group)
+        symbols = [paper_names.symbol(name) for name in shown]
         parts = []
-        for name in told:
-            if name in own:
-                brief = names.symbol(name) if symbols.count(names.symbol(name)) == 1 else name
-                parts.append(f"{brief}={names.value(own[name])}")
+        for name in shown:
+            if name in settings:
+                symbol = paper_names.symbol(name)
+                parts.append(f"{symbol if symbols.count(symbol) == 1 else name}={paper_names.value(settings[name])}")
         return " ".join([self.ranker(group), *parts])
 
-    def _looks(self, groups: Sequence[Group]) -> dict[str, Style]:
+    def _all_styles(self, groups: Sequence[Group]) -> dict[str, Style]:
         by_ranker: dict[str, dict[str, Group]] = {}
-        for group in sorted(groups, key=lambda group: self._place(group)[3:]):
+        for group in sorted(groups, key=self._ranker_key):
             by_ranker.setdefault(self.ranker(group), {})[self.label(group)] = group
-        looks: dict[str, Style] = {}
+        styles: dict[str, Style] = {}
         for members in by_ranker.values():
-            first = next(iter(members.values()))
-            choices = first.choices
-            neural = (choices["ranker"], "ranker/model") in self._several and choices.get(
-                "ranker/model", "linear"
-            ) != "linear"
-            own = style(choices["ranker"], choices.get("fairness", "none"), neural)
-            looks.update(zip(members, variants(own, len(members)), strict=True))
-        return looks
+            choices = next(iter(members.values())).choices
+            several_models = (choices["ranker"], "ranker/model") in self._several
+            neural = several_models and choices.get("ranker/model", "linear") != "linear"
+            base = style(choices["ranker"], choices.get("fairness", "none"), neural)
+            styles.update(zip(members, variants(base, len(members)), strict=True))
+        return styles
 
 
-def _occurring_twice(groups: Sequence[Group]) -> set[tuple[str, str]]:
-    """(ranker, part) where a ranker occurs with several choices of its model or exploration; runs of versions that
-    knew no such choice say nothing."""
+def in_rows(items: Sequence[Item], columns: int) -> list[list[Item]]:
+    """Items in rows of so many columns."""
+    return [list(items[first : first + columns]) for first in range(0, len(items), columns)]
+
+
+def distinguishing_settings(panels: Sequence[Sequence[Mapping[str, str]]]) -> list[str]:
+    """A small set of settings that distinguishes the groups of each panel, from their settings as text.
+
+    Greedy: each step adds the setting that separates most groups that are still equal.
+    """
+    order = [*dict.fromkeys(name for groups in panels for settings in groups for name in settings)]
+    remaining, chosen = list(order), list[str]()
+
+    def separated(names: Sequence[str]) -> int:
+        return sum(len({tuple(settings.get(name) for name in names) for settings in groups}) for groups in panels)
+
+    while remaining and separated(chosen) < separated([*chosen, *remaining]):
+        best = max(remaining, key=lambda name: separated([*chosen, name]))  # of equally good ones the first
+        chosen.append(best)
+        remaining.remove(best)
+    return sorted(chosen, key=order.index)
+
+
+def _parts_with_several_choices(groups: Sequence[Group]) -> set[tuple[str, str]]:
+    """(ranker, part) where a ranker occurs with several models or explorations.
+
+    Runs of earlier versions, which had no such choice, do not count.
+    """
     found: dict[tuple[str, str], set[str]] = {}
     for group in groups:
         for part in ("ranker/model", "exploration"):
@@ -165,6 +196,6 @@ def _occurring_twice(groups: Sequence[Group]) -> set[tuple[str, str]]:
     return {key for key, choices in found.items() if len(choices) > 1}
 
 
-def _said(setting: str) -> bool:
-    """Whether a setting says more than the choices do."""
+def _is_informative(setting: str) -> bool:
+    """False for a setting that only repeats a choice, and for the precision."""
     return not setting.endswith("._target_") and setting != "device.dtype"

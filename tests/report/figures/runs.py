@@ -1,4 +1,4 @@
-"""Finished runs with whole traces, from the values of every seed that a test chooses."""
+"""Run directories with traces, with values for each seed and round that a test chooses."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ from typing import Any
 import torch
 from omegaconf import OmegaConf
 
-from ol2r_cli.report.collect import collect
-from ol2r_cli.report.figures import draw
-from ol2r_cli.report.groups import Group, groups
+from ol2r_cli.report.figures.drawing import draw
 from ol2r_cli.report.labels import Labels
-from ol2r_cli.results.directory import RunDirectory
-from ol2r_cli.results.manifest import Manifest
-from ol2r_cli.results.summary import summarise
-from ol2r_cli.results.trace import Trace
+from ol2r_cli.report.run_groups import Group, collect, group_runs
+from ol2r_cli.run.directory import RunDirectory
+from ol2r_cli.run.manifest import Manifest
+from ol2r_cli.run.summary import summarise
+from ol2r_cli.run.tables import Trace
 from tests.report.runs import CHOICES, SETTINGS
 
 BySeed = Mapping[int, Sequence[float]]
@@ -72,15 +71,15 @@ def play(
     return directory.path
 
 
-def found(root: Path) -> tuple[list[Group], Labels]:
+def groups_and_labels(root: Path) -> tuple[list[Group], Labels]:
     """The groups of the runs below `root`, and their labels."""
-    own = groups(collect([root]).runs)
+    own = group_runs(collect([root]).runs)
     return own, Labels(own)
 
 
 def drawn(root: Path, kind: str, **options: Any) -> Any:
     """The figure of these groups."""
-    return draw(kind, *found(root), **options)
+    return draw(kind, *groups_and_labels(root), **options)
 
 
 def lines(axes: Any) -> dict[str, tuple[list[float], list[float]]]:

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from ol2r_cli.report.figures import NothingToDraw
+from ol2r_cli.report.figures.kinds import NothingToDraw
 from tests.report.figures.runs import drawn, lines, play
 
 T1 = math.tan(math.pi * 0.475)  # Student's t for one degree of freedom
@@ -82,7 +82,7 @@ def test_rounds_that_do_not_apply_are_left_out_of_the_mean(tmp_path):
     assert lines(axes)["PairRank"] == ([2, 5], [0.25, 0.5])
 
 
-def test_what_adds_up_is_not_smoothed(tmp_path):
+def test_cumulative_values_are_not_smoothed(tmp_path):
     play(tmp_path, trace={"cumulative_ndcg": {0: [1, 2, math.nan, 4, 6, 7, 9]}})
     (axes,) = drawn(tmp_path, "cumulative_ndcg", every=3).axes
     assert lines(axes)["PairRank"] == ([1, 3, 6, 7], [1, 2, 7, 9]), "round 3 has what was there after round 2"
@@ -162,7 +162,7 @@ def test_a_wide_interval_does_not_flatten_the_curves(tmp_path):
         ("lda", "ranker=olranknet"),
     ],
 )
-def test_what_is_lacking_is_said_with_what_to_type(tmp_path, kind, says):
+def test_missing_data_are_named_with_what_to_type(tmp_path, kind, says):
     play(tmp_path, trace=ONLINE, test=None if kind == "learning_curve" else {0: [0.5], 1: [0.5]})
     with pytest.raises(NothingToDraw, match=f"^figure {kind} needs ") as error:
         drawn(tmp_path, kind)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ol2r_cli.report.figures import KINDS, draw
-from tests.report.figures.runs import drawn, found, play
+from ol2r_cli.report.figures.drawing import draw
+from ol2r_cli.report.figures.kinds import KINDS
+from tests.report.figures.runs import drawn, groups_and_labels, play
 
 
 @pytest.fixture(scope="module")
@@ -41,14 +42,27 @@ def many(tmp_path_factory):
     return root
 
 
-@pytest.mark.parametrize("width", ["column", "page"])
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "lda"])
+FAST = {("learning_curve", "page"), ("grid", "page"), ("running_time", "page")} | {
+    (kind, "column")
+    for kind in ("learning_curve", "unfairness", "block_size", "block_size_by_rank", "running_time", "grid", "scatter")
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "width"),
+    [
+        pytest.param(kind, width, marks=[] if (kind, width) in FAST else pytest.mark.slow)
+        for kind in KINDS
+        if kind != "lda"
+        for width in ("column", "page")
+    ],
+)
 def test_nothing_is_cut_off_and_nothing_overlaps(many, kind, width):
     root, options = (many / "grid", {"metric": "online_ndcg"}) if kind in ("grid", "setting") else (many, {})
     if kind == "setting":
         options["x"] = "ranker.l2"
     if kind == "block_size_by_rank":
-        own, labels = found(many)
+        own, labels = groups_and_labels(many)
         figure = draw(kind, own[:6], labels, width=width)
     else:
         figure = drawn(root, kind, width=width, **options)

@@ -1,0 +1,327 @@
+"""ol2r from Python, in a script or a notebook. Nothing heavy is imported before it is needed. See docs/python.md.
+
+    from ol2r_cli import api as ol2r
+
+    run = ol2r.run("ranker=pairrank", "click=navigational", rounds=500, replicas=3)
+    run.summary["test_ndcg_10"]["mean"]
+
+A bad setting is a ValueError with the message of the command line.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import shlex
+import sys
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
+from itertools import product
+from os import PathLike
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from ol2r_cli.config.overrides import as_overrides, split_launcher, without_config_dirs
+from ol2r_cli.run.directory import RunDirectory
+from ol2r_cli.run.exit_status import INTERRUPTED
+from ol2r_cli.run.run_state import find_run, read_state
+
+if TYPE_CHECKING:
+    import polars as pl
+    from matplotlib.figure import Figure
+
+    from ol2r_cli.config.composer import Composition
+    from ol2r_cli.run.experiment import Experiment
+    from ol2r_cli.run.tables import Table
+    from ol2r_cli.run.trained_ranker import TrainedRanker
+
+
+__all__ = ["Run", "RunFailed", "RunFigure", "compose", "draw", "experiment", "grid", "load", "run", "sweep"]
+
+
+class RunFailed(Exception):
+    """A run ended with an error, or several runs of a sweep did. The message has a line for each.
+
+    `paths` are their directories, with the traceback in `log.txt`. The same call resumes from the last checkpoint.
+    """
+
+    def __init__(self, message: str, paths: tuple[Path, ...] = ()):
+        super().__init__(message)
+        self.paths = paths
+
+
+class Run:
+    """A finished run, given by the path of its directory or by its id, which is searched for below `root`.
+
+    Files are read when they are first used; docs/outputs.md describes them and their columns. ValueError where there
+    is no finished run.
+    """
+
+    def __init__(self, run: str | PathLike[str], root: str | PathLike[str] = "outputs"):
+        self.path = find_run(str(run), root)
+        self._directory = RunDirectory(self.path)
+        state = read_state(self.path)
+        if state is None or state.state != "finished":
+            problem = "no run" if state is None else state.state + (f": {state.error}" if state.error else "")
+            raise ValueError(f"a run must be finished, got {self.path} ({problem})")
+        self.manifest: Mapping[str, Any] = state.manifest  # run.json
+
+    def __repr__(self) -> str:
+        chosen = ", ".join(f"{group}={self.choices[group]}" for group in ("ranker", "click", "dataset"))
+        seeds = f"{len(self.seeds)} seed{'s' * (len(self.seeds) > 1)}"
+        return f"<Run {self.id}: {chosen}, {self.rounds} rounds, {seeds}, in {self.path}>"
+
+    @property
+    def id(self) -> str:
+        """The run id, 10 hexadecimal digits."""
+        return self.manifest["id"]
+
+    @property
+    def choices(self) -> Mapping[str, str]:
+        """The choice of each group."""
+        return self.manifest["choices"]
+
+    @property
+    def seeds(self) -> list[int]:
+        """The seed of each replica."""
+        return list(self.manifest["seeds"])
+
+    @property
+    def rounds(self) -> int:
+        """The number of rounds."""
+        return self.manifest["progress"]["rounds"]
+
+    @cached_property
+    def settings(self) -> dict[str, Any]:
+        """All settings, nested as in config.yaml: settings["ranker"]["l2"]."""
+        import yaml
+
+        return yaml.safe_load((self.path / "config.yaml").read_text())
+
+    @cached_property
+    def summary(self) -> dict[str, dict[str, Any]]:
+        """Final values: metric -> mean, sd (over seeds, n - 1) and n."""
+        return self._directory.read_json("summary.json")["metrics"]
+
+    @cached_property
+    def per_seed(self) -> pl.DataFrame:
+        """The values behind `summary`: a row per seed, a column per metric."""
+        from ol2r_cli.run.summary import by_seed
+
+        return by_seed(self._directory)
+
+    @cached_property
+    def trace(self) -> pl.DataFrame:
+        """A row per seed and round."""
+        return self._read("TRACE")
+
+    @cached_property
+    def evaluation(self) -> pl.DataFrame:
+        """A row per seed, evaluated round and split."""
+        return self._read("EVALUATION")
+
+    @cached_property
+    def blocks(self) -> pl.DataFrame:
+        """Block size at every rank; empty without `block_rounds`, or without blocks."""
+        return self._read("BLOCKS")
+
+    @cached_property
+    def interactions(self) -> pl.DataFrame:
+        """Documents shown and clicked; empty without `save_interactions=true`."""
+        return self._read("INTERACTIONS")
+
+    @cached_property
+    def trained_ranker(self) -> TrainedRanker:
+        """The trained ranker of every seed; ValueError for a ranker that cannot score new queries."""
+        from ol2r_cli.run.trained_ranker import TrainedRanker
+
+        return TrainedRanker(self.path)
+
+    def score(
+        self, file: str | PathLike[str], seed: int | None = None, data: str | PathLike[str] | None = None
+    ) -> pl.Series:
+        """Scores of all documents of a LETOR file, in the order of the file, as `ol2r score` writes them.
+
+        `seed` selects the replica (None: the first). `data` is the folder of the run's dataset if it has moved.
+        """
+        import polars as pl
+        import torch
+
+        with torch.inference_mode():
+            scores = self.trained_ranker.scores(Path(file), seed, None if data is None else Path(data))
+        return pl.Series("score", scores.numpy())
+
+    def plot(self, kind: str = "learning_curve", **options: Any) -> RunFigure:
+        """A figure of this run alone; see `draw`."""
+        return draw(kind, self, **options)
+
+    def _read(self, name: str) -> pl.DataFrame:
+        from ol2r_cli.run import tables
+
+        table: Table = getattr(tables, name)
+        return table.read(self._directory)
+
+
+class RunFigure:
+    """A figure that a notebook displays. `figure` is the figure of matplotlib, which may be changed."""
+
+    def __init__(self, figure: Figure):
+        self.figure = figure
+
+    def save(self, path: str | Path) -> Path:
+        """Write png, svg or pdf, by the ending; ValueError for another one and for a file that cannot be written."""
+        from ol2r_cli.report.figures.drawing import save
+
+        save(self.figure, path)
+        return Path(path)
+
+    def _repr_png_(self) -> bytes:
+        with TemporaryDirectory() as folder:
+            return self.save(Path(folder) / "figure.png").read_bytes()
+
+
+RunOrFolder = Run | str | PathLike[str]
+
+
+def compose(*settings: Any, **more: Any) -> Composition:
+    """The configuration of `ol2r run` with these settings, as `.config`, and the choice of each group, as `.choices`.
+
+    All functions here take settings in the same forms: "ranker=pdgd", rounds=500, {"ranker.learning_rate": 0.1}, and
+    lists of these. ValueError for a setting or choice that does not exist.
+    """
+    from ol2r_cli.config.composer import Composer
+
+    overrides = as_overrides(*settings, **more)
+    return Composer(overrides)(overrides)
+
+
+def experiment(*settings: Any, **more: Any) -> Experiment:
+    """An experiment with checked settings and its dataset loaded. Nothing is written.
+
+    `experiment.simulation().play()` yields one round after the other. Make only one simulation of an experiment. Sets
+    the number of threads of this process to `device.threads`. ValueError for a bad setting.
+    """
+    from ol2r_cli.config.composer import Composer, check_grid
+    from ol2r_cli.run.experiment import Experiment
+
+    overrides = as_overrides(*settings, **more)
+    job, _ = split_launcher(without_config_dirs(overrides))
+    composition = Composer(overrides)(job)
+    check_grid(composition, job, "use its settings one by one, with sweep()")
+    return Experiment(composition.config, composition.choices)
+
+
+def run(*settings: Any, progress: bool = False, **more: Any) -> Run:
+    """The run of `ol2r run` with these settings: run now, resumed, or loaded where it is finished.
+
+    `progress` prints the progress and the summary. ValueError for a bad setting, `RunFailed` when the run ends with an
+    error. An interrupted run keeps its rounds, and the same call resumes it.
+    """
+    import torch
+
+    threads = torch.get_num_threads()
+    try:
+        with torch.inference_mode():
+            prepared = experiment(*settings, **more)
+            if not prepared.finished():
+                command = f"ol2r run {shlex.join(as_overrides(*settings, **more))}".strip()
+                _play(prepared, command, progress)
+            return Run(prepared.directory.path)
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _play(prepared: Experiment, command: str, progress: bool) -> None:
+    from ol2r_cli.run.manifest import read_manifest
+    from ol2r_cli.run.runner import Runner
+
+    runner = Runner(prepared, command)
+    with prepared.directory, contextlib.nullcontext() if progress else _silence():
+        code = runner.run()
+    if code == INTERRUPTED:
+        raise KeyboardInterrupt("the same call resumes the run")
+    if code:
+        path = prepared.directory.path
+        error = (read_manifest(path) or {}).get("error")
+        raise RunFailed(f"{error} (the traceback is in {path / 'log.txt'})", (path,))
+
+
+@contextlib.contextmanager
+def _silence() -> Iterator[None]:
+    """Discard what a run prints for the command line."""
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        yield
+
+
+def load(*places: RunOrFolder, **options: Any) -> pl.DataFrame:
+    """All finished runs below the folders (default: outputs) as one frame with a row per run and seed.
+
+    The options are those of `ol2r_cli.report.load`; table="evaluation" gives a row per evaluated round.
+    """
+    from ol2r_cli import report
+
+    return report.load(*_paths(places), **options)
+
+
+def draw(kind: str, *places: RunOrFolder, **options: Any) -> RunFigure:
+    """A figure, of a kind of `ol2r report --figure`, over runs and all finished runs below folders (default: outputs).
+
+    Runs that differ only in seed and fold are one group. ValueError, which lists the alternatives, for an unknown kind
+    or option; ValueError where no run has the data that the figure shows.
+    """
+    from ol2r_cli.report.figures import drawing
+    from ol2r_cli.report.labels import Labels
+    from ol2r_cli.report.run_groups import collect, group_runs
+
+    paths = _paths(places) or [Path("outputs")]
+    collection = collect(paths)
+    if not collection.runs:
+        raise ValueError(f"there are no finished runs below {' or '.join(map(str, paths))}")
+    rows = group_runs(collection.runs)
+    return RunFigure(drawing.draw(kind, rows, Labels(rows), **options))
+
+
+def _paths(places: tuple[RunOrFolder, ...]) -> list[Path]:
+    return [place.path if isinstance(place, Run) else Path(place) for place in places]
+
+
+def grid(values: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Every combination: {"ranker": ["pairrank", "pdgd"], "seed": range(3)} is six jobs, the last name varies fastest.
+
+    ValueError for a value that is no list; text would be taken letter by letter.
+    """
+    for name, listed in values.items():
+        if isinstance(listed, str) or not isinstance(listed, Iterable):
+            raise ValueError(f"{name} must be a list of values, got {listed!r}")
+    return [dict(zip(values, combination, strict=True)) for combination in product(*values.values())]
+
+
+def sweep(
+    jobs: Iterable[Any], *, launcher: Any = (), progress: bool = False, keep_going: bool = False, **more: Any
+) -> list[Run]:
+    """Many runs, several at a time in processes of their own. A job has any form that `run` takes.
+
+    `more` are settings of all jobs. `launcher` says where they run: {"launcher.jobs": 4}, "launcher=slurm". All jobs
+    are checked before the first one starts: ValueError when one is bad. Finished runs are not run again. `RunFailed`
+    is raised after all others are done; with `keep_going`, bad and failed jobs are left out with a warning.
+    """
+    from ol2r_cli.sweep import sweeper
+
+    lists = [as_overrides(job, **more) for job in jobs]
+    terminal = sys.stderr if progress else None
+    result = sweeper.sweep(lists, as_overrides(launcher), keep_going=keep_going, terminal=terminal)
+    if result.code == INTERRUPTED:
+        raise KeyboardInterrupt("the same call resumes the sweep")
+    if result.failed:
+        reasons = "\n".join(f"{sweep_job.name}: {sweep_job.reason}" for sweep_job in result.failed)
+        if not keep_going:
+            paths = tuple(sweep_job.directory for sweep_job in result.failed if sweep_job.directory is not None)
+            raise RunFailed(f"{len(result.failed)} of {len(result.sweep_jobs)} runs failed:\n{reasons}", paths)
+        warnings.warn(f"left out:\n{reasons}", stacklevel=2)
+    return [
+        Run(sweep_job.directory)
+        for sweep_job in result.sweep_jobs
+        if sweep_job.succeeded and sweep_job.directory is not None
+    ]

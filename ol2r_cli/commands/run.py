@@ -1,0 +1,162 @@
+"""`ol2r run`: one experiment, or with -m a sweep."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import textwrap
+from collections.abc import Sequence
+from functools import partial
+from typing import NoReturn
+
+from ol2r_cli.config.catalogue import Catalogue
+from ol2r_cli.config.overrides import split_config_dirs, split_launcher
+from ol2r_cli.formatting import nearest
+from ol2r_cli.run.exit_status import BAD_CONFIGURATION, DONE, INTERRUPTED
+
+_WIDTH = 120  # characters of a line of the help
+
+_DESCRIPTION = """\
+One experiment, or with -m one for every combination of the values listed. A finished run is not run again.
+
+groups and their choices (`ol2r list` says more, `ol2r list GROUP` has their settings):
+"""
+_EPILOG = """\
+settings of the experiment, with their defaults:
+  rounds=5000 positions=10 replicas=1 seed=0 evaluate_every=100 output_dir=outputs force=false ..
+  ol2r run --cfg job [GROUP=CHOICE ...] shows all, and runs nothing
+
+examples:
+  ol2r run                                                 PairRank on generated data
+  ol2r run click=navigational rounds=2000 replicas=5       five seeds at once
+  ol2r run dataset=mq2008 dataset.path=$HOME/MQ2008        real data
+  ol2r run -m ranker.l2=0.1,0.01 'seed=range(0,3)'         a sweep of six runs
+"""
+
+
+class _Parser(argparse.ArgumentParser):
+    """Raises ValueError, of one line that says what to type, instead of ending the process."""
+
+    def error(self, message: str) -> NoReturn:
+        raise ValueError(message)
+
+    def format_help(self) -> str:
+        self.description = _DESCRIPTION + _choices()  # read from the YAML files only when the help is shown
+        return super().format_help()
+
+
+def parser() -> argparse.ArgumentParser:
+    """The options of `ol2r run`; everything else on the command line is an override, which Hydra reads."""
+    options = _Parser(
+        prog="ol2r run",
+        usage="ol2r run [-m] [GROUP=CHOICE ...] [SETTING=VALUE ...]",
+        epilog=_EPILOG,
+        formatter_class=partial(argparse.RawDescriptionHelpFormatter, max_help_position=40, width=_WIDTH),
+        allow_abbrev=False,
+    )
+    options.add_argument("overrides", nargs="*", help=argparse.SUPPRESS)
+    add = options.add_argument
+    add("-m", "--multirun", action="store_true", help="a sweep: values by commas, or as range(0,5); launcher.jobs=4")
+    add("--paired", action="append", metavar="A,B", default=[], help="with -m: the values of A and B go together")
+    add("--keep-going", action="store_true", help="with -m: run the good jobs although others are bad")
+    add("--dry-run", action="store_true", help="list what would be run, and how long it would take")
+    add("--cfg", "-c", choices=("job", "hydra", "all"), help="show the configuration that would be run")
+    add("--package", "-p", metavar="NODE", help="with --cfg: only this part of it, such as ranker.model")
+    add("--resolve", action="store_true", help="with --cfg: with interpolations replaced by their values")
+    add("--config-dir", "-cd", metavar="DIR", help="choices of your own: DIR/ranker/mine.yaml is ranker=mine")
+    return options
+
+
+def main(arguments: list[str]) -> int:
+    """Run what the arguments say and return the exit code."""
+    try:
+        given = _parsed(arguments)
+        if given.cfg:
+            return _show_configuration(given)
+        if given.multirun or given.dry_run:
+            return _sweep(given)
+        return _run(given)
+    except ValueError as error:
+        print(f"ol2r run: {error}", file=sys.stderr)
+        return BAD_CONFIGURATION
+    except KeyboardInterrupt:
+        return INTERRUPTED
+
+
+def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
+    """The options; `folders` are those of `--config-dir`. ValueError for options that do not fit each other."""
+    options = parser()
+    if {"-h", "--help"} & set(arguments):
+        options.parse_args(["--help"])
+    rest, folders = split_config_dirs(arguments)
+    given, unknown = options.parse_known_intermixed_args(rest)
+    if unknown:
+        known = [option for action in options._actions for option in action.option_strings]
+        raise ValueError(f"there is no option {unknown[0]}{nearest(unknown[0], known) or ': see `ol2r run --help`'}")
+    given.folders = [word for folder in folders for word in ("--config-dir", str(folder))]
+    given.paired = [[name for name in names.split(",") if name] for names in given.paired]
+    for names in given.paired:
+        if len(names) < 2:
+            raise ValueError(f"--paired must be followed by two or more settings, as in A,B, got '{','.join(names)}'")
+    for option, used in (("--paired", given.paired), ("--keep-going", given.keep_going)):
+        if used and not given.multirun:
+            raise ValueError(f"{option} is for several runs: add -m")
+    for option, used in (("--package", given.package), ("--resolve", given.resolve)):
+        if used and not given.cfg:
+            raise ValueError(f"{option} is for showing a configuration: add --cfg job")
+    return given
+
+
+def _show_configuration(given: argparse.Namespace) -> int:
+    """`--cfg`: the configuration as YAML; with -m that of the first job."""
+    from omegaconf import OmegaConf
+
+    from ol2r_cli.config.composer import Composer
+
+    composer = Composer([*given.overrides, *given.folders])
+    overrides = composer.jobs(given.overrides, given.paired)[0] if given.multirun else given.overrides
+    config = composer.shown(overrides, given.cfg)
+    if given.resolve:
+        OmegaConf.resolve(config)
+    if given.package:
+        config = OmegaConf.select(config, given.package)
+        if not OmegaConf.is_config(config):
+            raise ValueError(f"--package must be a part of the configuration, such as ranker, got {given.package}")
+        print(f"# @package {given.package}")
+    print(OmegaConf.to_yaml(config), end="")
+    return DONE
+
+
+def _sweep(given: argparse.Namespace) -> int:
+    """`-m` and `--dry-run`."""
+    from ol2r_cli.config.composer import Composer
+    from ol2r_cli.sweep.sweep_output import print_plan, print_summary
+    from ol2r_cli.sweep.sweeper import run_sweep
+
+    composer = Composer([*given.overrides, *given.folders])
+    jobs = composer.jobs(given.overrides, given.paired) if given.multirun else [given.overrides]
+    if given.dry_run:
+        return print_plan(jobs, composer, given.keep_going)
+    result = run_sweep(jobs, composer, keep_going=given.keep_going, terminal=sys.stderr)
+    print_summary(result)
+    return result.code
+
+
+def _run(given: argparse.Namespace) -> int:
+    """One run. Torch is imported after everything that can be checked without it."""
+    from ol2r_cli.config.composer import Composer, check_grid
+
+    composition = Composer([*given.overrides, *given.folders])(given.overrides)
+    words = [*split_launcher(given.overrides)[0], *given.folders]
+    check_grid(composition, words, "add -m")
+
+    from ol2r_cli.run.runner import run_experiment
+
+    return run_experiment(composition.config, composition.choices, words)
+
+
+def _choices() -> str:
+    """A line for each group, with the names of its choices."""
+    catalogue = Catalogue()
+    lines = [f"{group}: {', '.join(catalogue.choices[group])}" for group in catalogue.groups]
+    return "\n".join(textwrap.fill(line, _WIDTH, subsequent_indent="  ") for line in lines)

@@ -1,0 +1,249 @@
+"""The choices of every group and their settings, read from the YAML files alone.
+
+Hydra is not imported, so that `ol2r list`, shell completion and error messages are fast.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from ol2r_cli.config.overrides import translate
+
+RECIPES = "reproduce"  # a folder of configs/ that is no group of choices: see `ol2r reproduce`
+
+_Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_NO_SETTINGS = ("_target_", "defaults", "hydra")
+
+
+def config_dir() -> Path:
+    """The folder configs/ of this code: inside an installed package, beside the package in a checkout."""
+    package = Path(__file__).parents[1]
+    beside = package.parent / "configs"
+    # A checkout first: an editable install leaves a stale copy of configs/ elsewhere, never here.
+    return (
+        beside
+        if (beside / "run.yaml").exists() and (package.parent / "pyproject.toml").exists()
+        else package / "configs"
+    )
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One line of a YAML file: its name (`l2`), its default as the file writes it, and the comment behind it."""
+
+    name: str
+    default: str
+    comment: str
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One YAML file, read when it is first used; ValueError, which names the file, when it is not a YAML mapping."""
+
+    group: str
+    name: str
+    path: Path
+
+    @cached_property
+    def header(self) -> list[str]:
+        """The comment lines at the top: what the choice is, and its paper."""
+        lines = []
+        for line in self.path.read_text().splitlines():
+            if not line.startswith("#"):
+                break
+            lines.append(line.lstrip("# "))
+        return [line for line in lines if not line.startswith("@package")] or [""]
+
+    @cached_property
+    def content(self) -> dict[str, Any]:
+        """The content of the file."""
+        try:
+            content = yaml.load(self.path.read_text(), _Loader)
+        except yaml.YAMLError as error:
+            raise ValueError(f"{self.path} must be YAML: {' '.join(str(error).split())}") from None
+        if not isinstance(content, dict | None):
+            raise ValueError(f"{self.path} must be lines `setting: value`, got {content!r}")
+        return content or {}
+
+    @property
+    def node(self) -> str:
+        """The node of its settings: `ranker.model` for a choice of the group `ranker/model`."""
+        return self.group.replace("/", ".")
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """Its settings, with their defaults."""
+        return {str(key): value for key, value in self.content.items() if key not in _NO_SETTINGS}
+
+    @cached_property
+    def settings(self) -> list[Setting]:
+        """Its settings with their comments, in the order of the file."""
+        if not self.values:
+            return []
+        text = self.path.read_text()
+        lines = text.splitlines()
+        pairs = yaml.compose(text, _Loader).value
+        return [
+            Setting(key.value, _written(value, text), _comment(lines, key, value))
+            for key, value in pairs
+            if key.value not in _NO_SETTINGS
+        ]
+
+    @cached_property
+    def brings(self) -> dict[str, str]:
+        """The choices of other groups in its `defaults` list, by group."""
+        entries = defaults_list(self.content, self.group)
+        return {group: name for group, name in entries if name and group != self.group}
+
+    @cached_property
+    def parents(self) -> list[str]:
+        """The choices of its own group in its `defaults` list, whose settings it inherits."""
+        return [item for item in self.content.get("defaults") or () if isinstance(item, str) and item != "_self_"]
+
+
+def defaults_list(content: Mapping[str, Any], group: str = "") -> Iterator[tuple[str, str | None]]:
+    """(group, choice) of the entries `group: choice` and `override /group@package: choice` of a defaults list.
+
+    A group without a leading slash is below the group of the file: `model` means `ranker/model`.
+    """
+    below = f"{group}/" if group else ""
+    for entry in content.get("defaults") or ():
+        for key, name in entry.items() if isinstance(entry, dict) else ():
+            match = re.fullmatch(r"(?:override |optional )*(/?)([\w/]+)(?:@\S+)?", key)
+            if match and not match[2].startswith("hydra/"):
+                yield match[2] if match[1] else below + match[2], name
+
+
+def _written(value: yaml.Node, text: str) -> str:
+    """A value on one line."""
+    if isinstance(value, yaml.ScalarNode) or value.flow_style:
+        return " ".join(text[value.start_mark.index : value.end_mark.index].split())
+    plain = yaml.load(yaml.serialize(value), _Loader)
+    return " ".join(yaml.safe_dump(plain, default_flow_style=True, sort_keys=False, width=10**6).split())
+
+
+def _comment(lines: Sequence[str], key: yaml.Node, value: yaml.Node) -> str:
+    """The comment after the value, or after the key of a value that is written on several lines."""
+    on_one_line = isinstance(value, yaml.ScalarNode) or value.flow_style
+    end = value.end_mark if on_one_line and value.end_mark.line >= key.end_mark.line else key.end_mark
+    match = re.search(r"#\s*(.*)", lines[end.line][end.column :]) if end.line < len(lines) else None
+    return match[1].strip() if match else ""
+
+
+class Catalogue:
+    """All choices by group, in the order of run.yaml. `own` are folders with the user's choices (`--config-dir`).
+
+    A group below another one, such as `ranker/model`, is a part of those of its choices that have it in their defaults.
+    Hydra ignores a file of the user that has the name of a choice of ol2r; such files are in `hidden`. ValueError for a
+    folder that does not exist.
+    """
+
+    def __init__(self, own: Sequence[Path] = ()):
+        self.root = Choice("", "run", config_dir() / "run.yaml")
+        self.defaults = dict(defaults_list(self.root.content))
+        self.choices: dict[str, dict[str, Choice]] = {group: {} for group in self.defaults}
+        self.hidden: list[Path] = []
+        for folder in (config_dir(), *own):
+            if not folder.is_dir():
+                raise ValueError(f"--config-dir must be a folder, got {folder}, which does not exist")
+            for path in sorted(folder.rglob("*.yaml")):
+                self._add(path.parent.relative_to(folder).as_posix(), path)
+        groups = [*self.choices]
+        self.choices = {group: self.choices[group] for group in sorted(groups, key=lambda g: _position(g, groups))}
+
+    def _add(self, group: str, path: Path) -> None:
+        if group == "." or group.partition("/")[0] == RECIPES:
+            return
+        choice = self.choices.setdefault(group, {}).setdefault(path.stem, Choice(group, path.stem, path))
+        if choice.path != path:
+            self.hidden.append(path)
+
+    @property
+    def groups(self) -> list[str]:
+        """The groups of an experiment, without those of Hydra."""
+        return [group for group in self.choices if group.partition("/")[0] != "hydra"]
+
+    @property
+    def parts(self) -> list[str]:
+        """The groups below those of run.yaml."""
+        return [group for group in self.choices if "/" in group and group.partition("/")[0] in self.defaults]
+
+    def comes_along(self, choice: Choice) -> bool:
+        """Whether a choice is part of ol2r rather than of the user's folders."""
+        return choice.path.is_relative_to(self.root.path.parent)
+
+    def settings(self, choice: Choice) -> list[Setting]:
+        """The settings of a choice, after those that it inherits."""
+        settings: dict[str, Setting] = {}
+        for parent in self._parents(choice):
+            settings |= {setting.name: setting for setting in self.settings(parent)}
+        for setting in choice.settings:
+            inherited = settings.get(setting.name, setting)
+            settings[setting.name] = Setting(setting.name, setting.default, setting.comment or inherited.comment)
+        return list(settings.values())
+
+    def values(self, choice: Choice) -> dict[str, Any]:
+        """The default values of a choice, inherited ones included."""
+        values: dict[str, Any] = {}
+        for parent in self._parents(choice):
+            values |= self.values(parent)
+        return values | choice.values
+
+    def brings(self, choice: Choice) -> dict[str, str]:
+        """The choices of other groups in its defaults, inherited ones included."""
+        brought: dict[str, str] = {}
+        for parent in self._parents(choice):
+            brought |= self.brings(parent)
+        return brought | choice.brings
+
+    def _parents(self, choice: Choice) -> list[Choice]:
+        known = self.choices.get(choice.group, {})
+        return [known[name] for name in choice.parents if name in known and name != choice.name]
+
+    def chosen(self, overrides: Sequence[str]) -> dict[str, str | None]:
+        """The choice of every group under these overrides: of a list the first value, of several overrides the last."""
+        typed = dict(re.findall(r"^([\w/]+)=(\w+)", "\n".join(translate(list(overrides))), re.MULTILINE))
+        typed = {group: name for group, name in typed.items() if group in self.choices}
+        preset = self._brought("experiment", typed.get("experiment", self.defaults.get("experiment")))
+        ranker = self._brought("ranker", {**self.defaults, **preset, **typed}.get("ranker"))
+        chosen = {**self.defaults, **ranker, **preset, **typed}  # the later one decides
+        return {group: name for group, name in chosen.items() if group in ranker or group not in self.parts}
+
+    def _brought(self, group: str, name: str | None) -> dict[str, str]:
+        choice = self.choices.get(group, {}).get(name or "")
+        return self.brings(choice) if choice else {}
+
+    def tree(self, overrides: Sequence[str]) -> dict[str, Any]:
+        """All settings under these overrides, nested as they are typed, with their defaults."""
+        tree: dict[str, Any] = dict(self.root.values)
+        for group, name in self.chosen(overrides).items():
+            choice = self.choices.get(group, {}).get(name or "")
+            if choice and group != "experiment":
+                *above, last = group.split("/")
+                node = tree
+                for key in above:  # what a choice is part of stands before it
+                    node = node[key]
+                node[last] = self.values(choice)
+        return tree
+
+
+def _position(group: str, groups: Sequence[str]) -> int:
+    """The position of a group in lists: that of the group above it."""
+    above = group.partition("/")[0]
+    return groups.index(above if above in groups else group)
+
+
+def dotted(tree: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """The leaves of nested settings with their name on the command line: (`dataset.queries.train`, 300)."""
+    for key, value in tree.items():
+        if isinstance(value, Mapping) and value:
+            yield from dotted(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value

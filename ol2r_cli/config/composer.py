@@ -1,0 +1,270 @@
+"""From overrides to a configuration: the one place that composes.
+
+The command line, sweeps, search, reproduce, bench, the Python API and the tests all use it. Hydra composes: its groups,
+defaults lists, override grammar and search path are used through `hydra.compose` and `hydra.core.override_parser`, the
+parts that Hydra documents for programs and sweeper plugins.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from typing import Any
+
+import hydra
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Glob, Override
+from hydra.errors import HydraException
+from omegaconf import DictConfig, OmegaConf, open_dict
+from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
+
+from ol2r_cli.config.catalogue import Catalogue, config_dir
+from ol2r_cli.config.errors import explain, has_a_value, several_values, unknown_name, unreadable
+from ol2r_cli.config.overrides import search_folders, translate, without_config_dirs
+from ol2r_cli.formatting import nearest
+
+
+@dataclass(frozen=True)
+class Composition:
+    """A composed configuration.
+
+    config: all settings, without Hydra's own. choices: the choice of each group (`ranker`, `ranker/model`); groups
+    without a choice are absent. grid: the settings that a preset sweeps, with their values as typed, such as
+    {"ranker.l2": "0.1,0.01"}.
+    """
+
+    config: DictConfig
+    choices: Mapping[str, str]
+    grid: Mapping[str, str]
+
+    @cached_property
+    def settings(self) -> dict[str, Any]:
+        """All settings in plain containers, interpolations resolved."""
+        settings = OmegaConf.to_container(self.config, resolve=True, throw_on_missing=True)
+        assert isinstance(settings, dict)
+        return {str(name): value for name, value in settings.items()}
+
+
+class Composer:
+    """Composes any number of configurations from the same configuration folders.
+
+    `overrides` may contain `--config-dir DIR` and `hydra.searchpath=[..]`, which add folders with the user's own
+    choices; everything else in them is ignored. Hydra composes once for each set of choices. Plain values are set on a
+    copy of the result, which takes a tenth of the time and gives the same configuration. ValueError for a folder that
+    does not exist.
+    """
+
+    def __init__(self, overrides: Sequence[str] = ()):
+        self.folders, self._searchpath = search_folders(overrides)
+        self.catalogue = Catalogue(self.folders)
+        self._bases: dict[tuple[str, ...], Composition] = {}
+
+    @property
+    def options(self) -> list[str]:
+        """What has to be typed besides the overrides of a job: `--config-dir DIR` for each folder."""
+        return [word for folder in self.folders for word in ("--config-dir", str(folder))]
+
+    def __call__(self, overrides: Sequence[str], resolve: bool = True) -> Composition:
+        """The configuration of `ol2r run OVERRIDES`; ValueError, of one line that says what to type, for a bad one.
+
+        With `resolve` all interpolations are replaced by their values.
+        """
+        words = translate(without_config_dirs(overrides))
+        parsed = [_parse(word) for word in words]
+        for override in parsed:
+            if override.is_sweep_override():
+                name, _, values = str(override.input_line).partition("=")
+                raise ValueError(several_values(name.lstrip("+"), values, self.catalogue))
+        try:
+            choosing = [override for override in parsed if self._chooses(override)]
+            base = self._base(tuple(str(override.input_line) for override in choosing))
+            config = copy.deepcopy(base.config)
+            for override in parsed:
+                if not self._chooses(override):
+                    _set_value(config, override, words)
+        except KeyError as error:
+            raise ValueError(unknown_name(error.args[0], words, self.catalogue)) from None
+        except (HydraException, OmegaConfBaseException) as error:
+            raise ValueError(explain(str(error), words, self.catalogue)) from None
+        self._check(config, base.choices)
+        if resolve:
+            OmegaConf.resolve(config)  # once: every later read would parse the interpolations again
+        return Composition(config, base.choices, base.grid)
+
+    def shown(self, overrides: Sequence[str], part: str) -> DictConfig:
+        """The configuration as `--cfg PART` shows it: `job`, `hydra` (Hydra's own settings) or `all`."""
+        config = self(overrides, resolve=False).config
+        if part == "job":
+            return config
+        with hydra.initialize_config_dir(version_base="1.3", config_dir=str(config_dir())):
+            words = [*self._searchpath, *translate(without_config_dirs(overrides))]
+            whole = hydra.compose("run", words, return_hydra_config=True)
+        return OmegaConf.create({"hydra": whole.hydra}) if part == "hydra" else whole
+
+    def jobs(self, overrides: Sequence[str], paired: Iterable[Sequence[str]] = ()) -> list[list[str]]:
+        """The overrides of every job of a sweep: the product of all values listed, the last one changing fastest.
+
+        A preset's grid comes first, where it has one. The settings in each group of `paired` advance together.
+        ValueError for an override that cannot be read, and where paired settings have different numbers of values.
+        """
+        words = translate(without_config_dirs(overrides))
+        parsed = [_parse(word) for word in words]
+        presets = [one for one in parsed if one.key_or_group == "experiment" or one.is_hydra_override()]
+        grid: Mapping[str, str] = {}
+        if not any(override.is_sweep_override() for override in presets):
+            try:
+                grid = self._base(tuple(str(override.input_line) for override in presets)).grid
+            except HydraException as error:
+                raise ValueError(explain(str(error), words, self.catalogue)) from None
+        swept = [_parse(f"{name}={values}") for name, values in grid.items()]
+        return self._product([*swept, *parsed], paired)
+
+    def _base(self, choosing: tuple[str, ...]) -> Composition:
+        """The composition of a set of choices, by Hydra."""
+        if choosing not in self._bases:
+            with hydra.initialize_config_dir(version_base="1.3", config_dir=str(config_dir())):
+                whole = hydra.compose("run", [*self._searchpath, *choosing], return_hydra_config=True)
+            OmegaConf.set_readonly(whole, False)
+            with open_dict(whole):
+                hydra_node = whole.pop("hydra")
+            choices = {group: name for group, name in hydra_node.runtime.choices.items() if name is not None}
+            grid = {str(name): str(values) for name, values in (hydra_node.sweeper.get("params") or {}).items()}
+            self._bases[choosing] = Composition(whole, choices, grid)
+        return self._bases[choosing]
+
+    def _chooses(self, override: Override) -> bool:
+        """Whether an override names a choice, or a setting of Hydra, rather than a value."""
+        if override.is_hydra_override() or override.package is not None:
+            return True
+        return override.key_or_group in self.catalogue.choices and not isinstance(override.value(), dict)
+
+    def _check(self, config: DictConfig, choices: Mapping[str, str]) -> None:
+        """ValueError when a setting of run.yaml is missing or unknown, or an interpolation cannot be resolved."""
+        needed = _needed()
+        for name in needed:
+            if name not in config:
+                raise ValueError(f"{name} is missing: leave out ~{name}")
+        for name in map(str, config):
+            if name not in needed and name not in choices:
+                raise ValueError(f"there is no setting or group '{name}'{nearest(name, needed)}")
+        try:
+            OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
+        except OmegaConfBaseException as error:
+            raise ValueError(f"{error.full_key} cannot be resolved: {str(error).splitlines()[0]}") from None
+
+    def _product(self, overrides: Sequence[Override], paired: Iterable[Sequence[str]]) -> list[list[str]]:
+        values: dict[str, list[str]] = {}
+        for override in overrides:
+            choices = sorted(self.catalogue.choices.get(str(override.key_or_group), {}))
+            values[override.get_key_element()] = _values(override, choices)
+        axes = [[key] for key in values]
+        for names in paired:
+            axes = _joined(axes, names, values)
+        rows = [
+            [dict(zip(axis, row, strict=True)) for row in zip(*map(values.__getitem__, axis), strict=True)]
+            for axis in axes
+        ]
+        jobs = [{key: word for part in parts for key, word in part.items()} for parts in itertools.product(*rows)]
+        return [[job[key] for key in values] for job in jobs]
+
+
+def compose(overrides: Sequence[str] = ()) -> Composition:
+    """The configuration of `ol2r run OVERRIDES`, among which `--config-dir DIR` may stand; ValueError for a bad one."""
+    return Composer(overrides)(overrides)
+
+
+def check_grid(composition: Composition, overrides: Iterable[str], advice: str) -> None:
+    """ValueError, ending in `advice`, when a preset has a grid of which some settings are not in `overrides`.
+
+    Otherwise the defaults would be run under the name of the preset. A job of a sweep has every setting of the grid
+    among its overrides.
+    """
+    given = {word.partition("=")[0].lstrip("+") for word in overrides}
+    preset = composition.choices.get("experiment")
+    unused = [name for name in composition.grid if name not in given]
+    if preset and unused:
+        raise ValueError(f"experiment={preset} is a grid, several runs that differ in {', '.join(unused)}: {advice}")
+
+
+def expand(word: str) -> list[str]:
+    """The overrides with one value each that an override with several values (`seed=1,2`) stands for.
+
+    ValueError for an override that cannot be read.
+    """
+    return _values(_parse(word))
+
+
+@cache
+def _parse(word: str) -> Override:
+    if re.match(r"[+~]*hydra/(launcher|sweeper)\b", word):
+        raise ValueError(f"{word} has no effect: sweeps run where launcher=processes or launcher=slurm says")
+    try:
+        return OverridesParser.create().parse_override(word)
+    except HydraException:
+        raise ValueError(unreadable(word)) from None
+
+
+@cache
+def _needed() -> list[str]:
+    """The settings of run.yaml, and the groups of which it has a choice."""
+    catalogue = Catalogue()
+    return [*catalogue.root.values, *(group for group, choice in catalogue.defaults.items() if choice)]
+
+
+def _values(override: Override, choices: Sequence[str] = ()) -> list[str]:
+    """One override for each value; `choices` are the names among which `glob(..)` selects."""
+    key = override.get_key_element()
+    value: Any = override.value()
+    if not override.is_sweep_override():
+        return [str(override.input_line)]
+    if isinstance(value, Glob):
+        return [f"{key}={name}" for name in value.filter(list(choices))]
+    if override.is_discrete_sweep():
+        return [f"{key}={each}" for each in override.sweep_string_iterator()]
+    raise ValueError(f"{override.input_line} must list its values, as in {key}=1,2,3: `ol2r search` tries ranges")
+
+
+def _set_value(config: DictConfig, override: Override, words: Sequence[str]) -> None:
+    """Apply `key=value`, `+key=value`, `++key=value` or `~key[=value]` as Hydra does.
+
+    KeyError for a key that is not there; ValueError, with the line to type among `words`, for one that is.
+    """
+    key, value = str(override.key_or_group), override.value()
+    present = OmegaConf.select(config, key, throw_on_missing=False)
+    if override.is_delete():
+        if present is None or (value is not None and value != present):
+            raise KeyError(key)
+        above, _, last = key.rpartition(".")
+        node = OmegaConf.select(config, above) if above else config
+        with open_dict(node):
+            del node[last]
+    elif override.is_add() or override.is_force_add():
+        if override.is_add() and present is not None and not isinstance(value, dict | list):
+            raise ValueError(has_a_value(key, words))
+        OmegaConf.update(config, key, value, merge=True, force_add=True)
+    else:
+        try:
+            OmegaConf.update(config, key, value, merge=True)
+        except (ConfigAttributeError, ConfigKeyError):
+            raise KeyError(key) from None
+
+
+def _joined(axes: list[list[str]], names: Sequence[str], values: Mapping[str, list[str]]) -> list[list[str]]:
+    """The axes of a sweep after the settings `names` became one axis, at the place of the first of them."""
+    swept = [key for key in values if len(values[key]) > 1]
+    for name in names:
+        if name not in values:
+            raise ValueError(f"--paired {','.join(names)}: there is no {name}=.. in this sweep{nearest(name, swept)}")
+        if any(name in axis for axis in axes if len(axis) > 1):
+            raise ValueError(f"--paired may name {name} once: type --paired with all that go together")
+    lengths = [len(values[name]) for name in names]
+    if len(set(lengths)) > 1:
+        counts = ", ".join(f"{name} has {length}" for name, length in zip(names, lengths, strict=True))
+        raise ValueError(f"--paired {','.join(names)} must have equally many values: {counts}")
+    first = next(name for name in values if name in names)
+    kept = [axis for axis in axes if axis == [first] or not set(axis) & set(names)]
+    return [[name for name in values if name in names] if axis == [first] else axis for axis in kept]

@@ -1,0 +1,201 @@
+"""From the node of a configuration to the object that its `_target_` names.
+
+Settings are checked against the constructor's signature first: names, types and ranges (`ranges.py`). A mistake is a
+ValueError of one line in the words of the command line.
+"""
+
+from __future__ import annotations
+
+import inspect
+import pkgutil
+import types
+import typing
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from ol2r_cli.config.catalogue import config_dir
+from ol2r_cli.config.moved_classes import MOVED_TO
+from ol2r_cli.config.ranges import Range
+from ol2r_cli.formatting import nearest
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
+
+_WORDS = {bool: "true or false", int: "a whole number", float: "a number", str: "text", type(None): "null"}
+
+
+def build(node: Any, **more: Any) -> Any:
+    """The object that a node's `_target_` names, with its settings as keywords; `more` are further keywords.
+
+    ValueError, of one line that says what to type, for a bad setting.
+    """
+    from hydra.errors import InstantiationException
+    from hydra.utils import instantiate
+    from omegaconf import OmegaConf
+
+    node = node if OmegaConf.is_config(node) else OmegaConf.create(node)
+    if node.get("_target_") in MOVED_TO:
+        node = OmegaConf.merge(node, {"_target_": MOVED_TO[node._target_]})
+    _check_node(node, str(node._key() or ""), more)
+    try:
+        return instantiate(node, _convert_="all", **more)
+    except InstantiationException as error:
+        if isinstance(error.__cause__, ValueError):
+            raise error.__cause__ from None
+        raise
+
+
+def _check_node(node: DictConfig, group: str, more: Mapping[str, Any]) -> None:
+    """Check the settings of an object against its constructor, those of its parts first.
+
+    `group` is the name of the node on the command line.
+    """
+    from omegaconf import OmegaConf
+
+    target = node.get("_target_")
+    try:
+        constructor = pkgutil.resolve_name(str(target))
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ValueError(f"{group}._target_ must be a class that can be imported, got {target} ({error})") from None
+    given: dict[str, Any] = {}
+    for key, value in node.items():
+        name = str(key)
+        if OmegaConf.is_dict(value) and "_target_" in value:
+            _check_node(value, f"{group}.{name}", {})
+        given[name] = OmegaConf.to_object(value) if OmegaConf.is_config(value) else value
+    del given["_target_"]
+    check_settings(constructor, given | dict(more), group, _parts(group))
+
+
+def _parts(group: str) -> dict[str, list[str]]:
+    """The groups directly below a group, by the setting that they choose, with the names of their choices."""
+    folder = config_dir() / group.replace(".", "/")
+    below = [path for path in folder.iterdir() if path.is_dir()] if group and folder.is_dir() else []
+    return {path.name: sorted(choice.stem for choice in path.glob("*.yaml")) for path in below}
+
+
+def check_settings(
+    target: Any, settings: Mapping[str, Any], group: str, parts: Mapping[str, Sequence[str]] | None = None
+) -> None:
+    """Raises ValueError when `settings` are not the keywords of `target`, or one is not of its annotated kind or range.
+
+    `group` is the prefix of the settings on the command line: `ranker` for `ranker.l2`; empty without a configuration.
+    `parts` are the settings that are chosen from a group, with their choices: {"model": ["linear", "mlp"]}.
+    """
+    parameters = _parameters(target)
+    prefix, name = f"{group}." if group else "", getattr(target, "__name__", str(target))
+    for key in settings:
+        if key not in parameters:
+            has = f": it has {', '.join(parameters) or 'none'}"
+            raise ValueError(f"{name} has no setting '{key}'{nearest(key, parameters, prefix) or has}")
+    kinds = _annotations(target)
+    for key, names in (parts or {}).items():
+        if key in parameters and not _is_plain(kinds.get(key, Any)) and _is_no_part(settings.get(key)):
+            got = f"got {settings[key]!r}" if key in settings else "got none"
+            raise ValueError(f"{prefix}{key} must be chosen: type {_typed_choice(group, key, names)}, {got}")
+    for key, default in parameters.items():
+        if key not in settings and default is inspect.Parameter.empty:
+            raise ValueError(f"{prefix}{key} is missing: {name} needs it, type {prefix}{key}=VALUE")
+    for key, kind in kinds.items():
+        if key in settings and not _fits(settings[key], kind):
+            raise ValueError(f"{prefix}{key} must be {_in_words(kind, settings[key])}, got {settings[key]!r}")
+
+
+def _is_no_part(value: Any) -> bool:
+    """Whether a value is plain, rather than an object or the settings of one."""
+    if isinstance(value, Mapping):
+        return "_target_" not in value
+    return value is None or isinstance(value, bool | int | float | str | list | tuple)
+
+
+def _typed_choice(group: str, key: str, names: Sequence[str]) -> str:
+    return " or ".join(f"{group.replace('.', '/')}/{key}={name}" for name in names)
+
+
+def _parameters(target: Any) -> dict[str, Any]:
+    """Keywords and their defaults; none for a class without a constructor: torch's Module refuses every keyword."""
+    if inspect.isclass(target) and getattr(target.__init__, "__module__", "").startswith("torch."):
+        return {}
+    return {name: parameter.default for name, parameter in inspect.signature(target).parameters.items()}
+
+
+def _annotations(target: Any) -> dict[str, Any]:
+    """The annotations of the constructor, with ranges; empty where they cannot be resolved at run time."""
+    try:
+        return typing.get_type_hints(target.__init__ if inspect.isclass(target) else target, include_extras=True)
+    except (NameError, TypeError):
+        return {}
+
+
+def _fits(value: Any, kind: Any, in_range: bool = True) -> bool:
+    """Whether a value from YAML has the annotated type and, with `in_range`, is within its range.
+
+    Every value fits a type that YAML cannot express.
+    """
+    if not _is_plain(kind):
+        return True
+    return any(_fits_option(value, option, in_range) for option in _options(kind))
+
+
+def _fits_option(value: Any, option: Any, in_range: bool) -> bool:
+    if typing.get_origin(option) is Annotated:
+        limits = [limit for limit in option.__metadata__ if isinstance(limit, Range)]
+        return _fits(value, option.__origin__) and (not in_range or all(value in limit for limit in limits))
+    if typing.get_origin(option) is Literal:
+        return isinstance(value, str) and (not in_range or value in typing.get_args(option))
+    if isinstance(value, Mapping):
+        return _is_a(option, Mapping) and _fits_all(value.values(), option, in_range)
+    if isinstance(value, list | tuple):
+        return _is_a(option, Sequence) and _fits_all(value, option, in_range)
+    return type(value) is option or (type(value) is int and option is float)
+
+
+def _fits_all(values: Iterable[Any], kind: Any, in_range: bool) -> bool:
+    """Whether all entries fit the last argument of `Sequence[..]` or `Mapping[.., ..]`."""
+    entry = typing.get_args(kind)[-1:]
+    return not entry or all(_fits(value, entry[0], in_range) for value in values)
+
+
+def _is_plain(kind: Any) -> bool:
+    """Whether YAML can express every value of an annotated type."""
+    return all(
+        option in _WORDS
+        or typing.get_origin(option) in (Annotated, Literal)
+        or _is_a(option, Sequence)
+        or _is_a(option, Mapping)
+        for option in _options(kind)
+    )
+
+
+def _options(kind: Any) -> tuple[Any, ...]:
+    """The members of a union; any other type is its only member."""
+    return typing.get_args(kind) if typing.get_origin(kind) in (typing.Union, types.UnionType) else (kind,)
+
+
+def _is_a(kind: Any, container: type) -> bool:
+    """Whether an annotation is a kind of list or mapping; text is not a list."""
+    origin = typing.get_origin(kind) or kind
+    return inspect.isclass(origin) and issubclass(origin, container) and origin is not str
+
+
+def _in_words(kind: Any, value: Any) -> str:
+    """The allowed values in words: the type or, where the type of `value` is right, the range."""
+    options = sorted(_options(kind), key=lambda option: option is not type(None))
+    right_type = _fits(value, kind, in_range=False)
+    return " or ".join(_option_in_words(option, right_type) for option in options)
+
+
+def _option_in_words(kind: Any, right_type: bool) -> str:
+    if kind in _WORDS:
+        return _WORDS[kind]
+    entry = typing.get_args(kind)[-1:]
+    if typing.get_origin(kind) is Annotated:
+        limits = " and ".join(str(limit) for limit in kind.__metadata__ if isinstance(limit, Range))
+        return limits if right_type else _option_in_words(kind.__origin__, right_type)
+    if typing.get_origin(kind) is Literal:
+        words = typing.get_args(kind)
+        return f"one of {', '.join(words)}" if len(words) > 1 else str(words[0])
+    if _is_a(kind, Mapping):
+        return "settings {name:value,..}"
+    each = " or ".join(_option_in_words(option, right_type) for option in _options(entry[0])) if entry else ""
+    return f"a list [..,..] of which each is {each}" if each else "a list [..,..]"

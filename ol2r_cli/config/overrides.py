@@ -1,0 +1,146 @@
+"""Overrides as text: `NAME=VALUE` words of a command line, and values in the grammar of Hydra."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from importlib.util import find_spec
+from numbers import Integral, Real
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Any
+
+ALIASES = {"click": {"per": "perfect", "nav": "navigational", "inf": "informational"}}
+
+_UNQUOTED = re.compile(r"[A-Za-z0-9_./:@%+-]+")
+_NOT_TEXT = re.compile(r"(?i)null|none|true|false|[+-]?(\d.*|\..*|inf|nan)")  # read as another type, or possibly so
+
+
+def translate(overrides: Iterable[str]) -> list[str]:
+    """The overrides with short names replaced (`click=per,nav`), so that run ids and folders agree.
+
+    `+launcher=slurm`, which is what one types for Hydra programs without such a group, becomes `launcher=slurm`.
+    """
+
+    def long(override: str) -> str:
+        override = override.removeprefix("+") if override.startswith("+launcher=") else override
+        group, equals, values = override.partition("=")
+        names = ALIASES.get(group, {})
+        return group + equals + re.sub(r"\w+", lambda word: names.get(word[0], word[0]), values) if names else override
+
+    return [long(override) for override in overrides]
+
+
+def split_config_dirs(words: Sequence[str]) -> tuple[list[str], list[Path]]:
+    """The words without `--config-dir DIR` (or `-cd DIR`, `--config-dir=DIR`), and the folders that these name."""
+    rest: list[str] = []
+    folders: list[Path] = []
+    words_left = iter(words)
+    for word in words_left:
+        if word in ("--config-dir", "-cd"):
+            folders.append(Path(next(words_left, ".")).expanduser().resolve())
+        elif word.startswith("--config-dir="):
+            folders.append(Path(word.partition("=")[2]).expanduser().resolve())
+        else:
+            rest.append(word)
+    return rest, folders
+
+
+def without_config_dirs(words: Sequence[str]) -> list[str]:
+    """The words without `--config-dir DIR`."""
+    return split_config_dirs(words)[0]
+
+
+def search_folders(words: Sequence[str]) -> tuple[list[Path], list[str]]:
+    """The folders with the user's own choices that the words name, and the override that makes Hydra search them.
+
+    The words may be `--config-dir DIR` and `hydra.searchpath=[file://DIR,pkg://PACKAGE]`; ValueError for an entry of
+    the search path that is no folder.
+    """
+    rest, folders = split_config_dirs(words)
+    for word in rest:
+        if word.lstrip("+").startswith("hydra.searchpath="):
+            entries = word.partition("=")[2].strip("[] ")
+            folders += [_search_folder(entry.strip(" '\"")) for entry in entries.split(",") if entry]
+    return folders, [f"hydra.searchpath=[{','.join(as_typed(f'file://{folder}') for folder in folders)}]"] * bool(
+        folders
+    )
+
+
+def _search_folder(entry: str) -> Path:
+    if entry.startswith("pkg://"):
+        name = entry.removeprefix("pkg://").replace("/", ".")
+        package = find_spec(name)
+        if package is None or not package.submodule_search_locations:
+            raise ValueError(f"hydra.searchpath must name packages that can be imported, got {entry}")
+        return Path(next(iter(package.submodule_search_locations)))
+    return Path(entry.removeprefix("file://")).expanduser().resolve()
+
+
+def split_launcher(overrides: Iterable[str]) -> tuple[list[str], list[str]]:
+    """The overrides that describe a job, short names replaced, and those that say where the jobs of a sweep run."""
+    job: list[str] = []
+    launcher: list[str] = []
+    for word in translate(overrides):
+        name = word.lstrip("+~").partition("=")[0]
+        (launcher if name == "launcher" or name.startswith("launcher.") else job).append(word)
+    return job, launcher
+
+
+def as_typed(value: Any, name: str = "a setting") -> str:
+    """A value as Hydra reads it back, without blanks where possible: true, 1e-05, [1,2], 'two words'.
+
+    Numbers and arrays of numpy and torch are written as numbers and lists. ValueError, which begins with `name`, for a
+    value that has no form on the command line.
+    """
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str | PathLike):
+        return _quoted(fspath(value))
+    if isinstance(value, Integral):
+        return str(int(value))
+    if isinstance(value, Real):
+        return repr(float(value))
+    if isinstance(value, Mapping):
+        return "{" + ",".join(f"{key}:{as_typed(item, name)}" for key, item in value.items()) + "}"
+    if hasattr(value, "tolist"):
+        return as_typed(value.tolist(), name)
+    if isinstance(value, Iterable) and not isinstance(value, bytes):
+        return "[" + ",".join(as_typed(item, name) for item in value) + "]"
+    raise ValueError(f"{name} must be a number, text, true, false, null, a list or a mapping, got {value!r}")
+
+
+def _quoted(text: str) -> str:
+    """Text in quotes where Hydra could read it as something else; a backslash is doubled only before a quote."""
+    if _UNQUOTED.fullmatch(text) and not _NOT_TEXT.fullmatch(text):
+        return text
+    return "'" + re.sub(r"(\\*)('|$)", lambda end: 2 * end[1] + (r"\'" if end[2] else ""), text) + "'"
+
+
+def as_overrides(*settings: Any, **more: Any) -> list[str]:
+    """Settings from Python as overrides: text stays, {"ranker.l2": 0.1} and rounds=500 are written out.
+
+    Lists may hold both. A name with a dot has no form as a keyword and is a key of a mapping, so that a setting has one
+    name everywhere. ValueError for text that is no setting, and for a value that has no form on the command line.
+    """
+    overrides: list[str] = []
+    for given in (*settings, more):
+        if isinstance(given, str):
+            overrides.append(_checked(given))
+        elif isinstance(given, Mapping):
+            overrides += [f"{name}={as_typed(value, str(name))}" for name, value in given.items()]
+        elif isinstance(given, Iterable):
+            overrides += as_overrides(*given)
+        else:
+            raise ValueError(f"a setting must be 'NAME=VALUE' or {{'NAME': value}}, got {given!r}")
+    return overrides
+
+
+def _checked(word: str) -> str:
+    if word.startswith("-") and not word.startswith("--config-dir="):
+        raise ValueError(f"a setting must be 'NAME=VALUE', got {word!r}: of the options only --config-dir=DIR is here")
+    if "=" not in word and not word.startswith("~"):
+        raise ValueError(f"a setting must be 'NAME=VALUE', got {word!r}")
+    return word

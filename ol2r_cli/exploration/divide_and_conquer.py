@@ -1,0 +1,106 @@
+"""Divide and conquer: shuffle only documents whose mutual order is uncertain (PairRank, WWW 2021, section 3.2.3)."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor
+
+from ol2r_cli.exploration.blocks import close, partition, shuffle, similar_lengths
+from ol2r_cli.interfaces import CERTAIN, Candidates, Exploration, Prediction, Proposal
+from ol2r_cli.tensor.gather import cached_arange, gather_square
+from ol2r_cli.tensor.shapes import Bool, Float, Int
+from ol2r_cli.tensor.streams import Random
+from ol2r_cli.tensor.synchronisation import is_host_readable
+
+Shuffle = Literal["conservative", "random"]
+
+
+class ScoreOrder(NamedTuple):
+    """b of the replicas, whose queries have at most d documents, with these documents in score order."""
+
+    replicas: Tensor | slice  # which of the B replicas
+    prediction: Prediction  # of all B replicas
+    order: Int[Tensor, "b d"]  # best score first, padding last
+    scores: Float[Tensor, "b d"]  # in this order
+    mask: Bool[Tensor, "b d"]  # in this order
+
+
+class DivideAndConquer(Exploration):
+    """Serves blocks in their certain order, each block in random order. A subclass says which pairs are certain.
+
+    `shuffle` is `conservative` (certain pairs inside a block keep their order) or `random`; `transitive` closes the
+    relation of certain pairs before blocks are formed.
+    """
+
+    offers = frozenset({CERTAIN})
+
+    def __init__(self, shuffle: Shuffle, transitive: bool):
+        super().__init__()
+        self.shuffle, self.transitive = shuffle, transitive
+
+    def certain(self, ranked: ScoreOrder) -> Bool[Tensor, "b s s"]:
+        """Return [i, j]: document i of the order is certainly above document j; only for i < j.
+
+        The first s documents may be fewer than d. Then at least K documents must be above each of the others once
+        `transitive` has been applied; these are served in score order.
+        """
+        raise NotImplementedError
+
+    def propose(self, prediction: Prediction, candidates: Candidates, random: Random) -> Proposal:
+        """Find certain pairs, form blocks and shuffle each block."""
+        scores = prediction.scores[:, 0] if prediction.scores.shape[1] == 1 else prediction.scores.mean(1)
+        mask, clock = candidates.mask, random.exponential(scores.shape[1]).to(scores.dtype)
+        parts = [
+            (replicas, self._propose(replicas, prediction, scores[replicas, :longest], mask[replicas, :longest], clock))
+            for replicas, longest in similar_lengths(mask)
+        ]
+        return parts[0][1] if len(parts) == 1 else _combine(scores, parts)
+
+    def _propose(
+        self,
+        replicas: Tensor | slice,
+        prediction: Prediction,
+        scores: Float[Tensor, "b d"],
+        mask: Bool[Tensor, "b d"],
+        clock: Float[Tensor, "B D"],
+    ) -> Proposal:
+        """Return the proposal for some replicas: computed in score order, returned by document."""
+        by_score = scores.masked_fill(~mask, float("-inf")).argsort(1, descending=True)
+        certain = self.certain(ScoreOrder(replicas, prediction, by_score, scores.gather(1, by_score), mask))
+        top, rest = by_score.tensor_split([certain.shape[1]], dim=1)
+        mask = mask[:, : top.shape[1]]
+        if not is_host_readable(mask) or not mask.all():  # a group of one replica has no padding
+            certain = (certain | ~mask[:, None, :]) & mask[:, :, None]
+        if self.transitive:
+            certain = close(certain)
+        block = partition(certain)
+        clock = clock[replicas, : scores.shape[1]].gather(1, top)
+        order = shuffle(block, clock, certain if self.shuffle == "conservative" else None, self.ranking_depth)
+        if rest.shape[1]:
+            return Proposal(torch.cat([top.gather(1, order), rest], 1), scores)
+        rank = torch.empty_like(by_score).scatter_(
+            1, by_score, cached_arange(scores.shape[1], scores.device).expand_as(by_score)
+        )
+        return Proposal(by_score.gather(1, order), scores, block.gather(1, rank), gather_square(certain, rank))
+
+
+def _combine(scores: Float[Tensor, "B D"], parts: list[tuple[Tensor | slice, Proposal]]) -> Proposal:
+    """Return the proposals of groups of replicas as one. Padding beyond a group's longest query is one more block.
+
+    The result has no blocks and certain pairs if one of the proposals has none.
+    """
+    replicas, documents = scores.shape
+    order = torch.arange(documents).repeat(replicas, 1)
+    block = torch.full_like(order, documents)
+    certain = torch.zeros(replicas, documents, documents, dtype=torch.bool)
+    for members, part in parts:
+        longest = part.order.shape[1]
+        order[members, :longest] = part.order
+        certain[members, :longest, longest:] = True
+        if part.block is not None and part.certain is not None:
+            block[members, :longest] = part.block
+            certain[members, :longest, :longest] = part.certain
+    complete = all(part.block is not None for _, part in parts)
+    return Proposal(order, scores, block, certain) if complete else Proposal(order, scores)

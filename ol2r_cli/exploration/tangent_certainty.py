@@ -1,0 +1,274 @@
+"""Which pairs of documents are certain, given the covariance of a network's tangents: full or diagonal.
+
+A = l2 I + sum of v v^T over the preferences so far, where v is the difference of two gradients.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from ol2r_cli.interfaces import Preferences, RunContext
+from ol2r_cli.learning.covariance import STRIP, FullCovariance, Solution, most_rows
+from ol2r_cli.learning.tangents import (
+    LayeredTangent,
+    Layers,
+    chosen,
+    differences,
+    gram,
+    joined,
+    layers_of,
+    parameters,
+    rows,
+    squared_distances,
+    to_first,
+    weights,
+)
+from ol2r_cli.tensor.gather import cached_arange
+from ol2r_cli.tensor.shapes import Bool, Float, Int
+from ol2r_cli.tensor.synchronisation import is_host_readable
+
+Pairs = tuple[LayeredTangent, Tensor]  # gradients of winner and loser in turn [B 2M]; which pairs are valid [B M]
+
+
+@dataclass(frozen=True)
+class Criterion:
+    """When a pair is certain, for documents in score order."""
+
+    margins: Float[Tensor, "b d d"]  # (sigma(s_i - s_j) - 1/2)^2, or 0 if s_i < s_j
+    scale: float  # alpha^2
+    positions: int | None  # K if documents that cannot be among the first K may be left out, otherwise None
+
+    def of(self, replica: slice) -> Criterion:
+        """Return the criterion of some of the replicas."""
+        return replace(self, margins=self.margins[replica])
+
+    def certain(self, distances: Float[Tensor, "b s s"]) -> Bool[Tensor, "b s s"]:
+        """Return which pairs of the first s documents are certain, given their squared distances."""
+        size = distances.shape[1]
+        return self.margins[:, :size, :size] > distances * self.scale
+
+    def needed(self, distances: Float[Tensor, "b s s"]) -> int:
+        """Return the rank of the last document with fewer than K documents certainly above it.
+
+        `distances` are upper bounds. Documents below that rank cannot be among the first K, and they do not influence
+        the documents above it, because certain pairs only point down the list.
+        """
+        assert self.positions is not None
+        above = self.certain(distances).triu(1).sum(1)
+        return int(((above < self.positions) * (cached_arange(above.shape[1], above.device) + 1)).max())
+
+
+class TangentCovariance(Protocol):
+    """A form of A. Each round calls `begin`, then `certain` for all replicas, then `learn` unless pairs wait."""
+
+    device: torch.device
+
+    def begin(self, tangent: LayeredTangent, pairs: Pairs | None) -> None:
+        """Start a round with the candidates' gradients, and first add the `pairs` of the previous round, if any."""
+        ...
+
+    def certain(
+        self, replicas: Tensor | slice, order: Int[Tensor, "b d"], criterion: Criterion
+    ) -> Bool[Tensor, "b s s"]:
+        """Return which pairs are certain among the first s documents of an order: those that can be shown."""
+        ...
+
+    def learn(self, preferences: Preferences) -> None:
+        """Add pairs of this round's candidates."""
+        ...
+
+    def state(self) -> list[Any]:
+        """Return tensors and numbers for every replica."""
+        ...
+
+    def restore(self, state: list[Any]) -> None:
+        """Restore what `state` returned."""
+        ...
+
+
+class DiagonalTangentCovariance:
+    """The diagonal of A, as a weight per parameter."""
+
+    def __init__(self, l2: float, context: RunContext):
+        self.l2, self.device, self.replicas = l2, context.device, context.replicas
+        self.diagonal: Tensor | None = None  # [B P], float64
+
+    def begin(self, tangent: LayeredTangent, pairs: Pairs | None) -> None:
+        """Update the diagonal and invert it."""
+        self.layers = layers_of(tangent.factors)
+        if self.diagonal is None:
+            shape = self.replicas, parameters(self.layers)
+            self.diagonal = torch.full(shape, self.l2, dtype=torch.float64, device=self.device)
+        if pairs is not None:
+            self._add(layers_of(pairs[0].factors), pairs[1])
+        self.weights = weights(self.layers, self.diagonal)
+
+    def certain(
+        self, replicas: Tensor | slice, order: Int[Tensor, "b d"], criterion: Criterion
+    ) -> Bool[Tensor, "b s s"]:
+        """Compute distances of the documents that can be shown.
+
+        Distances to the best document are cheap. By the triangle inequality their sum bounds the distance of a pair.
+        """
+        layers = chosen(rows(self.layers, replicas, slice(order.shape[1])), order)
+        inverse = [weight[replicas] for weight in self.weights]
+        if criterion.positions is not None:
+            distance = to_first(layers, inverse).sqrt_()
+            needed = criterion.needed((distance[:, :, None] + distance[:, None, :]).square_())
+            layers = rows(layers, slice(None), slice(needed))
+        return criterion.certain(squared_distances(gram(layers, inverse)))
+
+    def learn(self, preferences: Preferences) -> None:
+        """Add the squares of the pairs' differences."""
+        both = torch.stack([preferences.winner, preferences.loser], 2).flatten(1)
+        self._add(chosen(self.layers, both), preferences.valid)
+
+    def _add(self, pairs: Layers, valid: Bool[Tensor, "B M"]) -> None:
+        assert self.diagonal is not None
+        self.diagonal += (differences(pairs).square_() * valid[:, :, None]).sum(1)
+
+    def state(self) -> list[Any]:
+        """Return the diagonal of every replica; empty before the first round."""
+        return [] if self.diagonal is None else list(self.diagonal.clone())
+
+    def restore(self, state: list[Any]) -> None:
+        """Restore the diagonal."""
+        self.diagonal = torch.stack(state).to(self.device) if state else None
+
+
+class FullTangentCovariance:
+    """A itself. On a CPU every replica has its own covariance, of its own valid pairs; on a GPU they are one batch."""
+
+    def __init__(self, l2: float, context: RunContext, dtype: torch.dtype):
+        self.l2, self.context, self.dtype, self.device = l2, context, dtype, context.device
+        self.in_step = not is_host_readable(torch.empty(0, device=context.device))
+        self.parts: list[FullCovariance] = []  # one per replica, or one if `in_step`
+        self.solved: dict[int, tuple[Solution, Tensor]] = {}  # by part: the latest solution and its order of documents
+
+    def begin(self, tangent: LayeredTangent, pairs: Pairs | None) -> None:
+        """Start a round; `certain` adds the pairs, because solving for them and the candidates together is cheaper."""
+        self.layers, self.solved = layers_of(tangent.factors, self.dtype), {}
+        self.pairs = None if pairs is None else (layers_of(pairs[0].factors, self.dtype), pairs[1])
+        if not self.parts:
+            self.parts = self._empty_parts()
+
+    def certain(
+        self, replicas: Tensor | slice, order: Int[Tensor, "b d"], criterion: Criterion
+    ) -> Bool[Tensor, "b s s"]:
+        """Solve for each part separately. A part that needs fewer documents than another treats the rest as padding."""
+        layers = chosen(rows(self.layers, replicas, slice(order.shape[1])), order)
+        if self.in_step:
+            return self._solve(0, slice(None), layers, order, criterion)
+        tables = []
+        for place, replica in enumerate(torch.arange(len(self.parts))[replicas].tolist()):
+            here, part = slice(place, place + 1), slice(replica, replica + 1)
+            tables.append(self._solve(replica, part, rows(layers, here), order[here], criterion.of(here)))
+        return tables[0] if len(tables) == 1 else _stack(tables)
+
+    def _solve(
+        self, part: int, replicas: slice, layers: Layers, order: Int[Tensor, "b d"], criterion: Criterion
+    ) -> Bool[Tensor, "b s s"]:
+        """Return the certain pairs of one part. Pairs that wait to be added are solved for as its first documents."""
+        first, waiting = 0, self._waiting(replicas)
+        if waiting is not None:
+            first, layers = 2 * waiting[1].shape[1], joined([waiting[0], layers])
+
+        def narrow(residual: Tensor) -> int:
+            return criterion.needed(squared_distances(residual).div_(self.l2))
+
+        solved = self.parts[part].solve(layers, None if criterion.positions is None else narrow, first)
+        if waiting is not None:
+            pair = cached_arange(first // 2, order.device).expand(len(order), -1) * 2
+            self.parts[part].append(solved, pair, pair + 1, waiting[1])
+        else:
+            self.solved[part] = solved, order
+        return criterion.certain(squared_distances(solved.residual[:, first:, first:]).div_(self.l2))
+
+    def _waiting(self, replicas: slice) -> tuple[Layers, Tensor] | None:
+        """Return the pairs of the previous round; only the valid ones if the part is a single replica."""
+        if self.pairs is None:
+            return None
+        layers, valid = rows(self.pairs[0], replicas), self.pairs[1][replicas]
+        if not self.in_step:
+            index = valid.repeat_interleave(2, 1)[0].nonzero()[:, 0]
+            layers, valid = chosen(layers, index[None]), valid[valid][None]
+        return (layers, valid) if valid.shape[1] else None
+
+    def learn(self, preferences: Preferences) -> None:
+        """Add pairs of documents that have just been solved for, which costs little."""
+        for part, (solved, order) in self.solved.items():
+            replicas = slice(None) if self.in_step else slice(part, part + 1)
+            winner, loser = preferences.winner[replicas], preferences.loser[replicas]
+            valid = preferences.valid[replicas]
+            if not self.in_step:
+                winner, loser, valid = winner[valid][None], loser[valid][None], valid[valid][None]
+            if not valid.shape[1]:
+                continue
+            ranks = cached_arange(order.shape[1], order.device).expand_as(order)
+            rank = torch.empty_like(order).scatter_(1, order, ranks)
+            last = solved.residual.shape[1] - 1  # pairs that are not valid may have any rank
+            self.parts[part].append(
+                solved, rank.gather(1, winner).clamp_(max=last), rank.gather(1, loser).clamp_(max=last), valid
+            )
+
+    def state(self) -> list[Any]:
+        """Return the history of every replica; empty before the first round."""
+        replicas = range(self.context.replicas if self.parts else 0)
+        return [self.parts[0].state(b) if self.in_step else self.parts[b].state(0) for b in replicas]
+
+    def restore(self, state: list[Any]) -> None:
+        """Restore the histories and recompute everything else."""
+        self.parts = self._empty_parts() if state else []
+        for part, covariance in enumerate(self.parts):
+            covariance.restore(state if self.in_step else state[part : part + 1], self.device)
+
+    def _empty_parts(self) -> list[FullCovariance]:
+        return [FullCovariance(self.l2, "exploration") for _ in range(1 if self.in_step else self.context.replicas)]
+
+
+def _stack(tables: list[Tensor]) -> Bool[Tensor, "b s s"]:
+    """Return the certain pairs of several replicas as one tensor. Missing documents rank certainly below."""
+    most = max(table.shape[1] for table in tables)
+    stacked = torch.ones(most, most, dtype=torch.bool).triu_(1).repeat(len(tables), 1, 1)
+    for target, table in zip(stacked, tables, strict=True):
+        target[: table.shape[1], : table.shape[1]] = table[0]
+    return stacked
+
+
+def most_rounds(context: RunContext, dtype: torch.dtype, memory: int) -> int:
+    """Return for how many rounds, up to those of the run, a full covariance fits into so many bytes.
+
+    The worst case is K // 2 pairs in every round.
+    """
+    pairs = max(context.positions // 2, 1)
+    if _bytes(most_rows(context.rounds * pairs, context.parameters), context, dtype) <= memory:
+        return context.rounds
+    numbers = memory / context.replicas / dtype.itemsize
+    rounds = int(math.sqrt(2 * numbers)) // pairs
+    while rounds > 0 and _bytes(rounds * pairs, context, dtype) > memory:
+        rounds = rounds * 99 // 100
+    return rounds
+
+
+def _bytes(rows: int, context: RunContext, dtype: torch.dtype) -> float:
+    """Return the bytes of the triangle, the history and one query's products, for all replicas.
+
+    The history keeps a gradient as its factors: the features and some vectors of a hidden layer's width, which is at
+    most the root of P.
+    """
+    factors = context.features + 4 * math.isqrt(context.parameters)
+    triangle = rows * (rows + STRIP) / 2
+    return float(context.replicas * dtype.itemsize * (triangle + rows * (2 * factors + context.documents)))
+
+
+def available_memory(device: torch.device) -> int:
+    """Return the bytes of the machine's memory, or the free bytes of the GPU's."""
+    if device.type == "cuda":
+        return torch.cuda.mem_get_info(device)[0]
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

@@ -1,0 +1,58 @@
+"""Fits of offline rankers, kept on disk under everything that decides them, so that each is made once."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ol2r_cli.dataset.cache import Arrays, Cache
+from ol2r_cli.interfaces import Oracle
+from ol2r_cli.tensor.shapes import Float
+
+
+def fit_key(features: Float[Tensor, "N F"], oracle: Oracle, version: int | str, *settings: Any) -> str:
+    """sha256 of a fit with these settings to these labels; change `version` when the numbers of the fit change.
+
+    The labels are hashed besides the fingerprint, which does not cover them where a dataset was made by hand.
+    """
+    text = json.dumps([version, oracle.fingerprint, list(features.shape), *settings], default=repr)
+    key = hashlib.sha256(text.encode())
+    for part in oracle.start, oracle.length, oracle.labels:
+        key.update(part.numpy().tobytes())
+    return key.hexdigest()
+
+
+def cached_fit(cache_dir: str, key: str, fit: Callable[[], Tensor]) -> Float[Tensor, "P"]:
+    """The parameters in <cache_dir>/offline/<key>; where they are absent or damaged, `fit` makes them.
+
+    One process fits while others wait. An interrupted fit leaves only its lock file, released. Raises ValueError when
+    the folder cannot be written.
+    """
+
+    def build(folder: Path) -> None:
+        theta = fit().numpy()
+        np.save(folder / "theta.npy", theta)
+        np.save(folder / "sha256.npy", _sha256(theta))
+
+    cache = Cache(Path(cache_dir) / "offline")
+    arrays = cache.open(key, build)
+    if not _is_intact(arrays):  # the cache itself compares sizes only
+        shutil.rmtree(cache.folder / key, ignore_errors=True)
+        arrays = cache.open(key, build)
+    return torch.from_numpy(arrays["theta"])
+
+
+def _is_intact(arrays: Arrays) -> bool:
+    return np.array_equal(arrays["sha256"], _sha256(arrays["theta"]))
+
+
+def _sha256(array: np.ndarray) -> np.ndarray:
+    return np.frombuffer(hashlib.sha256(array.tobytes()).digest(), np.uint8)

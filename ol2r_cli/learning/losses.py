@@ -1,0 +1,142 @@
+"""Losses over all preferences inferred from clicks: RankNet (Burges et al., ICML 2005; olRankNet, 2022, equation 3.1)
+and LambdaRank (Burges, Ragno and Le, NIPS 2006; olLambdaRank)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from ol2r_cli.interfaces import Interaction, RunContext
+from ol2r_cli.learning.history import PairLog
+from ol2r_cli.learning.refit import HistoryLoss, Sample
+from ol2r_cli.metrics.ranking import discounts
+from ol2r_cli.tensor.gather import cached_arange
+from ol2r_cli.tensor.shapes import Bool, Float, Int
+
+GUARD = 10.0  # difference of scores from which label noise no longer pulls: else the loss has no lower bound
+
+
+class RankNetLoss(PairLog, HistoryLoss):
+    """Cross-entropies -log sigma(s_winner - s_loser), each with the label 1, or 1 + noise where `noise` is given.
+
+    `noise` maps pairs [B X], by their number in the history, to label noise [B N X]. The entries are pairs.
+    """
+
+    noise: Callable[[Tensor], Tensor] | None = None
+
+    def append(self, interaction: Interaction) -> Bool[Tensor, "B"]:
+        """Remember the round's preferences; returns the replicas that have any."""
+        self.remember(interaction.candidates.document, interaction.preferences)
+        return interaction.preferences.valid.any(1)
+
+    def sample(self, index: Int[Tensor, "B X"]) -> Sample:
+        """Pairs of the history: first all winners, then all losers."""
+        valid = (index < self.count[:, None])[:, None]
+        document = self.pairs[self.replica, index].mT.flatten(1)
+
+        def pull(scores: Float[Tensor, "B N Y"]) -> Float[Tensor, "B N Y"]:
+            winner, loser = scores.tensor_split(2, dim=2)
+            margin = winner - loser
+            push = torch.sigmoid(-margin)
+            if self.noise is not None:
+                push = push + self.noise(index) * (margin.abs() < GUARD)
+            push = push * valid
+            return torch.cat([push, -push], dim=2)
+
+        return Sample(document, pull, valid.sum((1, 2)).to(torch.float32))
+
+
+class LambdaRankLoss(HistoryLoss):
+    """RankNet's gradient of every pair, times |delta NDCG| of swapping the two in the list of their round.
+
+    A list holds the documents shown, in the order of their present scores (equal ones as they were shown); its gains
+    are the clicks, 0 or 1, and its ideal DCG is that of the same clicks. The entries are lists; rounds without a pair
+    are not kept.
+    """
+
+    chunk = 512
+    by_round: tuple[str, ...] = ("shown", "clicks", "pairs")
+
+    shown: Tensor
+    clicks: Tensor
+    pairs: Tensor
+    total: Tensor  # number of pairs
+
+    def setup(self, context: RunContext, features: Float[Tensor, "N F"], per_round: int) -> None:
+        """Reserve room for a list of at most `per_round` pairs in each of the run's rounds."""
+        self.features = features.to(context.device)
+        self.reserve(context, context.rounds, 1)
+        shape, device = (context.replicas, context.rounds + 1), context.device
+        positions = min(context.positions, context.documents)
+        self.register_buffer("shown", torch.full((*shape, positions), -1, dtype=torch.int32, device=device))
+        self.register_buffer("clicks", torch.zeros(*shape, positions, dtype=torch.bool, device=device))
+        self.register_buffer("pairs", torch.full((*shape, per_round, 2), -1, dtype=torch.int8, device=device))
+        self.register_buffer("total", torch.zeros(context.replicas, dtype=torch.int64, device=device))
+
+    def terms(self) -> Int[Tensor, "B"]:
+        """Number of pairs."""
+        return self.total
+
+    def append(self, interaction: Interaction) -> Bool[Tensor, "B"]:
+        """Remember the list, its clicks, and the places of the documents that the round's preferences compare; returns
+        the replicas that have preferences."""
+        ranking, preferences = interaction.ranking, interaction.preferences
+        has_pairs, length = preferences.valid.any(1), ranking.shape[1]
+        replica, row = self.replica[:, 0], torch.where(has_pairs, self.count, self.capacity)
+        document = interaction.candidates.document.gather(1, ranking).masked_fill(~interaction.shown, -1)
+        self.shown[replica, row, :length] = document.int()
+        self.shown[replica, row, length:] = -1
+        self.clicks[replica, row, :length] = interaction.clicks
+        both = torch.stack([preferences.winner, preferences.loser], dim=2)
+        place = (ranking[:, None, None] == both[..., None]).int().argmax(3)
+        most = place.shape[1]
+        self.pairs[replica, row, :most] = place.masked_fill(~preferences.valid[..., None], -1).to(torch.int8)
+        self.pairs[replica, row, most:] = -1
+        self.count += has_pairs
+        self.total += preferences.valid.sum(1)
+        return has_pairs
+
+    def sample(self, index: Int[Tensor, "B X"]) -> Sample:
+        """Lists of the history, one after the other."""
+        shown, clicks = self.shown[self.replica, index], self.clicks[self.replica, index]
+        pairs = self.pairs[self.replica, index].long()
+        valid = (pairs[..., 0] >= 0) & (index < self.count[:, None])[..., None]
+        winner, loser = pairs.clamp(min=0).unbind(-1)
+
+        def pull(scores: Float[Tensor, "B N Y"]) -> Float[Tensor, "B N Y"]:
+            lists = scores.unflatten(2, shown.shape[1:])
+            members = lists.shape[1]
+            standing = Standing.of(lists, clicks[:, None].to(scores.dtype), shown[:, None] >= 0)
+            up, down = (end[:, None].expand(-1, members, -1, -1) for end in (winner, loser))
+            push = torch.sigmoid(lists.gather(3, down) - lists.gather(3, up))
+            weight = push * standing.delta_ndcg(up, down) * valid[:, None]
+            return torch.zeros_like(lists).scatter_add_(3, up, weight).scatter_add_(3, down, -weight).flatten(2)
+
+        return Sample(shown.clamp(min=0).flatten(1), pull, valid.sum((1, 2)).to(torch.float32))
+
+
+class Standing(NamedTuple):
+    """What each document of a list contributes to its DCG: gain and discount, by document, and the ideal DCG."""
+
+    gain: Float[Tensor, "*S K"]
+    discount: Float[Tensor, "*S K"]
+    ideal: Float[Tensor, "*T 1"]
+
+    @staticmethod
+    def of(scores: Float[Tensor, "*S K"], gains: Float[Tensor, "*T K"], real: Bool[Tensor, "*T K"]) -> Standing:
+        """Ranks by score, equal ones in the order given; NDCG of the whole list. Padding (not `real`) has gain 0."""
+        length = scores.shape[-1]
+        order = scores.masked_fill(~real, float("-inf")).argsort(stable=True, dim=-1, descending=True)
+        discount = discounts(length, scores.device).to(scores.dtype)
+        place = torch.empty_like(order).scatter_(-1, order, cached_arange(length, order.device).expand_as(order))
+        ideal = (gains.sort(-1, descending=True).values * discount).sum(-1, keepdim=True)
+        return Standing(gains.expand_as(scores), discount[place], ideal)
+
+    def delta_ndcg(self, first: Int[Tensor, "*S M"], second: Int[Tensor, "*S M"]) -> Float[Tensor, "*S M"]:
+        """|Change of NDCG| when two documents of the list swap places; 0 where no document has a gain."""
+        gain = self.gain.gather(-1, first) - self.gain.gather(-1, second)
+        discount = self.discount.gather(-1, first) - self.discount.gather(-1, second)
+        return (gain * discount).abs() / self.ideal.clamp(min=torch.finfo(self.ideal.dtype).tiny)

@@ -1,0 +1,165 @@
+"""Optima of a pairwise ranker's objective under label noise that is drawn anew for the whole history every round.
+
+Labels 1 + gamma_i, gamma_i ~ N(0, nu^2), in place of 1 add -gamma.X theta to the objective of `newton` (P2NeurRank,
+SIGIR 2022, equation 3.3), and X^T gamma ~ N(0, nu^2 X^T X): with a factor R^T R = X^T X the noise of any number of
+pairs takes F normal numbers, identical in distribution.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import softplus
+
+from ol2r_cli.interfaces import RunContext
+from ol2r_cli.learning.descent import descend, descend_by_way
+from ol2r_cli.learning.newton import AnchoredNewton
+from ol2r_cli.tensor.shapes import Float
+from ol2r_cli.tensor.streams import Random
+from ol2r_cli.tensor.synchronisation import is_host_readable
+
+
+class PerturbedOptima(nn.Module):
+    """Follows an `AnchoredNewton`: `update` after it, and `theta` [B N F] are the optima of `members` perturbed
+    objectives f(theta) - z.theta, z = X^T gamma with variance nu^2 = `variance`.
+
+    With the Hessian at the anchor as a guide, a step or two lead from there to all optima at once; each step is checked
+    by one pass over the history. While pairs are few the noise moves the optima far away, and with fewer pairs than
+    features only l2 bounds theta, since labels may lie outside [0, 1]. Then each member gets a Newton method of its
+    own, with the exact Hessian, steps that are halved until they descend, and a detour along larger l2 where that
+    takes too many steps.
+
+    These decisions depend on values, which a GPU would have to be waited for. There every pair has a noise of its own,
+    and all members always make the detour, in a number of steps that depends on l2 alone.
+
+    Guarantee, every round (tests compare with an exact solver), f being the unperturbed objective at the anchor:
+    f(theta) - z.theta is at most 1e-3 + 1e-5 f above its minimum.
+    """
+
+    theta: Tensor
+    factor: Tensor
+    factored: Tensor
+    solver: AnchoredNewton
+
+    passes = 4  # with the anchor's Hessian
+    contraction = 0.3  # of the squared Newton decrement per pass, at least; else members go on by themselves
+    steps = 16  # on a GPU, after the detour
+    margin = 0.02  # of the tolerated gap: next to separable pairs curvature fades, and the decrement says too little
+
+    def __init__(self, members: int, variance: float):
+        super().__init__()
+        self.members, self.variance = members, variance
+
+    def setup(self, context: RunContext, solver: AnchoredNewton, per_round: int) -> None:
+        """Start at theta = 0 with no pairs; a round adds at most `per_round`."""
+        object.__setattr__(self, "solver", solver)  # not as a submodule: it belongs to the ranker's state
+        self.history, self.waiting = solver.history, context.features + per_round
+        place: dict[str, Any] = {"dtype": context.dtype, "device": context.device}
+        square = context.replicas, context.features, context.features
+        self.register_buffer("theta", torch.zeros(context.replicas, self.members, context.features, **place))
+        self.register_buffer("factor", torch.zeros(square, **place))
+        self.register_buffer("factored", torch.zeros(context.replicas, dtype=torch.int64, device=context.device))
+
+    def update(self, random: Random) -> None:
+        """Draw the noise of this round and move to the optima."""
+        if not is_host_readable(self.theta):
+            self._descend(random)
+            return
+        features = self.theta.shape[2]
+        known = random.normal(self.members * features, "factor").unflatten(1, (self.members, features))
+        new = random.normal(self.waiting * self.members, "pairs").unflatten(1, (self.waiting, self.members))
+        counts = zip(self.history.count.tolist(), self.factored.tolist(), strict=True)
+        for replica, (count, held) in enumerate(counts):
+            if count - held > self.waiting:  # a run on a GPU has not factored its pairs
+                held = self._factor(replica, held, count)
+            rows = self.history.rows[replica, held:count]
+            noise = known[replica].to(rows.dtype) @ self.factor[replica]
+            noise += new[replica, : count - held].to(rows.dtype).mT @ rows
+            if count:
+                self.theta[replica] = self._optima(replica, count, noise * self.variance**0.5)
+            if count - held > features:
+                self._factor(replica, held, count)
+
+    def _factor(self, replica: int, held: int, count: int) -> int:
+        """Make new pairs part of the factor of the old ones."""
+        stacked = torch.cat([self.factor[replica], self.history.rows[replica, held:count]])
+        self.factor[replica] = torch.linalg.qr(stacked, mode="r").R
+        self.factored[replica] = count
+        return count
+
+    def _descend(self, random: Random) -> None:
+        """On a GPU: all replicas and members together, over the whole history."""
+        count, solver = self.history.most(random.round + 1), self.solver
+        rows, l2 = self.history.rows[:, :count], solver.l2_for(self.history.count)
+        gamma = random.normal(count * self.members, "every pair").unflatten(1, (count, self.members)).to(rows.dtype)
+        tilt = torch.bmm(gamma.mT, rows) * self.variance**0.5
+        start = solver.anchor[:, None].expand(-1, self.members, -1)
+        near = descend_by_way(start, rows, tilt, l2, solver.l2)
+        self.theta.copy_(descend(near, rows, tilt, l2, self.steps))
+
+    def _optima(self, replica: int, count: int, noise: Float[Tensor, "N F"]) -> Float[Tensor, "N F"]:
+        """All members together by steps with the anchor's Hessian; where these do not contract, each by itself."""
+        solver, rows = self.solver, self.history.rows[replica, :count]
+        inverse, l2 = solver.inverse[replica], float(solver.l2_for(self.history.count[replica]))
+        tolerated = 1e-3 + 1e-5 * float(solver.objective[replica])
+        theta = solver.anchor[replica].repeat(self.members, 1)
+        residual = solver.gradient[replica] - noise
+        before = None
+        for _ in range(self.passes):
+            step = residual @ inverse
+            now = (step * residual).sum(1)
+            if before is not None and (now > self.contraction * before).any():
+                break
+            theta -= step
+            if before is not None and (now * now <= self.margin * tolerated * before).all():
+                return theta  # the next decrement is smaller still
+            residual = l2 * theta - torch.sigmoid(-(rows @ theta.mT)).mT @ rows - noise
+            before = now
+        start = solver.anchor[replica]
+        return torch.stack([_optimum(rows, start, tilt, l2, tolerated) for tilt in noise])
+
+
+def _optimum(
+    rows: Float[Tensor, "n F"], start: Float[Tensor, "F"], noise: Float[Tensor, "F"], l2: float, gap: float
+) -> Float[Tensor, "F"]:
+    """One member's optimum: directly if it is near, else along larger l2, each optimum the start of the next."""
+    theta, reached = _newton(rows, start, noise, l2, gap, steps=8)
+    if reached:
+        return theta
+    theta, stages = torch.zeros_like(start), [l2]
+    while stages[-1] < 1:
+        stages.append(10 * stages[-1])
+    for stage in reversed(stages):
+        theta, _ = _newton(rows, theta, noise, stage, gap if stage == l2 else 0.1 * len(rows) ** 0.5, steps=40)
+    return theta
+
+
+def _newton(
+    rows: Float[Tensor, "n F"], theta: Float[Tensor, "F"], noise: Float[Tensor, "F"], l2: float, gap: float, steps: int
+) -> tuple[Float[Tensor, "F"], bool]:
+    """Newton's method, each step halved until it descends by a fair share; returns whether it came to within `gap`."""
+    scores = rows @ theta
+    value = _objective(theta, scores, noise, l2)
+    for _ in range(steps):
+        push = torch.sigmoid(-scores)
+        residual = l2 * theta - push @ rows - noise
+        hessian = (rows.mT * (push * (1 - push))) @ rows
+        hessian.diagonal().add_(l2)
+        step = torch.cholesky_solve(residual[:, None], torch.linalg.cholesky(hessian)).squeeze(1)
+        decrement, change, length = float(step @ residual), rows @ step, 1.0
+        while True:
+            moved, scored = theta - length * step, scores - length * change
+            ahead = _objective(moved, scored, noise, l2)
+            if ahead <= value - 0.1 * length * decrement or length < 1e-9:
+                break
+            length /= 2
+        theta, scores, value = moved, scored, ahead
+        if decrement < 0.3 * gap:  # next to separable pairs a step gains much less than its decrement
+            return theta, True
+    return theta, False
+
+
+def _objective(theta: Float[Tensor, "F"], scores: Float[Tensor, "n"], noise: Float[Tensor, "F"], l2: float) -> float:
+    return float(softplus(-scores).sum() + l2 / 2 * theta @ theta - noise @ theta)

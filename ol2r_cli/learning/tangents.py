@@ -1,0 +1,172 @@
+"""Gradients of scores with respect to parameters ("tangents"), and their inner products.
+
+The gradient of a network's score is, layer by layer, the outer product of two vectors. So an inner product of two
+gradients is a sum over layers of products of short inner products: 2 (d + 4 m) multiplications, where the gradient has
+m (d + m) numbers (the empirical tangent kernel). Nothing here writes a whole gradient out but `written_out`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+import torch
+from torch import Tensor
+
+from ol2r_cli.interfaces import Preferences
+from ol2r_cli.tensor.gather import gather
+from ol2r_cli.tensor.shapes import Float, Int
+from ol2r_cli.tensor.synchronisation import is_host_readable
+
+# The gradients of some documents: for each layer the vectors [b x c] whose outer product is the gradient.
+Layers = list[tuple[Tensor, ...]]
+
+CHUNK = 1 << 18  # numbers of the gradients that `gram` writes out at once: they should stay in the cache of a CPU
+CHUNK_GPU = 1 << 26
+
+
+class LinearTangent:
+    """The gradient of theta.x with respect to theta is x."""
+
+    def __init__(self, features: Float[Tensor, "B D F"]):
+        self.features = features
+        self._latest: tuple[Preferences, Tensor] | None = None
+
+    def dense(self) -> Float[Tensor, "B D F"]:
+        """The features themselves."""
+        return self.features
+
+    def differences(self, preferences: Preferences) -> Float[Tensor, "B M F"]:
+        """x_winner - x_loser; kept for the next call, because ranker and exploration ask for the same."""
+        if self._latest is None or self._latest[0] is not preferences:
+            both = torch.cat([preferences.winner, preferences.loser], dim=1)
+            winner, loser = gather(self.features, both).tensor_split(2, dim=1)
+            self._latest = preferences, (winner - loser) * preferences.valid[:, :, None]
+        return self._latest[1]
+
+
+class LayeredTangent:
+    """The gradient of a network's score, divided by sqrt(m): the outer product delta hidden^T for each layer.
+
+    `factors` are delta [B D r] and hidden [B D c] of each layer; the hidden of the first layer are the features. `at`
+    maps features to the tangent of other documents at the same parameters.
+    """
+
+    def __init__(self, factors: Sequence[tuple[Tensor, Tensor]], at: Callable[[Tensor], LayeredTangent]):
+        self.factors, self.at = list(factors), at
+
+    def dense(self) -> Float[Tensor, "B D P"]:
+        """The gradients, written out in the order of the parameters."""
+        return written_out(layers_of(self.factors))
+
+    def differences(self, preferences: Preferences) -> Float[Tensor, "B M P"]:
+        """Winner's less loser's, written out."""
+        pairs = torch.stack([preferences.winner, preferences.loser], dim=2).flatten(1)
+        return differences(chosen(layers_of(self.factors), pairs)) * preferences.valid[:, :, None]
+
+
+def layers_of(factors: Iterable[tuple[Tensor, Tensor]], dtype: torch.dtype | None = None) -> Layers:
+    """The factors of a `LayeredTangent`, in a precision; a delta of one number is multiplied into its hidden."""
+    layers: Layers = []
+    for delta, hidden in factors:
+        delta, hidden = delta.to(dtype or delta.dtype), hidden.to(dtype or hidden.dtype)
+        layers.append((hidden * delta,) if delta.shape[-1] == 1 else (delta, hidden))
+    return layers
+
+
+def rows(layers: Layers, replicas: Tensor | slice, documents: slice = slice(None)) -> Layers:
+    """The gradients of a range of documents of some replicas."""
+    return [tuple(vectors[replicas][:, documents] for vectors in layer) for layer in layers]
+
+
+def chosen(layers: Layers, index: Int[Tensor, "b y"]) -> Layers:
+    """The gradients of these documents, in this order."""
+    return [tuple(gather(vectors, index) for vectors in layer) for layer in layers]
+
+
+def joined(parts: Sequence[Layers]) -> Layers:
+    """The documents of all parts, one part after the other."""
+    return [tuple(torch.cat(vectors, 1) for vectors in zip(*layer, strict=True)) for layer in zip(*parts, strict=True)]
+
+
+def kernel(left: Layers, right: Layers) -> Float[Tensor, "b x y"]:
+    """k(i, j) = <gradient_i, gradient_j> = sum over layers of <delta_i, delta_j> <hidden_i, hidden_j>."""
+    total: Tensor | None = None
+    for layer, other in zip(left, right, strict=True):
+        product, *more = [torch.bmm(a, b.mT) for a, b in zip(layer, other, strict=True)]
+        for factor in more:
+            product.mul_(factor)
+        total = product if total is None else total.add_(product)
+    assert total is not None
+    return total
+
+
+def written_out(layers: Layers) -> Float[Tensor, "b x P"]:
+    """The gradients, in the order of the parameters."""
+    parts = [
+        layer[0] if len(layer) == 1 else (layer[0][..., :, None] * layer[1][..., None, :]).flatten(2)
+        for layer in layers
+    ]
+    return torch.cat(parts, -1)
+
+
+def differences(pairs: Layers) -> Float[Tensor, "b k P"]:
+    """Winner's less loser's gradient, written out; `pairs` holds winner, loser, winner, loser, .."""
+    gradients = written_out(pairs)
+    return gradients[:, 0::2] - gradients[:, 1::2]
+
+
+def shapes(layers: Layers) -> list[torch.Size]:
+    """The shape of each layer's gradient."""
+    return [torch.Size(vectors.shape[2] for vectors in layer) for layer in layers]
+
+
+def parameters(layers: Layers) -> int:
+    """P, the length of a gradient."""
+    return sum(shape.numel() for shape in shapes(layers))
+
+
+def squared_distances(gram: Float[Tensor, "b x x"]) -> Float[Tensor, "b x x"]:
+    """|g_a - g_b|^2 = G_aa + G_bb - 2 G_ab from the Gram matrix G; what rounding puts below 0 is 0."""
+    lengths = gram.diagonal(dim1=1, dim2=2)
+    return torch.add(lengths[:, :, None], lengths[:, None, :]).sub_(gram, alpha=2).clamp_(min=0)
+
+
+def weights(layers: Layers, diagonal: Float[Tensor, "b P"]) -> list[Tensor]:
+    """1 / diagonal, in the shape of each layer's gradient: [b r c], or [b c] where delta is a single number."""
+    forms = shapes(layers)
+    inverse = diagonal.reciprocal().to(layers[0][0].dtype).split([form.numel() for form in forms], 1)
+    return [part.unflatten(1, form) for part, form in zip(inverse, forms, strict=True)]
+
+
+def to_first(layers: Layers, inverse: list[Tensor]) -> Float[Tensor, "b x"]:
+    """Squared distance of every document to the first in the norm of `inverse` (see `weights`), rounded up."""
+    length, product = (torch.zeros_like(layers[0][0][..., 0]) for _ in range(2))
+    for layer, weight in zip(layers, inverse, strict=True):
+        *delta, hidden = layer
+        square, cross = hidden.square(), hidden * hidden[:, :1]
+        if delta:
+            length += (torch.bmm(delta[0].square(), weight) * square).sum(2)
+            product += (torch.bmm(delta[0] * delta[0][:, :1], weight) * cross).sum(2)
+        else:
+            length += (square * weight[:, None]).sum(2)
+            product += (cross * weight[:, None]).sum(2)
+    lengths = length + length[:, :1]
+    return (lengths - 2 * product).clamp_(min=0) + 16 * torch.finfo(length.dtype).eps * lengths
+
+
+def gram(layers: Layers, inverse: list[Tensor]) -> Float[Tensor, "b x x"]:
+    """Inner products of the gradients in the norm of `inverse` (see `weights`), a few rows of a gradient at a time."""
+    replicas, documents = layers[0][0].shape[:2]
+    total = layers[0][0].new_zeros(replicas, documents, documents)
+    room = CHUNK if is_host_readable(total) else CHUNK_GPU
+    for layer, weight in zip(layers, inverse, strict=True):
+        *delta, hidden = layer
+        if not delta:
+            total.baddbmm_(hidden * weight[:, None], hidden.mT)
+            continue
+        step = max(1, room // hidden.numel())
+        for start in range(0, weight.shape[1], step):
+            deltas, root = delta[0][:, :, start : start + step], weight[:, None, start : start + step].sqrt()
+            part = (deltas[..., None] * hidden[:, :, None]).mul_(root).flatten(2)
+            total.baddbmm_(part, part.mT)
+    return total

@@ -1,0 +1,138 @@
+"""Offline evaluation: NDCG of deployed rankers. Many snapshots of a run are scored together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from ol2r_cli.dataset.table import Dataset, Split
+from ol2r_cli.interfaces import Candidates, Ranker
+from ol2r_cli.metrics.ranking import discounts, gains, ideal_dcg, ndcg
+from ol2r_cli.tensor.shapes import Float, Int
+from ol2r_cli.tensor.streams import Streams
+from ol2r_cli.tensor.synchronisation import is_host_readable
+
+CUTOFFS = (1, 3, 5, 10)
+GROUP = 4_000  # largest number of documents, with padding, in a group of queries, so that it fits a cache
+PADDING = torch.finfo(torch.float32).min  # below every score; its last bits are 0, which means label 0
+
+
+class Lists(NamedTuple):
+    """Queries of a split and their documents in the order of a deployed ranker, with the evaluation's tie breaks."""
+
+    query: Int[Tensor, "Q"]  # numbers within the split
+    length: Int[Tensor, "Q"]  # number of documents; padding follows them
+    document: Int[Tensor, "B Q D"]  # rows of the document table, best first
+    score: Float[Tensor, "B Q D"]
+    label: Int[Tensor, "B Q D"]
+
+
+class Evaluator:
+    """Computes the mean NDCG of deployed rankers over the queries of one split.
+
+    Queries are served in groups of similar length, which keeps padding small. Ties are broken by a random number that
+    is fixed per (seed, split, document), never by file order. `no_relevant` says how a query without a relevant
+    document counts: `zero` as NDCG 0, `skip` not at all.
+    """
+
+    cells = 4_000_000  # documents x snapshots scored at once
+    cached_bytes = 2**29  # largest size of the features that stay in memory; a larger split is served for every call
+
+    def __init__(self, dataset: Dataset, split: str, seeds: Int[Tensor, "B"], no_relevant: str, dtype: torch.dtype):
+        self.name = split
+        self.split: Split = dataset.split(split, seeds.device, dtype)
+        self.replicas = len(seeds)
+        by_length = self.split.length.argsort(stable=True)
+        self.groups = [by_length[i] for i in _even_groups(self.split.length[by_length].tolist())]
+        served = [self.split.serve(group) for group in self.groups]
+        self.ideal = [torch.stack([ideal_dcg(labels, c) for c in CUTOFFS], dim=-1) for _, labels in served]
+        self.label_bits = max(1, (dataset.grades - 1).bit_length())
+        chance = Streams(seeds, ahead=1).uniform(f"evaluate/{split}", 0, int(self.split.length.sum()))
+        first = self.split.length.cumsum(0) - self.split.length
+        self.tails = [
+            self._tail(chance, first[group], *lists) for group, lists in zip(self.groups, served, strict=True)
+        ]
+        size = sum(candidates.features.nbytes for candidates, _ in served)
+        self.served = served if size <= self.cached_bytes else None
+        counted = torch.cat([block[:, 0] > 0 for block in self.ideal])
+        if no_relevant == "skip" and not counted.any():
+            raise ValueError(f"no query of the {split} split has a relevant document: use no_relevant=zero")
+        self.counted = int(counted.sum()) if no_relevant == "skip" else len(counted)
+
+    def __call__(self, ranker: Ranker, deployed: Float[Tensor, "E B P"]) -> Float[Tensor, "E B C"]:
+        """Return the mean NDCG at each of CUTOFFS for E snapshots of B replicas."""
+        snapshots = len(deployed)
+        total = torch.zeros(snapshots, self.replicas, len(CUTOFFS), dtype=torch.float64, device=deployed.device)
+        for number, group in enumerate(self.groups):
+            candidates, _ = self.split.serve(group) if self.served is None else self.served[number]
+            at_once = max(1, self.cells // (len(group) * int(self.split.length[group[-1]]) * self.replicas))
+            for part, sums in zip(deployed.split(at_once), total.split(at_once), strict=True):
+                sums += self._sums(ranker, part, number, candidates)
+        return total / self.counted
+
+    def _sums(
+        self, ranker: Ranker, deployed: Float[Tensor, "E B P"], number: int, candidates: Candidates
+    ) -> Float[Tensor, "E B C"]:
+        """Return sums of NDCG over the queries of one group."""
+        scores = ranker.score(deployed.flatten(0, 1), candidates).unflatten(0, deployed.shape[:2])
+        keys = _keys(scores, self.tails[number]).masked_fill_(~candidates.mask, PADDING)
+        top = _largest(keys, CUTOFFS[-1])
+        gain = gains(top.view(torch.int64) & ((1 << self.label_bits) - 1))
+        reached = (gain * discounts(gain.shape[-1], gain.device)).cumsum(-1)
+        columns = [reached[..., min(c, gain.shape[-1]) - 1] for c in CUTOFFS]
+        return ndcg(torch.stack(columns, -1), self.ideal[number]).sum(2)
+
+    def lists(self, ranker: Ranker, deployed: Float[Tensor, "B P"]) -> Iterator[Lists]:
+        """Yield the lists of one snapshot, group by group: those whose mean NDCG a call returns."""
+        for number, group in enumerate(self.groups):
+            candidates, labels = self.split.serve(group) if self.served is None else self.served[number]
+            scores = ranker.score(deployed, candidates)
+            keys = _keys(scores, self.tails[number]).masked_fill_(~candidates.mask, PADDING)
+            order = keys.argsort(-1, descending=True)
+            yield Lists(
+                group,
+                self.split.length[group],
+                candidates.document.expand_as(order).gather(2, order),
+                scores.gather(2, order),
+                labels.expand_as(order).gather(2, order),
+            )
+
+    def _tail(
+        self, chance: Float[Tensor, "B N"], first: Int[Tensor, "Q"], candidates: Candidates, labels: Int[Tensor, "Q D"]
+    ) -> Int[Tensor, "B Q D"]:
+        """Return the last 29 bits of the keys, which a float32 leaves empty.
+
+        They hold the document's rank in a random order of its query, which breaks ties, and its label, which can then
+        be read from the largest keys.
+        """
+        slot = torch.arange(labels.shape[1], device=labels.device)
+        tie = chance[:, (first[:, None] + slot).clamp(max=chance.shape[1] - 1)].masked_fill(~candidates.mask, -1)
+        return tie.argsort(2).argsort(2) << self.label_bits | labels
+
+
+def _keys(scores: Float[Tensor, "*S"], tails: Int[Tensor, "*T"]) -> Float[Tensor, "*S"]:
+    """Return the scores rounded to float32, so that rounding errors are ties, with `tails` in the remaining bits."""
+    return ((scores.float() + 0.0).double().view(torch.int64) | tails).view(torch.float64)  # + 0.0 turns -0.0 into 0.0
+
+
+def _largest(keys: Float[Tensor, "*S D"], count: int) -> Float[Tensor, "*S K"]:
+    """Return the `count` largest keys in descending order. On a CPU numpy's partition is faster; it reorders `keys`."""
+    count = min(count, keys.shape[-1])
+    if not is_host_readable(keys):
+        return keys.topk(count, dim=-1).values
+    array = keys.numpy()
+    array.partition(array.shape[-1] - count, axis=-1)
+    return torch.from_numpy(array[..., -count:]).sort(-1, descending=True).values
+
+
+def _even_groups(lengths: list[int]) -> Iterator[slice]:
+    """Yield slices of ascending `lengths` in which the longest is at most an eighth plus 4 longer than the shortest."""
+    start = 0
+    for place, length in enumerate(lengths):
+        if length > lengths[start] * 1.125 + 4 or (place - start) * length > GROUP:
+            yield slice(start, place)
+            start = place
+    yield slice(start, len(lengths))

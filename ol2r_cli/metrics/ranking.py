@@ -1,0 +1,72 @@
+"""Ranking metrics as pure functions: NDCG with gains 2^rel - 1 and discounts log2(rank + 1) (Burges et al., ICML 2005),
+regret, block sizes and certain pairs."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from ol2r_cli.tensor.shapes import Bool, Float, Int
+
+
+def discounts(count: int, device: torch.device | None = None) -> Float[Tensor, "K"]:
+    """Return 1 / log2(rank + 1) for ranks 1 .. count."""
+    return 1 / torch.arange(2, count + 2, device=device, dtype=torch.float64).log2()
+
+
+def gains(labels: Int[Tensor, "*L"]) -> Float[Tensor, "*L"]:
+    """Return 2^rel - 1."""
+    return 2.0 ** labels.double() - 1
+
+
+def dcg(labels: Int[Tensor, "*L K"]) -> Float[Tensor, "*L"]:
+    """Return the discounted cumulative gain of lists; the label of the top place comes first."""
+    return (gains(labels) * discounts(labels.shape[-1], labels.device)).sum(-1)
+
+
+def ideal_dcg(labels: Int[Tensor, "*L D"], cutoff: int) -> Float[Tensor, "*L"]:
+    """Return the largest DCG at `cutoff` of all orders of documents with these labels. Padding has label 0."""
+    return dcg(labels.sort(-1, descending=True).values[..., :cutoff])
+
+
+def ideal_lists(queries: Int[Tensor, "N"], labels: Int[Tensor, "N"], count: int, cutoff: int) -> Int[Tensor, "Q K"]:
+    """Return the labels of the first `cutoff` places of every query's best order, and 0 below its end.
+
+    `queries` has the number of the query, 0 .. count - 1, of each document.
+    """
+    grades = int(labels.max()) + 1 if len(labels) else 1
+    documents = torch.bincount(queries * grades + labels, minlength=count * grades).unflatten(0, (count, grades))
+    at_least = documents.flip(1).cumsum(1).flip(1)[:, 1:]  # documents of grade 1 or more, 2 or more, ..
+    place = torch.arange(cutoff, device=labels.device)
+    return (at_least[:, None, :] > place[:, None]).sum(2)
+
+
+def ndcg(reached: Float[Tensor, "..."], ideal: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+    """Return DCG over ideal DCG, which broadcast; 0 for a query without a relevant document."""
+    return torch.where(ideal > 0, reached / ideal.clamp(min=1e-12), 0.0)
+
+
+def regret(labels: Int[Tensor, "B D"], grades: int) -> Int[Tensor, "B"]:
+    """Return the number of pairs in which a less relevant document is above a more relevant one (Kendall tau).
+
+    `labels` are in list order; padding is last with label 0. Each misplaced pair is counted at the lower of its two
+    grades: documents above with exactly that grade, for every document below with a higher grade.
+    """
+    lower = torch.arange(grades - 1, device=labels.device)[:, None]
+    above = (labels[:, None] == lower).cumsum(2)
+    return (above * (labels[:, None] > lower)).sum((1, 2))
+
+
+def block_sizes(block: Int[Tensor, "X D"], ranks: Int[Tensor, "X R"]) -> Int[Tensor, "X R"]:
+    """Return the size of the block at each of `ranks` (from 1), given the block number at every place."""
+    at_rank = block.gather(1, ranks - 1)
+    return (block[:, None] == at_rank[:, :, None]).sum(2)
+
+
+def certain_ratio(certain: Bool[Tensor, "X K K"], length: Int[Tensor, "X"]) -> Float[Tensor, "X"]:
+    """Return the share of certain pairs among the first K places of lists with `length` documents; NaN for no pair."""
+    top = certain.shape[1]
+    documents = length.clamp(max=top)
+    real = torch.arange(top, device=certain.device) < documents[:, None]
+    pairs = (certain & real[:, :, None] & real[:, None, :]).sum((1, 2))
+    return pairs / (documents * (documents - 1) / 2)

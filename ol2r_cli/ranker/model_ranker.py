@@ -1,0 +1,121 @@
+"""Base classes of rankers that score documents with a model: any model, linear scores, a step per round."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import torch
+from torch import Tensor
+
+from ol2r_cli.config.ranges import Positive, Range
+from ol2r_cli.interfaces import FEATURES, TANGENT, Candidates, Interaction, Oracle, Prediction, Ranker, RunContext
+from ol2r_cli.learning.model import Model
+from ol2r_cli.learning.tangents import LinearTangent
+from ol2r_cli.ranker.model.linear import Linear
+from ol2r_cli.tensor.gather import gather
+from ol2r_cli.tensor.shapes import Bool, Float
+from ol2r_cli.tensor.streams import Random
+
+Decay = Annotated[float, Range(0, 1, open_below=True)]  # factor of a learning rate
+
+
+class ModelRanker(Ranker):
+    """Every member scores with the same model and parameters of its own; parameters are what is deployed."""
+
+    def __init__(self, model: Model):
+        super().__init__()
+        self.model, self.linear, self.dtype = model, model.linear, model.dtype
+        if not model.linear:
+            self.offers = self.offers - {FEATURES} | {TANGENT}
+
+    def size(self, features: int) -> int:
+        """P, the number of the model's parameters."""
+        return self.model.size(features)
+
+    def weights(self) -> Float[Tensor, "B N P"]:
+        """The parameters of every member, for the next round."""
+        raise NotImplementedError
+
+    def deploy(self) -> Float[Tensor, "B P"]:
+        """A copy of the first member's parameters."""
+        return self.weights()[:, 0].clone()
+
+    def predict(self, candidates: Candidates, random: Random) -> Prediction:
+        """Every member's scores."""
+        forward = self.model.forward(self.weights(), candidates.features)
+        return Prediction(forward.scores, forward.tangent)
+
+    def score(self, deployed: Float[Tensor, "S P"], candidates: Candidates) -> Float[Tensor, "S Q D"]:
+        """Scores of every setting; where the parameters of several members are deployed, the mean of their scores."""
+        documents = candidates.features.flatten(0, 1)[None]
+        every = deployed.unflatten(1, (-1, self.model.size(documents.shape[2])))
+        members = every.shape[1]
+        at_once = len(deployed) if self.linear else 1  # a network's hidden layers should fit a cache
+        parts = [self.model.forward(part.flatten(0, 1)[None], documents).scores[0] for part in every.split(at_once)]
+        scores = torch.cat(parts).unflatten(1, candidates.mask.shape)
+        return scores if members == 1 else scores.unflatten(0, (-1, members)).mean(1)
+
+
+class LinearRanker(ModelRanker):
+    """Scores theta.x, multiplied and summed row by row: equal documents get equal scores to the last bit, so that their
+    order is never certain."""
+
+    def __init__(self) -> None:
+        super().__init__(Linear())
+
+    def predict(self, candidates: Candidates, random: Random) -> Prediction:
+        """Every member's scores."""
+        features = candidates.features
+        tangent = LinearTangent(features)
+        scores = torch.stack([(features * theta[:, None]).sum(2) for theta in self.weights().unbind(1)], dim=1)
+        return Prediction(scores, lambda: tangent)
+
+
+class GradientRanker(ModelRanker):
+    """Takes a step per round, along a direction that its subclass finds, from the model's initial parameters.
+
+    `learning_rate` is the length of the first step in units of the direction; it is multiplied by `decay` after every
+    round that moved theta.
+    """
+
+    theta: Tensor
+    rate: Tensor
+
+    def __init__(self, model: Model, learning_rate: Positive, decay: Decay):
+        super().__init__(model)
+        self.learning_rate, self.decay = learning_rate, decay
+
+    def setup(self, context: RunContext, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
+        """Start at the model's initial parameters: theta = 0 where it is linear."""
+        initial = self.model.initial(context.random, context.features, 1)[..., 0, :]
+        theta = initial.to(context.device, context.dtype).expand(context.replicas, -1).clone()
+        self.register_buffer("theta", theta)
+        self.register_buffer("rate", torch.full_like(theta[:, :1], self.learning_rate))
+
+    def weights(self) -> Float[Tensor, "B N P"]:
+        """One member: theta."""
+        return self.theta[:, None]
+
+    def gradient(self, features: Float[Tensor, "B X F"], weights: Float[Tensor, "B X"]) -> Float[Tensor, "B P"]:
+        """The gradient of the weighted sum of these documents' scores, over the model's width m: theta follows it in
+        the coordinates sqrt(m) theta, in which a network's tangent is as large as a linear model's features."""
+        if self.linear:
+            return torch.bmm(weights[:, None], features).squeeze(1)
+        return self.model.forward(self.weights(), features).gradient(weights[:, None])[:, 0] / self.model.width
+
+    def margins(self, interaction: Interaction) -> Float[Tensor, "B M"]:
+        """Winner's less loser's score of each of the round's preferences, valid or not."""
+        scores, pairs = interaction.prediction.scores[:, 0], interaction.preferences
+        return scores.gather(1, pairs.winner) - scores.gather(1, pairs.loser)
+
+    def pair_gradient(self, interaction: Interaction, weights: Float[Tensor, "B M"]) -> Float[Tensor, "B P"]:
+        """`gradient` of the weighted sum of these margins."""
+        pairs = interaction.preferences
+        rows = gather(interaction.candidates.features, torch.cat([pairs.winner, pairs.loser], dim=1))
+        return self.gradient(rows, torch.cat([weights, -weights], dim=1))
+
+    def move(self, direction: Float[Tensor, "B P"], moved: Bool[Tensor, "B"]) -> None:
+        """Take a step; `direction` must be zero where not `moved`."""
+        self.theta.addcmul_(direction, self.rate)
+        if self.decay < 1:
+            self.rate.sub_(self.rate * moved[:, None], alpha=1 - self.decay)

@@ -1,0 +1,65 @@
+"""Rankers that estimate P(i above j) = sigma(f(x_i) - f(x_j)) from all preferences so far (PairRank, WWW 2021)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from torch import Tensor
+
+from ol2r_cli.config.ranges import Positive
+from ol2r_cli.interfaces import Interaction, Oracle, RunContext
+from ol2r_cli.learning.history import PairHistory
+from ol2r_cli.learning.lbfgs import RestartedLBFGS
+from ol2r_cli.learning.newton import AnchoredNewton
+from ol2r_cli.learning.preferences import Pairs, most_pairs
+from ol2r_cli.ranker.model_ranker import LinearRanker
+from ol2r_cli.tensor.shapes import Float
+from ol2r_cli.tensor.streams import Random
+from ol2r_cli.tensor.synchronisation import is_host_readable
+
+SOLVERS: dict[str, type[AnchoredNewton] | type[RestartedLBFGS]] = {
+    "newton": AnchoredNewton,
+    "lbfgs_restart": RestartedLBFGS,
+}
+
+
+class PairwiseRanker(LinearRanker):
+    """A single-layer RankNet refitted to the whole history after every round.
+
+    `l2` is lambda; `reduction` is `sum` (cross-entropies + l2/2 |theta|^2, the paper) or `mean` (their mean +
+    l2 |theta|^2, the authors' code); `pairs` is how clicks become preferences; `solver` is `newton` (the optimum) or
+    `lbfgs_restart` (the authors' fit, for comparison only, on the CPU).
+    """
+
+    solver: AnchoredNewton | RestartedLBFGS
+
+    def __init__(
+        self,
+        l2: Positive,
+        reduction: Literal["sum", "mean"],
+        pairs: Pairs,
+        solver: Literal["newton", "lbfgs_restart"],
+    ):
+        super().__init__()
+        self.pairs = pairs
+        self.history = PairHistory()
+        self.solver = SOLVERS[solver](l2, reduction)
+
+    def setup(self, context: RunContext, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
+        """Reserve the history and start at theta = 0. ValueError where the solver cannot compute on this device."""
+        self.history.setup(context, features, most_pairs(self.pairs, context.positions))
+        if isinstance(self.solver, RestartedLBFGS) and not is_host_readable(self.history.count):
+            setting = self.setting("solver")
+            raise ValueError(f"{setting} must be newton on a GPU, got lbfgs_restart (or use device=cpu)")
+        self.solver.setup(context, self.history)
+
+    def weights(self) -> Float[Tensor, "B N F"]:
+        """One member: theta."""
+        return self.solver.theta[:, None]
+
+    def learn(self, interaction: Interaction, random: Random) -> None:
+        """Remember the round's preferences and move to the new optimum."""
+        candidates, preferences = interaction.candidates, interaction.preferences
+        added = interaction.prediction.tangent().differences(preferences)
+        self.history.append(added, candidates.document, preferences)
+        self.solver.update(added, preferences.valid, random)

@@ -1,0 +1,323 @@
+"""Finished runs below some folders, and groups of them: runs that repeat the same experiment.
+
+Runs of one group differ in seed, replicas and fold only. A row of a table and a curve of a figure show one group.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from ol2r_cli.config.catalogue import dotted
+from ol2r_cli.report.estimates import Estimate, over_folds
+from ol2r_cli.run.directory import RunDirectory
+from ol2r_cli.run.identity import NOT_HASHED
+from ol2r_cli.run.run_state import RunState, find_runs, read_state
+
+FOLD = "dataset.fold"
+FINGERPRINT = "dataset.fingerprint"  # added to the settings where they do not identify the data
+# Settings that never distinguish groups. The dataset does, by its data instead of the path of its files: `group_runs`.
+IGNORED = (NOT_HASHED - {"dataset"}) | {"seed", "replicas", FOLD}
+_Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_ENTRY = re.compile(r"^(?=\w+:)", re.MULTILINE)  # where an entry of the outermost mapping begins
+
+
+@dataclass(frozen=True)
+class FinishedRun:
+    """One finished run.
+
+    settings: those that can change results, by dotted name (`dataset.queries.train`), without seed, replicas and
+    dataset.fold. fingerprint: that of the dataset. metrics: mean, sd and n of summary.json. typed: names of settings on
+    the command line. by_seed: the values of each metric, in the order of its entry "seed"; empty where an earlier
+    version wrote the summary.
+    """
+
+    path: Path
+    choices: Mapping[str, str]
+    settings: Mapping[str, Any]
+    fold: Any
+    fingerprint: str
+    seeds: tuple[int, ...]
+    metrics: Mapping[str, Estimate]
+    typed: frozenset[str] = frozenset()
+    by_seed: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    id: str = ""
+
+
+@dataclass
+class Collection:
+    """Finished runs, the number of unfinished runs below each folder, and one line for each damaged run."""
+
+    runs: list[FinishedRun] = field(default_factory=list)
+    unfinished: dict[Path, int] = field(default_factory=dict)
+    damaged: list[str] = field(default_factory=list)
+
+
+def collect(folders: Sequence[Path]) -> Collection:
+    """All runs below `folders`, each once. ValueError for a folder that does not exist."""
+    collection, seen = Collection(), set()
+    for folder in folders:
+        if not folder.is_dir():
+            raise ValueError(f"DIR must be a folder with runs, got {folder}, which does not exist")
+        for path in find_runs(folder):
+            real_path = os.path.realpath(path)
+            state = None if real_path in seen else read_state(path)
+            seen.add(real_path)
+            if state is None:
+                continue
+            if state.state not in ("finished", "unreadable"):
+                collection.unfinished[folder] = collection.unfinished.get(folder, 0) + 1
+                continue
+            try:
+                collection.runs.append(_read(state))
+            except (OSError, ValueError, LookupError, TypeError, AttributeError, yaml.YAMLError) as error:
+                collection.damaged.append(f"{path} ({' '.join(f'{type(error).__name__}: {error}'.split())})")
+    return collection
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """Runs with the same choices and settings. A metric has one value for each (fold, seed)."""
+
+    choices: Mapping[str, str]
+    settings: Mapping[str, Any]
+    runs: Sequence[FinishedRun]
+
+    @cached_property
+    def seeds(self) -> dict[Any, set[int]]:
+        """The seeds of each fold."""
+        seeds: dict[Any, set[int]] = {}
+        for run in self.runs:
+            seeds.setdefault(run.fold, set()).update(run.seeds)
+        return seeds
+
+    @property
+    def n(self) -> int:
+        """The number of (fold, seed)."""
+        return sum(map(len, self.seeds.values()))
+
+    @cached_property
+    def metrics(self) -> list[str]:
+        """Names in the summaries of the runs."""
+        return list(dict.fromkeys(name for run in self.runs for name in run.metrics))
+
+    @cached_property
+    def new_seeds(self) -> list[tuple[FinishedRun, set[int]]]:
+        """Runs, each with the seeds that no earlier run of its fold has: every (fold, seed) once.
+
+        A seed has the same values in every run, alone or as a replica. Runs with many seeds come first, so that most
+        runs contribute all of their seeds or none.
+        """
+        new_seeds = []
+        seen: set[tuple[Any, int]] = set()
+        for run in sorted(self.runs, key=lambda run: (-len(run.seeds), run.seeds, str(run.path))):
+            if new := {seed for seed in run.seeds if (run.fold, seed) not in seen}:
+                new_seeds.append((run, new))
+                seen |= {(run.fold, seed) for seed in new}
+        return new_seeds
+
+    def estimate(self, metric: str) -> Estimate | None:
+        """A metric of summary.json over all (fold, seed); None where it does not apply."""
+        if metric not in self._estimates:
+            of_folds = {
+                fold: [part[metric] for part in parts if metric in part] for fold, parts in self._summaries.items()
+            }
+            self._estimates[metric] = over_folds(of_folds)
+        return self._estimates[metric]
+
+    def values(self, metric: str) -> dict[tuple[Any, int], float]:
+        """A metric by (fold, seed), where it applies. ValueError for damaged tables."""
+        return {pair: value for pair, row in self._rows.items() if (value := row.get(metric)) is not None}
+
+    @cached_property
+    def _summaries(self) -> dict[Any, list[Mapping[str, Estimate]]]:
+        """Estimates for each fold that together cover every seed once.
+
+        The summary of a run serves where all of its seeds are new. Only runs that overlap in part are read seed by
+        seed.
+        """
+        summaries: dict[Any, list[Mapping[str, Estimate]]] = {fold: [] for fold in self.seeds}
+        for run, seeds in self.new_seeds:
+            summaries[run.fold] += [run.metrics] if len(seeds) == len(run.seeds) else _summaries_of_seeds(run, seeds)
+        return summaries
+
+    @cached_property
+    def _rows(self) -> dict[tuple[Any, int], Mapping[str, float | None]]:
+        return {
+            (run.fold, seed): row for run, new in self.new_seeds for seed, row in by_seed(run).items() if seed in new
+        }
+
+    @cached_property
+    def _estimates(self) -> dict[str, Estimate | None]:
+        return {}
+
+
+def group_runs(runs: Iterable[FinishedRun]) -> list[Group]:
+    """The groups, in the order of their first runs."""
+    members: dict[str, list[FinishedRun]] = {}
+    for run in _with_settings_of_the_data(list(runs)):
+        members.setdefault(_key(run.choices, run.settings), []).append(run)
+    return [Group(same[0].choices, same[0].settings, same) for same in members.values()]
+
+
+def _with_settings_of_the_data(runs: list[FinishedRun]) -> list[FinishedRun]:
+    """The runs, with equal dataset settings where the data are equal, and with a fingerprint where they are not.
+
+    Different dataset settings (paths of the files) become equal when one fold has the same fingerprint under both.
+    Runs of one fold with the same settings but different fingerprints (replaced files, another version of the
+    generator) get the fingerprint as a setting.
+    """
+    leader: dict[str, str] = {}  # union-find: dataset settings -> settings of the same data, or themselves
+    first: dict[tuple[str, str], str] = {}  # (choice, fingerprint) -> its first settings
+
+    def lead(key: str) -> str:
+        while leader[key] != key:
+            key = leader[key]
+        return key
+
+    keys = [_key(run.choices["dataset"], _dataset_settings(run)) for run in runs]
+    for key, run in zip(keys, runs, strict=True):
+        leader.setdefault(key, key)
+        low, high = sorted([lead(key), lead(first.setdefault((run.choices["dataset"], run.fingerprint), key))])
+        leader[high] = low
+    representative = {key: _dataset_settings(run) for key, run in zip(keys, runs, strict=True)}
+    fingerprints: dict[str, dict[Any, set[str]]] = {}
+    for key, run in zip(keys, runs, strict=True):
+        fingerprints.setdefault(lead(key), {}).setdefault(run.fold, set()).add(run.fingerprint)
+    changed = []
+    for key, run in zip(keys, runs, strict=True):
+        ambiguous = any(len(several) > 1 for several in fingerprints[lead(key)].values())
+        dataset = representative[lead(key)] | ({FINGERPRINT: run.fingerprint[:8]} if ambiguous else {})
+        others = {name: value for name, value in run.settings.items() if not name.startswith("dataset.")}
+        changed.append(replace(run, settings=dataset | others))
+    return changed
+
+
+def _dataset_settings(run: FinishedRun) -> dict[str, Any]:
+    return {name: value for name, value in run.settings.items() if name.startswith("dataset.")}
+
+
+def _key(*parts: Any) -> str:
+    return json.dumps(parts, sort_keys=True, default=str)
+
+
+def read_settings(path: Path) -> dict[str, Any]:
+    """The leaves of a `config.yaml` by dotted name; whole numbers are equal written 1 or 1.0, as in the id of a run.
+
+    Parsing YAML takes milliseconds, which adds up over a thousand runs, and the runs of a sweep share most of their
+    text. So the text is split where an entry of the outermost mapping begins (`ranker:`, `rounds: 500`), and each
+    distinct piece is parsed once. If a piece is not a mapping by itself, the text is parsed as a whole. OSError,
+    YAMLError, or ValueError for content that is not a mapping.
+    """
+    text = path.read_bytes().decode()
+    pieces = [piece for piece in _ENTRY.split(text) if piece] or [text]
+    try:
+        return {name: value for piece in pieces for name, value in _leaves(piece).items()}
+    except (yaml.YAMLError, ValueError):
+        return _leaves(text)
+
+
+@lru_cache(maxsize=4096)
+def _leaves(text: str) -> dict[str, Any]:
+    tree = yaml.load(text, _Loader)
+    if not isinstance(tree, dict):
+        raise ValueError(f"a configuration must be a mapping, got {type(tree).__name__}")
+    return {
+        name: int(value) if isinstance(value, float) and value.is_integer() else value for name, value in dotted(tree)
+    }
+
+
+@lru_cache(maxsize=4096)
+def distinguishes(setting: str) -> bool:
+    """Whether different values of a setting make different groups; false for the dataset's data_dir and cache_dir."""
+    parts = setting.split(".")
+    prefixes = {".".join(parts[:length]) for length in range(1, len(parts) + 1)}
+    return not prefixes & IGNORED and not (parts[0] == "dataset" and parts[-1] in NOT_HASHED)
+
+
+def _read(state: RunState) -> FinishedRun:
+    if state.state == "unreadable":
+        raise ValueError(state.error)
+    directory, manifest = RunDirectory(state.path), state.manifest
+    settings = read_settings(directory / "config.yaml")
+    fold = settings.get(FOLD)
+    settings = {name: value for name, value in settings.items() if distinguishes(name)}
+    settings["results_version"] = manifest["results_version"]
+    content = directory.read_json("summary.json")
+    choices = {part: str(manifest["choices"][part]) for part in ("dataset", "click", "ranker")} | manifest["choices"]
+    return FinishedRun(
+        path=state.path,
+        choices=choices,
+        settings=settings,
+        fold=fold,
+        fingerprint=manifest["dataset"]["fingerprint"],
+        seeds=tuple(manifest["seeds"]),
+        metrics={
+            name: Estimate(values["mean"], values["sd"], values["n"]) for name, values in content["metrics"].items()
+        },
+        typed=_typed(manifest["command"]),
+        by_seed=content.get("by_seed", {}),
+        id=manifest["id"],
+    )
+
+
+def _typed(command: str) -> frozenset[str]:
+    words = command.split()
+    if not {"'", '"', "\\"}.isdisjoint(command):  # shlex takes a millisecond
+        with suppress(ValueError):  # an unbalanced quote
+            words = shlex.split(command)
+    return frozenset(word.partition("=")[0].lstrip("+~") for word in words)
+
+
+def by_seed(run: FinishedRun) -> dict[int, dict[str, float | None]]:
+    """The metrics of each seed, from the summary, or from the tables where the summary lacks them.
+
+    ValueError where the tables cannot be read or lack a seed.
+    """
+    if run.by_seed:
+        rows = [dict(zip(run.by_seed, row, strict=True)) for row in zip(*run.by_seed.values(), strict=True)]
+    elif len(run.seeds) == 1:
+        rows = [{"seed": run.seeds[0]} | {name: estimate.mean for name, estimate in run.metrics.items()}]
+    else:
+        from ol2r_cli.run import summary  # imports torch
+
+        with tables_of(run.path):
+            rows = summary.by_seed(RunDirectory(run.path)).to_dicts()
+    values = {int(row.pop("seed")): row for row in rows}
+    if missing := sorted(set(run.seeds) - values.keys()):
+        raise ValueError(f"the tables of {run.path} must have its seeds {missing}: force=true runs it again")
+    return values
+
+
+def _summaries_of_seeds(run: FinishedRun, seeds: set[int]) -> list[dict[str, Estimate]]:
+    """For each seed, the metrics that a summary of this seed alone would have."""
+    rows = by_seed(run)
+    return [
+        {
+            name: Estimate(value, None, 1)
+            for name, value in rows[seed].items()
+            if value is not None and name in run.metrics
+        }
+        for seed in sorted(seeds)
+    ]
+
+
+@contextmanager
+def tables_of(path: Path) -> Iterator[None]:
+    """Turns an error while reading the tables of a run into a ValueError that names the run."""
+    from polars.exceptions import PolarsError
+
+    try:
+        yield
+    except (OSError, PolarsError) as error:
+        raise ValueError(f"the tables of {path} cannot be read ({error}): force=true runs it again") from error

@@ -1,1 +1,0 @@
-"""Run directories: manifest, traces, checkpoints."""

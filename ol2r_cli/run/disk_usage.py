@@ -1,0 +1,273 @@
+"""What runs take on disk, and removing it: whole runs, some of their files, logs of sweeps, and cached datasets."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import yaml
+
+from ol2r_cli.atomic_file import locked, temporary_of
+from ol2r_cli.run.directory import CHECKPOINT, FILES, INTERACTIONS, LOCK, MANIFEST, RunDirectory, RunningElsewhere
+from ol2r_cli.run.manifest import read_manifest
+from ol2r_cli.run.run_state import RunState, read_state
+
+DAMAGED = "damaged"
+REMOVABLE = ("failed", "interrupted", "killed", DAMAGED)  # states of runs that can be removed as a whole
+SWEEPS = ".sweep"  # the folder with logs of sweeps
+_ID = re.compile(r"-[0-9a-f]{10}$")  # how the name of a run directory ends
+_LOG = re.compile(r"-[0-9a-f]{10}\.log$")
+_REQUIRED = ("config.yaml", "summary.json", "trace.parquet")  # a finished run without these is damaged
+_TEMPORARY = {temporary_of(Path(name)).name for name in FILES}
+
+
+@dataclass(frozen=True)
+class StoredRun:
+    """A run with the sizes in bytes of its files and of temporary files; `changed` is the time of the latest change.
+
+    `state` is that of the run, or damaged: it has no readable manifest, or is finished and lacks a table. `manifest` is
+    the manifest when the run was listed, to notice when the run has gone on since.
+    """
+
+    path: Path
+    state: str
+    manifest: Mapping[str, object] | None
+    files: Mapping[str, int]
+    temporaries: Mapping[str, int]
+    changed: float
+
+    @property
+    def size(self) -> int:
+        """Bytes of all its files."""
+        return sum(self.files.values()) + sum(self.temporaries.values())
+
+
+@dataclass(frozen=True)
+class JobLog:
+    """What a job of a sweep printed. The sweep removes the logs of jobs that succeed."""
+
+    path: Path
+    size: int
+    changed: float
+
+
+@dataclass(frozen=True)
+class RemovalPlan:
+    """What to remove. Nothing is removed that has changed after `before`, in seconds since the epoch."""
+
+    states: frozenset[str] = frozenset()
+    checkpoints: bool = False
+    interactions: bool = False
+    logs: bool = False
+    before: float = float("inf")
+
+
+@dataclass(frozen=True)
+class Removal:
+    """One thing to remove, with its kind, path and size in bytes. `act` removes it and returns the bytes freed.
+
+    `act` raises ValueError, with the reason, if it must not be removed now, and OSError if it cannot be removed.
+    """
+
+    kind: str
+    path: Path
+    size: int
+    act: Callable[[], int]
+
+
+def stored_runs(root: Path) -> Iterator[StoredRun]:
+    """All runs below a folder in alphabetical order, including directories of runs that were killed at their start."""
+    for folder, subfolders, names in os.walk(root):
+        run_files = {name for name in names if name in FILES or name in _TEMPORARY or name == LOCK}
+        if MANIFEST in run_files or (_ID.search(Path(folder).name) and _is_left_over(Path(folder), run_files)):
+            subfolders.clear()
+            if (run := _stored_run(Path(folder), run_files)) is not None:
+                yield run
+        subfolders[:] = sorted(name for name in subfolders if not name.startswith("."))
+
+
+def _is_left_over(path: Path, names: set[str]) -> bool:
+    """Whether files without a manifest belong to a run: some that only runs have, or the configuration of a run."""
+    if names & {LOCK, CHECKPOINT, "ranker.pt", *_TEMPORARY}:
+        return True
+    try:
+        settings = yaml.safe_load((path / "config.yaml").read_bytes())
+    except (OSError, yaml.YAMLError):
+        return False
+    return isinstance(settings, dict) and {"ranker", "click", "dataset", "rounds"} <= settings.keys()
+
+
+def _stored_run(path: Path, names: set[str]) -> StoredRun | None:
+    state = read_state(path)
+    is_ours = state is not None and {"id", "choices", "progress", "results_version"} <= state.manifest.keys()
+    if not is_ours and not _ID.search(path.name):
+        return None  # the run.json of another program
+    sizes, changed = {}, 0.0
+    for name in sorted(names):
+        with suppress(FileNotFoundError):  # it has been renamed or removed meanwhile
+            status = (path / name).lstat()
+            sizes[name], changed = status.st_size, max(changed, status.st_mtime)
+    return StoredRun(
+        path,
+        _state(path, state if is_ours else None, names),
+        _manifest(path),
+        {name: size for name, size in sizes.items() if name in FILES},
+        {name: size for name, size in sizes.items() if name in _TEMPORARY},
+        changed,
+    )
+
+
+def _state(path: Path, state: RunState | None, names: set[str]) -> str:
+    if state is None:
+        return "running" if RunDirectory(path).is_running() else DAMAGED
+    if state.state == "finished" and not set(_REQUIRED) <= names:
+        return DAMAGED
+    return state.state
+
+
+def _manifest(path: Path) -> Mapping[str, object] | None:
+    """The manifest of the run in a directory; empty if it cannot be read, None without one."""
+    try:
+        return read_manifest(path)
+    except (OSError, ValueError):
+        return {}
+
+
+def sweep_logs(root: Path) -> Iterator[JobLog]:
+    """Logs of jobs of sweeps below a folder, except for those of runs that are running."""
+    for folder, subfolders, _ in os.walk(root):
+        if SWEEPS in subfolders:
+            for path in sorted(Path(folder, SWEEPS).glob("*/*.log")):
+                run = RunDirectory(Path(folder, path.parent.name, path.stem))
+                if _LOG.search(path.name) and not run.is_running():
+                    status = path.lstat()
+                    yield JobLog(path, status.st_size, status.st_mtime)
+        subfolders[:] = sorted(name for name in subfolders if not name.startswith("."))
+
+
+def choose(runs: Iterable[StoredRun], logs: Iterable[JobLog], plan: RemovalPlan, root: Path) -> Iterator[Removal]:
+    """What to remove by a plan. Temporary files of runs that are not running are always removed."""
+    for run in runs:
+        if run.state == "running" or run.changed >= plan.before:
+            continue
+        if run.state in plan.states:
+            yield Removal(f"{run.state} run", run.path, run.size, _removing(run, None, root))
+            continue
+        # An unfinished run needs its checkpoint and its interactions to resume.
+        parts = {CHECKPOINT: plan.checkpoints, INTERACTIONS: plan.interactions} if run.state == "finished" else {}
+        for name, chosen in parts.items():
+            if chosen and name in run.files:
+                kind = "checkpoint of a finished run" if name == CHECKPOINT else "interactions of a finished run"
+                yield Removal(kind, run.path / name, run.files[name], _removing(run, name, root))
+        if run.temporaries:
+            yield Removal("temporary", run.path, sum(run.temporaries.values()), _removing(run, "", root))
+    for log in logs:
+        if plan.logs and log.changed < plan.before:
+            yield Removal("log of a sweep", log.path, log.size, partial(_remove_log, log.path, root))
+
+
+def _removing(run: StoredRun, name: str | None, root: Path) -> Callable[[], int]:
+    """Removes one file of a run or, with None, all of them. Locking the run removes its temporary files."""
+
+    def act() -> int:
+        directory = RunDirectory(run.path)
+        if not run.path.is_dir():
+            return 0
+        size = _present_size(run)
+        try:
+            with directory:
+                if _manifest(run.path) != run.manifest:
+                    raise ValueError("it has gone on since")
+                if name is None:
+                    directory.clear()
+                elif name:
+                    (directory / name).unlink(missing_ok=True)
+        except RunningElsewhere:
+            raise ValueError("it is running") from None
+        _remove_empty_folders(run.path, root)
+        return size - _present_size(run)
+
+    return act
+
+
+def _present_size(run: StoredRun) -> int:
+    """Bytes of those of its files that still exist."""
+    total = 0
+    for name in (*run.files, *run.temporaries):
+        with suppress(FileNotFoundError):
+            total += (run.path / name).lstat().st_size
+    return total
+
+
+def _remove_log(path: Path, root: Path) -> int:
+    size = path.lstat().st_size
+    path.unlink()
+    _remove_empty_folders(path.parent, root)
+    return size
+
+
+def _remove_empty_folders(folder: Path, root: Path) -> None:
+    """Remove a folder and then those above it, below `root`, as long as they are empty."""
+    while folder != root and folder.is_relative_to(root):
+        try:
+            os.rmdir(folder)
+        except FileNotFoundError:
+            pass  # it was removed together with its content
+        except OSError:  # not empty
+            return
+        folder = folder.parent
+
+
+# The cache contains folders of arrays, temporary folders of processes that were killed, and files with checksums.
+# Version 0.1 wrote an offline fit as one file. Locks are empty and stay: a process may wait for one.
+_ARRAYS = re.compile(r"[0-9a-f]{24}(\.partial)?")
+_FIT = re.compile(r"[0-9a-f]{64}(\.partial)?")
+_CHECKSUM = re.compile(r"\.?[0-9a-f]{24}(\.\d+)?\.(json|partial|json\.partial)")
+_FIT_FILE = re.compile(r"\.?[0-9a-f]{64}\.(npy|partial|npy\.partial)")
+
+
+def cache_entries(folder: Path, before: float) -> Iterator[Removal]:
+    """The entries of a cache that have not changed since `before`, in seconds since the epoch."""
+    for subfolder, name, kind in (
+        (".", _ARRAYS, "parsed dataset"),
+        ("sources", _CHECKSUM, "checksum of a file"),
+        ("offline", _FIT, "offline fit"),
+        ("offline", _FIT_FILE, "offline fit"),
+    ):
+        for path in sorted((folder / subfolder).glob("*")):
+            if not name.fullmatch(path.name) or path.stat().st_mtime >= before:
+                continue
+            if path.is_dir() and name in (_ARRAYS, _FIT):
+                size = sum(file.stat().st_size for file in path.iterdir() if file.is_file())
+                yield Removal(kind, path, size, partial(_remove_arrays, path))
+            elif path.is_file() and name in (_CHECKSUM, _FIT_FILE):
+                yield Removal(kind, path, path.stat().st_size, partial(_remove_file, path))
+
+
+def _remove_arrays(path: Path) -> int:
+    """Remove an entry while it is locked. Processes that have mapped the arrays keep them until they end."""
+    try:
+        with locked(path.with_suffix(".lock"), wait=False):
+            renamed = path.with_suffix(".partial")
+            if path != renamed:
+                shutil.rmtree(renamed, ignore_errors=True)
+                path.rename(renamed)  # so that no process opens an entry of which a part is removed
+            size = sum(file.stat().st_size for file in renamed.iterdir() if file.is_file())
+            shutil.rmtree(renamed)
+            return size
+    except BlockingIOError:
+        raise ValueError("it is being written") from None
+
+
+def _remove_file(path: Path) -> int:
+    with suppress(FileNotFoundError):
+        size = path.stat().st_size
+        path.unlink()
+        return size
+    return 0

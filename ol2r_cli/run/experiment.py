@@ -1,0 +1,180 @@
+"""From a configuration to objects: the dataset, the roles, the simulation and the directory of one run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Literal
+
+import torch
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+from torch import Tensor
+
+from ol2r_cli.config.catalogue import Catalogue
+from ol2r_cli.config.instantiate import build, check_settings
+from ol2r_cli.config.ranges import Count, NonNegative, WholeNumber
+from ol2r_cli.dataset.table import Dataset
+from ol2r_cli.interfaces import Ranker
+from ol2r_cli.metrics.evaluation import Evaluator
+from ol2r_cli.metrics.exposure import exposure_of
+from ol2r_cli.run.checkpoint import extend
+from ol2r_cli.run.directory import RunDirectory
+from ol2r_cli.run.identity import identity, run_path
+from ol2r_cli.run.manifest import read_manifest
+from ol2r_cli.run.tables import INTERACTIONS, TRACE
+from ol2r_cli.simulation import Simulation
+from ol2r_cli.tensor.shapes import Float
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """The settings of configs/run.yaml, where each is described, with the values that it may have.
+
+    `exposure` and `beta` have further conditions, which `metrics/exposure.py` checks.
+    """
+
+    seed: WholeNumber
+    replicas: Count
+    rounds: Count
+    positions: Count
+    evaluate_every: Count
+    evaluate_on: Sequence[Literal["validation", "test"]]
+    no_relevant: Literal["zero", "skip"]
+    exposure: str | Sequence[float]
+    beta: str | float
+    trace_blocks: bool
+    trace_regret: bool
+    trace_cosine: bool
+    block_rounds: Sequence[Count]
+    save_interactions: bool
+    output_dir: str
+    data_dir: str
+    cache_dir: str
+    checkpoint_every: NonNegative
+    checkpoint_rounds: Count | None
+    keep_checkpoint: bool
+    force: bool
+
+
+class Experiment:
+    """A checked configuration with its roles, its dataset and its run directory.
+
+    `config` and `choices` are those of a `Composition`. `make` builds the object that a node of the configuration
+    names; a sweep passes a function that builds equal objects once. ValueError for a bad setting.
+    """
+
+    def __init__(self, config: DictConfig, choices: Mapping[str, str], make: Callable[[DictConfig], Any] = build):
+        self.settings: dict[str, Any] = _in_plain_containers(config)
+        _check(self.settings)
+        self.config, self.choices = config, choices
+        self.device = make(config.device)
+        self.device.prepare()
+        self.roles = {group: make(config[group]) for group in ("click", "ranker", "exploration", "fairness")}
+        self.dtype = self.device.dtype or self.roles["ranker"].dtype
+        if self.settings["trace_cosine"] and not self.roles["ranker"].linear:
+            raise ValueError(
+                f"trace_cosine=true needs a ranker with linear weights: leave it out with ranker={choices['ranker']}"
+            )
+        self.dataset: Dataset = make(config.dataset).load()
+        self.seeds = [self.settings["seed"] + replica for replica in range(self.settings["replicas"])]
+        self.id = self.id_with(self.settings["rounds"])
+        self.directory = RunDirectory(run_path(self.settings["output_dir"], choices, self.id))
+
+    def id_with(self, rounds: int) -> str:
+        """The id of the run with these settings and this number of rounds."""
+        precision = str(self.dtype).removeprefix("torch.")
+        decisive = {**self.settings, "rounds": rounds, "device": {**self.settings["device"], "dtype": precision}}
+        return identity(decisive, self.dataset.fingerprint)
+
+    def recorded_choices(self) -> dict[str, str]:
+        """The choices of the dataset, the roles and their parts (`ranker/model`), as the manifest records them."""
+        groups = ("dataset", *self.roles)
+        parts = [group for group in self.choices if "/" in group and group.partition("/")[0] in groups]
+        return {group: self.choices[group] for group in (*groups, *sorted(parts))}
+
+    def finished(self) -> bool:
+        """Whether this run is finished and does not have to be run again."""
+        try:
+            manifest = read_manifest(self.directory.path)
+        except ValueError:  # a run with a damaged manifest is not finished
+            return False
+        return manifest is not None and manifest["status"] == "finished" and not self.settings["force"]
+
+    def extend(self, command: str) -> dict[str, Any] | None:
+        """Continue a finished run of fewer rounds: copies its files to the run directory, which must be locked, and
+        returns its final state. None if there is no such run, or with `force=true`."""
+        if self.settings["force"]:
+            return None
+        return extend(
+            self.directory,
+            self.id_with,
+            rounds=self.settings["rounds"],
+            evaluate_every=self.settings["evaluate_every"],
+            command=command,
+            device=self.device.label,
+            depends_on_rounds=next(
+                (role.depends_on_rounds for role in self.roles.values() if role.depends_on_rounds), ""
+            ),
+            tables=[TRACE.file, *([INTERACTIONS.file] if self.settings["save_interactions"] else [])],
+        )
+
+    def simulation(self) -> Simulation:
+        """The roles on the training queries, ready for round 1; ValueError if they do not fit together."""
+        settings = self.settings
+        return Simulation(
+            self.dataset,
+            **self.roles,
+            seeds=torch.tensor(self.seeds, device=self.device.torch),
+            rounds=settings["rounds"],
+            positions=settings["positions"],
+            dtype=self.dtype,
+            no_relevant=settings["no_relevant"],
+            exposure=exposure_of(
+                self.dataset,
+                build(self.config.click),
+                settings["positions"],
+                settings["exposure"],
+                settings["beta"],
+                needed=self.roles["fairness"].reranks,
+            ),
+            trace_blocks=settings["trace_blocks"],
+            trace_regret=settings["trace_regret"],
+        )
+
+    def evaluators(self) -> list[Evaluator]:
+        """One for each split in `evaluate_on` that the dataset has."""
+        seeds = torch.tensor(self.seeds, device=self.device.torch)
+        splits = [name for name in self.settings["evaluate_on"] if len(self.dataset.splits.get(name, ()))]
+        return [Evaluator(self.dataset, split, seeds, self.settings["no_relevant"], self.dtype) for split in splits]
+
+    def offline_weights(self, simulation: Simulation) -> Float[Tensor, "F"] | None:
+        """The weights [F] of ranker=offline_ranknet with its default settings, fitted to this dataset.
+
+        None without `trace_cosine`.
+        """
+        if not self.settings["trace_cosine"]:
+            return None
+        choice = dict(Catalogue().choices["ranker"]["offline_ranknet"].content)
+        choice.pop("defaults", None)
+        offline: Ranker = build(OmegaConf.create({"ranker": choice, "cache_dir": self.settings["cache_dir"]}).ranker)
+        offline.setup(simulation.context, self.dataset.features, self.dataset.oracle())
+        return offline.deploy()[0]
+
+
+def _in_plain_containers(config: DictConfig) -> dict[str, Any]:
+    """All settings with interpolations resolved; ValueError, of one line, where one cannot be resolved."""
+    try:
+        settings = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
+    except OmegaConfBaseException as error:
+        raise ValueError(str(error).splitlines()[0]) from None
+    assert isinstance(settings, dict)
+    return {str(name): value for name, value in settings.items()}
+
+
+def _check(settings: Mapping[str, Any]) -> None:
+    """ValueError for a bad setting of run.yaml; every other object checks its own settings."""
+    names = [field.name for field in fields(RunSettings)]
+    check_settings(RunSettings, {name: settings[name] for name in names if name in settings}, "")
+    if beyond := [t for t in settings["block_rounds"] if t > settings["rounds"]]:
+        raise ValueError(f"block_rounds must be rounds from 1 to {settings['rounds']}, got {beyond[0]}")

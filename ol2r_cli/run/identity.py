@@ -1,0 +1,81 @@
+"""Run ids: a hash of everything that decides the results, and the run directory that is named after it.
+
+The same experiment has the same directory, alone and in a sweep. Every setting that could change a result changes the
+directory. Settings that only decide where and how fast a run is computed do not.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ol2r_cli.config.moved_classes import MOVED_FROM
+
+RESULTS_VERSION = 2  # raised by every change that alters results, with old and new numbers in CHANGELOG.md
+
+# Settings by their dotted name. All others are hashed, so that a new setting cannot be forgotten.
+NOT_HASHED = frozenset(
+    {
+        "force",
+        "output_dir",
+        "data_dir",
+        "cache_dir",
+        "ranker.cache_dir",
+        "device._target_",
+        "device.name",
+        "device.threads",
+        "device.compile",
+        "checkpoint_every",
+        "checkpoint_rounds",
+        "keep_checkpoint",
+        "log_level",
+        "log_every",
+        "progress",
+        "launcher",
+        "hydra",
+        "dataset",  # its fingerprint is hashed instead: the same data in another folder are the same data
+    }
+)
+
+
+def identity(settings: Mapping[str, Any], fingerprint: str) -> str:
+    """The run id: the first 10 hex digits of a sha256 over the canonical JSON of everything that decides the results.
+
+    `settings` is the resolved configuration in plain containers, of which `NOT_HASHED` is left out; `fingerprint` is
+    that of the dataset. The order of keys does not matter, and 1 and 1.0 are the same. TypeError for a setting that is
+    not a plain value.
+    """
+    content = {"settings": _decisive(settings), "dataset": fingerprint, "results_version": RESULTS_VERSION}
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:10]
+
+
+def _decisive(value: Any, name: str = "") -> Any:
+    if isinstance(value, Mapping):
+        prefix = f"{name}." if name else ""
+        names = {key: f"{prefix}{key}" for key in value}
+        return {str(key): _decisive(value[key], full) for key, full in names.items() if full not in NOT_HASHED}
+    if isinstance(value, list | tuple):
+        return [_decisive(item, name) for item in value]
+    if isinstance(value, str) and name.endswith("._target_"):
+        return MOVED_FROM.get(value, value)
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    raise TypeError(f"{name} must be a plain value (resolve the configuration first), got {type(value).__name__}")
+
+
+def run_path(output_dir: str | Path, choices: Mapping[str, str], id: str) -> Path:
+    """`<output_dir>/<dataset>/<ranker>-<click>[-<fairness>]-<id>`.
+
+    `choices` maps the groups dataset, ranker, click and fairness to their choices; fairness may be absent.
+    """
+    parts = [choices["ranker"], choices["click"]]
+    if choices.get("fairness", "none") != "none":
+        parts.append(choices["fairness"])
+    dataset, run = (name.replace("/", "_") for name in (choices["dataset"], "-".join([*parts, id])))
+    return Path(output_dir).expanduser() / dataset / run

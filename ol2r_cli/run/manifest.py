@@ -1,0 +1,154 @@
+"""`run.json`: the status, progress and times of a run, and where its numbers come from (command, versions, commit)."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from ol2r_cli import __version__
+from ol2r_cli.formatting import one_line
+from ol2r_cli.run.directory import MANIFEST, RunDirectory
+from ol2r_cli.run.identity import RESULTS_VERSION
+
+
+class Manifest:
+    """Keeps `run.json` up to date while a process runs or resumes a run: a context manager around all of its work.
+
+    When the block is left, the status becomes `finished` if all rounds are done, `interrupted` if they are not or after
+    KeyboardInterrupt or SystemExit, and `failed` after any other exception. Exceptions are not suppressed. `round` is
+    the round of the checkpoint from which the run resumes, `every` the least number of seconds between two writes of
+    progress, and `content` the mapping on disk.
+    """
+
+    def __init__(
+        self,
+        directory: RunDirectory,
+        *,
+        id: str,
+        choices: Mapping[str, str],
+        fingerprint: str,
+        seeds: Sequence[int],
+        rounds: int,
+        round: int = 0,
+        device: str,
+        threads: int,
+        command: str,
+        exposure: Mapping[str, Any] | None = None,
+        every: float = 2.0,
+    ):
+        self.directory = directory
+        self.every = every
+        earlier = _earlier(directory)
+        self._seconds_before = float(earlier.get("seconds") or 0.0)
+        self.content: dict[str, Any] = {
+            "status": "running",
+            "id": id,
+            "command": command,
+            "choices": dict(choices),
+            "dataset": {"name": choices["dataset"], "fingerprint": fingerprint},
+            "seeds": list(seeds),
+            "exposure": exposure,
+            "progress": {"round": round, "rounds": rounds},
+            "started": earlier.get("started") or _now(),
+            "ended": None,
+            "seconds": self._seconds_before,
+            "sittings": int(earlier.get("sittings") or 0) + 1,
+            "extended_from": earlier.get("extended_from"),
+            "rounds_per_second": earlier.get("rounds_per_second"),
+            "error": None,
+            "versions": versions(),
+            "git": checkout(),
+            "device": device,
+            "threads": threads,
+            "host": platform.node(),
+            "pid": os.getpid(),
+            "results_version": RESULTS_VERSION,
+        }
+
+    def __enter__(self) -> Manifest:
+        """Start the clock and write the manifest, which makes the directory a run."""
+        self._start = time.monotonic()
+        self._first_round = self._round = self.content["progress"]["round"]
+        self._write()
+        return self
+
+    def progress(self, round: int) -> None:
+        """Record that `round` is done. Called every round; the file is written every `every` seconds."""
+        self._round = round
+        if time.monotonic() - self._written >= self.every:
+            self._write()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        done = self._round >= self.content["progress"]["rounds"]
+        if isinstance(error, Exception):
+            self.content["status"] = "failed"
+            self.content["error"] = one_line(f"{type(error).__name__}: {error}")
+        else:
+            self.content["status"] = "finished" if error is None and done else "interrupted"
+        self.content["ended"] = _now()
+        self._write()
+
+    def _write(self) -> None:
+        self._written = time.monotonic()
+        seconds = self._written - self._start
+        self.content["seconds"] = round(self._seconds_before + seconds, 3)
+        self.content["progress"]["round"] = self._round
+        if self._round > self._first_round and seconds > 0:
+            self.content["rounds_per_second"] = round((self._round - self._first_round) / seconds, 3)
+        self.directory.write_json(MANIFEST, self.content)
+
+
+def read_manifest(path: str | os.PathLike[str]) -> dict[str, Any] | None:
+    """The manifest of the run in the directory `path`; None without a manifest, ValueError for a damaged one."""
+    try:
+        return RunDirectory(path).read_json(MANIFEST)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def _earlier(directory: RunDirectory) -> dict[str, Any]:
+    """The manifest that earlier processes have left; empty if it is damaged, which does not prevent the run."""
+    with suppress(ValueError):
+        return read_manifest(directory.path) or {}
+    return {}
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def versions() -> dict[str, str | None]:
+    """The versions of the packages that decide numbers, from their metadata, so that none has to be imported."""
+    versions: dict[str, str | None] = {"ol2r": __version__, "python": platform.python_version()}
+    for package in ("torch", "numpy"):
+        versions[package] = None
+        with suppress(PackageNotFoundError):
+            versions[package] = version(package)
+    return versions
+
+
+def checkout(root: Path | None = None) -> dict[str, Any] | None:
+    """The commit and the dirty flag of the git checkout that contains this package at its top level.
+
+    None for an installed package, also if its environment is inside another project's repository.
+    """
+    root = Path(__file__).parents[2] if root is None else root
+    if not (root / ".git").exists():
+        return None
+    describe = ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    try:
+        answer = subprocess.run(describe, capture_output=True, text=True, timeout=10, check=True, env=environment)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    commit, _, dirty = answer.stdout.strip().partition("-")
+    return {"commit": commit, "dirty": bool(dirty)}

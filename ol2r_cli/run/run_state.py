@@ -1,0 +1,88 @@
+"""Finds runs on disk and determines their state, from their manifests and locks."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ol2r_cli.run.directory import MANIFEST, RunDirectory
+from ol2r_cli.run.manifest import read_manifest
+
+STATES = ("running", "finished", "interrupted", "killed", "failed", "unreadable")
+
+
+@dataclass(frozen=True)
+class RunState:
+    """A run on disk: its directory, its state (one of `STATES`), its manifest and the error with which it failed.
+
+    running: a process holds the lock. killed: the manifest says running, but no process holds the lock. unreadable: the
+    manifest is damaged; then `manifest` is empty and `error` describes the damage.
+    """
+
+    path: Path
+    state: str
+    manifest: dict[str, Any]
+    error: str | None = None
+
+    @property
+    def round(self) -> int:
+        """The last completed round."""
+        return int(self.manifest.get("progress", {}).get("round", 0))
+
+    @property
+    def rounds(self) -> int:
+        """The number of rounds of the whole run."""
+        return int(self.manifest.get("progress", {}).get("rounds", 0))
+
+    @property
+    def remaining(self) -> float | None:
+        """Seconds left at the present speed; None unless the run is running and its speed is known."""
+        speed = self.manifest.get("rounds_per_second")
+        return (self.rounds - self.round) / speed if self.state == "running" and speed else None
+
+
+def read_state(path: str | os.PathLike[str]) -> RunState | None:
+    """The state of the run in the directory `path`; None if there is no run."""
+    directory = RunDirectory(path)
+    try:
+        manifest = read_manifest(path)
+        running = manifest is not None and manifest.get("status") == "running" and directory.is_running()
+        if manifest is not None and manifest.get("status") == "running" and not running:
+            manifest = read_manifest(path)  # the run may have ended after the first reading
+    except (OSError, ValueError) as error:
+        return RunState(directory.path, "unreadable", {}, str(error))
+    if manifest is None:
+        return None
+    status = manifest.get("status")
+    if status not in ("running", "finished", "interrupted", "failed"):
+        return RunState(directory.path, "unreadable", {}, f"its status is {status}")
+    state = status if status != "running" or running else "killed"
+    return RunState(directory.path, state, manifest, manifest.get("error"))
+
+
+def find_runs(root: str | os.PathLike[str]) -> Iterator[Path]:
+    """The run directories below `root`, which may be one itself, in alphabetical order. Runs do not nest."""
+    for folder, subfolders, files in os.walk(root):
+        if MANIFEST in files:
+            subfolders.clear()
+            yield Path(folder)
+        subfolders[:] = sorted(name for name in subfolders if not name.startswith("."))
+
+
+def find_run(name: str, root: str | os.PathLike[str] = "outputs") -> Path:
+    """The run directory with the path `name` or, below `root`, with the id `name`; ValueError if there is none."""
+    path = Path(name)
+    if (path / MANIFEST).is_file():
+        return path
+    is_id = re.fullmatch("[0-9a-f]{10}", name)
+    run = next((run for run in find_runs(root) if run.name.endswith(f"-{name}")), None) if is_id else None
+    if run is None:
+        missing = "in which there is no run" if path.is_dir() else "which is neither"
+        raise ValueError(
+            f"RUN must be the directory of a run or an id below {root}, got {name}, {missing}: see `ol2r status`"
+        )
+    return run

@@ -1,0 +1,289 @@
+"""Runs or resumes one experiment: plays its rounds, writes them to the run directory, and returns the exit code."""
+
+from __future__ import annotations
+
+import logging
+import shlex
+import sys
+import time
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from omegaconf import DictConfig, OmegaConf
+from torch import Tensor
+
+from ol2r_cli.interfaces import Interaction, Ranker
+from ol2r_cli.metrics.evaluation import CUTOFFS, Evaluator
+from ol2r_cli.metrics.measurement import Measures, sizes_at_every_rank
+from ol2r_cli.run import checkpoint
+from ol2r_cli.run.directory import LOGGER, SUMMARY, RunDirectory, log_file
+from ol2r_cli.run.exit_status import BAD_CONFIGURATION, DONE, FAILED, INTERRUPTED
+from ol2r_cli.run.experiment import Experiment
+from ol2r_cli.run.manifest import Manifest
+from ol2r_cli.run.progress import Progress
+from ol2r_cli.run.stop_signals import stop_signals
+from ol2r_cli.run.summary import render_run, summarise
+from ol2r_cli.run.tables import EVALUATION, Trace
+from ol2r_cli.tensor.shapes import Float
+
+QUEUE = 10  # evaluations that are scored together
+
+# Receives a round and {"validation": NDCG@10}, the mean over replicas; a true result stops the run with a checkpoint.
+ValidationCallback = Callable[[int, Mapping[str, float]], object]
+
+_log = logging.getLogger(LOGGER)
+
+
+def run_experiment(config: DictConfig, choices: Mapping[str, str], overrides: Sequence[str]) -> int:
+    """Run a composed configuration unless it is finished; returns the exit code of `ol2r run`.
+
+    `overrides` are the words that were typed, for the command in run.json that runs it again. A bad configuration or
+    bad data are one line on stderr, and nothing is written. Never raises, except after a second Ctrl-C.
+    """
+    try:
+        with torch.inference_mode():
+            experiment = Experiment(config, choices)
+            if experiment.finished():
+                print(render_run(experiment.directory, finished_before=True))
+                return DONE
+            # With force=true the command would start over instead of resuming the run.
+            words = [word for word in overrides if word.lstrip("+").partition("=")[0] != "force"]
+            runner = Runner(experiment, f"ol2r run {shlex.join(words)}".strip())
+            with experiment.directory:
+                return runner.run()
+    except ValueError as error:
+        print(f"ol2r run: {error}", file=sys.stderr)
+        return BAD_CONFIGURATION
+    except BrokenPipeError:  # the reader of the summary has closed the pipe; the summary is on disk
+        return DONE
+    except OSError as error:
+        settings = f"output_dir ({config.output_dir}), data_dir and cache_dir must be folders that can be used"
+        print(f"ol2r run: {settings}: {error.strerror}: {error.filename}", file=sys.stderr)
+        return BAD_CONFIGURATION
+    except Exception:  # an error in the program must not end a sweep
+        traceback.print_exc()
+        return FAILED
+
+
+class Runner:
+    """Plays the remaining rounds of an experiment and keeps its run directory up to date.
+
+    The constructor builds everything and writes nothing. `run` must be called while the run directory is locked.
+    """
+
+    def __init__(self, experiment: Experiment, command: str, callback: ValidationCallback | None = None):
+        self.settings, self.experiment, self.command = experiment.settings, experiment, command
+        self.directory: RunDirectory = experiment.directory
+        self.simulation = experiment.simulation()
+        self.evaluators = experiment.evaluators() if self.simulation.ranker.generalises else []
+        self.offline = experiment.offline_weights(self.simulation) if self.evaluators else None
+        self.trace = Trace(self.directory, experiment.seeds)
+        self.queue: dict[int, torch.Tensor] = {}  # round -> deployed [B P], not evaluated yet
+        self.callbacks = CallbackHandler(callback, self.evaluators)
+
+    def run(self) -> int:
+        """Play the remaining rounds and return the exit code."""
+        if self.settings["force"]:
+            self.directory.clear()
+        first = self._resume()
+        with log_file(self.directory), stop_signals() as stop:
+            try:
+                with self._manifest(first) as manifest:
+                    self._play(manifest, stop)
+            except KeyboardInterrupt:
+                round = int(self.simulation.round)
+                command = "the same command" + (" without force=true" if self.settings["force"] else "")
+                _log.info("interrupted after round %d of %d: %s goes on", round, self.settings["rounds"], command)
+                print(f"interrupted after round {round}: {command} goes on from there", file=sys.stderr)
+                return INTERRUPTED
+            except Exception as error:
+                _log.error("%s", traceback.format_exc())
+                print(f"ol2r run: failed: {type(error).__name__}: {error}", file=sys.stderr)
+                print(f"the traceback is in {self.directory / 'log.txt'}", file=sys.stderr)
+                return FAILED
+        if not self.settings["keep_checkpoint"]:
+            # After the manifest says finished: a run killed between the two steps would otherwise start from nothing.
+            checkpoint.remove(self.directory)
+        print(render_run(self.directory))
+        return DONE
+
+    def _manifest(self, first: int) -> Manifest:
+        experiment, exposure = self.experiment, self.simulation.context.exposure
+        self.directory.write_text("config.yaml", OmegaConf.to_yaml(OmegaConf.create(self.settings)))
+        return Manifest(
+            self.directory,
+            id=experiment.id,
+            choices=experiment.recorded_choices(),
+            fingerprint=experiment.dataset.fingerprint,
+            seeds=experiment.seeds,
+            exposure=None if exposure is None else {"position": exposure.position.tolist(), "beta": exposure.beta},
+            rounds=self.settings["rounds"],
+            round=first,
+            device=experiment.device.label,
+            threads=experiment.device.threads,
+            command=self.command,
+        )
+
+    def _resume(self) -> int:
+        """Load the checkpoint, of this run or of a shorter one, if there is one; returns the last completed round."""
+        state = checkpoint.load(self.directory, self.experiment.id)
+        if state is None:
+            self.directory.clear()
+            state = self.experiment.extend(self.command)
+        if state is None:
+            return 0
+        self.simulation.load_state_dict(state["simulation"])
+        self.queue = {t: deployed.to(self.experiment.device.torch) for t, deployed in state["queue"].items()}
+        round = int(self.simulation.round)
+        self.trace.truncate(round)
+        return round
+
+    def _play(self, manifest: Manifest, stop: list[int]) -> None:
+        rounds, saved = self.settings["rounds"], time.monotonic()
+        first = int(self.simulation.round)
+        if not first and self.evaluators:
+            self._enqueue(0)
+            self._evaluate()
+        if self.callbacks.replay(self.directory, self.simulation.ranker, self.queue):
+            raise KeyboardInterrupt
+        _log.info("%s: from round %d to %d", self.command, first + 1, rounds)
+        with Progress(self._title(), rounds, first) as progress:
+            for t, interaction in self.simulation.play():
+                self._record_details(t, interaction)
+                if self.simulation.measurement.full():
+                    progress.measured(self._measure())
+                if self.evaluators and (t % self.settings["evaluate_every"] == 0 or t == rounds):
+                    self._enqueue(t)
+                    if t < rounds and self.callbacks(t, self.simulation.ranker, self.queue[t]):
+                        stop.append(0)
+                    if len(self.queue) >= QUEUE and t < rounds:
+                        progress.evaluated(t, self._evaluate())
+                manifest.progress(t)
+                progress.update(t)
+                if stop or self._due(t, saved):
+                    self._save()
+                    saved = time.monotonic()
+                    if stop:
+                        raise KeyboardInterrupt
+            waiting = self._waiting()
+            if self.queue:
+                progress.evaluated(rounds, self._evaluate())
+        self._finish(waiting)
+
+    def _title(self) -> str:
+        choices = self.experiment.choices
+        return f"{choices['ranker']} · {choices['click']} · {choices['dataset']}"
+
+    def _measure(self) -> Measures:
+        """Measure the rounds since the last call, and record the measures."""
+        first, measures = self.simulation.measurement.measures()
+        if measures:
+            self.trace.record(first, measures)
+        return measures
+
+    def _due(self, t: int, saved: float) -> bool:
+        """Whether a checkpoint is due after round `t`; `saved` is the time of the last one."""
+        every = self.settings["checkpoint_rounds"]
+        return (every and t % every == 0) or time.monotonic() - saved > self.settings["checkpoint_every"] > 0
+
+    def _record_details(self, t: int, interaction: Interaction) -> None:
+        if t in self.settings["block_rounds"]:
+            sizes = sizes_at_every_rank(interaction)
+            if sizes is not None:
+                self.trace.record_blocks(t, sizes)
+        if self.settings["save_interactions"]:
+            self.trace.record_interaction(t, interaction)
+
+    def _enqueue(self, t: int) -> None:
+        self.queue[t] = self.simulation.ranker.deploy()
+
+    def _evaluate(self) -> dict[str, float]:
+        """Evaluate the queue; returns the last NDCG@10 of each split, averaged over replicas."""
+        rounds, deployed = list(self.queue), torch.stack(list(self.queue.values()))
+        cosine = {} if self.offline is None else {"cosine": _cosine(deployed, self.offline)}
+        last = {}
+        for evaluator in self.evaluators:
+            ndcg = evaluator(self.simulation.ranker, deployed)
+            columns = {f"ndcg_{cutoff}": ndcg[:, :, i] for i, cutoff in enumerate(CUTOFFS)}
+            self.trace.record_evaluation(rounds, evaluator.name, columns | cosine)
+            last[evaluator.name] = float(ndcg[-1, :, -1].mean())
+        self.queue.clear()
+        return last
+
+    def _waiting(self) -> dict[int, torch.Tensor]:
+        """The part of the queue that a longer run would still hold after this round.
+
+        An extended run evaluates the same snapshots together as an undisturbed one, ten at a time, because the last
+        digit of a matrix product can depend on its size.
+        """
+        regular = {t: deployed for t, deployed in self.queue.items() if t % self.settings["evaluate_every"] == 0}
+        return regular if len(regular) < QUEUE else {}
+
+    def _save(self) -> None:
+        """Write the tables and then the checkpoint, which must never be ahead of them."""
+        self._measure()
+        self.trace.flush()
+        state = {"simulation": dict(self.simulation.state_dict()), "queue": dict(self.queue)}
+        checkpoint.save(self.directory, state, self.experiment.id)
+
+    def _finish(self, waiting: dict[int, torch.Tensor]) -> None:
+        self._measure()
+        self.trace.flush()
+        ranker: dict[str, Any] = {
+            "deployed": self.simulation.ranker.deploy(),
+            "seeds": self.experiment.seeds,
+            "ranker": self.settings["ranker"],
+            "features": self.simulation.context.features,
+        }
+        self.directory.write_torch("ranker.pt", ranker)
+        self.directory.write_json(SUMMARY, summarise(self.directory))
+        if self.settings["keep_checkpoint"]:
+            self.queue = waiting
+            self._save()
+        _log.info("finished")
+
+
+class CallbackHandler:
+    """Evaluates the ranker for a `ValidationCallback`, on the validation split.
+
+    The run evaluates its snapshots ten at a time, which costs less. A callback needs each result at once, so the
+    handler evaluates each snapshot a second time; the files of the run are the same with and without a callback. It
+    never uses the test split, and it is not called for the last round, after which there is nothing left to stop.
+    """
+
+    def __init__(self, callback: ValidationCallback | None, evaluators: Sequence[Evaluator]):
+        self.callback = callback
+        self.evaluator = next((evaluator for evaluator in evaluators if evaluator.name == "validation"), None)
+
+    def __call__(self, round: int, ranker: Ranker, deployed: Float[Tensor, "B P"]) -> bool:
+        """Call the callback for the ranker after `round`; returns whether to stop the run."""
+        if self.callback is None or self.evaluator is None:
+            return False
+        ndcg = self.evaluator(ranker, deployed[None])[0, :, CUTOFFS.index(10)]
+        return bool(self.callback(round, {self.evaluator.name: float(ndcg.mean())}))
+
+    def replay(self, directory: RunDirectory, ranker: Ranker, queue: Mapping[int, Float[Tensor, "B P"]]) -> bool:
+        """Call the callback for the rounds before the run was resumed, from the evaluations on disk and from the queue
+        of the checkpoint; returns whether to stop the run."""
+        if self.callback is None or self.evaluator is None:
+            return False
+        name = self.evaluator.name
+        stop = any(self.callback(round, {name: value}) for round, value in validation_curve(directory))
+        return stop or any(self(round, ranker, deployed) for round, deployed in queue.items())
+
+
+def validation_curve(directory: RunDirectory) -> list[tuple[int, float]]:
+    """Rounds, from 1 on, and validation NDCG@10, the mean over replicas, of the evaluations on disk."""
+    import polars as pl
+
+    rows = EVALUATION.read(directory).filter(pl.col("round") > 0, pl.col("split") == "validation")
+    means = rows.group_by("round").agg(pl.col("ndcg_10").cast(pl.Float64).mean()).drop_nulls().sort("round")
+    return [(int(round), float(value)) for round, value in means.iter_rows()]
+
+
+def _cosine(deployed: Float[Tensor, "E B F"], offline: Float[Tensor, "F"]) -> Float[Tensor, "E B"]:
+    """Cosine of the angle between the weights of snapshots and the offline ranker's; NaN where either is zero."""
+    deployed, offline = deployed.double(), offline.double()
+    return ((deployed @ offline) / (deployed.norm(dim=2) * offline.norm())).clamp(-1, 1)

@@ -1,0 +1,307 @@
+"""The parquet files of a run directory: their columns, and `Trace`, which records rounds and writes them.
+
+The columns are public: tests freeze them, and a change belongs into CHANGELOG.md. polars is imported inside functions,
+because importing it takes as long as a short command.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ol2r_cli.run.directory import RunDirectory
+from ol2r_cli.tensor.shapes import Int
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from ol2r_cli.interfaces import Interaction
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """A parquet file with one row per `key`, sorted by it. `columns` maps names of columns to names of polars types."""
+
+    file: str
+    key: tuple[str, ...]
+    columns: Mapping[str, str]
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        """The columns that are not part of the key."""
+        return tuple(name for name in self.columns if name not in self.key)
+
+    def check(self, names: Mapping[str, Any]) -> None:
+        """ValueError unless every name is a measure of this table."""
+        for name in names:
+            if name not in self.measures:
+                raise ValueError(f"a measure in {self.file} must be one of {', '.join(self.measures)}, got {name}")
+
+    def frame(self, columns: Mapping[str, NDArray[Any]]) -> pl.DataFrame:
+        """Arrays [rows] as a frame with the columns of this table.
+
+        Absent columns, NaN and negative counts become null, since a count is never below zero. A count that is too
+        large for its type raises an error of polars.
+        """
+        import polars as pl
+
+        rows = len(columns[self.key[0]])
+        series = []
+        for name, kind in self.columns.items():
+            dtype = getattr(pl, kind)
+            values = columns.get(name)
+            if values is None:
+                series.append(pl.Series(name, [None] * rows, dtype=dtype))
+                continue
+            if kind.startswith("Int") and values.dtype.kind == "f":
+                values = np.where(values < 0, np.nan, values)
+            series.append(pl.Series(name, values, nan_to_null=values.dtype.kind == "f").cast(dtype))
+        return pl.DataFrame(series)
+
+    def read(self, directory: RunDirectory) -> pl.DataFrame:
+        """The content of the file; an empty frame with the same columns if there is no file."""
+        import polars as pl
+
+        try:
+            with open(directory / self.file, "rb") as file:
+                return pl.read_parquet(file)
+        except FileNotFoundError:
+            return pl.DataFrame(schema={name: getattr(pl, kind) for name, kind in self.columns.items()})
+
+    def append(self, directory: RunDirectory, rows: pl.DataFrame) -> None:
+        """Add rows to the file; a new row replaces a row with the same key."""
+        import polars as pl
+
+        present = self.read(directory)
+        table = pl.concat([present, rows])
+        last, first = present["round"].max(), rows["round"].min()
+        if last is not None and first is not None and first <= last:  # type: ignore[operator]
+            table = table.unique(self.key, keep="last")
+        directory.write_parquet(self.file, table.sort(self.key))
+
+    def truncate(self, directory: RunDirectory, round: int) -> None:
+        """Remove the rows after `round` from the file."""
+        import polars as pl
+
+        if (directory / self.file).exists():
+            directory.write_parquet(self.file, self.read(directory).filter(pl.col("round") <= round))
+
+
+TRACE = Table(
+    "trace.parquet",
+    ("seed", "round"),
+    {
+        "seed": "Int64",
+        "round": "Int64",  # from 1
+        "query": "Int64",  # number within the training split
+        "online_ndcg": "Float32",  # of the shown list
+        "cumulative_ndcg": "Float64",  # sum of online_ndcg(t) * 0.9995^(t - 1) so far
+        "regret": "Int64",  # pairs of the proposed order against the ideal one, ties free
+        "clicks": "Int16",
+        "pairs": "Int16",  # inferred preferences; null for rankers that do not learn from pairs
+        "blocks": "Int32",
+        "block_size_1": "Int32",  # size of the block that contains rank 1, 5, 10
+        "block_size_5": "Int32",
+        "block_size_10": "Int32",
+        "certain_top10": "Float32",  # share of certain pairs among the first ten places
+        "unfairness": "Float64",  # signed, cumulative
+        "exposure_0": "Float32",  # of group 0 in this round's list
+        "exposure_1": "Float32",
+        "violations": "Int16",  # certain pairs broken among the shown
+    },
+)
+
+EVALUATION = Table(
+    "evaluation.parquet",
+    ("seed", "round", "split"),
+    {
+        "seed": "Int64",
+        "round": "Int64",  # 0 is the untrained ranker
+        "split": "String",  # validation or test
+        "ndcg_1": "Float32",
+        "ndcg_3": "Float32",
+        "ndcg_5": "Float32",
+        "ndcg_10": "Float32",
+        "cosine": "Float32",  # to the parameters of the offline ranker
+    },
+)
+
+BLOCKS = Table(
+    "blocks.parquet",
+    ("seed", "round", "rank"),
+    {
+        "seed": "Int64",
+        "round": "Int64",
+        "rank": "Int32",  # from 1, over all documents of the query
+        "block_size": "Int32",  # of the block that contains this rank
+    },
+)
+
+INTERACTIONS = Table(
+    "interactions.parquet",
+    ("seed", "round", "rank"),
+    {
+        "seed": "Int64",
+        "round": "Int64",
+        "rank": "Int32",  # from 1, in the shown list
+        "query": "Int64",  # number within the training split
+        "document": "Int64",  # row of the dataset's document table
+        "click": "Boolean",
+    },
+)
+
+
+Columns = dict[str, np.ndarray]
+
+
+class Trace:
+    """Records what happens in the replicas with these seeds, and writes it to the tables of the run directory.
+
+    A measure is a tensor [B], one value per replica, or [R, B] for R rounds. A measure that does not apply is left out,
+    or is NaN (a count: negative) for the replicas to which it does not apply; it becomes null. `capacity` is the
+    number of rounds for which the buffer has room at first; it grows when necessary.
+    """
+
+    def __init__(self, directory: RunDirectory, seeds: Sequence[int], capacity: int = 1024):
+        if len(set(seeds)) != len(seeds):
+            raise ValueError(f"seeds must differ from each other, got {list(seeds)}")
+        self.directory = directory
+        self.seeds = np.asarray(seeds, dtype=np.int64)
+        self.capacity = capacity
+        self._rounds: list[_Rounds] = []
+        self._waiting: dict[Table, list[Columns]] = {EVALUATION: [], BLOCKS: [], INTERACTIONS: []}
+
+    def record(self, round: int, measures: Mapping[str, Tensor]) -> None:
+        """Record one row of trace.parquet per replica for `round`, or for the R rounds from `round` on.
+
+        The values stay on their device, in one float64 buffer, in which whole numbers up to 2^53 are exact.
+        """
+        last = self._rounds[-1] if self._rounds else None
+        if last is None or last.names != tuple(measures):
+            TRACE.check(measures)
+            last = _Rounds(tuple(measures), len(self.seeds), self.capacity)
+            self._rounds.append(last)
+        last.add(round, list(measures.values()))
+
+    def record_evaluation(self, rounds: int | Sequence[int], split: str, measures: Mapping[str, Tensor]) -> None:
+        """Record one row of evaluation.parquet per replica for one round [B] or for R rounds [R, B]; 0 is untrained."""
+        EVALUATION.check(measures)
+        if split not in ("validation", "test"):
+            raise ValueError(f"split must be validation or test, got {split}")
+        numbers = np.atleast_1d(np.asarray(rounds, dtype=np.int64))
+        shape = len(numbers), len(self.seeds)
+        columns = {name: _doubles(values).reshape(shape).ravel() for name, values in measures.items()}
+        columns |= {"seed": np.tile(self.seeds, len(numbers)), "round": np.repeat(numbers, len(self.seeds))}
+        self._waiting[EVALUATION].append(columns | {"split": np.full(len(columns["seed"]), split)})
+
+    def record_blocks(self, round: int, sizes: Int[Tensor, "B D"]) -> None:
+        """Record one row of blocks.parquet per replica and rank. `sizes` are block sizes, 0 on padding (no row)."""
+        block_size = _doubles(sizes)
+        replica, place = np.nonzero(block_size > 0)
+        self._waiting[BLOCKS].append(
+            {
+                "seed": self.seeds[replica],
+                "round": np.full(len(replica), round),
+                "rank": place + 1,
+                "block_size": block_size[replica, place],
+            }
+        )
+
+    def record_interaction(self, round: int, interaction: Interaction) -> None:
+        """Record one row of interactions.parquet per replica and shown document."""
+        replica, place = np.nonzero(interaction.shown.cpu().numpy())
+        document = interaction.candidates.document.gather(1, interaction.ranking).cpu().numpy()
+        self._waiting[INTERACTIONS].append(
+            {
+                "seed": self.seeds[replica],
+                "round": np.full(len(replica), round),
+                "rank": place + 1,
+                "query": interaction.candidates.query.cpu().numpy()[replica],
+                "document": document[replica, place],
+                "click": interaction.clicks.cpu().numpy()[replica, place],
+            }
+        )
+
+    def flush(self) -> None:
+        """Write everything recorded to disk; each file is replaced atomically. Call it before writing a checkpoint."""
+        self._append(TRACE, [rounds.columns(self.seeds) for rounds in self._rounds])
+        self._rounds.clear()
+        for table, waiting in self._waiting.items():
+            self._append(table, waiting)
+            waiting.clear()
+
+    def _append(self, table: Table, parts: list[Columns]) -> None:
+        if not parts:
+            return
+        import polars as pl
+
+        by_names: dict[tuple[str, ...], list[Columns]] = {}  # arrays are joined first, because there may be many
+        for columns in parts:
+            by_names.setdefault(tuple(columns), []).append(columns)
+        frames = [
+            table.frame({name: np.concatenate([part[name] for part in group]) for name in names})
+            for names, group in by_names.items()
+        ]
+        table.append(self.directory, pl.concat(frames))
+
+    def truncate(self, round: int) -> None:
+        """Remove all rows after `round`, on disk and recorded; a resumed run produces them again."""
+        self._rounds.clear()
+        for waiting in self._waiting.values():
+            waiting.clear()
+        for table in (TRACE, *self._waiting):
+            table.truncate(self.directory, round)
+
+
+class _Rounds:
+    """Consecutive rounds with the same measures: a buffer [rounds, measures, B] on the device of the run."""
+
+    def __init__(self, names: tuple[str, ...], replicas: int, capacity: int):
+        self.names = names
+        self.replicas = replicas
+        self.rounds: list[int] = []
+        self.buffer = torch.empty(0, len(names), replicas, dtype=torch.float64)
+        self.capacity = max(capacity, 1)
+
+    @torch.inference_mode()
+    def add(self, round: int, values: list[Tensor]) -> None:
+        start = len(self.rounds)
+        if {tensor.shape for tensor in values} == {(self.replicas,)}:  # the common case, kept fast
+            self._reserve(start + 1, values[0].device)
+            torch.stack([tensor.double() for tensor in values], out=self.buffer[start])
+            self.rounds.append(round)
+            return
+        shapes = [tuple(tensor.shape) for tensor in values]
+        count = max((shape[0] for shape in shapes if len(shape) == 2), default=1)
+        if not {*shapes} <= {(self.replicas,), (count, self.replicas)}:
+            raise ValueError(
+                f"measures must be [{self.replicas}] or [rounds, {self.replicas}], got {sorted({*shapes})}"
+            )
+        self._reserve(start + count, values[0].device)
+        blocks = [tensor.double().expand(count, self.replicas) for tensor in values]
+        torch.stack(blocks, dim=1, out=self.buffer[start : start + count])
+        self.rounds.extend(range(round, round + count))
+
+    def _reserve(self, rounds: int, device: torch.device) -> None:
+        if rounds > len(self.buffer):
+            grown = max(rounds, self.capacity, 2 * len(self.buffer))
+            buffer = torch.empty(grown, len(self.names), self.replicas, dtype=torch.float64, device=device)
+            buffer[: len(self.buffer)] = self.buffer.to(device)
+            self.buffer = buffer
+
+    def columns(self, seeds: np.ndarray) -> Columns:
+        """One array [B * rounds] per column, sorted by seed and round like the table."""
+        count = len(self.rounds)
+        values = _doubles(self.buffer[:count])
+        columns = {name: values[:, column].T.ravel() for column, name in enumerate(self.names)}
+        return columns | {"seed": np.repeat(seeds, count), "round": np.tile(np.asarray(self.rounds), len(seeds))}
+
+
+def _doubles(values: Tensor) -> np.ndarray:
+    return values.detach().double().cpu().numpy()

@@ -1,0 +1,76 @@
+"""The rankers that a finished run has trained, one for every seed, ready to score the documents of another file."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import torch
+from omegaconf import OmegaConf
+from torch import Tensor
+
+from ol2r_cli.config.instantiate import build
+from ol2r_cli.dataset.inference_data import inference_data
+from ol2r_cli.interfaces import Ranker
+from ol2r_cli.run.run_state import read_state
+from ol2r_cli.tensor.shapes import Float
+
+
+class TrainedRanker:
+    """The ranker of the run in a directory.
+
+    `deployed` is what `Ranker.deploy` returned after the last round, replicas in the order of `seeds`; `features` is
+    the number of features that the ranker sees. Raises ValueError, which says what to type, when the run is not
+    finished, when its `ranker.pt` is missing or damaged, and when its ranker cannot score queries that it has not
+    served.
+    """
+
+    deployed: Float[Tensor, "B P"]
+
+    def __init__(self, path: Path):
+        state = read_state(path)
+        if state is None or not state.manifest:
+            raise ValueError(f"RUN must be a finished run, got {path} ({state.error if state else 'no run'})")
+        self.path, self.manifest = path, state.manifest
+        command = self.manifest["command"]
+        if state.state != "finished":
+            advice = "wait for it" if state.state == "running" else f"type {command}"
+            raise ValueError(f"RUN must be a finished run, got {path}, which is {state.state}: {advice}")
+        try:
+            content = torch.load(path / "ranker.pt", map_location="cpu", weights_only=True)
+            self.deployed, self.seeds = content["deployed"], list(content["seeds"])
+            self.features, settings = int(content["features"]), content["ranker"]
+        except FileNotFoundError:
+            raise ValueError(f"{path} has no ranker.pt: type {command} force=true") from None
+        except (OSError, RuntimeError, EOFError, LookupError, TypeError, pickle.UnpicklingError) as error:
+            kind = type(error).__name__
+            raise ValueError(f"{path}/ranker.pt is damaged ({kind}): type {command} force=true") from None
+        self.ranker: Ranker = build(OmegaConf.create({"ranker": settings}).ranker)
+        sorts_by_label = self.ranker.needs_labels and not self.deployed.shape[1]
+        if not self.ranker.generalises or sorts_by_label:
+            name = self.manifest["choices"]["ranker"]
+            raise ValueError(f"RUN must be of a ranker that can score new queries, got {path}: ranker={name} cannot")
+
+    def scores(self, file: Path, seed: int | None = None, data: Path | None = None) -> Float[Tensor, "N"]:
+        """The scores of all documents of a LETOR file, in its order, by the replica of a seed (None: the first).
+
+        `data` is the folder where the run's data are now, None where they were: they are needed when normalisation
+        depends on the training split. Raises ValueError for a seed that the run does not have, and as `inference_data`
+        does.
+        """
+        replica = self.replica(seed, "--seed")
+        config = OmegaConf.load(self.path / "config.yaml")
+        if data is not None:
+            config.dataset.path = str(data)
+        dataset = inference_data(file, build(config.dataset), self.features, self.manifest["dataset"]["fingerprint"])
+        split = dataset.split("test", dtype=self.deployed.dtype)
+        deployed = self.deployed[replica : replica + 1]
+        # One query at a time: nothing is padded, and documents stay in order.
+        candidates = (split.serve(torch.tensor([query]))[0] for query in range(len(split)))
+        return torch.cat([self.ranker.score(deployed, of_query)[0, 0] for of_query in candidates])
+
+    def replica(self, seed: int | None, name: str) -> int:
+        """The replica of a seed, 0 for None; ValueError, in which `name` is how the seed is typed, for another seed."""
+        if seed is not None and seed not in self.seeds:
+            raise ValueError(f"{name} must be one of {', '.join(map(str, self.seeds))}, got {seed}")
+        return 0 if seed is None else self.seeds.index(seed)

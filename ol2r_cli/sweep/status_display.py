@@ -1,0 +1,171 @@
+"""Shows the progress of a sweep, which it reads from the files that the runs write: a live table, or lines."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Protocol, runtime_checkable
+
+from ol2r_cli.formatting import duration
+from ol2r_cli.launcher.job import Job, Launcher
+from ol2r_cli.run.manifest import read_manifest
+from ol2r_cli.sweep.sweep_job import Ending, SweepJob
+
+_END = 4096  # bytes at the end of log.txt that contain the last evaluation
+
+
+@dataclass(frozen=True)
+class RunProgress:
+    """The progress of a run: completed rounds, rounds per second, seconds left and the last test NDCG@10.
+
+    A value is None while it is unknown.
+    """
+
+    round: int = 0
+    speed: float | None = None
+    left: float | None = None
+    ndcg: float | None = None
+
+
+def read_progress(directory: Path) -> RunProgress:
+    """The progress of the run in a directory, which may not have begun."""
+    try:
+        manifest = read_manifest(directory) or {}
+    except (ValueError, OSError):
+        return RunProgress()
+    progress, speed = manifest.get("progress"), manifest.get("rounds_per_second")
+    if not progress or manifest.get("status") not in ("running", "finished"):  # from before it was resumed
+        return RunProgress()
+    left = (progress["rounds"] - progress["round"]) / speed if speed else None
+    return RunProgress(progress["round"], speed, left, _last_ndcg(directory / "log.txt"))
+
+
+def _last_ndcg(log: Path) -> float | None:
+    with suppress(OSError), open(log, "rb") as file:
+        file.seek(max(0, log.stat().st_size - _END))
+        values = re.findall(rb"test NDCG@10 ([\d.]+)", file.read())
+        return float(values[-1]) if values else None
+    return None
+
+
+Running = Mapping[int, tuple[SweepJob, Job, float]]  # by number: the job, what the launcher has, when it was submitted
+
+
+@runtime_checkable
+class Terminal(Protocol):
+    """Where a sweep shows its progress: standard error, or an object with the same methods."""
+
+    def write(self, text: str, /) -> object:
+        """Show text."""
+
+    def flush(self) -> object:
+        """Show the text now."""
+
+    def isatty(self) -> bool:
+        """Whether lines that are shown can be replaced."""
+
+
+class StatusDisplay:
+    """Context manager around a sweep of these jobs; `terminal` None for silence."""
+
+    plain_every, live_every = 30.0, 1.0  # seconds
+
+    def __init__(self, sweep_jobs: Sequence[SweepJob], terminal: Terminal | None):
+        self.sweep_jobs, self.terminal = sweep_jobs, terminal
+        self.live: Any = None
+        self.start = self.shown = time.monotonic()
+
+    def __enter__(self) -> StatusDisplay:
+        self.start = self.shown = time.monotonic()
+        if self.terminal is not None and self.terminal.isatty():
+            from rich.console import Console
+            from rich.live import Live
+
+            screen: Any = self.terminal
+            console = Console(file=screen)
+            self.live = Live(console=console, refresh_per_second=4, transient=True, redirect_stdout=False)
+            self.live.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        if self.live is not None:
+            self.live.stop()
+            self.live = None
+
+    def say(self, line: str) -> None:
+        """Show a line that stays."""
+        if self.live is not None:
+            self.live.console.print(line, markup=False, highlight=False, soft_wrap=True)
+        elif self.terminal is not None:
+            print(line, file=self.terminal, flush=True)
+
+    def ended(self, sweep_job: SweepJob) -> None:
+        """Show that a job has ended. A live display shows only jobs that have not succeeded."""
+        how = f"done in {duration(sweep_job.seconds)}" if sweep_job.ending == Ending.DONE else str(sweep_job.ending)
+        if sweep_job.ending in (Ending.FAILED, Ending.STOPPED) and sweep_job.reason:
+            how += f": {sweep_job.reason}"
+        if self.live is None or not sweep_job.succeeded:
+            count = sum(bool(other.ending) for other in self.sweep_jobs)
+            self.say(f"[{count}/{len(self.sweep_jobs)}] {sweep_job.name}: {how}")
+
+    def show(self, running: Running, waiting: int, launcher: Launcher) -> None:
+        """Show the progress, unless it was shown a moment ago. Called after every poll of the launcher."""
+        every = self.plain_every if self.live is None else self.live_every
+        if time.monotonic() - self.shown < every:
+            return
+        self.shown = time.monotonic()
+        totals = self._totals(running, waiting)
+        if self.live is None:
+            self.say(totals)
+        else:
+            self.live.update(_table(running, launcher, totals, self.live.console.height - 5))
+
+    def _totals(self, running: Running, waiting: int) -> str:
+        counts = Counter(sweep_job.ending for sweep_job in self.sweep_jobs)
+        shown = (Ending.DONE, Ending.SKIPPED, Ending.FAILED, Ending.BAD)
+        parts = [f"{counts[ending]} {ending}" for ending in shown if counts[ending]]
+        parts += [f"{len(running)} running"] + ([f"{waiting} waiting"] if waiting else [])
+        left = self._left(running, waiting)
+        clock = f"{duration(time.monotonic() - self.start)} so far" + (f", about {duration(left)} left" if left else "")
+        return f"{', '.join(parts)} of {len(self.sweep_jobs)}; {clock}"
+
+    def _left(self, running: Running, waiting: int) -> float | None:
+        """Seconds left if every job takes as long as the mean of those that are done; None before one is done."""
+        seconds = [sweep_job.seconds for sweep_job in self.sweep_jobs if sweep_job.ending == Ending.DONE]
+        if not seconds:
+            return None
+        mean, now = sum(seconds) / len(seconds), time.monotonic()
+        left = sum(max(0.0, mean - (now - submitted)) for _, _, submitted in running.values())
+        return (waiting * mean + left) / max(1, len(running))
+
+
+def _table(running: Running, launcher: Launcher, totals: str, height: int) -> Any:
+    """A table with a line for each running job, as far as the terminal has room."""
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column("job", ratio=1, no_wrap=True, overflow="ellipsis", min_width=16)
+    for heading in ("where", "round", "rounds/s", "left", "test NDCG@10"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    shown = list(running.values())[: max(1, height)]
+    for sweep_job, job, _ in shown:
+        progress = read_progress(job.directory)
+        table.add_row(
+            Text(sweep_job.name),
+            Text(launcher.location(job)),
+            f"{progress.round}/{sweep_job.settings['rounds']}",
+            f"{progress.speed:,.0f}" if progress.speed else "",
+            duration(progress.left) if progress.left is not None else "",
+            f"{progress.ndcg:.4f}" if progress.ndcg is not None else "",
+        )
+    hidden = len(running) - len(shown)
+    lines = [Text(f"and {hidden} more", style="dim")] if hidden else []
+    return Group(table, *lines, Text(totals, style="bold"))

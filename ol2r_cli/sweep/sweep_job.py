@@ -1,0 +1,128 @@
+"""One job of a sweep: what was typed, the run that it is, its state before the sweep and how it ended."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from ol2r_cli.launcher.job import Job, payload, without_force
+from ol2r_cli.run.directory import CHECKPOINT, MANIFEST
+from ol2r_cli.run.disk_usage import SWEEPS
+from ol2r_cli.run.run_state import RunState, read_state
+
+
+class JobState(StrEnum):
+    """The state of a job before the sweep."""
+
+    NEW = "new"
+    RESUMES = "resumes"
+    FINISHED = "finished"
+    RUNNING = "running"  # in another process
+    BAD = "bad"  # bad configuration or data
+
+
+class Ending(StrEnum):
+    """How a job has ended; members are in the order of the summary."""
+
+    DONE = "done"
+    SKIPPED = "skipped"  # its run was finished before
+    ELSEWHERE = "running elsewhere"
+    FAILED = "failed"
+    BAD = "bad"
+    STOPPED = "interrupted"
+    LEFT = "not started"
+
+
+@dataclass(eq=False)
+class SweepJob:
+    """A job from its overrides to its end.
+
+    `words` are its overrides. `options` are the `--config-dir DIR` of all jobs. `settings` and `choices` are empty and
+    `directory` is None until the job is checked, and if it is bad. `reason` says why it is bad or has failed. `ending`
+    is None until it has ended. `seconds` is its wall-clock time in this sweep.
+    """
+
+    number: int
+    words: tuple[str, ...]
+    name: str = ""
+    options: tuple[str, ...] = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    choices: Mapping[str, str] = field(default_factory=dict)
+    directory: Path | None = None
+    reason: str = ""
+    bad: bool = False
+    ending: Ending | None = None
+    log: Path | None = None
+    manifest_before: bytes | None = None  # the manifest in the directory when the job was handed to the launcher
+    seconds: float = 0.0
+
+    @property
+    def command(self) -> str:
+        """The command that runs it alone."""
+        return f"ol2r run {shlex.join([*self.words, *self.options])}".strip()
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether its run is finished."""
+        return self.ending in (Ending.DONE, Ending.SKIPPED)
+
+    @property
+    def on_gpu(self) -> bool:
+        """Whether it would use a GPU if it had one."""
+        return self.settings["device"]["name"] in ("auto", "cuda")
+
+    @property
+    def output_dir(self) -> Path:
+        """The folder of all its runs."""
+        return Path(str(self.settings["output_dir"])).expanduser()
+
+    def run_state(self) -> RunState | None:
+        """The run that is in its directory now, if there is one."""
+        return read_state(self.directory) if self.directory else None
+
+    def state(self) -> tuple[JobState, int]:
+        """Its state, and the round from which its run would resume."""
+        if self.bad:
+            return JobState.BAD, 0
+        run = self.run_state()
+        if run is None or self.settings["force"]:
+            return JobState.NEW, 0
+        if run.state in (JobState.FINISHED, JobState.RUNNING):
+            return JobState(run.state), run.round
+        has_checkpoint = self.directory is not None and (self.directory / CHECKPOINT).is_file()
+        return (JobState.RESUMES, run.round) if has_checkpoint else (JobState.NEW, 0)
+
+    def job(self) -> Job:
+        """The job for a launcher. Its log is in a folder below `output_dir` and has the name of the run."""
+        assert self.directory is not None
+        self.manifest_before = _manifest(self.directory)
+        self.log = self.output_dir / SWEEPS / self.directory.parent.name / f"{self.directory.name}.log"
+        content = payload(self.settings, self.choices, [*self.words, *self.options])
+        return Job(self.number, self.name, self.command, content, self.directory, self.log)
+
+    def retry(self, job: Job) -> Job:
+        """The job once more. If the run has begun, it resumes from its checkpoint, also with force=true."""
+        has_begun = _manifest(self.directory) != self.manifest_before
+        return replace(job, payload=without_force(job.payload)) if has_begun else job
+
+
+def _manifest(directory: Path | None) -> bytes | None:
+    """The content of run.json; None without one."""
+    try:
+        return (directory / MANIFEST).read_bytes() if directory else None
+    except FileNotFoundError:
+        return None
+
+
+def name_sweep_jobs(sweep_jobs: Sequence[SweepJob]) -> None:
+    """Name each job by those of its words that not all jobs have, or by all its words if there are none."""
+    common: set[str] = set()
+    if len(sweep_jobs) > 1:
+        common = set.intersection(*(set(sweep_job.words) for sweep_job in sweep_jobs))
+    for sweep_job in sweep_jobs:
+        distinctive = " ".join(word for word in sweep_job.words if word not in common)
+        sweep_job.name = distinctive or " ".join(sweep_job.words) or "ol2r run"

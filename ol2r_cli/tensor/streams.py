@@ -1,0 +1,125 @@
+"""Counter-based random numbers: each is a function of (seed, stream name, round, index), so there is no state.
+
+Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3" (SC 2011): Philox4x32 with 10 rounds. The
+key is the replica's seed; the counter is (index // 4, round, stream, 0). Therefore the same seed has the same queries
+and the same users under every ranker, replicas are independent of each other, and CPU and GPU draw the same bits.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from zlib import crc32
+
+import torch
+from torch import Tensor
+
+from ol2r_cli.tensor.shapes import Float, Int
+
+_WORD = 0xFFFFFFFF
+_MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
+_WEYL = (0x9E3779B9, 0xBB67AE85)
+
+
+def philox(counter: list[Tensor], key: list[Tensor]) -> list[Tensor]:
+    """Return the four 32-bit words of Philox4x32-10 for each counter. All are int64 tensors that broadcast.
+
+    `counter` has four words and `key` two. A product of two words overflows in int64 but keeps its 64 bits, so shift
+    and mask give its halves.
+    """
+    (a, b, c, d), (k0, k1) = counter, key
+    for _ in range(10):
+        first, second = a * _MULTIPLIERS[0], c * _MULTIPLIERS[1]
+        a, b, c, d = (
+            (second >> 32 & _WORD) ^ b ^ k0,
+            second & _WORD,
+            (first >> 32 & _WORD) ^ d ^ k1,
+            first & _WORD,
+        )
+        k0, k1 = k0 + _WEYL[0] & _WORD, k1 + _WEYL[1] & _WORD
+    return [a, b, c, d]
+
+
+@cache
+def _stream_number(name: str) -> int:
+    return crc32(name.encode())
+
+
+class Streams:
+    """All random numbers of a run with seeds [B], each 0 or more.
+
+    A small draw costs as much as a large one, so numbers are drawn for several rounds at once: at most `ahead` rounds,
+    and at most `CELLS` numbers, but 16 rounds if these have at most `MOST` numbers.
+    """
+
+    CELLS = 1 << 17
+    MOST = 1 << 20
+
+    def __init__(self, seeds: Int[Tensor, "B"], ahead: int = 256):
+        if bool((seeds < 0).any()):
+            raise ValueError(f"seed must be 0 or more, got {int(seeds.min())}")
+        self.key = [(seeds & _WORD)[:, None], (seeds >> 32 & _WORD)[:, None]]
+        self.device, self.replicas, self.ahead = seeds.device, len(seeds), ahead
+        self._drawn: dict[str, tuple[int, int, Tensor]] = {}  # name -> first round, end, [rounds B width]
+
+    def at(self, stream: str, round: int) -> Random:
+        """Return the source of one stream's numbers in one round."""
+        return Random(self, stream, round)
+
+    def uniform(self, name: str, round: int, count: int) -> Float[Tensor, "B n"]:
+        """Return float64 numbers strictly between 0 and 1: (n + 1/2) 2^-32 for a 32-bit word n."""
+        first, end, drawn = self._drawn.get(name, (0, 0, self.key[0]))
+        if not first <= round < end or drawn.shape[2] < count:
+            likely = 3 * drawn.shape[-1] // 4 if end else 0  # the next lists may be as long as the previous ones
+            width = -(-max(count, likely) // 4) * 4
+            numbers = self.replicas * width + 1
+            first, end = round, round + min(self.ahead, max(self.CELLS // numbers, min(16, self.MOST // numbers), 1))
+            drawn = self._draw(_stream_number(name), range(first, end), width)
+            self._drawn[name] = first, end, drawn
+        return drawn[round - first, :, :count]
+
+    def uniform_at(self, name: str, round: int, index: Int[Tensor, "B n"]) -> Float[Tensor, "B n"]:
+        """Return the numbers of `uniform` at these indices, without drawing the others."""
+        zero = torch.zeros((), dtype=torch.int64, device=self.device)
+        words = torch.stack(philox([index // 4, zero + round, zero + _stream_number(name), zero], self.key), dim=-1)
+        return (words.gather(-1, (index % 4)[..., None]).squeeze(-1).double() + 0.5) * 2.0**-32
+
+    def _draw(self, stream: int, rounds: range, width: int) -> Float[Tensor, "T B n"]:
+        blocks = torch.arange(width // 4, device=self.device)
+        round = torch.arange(rounds.start, rounds.stop, device=self.device)[:, None, None]
+        zero = torch.zeros((), dtype=torch.int64, device=self.device)
+        words = torch.stack(philox([blocks, round, zero + stream, zero], self.key), dim=-1)
+        return (words.flatten(-2).double() + 0.5) * 2.0**-32
+
+
+class Random:
+    """The random numbers of one stream in one round, as a role receives them. `name` separates several draws."""
+
+    __slots__ = ("_round", "_stream", "_streams")
+
+    def __init__(self, streams: Streams, stream: str, round: int):
+        self._streams, self._stream, self._round = streams, stream, round
+
+    @property
+    def round(self) -> int:
+        """The number of the round, from 0."""
+        return self._round
+
+    def uniform(self, count: int, name: str = "") -> Float[Tensor, "B n"]:
+        """Return uniform numbers on (0, 1), float64. The i-th number does not depend on `count`."""
+        return self._streams.uniform(f"{self._stream}/{name}", self._round, count)
+
+    def exponential(self, count: int, name: str = "") -> Float[Tensor, "B n"]:
+        """Return exponential numbers with rate 1."""
+        return -self.uniform(count, name).log()
+
+    def integer(self, below: int, name: str = "") -> Int[Tensor, "B"]:
+        """Return one integer in 0 .. below - 1 per replica, with a bias of less than below / 2^32."""
+        return (self.uniform(1, name)[:, 0] * below).long()
+
+    def normal(self, count: int, name: str = "") -> Float[Tensor, "B n"]:
+        """Return standard normal numbers, at most 6.3 in size: the normal quantile of one uniform number each."""
+        return torch.special.ndtri(self.uniform(count, name))
+
+    def normal_at(self, index: Int[Tensor, "B n"], name: str = "") -> Float[Tensor, "B n"]:
+        """Return the numbers of `normal` at these indices, without drawing the others."""
+        return torch.special.ndtri(self._streams.uniform_at(f"{self._stream}/{name}", self._round, index))

@@ -1,0 +1,91 @@
+"""`ol2r run`: which runs an argument list starts, and what `--cfg` and `--help` print."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from ol2r_cli.commands.run import main
+from ol2r_cli.config.catalogue import Catalogue
+
+
+class _Result:
+    code = 0
+
+
+def started(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> list[list[str]]:
+    """The overrides of each run that `ol2r run ARGUMENTS` would start."""
+    seen: list[list[str]] = []
+    monkeypatch.setattr("ol2r_cli.run.runner.run_experiment", lambda *given: seen.append(given[2]) or 0)
+    monkeypatch.setattr("ol2r_cli.sweep.sweeper.run_sweep", lambda jobs, *_, **__: seen.extend(jobs) or _Result())
+    monkeypatch.setattr("ol2r_cli.sweep.sweep_output.print_summary", lambda _: None)
+    assert main([*arguments]) == 0
+    return seen
+
+
+def test_one_run_without_the_settings_of_the_launcher(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    own = ["--config-dir", str(tmp_path)]
+    assert started(monkeypatch, "click=nav", "launcher.jobs=2", *own) == [["click=navigational", *own]]
+
+
+def test_a_grid_is_swept_and_one_of_its_jobs_can_be_run_alone(monkeypatch: pytest.MonkeyPatch):
+    jobs = started(monkeypatch, "-m", "experiment=grid_dbgd", "seed=0,1")
+    values = Catalogue().choices["experiment"]["grid_dbgd"].content["hydra"]["sweeper"]["params"]
+    rates = values["ranker.learning_rate"].split(",")
+    assert jobs == [[f"ranker.learning_rate={r}", "experiment=grid_dbgd", f"seed={s}"] for r in rates for s in (0, 1)]
+    assert started(monkeypatch, *jobs[0]) == [jobs[0]]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "jobs"),
+    [
+        ("rounds=20 -m seed=0,1 positions=5", [["rounds=20", f"seed={s}", "positions=5"] for s in (0, 1)]),
+        ("--multirun seed=range(0,2) --config-dir own", [["seed=0"], ["seed=1"]]),
+        ("-m click=per,nav", [["click=perfect"], ["click=navigational"]]),
+        ("-m ranker=glob(ora*) ranker.l2=1", [["ranker=oracle", "ranker.l2=1"]]),
+        ("-m seed=sort(2,1) ~ranker.l2 +a=b", [[f"seed={s}", "~ranker.l2", "+a=b"] for s in (1, 2)]),
+        ("-m evaluate_on=[test],[test,validation]", [["evaluate_on=[test]"], ["evaluate_on=[test,validation]"]]),
+        ("-m --paired seed,rounds seed=1,2 rounds=5,6", [["seed=1", "rounds=5"], ["seed=2", "rounds=6"]]),
+        (
+            "-m --paired=b,c a=1,2 b=1,2 c=3,4",
+            [[f"a={a}", f"b={b}", f"c={c}"] for a in (1, 2) for b, c in ((1, 3), (2, 4))],
+        ),
+    ],
+)  # fmt: skip
+def test_the_jobs_of_a_sweep(arguments: str, jobs: list[list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own").mkdir()
+    assert started(monkeypatch, *arguments.split()) == jobs
+
+
+def test_the_configuration_is_shown(capsys: pytest.CaptureFixture[str]):
+    assert main(["rounds=7", "--cfg", "job", "seed=3", "ranker.l2=.5", "exploration.alpha=${ranker.l2}"]) == 0
+    config = yaml.safe_load(capsys.readouterr().out)
+    assert (config["rounds"], config["seed"], config["exploration"]["alpha"]) == (7, 3, "${ranker.l2}")
+    assert next(iter(config)) != "hydra"
+    assert (
+        main(["--cfg", "job", "--resolve", "-p", "exploration", "ranker.l2=.5", "exploration.alpha=${ranker.l2}"]) == 0
+    )
+    shown = capsys.readouterr().out
+    assert shown.startswith("# @package exploration\n")
+    assert yaml.safe_load(shown)["alpha"] == 0.5
+    assert main(["--cfg", "hydra"]) == 0
+    assert list(yaml.safe_load(capsys.readouterr().out)) == ["hydra"]
+    assert main(["-m", "--cfg", "job", "ranker=pdgd,dbgd"]) == 0
+    assert "pdgd.PDGD" in capsys.readouterr().out
+    assert main(["--cfg", "job", "-p", "nothing"]) == 2
+    assert "--package must be a part of the configuration" in capsys.readouterr().err
+
+
+def test_help_lists_every_option_and_choice(capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit) as end:
+        main(["rounds=3", "--help"])
+    assert end.value.code == 0
+    shown = capsys.readouterr().out
+    assert "usage: ol2r run [-m] [GROUP=CHOICE ...]" in shown
+    assert "reproduce:" not in shown
+    for word in ("--paired A,B", "--dry-run", "--cfg", "--config-dir", "ranker: dbgd, ", "informational", "$HOME"):
+        assert word in shown
+    assert max(map(len, shown.splitlines())) <= 120

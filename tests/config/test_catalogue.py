@@ -1,0 +1,144 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from omegaconf import OmegaConf
+
+from ol2r_cli.config.catalogue import Catalogue, Choice, dotted
+from ol2r_cli.config.composer import compose
+
+FILE = """\
+# A ranker of my own:
+# with two lines of explanation. Me, 2024.
+defaults:
+  - pairrank
+  - override /exploration@_global_.exploration: none
+  - _self_
+
+_target_: mine.Ranker
+rate: .5  # step size > 0
+name: "a # b"  # what it is called
+levels: [1,
+  2]  # on two lines
+table:  # by grade
+  5: {click: [0, 1]}
+empty:  # nothing yet
+bare: 3
+"""
+
+
+def own(folder: Path, group: str, name: str, text: str) -> Path:
+    path = folder / group / f"{name}.yaml"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+def test_a_file_is_read_with_its_comments(tmp_path: Path):
+    choice = Choice("ranker", "mine", own(tmp_path, "ranker", "mine", FILE))
+    assert choice.header == ["A ranker of my own:", "with two lines of explanation. Me, 2024."]
+    assert [(s.name, s.default, s.comment) for s in choice.settings] == [
+        ("rate", ".5", "step size > 0"),
+        ("name", '"a # b"', "what it is called"),
+        ("levels", "[1, 2]", "on two lines"),
+        ("table", "{5: {click: [0, 1]}}", "by grade"),
+        ("empty", "", "nothing yet"),
+        ("bare", "3", ""),
+    ]
+    assert choice.brings == {"exploration": "none"}
+    assert choice.parents == ["pairrank"]
+    assert choice.values["table"] == {5: {"click": [0, 1]}}
+
+
+def test_own_choices_inherit_and_do_not_shadow(tmp_path: Path):
+    own(tmp_path, "ranker", "mine", FILE)
+    hidden = own(tmp_path, "ranker", "pairrank", "# Another.\n_target_: mine.Ranker\n")
+    catalogue = Catalogue([tmp_path])
+    mine = catalogue.choices["ranker"]["mine"]
+    names = [setting.name for setting in catalogue.settings(mine)]
+    assert names[0] == "l2", "of the choice it builds on"
+    assert names[-1] == "bare"
+    assert catalogue.values(mine)["rate"] == 0.5
+    assert catalogue.hidden == [hidden]
+    assert not catalogue.comes_along(mine)
+    assert catalogue.comes_along(catalogue.choices["ranker"]["pairrank"])
+
+
+def test_what_an_own_choice_leaves_open_is_inherited(tmp_path: Path):
+    own(tmp_path, "ranker", "mine", "defaults: [pairrank]\nl2: 7\n")
+    catalogue = Catalogue([tmp_path])
+    mine, parent = (catalogue.choices["ranker"][name] for name in ("mine", "pairrank"))
+    assert catalogue.values(mine) == parent.values | {"l2": 7}
+    assert [(s.name, s.comment) for s in catalogue.settings(mine)] == [(s.name, s.comment) for s in parent.settings]
+    assert catalogue.settings(mine)[0].default == "7"
+
+
+@pytest.mark.parametrize(("text", "what"), [("a: [1\n", "must be YAML"), ("- 1\n", "must be lines `setting: value`")])
+def test_files_that_are_no_settings(tmp_path: Path, text: str, what: str):
+    path = own(tmp_path, "ranker", "broken", text)
+    with pytest.raises(ValueError, match=what) as error:
+        _ = Choice("ranker", "broken", path).content
+    assert str(path) in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_a_folder_that_does_not_exist(tmp_path: Path):
+    with pytest.raises(ValueError, match=r"^--config-dir must be a folder, got .*nowhere, which does not exist$"):
+        Catalogue([tmp_path / "nowhere"])
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        [],
+        ["ranker=oracle"],
+        ["click=nav", "rounds=3"],
+        ["exploration=none"],
+        ["experiment=smoke", "ranker=random"],
+        ["ranker=oracle", "ranker=pairrank"],
+        ["ranker=pdgd"],
+        ["ranker=pdgd", "ranker/model=mlp", "ranker.model.width=16"],
+        ["ranker=olranknet"],
+        ["experiment=grid_pdgd"],
+        ["experiment=grid_pdgd", "ranker=mgd", "ranker/model=mlp"],
+    ],
+)
+def test_the_same_choices_and_settings_as_hydra(overrides: list[str]):
+    catalogue, config = Catalogue(), compose(overrides)
+    chosen = catalogue.chosen(overrides)
+    assert chosen == {group: config.choices.get(group) for group in chosen}
+    composed = OmegaConf.to_container(config.config, resolve=False)
+    names = {name for name, _ in dotted(without_targets(composed))}
+    assert {name for name, _ in dotted(catalogue.tree(overrides))} == names
+
+
+def without_targets(tree: Any) -> Any:
+    """Settings alone: `_target_` is none, at whatever depth."""
+    if not isinstance(tree, dict):
+        return tree
+    return {key: without_targets(value) for key, value in tree.items() if key != "_target_"}
+
+
+def test_a_part_comes_with_its_ranker_and_is_inherited(tmp_path: Path):
+    own(tmp_path, "ranker", "mine", "defaults: [pdgd, _self_]\ndecay: 1.0\n")
+    own(tmp_path, "ranker/model", "tree", "# A tree.\n_target_: mine.Tree\ndepth: 3  # levels\n")
+    catalogue = Catalogue([tmp_path])
+    assert catalogue.parts == ["ranker/model"]
+    assert catalogue.brings(catalogue.choices["ranker"]["mine"]) == {
+        "ranker/model": "linear",
+        "exploration": "plackett_luce",
+    }
+    typed = ["ranker=mine", "ranker/model=tree"]
+    assert catalogue.chosen(typed)["ranker/model"] == "tree"
+    assert catalogue.tree(typed)["ranker"]["model"] == {"depth": 3}
+    assert "ranker/model" not in catalogue.chosen(["ranker=pairrank", "ranker/model=tree"])
+    config = compose([*typed, f"--config-dir={tmp_path}"])
+    assert config.choices["ranker/model"] == "tree"
+    assert config.config.ranker.model == {"_target_": "mine.Tree", "depth": 3}
+    assert config.choices["exploration"] == "plackett_luce"
+
+
+def test_dotted_names():
+    assert list(dotted({"a": {"b": {2: 1}, "c": []}, "d": {}})) == [("a.b.2", 1), ("a.c", []), ("d", {})]

@@ -1,0 +1,168 @@
+"""The composer against Hydra's own composition, and what it does beside it."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import hydra
+import pytest
+from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from omegaconf import OmegaConf
+
+from ol2r_cli.config.catalogue import config_dir
+from ol2r_cli.config.composer import Composer, check_grid, compose, expand
+
+LINES = [
+    "",
+    "ranker=pdgd ranker.learning_rate=0.3 seed=4",
+    "ranker.l2=1e-3 exploration.alpha=${ranker.l2}",
+    "ranker=pdgd ranker/model=mlp ranker.model.width=7",
+    "ranker=pepairrank exploration=ensemble click=navigational",
+    "experiment=grid_dbgd ranker.learning_rate=0.5",
+    "experiment=smoke dataset.queries={train:5,validation:2,test:2} evaluate_on=[test]",
+    "seed=1 seed=2 ++seed=3",
+    "checkpoint_rounds=null output_dir='a_b' ~ranker.l2 +ranker.l2=3",
+    "~ranker.l2=0.1 +ranker.l2=3",
+    "++ranker.l2=2 +evaluate_on=[test]",
+    "dataset=mq2008 dataset.path=/nowhere dataset.fold=3",
+    "ranker=oracle click=perfect",
+    "ranker={l2:3} seed=1",
+]
+
+
+@pytest.fixture(scope="module")
+def composer() -> Composer:
+    return Composer()
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_the_result_is_hydras_own(line: str, composer: Composer):
+    words = line.split()
+    with hydra.initialize_config_dir(version_base="1.3", config_dir=str(config_dir())):
+        whole = hydra.compose("run", words, return_hydra_config=True)
+    choices = {group: name for group, name in whole.hydra.runtime.choices.items() if name is not None}
+    grid = dict(whole.hydra.sweeper.params or {})
+    without_hydra = OmegaConf.masked_copy(whole, [key for key in whole if key != "hydra"])
+    composed = composer(words)
+    assert composed.settings == OmegaConf.to_container(without_hydra, resolve=True)
+    assert (dict(composed.choices), dict(composed.grid)) == (choices, grid)
+    assert list(composed.config) == list(without_hydra), "in the same order"
+
+
+def test_one_configuration_does_not_show_in_the_next(composer: Composer):
+    assert composer(["ranker.l2=5", "seed=3"]).config.ranker.l2 == 5
+    assert composer(["seed=3"]).config.ranker.l2 != 5
+
+
+def test_hydra_composes_once_for_each_set_of_choices(composer: Composer, monkeypatch: pytest.MonkeyPatch):
+    composer(["ranker=dbgd", "seed=0"])
+    monkeypatch.setattr(hydra, "compose", None)
+    assert composer(["ranker=dbgd", "seed=7", "ranker.learning_rate=0.2"]).config.seed == 7
+
+
+def test_interpolations_are_kept_on_request(composer: Composer):
+    words = ["exploration.alpha=${ranker.l2}", "ranker.l2=.5"]
+    assert composer(words).config.exploration.alpha == 0.5
+    unresolved = composer(words, resolve=False).config
+    assert OmegaConf.to_container(unresolved)["exploration"]["alpha"] == "${ranker.l2}"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["ranker=pairnk"], "did you mean ranker=pairrank?"),
+        (["ronds=3"], "did you mean rounds?"),
+        (["+ronds=3"], "did you mean rounds?"),
+        (["ranker=oracle", "ranker.l2=1"], "ranker=oracle has no setting 'l2'"),
+        (["seed=1,2"], "seed=1,2 is several runs: add -m"),
+        (["rounds==3"], "rounds==3 cannot be read"),
+        (["exploration.alpha=${nope}"], "exploration.alpha cannot be resolved"),
+        (["ranker=glob(*)"], "is several runs: add -m"),
+        (["~ranker.l2=7"], "ranker.l2 cannot be left out"),
+    ],
+)
+def test_mistakes_are_one_line_that_says_what_to_type(words: list[str], message: str, composer: Composer):
+    with pytest.raises(ValueError) as error:
+        composer(words)
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Path:
+    """A folder with a ranker and a group of the user's own, inside an importable package."""
+    folder = tmp_path / "own_package" / "configs"
+    (folder / "ranker").mkdir(parents=True)
+    (folder / "ranker" / "mine.yaml").write_text("_target_: ol2r_cli.ranker.oracle.OracleRanker\n")
+    for package in (folder, folder.parent):
+        (package / "__init__.py").touch()
+    return folder
+
+
+def test_own_choices_are_found_by_config_dir_and_by_hydras_search_path(own: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(sys, "path", [*sys.path, str(own.parents[1])])
+    for words in (
+        ["--config-dir", str(own)],
+        [f"--config-dir={own}"],
+        [f"hydra.searchpath=[file://{own}]"],
+        [f"hydra.searchpath=['{own}']"],
+        ["hydra.searchpath=[pkg://own_package.configs]"],
+    ):
+        composer = Composer(["seed=1", *words])
+        assert composer(["ranker=mine"]).choices["ranker"] == "mine"
+        assert composer.options == ["--config-dir", str(own)]
+        assert ["ranker=mine"] in composer.jobs(["ranker=glob(m*)"])
+        assert compose(["ranker=mine", *words]).choices["ranker"] == "mine"
+    with pytest.raises(ValueError, match="must name packages that can be imported, got pkg://nowhere"):
+        Composer(["hydra.searchpath=[pkg://nowhere]"])
+    with pytest.raises(ValueError, match="--config-dir must be a folder, got /nowhere, which does not exist"):
+        compose(["--config-dir", "/nowhere"])
+
+
+def test_the_grid_of_a_preset_needs_all_its_settings(composer: Composer):
+    words = ["experiment=grid_pairrank", "ranker.l2=1"]
+    with pytest.raises(ValueError, match=r"^experiment=grid_pairrank is a grid, .* in exploration\.alpha: add -m$"):
+        check_grid(composer(words), words, "add -m")
+    check_grid(composer([*words, "exploration.alpha=1"]), [*words, "+exploration.alpha=1"], "add -m")
+    assert len(composer.jobs(["experiment=grid_pairrank"])) == 16
+    assert len(composer.jobs(["experiment=grid_pairrank", "ranker.l2=7"])) == 4, "the command line decides"
+
+
+def test_the_values_of_an_override():
+    assert expand("seed=1,2") == ["seed=1", "seed=2"]
+    assert expand("seed=range(0,2)") == ["seed=0", "seed=1"]
+    assert expand("evaluate_on=[test]") == ["evaluate_on=[test]"]
+    with pytest.raises(ValueError, match="cannot be read"):
+        expand("seed==2")
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["a=1", "a=1,2 b=x c=range(0,3)", "a=1,2 a=3", "a=[1,2],[3] b='x,y'", "+a=1,2 ~b", "a={x:1},2", "a=sort(3,1,2)"],
+)
+def test_without_pairs_the_jobs_are_the_product_that_hydra_makes(line: str, composer: Composer):
+    parsed = OverridesParser.create().parse_overrides(line.split())
+    hydras = BasicSweeper.split_arguments(parsed, None)[0]
+    jobs = composer.jobs(line.split())
+    parse = OverridesParser.create().parse_overrides
+    assert [[(o.get_key_element(), o.value()) for o in parse(job)] for job in jobs] == [
+        [(o.get_key_element(), o.value()) for o in parse(job)] for job in hydras
+    ]
+
+
+def test_paired_settings_advance_together_and_the_rest_is_a_product(composer: Composer):
+    jobs = composer.jobs(["a=1,2", "z=0,1", "b=x,y", "c=5"], [["a", "b"]])
+    assert jobs == [[f"a={a}", f"z={z}", f"b={b}", "c=5"] for a, b in (("1", "x"), ("2", "y")) for z in "01"]
+    jobs = composer.jobs(["a=1,2", "b=x,y", "c=3,4,5", "d=6,7,8"], [["b", "a"], ["c", "d"]])
+    assert jobs == [[f"a={a}", f"b={b}", f"c={c}", f"d={c + 3}"] for a, b in ((1, "x"), (2, "y")) for c in (3, 4, 5)]
+    for line, pairs, message in (
+        ("a=1,2 b=1,2,3", [["a", "b"]], "--paired a,b must have equally many values: a has 2, b has 3"),
+        ("alpha=1,2 b=1,2", [["alpah", "b"]], "there is no alpah=.. in this sweep: did you mean alpha?"),
+        ("a=1,2 b=1,2 c=1,2", [["a", "b"], ["b", "c"]], "--paired may name b once"),
+        ("a=interval(0,1)", [], "a=interval(0,1) must list its values, as in a=1,2,3"),
+    ):
+        with pytest.raises(ValueError, match=re.escape(message)):
+            composer.jobs(line.split(), pairs)

@@ -1,0 +1,184 @@
+"""A mistake on the command line gives one line that says what to type, and nothing is written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ol2r_cli.commands.run import main
+from ol2r_cli.config.composer import compose
+
+RANKERS = "ranker must be one of "
+WITHOUT_MODEL = "ranker=pairrank has no model: "
+MISTAKES = {
+    # names
+    "rankr=x": ["no setting or group 'rankr'", "did you mean ranker?"],
+    "ronds=3": ["no setting or group 'ronds'", "did you mean rounds?"],
+    "+ronds=3": ["no setting or group 'ronds'", "did you mean rounds?"],
+    "qwxyz=3": ["no setting or group 'qwxyz'", "`ol2r list`"],
+    "ranker=pairnk": [RANKERS, "oracle", "got 'pairnk'", "did you mean ranker=pairrank?"],
+    "ranker=": [RANKERS, "got ''"],
+    "ranker.l3=1": ["ranker=pairrank has no setting 'l3'", "it has l2, "],
+    "click=nav click.clik=1": ["click=navigational has no setting 'clik'", "did you mean click.click?"],
+    "ranker=oracle ranker.l2=1": ["ranker=oracle has no setting 'l2'", "it has none"],
+    "dataset.queries.tran=3": ["no setting 'queries.tran'", "did you mean dataset.queries.train?"],
+    "+ranker.foo=1": ["PairwiseRanker has no setting 'foo'", "it has l2, "],
+    "+fairness.foo=1": ["NoFairness has no setting 'foo'", "it has none"],
+    "+ranker=oracle": ["type ranker=oracle", "without +"],
+    "+rounds=3": ["type rounds=3", "without +"],
+    "~rounds": ["rounds is missing", "leave out ~rounds"],
+    "~ranker": ["ranker is missing", "leave out ~ranker"],
+    "~ranker.l2": ["ranker.l2 is missing", "type ranker.l2=VALUE"],
+    "~rnker": ["no setting or group 'rnker'", "did you mean ranker?"],
+    "~rounds rounds=3": ["rounds cannot be left out: type no ~rounds"],
+    # a ranker's model
+    "ranker/model=mlp": [WITHOUT_MODEL, "type ranker=olranknet, or choose one of dbgd, ", "sgd_ranknet\n"],
+    "ranker.model.width=16": [WITHOUT_MODEL],
+    "~ranker/model": [WITHOUT_MODEL],
+    "ranker=pepairrank ranker/model=mlp": ["ranker=pepairrank has no model: type ranker=p2neurrank, or choose"],
+    "ranker=oracle ranker/model=mlp": ["ranker=oracle has no model: choose one of dbgd, "],
+    "+ranker/model=mlp": ["PairwiseRanker has no setting 'model'"],
+    "ranker=pdgd ranker/modl=mlp": ["no setting or group 'ranker/modl'", "did you mean ranker/model?"],
+    "ranker=pdgd ranker/model=mpl": ["ranker/model must be one of linear, mlp", "did you mean ranker/model=mlp?"],
+    "ranker=pdgd ranker.modl.width=16": ["no setting 'modl.width'", "did you mean ranker.model.width?"],
+    "ranker=pdgd ranker.model.width=16": ["ranker/model=linear has no setting 'width': ranker/model=mlp has it"],
+    "ranker=pdgd ranker/model=mlp ranker.model.widht=16": [
+        "ranker/model=mlp has no setting 'widht'",
+        "did you mean ranker.model.width?",
+    ],
+    "ranker=pdgd ranker.model=mlp": ["ranker.model must be chosen: type ", "or ranker/model=mlp, got 'mlp'"],
+    "ranker=pdgd ~ranker/model": ["ranker.model must be chosen: type ", "got none"],
+    "ranker=pdgd +ranker/model=mlp": ["type ranker/model=mlp", "without +"],
+    "ranker=pdgd ranker/model=mlp ranker.model.width=x": ["ranker.model.width must be a whole number, got 'x'"],
+    "ranker=pdgd ranker/model=mlp ranker.model.width=0": ["ranker.model.width must be 1 or more, got 0"],
+    "ranker=pdgd ranker/model=mlp ~ranker.model.width": ["ranker.model.width is missing: MLP needs it"],
+    "ranker=pdgd ranker/model=mlp +ranker.model.foo=1": ["MLP has no setting 'foo'", "it has width, "],
+    "ranker=pdgd ranker.model._target_=nowhere.X": ["ranker.model._target_ must be a class that can be imported"],
+    "ranker=pdgd ranker/model=linear,mlp": ["ranker/model=linear,mlp is several runs: add -m"],
+    # values
+    "rounds=abc": ["rounds must be a whole number, got 'abc'"],
+    "rounds=0": ["rounds must be 1 or more, got 0"],
+    "rounds=": ["rounds must be a whole number, got ''"],
+    "seed=null": ["seed must be a whole number, got None"],
+    "ranker.l2=-1": ["ranker.l2 must be above 0, got -1"],
+    "ranker.l2=abc": ["ranker.l2 must be a number, got 'abc'"],
+    "ranker.l2=": ["ranker.l2 must be a number, got ''"],
+    "ranker.l2=true": ["ranker.l2 must be a number, got True"],
+    "exploration.shuffle=x": ["exploration.shuffle must be one of conservative, random, got 'x'"],
+    "exploration.transitive=no": ["exploration.transitive must be true or false, got 'no'"],
+    "click.click=[1,2]": ["click.click must be null or a list", "from 0 to 1, got [1, 2]"],
+    "click.click=[1,0]": ["click.click must be 5 probabilities, one per grade, got [1, 0]"],
+    "click.click=[a,b]": ["click.click must be null or a list", "a number", "got ['a', 'b']"],
+    "dataset.queries=5": ["dataset.queries must be settings", "got 5"],
+    "exploration.alpha=${nope}": ["exploration.alpha cannot be resolved", "'nope'"],
+    "ranker._target_=nowhere.X": ["ranker._target_ must be a class that can be imported, got nowhere.X"],
+    # the grammar of the command line
+    "--bogus": ["there is no option --bogus", "`ol2r run --help`"],
+    "--info config": ["there is no option --info", "`ol2r run --help`"],
+    "--resolve": ["add --cfg job"],
+    "--keep-going": ["--keep-going is for several runs: add -m"],
+    "--paired a,b": ["--paired is for several runs: add -m"],
+    "-m --paired a": ["--paired must be followed by two or more settings, as in A,B, got 'a'"],
+    "-m --paired seed,sed seed=1,2": ["there is no sed=.. in this sweep", "did you mean seed?"],
+    "-m --paired seed,rounds seed=1,2 rounds=1,2,3": ["equally many values: seed has 2, rounds has 3"],
+    "-m hydra/launcher=joblib": ["hydra/launcher=joblib has no effect", "launcher=slurm"],
+    "-m seed=interval(1,3)": ["must list its values, as in seed=1,2,3: `ol2r search` tries ranges"],
+    "--multrun": ["there is no option --multrun", "did you mean --multirun?"],
+    "--cfg jbo": ["argument --cfg", "jbo", "choose from", "job"],
+    "ranker.l2=[1": ["ranker.l2=[1", "as many closing as opening brackets"],
+    "-m seed=range(0,3": ["seed=range(0,3", "as many closing as opening brackets"],
+    "rounds=3 ranker.l2=[1": ["ol2r run: ranker.l2=[1 must"],
+    "rounds": ["'rounds' must be SETTING=VALUE or GROUP=CHOICE"],
+    "rounds==3": ["rounds==3 cannot be read"],
+    "dataset.path=~/MQ2008": ["write $HOME instead of ~, type dataset.path=$HOME/MQ2008\n"],
+    "output_dir=~": ["type output_dir=$HOME\n"],
+    "-m dataset.path=~/a,~/b": ["type dataset.path=$HOME/a,$HOME/b\n"],
+    "output_dir=a~b": ["output_dir=a~b cannot be read", "type 'output_dir=\"a~b\"'\n"],
+    "output_dir=~somebody": ["type 'output_dir=\"~somebody\"'\n"],
+    "output_dir=a&b": ["type 'output_dir=\"a&b\"'\n"],
+    "seed=range(0,3)": ["seed=range(0,3) is several runs: add -m"],
+    "seed=1,2": ["seed=1,2 is several runs: add -m\n"],
+    "click=nav,per": ["click=navigational,perfect is several runs: add -m"],
+    "evaluate_on=test,validation": ["add -m, or type evaluate_on=[test,validation] for a list"],
+    "experiment=grid_pairrank": ["a grid", "differ in ranker.l2, exploration.alpha: add -m\n"],
+    "experiment=grid_pairrank ranker.l2=1": ["experiment=grid_pairrank is a grid", "in exploration.alpha: add -m\n"],
+    # data, device and folders
+    "dataset=letor": ["dataset.path=FOLDER", "dataset=synthetic"],
+    "dataset.path=/nowhere dataset=mq2008": ["dataset.path must be a folder", "looked for: /nowhere"],
+    "--config-dir /nowhere": ["--config-dir must be a folder, got /nowhere, which does not exist"],
+    "output_dir=/dev/null rounds=1": ["output_dir (/dev/null)", "must be folders that can be used"],
+}
+
+
+@pytest.fixture(autouse=True)
+def _empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize("line", MISTAKES)
+def test_a_mistake_is_one_line_and_writes_nothing(line: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    assert main(line.split()) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("ol2r run: ")
+    assert captured.err.count("\n") == 1, captured.err
+    for words in MISTAKES[line]:
+        assert words in captured.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_mistake_in_a_sweep_stops_it_before_its_first_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    assert main(["-m", "ranker=pairrank,pairnk"]) == 2
+    captured = capsys.readouterr()
+    assert "did you mean ranker=pairrank?" in captured.err
+    assert captured.err.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_gpu_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    assert main(["device=cuda"]) == 2
+    assert "use device=cpu" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_same_words_from_the_library():
+    with pytest.raises(ValueError, match=r"^ranker must be one of .* did you mean ranker=pairrank\?$"):
+        compose(["ranker=pairnk"])
+
+
+def test_the_command_is_kept_as_it_was_typed(monkeypatch: pytest.MonkeyPatch):
+    seen: list[object] = []
+    monkeypatch.setattr("ol2r_cli.run.runner.run_experiment", lambda *given: seen.extend(given) or 0)
+    typed = ["ranker=pairrank", "exploration.alpha=${ranker.l2}", "click=nav"]
+    assert main(typed) == 0
+    config, choices, overrides = seen
+    assert overrides == [*typed[:2], "click=navigational"]
+    assert config.exploration.alpha == config.ranker.l2
+    assert (choices["click"], choices["exploration"]) == ("navigational", "confidence")
+    assert "experiment" not in choices, "none was chosen"
+
+
+def test_a_sweep_over_grids_would_leave_them_unused(capsys: pytest.CaptureFixture[str]):
+    assert main(["-m", "experiment=grid_dbgd,grid_mgd"]) == 2
+    assert capsys.readouterr().err.count("learning_rate: sweep one grid at a time (#") == 2
+
+
+def test_a_mistake_in_the_program_shows_where(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
+    def fails(*_: object) -> None:
+        raise RuntimeError("a slip")
+
+    monkeypatch.setattr("ol2r_cli.run.runner.Experiment", fails)
+    assert main([]) == 1
+    err = capsys.readouterr().err
+    assert "in fails" in err
+    assert "RuntimeError: a slip" in err
+
+
+def test_unknown_choices_of_own_folders_are_offered_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    own = tmp_path / "own" / "ranker"
+    own.mkdir(parents=True)
+    (own / "elsewhere.yaml").write_text("_target_: ol2r_cli.ranker.oracle.OracleRanker\n")
+    assert main(["--config-dir", str(tmp_path / "own"), "ranker=elsewher"]) == 2
+    assert "did you mean ranker=elsewhere?" in capsys.readouterr().err

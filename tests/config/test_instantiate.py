@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+import pkgutil
+import re
+from collections.abc import Mapping, Sequence
+from inspect import signature
+from typing import Any
+
+import pytest
+from omegaconf import OmegaConf
+from torch import nn
+
+from ol2r_cli.config.catalogue import Catalogue, Choice
+from ol2r_cli.config.composer import compose
+from ol2r_cli.config.instantiate import build, check_settings
+from ol2r_cli.formatting import nearest
+from tests.choices import typed
+
+CATALOGUE = Catalogue()
+CHOICES = [c for group in CATALOGUE.groups for c in CATALOGUE.choices[group].values() if "_target_" in c.content]
+
+
+class Part(nn.Module):
+    """One setting of every kind that YAML knows."""
+
+    def __init__(
+        self,
+        number: float,
+        whole: int,
+        switch: bool,
+        text: str,
+        either: float | str,
+        perhaps: int | None,
+        numbers: Sequence[float],
+        table: Mapping[int, Sequence[float]],
+        anything: Any = 1,
+    ):
+        super().__init__()
+
+
+GOOD: dict[str, Any] = {
+    "number": 0.5, "whole": 3, "switch": True, "text": "a", "either": "theory", "perhaps": None,
+    "numbers": [1, 0.5], "table": {2: [0, 1.0]},
+}  # fmt: skip
+
+
+def test_settings_that_fit():
+    check_settings(Part, GOOD, "part")
+    others = {"number": 2, "either": 1, "perhaps": 4, "numbers": (), "table": {}, "anything": object()}
+    check_settings(Part, GOOD | others, "part")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "allowed"),
+    [
+        ("number", "0.5", "a number"),
+        ("number", True, "a number"),
+        ("number", None, "a number"),
+        ("whole", 3.0, "a whole number"),
+        ("switch", 1, "true or false"),
+        ("switch", "no", "true or false"),
+        ("text", 5, "text"),
+        ("either", [1], "a number or text"),
+        ("perhaps", "x", "null or a whole number"),
+        ("numbers", 1, "a list [..,..] of which each is a number"),
+        ("numbers", [1, "x"], "a list [..,..] of which each is a number"),
+        ("numbers", "12", "a list [..,..] of which each is a number"),
+        ("table", [1], "settings {name:value,..}"),
+        ("table", {2: ["x"]}, "settings {name:value,..}"),
+    ],
+)
+def test_settings_of_another_kind(name: str, value: object, allowed: str):
+    with pytest.raises(ValueError) as error:
+        check_settings(Part, GOOD | {name: value}, "part")
+    assert str(error.value) == f"part.{name} must be {allowed}, got {value!r}"
+
+
+def test_unknown_and_missing_settings():
+    with pytest.raises(ValueError, match=r"^Part has no setting 'numbr': did you mean part\.number\?$"):
+        check_settings(Part, GOOD | {"numbr": 1}, "part")
+    with pytest.raises(ValueError, match=r"^whole is missing: Part needs it, type whole=VALUE$"):
+        check_settings(Part, {name: value for name, value in GOOD.items() if name != "whole"}, "")
+
+
+def test_a_class_without_constructor_has_no_settings():
+    class Empty(nn.Module):
+        pass
+
+    check_settings(Empty, {}, "part")
+    with pytest.raises(ValueError, match=r"^Empty has no setting 'a': it has none$"):
+        check_settings(Empty, {"a": 1}, "part")
+
+
+class Model:
+    """A part of a part, which YAML cannot write."""
+
+
+class Whole:
+    """Has a part that is chosen, and a setting of the same name as another part."""
+
+    def __init__(self, model: Model, layer: str):
+        pass
+
+
+PARTS = {"model": ["linear", "mlp"], "layer": ["thin"], "other": ["x"]}
+
+
+@pytest.mark.parametrize("value", ["mlp", 5, None, True, [1], {"width": 5}])
+def test_a_part_is_chosen_and_not_typed(value: object):
+    check_settings(Whole, {"model": {"_target_": "a.Model"}, "layer": "thin"}, "ranker", PARTS)
+    check_settings(Whole, {"model": Model(), "layer": "thin"}, "ranker", PARTS)
+    told = r"^ranker\.model must be chosen: type ranker/model=linear or ranker/model=mlp, got "
+    with pytest.raises(ValueError, match=told + re.escape(f"{value!r}$").replace(r"\$", "$")):
+        check_settings(Whole, {"model": value, "layer": "thin"}, "ranker", PARTS)
+    with pytest.raises(ValueError, match=f"{told}none$"):
+        check_settings(Whole, {"layer": "thin"}, "ranker", PARTS)
+
+
+def test_the_nearest_name():
+    assert nearest("ronds", ["rounds", "seed"]) == ": did you mean rounds?"
+    assert nearest("l3", ["reduction"], "ranker.") == ""
+
+
+@pytest.mark.parametrize("choice", CHOICES, ids=lambda choice: f"{choice.group}={choice.name}")
+def test_every_file_spells_out_every_setting_of_its_class(choice: Choice):
+    constructor = pkgutil.resolve_name(choice.content["_target_"])
+    torch_alone = getattr(constructor.__init__, "__module__", "").startswith("torch.")
+    parts = {part.rpartition("/")[2] for part in choice.brings if part.startswith(f"{choice.group}/")}
+    assert {*choice.values, *parts} == set(() if torch_alone else signature(constructor).parameters)
+    assert all(setting.comment for setting in choice.settings if setting.name != "source")
+    if choice.name != "cuda":  # cannot be built without one
+        built = build(OmegaConf.select(compose(list(typed(choice.group, choice.name))).config, choice.node))
+        assert type(built).__name__ == constructor.__name__

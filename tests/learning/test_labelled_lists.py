@@ -1,0 +1,168 @@
+"""The loss over labelled lists against a loop over all pairs in float64, and its history against a list of queries."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from ol2r_cli.interfaces import Candidates, Interaction, Oracle, Prediction, Preferences, Proposal, RunContext
+from ol2r_cli.learning import labelled_lists as labelled
+from ol2r_cli.learning.tangents import LinearTangent
+from ol2r_cli.tensor.streams import Streams
+from tests.reference.objective import sigmoid
+from tests.reference.ollambdarank import swap_effect
+
+LISTS = [[2, 0, 1], [3], [4, 4], [1, 0, 0, 4, 2, 2, 0, 0, 1, 0, 3], [0] * 6, [0, 2], [0, 3, 0, 1, 1, 2, 0]]
+BEFORE = [0, 1, 4]  # labels of documents of other splits, in front of the first list
+CPU = torch.device("cpu")
+
+
+def oracle(lists=LISTS):
+    length = torch.tensor([len(labels) for labels in lists])
+    labels = torch.tensor([*BEFORE, *(label for labels in lists for label in labels), 4], dtype=torch.int8)
+    return Oracle(labels, len(BEFORE) + length.cumsum(0) - length, length, "by hand")
+
+
+def pairs(labels):
+    return [(i, j) for i in range(len(labels)) for j in range(len(labels)) if labels[i] > labels[j]]
+
+
+def forces(labels, scores, weighed):
+    """One list, pair by pair: the winner rises and the loser falls by sigma(s_loser - s_winner)."""
+    total = np.zeros(len(labels))
+    for i, j in pairs(labels):
+        force = sigmoid(scores[j] - scores[i]) * (swap_effect(labels, scores, (i, j)) if weighed else 1)
+        total[i] += force
+        total[j] -= force
+    return total
+
+
+def some_scores(*shape, ties=False, seed=0):
+    scores = 2 * torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    return scores.round() if ties else scores
+
+
+@pytest.mark.parametrize("weighed", [True, False])
+@pytest.mark.parametrize("ties", [True, False])
+@pytest.mark.parametrize("cells", [1, 200, labelled.CELLS])
+def test_forces_are_those_of_all_pairs(weighed, ties, cells, monkeypatch):
+    monkeypatch.setattr(labelled, "CELLS", cells)
+    query = torch.tensor([[0, 3, 6, 3, 1], [5, 2, 4, 6, 0]])
+    counted = torch.tensor([[True, True, True, True, True], [True, True, True, False, True]])
+    sample = labelled.LabelledLists(oracle(), weighed, CPU).sample(query, counted)
+    longest = sample.document.shape[1] // query.shape[1]
+    scores = some_scores(2, 3, sample.document.shape[1], ties=ties)
+    found = sample.pull(scores).unflatten(2, (-1, longest))
+    for replica in range(2):
+        assert sample.pairs[replica] == sum(
+            len(pairs(LISTS[q])) for q, counts in zip(query[replica], counted[replica], strict=True) if counts
+        )
+        for place, number in enumerate(query[replica].tolist()):
+            labels = LISTS[number] if counted[replica, place] else []
+            own = sample.document[replica].view(-1, longest)[place, : len(labels)]
+            first = int(oracle().start[number])
+            assert own.tolist() == list(range(first, first + len(labels)))
+            for member in range(3):
+                values = scores[replica, member].view(-1, longest)[place, : len(labels)].tolist()
+                expected = np.pad(forces(labels, values, weighed), (0, longest - len(labels)))
+                np.testing.assert_allclose(found[replica, member, place], expected, rtol=0, atol=1e-12)
+
+
+def test_one_pair_by_hand():
+    """Labels 0 and 2 with equal scores: sigma(0) = 1/2, times (2^2 - 1) (1 - 1/log2 3) over the ideal 3."""
+    sample = labelled.LabelledLists(oracle([[0, 2]]), True, CPU).sample(torch.tensor([[0]]), torch.tensor([[True]]))
+    force = 0.5 * (1 - 1 / np.log2(3))
+    np.testing.assert_allclose(sample.pull(torch.zeros(1, 1, 2).double())[0, 0], [-force, force], rtol=1e-14)
+    assert sample.pairs.tolist() == [1]
+
+
+@pytest.mark.parametrize("weighed", [True, False])
+def test_forces_in_single_precision(weighed):
+    query = torch.arange(len(LISTS))[None]
+    sample = labelled.LabelledLists(oracle(), weighed, CPU).sample(query, torch.ones_like(query, dtype=torch.bool))
+    scores = some_scores(1, 2, sample.document.shape[1])
+    found = sample.pull(scores.float())
+    assert found.dtype == torch.float32
+    torch.testing.assert_close(found, sample.pull(scores).float(), rtol=1e-5, atol=1e-6)
+
+
+def history(served, rounds=None, weighed=True):
+    """A loss that has seen these queries, a row per replica."""
+    served = torch.tensor(served)
+    loss, features = labelled.LabelledLoss(oracle(), weighed), torch.rand(len(oracle().labels), 2)
+    loss.setup(RunContext(len(served), 11, 2, 3, len(LISTS), rounds or served.shape[1], 5), features, 0)
+    for query in served.T:
+        loss.append(round_of(query))
+    return loss
+
+
+def round_of(query):
+    """A round in which these queries were served, one a replica; of whatever happened then nothing matters."""
+    grid = torch.zeros(len(query), 1, dtype=torch.int64)
+    no, zero = grid.bool(), grid[..., None].double()
+    candidates = Candidates(query, grid, zero, no)
+    prediction, proposal = Prediction(zero, lambda: LinearTangent(zero)), Proposal(grid, zero[..., 0])
+    return Interaction(candidates, prediction, proposal, grid, grid, no, no, Preferences(grid, grid, no))
+
+
+SERVED = [[3, 1, 0, 3, 5, 2], [4, 1, 2, 4, 6, 1]]
+TAUGHT = [[3, 0, 3, 5], [6]]
+
+
+def test_it_keeps_the_queries_that_have_a_pair_as_often_as_they_were_served():
+    loss = history(SERVED)
+    assert loss.count.tolist() == [4, 1]
+    assert loss.total.tolist() == [sum(len(pairs(LISTS[q])) for q in own) for own in TAUGHT]
+    assert [own[:count].tolist() for own, count in zip(loss.served, loss.count, strict=True)] == TAUGHT
+    assert (loss.lists.pairs > 0).tolist() == [bool(pairs(labels)) for labels in LISTS]
+
+
+@pytest.mark.parametrize("chunk", [1, 3, 64])
+def test_the_whole_history_is_every_list_once(chunk):
+    loss = history(SERVED)
+    loss.chunk = chunk
+    start, found = oracle().start, [[], []]
+    for sample in loss.whole():
+        real = sample.pull(some_scores(2, 1, sample.document.shape[1]))[:, 0] != 0
+        for replica in range(2):
+            found[replica] += sample.document[replica][real[replica]].tolist()
+    for own, taught in zip(found, TAUGHT, strict=True):
+        expected = [int(start[q]) + place for q in taught for place in range(len(LISTS[q]))]
+        assert own == expected
+    assert sum(sample.pairs for sample in loss.whole()).tolist() == loss.total.tolist()
+
+
+def test_drawn_lists_are_any_of_the_history_with_the_same_probability():
+    loss, streams = history(SERVED, rounds=9), Streams(torch.tensor([0, 1]))
+    steps = list(loss.draw(streams.at("learn", 0), 500, 4))
+    assert len(steps) == 4
+    drawn = torch.stack([sample.document.view(2, 500, -1)[:, :, 0] for sample in steps], 1).flatten(1)
+    first = oracle().start
+    share = [(drawn[0] == first[q]).double().mean() for q in (3, 0, 5)]
+    np.testing.assert_allclose(share, [0.5, 0.25, 0.25], atol=5 * 0.5 / 2000**0.5)
+    assert (drawn[1] == first[6]).all()
+    assert not torch.equal(steps[0].document, steps[1].document)
+
+
+def test_without_a_pair_nothing_pulls():
+    loss = history([[1, 2], [4, 1]])
+    assert list(loss.whole()) == []
+    (sample,) = loss.draw(Streams(torch.tensor([0, 1])).at("learn", 0), 5, 1)
+    assert not sample.pull(some_scores(2, 1, sample.document.shape[1])).any()
+    assert sample.pairs.tolist() == [0, 0]
+
+
+def test_labels_of_other_splits_are_not_read():
+    other = oracle()
+    changed = other.labels.clone()
+    changed[: len(BEFORE)], changed[-1] = 4, 0
+    query = torch.arange(len(LISTS))[None]
+    everything = torch.ones_like(query, dtype=torch.bool)
+    scores, found = None, []
+    for labels in other.labels, changed:
+        lists = labelled.LabelledLists(Oracle(labels, other.start, other.length, "by hand"), True, CPU)
+        sample = lists.sample(query, everything)
+        scores = some_scores(1, 1, sample.document.shape[1])
+        found.append(sample.pull(scores))
+    assert torch.equal(*found)

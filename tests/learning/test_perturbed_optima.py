@@ -1,0 +1,161 @@
+"""Optima under perturbed labels: the guarantee in every round, and a draw that is that of a noise for every pair."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import ks_2samp, kstest, norm
+
+from ol2r_cli.interfaces import Preferences, RunContext
+from ol2r_cli.learning.history import PairHistory
+from ol2r_cli.learning.newton import AnchoredNewton
+from ol2r_cli.learning.perturbed_optima import PerturbedOptima
+from ol2r_cli.tensor.streams import Streams
+from tests.reference.objective import objective
+from tests.reference.perturbed import gap, literal_noise, perturbed_optimum
+from tests.rounds import LEAST_P, rounds
+from tests.worlds import simulate, tiny
+
+ROWS = torch.randn(11, 3, generator=torch.Generator().manual_seed(4))  # fed two a round, the last one alone
+
+
+def noted(optima: PerturbedOptima) -> dict[int, torch.Tensor]:
+    """z [N F] of the latest round, by replica."""
+    tilts, inner = {}, optima._optima
+
+    def noting(replica, count, noise):
+        tilts[replica] = noise.clone()
+        return inner(replica, count, noise)
+
+    optima._optima = noting
+    return tilts
+
+
+def excess(theta, rows, tilt, anchor, l2, reduction) -> float:
+    """How far theta is above the least value, in sum form and in units of what is tolerated.
+
+    The oracle wants a noise for every pair: any that sums to the tilt, which lies in the span of the pairs.
+    """
+    rows, tilt = rows.numpy(), tilt.numpy()
+    gamma = np.linalg.lstsq(rows.T, tilt, rcond=None)[0]
+    np.testing.assert_allclose(rows.T @ gamma, tilt, atol=1e-9)
+    scale = 1 if reduction == "sum" else len(rows)
+    f = scale * objective(anchor.numpy(), rows, np.ones(len(rows)), l2, reduction)
+    return scale * gap(theta.numpy(), rows, gamma, l2, reduction) / (1e-3 + 1e-5 * f)
+
+
+@pytest.mark.parametrize(
+    ("reduction", "l2", "variance", "click", "features", "members"),
+    [
+        ("sum", 1e-4, 0.1, "perfect", 15, 2),
+        pytest.param("mean", 0.1, 0.01, "informational", 6, 3, marks=pytest.mark.slow),
+        pytest.param("sum", 0.1, 0.1, "informational", 6, 3, marks=pytest.mark.slow),
+        pytest.param("sum", 0.1, 0.01, "perfect", 15, 2, marks=pytest.mark.slow),
+        pytest.param("mean", 1e-4, 0.01, "perfect", 15, 2, marks=pytest.mark.slow),
+        pytest.param("mean", 1e-4, 0.1, "informational", 6, 3, marks=pytest.mark.slow),
+    ],
+)
+def test_the_optimum_is_reached_every_round(reduction, l2, variance, click, features, members):
+    """From the first pair on: fewer pairs than features, separable ones, labels outside [0, 1]."""
+    settings = f"ranker.l2={l2}", f"ranker.reduction={reduction}", f"ranker.label_noise_variance={variance}"
+    more = f"ranker.members={members}", f"dataset.features={features}", f"click={click}"
+    simulation = simulate(tiny("ranker=pepairrank", *settings, *more), [0, 1], 30)
+    ranker, found = simulation.ranker, []
+    tilts = noted(ranker.optima)
+    for t, _ in rounds(simulation):
+        for b, z in tilts.items() if t < 10 or t % 5 == 4 else ():
+            rows, anchor = ranker.history.rows[b, : int(ranker.history.count[b])], ranker.solver.anchor[b]
+            found += [excess(ranker.optima.theta[b, n], rows, z[n], anchor, l2, reduction) for n in range(members)]
+        tilts.clear()
+    assert len(found) > 15 * members
+    assert max(found) <= 1
+
+
+def grown(
+    optima: PerturbedOptima, rows: torch.Tensor, replicas: int, per_round: int, l2: float = 0.1, solve: bool = True
+) -> Iterator[int]:
+    """Feed the same rows to all replicas, at last nothing; yields after every round. Without `solve` theta is z."""
+    table = torch.cat([rows, torch.zeros(1, rows.shape[1])])
+    portions = [*torch.arange(len(rows)).split(per_round), torch.arange(0)]
+    context = RunContext(replicas, len(table), rows.shape[1], 10, 1, len(portions), 5)
+    history, solver = PairHistory(), AnchoredNewton(l2, "sum")
+    history.setup(context, table, per_round)
+    solver.setup(context, history)
+    optima.setup(context, solver, per_round)
+    document, streams = torch.arange(len(table)).repeat(replicas, 1), Streams(torch.arange(replicas))
+    if not solve:
+        optima._optima = lambda replica, count, noise: noise
+    for t, portion in enumerate(portions):
+        winner = torch.zeros(replicas, per_round, dtype=torch.int64)
+        winner[:, : len(portion)] = portion
+        valid = (torch.arange(per_round) < len(portion)).expand(replicas, -1)
+        added = rows.double()[winner] * valid[:, :, None]
+        history.append(added, document, Preferences(winner, torch.full_like(winner, len(rows)), valid))
+        if solve:
+            solver.update(added, valid, streams.at("learn", t))
+        optima.update(streams.at("learn", t))
+        yield t
+
+
+@pytest.mark.parametrize(
+    "variance", [1e-6, pytest.param(1e-5, marks=pytest.mark.slow), pytest.param(1e-7, marks=pytest.mark.slow)]
+)
+def test_the_optimum_of_pairs_that_agree_is_reached(variance):
+    """One feature and l2 = 1e-4: curvature fades on the way from the anchor to the optimum."""
+    rows, optima = torch.ones(3, 1), PerturbedOptima(1, variance)
+    assert len(list(grown(optima, rows, 100, 1, l2=1e-4))) == 4
+    tilts, anchor = noted(optima), optima.solver.anchor
+    optima.update(Streams(torch.arange(100)).at("learn", 4))
+    for b, z in tilts.items():
+        assert excess(optima.theta[b, 0], rows.double(), z[0], anchor[b], 1e-4, "sum") <= 1
+
+
+def test_the_noise_is_a_factor_of_old_pairs_and_a_number_for_every_new_one():
+    """Three features: 4 pairs make a factor, 8 a new one, and of 11 pairs the last 3 are still new."""
+    rows, optima, held, factor = ROWS.double(), PerturbedOptima(2, 0.3), 0, torch.zeros(2, 3, 3).double()
+    for t in grown(optima, ROWS, 2, 2, solve=False):
+        count, random = min(2 * t + 2, 11), Streams(torch.arange(2)).at("learn", t)
+        known = random.normal(2 * 3, "factor").unflatten(1, (2, 3))
+        new = random.normal(optima.waiting * 2, "pairs").unflatten(1, (-1, 2))[:, : count - held]
+        torch.testing.assert_close(optima.theta, 0.3**0.5 * (known @ factor + new.mT @ rows[held:count]))
+        held, factor = [0, 4, 4, 8, 8, 8, 8][t], optima.factor.clone()
+        assert optima.factored.tolist() == [held, held]
+        torch.testing.assert_close(factor.mT @ factor, (rows[:held].T @ rows[:held]).expand(2, 3, 3))
+
+
+def test_the_draw_has_mean_0_and_covariance_nu2_x_x():
+    """Of two members in two rounds, the second without a pair: 12 numbers, within four standard errors each."""
+    replicas, variance = 3000, 0.3
+    optima = PerturbedOptima(2, variance)
+    draws = [optima.theta.flatten(1).clone() for _ in grown(optima, ROWS, replicas, 2, solve=False)]
+    assert (int(optima.history.count[0]), int(optima.factored[0])) == (11, 8)
+    z, x = torch.cat(draws[-2:], 1).numpy(), ROWS.double().numpy()
+    covariance = np.kron(np.eye(4), variance * x.T @ x)
+    assert (np.abs(z.mean(0)) <= 4 * np.sqrt(np.diag(covariance) / replicas)).all()
+    outer = z[:, :, None] * z[:, None]
+    assert (np.abs(outer.mean(0) - covariance) <= 4 * outer.std(0) / np.sqrt(replicas)).all()
+    for one, deviation in zip(z.T, np.sqrt(np.diag(covariance)), strict=True):
+        assert kstest(one, norm(0, deviation).cdf).pvalue > LEAST_P
+
+
+@pytest.mark.slow
+def test_optima_and_agreement_are_those_of_a_literal_draw():
+    """Rankers of two members: ours, and the oracle's with a noise of its own for every pair."""
+    rankers, variance, l2, x = 800, 0.3, 0.1, ROWS.double().numpy()
+    optima = PerturbedOptima(4, variance)  # two rankers in one
+    assert len(list(grown(optima, ROWS, rankers // 2, 8, l2))) == 3
+    assert (int(optima.history.count[0]), int(optima.factored[0])) == (11, 8)
+    rng = np.random.default_rng(0)
+    noise = [literal_noise(len(x), variance, rng.normal(size=len(x))) for _ in range(2 * rankers)]
+    literal = np.array([perturbed_optimum(x, one, l2, "sum") for one in noise]).reshape(rankers, 2, 3)
+    ours, documents = optima.theta.numpy().reshape(rankers, 2, 3), rng.normal(size=(6, 3))
+    for direction in [*np.eye(3), *rng.normal(size=(3, 3))]:
+        assert ks_2samp((ours @ direction).ravel(), (literal @ direction).ravel()).pvalue > LEAST_P
+    scores = [theta @ documents.T for theta in (ours, literal)]
+    agree = [(one[:, :, :, None] > one[:, :, None]).all(1).mean(0) for one in scores]  # [i, j]: both have i above j
+    either = (agree[0] + agree[1]) / 2
+    assert (np.abs(agree[0] - agree[1]) <= 4 * np.sqrt(either * (1 - either) * 2 / rankers)).all()
+    assert ((either > 0.1) & (either < 0.9)).sum() >= 10, "there is something to disagree about"

@@ -1,0 +1,93 @@
+"""Offline evaluation against the definition, query by query, and what happens to equal scores."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from ol2r_cli.config.instantiate import build
+from ol2r_cli.metrics.evaluation import CUTOFFS, Evaluator, _even_groups, _keys, _largest
+from tests.reference import metrics as reference
+from tests.worlds import handmade, simulate, tiny
+
+
+def by_definition(dataset, weights: torch.Tensor, cutoff: int, no_relevant: str) -> float:
+    values = []
+    for q in dataset.splits["test"].tolist():
+        rows = slice(int(dataset.offsets[q]), int(dataset.offsets[q + 1]))
+        scores = (dataset.features[rows].double() @ weights).numpy()
+        labels = dataset.labels[rows].tolist()
+        if any(labels) or no_relevant == "zero":
+            values.append(reference.ndcg(np.argsort(-scores), labels, cutoff))
+    return float(np.mean(values))
+
+
+@pytest.mark.parametrize("no_relevant", ["zero", "skip"])
+@pytest.mark.parametrize("cells", [1, 4_000_000])
+def test_evaluation_is_its_definition(no_relevant, cells):
+    generator = torch.Generator().manual_seed(0)
+    lists = [torch.randint(0, 5, (n,), generator=generator).tolist() for n in (1, 2, 3, 9, 30, 31, 200)] + [[0, 0, 0]]
+    dataset = handmade(lists)
+    simulation = simulate(tiny(), [0, 1], 1, dataset)
+    evaluate = Evaluator(dataset, "test", torch.tensor([0, 1]), no_relevant, torch.float64)
+    evaluate.cells = cells
+    deployed = torch.randn(3, 2, 4, generator=generator).double()  # 3 snapshots of 2 replicas
+    found = evaluate(simulation.ranker, deployed)
+    for e in range(3):
+        for b in range(2):
+            for c, cutoff in enumerate(CUTOFFS):
+                expected = by_definition(dataset, deployed[e, b], cutoff, no_relevant)
+                assert abs(float(found[e, b, c]) - expected) < 1e-9
+
+
+def test_equal_scores_are_broken_at_random_but_always_the_same_way():
+    """The relevant document stands first in the file: with all scores equal that must not help."""
+    dataset = handmade([[1, 0, 0, 0, 0]] * 40)
+    ranker = build(tiny("ranker=random").ranker)
+    simulation = simulate(tiny("ranker=random"), list(range(30)), 1, dataset)
+    seeds = torch.arange(30)
+    test = Evaluator(dataset, "test", seeds, "zero", torch.float64)
+    validation = Evaluator(dataset, "validation", seeds, "zero", torch.float64)
+    deployed = simulation.ranker.deploy()[None]
+    found = test(simulation.ranker, deployed)[0, :, 0]
+    assert torch.equal(found, test(simulation.ranker, deployed)[0, :, 0])
+    assert not torch.equal(found, validation(simulation.ranker, deployed)[0, :, 0])
+    assert abs(float(found.mean()) - 0.2) < 0.05  # 1200 draws with probability 1/5: 4 standard errors
+    assert ranker.generalises
+
+
+def test_scores_that_differ_by_rounding_alone_are_ties():
+    scores = torch.tensor([0.1 + 0.2, 0.3, 0.3 + 1e-17, 0.0, -0.0, -1.0, 2.0], dtype=torch.float64)
+    for tails in torch.tensor([[1, 2, 3, 4, 5, 6, 7], [7, 6, 5, 4, 3, 2, 1]]):
+        keys = _keys(scores, tails)
+        assert torch.equal(keys[:3].argsort(), tails[:3].argsort()), "the tail decides"
+        assert (keys[3] < keys[4]) == (tails[3] < tails[4])
+        assert keys[5] < keys[3:5].min()
+        assert keys[3:5].max() < keys[:3].min()
+        assert keys[:3].max() < keys[6]
+        assert torch.equal(keys.view(torch.int64) & 7, tails), "the tail can be read off"
+
+
+def test_keys_sort_as_the_scores_do():
+    scores = torch.randn(1000, generator=torch.Generator().manual_seed(1)).double() * 1e3
+    tails = torch.randint(2**29, (1000,), generator=torch.Generator().manual_seed(2))
+    assert torch.equal(_keys(scores, tails).argsort(), scores.argsort())
+
+
+def test_the_largest_come_in_descending_order():
+    keys = torch.randn(2, 3, 50, generator=torch.Generator().manual_seed(3)).double()
+    assert torch.equal(_largest(keys.clone(), 10), keys.sort(-1, descending=True).values[..., :10])
+    assert torch.equal(_largest(keys[..., :4].clone(), 10), keys[..., :4].sort(-1, descending=True).values)
+
+
+def test_groups_cover_all_queries_and_pad_little():
+    lengths = sorted(torch.randint(1, 400, (500,), generator=torch.Generator().manual_seed(2)).tolist())
+    groups = list(_even_groups(lengths))
+    assert [n for group in groups for n in lengths[group]] == lengths
+    assert all(lengths[group][-1] <= lengths[group][0] * 1.125 + 4 for group in groups)
+
+
+def test_a_split_without_relevant_documents_cannot_be_skipped():
+    with pytest.raises(ValueError, match="no query of the test split has a relevant document: use no_relevant=zero"):
+        Evaluator(handmade([[0, 0]]), "test", torch.tensor([0]), "skip", torch.float64)

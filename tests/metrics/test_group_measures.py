@@ -1,0 +1,103 @@
+"""Exposure of groups, cumulative unfairness and broken certain pairs, round by round, against the plain ports."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+import torch
+
+from ol2r_cli.interfaces import Exposure
+from ol2r_cli.metrics.exposure import position_exposure
+from ol2r_cli.metrics.measurement import Measurement
+from tests.fairness.grouped import grouped, seen
+from tests.reference.exposure import group_exposure, unfairness
+from tests.reference.violations import broken
+from tests.rounds import SEEDS
+from tests.worlds import simulate, tiny
+
+ROUNDS = 36  # more than twice the rounds that are measured together
+BETA = 1.3
+RUNS = {
+    "fair": ("fairness=fairexp", "fairness.epsilon=0.5", "positions=5"),
+    "as printed": ("fairness=fairexp", "fairness.fill=paper", "positions=3"),
+    "not fair": ("exploration.shuffle=random", "positions=5"),
+    "not fair, all shown": ("exploration.shuffle=random", "positions=12"),
+    "no certain pairs": ("ranker=pdgd", "positions=5"),
+}
+
+
+@pytest.fixture(autouse=True)
+def _measure_sixteen_rounds_together(monkeypatch):
+    monkeypatch.setattr(Measurement, "ROUNDS", 16)
+
+
+def running(name: str, dataset=None):
+    config = tiny(*(() if name == "no certain pairs" else ("exploration.alpha=0.1",)), *RUNS[name])
+    exposure = Exposure(position_exposure("log", config.positions), BETA)
+    return simulate(config, SEEDS, ROUNDS, dataset or grouped(), exposure=exposure), config.positions
+
+
+def measured(simulation, last: int = ROUNDS) -> tuple[dict[str, torch.Tensor], list]:
+    """Measures [T B] up to a round, and what happened in each."""
+    chunks, happened = [], []
+    for t, interaction in simulation.play():
+        happened.append(interaction)
+        if simulation.measurement.full() or t == last:
+            chunks.append(simulation.measurement.measures()[1])
+        if t == last:
+            break
+    return {name: torch.cat([chunk[name] for chunk in chunks]) for name in chunks[0]}, happened
+
+
+@pytest.mark.parametrize("name", [name for name in RUNS if name != "no certain pairs"])
+def test_measures_of_groups_are_their_definitions(name):
+    simulation, positions = running(name)
+    measures, happened = measured(simulation)
+    p, violated = position_exposure("log", positions).tolist(), 0
+    for b in range(len(SEEDS)):
+        rounds = [seen(interaction, b) for interaction in happened]
+        shown = ["".join(one.groups[d] for d in one.order[:positions]) for one in rounds]
+        assert measures["unfairness"][:, b].tolist() == pytest.approx(unfairness(shown, p, BETA), abs=1e-9)
+        for number, letter in enumerate("AB"):
+            expected = [group_exposure(word, letter, p) for word in shown]
+            assert measures[f"exposure_{number}"][:, b].tolist() == pytest.approx(expected, abs=1e-9)
+        expected = [sum(broken(one.order[:positions], one.certain, one.blocks)) for one in rounds]
+        found = measures["violations"][:, b].tolist()
+        assert found == expected
+        violated += sum(found)
+    assert violated > 5
+
+
+def test_unfair_rankers_are_measured_too():
+    """An exploration without certain pairs has unfairness and exposure, but no violations."""
+    simulation, positions = running("no certain pairs")
+    measures, happened = measured(simulation)
+    p = position_exposure("log", positions).tolist()
+    group = [one.candidates.group.gather(1, one.ranking) for one in happened]
+    for b in range(len(SEEDS)):
+        shown = [
+            "".join("AB"[g] for g in groups[b, one.shown[b]].tolist())
+            for groups, one in zip(group, happened, strict=True)
+        ]
+        assert measures["unfairness"][:, b].tolist() == pytest.approx(unfairness(shown, p, BETA), abs=1e-9)
+    assert "violations" not in measures
+
+
+def test_measures_continue_after_a_resume():
+    whole, _ = measured(running("fair")[0])
+    first, again, saved = running("fair")[0], running("fair")[0], io.BytesIO()
+    begun, _ = measured(first, last=23)
+    torch.save(first.state_dict(), saved)
+    saved.seek(0)
+    again.load_state_dict(torch.load(saved, weights_only=True))
+    ended, _ = measured(again)
+    for name in "unfairness", "exposure_0", "exposure_1", "violations":
+        assert torch.equal(torch.cat([begun[name], ended[name]]), whole[name]), name
+    assert torch.equal(again.measurement.unfairness, whole["unfairness"][-1])
+    assert again.fairness.unfairness.tolist() == pytest.approx(whole["unfairness"][-1].tolist(), abs=1e-9)
+
+
+def test_without_two_groups_nothing_is_measured():
+    simulation = simulate(tiny(), [0], 3, grouped())
+    assert not {"unfairness", "exposure_0", "exposure_1"} & measured(simulation, last=3)[0].keys()

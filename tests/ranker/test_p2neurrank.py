@@ -1,0 +1,203 @@
+"""P2NeurRank round by round against the plain port, on the same random numbers: whose noise, and for how long."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import kstest
+
+from ol2r_cli.interfaces import MEMBERS
+from ol2r_cli.learning.losses import RankNetLoss
+from tests.choices import seen
+from tests.networks import NETWORK, WIDTH, check_resumed, compared, learned, weights
+from tests.reference import olranknet, p2neurrank
+from tests.reference.network import flat, score, scores, unflat
+from tests.reference.perturbed import literal_noise
+from tests.rounds import LISTS, SEEDS, fresh, rounds
+from tests.worlds import handmade, simulate, tiny
+
+RATE, L2, VARIANCE, N = 0.5, 0.01, 0.3, 3
+
+
+def p2neurrank_of(*overrides, total=10, ranker="p2neurrank"):
+    """A few small networks, in float64."""
+    own = (f"ranker.members={N}", f"ranker.label_noise_variance={VARIANCE}") if ranker == "p2neurrank" else ()
+    small = f"ranker={ranker}", "click=informational", "positions=5", *NETWORK, *own
+    config = tiny(*small, f"ranker.learning_rate={RATE}", f"ranker.l2={L2}", "ranker.batch=null", *overrides)
+    return simulate(config, SEEDS, total, handmade(LISTS))
+
+
+def gammas(streams, noise, t, b, count, variance=VARIANCE):
+    """[pair, member]: noise of replica b from the numbers of the round, or from those of before the first."""
+    source = streams.at("learn/ranker", t) if noise == "fresh" else streams.at("setup", 0)
+    drawn = source.normal(count * N, "noise")[b].tolist()
+    return literal_noise(count * N, variance, drawn).reshape(count, N)
+
+
+def check(simulation, fit):
+    """Compare every member after every round with what `fit` (theta, theta_0, pairs, round, replica, member) says."""
+    ranker, refits = simulation.ranker, 0
+    initial = [[weights(theta.numpy()) for theta in members] for members in ranker.start]
+    theta = [[weights(theta.numpy()) for theta in members] for members in ranker.theta]
+    pairs = [[] for _ in SEEDS]
+    for t, one in rounds(simulation):
+        for b in range(len(SEEDS)):
+            length, features = int(one.candidates.mask[b].sum()), one.candidates.features[b].numpy()
+            new = [(features[winner], features[loser]) for winner, loser in compared(one, b)]
+            pairs[b], refits = pairs[b] + new, refits + bool(new)
+            for n in range(N):
+                expected = scores(theta[b][n], features[:length])
+                assert one.prediction.scores[b, n, :length].tolist() == pytest.approx(expected, rel=1e-6, abs=1e-6)
+                if new:
+                    theta[b][n] = fit(theta[b][n], initial[b][n], pairs[b], t, b, n)
+                found = ranker.theta[b, n].numpy()
+                assert found == pytest.approx(flat(theta[b][n]), abs=1e-7), f"round {t}, replica {b}, member {n}"
+    assert refits > 4
+    assert len({tuple(row) for row in ranker.theta.flatten(0, 1).tolist()}) == N * len(SEEDS)
+
+
+def sides(pairs):
+    return (np.array(side) for side in zip(*pairs, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("noise", "restart", "reduction"),
+    [
+        ("fresh", True, "mean"),
+        ("fixed", False, "sum"),
+        pytest.param("fresh", False, "sum", marks=pytest.mark.slow),
+        pytest.param("fixed", True, "mean", marks=pytest.mark.slow),
+    ],
+)
+def test_every_member_is_fitted_to_labels_of_its_own(noise, restart, reduction, monkeypatch):
+    """gamma of a pair and member is the same in all steps; `fresh` in this round alone, `fixed` for ever."""
+    monkeypatch.setattr(RankNetLoss, "chunk", 4)
+    settings = f"ranker.noise={noise}", f"ranker.restart={restart}", f"ranker.reduction={reduction}"
+    simulation, streams = p2neurrank_of("ranker.steps=3", *settings), fresh()
+
+    def fit(theta, initial, pairs, t, b, n):
+        gamma = gammas(streams, noise, t, b, len(pairs))[:, n]
+        start = initial if restart else theta
+        return p2neurrank.fit(start, initial, *sides(pairs), gamma, L2, reduction, RATE / WIDTH, 3)
+
+    check(simulation, fit)
+
+
+@pytest.mark.parametrize("noise", ["fresh", "fixed"])
+def test_a_pair_brings_its_noise_along_into_mini_batches(noise):
+    """All members learn from the same draw; a pair that is drawn twice has the same noise twice."""
+    simulation, streams = p2neurrank_of("ranker.batch=4", "ranker.steps=3", f"ranker.noise={noise}"), fresh()
+
+    def fit(theta, initial, pairs, t, b, n):
+        gamma = gammas(streams, noise, t, b, len(pairs))[:, n]
+        chance = streams.at("learn/ranker", t).uniform(12, "batch")[b].reshape(3, 4)
+        for index in (chance * len(pairs)).long().tolist():
+            some = sides([pairs[i] for i in index])
+            slope = p2neurrank.gradient(theta, initial, *some, gamma[index], 0.0, "mean")
+            slope = slope + olranknet.penalty_slope(theta, initial, L2)
+            theta = unflat(flat(theta) - RATE / WIDTH * slope, theta)
+        return theta
+
+    check(simulation, fit)
+
+
+def test_noise_does_not_pull_what_is_ten_apart():
+    """Networks that start far from flat: pairs on both sides of the guard, some of them beyond it the wrong way."""
+    simulation, streams, margins = p2neurrank_of("ranker.model.init=standard"), fresh(), []
+    simulation.ranker.start *= 2.5
+    simulation.ranker.theta *= 2.5
+
+    def fit(theta, initial, pairs, t, b, n):
+        margins.extend(score(theta, winner) - score(theta, loser) for winner, loser in pairs)
+        gamma = gammas(streams, "fixed", t, b, len(pairs))[:, n]
+        return p2neurrank.fit(theta, initial, *sides(pairs), gamma, L2, "mean", RATE / WIDTH, 3)
+
+    check(simulation, fit)
+    assert min(margins) < -10
+    assert sum(abs(margin) < 10 for margin in margins) > 20
+    assert sum(abs(margin) > 10 for margin in margins) > 5
+
+
+def test_the_guard_is_that_of_the_port():
+    """From a margin of 10 on the noise does not pull."""
+    simulation = p2neurrank_of()
+    next(one for _, one in rounds(simulation) if one.preferences.valid.any(1).all())
+    loss = simulation.ranker.loss
+    loss.noise = lambda index: torch.full((len(SEEDS), N, index.shape[1]), 0.7, dtype=torch.float64)
+    (sample,) = loss.draw(fresh().at("learn/ranker", 0), 1, 1)
+    for margin in (0.0, 9.99, 10.0, 10.01, -9.99, -10.0, -50.0):
+        found = sample.pull(torch.tensor([margin, 0.0], dtype=torch.float64).expand(len(SEEDS), N, 2))
+        expected = -p2neurrank.pull(margin, 0.7)
+        assert found.numpy() == pytest.approx(np.broadcast_to([expected, -expected], found.shape), abs=1e-12)
+
+
+def test_without_noise_every_member_is_an_olranknet_of_its_own():
+    simulation = p2neurrank_of("ranker.label_noise_variance=0", "ranker.steps=2")
+
+    def fit(theta, initial, pairs, t, b, n):
+        won, lost = sides(pairs)
+        return olranknet.fit(theta, initial, won, lost, np.ones(len(pairs)), L2, "mean", RATE / WIDTH, 2)
+
+    check(simulation, fit)
+
+
+def test_one_member_without_noise_is_olranknet():
+    """To the last bit, mini-batches included."""
+    settings = "exploration=none", "ranker.batch=8"
+    alone = p2neurrank_of("ranker.members=1", "ranker.label_noise_variance=0", *settings)
+    other = p2neurrank_of(*settings, ranker="olranknet")
+    assert MEMBERS not in alone.ranker.offers
+    assert MEMBERS in p2neurrank_of().ranker.offers
+    found, expected = ([one for _, one in rounds(simulation)] for simulation in (alone, other))
+    assert seen(found) == seen(expected)
+    assert torch.equal(alone.ranker.theta, other.ranker.theta)
+    assert not torch.equal(alone.ranker.theta, alone.ranker.start)
+
+
+@pytest.mark.parametrize("noise", ["fresh", "fixed"])
+def test_noise_is_normal_and_independent_between_pairs_members_and_replicas(noise):
+    simulation = p2neurrank_of(f"ranker.noise={noise}")
+    for _ in rounds(simulation):
+        pass
+    count = 4000
+    drawn = simulation.ranker.loss.noise(torch.arange(count).expand(len(SEEDS), -1))
+    assert drawn.shape == (len(SEEDS), N, count)
+    each = drawn.flatten(0, 1)
+    assert kstest(each.flatten().numpy(), "norm", (0, VARIANCE**0.5)).pvalue > 0.01
+    near = torch.cat([each[:, 1:], each[:, :-1]]) / VARIANCE**0.5
+    correlation = near @ near.mT / near.shape[1] - torch.eye(len(near), dtype=near.dtype)
+    assert correlation.abs().max() < 5 * count**-0.5, "nor is it the noise of the neighbouring pair"
+
+
+@pytest.mark.parametrize("deploy", ["mean", "first"])
+def test_what_is_deployed(deploy):
+    """`mean` is of scores, not of parameters; and deploying is taking a copy."""
+    simulation, kept = p2neurrank_of(f"ranker.deploy={deploy}"), []
+    candidates, _ = simulation.train_split.serve(torch.arange(len(LISTS)))
+    for _ in rounds(simulation):
+        deployed = simulation.ranker.deploy()
+        kept.append((deployed, deployed.clone()))
+    found = simulation.ranker.score(deployed, candidates)
+    for b, members in enumerate(simulation.ranker.theta.numpy()):
+        for q, x in enumerate(candidates.features.numpy()):
+            every = np.array([scores(weights(theta), x) for theta in members])
+            assert found[b, q].numpy() == pytest.approx(every.mean(0) if deploy == "mean" else every[0], abs=1e-6)
+            assert np.ptp(every, axis=0).max() > 1e-3
+    assert all(torch.equal(deployed, copy) for deployed, copy in kept), "later rounds must not change it"
+
+
+@pytest.mark.parametrize(("noise", "batch"), [("fresh", "8"), ("fixed", "null")])
+def test_a_resumed_run_is_the_undisturbed_one(noise, batch):
+    settings = f"ranker.noise={noise}", f"ranker.batch={batch}"
+    check_resumed(lambda: p2neurrank_of(*settings), 5)
+
+
+@pytest.mark.slow
+def test_it_learns_what_its_linear_form_cannot():
+    settings = "ranker.model.width=20", "ranker.batch=32", f"ranker.learning_rate={RATE}"
+    before, after = learned("ranker=p2neurrank", *settings)
+    assert max(before) < 0.7
+    assert min(after) > 0.9
+    _, linear = learned("ranker=pepairrank")
+    assert max(linear) < 0.7

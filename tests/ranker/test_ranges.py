@@ -1,0 +1,107 @@
+"""Settings of rankers out of their ranges: each is refused in one line that names what to type."""
+
+from __future__ import annotations
+
+import pytest
+from omegaconf import OmegaConf
+
+from ol2r_cli.config.instantiate import build
+from tests.worlds import tiny
+
+REDUCTION = ("reduction", "max", "must be one of sum, mean, got 'max'")
+PAIRS = ("pairs", "some", "must be one of matching, adjacent, all, got 'some'")
+LOSS = ("loss", "hinge", "must be one of ranknet, lambdarank, got 'hinge'")
+RATE = ("learning_rate", 0, "must be above 0, got 0")
+STEP = [
+    RATE,
+    ("decay", 0, "must be above 0 and at most 1, got 0"),
+    ("decay", 1.5, "must be above 0 and at most 1, got 1.5"),
+]
+REFIT = [
+    ("l2", -1, "must be 0 or more, got -1"),
+    ("l2", float("nan"), "must be 0 or more, got nan"),
+    ("steps", 0, "must be 1 or more, got 0"),
+    ("batch", 0, "must be null or 1 or more, got 0"),
+    ("every", 0, "must be 1 or more, got 0"),
+    RATE,
+    REDUCTION,
+]
+NOISE = [
+    ("members", 0, "must be 1 or more, got 0"),
+    ("label_noise_variance", -0.1, "must be 0 or more, got -0.1"),
+    ("label_noise_variance", float("nan"), "must be 0 or more, got nan"),
+]
+REFUSED = {
+    "pairrank": [
+        ("l2", 0, "must be above 0, got 0"),
+        ("solver", "sgd", "must be one of newton, lbfgs_restart, got 'sgd'"),
+        REDUCTION,
+        PAIRS,
+    ],
+    "pepairrank": [
+        ("l2", 0, "must be above 0, got 0"),
+        ("deploy", "last", "must be one of mean, first, unperturbed, got 'last'"),
+        *NOISE,
+        REDUCTION,
+        PAIRS,
+    ],
+    "sgd_ranknet": [*STEP, ("learning_rate", float("nan"), "must be above 0, got nan"), PAIRS],
+    "pdgd": STEP,
+    "mgd": [
+        *STEP,
+        ("delta", 0, "must be above 0, got 0"),
+        ("delta", -1, "must be above 0, got -1"),
+        ("candidates", 0, "must be 1 or more, got 0"),
+    ],
+    "toprank": [
+        ("delta", 0, "must be null or above 0, got 0"),
+        ("delta", 1, "must be below 1, or null for 1/T, got 1"),
+        ("delta", -0.1, "must be null or above 0, got -0.1"),
+        ("delta", float("nan"), "must be null or above 0, got nan"),
+    ],
+    "olranknet": [
+        *REFIT,
+        LOSS,
+        PAIRS,
+        ("model.width", 0, "must be 1 or more, got 0"),
+        ("model.width", 5, "must be even with ranker.model.init=antisymmetric, got 5"),
+        ("model.hidden_layers", 0, "must be 1 or more, got 0"),
+        ("model.init", "zero", "must be one of antisymmetric, standard, got 'zero'"),
+    ],
+    "ollambdarank_gt": [*REFIT, LOSS],
+    "p2neurrank": [
+        *REFIT,
+        *NOISE,
+        PAIRS,
+        ("noise", "stale", "must be one of fresh, fixed, got 'stale'"),
+        ("deploy", "last", "must be one of mean, first, got 'last'"),
+    ],
+    "ips_regression": [
+        ("l2", 0, "must be above 0, got 0"),
+        ("l2", float("nan"), "must be above 0, got nan"),
+        ("steps", 0, "must be 1 or more, got 0"),
+        ("batch", 0, "must be null or 1 or more, got 0"),
+        RATE,
+    ],
+    "offline_ranknet": [("l2", 0, "must be above 0, got 0")],
+    "offline_network": [
+        LOSS,
+        RATE,
+        ("batch", 0, "must be 1 or more, got 0"),
+        ("epochs", 0, "must be 1 or more, got 0"),
+        ("patience", 0, "must be 1 or more, got 0"),
+        ("seed", -1, "must be 0 or more, got -1"),
+    ],
+}
+
+
+@pytest.mark.parametrize("ranker", REFUSED)
+def test_a_setting_out_of_its_range_is_refused(ranker):
+    config = tiny(f"ranker={ranker}").ranker
+    build(config)
+    for setting, value, message in REFUSED[ranker]:
+        changed = config.copy()
+        OmegaConf.update(changed, setting, value)
+        with pytest.raises(ValueError) as refused:
+            build(changed)
+        assert str(refused.value) == f"ranker.{setting} {message}"

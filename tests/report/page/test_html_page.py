@@ -1,0 +1,214 @@
+"""The page: whole in itself, well-formed, the same for the same runs, and with everything that it should have."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+import ol2r_cli.report.figures.drawing as figures
+from ol2r_cli.report.comparison import compare
+from ol2r_cli.report.labels import Labels
+from ol2r_cli.report.page import page_figures
+from ol2r_cli.report.page.html_page import ranges, write_page
+from ol2r_cli.report.run_groups import collect, group_runs
+from ol2r_cli.report.selection import select
+from tests.report.figures.runs import play
+from tests.report.runs import make
+
+VOID = {"meta", "br", "hr", "img", "link", "input"}
+
+
+class Page(HTMLParser):
+    """Elements that are opened and closed, with their attributes and text."""
+
+    def __init__(self, text: str):
+        super().__init__()
+        self.open: list[str] = []
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: list[str] = []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag, attributes):
+        self.elements.append((tag, dict(attributes)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attributes):
+        self.elements.append((tag, dict(attributes)))
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if not {"style", "script"} & set(self.open):
+            self.texts.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.texts).split())
+
+
+def written(root: Path, *, baseline: str | None = None, choose: bool = False) -> tuple[str, Page]:
+    found = collect([root])
+    own = group_runs(found.runs)
+    labels = Labels(own)
+    selection = select(own, labels) if choose else None
+    own = selection.groups if selection else own
+    comparison = compare(own, labels, ["online_ndcg"], baseline) if baseline else None
+    write_page(root / "report.html", found, own, labels, selection, comparison)
+    text = (root / "report.html").read_text(encoding="utf-8")
+    return text, Page(text)
+
+
+@pytest.fixture
+def one_figure(monkeypatch):
+    """A page with learning curves only, for tests of other things."""
+    monkeypatch.setattr(page_figures, "_SHOWN", ("learning_curve",))
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory) -> Path:
+    root = tmp_path_factory.mktemp("runs")
+    for ranker, level in (("pairrank", 0.5), ("pdgd", 0.25)):
+        trace = {"online_ndcg": {0: [level] * 4, 1: [level + 0.125] * 4}, "cumulative_ndcg": {0: [1] * 4, 1: [2] * 4}}
+        play(root, f"ranker={ranker}", trace=trace, test={0: [0.1, level], 1: [0.1, level + 0.25]}, every=4)
+    make(root / "more", status="failed")
+    return root
+
+
+@pytest.fixture(scope="module")
+def page(runs) -> tuple[str, Page]:
+    return written(runs, baseline="pairrank")
+
+
+def test_it_is_well_formed(page):
+    text, parsed = page
+    assert parsed.open == []
+    assert text.startswith("<!doctype html>\n<html lang=")
+    ids = [attributes["id"] for _, attributes in parsed.elements if "id" in attributes]
+    assert len(ids) == len(set(ids)), "names of elements are unique, also those of several pictures"
+    pointed = {a["href"] for _, a in parsed.elements if (a.get("href") or "").startswith("#")}
+    pointed |= {f"#{name}" for name in re.findall(r"url\(#([^)]+)\)", text)}
+    assert pointed <= {f"#{name}" for name in ids}
+
+
+def test_it_needs_nothing_else(page):
+    text, parsed = page
+    assert not re.search(r"https?:|//[a-z]|@import|url\((?!#)", text)
+    assert not [tag for tag, attributes in parsed.elements if tag == "link" or "src" in attributes]
+    assert all((a.get("href") or "#").startswith("#") for _, a in parsed.elements)
+
+
+def test_the_same_runs_give_the_same_bytes(page, runs):
+    assert written(runs, baseline="pairrank")[0] == page[0]
+
+
+def test_it_names_the_best_rankers(page):
+    text = page[1].text
+    assert "2 groups of 2 runs: 2 rankers, 1 click model, 1 dataset, 4 rounds; 2 seeds each." in text
+    assert re.search(r"the best mean test NDCG@10 is that of PairRank \(0\.6250 ± [\d.]+\), then PDGD \(0\.3750", text)
+    assert re.search(r"Significant differences from pairrank: \d of 1 that were tested", text)
+
+
+def test_the_summary_says_that_nothing_could_be_tested(tmp_path, one_figure):
+    for ranker in "pairrank", "pdgd":
+        play(tmp_path, f"ranker={ranker}", trace={"online_ndcg": {0: [0.5] * 4}}, test={0: [0.1, 0.5]}, every=4)
+    assert "could not be tested: that takes two seeds or more" in written(tmp_path, baseline="pairrank")[1].text
+
+
+def test_it_has_the_tables_with_headings_that_can_be_read_out(page):
+    text, parsed = page
+    tables = text.count("<table")
+    assert tables == 3, "the groups, the differences, and the runs"
+    assert text.count("<caption>") == tables
+    assert all(attributes.get("scope") == "col" for tag, attributes in parsed.elements if tag == "th")
+    assert "test NDCG@10" in parsed.text
+    assert "pairrank (baseline)" in parsed.text
+
+
+def test_it_has_every_figure_that_there_are_data_for(page):
+    own = [attributes["id"] for tag, attributes in page[1].elements if tag == "figure"]
+    assert own == ["learning_curve", "cumulative_ndcg", "online_ndcg", "running_time"]
+    pictures = [attributes for tag, attributes in page[1].elements if tag == "svg"]
+    assert [attributes["role"] for attributes in pictures] == ["img"] * 4
+    assert [attributes["aria-labelledby"] for attributes in pictures] == [f"{name}-title" for name in own]
+    assert (
+        "Learning curve: NDCG on held-out queries over rounds. Panels: MQ2008, perfect. Shown: PairRank; PDGD."
+        in page[1].text
+    )
+
+
+def test_it_has_settings_commands_and_provenance(page):
+    text = page[1].text
+    assert "ol2r run ranker=pdgd" in text
+    assert "exploration.alpha 0.1" in text
+    assert "2026-01-01 00:00:00 and 2026-01-01 00:01:00" in text
+    assert "mq2008, fold 1, sha256 mq2008, fold 1" in text
+    assert "cpu, 1 thread" in text
+
+
+def test_it_warns_of_what_is_missing(page):
+    assert "1 run not finished: ol2r status" in page[1].text
+
+
+def test_without_matplotlib_the_rest_is_there(runs, monkeypatch):
+    monkeypatch.setattr(figures, "find_spec", lambda name: None)
+    text, parsed = written(runs)
+    assert "<figure" not in text
+    assert parsed.text.count("figures need matplotlib: type pip install 'ol2r[plots]'") == 1
+    assert "pdgd" in parsed.text
+
+
+def test_names_are_no_html(tmp_path, one_figure):
+    play(tmp_path, "ranker=<b>&mine", "ranker.pairs='<script>'")
+    play(tmp_path, "ranker=<b>&mine", "ranker.pairs=all")
+    text, parsed = written(tmp_path)
+    assert "<b>" not in text
+    assert [tag for tag, _ in parsed.elements].count("script") == 1
+    assert "<b>&mine" in parsed.text
+
+
+def test_too_many_curves_are_those_that_validation_chooses(tmp_path, one_figure):
+    for number in range(17):
+        validation = {0: [0.0, number / 20], 1: [0.0, number / 20]}
+        trace = {"online_ndcg": {0: [0.5] * 2, 1: [0.5] * 2}}
+        play(tmp_path, f"ranker.l2={number}", trace=trace, test=validation, validation=validation, every=2)
+    _, parsed = written(tmp_path)
+    assert "Of every ranker the settings with the best validation NDCG@10." in parsed.text
+    assert [a["id"] for tag, a in parsed.elements if tag == "figure"][:1] == ["learning_curve"]
+
+
+def test_a_setting_that_groups_differ_in_has_a_figure(tmp_path):
+    for number in (1, 2):
+        play(tmp_path, f"fairness.epsilon={number}", "fairness=fairexp")
+    _, parsed = written(tmp_path)
+    assert "setting-fairness-epsilon" in [a["id"] for tag, a in parsed.elements if tag == "figure"]
+
+
+def test_coordinates_are_rounded_and_text_is_not(tmp_path):
+    for l2 in (0.001, 0.0034):
+        play(tmp_path, f"ranker.l2={l2}")
+    text, parsed = written(tmp_path)
+    assert ">PairRank λ=0.0034</text>" in text
+    assert "PairRank λ=0.001" in parsed.text
+    assert not re.search(r'<path[^>]* d="[^"]*\d\.\d{3}', text)
+
+
+def test_the_summary_mentions_a_choice_by_validation(tmp_path, one_figure):
+    for number in (1, 2):
+        values = {0: [0.0, number / 4], 1: [0.0, number / 4]}
+        trace = {"online_ndcg": {0: [0.5] * 2, 1: [0.5] * 2}}
+        play(tmp_path, f"ranker.l2={number}", trace=trace, test=values, validation=values, every=2)
+    _, parsed = written(tmp_path, choose=True)
+    assert "Each is the best by validation NDCG@10 of up to 2 cells of its grid." in parsed.text
+
+
+@pytest.mark.parametrize(
+    ("seeds", "said"), [([0], "0"), ([0, 1, 2], "0–2"), ([5, 0, 1, 9, 10], "0–1, 5, 9–10"), ([3, 3], "3")]
+)
+def test_ranges_of_seeds(seeds, said):
+    assert ranges(seeds) == said

@@ -1,0 +1,246 @@
+"""Runs below folders, their settings, and groups in which every (fold, seed) counts once."""
+
+from __future__ import annotations
+
+import statistics
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import settings as settings_of_hypothesis
+from hypothesis import strategies as st
+from omegaconf import OmegaConf
+
+from ol2r_cli.report import run_groups
+from ol2r_cli.report.run_groups import collect, distinguishes, read_settings
+from ol2r_cli.run.directory import RunDirectory
+from ol2r_cli.run.identity import RESULTS_VERSION
+from tests.report.runs import groups_below, make, only
+
+
+def test_each_run_once_and_others_counted(tmp_path):
+    done = make(tmp_path / "a")
+    make(tmp_path / "a", status="interrupted")
+    make(tmp_path / "b", status="failed")
+    make(tmp_path / "b", status="running")  # without a lock: killed
+    found = collect([tmp_path / "a", tmp_path / "b", done, tmp_path / "a" / ".." / "a"])
+    assert [run.path for run in found.runs] == [done]
+    assert found.unfinished == {tmp_path / "a": 1, tmp_path / "b": 2}
+    assert found.damaged == []
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("run.json", "{"),
+        ("run.json", '{"status": "finished"}'),
+        ("summary.json", '{"metrics": {"test_ndcg_10": {"mean": 0.5}}}'),
+        ("summary.json", None),
+        ("config.yaml", None),
+        ("config.yaml", "a: [1"),
+        ("config.yaml", "no mapping"),
+    ],
+)
+def test_damage_is_named_and_stops_nothing(tmp_path, name, content):
+    good, bad = make(tmp_path), make(tmp_path)
+    if content is None:
+        (bad / name).unlink()
+    else:
+        (bad / name).write_text(content)
+    found = collect([tmp_path])
+    assert [run.path for run in found.runs] == [good]
+    assert len(found.damaged) == 1
+    assert found.damaged[0].startswith(str(bad))
+    assert "\n" not in found.damaged[0]
+
+
+def test_settings_have_dotted_names_and_those_that_cannot_change_results_are_left_out(tmp_path):
+    make(tmp_path, "ranker.l2=1e-5", "rounds=10", "force=true", "exploration.alpha=2.0")
+    (run,) = collect([tmp_path]).runs
+    assert run.settings["ranker.l2"] == 1e-5
+    assert repr(run.settings["exploration.alpha"]) == "2"
+    assert run.settings["rounds"] == 10
+    never = {"force", "output_dir", "data_dir", "seed", "dataset.fold", "dataset.data_dir", "device.name"}
+    assert not (never | {"device.threads"}) & run.settings.keys()
+    assert {"device.dtype", "dataset.normalise", "click.stop"} <= run.settings.keys()
+    assert run.typed >= {"ranker.l2", "rounds", "force", "exploration.alpha"}
+
+
+def test_a_missing_folder_is_an_error(tmp_path):
+    with pytest.raises(ValueError, match=r"DIR must be a folder with runs, got .*nowhere, which does not exist"):
+        collect([tmp_path / "nowhere"])
+
+
+NAMES = st.from_regex(r"\A[a-z_]{1,6}\Z")
+LEAVES = st.none() | st.booleans() | st.integers() | st.text() | st.lists(st.integers() | st.text(), max_size=3)
+TREES = st.dictionaries(
+    NAMES, st.recursive(LEAVES, lambda below: st.dictionaries(NAMES, below, max_size=3), max_leaves=6)
+)
+
+
+def whole(tree: dict, prefix: str = "") -> dict:
+    """The leaves of a tree by their dotted names."""
+    leaves = {}
+    for name, value in tree.items():
+        leaves |= whole(value, f"{prefix}{name}.") if isinstance(value, dict) and value else {f"{prefix}{name}": value}
+    return leaves
+
+
+@settings_of_hypothesis(max_examples=40, deadline=None)
+@given(TREES)
+def test_settings_parsed_in_pieces_equal_those_parsed_as_a_whole(tmp_path_factory, tree):
+    path = tmp_path_factory.mktemp("run") / "config.yaml"
+    path.write_text(text := yaml.safe_dump({"all": 1} | tree, allow_unicode=True, sort_keys=False))
+    assert read_settings(path) == whole(yaml.safe_load(text))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a: &x [1]\nb: *x\n",
+        "# all\na: [1]\nb: [1]\n",
+        "---\na: [1]\nb: [1]\n",
+        "{a: [1], b: [1]}",
+        "? a\n: [1]\nb: [1]\n",
+    ],
+)
+def test_text_that_cannot_be_split_is_parsed_as_a_whole(tmp_path, text):
+    (tmp_path / "config.yaml").write_text(text)
+    assert read_settings(tmp_path / "config.yaml") == {"a": [1], "b": [1]}
+
+
+@pytest.mark.parametrize("text", ["", "word", "a: 1\n- b", "a: [1"])
+def test_content_that_is_no_mapping_is_an_error(tmp_path, text):
+    (tmp_path / "config.yaml").write_text(text)
+    with pytest.raises((ValueError, yaml.YAMLError)):
+        read_settings(tmp_path / "config.yaml")
+
+
+def test_text_that_runs_share_is_parsed_once(tmp_path, monkeypatch):
+    """100 runs, 10 values of l2, 10 seeds: ten `ranker`, ten `seed`, and one of each of the others."""
+    parsed = []
+    load = yaml.load
+    monkeypatch.setattr(run_groups.yaml, "load", lambda text, loader: parsed.append(text) or load(text, loader))
+    for run in range(100):
+        tree = {"click": {"stop": 0.5}, "ranker": {"l2": run // 10, "why": "only in this test"}, "seed": run % 10}
+        (tmp_path / f"{run}.yaml").write_text(OmegaConf.to_yaml(OmegaConf.create(tree)))
+    read = [read_settings(tmp_path / f"{run}.yaml") for run in range(100)]
+    assert [(found["ranker.l2"], found["seed"]) for found in read] == [(run // 10, run % 10) for run in range(100)]
+    assert len(parsed) <= 10 + 10 + 1
+
+
+def test_what_cannot_change_results_tells_no_groups_apart():
+    assert [
+        name for name in ("seed", "replicas", "dataset.fold", "dataset.data_dir", "device.name") if distinguishes(name)
+    ] == []
+    assert all(map(distinguishes, ("ranker.l2", "rounds", "dataset.path", "device.dtype")))
+
+
+def values(group, metric="test_ndcg_10") -> tuple[float, float, int]:
+    estimate = group.estimate(metric)
+    return estimate.mean, estimate.sd, estimate.n
+
+
+def without_values_of_seeds(path: Path) -> None:
+    """As earlier versions wrote the summary."""
+    summary = RunDirectory(path).read_json("summary.json")
+    del summary["by_seed"]
+    RunDirectory(path).write_json("summary.json", summary)
+
+
+def expected(*numbers: float) -> tuple:
+    return pytest.approx((statistics.fmean(numbers), statistics.stdev(numbers), len(numbers)), abs=1e-6)
+
+
+def test_seeds_replicas_and_folds_are_repetitions(tmp_path):
+    make(tmp_path, test={0: 0.1, 1: 0.2, 2: 0.4})
+    make(tmp_path, test={3: 0.8}, validation={3: 0.1})
+    make(tmp_path, "dataset.fold=2", test={0: 0.3, 3: 0.5})
+    make(tmp_path, "force=true", "output_dir=x", "device.threads=4", "dataset.data_dir=there", test={4: 0.9})
+    group = only(tmp_path)
+    assert group.seeds == {1: {0, 1, 2, 3, 4}, 2: {0, 3}}
+    assert group.n == 7
+    first, second = {0: 0.1, 1: 0.2, 2: 0.4, 3: 0.8, 4: 0.9}, {0: 0.3, 3: 0.5}
+    _, sd, n = expected(*first.values(), *second.values()).expected
+    folds = [sum(seeds.values()) / len(seeds) for seeds in (first, second)]  # 0.48 and 0.4: every fold counts the same
+    assert values(group) == pytest.approx((sum(folds) / 2, sd, n), abs=1e-6)
+    estimate = group.estimate("test_ndcg_10")
+    assert (estimate.folds, estimate.between) == (2, pytest.approx(statistics.stdev(folds), abs=1e-6))
+    by_pair = {(fold, seed): value for fold, seeds in ((1, first), (2, second)) for seed, value in seeds.items()}
+    assert group.values("test_ndcg_10") == pytest.approx(by_pair, abs=1e-6)
+    assert group.values("validation_ndcg_10") == pytest.approx({(1, 3): 0.1}, abs=1e-6)
+    assert group.estimate("validation_ndcg_10").n == 1
+    assert group.estimate("regret") is None
+
+
+@pytest.mark.parametrize(
+    "other",
+    ["ranker.l2=1", "click.stop=1", "dataset.normalise=none", "rounds=3", "device.dtype=float32", "ranker=pdgd"],
+)
+def test_any_other_setting_makes_another_group(tmp_path, other):
+    make(tmp_path)
+    make(tmp_path, other, fingerprint="other data" if other.startswith("dataset") else None)
+    assert len(groups_below(tmp_path)) == 2
+
+
+def test_a_seed_that_several_runs_have_counts_once(tmp_path):
+    make(tmp_path, test={1: 0.2})
+    make(tmp_path, test={0: 0.1, 1: 0.2, 2: 0.4})
+    make(tmp_path, test={1: 0.2, 2: 0.4, 5: 0.9})  # overlaps in part: its tables are read
+    assert values(only(tmp_path)) == expected(0.1, 0.2, 0.4, 0.9)
+    for path in tmp_path.iterdir():
+        without_values_of_seeds(path)
+    assert values(only(tmp_path)) == expected(0.1, 0.2, 0.4, 0.9)
+    assert values(only(tmp_path), "online_ndcg") == expected(0.1, 0.2, 0.4, 0.9)
+    assert sorted(only(tmp_path).values("online_ndcg")) == [(1, 0), (1, 1), (1, 2), (1, 5)]
+    make(tmp_path, "dataset.fold=2", test={1: 0.7})  # another fold, another value
+    assert only(tmp_path).estimate("test_ndcg_10").mean == pytest.approx((0.4 + 0.7) / 2)
+
+
+@pytest.mark.parametrize("damage", [lambda file: file.unlink(), lambda file: file.write_text("no table")])
+def test_tables_that_are_needed_and_damaged_are_an_error(tmp_path, damage):
+    make(tmp_path, test={0: 0.1, 1: 0.2, 2: 0.4})
+    path = make(tmp_path, test={1: 0.2, 3: 0.4})
+    without_values_of_seeds(path)
+    for name in ("trace.parquet", "evaluation.parquet"):
+        damage(path / name)
+    with pytest.raises(ValueError, match=f"{path}.*: force=true runs it again"):
+        only(tmp_path).estimate("test_ndcg_10")
+
+
+def test_the_same_data_somewhere_else_are_the_same_data(tmp_path):
+    make(tmp_path, "dataset.path=here", fingerprint="one")
+    make(tmp_path, "dataset.path=there", test={1: 0.5}, fingerprint="one")
+    make(tmp_path, "dataset.path=there", "dataset.fold=2", fingerprint="two")
+    assert only(tmp_path).n == 3
+
+
+def test_different_paths_without_a_common_fold_are_different_data(tmp_path):
+    make(tmp_path, "dataset.path=here", fingerprint="one")
+    make(tmp_path, "dataset.path=there", "dataset.fold=2", fingerprint="two")
+    assert len(groups_below(tmp_path)) == 2
+
+
+def test_other_data_under_the_same_settings_are_not_mixed(tmp_path):
+    make(tmp_path, test={0: 0.1}, fingerprint="before the files were replaced")
+    make(tmp_path, test={1: 0.2}, fingerprint="after")
+    assert [group.n for group in groups_below(tmp_path)] == [1, 1]
+    assert len({group.settings["dataset.fingerprint"] for group in groups_below(tmp_path)}) == 2
+
+
+def test_results_of_another_version_are_not_mixed(tmp_path):
+    make(tmp_path)
+    path = make(tmp_path, test={1: 0.5})
+    text = (path / "run.json").read_text()
+    (path / "run.json").write_text(text.replace(f'"results_version": {RESULTS_VERSION}', '"results_version": 999'))
+    assert sorted(group.settings["results_version"] for group in groups_below(tmp_path))[1] == 999
+
+
+def test_of_two_runs_with_a_seed_the_larger_counts(tmp_path):
+    """In its last bits, on a GPU or another machine; estimates and values go by the same run."""
+    make(tmp_path, test={1: 0.3, 3: 0.5})
+    make(tmp_path, test={0: 0.1, 1: 0.2, 2: 0.4})
+    group = only(tmp_path)
+    assert group.values("test_ndcg_10") == pytest.approx({(1, 0): 0.1, (1, 1): 0.2, (1, 2): 0.4, (1, 3): 0.5})
+    assert group.estimate("test_ndcg_10").mean == pytest.approx(statistics.fmean(group.values("test_ndcg_10").values()))

@@ -1,0 +1,111 @@
+"""Run ids: what decides the results is hashed, and nothing else."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from ol2r_cli.run import identity as module
+from ol2r_cli.run.identity import identity, run_path
+
+SETTINGS = {
+    "seed": 1,
+    "replicas": 10,
+    "rounds": 5000,
+    "positions": 10,
+    "evaluate_every": 100,
+    "block_rounds": [10, 100],
+    "ranker": {"_target_": "ol2r_cli.ranker.pdgd.PDGD", "learning_rate": 0.1},
+    "click": {"_target_": "ol2r_cli.click.dependent.Dependent", "click": None},
+    "device": {
+        "_target_": "ol2r_cli.device.Device",
+        "name": "auto",
+        "dtype": "float64",
+        "threads": 1,
+        "compile": False,
+    },
+    "dataset": {"path": "a", "fold": 1},
+    "force": False,
+    "output_dir": "outputs",
+    "save_interactions": False,
+}
+
+
+def changed(dotted: str, value: object) -> dict:
+    settings = copy.deepcopy(SETTINGS)
+    *groups, name = dotted.split(".")
+    node = settings
+    for group in groups:
+        node = node.setdefault(group, {})
+    node[name] = value
+    return settings
+
+
+def test_the_id_is_the_beginning_of_a_sha256_over_canonical_json():
+    settings = '{"click":{"a":[0.5,1]},"seed":1}'
+    text = f'{{"dataset":"f","results_version":{module.RESULTS_VERSION},"settings":{settings}}}'
+    expected = hashlib.sha256(text.encode()).hexdigest()[:10]
+    assert identity({"seed": 1, "click": {"a": [0.5, 1]}, "force": True}, "f") == expected
+
+
+WHERE_AND_HOW_FAST = (
+    "force output_dir data_dir cache_dir device._target_ device.name device.threads device.compile checkpoint_every "
+    "checkpoint_rounds keep_checkpoint log_level log_every progress launcher hydra dataset"
+)
+
+
+def test_where_and_how_fast_a_run_is_computed_is_not_hashed():
+    for dotted in WHERE_AND_HOW_FAST.split():
+        assert identity(changed(dotted, "something else"), "f") == identity(SETTINGS, "f"), dotted
+
+
+def test_every_other_setting_is_hashed():
+    changes = [
+        ("seed", 2),
+        ("replicas", 1),
+        ("rounds", 4999),
+        ("positions", 5),
+        ("evaluate_every", 1),
+        ("block_rounds", [10]),
+        ("save_interactions", True),
+        ("ranker.learning_rate", 0.2),
+        ("ranker.name", "new"),
+        ("ranker.device", "a setting of a role with the name of a group"),
+        ("click.click", [0.0, 1.0]),
+        ("device.dtype", "float32"),
+        ("a_setting_of_the_future", 1),
+    ]
+    for dotted, value in changes:
+        assert identity(changed(dotted, value), "f") != identity(SETTINGS, "f"), dotted
+
+
+def test_the_dataset_and_the_version_of_the_results_are_hashed(monkeypatch):
+    before = identity(SETTINGS, "f")
+    assert identity(SETTINGS, "g") != before
+    monkeypatch.setattr(module, "RESULTS_VERSION", module.RESULTS_VERSION + 1)
+    assert identity(SETTINGS, "f") != before
+
+
+def test_order_and_spelling_of_settings_are_not_hashed():
+    before = identity(SETTINGS, "f")
+    assert identity(dict(reversed(SETTINGS.items())), "f") == before
+    assert identity(changed("rounds", 5000.0), "f") == before
+    assert identity(changed("block_rounds", (10, 100)), "f") == before
+    assert identity(changed("force", True), "f") == before
+    assert identity(changed("seed", True), "f") != before, "a flag is not a number"
+
+
+def test_an_unresolved_value_is_refused_with_its_name():
+    with pytest.raises(TypeError, match=r"ranker\.path must be a plain value .*, got PosixPath"):
+        identity(changed("ranker.path", Path("x")), "f")
+
+
+def test_the_path_contains_the_choices():
+    choices = {"dataset": "mslr_web10k", "ranker": "pairrank", "click": "navigational", "fairness": "none"}
+    assert run_path("out", choices, "0123456789") == Path("out/mslr_web10k/pairrank-navigational-0123456789")
+    fair = choices | {"fairness": "fairexp", "ranker": "mine/pairrank"}
+    assert run_path("out", fair, "0123456789") == Path("out/mslr_web10k/mine_pairrank-navigational-fairexp-0123456789")
+    assert run_path("~/out", choices, "0").is_relative_to(Path.home())

@@ -1,0 +1,59 @@
+"""The state of a run on disk, from its manifest and its lock."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ol2r_cli.run.directory import RunDirectory
+from ol2r_cli.run.run_state import find_run, find_runs, read_state
+
+ID = "0123456789"
+
+
+def make(root: Path, status: str, round: int = 1) -> Path:
+    directory = RunDirectory(root / "synthetic" / f"pdgd-perfect-{ID}")
+    directory.write_json("run.json", {"status": status, "progress": {"round": round, "rounds": 100}})
+    return directory.path
+
+
+def test_the_state_follows_from_the_status_and_the_lock(tmp_path):
+    for status in "finished", "interrupted", "failed":
+        assert read_state(make(tmp_path, status)).state == status
+    path = make(tmp_path, "running", 20)
+    assert (read_state(path).state, read_state(path).remaining) == ("killed", None)
+    RunDirectory(path).write_json("run.json", RunDirectory(path).read_json("run.json") | {"rounds_per_second": 4.0})
+    with RunDirectory(path):
+        assert (read_state(path).state, read_state(path).remaining) == ("running", 20.0)
+    state = read_state(make(tmp_path, "paused"))
+    assert (state.state, state.error) == ("unreadable", "its status is paused")
+    (path / "run.json").write_text("{")
+    state = read_state(path)
+    assert (state.state, state.manifest, state.round) == ("unreadable", {}, 0)
+    assert "run.json must be JSON" in state.error
+
+
+def test_a_run_that_ends_while_it_is_examined_is_not_called_killed(tmp_path, monkeypatch):
+    path = make(tmp_path, "running")
+
+    def end(self: RunDirectory) -> bool:
+        make(tmp_path, "finished", 100)
+        return False
+
+    monkeypatch.setattr(RunDirectory, "is_running", end)
+    assert read_state(path).state == "finished"
+
+
+def test_a_folder_without_runs_has_none(tmp_path):
+    assert read_state(tmp_path) is None
+    assert list(find_runs(tmp_path / "nowhere")) == []
+
+
+def test_a_run_is_found_by_its_path_and_by_its_id(tmp_path):
+    path = make(tmp_path, "finished")
+    assert list(find_runs(tmp_path)) == list(find_runs(path)) == [path]
+    assert find_run(str(path)) == find_run(ID, tmp_path) == path
+    for name, missing in ("ffffffffff", "which is neither"), (str(tmp_path), "in which there is no run"):
+        with pytest.raises(ValueError, match=f"RUN must be the directory of a run or an id .*, {missing}"):
+            find_run(name, tmp_path)

@@ -1,0 +1,161 @@
+"""`summary.json` and the text of a finished run, by hand."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from ol2r_cli.run.directory import RunDirectory
+from ol2r_cli.run.identity import RESULTS_VERSION
+from ol2r_cli.run.summary import render, summarise
+from ol2r_cli.run.tables import Trace
+
+ROUNDS = 20
+
+
+@pytest.fixture
+def directory(tmp_path):
+    """Seeds 1 and 2, 20 rounds. Online NDCG is 0 up to round 18, then 0.25, 0.75 for seed 1 and 0.5, 0.5 for seed 2."""
+    directory = RunDirectory(tmp_path)
+    trace = Trace(directory, [1, 2])
+    for t in range(1, ROUNDS + 1):
+        online = {19: [0.25, 0.5], 20: [0.75, 0.5]}.get(t, [0.0, 0.0])
+        trace.record(
+            t,
+            {
+                "online_ndcg": torch.tensor(online),
+                "cumulative_ndcg": torch.tensor([t, 3.0 * t]),
+                "regret": torch.tensor([1, t]),
+                "clicks": torch.tensor([2, -1]),  # clicks do not apply to seed 2
+                "unfairness": torch.tensor([-t / 2, t / 2]),
+                "blocks": torch.tensor([t, 40 - t]),
+            },
+        )
+    rounds = [0, 10, 20]
+    trace.record_evaluation(
+        rounds,
+        "test",
+        {
+            "ndcg_10": torch.tensor([[0.25, 0.5], [0.5, 0.25], [0.75, 0.75]]),
+            "cosine": torch.tensor([[0.0, 0.0], [0.5, 0.5], [0.5, 1.0]]),
+        },
+    )
+    # seed 1 is best at round 10 (and again at 20: the first counts), seed 2 at round 0
+    trace.record_evaluation(rounds, "validation", {"ndcg_10": torch.tensor([[0.25, 0.5], [0.5, 0.25], [0.5, 0.25]])})
+    trace.flush()
+    return directory
+
+
+def over_two(first: float, second: float) -> dict[str, float]:
+    """For two values the standard deviation with n - 1 is their distance over the root of two."""
+    return {"mean": (first + second) / 2, "sd": abs(first - second) / math.sqrt(2), "n": 2}
+
+
+def test_every_metric_has_the_value_computed_by_hand(directory):
+    summary = summarise(directory)
+    assert (summary["results_version"], summary["seeds"], summary["rounds"]) == (RESULTS_VERSION, 2, ROUNDS)
+    expected = {
+        "online_ndcg": over_two(1 / 20, 1 / 20),
+        "online_ndcg_last_tenth": over_two(0.5, 0.5),  # rounds 19 and 20
+        "cumulative_ndcg": over_two(20, 60),
+        "regret": over_two(20, 210),  # 20 times 1; 1 + ... + 20
+        "clicks": {"mean": 40.0, "sd": None, "n": 1},
+        "unfairness": over_two(10, 10),  # the absolute value: -10 and 10 do not cancel
+        "blocks": over_two(19.5, 20.5),  # means of 19, 20 and of 21, 20
+        "test_ndcg_10": over_two(0.75, 0.75),
+        "test_ndcg_10_untrained": over_two(0.25, 0.5),
+        "test_ndcg_10_best": over_two(0.5, 0.5),  # seed 1 at round 10, seed 2 at round 0
+        "best_round": over_two(10, 0),
+        "validation_ndcg_10": over_two(0.5, 0.25),
+        "validation_ndcg_10_untrained": over_two(0.25, 0.5),
+        "cosine": over_two(0.5, 1.0),
+    }
+    assert summary["metrics"].keys() == expected.keys()
+    for name, values in expected.items():
+        assert summary["metrics"][name] == pytest.approx(values), name
+
+
+def test_the_summary_contains_the_values_of_each_seed(directory):
+    values = summarise(directory)["by_seed"]
+    assert values.keys() == {"seed", *summarise(directory)["metrics"]}
+    assert values["seed"] == [1, 2]
+    assert (values["regret"], values["clicks"], values["best_round"]) == ([20, 210], [40, None], [10, 0])
+
+
+def test_the_summary_is_strict_json(directory):
+    directory.write_json("summary.json", summarise(directory))
+    assert directory.read_json("summary.json") == summarise(directory)
+
+
+def test_without_a_validation_split_no_round_is_chosen(tmp_path):
+    directory = RunDirectory(tmp_path)
+    trace = Trace(directory, [5])
+    trace.record_evaluation([0, 1], "test", {"ndcg_10": torch.tensor([[0.5], [0.25]])})
+    trace.flush()
+    summary = summarise(directory)
+    assert set(summary["metrics"]) == {"test_ndcg_10", "test_ndcg_10_untrained"}
+    assert summary["metrics"]["test_ndcg_10"] == {"mean": 0.25, "sd": None, "n": 1}
+
+
+def test_the_last_tenth_of_few_rounds_is_the_last_round(tmp_path):
+    directory = RunDirectory(tmp_path)
+    trace = Trace(directory, [1])
+    trace.record(1, {"online_ndcg": torch.tensor([[0.25], [0.5], [1.0]])})
+    trace.flush()
+    assert summarise(directory)["metrics"]["online_ndcg_last_tenth"]["mean"] == 1.0
+
+
+def test_a_run_without_rounds_has_an_empty_summary(tmp_path):
+    empty = {"results_version": RESULTS_VERSION, "seeds": 0, "rounds": 0, "metrics": {}, "by_seed": {"seed": []}}
+    assert summarise(RunDirectory(tmp_path)) == empty
+
+
+MANIFEST = {
+    "status": "finished",
+    "id": "0123456789",
+    "choices": {"dataset": "mslr_web10k", "ranker": "pairrank", "click": "navigational", "fairness": "fairexp"},
+    "seeds": [1, 2],
+    "seconds": 185.0,
+    "rounds_per_second": 1234.5,
+    "device": "cpu",
+    "threads": 1,
+}
+
+
+def test_the_text_contains_the_experiment_its_results_and_what_to_type(directory):
+    text = render(summarise(directory), MANIFEST, "outputs/mslr_web10k/a b")
+    assert text.splitlines() == [
+        "finished: run 0123456789; numbers are mean ± standard deviation over seeds",
+        "  experiment       ranker pairrank, fairness fairexp, click model navigational, dataset mslr_web10k, "
+        "20 rounds, 2 seeds (1 to 2)",
+        "  test NDCG@10     0.3750 ± 0.1768 untrained, 0.7500 ± 0.0000 after 20 rounds; "
+        "0.5000 ± 0.0000 at the best round by validation",
+        "  online NDCG      0.0500 ± 0.0000 of the lists shown, 0.5000 ± 0.0000 in the last tenth",
+        "  cumulative NDCG  40.00 ± 28.28",
+        "  unfairness       10.000 ± 0.000",
+        "  time             3m 05s at 1,234 rounds/s (cpu, 1 thread)",
+        "  files            outputs/mslr_web10k/a b",
+        "  next             ol2r list (other users, rankers and datasets to try), ol2r status (all runs)",
+    ]
+
+
+def test_the_text_names_the_output_folder(directory):
+    for folder, typed in ("final", "final"), ("my runs", "'my runs'"), ("/data/runs", "/data/runs"):
+        text = render(summarise(directory), MANIFEST, f"{folder}/mslr_web10k/a")
+        assert text.endswith(f", ol2r status {typed} (all runs)")
+
+
+def test_the_text_leaves_out_what_is_unknown(tmp_path):
+    directory = RunDirectory(tmp_path)
+    trace = Trace(directory, [4])
+    trace.record(1, {"online_ndcg": torch.tensor([0.5])})
+    trace.flush()
+    one = MANIFEST | {"seeds": [4], "rounds_per_second": None, "threads": 2, "status": "interrupted"}
+    text = render(summarise(directory), one, "out")
+    assert text.startswith("interrupted: run 0123456789\n")
+    assert "seed 4" in text
+    assert "±" not in text
+    assert "test NDCG" not in text
+    assert "3m 05s (cpu, 2 threads)" in text

@@ -1,0 +1,250 @@
+"""The tables of a run: their public columns, and what `Trace` writes to them."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import polars as pl
+import pytest
+import torch
+
+from ol2r_cli.run.directory import RunDirectory
+from ol2r_cli.run.tables import BLOCKS, EVALUATION, INTERACTIONS, TRACE, Trace
+
+
+@pytest.fixture
+def directory(tmp_path):
+    return RunDirectory(tmp_path)
+
+
+def test_names_and_types_of_columns_are_public(directory):
+    """docs/outputs.md promises them: a change of a name or a type breaks scripts of users."""
+    trace = Trace(directory, [1])
+    trace.record(1, {"clicks": torch.tensor([2])})
+    trace.record_evaluation(0, "test", {"ndcg_10": torch.tensor([0.5])})
+    trace.record_blocks(1, torch.tensor([[1]]))
+    trace.flush()
+    assert pl.read_parquet_schema(directory / "trace.parquet") == {
+        "seed": pl.Int64,
+        "round": pl.Int64,
+        "query": pl.Int64,
+        "online_ndcg": pl.Float32,
+        "cumulative_ndcg": pl.Float64,
+        "regret": pl.Int64,
+        "clicks": pl.Int16,
+        "pairs": pl.Int16,
+        "blocks": pl.Int32,
+        "block_size_1": pl.Int32,
+        "block_size_5": pl.Int32,
+        "block_size_10": pl.Int32,
+        "certain_top10": pl.Float32,
+        "unfairness": pl.Float64,
+        "exposure_0": pl.Float32,
+        "exposure_1": pl.Float32,
+        "violations": pl.Int16,
+    }
+    assert pl.read_parquet_schema(directory / "evaluation.parquet") == {
+        "seed": pl.Int64,
+        "round": pl.Int64,
+        "split": pl.String,
+        "ndcg_1": pl.Float32,
+        "ndcg_3": pl.Float32,
+        "ndcg_5": pl.Float32,
+        "ndcg_10": pl.Float32,
+        "cosine": pl.Float32,
+    }
+    assert pl.read_parquet_schema(directory / "blocks.parquet") == {
+        "seed": pl.Int64,
+        "round": pl.Int64,
+        "rank": pl.Int32,
+        "block_size": pl.Int32,
+    }
+    for table in (TRACE, EVALUATION, BLOCKS):
+        empty = table.read(RunDirectory(directory.path / "nowhere"))
+        assert empty.schema == pl.read_parquet_schema(directory / table.file)
+        assert empty.is_empty()
+
+
+def test_several_rounds_of_evaluation_at_once(directory):
+    trace = Trace(directory, [1, 2])
+    trace.record_evaluation(0, "test", {"ndcg_10": torch.tensor([0.125, 0.25]), "cosine": torch.tensor([-1.0, 0.5])})
+    trace.record_evaluation([10, 20], "test", {"ndcg_10": torch.tensor([[0.5, 0.625], [0.75, 0.875]])})
+    trace.record_evaluation([10, 20], "validation", {"ndcg_10": torch.zeros(2, 2)})
+    trace.flush()
+    test = EVALUATION.read(directory).filter(split="test")
+    assert test.select("seed", "round", "ndcg_10", "cosine").rows() == [
+        (1, 0, 0.125, -1.0),
+        (1, 10, 0.5, None),
+        (1, 20, 0.75, None),
+        (2, 0, 0.25, 0.5),
+        (2, 10, 0.625, None),
+        (2, 20, 0.875, None),
+    ]
+    assert EVALUATION.read(directory).height == 6 + 4
+
+
+def test_block_sizes_of_queries_of_different_length(directory):
+    trace = Trace(directory, [1, 2])
+    trace.record_blocks(10, torch.tensor([[1, 2, 2], [2, 2, 0]]))
+    trace.flush()
+    assert BLOCKS.read(directory).rows() == [(1, 10, 1, 1), (1, 10, 2, 2), (1, 10, 3, 2), (2, 10, 1, 2), (2, 10, 2, 2)]
+
+
+def test_interactions_are_the_shown_documents(directory):
+    """Two replicas, lists of two; the second query has a single document. Document numbers are rows of the table."""
+    interaction = SimpleNamespace(
+        candidates=SimpleNamespace(query=torch.tensor([5, 6]), document=torch.tensor([[70, 71, 72], [90, 0, 0]])),
+        ranking=torch.tensor([[2, 0], [0, 1]]),
+        shown=torch.tensor([[True, True], [True, False]]),
+        clicks=torch.tensor([[False, True], [True, False]]),
+    )
+    trace = Trace(directory, [1, 2])
+    for t in (1, 2):
+        trace.record_interaction(t, interaction)
+    trace.flush()
+    frame = INTERACTIONS.read(directory)
+    assert frame.schema == {
+        "seed": pl.Int64,
+        "round": pl.Int64,
+        "rank": pl.Int32,
+        "query": pl.Int64,
+        "document": pl.Int64,
+        "click": pl.Boolean,
+    }
+    once = [(1, 1, 1, 5, 72, False), (1, 1, 2, 5, 70, True), (2, 1, 1, 6, 90, True)]
+    assert frame.filter(round=1).rows() == once
+    assert frame.filter(round=2).drop("round").rows() == [(seed, *rest) for seed, _, *rest in once]
+    trace.truncate(1)
+    assert INTERACTIONS.read(directory).rows() == once
+
+
+def test_one_row_per_seed_and_round_in_that_order(directory):
+    trace = Trace(directory, [7, 3], capacity=2)
+    for t in range(1, 6):  # more rounds than the buffer had room for
+        trace.record(t, {"query": torch.tensor([10 * t, 10 * t + 1]), "cumulative_ndcg": torch.tensor([t / 3, t / 7])})
+    trace.flush()
+    frame = TRACE.read(directory)
+    assert frame["seed"].to_list() == [3] * 5 + [7] * 5
+    assert frame["round"].to_list() == [1, 2, 3, 4, 5] * 2
+    assert frame["query"].to_list() == [11, 21, 31, 41, 51, 10, 20, 30, 40, 50]
+    assert frame.filter(seed=7)["cumulative_ndcg"].to_list() == [torch.tensor(t / 3).item() for t in range(1, 6)]
+
+
+def test_recorded_values_are_copies(directory):
+    trace, sums = Trace(directory, [1]), torch.zeros(1)
+    for t in (1, 2, 3):
+        sums += t
+        trace.record(t, {"cumulative_ndcg": sums})
+    trace.flush()
+    assert TRACE.read(directory)["cumulative_ndcg"].to_list() == [1.0, 3.0, 6.0]
+
+
+def test_measures_that_do_not_apply_are_null(directory):
+    trace = Trace(directory, [1, 2])
+    trace.record(1, {"blocks": torch.tensor([3, -1]), "certain_top10": torch.tensor([float("nan"), 0.25])})
+    trace.record(2, {"unfairness": torch.tensor([-0.5, 0.5])})
+    trace.flush()
+    frame = TRACE.read(directory)
+    assert frame["blocks"].to_list() == [3, None, None, None]
+    assert frame["certain_top10"].to_list() == [None, None, 0.25, None]
+    assert frame["unfairness"].to_list() == [None, -0.5, None, 0.5], "a negative value is not a count here"
+    assert frame["clicks"].null_count() == 4
+
+
+def test_several_rounds_can_be_recorded_at_once(directory):
+    """One call with [R, B] equals R calls with [B]."""
+    clicks, query = torch.arange(6).reshape(3, 2), torch.tensor([8, 9])
+    trace = Trace(directory, [1, 2])
+    trace.record(1, {"clicks": clicks, "query": query})
+    trace.record(4, {"clicks": clicks[0], "query": query})
+    trace.flush()
+    frame = TRACE.read(directory)
+    assert frame["clicks"].to_list() == [0, 2, 4, 0, 1, 3, 5, 1]
+    assert frame["query"].to_list() == [8, 8, 8, 8, 9, 9, 9, 9]
+    assert frame["round"].to_list() == [1, 2, 3, 4] * 2
+
+
+def test_a_wrong_shape_is_refused(directory):
+    for shape in (3,), (2, 3), (1,), ():
+        with pytest.raises(ValueError, match=r"measures must be \[2\] or \[rounds, 2\], got"):
+            Trace(directory, [1, 2]).record(1, {"clicks": torch.zeros(shape), "query": torch.zeros(2)})
+
+
+def test_unknown_measures_are_refused_with_the_known_ones(directory):
+    trace = Trace(directory, [1])
+    with pytest.raises(
+        ValueError, match=r"a measure in trace\.parquet must be one of query, online_ndcg, .*, got ndcg"
+    ):
+        trace.record(1, {"ndcg": torch.zeros(1)})
+    with pytest.raises(ValueError, match="must be one of ndcg_1, ndcg_3, ndcg_5, ndcg_10, cosine, got round"):
+        trace.record_evaluation(1, "test", {"round": torch.zeros(1)})
+    with pytest.raises(ValueError, match="split must be validation or test, got train"):
+        trace.record_evaluation(1, "train", {"ndcg_10": torch.zeros(1)})
+    with pytest.raises(ValueError, match=r"seeds must differ from each other, got \[1, 1\]"):
+        Trace(directory, [1, 1])
+
+
+def test_a_count_too_large_for_its_column_is_an_error_not_a_wrong_number(directory):
+    trace = Trace(directory, [1])
+    trace.record(1, {"pairs": torch.tensor([2**15])})
+    with pytest.raises(pl.exceptions.InvalidOperationError, match="pairs"):
+        trace.flush()
+
+
+def test_flushes_append_and_a_repeated_row_replaces_the_first(directory):
+    trace = Trace(directory, [1, 2])
+    for t in (1, 2):
+        trace.record(t, {"clicks": torch.tensor([t, t])})
+        trace.flush()
+        trace.flush()  # there is nothing new
+    trace.record(2, {"clicks": torch.tensor([8, 9])})
+    trace.flush()
+    assert TRACE.read(directory).select("seed", "round", "clicks").rows() == [
+        (1, 1, 1),
+        (1, 2, 8),
+        (2, 1, 2 - 1),
+        (2, 2, 9),
+    ]
+
+
+def test_truncation_removes_all_rows_after_the_checkpoint(directory):
+    trace = Trace(directory, [1, 2])
+    for t in range(1, 7):
+        trace.record(t, {"clicks": torch.tensor([t, t])})
+        trace.record_evaluation(t, "test", {"ndcg_10": torch.tensor([0.0, 0.0])})
+        trace.record_blocks(t, torch.tensor([[1], [1]]))
+        if t == 5:
+            trace.flush()
+    trace.truncate(3)
+    trace.flush()  # round 6 was only recorded, and must not be written
+    for table in (TRACE, EVALUATION, BLOCKS):
+        assert table.read(directory)["round"].to_list() == [1, 2, 3] * 2
+    trace.record(4, {"clicks": torch.tensor([44, 44])})
+    trace.flush()
+    assert TRACE.read(directory)["clicks"].to_list() == [1, 2, 3, 44] * 2
+    trace.truncate(0)
+    assert TRACE.read(directory).is_empty()
+
+
+def test_truncating_without_files_writes_nothing(directory):
+    Trace(directory, [1]).truncate(0)
+    assert list(directory.path.iterdir()) == []
+
+
+def test_recording_works_inside_and_outside_of_inference_mode(directory):
+    trace = Trace(directory, [1])
+    with torch.inference_mode():
+        trace.record(1, {"clicks": torch.tensor([1])})
+    trace.record(2, {"clicks": torch.tensor([2.0], requires_grad=True)})
+    trace.flush()
+    assert TRACE.read(directory)["clicks"].to_list() == [1, 2]
+
+
+def test_large_seeds_are_exact(directory):
+    seeds = [2**62 + 1, 2**53 + 1]
+    trace = Trace(directory, seeds)
+    trace.record(1, {"clicks": torch.tensor([1, 2])})
+    trace.flush()
+    assert TRACE.read(directory)["seed"].to_list() == sorted(seeds)
+    assert np.array_equal(TRACE.read(directory)["clicks"], [2, 1])

@@ -1,0 +1,210 @@
+"""The scheduler, with a launcher that ends jobs with given codes and runs nothing."""
+
+from __future__ import annotations
+
+import io
+import os
+import pickle
+import signal
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from ol2r_cli.launcher.job import Job, Outcome
+from ol2r_cli.run.directory import RunDirectory
+from ol2r_cli.sweep.scheduler import Scheduler
+from ol2r_cli.sweep.status_display import StatusDisplay
+from ol2r_cli.sweep.sweep_job import Ending, SweepJob
+
+DONE, SKIPPED, ELSEWHERE, FAILED = Ending.DONE, Ending.SKIPPED, Ending.ELSEWHERE, Ending.FAILED
+STOPPED, LEFT = Ending.STOPPED, Ending.LEFT
+
+
+class Scripted:
+    """Ends its jobs one after the other with the codes of `script`, by number; it has `slots` for jobs."""
+
+    def __init__(self, script: dict[int, list[int]], slots: int = 2, retries: int = 0, fail_fast: bool = False):
+        self.script, self.slots, self.retries, self.fail_fast = script, slots, retries, fail_fast
+        self.jobs: list[Job] = []
+        self.events: list[str] = []
+        self.most = 0
+        self.on_poll: Callable[[], None] = lambda: None
+
+    def free_slots(self) -> int:
+        return self.slots - len(self.jobs)
+
+    def submit(self, jobs: Sequence[Job]) -> None:
+        self.jobs += jobs
+        self.most = max(self.most, len(self.jobs))
+        self.events += [f"start {job.number}" for job in jobs]
+
+    def poll(self, wait: float) -> list[tuple[Job, Outcome]]:
+        self.on_poll()
+        if not self.jobs:
+            return []
+        job = self.jobs.pop(0)
+        codes = self.script.get(job.number, [0])
+        code = codes.pop(0) if codes else 0
+        return [(job, Outcome(code, "" if code == 0 else f"reason {code}"))]
+
+    def location(self, job: Job) -> str:
+        return "here"
+
+    def stop(self) -> None:
+        self.events.append("stop")
+        for job in self.jobs:
+            self.script[job.number] = [130]
+
+    def close(self) -> None:
+        self.events.append("close")
+
+
+def sweep_jobs(folder: Path, count: int, **more: object) -> list[SweepJob]:
+    settings = {"force": False, "output_dir": str(folder), "rounds": 10, "device": {"name": "cpu"}, **more}
+    folders = [folder / "synthetic" / f"run-{number}" for number in range(count)]
+    words = [f"seed={number}" for number in range(count)]
+    return [
+        SweepJob(number, (word,), word, settings=settings, directory=directory)
+        for number, (word, directory) in enumerate(zip(words, folders, strict=True))
+    ]
+
+
+def run_all(planned: list[SweepJob], launcher: Scripted) -> tuple[bool, str]:
+    """Whether the sweep was stopped, and what it printed."""
+    terminal = io.StringIO()
+    stopped = Scheduler(planned, launcher, StatusDisplay(planned, terminal)).run()
+    assert launcher.events[-1] == "close"
+    return stopped, terminal.getvalue()
+
+
+def test_every_job_is_done_and_no_more_run_at_a_time_than_there_are_slots(tmp_path: Path):
+    planned, launcher = sweep_jobs(tmp_path, 5), Scripted({})
+    stopped, output = run_all(planned, launcher)
+    assert not stopped
+    assert [sweep_job.ending for sweep_job in planned] == [DONE] * 5
+    assert launcher.most == 2
+    assert launcher.events[:5] == [f"start {number}" for number in range(5)]
+    assert output.splitlines()[0].startswith("[1/5] seed=0: done in ")
+
+
+def test_a_failure_does_not_affect_other_jobs(tmp_path: Path):
+    planned = sweep_jobs(tmp_path, 4)
+    run_all(planned, Scripted({0: [-9], 1: [1], 2: [2]}))
+    assert [(sweep_job.ending, sweep_job.reason) for sweep_job in planned] == [
+        (FAILED, "reason -9"),
+        (FAILED, "reason 1"),
+        (FAILED, "reason 2"),
+        (DONE, ""),
+    ]
+
+
+def test_failed_jobs_are_retried_unless_their_configuration_is_bad(tmp_path: Path):
+    planned = sweep_jobs(tmp_path, 3, force=True)
+    launcher = Scripted({0: [1, -9], 1: [2], 2: [1, 1, 1]}, retries=2)
+    payloads: list[tuple[int, bool]] = []
+    submit = launcher.submit
+    RunDirectory(planned[0].directory).write_json("run.json", {"status": "finished"})
+
+    def begin(jobs: Sequence[Job]) -> None:
+        """Job 0 begins and replaces an earlier run; job 2 is killed before it begins."""
+        payloads.extend((job.number, pickle.loads(job.payload)["config"]["force"]) for job in jobs)
+        for job in jobs:
+            if job.number == 0:
+                RunDirectory(job.directory).write_json("run.json", {"status": "failed"})
+        submit(jobs)
+
+    launcher.submit = begin  # type: ignore[method-assign]
+    run_all(planned, launcher)
+    assert [sweep_job.ending for sweep_job in planned] == [DONE, FAILED, FAILED]
+    forced = {number: [force for job, force in payloads if job == number] for number in range(3)}
+    assert forced[0] == [True, False, False], "a retry resumes the run that the first attempt has begun"
+    assert (forced[1], forced[2]) == ([True], [True, True, True])
+
+
+def test_fail_fast_leaves_the_other_jobs(tmp_path: Path):
+    planned = sweep_jobs(tmp_path, 5)
+    launcher = Scripted({0: [1]}, fail_fast=True)
+    stopped, output = run_all(planned, launcher)
+    assert not stopped, "no signal came: the exit code is that of a failure"
+    assert [sweep_job.ending for sweep_job in planned] == [FAILED, STOPPED, LEFT, LEFT, LEFT]
+    assert "launcher.fail_fast=true" in output
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_first_signal_stops_the_sweep_and_keeps_what_is_done(tmp_path: Path, number: int):
+    planned, launcher = sweep_jobs(tmp_path, 5), Scripted({}, retries=3)
+    launcher.on_poll = lambda: os.kill(os.getpid(), number) if "stop" not in launcher.events else None
+    stopped, output = run_all(planned, launcher)
+    assert stopped
+    assert [sweep_job.ending for sweep_job in planned] == [DONE, STOPPED, LEFT, LEFT, LEFT], (
+        "the first job ended before the signal"
+    )
+    assert "1 running jobs keep what they have done; a second Ctrl-C kills them" in output
+
+
+def test_a_second_signal_kills_the_jobs(tmp_path: Path):
+    planned, launcher = sweep_jobs(tmp_path, 3), Scripted({})
+
+    def interrupt_twice() -> None:
+        for _ in range(2):
+            os.kill(os.getpid(), signal.SIGINT)
+
+    launcher.on_poll = interrupt_twice
+    stopped, _ = run_all(planned, launcher)
+    assert stopped
+    assert [sweep_job.ending for sweep_job in planned] == [STOPPED, STOPPED, LEFT]
+    assert "stop" not in launcher.events, "jobs are not asked to stop"
+
+
+def test_runs_of_other_processes_are_not_started(tmp_path: Path):
+    planned = sweep_jobs(tmp_path, 3)
+    for sweep_job, status in (planned[0], "running"), (planned[1], "finished"):
+        RunDirectory(sweep_job.directory).write_json("run.json", {"status": status})
+    launcher = Scripted({})
+    with RunDirectory(planned[0].directory):
+        run_all(planned, launcher)
+    assert [sweep_job.ending for sweep_job in planned] == [ELSEWHERE, SKIPPED, DONE]
+    assert launcher.events == ["start 2", "close"]
+
+
+def test_a_run_that_another_process_started_first_has_not_failed(tmp_path: Path):
+    planned = sweep_jobs(tmp_path, 3)
+    launcher = Scripted({0: [2], 1: [2], 2: [2]})
+    with RunDirectory(planned[0].directory):
+
+        def start_elsewhere() -> None:
+            RunDirectory(planned[0].directory).write_json("run.json", {"status": "running"})
+            RunDirectory(planned[1].directory).write_json("run.json", {"status": "finished"})
+
+        launcher.on_poll = start_elsewhere
+        run_all(planned, launcher)
+    assert [sweep_job.ending for sweep_job in planned] == [ELSEWHERE, SKIPPED, FAILED]
+
+
+def test_a_run_of_another_process_comes_last_and_may_be_finished_by_then(tmp_path: Path):
+    planned, launcher = sweep_jobs(tmp_path, 3), Scripted({}, slots=1)
+    directory = RunDirectory(planned[0].directory)
+    directory.write_json("run.json", {"status": "running"})
+    launcher.on_poll = lambda: directory.write_json("run.json", {"status": "finished"})
+    with directory:
+        run_all(planned, launcher)
+    assert [sweep_job.ending for sweep_job in planned] == [SKIPPED, DONE, DONE]
+
+
+def test_logs_of_successful_jobs_are_removed(tmp_path: Path):
+    planned, launcher = sweep_jobs(tmp_path, 2), Scripted({1: [1]})
+    submit = launcher.submit
+
+    def printing(jobs: Sequence[Job]) -> None:
+        for job in jobs:
+            job.log.parent.mkdir(parents=True, exist_ok=True)
+            job.log.write_text("words")
+        submit(jobs)
+
+    launcher.submit = printing  # type: ignore[method-assign]
+    run_all(planned, launcher)
+    assert [path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*.log")] == [".sweep/synthetic/run-1.log"]
+    launcher.script = {}
+    run_all(sweep_jobs(tmp_path, 2)[1:], launcher)
+    assert not (tmp_path / ".sweep").exists(), "the folder is empty and removed"

@@ -1,0 +1,37 @@
+"""Numbers, durations and tables as text."""
+
+from __future__ import annotations
+
+import pytest
+
+from ol2r_cli.formatting import byte_size, duration, nearest, show
+
+
+def test_byte_sizes_have_decimal_units():
+    sizes = {0: "0 B", 812: "812 B", 1000: "1.0 kB", 1_440_000: "1.4 MB", 2.5e9: "2.5 GB", 3e15: "3000.0 TB"}
+    assert {count: byte_size(count) for count in sizes} == sizes
+
+
+def test_durations_have_two_units():
+    durations = {8.24: "8.2s", 59.4: "59.4s", 185: "3m 05s", 7620: "2h 07m", 3 * 86400 + 4 * 3600: "3d 04h"}
+    assert {seconds: duration(seconds) for seconds in durations} == durations
+
+
+def test_the_nearest_name_is_suggested():
+    assert nearest("pairnk", ["pairrank", "oracle"], "ranker=") == ": did you mean ranker=pairrank?"
+    assert nearest("xyz", ["pairrank", "oracle"]) == ""
+
+
+def test_columns_are_aligned(capsys: pytest.CaptureFixture[str]):
+    show([["a", "1"], ["bcd", "20"]], headings=["name", "n"], numbers=True)
+    show([["a", "first"], ["bcd", "second"]], indent=2)
+    assert capsys.readouterr().out == "name   n\na      1\nbcd   20\n  a    first\n  bcd  second\n"
+
+
+def test_text_is_wrapped_on_a_terminal(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("COLUMNS", "30")
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    show([["name", "a long comment " * 5]], headings=["setting", "comment"])
+    lines = capsys.readouterr().out.splitlines()
+    assert all(len(line) <= 30 for line in lines[1:])
+    assert " ".join(lines).count("comment") == 1 + 5, "nothing is cut"

@@ -1,0 +1,143 @@
+"""Replicas of a batch show what each of them shows alone, and roles that need each other."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+import torch
+
+from ol2r_cli.config.instantiate import build
+from ol2r_cli.interfaces import Need, Role
+from ol2r_cli.simulation import check_needs
+from tests.choices import composed, held, play, refusal, seen, simulation
+from tests.launch import Launched
+from tests.worlds import TINY, simulate, tiny
+
+# The lists are so long that a batch is processed in several groups of similar lengths, with several replicas each.
+LONG_LISTS = ["dataset.queries={train: 40, validation: 0, test: 0}", "dataset.documents=45", "dataset.features=20"]
+
+
+def check_replicas(click: str, replicas: int, alone: int, rounds: int) -> None:
+    """The first `alone` replicas of a batch equal single runs."""
+    config, seeds = tiny(*LONG_LISTS, f"click={click}"), list(range(replicas))
+    dataset = build(config.dataset).load()
+    with torch.inference_mode():
+        batch = play(simulate(config, seeds, rounds, dataset), rounds)
+        for seed in seeds[:alone]:
+            single = play(simulate(config, [seed], rounds, dataset), rounds)
+            assert seen(single) == seen(batch, seed), f"seed {seed}"
+    lengths = torch.stack([one.candidates.mask.sum(1) for one in batch])
+    assert (lengths.amax(1) > 2 * lengths.amin(1)).any(), "the batch has little padding"
+    assert sum(int(one.preferences.valid.sum()) for one in batch) > 0.5 * rounds * replicas, "too few preferences"
+
+
+def test_a_replica_of_a_batch_equals_a_single_run():
+    check_replicas("informational", replicas=10, alone=2, rounds=40)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("click", ["perfect", "navigational", "informational"])
+def test_all_replicas_of_a_batch_equal_single_runs(click):
+    check_replicas(click, replicas=10, alone=10, rounds=150)
+
+
+@cache
+def refused() -> dict[tuple[str, str], str]:
+    """All rankers with an exploration or a fairness that are refused, with the error message.
+
+    Every choice is composed once; its role is then combined with the others.
+    """
+    groups = ("ranker", "exploration", "fairness")
+    composed_rankers = {name: composed((f"ranker={name}",)) for name in held("ranker")}
+    roles = {(group, name): build(composed((f"{group}={name}",))[group]) for group in groups for name in held(group)}
+    messages = {}
+    for ranker, config in composed_rankers.items():
+        brought = {group: build(config[group]) for group in groups}
+        for group in groups[1:]:
+            for name in held(group):
+                try:
+                    check_needs(brought | {group: roles[group, name]})
+                except ValueError as error:
+                    messages[f"ranker={ranker}", f"{group}={name}"] = str(error)
+    return messages
+
+
+def suggestions(message: str) -> list[tuple[str, ...]]:
+    """The overrides that a message says to type: `A or B`, or `A with B=2 or more`."""
+    (advice,) = re.fullmatch(r".*: use (.*)", message).groups()
+    return [tuple(part.split(" with ")) for part in advice.removesuffix(" or more").split(" or ")]
+
+
+def follow(overrides: tuple[str, ...], suggestion: tuple[str, ...]) -> tuple[str, ...]:
+    """The command line with the suggestion in place of what it replaces."""
+    replaced = {override.partition("=")[0] for override in suggestion}
+    return (*(word for word in overrides if word.partition("=")[0] not in replaced), *suggestion)
+
+
+def test_what_a_refusal_suggests_is_not_refused_once_per_message():
+    for message, overrides in {message: overrides for overrides, message in refused().items()}.items():
+        assert not any(refusal(follow(overrides, suggestion)) for suggestion in suggestions(message))
+
+
+@pytest.mark.slow
+def test_what_a_refusal_suggests_works_for_all_combinations():
+    for overrides, message in refused().items():
+        assert refusal(overrides) == message
+        for suggestion in suggestions(message):
+            followed = follow(overrides, suggestion)
+            assert not refusal(followed)
+            assert len(play(simulation(followed), 2)) == 2
+
+
+def test_combinations_that_are_refused_and_combinations_that_are_not():
+    pairs = {tuple(word.partition("=")[2] for word in overrides) for overrides in refused()}
+    assert {("pdgd", "none"), ("dbgd", "confidence"), ("mgd", "none"), ("toprank", "none")} <= pairs
+    assert {("pairrank", "ensemble"), ("pairrank", "team_draft"), ("pairrank", "stated")} <= pairs
+    assert not {("pdgd", "plackett_luce"), ("dbgd", "team_draft"), ("mgd", "probabilistic_interleaving")} & pairs
+    assert not {("toprank", "stated"), ("pepairrank", "ensemble"), ("pairrank", "plackett_luce")} & pairs
+    unfair = {ranker for ranker, fairness in pairs if fairness == "fairexp"}
+    assert {"pdgd", "dbgd", "mgd", "random", "oracle", "sgd_ranknet"} <= unfair
+    assert not {"pairrank", "pepairrank", "toprank", "olranknet", "ollambdarank", "p2neurrank"} & unfair
+
+
+@pytest.mark.parametrize(
+    ("overrides", "advice"),
+    [
+        ("ranker=pdgd exploration=none", "use exploration=plackett_luce"),
+        ("ranker=dbgd exploration=plackett_luce", "use exploration=team_draft"),
+        ("ranker=pepairrank ranker.members=1", "use ranker=pepairrank with ranker.members=2 or more"),
+        ("ranker=pairrank exploration=stated", "use ranker=toprank"),
+        ("ranker=pdgd fairness=fairexp", "use ranker=pairrank with exploration=confidence"),
+    ],
+)
+def test_a_refusal_names_the_override_to_type(overrides, advice):
+    assert refusal(tuple(overrides.split())).endswith(advice)
+
+
+def test_a_refusal_on_the_command_line_is_one_line_and_writes_nothing(tmp_path: Path):
+    runs = tmp_path / "runs"
+    words = ["ranker=pdgd", "exploration=none", "rounds=3", f"output_dir={runs}"]
+    run = Launched(["run", *TINY, *words], tmp_path / "log")
+    assert run.wait() == 2
+    assert run.output == ""
+    assert re.fullmatch(r"ol2r run: the ranker .*: use exploration=plackett_luce\n", run.errors)
+    assert not runs.exists()
+
+
+class _Offering(Role):
+    def __init__(self, *offers: str):
+        super().__init__()
+        self.offers = frozenset(offers)
+
+
+class _Needing(Role):
+    needs = (Need("bread", "bakery=a"), Need("butter", "dairy=b"))
+
+
+def test_different_roles_may_meet_the_needs_of_one():
+    check_needs({"first": _Needing(), "second": _Offering("bread"), "third": _Offering("butter", "salt")})
+    with pytest.raises(ValueError, match=r"^the first _Needing needs butter: use dairy=b$"):
+        check_needs({"first": _Needing(), "second": _Offering("bread")})
