@@ -23,7 +23,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from ol2r_cli.config.overrides import as_overrides, split_launcher, without_config_dirs
+from ol2r_cli.config.overrides import as_overrides, split_launcher, split_search_path
 from ol2r_cli.run.directory import RunDirectory
 from ol2r_cli.run.exit_status import INTERRUPTED
 from ol2r_cli.run.run_state import find_run, read_state
@@ -207,7 +207,7 @@ def experiment(*settings: Any, **more: Any) -> Experiment:
     from ol2r_cli.run.experiment import Experiment
 
     overrides = as_overrides(*settings, **more)
-    job, _ = split_launcher(without_config_dirs(overrides))
+    job, _ = split_launcher(split_search_path(overrides)[0])
     composition = Composer(overrides)(job)
     check_grid(composition, job, "use its settings one by one, with sweep()")
     return Experiment(composition.config, composition.choices)

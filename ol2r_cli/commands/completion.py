@@ -18,7 +18,7 @@ from typing import Any
 
 from ol2r_cli.cli import COMMANDS
 from ol2r_cli.config.catalogue import Catalogue
-from ol2r_cli.config.overrides import split_config_dirs
+from ol2r_cli.config.overrides import split_search_path
 from ol2r_cli.reproduce.recipe import recipe_names
 from ol2r_cli.run.exit_status import DONE
 
@@ -125,7 +125,10 @@ def _candidates(words: Sequence[str], last: str) -> Iterator[str]:
     elif words[-1] in ("--config-dir", "-cd"):
         yield from _paths(last)
     elif words[0] in COMMANDS:
-        arguments, folders = split_config_dirs(words[1:])
+        try:
+            arguments, folders = split_search_path(words[1:])
+        except ValueError:  # a package that is not there; `ol2r run` says so
+            arguments, folders = list(words[1:]), []
         options = import_module(COMMANDS[words[0]][0]).parser()
         action = _next_argument(options, arguments)
         if last.startswith("-") and (action is None or not action.option_strings):

@@ -10,7 +10,7 @@ from functools import partial
 from typing import NoReturn
 
 from ol2r_cli.config.catalogue import Catalogue
-from ol2r_cli.config.overrides import split_config_dirs, split_launcher
+from ol2r_cli.config.overrides import split_launcher, split_search_path
 from ol2r_cli.formatting import nearest
 from ol2r_cli.run.exit_status import BAD_CONFIGURATION, DONE, INTERRUPTED
 
@@ -88,7 +88,7 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
     options = parser()
     if {"-h", "--help"} & set(arguments):
         options.parse_args(["--help"])
-    rest, folders = split_config_dirs(arguments)
+    rest, folders = split_search_path(arguments)
     given, unknown = options.parse_known_intermixed_args(rest)
     if unknown:
         known = [option for action in options._actions for option in action.option_strings]

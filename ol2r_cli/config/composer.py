@@ -24,7 +24,7 @@ from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBase
 
 from ol2r_cli.config.catalogue import Catalogue, config_dir
 from ol2r_cli.config.errors import explain, has_a_value, several_values, unknown_name, unreadable
-from ol2r_cli.config.overrides import search_folders, translate, without_config_dirs
+from ol2r_cli.config.overrides import as_typed, split_search_path, translate
 from ol2r_cli.formatting import nearest
 
 
@@ -59,7 +59,9 @@ class Composer:
     """
 
     def __init__(self, overrides: Sequence[str] = ()):
-        self.folders, self._searchpath = search_folders(overrides)
+        _, self.folders = split_search_path(overrides)
+        searched = ",".join(as_typed(f"file://{folder}") for folder in self.folders)
+        self._search_path = [f"hydra.searchpath=[{searched}]"] if searched else []
         self.catalogue = Catalogue(self.folders)
         self._bases: dict[tuple[str, ...], Composition] = {}
 
@@ -73,7 +75,7 @@ class Composer:
 
         With `resolve` all interpolations are replaced by their values.
         """
-        words = translate(without_config_dirs(overrides))
+        words = _words(overrides)
         parsed = [_parse(word) for word in words]
         for override in parsed:
             if override.is_sweep_override():
@@ -101,7 +103,7 @@ class Composer:
         if part == "job":
             return config
         with hydra.initialize_config_dir(version_base="1.3", config_dir=str(config_dir())):
-            words = [*self._searchpath, *translate(without_config_dirs(overrides))]
+            words = [*self._search_path, *_words(overrides)]
             whole = hydra.compose("run", words, return_hydra_config=True)
         return OmegaConf.create({"hydra": whole.hydra}) if part == "hydra" else whole
 
@@ -111,7 +113,7 @@ class Composer:
         A preset's grid comes first, where it has one. The settings in each group of `paired` advance together.
         ValueError for an override that cannot be read, and where paired settings have different numbers of values.
         """
-        words = translate(without_config_dirs(overrides))
+        words = _words(overrides)
         parsed = [_parse(word) for word in words]
         presets = [one for one in parsed if one.key_or_group == "experiment" or one.is_hydra_override()]
         grid: Mapping[str, str] = {}
@@ -127,7 +129,7 @@ class Composer:
         """The composition of a set of choices, by Hydra."""
         if choosing not in self._bases:
             with hydra.initialize_config_dir(version_base="1.3", config_dir=str(config_dir())):
-                whole = hydra.compose("run", [*self._searchpath, *choosing], return_hydra_config=True)
+                whole = hydra.compose("run", [*self._search_path, *choosing], return_hydra_config=True)
             OmegaConf.set_readonly(whole, False)
             with open_dict(whole):
                 hydra_node = whole.pop("hydra")
@@ -196,6 +198,11 @@ def expand(word: str) -> list[str]:
     ValueError for an override that cannot be read.
     """
     return _values(_parse(word))
+
+
+def _words(overrides: Sequence[str]) -> list[str]:
+    """The overrides of a job as Hydra reads them, without those that name folders."""
+    return translate(split_search_path(overrides)[0])
 
 
 @cache

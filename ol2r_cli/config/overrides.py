@@ -31,43 +31,29 @@ def translate(overrides: Iterable[str]) -> list[str]:
     return [long(override) for override in overrides]
 
 
-def split_config_dirs(words: Sequence[str]) -> tuple[list[str], list[Path]]:
-    """The words without `--config-dir DIR` (or `-cd DIR`, `--config-dir=DIR`), and the folders that these name."""
+def split_search_path(words: Sequence[str]) -> tuple[list[str], list[Path]]:
+    """The words without those that name folders with the user's own choices, and these folders.
+
+    `--config-dir DIR` (or `-cd DIR`, `--config-dir=DIR`) and `hydra.searchpath=[file://DIR,pkg://PACKAGE]` name them.
+    ValueError for a package that cannot be imported.
+    """
     rest: list[str] = []
     folders: list[Path] = []
     words_left = iter(words)
     for word in words_left:
+        name, _, value = word.lstrip("+").partition("=")
         if word in ("--config-dir", "-cd"):
-            folders.append(Path(next(words_left, ".")).expanduser().resolve())
-        elif word.startswith("--config-dir="):
-            folders.append(Path(word.partition("=")[2]).expanduser().resolve())
+            folders.append(_folder(next(words_left, ".")))
+        elif name == "--config-dir":
+            folders.append(_folder(value))
+        elif name == "hydra.searchpath":
+            folders += [_folder(entry.strip(" '\"")) for entry in value.strip("[] ").split(",") if entry]
         else:
             rest.append(word)
     return rest, folders
 
 
-def without_config_dirs(words: Sequence[str]) -> list[str]:
-    """The words without `--config-dir DIR`."""
-    return split_config_dirs(words)[0]
-
-
-def search_folders(words: Sequence[str]) -> tuple[list[Path], list[str]]:
-    """The folders with the user's own choices that the words name, and the override that makes Hydra search them.
-
-    The words may be `--config-dir DIR` and `hydra.searchpath=[file://DIR,pkg://PACKAGE]`; ValueError for an entry of
-    the search path that is no folder.
-    """
-    rest, folders = split_config_dirs(words)
-    for word in rest:
-        if word.lstrip("+").startswith("hydra.searchpath="):
-            entries = word.partition("=")[2].strip("[] ")
-            folders += [_search_folder(entry.strip(" '\"")) for entry in entries.split(",") if entry]
-    return folders, [f"hydra.searchpath=[{','.join(as_typed(f'file://{folder}') for folder in folders)}]"] * bool(
-        folders
-    )
-
-
-def _search_folder(entry: str) -> Path:
+def _folder(entry: str) -> Path:
     if entry.startswith("pkg://"):
         name = entry.removeprefix("pkg://").replace("/", ".")
         package = find_spec(name)

@@ -13,7 +13,7 @@ from omegaconf import OmegaConf
 
 from ol2r_cli.config.composer import Composer
 from ol2r_cli.config.instantiate import build
-from ol2r_cli.config.overrides import split_config_dirs, split_launcher
+from ol2r_cli.config.overrides import split_launcher, split_search_path
 from ol2r_cli.launcher.job import Launcher
 from ol2r_cli.run.exit_status import BAD_CONFIGURATION, DONE, FAILED, INTERRUPTED, JOBS_FAILED
 from ol2r_cli.sweep.plan import BadJobs, Plan, reason_lines
@@ -60,10 +60,9 @@ def sweep(
 
         sweep([["ranker=pdgd", f"seed={seed}"] for seed in range(3)], ["launcher.jobs=2"], terminal=sys.stderr)
     """
-    options = [f"--config-dir={folder}" for job in jobs for folder in split_config_dirs(job)[1]]
-    composer = Composer(list(dict.fromkeys(options)))
-    words = [[*split_config_dirs(job)[0], *launcher] for job in jobs]
-    return run_sweep(words, composer, keep_going=keep_going, terminal=terminal)
+    split = [split_search_path(job) for job in jobs]
+    composer = Composer(list(dict.fromkeys(f"--config-dir={folder}" for _, folders in split for folder in folders)))
+    return run_sweep([[*job, *launcher] for job, _ in split], composer, keep_going=keep_going, terminal=terminal)
 
 
 def run_sweep(

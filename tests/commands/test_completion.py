@@ -123,6 +123,8 @@ def test_choices_of_the_user(tmp_path: Path):
     line = f"ol2r run --config-dir {tmp_path} ranker=mi"
     assert completions(line) == ["ranker=mine "]
     assert completions(f"{line}ne ranker.") == ["ranker.rate="]
+    assert completions(f"ol2r run hydra.searchpath=[file://{tmp_path}] ranker=mi") == ["ranker=mine "]
+    assert completions("ol2r run hydra.searchpath=[pkg://nowhere] ranker=pdg") == ["ranker=pdgd "]
 
 
 @pytest.mark.parametrize(

@@ -122,6 +122,16 @@ def test_own_choices_are_found_by_config_dir_and_by_hydras_search_path(own: Path
         compose(["--config-dir", "/nowhere"])
 
 
+def test_folders_of_config_dir_and_of_hydras_search_path_add_up(own: Path, tmp_path: Path):
+    other = tmp_path / "other"
+    (other / "click").mkdir(parents=True)
+    (other / "click" / "mine.yaml").write_text("defaults: [perfect]\n")
+    words = ["ranker=mine", "click=mine", f"hydra.searchpath=[file://{other}]", f"--config-dir={own}"]
+    for order in (words, words[::-1]):
+        composition = compose(order)
+        assert (composition.choices["ranker"], composition.choices["click"]) == ("mine", "mine")
+
+
 def test_the_grid_of_a_preset_needs_all_its_settings(composer: Composer):
     words = ["experiment=grid_pairrank", "ranker.l2=1"]
     with pytest.raises(ValueError, match=r"^experiment=grid_pairrank is a grid, .* in exploration\.alpha: add -m$"):

@@ -143,6 +143,17 @@ def test_a_first_signal_stops_the_sweep_and_keeps_what_is_done(tmp_path: Path, n
     assert "1 running jobs keep what they have done; a second Ctrl-C kills them" in output
 
 
+def test_a_job_that_is_stopped_before_its_first_round_has_not_failed(tmp_path: Path):
+    planned, launcher = sweep_jobs(tmp_path, 3), Scripted({1: [-signal.SIGTERM]}, retries=3)
+    launcher.stop = lambda: launcher.events.append("stop")  # type: ignore[method-assign]
+    launcher.on_poll = lambda: os.kill(os.getpid(), signal.SIGINT) if "stop" not in launcher.events else None
+    run_all(planned, launcher)
+    assert [(sweep_job.ending, sweep_job.reason) for sweep_job in planned[1:]] == [
+        (STOPPED, "before its first round"),
+        (LEFT, ""),
+    ]
+
+
 def test_a_second_signal_kills_the_jobs(tmp_path: Path):
     planned, launcher = sweep_jobs(tmp_path, 3), Scripted({})
 
@@ -190,6 +201,24 @@ def test_a_run_of_another_process_comes_last_and_may_be_finished_by_then(tmp_pat
     with directory:
         run_all(planned, launcher)
     assert [sweep_job.ending for sweep_job in planned] == [SKIPPED, DONE, DONE]
+
+
+def test_a_retry_continues_the_log_and_a_new_sweep_begins_it(tmp_path: Path):
+    (planned,), launcher = sweep_jobs(tmp_path, 1), Scripted({0: [1, 1]}, retries=1)
+    log = tmp_path / ".sweep" / "synthetic" / "run-0.log"
+    log.parent.mkdir(parents=True)
+    log.write_text("of an earlier sweep")
+    submit = launcher.submit
+
+    def printing(jobs: Sequence[Job]) -> None:
+        with open(jobs[0].log, "a") as file:
+            file.write("words ")
+        submit(jobs)
+
+    launcher.submit = printing  # type: ignore[method-assign]
+    _, output = run_all([planned], launcher)
+    assert "seed=0: reason 1; again (1 of 1)" in output
+    assert log.read_text() == "words words "
 
 
 def test_logs_of_successful_jobs_are_removed(tmp_path: Path):
