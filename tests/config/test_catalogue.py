@@ -84,6 +84,12 @@ def test_files_that_are_no_settings(tmp_path: Path, text: str, what: str):
     assert "\n" not in str(error.value)
 
 
+def test_recipes_of_reproduce_are_no_choices():
+    catalogue = Catalogue()
+    assert not [group for group in catalogue.choices if group.startswith("reproduce")]
+    assert "experiment" in catalogue.groups
+
+
 def test_a_folder_that_does_not_exist(tmp_path: Path):
     with pytest.raises(ValueError, match=r"^--config-dir must be a folder, got .*nowhere, which does not exist$"):
         Catalogue([tmp_path / "nowhere"])

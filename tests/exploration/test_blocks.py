@@ -93,6 +93,20 @@ def test_orders_have_their_exact_probabilities(edges, conservative):
         assert chisquare(counts, shares).pvalue > 0.001
 
 
+@given(st.integers(0, 1000), st.integers(1, 12))
+def test_the_first_places_of_a_replica_do_not_depend_on_other_replicas(round, places):
+    generator = np.random.default_rng(round)
+    many = torch.from_numpy(
+        np.stack([np.triu(random_relation(generator, 12, density, False), 1) for density in (0.05, 0.3, 0.6, 0.95)])
+    )
+    clock = Streams(torch.arange(4)).at("explore", round).exponential(12)
+    together = shuffle(partition(many), clock, many, places)
+    for replica in range(4):
+        one = many[replica, None]
+        alone = shuffle(partition(one), clock[replica, None], one, places)
+        assert torch.equal(together[replica, :places], alone[0, :places])
+
+
 @given(st.lists(st.integers(1, 200), min_size=2, max_size=12))
 def test_groups_contain_every_replica_once_with_little_padding(lengths):
     mask = torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]

@@ -25,7 +25,9 @@ def by_definition(dataset, weights: torch.Tensor, cutoff: int, no_relevant: str)
 
 @pytest.mark.parametrize("no_relevant", ["zero", "skip"])
 @pytest.mark.parametrize("cells", [1, 4_000_000])
-def test_evaluation_is_its_definition(no_relevant, cells):
+@pytest.mark.parametrize("cached_bytes", [0, 2**29])
+def test_evaluation_is_its_definition(no_relevant, cells, cached_bytes, monkeypatch):
+    monkeypatch.setattr(Evaluator, "cached_bytes", cached_bytes)
     generator = torch.Generator().manual_seed(0)
     lists = [torch.randint(0, 5, (n,), generator=generator).tolist() for n in (1, 2, 3, 9, 30, 31, 200)] + [[0, 0, 0]]
     dataset = handmade(lists)
@@ -39,6 +41,31 @@ def test_evaluation_is_its_definition(no_relevant, cells):
             for c, cutoff in enumerate(CUTOFFS):
                 expected = by_definition(dataset, deployed[e, b], cutoff, no_relevant)
                 assert abs(float(found[e, b, c]) - expected) < 1e-9
+
+
+@pytest.mark.parametrize("cached_bytes", [0, 2**29])
+def test_lists_are_those_that_the_mean_is_over(cached_bytes, monkeypatch):
+    monkeypatch.setattr(Evaluator, "cached_bytes", cached_bytes)
+    dataset = handmade([[0, 1, 2], [3, 0, 0, 0, 1], [1], [0] * 9 + [4] * 30])
+    simulation = simulate(tiny(), [0, 1], 1, dataset)
+    evaluate = Evaluator(dataset, "test", torch.tensor([0, 1]), "zero", torch.float64)
+    deployed = torch.randn(1, 2, 4, generator=torch.Generator().manual_seed(0)).double()
+    total, seen = torch.zeros(2, dtype=torch.float64), []
+    for lists in evaluate.lists(simulation.ranker, deployed[0]):
+        for number, (query, length) in enumerate(zip(lists.query.tolist(), lists.length.tolist(), strict=True)):
+            start, end = dataset.offsets[query], dataset.offsets[query + 1]
+            assert length == end - start
+            seen.append(query)
+            for b in range(2):
+                rows = lists.document[b, number, :length]
+                assert sorted(rows.tolist()) == list(range(start, end))
+                assert torch.equal(lists.label[b, number, :length], dataset.labels[rows].long())
+                scores = dataset.features[rows].double() @ deployed[0, b]
+                torch.testing.assert_close(lists.score[b, number, :length], scores)
+                assert torch.equal(scores, scores.sort(descending=True).values)
+                total[b] += reference.ndcg(range(length), dataset.labels[rows].tolist(), 10)
+    assert sorted(seen) == [0, 1, 2, 3]
+    torch.testing.assert_close(total / 4, evaluate(simulation.ranker, deployed)[0, :, CUTOFFS.index(10)])
 
 
 def test_equal_scores_are_broken_at_random_but_always_the_same_way():

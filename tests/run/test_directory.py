@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import platform
 import signal
 import subprocess
 import sys
@@ -14,7 +15,7 @@ import polars as pl
 import pytest
 import torch
 
-from ol2r_cli.run.directory import FILES, RunDirectory, RunningElsewhere, as_json
+from ol2r_cli.run.directory import FILES, LOCK, RunDirectory, RunningElsewhere, as_json
 
 HOLDER = """
 import sys, time
@@ -51,6 +52,12 @@ def test_a_killed_process_releases_the_lock(held):
     assert not directory.is_running()
     with directory:
         assert directory.is_running()
+
+
+def test_the_lock_names_its_holder_and_not_a_killed_one(tmp_path):
+    (tmp_path / LOCK).write_text("pid 4194304 on a machine that has a long name")
+    with RunDirectory(tmp_path):
+        assert (tmp_path / LOCK).read_text() == f"pid {os.getpid()} on {platform.node()}"
 
 
 def test_one_process_cannot_lock_a_directory_twice(tmp_path):

@@ -3,10 +3,34 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from pathlib import Path
+
+import pytest
 
 from ol2r_cli.config.catalogue import Catalogue
-from ol2r_cli.run.experiment import RunSettings
+from ol2r_cli.config.composer import compose
+from ol2r_cli.run.directory import MANIFEST, RunDirectory
+from ol2r_cli.run.experiment import Experiment, RunSettings
 
 
 def test_every_setting_of_run_yaml_has_a_declared_range():
     assert [field.name for field in fields(RunSettings)] == list(Catalogue().root.values)
+
+
+@pytest.mark.parametrize(
+    ("manifest", "force", "finished"),
+    [
+        (None, False, False),
+        ('{"status": "finished"}', False, True),
+        ('{"status": "finished"}', True, False),
+        ('{"status": "running"}', False, False),
+        ('{"status": "fini', False, False),  # damaged: it is run again
+    ],
+)
+def test_a_run_is_finished_if_its_manifest_says_so(tmp_path: Path, manifest: str | None, force: bool, finished: bool):
+    composition = compose([f"output_dir={tmp_path}", f"force={str(force).lower()}", "experiment=smoke"])
+    experiment = Experiment(composition.config, composition.choices)
+    if manifest is not None:
+        experiment.directory.path.mkdir(parents=True)
+        (RunDirectory(experiment.directory.path) / MANIFEST).write_text(manifest)
+    assert experiment.finished() is finished
