@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import os
+from bisect import bisect_right
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -247,24 +248,22 @@ def most_rounds(context: RunContext, dtype: torch.dtype, memory: int) -> int:
     The worst case is K // 2 pairs in every round.
     """
     pairs = max(context.positions // 2, 1)
-    if _bytes(most_rows(context.rounds * pairs, context.parameters), context, dtype) <= memory:
-        return context.rounds
-    numbers = memory / context.replicas / dtype.itemsize
-    rounds = int(math.sqrt(2 * numbers)) // pairs
-    while rounds > 0 and _bytes(rounds * pairs, context, dtype) > memory:
-        rounds = rounds * 99 // 100
-    return rounds
+
+    def needed(rounds: int) -> int:
+        return _bytes(most_rows(rounds * pairs, context.parameters), context, dtype)
+
+    return bisect_right(range(context.rounds + 1), memory, key=needed) - 1
 
 
-def _bytes(rows: int, context: RunContext, dtype: torch.dtype) -> float:
+def _bytes(rows: int, context: RunContext, dtype: torch.dtype) -> int:
     """Return the bytes of the triangle, the history and one query's products, for all replicas.
 
     The history keeps a gradient as its factors: the features and some vectors of a hidden layer's width, which is at
     most the root of P.
     """
     factors = context.features + 4 * math.isqrt(context.parameters)
-    triangle = rows * (rows + STRIP) / 2
-    return float(context.replicas * dtype.itemsize * (triangle + rows * (2 * factors + context.documents)))
+    triangle = rows * (rows + STRIP) // 2
+    return context.replicas * dtype.itemsize * (triangle + rows * (2 * factors + context.documents))
 
 
 def available_memory(device: torch.device) -> int:

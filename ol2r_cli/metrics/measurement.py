@@ -35,11 +35,11 @@ class Measurement(nn.Module):
         context: RunContext,
         judged: tuple[Tensor, Tensor],
         *,
-        no_relevant: str = "zero",
-        pairs: bool = True,
-        blocks: bool = True,
-        regret: bool = True,
-        reranked: bool = False,
+        no_relevant: str,
+        pairs: bool,
+        blocks: bool,
+        regret: bool,
+        reranked: bool,
     ):
         super().__init__()
         self.context, self.no_relevant = context, no_relevant

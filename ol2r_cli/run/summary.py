@@ -67,8 +67,7 @@ def _by_seed(trace: pl.DataFrame, evaluation: pl.DataFrame) -> pl.DataFrame:
 
 def _over_seeds(values: pl.Series) -> dict[str, float | int | None]:
     values = values.drop_nulls().cast(float)
-    sd = values.std(ddof=1) if len(values) > 1 else None
-    return {"mean": values.mean(), "sd": sd, "n": len(values)}  # type: ignore[dict-item]
+    return {"mean": values.mean(), "sd": values.std(), "n": len(values)}  # type: ignore[dict-item]
 
 
 def _from_trace(trace: pl.DataFrame) -> pl.DataFrame:

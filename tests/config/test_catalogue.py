@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from omegaconf import OmegaConf
 
-from ol2r_cli.config.catalogue import Catalogue, Choice, dotted
+from ol2r_cli.config.catalogue import Catalogue, Choice, defaults_list, dotted
 from ol2r_cli.config.composer import compose
 
 FILE = """\
@@ -88,6 +88,21 @@ def test_recipes_of_reproduce_are_no_choices():
     catalogue = Catalogue()
     assert not [group for group in catalogue.choices if group.startswith("reproduce")]
     assert "experiment" in catalogue.groups
+
+
+def test_entries_of_a_defaults_list():
+    entries = ["_self_", "pairrank", {"model": "mlp"}, {"/click": "perfect"}, {"optional /fairness": None}]
+    entries += [
+        {"override /exploration@_global_.exploration": "none"},
+        {"override /hydra/launcher": "basic"},
+        {"a b": 1},
+    ]
+    assert list(defaults_list({"defaults": entries}, "ranker")) == [
+        ("ranker/model", "mlp"),
+        ("click", "perfect"),
+        ("fairness", None),
+        ("exploration", "none"),
+    ]
 
 
 def test_a_folder_that_does_not_exist(tmp_path: Path):

@@ -132,6 +132,13 @@ def test_folders_of_config_dir_and_of_hydras_search_path_add_up(own: Path, tmp_p
         assert (composition.choices["ranker"], composition.choices["click"]) == ("mine", "mine")
 
 
+def test_the_jobs_of_several_presets(composer: Composer):
+    words = ["experiment=smoke,grid_pairrank", "hydra.verbose=true"]
+    assert composer.jobs(words) == [[word, words[1]] for word in ("experiment=smoke", "experiment=grid_pairrank")]
+    with pytest.raises(ValueError, match="did you mean experiment=smoke"):
+        composer.jobs(["experiment=smok", "seed=1,2"])
+
+
 def test_the_grid_of_a_preset_needs_all_its_settings(composer: Composer):
     words = ["experiment=grid_pairrank", "ranker.l2=1"]
     with pytest.raises(ValueError, match=r"^experiment=grid_pairrank is a grid, .* in exploration\.alpha: add -m$"):

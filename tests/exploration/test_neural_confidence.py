@@ -12,9 +12,9 @@ from ol2r_cli.config.instantiate import check_settings
 from ol2r_cli.exploration import neural_confidence
 from ol2r_cli.exploration.divide_and_conquer import ScoreOrder
 from ol2r_cli.exploration.neural_confidence import NeuralConfidence
-from ol2r_cli.exploration.tangent_certainty import Criterion
+from ol2r_cli.exploration.tangent_certainty import Criterion, _bytes, most_rounds
 from ol2r_cli.fairness.no_fairness import NoFairness
-from ol2r_cli.interfaces import TANGENT, Prediction, Ranker
+from ol2r_cli.interfaces import TANGENT, Prediction, Ranker, RunContext
 from ol2r_cli.learning import covariance
 from ol2r_cli.learning.covariance import PrimalInverse
 from ol2r_cli.ranker.model.mlp import MLP
@@ -80,6 +80,7 @@ def simulation(seeds=(3, 4), lengths=LENGTHS, features=4, needs_reasons=False, i
     dice = torch.Generator().manual_seed(5)
     lists = [torch.randint(5, (length,), generator=dice).tolist() for length in lengths]
     more = {"dtype": settings.pop("dtype", torch.float64), "rounds": settings.pop("rounds", ROUNDS)}
+    trace_regret = settings.pop("trace_regret", needs_reasons)
     exploration = NeuralConfidence(**SETTINGS | settings)
     running = Simulation(
         handmade(lists, features),
@@ -90,7 +91,7 @@ def simulation(seeds=(3, 4), lengths=LENGTHS, features=4, needs_reasons=False, i
         seeds=torch.tensor(seeds),
         positions=6,
         trace_blocks=needs_reasons,
-        trace_regret=needs_reasons,
+        trace_regret=trace_regret,
         **more,
     )
     if in_step:
@@ -221,7 +222,13 @@ def test_pruned_shows_what_it_shows_unpruned(covariance_, alpha, tangent_at, tra
 
 def test_traced_documents_are_not_pruned():
     assert simulation().exploration.prunes
-    for other in ({"needs_reasons": True}, {"prune": False}, {"shuffle": "random"}):
+    for other in (
+        {"needs_reasons": True},
+        {"needs_reasons": True, "trace_regret": False},
+        {"trace_regret": True},
+        {"prune": False},
+        {"shuffle": "random"},
+    ):
         assert not simulation(**other).exploration.prunes
 
 
@@ -339,3 +346,12 @@ def test_too_long_a_run_is_refused_before_its_first_round_with_what_to_type(monk
 def test_settings_outside_their_range_are_refused(setting, value, message):
     with pytest.raises(ValueError, match=message):
         check_settings(NeuralConfidence, SETTINGS | {setting: value}, "exploration")
+
+
+@pytest.mark.parametrize("memory", [0, 10**5, 3 * 10**6, 10**8])
+def test_as_many_rounds_as_the_memory_has_room_for(memory):
+    context = RunContext(2, 100, 46, 10, 1, 500, 5, parameters=40_000)
+    most = most_rounds(context, torch.float64, memory)
+    largest = [_bytes(5 * rounds, context, torch.float64) for rounds in (most, most + 1)]
+    assert largest[0] <= memory
+    assert largest[1] > memory or most == context.rounds

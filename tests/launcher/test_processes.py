@@ -95,16 +95,18 @@ def test_a_job_has_its_gpu_its_threads_and_the_environment(tmp_path: Path, launc
     monkeypatch.setenv("OL2R_HERE", "yes")
     text = (
         "import os, torch, time\n"
-        "values = [os.environ.get(n, '') for n in ('CUDA_VISIBLE_DEVICES', 'OMP_NUM_THREADS', 'OL2R_HERE')]\n"
+        "names = 'CUDA_VISIBLE_DEVICES', 'OMP_NUM_THREADS', 'OL2R_HERE', 'PYTHONPATH'\n"
+        "values = [os.environ.get(name, '-') for name in names]\n"
         "os.write(1, ' '.join([*values, str(torch.get_num_threads())]).encode())\n"
         "time.sleep(60)"
     )
-    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    for name in ("OMP_NUM_THREADS", "PYTHONPATH"):  # the server of the processes has both
+        monkeypatch.delenv(name, raising=False)
     launcher = launched(jobs="auto", gpus=[3, 5], threads=2)
     assert launcher.free_slots() == 2
     jobs = [does(text, tmp_path, number) for number in range(2)]
     launcher.submit(jobs)
-    assert {seen(job.log) for job in jobs} == {"3 2 yes 2", "5 2 yes 2"}
+    assert {seen(job.log) for job in jobs} == {"3 2 yes - 2", "5 2 yes - 2"}
     pid, *gpu = launcher.location(jobs[0]).removeprefix("pid ").split(" gpu ")
     assert os.getpgid(int(pid)) == int(pid), "Ctrl-C on the terminal must reach the sweep only"
     assert gpu == ["3"]
@@ -130,6 +132,7 @@ def test_bad_settings_are_refused():
         ({"per_gpu": 0}, "per_gpu must be 1 or more, got 0"),
         ({"retries": -1}, "retries must be 0 or more, got -1"),
         ({"timeout": 0}, "timeout must be null or above 0, got 0"),
+        ({"gpus": [-1]}, "gpus must be auto or a list"),
         ({"gpus": "all"}, "gpus must be auto or a list"),
         ({"jobs": 5, "gpus": [0, 1]}, "launcher.jobs must be at most 2 with these GPUs, got 5: type launcher.per_gpu"),
     ]:

@@ -77,6 +77,7 @@ def test_equal_scores_are_broken_at_random_but_always_the_same_way():
     test = Evaluator(dataset, "test", seeds, "zero", torch.float64)
     validation = Evaluator(dataset, "validation", seeds, "zero", torch.float64)
     deployed = simulation.ranker.deploy()[None]
+    assert deployed.shape == (1, 30, 0), "it has no parameters"
     found = test(simulation.ranker, deployed)[0, :, 0]
     assert torch.equal(found, test(simulation.ranker, deployed)[0, :, 0])
     assert not torch.equal(found, validation(simulation.ranker, deployed)[0, :, 0])
@@ -103,9 +104,9 @@ def test_keys_sort_as_the_scores_do():
 
 
 def test_the_largest_come_in_descending_order():
-    keys = torch.randn(2, 3, 50, generator=torch.Generator().manual_seed(3)).double()
-    assert torch.equal(_largest(keys.clone(), 10), keys.sort(-1, descending=True).values[..., :10])
-    assert torch.equal(_largest(keys[..., :4].clone(), 10), keys[..., :4].sort(-1, descending=True).values)
+    for lists, documents in [(1, 4), (3, 10), (2, 50), (40, 300)]:
+        keys = torch.randn(2, lists, documents, generator=torch.Generator().manual_seed(documents)).double()
+        assert torch.equal(_largest(keys.clone(), 10), keys.sort(-1, descending=True).values[..., :10])
 
 
 def test_groups_cover_all_queries_and_pad_little():

@@ -116,7 +116,7 @@ def test_another_setting_labels_features_or_dataset_is_another_fit(tmp_path, fit
 
 
 @pytest.mark.parametrize(
-    "damage", [lambda content: content[:-40], lambda content: b"", lambda content: content[:200] + b"?" + content[201:]]
+    "damage", [lambda content: content[:-40], lambda content: b"", lambda content: content[:-3] + b"?" + content[-2:]]
 )
 def test_a_damaged_file_is_not_believed(tmp_path, fits, damage):
     whole = fitted(tmp_path)
@@ -129,9 +129,14 @@ def test_a_damaged_file_is_not_believed(tmp_path, fits, damage):
     assert {path.suffix for path in file.parents[1].iterdir()} == {"", ".lock"}, "nothing half-written"
 
 
-def test_a_fit_of_no_time_leaves_no_file(tmp_path):
+def test_only_a_fit_that_takes_time_is_kept(tmp_path, monkeypatch):
     fitted(tmp_path)
     assert list(tmp_path.iterdir()) == []
+    pairs = sum(len(labels) * (len(labels) + 4) for labels in LISTS)
+    for least, kept in ((pairs + 1, 0), (pairs, 1)):
+        monkeypatch.setattr(offline_ranknet, "LEAST_WORK", least)
+        fitted(tmp_path)
+        assert len(fit_files(tmp_path)) == kept
 
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path, fits):

@@ -115,6 +115,13 @@ def test_a_process_without_a_round_keeps_the_speed(tmp_path, clock):
     assert read_manifest(tmp_path)["status"] == "finished"
 
 
+def test_a_run_of_less_than_a_second_has_a_speed(tmp_path, clock):
+    with Manifest(RunDirectory(tmp_path), **ABOUT) as manifest:
+        clock.now += 0.5
+        manifest.progress(100)
+    assert read_manifest(tmp_path)["rounds_per_second"] == 200
+
+
 def test_progress_is_written_every_two_seconds(tmp_path, clock):
     with Manifest(RunDirectory(tmp_path), **ABOUT, every=2.0) as manifest:
         for round, moment, on_disk in ((1, 1.0, 0), (2, 0.5, 0), (3, 0.5, 3), (4, 1.9, 3)):
@@ -143,7 +150,7 @@ def test_versions_are_those_of_the_installed_packages():
     assert versions()["torch"].split("+")[0] == torch.__version__.split("+")[0]
 
 
-def test_the_commit_of_a_checkout_and_its_dirty_flag(tmp_path):
+def test_the_commit_of_a_checkout_and_its_dirty_flag(tmp_path, monkeypatch):
     def git(*arguments: str) -> str:
         author = ["-c", "user.name=A", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false"]
         command = ["git", "-C", str(tmp_path), *author, *arguments]
@@ -158,6 +165,9 @@ def test_the_commit_of_a_checkout_and_its_dirty_flag(tmp_path):
     git("tag", "-a", "v1", "-m", "a tag must not replace the commit")
     commit = git("rev-parse", "HEAD")
     assert checkout(tmp_path) == {"commit": commit, "dirty": False}
+    with monkeypatch.context() as during:  # as in a git hook of another repository
+        during.setenv("GIT_DIR", str(tmp_path / "another" / ".git"))
+        assert checkout(tmp_path) == {"commit": commit, "dirty": False}
     (tmp_path / "file").write_text("two")
     assert checkout(tmp_path) == {"commit": commit, "dirty": True}
     (tmp_path / "below").mkdir()

@@ -227,7 +227,8 @@ def test_finished_runs_start_nothing(composer: Composer, capsys: pytest.CaptureF
     times = [path.stat().st_mtime_ns for path in files]
     capsys.readouterr()
     assert main(["-m", *SMOKE, "seed=0,1"]) == 0
-    output = capsys.readouterr().out
+    output, errors = capsys.readouterr()
+    assert errors == "", "no job is waited for"
     assert "2 finished before" in output
     assert "next: ol2r report outputs" in output
     result = sweep([[*SMOKE, "seed=0"], [*SMOKE, "seed=0", "device.threads=2"]])

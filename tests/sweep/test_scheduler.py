@@ -86,6 +86,7 @@ def test_every_job_is_done_and_no_more_run_at_a_time_than_there_are_slots(tmp_pa
     assert launcher.most == 2
     assert launcher.events[:5] == [f"start {number}" for number in range(5)]
     assert output.splitlines()[0].startswith("[1/5] seed=0: done in ")
+    assert all(0 <= sweep_job.seconds < 60 for sweep_job in planned)
 
 
 def test_a_failure_does_not_affect_other_jobs(tmp_path: Path):

@@ -1,0 +1,28 @@
+"""What a run shows while it plays, without a terminal."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from ol2r_cli.run.progress import Progress
+
+
+def test_a_line_has_the_round_and_the_latest_metrics(capsys: pytest.CaptureFixture[str]):
+    with Progress("pairrank · perfect · mq2008", 200, 100) as progress:
+        progress.plain_every = 1e9
+        progress.update(110)
+        assert capsys.readouterr().err == "", "not again so soon"
+        progress.plain_every = -1
+        progress.evaluated(120, {"validation": 0.9, "test": 0.75})
+        progress.measured(
+            {
+                "online_ndcg": torch.tensor([[0.5, 0.25], [torch.nan, 0.3], [0.75, 0.2]]),
+                "unfairness": torch.tensor([[9.0, 9.0], [8.0, 8.0], [1.0, 2.0]]),
+            }
+        )
+        progress.start -= 10  # seconds ago
+        progress.update(150)
+    line = capsys.readouterr().err
+    assert line.startswith("pairrank · perfect · mq2008  round 150/200  5 rounds/s  10.0s left  ")
+    assert line.endswith("  online NDCG 0.400  test NDCG@10 0.750  unfairness 1.500\n")

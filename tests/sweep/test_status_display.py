@@ -1,0 +1,97 @@
+"""The live display of a sweep, drawn to text, and the progress that it reads from run directories."""
+
+from __future__ import annotations
+
+import io
+import time
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from ol2r_cli.run.directory import RunDirectory
+from ol2r_cli.sweep.status_display import RunProgress, StatusDisplay, _table, read_progress
+from ol2r_cli.sweep.sweep_job import Ending, SweepJob
+
+
+class Launcher:
+    """A launcher that says where each job is."""
+
+    def location(self, job: SweepJob) -> str:
+        return f"pid {job.number}"
+
+
+def run(folder: Path, number: int, status: str = "running", **content: object) -> SweepJob:
+    """A job whose run is at round 25 of 100."""
+    directory = folder / str(number)
+    progress = {"round": 25, "rounds": 100}
+    RunDirectory(directory).write_json("run.json", {"status": status, "progress": progress} | content)
+    settings = {"rounds": 100, "device": {"name": "cpu"}}
+    return SweepJob(number, (f"seed={number}",), f"seed={number}", settings=settings, directory=directory)
+
+
+def drawn(sweep_jobs: list[SweepJob], height: int) -> list[str]:
+    """The lines of the table of running jobs, without repeated blanks."""
+    running = {job.number: (job, job, 0.0) for job in sweep_jobs}
+    screen = io.StringIO()
+    Console(file=screen, width=100).print(_table(running, Launcher(), "the totals", height))
+    return [" ".join(line.split()) for line in screen.getvalue().splitlines()]
+
+
+def test_progress_is_read_from_the_files_of_a_run(tmp_path: Path):
+    job = run(tmp_path, 0, rounds_per_second=2.5)
+    assert read_progress(job.directory) == RunProgress(25, 2.5, 30.0, None)
+    (job.directory / "log.txt").write_text("x" * 5000 + "test NDCG@10 0.1\nround 20: test NDCG@10 0.4321\n")
+    assert read_progress(job.directory).ndcg == 0.4321
+    assert read_progress(run(tmp_path, 1).directory) == RunProgress(25)
+    assert read_progress(run(tmp_path, 2, "interrupted").directory) == RunProgress(), "of before it was resumed"
+    assert read_progress(tmp_path / "nowhere") == RunProgress()
+    (tmp_path / "2" / "run.json").write_text("{")
+    assert read_progress(tmp_path / "2") == RunProgress()
+
+
+def test_the_table_has_a_line_for_each_running_job_as_far_as_there_is_room(tmp_path: Path):
+    jobs = [run(tmp_path, number, rounds_per_second=2.5 * 4**number) for number in range(3)]
+    (jobs[0].directory / "log.txt").write_text("test NDCG@10 0.4321")
+    assert drawn(jobs, 3) == [
+        "job where round rounds/s left test NDCG@10",
+        "seed=0 pid 0 25/100 2 30.0s 0.4321",
+        "seed=1 pid 1 25/100 10 7.5s",
+        "seed=2 pid 2 25/100 40 1.9s",
+        "the totals",
+    ]
+    assert [line for line in drawn(jobs, 1) if "seed" not in line][1:] == ["and 2 more", "the totals"]
+    assert len(drawn(jobs, 1)) == 4
+
+
+def test_the_time_left_follows_from_the_jobs_that_are_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    jobs = [run(tmp_path, number) for number in range(6)]
+    display = StatusDisplay(jobs, io.StringIO())
+    running = {job.number: (job, job, time.monotonic() - 40) for job in jobs[2:4]}
+    assert display._left(running, 2) is None, "nothing is known yet"
+    for job in jobs[:2]:
+        job.ending, job.seconds = Ending.DONE, 100.0
+    left = display._left(running, 2)
+    assert left is not None
+    assert left == pytest.approx((2 * 100 + 2 * 60) / 2, abs=5), "two at a time"
+    display.start = time.monotonic() - 65
+    assert display._totals(running, 2) == "2 done, 2 running, 2 waiting of 6; 1m 05s so far, about 2m 40s left"
+
+
+def test_without_a_terminal_the_totals_are_a_line_now_and_then(tmp_path: Path):
+    jobs, screen = [run(tmp_path, 0)], io.StringIO()
+    display = StatusDisplay(jobs, screen)
+    display.start = display.shown = -1e9
+    with display:
+        display.show({}, 1, Launcher())
+        assert screen.getvalue() == "", "the sweep has just begun"
+        display.shown -= 60
+        display.show({}, 1, Launcher())
+        display.show({}, 1, Launcher())
+    assert screen.getvalue().startswith("0 running, 1 waiting of 1; ")
+    assert screen.getvalue().count("\n") == 1
+
+
+@pytest.mark.parametrize(("device", "on_gpu"), [("auto", True), ("cuda", True), ("cpu", False)])
+def test_a_job_uses_a_gpu_unless_it_is_told_not_to(device: str, on_gpu: bool):
+    assert SweepJob(0, (), settings={"device": {"name": device}}).on_gpu is on_gpu
