@@ -11,8 +11,9 @@ import copy
 import itertools
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache
 from typing import Any
 
 import hydra
@@ -32,21 +33,24 @@ from ol2r_cli.formatting import nearest
 class Composition:
     """A composed configuration.
 
-    config: all settings, without Hydra's own. choices: the choice of each group (`ranker`, `ranker/model`); groups
-    without a choice are absent. grid: the settings that a preset sweeps, with their values as typed, such as
-    {"ranker.l2": "0.1,0.01"}.
+    config: all settings, without Hydra's own, interpolations replaced by their values. settings: the same in plain
+    containers. choices: the choice of each group (`ranker`, `ranker/model`); groups without a choice are absent. grid:
+    the settings that a preset sweeps, with their values as typed, such as {"ranker.l2": "0.1,0.01"}.
     """
+
+    config: DictConfig
+    settings: dict[str, Any]
+    choices: Mapping[str, str]
+    grid: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class _Base:
+    """What Hydra composes for a set of choices, before values are set; interpolations are left."""
 
     config: DictConfig
     choices: Mapping[str, str]
     grid: Mapping[str, str]
-
-    @cached_property
-    def settings(self) -> dict[str, Any]:
-        """All settings in plain containers, interpolations resolved."""
-        settings = OmegaConf.to_container(self.config, resolve=True, throw_on_missing=True)
-        assert isinstance(settings, dict)
-        return {str(name): value for name, value in settings.items()}
 
 
 class Composer:
@@ -63,18 +67,31 @@ class Composer:
         searched = ",".join(as_typed(f"file://{folder}") for folder in self.folders)
         self._search_path = [f"hydra.searchpath=[{searched}]"] if searched else []
         self.catalogue = Catalogue(self.folders)
-        self._bases: dict[tuple[str, ...], Composition] = {}
+        self._bases: dict[tuple[str, ...], _Base] = {}
 
     @property
     def options(self) -> list[str]:
         """What has to be typed besides the overrides of a job: `--config-dir DIR` for each folder."""
         return [word for folder in self.folders for word in ("--config-dir", str(folder))]
 
-    def __call__(self, overrides: Sequence[str], resolve: bool = True) -> Composition:
-        """The configuration of `ol2r run OVERRIDES`; ValueError, of one line that says what to type, for a bad one.
+    def __call__(self, overrides: Sequence[str]) -> Composition:
+        """The configuration of `ol2r run OVERRIDES`; ValueError, of one line that says what to type, for a bad one."""
+        config, base = self._composed(overrides)
+        return Composition(config, _resolved(config), base.choices, base.grid)
 
-        With `resolve` all interpolations are replaced by their values.
-        """
+    def shown(self, overrides: Sequence[str], part: str) -> DictConfig:
+        """The configuration as `--cfg PART` shows it: `job`, `hydra` (Hydra's own settings) or `all`."""
+        config, _ = self._composed(overrides)
+        _resolved(copy.deepcopy(config))
+        if part == "job":
+            return config
+        with hydra.initialize_config_dir(version_base="1.3", config_dir=str(config_dir())):
+            words = [*self._search_path, *_words(overrides)]
+            whole = hydra.compose("run", words, return_hydra_config=True)
+        return OmegaConf.create({"hydra": whole.hydra}) if part == "hydra" else whole
+
+    def _composed(self, overrides: Sequence[str]) -> tuple[DictConfig, _Base]:
+        """The configuration with its interpolations, and the composition that it is a copy of; ValueError as above."""
         words = _words(overrides)
         parsed = [_parse(word) for word in words]
         for override in parsed:
@@ -92,20 +109,8 @@ class Composer:
             raise ValueError(unknown_name(error.args[0], words, self.catalogue)) from None
         except (HydraException, OmegaConfBaseException) as error:
             raise ValueError(explain(str(error), words, self.catalogue)) from None
-        self._check(config, base.choices)
-        if resolve:
-            OmegaConf.resolve(config)  # once: every later read would parse the interpolations again
-        return Composition(config, base.choices, base.grid)
-
-    def shown(self, overrides: Sequence[str], part: str) -> DictConfig:
-        """The configuration as `--cfg PART` shows it: `job`, `hydra` (Hydra's own settings) or `all`."""
-        config = self(overrides, resolve=False).config
-        if part == "job":
-            return config
-        with hydra.initialize_config_dir(version_base="1.3", config_dir=str(config_dir())):
-            words = [*self._search_path, *_words(overrides)]
-            whole = hydra.compose("run", words, return_hydra_config=True)
-        return OmegaConf.create({"hydra": whole.hydra}) if part == "hydra" else whole
+        _check_names(config, base.choices)
+        return config, base
 
     def jobs(self, overrides: Sequence[str], paired: Iterable[Sequence[str]] = ()) -> list[list[str]]:
         """The overrides of every job of a sweep: the product of all values listed, the last one changing fastest.
@@ -125,7 +130,7 @@ class Composer:
         swept = [_parse(f"{name}={values}") for name, values in grid.items()]
         return self._product([*swept, *parsed], paired)
 
-    def _base(self, choosing: tuple[str, ...]) -> Composition:
+    def _base(self, choosing: tuple[str, ...]) -> _Base:
         """The composition of a set of choices, by Hydra."""
         if choosing not in self._bases:
             with hydra.initialize_config_dir(version_base="1.3", config_dir=str(config_dir())):
@@ -135,7 +140,7 @@ class Composer:
                 hydra_node = whole.pop("hydra")
             choices = {group: name for group, name in hydra_node.runtime.choices.items() if name is not None}
             grid = {str(name): str(values) for name, values in (hydra_node.sweeper.get("params") or {}).items()}
-            self._bases[choosing] = Composition(whole, choices, grid)
+            self._bases[choosing] = _Base(whole, choices, grid)
         return self._bases[choosing]
 
     def _chooses(self, override: Override) -> bool:
@@ -143,20 +148,6 @@ class Composer:
         if override.is_hydra_override() or override.package is not None:
             return True
         return override.key_or_group in self.catalogue.choices and not isinstance(override.value(), dict)
-
-    def _check(self, config: DictConfig, choices: Mapping[str, str]) -> None:
-        """ValueError when a setting of run.yaml is missing or unknown, or an interpolation cannot be resolved."""
-        needed = _needed()
-        for name in needed:
-            if name not in config:
-                raise ValueError(f"{name} is missing: leave out ~{name}")
-        for name in map(str, config):
-            if name not in needed and name not in choices:
-                raise ValueError(f"there is no setting or group '{name}'{nearest(name, needed)}")
-        try:
-            OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
-        except OmegaConfBaseException as error:
-            raise ValueError(f"{error.full_key} cannot be resolved: {str(error).splitlines()[0]}") from None
 
     def _product(self, overrides: Sequence[Override], paired: Iterable[Sequence[str]]) -> list[list[str]]:
         values: dict[str, list[str]] = {}
@@ -213,6 +204,32 @@ def _parse(word: str) -> Override:
         return OverridesParser.create().parse_override(word)
     except HydraException:
         raise ValueError(unreadable(word)) from None
+
+
+def _check_names(config: DictConfig, choices: Mapping[str, str]) -> None:
+    """ValueError when a setting of run.yaml is missing, and for a name that is none."""
+    needed = _needed()
+    for name in needed:
+        if name not in config:
+            raise ValueError(f"{name} is missing: leave out ~{name}")
+    for name in map(str, config):
+        if name not in needed and name not in choices:
+            raise ValueError(f"there is no setting or group '{name}'{nearest(name, needed)}")
+
+
+def _resolved(config: DictConfig) -> dict[str, Any]:
+    """Replace interpolations by their values, in place, and return all settings in plain containers.
+
+    ValueError for an interpolation that cannot be resolved, and for a value that is missing (`???`).
+    """
+    with suppress(OmegaConfBaseException):  # `to_container` raises it as well, and names the setting
+        OmegaConf.resolve(config)
+    try:
+        settings = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
+    except OmegaConfBaseException as error:
+        raise ValueError(f"{error.full_key} cannot be resolved: {str(error).splitlines()[0]}") from None
+    assert isinstance(settings, dict)
+    return {str(name): value for name, value in settings.items()}
 
 
 @cache

@@ -63,11 +63,15 @@ def test_hydra_composes_once_for_each_set_of_choices(composer: Composer, monkeyp
     assert composer(["ranker=dbgd", "seed=7", "ranker.learning_rate=0.2"]).config.seed == 7
 
 
-def test_interpolations_are_kept_on_request(composer: Composer):
+def test_interpolations_are_resolved_but_shown(composer: Composer):
     words = ["exploration.alpha=${ranker.l2}", "ranker.l2=.5"]
-    assert composer(words).config.exploration.alpha == 0.5
-    unresolved = composer(words, resolve=False).config
-    assert OmegaConf.to_container(unresolved)["exploration"]["alpha"] == "${ranker.l2}"
+    composition = composer(words)
+    assert OmegaConf.to_container(composition.config) == composition.settings
+    assert composition.settings["exploration"]["alpha"] == 0.5
+    shown = OmegaConf.to_container(composer.shown(words, "job"))
+    assert shown["exploration"]["alpha"] == "${ranker.l2}"
+    with pytest.raises(ValueError, match=r"exploration.alpha cannot be resolved"):
+        composer.shown(["exploration.alpha=${nope}"], "job")
 
 
 @pytest.mark.parametrize(
