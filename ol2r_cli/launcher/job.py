@@ -21,6 +21,11 @@ from ol2r_cli.run.manifest import read_manifest
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
+def setting(name: str) -> str:
+    """A setting of the launcher as it is typed, for error messages: `launcher.jobs`."""
+    return f"launcher.{name}"
+
+
 @dataclass(frozen=True, eq=False)
 class Job:
     """One run of a sweep.

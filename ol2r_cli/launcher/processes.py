@@ -18,7 +18,7 @@ from typing import Any, Literal
 import torch
 
 from ol2r_cli.config.ranges import Count, Positive, WholeNumber
-from ol2r_cli.launcher.job import THREAD_VARIABLES, Job, Outcome, killed_for_memory, reason, run_payload
+from ol2r_cli.launcher.job import THREAD_VARIABLES, Job, Outcome, killed_for_memory, reason, run_payload, setting
 from ol2r_cli.run.exit_status import INTERRUPTED
 
 GRACE = 60.0  # seconds between asking a job to stop, after its timeout or without its parent, and killing it
@@ -57,8 +57,9 @@ class Processes:
         devices = [gpu for _ in range(per_gpu) for gpu in _visible(gpus)]
         slots = jobs if isinstance(jobs, int) else len(devices) or max(1, _cores() // threads)
         if devices and slots > len(devices):
-            advice = f"type launcher.per_gpu={-(-slots * per_gpu // len(devices))}, or launcher.gpus=[] for the CPU"
-            raise ValueError(f"launcher.jobs must be at most {len(devices)} with these GPUs, got {slots}: {advice}")
+            enough = -(-slots * per_gpu // len(devices))
+            advice = f"type {setting('per_gpu')}={enough}, or {setting('gpus')}=[] for the CPU"
+            raise ValueError(f"{setting('jobs')} must be at most {len(devices)} with these GPUs, got {slots}: {advice}")
         self._free: list[str | None] = [*devices[:slots]] or [None] * slots
         self._running: dict[Job, _Running] = {}
 

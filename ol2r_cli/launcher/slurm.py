@@ -20,7 +20,7 @@ from uuid import uuid4
 
 from ol2r_cli.config.ranges import Count, Positive, WholeNumber
 from ol2r_cli.formatting import one_line
-from ol2r_cli.launcher.job import Job, Outcome, last_line, reason
+from ol2r_cli.launcher.job import Job, Outcome, last_line, reason, setting
 from ol2r_cli.launcher.slurm_files import ExchangeFolder, is_newer, result_name
 from ol2r_cli.launcher.slurm_queue import UNKNOWN, State, cancel, queue, record, send_signal
 from ol2r_cli.launcher.slurm_task import STOP, Task
@@ -81,8 +81,8 @@ class Slurm:
     ):
         if notice >= 60 * minutes:
             raise ValueError(
-                f"launcher.notice must be from 1 to {60 * minutes - 1} seconds with launcher.minutes={minutes}, "
-                f"got {notice}"
+                f"{setting('notice')} must be from 1 to {60 * minutes - 1} seconds with "
+                f"{setting('minutes')}={minutes}, got {notice}"
             )
         check_submitit()
         self.minutes, self.cpus, self.array, self.at_once, self.queued = minutes, cpus, array, at_once, queued
