@@ -44,6 +44,11 @@ def one_line(text: object) -> str:
     return " ".join(str(text).split())
 
 
+def error_line(error: BaseException) -> str:
+    """The type and the message of an error in one line: `RuntimeError: a slip`."""
+    return one_line(f"{type(error).__name__}: {error}")
+
+
 def show(rows: Sequence[Sequence[str]], headings: Sequence[str] = (), indent: int = 0, numbers: bool = False) -> None:
     """Prints `rows`, all of the same length, in aligned columns with two blanks between them.
 

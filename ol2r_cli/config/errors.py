@@ -23,10 +23,10 @@ def explain(message: str, overrides: Sequence[str], catalogue: Catalogue) -> str
         return unknown_name(match[1], overrides, catalogue)
     if match := re.search(r"(?:Multiple values for|An item is already at) '?([\w./]+\w)'?", message):
         return has_a_value(match[1], overrides)
-    return one_line(message) or "the configuration could not be composed"
+    return _without_advice(message) or "the configuration could not be composed"
 
 
-def one_line(message: str) -> str:
+def _without_advice(message: str) -> str:
     """Hydra's and OmegaConf's messages without their trailing advice for programmers."""
     lines = [line.strip() for line in message.splitlines() if line.strip()]
     trailing = r"(full_key|object_type|reference_type|Set the env|See https?:)"

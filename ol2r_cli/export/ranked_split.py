@@ -14,6 +14,7 @@ from yaml import YAMLError
 
 from ol2r_cli.config.instantiate import build
 from ol2r_cli.dataset.table import Dataset
+from ol2r_cli.formatting import error_line
 from ol2r_cli.metrics.evaluation import Evaluator, Lists
 from ol2r_cli.run.trained_ranker import TrainedRanker
 
@@ -49,8 +50,7 @@ def _settings(path: Path, command: str) -> dict[str, Any]:
         content: Any = OmegaConf.to_container(OmegaConf.load(path / "config.yaml"))
         return {**content, "dataset": dict(content["dataset"])}
     except (OSError, LookupError, TypeError, ValueError, YAMLError, OmegaConfBaseException) as error:
-        reason = " ".join(f"{type(error).__name__}: {error}".split())
-        raise ValueError(f"{path}/config.yaml is damaged ({reason}): type {command} force=true") from error
+        raise ValueError(f"{path}/config.yaml is damaged ({error_line(error)}): type {command} force=true") from error
 
 
 def _dataset(path: Path, settings: dict[str, Any], fingerprint: str, data: Path | None) -> Dataset:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from ol2r_cli.config.catalogue import dotted
+from ol2r_cli.formatting import error_line
 from ol2r_cli.run.directory import RunDirectory
 from ol2r_cli.run.run_state import read_state
 from ol2r_cli.run.tables import EVALUATION, TRACE
@@ -88,8 +89,9 @@ def tracked_run(path: Path, points: int = POINTS) -> TrackedRun:
             ended=datetime.fromisoformat(manifest["ended"]),
         )
     except (OSError, ValueError, LookupError, TypeError, AttributeError, yaml.YAMLError, PolarsError) as error:
-        reason = " ".join(f"{type(error).__name__}: {error}".split())
-        raise ValueError(f"{path} is damaged ({reason}): type {manifest.get('command')} force=true") from error
+        raise ValueError(
+            f"{path} is damaged ({error_line(error)}): type {manifest.get('command')} force=true"
+        ) from error
 
 
 def _facts(manifest: Mapping[str, Any]) -> dict[str, str]:

@@ -12,6 +12,14 @@ from ol2r_cli.tensor.shapes import Bool, Float
 from ol2r_cli.tensor.streams import Random
 
 
+def limit_threads() -> None:
+    """Give numpy's and scipy's linear algebra as many threads as torch has, for the rest of the process."""
+    import scipy.optimize  # noqa: F401  (loads its linear algebra, which is then limited)
+    from threadpoolctl import threadpool_limits
+
+    threadpool_limits(torch.get_num_threads(), user_api="blas")
+
+
 class RestartedLBFGS(nn.Module):
     """scipy's L-BFGS-B on the objective of `newton`, restarted every round from uniform(0, 1) weights, ftol 1e-6.
 
@@ -27,11 +35,8 @@ class RestartedLBFGS(nn.Module):
         self.l2, self.reduction = l2, reduction
 
     def setup(self, context: RunContext, history: PairHistory) -> None:
-        """Start at theta = 0 with no pairs. numpy's and scipy's linear algebra gets as many threads as torch's."""
-        import scipy.optimize  # noqa: F401  (loads its linear algebra, which is then limited)
-        from threadpoolctl import threadpool_limits
-
-        threadpool_limits(torch.get_num_threads(), user_api="blas")
+        """Start at theta = 0 with no pairs."""
+        limit_threads()
         object.__setattr__(self, "history", history)  # not as a submodule: it belongs to the ranker's state
         shape = context.replicas, context.features
         self.register_buffer("theta", torch.zeros(shape, dtype=context.dtype, device=context.device))

@@ -14,6 +14,7 @@ from torch.nn.functional import logsigmoid, pad
 from torch.nn.utils.rnn import pad_sequence
 
 from ol2r_cli.interfaces import Oracle
+from ol2r_cli.learning.lbfgs import limit_threads
 from ol2r_cli.tensor.shapes import Bool, Float, Int
 
 CELLS = 1 << 18  # pairs, or feature values, worked on at once: they should fit a cache
@@ -30,15 +31,14 @@ def fit_ranknet(features: Float[Tensor, "N F"], oracle: Oracle, l2: float) -> Fl
     scales of the features nor their correlations slow it down. It ends when no entry of the gradient exceeds
     `TOLERANCE`. Without a pair theta is 0. Raises FloatingPointError where rounding keeps the optimum out of reach.
     """
-    import scipy.optimize  # before the limit, which then also applies to the linear algebra that scipy loads
-    from threadpoolctl import threadpool_limits
+    import scipy.optimize
 
     pairs = TrainingPairs(features, oracle)
     if not pairs.count:
         return torch.zeros(features.shape[1], dtype=torch.float64)
     if pairs.seconds() > PATIENCE:
         print(f"fitting the offline ranker on {pairs.count:,} pairs ..", file=sys.stderr, flush=True)
-    threadpool_limits(torch.get_num_threads(), user_api="blas")
+    limit_threads()
     curvature = pairs.curvature()
     # The billionth part makes up for rounding where features are large.
     root = torch.linalg.cholesky(curvature + torch.diag(l2 + 1e-9 * curvature.diagonal()))

@@ -19,6 +19,7 @@ from typing import Any
 import yaml
 
 from ol2r_cli.config.catalogue import dotted
+from ol2r_cli.formatting import error_line
 from ol2r_cli.report.estimates import Estimate, over_folds
 from ol2r_cli.run.directory import RunDirectory
 from ol2r_cli.run.identity import NOT_HASHED
@@ -81,7 +82,7 @@ def collect(folders: Sequence[Path]) -> Collection:
             try:
                 collection.runs.append(_read(state))
             except (OSError, ValueError, LookupError, TypeError, AttributeError, yaml.YAMLError) as error:
-                collection.damaged.append(f"{path} ({' '.join(f'{type(error).__name__}: {error}'.split())})")
+                collection.damaged.append(f"{path} ({error_line(error)})")
     return collection
 
 

@@ -20,7 +20,7 @@ from zipfile import BadZipFile, ZipFile
 import torch
 from torch import Tensor
 
-from ol2r_cli.formatting import one_line
+from ol2r_cli.formatting import error_line
 from ol2r_cli.run.directory import CHECKPOINT, MANIFEST, RunDirectory
 from ol2r_cli.run.identity import RESULTS_VERSION
 from ol2r_cli.run.manifest import read_manifest, versions
@@ -59,7 +59,7 @@ def load(directory: RunDirectory, fingerprint: str) -> dict[str, Any] | None:
     except FileNotFoundError:
         return None
     except _DAMAGE as error:
-        reason = one_line(f"{type(error).__name__}: {error}")[:200]
+        reason = error_line(error)[:200]
         _log.warning("%s cannot be read, the run starts afresh (%s)", directory / CHECKPOINT, reason)
         return None
     for what, actual, expected in (("results_version", version, RESULTS_VERSION), ("run", owner, fingerprint)):

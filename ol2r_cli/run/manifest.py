@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Any
 
 from ol2r_cli import __version__
-from ol2r_cli.formatting import one_line
+from ol2r_cli.formatting import error_line
 from ol2r_cli.run.directory import MANIFEST, RunDirectory
 from ol2r_cli.run.identity import RESULTS_VERSION
 
@@ -91,7 +91,7 @@ class Manifest:
         done = self._round >= self.content["progress"]["rounds"]
         if isinstance(error, Exception):
             self.content["status"] = "failed"
-            self.content["error"] = one_line(f"{type(error).__name__}: {error}")
+            self.content["error"] = error_line(error)
         else:
             self.content["status"] = "finished" if error is None and done else "interrupted"
         self.content["ended"] = _now()

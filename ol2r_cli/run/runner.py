@@ -14,6 +14,7 @@ import torch
 from omegaconf import DictConfig, OmegaConf
 from torch import Tensor
 
+from ol2r_cli.formatting import error_line
 from ol2r_cli.interfaces import Interaction, Ranker
 from ol2r_cli.metrics.evaluation import CUTOFFS, Evaluator
 from ol2r_cli.metrics.measurement import Measures, sizes_at_every_rank
@@ -100,7 +101,7 @@ class Runner:
                 return INTERRUPTED
             except Exception as error:
                 _log.error("%s", traceback.format_exc())
-                print(f"ol2r run: failed: {type(error).__name__}: {error}", file=sys.stderr)
+                print(f"ol2r run: failed: {error_line(error)}", file=sys.stderr)
                 print(f"the traceback is in {self.directory / 'log.txt'}", file=sys.stderr)
                 return FAILED
         if not self.settings["keep_checkpoint"]:

@@ -43,8 +43,9 @@ class TrainedRanker:
         except FileNotFoundError:
             raise ValueError(f"{path} has no ranker.pt: type {command} force=true") from None
         except (OSError, RuntimeError, EOFError, LookupError, TypeError, pickle.UnpicklingError) as error:
-            kind = type(error).__name__
-            raise ValueError(f"{path}/ranker.pt is damaged ({kind}): type {command} force=true") from None
+            raise ValueError(
+                f"{path}/ranker.pt is damaged ({type(error).__name__}): type {command} force=true"
+            ) from None
         self.ranker: Ranker = build(OmegaConf.create({"ranker": settings}).ranker)
         sorts_by_label = self.ranker.needs_labels and not self.deployed.shape[1]
         if not self.ranker.generalises or sorts_by_label:

@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 
 import ol2r_cli
+from ol2r_cli.formatting import error_line, one_line
 from ol2r_cli.run.directory import RunDirectory
 from ol2r_cli.run.exit_status import FAILED, INTERRUPTED
 from ol2r_cli.run.runner import validation_curve
@@ -61,7 +62,7 @@ class Searcher:
             self.study.interrupt(active)
             return False
         except Exception as error:  # an error in one trial must not end the search
-            outcome = TrialOutcome(FAILED, self.study.folder, _one_line(error))
+            outcome = TrialOutcome(FAILED, self.study.folder, _reason(error))
         if outcome.code == INTERRUPTED and not pruned_at:
             self.study.interrupt(active)
             return False
@@ -92,10 +93,9 @@ class Searcher:
         return f"{metric['mean']:.4f}{' (done before)' if outcome.finished_before else ''}"
 
 
-def _one_line(error: Exception) -> str:
-    """The message of an error on one line; the type comes first, except for ValueError, whose messages are ours."""
-    message = " ".join(str(error).split())
-    return message if isinstance(error, ValueError) else f"{type(error).__name__}: {message}"
+def _reason(error: Exception) -> str:
+    """An error in one line, without its type if it is a ValueError: those have a message for the user."""
+    return one_line(error) if isinstance(error, ValueError) else error_line(error)
 
 
 def run_workers(study: Study, arguments: Sequence[str], count: int) -> bool:

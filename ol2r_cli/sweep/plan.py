@@ -14,7 +14,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from ol2r_cli.config.composer import Composer, Composition, check_grid
 from ol2r_cli.config.instantiate import build
-from ol2r_cli.formatting import one_line
+from ol2r_cli.formatting import error_line, one_line
 from ol2r_cli.run.experiment import Experiment
 from ol2r_cli.simulation import check_needs
 from ol2r_cli.sweep.sweep_job import SweepJob, name_sweep_jobs
@@ -159,7 +159,7 @@ class _Check:
             except ValueError as error:
                 self._setup_errors[key] = str(error)
             except Exception as error:  # of a user's role, or of torch: the other jobs must still be checked
-                self._setup_errors[key] = f"{type(error).__name__}: {error}"
+                self._setup_errors[key] = error_line(error)
         return self._setup_errors[key]
 
 
