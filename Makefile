@@ -51,7 +51,7 @@ test-slurm: setup  ## only the tests on a Slurm, which is installed and started 
 	else echo "skipped: without Slurm there is nothing to test"; fi
 
 mutation: setup  ## what the tests protect: the share of seeded mutants that they notice (an hour or more)
-	$(VENV)/bin/python scripts/mutation.py --equivalent scripts/equivalent_mutants.json $(ARGS)
+	$(VENV)/bin/python scripts/mutation --equivalent scripts/mutation/equivalent.json $(ARGS)
 
 check: setup  ## style and types: ruff and mypy
 	$(VENV)/bin/ruff check .
