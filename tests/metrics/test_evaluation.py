@@ -104,8 +104,9 @@ def test_keys_sort_as_the_scores_do():
 
 
 def test_the_largest_come_in_descending_order():
-    for lists, documents in [(1, 4), (3, 10), (2, 50), (40, 300)]:
-        keys = torch.randn(2, lists, documents, generator=torch.Generator().manual_seed(documents)).double()
+    for snapshots, lists, documents in [(1, 1, 4), (2, 3, 10), (2, 40, 50), (12, 2, 500)]:
+        generator = torch.Generator().manual_seed(documents)
+        keys = torch.randn(snapshots, lists, documents, generator=generator).double()
         assert torch.equal(_largest(keys.clone(), 10), keys.sort(-1, descending=True).values[..., :10])
 
 

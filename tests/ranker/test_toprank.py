@@ -90,6 +90,16 @@ def test_on_a_gpu_as_well(ahead, monkeypatch):
     assert ahead > 1 or room < len(simulation.ranker.wins) < 8 * used
 
 
+def test_a_pool_on_a_gpu_has_room_for_many_replicas_of_short_queries(monkeypatch):
+    monkeypatch.setattr(toprank_module, "ROUNDS", 1)
+    lists, seeds = [[0, 3]] * 8, list(range(20))
+    with pretended_gpu():
+        simulation = toprank(lists=lists, seeds=seeds, total=30)
+        assert len(list(rounds(simulation))) == 30
+    assert int(simulation.ranker.used) < len(simulation.ranker.wins)
+    assert int(simulation.ranker.start.max()) < int(simulation.ranker.used)
+
+
 def test_certain_pairs_stay_certain_even_on_a_cycle():
     """G only grows. A cycle has next to no chance to come about, so it is put there by hand: 0 over 1 over 2 over 0."""
     simulation = toprank("click=perfect", "ranker.delta=0.5", lists=[[4, 0, 2, 1]], total=300)
