@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import pickle
+import re
 import signal
 import subprocess
 import sys
@@ -45,7 +46,7 @@ class Node:
         (folder / "task").write_bytes(pickle.dumps(Task(job, cpus=1, minutes=30, requeue=requeue, since=0)))
         command = [sys.executable, "-c", NODE, str(folder / "task"), str(self.file)]
         self.process = subprocess.Popen(command, cwd=ROOT, env={**os.environ, **environment})
-        while "begun" not in self.printed and self.process.poll() is None:
+        while not re.search("begun.*\n", self.printed) and self.process.poll() is None:  # the whole line
             time.sleep(0.01)
 
     @property
