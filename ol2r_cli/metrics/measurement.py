@@ -7,13 +7,21 @@ from torch import Tensor, nn
 
 from ol2r_cli.interfaces import Interaction, RunContext
 from ol2r_cli.metrics.ranking import block_sizes, certain_ratio, dcg, ideal_lists, ndcg, regret
-from ol2r_cli.tensor.shapes import Bool, Int
+from ol2r_cli.tensor.shapes import Bool, Float, Int
 
 DISCOUNT = 0.9995  # of cumulative NDCG, per round (all five papers)
 BLOCK_RANKS = (1, 5, 10)  # ranks whose block size is traced
 TOP = 10  # places of NDCG and of certain pairs
 
 Measures = dict[str, Tensor]  # metric -> values [R B] of R rounds and B replicas
+
+
+class NonFiniteScores(ArithmeticError):
+    """Scores of a ranker are NaN or infinite. `round` is the first such round, `replicas` has those that are."""
+
+    def __init__(self, round: int, replicas: list[int]):
+        self.round, self.replicas = round, replicas
+        super().__init__(f"the scores of the ranker are not finite in round {round}, replicas {replicas}")
 
 
 class Measurement(nn.Module):
@@ -57,6 +65,7 @@ class Measurement(nn.Module):
         self.certain = self._zeros(torch.bool, TOP, TOP)
         self.broken = self._zeros(torch.int16)  # certain pairs among the shown documents
         self.exposed = self._zeros(torch.float64, 2)  # both groups
+        self.total = self._zeros(torch.float64)  # of all scores: NaN or infinite if one of them is
         self.first = 1
         self.has_blocks = self.has_certain = False
 
@@ -70,6 +79,7 @@ class Measurement(nn.Module):
             self.first = t
         row, proposal, candidates = len(self.rounds), interaction.proposal, interaction.candidates
         documents, shown = labels.shape[1], interaction.ranking.shape[1]
+        torch.sum(interaction.prediction.scores, (1, 2), dtype=torch.float64, out=self.total[row])
         self.rounds.append((candidates.query, candidates.mask, interaction.preferences.valid))
         self.grades[row, :, :shown] = labels.gather(1, interaction.ranking)
         self.clicks[row, :, :shown] = interaction.clicks
@@ -93,10 +103,14 @@ class Measurement(nn.Module):
         return len(self.rounds) == self.ROUNDS
 
     def measures(self) -> tuple[int, Measures]:
-        """Return the first of the R rounds recorded since the last call, and their measures [R B]; none if R is 0."""
+        """Return the first of the R rounds recorded since the last call, and their measures [R B]; none if R is 0.
+
+        `NonFiniteScores` if a score was NaN or infinite. Padding may have the score -infinity.
+        """
         rounds = len(self.rounds)
         if not rounds:
             return self.first, {}
+        self._check_scores(self.total[:rounds])
         queries, masks, valid = zip(*self.rounds, strict=True)
         self.rounds = []
         query = torch.stack(queries)
@@ -137,6 +151,12 @@ class Measurement(nn.Module):
         if self.no_relevant == "skip":
             measures["online_ndcg"] = online.masked_fill(ideal == 0, torch.nan)
         return self.first, measures
+
+    def _check_scores(self, total: Float[Tensor, "R B"]) -> None:
+        bad = total.isnan() | (total == torch.inf)
+        if bad.any():
+            row = int(bad.any(1).nonzero()[0])
+            raise NonFiniteScores(self.first + row, bad[row].nonzero().flatten().tolist())
 
     def _block_measures(self, block: Int[Tensor, "X D"], length: Int[Tensor, "X"]) -> Measures:
         """Return the number of blocks and the sizes at the traced ranks; for a shorter query that of its last block."""

@@ -17,7 +17,7 @@ from torch import Tensor
 from ol2r_cli.formatting import error_line
 from ol2r_cli.interfaces import Interaction, Ranker
 from ol2r_cli.metrics.evaluation import CUTOFFS, Evaluator
-from ol2r_cli.metrics.measurement import Measures, sizes_at_every_rank
+from ol2r_cli.metrics.measurement import Measures, NonFiniteScores, sizes_at_every_rank
 from ol2r_cli.run import checkpoint
 from ol2r_cli.run.directory import LOGGER, SUMMARY, RunDirectory, log_file
 from ol2r_cli.run.exit_status import BAD_CONFIGURATION, DONE, FAILED, INTERRUPTED
@@ -92,7 +92,11 @@ class Runner:
         with log_file(self.directory), stop_signals() as stop:
             try:
                 with self._manifest(first) as manifest:
-                    self._play(manifest, stop)
+                    try:
+                        self._play(manifest, stop)
+                    except torch.linalg.LinAlgError as error:
+                        round, advice = int(self.simulation.round) + 1, self._likely_setting()
+                        raise FloatingPointError(f"a matrix is singular in round {round}: {advice}") from error
             except KeyboardInterrupt:
                 round = int(self.simulation.round)
                 command = "the same command" + (" without force=true" if self.settings["force"] else "")
@@ -179,7 +183,10 @@ class Runner:
 
     def _measure(self) -> Measures:
         """Measure the rounds since the last call, and record the measures."""
-        first, measures = self.simulation.measurement.measures()
+        try:
+            first, measures = self.simulation.measurement.measures()
+        except NonFiniteScores as error:
+            raise FloatingPointError(self._diverged("scores", f"in round {error.round}", error.replicas)) from None
         if measures:
             self.trace.record(first, measures)
         return measures
@@ -203,6 +210,7 @@ class Runner:
     def _evaluate(self) -> dict[str, float]:
         """Evaluate the queue; returns the last NDCG@10 of each split, averaged over replicas."""
         rounds, deployed = list(self.queue), torch.stack(list(self.queue.values()))
+        self._check_parameters(rounds, deployed)
         cosine = {} if self.offline is None else {"cosine": _cosine(deployed, self.offline)}
         last = {}
         for evaluator in self.evaluators:
@@ -212,6 +220,32 @@ class Runner:
             last[evaluator.name] = float(ndcg[-1, :, -1].mean())
         self.queue.clear()
         return last
+
+    def _check_parameters(self, rounds: Sequence[int], deployed: Float[Tensor, "E B P"]) -> None:
+        """FloatingPointError if a parameter of a snapshot after one of `rounds` is NaN or infinite."""
+        bad = ~deployed.isfinite().all(2)
+        if bad.any():
+            self._measure()  # which names the round exactly if a score was bad as well
+            row = int(bad.any(1).nonzero()[0])
+            replicas = bad[row].nonzero().flatten().tolist()
+            raise FloatingPointError(self._diverged("parameters", f"after round {rounds[row]}", replicas))
+
+    def _diverged(self, what: str, when: str, replicas: Sequence[int]) -> str:
+        """Why the run fails, which replicas are concerned, and the likely setting."""
+        seeds, name = self.experiment.seeds, self.experiment.choices["ranker"]
+        bad = [seeds[replica] for replica in replicas]
+        others = [seed for seed in seeds if seed not in bad]
+        which = f" with seed {', '.join(map(str, bad))}" if others else ""
+        rest = f", those with seed {', '.join(map(str, others))} were finite" if others else ""
+        return f"the {what} of ranker={name}{which} are not finite {when}{rest}: {self._likely_setting()}"
+
+    def _likely_setting(self) -> str:
+        """What to type where numbers are out of range."""
+        settings, name = self.settings["ranker"], self.experiment.choices["ranker"]
+        for setting, direction in (("learning_rate", "smaller"), ("l2", "larger")):
+            if setting in settings:
+                return f"ranker.{setting} must be {direction}, got {settings[setting]}"
+        return f"see `ol2r list ranker {name}`"
 
     def _waiting(self) -> dict[int, torch.Tensor]:
         """The part of the queue that a longer run would still hold after this round.
@@ -232,8 +266,10 @@ class Runner:
     def _finish(self, waiting: dict[int, torch.Tensor]) -> None:
         self._measure()
         self.trace.flush()
+        deployed = self.simulation.ranker.deploy()
+        self._check_parameters([self.settings["rounds"]], deployed[None])
         ranker: dict[str, Any] = {
-            "deployed": self.simulation.ranker.deploy(),
+            "deployed": deployed,
             "seeds": self.experiment.seeds,
             "ranker": self.settings["ranker"],
             "features": self.simulation.context.features,

@@ -1,0 +1,69 @@
+"""A run whose numbers are not finite fails, and says in which round, in which replicas and what to change."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from ol2r_cli.commands.run import main
+from ol2r_cli.metrics.measurement import NonFiniteScores
+from ol2r_cli.run.run_state import find_runs, read_state
+from tests.worlds import simulate, tiny
+
+SMOKE = ["experiment=smoke", "evaluate_every=1000"]
+
+
+def failure(folder: Path, *words: str) -> str:
+    """The error in the manifest of a run that must fail."""
+    assert main([*SMOKE, f"output_dir={folder}", *words]) == 1
+    (path,) = find_runs(folder)
+    state = read_state(path)
+    assert state is not None
+    assert state.state == "failed"
+    assert not (path / "summary.json").exists()
+    return str(state.error).removeprefix("FloatingPointError: ")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            "ranker=mgd ranker.learning_rate=inf",
+            "the scores of ranker=mgd are not finite in round 2: ranker.learning_rate must be smaller, got inf",
+        ),
+        (
+            "ranker=ollambdarank ranker.model.width=8 ranker.learning_rate=1e18 rounds=3",
+            "the scores of ranker=ollambdarank are not finite in round 2: "
+            "ranker.learning_rate must be smaller, got 1e+18",
+        ),
+        ("ranker.l2=1e-300", "a matrix is singular in round 1: ranker.l2 must be larger, got 1e-300"),
+    ],
+)
+def test_a_run_that_diverges_says_where_and_what_to_change(tmp_path: Path, words: str, message: str):
+    assert failure(tmp_path, *words.split()) == message
+
+
+def test_the_replicas_that_were_finite_are_named(tmp_path: Path):
+    error = failure(tmp_path, "ranker=dbgd", "ranker.learning_rate=1e308", "replicas=3")
+    assert error == (
+        "the scores of ranker=dbgd with seed 2 are not finite in round 4, those with seed 0, 1 were finite: "
+        "ranker.learning_rate must be smaller, got 1e+308"
+    )
+
+
+@pytest.mark.parametrize("evaluated", ["[validation,test]", "[]"])
+def test_parameters_that_diverge_in_the_last_round_are_noticed(tmp_path: Path, evaluated: str):
+    words = ["ranker=sgd_ranknet", "ranker.learning_rate=1e308", "rounds=2", f"evaluate_on={evaluated}"]
+    assert failure(tmp_path, *words).startswith("the parameters of ranker=sgd_ranknet are not finite after round 2: ")
+
+
+def test_only_padding_may_be_infinite():
+    measurement = simulate(tiny(), [0, 1], 9).measurement
+    measurement.first = 5
+    measurement._check_scores(torch.tensor([[0.0, -torch.inf], [1e308, -1.0]], dtype=torch.float64))
+    for number in (torch.nan, torch.inf):
+        with pytest.raises(NonFiniteScores) as error:
+            measurement._check_scores(torch.tensor([[0.0, 1.0], [number, 1.0], [number, number]]).double())
+        assert (error.value.round, error.value.replicas) == (6, [0])
