@@ -179,9 +179,9 @@ def test_distances_are_those_of_the_definition(precision, monkeypatch):
         written.certain(one)
         order = one.prediction.scores[:, 0].argsort(1, descending=True)[0]
         expected = written.distances[-1][0][order][:, order]
-        torch.testing.assert_close(
-            found[-1][0].double(), expected, rtol=1e-9 if precision == "float64" else 1e-4, atol=1e-6
-        )
+        # A distance is a small difference of large numbers; in single precision 1.2e-4 was seen on another processor.
+        rtol = 1e-9 if precision == "float64" else 5e-4
+        torch.testing.assert_close(found[-1][0].double(), expected, rtol=rtol, atol=1e-6)
         written.add(one.prediction.tangent(), one.preferences)
     assert len(found) == ROUNDS
 
