@@ -100,6 +100,8 @@ class Composer:
                 raise ValueError(several_values(name.lstrip("+"), values, self.catalogue))
         try:
             choosing = [override for override in parsed if self._chooses(override)]
+            for override in choosing:
+                self._check_choice(override)
             base = self._base(tuple(str(override.input_line) for override in choosing))
             config = copy.deepcopy(base.config)
             for override in parsed:
@@ -148,6 +150,13 @@ class Composer:
         if override.is_hydra_override() or override.package is not None:
             return True
         return override.key_or_group in self.catalogue.choices and not isinstance(override.value(), dict)
+
+    def _check_choice(self, override: Override) -> None:
+        """ValueError where a number or `true` stands instead of the name of a choice."""
+        group, value = str(override.key_or_group), override.value()
+        if group in self.catalogue.choices and not override.is_delete() and not isinstance(value, str | list):
+            typed = str(override.input_line).partition("=")[2]
+            raise ValueError(f"{group} must be one of {', '.join(self.catalogue.choices[group])}, got {typed}")
 
     def _product(self, overrides: Sequence[Override], paired: Iterable[Sequence[str]]) -> list[list[str]]:
         values: dict[str, list[str]] = {}
@@ -200,6 +209,8 @@ def _words(overrides: Sequence[str]) -> list[str]:
 def _parse(word: str) -> Override:
     if re.match(r"[+~]*hydra/(launcher|sweeper)\b", word):
         raise ValueError(f"{word} has no effect: sweeps run where launcher=processes or launcher=slurm says")
+    if word.splitlines() not in ([word], []):
+        raise ValueError(f"{word!r} must be one line: leave out the line break")
     try:
         return OverridesParser.create().parse_override(word)
     except HydraException:

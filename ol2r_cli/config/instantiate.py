@@ -7,6 +7,7 @@ ValueError of one line in the words of the command line.
 from __future__ import annotations
 
 import inspect
+import math
 import pkgutil
 import types
 import typing
@@ -57,6 +58,9 @@ def _check_node(node: DictConfig, group: str, more: Mapping[str, Any]) -> None:
         constructor = pkgutil.resolve_name(str(target))
     except (ImportError, AttributeError, ValueError) as error:
         raise ValueError(f"{group}._target_ must be a class that can be imported, got {target} ({error})") from None
+    if not callable(constructor):
+        kind = type(constructor).__name__
+        raise ValueError(f"{group}._target_ must be a class that can be imported, got {target}, which is a {kind}")
     given: dict[str, Any] = {}
     for key, value in node.items():
         name = str(key)
@@ -97,6 +101,8 @@ def check_settings(
         if key not in settings and default is inspect.Parameter.empty:
             raise ValueError(f"{prefix}{key} is missing: {name} needs it, type {prefix}{key}=VALUE")
     for key, kind in kinds.items():
+        if key in settings and (limit := _limit_of_numbers(settings[key])):
+            raise ValueError(f"{prefix}{key} must be {limit}, got {settings[key]!r}")
         if key in settings and not _fits(settings[key], kind):
             raise ValueError(f"{prefix}{key} must be {_in_words(kind, settings[key])}, got {settings[key]!r}")
 
@@ -125,6 +131,16 @@ def _annotations(target: Any) -> dict[str, Any]:
         return typing.get_type_hints(target.__init__ if inspect.isclass(target) else target, include_extras=True)
     except (NameError, TypeError):
         return {}
+
+
+def _limit_of_numbers(value: Any) -> str:
+    """What a number, or one inside a list or mapping, must be for a computer; empty if all are."""
+    if isinstance(value, Mapping | list | tuple):
+        entries = value.values() if isinstance(value, Mapping) else value
+        return next(filter(None, map(_limit_of_numbers, entries)), "")
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        return "within 64 bits (below 9.2e18)"
+    return "finite" if isinstance(value, float) and not math.isfinite(value) else ""
 
 
 def _fits(value: Any, kind: Any, in_range: bool = True) -> bool:

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from ol2r_cli.config.instantiate import check_settings
 from ol2r_cli.config.ranges import Count, NonNegative, Positive, Range, Share, WholeNumber
 from ol2r_cli.dataset.table import SPLITS, Dataset, setting
+from ol2r_cli.tensor.memory import available_memory
 
 _VERSION = 1  # raise with every change of the numbers: it is part of the fingerprint
 _STREAMS = (*SPLITS, "borders", "world")
@@ -77,7 +78,16 @@ class Synthetic:
         self.nonlinearity, self.noise, self.group_ratio = float(nonlinearity), float(noise), float(group_ratio)
 
     def load(self) -> Dataset:
-        """Draws all splits into one table; equal settings give equal numbers in every process."""
+        """Draws all splits into one table; equal settings give equal numbers in every process.
+
+        ValueError if the table would not fit into memory.
+        """
+        rows, memory = sum(self.queries.values()) * self.documents, available_memory(torch.device("cpu"))
+        if (needed := 4 * rows * self.features) > memory:
+            raise ValueError(
+                f"{setting('queries')}, {setting('documents')} and {setting('features')} must be smaller: the table "
+                f"would have {needed / 2**30:,.0f} GiB, and there are {memory / 2**30:,.0f}"
+            )
         generator = DocumentGenerator(
             self.features, self.nonlinearity, self.noise, self.group_ratio, self._random("world")
         )

@@ -15,12 +15,12 @@ from ol2r_cli.exploration.tangent_certainty import (
     DiagonalTangentCovariance,
     FullTangentCovariance,
     TangentCovariance,
-    available_memory,
     most_rounds,
 )
 from ol2r_cli.interfaces import TANGENT, Candidates, Interaction, Need, Oracle, Prediction, Proposal, RunContext
 from ol2r_cli.learning.tangents import LayeredTangent
 from ol2r_cli.tensor.gather import gather
+from ol2r_cli.tensor.memory import available_memory
 from ol2r_cli.tensor.shapes import Bool, Float
 from ol2r_cli.tensor.streams import Random
 from ol2r_cli.tensor.synchronisation import is_host_readable

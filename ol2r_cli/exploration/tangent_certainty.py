@@ -6,7 +6,6 @@ A = l2 I + sum of v v^T over the preferences so far, where v is the difference o
 from __future__ import annotations
 
 import math
-import os
 from bisect import bisect_right
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -264,10 +263,3 @@ def _bytes(rows: int, context: RunContext, dtype: torch.dtype) -> int:
     factors = context.features + 4 * math.isqrt(context.parameters)
     triangle = rows * (rows + STRIP) // 2
     return context.replicas * dtype.itemsize * (triangle + rows * (2 * factors + context.documents))
-
-
-def available_memory(device: torch.device) -> int:
-    """Return the bytes of the machine's memory, or the free bytes of the GPU's."""
-    if device.type == "cuda":
-        return torch.cuda.mem_get_info(device)[0]
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import torch
 from omegaconf import DictConfig, OmegaConf
@@ -13,7 +14,7 @@ from torch import Tensor
 
 from ol2r_cli.config.catalogue import Catalogue
 from ol2r_cli.config.instantiate import build, check_settings
-from ol2r_cli.config.ranges import Count, NonNegative, WholeNumber
+from ol2r_cli.config.ranges import Count, NonNegative, Range, WholeNumber
 from ol2r_cli.dataset.table import Dataset
 from ol2r_cli.interfaces import Ranker
 from ol2r_cli.metrics.evaluation import Evaluator
@@ -24,7 +25,10 @@ from ol2r_cli.run.identity import identity, run_path
 from ol2r_cli.run.manifest import read_manifest
 from ol2r_cli.run.tables import INTERACTIONS, TRACE
 from ol2r_cli.simulation import Simulation
+from ol2r_cli.tensor.memory import MemoryLimit, available_memory
 from ol2r_cli.tensor.shapes import Float
+
+_MANY = 100  # replicas; beyond, their memory is estimated before any of it is allocated
 
 
 @dataclass(frozen=True)
@@ -35,9 +39,9 @@ class RunSettings:
     """
 
     seed: WholeNumber
-    replicas: Count
+    replicas: Annotated[int, Range(1, 100_000)]
     rounds: Count
-    positions: Count
+    positions: Annotated[int, Range(1, 100_000)]
     evaluate_every: Count
     evaluate_on: Sequence[Literal["validation", "test"]]
     no_relevant: Literal["zero", "skip"]
@@ -120,7 +124,32 @@ class Experiment:
         )
 
     def simulation(self) -> Simulation:
-        """The roles on the training queries, ready for round 1; ValueError if they do not fit together."""
+        """The roles on the training queries, ready for round 1.
+
+        ValueError if they do not fit together, or if they need more memory than there is.
+        """
+        settings, limit = self.settings, MemoryLimit(available_memory(self.device.torch))
+        try:
+            if len(self.seeds) > _MANY and not self.roles["ranker"].needs_labels:
+                limit.check(self._allocated(1) + (len(self.seeds) - 1) * (self._allocated(2) - self._allocated(1)))
+            with limit:
+                return self._simulation()
+        except (MemoryError, torch.OutOfMemoryError) as error:
+            sizes = ", ".join(f"{name}={settings[name]}" for name in ("rounds", "replicas", "positions"))
+            raise ValueError(
+                f"{sizes} need more memory than there is ({error or 'out of memory'}): make one of them smaller"
+            ) from None
+
+    def _allocated(self, replicas: int) -> int:
+        """The bytes that the set-up of so many replicas allocates."""
+        trial = copy.copy(self)
+        trial.seeds = self.seeds[:replicas]
+        trial.roles = {group: build(self.config[group]) for group in self.roles}
+        with MemoryLimit(available_memory(self.device.torch)) as limit:
+            trial._simulation()
+        return limit.allocated
+
+    def _simulation(self) -> Simulation:
         settings = self.settings
         return Simulation(
             self.dataset,

@@ -73,6 +73,20 @@ MISTAKES = {
     "dataset.queries=5": ["dataset.queries must be settings", "got 5"],
     "exploration.alpha=${nope}": ["exploration.alpha cannot be resolved", "'nope'"],
     "ranker._target_=nowhere.X": ["ranker._target_ must be a class that can be imported, got nowhere.X"],
+    # numbers and names that nothing can be made of
+    "click=nan": ["click must be one of almost_random, ", "got nan"],
+    "exploration=null": ["exploration must be one of confidence, ", "got null"],
+    "ranker._target_=abc": ["ranker._target_ must be a class that can be imported, got abc, which is a module"],
+    "exposure=0": ["exposure must be text or a list", "got 0"],
+    "ranker.l2=1e999": ["ranker.l2 must be finite, got inf"],
+    "ranker=mgd ranker.learning_rate=inf": ["ranker.learning_rate must be finite, got inf"],
+    "seed=99999999999999999999": ["seed must be within 64 bits", "got 99999999999999999999"],
+    "dataset.queries.train=99999999999999999999": ["dataset.queries must be within 64 bits"],
+    "positions=99999999999999": ["positions must be from 1 to 100000, got 99999999999999"],
+    "replicas=99999999999": ["replicas must be from 1 to 100000, got 99999999999"],
+    "rounds=10000000000000": ["rounds=10000000000000, replicas=1, positions=10 need more memory than there is ("],
+    "replicas=100000": ["replicas=100000, positions=10 need more memory than there is"],
+    "dataset.queries.train=2147483648": ["dataset.queries, dataset.documents and dataset.features must be smaller"],
     # the grammar of the command line
     "--bogus": ["there is no option --bogus", "`ol2r run --help`"],
     "--info config": ["there is no option --info", "`ol2r run --help`"],
@@ -126,6 +140,12 @@ def test_a_mistake_is_one_line_and_writes_nothing(line: str, tmp_path: Path, cap
     for words in MISTAKES[line]:
         assert words in captured.err
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("word", ["ranker=a\nb", "ranker.l2=a\nb", "rounds=\n", "a\nb=1", "dataset.path=a\nb"])
+def test_a_line_break_in_a_value_does_not_break_the_message(word: str, capsys: pytest.CaptureFixture[str]):
+    assert main([word, "dataset=mq2008"]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
 
 
 def test_a_mistake_in_a_sweep_stops_it_before_its_first_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

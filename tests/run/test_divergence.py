@@ -30,8 +30,8 @@ def failure(folder: Path, *words: str) -> str:
     ("words", "message"),
     [
         (
-            "ranker=mgd ranker.learning_rate=inf",
-            "the scores of ranker=mgd are not finite in round 2: ranker.learning_rate must be smaller, got inf",
+            "ranker=mgd ranker.learning_rate=1e308",
+            "the scores of ranker=mgd are not finite in round 4: ranker.learning_rate must be smaller, got 1e+308",
         ),
         (
             "ranker=ollambdarank ranker.model.width=8 ranker.learning_rate=1e18 rounds=3",

@@ -1,0 +1,58 @@
+"""The memory of the machine, and a check of what is allocated before a run begins."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+_GROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")  # of a container
+_ALLOCATING = ("zeros", "ones", "full", "empty", "eye", "arange", "new_zeros", "new_ones", "new_full", "new_empty")
+
+
+def available_memory(device: torch.device) -> int:
+    """The bytes of memory that this process may have at most, or the free bytes of the GPU."""
+    if device.type == "cuda":
+        return torch.cuda.mem_get_info(device)[0]
+    limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    for path in _GROUP_LIMITS:
+        with suppress(OSError, ValueError):  # there is no such file, or it says `max`
+            limits.append(int(Path(path).read_text()))
+    return min(limits)
+
+
+class MemoryLimit(TorchFunctionMode):
+    """Context manager in which tensors of more than `limit` bytes in all cannot be made.
+
+    Within it, MemoryError is raised before a tensor is allocated that would exceed the limit. Tensors that have been
+    freed count as well, so the block should contain only what is kept, such as the set-up of a run.
+    """
+
+    def __init__(self, limit: int):
+        super().__init__()
+        self.limit, self.allocated = limit, 0
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        kwargs = dict(kwargs or {})
+        name = getattr(func, "__name__", "")
+        if name in _ALLOCATING and "out" not in kwargs:
+            self._count(func(*args, **{**kwargs, "device": "meta"}))
+        elif name == "repeat":
+            self._count(args[0].to("meta").repeat(*args[1:], **kwargs))
+        return func(*args, **kwargs)
+
+    def check(self, size: int) -> None:
+        """MemoryError if so many bytes exceed the limit."""
+        if size > self.limit:
+            raise MemoryError(f"{size / 2**30:,.1f} GiB of {self.limit / 2**30:,.1f}")
+
+    def _count(self, shape: torch.Tensor) -> None:
+        self.allocated += shape.nbytes
+        self.check(self.allocated)
