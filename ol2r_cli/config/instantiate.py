@@ -101,10 +101,10 @@ def check_settings(
         if key not in settings and default is inspect.Parameter.empty:
             raise ValueError(f"{prefix}{key} is missing: {name} needs it, type {prefix}{key}=VALUE")
     for key, kind in kinds.items():
-        if key in settings and (limit := _limit_of_numbers(settings[key])):
-            raise ValueError(f"{prefix}{key} must be {limit}, got {settings[key]!r}")
         if key in settings and not _fits(settings[key], kind):
             raise ValueError(f"{prefix}{key} must be {_in_words(kind, settings[key])}, got {settings[key]!r}")
+        if key in settings and (limit := _limit_of_numbers(settings[key])):
+            raise ValueError(f"{prefix}{key} must be {limit}, got {settings[key]!r}")
 
 
 def _is_no_part(value: Any) -> bool:
