@@ -219,11 +219,11 @@ def _parse(word: str) -> Override:
 
 def _check_names(config: DictConfig, choices: Mapping[str, str]) -> None:
     """ValueError when a setting of run.yaml is missing, and for a name that is none."""
-    needed = _needed()
+    needed, present = _needed(), [str(name) for name in config]
     for name in needed:
-        if name not in config:
+        if name not in present:
             raise ValueError(f"{name} is missing: leave out ~{name}")
-    for name in map(str, config):
+    for name in present:
         if name not in needed and name not in choices:
             raise ValueError(f"there is no setting or group '{name}'{nearest(name, needed)}")
 

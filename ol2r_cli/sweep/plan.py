@@ -5,12 +5,12 @@ from __future__ import annotations
 import copy
 import json
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
 from ol2r_cli.config.composer import Composer, Composition, check_grid
 from ol2r_cli.config.instantiate import build
@@ -78,7 +78,7 @@ class Plan:
             except ValueError as error:
                 sweep_job.bad, sweep_job.reason = True, _message(error)
             else:
-                by_dataset[_as_json(composition.config.dataset)].append((sweep_job, composition))
+                by_dataset[_as_json(composition.settings["dataset"])].append((sweep_job, composition))
         with torch.inference_mode():
             for compositions in by_dataset.values():  # one dataset in memory at a time
                 check = _Check()
@@ -116,10 +116,12 @@ class _Check:
     def __init__(self) -> None:
         self._built: dict[str, Any] = {}  # objects or the errors of building them
         self._setup_errors: dict[str, str] = {}
+        self._settings: Mapping[str, Any] = {}  # of the job that is checked
 
     def __call__(self, sweep_job: SweepJob, composition: Composition) -> None:
         """Fill in the settings, choices and directory of a job, or the reason why it is bad."""
         try:
+            self._settings = composition.settings
             check_grid(composition, sweep_job.words, "sweep one grid at a time")
             experiment = Experiment(composition.config, composition.choices, self._build)
             if error := self._setup_error(experiment):
@@ -131,7 +133,7 @@ class _Check:
         sweep_job.directory = experiment.directory.path
 
     def _build(self, node: DictConfig) -> Any:
-        key = f"{node._key()}: {_as_json(node)}"
+        key = f"{node._key()}: {_as_json(self._settings[str(node._key())])}"
         if key not in self._built:
             built = _result_or_error(lambda: build(node))
             is_dataset = node._key() == "dataset" and not isinstance(built, Exception)
@@ -146,7 +148,7 @@ class _Check:
         A ranker that needs the labels is not set up, because it learns from them when it is.
         """
         settings, roles = experiment.settings, experiment.roles
-        key = json.dumps([settings[name] for name in (*roles, *_SETUP_SETTINGS)], sort_keys=True, default=str)
+        key = _as_json([settings[name] for name in (*roles, *_SETUP_SETTINGS)])
         if key not in self._setup_errors:
             self._setup_errors[key] = ""
             try:
@@ -191,5 +193,5 @@ def _message(error: Exception) -> str:
     return one_line(error)
 
 
-def _as_json(node: DictConfig) -> str:
-    return json.dumps(OmegaConf.to_container(node, resolve=True), sort_keys=True, default=str)
+def _as_json(settings: Any) -> str:
+    return json.dumps(settings, sort_keys=True, default=str)

@@ -9,6 +9,7 @@ from ol2r_cli.tensor import memory
 from ol2r_cli.tensor.memory import MemoryLimit, available_memory
 
 HUGE = 2**50
+BYTES = torch.zeros(3, dtype=torch.uint8)
 
 
 @pytest.mark.parametrize(
@@ -57,3 +58,32 @@ def test_the_limit_of_a_container_counts(tmp_path, monkeypatch):
     assert available_memory(cpu) > 10**8
     monkeypatch.setattr(memory, "_GROUP_LIMITS", (str(tmp_path / "none"), str(tmp_path / "limit")))
     assert available_memory(cpu) == 12345
+
+
+@pytest.mark.parametrize(
+    "allocate",
+    [
+        lambda: torch.zeros(2, 3),
+        lambda: torch.zeros((2, 3), dtype=torch.bool),
+        lambda: torch.zeros(size=(2, 3)),
+        lambda: torch.zeros(()),
+        lambda: torch.ones(0, 5, dtype=torch.float64),
+        lambda: torch.empty([4]),
+        lambda: torch.full((2, 2), -1),
+        lambda: torch.full((2, 2), True),
+        lambda: torch.full((2, 2), 0.5),
+        lambda: torch.full((2, 2), -1, dtype=torch.int8),
+        lambda: torch.eye(3),
+        lambda: torch.eye(3, 4, dtype=torch.float64),
+        lambda: torch.arange(7),
+        lambda: BYTES.new_zeros(2, 3),
+        lambda: BYTES.new_zeros((2, 3), dtype=torch.int64),
+        lambda: BYTES.new_full((5,), 3),
+        lambda: BYTES.repeat(2, 3),
+        lambda: BYTES.repeat((2, 3)),
+    ],
+)
+def test_the_size_of_what_is_made_is_known_before(allocate):
+    with MemoryLimit(2**20) as limit:
+        made = allocate()
+    assert limit.allocated == made.nbytes
