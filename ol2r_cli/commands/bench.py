@@ -70,8 +70,8 @@ def measure(ranker: str, replicas: int, rounds: int, overrides: list[str]) -> Be
     from ol2r_cli.run.experiment import Experiment
     from ol2r_cli.run.runner import QUEUE
 
-    overrides = [f"ranker={ranker}", f"replicas={replicas}", f"rounds={rounds}", DATASET, *overrides]
-    composition = compose(overrides)
+    sizes = [f"ranker={ranker}", f"replicas={replicas}", f"rounds={rounds}", DATASET]
+    composition = compose([*sizes, *overrides])
     with torch.inference_mode():
         experiment = Experiment(composition.config, composition.choices)
         simulation, evaluators = experiment.simulation(), experiment.evaluators()
