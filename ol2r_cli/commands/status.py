@@ -12,7 +12,8 @@ from ol2r_cli.run.exit_status import BAD_CONFIGURATION, DONE
 from ol2r_cli.run.run_state import STATES, RunState, find_runs, read_state
 
 HEADINGS = ("state", "run", "rounds", "rounds/s", "time", "note")
-_RESUME = {"failed": "run again", "killed": "go on", "interrupted": "go on"}  # what the command in the note does
+# What the command in the note does.
+_RESUME = {"failed": "run again", "damaged": "run again", "killed": "go on", "interrupted": "go on"}
 
 
 def parser() -> argparse.ArgumentParser:

@@ -103,8 +103,8 @@ def check_settings(
     for key, kind in kinds.items():
         if key in settings and not _fits(settings[key], kind):
             raise ValueError(f"{prefix}{key} must be {_in_words(kind, settings[key])}, got {settings[key]!r}")
-        if key in settings and (limit := _limit_of_numbers(settings[key])):
-            raise ValueError(f"{prefix}{key} must be {limit}, got {settings[key]!r}")
+        if key in settings and _beyond_64_bits(settings[key]):
+            raise ValueError(f"{prefix}{key} must be within 64 bits (below 9.2e18), got {settings[key]!r}")
 
 
 def _is_no_part(value: Any) -> bool:
@@ -133,14 +133,11 @@ def _annotations(target: Any) -> dict[str, Any]:
         return {}
 
 
-def _limit_of_numbers(value: Any) -> str:
-    """What a number, or one inside a list or mapping, must be for a computer; empty if all are."""
+def _beyond_64_bits(value: Any) -> bool:
+    """Whether a whole number, or one inside a list or mapping, is larger than tensors can hold."""
     if isinstance(value, Mapping | list | tuple):
-        entries = value.values() if isinstance(value, Mapping) else value
-        return next(filter(None, map(_limit_of_numbers, entries)), "")
-    if isinstance(value, int) and not -(2**63) <= value < 2**63:
-        return "within 64 bits (below 9.2e18)"
-    return "finite" if isinstance(value, float) and not math.isfinite(value) else ""
+        return any(map(_beyond_64_bits, value.values() if isinstance(value, Mapping) else value))
+    return isinstance(value, int) and not -(2**63) <= value < 2**63
 
 
 def _fits(value: Any, kind: Any, in_range: bool = True) -> bool:
@@ -196,6 +193,8 @@ def _is_a(kind: Any, container: type) -> bool:
 
 def _in_words(kind: Any, value: Any) -> str:
     """The allowed values in words: the type or, where the type of `value` is right, the range."""
+    if isinstance(value, float) and math.isinf(value) and _fits(value, kind, in_range=False):
+        return "finite"
     options = sorted(_options(kind), key=lambda option: option is not type(None))
     right_type = _fits(value, kind, in_range=False)
     return " or ".join(_option_in_words(option, right_type) for option in options)

@@ -15,15 +15,21 @@ from typing import Annotated, Any
 
 @dataclass(frozen=True)
 class Range:
-    """Numbers from `least` to `most`; None is no limit, and an open end is not included. NaN is in no range."""
+    """Numbers from `least` to `most`; None is no limit, and an open end is not included.
+
+    NaN is in no range, and infinity only with `infinite`.
+    """
 
     least: float | None = None
     most: float | None = None
     open_below: bool = False
     open_above: bool = False
+    infinite: bool = False
 
     def __contains__(self, value: Any) -> bool:
         if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
+            return False
+        if math.isinf(value) and not self.infinite:
             return False
         if self.least is not None and (value < self.least or (self.open_below and value == self.least)):
             return False

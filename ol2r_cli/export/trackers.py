@@ -19,7 +19,7 @@ import yaml
 from ol2r_cli.config.catalogue import dotted
 from ol2r_cli.formatting import error_line
 from ol2r_cli.run.directory import RunDirectory
-from ol2r_cli.run.run_state import read_state
+from ol2r_cli.run.run_state import finished_manifest
 from ol2r_cli.run.tables import EVALUATION, TRACE
 
 if TYPE_CHECKING:
@@ -67,11 +67,7 @@ def tracked_run(path: Path, points: int = POINTS) -> TrackedRun:
 
     Raises ValueError, which says what to type, when it is not finished or damaged.
     """
-    state = read_state(path)
-    if state is None or state.state != "finished":
-        problem = f"which is {state.state}" if state else "in which there is no run"
-        raise ValueError(f"RUN must be a finished run, got {path}, {problem}: see `ol2r status`")
-    manifest, directory = state.manifest, RunDirectory(path)
+    manifest, directory = finished_manifest(path), RunDirectory(path)
     from polars.exceptions import PolarsError
 
     try:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
 from torch import Tensor
 
-from ol2r_cli.config.ranges import NonNegative
+from ol2r_cli.config.ranges import Range
 from ol2r_cli.fairness.fairswap import FairSwap
 from ol2r_cli.fairness.templates import CountedPairs, broken_pairs, fillable, group_queues, merge, templates
 from ol2r_cli.interfaces import CERTAIN, Candidates, Fairness, Interaction, Need, Oracle, Proposal, RunContext
@@ -36,7 +36,9 @@ class FairExp(Fairness):
 
     unfairness: Tensor
 
-    def __init__(self, epsilon: NonNegative, fill: Literal["ordered", "paper"], count: CountedPairs):
+    def __init__(
+        self, epsilon: Annotated[float, Range(0, infinite=True)], fill: Literal["ordered", "paper"], count: CountedPairs
+    ):
         super().__init__()
         self.epsilon, self.fill, self.count = epsilon, fill, count
 

@@ -76,7 +76,7 @@ def collect(folders: Sequence[Path]) -> Collection:
             seen.add(real_path)
             if state is None:
                 continue
-            if state.state not in ("finished", "unreadable"):
+            if state.state not in ("finished", "damaged", "unreadable"):
                 collection.unfinished[folder] = collection.unfinished.get(folder, 0) + 1
                 continue
             try:
@@ -247,7 +247,7 @@ def distinguishes(setting: str) -> bool:
 
 
 def _read(state: RunState) -> FinishedRun:
-    if state.state == "unreadable":
+    if state.state in ("damaged", "unreadable"):
         raise ValueError(state.error)
     directory, manifest = RunDirectory(state.path), state.manifest
     settings = read_settings(directory / "config.yaml")

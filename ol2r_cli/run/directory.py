@@ -48,6 +48,10 @@ class RunningElsewhere(ValueError):
     """Another process is writing to this run directory."""
 
 
+class DirectoryLost(RuntimeError):
+    """The run directory, or its lock, was removed or replaced while this process was writing to it."""
+
+
 class RunDirectory:
     """The directory of one run. As a context manager it exists on disk and is locked for this process.
 
@@ -72,9 +76,11 @@ class RunDirectory:
     def __exit__(self, *_: object) -> None:
         if self._lock is None:
             return
-        with suppress(OSError):  # the lock file was removed already, or the directory is not empty: both are fine
-            os.unlink(self / LOCK)  # while it is locked, so that the next process notices that the file is a new one
-            self.path.rmdir()
+        with suppress(OSError):  # the directory is not empty, which is fine
+            if self._is_named(self._lock):
+                # While it is locked, so that the next process notices that the file is a new one.
+                os.unlink(self / LOCK)
+                self.path.rmdir()
         self._lock.close()
         self._lock = None
 
@@ -102,14 +108,21 @@ class RunDirectory:
         """Whether this process now holds the file that is named `.lock`, and not one that was removed meanwhile."""
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return os.path.samestat(os.fstat(lock.fileno()), os.stat(self / LOCK))
-        except (BlockingIOError, FileNotFoundError):
+            return self._is_named(lock)
+        except BlockingIOError:
             return False
         except OSError as error:
             lock.close()
             raise ValueError(
                 f"output_dir must be on a file system that can lock files, got {self.path} ({error.strerror})"
             ) from error
+
+    def _is_named(self, lock: IO[str]) -> bool:
+        """Whether an open lock file is still the one that is named `.lock`."""
+        try:
+            return os.path.samestat(os.fstat(lock.fileno()), os.stat(self / LOCK))
+        except (FileNotFoundError, NotADirectoryError):
+            return False
 
     def is_running(self) -> bool:
         """Whether a process, this one included, holds the lock. Never creates anything."""
@@ -129,7 +142,12 @@ class RunDirectory:
 
     @contextmanager
     def replacing(self, name: str) -> Iterator[Path]:
-        """A temporary path to write to; it replaces the file `name` at the end, unless an exception comes first."""
+        """A temporary path to write to; it replaces the file `name` at the end, unless an exception comes first.
+
+        `DirectoryLost` where the directory was locked by this object and is not any more.
+        """
+        if self._lock is not None and not self._is_named(self._lock):
+            raise DirectoryLost(f"{self.path} was removed or replaced while the run was writing to it: run it again")
         self.path.mkdir(parents=True, exist_ok=True)
         with replacing(self / name) as temporary:
             yield temporary

@@ -22,7 +22,7 @@ from ol2r_cli.metrics.exposure import exposure_of
 from ol2r_cli.run.checkpoint import extend
 from ol2r_cli.run.directory import RunDirectory
 from ol2r_cli.run.identity import identity, run_path
-from ol2r_cli.run.manifest import read_manifest
+from ol2r_cli.run.run_state import read_state
 from ol2r_cli.run.tables import INTERACTIONS, TRACE
 from ol2r_cli.simulation import Simulation
 from ol2r_cli.tensor.memory import MemoryLimit, available_memory
@@ -98,12 +98,14 @@ class Experiment:
         return {group: self.choices[group] for group in (*groups, *sorted(parts))}
 
     def finished(self) -> bool:
-        """Whether this run is finished and does not have to be run again."""
-        try:
-            manifest = read_manifest(self.directory.path)
-        except ValueError:  # a run with a damaged manifest is not finished
-            return False
-        return manifest is not None and manifest["status"] == "finished" and not self.settings["force"]
+        """Whether this run is finished, is as it was then, and does not have to be run again."""
+        state = read_state(self.directory.path)
+        return state is not None and state.state == "finished" and not self.settings["force"]
+
+    def damage(self) -> str:
+        """What is wrong with the files of this run, if it was finished; empty if nothing is, or with `force=true`."""
+        state = None if self.settings["force"] else read_state(self.directory.path)
+        return state.error or "" if state is not None and state.state == "damaged" else ""
 
     def extend(self, command: str) -> dict[str, Any] | None:
         """Continue a finished run of fewer rounds: copies its files to the run directory, which must be locked, and

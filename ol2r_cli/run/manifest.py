@@ -65,6 +65,7 @@ class Manifest:
             "extended_from": earlier.get("extended_from"),
             "rounds_per_second": earlier.get("rounds_per_second"),
             "error": None,
+            "files": None,
             "versions": versions(),
             "git": checkout(),
             "device": device,

@@ -10,17 +10,19 @@ from pathlib import Path
 from typing import Any
 
 from ol2r_cli.run.directory import MANIFEST, RunDirectory
+from ol2r_cli.run.integrity import damage
 from ol2r_cli.run.manifest import read_manifest
 
-STATES = ("running", "finished", "interrupted", "killed", "failed", "unreadable")
+STATES = ("running", "finished", "interrupted", "killed", "failed", "damaged", "unreadable")
 
 
 @dataclass(frozen=True)
 class RunState:
     """A run on disk: its directory, its state (one of `STATES`), its manifest and the error with which it failed.
 
-    running: a process holds the lock. killed: the manifest says running, but no process holds the lock. unreadable: the
-    manifest is damaged; then `manifest` is empty and `error` describes the damage.
+    running: a process holds the lock. killed: the manifest says running, but no process holds the lock. damaged: it was
+    finished, and a file of its results is missing or has another size now. unreadable: the manifest is damaged, and
+    `manifest` is empty. In both cases `error` describes the damage.
     """
 
     path: Path
@@ -60,8 +62,24 @@ def read_state(path: str | os.PathLike[str]) -> RunState | None:
     status = manifest.get("status")
     if status not in ("running", "finished", "interrupted", "failed"):
         return RunState(directory.path, "unreadable", {}, f"its status is {status}")
+    if status == "finished" and (what := damage(directory.path, manifest)):
+        return RunState(directory.path, "damaged", manifest, what)
     state = status if status != "running" or running else "killed"
     return RunState(directory.path, state, manifest, manifest.get("error"))
+
+
+def finished_manifest(path: Path) -> dict[str, Any]:
+    """The manifest of a finished run; ValueError, which says what to type, for any other directory."""
+    state = read_state(path)
+    if state is None or not state.manifest:
+        raise ValueError(f"RUN must be a finished run, got {path} ({state.error if state else 'no run'})")
+    command = f"type {state.manifest['command']}"
+    if state.state == "damaged":
+        raise ValueError(f"{path} is damaged ({state.error}): {command}")
+    if state.state != "finished":
+        advice = "wait for it" if state.state == "running" else command
+        raise ValueError(f"RUN must be a finished run, got {path}, which is {state.state}: {advice}")
+    return state.manifest
 
 
 def find_runs(root: str | os.PathLike[str]) -> Iterator[Path]:

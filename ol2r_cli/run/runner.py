@@ -19,9 +19,10 @@ from ol2r_cli.interfaces import Interaction, Ranker
 from ol2r_cli.metrics.evaluation import CUTOFFS, Evaluator
 from ol2r_cli.metrics.measurement import Measures, NonFiniteScores, sizes_at_every_rank
 from ol2r_cli.run import checkpoint
-from ol2r_cli.run.directory import LOGGER, SUMMARY, RunDirectory, log_file
+from ol2r_cli.run.directory import LOGGER, SUMMARY, DirectoryLost, RunDirectory, log_file
 from ol2r_cli.run.exit_status import BAD_CONFIGURATION, DONE, FAILED, INTERRUPTED
 from ol2r_cli.run.experiment import Experiment
+from ol2r_cli.run.integrity import file_records, missing_rows
 from ol2r_cli.run.manifest import Manifest
 from ol2r_cli.run.progress import Progress
 from ol2r_cli.run.stop_signals import stop_signals
@@ -49,6 +50,8 @@ def run_experiment(config: DictConfig, choices: Mapping[str, str], overrides: Se
             if experiment.finished():
                 print(render_run(experiment.directory, finished_before=True))
                 return DONE
+            if problem := experiment.damage():
+                print(f"starts afresh: {problem}", file=sys.stderr)
             # With force=true the command would start over instead of resuming the run.
             words = [word for word in overrides if word.lstrip("+").partition("=")[0] != "force"]
             runner = Runner(experiment, f"ol2r run {shlex.join(words)}".strip())
@@ -94,6 +97,7 @@ class Runner:
                 with self._manifest(first) as manifest:
                     try:
                         self._play(manifest, stop)
+                        manifest.content["files"] = file_records(self.directory)
                     except torch.linalg.LinAlgError as error:
                         round, advice = int(self.simulation.round) + 1, self._likely_setting()
                         raise FloatingPointError(f"a matrix is singular in round {round}: {advice}") from error
@@ -106,7 +110,8 @@ class Runner:
             except Exception as error:
                 _log.error("%s", traceback.format_exc())
                 print(f"ol2r run: failed: {error_line(error)}", file=sys.stderr)
-                print(f"the traceback is in {self.directory / 'log.txt'}", file=sys.stderr)
+                if (self.directory / "log.txt").is_file():
+                    print(f"the traceback is in {self.directory / 'log.txt'}", file=sys.stderr)
                 return FAILED
         if not self.settings["keep_checkpoint"]:
             # After the manifest says finished: a run killed between the two steps would otherwise start from nothing.
@@ -139,11 +144,24 @@ class Runner:
             state = self.experiment.extend(self.command)
         if state is None:
             return 0
+        round = int(state["simulation"]["round"])
+        if problem := self._truncated(round):
+            print(f"starts afresh: {problem}", file=sys.stderr)
+            self.directory.clear()
+            return 0
         self.simulation.load_state_dict(state["simulation"])
         self.queue = {t: deployed.to(self.experiment.device.torch) for t, deployed in state["queue"].items()}
-        round = int(self.simulation.round)
-        self.trace.truncate(round)
         return round
+
+    def _truncated(self, round: int) -> str:
+        """Remove what the tables have after `round`; returns why they do not fit the checkpoint, empty if they do."""
+        from polars.exceptions import PolarsError
+
+        try:
+            self.trace.truncate(round)
+        except PolarsError as error:
+            return f"a table of {self.directory.path} cannot be read ({str(error).splitlines()[0]})"
+        return missing_rows(self.directory, round, len(self.experiment.seeds))
 
     def _play(self, manifest: Manifest, stop: list[int]) -> None:
         rounds, saved = self.settings["rounds"], time.monotonic()
@@ -266,6 +284,8 @@ class Runner:
     def _finish(self, waiting: dict[int, torch.Tensor]) -> None:
         self._measure()
         self.trace.flush()
+        if problem := missing_rows(self.directory, self.settings["rounds"], len(self.experiment.seeds)):
+            raise DirectoryLost(f"{problem}: they were removed while the run was writing them, run it again")
         deployed = self.simulation.ranker.deploy()
         self._check_parameters([self.settings["rounds"]], deployed[None])
         ranker: dict[str, Any] = {

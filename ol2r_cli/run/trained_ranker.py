@@ -12,7 +12,7 @@ from torch import Tensor
 from ol2r_cli.config.instantiate import build
 from ol2r_cli.dataset.inference_data import inference_data
 from ol2r_cli.interfaces import Ranker
-from ol2r_cli.run.run_state import read_state
+from ol2r_cli.run.run_state import finished_manifest
 from ol2r_cli.tensor.shapes import Float
 
 
@@ -28,14 +28,8 @@ class TrainedRanker:
     deployed: Float[Tensor, "B P"]
 
     def __init__(self, path: Path):
-        state = read_state(path)
-        if state is None or not state.manifest:
-            raise ValueError(f"RUN must be a finished run, got {path} ({state.error if state else 'no run'})")
-        self.path, self.manifest = path, state.manifest
+        self.path, self.manifest = path, finished_manifest(path)
         command = self.manifest["command"]
-        if state.state != "finished":
-            advice = "wait for it" if state.state == "running" else f"type {command}"
-            raise ValueError(f"RUN must be a finished run, got {path}, which is {state.state}: {advice}")
         try:
             content = torch.load(path / "ranker.pt", map_location="cpu", weights_only=True)
             self.deployed, self.seeds = content["deployed"], list(content["seeds"])

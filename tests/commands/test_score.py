@@ -150,6 +150,11 @@ def test_damaged_and_unfinished_runs_are_refused(runs, tmp_path, capsys):
     command = manifest["command"]
     assert command.startswith("ol2r run ")
     (run / "ranker.pt").write_bytes(b"half of it")
+    assert refused(capsys, run, file).endswith(f": type {command}")
+    (run / "ranker.pt").unlink()
+    assert refused(capsys, run, file) == f"{run} is damaged (ranker.pt is missing): type {command}"
+    (run / "run.json").write_text(json.dumps({**manifest, "files": None}))  # as versions before wrote it
+    (run / "ranker.pt").write_bytes(b"half of it")
     assert refused(capsys, run, file).endswith(f": type {command} force=true")
     (run / "ranker.pt").unlink()
     assert refused(capsys, run, file) == f"{run} has no ranker.pt: type {command} force=true"

@@ -1,0 +1,56 @@
+"""Whether the files of a run are complete, and those that it has written."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ol2r_cli.run.directory import INTERACTIONS, SUMMARY, RunDirectory
+
+TRACE = "trace.parquet"
+RESULTS = (TRACE, "evaluation.parquet", "blocks.parquet", INTERACTIONS, SUMMARY, "ranker.pt")  # files with results
+REMOVABLE = (INTERACTIONS,)  # what `ol2r clean` may remove from a finished run
+
+
+def file_records(directory: RunDirectory) -> dict[str, dict[str, Any]]:
+    """Size and sha256 of the files with results that a directory has, for the manifest of a finished run."""
+    paths = [directory / name for name in RESULTS if (directory / name).is_file()]
+    return {path.name: {"bytes": path.stat().st_size, "sha256": sha256(path)} for path in paths}
+
+
+def sha256(path: Path) -> str:
+    """The hash of a file, in hexadecimal digits."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def damage(path: Path, manifest: Mapping[str, Any]) -> str:
+    """Which file of a finished run is missing or has another size than when it finished; empty if none has.
+
+    A run of a version that did not record its files is not looked at. Contents are compared by `ol2r verify` only.
+    """
+    for name, record in (manifest.get("files") or {}).items():
+        try:
+            size = (path / name).stat().st_size
+        except FileNotFoundError:
+            if name not in REMOVABLE:
+                return f"{name} is missing"
+            continue
+        if size != record["bytes"]:
+            return f"{name} has {size:,} bytes, and had {record['bytes']:,} when the run finished"
+    return ""
+
+
+def missing_rows(directory: RunDirectory, rounds: int, seeds: int) -> str:
+    """Why the trace does not have the rows of so many rounds and seeds; empty if it has."""
+    import polars as pl
+
+    path = directory / TRACE
+    try:
+        rows = pl.scan_parquet(path).select(pl.len()).collect().item() if path.is_file() else 0
+    except pl.exceptions.PolarsError as error:
+        return f"{TRACE} cannot be read ({str(error).splitlines()[0]})"
+    expected = rounds * seeds
+    return "" if rows == expected else f"{TRACE} has {rows:,} rows, and {expected:,} belong to {rounds:,} rounds"

@@ -1,0 +1,163 @@
+"""A run is finished only with all its files: what is removed or replaced is noticed before a number is reported."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from ol2r_cli.commands.run import main
+from ol2r_cli.config.composer import compose
+from ol2r_cli.report import load
+from ol2r_cli.run import runner as runner_module
+from ol2r_cli.run.directory import LOCK, DirectoryLost, RunDirectory
+from ol2r_cli.run.experiment import Experiment
+from ol2r_cli.run.integrity import damage, file_records, missing_rows
+from ol2r_cli.run.manifest import read_manifest
+from ol2r_cli.run.run_state import find_runs, read_state
+from ol2r_cli.run.runner import Runner
+from ol2r_cli.run.tables import TRACE
+
+RESULTS = ["trace.parquet", "evaluation.parquet", "summary.json", "ranker.pt"]
+ROUNDS = 200
+
+
+def command(folder: Path, *words: str) -> list[str]:
+    return ["experiment=smoke", f"rounds={ROUNDS}", "evaluate_every=50", f"output_dir={folder}", *words]
+
+
+def finished(folder: Path, *words: str) -> Path:
+    """The directory of a run that has just finished."""
+    assert main(command(folder, *words)) == 0
+    (path,) = find_runs(folder)
+    return path
+
+
+def interrupted(folder: Path, *words: str) -> Path:
+    """The directory of a run that was stopped in the middle, with a checkpoint."""
+    composition = compose(command(folder, *words))
+    experiment = Experiment(composition.config, composition.choices)
+    with experiment.directory:
+        assert Runner(experiment, "ol2r run", lambda round, ndcg: round == 100).run() == 130
+    return experiment.directory.path
+
+
+def results(path: Path) -> dict[str, bytes]:
+    return {name: (path / name).read_bytes() for name in RESULTS if name != "ranker.pt"}
+
+
+def test_the_manifest_of_a_finished_run_names_its_files(tmp_path: Path):
+    path = finished(tmp_path)
+    manifest = read_manifest(path)
+    assert manifest is not None
+    assert list(manifest["files"]) == RESULTS
+    assert manifest["files"] == file_records(RunDirectory(path))
+    assert not damage(path, manifest)
+    assert not damage(path, {"status": "finished"}), "of an earlier version"
+
+
+@pytest.mark.parametrize("name", RESULTS)
+@pytest.mark.parametrize("change", ["removed", "truncated", "emptied"])
+def test_a_finished_run_without_one_of_its_files_is_damaged(
+    tmp_path: Path, name: str, change: str, capsys: pytest.CaptureFixture[str]
+):
+    path = finished(tmp_path)
+    before, file = results(path), path / name
+    if change == "removed":
+        file.unlink()
+    else:
+        file.write_bytes(file.read_bytes()[:-1] if change == "truncated" else b"")
+    state = read_state(path)
+    assert state is not None
+    assert (state.state, str(state.error).startswith(name)) == ("damaged", True)
+    with pytest.raises(ValueError, match="no finished runs"), pytest.warns(UserWarning, match=f"damaged: .*{name}"):
+        load(tmp_path)
+    capsys.readouterr()
+    assert main(command(tmp_path)) == 0, "it is run again"
+    assert capsys.readouterr().err.startswith(f"starts afresh: {name} ")
+    assert results(path) == before
+
+
+def test_interactions_may_be_removed_afterwards(tmp_path: Path):
+    path = finished(tmp_path, "save_interactions=true")
+    manifest = read_manifest(path)
+    assert manifest is not None
+    assert "interactions.parquet" in manifest["files"]
+    (path / "interactions.parquet").unlink()
+    assert not damage(path, manifest)
+    (path / "interactions.parquet").write_bytes(b"")
+    assert damage(path, manifest).startswith("interactions.parquet has 0 bytes")
+
+
+@pytest.mark.parametrize("change", ["removed", "shortened", "replaced"])
+def test_a_run_whose_trace_is_not_that_of_its_checkpoint_starts_afresh(
+    tmp_path: Path, change: str, capsys: pytest.CaptureFixture[str]
+):
+    undisturbed = results(finished(tmp_path / "whole"))
+    path = interrupted(tmp_path / "runs")
+    if change == "removed":
+        (path / TRACE.file).unlink()
+    elif change == "shortened":
+        TRACE.truncate(RunDirectory(path), 40)
+    else:
+        (path / TRACE.file).write_text("words")
+    capsys.readouterr()
+    assert main(command(tmp_path / "runs")) == 0
+    assert capsys.readouterr().err.startswith(
+        "starts afresh: a table of " if change == "replaced" else "starts afresh: trace.parquet has "
+    )
+    assert results(path) == undisturbed
+
+
+def test_a_resumed_run_is_that_of_an_undisturbed_one(tmp_path: Path):
+    undisturbed = results(finished(tmp_path / "whole"))
+    path = interrupted(tmp_path / "runs")
+    assert main(command(tmp_path / "runs")) == 0
+    assert results(path) == undisturbed
+
+
+def test_a_run_does_not_finish_with_fewer_rows_than_rounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    evaluate = Runner._evaluate
+
+    def removing(running: Runner) -> dict[str, float]:
+        (running.directory / TRACE.file).unlink(missing_ok=True)
+        return evaluate(running)
+
+    monkeypatch.setattr(Runner, "_evaluate", removing)
+    monkeypatch.setattr(runner_module, "QUEUE", 2)
+    assert main(command(tmp_path, "checkpoint_rounds=30")) == 1
+    (path,) = find_runs(tmp_path)
+    state = read_state(path)
+    assert state is not None
+    assert state.state == "failed"
+    assert "rows, and 200 belong to 200 rounds" in str(state.error)
+    assert not (path / "summary.json").exists()
+
+
+def test_rows_are_counted(tmp_path: Path):
+    path = finished(tmp_path, "replicas=2")
+    directory = RunDirectory(path)
+    assert not missing_rows(directory, ROUNDS, 2)
+    assert missing_rows(directory, ROUNDS, 3) == "trace.parquet has 400 rows, and 600 belong to 200 rounds"
+    assert missing_rows(RunDirectory(tmp_path / "nowhere"), 5, 1).startswith("trace.parquet has 0 rows")
+    (path / TRACE.file).write_bytes(b"PAR1 nonsense")
+    assert missing_rows(directory, ROUNDS, 2).startswith("trace.parquet cannot be read (")
+
+
+def test_a_process_that_lost_its_directory_writes_nothing(tmp_path: Path):
+    directory = RunDirectory(tmp_path / "run")
+    with directory:
+        directory.write_json("run.json", {})
+        shutil.rmtree(tmp_path / "run")
+        with pytest.raises(DirectoryLost, match="was removed or replaced"):
+            directory.write_json("run.json", {})
+        assert not (tmp_path / "run").exists()
+        with RunDirectory(tmp_path / "run") as another:
+            with pytest.raises(DirectoryLost):
+                directory.write_json("run.json", {"of": "the first"})
+            another.write_json("run.json", {"of": "the second"})
+            directory.__exit__()
+            assert (tmp_path / "run" / LOCK).exists(), "the lock of the other process stays"
+    assert json.loads((tmp_path / "run" / "run.json").read_text()) == {"of": "the second"}
