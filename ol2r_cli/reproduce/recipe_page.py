@@ -15,7 +15,7 @@ from ol2r_cli.report.labels import Labels
 from ol2r_cli.report.run_groups import Group
 from ol2r_cli.report.text_table import markdown
 from ol2r_cli.reproduce.paper_table import ReportedValue, comparison_table
-from ol2r_cli.reproduce.recipe import PAPERS
+from ol2r_cli.reproduce.recipe import PAPERS, Recipe
 from ol2r_cli.reproduce.recipe_runs import RecipeRuns
 from ol2r_cli.reproduce.run_plan import STAND_IN, Condition, Overrides, RunPlan
 from ol2r_cli.run.identity import NOT_HASHED
@@ -44,6 +44,10 @@ def protocol_line(plan: RunPlan) -> str:
     return f"{plan.scale}: {', '.join([*parts, ' and '.join(dict.fromkeys(datasets))])}"
 
 
+# Rankers that take a few steps after every round, where the papers fit from the start until an optimum is reached.
+_REFITTED = tuple(f"ranker={name}" for name in ("olranknet", "ollambdarank", "ollambdarank_gt", "p2neurrank"))
+
+
 def _whole_number(overrides: Overrides, name: str) -> int:
     value = overrides[name].partition("=")[2]
     if not value.isdecimal():
@@ -59,7 +63,16 @@ def caveat(plan: RunPlan) -> str:
         return f"{protocol}: shapes can be compared, numbers cannot"
     if not plan.uses_paper_data:
         return f"{protocol}, which is not the data of the paper: numbers cannot be compared"
-    return f"{protocol}, with {' '.join(typed)}, which is not the protocol of the paper" if typed else ""
+    if typed:
+        return f"{protocol}, with {' '.join(typed)}, which is not the protocol of the paper"
+    if fits_networks_otherwise(plan.recipe):
+        return f"{protocol}, with networks that are not fitted as in the paper: numbers cannot be compared"
+    return ""
+
+
+def fits_networks_otherwise(recipe: Recipe) -> bool:
+    """Whether a competitor is a network that ol2r fits in another way than the papers: docs/reproduce.md lists how."""
+    return any(word in _REFITTED for competitor in recipe.competitors.values() for word in competitor.words.split())
 
 
 class CompetitorLabels(Labels):

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from ol2r_cli.reproduce.recipe import Competitor, Recipe
+from ol2r_cli.reproduce.recipe import Competitor, Recipe, load_recipe
 from ol2r_cli.reproduce.recipe_page import caveat
 from ol2r_cli.reproduce.run_plan import Condition, RunPlan, by_name
 
@@ -145,6 +145,18 @@ def test_the_caveat_names_what_differs_from_the_paper():
         ),
     ):
         assert caveat(RunPlan(RECIPE, scale, typed)) == expected, (scale, typed)
+
+
+@pytest.mark.parametrize(
+    ("name", "differs"), [("olranknet_fig4", True), ("p2neurrank_fig7", True), ("pairrank_fig3", False)]
+)
+def test_networks_that_are_fitted_otherwise_have_a_caveat(name: str, differs: bool):
+    plan = RunPlan(load_recipe(name), "paper", ["dataset=yahoo"])
+    assert (
+        caveat(plan).endswith("with networks that are not fitted as in the paper: numbers cannot be compared")
+        is differs
+    )
+    assert bool(caveat(plan)) is differs
 
 
 def test_block_rounds_beyond_the_typed_rounds_are_left_out():
