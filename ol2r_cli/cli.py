@@ -19,6 +19,7 @@ COMMANDS = {
     "score": ("ol2r_cli.commands.score", "scores of a finished run's ranker for the documents of a file"),
     "export": ("ol2r_cli.commands.export", "finished runs for other tools: values by query, TREC files, trackers"),
     "diff": ("ol2r_cli.commands.diff", "two runs side by side: settings, results, where their rounds part"),
+    "verify": ("ol2r_cli.commands.verify", "whether finished runs are intact: hashes, rows, sums, summaries"),
     "clean": ("ol2r_cli.commands.clean", "what runs take on disk, and removing what is not needed, after asking"),
     "list": ("ol2r_cli.commands.list", "every choice of every group: rankers, click models, datasets, .."),
     "data": ("ol2r_cli.commands.data", "statistics of a dataset, parsing it ahead, checking its files"),

@@ -64,8 +64,11 @@ class Collection:
     damaged: list[str] = field(default_factory=list)
 
 
-def collect(folders: Sequence[Path]) -> Collection:
-    """All runs below `folders`, each once. ValueError for a folder that does not exist."""
+def collect(folders: Sequence[Path], verify: bool = False) -> Collection:
+    """All runs below `folders`, each once; with `verify`, only those that `ol2r verify` finds intact.
+
+    ValueError for a folder that does not exist.
+    """
     collection, seen = Collection(), set()
     for folder in folders:
         if not folder.is_dir():
@@ -80,10 +83,21 @@ def collect(folders: Sequence[Path]) -> Collection:
                 collection.unfinished[folder] = collection.unfinished.get(folder, 0) + 1
                 continue
             try:
-                collection.runs.append(_read(state))
+                run = _read(state)
+                if verify:
+                    _verify(state)
+                collection.runs.append(run)
             except (OSError, ValueError, LookupError, TypeError, AttributeError, yaml.YAMLError) as error:
                 collection.damaged.append(f"{path} ({error_line(error)})")
     return collection
+
+
+def _verify(state: RunState) -> None:
+    """ValueError with the first thing that is wrong with a run."""
+    from ol2r_cli.run.verification import differences
+
+    if wrong := next(differences(state), None):
+        raise ValueError(wrong)
 
 
 @dataclass(frozen=True, eq=False)

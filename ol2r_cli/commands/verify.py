@@ -1,0 +1,59 @@
+"""`ol2r verify [RUN|DIR ..]`: recompute what can be recomputed of finished runs, and report every difference."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from ol2r_cli.formatting import plural
+from ol2r_cli.run.exit_status import BAD_CONFIGURATION, DONE, FAILED
+from ol2r_cli.run.run_state import find_run, find_runs, read_state
+
+EPILOG = """\
+Files are compared with the sizes and hashes in run.json, rounds and seeds are counted, cumulative NDCG is summed up
+again, saved interactions are compared with the trace, and the summary is computed from the tables.
+exit codes: 0 all finished runs are intact, 1 some are not, 2 there is no such run
+"""
+
+
+def parser() -> argparse.ArgumentParser:
+    """The options of `ol2r verify`."""
+    options = argparse.ArgumentParser(
+        "ol2r verify",
+        description=__doc__.partition(": ")[2],
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    options.add_argument("run", metavar="RUN|DIR", nargs="*", default=["outputs"], help="default: outputs")
+    return options
+
+
+def main(arguments: list[str]) -> int:
+    """Exit code 0, 1 if a finished run is not intact, 2 if there is no such run."""
+    try:
+        paths = [path for name in parser().parse_args(arguments).run for path in _runs(name)]
+    except ValueError as error:
+        print(f"ol2r verify: {error}", file=sys.stderr)
+        return BAD_CONFIGURATION
+    from ol2r_cli.run.verification import differences
+
+    intact = bad = unfinished = 0
+    for path in dict.fromkeys(paths):
+        state = read_state(path)
+        if state is None or (state.manifest and state.state not in ("finished", "damaged")):
+            unfinished += 1
+            continue
+        found = list(differences(state)) if state.manifest else [str(state.error)]
+        for what in found:
+            print(f"{path}: {what}", flush=True)
+        intact, bad = intact + (not found), bad + bool(found)
+    rest = f", {unfinished} not finished" if unfinished else ""
+    print(f"{plural(intact + bad, 'finished run')}: {intact} intact, {bad} not{rest}")
+    return FAILED if bad else DONE
+
+
+def _runs(name: str) -> list[Path]:
+    """The runs that an argument names: those below a folder, or one by its directory or id; ValueError for none."""
+    below = list(find_runs(name))
+    return below or [find_run(name)]

@@ -1,0 +1,170 @@
+"""`ol2r verify` on runs that are intact, damaged and edited."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from ol2r_cli.commands.report import main as report
+from ol2r_cli.commands.run import main as run
+from ol2r_cli.commands.verify import main
+from ol2r_cli.run.directory import RunDirectory
+from ol2r_cli.run.integrity import file_records
+from ol2r_cli.run.run_state import find_runs
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run with everything that can be saved."""
+    folder = tmp_path_factory.mktemp("runs")
+    words = ["experiment=smoke", "replicas=2", "save_interactions=true", "block_rounds=[10]", f"output_dir={folder}"]
+    assert run(words) == 0
+    (path,) = find_runs(folder)
+    return path
+
+
+@pytest.fixture
+def copy(finished: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(finished, tmp_path / finished.name))
+
+
+def verified(path: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, list[str]]:
+    """The exit code, and what is printed of the run."""
+    capsys.readouterr()
+    code = main([str(path)])
+    lines = capsys.readouterr().out.splitlines()
+    return code, [line.removeprefix(f"{path}: ") for line in lines]
+
+
+def forge(path: Path) -> None:
+    """Let the manifest say that the files are as the run wrote them."""
+    directory = RunDirectory(path)
+    directory.write_json("run.json", directory.read_json("run.json") | {"files": file_records(directory)})
+
+
+def edit(path: Path, table: str, *columns: pl.Expr, rows: pl.Expr | None = None) -> None:
+    frame = pl.read_parquet(path / table)
+    frame = frame.with_columns(*columns) if rows is None else frame.filter(rows)
+    frame.write_parquet(path / table)
+
+
+def test_an_intact_run(finished: Path, capsys: pytest.CaptureFixture[str]):
+    assert verified(finished, capsys) == (0, ["1 finished run: 1 intact, 0 not"])
+
+
+@pytest.mark.parametrize("name", ["trace.parquet", "evaluation.parquet", "blocks.parquet", "summary.json", "ranker.pt"])
+@pytest.mark.parametrize("change", ["removed", "emptied", "one byte"])
+def test_a_damaged_file_is_named(copy: Path, name: str, change: str, capsys: pytest.CaptureFixture[str]):
+    content = (copy / name).read_bytes()
+    if change == "removed":
+        (copy / name).unlink()
+    else:
+        middle = len(content) // 2
+        (copy / name).write_bytes(
+            b"" if change == "emptied" else content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :]
+        )
+    code, lines = verified(copy, capsys)
+    expected = f"{name} is missing" if change == "removed" else f"{name} has another content than when the run finished"
+    assert (code, lines[0], lines[-1]) == (1, expected, "1 finished run: 0 intact, 1 not")
+
+
+ONE_ROUND = (pl.col("seed") == 1) & (pl.col("round") == 7)
+EDITS = {
+    "online NDCG": (
+        "trace.parquet",
+        pl.when(ONE_ROUND).then(0.123).otherwise("online_ndcg").cast(pl.Float32).alias("online_ndcg"),
+        ["trace.parquet: cumulative_ndcg is not the discounted sum of online_ndcg", "summary.json: "],
+    ),
+    "rounds": (
+        "trace.parquet",
+        pl.when(ONE_ROUND).then(8).otherwise("round").alias("round"),
+        ["trace.parquet has 120 rows, which are not rounds 1 to 60 of seeds [0, 1]"],
+    ),
+    "clicks": (
+        "trace.parquet",
+        pl.when(ONE_ROUND).then(pl.col("clicks") + 1).otherwise("clicks").cast(pl.Int16).alias("clicks"),
+        ["interactions.parquet has other queries or clicks than trace.parquet", "summary.json: metrics clicks"],
+    ),
+    "test NDCG": (
+        "evaluation.parquet",
+        (pl.col("ndcg_10") + 0.01).cast(pl.Float32).alias("ndcg_10"),
+        ["summary.json: metrics "],
+    ),
+}
+
+
+@pytest.mark.parametrize("what", EDITS)
+def test_an_edited_table_does_not_fit_the_others(copy: Path, what: str, capsys: pytest.CaptureFixture[str]):
+    table, column, expected = EDITS[what]
+    edit(copy, table, column)
+    forge(copy)
+    code, lines = verified(copy, capsys)
+    assert code == 1
+    for start in expected:
+        assert any(line.startswith(start) for line in lines), lines
+
+
+def test_a_table_that_lacks_rows(copy: Path, capsys: pytest.CaptureFixture[str]):
+    edit(copy, "evaluation.parquet", rows=~((pl.col("seed") == 1) & (pl.col("round") == 60)))
+    edit(copy, "trace.parquet", rows=pl.col("round") <= 50)
+    forge(copy)
+    code, lines = verified(copy, capsys)
+    assert code == 1
+    assert lines[0] == "trace.parquet has 100 rows, which are not rounds 1 to 60 of seeds [0, 1]"
+    assert "evaluation.parquet: split test lacks rounds of a seed" in lines
+
+
+def test_an_edited_summary_is_not_that_of_the_tables(copy: Path, capsys: pytest.CaptureFixture[str]):
+    content = json.loads((copy / "summary.json").read_text())
+    content["metrics"]["online_ndcg"]["mean"] += 1e-6
+    content["rounds"] = 61
+    (copy / "summary.json").write_text(json.dumps(content))
+    forge(copy)
+    assert verified(copy, capsys) == (
+        1,
+        [
+            "summary.json: rounds is not that of the tables",
+            "summary.json: metrics online_ndcg is not that of the tables",
+            "1 finished run: 0 intact, 1 not",
+        ],
+    )
+
+
+def test_a_run_of_a_version_that_recorded_no_files(copy: Path, capsys: pytest.CaptureFixture[str]):
+    manifest = json.loads((copy / "run.json").read_text())
+    (copy / "run.json").write_text(json.dumps({name: value for name, value in manifest.items() if name != "files"}))
+    assert verified(copy, capsys)[0] == 0
+    (copy / "summary.json").unlink()
+    assert verified(copy, capsys) == (1, ["summary.json is missing", "1 finished run: 0 intact, 1 not"])
+
+
+def test_a_report_can_leave_out_what_is_not_intact(finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    for name in ("intact", "edited"):
+        shutil.copytree(finished, tmp_path / name / finished.name)
+    edit(tmp_path / "edited" / finished.name, "trace.parquet", pl.lit(None).cast(pl.Int16).alias("clicks"))
+    forge(tmp_path / "edited" / finished.name)
+    assert report([str(tmp_path)]) == 0
+    assert "2 runs" in capsys.readouterr().out
+    assert report([str(tmp_path), "--verify"]) == 0
+    captured = capsys.readouterr()
+    assert "1 run." in captured.out
+    assert "interactions.parquet has other queries or clicks than trace.parquet" in captured.out
+
+
+def test_runs_below_a_folder_by_id_and_not_finished(finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    other = Path(shutil.copytree(finished, tmp_path / "other"))
+    manifest = json.loads((other / "run.json").read_text())
+    (other / "run.json").write_text(json.dumps({**manifest, "status": "interrupted"}))
+    shutil.copytree(finished, tmp_path / "unreadable")
+    (tmp_path / "unreadable" / "run.json").write_text("{")
+    assert main([str(tmp_path), str(finished)]) == 1
+    out = capsys.readouterr().out.splitlines()
+    assert out[0].startswith(f"{tmp_path / 'unreadable'}: ")
+    assert "run.json must be JSON" in out[0]
+    assert out[1:] == ["2 finished runs: 1 intact, 1 not, 1 not finished"]
+    assert main([str(tmp_path / "nowhere")]) == 2
+    assert "RUN must be the directory of a run or an id" in capsys.readouterr().err
