@@ -85,17 +85,18 @@ def stored_runs(root: Path) -> Iterator[StoredRun]:
     """All runs below a folder in alphabetical order, including directories of runs that were killed at their start."""
     for folder, subfolders, names in os.walk(root):
         run_files = {name for name in names if name in FILES or name in _TEMPORARY or name == LOCK}
-        if MANIFEST in run_files or (_ID.search(Path(folder).name) and _is_left_over(Path(folder), run_files)):
+        may_be_run = MANIFEST in run_files or (_ID.search(Path(folder).name) and _is_left_over(Path(folder), run_files))
+        if may_be_run and (run := _stored_run(Path(folder), run_files)) is not None:
             subfolders.clear()
-            if (run := _stored_run(Path(folder), run_files)) is not None:
-                yield run
+            yield run
         subfolders[:] = sorted(name for name in subfolders if not name.startswith("."))
 
 
 def _is_left_over(path: Path, names: set[str]) -> bool:
-    """Whether files without a manifest belong to a run: some that only runs have, or the configuration of a run."""
-    if names & {LOCK, CHECKPOINT, "ranker.pt", *_TEMPORARY}:
-        return True
+    """Whether files without a readable manifest belong to a run: they are those of its first moment, or there is the
+    configuration of a run among them. Names alone say nothing: a user may have a `checkpoint.pt`."""
+    if names and names <= {LOCK, *_TEMPORARY}:
+        return LOCK not in names or _is_lock(path / LOCK)
     try:
         settings = yaml.safe_load((path / "config.yaml").read_bytes())
     except (OSError, yaml.YAMLError):
@@ -103,10 +104,17 @@ def _is_left_over(path: Path, names: set[str]) -> bool:
     return isinstance(settings, dict) and {"ranker", "click", "dataset", "rounds"} <= settings.keys()
 
 
+def _is_lock(path: Path) -> bool:
+    """Whether a file is the lock of a run: empty, or with the process that holds it."""
+    with suppress(OSError, UnicodeDecodeError):
+        return re.fullmatch(r"(pid \d+ on .*)?", path.read_text()) is not None
+    return False
+
+
 def _stored_run(path: Path, names: set[str]) -> StoredRun | None:
     state = read_state(path)
     is_ours = state is not None and {"id", "choices", "progress", "results_version"} <= state.manifest.keys()
-    if not is_ours and not _ID.search(path.name):
+    if not is_ours and not (_ID.search(path.name) and _is_left_over(path, names)):
         return None  # the run.json of another program
     sizes, changed = {}, 0.0
     for name in sorted(names):
@@ -243,6 +251,8 @@ def cache_entries(folder: Path, before: float) -> Iterator[Removal]:
         for path in sorted((folder / subfolder).glob("*")):
             if not name.fullmatch(path.name) or path.stat().st_mtime >= before:
                 continue
+            if path.is_symlink():
+                continue  # of the user: its target may be used elsewhere
             if path.is_dir() and name in (_ARRAYS, _FIT):
                 size = sum(file.stat().st_size for file in path.iterdir() if file.is_file())
                 yield Removal(kind, path, size, partial(_remove_arrays, path))
@@ -251,7 +261,13 @@ def cache_entries(folder: Path, before: float) -> Iterator[Removal]:
 
 
 def _remove_arrays(path: Path) -> int:
-    """Remove an entry while it is locked. Processes that have mapped the arrays keep them until they end."""
+    """Remove an entry while it is locked. Processes that have mapped the arrays keep them until they end.
+
+    An entry in which there is anything but arrays and their description is left.
+    """
+    for file in path.iterdir():
+        if file.is_symlink() or not file.is_file() or not (file.suffix == ".npy" or file.name == "meta.json"):
+            raise ValueError(f"it contains {file.name}, which ol2r has not written")
     try:
         with locked(path.with_suffix(".lock"), wait=False):
             renamed = path.with_suffix(".partial")

@@ -22,8 +22,9 @@ def make(root: Path, name: str, status: str, **files: int) -> Path:
     """A run with this status; `files` are sizes of further files, with underscores for dots."""
     run = RunDirectory(root / "letters" / f"{name}-{ID}")
     run.write_json("run.json", {**MANIFEST, "status": status})
-    for file in ("config.yaml", "summary.json", "trace.parquet"):
+    for file in ("summary.json", "trace.parquet"):
         run.write_bytes(file, b"x" * 10)
+    run.write_text("config.yaml", "ranker: {}\nclick: {}\ndataset: {}\nrounds: 2\n")
     for file, size in files.items():
         run.write_bytes(file.replace("_", "."), b"x" * size)
     return run.path
@@ -65,6 +66,51 @@ def test_a_folder_of_the_user_with_the_name_of_a_run_is_kept(tmp_path, capsys):
     (folder / "config.yaml").write_text("ranker: {}\nclick: {}\ndataset: {}\nrounds: 5\n")
     clean(capsys, tmp_path, "--state", "damaged", "--yes")
     assert not folder.exists(), "with this configuration it is a run of which a part is left"
+
+
+def test_files_of_the_user_with_the_names_of_ours_are_kept(tmp_path, capsys):
+    folder = tmp_path / f"myrun-{ID}"
+    folder.mkdir()
+    for name, content in {
+        "checkpoint.pt": "weights",
+        "ranker.pt": "weights",
+        "config.yaml": "model: mine",
+        "log.txt": "lines",
+        "run.json": '{"status": "finished", "id": 3}',
+        ".lock": "of another program",
+    }.items():
+        (folder / name).write_text(content)
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    for state in REMOVABLE:
+        clean(capsys, tmp_path, "--state", state, "--checkpoints", "--interactions", "--logs", "--yes")
+    (folder / "run.json").write_text("{")
+    before["run.json"] = b"{"
+    clean(capsys, tmp_path, "--state", "damaged", "--yes")
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+    for path in folder.iterdir():
+        if path.name != ".lock":
+            path.unlink()
+    clean(capsys, tmp_path, "--state", "damaged", "--yes")
+    assert (folder / ".lock").read_text() == "of another program"
+    (folder / ".lock").write_text("pid 12 on somewhere")
+    clean(capsys, tmp_path, "--state", "damaged", "--yes")
+    assert not folder.exists(), "a run that was killed before its first file"
+
+
+def test_cache_entries_with_files_of_the_user_and_links_are_kept(tmp_path, capsys):
+    cache, elsewhere = tmp_path / "cache", tmp_path / "elsewhere"
+    names = ["a" * 24, "b" * 24, "c" * 24]
+    for folder in (cache / names[0], cache / names[1], elsewhere):
+        folder.mkdir(parents=True)
+        (folder / "features.npy").write_bytes(b"x" * 100)
+        (folder / "meta.json").write_text("{}")
+    (cache / names[1] / "notes.txt").write_text("mine")
+    (cache / names[2]).symlink_to(elsewhere)
+    _, err = clean(capsys, "--cache", "--cache-dir", cache, "--yes")
+    assert err == f"ol2r clean: left: {cache / names[1]} (it contains notes.txt, which ol2r has not written)\n"
+    assert sorted(path.name for path in cache.iterdir() if path.suffix != ".lock") == names[1:]
+    assert sorted(path.name for path in (cache / names[1]).iterdir()) == ["features.npy", "meta.json", "notes.txt"]
+    assert sorted(path.name for path in elsewhere.iterdir()) == ["features.npy", "meta.json"]
 
 
 def test_sizes_by_kind_are_shown_and_nothing_is_removed_by_default(outputs, capsys):
