@@ -120,10 +120,18 @@ def prepare(source: DatasetSource) -> int:
 
 
 def check(source: DatasetSource) -> int:
-    """Compares counts and checksums with the published ones; exit code 2 when one differs."""
+    """Compares counts and checksums with the published ones; exit code 2 when one differs.
+
+    Every cached array is compared with its check sum; a damaged one is built again.
+    """
     from ol2r_cli.dataset.dataset_statistics import compare_with_published
     from ol2r_cli.dataset.letor import Letor
 
+    if isinstance(source, Letor):
+        source.cache.thorough = True
+        source.load()
+        damaged = ", ".join(source.cache.rebuilt)
+        print(f"cache: {f'{damaged} was damaged and has been built again' if damaged else 'intact'}")
     comparisons = compare_with_published(source) if isinstance(source, Letor) else []
     if not comparisons:
         print("nothing is known about this dataset to compare with: it has no dataset.expected, no dataset.checksums")

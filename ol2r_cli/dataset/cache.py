@@ -15,6 +15,7 @@ import hashlib
 import json
 import os
 import shutil
+import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,15 +27,19 @@ from ol2r_cli.atomic_file import locked, replacing
 
 Arrays = dict[str, np.ndarray]
 
+_SMALL = 2**25  # bytes of an array whose check sum is verified at every opening, in about 30 ms
+_SAMPLE = 4096  # bytes at each of three places of a source file
+
 
 class Cache:
     """The arrays below `cache_dir`, in which `~` and environment variables are replaced.
 
-    The folder is created at the first write.
+    The folder is created at the first write. The checksums of large arrays are verified only if it is `thorough`.
     """
 
-    def __init__(self, cache_dir: str | Path):
-        self.folder = expand(cache_dir)
+    def __init__(self, cache_dir: str | Path, thorough: bool = False):
+        self.folder, self.thorough = expand(cache_dir), thorough
+        self.rebuilt: list[str] = []  # entries that were damaged
 
     def open(self, key: str, build: Callable[[Path], None]) -> Arrays:
         """The arrays of entry `key` by the names of their files; `build` writes them where they are absent or damaged.
@@ -44,24 +49,36 @@ class Cache:
         An exception of `build` passes through and leaves no entry.
         """
         final = self.folder / key
-        arrays = _read(final)
+        arrays = _read(final, self.thorough)
         if arrays is not None:
             return arrays
         with self._explaining_errors():
             final.parent.mkdir(parents=True, exist_ok=True)
             with locked(final.with_name(f"{final.name}.lock")):
-                arrays = _read(final)
+                arrays = _read(final, self.thorough)
                 if arrays is None:
+                    if final.exists():
+                        self.rebuilt.append(key)
                     _build(final, build)
-                    arrays = _read(final)
+                    arrays = _read(final, thorough=False)
         if arrays is None:
             raise ValueError(f"cache_dir must be a folder that keeps what is written, got {self.folder}")
         return arrays
 
     def sha256(self, file: Path) -> str:
-        """The sha256 of a file, computed again only when its size or its time of change differs from last time."""
+        """The sha256 of a file, computed again when its size, times, inode or a sample of it differ from last time.
+
+        A file that was replaced by one of equal size and time has another inode, or another time of its last change.
+        """
         status = file.stat()
-        state = {"path": str(file.resolve()), "size": status.st_size, "mtime": status.st_mtime_ns}
+        state = {
+            "path": str(file.resolve()),
+            "size": status.st_size,
+            "mtime": status.st_mtime_ns,
+            "ctime": status.st_ctime_ns,
+            "inode": status.st_ino,
+            "sample": _sample(file, status.st_size),
+        }
         entry = self.folder / "sources" / f"{digest(state['path'])[:24]}.json"
         try:
             content = json.loads(entry.read_text())
@@ -116,6 +133,9 @@ def _build(final: Path, build: Callable[[Path], None]) -> None:
         partial.mkdir()
         build(partial)
         _describe(partial)
+        for file in partial.iterdir():
+            with file.open("rb") as written:
+                os.fsync(written.fileno())
         shutil.rmtree(final, ignore_errors=True)  # damaged
         partial.rename(final)
     finally:
@@ -127,7 +147,7 @@ def _describe(folder: Path) -> None:
     arrays = {}
     for file in sorted(folder.glob("*.npy")):
         array = np.load(file, mmap_mode="r")
-        arrays[file.stem] = _description(file, array)
+        arrays[file.stem] = _description(file, array) | {"crc32": _crc32(file)}
     (folder / "meta.json").write_text(json.dumps({"arrays": arrays}, indent=1))
 
 
@@ -135,15 +155,41 @@ def _description(file: Path, array: np.ndarray) -> dict[str, Any]:
     return {"shape": list(array.shape), "dtype": array.dtype.str, "bytes": file.stat().st_size}
 
 
-def _read(folder: Path) -> Arrays | None:
-    """The arrays of an entry, or None when it is absent or a file differs from its description."""
+def _crc32(file: Path) -> int:
+    """The check sum of a file: a gigabyte takes about a second."""
+    total = 0
+    with file.open("rb") as stream:
+        while block := stream.read(2**20):
+            total = zlib.crc32(block, total)
+    return total
+
+
+def _sample(file: Path, size: int) -> int:
+    """The check sum of the beginning, the middle and the end of a file."""
+    total = 0
+    with file.open("rb") as stream:
+        for start in (0, size // 2, max(0, size - _SAMPLE)):
+            stream.seek(start)
+            total = zlib.crc32(stream.read(_SAMPLE), total)
+    return total
+
+
+def _read(folder: Path, thorough: bool) -> Arrays | None:
+    """The arrays of an entry, or None when it is absent or a file differs from its description.
+
+    Check sums are compared if the file is small or `thorough`; an entry of an earlier version has none.
+    """
     try:
         descriptions = json.loads((folder / "meta.json").read_text())["arrays"]
         arrays = {}
         for name, description in descriptions.items():
             file = folder / f"{name}.npy"
             array = np.load(file, mmap_mode="c")
-            if _description(file, array) != description:
+            expected = dict(description)
+            crc32 = expected.pop("crc32", None)
+            if _description(file, array) != expected:
+                return None
+            if crc32 is not None and (thorough or expected["bytes"] <= _SMALL) and _crc32(file) != crc32:
                 return None
             arrays[name] = array
         return arrays

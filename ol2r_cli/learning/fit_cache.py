@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ol2r_cli.dataset.cache import Arrays, Cache
+from ol2r_cli.dataset.cache import Cache
 from ol2r_cli.interfaces import Oracle
 from ol2r_cli.tensor.shapes import Float
 
@@ -38,21 +37,7 @@ def cached_fit(cache_dir: str, key: str, fit: Callable[[], Tensor]) -> Float[Ten
     """
 
     def build(folder: Path) -> None:
-        theta = fit().numpy()
-        np.save(folder / "theta.npy", theta)
-        np.save(folder / "sha256.npy", _sha256(theta))
+        np.save(folder / "theta.npy", fit().numpy())
 
-    cache = Cache(Path(cache_dir) / "offline")
-    arrays = cache.open(key, build)
-    if not _is_intact(arrays):  # the cache itself compares sizes only
-        shutil.rmtree(cache.folder / key, ignore_errors=True)
-        arrays = cache.open(key, build)
-    return torch.from_numpy(arrays["theta"])
-
-
-def _is_intact(arrays: Arrays) -> bool:
-    return np.array_equal(arrays["sha256"], _sha256(arrays["theta"]))
-
-
-def _sha256(array: np.ndarray) -> np.ndarray:
-    return np.frombuffer(hashlib.sha256(array.tobytes()).digest(), np.uint8)
+    cache = Cache(Path(cache_dir) / "offline", thorough=True)
+    return torch.from_numpy(cache.open(key, build)["theta"])

@@ -49,6 +49,20 @@ def test_check_agrees_or_says_in_one_line_what_differs(tmp_path: Path, capsys: p
     assert "nothing is known" in capsys.readouterr().out
 
 
+def test_check_verifies_the_cache(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("ol2r_cli.dataset.cache._SMALL", 0)  # as if the arrays were large
+    assert run("prepare", tmp_path) == 0
+    assert run("check", tmp_path) == 0
+    assert "cache: intact\n" in capsys.readouterr().out
+    for file in tmp_path.rglob("features.npy"):
+        content = file.read_bytes()
+        file.write_bytes(content[:-400] + bytes(400))
+    assert run("check", tmp_path) == 0
+    assert " was damaged and has been built again\n" in capsys.readouterr().out
+    assert run("check", tmp_path) == 0
+    assert "cache: intact\n" in capsys.readouterr().out
+
+
 def test_the_documented_examples_compose(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("HOME", "/home/me")
     page = (Path(__file__).parents[2] / "docs" / "data.md").read_text()

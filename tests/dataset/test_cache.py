@@ -79,14 +79,44 @@ def scrambled(folder: Path) -> None:
     (folder / "meta.json").write_text('{"arrays": [1')
 
 
+def zeroed(folder: Path) -> None:
+    """As after a power cut on some file systems: the size is right."""
+    content = (folder / "values.npy").read_bytes()
+    (folder / "values.npy").write_bytes(content[:-8] + bytes(8))
+
+
 def test_a_damaged_entry_is_built_again(tmp_path: Path):
-    for damage in (cut, lengthen, reshape, retype, empty, remove, unfinished, scrambled):
+    for damage in (cut, lengthen, reshape, retype, empty, remove, unfinished, scrambled, zeroed):
         build, cache = Builder(), Cache(tmp_path / damage.__name__)
         cache.open("key", build)
         damage(tmp_path / damage.__name__ / "key")
         arrays = cache.open("key", build)
         assert build.calls == 2, damage.__name__
+        assert cache.rebuilt == ["key"]
         np.testing.assert_array_equal(arrays["values"], VALUES)
+
+
+def test_the_content_of_large_arrays_is_verified_on_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(cache_module, "_SMALL", 10)
+    build = Builder()
+    Cache(tmp_path).open("key", build)
+    zeroed(tmp_path / "key")
+    Cache(tmp_path).open("key", build)
+    assert build.calls == 1
+    cache = Cache(tmp_path, thorough=True)
+    np.testing.assert_array_equal(cache.open("key", build)["values"], VALUES)
+    assert (build.calls, cache.rebuilt) == (2, ["key"])
+
+
+def test_an_entry_of_an_earlier_version_is_believed(tmp_path: Path):
+    build = Builder()
+    Cache(tmp_path).open("key", build)
+    meta = json.loads((tmp_path / "key" / "meta.json").read_text())
+    for description in meta["arrays"].values():
+        del description["crc32"]
+    (tmp_path / "key" / "meta.json").write_text(json.dumps(meta))
+    Cache(tmp_path, thorough=True).open("key", build)
+    assert build.calls == 1
 
 
 def test_a_failed_build_leaves_nothing_and_may_be_tried_again(tmp_path: Path):
@@ -168,6 +198,21 @@ def test_checksums_are_remembered_until_size_or_time_change(tmp_path: Path, monk
     entry.write_text("{")
     assert cache.sha256(file) != known
     assert json.loads(entry.read_text())["mtime"] == 12345
+
+
+def test_a_file_replaced_by_one_of_equal_size_and_time_is_noticed(tmp_path: Path):
+    file, cache = tmp_path / "data.txt", Cache(tmp_path / "cache")
+    file.write_bytes(b"a" * 20_000)
+    before, times = cache.sha256(file), file.stat()
+    file.write_bytes(b"a" * 19_999 + b"b")
+    os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert cache.sha256(file) != before
+    other = tmp_path / "other.txt"  # differs where the sample does not look
+    other.write_bytes(b"a" * 6_000 + b"c" + b"a" * 13_998 + b"b")
+    os.utime(other, ns=(times.st_atime_ns, times.st_mtime_ns))
+    present = cache.sha256(file)
+    os.replace(other, file)
+    assert cache.sha256(file) not in (before, present)
 
 
 def test_a_cache_that_cannot_be_written_says_what_to_type(tmp_path: Path):
