@@ -29,9 +29,13 @@ def sha256(path: Path) -> str:
 def damage(path: Path, manifest: Mapping[str, Any]) -> str:
     """Which file of a finished run is missing or has another size than when it finished; empty if none has.
 
-    A run of a version that did not record its files is not looked at. Contents are compared by `ol2r verify` only.
+    Of a run of a version that did not record its files, only the summary is looked for. Contents are compared by
+    `ol2r verify` only.
     """
-    for name, record in (manifest.get("files") or {}).items():
+    files = manifest.get("files")
+    if files is None:
+        return "" if (path / SUMMARY).is_file() else f"{SUMMARY} is missing"
+    for name, record in files.items():
         try:
             size = (path / name).stat().st_size
         except FileNotFoundError:

@@ -15,6 +15,9 @@ from ol2r_cli.run.manifest import read_manifest
 
 STATES = ("running", "finished", "interrupted", "killed", "failed", "damaged", "unreadable")
 
+# What every manifest has, from the first moment of a run on.
+_FIELDS = {"id": str, "command": str, "choices": dict, "seeds": list, "progress": dict, "results_version": int}
+
 
 @dataclass(frozen=True)
 class RunState:
@@ -62,6 +65,11 @@ def read_state(path: str | os.PathLike[str]) -> RunState | None:
     status = manifest.get("status")
     if status not in ("running", "finished", "interrupted", "failed"):
         return RunState(directory.path, "unreadable", {}, f"its status is {status}")
+    missing = [name for name, kind in _FIELDS.items() if not isinstance(manifest.get(name), kind)]
+    if not missing and not all(isinstance(manifest["progress"].get(name), int) for name in ("round", "rounds")):
+        missing = ["progress"]
+    if missing:
+        return RunState(directory.path, "unreadable", {}, f"{MANIFEST} has no valid {', '.join(missing)}")
     if status == "finished" and (what := damage(directory.path, manifest)):
         return RunState(directory.path, "damaged", manifest, what)
     state = status if status != "running" or running else "killed"

@@ -30,7 +30,7 @@ def differences(run: RunState) -> Iterator[str]:
 
     wrong = list(_files(run.path, run.manifest))
     directory, rounds, seeds = RunDirectory(run.path), run.rounds, list(run.manifest["seeds"])
-    if not run.manifest.get("files") and not (directory / SUMMARY).is_file():
+    if run.manifest.get("files") is None and not (directory / SUMMARY).is_file():
         wrong.append(f"{SUMMARY} is missing")
     yield from wrong
     try:

@@ -13,15 +13,15 @@ from ol2r_cli import cli
 from ol2r_cli.commands.completion import completions
 from ol2r_cli.run.directory import FILES, RunDirectory
 from ol2r_cli.run.disk_usage import REMOVABLE, stored_runs
+from tests.manifests import manifest
 
-MANIFEST = {"id": "0" * 10, "choices": {}, "progress": {"round": 1, "rounds": 2}, "results_version": 2}
 ID = "0123456789"
 
 
 def make(root: Path, name: str, status: str, **files: int) -> Path:
     """A run with this status; `files` are sizes of further files, with underscores for dots."""
     run = RunDirectory(root / "letters" / f"{name}-{ID}")
-    run.write_json("run.json", {**MANIFEST, "status": status})
+    run.write_json("run.json", manifest(status, 1, 2))
     for file in ("summary.json", "trace.parquet"):
         run.write_bytes(file, b"x" * 10)
     run.write_text("config.yaml", "ranker: {}\nclick: {}\ndataset: {}\nrounds: 2\n")
@@ -166,7 +166,7 @@ def test_a_run_that_goes_on_during_the_question_is_kept(outputs, capsys, monkeyp
     run = RunDirectory(outputs / "letters" / f"interrupted-{ID}")
 
     def answer_late(_: str) -> str:
-        run.write_json("run.json", {**MANIFEST, "status": "finished"})
+        run.write_json("run.json", manifest("finished", 1, 2))
         return "y"
 
     monkeypatch.setattr("builtins.input", answer_late)

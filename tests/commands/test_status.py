@@ -30,7 +30,7 @@ def make(root: Path, name: str, status: str, round: int, **more: object) -> Path
     """A run with this status and round in its manifest."""
     directory = RunDirectory(root / name)
     content = Manifest(directory, **ABOUT | {"command": f"ol2r run name={name}"}).content
-    content |= {"status": status, "progress": {"round": round, "rounds": 100}, "seconds": 185.0} | more
+    content |= {"status": status, "progress": {"round": round, "rounds": 100}, "seconds": 185.0, "files": {}} | more
     directory.write_json("run.json", content)
     return directory.path
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import fields
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from ol2r_cli.config.catalogue import Catalogue
 from ol2r_cli.config.composer import compose
 from ol2r_cli.run.directory import MANIFEST, RunDirectory
 from ol2r_cli.run.experiment import Experiment, RunSettings
+from tests.manifests import manifest
 
 
 def test_every_setting_of_run_yaml_has_a_declared_range():
@@ -18,19 +20,20 @@ def test_every_setting_of_run_yaml_has_a_declared_range():
 
 
 @pytest.mark.parametrize(
-    ("manifest", "force", "finished"),
+    ("content", "force", "finished"),
     [
         (None, False, False),
-        ('{"status": "finished"}', False, True),
-        ('{"status": "finished"}', True, False),
-        ('{"status": "running"}', False, False),
+        (json.dumps(manifest("finished")), False, True),
+        (json.dumps(manifest("finished")), True, False),
+        (json.dumps(manifest("running")), False, False),
+        ('{"status": "finished"}', False, False),  # it lacks everything else: it is run again
         ('{"status": "fini', False, False),  # damaged: it is run again
     ],
 )
-def test_a_run_is_finished_if_its_manifest_says_so(tmp_path: Path, manifest: str | None, force: bool, finished: bool):
+def test_a_run_is_finished_if_its_manifest_says_so(tmp_path: Path, content: str | None, force: bool, finished: bool):
     composition = compose([f"output_dir={tmp_path}", f"force={str(force).lower()}", "experiment=smoke"])
     experiment = Experiment(composition.config, composition.choices)
-    if manifest is not None:
+    if content is not None:
         experiment.directory.path.mkdir(parents=True)
-        (RunDirectory(experiment.directory.path) / MANIFEST).write_text(manifest)
+        (RunDirectory(experiment.directory.path) / MANIFEST).write_text(content)
     assert experiment.finished() is finished

@@ -56,6 +56,8 @@ def test_the_manifest_of_a_finished_run_names_its_files(tmp_path: Path):
     assert manifest["files"] == file_records(RunDirectory(path))
     assert not damage(path, manifest)
     assert not damage(path, {"status": "finished"}), "of an earlier version"
+    (path / "summary.json").unlink()
+    assert damage(path, {"status": "finished"}) == "summary.json is missing"
 
 
 @pytest.mark.parametrize("name", RESULTS)

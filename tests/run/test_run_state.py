@@ -8,13 +8,14 @@ import pytest
 
 from ol2r_cli.run.directory import RunDirectory
 from ol2r_cli.run.run_state import find_run, find_runs, read_state
+from tests.manifests import manifest
 
 ID = "0123456789"
 
 
 def make(root: Path, status: str, round: int = 1) -> Path:
     directory = RunDirectory(root / "synthetic" / f"pdgd-perfect-{ID}")
-    directory.write_json("run.json", {"status": status, "progress": {"round": round, "rounds": 100}})
+    directory.write_json("run.json", manifest(status, round))
     return directory.path
 
 
@@ -32,6 +33,18 @@ def test_the_state_follows_from_the_status_and_the_lock(tmp_path):
     state = read_state(path)
     assert (state.state, state.manifest, state.round) == ("unreadable", {}, 0)
     assert "run.json must be JSON" in state.error
+
+
+@pytest.mark.parametrize("name", ["id", "command", "choices", "seeds", "progress", "results_version"])
+@pytest.mark.parametrize("status", ["finished", "interrupted"])
+def test_a_manifest_that_lacks_a_field_is_unreadable(tmp_path, name, status):
+    content = manifest(status)
+    for bad in ({key: value for key, value in content.items() if key != name}, content | {name: 1.5}):
+        RunDirectory(tmp_path).write_json("run.json", bad)
+        state = read_state(tmp_path)
+        assert (state.state, state.manifest, state.error) == ("unreadable", {}, f"run.json has no valid {name}")
+    RunDirectory(tmp_path).write_json("run.json", content | {"progress": {"round": "x", "rounds": 5}})
+    assert read_state(tmp_path).error == "run.json has no valid progress"
 
 
 def test_a_run_that_ends_while_it_is_examined_is_not_called_killed(tmp_path, monkeypatch):

@@ -14,6 +14,7 @@ from ol2r_cli.run.directory import RunDirectory
 from ol2r_cli.run.runner import run_experiment
 from ol2r_cli.sweep.plan import BadJobs, Plan
 from ol2r_cli.sweep.sweeper import run_sweep, sweep
+from tests.manifests import manifest
 
 pytestmark = pytest.mark.filterwarnings("ignore::beartype.roar.BeartypeDecorHintPep585DeprecationWarning")
 
@@ -60,11 +61,11 @@ def test_the_directory_is_that_of_the_run(composer: Composer):
 def test_interrupted_and_running_runs_are_recognised(composer: Composer):
     (sweep_job,) = plan(composer, "seed=5").sweep_jobs
     directory = RunDirectory(sweep_job.directory)
-    directory.write_json("run.json", {"status": "interrupted", "progress": {"round": 2, "rounds": 3}})
+    directory.write_json("run.json", manifest("interrupted", 2, 3))
     assert sweep_job.state() == ("new", 0), "without a checkpoint it starts from nothing"
     directory.write_bytes("checkpoint.pt", b"")
     assert sweep_job.state() == ("resumes", 2)
-    directory.write_json("run.json", {"status": "running", "progress": {"round": 1, "rounds": 3}})
+    directory.write_json("run.json", manifest("running", 1, 3))
     with directory:
         assert sweep_job.state() == ("running", 1)
 

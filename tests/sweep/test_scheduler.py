@@ -16,6 +16,7 @@ from ol2r_cli.run.directory import RunDirectory
 from ol2r_cli.sweep.scheduler import Scheduler
 from ol2r_cli.sweep.status_display import StatusDisplay
 from ol2r_cli.sweep.sweep_job import Ending, SweepJob
+from tests.manifests import manifest
 
 DONE, SKIPPED, ELSEWHERE, FAILED = Ending.DONE, Ending.SKIPPED, Ending.ELSEWHERE, Ending.FAILED
 STOPPED, LEFT = Ending.STOPPED, Ending.LEFT
@@ -105,14 +106,14 @@ def test_failed_jobs_are_retried_unless_their_configuration_is_bad(tmp_path: Pat
     launcher = Scripted({0: [1, -9], 1: [2], 2: [1, 1, 1]}, retries=2)
     payloads: list[tuple[int, bool]] = []
     submit = launcher.submit
-    RunDirectory(planned[0].directory).write_json("run.json", {"status": "finished"})
+    RunDirectory(planned[0].directory).write_json("run.json", manifest("finished"))
 
     def begin(jobs: Sequence[Job]) -> None:
         """Job 0 begins and replaces an earlier run; job 2 is killed before it begins."""
         payloads.extend((job.number, pickle.loads(job.payload)["config"]["force"]) for job in jobs)
         for job in jobs:
             if job.number == 0:
-                RunDirectory(job.directory).write_json("run.json", {"status": "failed"})
+                RunDirectory(job.directory).write_json("run.json", manifest("failed"))
         submit(jobs)
 
     launcher.submit = begin  # type: ignore[method-assign]
@@ -172,7 +173,7 @@ def test_a_second_signal_kills_the_jobs(tmp_path: Path):
 def test_runs_of_other_processes_are_not_started(tmp_path: Path):
     planned = sweep_jobs(tmp_path, 3)
     for sweep_job, status in (planned[0], "running"), (planned[1], "finished"):
-        RunDirectory(sweep_job.directory).write_json("run.json", {"status": status})
+        RunDirectory(sweep_job.directory).write_json("run.json", manifest(status))
     launcher = Scripted({})
     with RunDirectory(planned[0].directory):
         run_all(planned, launcher)
@@ -186,8 +187,8 @@ def test_a_run_that_another_process_started_first_has_not_failed(tmp_path: Path)
     with RunDirectory(planned[0].directory):
 
         def start_elsewhere() -> None:
-            RunDirectory(planned[0].directory).write_json("run.json", {"status": "running"})
-            RunDirectory(planned[1].directory).write_json("run.json", {"status": "finished"})
+            RunDirectory(planned[0].directory).write_json("run.json", manifest("running"))
+            RunDirectory(planned[1].directory).write_json("run.json", manifest("finished"))
 
         launcher.on_poll = start_elsewhere
         run_all(planned, launcher)
@@ -197,8 +198,8 @@ def test_a_run_that_another_process_started_first_has_not_failed(tmp_path: Path)
 def test_a_run_of_another_process_comes_last_and_may_be_finished_by_then(tmp_path: Path):
     planned, launcher = sweep_jobs(tmp_path, 3), Scripted({}, slots=1)
     directory = RunDirectory(planned[0].directory)
-    directory.write_json("run.json", {"status": "running"})
-    launcher.on_poll = lambda: directory.write_json("run.json", {"status": "finished"})
+    directory.write_json("run.json", manifest("running"))
+    launcher.on_poll = lambda: directory.write_json("run.json", manifest("finished"))
     with directory:
         run_all(planned, launcher)
     assert [sweep_job.ending for sweep_job in planned] == [SKIPPED, DONE, DONE]
