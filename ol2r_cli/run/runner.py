@@ -19,7 +19,7 @@ from ol2r_cli.interfaces import Interaction, Ranker
 from ol2r_cli.metrics.evaluation import CUTOFFS, Evaluator
 from ol2r_cli.metrics.measurement import Measures, NonFiniteScores, sizes_at_every_rank
 from ol2r_cli.run import checkpoint
-from ol2r_cli.run.directory import LOGGER, SUMMARY, DirectoryLost, RunDirectory, log_file
+from ol2r_cli.run.directory import CHECKPOINT, LOGGER, SUMMARY, DirectoryLost, RunDirectory, log_file
 from ol2r_cli.run.exit_status import BAD_CONFIGURATION, DONE, FAILED, INTERRUPTED
 from ol2r_cli.run.experiment import Experiment
 from ol2r_cli.run.integrity import file_records, missing_rows
@@ -149,7 +149,14 @@ class Runner:
             print(f"starts afresh: {problem}", file=sys.stderr)
             self.directory.clear()
             return 0
-        self.simulation.load_state_dict(state["simulation"])
+        try:
+            self.simulation.load_state_dict(state["simulation"])
+        except RuntimeError as error:  # names and shapes of all buffers are in it
+            reason = " ".join(str(error).split())[:200]
+            raise ValueError(
+                f"{self.directory / CHECKPOINT} does not fit this version of ol2r or of a role ({reason} ..): "
+                "type force=true to start afresh"
+            ) from None
         self.queue = {t: deployed.to(self.experiment.device.torch) for t, deployed in state["queue"].items()}
         return round
 

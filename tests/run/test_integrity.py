@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+import torch
 
 from ol2r_cli.commands.run import main
 from ol2r_cli.config.composer import compose
@@ -111,6 +112,21 @@ def test_a_run_whose_trace_is_not_that_of_its_checkpoint_starts_afresh(
         "starts afresh: a table of " if change == "replaced" else "starts afresh: trace.parquet has "
     )
     assert results(path) == undisturbed
+
+
+def test_a_checkpoint_of_another_layout_is_refused_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    path = interrupted(tmp_path)
+    content = torch.load(path / "checkpoint.pt", weights_only=True)
+    del content["state"]["simulation"]["ranker.history.count"]
+    torch.save(content, path / "checkpoint.pt")
+    capsys.readouterr()
+    assert main(command(tmp_path)) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert "does not fit this version of ol2r or of a role" in error
+    assert "ranker.history.count" in error
+    assert error.endswith("type force=true to start afresh\n")
+    assert main(command(tmp_path, "force=true")) == 0
 
 
 def test_a_resumed_run_is_that_of_an_undisturbed_one(tmp_path: Path):
