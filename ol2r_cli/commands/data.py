@@ -122,17 +122,18 @@ def prepare(source: DatasetSource) -> int:
 def check(source: DatasetSource) -> int:
     """Compares counts and checksums with the published ones; exit code 2 when one differs.
 
-    Every cached array is compared with its check sum; a damaged one is built again.
+    Every cached array is compared with its checksum; one that differs, or has none, is built again.
     """
     from ol2r_cli.dataset.dataset_statistics import compare_with_published
     from ol2r_cli.dataset.letor import Letor
 
+    comparisons: list[PublishedComparison] = []
     if isinstance(source, Letor):
         source.cache.thorough = True
-        source.load()
-        damaged = ", ".join(source.cache.rebuilt)
-        print(f"cache: {f'{damaged} was damaged and has been built again' if damaged else 'intact'}")
-    comparisons = compare_with_published(source) if isinstance(source, Letor) else []
+        comparisons = compare_with_published(source)
+        rebuilt = ", ".join(source.cache.rebuilt)
+        again = f"{rebuilt} was damaged, or without a checksum, and has been built again"
+        print(f"cache: {again if rebuilt else 'intact'}")
     if not comparisons:
         print("nothing is known about this dataset to compare with: it has no dataset.expected, no dataset.checksums")
         return DONE

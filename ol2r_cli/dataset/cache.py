@@ -27,7 +27,7 @@ from ol2r_cli.atomic_file import locked, replacing
 
 Arrays = dict[str, np.ndarray]
 
-_SMALL = 2**25  # bytes of an array whose check sum is verified at every opening, in about 30 ms
+_SMALL = 2**25  # bytes of an array whose checksum is verified at every opening, in about 30 ms
 _SAMPLE = 4096  # bytes at each of three places of a source file
 
 
@@ -39,7 +39,7 @@ class Cache:
 
     def __init__(self, cache_dir: str | Path, thorough: bool = False):
         self.folder, self.thorough = expand(cache_dir), thorough
-        self.rebuilt: list[str] = []  # entries that were damaged
+        self.rebuilt: list[str] = []  # entries that were damaged, or could not be verified
 
     def open(self, key: str, build: Callable[[Path], None]) -> Arrays:
         """The arrays of entry `key` by the names of their files; `build` writes them where they are absent or damaged.
@@ -156,7 +156,7 @@ def _description(file: Path, array: np.ndarray) -> dict[str, Any]:
 
 
 def _crc32(file: Path) -> int:
-    """The check sum of a file: a gigabyte takes about a second."""
+    """The checksum of a file: a gigabyte takes about a second."""
     total = 0
     with file.open("rb") as stream:
         while block := stream.read(2**20):
@@ -165,7 +165,7 @@ def _crc32(file: Path) -> int:
 
 
 def _sample(file: Path, size: int) -> int:
-    """The check sum of the beginning, the middle and the end of a file."""
+    """The checksum of the beginning, the middle and the end of a file."""
     total = 0
     with file.open("rb") as stream:
         for start in (0, size // 2, max(0, size - _SAMPLE)):
@@ -177,7 +177,8 @@ def _sample(file: Path, size: int) -> int:
 def _read(folder: Path, thorough: bool) -> Arrays | None:
     """The arrays of an entry, or None when it is absent or a file differs from its description.
 
-    Check sums are compared if the file is small or `thorough`; an entry of an earlier version has none.
+    Checksums are compared if the file is small or `thorough`. An entry of an earlier version has none, and `thorough`
+    does not believe it.
     """
     try:
         descriptions = json.loads((folder / "meta.json").read_text())["arrays"]
@@ -189,7 +190,8 @@ def _read(folder: Path, thorough: bool) -> Arrays | None:
             crc32 = expected.pop("crc32", None)
             if _description(file, array) != expected:
                 return None
-            if crc32 is not None and (thorough or expected["bytes"] <= _SMALL) and _crc32(file) != crc32:
+            is_compared = thorough or (crc32 is not None and expected["bytes"] <= _SMALL)
+            if is_compared and _crc32(file) != crc32:
                 return None
             arrays[name] = array
         return arrays

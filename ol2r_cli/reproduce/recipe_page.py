@@ -30,6 +30,10 @@ _CHARACTERS = 16  # in an inch of this line
 _WARNING_COLOUR = "#8a1c00"
 
 
+# Rankers with a network that ol2r fits in another way than the papers.
+_REFITTED = tuple(f"ranker={name}" for name in ("olranknet", "ollambdarank", "ollambdarank_gt", "p2neurrank"))
+
+
 def protocol_line(plan: RunPlan) -> str:
     """The protocol of the runs, such as `quick: T = 1,000, 5 seeds, generated data`."""
     generated = f"dataset={STAND_IN}"
@@ -42,10 +46,6 @@ def protocol_line(plan: RunPlan) -> str:
         parts.append(f"T = {rounds:,}")
         parts.append(f"{seeds} seed{'s' * (seeds > 1)}" + (f" x {folds} folds" if folds > 1 else ""))
     return f"{plan.scale}: {', '.join([*parts, ' and '.join(dict.fromkeys(datasets))])}"
-
-
-# Rankers that take a few steps after every round, where the papers fit from the start until an optimum is reached.
-_REFITTED = tuple(f"ranker={name}" for name in ("olranknet", "ollambdarank", "ollambdarank_gt", "p2neurrank"))
 
 
 def _whole_number(overrides: Overrides, name: str) -> int:
@@ -65,12 +65,12 @@ def caveat(plan: RunPlan) -> str:
         return f"{protocol}, which is not the data of the paper: numbers cannot be compared"
     if typed:
         return f"{protocol}, with {' '.join(typed)}, which is not the protocol of the paper"
-    if fits_networks_otherwise(plan.recipe):
+    if _fits_networks_otherwise(plan.recipe):
         return f"{protocol}, with networks that are not fitted as in the paper: numbers cannot be compared"
     return ""
 
 
-def fits_networks_otherwise(recipe: Recipe) -> bool:
+def _fits_networks_otherwise(recipe: Recipe) -> bool:
     """Whether a competitor is a network that ol2r fits in another way than the papers: docs/reproduce.md lists how."""
     return any(word in _REFITTED for competitor in recipe.competitors.values() for word in competitor.words.split())
 

@@ -51,9 +51,9 @@ def load(directory: RunDirectory, fingerprint: str) -> dict[str, Any] | None:
     sound checkpoint of another run, or of another `results_version`.
     """
     try:
-        with ZipFile(directory / CHECKPOINT) as archive:  # torch does not verify the check sums of its own format
+        with ZipFile(directory / CHECKPOINT) as archive:  # torch does not verify the checksums of its own format
             if (damaged := archive.testzip()) is not None:
-                raise BadZipFile(f"wrong check sum of {damaged}")
+                raise BadZipFile(f"wrong checksum of {damaged}")
         content = torch.load(directory / CHECKPOINT, map_location="cpu", weights_only=True)
         version, owner, state = content["results_version"], content["fingerprint"], content["state"]
     except FileNotFoundError:

@@ -113,7 +113,7 @@ def _is_lock(path: Path) -> bool:
 
 def _stored_run(path: Path, names: set[str]) -> StoredRun | None:
     state = read_state(path)
-    is_ours = state is not None and {"id", "choices", "progress", "results_version"} <= state.manifest.keys()
+    is_ours = state is not None and bool(state.manifest)
     if not is_ours and not (_ID.search(path.name) and _is_left_over(path, names)):
         return None  # the run.json of another program
     sizes, changed = {}, 0.0

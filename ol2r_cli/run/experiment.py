@@ -133,7 +133,8 @@ class Experiment:
         settings, limit = self.settings, MemoryLimit(available_memory(self.device.torch))
         try:
             if len(self.seeds) > _MANY and not self.roles["ranker"].needs_labels:
-                limit.check(self._allocated(1) + (len(self.seeds) - 1) * (self._allocated(2) - self._allocated(1)))
+                one, two = self._allocated(1), self._allocated(2)
+                limit.check(one + (len(self.seeds) - 1) * (two - one))
             with limit:
                 return self._simulation()
         except (MemoryError, torch.OutOfMemoryError) as error:

@@ -14,7 +14,7 @@ import torch
 from omegaconf import DictConfig, OmegaConf
 from torch import Tensor
 
-from ol2r_cli.formatting import error_line
+from ol2r_cli.formatting import error_line, one_line
 from ol2r_cli.interfaces import Interaction, Ranker
 from ol2r_cli.metrics.evaluation import CUTOFFS, Evaluator
 from ol2r_cli.metrics.measurement import Measures, NonFiniteScores, sizes_at_every_rank
@@ -152,7 +152,7 @@ class Runner:
         try:
             self.simulation.load_state_dict(state["simulation"])
         except RuntimeError as error:  # names and shapes of all buffers are in it
-            reason = " ".join(str(error).split())[:200]
+            reason = one_line(error)[:200]
             raise ValueError(
                 f"{self.directory / CHECKPOINT} does not fit this version of ol2r or of a role ({reason} ..): "
                 "type force=true to start afresh"

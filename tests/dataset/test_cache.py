@@ -108,15 +108,17 @@ def test_the_content_of_large_arrays_is_verified_on_request(tmp_path: Path, monk
     assert (build.calls, cache.rebuilt) == (2, ["key"])
 
 
-def test_an_entry_of_an_earlier_version_is_believed(tmp_path: Path):
+def test_an_entry_of_an_earlier_version_is_believed_unless_it_must_be_verified(tmp_path: Path):
     build = Builder()
     Cache(tmp_path).open("key", build)
     meta = json.loads((tmp_path / "key" / "meta.json").read_text())
     for description in meta["arrays"].values():
         del description["crc32"]
     (tmp_path / "key" / "meta.json").write_text(json.dumps(meta))
-    Cache(tmp_path, thorough=True).open("key", build)
+    Cache(tmp_path).open("key", build)
     assert build.calls == 1
+    Cache(tmp_path, thorough=True).open("key", build)
+    assert build.calls == 2
 
 
 def test_a_failed_build_leaves_nothing_and_may_be_tried_again(tmp_path: Path):
