@@ -1,11 +1,7 @@
-"""Replaces files in one step, and locks files between processes.
-
-The operating system releases a lock (flock) when the process that holds it ends, in whatever way.
-"""
+"""Replaces files in one step."""
 
 from __future__ import annotations
 
-import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -33,14 +29,3 @@ def replacing(file: Path) -> Iterator[Path]:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-
-
-@contextmanager
-def locked(file: Path, wait: bool = True) -> Iterator[None]:
-    """Hold an exclusive lock on `file`, which is created if necessary, during the block.
-
-    Without `wait` it raises BlockingIOError when another process holds the lock.
-    """
-    with file.open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield

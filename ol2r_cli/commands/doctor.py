@@ -12,12 +12,14 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ol2r_cli.formatting import byte_size, show
+from ol2r_cli.lease import LeaseHeld, leased
 from ol2r_cli.run.exit_status import BAD_CONFIGURATION, DONE, FAILED
 
 if TYPE_CHECKING:
@@ -183,20 +185,39 @@ def disk(config: DictConfig) -> Iterator[Finding]:
     free = shutil.disk_usage(folder).free
     full = f"type output_dir=DIR to write elsewhere than {folder}" if free < LITTLE_DISK else ""
     yield Finding("output_dir", _existing(outputs), _unusable(folder, "output_dir"), needed=True)
+    yield Finding("locks there", _locks(folder))
     yield Finding("free there", byte_size(free), full)
     yield Finding("cache_dir", _existing(cache), _unusable(_nearest_existing(cache), "cache_dir"), needed=True)
 
 
 def _unusable(folder: Path, setting: str) -> str:
-    """Empty when a file in the folder can be written and locked."""
+    """Empty when a file in the folder can be written, renewed, and leased to one process at a time."""
     try:
-        with tempfile.TemporaryFile(dir=folder) as file:
-            file.write(b"ol2r")
-            file.flush()
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with tempfile.TemporaryDirectory(dir=folder, prefix=".ol2r-doctor-") as scratch:
+            file = Path(scratch, ".lock")
+            with leased(file):
+                os.utime(file, (0, 0))
+                if file.stat().st_mtime:
+                    return f"{folder} must keep the times of files: type {setting}=DIR"
+                with suppress(LeaseHeld), leased(file, wait=False):
+                    return f"{folder} must create a file for one process only: type {setting}=DIR"
     except OSError as error:
-        return f"{folder} must be writable and able to lock files ({error.strerror}): type {setting}=DIR"
+        return f"{folder} must be writable ({error.strerror}): type {setting}=DIR"
     return ""
+
+
+def _locks(folder: Path) -> str:
+    """What keeps two processes from writing the same run: leases, and flock where it works."""
+    try:
+        with tempfile.NamedTemporaryFile(dir=folder) as file, open(file.name) as again:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            try:
+                fcntl.flock(again, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return "leases, and flock"
+            return "leases (flock has no effect)"
+    except OSError as error:
+        return f"leases (no flock: {error.strerror})"
 
 
 def _nearest_existing(path: Path) -> Path:

@@ -23,7 +23,8 @@ from typing import Any
 
 import numpy as np
 
-from ol2r_cli.atomic_file import locked, replacing
+from ol2r_cli.atomic_file import replacing
+from ol2r_cli.lease import leased
 
 Arrays = dict[str, np.ndarray]
 
@@ -54,7 +55,7 @@ class Cache:
             return arrays
         with self._explaining_errors():
             final.parent.mkdir(parents=True, exist_ok=True)
-            with locked(final.with_name(f"{final.name}.lock")):
+            with leased(final.with_name(f"{final.name}.lock")):
                 arrays = _read(final, self.thorough)
                 if arrays is None:
                     if final.exists():
@@ -90,7 +91,7 @@ class Cache:
             sha256 = hashlib.file_digest(stream, "sha256").hexdigest()
         with self._explaining_errors():
             entry.parent.mkdir(parents=True, exist_ok=True)
-            with locked(self.folder / "sources.lock"), replacing(entry) as temporary:
+            with leased(self.folder / "sources.lock"), replacing(entry) as temporary:
                 temporary.write_text(json.dumps({**state, "sha256": sha256}))
         return sha256
 

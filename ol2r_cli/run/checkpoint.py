@@ -192,7 +192,10 @@ def _copy(
     rows = EVALUATION.read(shorter.directory)
     if len(rows):
         regular, waiting = rows["round"] % evaluate_every == 0, rows["round"].is_in(list(state["queue"]))
-        directory.write_parquet(EVALUATION.file, rows.filter(regular & ~waiting))
+        rows = rows.filter(regular & ~waiting)
+        directory.write_parquet(EVALUATION.file, rows)
+        if "rows" in state:  # a checkpoint of version 0.1 has none
+            state["rows"][EVALUATION.file] = len(rows)
     if read_manifest(shorter.directory.path) != shorter.manifest:
         directory.clear()
         return None

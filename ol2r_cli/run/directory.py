@@ -1,24 +1,23 @@
 """The directory of a run: at most one process writes to it, and every file in it is complete.
 
-Every file is replaced atomically (`ol2r_cli/atomic_file.py`). The writer locks `.lock` (flock); the operating system
-releases it however the process ends, which distinguishes a killed run from a running one. A directory is a run only
-once it contains a `run.json`; the lock alone does not make it one.
+Every file is replaced atomically (`ol2r_cli/atomic_file.py`). The writer holds the lease in `.lock`
+(`ol2r_cli/lease.py`), which distinguishes a killed run from a running one. A directory is a run only once it contains a
+`run.json`; the lease alone does not make it one.
 """
 
 from __future__ import annotations
 
-import fcntl
 import json
 import logging
 import os
-import platform
-import time
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 from ol2r_cli.atomic_file import replacing
+from ol2r_cli.lease import EXPIRES, Lease, LeaseHeld, is_held
 
 if TYPE_CHECKING:
     import polars as pl
@@ -40,8 +39,6 @@ FILES = (
     "log.txt",
 )
 LOGGER = "ol2r_cli"  # the logger of the package
-# `is_running` in another process holds the lock for microseconds, which must not be mistaken for a run.
-_ATTEMPTS, _PAUSE = 10, 0.02  # times, seconds between them
 
 
 class RunningElsewhere(ValueError):
@@ -49,91 +46,57 @@ class RunningElsewhere(ValueError):
 
 
 class DirectoryLost(RuntimeError):
-    """The run directory, or its lock, was removed or replaced while this process was writing to it."""
+    """The run directory was removed, or another process has taken it over, while this process was writing to it."""
 
 
 class RunDirectory:
-    """The directory of one run. As a context manager it exists on disk and is locked for this process.
+    """The directory of one run. As a context manager it exists on disk and only this object writes to it.
 
-    Entering creates the directory, raises `RunningElsewhere` when another process (or another `RunDirectory` of this
-    process) holds the lock, and removes temporary files that a killed process has left. Leaving releases the lock and
-    removes the directory if it is empty.
+    Entering creates the directory, raises `RunningElsewhere` while another process (or another `RunDirectory` of this
+    process) writes to it, and removes temporary files that a killed process has left. Leaving removes the directory if
+    it is empty.
     """
 
     def __init__(self, path: str | os.PathLike[str]):
         self.path = Path(path)
-        self._lock: IO[str] | None = None
+        self._lease: Lease | None = None
 
     def __truediv__(self, name: str) -> Path:
         return self.path / name
 
     def __enter__(self) -> RunDirectory:
-        self._lock = self._acquire()
+        lease = Lease(self / LOCK)
+        try:
+            lease.acquire(waiting=self._announce)
+        except LeaseHeld as error:
+            raise RunningElsewhere(
+                f"another process ({error}) is running this in {self.path}: wait for it, or stop it; see `ol2r status`"
+            ) from None
+        except OSError:
+            self._remove_if_empty()
+            raise
+        self._lease = lease
         for temporary in self.path.glob(".*.partial"):
             temporary.unlink(missing_ok=True)
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._lock is None:
-            return
-        with suppress(OSError):  # the directory is not empty, which is fine
-            if self._is_named(self._lock):
-                # While it is locked, so that the next process notices that the file is a new one.
-                os.unlink(self / LOCK)
-                self.path.rmdir()
-        self._lock.close()
-        self._lock = None
+        if self._lease is not None:
+            self._lease.release()
+            self._lease = None
+            self._remove_if_empty()
 
-    def _acquire(self) -> IO[str]:
-        owner = ""
-        for _ in range(_ATTEMPTS):
-            self.path.mkdir(parents=True, exist_ok=True)
-            try:
-                lock = open(self / LOCK, "a+")  # noqa: SIM115 - stays open as long as the directory is locked
-            except FileNotFoundError:  # its last holder has just removed the directory
-                continue
-            if self._locks(lock):
-                lock.truncate(0)
-                lock.write(f"pid {os.getpid()} on {platform.node()}")
-                lock.flush()
-                return lock
-            lock.seek(0)
-            owner = lock.read()
-            lock.close()
-            time.sleep(_PAUSE)
-        process = f"another process ({owner})" if owner else "another process"
-        raise RunningElsewhere(f"{process} is running this in {self.path}: wait for it, or stop it; see `ol2r status`")
+    def _remove_if_empty(self) -> None:
+        with suppress(OSError):
+            self.path.rmdir()
 
-    def _locks(self, lock: IO[str]) -> bool:
-        """Whether this process now holds the file that is named `.lock`, and not one that was removed meanwhile."""
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return self._is_named(lock)
-        except BlockingIOError:
-            return False
-        except OSError as error:
-            lock.close()
-            raise ValueError(
-                f"output_dir must be on a file system that can lock files, got {self.path} ({error.strerror})"
-            ) from error
-
-    def _is_named(self, lock: IO[str]) -> bool:
-        """Whether an open lock file is still the one that is named `.lock`."""
-        try:
-            return os.path.samestat(os.fstat(lock.fileno()), os.stat(self / LOCK))
-        except (FileNotFoundError, NotADirectoryError):
-            return False
+    def _announce(self, owner: str) -> None:
+        what = f"waits up to {EXPIRES:.0f} s for a sign of life of the process ({owner}) that was running this"
+        print(f"{what} in {self.path}", file=sys.stderr)
 
     def is_running(self) -> bool:
-        """Whether a process, this one included, holds the lock. Never creates anything."""
-        try:
-            with open(self / LOCK) as lock:
-                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-        except OSError:  # there is no lock file, or the file system has no locks
-            return False
-        return False
+        """Whether a process, this one included, writes to the directory. Never creates anything."""
+        return is_held(self / LOCK)
 
     def clear(self) -> None:
         """Remove the files of an earlier run (`force=true`), and nothing that a user has put beside them."""
@@ -144,10 +107,13 @@ class RunDirectory:
     def replacing(self, name: str) -> Iterator[Path]:
         """A temporary path to write to; it replaces the file `name` at the end, unless an exception comes first.
 
-        `DirectoryLost` where the directory was locked by this object and is not any more.
+        `DirectoryLost` where the directory belonged to this object and does not any more.
         """
-        if self._lock is not None and not self._is_named(self._lock):
-            raise DirectoryLost(f"{self.path} was removed or replaced while the run was writing to it: run it again")
+        if self._lease is not None and not self._lease.is_ours():
+            raise DirectoryLost(
+                f"{self.path} was removed, or another process has taken it over, while the run was writing to it: "
+                "run it again"
+            )
         self.path.mkdir(parents=True, exist_ok=True)
         with replacing(self / name) as temporary:
             yield temporary

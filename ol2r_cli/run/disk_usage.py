@@ -13,7 +13,8 @@ from pathlib import Path
 
 import yaml
 
-from ol2r_cli.atomic_file import locked, temporary_of
+from ol2r_cli.atomic_file import temporary_of
+from ol2r_cli.lease import LeaseHeld, is_lease, leased
 from ol2r_cli.run.directory import CHECKPOINT, FILES, INTERACTIONS, LOCK, MANIFEST, RunDirectory, RunningElsewhere
 from ol2r_cli.run.manifest import read_manifest
 from ol2r_cli.run.run_state import RunState, read_state
@@ -105,9 +106,9 @@ def _is_left_over(path: Path, names: set[str]) -> bool:
 
 
 def _is_lock(path: Path) -> bool:
-    """Whether a file is the lock of a run: empty, or with the process that holds it."""
-    with suppress(OSError, UnicodeDecodeError):
-        return re.fullmatch(r"(pid \d+ on .*)?", path.read_text()) is not None
+    """Whether a file is the lease of a run."""
+    with suppress(OSError):
+        return is_lease(path.read_bytes())
     return False
 
 
@@ -233,7 +234,7 @@ def _remove_empty_folders(folder: Path, root: Path) -> None:
 
 
 # The cache contains folders of arrays, temporary folders of processes that were killed, and files with checksums.
-# Version 0.1 wrote an offline fit as one file. Locks are empty and stay: a process may wait for one.
+# Version 0.1 wrote an offline fit as one file. Leases remain of processes that were killed.
 _ARRAYS = re.compile(r"[0-9a-f]{24}(\.partial)?")
 _FIT = re.compile(r"[0-9a-f]{64}(\.partial)?")
 _CHECKSUM = re.compile(r"\.?[0-9a-f]{24}(\.\d+)?\.(json|partial|json\.partial)")
@@ -269,7 +270,7 @@ def _remove_arrays(path: Path) -> int:
         if file.is_symlink() or not file.is_file() or not (file.suffix == ".npy" or file.name == "meta.json"):
             raise ValueError(f"it contains {file.name}, which ol2r has not written")
     try:
-        with locked(path.with_suffix(".lock"), wait=False):
+        with leased(path.with_suffix(".lock"), wait=False):
             renamed = path.with_suffix(".partial")
             if path != renamed:
                 shutil.rmtree(renamed, ignore_errors=True)
@@ -277,7 +278,7 @@ def _remove_arrays(path: Path) -> int:
             size = sum(file.stat().st_size for file in renamed.iterdir() if file.is_file())
             shutil.rmtree(renamed)
             return size
-    except BlockingIOError:
+    except LeaseHeld:
         raise ValueError("it is being written") from None
 
 

@@ -47,14 +47,22 @@ def damage(path: Path, manifest: Mapping[str, Any]) -> str:
     return ""
 
 
-def missing_rows(directory: RunDirectory, rounds: int, seeds: int) -> str:
-    """Why the trace does not have the rows of so many rounds and seeds; empty if it has."""
+def row_count(path: Path) -> int:
+    """The number of rows of a table; 0 without a file. PolarsError for a damaged one."""
     import polars as pl
 
-    path = directory / TRACE
-    try:
-        rows = pl.scan_parquet(path).select(pl.len()).collect().item() if path.is_file() else 0
-    except pl.exceptions.PolarsError as error:
-        return f"{TRACE} cannot be read ({str(error).splitlines()[0]})"
-    expected = rounds * seeds
-    return "" if rows == expected else f"{TRACE} has {rows:,} rows, and {expected:,} belong to {rounds:,} rounds"
+    return pl.scan_parquet(path).select(pl.len()).collect().item() if path.is_file() else 0
+
+
+def missing_rows(directory: RunDirectory, expected: Mapping[str, int]) -> str:
+    """Which table does not have the rows that are `expected` in it, by its file; empty if all have them."""
+    from polars.exceptions import PolarsError
+
+    for name, rows in expected.items():
+        try:
+            count = row_count(directory / name)
+        except PolarsError as error:
+            return f"{name} cannot be read ({str(error).splitlines()[0]})"
+        if count != rows:
+            return f"{name} has {count:,} rows, and {rows:,} were written"
+    return ""

@@ -27,7 +27,7 @@ from ol2r_cli.run.manifest import Manifest
 from ol2r_cli.run.progress import Progress
 from ol2r_cli.run.stop_signals import stop_signals
 from ol2r_cli.run.summary import render_run, summarise
-from ol2r_cli.run.tables import EVALUATION, Trace
+from ol2r_cli.run.tables import EVALUATION, TRACE, Trace
 from ol2r_cli.tensor.shapes import Float
 
 QUEUE = 10  # evaluations that are scored together
@@ -142,12 +142,12 @@ class Runner:
         if state is None:
             self.directory.clear()
             state = self.experiment.extend(self.command)
-        if state is None:
-            return 0
-        round = int(state["simulation"]["round"])
-        if problem := self._truncated(round):
+        if state is not None and (problem := self._truncated(state)):
             print(f"starts afresh: {problem}", file=sys.stderr)
             self.directory.clear()
+            state = None
+        if state is None:
+            self.trace.truncate(0)
             return 0
         try:
             self.simulation.load_state_dict(state["simulation"])
@@ -158,17 +158,19 @@ class Runner:
                 "type force=true to start afresh"
             ) from None
         self.queue = {t: deployed.to(self.experiment.device.torch) for t, deployed in state["queue"].items()}
-        return round
+        return int(state["simulation"]["round"])
 
-    def _truncated(self, round: int) -> str:
-        """Remove what the tables have after `round`; returns why they do not fit the checkpoint, empty if they do."""
+    def _truncated(self, state: Mapping[str, Any]) -> str:
+        """Remove what the tables have after a checkpoint; returns why they do not fit it, empty if they do."""
         from polars.exceptions import PolarsError
 
+        round = int(state["simulation"]["round"])
         try:
-            self.trace.truncate(round)
+            self.trace.truncate(round, state["queue"])
         except PolarsError as error:
             return f"a table of {self.directory.path} cannot be read ({str(error).splitlines()[0]})"
-        return missing_rows(self.directory, round, len(self.experiment.seeds))
+        rows = {TRACE.file: round * len(self.experiment.seeds)}
+        return missing_rows(self.directory, {**state.get("rows", {}), **rows})
 
     def _play(self, manifest: Manifest, stop: list[int]) -> None:
         rounds, saved = self.settings["rounds"], time.monotonic()
@@ -285,13 +287,14 @@ class Runner:
         """Write the tables and then the checkpoint, which must never be ahead of them."""
         self._measure()
         self.trace.flush()
-        state = {"simulation": dict(self.simulation.state_dict()), "queue": dict(self.queue)}
+        state = {"simulation": dict(self.simulation.state_dict()), "queue": dict(self.queue), "rows": self.trace.rows}
         checkpoint.save(self.directory, state, self.experiment.id)
 
     def _finish(self, waiting: dict[int, torch.Tensor]) -> None:
         self._measure()
         self.trace.flush()
-        if problem := missing_rows(self.directory, self.settings["rounds"], len(self.experiment.seeds)):
+        rows = {TRACE.file: self.settings["rounds"] * len(self.experiment.seeds)}
+        if problem := missing_rows(self.directory, {**self.trace.rows, **rows}):
             raise DirectoryLost(f"{problem}: they were removed while the run was writing them, run it again")
         deployed = self.simulation.ranker.deploy()
         self._check_parameters([self.settings["rounds"]], deployed[None])

@@ -6,7 +6,7 @@ because importing it takes as long as a short command.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ol2r_cli.run.directory import RunDirectory
+from ol2r_cli.run.directory import DirectoryLost, RunDirectory
+from ol2r_cli.run.integrity import row_count
 from ol2r_cli.tensor.shapes import Int
 
 if TYPE_CHECKING:
@@ -74,23 +75,31 @@ class Table:
         except FileNotFoundError:
             return pl.DataFrame(schema={name: getattr(pl, kind) for name, kind in self.columns.items()})
 
-    def append(self, directory: RunDirectory, rows: pl.DataFrame) -> None:
-        """Add rows to the file; a new row replaces a row with the same key."""
+    def append(self, directory: RunDirectory, rows: pl.DataFrame, present_rows: int | None) -> int:
+        """Add rows to the file, and return how many it has then; a new row replaces a row with the same key.
+
+        DirectoryLost if the file does not have `present_rows` rows before; None for any number.
+        """
         import polars as pl
 
         present = self.read(directory)
+        if present_rows not in (len(present), None):
+            what = f"{self.file} has {len(present):,} rows, and {present_rows:,} were written"
+            raise DirectoryLost(f"{what}: it was removed or replaced while the run was writing to it, run it again")
         table = pl.concat([present, rows])
         last, first = present["round"].max(), rows["round"].min()
         if last is not None and first is not None and first <= last:  # type: ignore[operator]
             table = table.unique(self.key, keep="last")
         directory.write_parquet(self.file, table.sort(self.key))
+        return len(table)
 
-    def truncate(self, directory: RunDirectory, round: int) -> None:
-        """Remove the rows after `round` from the file."""
+    def truncate(self, directory: RunDirectory, round: int, without: Iterable[int] = ()) -> None:
+        """Remove the rows after `round`, and those of the rounds `without`, from the file."""
         import polars as pl
 
         if (directory / self.file).exists():
-            directory.write_parquet(self.file, self.read(directory).filter(pl.col("round") <= round))
+            stays = (pl.col("round") <= round) & ~pl.col("round").is_in(list(without))
+            directory.write_parquet(self.file, self.read(directory).filter(stays))
 
 
 TRACE = Table(
@@ -176,6 +185,7 @@ class Trace:
         self.capacity = capacity
         self._rounds: list[_Rounds] = []
         self._waiting: dict[Table, list[Columns]] = {EVALUATION: [], BLOCKS: [], INTERACTIONS: []}
+        self.rows: dict[str, int] = {}  # by file, as this object has left them
 
     def record(self, round: int, measures: Mapping[str, Tensor]) -> None:
         """Record one row of trace.parquet per replica for `round`, or for the R rounds from `round` on.
@@ -248,15 +258,19 @@ class Trace:
             table.frame({name: np.concatenate([part[name] for part in group]) for name in names})
             for names, group in by_names.items()
         ]
-        table.append(self.directory, pl.concat(frames))
+        self.rows[table.file] = table.append(self.directory, pl.concat(frames), self.rows.get(table.file))
 
-    def truncate(self, round: int) -> None:
-        """Remove all rows after `round`, on disk and recorded; a resumed run produces them again."""
+    def truncate(self, round: int, evaluated_again: Iterable[int] = ()) -> None:
+        """Remove all rows after `round`, on disk and recorded, and evaluations that will be made again.
+
+        A resumed run produces them again.
+        """
         self._rounds.clear()
         for waiting in self._waiting.values():
             waiting.clear()
         for table in (TRACE, *self._waiting):
-            table.truncate(self.directory, round)
+            table.truncate(self.directory, round, evaluated_again if table is EVALUATION else ())
+            self.rows[table.file] = row_count(self.directory / table.file)
 
 
 class _Rounds:

@@ -11,6 +11,7 @@ import pytest
 
 from ol2r_cli import cli
 from ol2r_cli.commands.completion import completions
+from ol2r_cli.lease import leased
 from ol2r_cli.run.directory import FILES, RunDirectory
 from ol2r_cli.run.disk_usage import REMOVABLE, stored_runs
 from tests.manifests import manifest
@@ -93,6 +94,7 @@ def test_files_of_the_user_with_the_names_of_ours_are_kept(tmp_path, capsys):
     clean(capsys, tmp_path, "--state", "damaged", "--yes")
     assert (folder / ".lock").read_text() == "of another program"
     (folder / ".lock").write_text("pid 12 on somewhere")
+    os.utime(folder / ".lock", (0, 0))
     clean(capsys, tmp_path, "--state", "damaged", "--yes")
     assert not folder.exists(), "a run that was killed before its first file"
 
@@ -236,8 +238,6 @@ def test_logs_of_sweeps_are_removed_except_those_of_running_runs(outputs, capsys
 
 
 def test_the_cache_is_removed_except_entries_that_are_being_written_and_other_files(tmp_path, capsys):
-    import fcntl
-
     cache, key = tmp_path / "cache", "a" * 24
     for name in (key, "b" * 24, "c" * 24 + ".partial", "mine", "offline/" + "f" * 64):
         (cache / name).mkdir(parents=True)
@@ -245,8 +245,7 @@ def test_the_cache_is_removed_except_entries_that_are_being_written_and_other_fi
     for name in ("sources/" + "d" * 24 + ".json", "offline/" + "e" * 64 + ".npy", "offline/mine.npy"):
         (cache / name).parent.mkdir(exist_ok=True)
         (cache / name).write_bytes(b"x" * 10)
-    with (cache / f"{key}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with leased(cache / f"{key}.lock"):
         out, err = clean(capsys, "--cache", "--cache-dir", cache, "--yes")
     assert err == f"ol2r clean: left: {cache / key} (it is being written)\n"
     assert "freed 320 B: 5 of 6 removed" in out

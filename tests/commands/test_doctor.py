@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 import sys
 from importlib import metadata
 from pathlib import Path
@@ -82,16 +83,36 @@ def test_what_needs_a_missing_package_is_left_out(monkeypatch: pytest.MonkeyPatc
 
 def test_an_output_folder_that_cannot_be_written(capsys: pytest.CaptureFixture[str]):
     assert main(["output_dir=/proc/nowhere"]) == 1
-    assert "BROKEN: output_dir: /proc must be writable and able to lock files" in capsys.readouterr().out
+    assert "BROKEN: output_dir: /proc must be writable (" in capsys.readouterr().out
 
 
-def test_a_file_system_without_locks(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+def test_what_a_file_system_does_with_locks(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
     def refuse(*_: object) -> None:
         raise OSError(38, os.strerror(38))
 
-    monkeypatch.setattr(doctor.fcntl, "flock", refuse)
+    expected = {None: "leases, and flock", len: "leases (flock has no effect)", refuse: "leases (no flock: Function"}
+    for flock, shown in expected.items():
+        if flock is not None:
+            monkeypatch.setattr(doctor.fcntl, "flock", refuse if flock is refuse else lambda *_: None)
+        assert main([]) == 0, "leases are enough"
+        assert re.search(rf"locks there +{re.escape(shown)}", capsys.readouterr().out)
+
+
+def test_a_file_system_on_which_two_processes_create_one_file(monkeypatch: pytest.MonkeyPatch, capsys):
+    create = os.open
+
+    def without_excl(file: str, flags: int, *arguments, **keywords) -> int:
+        return create(file, flags & ~os.O_EXCL, *arguments, **keywords)
+
+    monkeypatch.setattr(os, "open", without_excl)
     assert main([]) == 1
-    assert "able to lock files (Function not implemented): type output_dir=DIR" in capsys.readouterr().out
+    assert "must create a file for one process only: type output_dir=DIR" in capsys.readouterr().out
+
+
+def test_a_file_system_that_loses_the_times_of_files(monkeypatch: pytest.MonkeyPatch, capsys):
+    monkeypatch.setattr(os, "utime", lambda *_: None)
+    assert main([]) == 1
+    assert "must keep the times of files: type output_dir=DIR" in capsys.readouterr().out
 
 
 def test_a_full_disk_is_a_note(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):

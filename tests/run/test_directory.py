@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
-import platform
 import signal
 import subprocess
 import sys
@@ -15,7 +13,7 @@ import polars as pl
 import pytest
 import torch
 
-from ol2r_cli.run.directory import FILES, LOCK, RunDirectory, RunningElsewhere, as_json
+from ol2r_cli.run.directory import FILES, RunDirectory, RunningElsewhere, as_json
 
 HOLDER = """
 import sys, time
@@ -52,12 +50,6 @@ def test_a_killed_process_releases_the_lock(held):
     assert not directory.is_running()
     with directory:
         assert directory.is_running()
-
-
-def test_the_lock_names_its_holder_and_not_a_killed_one(tmp_path):
-    (tmp_path / LOCK).write_text("pid 4194304 on a machine that has a long name")
-    with RunDirectory(tmp_path):
-        assert (tmp_path / LOCK).read_text() == f"pid {os.getpid()} on {platform.node()}"
 
 
 def test_one_process_cannot_lock_a_directory_twice(tmp_path):
@@ -143,24 +135,6 @@ def test_no_kind_of_content_is_visible_before_the_file_is_renamed(tmp_path, monk
         with pytest.raises(OSError, match="power cut"):
             getattr(RunDirectory(tmp_path), f"write_{kind}")("file", content)
         assert (tmp_path / "file").read_text() == "old"
-
-
-def test_is_running_in_two_processes_at_once_is_false_in_both(tmp_path):
-    (tmp_path / ".lock").touch()
-    monitor = RunDirectory(tmp_path)
-    second = []
-    flock = fcntl.flock
-
-    def lock_twice(*arguments: object) -> None:
-        flock(*arguments)
-        with open(tmp_path / ".lock") as lock:
-            flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            second.append("locked")
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fcntl, "flock", lock_twice)
-        assert not monitor.is_running()
-    assert second == ["locked"]
 
 
 def test_every_kind_of_content_comes_back(tmp_path):

@@ -19,7 +19,7 @@ from ol2r_cli.run.integrity import damage, file_records, missing_rows
 from ol2r_cli.run.manifest import read_manifest
 from ol2r_cli.run.run_state import find_runs, read_state
 from ol2r_cli.run.runner import Runner
-from ol2r_cli.run.tables import TRACE
+from ol2r_cli.run.tables import BLOCKS, EVALUATION, INTERACTIONS, TRACE, Table
 
 RESULTS = ["trace.parquet", "evaluation.parquet", "summary.json", "ranker.pt"]
 ROUNDS = 200
@@ -94,23 +94,39 @@ def test_interactions_may_be_removed_afterwards(tmp_path: Path):
     assert damage(path, manifest).startswith("interactions.parquet has 0 bytes")
 
 
+# What a run with these settings writes besides its trace, which must not get lost between two of its processes.
+ALL_TABLES = ["save_interactions=true", "block_rounds=[1,20]"]
+
+
+@pytest.mark.parametrize("table", [TRACE, EVALUATION, BLOCKS, INTERACTIONS], ids=lambda table: table.file)
 @pytest.mark.parametrize("change", ["removed", "shortened", "replaced"])
-def test_a_run_whose_trace_is_not_that_of_its_checkpoint_starts_afresh(
-    tmp_path: Path, change: str, capsys: pytest.CaptureFixture[str]
+def test_a_run_whose_tables_are_not_those_of_its_checkpoint_starts_afresh(
+    tmp_path: Path, change: str, table: Table, capsys: pytest.CaptureFixture[str]
 ):
+    undisturbed = results(finished(tmp_path / "whole", *ALL_TABLES))
+    path = interrupted(tmp_path / "runs", *ALL_TABLES)
+    if change == "removed":
+        (path / table.file).unlink()
+    elif change == "shortened":
+        rows = table.read(RunDirectory(path))
+        RunDirectory(path).write_parquet(table.file, rows.head(len(rows) - 1))
+    else:
+        (path / table.file).write_text("words")
+    capsys.readouterr()
+    assert main(command(tmp_path / "runs", *ALL_TABLES)) == 0
+    assert capsys.readouterr().err.startswith(
+        "starts afresh: a table of " if change == "replaced" else f"starts afresh: {table.file} has "
+    )
+    assert results(path) == undisturbed
+
+
+def test_a_checkpoint_of_an_earlier_version_has_no_row_counts(tmp_path: Path):
     undisturbed = results(finished(tmp_path / "whole"))
     path = interrupted(tmp_path / "runs")
-    if change == "removed":
-        (path / TRACE.file).unlink()
-    elif change == "shortened":
-        TRACE.truncate(RunDirectory(path), 40)
-    else:
-        (path / TRACE.file).write_text("words")
-    capsys.readouterr()
+    content = torch.load(path / "checkpoint.pt", weights_only=True)
+    del content["state"]["rows"]
+    torch.save(content, path / "checkpoint.pt")
     assert main(command(tmp_path / "runs")) == 0
-    assert capsys.readouterr().err.startswith(
-        "starts afresh: a table of " if change == "replaced" else "starts afresh: trace.parquet has "
-    )
     assert results(path) == undisturbed
 
 
@@ -150,18 +166,18 @@ def test_a_run_does_not_finish_with_fewer_rows_than_rounds(tmp_path: Path, monke
     state = read_state(path)
     assert state is not None
     assert state.state == "failed"
-    assert "rows, and 200 belong to 200 rounds" in str(state.error)
+    assert "trace.parquet has 0 rows, and 90 were written" in str(state.error)
     assert not (path / "summary.json").exists()
 
 
 def test_rows_are_counted(tmp_path: Path):
     path = finished(tmp_path, "replicas=2")
     directory = RunDirectory(path)
-    assert not missing_rows(directory, ROUNDS, 2)
-    assert missing_rows(directory, ROUNDS, 3) == "trace.parquet has 400 rows, and 600 belong to 200 rounds"
-    assert missing_rows(RunDirectory(tmp_path / "nowhere"), 5, 1).startswith("trace.parquet has 0 rows")
+    assert not missing_rows(directory, {TRACE.file: 2 * ROUNDS, "interactions.parquet": 0})
+    assert missing_rows(directory, {TRACE.file: 600}) == "trace.parquet has 400 rows, and 600 were written"
+    assert missing_rows(RunDirectory(tmp_path / "nowhere"), {TRACE.file: 5}).startswith("trace.parquet has 0 rows")
     (path / TRACE.file).write_bytes(b"PAR1 nonsense")
-    assert missing_rows(directory, ROUNDS, 2).startswith("trace.parquet cannot be read (")
+    assert missing_rows(directory, {TRACE.file: 400}).startswith("trace.parquet cannot be read (")
 
 
 def test_a_process_that_lost_its_directory_writes_nothing(tmp_path: Path):
@@ -169,7 +185,7 @@ def test_a_process_that_lost_its_directory_writes_nothing(tmp_path: Path):
     with directory:
         directory.write_json("run.json", {})
         shutil.rmtree(tmp_path / "run")
-        with pytest.raises(DirectoryLost, match="was removed or replaced"):
+        with pytest.raises(DirectoryLost, match="was removed, or another process has taken it over"):
             directory.write_json("run.json", {})
         assert not (tmp_path / "run").exists()
         with RunDirectory(tmp_path / "run") as another:
