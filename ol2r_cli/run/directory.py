@@ -7,6 +7,8 @@ Every file is replaced atomically (`ol2r_cli/atomic_file.py`). The writer holds 
 
 from __future__ import annotations
 
+import errno
+import io
 import json
 import logging
 import os
@@ -109,14 +111,28 @@ class RunDirectory:
 
         `DirectoryLost` where the directory belonged to this object and does not any more.
         """
-        if self._lease is not None and not self._lease.is_ours():
-            raise DirectoryLost(
-                f"{self.path} was removed, or another process has taken it over, while the run was writing to it: "
-                "run it again"
-            )
+        self._check_lease()
         self.path.mkdir(parents=True, exist_ok=True)
         with replacing(self / name) as temporary:
             yield temporary
+
+    def _check_lease(self) -> None:
+        if self._lease is not None and not self._lease.is_ours():
+            what = f"{self.path} was removed, or another process has taken it over"
+            raise DirectoryLost(f"{what}, while the run was writing to it: run it again")
+
+    def overwrite_json(self, name: str, content: Mapping[str, Any]) -> None:
+        """Write into the file that exists, which needs no space on a full disk. OSError where it would need some.
+
+        A kill at this moment may damage the file, so this is for the last word of a run that cannot go on.
+        """
+        self._check_lease()
+        text = (as_json(content) + "\n").encode()
+        with open(self / name, "rb+") as file:
+            status = os.fstat(file.fileno())
+            if len(text) > status.st_blocks * 512:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            file.write(text.ljust(status.st_size))  # JSON may end in blanks
 
     def write_bytes(self, name: str, content: bytes) -> None:
         with self.replacing(name) as path:
@@ -130,15 +146,20 @@ class RunDirectory:
         self.write_text(name, as_json(content) + "\n")
 
     def write_parquet(self, name: str, frame: pl.DataFrame) -> None:
+        content = io.BytesIO()  # polars would hide the error of a full disk
+        frame.write_parquet(content, compression="zstd")
         with self.replacing(name) as path:
-            frame.write_parquet(path, compression="zstd")
+            path.write_bytes(content.getbuffer())
 
     def write_torch(self, name: str, content: Any) -> None:
         """Anything that `torch.load(..., weights_only=True)` can read: tensors, numbers, strings, lists, dicts."""
         import torch
 
-        with self.replacing(name) as path:
-            torch.save(content, path)
+        with self.replacing(name) as path, open(path, "wb") as file:
+            try:
+                torch.save(content, file)
+            except RuntimeError as error:  # it hides the error of a full disk
+                raise error.__context__ if isinstance(error.__context__, OSError) else error from None
 
     def read_json(self, name: str) -> dict[str, Any]:
         """The mapping in the file `name`; ValueError for any other content, FileNotFoundError without a file."""
@@ -165,6 +186,7 @@ def as_json(value: Any, margin: str = "") -> str:
 def log_file(directory: RunDirectory) -> Iterator[None]:
     """Append the package's log to log.txt during the block."""
     logger, handler = logging.getLogger(LOGGER), logging.FileHandler(directory / "log.txt")
+    handler.handleError = lambda record: None  # type: ignore[method-assign]  # a full disk ends the run, not its log
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
     level = logger.level
     logger.addHandler(handler)

@@ -6,7 +6,7 @@ import os
 import platform
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -26,7 +26,7 @@ class Manifest:
     When the block is left, the status becomes `finished` if all rounds are done, `interrupted` if they are not or after
     KeyboardInterrupt or SystemExit, and `failed` after any other exception. Exceptions are not suppressed. `round` is
     the round of the checkpoint from which the run resumes, `every` the least number of seconds between two writes of
-    progress, and `content` the mapping on disk.
+    progress, `explain` the text of an exception, and `content` the mapping on disk.
     """
 
     def __init__(
@@ -44,9 +44,10 @@ class Manifest:
         command: str,
         exposure: Mapping[str, Any] | None = None,
         every: float = 2.0,
+        explain: Callable[[Exception], str] = error_line,
     ):
         self.directory = directory
-        self.every = every
+        self.every, self.explain = every, explain
         earlier = _earlier(directory)
         self._seconds_before = float(earlier.get("seconds") or 0.0)
         self.content: dict[str, Any] = {
@@ -92,11 +93,19 @@ class Manifest:
         done = self._round >= self.content["progress"]["rounds"]
         if isinstance(error, Exception):
             self.content["status"] = "failed"
-            self.content["error"] = error_line(error)
+            self.content["error"] = self.explain(error)
         else:
             self.content["status"] = "finished" if error is None and done else "interrupted"
         self.content["ended"] = _now()
-        self._write()
+        try:
+            self._write()
+        except OSError as failure:  # the disk is full
+            if error is None:
+                self.content |= {"status": "failed", "error": self.explain(failure), "files": None}
+            with suppress(OSError):
+                self.directory.overwrite_json(MANIFEST, self.content)
+            if error is None:
+                raise
 
     def _write(self) -> None:
         self._written = time.monotonic()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import shlex
 import sys
@@ -19,7 +20,7 @@ from ol2r_cli.interfaces import Interaction, Ranker
 from ol2r_cli.metrics.evaluation import CUTOFFS, Evaluator
 from ol2r_cli.metrics.measurement import Measures, NonFiniteScores, sizes_at_every_rank
 from ol2r_cli.run import checkpoint
-from ol2r_cli.run.directory import CHECKPOINT, LOGGER, SUMMARY, DirectoryLost, RunDirectory, log_file
+from ol2r_cli.run.directory import CHECKPOINT, LOGGER, MANIFEST, SUMMARY, DirectoryLost, RunDirectory, log_file
 from ol2r_cli.run.exit_status import BAD_CONFIGURATION, DONE, FAILED, INTERRUPTED
 from ol2r_cli.run.experiment import Experiment
 from ol2r_cli.run.integrity import file_records, missing_rows
@@ -64,7 +65,8 @@ def run_experiment(config: DictConfig, choices: Mapping[str, str], overrides: Se
         return DONE
     except OSError as error:
         settings = f"output_dir ({config.output_dir}), data_dir and cache_dir must be folders that can be used"
-        print(f"ol2r run: {settings}: {error.strerror}: {error.filename}", file=sys.stderr)
+        where = f": {error.filename}" if error.filename else ""
+        print(f"ol2r run: {settings}: {error.strerror or error}{where}", file=sys.stderr)
         return BAD_CONFIGURATION
     except Exception:  # an error in the program must not end a sweep
         traceback.print_exc()
@@ -109,8 +111,10 @@ class Runner:
                 return INTERRUPTED
             except Exception as error:
                 _log.error("%s", traceback.format_exc())
-                print(f"ol2r run: failed: {error_line(error)}", file=sys.stderr)
-                if (self.directory / "log.txt").is_file():
+                print(f"ol2r run: failed: {self._explain(error)}", file=sys.stderr)
+                if not (self.directory / MANIFEST).is_file():
+                    self.directory.clear()  # the first file could not be written: there is no run
+                elif not isinstance(error, OSError):
                     print(f"the traceback is in {self.directory / 'log.txt'}", file=sys.stderr)
                 return FAILED
         if not self.settings["keep_checkpoint"]:
@@ -134,7 +138,18 @@ class Runner:
             device=experiment.device.label,
             threads=experiment.device.threads,
             command=self.command,
+            explain=self._explain,
         )
+
+    def _explain(self, error: Exception) -> str:
+        """An error in one line; of the file system, with what to type."""
+        if not isinstance(error, OSError):
+            return error_line(error)
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            what = f"no space is left for output_dir ({self.directory.path}): free some, for example with `ol2r clean`"
+        else:
+            what = f"output_dir ({self.directory.path}) must be a folder that can be used, got: {error.strerror}"
+        return f"{what}, and the same command goes on from the last checkpoint; or type output_dir=DIR"
 
     def _resume(self) -> int:
         """Load the checkpoint, of this run or of a shorter one, if there is one; returns the last completed round."""
