@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -71,6 +72,7 @@ def tracked_run(path: Path, points: int = POINTS) -> TrackedRun:
     from polars.exceptions import PolarsError
 
     try:
+        _check_names(manifest)
         settings = yaml.safe_load((path / "config.yaml").read_text())
         return TrackedRun(
             path=path,
@@ -88,6 +90,13 @@ def tracked_run(path: Path, points: int = POINTS) -> TrackedRun:
         raise ValueError(
             f"{path} is damaged ({error_line(error)}): type {manifest.get('command')} force=true"
         ) from error
+
+
+def _check_names(manifest: Mapping[str, Any]) -> None:
+    """ValueError for names that, as part of a path, would lead out of the folder of an export."""
+    for what, name in ("an id", manifest["id"]), ("a dataset name", manifest["dataset"]["name"]):
+        if not re.fullmatch(r"\w[\w.-]*", name):
+            raise ValueError(f"run.json must have {what} of letters and digits, got {name!r}")
 
 
 def _facts(manifest: Mapping[str, Any]) -> dict[str, str]:
