@@ -15,7 +15,7 @@ import io
 import shlex
 import sys
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import product
 from os import PathLike
@@ -55,11 +55,20 @@ class RunFailed(Exception):
 class Run:
     """A finished run, given by the path of its directory or by its id, which is searched for below `root`.
 
-    Files are read when they are first used; docs/outputs.md describes them and their columns. ValueError where there
-    is no finished run.
+    Files are read when they are first used; docs/outputs.md describes them and their columns. `config_dir` names
+    folders with choices of one's own, of whose classes the trained ranker may be. ValueError where there is no finished
+    run.
     """
 
-    def __init__(self, run: str | PathLike[str], root: str | PathLike[str] = "outputs"):
+    def __init__(
+        self,
+        run: str | PathLike[str],
+        root: str | PathLike[str] = "outputs",
+        config_dir: str | PathLike[str] | Sequence[str | PathLike[str]] = (),
+    ):
+        folders = [config_dir] if isinstance(config_dir, str | PathLike) else config_dir
+        self._config_dirs = [Path(folder).expanduser() for folder in folders]
+        self._own_targets: frozenset[str] = frozenset()  # classes that the caller named to start the run
         self.path = find_run(str(run), root)
         self._directory = RunDirectory(self.path)
         state = read_state(self.path)
@@ -135,9 +144,10 @@ class Run:
     @cached_property
     def trained_ranker(self) -> TrainedRanker:
         """The trained ranker of every seed; ValueError for a ranker that cannot score new queries."""
+        from ol2r_cli.config.stored_targets import targets_in
         from ol2r_cli.run.trained_ranker import TrainedRanker
 
-        return TrainedRanker(self.path)
+        return TrainedRanker(self.path, self._own_targets | targets_in(self._config_dirs))
 
     def score(
         self, file: str | PathLike[str], seed: int | None = None, data: str | PathLike[str] | None = None
@@ -228,9 +238,18 @@ def run(*settings: Any, progress: bool = False, **more: Any) -> Run:
             if not prepared.finished():
                 command = f"ol2r run {shlex.join(as_overrides(*settings, **more))}".strip()
                 _play(prepared, command, progress)
-            return Run(prepared.directory.path)
+            return _own_run(prepared.directory.path, prepared.settings)
     finally:
         torch.set_num_threads(threads)
+
+
+def _own_run(path: Path, settings: Mapping[str, Any]) -> Run:
+    """A run of settings that the caller has composed, so that their classes are the caller's own words."""
+    from ol2r_cli.config.stored_targets import targets
+
+    run = Run(path)
+    run._own_targets = frozenset(targets(settings))
+    return run
 
 
 def _play(prepared: Experiment, command: str, progress: bool) -> None:
@@ -321,7 +340,7 @@ def sweep(
             raise RunFailed(f"{len(result.failed)} of {len(result.sweep_jobs)} runs failed:\n{reasons}", paths)
         warnings.warn(f"left out:\n{reasons}", stacklevel=2)
     return [
-        Run(sweep_job.directory)
+        _own_run(sweep_job.directory, sweep_job.settings)
         for sweep_job in result.sweep_jobs
         if sweep_job.succeeded and sweep_job.directory is not None
     ]

@@ -72,6 +72,41 @@ def test_a_ranker_from_outside_runs_as_the_recipe_says(experiments: Path):
     assert "ranker.learning_rate" in runs[2].stdout
 
 
+def test_its_runs_are_scored_and_exported_where_its_folder_is_named(experiments: Path):
+    """As the recipe says, in a command and from Python; without the folder nothing of the class is imported."""
+    line = next(line for line in commands(OUTSIDE) if line.endswith("ranker=perceptron"))
+    assert shell(f"{line} experiment=smoke", experiments).returncode == 0
+    (run,) = experiments.glob("outputs/synthetic/perceptron-*")
+    run.rename(experiments / "run")
+    features = " ".join(f"{number}:{number % 3}" for number in range(1, 137))
+    (experiments / "new.txt").write_text(f"0 qid:1 {features}\n0 qid:1 {features[:-1]}3\n")
+    words = "PYTHONPATH=. ol2r score run new.txt", "PYTHONPATH=. ol2r export run --to trec --out trec"
+    for words_of_one in words:
+        done = shell(f"{words_of_one} --config-dir choices", experiments)
+        assert (done.returncode, done.stderr) == (0, "")
+        refused = shell(words_of_one, experiments)
+        assert (refused.returncode, refused.stdout) == (2, "")
+        message = "ranker._target_ in run/ranker.pt must be a class of a choice of ol2r, got 'my_choices"
+        assert message in refused.stderr
+        assert refused.stderr.count("\n") == 1
+    script = """
+import sys
+from ol2r_cli import api as ol2r
+try:
+    ol2r.Run("run").score("new.txt")
+except ValueError:
+    print("my_choices" in sys.modules, *ol2r.Run("run", config_dir="choices").score("new.txt"))
+run = ol2r.run("--config-dir=choices", "ranker=perceptron", "experiment=smoke", seed=1)
+(again,) = ol2r.sweep([["--config-dir=choices", "ranker=perceptron", "experiment=smoke"]], seed=1)
+print(run.score("new.txt").equals(again.score("new.txt")))
+"""
+    (experiments / "script.py").write_text(script)
+    python = f"PYTHONPATH=.:{shlex.quote(str(ROOT))} {shlex.quote(sys.executable)} script.py"
+    done = shell(python, experiments)
+    scores = shell(f"{words[0]} --config-dir choices", experiments).stdout.split()
+    assert done.stdout == f"False {' '.join(scores)}\nTrue\n", done.stderr
+
+
 def test_a_slip_in_its_settings_is_told_like_any_other(experiments: Path):
     line = next(line for line in commands(OUTSIDE) if line.endswith("ranker=perceptron"))
     run = shell(f"{line} ranker.learning_rate=0", experiments)

@@ -31,7 +31,8 @@ def parser() -> argparse.ArgumentParser:
     """The options of `ol2r export`."""
     options = argparse.ArgumentParser(
         "ol2r export",
-        usage="ol2r export RUN|DIR [RUN|DIR ...] --to WHAT --out PATH [--split SPLIT] [--data DIR] [--points N]",
+        usage="ol2r export RUN|DIR [RUN|DIR ...] --to WHAT --out PATH [--split SPLIT] [--data DIR] [--config-dir DIR]"
+        " [--points N]",
         description=__doc__.partition(": ")[2] + " Exporting again replaces what was exported before.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -42,6 +43,9 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument("--split", choices=("test", "validation"), help="for per-query and trec (default: test)")
     options.add_argument(
         "--data", metavar="DIR", type=Path, help="where the runs' data are now, for per-query and trec"
+    )
+    options.add_argument(
+        "--config-dir", "-cd", metavar="DIR", type=Path, action="append", help="choices of your own, for the same"
     )
     options.add_argument("--points", metavar="N", type=int, help="of a curve of a tracker, at most (default: 500)")
     return options
@@ -77,10 +81,12 @@ def _export(options: argparse.Namespace) -> Iterable[str]:
 
     import torch
 
+    from ol2r_cli.config.stored_targets import targets_in
     from ol2r_cli.export.ranked_split import RankedSplit
 
+    own_targets = targets_in(options.config_dir or [])
     with torch.inference_mode():
-        runs = _readable(paths, lambda path: RankedSplit(path, options.split or "test", options.data))
+        runs = _readable(paths, lambda path: RankedSplit(path, options.split or "test", options.data, own_targets))
         if options.to == "per-query":
             yield _write_table(runs, options.out)
         else:
@@ -93,11 +99,11 @@ def _check(options: argparse.Namespace) -> None:
         if find_spec(options.to) is None:
             package = options.to
             raise ValueError(f"--to {package} needs the package {package}: type pip install 'ol2r[{package}]'")
-        unused = [option for option in ("split", "data") if getattr(options, option) is not None]
+        unused = [option for option in ("split", "data", "config_dir") if getattr(options, option) is not None]
     else:
         unused = ["points"] if options.points is not None else []
     if unused:
-        raise ValueError(f"--{unused[0]} does not go with --to {options.to}: leave it out")
+        raise ValueError(f"--{unused[0].replace('_', '-')} does not go with --to {options.to}: leave it out")
     if options.points is not None and options.points < 1:
         raise ValueError(f"--points must be 1 or more, got {options.points}")
     if options.to == "per-query" and options.out.suffix not in (".csv", ".parquet"):

@@ -12,6 +12,7 @@ EPILOG = """examples:
   ol2r score outputs/mq2008/pairrank-informational-0123456789 test.txt     to the terminal
   ol2r score 0123456789 test.txt.gz --output scores.txt                    a run below outputs by its id
   ol2r score 0123456789 test.txt --seed 3                                  by the replica of seed 3
+  ol2r score 0123456789 test.txt --config-dir choices                      a ranker of your own
 """
 
 
@@ -29,6 +30,9 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument("--seed", metavar="S", type=int, help="replica to score with (default: the run's first seed)")
     options.add_argument("--output", metavar="FILE", type=Path, help="write the scores to this file")
     options.add_argument("--data", metavar="DIR", type=Path, help="where the run's data are now, if they are needed")
+    options.add_argument(
+        "--config-dir", "-cd", metavar="DIR", type=Path, action="append", default=[], help="choices of your own"
+    )
     return options
 
 
@@ -55,10 +59,11 @@ def _scores(options: argparse.Namespace) -> str:
 
     import torch
 
+    from ol2r_cli.config.stored_targets import targets_in
     from ol2r_cli.run.trained_ranker import TrainedRanker
 
     with torch.inference_mode():
-        scores = TrainedRanker(path).scores(options.file, options.seed, options.data)
+        scores = TrainedRanker(path, targets_in(options.config_dir)).scores(options.file, options.seed, options.data)
     return "".join(f"{score!s}\n" for score in scores.numpy())
 
 

@@ -5,18 +5,17 @@ Linear discriminant analysis of the labelled documents, as for figure 3 of olRan
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from omegaconf import OmegaConf
 from torch import Tensor
 
-from ol2r_cli.config.instantiate import build
 from ol2r_cli.dataset.table import Dataset
-from ol2r_cli.run.trained_ranker import TrainedRanker
+from ol2r_cli.run.trained_ranker import TrainedRanker, dataset_source
 from ol2r_cli.tensor.shapes import Float, Int
 
 _MOST_FITTED = 100_000  # documents that the axes are computed from
@@ -33,19 +32,20 @@ class Projection:
     network: Float[np.ndarray, "n 2"]
 
 
-def project(path: Path, documents: int, seed: int | None = None) -> Projection:
+def project(path: Path, documents: int, seed: int | None = None, own_targets: Collection[str] = ()) -> Projection:
     """The documents of the run in `path`, at most `documents` of every grade, evenly spaced over the dataset.
 
     The network is that of a seed (None: the first), and of several members the first. The axes are computed from the
-    documents of all splits, evenly thinned to 100,000. Raises ValueError for a run without a network, for a seed that
-    the run does not have, for other data than the run's, and for fewer than three grades.
+    documents of all splits, evenly thinned to 100,000. `own_targets` are those of `TrainedRanker`. Raises ValueError
+    for a run without a network, for a seed that the run does not have, for other data than the run's, and for fewer
+    than three grades.
     """
-    trained = TrainedRanker(path)
+    trained = TrainedRanker(path, own_targets)
     model = getattr(trained.ranker, "model", None)
     if model is None or model.linear:
         raise ValueError(f"lda needs a ranker with a network, got {path}: run one, such as ranker=olranknet")
     replica = trained.replica(seed, "seed")
-    dataset = _dataset(path, trained)
+    dataset = _dataset(trained)
     fitted = _evenly_spaced(torch.arange(len(dataset.labels)), _MOST_FITTED)
     grades = dataset.labels[fitted].numpy()
     if len(np.unique(grades)) < 3:
@@ -58,11 +58,13 @@ def project(path: Path, documents: int, seed: int | None = None) -> Projection:
     return Projection(grades[shown], _discriminants(features, grades)[shown], _discriminants(hidden, grades)[shown])
 
 
-def _dataset(path: Path, trained: TrainedRanker) -> Dataset:
-    dataset: Dataset = build(OmegaConf.load(path / "config.yaml").dataset).load()
+def _dataset(trained: TrainedRanker) -> Dataset:
+    dataset = dataset_source(trained.dataset_settings()).load()
     if dataset.fingerprint != trained.manifest["dataset"]["fingerprint"]:
         command = trained.manifest["command"]
-        raise ValueError(f"lda needs the data of the run {path}, which are no longer there: type {command} force=true")
+        raise ValueError(
+            f"lda needs the data of the run {trained.path}, which are no longer there: type {command} force=true"
+        )
     return dataset
 
 

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Collection, Mapping
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import torch
 from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
 from torch import Tensor
+from yaml import YAMLError
 
+from ol2r_cli.config.catalogue import Catalogue
 from ol2r_cli.config.instantiate import build
+from ol2r_cli.config.stored_targets import check_stored
 from ol2r_cli.dataset.inference_data import inference_data
+from ol2r_cli.dataset.table import DatasetSource
+from ol2r_cli.formatting import error_line
 from ol2r_cli.interfaces import Ranker
 from ol2r_cli.run.run_state import finished_manifest
 from ol2r_cli.tensor.shapes import Float
@@ -20,27 +29,31 @@ class TrainedRanker:
     """The ranker of the run in a directory.
 
     `deployed` is what `Ranker.deploy` returned after the last round, replicas in the order of `seeds`; `features` is
-    the number of features that the ranker sees. Raises ValueError, which says what to type, when the run is not
-    finished, when its `ranker.pt` is missing or damaged, and when its ranker cannot score queries that it has not
-    served.
+    the number of features that the ranker sees. `own_targets` are classes of the user that the run may name, besides
+    those of ol2r and of plug-ins (`config/stored_targets.py`). Raises ValueError, which says what to type, when the run
+    is not finished, when its `ranker.pt` is missing, damaged or names another class, and when its ranker cannot score
+    queries that it has not served.
     """
 
     deployed: Float[Tensor, "B P"]
 
-    def __init__(self, path: Path):
-        self.path, self.manifest = path, finished_manifest(path)
+    def __init__(self, path: Path, own_targets: Collection[str] = ()):
+        self.path, self.manifest, self._own_targets = path, finished_manifest(path), own_targets
         command = self.manifest["command"]
         try:
             content = torch.load(path / "ranker.pt", map_location="cpu", weights_only=True)
-            self.deployed, self.seeds = content["deployed"], list(content["seeds"])
-            self.features, settings = int(content["features"]), content["ranker"]
+            self.deployed, self.seeds = content["deployed"], [int(seed) for seed in content["seeds"]]
+            self.features, settings = int(content["features"]), dict(content["ranker"])
         except FileNotFoundError:
             raise ValueError(f"{path} has no ranker.pt: type {command} force=true") from None
-        except (OSError, RuntimeError, EOFError, LookupError, TypeError, pickle.UnpicklingError) as error:
+        except (OSError, RuntimeError, EOFError, LookupError, TypeError, ValueError, pickle.UnpicklingError) as error:
             raise ValueError(
                 f"{path}/ranker.pt is damaged ({type(error).__name__}): type {command} force=true"
             ) from None
+        check_stored(settings, "ranker", path / "ranker.pt", own_targets)
         self.ranker: Ranker = build(OmegaConf.create({"ranker": settings}).ranker)
+        if not isinstance(self.ranker, Ranker):
+            raise ValueError(f"ranker._target_ in {path}/ranker.pt must be a ranker, got {settings['_target_']}")
         sorts_by_label = self.ranker.needs_labels and not self.deployed.shape[1]
         if not self.ranker.generalises or sorts_by_label:
             name = self.manifest["choices"]["ranker"]
@@ -54,18 +67,49 @@ class TrainedRanker:
         does.
         """
         replica = self.replica(seed, "--seed")
-        config = OmegaConf.load(self.path / "config.yaml")
-        if data is not None:
-            config.dataset.path = str(data)
-        dataset = inference_data(file, build(config.dataset), self.features, self.manifest["dataset"]["fingerprint"])
+        source = dataset_source(self.dataset_settings(data))
+        dataset = inference_data(file, source, self.features, self.manifest["dataset"]["fingerprint"])
         split = dataset.split("test", dtype=self.deployed.dtype)
         deployed = self.deployed[replica : replica + 1]
         # One query at a time: nothing is padded, and documents stay in order.
         candidates = (split.serve(torch.tensor([query]))[0] for query in range(len(split)))
         return torch.cat([self.ranker.score(deployed, of_query)[0, 0] for of_query in candidates])
 
+    @cached_property
+    def settings(self) -> dict[str, Any]:
+        """All settings of the run, as `config.yaml` has them; nothing in them has been checked."""
+        try:
+            content: Any = OmegaConf.to_container(OmegaConf.load(self.path / "config.yaml"))
+            return {**content, "dataset": dict(content["dataset"])}
+        except (OSError, LookupError, TypeError, ValueError, YAMLError, OmegaConfBaseException) as error:
+            command = self.manifest["command"]
+            reason = error_line(error)
+            raise ValueError(f"{self.path}/config.yaml is damaged ({reason}): type {command} force=true") from error
+
+    def dataset_settings(self, data: Path | None = None) -> dict[str, Any]:
+        """The settings of the run's dataset, checked, with its data in the folder `data` (None: where they were).
+
+        The cache is that of this machine: what a run names is read, and never written to. Raises ValueError for a class
+        that is not trusted, and for `data` of a run that generates its own.
+        """
+        settings = self.settings["dataset"]
+        check_stored(settings, "dataset", self.path / "config.yaml", self._own_targets)
+        if data is not None and "path" not in settings:
+            raise ValueError(f"--data is for data that lie in files, got {data}: {self.path} generates its own")
+        here = {"cache_dir": Catalogue().root.values["cache_dir"]} if "cache_dir" in settings else {}
+        resolved: Any = OmegaConf.to_container(OmegaConf.create(here), resolve=True)
+        return {**settings, **resolved, **({} if data is None else {"path": str(data)})}
+
     def replica(self, seed: int | None, name: str) -> int:
         """The replica of a seed, 0 for None; ValueError, in which `name` is how the seed is typed, for another seed."""
         if seed is not None and seed not in self.seeds:
             raise ValueError(f"{name} must be one of {', '.join(map(str, self.seeds))}, got {seed}")
         return 0 if seed is None else self.seeds.index(seed)
+
+
+def dataset_source(settings: Mapping[str, Any]) -> DatasetSource:
+    """What loads a dataset with these settings; ValueError for the class of something else."""
+    source = build(OmegaConf.create({"dataset": settings}).dataset)
+    if not isinstance(source, DatasetSource):
+        raise ValueError(f"dataset._target_ must be a dataset, got {settings['_target_']}")
+    return source

@@ -113,7 +113,11 @@ KINDS: Mapping[str, Kind] = {
         "documents by grade on two axes: features against what a network makes of them",
         "the ranker.pt of a ranker with a network, such as ranker=olranknet, and its dataset",
         "lda",
-        options={"documents": "of each grade that are drawn; 300", "seed": "whose network; the first"},
+        options={
+            "documents": "of each grade that are drawn; 300",
+            "seed": "whose network; the first",
+            "config_dir": "of your own choices",
+        },
     ),
 }
 

@@ -6,11 +6,13 @@ Figure 3 of olRankNet (Jia and Wang, 2022) shows the features; the panel beside 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from ol2r_cli.config.stored_targets import targets_in
 from ol2r_cli.report.figures import paper_names
 from ol2r_cli.report.figures.kinds import Integer, NothingToDraw, Width, integer
 from ol2r_cli.report.figures.layout import Panels
@@ -30,6 +32,7 @@ def lda(
     labels: Labels,
     documents: Integer = 300,
     seed: Integer | None = None,
+    config_dir: str | Path | None = None,
     width: Width = None,
 ) -> Figure:
     """A row for each network: the documents of its dataset by features, and by its last hidden layer.
@@ -46,7 +49,8 @@ def lda(
         raise ValueError(f"lda must have at most {MOST_NETWORKS} networks, got {len(networks)}: name fewer folders")
     legend = Legend(networks, labels)
     shown = [(panel, group) for panel, members in legend.panels.items() for group in members]
-    projections = [project(group.runs[0].path, documents, seed) for _, group in shown]
+    own_targets = targets_in([] if config_dir is None else [Path(config_dir).expanduser()])
+    projections = [project(group.runs[0].path, documents, seed, own_targets) for _, group in shown]
     rows = [
         [f"{paper_names.dataset(panel[0])}, features", f"{legend.label(group)}, {panel[1]}, last hidden layer"]
         for panel, group in shown
