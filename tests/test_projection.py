@@ -13,6 +13,7 @@ from ol2r_cli.report.figures.drawing import draw
 from ol2r_cli.report.labels import Labels
 from ol2r_cli.report.projection import _discriminants, _evenly_spaced, project
 from ol2r_cli.report.run_groups import collect, group_runs
+from tests.manifests import accept_changes
 
 SMALL = "dataset.queries={train:6,validation:2,test:2} dataset.documents=8 rounds=2 evaluate_every=2 device=cpu"
 
@@ -109,5 +110,6 @@ def test_other_data_are_refused(network, tmp_path):
     shutil.copytree(network, copy)
     config = (copy / "config.yaml").read_text()
     (copy / "config.yaml").write_text(config.replace("noise: 0.8", "noise: 0.7"))
+    accept_changes(copy)
     with pytest.raises(ValueError, match=r"lda needs the data of the run .*: type .*ol2r.* force=true$"):
         project(copy, 5)

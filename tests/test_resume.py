@@ -171,7 +171,7 @@ def test_a_damaged_checkpoint_is_reported_and_the_run_starts_afresh(tmp_path, un
     os.truncate(saved, saved.stat().st_size // 2)
     resumed = Launched(command(tmp_path), tmp_path / "log")
     assert resumed.wait() == 0
-    assert f"{saved} cannot be read, the run starts afresh" in resumed.errors
+    assert f"starts afresh: {saved} cannot be read (" in resumed.errors
     assert contents(tmp_path) == undisturbed
 
 

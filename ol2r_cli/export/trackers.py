@@ -69,8 +69,6 @@ def tracked_run(path: Path, points: int = POINTS) -> TrackedRun:
     Raises ValueError, which says what to type, when it is not finished or damaged.
     """
     manifest, directory = finished_manifest(path), RunDirectory(path)
-    from polars.exceptions import PolarsError
-
     try:
         _check_names(manifest)
         settings = yaml.safe_load((path / "config.yaml").read_text())
@@ -86,7 +84,7 @@ def tracked_run(path: Path, points: int = POINTS) -> TrackedRun:
             started=datetime.fromisoformat(manifest["started"]),
             ended=datetime.fromisoformat(manifest["ended"]),
         )
-    except (OSError, ValueError, LookupError, TypeError, AttributeError, yaml.YAMLError, PolarsError) as error:
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, yaml.YAMLError) as error:
         raise ValueError(
             f"{path} is damaged ({error_line(error)}): type {manifest.get('command')} force=true"
         ) from error

@@ -13,8 +13,9 @@ from ol2r_cli.report.comparison import Comparison, PairedDifference
 from ol2r_cli.report.labels import PARTS, Labels
 from ol2r_cli.report.measures import METRICS
 from ol2r_cli.report.result_tables import ordered, row_names
-from ol2r_cli.report.run_groups import FinishedRun, Group, by_seed, collect, group_runs
+from ol2r_cli.report.run_groups import FinishedRun, Group, by_seed, collect, group_runs, tables_of
 from ol2r_cli.report.selection import Selection
+from ol2r_cli.run.integrity import read_table
 
 if TYPE_CHECKING:
     import polars as pl
@@ -104,7 +105,8 @@ def _table_rows(runs: Iterable[FinishedRun], table: str, columns: Sequence[str] 
         file = run.path / known.file
         if not file.exists():
             continue
-        rows = pl.read_parquet(file, columns=[name for name in wanted if name in pl.read_parquet_schema(file)])
+        with tables_of(run.path):
+            rows = read_table(file, wanted)
         frames.append(rows.select(pl.lit(str(run.path)).alias("path"), pl.all()))
     return pl.concat(frames, how="diagonal")
 

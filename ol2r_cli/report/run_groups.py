@@ -23,6 +23,7 @@ from ol2r_cli.formatting import error_line
 from ol2r_cli.report.estimates import Estimate, over_folds
 from ol2r_cli.run.directory import RunDirectory
 from ol2r_cli.run.identity import NOT_HASHED
+from ol2r_cli.run.integrity import DamagedTable
 from ol2r_cli.run.run_state import RunState, find_runs, read_state
 
 FOLD = "dataset.fold"
@@ -330,9 +331,7 @@ def _summaries_of_seeds(run: FinishedRun, seeds: set[int]) -> list[dict[str, Est
 @contextmanager
 def tables_of(path: Path) -> Iterator[None]:
     """Turns an error while reading the tables of a run into a ValueError that names the run."""
-    from polars.exceptions import PolarsError
-
     try:
         yield
-    except (OSError, PolarsError) as error:
+    except (OSError, DamagedTable) as error:
         raise ValueError(f"the tables of {path} cannot be read ({error}): force=true runs it again") from error

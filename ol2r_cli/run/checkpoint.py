@@ -6,7 +6,6 @@ A checkpoint is a nested mapping of tensors and plain values. It is replaced ato
 
 from __future__ import annotations
 
-import logging
 import pickle
 import re
 import shutil
@@ -23,14 +22,13 @@ from torch import Tensor
 from ol2r_cli.formatting import error_line
 from ol2r_cli.run.directory import CHECKPOINT, MANIFEST, RunDirectory
 from ol2r_cli.run.identity import RESULTS_VERSION
+from ol2r_cli.run.integrity import DamagedTable
 from ol2r_cli.run.manifest import read_manifest, versions
 from ol2r_cli.run.tables import BLOCKS, EVALUATION, INTERACTIONS, TRACE
 
 _PLAIN = (bool, int, float, str, type(None))
 # The errors that zipfile and torch raise for a damaged file, and for a file that is not a checkpoint.
 _DAMAGE = (BadZipFile, OSError, EOFError, RuntimeError, LookupError, ValueError, TypeError, pickle.UnpicklingError)
-_COPIED = (TRACE.file, BLOCKS.file, INTERACTIONS.file, "log.txt")  # by a run that extends a shorter one
-_log = logging.getLogger(__name__)
 
 
 def save(directory: RunDirectory, state: Mapping[str, Any], fingerprint: str) -> None:
@@ -47,7 +45,7 @@ def save(directory: RunDirectory, state: Mapping[str, Any], fingerprint: str) ->
 def load(directory: RunDirectory, fingerprint: str) -> dict[str, Any] | None:
     """The state, with its tensors on the CPU; None without a checkpoint that can be read.
 
-    A damaged file is logged as a warning and ignored, because starting from nothing costs only time. ValueError for a
+    A damaged file is named on stderr and ignored, because starting from nothing costs only time. ValueError for a
     sound checkpoint of another run, or of another `results_version`.
     """
     try:
@@ -60,7 +58,7 @@ def load(directory: RunDirectory, fingerprint: str) -> dict[str, Any] | None:
         return None
     except _DAMAGE as error:
         reason = error_line(error)[:200]
-        _log.warning("%s cannot be read, the run starts afresh (%s)", directory / CHECKPOINT, reason)
+        print(f"starts afresh: {directory / CHECKPOINT} cannot be read ({reason})", file=sys.stderr)
         return None
     for what, actual, expected in (("results_version", version, RESULTS_VERSION), ("run", owner, fingerprint)):
         if actual != expected:
@@ -151,7 +149,10 @@ def extend(
     description = f"the run of {shorter.rounds} rounds in {shorter.directory.path}"
     obstacle, state = shorter.obstacle(device, depends_on_rounds, tables), None
     if not obstacle:
-        state = _copy(shorter, directory, id_with(rounds), rounds, evaluate_every, command)
+        try:
+            state = _copy(shorter, directory, id_with(rounds), rounds, evaluate_every, command)
+        except DamagedTable:
+            directory.clear()
         obstacle = "" if state else "is damaged, or replaced at the moment"
     print(f"starts afresh: {description} {obstacle}" if obstacle else f"goes on from {description}", file=sys.stderr)
     return state
@@ -186,21 +187,23 @@ def _copy(
     state = load(shorter.directory, shorter.manifest["id"])
     if state is None:
         return None
-    for name in _COPIED:
-        with suppress(FileNotFoundError), directory.replacing(name) as path:
-            shutil.copyfile(shorter.directory / name, path)
+    for table in (TRACE, BLOCKS, INTERACTIONS):
+        if (shorter.directory / table.file).is_file():
+            table.write(directory, table.read(shorter.directory))  # with the seal of the longer run
+    with suppress(FileNotFoundError), directory.replacing("log.txt") as path:
+        shutil.copyfile(shorter.directory / "log.txt", path)
     rows = EVALUATION.read(shorter.directory)
     if len(rows):
         regular, waiting = rows["round"] % evaluate_every == 0, rows["round"].is_in(list(state["queue"]))
         rows = rows.filter(regular & ~waiting)
-        directory.write_parquet(EVALUATION.file, rows)
+        EVALUATION.write(directory, rows)
         if "rows" in state:  # a checkpoint of version 0.1 has none
             state["rows"][EVALUATION.file] = len(rows)
     if read_manifest(shorter.directory.path) != shorter.manifest:
         directory.clear()
         return None
     content = {  # times and the number of sittings are copied, so that they are those of all rounds
-        **shorter.manifest,
+        **{name: value for name, value in shorter.manifest.items() if name != "checksum"},
         "status": "interrupted",
         "id": id,
         "command": command,

@@ -63,6 +63,11 @@ class RunDirectory:
         self.path = Path(path)
         self._lease: Lease | None = None
 
+    @property
+    def id(self) -> str:
+        """The id of the run, with which the name of its directory ends."""
+        return self.path.name.rpartition("-")[2]
+
     def __truediv__(self, name: str) -> Path:
         return self.path / name
 
@@ -148,8 +153,7 @@ class RunDirectory:
     def write_parquet(self, name: str, frame: pl.DataFrame) -> None:
         content = io.BytesIO()  # polars would hide the error of a full disk
         frame.write_parquet(content, compression="zstd")
-        with self.replacing(name) as path:
-            path.write_bytes(content.getbuffer())
+        self.write_bytes(name, content.getvalue())
 
     def write_torch(self, name: str, content: Any) -> None:
         """Anything that `torch.load(..., weights_only=True)` can read: tensors, numbers, strings, lists, dicts."""

@@ -18,6 +18,7 @@ from ol2r_cli import __version__
 from ol2r_cli.formatting import error_line
 from ol2r_cli.run.directory import MANIFEST, RunDirectory
 from ol2r_cli.run.identity import RESULTS_VERSION
+from ol2r_cli.run.integrity import checksum
 
 
 class Manifest:
@@ -98,22 +99,25 @@ class Manifest:
             self.content["status"] = "finished" if error is None and done else "interrupted"
         self.content["ended"] = _now()
         try:
-            self._write()
+            self._write(ended=self.content["status"] == "finished")
         except OSError as failure:  # the disk is full
             if error is None:
                 self.content |= {"status": "failed", "error": self.explain(failure), "files": None}
+                self.content.pop("checksum", None)
             with suppress(OSError):
                 self.directory.overwrite_json(MANIFEST, self.content)
             if error is None:
                 raise
 
-    def _write(self) -> None:
+    def _write(self, ended: bool = False) -> None:
         self._written = time.monotonic()
         seconds = self._written - self._start
         self.content["seconds"] = round(self._seconds_before + seconds, 3)
         self.content["progress"]["round"] = self._round
         if self._round > self._first_round and seconds > 0:
             self.content["rounds_per_second"] = round((self._round - self._first_round) / seconds, 3)
+        if ended:
+            self.content["checksum"] = checksum(self.content)
         self.directory.write_json(MANIFEST, self.content)
 
 

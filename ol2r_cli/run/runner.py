@@ -9,6 +9,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import torch
@@ -20,10 +21,20 @@ from ol2r_cli.interfaces import Interaction, Ranker
 from ol2r_cli.metrics.evaluation import CUTOFFS, Evaluator
 from ol2r_cli.metrics.measurement import Measures, NonFiniteScores, sizes_at_every_rank
 from ol2r_cli.run import checkpoint
-from ol2r_cli.run.directory import CHECKPOINT, LOGGER, MANIFEST, SUMMARY, DirectoryLost, RunDirectory, log_file
+from ol2r_cli.run.directory import (
+    CHECKPOINT,
+    LOCK,
+    LOGGER,
+    MANIFEST,
+    SUMMARY,
+    DirectoryLost,
+    RunDirectory,
+    RunningElsewhere,
+    log_file,
+)
 from ol2r_cli.run.exit_status import BAD_CONFIGURATION, DONE, FAILED, INTERRUPTED
 from ol2r_cli.run.experiment import Experiment
-from ol2r_cli.run.integrity import file_records, missing_rows
+from ol2r_cli.run.integrity import DamagedTable, file_records, missing_rows
 from ol2r_cli.run.manifest import Manifest
 from ol2r_cli.run.progress import Progress
 from ol2r_cli.run.stop_signals import stop_signals
@@ -49,6 +60,7 @@ def run_experiment(config: DictConfig, choices: Mapping[str, str], overrides: Se
         with torch.inference_mode():
             experiment = Experiment(config, choices)
             if experiment.finished():
+                _remove_leftovers(experiment)
                 print(render_run(experiment.directory, finished_before=True))
                 return DONE
             if problem := experiment.damage():
@@ -71,6 +83,14 @@ def run_experiment(config: DictConfig, choices: Mapping[str, str], overrides: Se
     except Exception:  # an error in the program must not end a sweep
         traceback.print_exc()
         return FAILED
+
+
+def _remove_leftovers(experiment: Experiment) -> None:
+    """Remove what a process leaves that is killed between finishing and cleaning up."""
+    if (experiment.directory / LOCK).exists():
+        with suppress(RunningElsewhere, OSError), experiment.directory:
+            if not experiment.settings["keep_checkpoint"]:
+                checkpoint.remove(experiment.directory)
 
 
 class Runner:
@@ -119,7 +139,8 @@ class Runner:
                 return FAILED
         if not self.settings["keep_checkpoint"]:
             # After the manifest says finished: a run killed between the two steps would otherwise start from nothing.
-            checkpoint.remove(self.directory)
+            with suppress(OSError):
+                checkpoint.remove(self.directory)
         print(render_run(self.directory))
         return DONE
 
@@ -177,13 +198,11 @@ class Runner:
 
     def _truncated(self, state: Mapping[str, Any]) -> str:
         """Remove what the tables have after a checkpoint; returns why they do not fit it, empty if they do."""
-        from polars.exceptions import PolarsError
-
         round = int(state["simulation"]["round"])
         try:
             self.trace.truncate(round, state["queue"])
-        except PolarsError as error:
-            return f"a table of {self.directory.path} cannot be read ({str(error).splitlines()[0]})"
+        except DamagedTable as error:
+            return str(error)
         rows = {TRACE.file: round * len(self.experiment.seeds)}
         return missing_rows(self.directory, {**state.get("rows", {}), **rows})
 

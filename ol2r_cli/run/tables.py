@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ol2r_cli.run.directory import DirectoryLost, RunDirectory
-from ol2r_cli.run.integrity import row_count
+from ol2r_cli.run.integrity import read_table, write_table
 from ol2r_cli.tensor.shapes import Int
 
 if TYPE_CHECKING:
@@ -65,15 +65,22 @@ class Table:
             series.append(pl.Series(name, values, nan_to_null=values.dtype.kind == "f").cast(dtype))
         return pl.DataFrame(series)
 
-    def read(self, directory: RunDirectory) -> pl.DataFrame:
-        """The content of the file; an empty frame with the same columns if there is no file."""
+    def read(self, directory: RunDirectory, run: str = "") -> pl.DataFrame:
+        """The content of the file; an empty frame with the same columns if there is no file.
+
+        DamagedTable for a file that was changed, or is of another run than `run`, if it is given.
+        """
         import polars as pl
 
         try:
-            with open(directory / self.file, "rb") as file:
-                return pl.read_parquet(file)
+            return read_table(directory / self.file, run=run)
         except FileNotFoundError:
             return pl.DataFrame(schema={name: getattr(pl, kind) for name, kind in self.columns.items()})
+
+    def write(self, directory: RunDirectory, rows: pl.DataFrame) -> None:
+        """Replace the file, with the seal of the run that the directory is of."""
+        with directory.replacing(self.file) as path:
+            write_table(path, rows, directory.id)
 
     def append(self, directory: RunDirectory, rows: pl.DataFrame, present_rows: int | None) -> int:
         """Add rows to the file, and return how many it has then; a new row replaces a row with the same key.
@@ -90,16 +97,22 @@ class Table:
         last, first = present["round"].max(), rows["round"].min()
         if last is not None and first is not None and first <= last:  # type: ignore[operator]
             table = table.unique(self.key, keep="last")
-        directory.write_parquet(self.file, table.sort(self.key))
+        self.write(directory, table.sort(self.key))
         return len(table)
 
-    def truncate(self, directory: RunDirectory, round: int, without: Iterable[int] = ()) -> None:
-        """Remove the rows after `round`, and those of the rounds `without`, from the file."""
+    def truncate(self, directory: RunDirectory, round: int, without: Iterable[int] = ()) -> int:
+        """Remove the rows after `round`, and those of the rounds `without`, from the file; how many are left.
+
+        DamagedTable for a file that was changed, or is of another run.
+        """
         import polars as pl
 
-        if (directory / self.file).exists():
-            stays = (pl.col("round") <= round) & ~pl.col("round").is_in(list(without))
-            directory.write_parquet(self.file, self.read(directory).filter(stays))
+        if not (directory / self.file).exists():
+            return 0
+        rows = self.read(directory, directory.id)
+        left = rows.filter((pl.col("round") <= round) & ~pl.col("round").is_in(list(without)))
+        self.write(directory, left)
+        return len(left)
 
 
 TRACE = Table(
@@ -269,8 +282,8 @@ class Trace:
         for waiting in self._waiting.values():
             waiting.clear()
         for table in (TRACE, *self._waiting):
-            table.truncate(self.directory, round, evaluated_again if table is EVALUATION else ())
-            self.rows[table.file] = row_count(self.directory / table.file)
+            without = evaluated_again if table is EVALUATION else ()
+            self.rows[table.file] = table.truncate(self.directory, round, without)
 
 
 class _Rounds:

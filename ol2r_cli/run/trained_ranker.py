@@ -21,6 +21,7 @@ from ol2r_cli.dataset.inference_data import inference_data
 from ol2r_cli.dataset.table import DatasetSource
 from ol2r_cli.formatting import error_line
 from ol2r_cli.interfaces import Ranker
+from ol2r_cli.run.integrity import sha256
 from ol2r_cli.run.run_state import finished_manifest
 from ol2r_cli.tensor.shapes import Float
 
@@ -40,7 +41,10 @@ class TrainedRanker:
     def __init__(self, path: Path, own_targets: Collection[str] = ()):
         self.path, self.manifest, self._own_targets = path, finished_manifest(path), own_targets
         command = self.manifest["command"]
+        record = (self.manifest.get("files") or {}).get("ranker.pt")
         try:
+            if record is not None and sha256(path / "ranker.pt") != record["sha256"]:
+                raise ValueError("its content was changed")
             content = torch.load(path / "ranker.pt", map_location="cpu", weights_only=True)
             self.deployed, self.seeds = content["deployed"], [int(seed) for seed in content["seeds"]]
             self.features, settings = int(content["features"]), dict(content["ranker"])

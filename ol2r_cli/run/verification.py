@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ol2r_cli.metrics.measurement import DISCOUNT
 from ol2r_cli.run.directory import INTERACTIONS, SUMMARY, RunDirectory
 from ol2r_cli.run.identity import RESULTS_VERSION
-from ol2r_cli.run.integrity import REMOVABLE, sha256
+from ol2r_cli.run.integrity import REMOVABLE, read_table, sha256
 from ol2r_cli.run.run_state import RunState
 from ol2r_cli.run.summary import summarise
 from ol2r_cli.run.tables import EVALUATION, TRACE
@@ -26,8 +26,6 @@ def differences(run: RunState) -> Iterator[str]:
     Looked at: sizes and hashes of files, rounds and seeds of the tables, cumulative NDCG against online NDCG, clicks
     against the saved interactions, and the summary against the tables.
     """
-    from polars.exceptions import PolarsError
-
     wrong = list(_files(run.path, run.manifest))
     directory, rounds, seeds = RunDirectory(run.path), run.rounds, list(run.manifest["seeds"])
     if run.manifest.get("files") is None and not (directory / SUMMARY).is_file():
@@ -40,7 +38,7 @@ def differences(run: RunState) -> Iterator[str]:
         yield from _interactions(directory, trace)
         yield from _evaluations(evaluation, rounds, seeds)
         yield from _summary(directory)
-    except (PolarsError, OSError, ValueError, LookupError, TypeError) as error:
+    except (OSError, ValueError, LookupError, TypeError) as error:
         if not wrong:  # otherwise the damage has been named
             yield f"cannot be read ({str(error).splitlines()[0]})"
 
@@ -84,7 +82,7 @@ def _interactions(directory: RunDirectory, trace: pl.DataFrame) -> Iterator[str]
 
     if not (directory / INTERACTIONS).is_file():
         return
-    saved = pl.read_parquet(directory / INTERACTIONS)
+    saved = read_table(directory / INTERACTIONS)
     rounds = saved.group_by("seed", "round").agg(pl.col("query").first(), pl.col("click").sum().alias("clicks"))
     columns = ["seed", "round", "query", "clicks"]
     found = rounds.select(columns).sort("seed", "round").rows()

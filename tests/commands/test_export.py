@@ -13,6 +13,7 @@ from ol2r_cli import cli
 from ol2r_cli.commands import export
 from ol2r_cli.commands.completion import completions
 from tests.export.finished import FinishedRuns, finished_runs, text
+from tests.manifests import accept_changes
 
 
 @pytest.fixture(scope="module")
@@ -92,6 +93,7 @@ def test_moved_data_need_an_option_and_must_be_the_same(runs, tmp_path, capsys):
     shutil.copytree(runs["linear"], run)
     config = (run / "config.yaml").read_text()
     (run / "config.yaml").write_text(config.replace(str(runs["data"]), str(tmp_path / "before")))
+    accept_changes(run)
     message = refused(capsys, run, "--to", "per-query", "--out", out)
     assert message.startswith(f"the data of {run} cannot be read: type --data FOLDER (dataset.path must be a folder")
     shutil.copytree(runs["data"], moved)
@@ -142,10 +144,12 @@ def test_a_run_without_its_settings(runs, tmp_path, capsys):
     copy = tmp_path / "run"
     shutil.copytree(runs["linear"], copy)
     (copy / "config.yaml").unlink()
+    accept_changes(copy)
     message = refused(capsys, copy, "--to", "trec", "--out", tmp_path / "out")
     assert message.startswith(f"{copy}/config.yaml is damaged (FileNotFoundError: ")
     assert message.endswith(" force=true")
     (copy / "config.yaml").write_text("dataset: [")
+    accept_changes(copy)
     assert "config.yaml is damaged (ParserError: " in refused(capsys, copy, "--to", "trec", "--out", tmp_path / "out")
 
 

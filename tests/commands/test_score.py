@@ -14,6 +14,7 @@ import torch
 
 from ol2r_cli import cli
 from tests.export.finished import ROUNDS, SEEDS, FinishedRuns, finished_runs, read, text
+from tests.manifests import accept_changes
 from tests.reference.metrics import ndcg
 
 
@@ -116,6 +117,7 @@ def test_moved_training_data_need_an_option_and_must_be_the_same(runs, tmp_path,
     shutil.copytree(runs["global zscore"], run)
     config = (run / "config.yaml").read_text()
     (run / "config.yaml").write_text(config.replace(str(runs["data"]), str(tmp_path / "before")))
+    accept_changes(run)
     message = refused(capsys, run, file)
     assert message.startswith(
         "dataset.normalise=global_zscore needs the training data of the run, which are no longer in "
@@ -134,6 +136,7 @@ def test_training_data_that_are_not_needed_may_be_gone(runs, tmp_path, capsys):
     shutil.copytree(runs["linear"], run)
     config = (run / "config.yaml").read_text()
     (run / "config.yaml").write_text(config.replace(str(runs["data"]), str(tmp_path / "gone")))
+    accept_changes(run)
     assert score(capsys, run, file) == score(capsys, runs["linear"], file)
 
 
@@ -153,7 +156,9 @@ def test_damaged_and_unfinished_runs_are_refused(runs, tmp_path, capsys):
     assert refused(capsys, run, file).endswith(f": type {command}")
     (run / "ranker.pt").unlink()
     assert refused(capsys, run, file) == f"{run} is damaged (ranker.pt is missing): type {command}"
-    (run / "run.json").write_text(json.dumps({**manifest, "files": None}))  # as versions before wrote it
+    (run / "run.json").write_text(
+        json.dumps({**manifest, "files": None, "checksum": ""})
+    )  # as versions before wrote it
     (run / "ranker.pt").write_bytes(b"half of it")
     assert refused(capsys, run, file).endswith(f": type {command} force=true")
     (run / "ranker.pt").unlink()

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import random
+import re
 import shutil
+from contextlib import suppress
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -15,13 +19,13 @@ from ol2r_cli.report import load
 from ol2r_cli.run import runner as runner_module
 from ol2r_cli.run.directory import LOCK, DirectoryLost, RunDirectory
 from ol2r_cli.run.experiment import Experiment
-from ol2r_cli.run.integrity import damage, file_records, missing_rows
+from ol2r_cli.run.integrity import DamagedTable, damage, file_records, missing_rows, read_table, write_table
 from ol2r_cli.run.manifest import read_manifest
 from ol2r_cli.run.run_state import find_runs, read_state
 from ol2r_cli.run.runner import Runner
 from ol2r_cli.run.tables import BLOCKS, EVALUATION, INTERACTIONS, TRACE, Table
 
-RESULTS = ["trace.parquet", "evaluation.parquet", "summary.json", "ranker.pt"]
+RESULTS = ["trace.parquet", "evaluation.parquet", "summary.json", "ranker.pt", "config.yaml"]
 ROUNDS = 200
 
 
@@ -46,7 +50,7 @@ def interrupted(folder: Path, *words: str) -> Path:
 
 
 def results(path: Path) -> dict[str, bytes]:
-    return {name: (path / name).read_bytes() for name in RESULTS if name != "ranker.pt"}
+    return {name: (path / name).read_bytes() for name in RESULTS[:3]}
 
 
 def test_the_manifest_of_a_finished_run_names_its_files(tmp_path: Path):
@@ -59,6 +63,46 @@ def test_the_manifest_of_a_finished_run_names_its_files(tmp_path: Path):
     assert not damage(path, {"status": "finished"}), "of an earlier version"
     (path / "summary.json").unlink()
     assert damage(path, {"status": "finished"}) == "summary.json is missing"
+
+
+def test_a_table_with_a_flipped_bit_is_never_read(tmp_path: Path):
+    """polars itself reads most of them, with other numbers."""
+    rows = TRACE.frame({"seed": np.repeat([1, 2], 50), "round": np.tile(np.arange(50), 2), "clicks": np.arange(100.0)})
+    write_table(tmp_path / "trace.parquet", rows, "0123456789")
+    assert read_table(tmp_path / "trace.parquet").equals(rows)
+    assert read_table(tmp_path / "trace.parquet", ["clicks", "none"]).equals(rows.select("clicks"))
+    content, draw = (tmp_path / "trace.parquet").read_bytes(), random.Random(1)
+    for _ in range(200):
+        changed = bytearray(content)
+        changed[draw.randrange(len(content))] ^= 1 << draw.randrange(8)
+        (tmp_path / "trace.parquet").write_bytes(changed)
+        with suppress(DamagedTable):
+            assert read_table(tmp_path / "trace.parquet").equals(rows), "where the bit is in the seal"
+
+
+def test_a_table_of_another_run_is_not_that_of_this_one(tmp_path: Path):
+    rows = TRACE.frame({"seed": np.array([1]), "round": np.array([1])})
+    write_table(tmp_path / "trace.parquet", rows, "0123456789")
+    assert read_table(tmp_path / "trace.parquet", run="0123456789").equals(rows)
+    with pytest.raises(DamagedTable, match="is of the run 0123456789"):
+        read_table(tmp_path / "trace.parquet", run="9876543210")
+
+
+def test_a_table_of_version_01_has_no_seal(tmp_path: Path):
+    rows = TRACE.frame({"seed": np.array([1]), "round": np.array([1])})
+    rows.write_parquet(tmp_path / "trace.parquet")
+    assert read_table(tmp_path / "trace.parquet", run="0123456789").equals(rows)
+
+
+@pytest.mark.parametrize("name", ["summary.json", "config.yaml", "run.json"])
+def test_a_changed_digit_of_a_finished_run_is_noticed(tmp_path: Path, name: str):
+    path = finished(tmp_path)
+    content = (path / name).read_text()
+    (path / name).write_text(re.sub("[3-8]", "9", content, count=1))
+    state = read_state(path)
+    assert state is not None
+    assert state.state == "damaged"
+    assert str(state.error).startswith(name)
 
 
 @pytest.mark.parametrize("name", RESULTS)
@@ -109,13 +153,13 @@ def test_a_run_whose_tables_are_not_those_of_its_checkpoint_starts_afresh(
         (path / table.file).unlink()
     elif change == "shortened":
         rows = table.read(RunDirectory(path))
-        RunDirectory(path).write_parquet(table.file, rows.head(len(rows) - 1))
+        table.write(RunDirectory(path), rows.head(len(rows) - 1))
     else:
         (path / table.file).write_text("words")
     capsys.readouterr()
     assert main(command(tmp_path / "runs", *ALL_TABLES)) == 0
     assert capsys.readouterr().err.startswith(
-        "starts afresh: a table of " if change == "replaced" else f"starts afresh: {table.file} has "
+        f"starts afresh: {table.file} cannot be read (" if change == "replaced" else f"starts afresh: {table.file} has "
     )
     assert results(path) == undisturbed
 

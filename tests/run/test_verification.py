@@ -12,9 +12,8 @@ import pytest
 from ol2r_cli.commands.report import main as report
 from ol2r_cli.commands.run import main as run
 from ol2r_cli.commands.verify import main
-from ol2r_cli.run.directory import RunDirectory
-from ol2r_cli.run.integrity import file_records
 from ol2r_cli.run.run_state import find_runs
+from tests.manifests import accept_changes
 
 
 @pytest.fixture(scope="module")
@@ -38,12 +37,6 @@ def verified(path: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, list[
     code = main([str(path)])
     lines = capsys.readouterr().out.splitlines()
     return code, [line.removeprefix(f"{path}: ") for line in lines]
-
-
-def forge(path: Path) -> None:
-    """Let the manifest say that the files are as the run wrote them."""
-    directory = RunDirectory(path)
-    directory.write_json("run.json", directory.read_json("run.json") | {"files": file_records(directory)})
 
 
 def edit(path: Path, table: str, *columns: pl.Expr, rows: pl.Expr | None = None) -> None:
@@ -101,7 +94,7 @@ EDITS = {
 def test_an_edited_table_does_not_fit_the_others(copy: Path, what: str, capsys: pytest.CaptureFixture[str]):
     table, column, expected = EDITS[what]
     edit(copy, table, column)
-    forge(copy)
+    accept_changes(copy)
     code, lines = verified(copy, capsys)
     assert code == 1
     for start in expected:
@@ -111,7 +104,7 @@ def test_an_edited_table_does_not_fit_the_others(copy: Path, what: str, capsys: 
 def test_a_table_that_lacks_rows(copy: Path, capsys: pytest.CaptureFixture[str]):
     edit(copy, "evaluation.parquet", rows=~((pl.col("seed") == 1) & (pl.col("round") == 60)))
     edit(copy, "trace.parquet", rows=pl.col("round") <= 50)
-    forge(copy)
+    accept_changes(copy)
     code, lines = verified(copy, capsys)
     assert code == 1
     assert lines[0] == "trace.parquet has 100 rows, which are not rounds 1 to 60 of seeds [0, 1]"
@@ -123,7 +116,7 @@ def test_an_edited_summary_is_not_that_of_the_tables(copy: Path, capsys: pytest.
     content["metrics"]["online_ndcg"]["mean"] += 1e-6
     content["rounds"] = 61
     (copy / "summary.json").write_text(json.dumps(content))
-    forge(copy)
+    accept_changes(copy)
     assert verified(copy, capsys) == (
         1,
         [
@@ -146,7 +139,7 @@ def test_a_report_can_leave_out_what_is_not_intact(finished: Path, tmp_path: Pat
     for name in ("intact", "edited"):
         shutil.copytree(finished, tmp_path / name / finished.name)
     edit(tmp_path / "edited" / finished.name, "trace.parquet", pl.lit(None).cast(pl.Int16).alias("clicks"))
-    forge(tmp_path / "edited" / finished.name)
+    accept_changes(tmp_path / "edited" / finished.name)
     assert report([str(tmp_path)]) == 0
     assert "2 runs" in capsys.readouterr().out
     assert report([str(tmp_path), "--verify"]) == 0

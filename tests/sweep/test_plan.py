@@ -167,7 +167,7 @@ def test_a_dry_run_lists_the_jobs_and_their_time(composer: Composer, capsys: pyt
     finish(composer, "seed=0")
     (manifest,) = Path("outputs").glob("synthetic/*/run.json")
     content = json.loads(manifest.read_text())
-    manifest.write_text(json.dumps(content | {"rounds_per_second": 0.5}))
+    manifest.write_text(json.dumps(content | {"rounds_per_second": 0.5, "checksum": ""}))
     before = sorted(Path().rglob("*"))
     capsys.readouterr()
     assert main(["-m", "--dry-run", *SMOKE, "seed=0,1", "ranker=pairrank,oracle", "launcher.jobs=1"]) == 0

@@ -10,6 +10,7 @@ import polars as pl
 
 from ol2r_cli.report.estimates import quantile
 from ol2r_cli.report.run_groups import Group, tables_of
+from ol2r_cli.run.integrity import read_table
 from ol2r_cli.run.tables import BLOCKS, EVALUATION, TRACE, Table
 from ol2r_cli.tensor.shapes import Float, Int
 
@@ -86,7 +87,7 @@ def _rows(group: Group, table: Table, columns: Sequence[str], where: pl.Expr | N
         if not file.exists():
             continue
         with tables_of(run.path):
-            frame = pl.read_parquet(file, columns=["seed", "round", *columns])
+            frame = read_table(file, ["seed", "round", *columns])
         frame = frame.filter(pl.col("seed").is_in(list(seeds)), *([] if where is None else [where]))
         frames.append(frame.select(pl.lit(str(run.fold)).alias("fold"), "seed", "round", *columns))
     return pl.concat(frames)
