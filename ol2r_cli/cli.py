@@ -8,6 +8,8 @@ import sys
 from importlib import import_module
 
 from ol2r_cli import __version__
+from ol2r_cli.run.exit_status import INTERRUPTED
+from ol2r_cli.run.stop_signals import exits_when_interrupted
 
 # subcommand: the module with `main(arguments) -> exit code`, and a description
 COMMANDS = {
@@ -63,6 +65,9 @@ def main(arguments: list[str] | None = None) -> int:
             sys.stdout.flush()
             raise
         sys.stdout.flush()
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        code = INTERRUPTED
     except BrokenPipeError:  # `ol2r list | head`
         with contextlib.suppress(BrokenPipeError):
             sys.stdout.close()  # or the interpreter would flush it at the end, and complain
@@ -81,7 +86,9 @@ def _command(arguments: list[str]) -> int:
         advice = nearest(command, COMMANDS, "ol2r ") or f": choose from {', '.join(COMMANDS)}"
         print(f"ol2r: no command '{command}'{advice}", file=sys.stderr)
         return 2
-    return import_module(COMMANDS[command][0]).main(rest)
+    with exits_when_interrupted():
+        module = import_module(COMMANDS[command][0])
+    return module.main(rest)
 
 
 if __name__ == "__main__":

@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ from ol2r_cli import __version__
 from ol2r_cli.cli import COMMANDS, main
 from ol2r_cli.config.catalogue import Catalogue
 
+ROOT = Path(__file__).parents[1]
 HEAVY = {"torch", "sklearn", "scipy", "polars", "numpy"}
 
 
@@ -103,3 +106,37 @@ def test_nobody_reads_along(arguments: str, code: int, buffered: str, tmp_path: 
     os.close(writing)
     assert done.stderr.count("\n") == (1 if code else 0), done.stderr
     assert done.returncode == code
+
+
+def test_ctrl_c_while_modules_are_imported_is_one_line():
+    """As an exception it could become another one, or abort the process, depending on the import that it meets."""
+    code = """
+import os, signal
+from ol2r_cli.run.stop_signals import exits_when_interrupted
+with exits_when_interrupted():
+    pass
+try:
+    os.kill(os.getpid(), signal.SIGINT)
+except KeyboardInterrupt:
+    print("as before")
+with exits_when_interrupted():
+    try:
+        os.kill(os.getpid(), signal.SIGINT)
+    except BaseException as error:
+        raise RuntimeError("in a class body") from error
+"""
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, "as before\n", "interrupted\n")
+
+
+@pytest.mark.slow
+def test_ctrl_c_at_any_moment_is_one_line(tmp_path):
+    command = [sys.executable, "-m", "ol2r_cli", "run", "experiment=smoke", "rounds=100000", f"output_dir={tmp_path}"]
+    for pause in (0.3, 0.6, 1.0, 1.5, 2.0, 3.0, 4.0):
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT) as process:
+            time.sleep(pause)
+            process.send_signal(signal.SIGINT)
+            _, errors = process.communicate(timeout=120)
+        assert process.returncode == 130, errors
+        assert errors.startswith("interrupted"), errors
+        assert errors.count("\n") == 1

@@ -13,6 +13,7 @@ from ol2r_cli.config.catalogue import Catalogue
 from ol2r_cli.config.overrides import split_launcher, split_search_path
 from ol2r_cli.formatting import nearest
 from ol2r_cli.run.exit_status import BAD_CONFIGURATION, DONE, INTERRUPTED
+from ol2r_cli.run.stop_signals import exits_when_interrupted
 
 _WIDTH = 120  # characters of a line of the help
 
@@ -80,6 +81,7 @@ def main(arguments: list[str]) -> int:
         print(f"ol2r run: {error}", file=sys.stderr)
         return BAD_CONFIGURATION
     except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
         return INTERRUPTED
 
 
@@ -129,9 +131,10 @@ def _show_configuration(given: argparse.Namespace) -> int:
 
 def _sweep(given: argparse.Namespace) -> int:
     """`-m` and `--dry-run`."""
-    from ol2r_cli.config.composer import Composer
-    from ol2r_cli.sweep.sweep_output import print_plan, print_summary
-    from ol2r_cli.sweep.sweeper import run_sweep
+    with exits_when_interrupted():
+        from ol2r_cli.config.composer import Composer
+        from ol2r_cli.sweep.sweep_output import print_plan, print_summary
+        from ol2r_cli.sweep.sweeper import run_sweep
 
     composer = Composer([*given.overrides, *given.folders])
     jobs = composer.jobs(given.overrides, given.paired) if given.multirun else [given.overrides]
@@ -144,13 +147,14 @@ def _sweep(given: argparse.Namespace) -> int:
 
 def _run(given: argparse.Namespace) -> int:
     """One run. Torch is imported after everything that can be checked without it."""
-    from ol2r_cli.config.composer import Composer, check_grid
+    with exits_when_interrupted():
+        from ol2r_cli.config.composer import Composer, check_grid
 
-    composition = Composer([*given.overrides, *given.folders])(given.overrides)
-    words = [*split_launcher(given.overrides)[0], *given.folders]
-    check_grid(composition, words, "add -m")
+        composition = Composer([*given.overrides, *given.folders])(given.overrides)
+        words = [*split_launcher(given.overrides)[0], *given.folders]
+        check_grid(composition, words, "add -m")
 
-    from ol2r_cli.run.runner import run_experiment
+        from ol2r_cli.run.runner import run_experiment
 
     return run_experiment(composition.config, composition.choices, words)
 

@@ -1,11 +1,34 @@
-"""Turns Ctrl-C and SIGTERM into requests to stop, so that a run can finish its round and write a checkpoint."""
+"""Ctrl-C and SIGTERM: before anything is written they end the process, and later they are requests to stop."""
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+from ol2r_cli.run.exit_status import INTERRUPTED
+
+
+@contextmanager
+def exits_when_interrupted() -> Iterator[None]:
+    """Ctrl-C ends the process at once with code 130. For imports: KeyboardInterrupt in one can become another error,
+    and in torch's it aborts the process."""
+
+    def end(*_: object) -> None:
+        os.write(2, b"interrupted\n")
+        os._exit(INTERRUPTED)
+
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    if not in_main_thread or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        return
+    signal.signal(signal.SIGINT, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @contextmanager
