@@ -12,7 +12,7 @@ from ol2r_cli.run.run_state import find_run, find_runs, read_state
 
 EPILOG = """\
 Files are compared with the sizes and hashes in run.json, rounds and seeds are counted, cumulative NDCG is summed up
-again, saved interactions are compared with the trace, and the summary is computed from the tables.
+again, online NDCG is computed from saved interactions, and the summary from the tables.
 exit codes: 0 all finished runs are intact, 1 some are not, 2 there is no such run
 """
 
@@ -39,15 +39,18 @@ def main(arguments: list[str]) -> int:
     from ol2r_cli.run.verification import differences
 
     intact = bad = unfinished = 0
+    notes: list[str] = []
     for path in dict.fromkeys(paths):
         state = read_state(path)
         if state is None or (state.manifest and state.state not in ("finished", "damaged")):
             unfinished += 1
             continue
-        found = list(differences(state)) if state.manifest else [str(state.error)]
+        found = list(differences(state, notes)) if state.manifest else [str(state.error)]
         for what in found:
             print(f"{path}: {what}", flush=True)
         intact, bad = intact + (not found), bad + bool(found)
+    for note in notes:
+        print(note, file=sys.stderr)
     rest = f", {unfinished} not finished" if unfinished else ""
     print(f"{plural(intact + bad, 'finished run')}: {intact} intact, {bad} not{rest}")
     return FAILED if bad else DONE

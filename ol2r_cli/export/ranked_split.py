@@ -12,7 +12,8 @@ from omegaconf import OmegaConf
 
 from ol2r_cli.dataset.table import Dataset
 from ol2r_cli.metrics.evaluation import Evaluator, Lists
-from ol2r_cli.run.trained_ranker import TrainedRanker, dataset_source
+from ol2r_cli.run.stored_dataset import dataset_source
+from ol2r_cli.run.trained_ranker import TrainedRanker
 
 
 class RankedSplit:

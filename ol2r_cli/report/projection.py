@@ -15,7 +15,8 @@ import torch
 from torch import Tensor
 
 from ol2r_cli.dataset.table import Dataset
-from ol2r_cli.run.trained_ranker import TrainedRanker, dataset_source
+from ol2r_cli.run.stored_dataset import dataset_source
+from ol2r_cli.run.trained_ranker import TrainedRanker
 from ol2r_cli.tensor.shapes import Float, Int
 
 _MOST_FITTED = 100_000  # documents that the axes are computed from

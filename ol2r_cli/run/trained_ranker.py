@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import torch
 from omegaconf import OmegaConf
-from omegaconf.errors import OmegaConfBaseException
 from torch import Tensor
-from yaml import YAMLError
 
-from ol2r_cli.config.catalogue import Catalogue
 from ol2r_cli.config.instantiate import build
 from ol2r_cli.config.stored_targets import check_stored
 from ol2r_cli.dataset.inference_data import inference_data
-from ol2r_cli.dataset.table import DatasetSource
-from ol2r_cli.formatting import error_line
 from ol2r_cli.interfaces import Ranker
 from ol2r_cli.run.integrity import sha256
 from ol2r_cli.run.run_state import finished_manifest
+from ol2r_cli.run.stored_dataset import dataset_source, stored_dataset_settings, stored_settings
 from ol2r_cli.tensor.shapes import Float
 
 
@@ -82,38 +78,14 @@ class TrainedRanker:
     @cached_property
     def settings(self) -> dict[str, Any]:
         """All settings of the run, as `config.yaml` has them; nothing in them has been checked."""
-        try:
-            content: Any = OmegaConf.to_container(OmegaConf.load(self.path / "config.yaml"))
-            return {**content, "dataset": dict(content["dataset"])}
-        except (OSError, LookupError, TypeError, ValueError, YAMLError, OmegaConfBaseException) as error:
-            command = self.manifest["command"]
-            reason = error_line(error)
-            raise ValueError(f"{self.path}/config.yaml is damaged ({reason}): type {command} force=true") from error
+        return stored_settings(self.path, self.manifest)
 
     def dataset_settings(self, data: Path | None = None) -> dict[str, Any]:
-        """The settings of the run's dataset, checked, with its data in the folder `data` (None: where they were).
-
-        The cache is that of this machine: what a run names is read, and never written to. Raises ValueError for a class
-        that is not trusted, and for `data` of a run that generates its own.
-        """
-        settings = self.settings["dataset"]
-        check_stored(settings, "dataset", self.path / "config.yaml", self._own_targets)
-        if data is not None and "path" not in settings:
-            raise ValueError(f"--data is for data that lie in files, got {data}: {self.path} generates its own")
-        here = {"cache_dir": Catalogue().root.values["cache_dir"]} if "cache_dir" in settings else {}
-        resolved: Any = OmegaConf.to_container(OmegaConf.create(here), resolve=True)
-        return {**settings, **resolved, **({} if data is None else {"path": str(data)})}
+        """The settings of the run's dataset, see `stored_dataset_settings`."""
+        return stored_dataset_settings(self.path, self.settings, self._own_targets, data)
 
     def replica(self, seed: int | None, name: str) -> int:
         """The replica of a seed, 0 for None; ValueError, in which `name` is how the seed is typed, for another seed."""
         if seed is not None and seed not in self.seeds:
             raise ValueError(f"{name} must be one of {', '.join(map(str, self.seeds))}, got {seed}")
         return 0 if seed is None else self.seeds.index(seed)
-
-
-def dataset_source(settings: Mapping[str, Any]) -> DatasetSource:
-    """What loads a dataset with these settings; ValueError for the class of something else."""
-    source = build(OmegaConf.create({"dataset": settings}).dataset)
-    if not isinstance(source, DatasetSource):
-        raise ValueError(f"dataset._target_ must be a dataset, got {settings['_target_']}")
-    return source

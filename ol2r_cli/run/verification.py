@@ -6,25 +6,30 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ol2r_cli.metrics.measurement import DISCOUNT
+import numpy as np
+
+from ol2r_cli.metrics.measurement import DISCOUNT, TOP
+from ol2r_cli.metrics.ranking import dcg, gains, ideal_lists
 from ol2r_cli.run.directory import INTERACTIONS, SUMMARY, RunDirectory
 from ol2r_cli.run.identity import RESULTS_VERSION
 from ol2r_cli.run.integrity import REMOVABLE, read_table, sha256
 from ol2r_cli.run.run_state import RunState
+from ol2r_cli.run.stored_dataset import dataset_source, stored_dataset_settings, stored_settings
 from ol2r_cli.run.summary import summarise
 from ol2r_cli.run.tables import EVALUATION, TRACE
 
 if TYPE_CHECKING:
     import polars as pl
 
-TOLERANCE = 1e-6  # of cumulative NDCG per round: online NDCG is stored in single precision
+TOLERANCE = 1e-6  # of online NDCG, which is stored in single precision, and of cumulative NDCG per round
 
 
-def differences(run: RunState) -> Iterator[str]:
+def differences(run: RunState, notes: list[str] | None = None) -> Iterator[str]:
     """What is wrong with a finished run, each in a few words; nothing if it is intact.
 
     Looked at: sizes and hashes of files, rounds and seeds of the tables, cumulative NDCG against online NDCG, clicks
-    against the saved interactions, and the summary against the tables.
+    and online NDCG against the saved interactions, and the summary against the tables. Online NDCG needs the labels of
+    the data; where they are not found, a line is added to `notes`.
     """
     wrong = list(_files(run.path, run.manifest))
     directory, rounds, seeds = RunDirectory(run.path), run.rounds, list(run.manifest["seeds"])
@@ -35,7 +40,10 @@ def differences(run: RunState) -> Iterator[str]:
         trace, evaluation = TRACE.read(directory), EVALUATION.read(directory)
         yield from _rows(trace, rounds, seeds)
         yield from _cumulative(trace)
-        yield from _interactions(directory, trace)
+        if (directory / INTERACTIONS).is_file():
+            saved = read_table(directory / INTERACTIONS)
+            yield from _interactions(saved, trace)
+            yield from _online_ndcg(run, saved, trace, [] if notes is None else notes)
         yield from _evaluations(evaluation, rounds, seeds)
         yield from _summary(directory)
     except (OSError, ValueError, LookupError, TypeError) as error:
@@ -76,18 +84,44 @@ def _cumulative(trace: pl.DataFrame) -> Iterator[str]:
         yield f"{TRACE.file}: cumulative_ndcg is not the discounted sum of online_ndcg"
 
 
-def _interactions(directory: RunDirectory, trace: pl.DataFrame) -> Iterator[str]:
+def _interactions(saved: pl.DataFrame, trace: pl.DataFrame) -> Iterator[str]:
     """Whether saved interactions have the queries and the numbers of clicks of the trace."""
     import polars as pl
 
-    if not (directory / INTERACTIONS).is_file():
-        return
-    saved = read_table(directory / INTERACTIONS)
     rounds = saved.group_by("seed", "round").agg(pl.col("query").first(), pl.col("click").sum().alias("clicks"))
     columns = ["seed", "round", "query", "clicks"]
     found = rounds.select(columns).sort("seed", "round").rows()
     if found != trace.select(columns).sort("seed", "round").rows():
         yield f"{INTERACTIONS} has other queries or clicks than {TRACE.file}"
+
+
+def _online_ndcg(run: RunState, saved: pl.DataFrame, trace: pl.DataFrame, notes: list[str]) -> Iterator[str]:
+    """Whether online NDCG is that of the documents in the saved interactions, by the labels of the run's data."""
+    import polars as pl
+
+    try:
+        dataset = dataset_source(stored_dataset_settings(run.path, stored_settings(run.path, run.manifest))).load()
+        if dataset.fingerprint != run.manifest["dataset"]["fingerprint"]:
+            raise ValueError("there are other data now")
+    except ValueError as error:
+        notes.append(f"{run.path}: online NDCG is not recomputed, because its data cannot be read ({error})")
+        return
+    query, label = dataset.split("train").judged()
+    best = dcg(ideal_lists(query, label, len(dataset.splits["train"]), TOP)).numpy()
+    gain = gains(dataset.labels).numpy()
+    first = saved.filter(pl.col("rank") <= TOP)
+    reached = (
+        first.with_columns(gain=pl.lit(gain[first["document"].to_numpy()]) / (pl.col("rank") + 1).log(2))
+        .group_by("seed", "round")
+        .agg(pl.col("gain").sum())
+    )
+    rounds = trace.join(reached, on=["seed", "round"], how="left")
+    ideal = best[rounds["query"].to_numpy()]
+    ndcg = (rounds["gain"].to_numpy() / np.maximum(ideal, 1e-12)) * (ideal > 0)
+    stored = rounds["online_ndcg"].to_numpy()
+    differs = (np.abs(stored - ndcg) > TOLERANCE) | (np.isnan(stored) & (ideal > 0))
+    if differs.any():
+        yield f"{TRACE.file}: online_ndcg is not that of {INTERACTIONS} in {differs.sum():,} of {len(rounds):,} rows"
 
 
 def _evaluations(evaluation: pl.DataFrame, rounds: int, seeds: list[int]) -> Iterator[str]:

@@ -12,8 +12,13 @@ import pytest
 from ol2r_cli.commands.report import main as report
 from ol2r_cli.commands.run import main as run
 from ol2r_cli.commands.verify import main
+from ol2r_cli.metrics.measurement import DISCOUNT
+from ol2r_cli.run.directory import RunDirectory
 from ol2r_cli.run.run_state import find_runs
+from ol2r_cli.run.summary import summarise
 from tests.manifests import accept_changes
+
+TINY = Path(__file__).parents[1] / "data" / "tiny"
 
 
 @pytest.fixture(scope="module")
@@ -99,6 +104,41 @@ def test_an_edited_table_does_not_fit_the_others(copy: Path, what: str, capsys: 
     assert code == 1
     for start in expected:
         assert any(line.startswith(start) for line in lines), lines
+
+
+def test_online_ndcg_is_that_of_the_saved_lists(copy: Path, capsys: pytest.CaptureFixture[str]):
+    """An edit that also corrects the sums is noticed by the documents that were shown."""
+    better = pl.when(ONE_ROUND).then(0.999).otherwise("online_ndcg").cast(pl.Float32)
+    edit(copy, "trace.parquet", better.alias("online_ndcg"))
+    steps = pl.col("online_ndcg").cast(pl.Float64) * DISCOUNT ** (pl.col("round") - 1)
+    edit(copy, "trace.parquet", steps.cum_sum().over("seed").alias("cumulative_ndcg"))
+    RunDirectory(copy).write_json("summary.json", summarise(RunDirectory(copy)))
+    accept_changes(copy)
+    expected = "trace.parquet: online_ndcg is not that of interactions.parquet in 1 of 120 rows"
+    assert verified(copy, capsys) == (1, [expected, "1 finished run: 0 intact, 1 not"])
+
+
+def test_queries_that_are_skipped_have_no_online_ndcg(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    words = ["dataset=letor", f"dataset.path={TINY}", "rounds=60", "save_interactions=true", "no_relevant=skip"]
+    assert run([*words, f"output_dir={tmp_path}", f"cache_dir={tmp_path / 'cache'}"]) == 0
+    (path,) = find_runs(tmp_path)
+    assert pl.read_parquet(path / "trace.parquet")["online_ndcg"].null_count(), "or this tests nothing"
+    capsys.readouterr()
+    assert verified(path, capsys) == (0, ["1 finished run: 1 intact, 0 not"])
+
+
+def test_without_its_data_online_ndcg_is_not_recomputed(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    data = Path(shutil.copytree(TINY, tmp_path / "data"))
+    words = ["dataset=letor", f"dataset.path={data}", "rounds=20", "save_interactions=true"]
+    assert run([*words, f"output_dir={tmp_path}", f"cache_dir={tmp_path / 'cache'}"]) == 0
+    (path,) = find_runs(tmp_path)
+    shutil.rmtree(data)
+    capsys.readouterr()
+    assert main([str(path)]) == 0
+    captured = capsys.readouterr()
+    assert captured.out == "1 finished run: 1 intact, 0 not\n"
+    assert captured.err.startswith(f"{path}: online NDCG is not recomputed, because its data cannot be read (")
+    assert captured.err.count("\n") == 1
 
 
 def test_a_table_that_lacks_rows(copy: Path, capsys: pytest.CaptureFixture[str]):
