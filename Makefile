@@ -8,7 +8,7 @@ SLURM  ?= /tmp/ol2r-slurm
 FAST   := not slow and not gpu and not slurm
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-all test-processors test-slurm mutation check format smoke bench golden clean
+.PHONY: help setup run test test-all test-processors test-slurm mutation campaign check format smoke bench golden clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/ /' | awk '{name=$$1; $$1=""; printf "  make %-15s %s\n", name, $$0}'
@@ -52,6 +52,9 @@ test-slurm: setup  ## only the tests on a Slurm, which is installed and started 
 
 mutation: setup  ## what the tests protect: the share of seeded mutants that they notice (an hour or more)
 	$(VENV)/bin/python scripts/mutation --equivalent scripts/mutation/equivalent.json $(ARGS)
+
+campaign: setup  ## fault campaigns: kills, failing disks, damaged files, .. (hours; make campaign ARGS="kills --count 50")
+	$(VENV)/bin/python scripts/campaign $(ARGS)
 
 check: setup  ## style and types: ruff and mypy
 	$(VENV)/bin/ruff check .
