@@ -36,6 +36,7 @@ _BLANK_LINE = re.compile(rb"\n *(?=\n|\Z)")
 _HEAD = re.compile(rb"\n *([0-9]{1,3})(?:\.0*)? +qid:([^ \n:]+)(?![^ \n])")  # grade and query
 _LINE_MARK = b" -1:0"  # replaces the head of a line
 _GRADE = re.compile(rb"([0-9]{1,3})(\.0*)?")
+_NUMBER = re.compile(rb"[+-]?(([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?|inf(inity)?)", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -108,7 +109,7 @@ def _convert(text: bytes, limit: int | None, overflow: str) -> _Chunk:
     """Converts whole lines; `limit` is the largest feature id allowed."""
     if b"#" in text:
         text = _COMMENT.sub(b"", text)
-    text = _BLANK_LINE.sub(b"", b"\n" + text.replace(b"\t", b" ").replace(b"\r", b" ").rstrip())
+    text = _BLANK_LINE.sub(b"", b"\n" + text.replace(b"\t", b" ").replace(b"\r", b" ").rstrip(b" \n"))
     heads = _HEAD.findall(text)
     if len(heads) != text.count(b"\n"):
         raise _Malformed  # a line without a grade or a query
@@ -126,7 +127,10 @@ def _convert(text: bytes, limit: int | None, overflow: str) -> _Chunk:
     labels = np.array([grade for grade, _ in heads]).astype(np.int16)
     if labels.max() > LARGEST_GRADE:
         raise _Malformed
-    runs = [(query.decode(errors="backslashreplace"), len(list(run))) for query, run in groupby(q for _, q in heads)]
+    try:
+        runs = [(query.decode(), len(list(run))) for query, run in groupby(q for _, q in heads)]
+    except UnicodeDecodeError:
+        raise _Malformed from None
     return _Chunk(dense.astype(np.float32), labels.astype(np.int8), runs)
 
 
@@ -152,24 +156,23 @@ def _columns(text: bytes, lines: int, limit: int | None) -> Float[np.ndarray, "n
     return dense if dense.shape == (lines, len(ids)) and not np.isnan(dense).any() else None
 
 
-def _tokens(text: bytes, colons: int, lines: int) -> tuple[Float[np.ndarray, "t"], Float[np.ndarray, "t"]]:
+def _tokens(text: bytes, colons: int, lines: int) -> tuple[Int[np.ndarray, "t"], Float[np.ndarray, "t"]]:
     """Key and value of every token, line marks included; `colons` counts those of the text, heads included."""
+    if b" +" in text:  # polars takes +2 for a whole number; a value follows a colon, never a blank
+        raise _Malformed
     table = pl.read_csv(
         text,
         separator=":",
         eol_char=" ",
         has_header=False,
         quote_char=None,
-        schema={"key": pl.Float64, "value": pl.Float64},
-        ignore_errors=True,  # other text than a number becomes null, in numpy NaN
+        schema={"key": pl.Int32, "value": pl.Float64},
+        ignore_errors=True,  # other text than a number becomes null
         missing_columns="insert",
         extra_columns="ignore",
     )
-    key, value = table["key"].to_numpy(), table["value"].to_numpy()
-    number = ~(np.isnan(key) | np.isnan(value))
-    tokens = np.count_nonzero(number)
-    if tokens < len(number):
-        key, value = key[number], value[number]
+    table = table.filter(pl.col("key").is_not_null() & pl.col("value").is_not_nan())
+    key, value, tokens = table["key"].to_numpy(), table["value"].to_numpy(), len(table)
     # In well-formed text every token is a pair of numbers with one colon, and only line marks have the key -1.
     if tokens != _count_tokens(text) or colons != tokens or np.count_nonzero(key == -1) != lines:
         raise _Malformed
@@ -183,11 +186,12 @@ def _count_tokens(text: bytes) -> int:
 
 
 def _table(
-    key: Float[np.ndarray, "t"], value: Float[np.ndarray, "t"], lines: int, limit: int | None
+    key: Int[np.ndarray, "t"], value: Float[np.ndarray, "t"], lines: int, limit: int | None
 ) -> Float[np.ndarray, "n f"]:
-    """The features by line, float64; _Malformed unless ids are whole numbers from 1 that ascend within a line."""
+    """The features by line, float64; _Malformed unless ids are at least 1 and ascend within a line."""
     width = len(key) // lines
-    if len(key) == lines * width and (key.reshape(lines, width) == [-1, *range(1, width)]).all():
+    ids = np.array([-1, *range(1, width)], key.dtype)
+    if len(key) == lines * width and (key.reshape(lines, width) == ids).all():
         if limit is not None and width - 1 > limit:
             raise _Malformed
         return value.reshape(lines, width)[:, 1:]
@@ -197,11 +201,10 @@ def _table(
     largest = key.max(initial=0)
     if key.min(initial=1) < 1 or largest > (LARGEST_FEATURE if limit is None else limit):
         raise _Malformed
-    ids = key.astype(np.int32)
-    if not (np.array_equal(ids, key) and ((ids[1:] > ids[:-1]) | (row[1:] != row[:-1])).all()):
+    if not ((key[1:] > key[:-1]) | (row[1:] != row[:-1])).all():
         raise _Malformed
     dense = np.zeros((lines, int(largest)))
-    dense[row, ids - 1] = value
+    dense[row, key - 1] = value
     return dense
 
 
@@ -261,19 +264,20 @@ def _defects(tokens: list[bytes], features: int | None, overflow: str) -> Iterat
         yield f"grade {_shown(tokens[0])}", f"a whole number from 0 to {LARGEST_GRADE}"
     if len(tokens) < 2 or not tokens[1].startswith(b"qid:") or tokens[1].count(b":") > 1 or tokens[1] == b"qid:":
         yield _shown(tokens[1]) if len(tokens) > 1 else "the end of the line", "qid:<query> after the grade"
+    elif not _is_utf8(tokens[1]):
+        yield f"query id {tokens[1][4:44]!r}", "UTF-8 text"
+    limit, rule = (LARGEST_FEATURE, "") if features is None else (features, f" ({setting('features')})")
     previous = 0
     for token in tokens[2:]:
         digits, colon, value = token.partition(b":")
         if not colon or not digits.isdigit():
             yield _shown(token), "<feature id>:<value>"
             return
-        feature = int(digits)
+        feature = int(digits.lstrip(b"0")[:20] or b"0")  # int refuses thousands of digits; 20 are beyond every limit
         if feature < 1:
             yield "feature id 0", "feature ids that start at 1"
-        if features is not None and feature > features:
-            yield f"feature id {feature}", f"at most {features} ({setting('features')})"
-        elif feature > LARGEST_FEATURE:
-            yield f"feature id {feature}", f"at most {LARGEST_FEATURE}"
+        if feature > limit:
+            yield f"feature id {feature}", f"at most {limit}{rule}"
         if feature == previous:
             yield f"feature id {feature} twice", "every feature at most once in a line"
         elif feature < previous:
@@ -284,18 +288,23 @@ def _defects(tokens: list[bytes], features: int | None, overflow: str) -> Iterat
 
 def _value_defects(feature: int, value: bytes, overflow: str) -> Iterator[tuple[str, str]]:
     number = _number(value)
-    if number is None or number != number:
+    if number is None:
         yield f"value {_shown(value)} of feature {feature}", "a number"
     elif abs(number) > LARGEST_FLOAT32 and overflow == "error":
         yield f"value {_shown(value)} of feature {feature}", "a finite number within the range of float32"
 
 
 def _number(text: bytes) -> float | None:
-    """The number, or None; 1_000, which `float` accepts, is no number in a data file."""
+    """The number, or None; `float` alone accepts 1_000 and form feeds, which are no numbers in a data file."""
+    return float(text) if _NUMBER.fullmatch(text) else None
+
+
+def _is_utf8(text: bytes) -> bool:
     try:
-        return None if b"_" in text or not text.isascii() else float(text)
-    except ValueError:
-        return None
+        text.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _shown(text: bytes, width: int = 40) -> str:

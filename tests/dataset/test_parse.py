@@ -15,7 +15,7 @@ from sklearn.datasets import load_svmlight_file
 from ol2r_cli.dataset import parse as parser
 from ol2r_cli.dataset.parse import DataError, Documents, _columns, parse
 from tests.dataset.letor_files import TINY
-from tests.reference.letor import read_letor
+from tests.reference.letor import LetorLines, read_letor
 
 
 def parse_text(text: bytes, **options: object) -> Documents:
@@ -27,15 +27,15 @@ def parse_text(text: bytes, **options: object) -> Documents:
 
 def assert_equals_reference(documents: Documents, text: bytes) -> None:
     reference = read_letor(text)
-    assert reference is not None, "the parser accepted what is not of the form"
-    rows, grades, queries = reference
+    assert isinstance(reference, LetorLines), f"the parser accepted line {reference}, which is not of the form"
+    rows = reference.documents
     dense = np.zeros((len(rows), max((max(row, default=0) for row in rows), default=0)), np.float32)
     for number, row in enumerate(rows):
         for feature, value in row.items():
             dense[number, feature - 1] = value
     np.testing.assert_array_equal(documents.features, dense)
-    np.testing.assert_array_equal(documents.labels, grades)
-    assert np.repeat(documents.query_ids, np.diff(documents.offsets)).tolist() == queries
+    np.testing.assert_array_equal(documents.labels, reference.grades)
+    assert np.repeat(documents.query_ids, np.diff(documents.offsets)).tolist() == reference.queries
 
 
 @pytest.mark.parametrize("name", ["MQ2008/Fold1/test.txt", "ClueWeb09/Fold1/test.txt", "yahoo_sample/Fold1/train.txt"])
@@ -102,7 +102,7 @@ def test_well_formed_text_is_read(text: str):
 @given(
     letor_text(),
     st.lists(
-        st.tuples(st.integers(0, 10_000), st.sampled_from(list(" :.-+#\n\t09eqidn_a")), st.booleans()), max_size=4
+        st.tuples(st.integers(0, 10_000), st.sampled_from(list(" :.-+#\n\t\r\x0b09eqidn_a")), st.booleans()), max_size=4
     ),
 )
 @example("0 qid:1 1:1 2:2   3:4\n", [])
@@ -116,12 +116,12 @@ def test_a_damaged_file_is_rejected_or_read_as_it_stands(text: str, damage: list
     for place, character, replaces in damage:
         place %= len(text)
         text = text[:place] + character + text[place + replaces :]
-    try:
-        documents = parse_text(text.encode())
-    except DataError:
-        assert read_letor(text.encode()) is None, "the parser rejected what is of the form"
+    reference = read_letor(text.encode())
+    if isinstance(reference, int):
+        with pytest.raises(DataError, match=rf"data\.txt:{reference}: "):
+            parse_text(text.encode())
     else:
-        assert_equals_reference(documents, text.encode())
+        assert_equals_reference(parse_text(text.encode()), text.encode())
 
 
 GOOD = "1 qid:1 1:1 2:2\n0 qid:1 1:3 2:4\n"
@@ -145,6 +145,15 @@ GOOD = "1 qid:1 1:1 2:2\n0 qid:1 1:3 2:4\n"
         ("0 qid:2 1:1 0.5", "'0.5'", "<feature id>:<value>"),
         ("0 qid:2 1:1 b:2", "'b:2'", "<feature id>:<value>"),
         ("0 qid:2 1.5:2", "'1.5:2'", "<feature id>:<value>"),
+        ("0 qid:2 1e0:2", "'1e0:2'", "<feature id>:<value>"),
+        ("0 qid:2 1.0:2", "'1.0:2'", "<feature id>:<value>"),
+        ("0 qid:2 +1:2", "'+1:2'", "<feature id>:<value>"),
+        ("0 qid:2 1:1 +2:2", "'+2:2'", "<feature id>:<value>"),
+        ("0 qid:2 -1:2", "'-1:2'", "<feature id>:<value>"),
+        (f"0 qid:2 {'1' * 5000}:2", f"feature id {'1' * 20}", "at most 2 (dataset.features)"),
+        ("0 qid:2 1:1\x0b", "value '1\\x0b' of feature 1", "a number"),
+        ("0 qid:2 1:\x0c1 2:1", "value '\\x0c1' of feature 1", "a number"),
+        ("0 qid:2 1:1\x1c", "value '1\\x1c' of feature 1", "a number"),
         ("0 1:1 2:2", "'1:1'", "qid:<query> after the grade"),
         ("0", "the end of the line", "qid:<query> after the grade"),
         ("0 qid: 1:1 2:2", "'qid:'", "qid:<query> after the grade"),
@@ -161,6 +170,44 @@ def test_a_defect_is_named_with_file_and_line(tmp_path: Path, line: str, found: 
     with pytest.raises(DataError) as error:
         parse(file, features=2)
     assert str(error.value) == f"{file}:3: found {found}, expected {expected}"
+
+
+@pytest.mark.parametrize(
+    "number", ["infinit", "1d5", "--5", "+-5", "0x10", "1e", "e5", ".", "1,5", "1\0", "1\xa0", "١"]
+)
+@pytest.mark.parametrize("line", ["0 qid:2 1:{} 2:2", "0 qid:2 2:{}"])
+def test_the_fast_path_and_the_diagnosis_agree_on_numbers(number: str, line: str):
+    with pytest.raises(DataError, match=r"data\.txt:3: found value .* of feature \d, expected a number"):
+        parse_text((GOOD + line.format(number) + "\n0 qid:3 1:1 2:2\n").encode())
+
+
+@pytest.mark.parametrize("chunk", [1, 1 << 20])
+@pytest.mark.parametrize("end", ["", "\n", "\n\n", " \n"])
+def test_a_form_feed_at_the_end_of_a_chunk_is_no_blank(monkeypatch: pytest.MonkeyPatch, chunk: int, end: str):
+    monkeypatch.setattr(parser, "CHUNK", chunk)
+    with pytest.raises(DataError, match=r"data\.txt:3: found value '4.x0c' of feature 2, expected a number"):
+        parse_text(f"{GOOD}0 qid:1 1:3 2:4\x0c{end}".encode())
+
+
+@pytest.mark.parametrize("others", ["", "0 qid:9 3:1\n"])  # by columns, by tokens
+def test_leading_zeros_of_a_feature_id_do_not_count(others: str):
+    text = f"0 qid:1 01:1 002:2\n0 qid:1 {'0' * 5000}1:3 2:4\n{others}".encode()
+    assert_equals_reference(parse_text(text), text)
+    with pytest.raises(DataError, match=r"data\.txt:3: found feature id 2 after 3,"):
+        parse_text(f"0 qid:1 01:1 002:2\n0 qid:1 {'0' * 5000}1:3 2:4\n0 qid:1 3:1 2:1".encode())
+
+
+def test_a_query_id_is_text_in_utf_8():
+    text = "0 qid:été 1:1\n0 qid:\\xff 1:2\n".encode()
+    assert parse_text(text).query_ids == ["été", "\\xff"]
+    for line in (b"0 qid:\xff 1:3\n", b"0 qid:\xff 1:3 2:4\n"):
+        with pytest.raises(DataError, match=r"data\.txt:3: found query id b'.xff', expected UTF-8 text"):
+            parse_text(text + line)
+
+
+def test_a_limit_above_that_of_other_files_holds_in_messages_too():
+    with pytest.raises(DataError, match=r"data\.txt:2: found value 'x' of feature 1, expected a number"):
+        parse_text(b"0 qid:1 100001:1\n0 qid:1 1:x\n", features=100_001)
 
 
 def test_feature_ids_have_a_limit_in_dense_and_sparse_files():

@@ -1,43 +1,111 @@
-"""LETOR text read the slow way, a token at a time: the oracle of the parser."""
+"""LETOR text read the slow way, a line at a time and from the definition in docs/data.md: the oracle of the parser."""
 
 from __future__ import annotations
 
-import re
+from dataclasses import dataclass, field
 
 import numpy as np
 
+BLANKS = (b"\t", b"\r", b" ")
+INFINITE = {sign + word for sign in (b"", b"+", b"-") for word in (b"inf", b"infinity")}
 
-def read_letor(text: bytes) -> tuple[list[dict[int, np.float32]], list[int], list[str]] | None:
-    """Features by id, grade and query of every line; None if anything is not of the form."""
-    documents, grades, queries = [], [], []
-    for line in text.split(b"\n"):
-        tokens = [token for token in re.split(rb"[ \t\r]", line.split(b"#")[0]) if token]
+
+@dataclass
+class LetorLines:
+    """Features by id (a feature that is left out is not there), grade and query id of every document."""
+
+    documents: list[dict[int, np.float32]] = field(default_factory=list)
+    grades: list[int] = field(default_factory=list)
+    queries: list[str] = field(default_factory=list)
+
+
+class Defect(Exception):
+    """A line is not of the form."""
+
+
+def read_letor(text: bytes, features: int | None = None, overflow: str = "error") -> LetorLines | int:
+    """The documents, or the number of the first line that is not of the form.
+
+    Of a text without a document this is the last line. `features` and `overflow` are those of `parse`.
+    """
+    read, lines = LetorLines(), text.split(b"\n")
+    for number, line in enumerate(lines, 1):
+        tokens = _tokens(line)
         if not tokens:
             continue
-        if len(tokens) < 2 or not re.fullmatch(rb"\d{1,3}(\.0*)?", tokens[0]) or float(tokens[0]) > 127:
-            return None
-        query = re.fullmatch(rb"qid:([^:]+)", tokens[1])
-        document = _features(tokens[2:])
-        if query is None or document is None:
-            return None
-        if query[1].decode() in queries and queries[-1] != query[1].decode():
-            return None
-        documents.append(document)
-        grades.append(int(float(tokens[0])))
-        queries.append(query[1].decode())
-    return (documents, grades, queries) if documents else None
-
-
-def _features(tokens: list[bytes]) -> dict[int, np.float32] | None:
-    document: dict[int, np.float32] = {}
-    for token in tokens:
         try:
-            identity, value = (float(part) for part in token.split(b":"))
-        except ValueError:
-            return None
-        if b"_" in token or identity < 1 or identity > 100_000 or identity != int(identity):
-            return None
-        if not abs(value) <= float(np.finfo(np.float32).max) or (document and identity <= max(document)):
-            return None
-        document[int(identity)] = np.float32(value)
+            grade, query = _grade(tokens[0]), _query(tokens[1:2])
+            document = _features(tokens[2:], features or 100_000, overflow)
+        except Defect:
+            return number
+        if query in read.queries and read.queries[-1] != query:
+            return number
+        read.documents.append(document)
+        read.grades.append(grade)
+        read.queries.append(query)
+    return read if read.queries else max(len(lines) - (not lines[-1]), 1)
+
+
+def _tokens(line: bytes) -> list[bytes]:
+    before_comment = line.split(b"#")[0]
+    for blank in BLANKS:
+        before_comment = before_comment.replace(blank, b" ")
+    return [token for token in before_comment.split(b" ") if token]
+
+
+def _whole(text: bytes) -> int:
+    if not text or any(digit not in b"0123456789" for digit in text):
+        raise Defect
+    value = 0
+    for digit in text:
+        value = min(10 * value + digit - ord("0"), 10**12)
+    return value
+
+
+def _grade(token: bytes) -> int:
+    """At most three digits, which a point and zeros may follow."""
+    whole, _, zeros = token.partition(b".")
+    grade = _whole(whole)
+    if len(whole) > 3 or zeros.strip(b"0") or grade > 127:
+        raise Defect
+    return grade
+
+
+def _query(tokens: list[bytes]) -> str:
+    if not tokens or tokens[0][:4] != b"qid:" or not tokens[0][4:] or b":" in tokens[0][4:]:
+        raise Defect
+    try:
+        return tokens[0][4:].decode("utf-8")
+    except UnicodeDecodeError:
+        raise Defect from None
+
+
+def _features(tokens: list[bytes], largest: int, overflow: str) -> dict[int, np.float32]:
+    document: dict[int, np.float32] = {}
+    previous = 0
+    for token in tokens:
+        if token.count(b":") != 1:
+            raise Defect
+        left, right = token.split(b":")
+        identity, value = _whole(left), _value(right)
+        if not previous < identity <= largest:
+            raise Defect
+        if abs(value) > float(np.finfo(np.float32).max):
+            if overflow == "error":
+                raise Defect
+            value = 0.0
+        document[identity] = np.float32(value)
+        previous = identity
     return document
+
+
+def _value(text: bytes) -> float:
+    """A decimal number or an infinity, rounded to double precision."""
+    if text.lower() in INFINITE:
+        return float(text)
+    if any(character not in b"0123456789+-.eE" for character in text):  # of these, `float` takes decimal numbers alone
+        raise Defect
+    try:
+        return float(text)
+    except ValueError:
+        raise Defect from None
