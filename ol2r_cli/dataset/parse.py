@@ -33,7 +33,7 @@ WORKERS = 2
 
 _COMMENT = re.compile(rb"#[^\n]*")
 _BLANK_LINE = re.compile(rb"\n *(?=\n|\Z)")
-_HEAD = re.compile(rb"\n *([0-9]{1,3})(?:\.0*)? +qid:([^ \n:]+)(?![^ \n])")  # grade and query
+_HEAD = re.compile(rb"\n *([0-9]{1,3})(?:\.0*)? +qid:([^ \n:\0]+)(?![^ \n])")  # grade and query
 _LINE_MARK = b" -1:0"  # replaces the head of a line
 _GRADE = re.compile(rb"([0-9]{1,3})(\.0*)?")
 _NUMBER = re.compile(rb"[+-]?(([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?|inf(inity)?)", re.IGNORECASE)
@@ -264,8 +264,8 @@ def _defects(tokens: list[bytes], features: int | None, overflow: str) -> Iterat
         yield f"grade {_shown(tokens[0])}", f"a whole number from 0 to {LARGEST_GRADE}"
     if len(tokens) < 2 or not tokens[1].startswith(b"qid:") or tokens[1].count(b":") > 1 or tokens[1] == b"qid:":
         yield _shown(tokens[1]) if len(tokens) > 1 else "the end of the line", "qid:<query> after the grade"
-    elif not _is_utf8(tokens[1]):
-        yield f"query id {tokens[1][4:44]!r}", "UTF-8 text"
+    elif not _is_utf8(tokens[1]) or b"\0" in tokens[1]:  # numpy cuts a NUL off the end of a text
+        yield f"query id {tokens[1][4:44]!r}", "UTF-8 text without NUL"
     limit, rule = (LARGEST_FEATURE, "") if features is None else (features, f" ({setting('features')})")
     previous = 0
     for token in tokens[2:]:

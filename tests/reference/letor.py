@@ -72,7 +72,7 @@ def _grade(token: bytes) -> int:
 
 
 def _query(tokens: list[bytes]) -> str:
-    if not tokens or tokens[0][:4] != b"qid:" or not tokens[0][4:] or b":" in tokens[0][4:]:
+    if not tokens or tokens[0][:4] != b"qid:" or not tokens[0][4:] or b":" in tokens[0][4:] or b"\0" in tokens[0]:
         raise Defect
     try:
         return tokens[0][4:].decode("utf-8")
