@@ -125,6 +125,8 @@ class Composer:
         presets = [one for one in parsed if one.key_or_group == "experiment" or one.is_hydra_override()]
         grid: Mapping[str, str] = {}
         if not any(override.is_sweep_override() for override in presets):
+            for override in presets:
+                self._check_choice(override)
             try:
                 grid = self._base(tuple(str(override.input_line) for override in presets)).grid
             except HydraException as error:
@@ -152,9 +154,10 @@ class Composer:
         return override.key_or_group in self.catalogue.choices and not isinstance(override.value(), dict)
 
     def _check_choice(self, override: Override) -> None:
-        """ValueError where a number or `true` stands instead of the name of a choice."""
+        """ValueError where a number, a list or an interpolation stands instead of the name of a choice."""
         group, value = str(override.key_or_group), override.value()
-        if group in self.catalogue.choices and not override.is_delete() and not isinstance(value, str | list):
+        named = isinstance(value, str) and "${" not in value
+        if group in self.catalogue.choices and not override.is_delete() and not named:
             typed = str(override.input_line).partition("=")[2]
             raise ValueError(f"{group} must be one of {', '.join(self.catalogue.choices[group])}, got {typed}")
 
@@ -211,6 +214,8 @@ def _parse(word: str) -> Override:
         raise ValueError(f"{word} has no effect: sweeps run where launcher=processes or launcher=slurm says")
     if word.splitlines() not in ([word], []):
         raise ValueError(f"{word!r} must be one line: leave out the line break")
+    if not word.lstrip("+~").partition("=")[0]:
+        raise ValueError(unreadable(word))
     try:
         return OverridesParser.create().parse_override(word)
     except HydraException:
@@ -284,8 +289,9 @@ def _set_value(config: DictConfig, override: Override, words: Sequence[str]) -> 
     else:
         try:
             OmegaConf.update(config, key, value, merge=True)
-        except (ConfigAttributeError, ConfigKeyError):
-            raise KeyError(key) from None
+        except (ConfigAttributeError, ConfigKeyError) as error:
+            inside = str(error.full_key or "")  # fairness.x where a key of fairness={x:1} is not there
+            raise KeyError(inside if inside.startswith(f"{key}.") else key) from None
 
 
 def _joined(axes: list[list[str]], names: Sequence[str], values: Mapping[str, list[str]]) -> list[list[str]]:

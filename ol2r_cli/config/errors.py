@@ -53,7 +53,9 @@ def unknown_name(name: str, overrides: Sequence[str], catalogue: Catalogue) -> s
     tree, chosen = catalogue.tree(overrides), catalogue.chosen(overrides)
     settings = [setting for setting, _ in dotted(tree)]
     if name in settings:
-        return f"{name} cannot be left out: type no ~{name}"
+        if any(word.partition("=")[0] == f"~{name}" for word in overrides):
+            return f"{name} cannot be left out: type no ~{name}"
+        return f"{name} cannot be set alone: type {_as_mapping(name)}"
     named = f"{name.replace('/', '.')}."
     group = next((part for part in catalogue.parts if named.startswith(f"{part.replace('/', '.')}.")), "")
     if group and group not in chosen:
@@ -69,6 +71,19 @@ def unknown_name(name: str, overrides: Sequence[str], catalogue: Catalogue) -> s
     has = f": it has {', '.join(dict.fromkeys(setting.partition('.')[0] for setting in own)) or 'none'}"
     others = _choices_with(missing, catalogue.choices[group], catalogue) if group in catalogue.parts else ""
     return f"{group}={chosen[group]} has no setting '{missing}'{near or others or has}"
+
+
+def _as_mapping(name: str) -> str:
+    """An override of the mapping in which a setting is: click.tables={5:{stop:VALUE}} for click.tables.5.stop.
+
+    Hydra reads the key 5 of `click.tables.5.stop` as text, and finds no such key where it is a number.
+    """
+    keys = name.split(".")
+    first = next((place for place, key in enumerate(keys) if key.isdigit()), len(keys) - 1)
+    value = "VALUE"
+    for key in reversed(keys[first:]):
+        value = f"{{{key}:{value}}}"
+    return f"{'.'.join(keys[:first])}={value}"
 
 
 def _without_part(part: str, chosen: Mapping[str, str | None], catalogue: Catalogue) -> str:
@@ -105,11 +120,11 @@ def several_values(name: str, values: str, catalogue: Catalogue) -> str:
 
 def unreadable(override: str) -> str:
     """The message for an override that is not in Hydra's grammar."""
-    if "=" not in override:
+    name, _, value = override.partition("=")
+    if "=" not in override or not re.fullmatch(r"[+~]*[\w@/:-]+(\.[\w@/:-]+)*", name):
         return f"'{override}' must be SETTING=VALUE or GROUP=CHOICE, such as rounds=1000 or ranker=pairrank"
     if any(override.count(left) != override.count(right) for left, right in ("()", "[]", "{}")):
         return f"{override} must have as many closing as opening brackets, and quotes around it all"
-    name, _, value = override.partition("=")
     with_home = re.sub(r"(^|[,\[])~(?=[/,\]]|$)", r"\1$HOME", value)  # a shell expands ~ only at the start of a word
     if "~" in value and "~" not in with_home:
         return f"{override} cannot be read: write $HOME instead of ~, type {name}={with_home}"

@@ -62,13 +62,24 @@ def _check_node(node: DictConfig, group: str, more: Mapping[str, Any]) -> None:
         kind = type(constructor).__name__
         raise ValueError(f"{group}._target_ must be a class that can be imported, got {target}, which is a {kind}")
     given: dict[str, Any] = {}
+    kinds = _annotations(constructor)
     for key, value in node.items():
         name = str(key)
         if OmegaConf.is_dict(value) and "_target_" in value:
             _check_node(value, f"{group}.{name}", {})
+            _check_methods(value["_target_"], kinds.get(name), f"{group}.{name}")
         given[name] = OmegaConf.to_object(value) if OmegaConf.is_config(value) else value
     del given["_target_"]
     check_settings(constructor, given | dict(more), group, _parts(group))
+
+
+def _check_methods(target: str, kind: Any, name: str) -> None:
+    """ValueError if `kind`, the annotation of a part, is a protocol of which the part's class lacks a method."""
+    if not getattr(kind, "_is_protocol", False):
+        return
+    methods = [each for each, member in vars(kind).items() if inspect.isfunction(member) and not each.startswith("_")]
+    if not all(hasattr(pkgutil.resolve_name(target), each) for each in methods):
+        raise ValueError(f"{name}._target_ must be a class with the methods {', '.join(methods)}, got {target}")
 
 
 def _parts(group: str) -> dict[str, list[str]]:
@@ -86,8 +97,11 @@ def check_settings(
     `group` is the prefix of the settings on the command line: `ranker` for `ranker.l2`; empty without a configuration.
     `parts` are the settings that are chosen from a group, with their choices: {"model": ["linear", "mlp"]}.
     """
-    parameters = _parameters(target)
     prefix, name = f"{group}." if group else "", getattr(target, "__name__", str(target))
+    try:
+        parameters = _parameters(target)
+    except ValueError:  # some types of Python have no signature
+        raise ValueError(f"{prefix}_target_ must be a class whose settings have names, got {name}") from None
     for key in settings:
         if key not in parameters:
             has = f": it has {', '.join(parameters) or 'none'}"

@@ -18,7 +18,7 @@ import torch
 from numpy.typing import NDArray
 
 from ol2r_cli.config.instantiate import check_settings
-from ol2r_cli.config.ranges import Count, NonNegative, Positive, Range, Share, WholeNumber
+from ol2r_cli.config.ranges import Count, Positive, Range, Share, WholeNumber
 from ol2r_cli.dataset.table import SPLITS, Dataset, setting
 from ol2r_cli.tensor.memory import available_memory
 
@@ -53,8 +53,8 @@ class Synthetic:
     `queries`: how many in train, validation and test. `documents`: mean list length; lengths are gamma distributed and
     clipped to 5 .. 5 times the mean. `features`: how many. `grades`: shares of the grades 0, 1, .., which sum to 1.
     `nonlinearity`: share of the relevance signal's variance beyond any linear function of the hidden qualities.
-    `noise`: standard deviation of the assessors' error; that of the signal is 1. `group_ratio`: share of documents in
-    group 0, the popular ones. `seed` decides all numbers, apart from the seed of the run.
+    `noise`: standard deviation of the assessors' error, up to a million; that of the signal is 1. `group_ratio`: share
+    of documents in group 0, the popular ones. `seed` decides all numbers, apart from the seed of the run.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Synthetic:
         features: Count,
         grades: Sequence[Positive],
         nonlinearity: Share,
-        noise: NonNegative,
+        noise: Annotated[float, Range(0, 1_000_000)],
         group_ratio: Annotated[float, Range(0, 1, open_below=True, open_above=True)],
         seed: WholeNumber,
     ):

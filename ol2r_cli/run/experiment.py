@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Protocol, runtime_checkable
 
 import torch
 from omegaconf import DictConfig, OmegaConf
@@ -16,7 +16,8 @@ from ol2r_cli.config.catalogue import Catalogue
 from ol2r_cli.config.instantiate import build, check_settings
 from ol2r_cli.config.ranges import Count, NonNegative, Range, WholeNumber
 from ol2r_cli.dataset.table import Dataset
-from ol2r_cli.interfaces import Ranker
+from ol2r_cli.device import Device
+from ol2r_cli.interfaces import ClickModel, Exploration, Fairness, Ranker
 from ol2r_cli.metrics.evaluation import Evaluator
 from ol2r_cli.metrics.exposure import exposure_of
 from ol2r_cli.run.checkpoint import extend
@@ -28,6 +29,7 @@ from ol2r_cli.simulation import Simulation
 from ol2r_cli.tensor.memory import MemoryLimit, available_memory
 from ol2r_cli.tensor.shapes import Float
 
+_ROLES: dict[str, type[Any]] = {"click": ClickModel, "ranker": Ranker, "exploration": Exploration, "fairness": Fairness}
 _MANY = 100  # replicas; beyond, their memory is estimated before any of it is allocated
 
 
@@ -72,15 +74,15 @@ class Experiment:
         self.settings: dict[str, Any] = _in_plain_containers(config)
         _check(self.settings)
         self.config, self.choices = config, choices
-        self.device = make(config.device)
+        self.device = _of_kind(Device, "device", make(config.device))
         self.device.prepare()
-        self.roles = {group: make(config[group]) for group in ("click", "ranker", "exploration", "fairness")}
+        self.roles = {group: _of_kind(kind, group, make(config[group])) for group, kind in _ROLES.items()}
         self.dtype = self.device.dtype or self.roles["ranker"].dtype
         if self.settings["trace_cosine"] and not self.roles["ranker"].linear:
             raise ValueError(
                 f"trace_cosine=true needs a ranker with linear weights: leave it out with ranker={choices['ranker']}"
             )
-        self.dataset: Dataset = make(config.dataset).load()
+        self.dataset: Dataset = _of_kind(_Loader, "dataset", make(config.dataset)).load()
         self.seeds = [self.settings["seed"] + replica for replica in range(self.settings["replicas"])]
         self.id = self.id_with(self.settings["rounds"])
         self.directory = RunDirectory(run_path(self.settings["output_dir"], choices, self.id))
@@ -192,6 +194,25 @@ class Experiment:
         offline: Ranker = build(OmegaConf.create({"ranker": choice, "cache_dir": self.settings["cache_dir"]}).ranker)
         offline.setup(simulation.context, self.dataset.features, self.dataset.oracle())
         return offline.deploy()[0]
+
+
+@runtime_checkable
+class _Loader(Protocol):
+    """What the class of a dataset has to offer."""
+
+    def load(self) -> Dataset:
+        """The dataset."""
+        ...
+
+
+def _of_kind(kind: type[Any], group: str, made: Any) -> Any:
+    """What was made for a group; ValueError if the class that the configuration names is none for this group."""
+    if isinstance(made, kind):
+        return made
+    expected = (
+        "a class with a method `load`" if kind is _Loader else f"a class that is {kind.__module__}.{kind.__name__}"
+    )
+    raise ValueError(f"{group}._target_ must be {expected}, got {type(made).__module__}.{type(made).__name__}")
 
 
 def _in_plain_containers(config: DictConfig) -> dict[str, Any]:

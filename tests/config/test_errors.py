@@ -76,6 +76,30 @@ MISTAKES = {
     # numbers and names that nothing can be made of
     "click=nan": ["click must be one of almost_random, ", "got nan"],
     "exploration=null": ["exploration must be one of confidence, ", "got null"],
+    "ranker=[oracle,random]": [RANKERS, "got [oracle,random]"],
+    "fairness=[[]]": ["fairness must be one of fairco, ", "got [[]]"],
+    "experiment=[null]": ["experiment must be one of ", "got [null]"],
+    "-m experiment=[null] seed=1,2": ["experiment must be one of ", "got [null]"],
+    "exploration=${oc.select:nothing,3}": ["exploration must be one of confidence, ", "got ${oc.select:nothing,3}"],
+    "fairness._target_=ol2r_cli.exploration.stated.Stated": [
+        "fairness._target_ must be a class that is ol2r_cli.interfaces.Fairness, got ol2r_cli.exploration.stated.Stated"
+    ],
+    "ranker=oracle ranker._target_=builtins.dict": [
+        "ranker._target_ must be a class whose settings have names, got dict"
+    ],
+    "fairness={x:2}": ["fairness=none has no setting 'x': it has none"],
+    "fairness={1:2}": ["fairness=none has no setting '1': it has none"],
+    "~": ["'~' must be SETTING=VALUE or GROUP=CHOICE"],
+    "=1": ["'=1' must be SETTING=VALUE or GROUP=CHOICE"],
+    "+=1": ["'+=1' must be SETTING=VALUE or GROUP=CHOICE"],
+    "+ranker.=1": ["'+ranker.=1' must be SETTING=VALUE or GROUP=CHOICE"],
+    "fairness._target_=torch.nn.Identity": ["fairness._target_ must be a class that is", "Identity\n"],
+    "fairness._target_=os.getpid": ["fairness._target_ must be a class that is", "got builtins.int"],
+    "ranker=dbgd ranker.model._target_=ol2r_cli.ranker.oracle.OracleRanker": [
+        "ranker.model._target_ must be a class with the methods size, initial, forward, got ol2r_cli.ranker.oracle."
+    ],
+    "click.tables.5.stop=[1]": ["click.tables.5.stop cannot be set alone: type click.tables={5:{stop:VALUE}}\n"],
+    "dataset.noise=1e300": ["dataset.noise must be from 0 to 1e+06, got 1e+300"],
     "ranker._target_=abc": ["ranker._target_ must be a class that can be imported, got abc, which is a module"],
     "exposure=0": ["exposure must be text or a list", "got 0"],
     "ranker.l2=1e999": ["ranker.l2 must be finite, got inf"],
