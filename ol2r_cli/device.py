@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
 
-from ol2r_cli.config.ranges import Count
+from ol2r_cli.config.ranges import Range
 
+Threads = Annotated[int, Range(1, 1024)]  # OpenMP ends the process if it cannot start them all
 _DTYPES = {"auto": None, "float64": torch.float64, "float32": torch.float32}
 
 
@@ -24,7 +25,7 @@ class Device:
     group = "device"
     dtype: torch.dtype | None  # None: the ranker decides
 
-    def __init__(self, name: str, dtype: Literal["auto", "float64", "float32"], threads: Count):
+    def __init__(self, name: str, dtype: Literal["auto", "float64", "float32"], threads: Threads):
         self.dtype, self.threads = _DTYPES[dtype], threads
         if name == "auto":
             name = "cuda" if torch.cuda.is_available() else "cpu"

@@ -8,8 +8,9 @@ because it holds nothing of a run); or exit code 1, a line that says that number
 and which setting to change, one line that names the log, and a run.json that says failed. Everything else is wrong:
 tracebacks, several lines, a command that does not react to Ctrl-C before HARD_LIMIT, files that a refused command left.
 
-Memory is pretended to be MEMORY bytes, and the process cannot map more than twice as much, so that an allocation that
-is not foreseen fails here rather than endangers the machine.
+Memory is pretended to be MEMORY bytes, and the process cannot map much more, so that an allocation that is not foreseen
+fails here rather than endangers the machine. A crash of the process ends the campaign: the last folder below the
+campaign's own has the number of the case, and `make` gives its command line.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ from ol2r_cli.config.catalogue import Catalogue, Choice, dotted
 from ol2r_cli.run import experiment
 
 SOFT_LIMIT, HARD_LIMIT = 3, 20  # seconds until Ctrl-C, and from then until the case is given up
-MEMORY = 4 << 30  # bytes
+MEMORY, STACKS = 3 << 30, 10 << 30  # bytes: of tensors, and of address space for the stacks of up to 1024 threads
 
 TINY = Path(__file__).parents[2] / "tests" / "data" / "tiny"
 GENERATED = ["dataset.queries={train:4,validation:2,test:2}", "dataset.documents=6", "dataset.features=6"]
@@ -139,7 +140,7 @@ def _surroundings(folder: Path) -> Iterator[None]:
     os.environ.pop("NOPE", None)
     experiment.available_memory = lambda _: MEMORY  # type: ignore[assignment]
     signal.signal(signal.SIGALRM, _alarm)
-    resource.setrlimit(resource.RLIMIT_AS, (mapped + 2 * MEMORY, space[1]))
+    resource.setrlimit(resource.RLIMIT_AS, (mapped + 2 * MEMORY + STACKS, space[1]))
     try:
         yield
     finally:

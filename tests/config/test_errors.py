@@ -99,6 +99,7 @@ MISTAKES = {
         "ranker.model._target_ must be a class with the methods size, initial, forward, got ol2r_cli.ranker.oracle."
     ],
     "click.tables.5.stop=[1]": ["click.tables.5.stop cannot be set alone: type click.tables={5:{stop:VALUE}}\n"],
+    "device.threads=1000000": ["device.threads must be from 1 to 1024, got 1000000"],
     "dataset.noise=1e300": ["dataset.noise must be from 0 to 1e+06, got 1e+300"],
     "ranker._target_=abc": ["ranker._target_ must be a class that can be imported, got abc, which is a module"],
     "exposure=0": ["exposure must be text or a list", "got 0"],
