@@ -55,7 +55,7 @@ def test_a_ranker_that_says_nothing_gets_double_precision():
     assert Device("cpu", "auto", 1).dtype is None
     with pytest.raises(ValueError, match=r"^device\.dtype must be one of auto, float64, float32, got 'half'$"):
         check_settings(Device, {"name": "cpu", "dtype": "half", "threads": 1}, "device")
-    with pytest.raises(ValueError, match=r"^device\.threads must be 1 or more, got 0$"):
+    with pytest.raises(ValueError, match=r"^device\.threads must be from 1 to 1024, got 0$"):
         check_settings(Device, {"name": "cpu", "dtype": "auto", "threads": 0}, "device")
     with pytest.raises(ValueError, match=r"^device\.name must be auto, cpu, cuda or cuda:N, got 'tpu9'$"):
         Device("tpu9", "auto", 1)

@@ -133,10 +133,12 @@ def _typed_choice(group: str, key: str, names: Sequence[str]) -> str:
 
 
 def _parameters(target: Any) -> dict[str, Any]:
-    """Keywords and their defaults; none for a class without a constructor: torch's Module refuses every keyword."""
-    if inspect.isclass(target) and getattr(target.__init__, "__module__", "").startswith("torch."):
+    """Keywords that have a name, and their defaults; none for a class that has only the constructor of torch's Module."""
+    if inspect.isclass(target) and getattr(target.__init__, "__module__", "") == "torch.nn.modules.module":
         return {}
-    return {name: parameter.default for name, parameter in inspect.signature(target).parameters.items()}
+    parameters = inspect.signature(target).parameters.values()
+    unnamed = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return {parameter.name: parameter.default for parameter in parameters if parameter.kind not in unnamed}
 
 
 def _annotations(target: Any) -> dict[str, Any]:

@@ -82,17 +82,16 @@ class Synthetic:
 
         ValueError if the table would not fit into memory.
         """
-        rows, memory = sum(self.queries.values()) * self.documents, available_memory(torch.device("cpu"))
-        if (needed := 4 * rows * self.features) > memory:
-            raise ValueError(
-                f"{setting('queries')}, {setting('documents')} and {setting('features')} must be smaller: the table "
-                f"would have {needed / 2**30:,.0f} GiB, and there are {memory / 2**30:,.0f}"
-            )
+        number = sum(self.queries.values())
+        self._check_memory(number * self.documents, self.documents)  # before the lengths of many queries are drawn
+        whole = {split: self._lengths(split) for split in SPLITS}
+        counts = [self.queries[split] for split in SPLITS]
+        lengths = np.concatenate([whole[split][:count] for split, count in zip(SPLITS, counts, strict=True)])
+        blocks = [part.reshape(-1, _BLOCK).sum(1) for part in whole.values()]
+        self._check_memory(int(lengths.sum()), int(np.concatenate(blocks).max()))
         generator = DocumentGenerator(
             self.features, self.nonlinearity, self.noise, self.group_ratio, self._random("world")
         )
-        counts = [self.queries[split] for split in SPLITS]
-        lengths = np.concatenate([self._lengths(split)[:count] for split, count in zip(SPLITS, counts, strict=True)])
         offsets = np.concatenate([[0], lengths.cumsum()])
         features, labels, group = self._table(generator, int(offsets[-1]))
         numbers = np.split(np.arange(len(lengths)), np.cumsum(counts)[:-1])
@@ -107,6 +106,18 @@ class Synthetic:
             splits={split: torch.from_numpy(queries) for split, queries in zip(SPLITS, numbers, strict=True)},
             group=torch.from_numpy(group),
         )
+
+    def _check_memory(self, rows: int, block: int) -> None:
+        """ValueError if a table of `rows` documents does not fit in memory, with a block of `block` documents."""
+        temporary = block * (4 * self.features + 2 * LENGTH)  # numbers: several views of the features of a block
+        named = 100 * sum(self.queries.values())  # bytes of ids and lengths
+        needed = 4 * (rows * self.features + temporary) + named
+        memory = available_memory(torch.device("cpu"))
+        if needed > memory:
+            raise ValueError(
+                f"{setting('queries')}, {setting('documents')} and {setting('features')} must be smaller: they need "
+                f"{needed / 2**30:,.0f} GiB, and there are {memory / 2**30:,.0f}"
+            )
 
     def _table(self, generator: DocumentGenerator, rows: int) -> tuple[Floats, NDArray[np.int8], NDArray[np.int8]]:
         """Features [rows, features], labels [rows] and groups [rows] of all splits, one after the other."""

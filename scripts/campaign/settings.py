@@ -37,6 +37,7 @@ from tally import Tally
 
 from ol2r_cli.commands.run import main
 from ol2r_cli.config.catalogue import Catalogue, Choice, dotted
+from ol2r_cli.dataset import synthetic
 from ol2r_cli.run import experiment
 
 SOFT_LIMIT, HARD_LIMIT = 3, 20  # seconds until Ctrl-C, and from then until the case is given up
@@ -138,7 +139,7 @@ def _surroundings(folder: Path) -> Iterator[None]:
     mapped = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     os.environ |= {"OL2R_DATA": str(folder / "data"), "OL2R_CACHE": str(folder / "cache")}
     os.environ.pop("NOPE", None)
-    experiment.available_memory = lambda _: MEMORY  # type: ignore[assignment]
+    experiment.available_memory = synthetic.available_memory = lambda _: MEMORY  # type: ignore[assignment]
     signal.signal(signal.SIGALRM, _alarm)
     resource.setrlimit(resource.RLIMIT_AS, (mapped + 2 * MEMORY + STACKS, space[1]))
     try:
@@ -146,7 +147,7 @@ def _surroundings(folder: Path) -> Iterator[None]:
     finally:
         resource.setrlimit(resource.RLIMIT_AS, space)
         signal.signal(signal.SIGALRM, handler)
-        experiment.available_memory = memory
+        experiment.available_memory = synthetic.available_memory = memory
         os.environ.clear()
         os.environ.update(environment)
         os.chdir(here)

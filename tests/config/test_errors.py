@@ -93,6 +93,7 @@ MISTAKES = {
     "=1": ["'=1' must be SETTING=VALUE or GROUP=CHOICE"],
     "+=1": ["'+=1' must be SETTING=VALUE or GROUP=CHOICE"],
     "+ranker.=1": ["'+ranker.=1' must be SETTING=VALUE or GROUP=CHOICE"],
+    "ranker=oracle ranker._target_=torch.nn.Linear": ["ranker.in_features is missing: Linear needs it"],
     "fairness._target_=torch.nn.Identity": ["fairness._target_ must be a class that is", "Identity\n"],
     "fairness._target_=os.getpid": ["fairness._target_ must be a class that is", "got builtins.int"],
     "ranker=dbgd ranker.model._target_=ol2r_cli.ranker.oracle.OracleRanker": [

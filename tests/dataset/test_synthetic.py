@@ -285,3 +285,18 @@ def test_normalisation_by_query():
     view = np.array([[2, 4, 3, 7, 7], [5, 5, 1, 2, 4]], dtype=np.float32)
     expected = [[0, 1, 0.5, 0, 0], [1, 1, 0, 0, 1]]  # lists of 3 and 2 documents
     assert _normalised(view, np.array([3, 2])).tolist() == expected
+
+
+MANY = {"train": 10_000_000, "validation": 0, "test": 0}
+
+
+@pytest.mark.parametrize(
+    "sizes", [{"documents": 120_000}, {"features": 60_000}, {"queries": MANY, "documents": 1, "features": 1}]
+)
+def test_memory_is_checked_for_the_lengths_drawn_and_for_blocks(monkeypatch: pytest.MonkeyPatch, sizes: dict[str, Any]):
+    monkeypatch.setattr("ol2r_cli.dataset.synthetic.available_memory", lambda _: 1 << 29)
+    with pytest.raises(
+        ValueError, match=r"documents and dataset\.features must be smaller: they need . GiB, and there"
+    ):
+        small(**sizes)
+    assert len(small().query_ids) == 15
