@@ -133,7 +133,7 @@ def _typed_choice(group: str, key: str, names: Sequence[str]) -> str:
 
 
 def _parameters(target: Any) -> dict[str, Any]:
-    """Keywords that have a name, and their defaults; none for a class that has only the constructor of torch's Module."""
+    """Keywords that have a name, with their defaults; none for a class with only the constructor of torch's Module."""
     if inspect.isclass(target) and getattr(target.__init__, "__module__", "") == "torch.nn.modules.module":
         return {}
     parameters = inspect.signature(target).parameters.values()

@@ -91,6 +91,19 @@ def test_a_class_without_constructor_has_no_settings():
         check_settings(Empty, {"a": 1}, "part")
 
 
+class Open(nn.Module):
+    """Whatever is not named is passed on."""
+
+    def __init__(self, size: int, *rest: int, **others: int):
+        super().__init__()
+
+
+def test_only_settings_with_a_name_are_asked_for():
+    check_settings(Open, {"size": 1}, "ranker")
+    with pytest.raises(ValueError, match=r"^Open has no setting 'rest': it has size$"):
+        check_settings(Open, {"size": 1, "rest": 2}, "ranker")
+
+
 class Model:
     """A part of a part, which YAML cannot write."""
 
