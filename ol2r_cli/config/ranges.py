@@ -52,3 +52,4 @@ NonNegative = Annotated[float, Range(0)]
 Share = Annotated[float, Range(0, 1)]
 Count = Annotated[int, Range(1)]
 WholeNumber = Annotated[int, Range(0)]
+Steps = Annotated[int, Range(1, 100_000)]  # gradient steps of a round, whose random numbers are drawn at once

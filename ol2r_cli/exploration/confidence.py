@@ -8,8 +8,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from ol2r_cli.config.ranges import NonNegative, Positive
-from ol2r_cli.exploration.divide_and_conquer import DivideAndConquer, ScoreOrder, Shuffle
+from ol2r_cli.config.ranges import Positive
+from ol2r_cli.exploration.divide_and_conquer import DivideAndConquer, ScoreOrder, Shuffle, Width
 from ol2r_cli.interfaces import FEATURES, Interaction, Need, Oracle, RunContext
 from ol2r_cli.learning.covariance import add_outer_products
 from ol2r_cli.tensor.gather import gather
@@ -35,14 +35,15 @@ class Confidence(DivideAndConquer):
 
     def __init__(
         self,
-        alpha: NonNegative | Literal["theory"],
+        alpha: Width | Literal["theory"],
         covariance: Literal["full", "diagonal", "inverse_diagonal"],
         shuffle: Shuffle,
         transitive: bool,
         l2: Positive,
     ):
         super().__init__(shuffle, transitive)
-        self.alpha, self.covariance, self.l2 = alpha, covariance, l2
+        self.alpha = alpha if isinstance(alpha, str) else float(alpha)  # the square of a whole number may be too large
+        self.covariance, self.l2 = covariance, l2
         self.depends_on_rounds = f"{self.setting('alpha')}=theory" if alpha == "theory" else ""
 
     def setup(self, context: RunContext, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
+from ol2r_cli.config.ranges import Range
 from ol2r_cli.exploration.blocks import close, partition, shuffle, similar_lengths
 from ol2r_cli.interfaces import CERTAIN, Candidates, Exploration, Prediction, Proposal
 from ol2r_cli.tensor.gather import cached_arange, gather_square
@@ -15,6 +16,7 @@ from ol2r_cli.tensor.streams import Random
 from ol2r_cli.tensor.synchronisation import is_host_readable
 
 Shuffle = Literal["conservative", "random"]
+Width = Annotated[float, Range(0, 1e100)]  # factor of the intervals; its square has to be a number
 
 
 class ScoreOrder(NamedTuple):

@@ -8,8 +8,8 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from ol2r_cli.config.ranges import NonNegative, Positive
-from ol2r_cli.exploration.divide_and_conquer import DivideAndConquer, ScoreOrder, Shuffle
+from ol2r_cli.config.ranges import Positive
+from ol2r_cli.exploration.divide_and_conquer import DivideAndConquer, ScoreOrder, Shuffle, Width
 from ol2r_cli.exploration.tangent_certainty import (
     Criterion,
     DiagonalTangentCovariance,
@@ -41,7 +41,7 @@ class NeuralConfidence(DivideAndConquer):
 
     def __init__(
         self,
-        alpha: NonNegative,
+        alpha: Width,
         covariance: Literal["full", "diagonal"],
         l2: Positive,
         tangent_at: Literal["serving", "refit"],
@@ -51,7 +51,8 @@ class NeuralConfidence(DivideAndConquer):
         transitive: bool,
     ):
         super().__init__(shuffle, transitive)
-        self.alpha, self.covariance, self.l2 = alpha, covariance, l2
+        self.alpha = float(alpha)  # the square of a whole number may be too large for a tensor
+        self.covariance, self.l2 = covariance, l2
         self.tangent_at, self.dtype, self.prune = tangent_at, getattr(torch, precision), prune
 
     def setup(self, context: RunContext, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from ol2r_cli.config.ranges import Count, Positive
+from ol2r_cli.config.ranges import Count, Positive, Steps
 from ol2r_cli.interfaces import RELEVANCE, Interaction, Oracle, RunContext
 from ol2r_cli.learning.model import Model
 from ol2r_cli.learning.refit import GradientRefit
@@ -26,7 +26,7 @@ class IPSRegression(ModelRanker):
 
     pairs = "none"
 
-    def __init__(self, model: Model, l2: Positive, steps: Count, learning_rate: Positive, batch: Count | None):
+    def __init__(self, model: Model, l2: Positive, steps: Steps, learning_rate: Positive, batch: Count | None):
         super().__init__(model)
         refit = GradientRefit(steps, learning_rate, batch, restart=False, l2=l2, reduction="sum")
         self.regression = RidgeRegression(l2) if model.linear else GradientRegression(model, refit)

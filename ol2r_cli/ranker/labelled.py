@@ -6,7 +6,7 @@ from typing import Literal
 
 from torch import Tensor
 
-from ol2r_cli.config.ranges import Count, NonNegative, Positive
+from ol2r_cli.config.ranges import Count, NonNegative, Positive, Steps
 from ol2r_cli.interfaces import Oracle, RunContext
 from ol2r_cli.learning.labelled_lists import LabelledLoss
 from ol2r_cli.learning.model import Model
@@ -30,7 +30,7 @@ class LabelledRanker(RefittedRanker):
         loss: Literal["ranknet", "lambdarank"],
         l2: NonNegative,
         reduction: Literal["sum", "mean"],
-        steps: Count,
+        steps: Steps,
         learning_rate: Positive,
         batch: Count | None,
         restart: bool,

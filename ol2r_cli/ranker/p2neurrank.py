@@ -6,7 +6,7 @@ from typing import Literal
 
 from torch import Tensor
 
-from ol2r_cli.config.ranges import Count, NonNegative, Positive
+from ol2r_cli.config.ranges import Count, NonNegative, Positive, Steps
 from ol2r_cli.interfaces import MEMBERS, Interaction, Oracle, RunContext
 from ol2r_cli.learning.losses import RankNetLoss
 from ol2r_cli.learning.model import Model
@@ -34,7 +34,7 @@ class PerturbedNetworks(RefittedRanker):
         pairs: Pairs,
         l2: NonNegative,
         reduction: Literal["sum", "mean"],
-        steps: Count,
+        steps: Steps,
         learning_rate: Positive,
         batch: Count | None,
         restart: bool,

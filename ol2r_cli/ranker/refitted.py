@@ -7,7 +7,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from ol2r_cli.config.ranges import Count, NonNegative, Positive
+from ol2r_cli.config.ranges import Count, NonNegative, Positive, Steps
 from ol2r_cli.interfaces import Interaction, Oracle, RunContext
 from ol2r_cli.learning.labelled_lists import LabelledLoss
 from ol2r_cli.learning.losses import LambdaRankLoss, RankNetLoss
@@ -44,7 +44,7 @@ class RefittedRanker(ModelRanker):
         pairs: Pairs,
         l2: NonNegative,
         reduction: Literal["sum", "mean"],
-        steps: Count,
+        steps: Steps,
         learning_rate: Positive,
         batch: Count | None,
         restart: bool,

@@ -6,7 +6,8 @@ run was too long for SOFT_LIMIT, was interrupted as by Ctrl-C, said so in one li
 refused: exit code 2, one line on stderr, and nothing written (the shared cache of fits and parsed files is not counted,
 because it holds nothing of a run); or exit code 1, a line that says that numbers are not finite or a matrix is singular
 and which setting to change, one line that names the log, and a run.json that says failed. Everything else is wrong:
-tracebacks, several lines, a command that does not react to Ctrl-C before HARD_LIMIT, files that a refused command left.
+tracebacks, several lines, a command that does not end after two Ctrl-C (the first waits for the end of a round, which
+takes long with 100,000 steps), files that a refused command left.
 
 Memory is pretended to be MEMORY bytes, and the process cannot map much more, so that an allocation that is not foreseen
 fails here rather than endangers the machine. A crash of the process ends the campaign: the last folder below the
@@ -40,7 +41,7 @@ from ol2r_cli.config.catalogue import Catalogue, Choice, dotted
 from ol2r_cli.dataset import synthetic
 from ol2r_cli.run import experiment
 
-SOFT_LIMIT, HARD_LIMIT = 3, 20  # seconds until Ctrl-C, and from then until the case is given up
+SOFT_LIMIT, HARD_LIMIT = 3, 20  # seconds until Ctrl-C, and from then until the next Ctrl-C; a third one is too late
 MEMORY, STACKS = 3 << 30, 10 << 30  # bytes: of tensors, and of address space for the stacks of up to 1024 threads
 
 TINY = Path(__file__).parents[2] / "tests" / "data" / "tiny"
@@ -107,7 +108,7 @@ WEIGHTS = [12, 6, 6, 4, 1, 1]
 
 
 class TimeLimit(BaseException):
-    """A case has not ended HARD_LIMIT seconds after Ctrl-C; no Exception, so that the command cannot catch it."""
+    """A case has not ended HARD_LIMIT seconds after the second Ctrl-C; no Exception, so that nothing catches it."""
 
 
 def run(seed: int, count: int, folder: Path) -> Tally:
@@ -157,9 +158,9 @@ _alarms: list[int] = []
 
 
 def _alarm(*_: object) -> None:
-    """First Ctrl-C, then the end of the case."""
+    """Twice Ctrl-C, of which the first lets the round end; then the end of the case."""
     _alarms.append(1)
-    if len(_alarms) > 1:
+    if len(_alarms) > 2:
         raise TimeLimit
     os.kill(os.getpid(), signal.SIGINT)
 
@@ -175,7 +176,7 @@ def judge(words: Sequence[str], here: Path) -> str:
             warnings.simplefilter("default")
             code = main(list(words))
     except TimeLimit:
-        return f"no end {HARD_LIMIT} s after Ctrl-C"
+        return f"no end {HARD_LIMIT} s after the second Ctrl-C"
     except SystemExit as error:
         return f"SystemExit({error.code})"
     except BaseException as error:

@@ -100,6 +100,10 @@ MISTAKES = {
         "ranker.model._target_ must be a class with the methods size, initial, forward, got ol2r_cli.ranker.oracle."
     ],
     "click.tables.5.stop=[1]": ["click.tables.5.stop cannot be set alone: type click.tables={5:{stop:VALUE}}\n"],
+    "ranker=olranknet ranker.steps=9223372036854775807": [
+        "ranker.steps must be from 1 to 100000, got 9223372036854775"
+    ],
+    "exploration.alpha=1e300": ["exploration.alpha must be from 0 to 1e+100 or theory, got 1e+300"],
     "device.threads=1000000": ["device.threads must be from 1 to 1024, got 1000000"],
     "dataset.noise=1e300": ["dataset.noise must be from 0 to 1e+06, got 1e+300"],
     "ranker._target_=abc": ["ranker._target_ must be a class that can be imported, got abc, which is a module"],

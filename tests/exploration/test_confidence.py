@@ -133,8 +133,8 @@ def test_woodbury_adds_outer_products_and_ignores_zero_rows():
 @pytest.mark.parametrize(
     ("setting", "value", "message"),
     [
-        ("alpha", -1, "exploration.alpha must be 0 or more or theory, got -1"),
-        ("alpha", "big", "exploration.alpha must be 0 or more or theory, got 'big'"),
+        ("alpha", -1, "exploration.alpha must be from 0 to 1e.100 or theory, got -1"),
+        ("alpha", "big", "exploration.alpha must be from 0 to 1e.100 or theory, got 'big'"),
         ("covariance", "half", "must be one of full, diagonal, inverse_diagonal, got 'half'"),
         ("shuffle", "x", "exploration.shuffle must be one of conservative, random, got 'x'"),
         ("l2", 0, "exploration.l2 must be above 0, got 0"),

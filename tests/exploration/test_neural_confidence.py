@@ -335,7 +335,7 @@ def test_too_long_a_run_is_refused_before_its_first_round_with_what_to_type(monk
 @pytest.mark.parametrize(
     ("setting", "value", "message"),
     [
-        ("alpha", -1, "exploration.alpha must be 0 or more, got -1"),
+        ("alpha", -1, "exploration.alpha must be from 0 to 1e.100, got -1"),
         ("covariance", "half", "exploration.covariance must be one of full, diagonal, got 'half'"),
         ("l2", 0, "exploration.l2 must be above 0, got 0"),
         ("tangent_at", "x", "exploration.tangent_at must be one of serving, refit, got 'x'"),

@@ -20,7 +20,7 @@ STEP = [
 REFIT = [
     ("l2", -1, "must be 0 or more, got -1"),
     ("l2", float("nan"), "must be 0 or more, got nan"),
-    ("steps", 0, "must be 1 or more, got 0"),
+    ("steps", 0, "must be from 1 to 100000, got 0"),
     ("batch", 0, "must be null or 1 or more, got 0"),
     ("every", 0, "must be 1 or more, got 0"),
     RATE,
@@ -79,7 +79,7 @@ REFUSED = {
     "ips_regression": [
         ("l2", 0, "must be above 0, got 0"),
         ("l2", float("nan"), "must be above 0, got nan"),
-        ("steps", 0, "must be 1 or more, got 0"),
+        ("steps", 0, "must be from 1 to 100000, got 0"),
         ("batch", 0, "must be null or 1 or more, got 0"),
         RATE,
     ],

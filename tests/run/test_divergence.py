@@ -45,6 +45,12 @@ def test_a_run_that_diverges_says_where_and_what_to_change(tmp_path: Path, words
     assert failure(tmp_path, *words.split()) == message
 
 
+@pytest.mark.parametrize("words", ["ranker=pairrank", "ranker=olranknet ranker.model.width=8"])
+@pytest.mark.parametrize("alpha", ["9223372036854775807", "1e100"])
+def test_intervals_may_be_very_wide(tmp_path: Path, words: str, alpha: str):
+    assert main([*SMOKE, "rounds=3", f"output_dir={tmp_path}", *words.split(), f"exploration.alpha={alpha}"]) == 0
+
+
 def test_the_replicas_that_were_finite_are_named(tmp_path: Path):
     error = failure(tmp_path, "ranker=dbgd", "ranker.learning_rate=1e308", "replicas=3")
     assert error == (
