@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Annotated, Any, Literal, Protocol, runtime_checkable
+from typing import Annotated, Any, Literal
 
 import torch
 from omegaconf import DictConfig, OmegaConf
@@ -15,7 +15,7 @@ from torch import Tensor
 from ol2r_cli.config.catalogue import Catalogue
 from ol2r_cli.config.instantiate import build, check_settings
 from ol2r_cli.config.ranges import Count, NonNegative, Range, WholeNumber
-from ol2r_cli.dataset.table import Dataset
+from ol2r_cli.dataset.table import Dataset, DatasetSource
 from ol2r_cli.device import Device
 from ol2r_cli.interfaces import ClickModel, Exploration, Fairness, Ranker
 from ol2r_cli.metrics.evaluation import Evaluator
@@ -82,7 +82,7 @@ class Experiment:
             raise ValueError(
                 f"trace_cosine=true needs a ranker with linear weights: leave it out with ranker={choices['ranker']}"
             )
-        self.dataset: Dataset = _of_kind(_Loader, "dataset", make(config.dataset)).load()
+        self.dataset: Dataset = _of_kind(DatasetSource, "dataset", make(config.dataset)).load()
         self.seeds = [self.settings["seed"] + replica for replica in range(self.settings["replicas"])]
         self.id = self.id_with(self.settings["rounds"])
         self.directory = RunDirectory(run_path(self.settings["output_dir"], choices, self.id))
@@ -196,22 +196,13 @@ class Experiment:
         return offline.deploy()[0]
 
 
-@runtime_checkable
-class _Loader(Protocol):
-    """What the class of a dataset has to offer."""
-
-    def load(self) -> Dataset:
-        """The dataset."""
-        ...
-
-
 def _of_kind(kind: type[Any], group: str, made: Any) -> Any:
     """What was made for a group; ValueError if the class that the configuration names is none for this group."""
     if isinstance(made, kind):
         return made
-    expected = (
-        "a class with a method `load`" if kind is _Loader else f"a class that is {kind.__module__}.{kind.__name__}"
-    )
+    expected = f"a class that is {kind.__module__}.{kind.__name__}"
+    if kind is DatasetSource:
+        expected = "a class with a method `load`"
     raise ValueError(f"{group}._target_ must be {expected}, got {type(made).__module__}.{type(made).__name__}")
 
 
