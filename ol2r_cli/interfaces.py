@@ -70,6 +70,7 @@ class Proposal:
     block: Int[Tensor, "B D"] | None = None  # number of the document's block; 0 is the top block
     certain: Bool[Tensor, "B D D"] | None = None  # [i, j]: i certainly above j
     credit: Float[Tensor, "B N D"] | None = None  # each member's share in the decision to show a document
+    certain_by_place: Bool[Tensor, "B C C"] | None = None  # instead of `certain`, for the documents at the first places
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +138,7 @@ class RunContext:
     parameters: int = 0  # P: parameters of the ranker's score; 0 if it has none
     random: Random | None = None  # for initial values
     needs_reasons: bool = True  # False if blocks and certain pairs of a proposal are neither traced nor used
+    certain_places: int = 1 << 62  # number of places of a proposed order whose certain pairs are used
 
 
 @dataclass(frozen=True, slots=True)

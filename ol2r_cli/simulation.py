@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from ol2r_cli.dataset.table import Dataset
 from ol2r_cli.interfaces import ClickModel, Exploration, Exposure, Fairness, Interaction, Ranker, Role, RunContext
 from ol2r_cli.learning.preferences import infer_preferences
-from ol2r_cli.metrics.measurement import Measurement
+from ol2r_cli.metrics.measurement import TOP, Measurement
 from ol2r_cli.tensor.shapes import Int
 from ol2r_cli.tensor.streams import Streams
 from ol2r_cli.tensor.synchronisation import is_host_readable
@@ -29,7 +29,8 @@ class Simulation(nn.Module):
     """The four roles, the training queries and everything learned so far. `state_dict()` is the complete state.
 
     Replica b is the simulation with seed seeds[b]; its results do not depend on the other replicas. The keyword
-    settings have the meaning that `configs/run.yaml` explains.
+    settings have the meaning that `configs/run.yaml` explains; `block_rounds` is whether the blocks of any round are
+    kept.
     """
 
     round: Tensor
@@ -50,6 +51,7 @@ class Simulation(nn.Module):
         exposure: Exposure | None = None,
         trace_blocks: bool = True,
         trace_regret: bool = True,
+        block_rounds: bool = False,
     ):
         super().__init__()
         self.train_split = dataset.split("train", seeds.device, dtype)
@@ -61,7 +63,8 @@ class Simulation(nn.Module):
             features=dataset.features.shape[1],
             positions=positions,
             ranking_depth=longest if trace_regret or fairness.reranks else positions,
-            needs_reasons=trace_blocks or trace_regret or fairness.reranks,
+            needs_reasons=trace_blocks or trace_regret or block_rounds or fairness.reranks,
+            certain_places=longest if fairness.reranks else max(TOP, positions),
             queries=len(self.train_split),
             rounds=rounds,
             grades=dataset.grades,

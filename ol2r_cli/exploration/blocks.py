@@ -100,21 +100,25 @@ def shuffle(
         end = int((block <= block[:, min(places, block.shape[1]) - 1, None]).sum(1).max())
         above, top_block = certain[:, :end, :end], block[:, :end]
         rings = clock.clone()
-        rings[:, :end] = _ringing_times(clock[:, :end], above & (top_block[:, :, None] == top_block[:, None, :]))
+        rings[:, :end] = ringing_times(clock[:, :end], above & (top_block[:, :, None] == top_block[:, None, :]))
+    return by_block(block, rings)
+
+
+def by_block(block: Int[Tensor, "B D"], rings: Float[Tensor, "B D"]) -> Int[Tensor, "B D"]:
+    """Return the order by block, and by ringing time in each block."""
     return (block * (rings.amax(1, keepdim=True) + 1) + rings).argsort(1)
 
 
-def _ringing_times(clock: Float[Tensor, "B D"], above: Bool[Tensor, "B D D"]) -> Float[Tensor, "B D"]:
+def ringing_times(clock: Float[Tensor, "B D"], above: Bool[Tensor, "B D D"]) -> Float[Tensor, "B D"]:
     """Return for each document its clock plus the latest ringing time of the documents `above` it.
 
     The list is processed in chunks. Inside a chunk the equation is iterated to its fixed point, with as many passes as
-    its longest chain has documents.
+    its longest chain has documents; then the chunk delays the documents below it.
     """
-    rings = clock.clone()
+    rings, delay = clock.clone(), torch.zeros_like(clock)
     for start in range(0, clock.shape[1], CHUNK):
-        chunk = slice(start, start + CHUNK)
-        inside, ticking = above[:, chunk, chunk].to(clock.dtype), clock[:, chunk]
-        started = (above[:, :start, chunk] * rings[:, :start, None]).amax(1) if start else torch.zeros_like(ticking)
+        chunk, below = slice(start, start + CHUNK), slice(start + CHUNK, None)
+        inside, ticking, started = above[:, chunk, chunk].to(clock.dtype), clock[:, chunk], delay[:, chunk]
         latest = started
         while True:
             later = (inside * (latest + ticking)[:, :, None]).amax(1)
@@ -124,6 +128,9 @@ def _ringing_times(clock: Float[Tensor, "B D"], above: Bool[Tensor, "B D D"]) ->
                 break
             latest = later
         rings[:, chunk] = latest + ticking
+        if start + CHUNK < clock.shape[1]:
+            delayed = (above[:, chunk, below] * rings[:, chunk, None]).amax(1)
+            delay[:, below] = torch.maximum(delay[:, below], delayed)
     return rings
 
 

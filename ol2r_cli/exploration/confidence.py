@@ -10,6 +10,7 @@ from torch import Tensor
 
 from ol2r_cli.config.ranges import Positive
 from ol2r_cli.exploration.divide_and_conquer import DivideAndConquer, ScoreOrder, Shuffle, Width
+from ol2r_cli.exploration.long_lists import Comparison
 from ol2r_cli.interfaces import FEATURES, Interaction, Need, Oracle, RunContext
 from ol2r_cli.learning.covariance import add_outer_products
 from ol2r_cli.tensor.gather import gather
@@ -73,19 +74,42 @@ class Confidence(DivideAndConquer):
 
     def certain(self, ranked: ScoreOrder) -> Bool[Tensor, "b d d"]:
         """Compare sigma(s_i - s_j) - 1/2 with alpha |x_ij|, both squared. Equal documents are never certain."""
-        replicas, prediction, order, scores, _ = ranked
-        gradients = gather(prediction.tangent().dense()[replicas, : order.shape[1]], order)
+        replicas, scores, gradients = ranked.replicas, ranked.scores, self._gradients(ranked)
         margin = (scores[:, :, None] - scores[:, None, :]).sigmoid_().sub_(0.5).clamp_(min=0).square_()
         return margin > self._squared_widths(replicas, gradients).mul_(self._alpha(replicas) ** 2).clamp_(min=0)
 
+    def comparison(self, ranked: ScoreOrder) -> Comparison:
+        """Return `certain` for some rows of one list."""
+        scores, x, scale = ranked.scores[0], self._gradients(ranked), self._alpha(ranked.replicas) ** 2
+        scale = scale[0] if isinstance(scale, Tensor) else scale
+        projected = self._projected(ranked.replicas, x)[0]
+        x = x[0]
+        length = (projected * x).sum(1)
+        projected.mul_(-2)
+
+        def compare(rows: slice, end: int) -> Bool[Tensor, "r w"]:
+            below = slice(rows.start, end)
+            widths = (projected[rows] @ x[below].mT).add_(length[rows, None]).add_(length[below]).mul_(scale)
+            margin = (scores[rows, None] - scores[below]).sigmoid_().sub_(0.5).clamp_(min=0).square_()
+            return margin > widths.clamp_(min=0)
+
+        return compare
+
+    def _gradients(self, ranked: ScoreOrder) -> Float[Tensor, "b d P"]:
+        """Return the features in score order."""
+        return gather(ranked.prediction.tangent().dense()[ranked.replicas, : ranked.order.shape[1]], ranked.order)
+
+    def _projected(self, replicas: Tensor | slice, x: Float[Tensor, "b d P"]) -> Float[Tensor, "b d P"]:
+        """Return X M^-1, with the chosen form of M^-1."""
+        if self.covariance == "full":
+            return torch.bmm(x, self.inverse[replicas])
+        if self.covariance == "diagonal":
+            return x * self.inverse[replicas].diagonal(dim1=1, dim2=2)[:, None]
+        return x / self.matrix[replicas].diagonal(dim1=1, dim2=2)[:, None]
+
     def _squared_widths(self, replicas: Tensor | slice, x: Float[Tensor, "b d P"]) -> Float[Tensor, "b d d"]:
         """Return |x_i - x_j|^2 in the norm of M^-1: K_ii + K_jj - 2 K_ij with K = X M^-1 X^T, without D^2 solves."""
-        if self.covariance == "full":
-            projected = torch.bmm(x, self.inverse[replicas])
-        elif self.covariance == "diagonal":
-            projected = x * self.inverse[replicas].diagonal(dim1=1, dim2=2)[:, None]
-        else:
-            projected = x / self.matrix[replicas].diagonal(dim1=1, dim2=2)[:, None]
+        projected = self._projected(replicas, x)
         diagonal = (projected * x).sum(2)
         return torch.bmm(projected.mul_(-2), x.mT).add_(diagonal[:, :, None]).add_(diagonal[:, None, :])
 

@@ -9,7 +9,16 @@ from torch import Tensor
 
 from ol2r_cli.config.ranges import Range
 from ol2r_cli.exploration.blocks import close, partition, shuffle, similar_lengths
-from ol2r_cli.interfaces import CERTAIN, Candidates, Exploration, Prediction, Proposal
+from ol2r_cli.exploration.long_lists import (
+    LONG,
+    Comparison,
+    compare_in_chunks,
+    partition_direct,
+    partition_unclosed,
+    reachable,
+    shuffle_long,
+)
+from ol2r_cli.interfaces import CERTAIN, Candidates, Exploration, Oracle, Prediction, Proposal, RunContext
 from ol2r_cli.tensor.gather import cached_arange, gather_square
 from ol2r_cli.tensor.shapes import Bool, Float, Int
 from ol2r_cli.tensor.streams import Random
@@ -42,6 +51,12 @@ class DivideAndConquer(Exploration):
         super().__init__()
         self.shuffle, self.transitive = shuffle, transitive
 
+    def setup(self, context: RunContext, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
+        """Store which places of a proposed order, and which of their certain pairs, are used."""
+        super().setup(context, features)
+        self.certain_places, self.needs_reasons = context.certain_places, context.needs_reasons
+        self.only_shown = context.ranking_depth == context.positions and not context.needs_reasons
+
     def certain(self, ranked: ScoreOrder) -> Bool[Tensor, "b s s"]:
         """Return [i, j]: document i of the order is certainly above document j; only for i < j.
 
@@ -49,6 +64,10 @@ class DivideAndConquer(Exploration):
         `transitive` has been applied; these are served in score order.
         """
         raise NotImplementedError
+
+    def comparison(self, ranked: ScoreOrder) -> Comparison | None:
+        """Return what compares some documents of one replica's long list, or None if all must be compared at once."""
+        return None
 
     def propose(self, prediction: Prediction, candidates: Candidates, random: Random) -> Proposal:
         """Find certain pairs, form blocks and shuffle each block."""
@@ -70,7 +89,10 @@ class DivideAndConquer(Exploration):
     ) -> Proposal:
         """Return the proposal for some replicas: computed in score order, returned by document."""
         by_score = scores.masked_fill(~mask, float("-inf")).argsort(1, descending=True)
-        certain = self.certain(ScoreOrder(replicas, prediction, by_score, scores.gather(1, by_score), mask))
+        ranked = ScoreOrder(replicas, prediction, by_score, scores.gather(1, by_score), mask)
+        if self._is_long(mask):
+            return self._propose_long(ranked, scores, clock[replicas, : scores.shape[1]])
+        certain = self.certain(ranked)
         top, rest = by_score.tensor_split([certain.shape[1]], dim=1)
         mask = mask[:, : top.shape[1]]
         if not is_host_readable(mask) or not mask.all():  # a group of one replica has no padding
@@ -87,22 +109,59 @@ class DivideAndConquer(Exploration):
         )
         return Proposal(by_score.gather(1, order), scores, block.gather(1, rank), gather_square(certain, rank))
 
+    def _is_long(self, mask: Bool[Tensor, "b d"]) -> bool:
+        """Return whether a group is one long list on a CPU, of which not all certain pairs are used."""
+        long = mask.shape[1] >= LONG and self.certain_places < mask.shape[1]
+        return long and len(mask) == 1 and is_host_readable(mask) and bool(mask.all())
+
+    def _propose_long(self, ranked: ScoreOrder, scores: Float[Tensor, "1 d"], clock: Float[Tensor, "1 d"]) -> Proposal:
+        """Return the same proposal with fewer reasons, without the transitive closure.
+
+        The closure of the certain pairs would give the same order: a document between two others rings after the upper
+        and before the lower one, and shares their block if they share one.
+        """
+        by_score, compare = ranked.order, self.comparison(ranked)
+        if compare is None:
+            certain = self.certain(ranked)[0]
+        else:
+            leaves_out = self.only_shown and self.shuffle == "conservative"
+            certain = compare_in_chunks(compare, by_score.shape[1], self.positions if leaves_out else None)
+        top, rest = by_score.tensor_split([len(certain)], dim=1)
+        block = partition_unclosed(certain) if self.transitive else partition_direct(certain)
+        above = certain if self.shuffle == "conservative" else None
+        order = shuffle_long(block, clock[0, top[0]], above, self.ranking_depth)
+        proposed = torch.cat([top[:, order], rest], 1)
+        if not self.needs_reasons or rest.shape[1]:
+            return Proposal(proposed, scores)
+        first = order[: self.certain_places]
+        pairs = reachable(certain, first) if self.transitive else certain[first][:, first]
+        block = torch.empty_like(by_score).scatter_(1, by_score, block[None])
+        return Proposal(proposed, scores, block, certain_by_place=pairs[None])
+
 
 def _combine(scores: Float[Tensor, "B D"], parts: list[tuple[Tensor | slice, Proposal]]) -> Proposal:
     """Return the proposals of groups of replicas as one. Padding beyond a group's longest query is one more block.
 
-    The result has no blocks and certain pairs if one of the proposals has none.
+    The result has no blocks and certain pairs if one of the proposals has none, and certain pairs by place if one of
+    them has these.
     """
     replicas, documents = scores.shape
     order = torch.arange(documents).repeat(replicas, 1)
     block = torch.full_like(order, documents)
-    certain = torch.zeros(replicas, documents, documents, dtype=torch.bool)
+    by_place = [part.certain_by_place.shape[1] for _, part in parts if part.certain_by_place is not None]
+    width = by_place[0] if by_place else documents
+    certain = torch.zeros(replicas, width, width, dtype=torch.bool)
     for members, part in parts:
         longest = part.order.shape[1]
         order[members, :longest] = part.order
-        certain[members, :longest, longest:] = True
-        if part.block is not None and part.certain is not None:
+        if part.block is not None:
             block[members, :longest] = part.block
-            certain[members, :longest, :longest] = part.certain
-    complete = all(part.block is not None for _, part in parts)
-    return Proposal(order, scores, block, certain) if complete else Proposal(order, scores)
+            certain[members, :longest, longest:] = True
+            if part.certain_by_place is not None:
+                certain[members] = part.certain_by_place
+            elif part.certain is not None:
+                pairs = gather_square(part.certain, part.order[:, :width]) if by_place else part.certain
+                certain[members, :longest, :longest] = pairs
+    if any(part.block is None for _, part in parts):
+        return Proposal(order, scores)
+    return Proposal(order, scores, block, **{"certain_by_place" if by_place else "certain": certain})

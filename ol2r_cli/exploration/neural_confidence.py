@@ -60,9 +60,8 @@ class NeuralConfidence(DivideAndConquer):
         super().setup(context, features)
         if self.covariance == "full":
             self._check_memory(context)
-        only_shown = context.ranking_depth == context.positions and not context.needs_reasons
         readable = is_host_readable(torch.empty(0, device=context.device))  # pruning reads how many documents remain
-        self.prunes = self.prune and only_shown and readable and self.shuffle == "conservative"
+        self.prunes = self.prune and self.only_shown and readable and self.shuffle == "conservative"
         self.tangents: TangentCovariance = (
             DiagonalTangentCovariance(self.l2, context)
             if self.covariance == "diagonal"

@@ -97,6 +97,11 @@ class Measurement(nn.Module):
                 self.certain[row, :, : pairs.shape[1], : pairs.shape[1]] = pairs
                 if self.counts_violations:
                     self.broken[row] = _violations(_pairs_by_place(proposal.certain, interaction.ranking))
+            elif proposal.certain_by_place is not None:
+                self.has_certain, pairs = True, proposal.certain_by_place[:, :TOP, :TOP]
+                self.certain[row, :, : pairs.shape[1], : pairs.shape[1]] = pairs
+                if self.counts_violations:
+                    self.broken[row] = _violations(proposal.certain_by_place[:, :shown, :shown])
 
     def full(self) -> bool:
         """Return whether `measures` must be called before the next round is recorded."""

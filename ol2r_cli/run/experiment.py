@@ -174,6 +174,7 @@ class Experiment:
             ),
             trace_blocks=settings["trace_blocks"],
             trace_regret=settings["trace_regret"],
+            block_rounds=bool(settings["block_rounds"]),
         )
 
     def evaluators(self) -> list[Evaluator]:
