@@ -8,8 +8,9 @@ import torch
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ol2r_cli.exploration import divide_and_conquer
+from ol2r_cli.exploration import blocks, divide_and_conquer
 from ol2r_cli.exploration.blocks import close, partition, shuffle
+from ol2r_cli.exploration.divide_and_conquer import ScoreOrder
 from ol2r_cli.exploration.long_lists import (
     CHUNK,
     LONG,
@@ -19,6 +20,9 @@ from ol2r_cli.exploration.long_lists import (
     reachable,
     shuffle_long,
 )
+from ol2r_cli.interfaces import Candidates, Prediction, Proposal, RunContext
+from ol2r_cli.learning.tangents import LinearTangent
+from ol2r_cli.tensor.gather import gather_square
 from ol2r_cli.tensor.streams import Streams
 from tests.reference import blocks as reference
 from tests.worlds import handmade, simulate, tiny
@@ -96,6 +100,56 @@ def test_all_pairs_are_compared_where_nothing_may_be_left_out():
     assert torch.equal(compare_in_chunks(lambda rows, end: pairs[rows, rows.start : end], 700, None), pairs)
 
 
+class Given(divide_and_conquer.DivideAndConquer):
+    """Has these certain pairs in score order."""
+
+    def __init__(self, pairs: torch.Tensor, shuffle_: str, transitive: bool):
+        super().__init__(shuffle_, transitive)
+        self.pairs = pairs
+
+    def certain(self, ranked):
+        return self.pairs[None]
+
+
+@given(relations, st.integers(0, 1000), st.integers(1, 14), st.sampled_from(["conservative", "random"]), st.booleans())
+def test_a_proposal_on_any_pairs_is_that_of_a_short_list(certain, round, positions, shuffle_, transitive):
+    documents = len(certain)
+    scores = torch.rand(1, 1, documents, generator=torch.Generator().manual_seed(round)).double()
+    features, slots = torch.zeros(1, documents, 1).double(), torch.arange(documents)[None]
+    candidates = Candidates(torch.tensor([0]), slots, features, slots >= 0)
+    prediction = Prediction(scores, lambda: LinearTangent(features))
+    exploration = Given(torch.from_numpy(certain), shuffle_, transitive)
+    context = RunContext(1, documents, 1, positions, 1, 1, 5, certain_places=positions)
+    exploration.setup(context, torch.zeros(1, 1))
+
+    def propose(long: int) -> Proposal:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(divide_and_conquer, "LONG", long)
+            return exploration.propose(prediction, candidates, Streams(torch.tensor([0])).at("explore", round))
+
+    found, expected = propose(1), propose(LONG)
+    assert torch.equal(found.order, expected.order)
+    assert torch.equal(found.block, expected.block)
+    if positions < documents:
+        assert found.certain is None
+        assert torch.equal(found.certain_by_place, gather_square(expected.certain, expected.order[:, :positions]))
+
+
+@pytest.mark.parametrize("words", ["exploration.alpha=0.01", "exploration.alpha=theory", "ranker=pepairrank"])
+def test_some_documents_compare_as_all_do(words):
+    """Also in an order that is not that of the scores, as rounding may make it."""
+    simulation = simulate(tiny(*words.split()), [1], 20, handmade([[0, 1, 2, 3, 4] * 12]))
+    for _, interaction in simulation.play():
+        prediction, exploration = interaction.prediction, simulation.exploration
+        order = prediction.scores.mean(1).argsort(1, descending=True)
+        order[:, 10:20] = order[:, 10:20].flip(1)
+        scores = prediction.scores.mean(1).gather(1, order)
+        ranked = ScoreOrder(slice(None), prediction, order, scores, order >= 0)
+        certain, compare = exploration.certain(ranked)[0], exploration.comparison(ranked)
+        for rows, end in ((slice(0, 60), 60), (slice(5, 25), 41), (slice(59, 60), 60)):
+            assert torch.equal(compare(rows, end), certain[rows, rows.start : end])
+
+
 def played(words: list[str], seeds: list[int], **traces) -> list[torch.Tensor]:
     """What a simulation shows and measures in 30 rounds."""
     labels = [[(i * i + q) % 5 for i in range(length)] for q, length in enumerate((9, 40, 3, 25, 61, 1, 33))]
@@ -131,6 +185,7 @@ def test_what_is_shown_and_traced_is_that_of_short_lists(words, seeds, positions
         {"trace_blocks": False, "trace_regret": False},
         {"trace_blocks": True, "trace_regret": True},
     ):
+        monkeypatch.setattr(blocks, "CELLS", 0)  # every replica is a group of its own
         monkeypatch.setattr(divide_and_conquer, "LONG", LONG)
         expected = played(overrides, seeds, **traces)
         monkeypatch.setattr(divide_and_conquer, "LONG", 20)
