@@ -11,7 +11,7 @@ Everything here reads values, so it is for a CPU.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import torch
@@ -79,7 +79,8 @@ def partition_direct(certain: Bool[Tensor, "d d"]) -> Int[Tensor, "d"]:
     A block ends after k exactly if no document up to k has an uncertain pair with one below k.
     """
     documents = len(certain)
-    uncertain = documents - 1 - certain.numpy()[:, ::-1].argmin(1)  # the last document below that is not a certain pair
+    # the last document below that is not a certain pair
+    uncertain = documents - 1 - np.concatenate([rows[:, ::-1].argmin(1) for rows in _chunks(certain.numpy())])
     ends = np.maximum.accumulate(uncertain)[:-1] <= np.arange(documents - 1)
     return torch.from_numpy(np.concatenate([[0], ends.cumsum()]))
 
@@ -117,10 +118,15 @@ def reachable(certain: Bool[Tensor, "d d"], among: Int[Tensor, "p"]) -> Bool[Ten
     return reach[:, among] > 0
 
 
+def _chunks(pairs: np.ndarray) -> Iterator[np.ndarray]:
+    """Iterate over some rows at a time: numpy copies what it searches if rows are cut short or reversed."""
+    return (pairs[start : start + CHUNK] for start in range(0, len(pairs), CHUNK))
+
+
 def _first_below(certain: Bool[Tensor, "d d"]) -> np.ndarray:
     """Return the first document certainly below each; d if there is none."""
     pairs = certain.numpy()
-    first = pairs.argmax(1)
+    first = np.concatenate([rows.argmax(1) for rows in _chunks(pairs)])
     return np.where(pairs[np.arange(len(pairs)), first], first, len(pairs))
 
 
