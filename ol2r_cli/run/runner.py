@@ -47,6 +47,7 @@ QUEUE = 10  # evaluations that are scored together
 # Receives a round and {"validation": NDCG@10}, the mean over replicas; a true result stops the run with a checkpoint.
 ValidationCallback = Callable[[int, Mapping[str, float]], object]
 
+_EXPLAINED = (OSError, FloatingPointError, DirectoryLost)  # whose message says what to type; a traceback adds nothing
 _log = logging.getLogger(LOGGER)
 
 
@@ -134,7 +135,7 @@ class Runner:
                 print(f"ol2r run: failed: {self._explain(error)}", file=sys.stderr)
                 if not (self.directory / MANIFEST).is_file():
                     self.directory.clear()  # the first file could not be written: there is no run
-                elif not isinstance(error, OSError):
+                elif not isinstance(error, _EXPLAINED):
                     print(f"the traceback is in {self.directory / 'log.txt'}", file=sys.stderr)
                 return FAILED
         if not self.settings["keep_checkpoint"]:

@@ -1,0 +1,92 @@
+"""A file system that is full or fails ends a run in one line, and the same command goes on when it works again."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from ol2r_cli.commands.run import main
+from ol2r_cli.run.directory import LOCK, RunDirectory
+from ol2r_cli.run.run_state import find_runs, read_state
+
+RESULTS = ["trace.parquet", "evaluation.parquet", "summary.json"]
+
+
+def command(folder: Path, *words: str) -> list[str]:
+    return ["experiment=smoke", "checkpoint_rounds=20", f"output_dir={folder}", *words]
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    folder = tmp_path_factory.mktemp("undisturbed")
+    assert main(command(folder)) == 0
+    (path,) = find_runs(folder)
+    return {name: (path / name).read_bytes() for name in RESULTS}
+
+
+def failing_from(monkeypatch: pytest.MonkeyPatch, call: int, number: int) -> None:
+    """Let the `call`-th file that is written fail, and all later ones."""
+    calls, fsync = [], os.fsync
+
+    def fail(descriptor: int) -> None:
+        calls.append(descriptor)
+        if len(calls) >= call:
+            raise OSError(number, os.strerror(number))
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fail)
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO], ids=["full", "broken"])
+@pytest.mark.parametrize("call", [1, 2, 3, 5, 8, 11, 13])
+def test_a_run_that_cannot_write_says_so_in_one_line(
+    call: int, number: int, tmp_path: Path, undisturbed: dict[str, bytes], monkeypatch: pytest.MonkeyPatch, capsys
+):
+    with monkeypatch.context() as patch:
+        failing_from(patch, call, number)
+        assert main(command(tmp_path)) == 1
+    captured = capsys.readouterr()
+    expected = "no space is left for" if number == errno.ENOSPC else "output_dir ("
+    assert captured.err.startswith(f"ol2r run: failed: {expected}")
+    assert captured.err.endswith("or type output_dir=DIR\n")
+    assert captured.err.count("\n") == 1
+    runs = list(find_runs(tmp_path))
+    if call <= 2:  # config.yaml and run.json come first
+        assert not runs
+        assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+    else:
+        state = read_state(runs[0])
+        assert state is not None
+        assert (state.state, str(state.error) in captured.err) == ("failed", True)
+    assert main(command(tmp_path)) == 0
+    (path,) = find_runs(tmp_path)
+    assert {name: (path / name).read_bytes() for name in RESULTS} == undisturbed
+
+
+def test_the_last_word_of_a_run_needs_no_space(tmp_path: Path):
+    directory = RunDirectory(tmp_path)
+    directory.write_json("run.json", {"status": "running", "id": "0123456789"})
+    size = (tmp_path / "run.json").stat().st_size
+    directory.overwrite_json("run.json", {"status": "failed"})
+    assert directory.read_json("run.json") == {"status": "failed"}
+    assert (tmp_path / "run.json").stat().st_size == size
+    with pytest.raises(OSError, match="No space left"):
+        directory.overwrite_json("run.json", {"error": "x" * 100_000})
+    assert json.loads((tmp_path / "run.json").read_text()) == {"status": "failed"}, "untouched"
+
+
+def test_what_a_kill_after_finishing_leaves_is_removed_by_the_same_command(tmp_path: Path, capsys):
+    assert main(command(tmp_path)) == 0
+    (path,) = find_runs(tmp_path)
+    (path / "checkpoint.pt").write_bytes(b"of a killed process")
+    assert main(command(tmp_path)) == 0
+    assert (path / "checkpoint.pt").exists(), "without a lease it was kept on purpose"
+    (path / LOCK).write_text('{"pid": 4194304, "started": "1", "host": "", "machine": "", "token": ""}')
+    os.utime(path / LOCK, (0, 0))
+    assert main(command(tmp_path)) == 0
+    assert not (path / "checkpoint.pt").exists()
+    assert not (path / LOCK).exists()
