@@ -108,6 +108,11 @@ def test_nobody_reads_along(arguments: str, code: int, buffered: str, tmp_path: 
     assert done.returncode == code
 
 
+def interruptible() -> None:
+    """Let a process notice Ctrl-C also if the tests run in the background, where it is ignored."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def test_ctrl_c_while_modules_are_imported_is_one_line():
     """As an exception it could become another one, or abort the process, depending on the import that it meets."""
     code = """
@@ -125,7 +130,9 @@ with exits_when_interrupted():
     except BaseException as error:
         raise RuntimeError("in a class body") from error
 """
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
+    ended = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, preexec_fn=interruptible
+    )
     assert (ended.returncode, ended.stdout, ended.stderr) == (130, "as before\n", "interrupted\n")
 
 
@@ -133,7 +140,8 @@ with exits_when_interrupted():
 def test_ctrl_c_at_any_moment_is_one_line(tmp_path):
     command = [sys.executable, "-m", "ol2r_cli", "run", "experiment=smoke", "rounds=100000", f"output_dir={tmp_path}"]
     for pause in (0.3, 0.6, 1.0, 1.5, 2.0, 3.0, 4.0):
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT) as process:
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        with subprocess.Popen(command, cwd=ROOT, preexec_fn=interruptible, **pipes) as process:
             time.sleep(pause)
             process.send_signal(signal.SIGINT)
             _, errors = process.communicate(timeout=120)

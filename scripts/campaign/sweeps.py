@@ -63,7 +63,6 @@ def run(seed: int, count: int, folder: Path) -> Tally:
 
 def _start(root: Path) -> subprocess.Popen[bytes]:
     words = [
-        "experiment=smoke",
         "dataset=letor",
         f"dataset.path={TINY}",
         "rounds=60",
