@@ -111,11 +111,14 @@ class Lease:
             os.close(self._descriptor)
             self.file.unlink(missing_ok=True)
             raise
-        for _ in range(_LOOKS):  # a process that looks at the file locks it for microseconds
-            with suppress(OSError):
+        for _ in range(_LOOKS):
+            try:
                 fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 break
-            time.sleep(_POLL)
+            except BlockingIOError:  # a process that looks at the file locks it for microseconds
+                time.sleep(_POLL)
+            except OSError:  # a file system without locks
+                break
         self._heart = threading.Thread(target=self._beat, daemon=True, name="lease")
         self._heart.start()
         return True
@@ -236,13 +239,16 @@ def _owner(file: Path) -> _Owner | None:
 
 
 def _machine() -> str:
-    """What tells where process numbers mean the same: the system since it was started, and the container."""
+    """What tells where process numbers mean the same: the start of the system, and the container.
+
+    The name of a machine is used only where neither is known, since it may change while a process runs.
+    """
     boot = namespace = ""
     with suppress(OSError):
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     with suppress(OSError):
         namespace = os.readlink("/proc/self/ns/pid")
-    return f"{platform.node()} {boot} {namespace}"
+    return f"{boot} {namespace}" if boot else f"{platform.node()} {namespace}"
 
 
 def _runs(pid: int, started: str) -> bool:
