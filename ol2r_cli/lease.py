@@ -30,6 +30,7 @@ from typing import Any
 BEAT, EXPIRES = 10.0, 60.0  # seconds
 _UNWRITTEN = 5.0  # seconds after which a file that names no process belongs to none: it was killed before it wrote
 _POLL, _PAUSE = 0.05, 1.0  # seconds between two looks at a lease, and at one of another machine
+_held: set[str] = set()  # tokens of the leases that this process holds
 _LOOKS = 3  # at a file that names another owner: it may be about to be released, or to be put back
 
 
@@ -92,6 +93,7 @@ class Lease:
         with suppress(OSError):
             if self.is_ours():
                 self.file.unlink()
+        _held.discard(self._token)
         self._released.set()
         self._heart.join()
         os.close(self._descriptor)
@@ -105,9 +107,11 @@ class Lease:
             return False
         owner = {"pid": os.getpid(), "started": _started(os.getpid()), "host": platform.node()}
         self._content = json.dumps(owner | {"machine": _machine(), "token": self._token}).encode()
+        _held.add(self._token)
         try:
             os.write(self._descriptor, self._content)
         except OSError:  # the disk is full
+            _held.discard(self._token)
             os.close(self._descriptor)
             self.file.unlink(missing_ok=True)
             raise
@@ -219,6 +223,8 @@ class _Owner:
             return True
         if not self.process or self.process["machine"] != _machine():
             return None
+        if self.process["pid"] == os.getpid():  # a file that could not be removed remains after its release
+            return self.process["token"] in _held
         return _runs(self.process["pid"], self.process["started"])
 
 

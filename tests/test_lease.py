@@ -219,6 +219,18 @@ def test_a_full_disk_leaves_no_file(file, monkeypatch):
     assert not file.exists()
 
 
+def test_a_file_that_could_not_be_removed_does_not_block_its_own_process(file, flock):
+    def broken(_: object) -> None:
+        raise OSError(5, "Input/output error")
+
+    with patch.object(Path, "unlink", broken), leased(file):
+        pass
+    assert file.exists()
+    assert not is_held(file)
+    with leased(file, wait=False):
+        assert is_held(file)
+
+
 def test_what_is_a_lease(file):
     with leased(file):
         assert is_lease(file.read_bytes())
