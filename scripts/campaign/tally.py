@@ -33,6 +33,7 @@ class Tally:
         """Count a case. `problem` is what is wrong with it, empty if nothing is."""
         if problem:
             self.wrong.append(f"{case}: {problem}")
+            print(f"{self.name}: wrong: {self.wrong[-1]}", file=sys.stderr, flush=True)
         elif refused:
             self.refused += 1
         else:
