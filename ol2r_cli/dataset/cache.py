@@ -19,6 +19,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any
 
 import numpy as np
@@ -196,5 +197,5 @@ def _read(folder: Path, thorough: bool) -> Arrays | None:
                 return None
             arrays[name] = array
         return arrays
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, EOFError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, EOFError, SyntaxError, TokenError):
         return None

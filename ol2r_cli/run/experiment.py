@@ -101,12 +101,12 @@ class Experiment:
 
     def finished(self) -> bool:
         """Whether this run is finished, is as it was then, and does not have to be run again."""
-        state = read_state(self.directory.path)
+        state = read_state(self.directory.path, thorough=True)
         return state is not None and state.state == "finished" and not self.settings["force"]
 
     def damage(self) -> str:
         """What is wrong with the files of this run, if it was finished; empty if nothing is, or with `force=true`."""
-        state = None if self.settings["force"] else read_state(self.directory.path)
+        state = None if self.settings["force"] else read_state(self.directory.path, thorough=True)
         return state.error or "" if state is not None and state.state == "damaged" else ""
 
     def extend(self, command: str) -> dict[str, Any] | None:

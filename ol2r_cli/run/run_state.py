@@ -50,8 +50,11 @@ class RunState:
         return (self.rounds - self.round) / speed if self.state == "running" and speed else None
 
 
-def read_state(path: str | os.PathLike[str]) -> RunState | None:
-    """The state of the run in the directory `path`; None if there is no run."""
+def read_state(path: str | os.PathLike[str], thorough: bool = False) -> RunState | None:
+    """The state of the run in the directory `path`; None if there is no run.
+
+    `thorough` compares the contents of all files of a finished run with their hashes, not only of those that are small.
+    """
     directory = RunDirectory(path)
     try:
         manifest = read_manifest(path)
@@ -70,7 +73,7 @@ def read_state(path: str | os.PathLike[str]) -> RunState | None:
         missing = ["progress"]
     if missing:
         return RunState(directory.path, "unreadable", {}, f"{MANIFEST} has no valid {', '.join(missing)}")
-    if status == "finished" and (what := damage(directory.path, manifest)):
+    if status == "finished" and (what := damage(directory.path, manifest, thorough)):
         return RunState(directory.path, "damaged", manifest, what)
     state = status if status != "running" or running else "killed"
     return RunState(directory.path, state, manifest, manifest.get("error"))

@@ -87,11 +87,15 @@ def run_experiment(config: DictConfig, choices: Mapping[str, str], overrides: Se
 
 
 def _remove_leftovers(experiment: Experiment) -> None:
-    """Remove what a process leaves that is killed between finishing and cleaning up."""
-    if (experiment.directory / LOCK).exists():
-        with suppress(RunningElsewhere, OSError), experiment.directory:
-            if not experiment.settings["keep_checkpoint"]:
-                checkpoint.remove(experiment.directory)
+    """Remove what a process leaves that is killed between finishing and cleaning up, or that cannot remove a file."""
+    directory = experiment.directory
+    settings: Any = OmegaConf.load(directory / "config.yaml")
+    kept = settings.get("keep_checkpoint")
+    unwanted = not kept and (directory / CHECKPOINT).exists()
+    if unwanted or (directory / LOCK).exists():
+        with suppress(RunningElsewhere, OSError), directory:
+            if unwanted:
+                checkpoint.remove(directory)
 
 
 class Runner:

@@ -199,12 +199,12 @@ def judge(words: Sequence[str], here: Path) -> str:
     if code == 1:
         advised = "must be" in text or "see `ol2r list" in text
         numeric = ("FloatingPointError" in text and advised) and ("not finite" in text or "singular" in text)
-        named = len(lines) == 2 and lines[0].startswith("ol2r run: failed: ") and "log.txt" in lines[1]
+        named = len(lines) == 1 and text.startswith("ol2r run: failed: ")
         right = numeric and named and _statuses(here) == ["failed"]
         return "refused" if right else f"failed with {text[:600]!r} and {_statuses(here)}"
     if code == 130 and _alarms:
-        said = not lines or (len(lines) == 1 and text.startswith("interrupted after round "))
-        right = said and _statuses(here) == ([] if not lines else ["interrupted"])
+        began = len(lines) == 1 and text.startswith("interrupted after round ")
+        right = _statuses(here) == (["interrupted"] if began else []) and (began or lines == ["interrupted"])
         return "survived" if right else f"interrupted with {text[:600]!r} and {_statuses(here)}"
     return f"exit code {code} with {text[:600]!r}"
 

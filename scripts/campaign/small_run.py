@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 import torch
@@ -76,11 +76,11 @@ class SmallRun:
         left = sorted({path.name for path in self.path.iterdir()} ^ {*self.files})
         return f"left behind, or missing: {', '.join(left)}" if left else checked(self._not_intact)
 
-    def difference(self) -> str:
-        """Which file of the run differs from that of the undisturbed one."""
+    def difference(self, without: Collection[str] = ()) -> str:
+        """Which file of the run, except for those `without`, differs from that of the undisturbed one."""
         for name, content in self.results.items():
             file = self.path / name
-            if not file.is_file() or file.read_bytes() != content:
+            if name not in without and (not file.is_file() or file.read_bytes() != content):
                 return f"{name} differs from that of an undisturbed run"
         return ""
 

@@ -108,6 +108,16 @@ def test_the_content_of_large_arrays_is_verified_on_request(tmp_path: Path, monk
     assert (build.calls, cache.rebuilt) == (2, ["key"])
 
 
+def test_an_array_without_a_readable_header_is_built_again(tmp_path: Path):
+    build = Builder()
+    Cache(tmp_path).open("key", build)
+    content = (tmp_path / "key" / "values.npy").read_bytes()
+    for start in range(0, 100, 5):
+        (tmp_path / "key" / "values.npy").write_bytes(content[:start] + bytes(60) + content[start + 60 :])
+        assert set(Cache(tmp_path).open("key", build)) == {"values", "names"}
+    assert build.calls == 21
+
+
 def test_an_entry_of_an_earlier_version_is_believed_unless_it_must_be_verified(tmp_path: Path):
     build = Builder()
     Cache(tmp_path).open("key", build)

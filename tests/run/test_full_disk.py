@@ -79,14 +79,19 @@ def test_the_last_word_of_a_run_needs_no_space(tmp_path: Path):
     assert json.loads((tmp_path / "run.json").read_text()) == {"status": "failed"}, "untouched"
 
 
-def test_what_a_kill_after_finishing_leaves_is_removed_by_the_same_command(tmp_path: Path, capsys):
+def test_what_a_kill_after_finishing_leaves_is_removed_by_the_same_command(tmp_path: Path):
     assert main(command(tmp_path)) == 0
     (path,) = find_runs(tmp_path)
     (path / "checkpoint.pt").write_bytes(b"of a killed process")
-    assert main(command(tmp_path)) == 0
-    assert (path / "checkpoint.pt").exists(), "without a lease it was kept on purpose"
     (path / LOCK).write_text('{"pid": 4194304, "started": "1", "host": "", "machine": "", "token": ""}')
     os.utime(path / LOCK, (0, 0))
     assert main(command(tmp_path)) == 0
     assert not (path / "checkpoint.pt").exists()
     assert not (path / LOCK).exists()
+
+
+def test_a_checkpoint_that_was_kept_on_purpose_stays(tmp_path: Path):
+    assert main(command(tmp_path, "keep_checkpoint=true")) == 0
+    assert main(command(tmp_path)) == 0
+    (path,) = find_runs(tmp_path)
+    assert (path / "checkpoint.pt").exists()

@@ -106,6 +106,18 @@ def test_a_changed_digit_of_a_finished_run_is_noticed(tmp_path: Path, name: str)
 
 
 @pytest.mark.parametrize("name", RESULTS)
+def test_a_run_with_a_changed_bit_is_run_again(tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]):
+    path = finished(tmp_path)
+    before, content = results(path), bytearray((path / name).read_bytes())
+    content[len(content) // 2] ^= 1
+    (path / name).write_bytes(content)
+    capsys.readouterr()
+    assert main(command(tmp_path)) == 0
+    assert capsys.readouterr().err == f"starts afresh: {name} has another content than when the run finished\n"
+    assert results(path) == before
+
+
+@pytest.mark.parametrize("name", RESULTS)
 @pytest.mark.parametrize("change", ["removed", "truncated", "emptied"])
 def test_a_finished_run_without_one_of_its_files_is_damaged(
     tmp_path: Path, name: str, change: str, capsys: pytest.CaptureFixture[str]
