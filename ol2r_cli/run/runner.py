@@ -89,13 +89,12 @@ def run_experiment(config: DictConfig, choices: Mapping[str, str], overrides: Se
 def _remove_leftovers(experiment: Experiment) -> None:
     """Remove what a process leaves that is killed between finishing and cleaning up, or that cannot remove a file."""
     directory = experiment.directory
-    settings: Any = OmegaConf.load(directory / "config.yaml")
-    kept = settings.get("keep_checkpoint")
-    unwanted = not kept and (directory / CHECKPOINT).exists()
-    if unwanted or (directory / LOCK).exists():
-        with suppress(RunningElsewhere, OSError), directory:
-            if unwanted:
-                checkpoint.remove(directory)
+    if not any((directory / name).exists() for name in (CHECKPOINT, LOCK)):
+        return
+    with suppress(RunningElsewhere, OSError), directory:
+        settings: Any = OmegaConf.load(directory / "config.yaml")
+        if not settings.get("keep_checkpoint"):
+            checkpoint.remove(directory)
 
 
 class Runner:
