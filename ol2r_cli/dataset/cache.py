@@ -84,8 +84,9 @@ class Cache:
         entry = self.folder / "sources" / f"{digest(state['path'])[:24]}.json"
         try:
             content = json.loads(entry.read_text())
-            if {name: content[name] for name in state} == state:
-                return str(content["sha256"])
+            known = {name: content[name] for name in (*state, "sha256")}
+            if {**known, "sha256": ""} == {**state, "sha256": ""} and content["check"] == digest(known):
+                return str(known["sha256"])
         except (OSError, ValueError, KeyError, TypeError):
             pass  # not computed yet, or damaged
         with file.open("rb") as stream:
@@ -93,7 +94,8 @@ class Cache:
         with self._explaining_errors():
             entry.parent.mkdir(parents=True, exist_ok=True)
             with leased(self.folder / "sources.lock"), replacing(entry) as temporary:
-                temporary.write_text(json.dumps({**state, "sha256": sha256}))
+                known = {**state, "sha256": sha256}
+                temporary.write_text(json.dumps({**known, "check": digest(known)}))
         return sha256
 
     @contextmanager

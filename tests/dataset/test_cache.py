@@ -238,3 +238,17 @@ def test_rows_are_written_in_blocks(tmp_path: Path):
     loaded = np.load(tmp_path / "x.npy")
     np.testing.assert_array_equal(loaded, VALUES)
     assert loaded.dtype == np.float32
+
+
+def test_a_kept_hash_with_a_changed_digit_is_computed_again(tmp_path: Path):
+    file = tmp_path / "data.txt"
+    file.write_text("1 qid:1 1:0.5\n")
+    known = Cache(tmp_path / "cache").sha256(file)
+    (entry,) = (tmp_path / "cache" / "sources").glob("*.json")
+    content = json.loads(entry.read_text())
+    for sha256 in ("0" * 64, content["sha256"].swapcase()):
+        entry.write_text(json.dumps({**content, "sha256": sha256}))
+        assert Cache(tmp_path / "cache").sha256(file) == known
+    del content["check"]  # as version 0.1 wrote it
+    entry.write_text(json.dumps({**content, "sha256": "0" * 64}))
+    assert Cache(tmp_path / "cache").sha256(file) == known
