@@ -23,9 +23,9 @@ import faults
 CAMPAIGNS = {
     "kills": (1_000, 12),
     "disk_faults": (1_000, 12),
-    "writers": (300, 6),
-    "damaged_files": (1_000, 24),
-    "sweeps": (60, 2),
+    "writers": (60, 6),
+    "damaged_files": (600, 24),
+    "sweeps": (20, 2),
     "data_files": (100_000, 1_000),
     "settings": (10_000, 100),
 }
