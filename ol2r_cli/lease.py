@@ -1,4 +1,4 @@
-"""A lock between processes, also on different machines: a file that names its owner and that the owner keeps young.
+"""A lock between processes, also on different machines: a file that names its owner, and that the owner renews.
 
 Locks of the operating system (flock) are not enough: some network file systems accept them without effect, and others
 refuse them. A lease works without them. It takes them as well, because where they work they are exact.
@@ -30,8 +30,8 @@ from typing import Any
 BEAT, EXPIRES = 10.0, 60.0  # seconds
 _UNWRITTEN = 5.0  # seconds after which a file that names no process belongs to none: it was killed before it wrote
 _POLL, _PAUSE = 0.05, 1.0  # seconds between two looks at a lease, and at one of another machine
-_held: set[str] = set()  # tokens of the leases that this process holds
 _LOOKS = 3  # at a file that names another owner: it may be about to be released, or to be put back
+_held: set[str] = set()  # tokens of the leases that this process holds
 
 
 class LeaseHeld(Exception):
@@ -66,7 +66,10 @@ class Lease:
                 waiting(str(owner))
             if runs is None:
                 unknown = unknown or owner
-                runs = True if owner != unknown else False if self._age(owner) > owner.patience else None
+                if owner != unknown:  # it was renewed, or has another owner now
+                    runs = True
+                elif self._age(owner) > owner.patience:
+                    runs = False
             looks += runs is True
             if runs is False:
                 self._break(owner)

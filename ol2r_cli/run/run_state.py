@@ -1,4 +1,4 @@
-"""Finds runs on disk and determines their state, from their manifests and locks."""
+"""Finds runs on disk and determines their state, from their manifests and leases."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _FIELDS = {"id": str, "command": str, "choices": dict, "seeds": list, "progress"
 class RunState:
     """A run on disk: its directory, its state (one of `STATES`), its manifest and the error with which it failed.
 
-    running: a process holds the lock. killed: the manifest says running, but no process holds the lock. damaged: it was
-    finished, and a file of its results is missing or has another size now. unreadable: the manifest is damaged, and
+    running: a process holds the lease. killed: the manifest says running, but no process holds the lease. damaged: it
+    was finished, and a file of its results is missing or was changed. unreadable: the manifest is damaged, and
     `manifest` is empty. In both cases `error` describes the damage.
     """
 
