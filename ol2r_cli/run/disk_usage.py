@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -266,8 +267,10 @@ def _remove_arrays(path: Path) -> int:
 
     An entry in which there is anything but arrays and their description is left.
     """
+    named = _described(path)
     for file in path.iterdir():
-        if file.is_symlink() or not file.is_file() or not (file.suffix == ".npy" or file.name == "meta.json"):
+        is_array = file.suffix == ".npy" and (named is None or file.stem in named)
+        if file.is_symlink() or not file.is_file() or not (is_array or file.name == "meta.json"):
             raise ValueError(f"it contains {file.name}, which ol2r has not written")
     try:
         with leased(path.with_suffix(".lock"), wait=False):
@@ -280,6 +283,13 @@ def _remove_arrays(path: Path) -> int:
             return size
     except LeaseHeld:
         raise ValueError("it is being written") from None
+
+
+def _described(path: Path) -> Collection[str] | None:
+    """The arrays that an entry of the cache should have, by its description; None without a readable one."""
+    with suppress(OSError, ValueError, LookupError, TypeError):
+        return dict(json.loads((path / "meta.json").read_bytes())["arrays"]).keys()
+    return None
 
 
 def _remove_file(path: Path) -> int:

@@ -7,10 +7,12 @@ import re
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from ol2r_cli import cli
 from ol2r_cli.commands.completion import completions
+from ol2r_cli.dataset.cache import Cache
 from ol2r_cli.lease import leased
 from ol2r_cli.run.directory import FILES, RunDirectory
 from ol2r_cli.run.disk_usage import REMOVABLE, stored_runs
@@ -113,6 +115,18 @@ def test_cache_entries_with_files_of_the_user_and_links_are_kept(tmp_path, capsy
     assert sorted(path.name for path in cache.iterdir() if path.suffix != ".lock") == names[1:]
     assert sorted(path.name for path in (cache / names[1]).iterdir()) == ["features.npy", "meta.json", "notes.txt"]
     assert sorted(path.name for path in elsewhere.iterdir()) == ["features.npy", "meta.json"]
+
+
+def test_an_array_of_the_user_in_a_cache_entry_is_kept(tmp_path, capsys):
+    cache = tmp_path / "cache"
+    Cache(cache).open("a" * 24, lambda folder: np.save(folder / "features.npy", np.zeros(3)))
+    np.save(cache / ("a" * 24) / "mine.npy", np.ones(3))
+    _, err = clean(capsys, "--cache", "--cache-dir", cache, "--yes")
+    assert err.endswith("(it contains mine.npy, which ol2r has not written)\n")
+    assert len([*(cache / ("a" * 24)).iterdir()]) == 3
+    (cache / ("a" * 24) / "mine.npy").unlink()
+    clean(capsys, "--cache", "--cache-dir", cache, "--yes")
+    assert not (cache / ("a" * 24)).exists()
 
 
 def test_sizes_by_kind_are_shown_and_nothing_is_removed_by_default(outputs, capsys):
