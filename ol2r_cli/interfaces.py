@@ -4,7 +4,8 @@
        |                                                                                            ^     |
        +--labels------------------------------------------------------------------------------------+   clicks
 
-    Ranker, Exploration and Fairness then learn from the Interaction: everything that happened in the round.
+    Ranker, Exploration and Fairness then learn from the Interaction: everything that happened in the round. Measures
+    compute the columns of the run's tables from it, many rounds at once.
 
 `simulation.py` is the loop that calls them. Every tensor begins with the batch axis B: B replicas are independent
 simulations, each with its own seed, that advance together. `tensor/shapes.py` explains the other letters.
@@ -15,13 +16,14 @@ checkpoint and `.to(device)` moves the role. A role draws random numbers only fr
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
 
+from ol2r_cli.columns import Column
 from ol2r_cli.tensor.shapes import Bool, Float, Int
 from ol2r_cli.tensor.streams import Random
 
@@ -139,6 +141,9 @@ class RunContext:
     random: Random | None = None  # for initial values
     needs_reasons: bool = True  # False if blocks and certain pairs of a proposal are neither traced nor used
     certain_places: int = 1 << 62  # number of places of a proposed order whose certain pairs are used
+    reranked: bool = False  # whether a fairness may change proposed orders
+    measured_rounds: int = 64  # number of rounds that measures receive at once, at most
+    no_relevant: str = "zero"  # what a query without a relevant document counts: zero, or skip (it is left out)
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,3 +269,63 @@ class ClickModel(Role):
     def click(self, grades: Int[Tensor, "B K"], shown: Bool[Tensor, "B K"], random: Random) -> Bool[Tensor, "B K"]:
         """Return which of the shown documents are clicked, given their relevance grades."""
         raise NotImplementedError
+
+
+# Measures: what a run writes about its rounds and about its deployed ranker.
+
+
+@dataclass(frozen=True, slots=True)
+class Rounds:
+    """R consecutive rounds as measures receive them. Where fewer than K documents are shown, the rest is 0 or False."""
+
+    first: int  # number of the first of them, from 1
+    query: Int[Tensor, "R B"]
+    length: Int[Tensor, "R B"]  # number of documents of the query
+    grades: Int[Tensor, "R B K"]  # labels of the shown documents, by place
+    shown: Bool[Tensor, "R B K"]
+    clicks: Bool[Tensor, "R B K"]
+
+
+@dataclass(frozen=True, slots=True)
+class RankedLists:
+    """The first K places of lists, best first, with their labels, and of the best possible list of each query.
+
+    Leading axes are any, such as E B Q for E snapshots of B replicas on Q queries. Places below the end of a query have
+    label 0.
+    """
+
+    labels: Int[Tensor, "*L K"]
+    best: Int[Tensor, "*M K"]  # `M` broadcasts with `L`
+    grades: int  # labels are 0 .. grades - 1
+
+
+class Measure(nn.Module):
+    """Computes columns of trace.parquet from rounds, columns of evaluation.parquet from offline lists, or both.
+
+    Settings are constructor keywords. What outlasts a call is in buffers registered in `setup`, so that a resumed run
+    continues. A measure that does not apply to a run leaves its columns out; they are then null.
+    """
+
+    trace: tuple[Column, ...] = ()  # what `of_rounds` returns
+    evaluation: tuple[Column, ...] = ()  # what `of_lists` returns
+    places = 10  # of every list that `of_lists` receives, at least
+    needs_order = False  # True if the whole order of a round is used, not only its shown places
+    needs_reasons = False  # True if blocks and certain pairs of a proposal are used
+
+    def setup(self, context: RunContext, best: Int[Tensor, "Q K"]) -> None:
+        """Allocate state. `best` has the labels of the first places of every training query's best list."""
+
+    def record(self, row: int, interaction: Interaction, labels: Int[Tensor, "B D"]) -> None:
+        """Keep what `Rounds` lacks of a round, which is number `row` (from 0) of the next `Rounds`.
+
+        `labels` are those of the candidates. Only measures that need more than `Rounds` define this method, because it
+        is called in every round.
+        """
+
+    def of_rounds(self, rounds: Rounds) -> Mapping[str, Tensor]:
+        """Return the values [R, B] of columns of `trace`, by name; NaN where a column does not apply."""
+        return {}
+
+    def of_lists(self, lists: RankedLists) -> Mapping[str, Float[Tensor, "*L"]]:
+        """Return the values of columns of `evaluation` for each list, by name. Their means over queries are written."""
+        return {}

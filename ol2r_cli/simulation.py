@@ -8,9 +8,20 @@ import torch
 from torch import Tensor, nn
 
 from ol2r_cli.dataset.table import Dataset
-from ol2r_cli.interfaces import ClickModel, Exploration, Exposure, Fairness, Interaction, Ranker, Role, RunContext
+from ol2r_cli.interfaces import (
+    ClickModel,
+    Exploration,
+    Exposure,
+    Fairness,
+    Interaction,
+    Measure,
+    Ranker,
+    Role,
+    RunContext,
+)
 from ol2r_cli.learning.preferences import infer_preferences
-from ol2r_cli.metrics.measurement import TOP, Measurement
+from ol2r_cli.metrics.measurement import Measurement
+from ol2r_cli.metrics.ranking import TOP
 from ol2r_cli.tensor.shapes import Int
 from ol2r_cli.tensor.streams import Streams
 from ol2r_cli.tensor.synchronisation import is_host_readable
@@ -29,8 +40,8 @@ class Simulation(nn.Module):
     """The four roles, the training queries and everything learned so far. `state_dict()` is the complete state.
 
     Replica b is the simulation with seed seeds[b]; its results do not depend on the other replicas. The keyword
-    settings have the meaning that `configs/run.yaml` explains; `block_rounds` is whether the blocks of any round are
-    kept.
+    settings have the meaning that `configs/run.yaml` explains; `measures` are by name, `block_rounds` is whether the
+    blocks of any round are kept.
     """
 
     round: Tensor
@@ -49,21 +60,22 @@ class Simulation(nn.Module):
         dtype: torch.dtype = torch.float64,
         no_relevant: str = "zero",
         exposure: Exposure | None = None,
-        trace_blocks: bool = True,
-        trace_regret: bool = True,
+        measures: Mapping[str, Measure],
         block_rounds: bool = False,
     ):
         super().__init__()
         self.train_split = dataset.split("train", seeds.device, dtype)
         longest = self.train_split.longest
+        needs_order = fairness.reranks or any(measure.needs_order for measure in measures.values())
+        needs_reasons = fairness.reranks or any(measure.needs_reasons for measure in measures.values())
         self.streams = Streams(seeds)
         self.context = RunContext(
             replicas=len(seeds),
             documents=longest,
             features=dataset.features.shape[1],
             positions=positions,
-            ranking_depth=longest if trace_regret or fairness.reranks else positions,
-            needs_reasons=trace_blocks or trace_regret or block_rounds or fairness.reranks,
+            ranking_depth=longest if needs_order else positions,
+            needs_reasons=needs_reasons or block_rounds,
             certain_places=longest if fairness.reranks else max(TOP, positions),
             queries=len(self.train_split),
             rounds=rounds,
@@ -73,20 +85,15 @@ class Simulation(nn.Module):
             exposure=exposure and exposure.to(seeds.device),
             parameters=ranker.size(dataset.features.shape[1]),
             random=self.streams.at("setup", 0),
+            reranked=fairness.reranks,
+            measured_rounds=Measurement.ROUNDS,
+            no_relevant=no_relevant,
         )
         self.click, self.ranker, self.exploration, self.fairness = click, ranker, exploration, fairness
         check_needs({"click": click, "ranker": ranker, "exploration": exploration, "fairness": fairness})
         for role in click, ranker, exploration, fairness:
             role.setup(self.context, dataset.features, dataset.oracle() if role.needs_labels else None)
-        self.measurement = Measurement(
-            self.context,
-            self.train_split.judged(),
-            no_relevant=no_relevant,
-            pairs=ranker.pairs != "none",
-            blocks=trace_blocks,
-            regret=trace_regret,
-            reranked=fairness.reranks,
-        )
+        self.measurement = Measurement(self.context, measures, self.train_split.judged(), pairs=ranker.pairs != "none")
         self.register_buffer("round", torch.zeros((), dtype=torch.int64))
         self.longest = None if is_host_readable(seeds) else self._longest_lists()
 

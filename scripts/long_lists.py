@@ -43,8 +43,7 @@ def measure(documents: int, rounds: int, overrides: list[str]) -> tuple[float, f
             seeds=torch.arange(config.replicas),
             rounds=rounds,
             positions=config.positions,
-            trace_blocks=config.trace_blocks,
-            trace_regret=config.trace_regret,
+            measures={name: build(node) for name, node in config.measure.items()},
         )
         CLEAR.write_text("5")  # forget the peak
         before, marks = _peak(), [time.process_time()]

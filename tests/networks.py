@@ -10,13 +10,12 @@ import numpy as np
 import torch
 
 from ol2r_cli.interfaces import Interaction
-from ol2r_cli.metrics.evaluation import Evaluator
 from ol2r_cli.simulation import Simulation
 from tests.choices import seen
 from tests.reference.network import Weights, unflat
 from tests.reference.ollambdarank import Round, from_clicks
 from tests.rounds import rounds
-from tests.worlds import handmade, simulate, tiny
+from tests.worlds import handmade, offline_ndcg, simulate, tiny
 
 WIDTH, LAYERS = 6, 2
 NETWORK = (f"ranker.model.width={WIDTH}", f"ranker.model.hidden_layers={LAYERS}")
@@ -50,7 +49,7 @@ def learned(*overrides: str, total: int = 100) -> tuple[list[float], list[float]
     features[:, 0] = torch.where(features[:, 0] < 0.5, -1, 1) * lists.labels / 4
     dataset, seeds = dataclasses.replace(lists, features=features), [0, 1, 2]
     simulation = simulate(tiny("click=perfect", *overrides), seeds, total, dataset)
-    evaluate = Evaluator(dataset, "test", torch.tensor(seeds), "zero", torch.float64)
+    evaluate = offline_ndcg(dataset, "test", torch.tensor(seeds))
     before = evaluate(simulation.ranker, simulation.ranker.deploy()[None])[0, :, -1]
     for _ in rounds(simulation):
         pass

@@ -14,8 +14,7 @@ import torch
 
 from ol2r_cli.config.composer import compose
 from ol2r_cli.config.instantiate import build
-from ol2r_cli.metrics.evaluation import Evaluator
-from tests.worlds import simulate
+from tests.worlds import offline_ndcg, simulate
 
 SEEDS = 20
 SETTINGS = {  # ranker: rounds, overrides; matching pairs, conservative and transitive are the defaults of PairRank
@@ -53,7 +52,7 @@ def test_agrees_with_the_authors_code_on_mq2008(ranker, click, data_dir, tmp_pat
             if simulation.measurement.full():
                 simulation.measurement.measures()
         simulation.measurement.measures()
-        evaluate = Evaluator(dataset, "test", torch.arange(SEEDS), "zero", torch.float64)
+        evaluate = offline_ndcg(dataset, "test", torch.arange(SEEDS))
         ndcg = evaluate(simulation.ranker, simulation.ranker.deploy()[None])[0, :, -1]
     offline, online, n = AUTHORS[ranker, click]
     for (mean, sd), found in ((offline, ndcg), (online, simulation.measurement.cumulative_ndcg)):

@@ -32,6 +32,7 @@ examples:
   ol2r run click=navigational rounds=2000 replicas=5       five seeds at once
   ol2r run dataset=mq2008 dataset.path=$HOME/MQ2008        real data
   ol2r run -m ranker.l2=0.1,0.01 'seed=range(0,3)'         a sweep of six runs
+  ol2r run 'measures=[ndcg,err@5,ctr]'                     other measures
 """
 
 
@@ -162,5 +163,8 @@ def _run(given: argparse.Namespace) -> int:
 def _choices() -> str:
     """A line for each group, with the names of its choices."""
     catalogue = Catalogue()
-    lines = [f"{group}: {', '.join(catalogue.choices[group])}" for group in catalogue.groups]
+    names = {
+        group: f"{group} (a list: measures=[ndcg,err@5])" if group == "measure" else group for group in catalogue.groups
+    }
+    lines = [f"{names[group]}: {', '.join(catalogue.choices[group])}" for group in catalogue.groups]
     return "\n".join(textwrap.fill(line, _WIDTH, subsequent_indent="  ") for line in lines)

@@ -24,6 +24,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
 
 from ol2r_cli.config.catalogue import Catalogue, config_dir
+from ol2r_cli.config.chosen_measures import GROUP, measure_nodes
 from ol2r_cli.config.errors import explain, has_a_value, several_values, unknown_name, unreadable
 from ol2r_cli.config.overrides import as_typed, split_search_path, translate
 from ol2r_cli.formatting import nearest
@@ -105,6 +106,8 @@ class Composer:
             base = self._base(tuple(str(override.input_line) for override in choosing))
             config = copy.deepcopy(base.config)
             for override in parsed:
+                if str(override.key_or_group).startswith(f"{GROUP}."):
+                    raise ValueError(f"{override.input_line} must stand in the list: type measures=[ndcg,err@5]")
                 if not self._chooses(override):
                     _set_value(config, override, words)
         except KeyError as error:
@@ -112,7 +115,20 @@ class Composer:
         except (HydraException, OmegaConfBaseException) as error:
             raise ValueError(explain(str(error), words, self.catalogue)) from None
         _check_names(config, base.choices)
+        self._add_measures(config)
         return config, base
+
+    def _add_measures(self, config: DictConfig) -> None:
+        """Add the node `measure`, and let trace_regret and trace_blocks say whether these two are taken."""
+        names = ["measures", "trace_regret", "trace_blocks"]
+        try:
+            settings: Any = OmegaConf.to_container(OmegaConf.masked_copy(config, names), resolve=True)
+        except OmegaConfBaseException as error:
+            raise ValueError(str(error).splitlines()[0]) from None
+        nodes = measure_nodes(settings, self.catalogue)
+        with open_dict(config):
+            config[GROUP] = nodes
+            config.trace_regret, config.trace_blocks = "regret" in nodes, "blocks" in nodes
 
     def jobs(self, overrides: Sequence[str], paired: Iterable[Sequence[str]] = ()) -> list[list[str]]:
         """The overrides of every job of a sweep: the product of all values listed, the last one changing fastest.
@@ -156,6 +172,8 @@ class Composer:
     def _check_choice(self, override: Override) -> None:
         """ValueError where a number, a list or an interpolation stands instead of the name of a choice."""
         group, value = str(override.key_or_group), override.value()
+        if group == GROUP:
+            raise ValueError(f"measures are chosen by a list: type measures=[ndcg,{value}]")
         named = isinstance(value, str) and "${" not in value
         if group in self.catalogue.choices and not override.is_delete() and not named:
             typed = str(override.input_line).partition("=")[2]

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ol2r_cli.config.catalogue import Catalogue
+from ol2r_cli.config.chosen_measures import GROUP
 from ol2r_cli.config.moved_classes import MOVED_TO
 
 PLUGINS = "ol2r.plugins"  # entry points of this group are the modules of installed plug-ins
@@ -61,7 +62,7 @@ def targets_in(folders: Iterable[Path]) -> frozenset[str]:
     ValueError for a folder that does not exist, and for a choice that is not a YAML mapping.
     """
     catalogue = Catalogue(list(folders))
-    of_experiments = [group for group in catalogue.choices if group.partition("/")[0] in catalogue.defaults]
+    of_experiments = [group for group in catalogue.choices if group.partition("/")[0] in (*catalogue.defaults, GROUP)]
     choices = [choice for group in of_experiments for choice in catalogue.choices[group].values()]
     contents = [choice.content for choice in choices if not (choice.path.parent / "run.json").exists()]
     return frozenset(target for content in contents for target in targets(content))

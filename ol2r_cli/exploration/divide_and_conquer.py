@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 from ol2r_cli.config.ranges import Range
-from ol2r_cli.exploration.blocks import close, partition, shuffle, similar_lengths
 from ol2r_cli.exploration.long_lists import (
     LONG,
     Comparison,
@@ -18,6 +17,7 @@ from ol2r_cli.exploration.long_lists import (
     reachable,
     shuffle_long,
 )
+from ol2r_cli.exploration.ordered_blocks import close, partition, shuffle, similar_lengths
 from ol2r_cli.interfaces import CERTAIN, Candidates, Exploration, Oracle, Prediction, Proposal, RunContext
 from ol2r_cli.tensor.gather import cached_arange, gather_square
 from ol2r_cli.tensor.shapes import Bool, Float, Int

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ol2r_cli.exploration.blocks import by_block, close, ringing_times
+from ol2r_cli.exploration.ordered_blocks import by_block, close, ringing_times
 from ol2r_cli.tensor.gather import cached_arange
 from ol2r_cli.tensor.shapes import Bool, Float, Int
 

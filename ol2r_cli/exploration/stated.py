@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ol2r_cli.exploration.blocks import shuffle
+from ol2r_cli.exploration.ordered_blocks import shuffle
 from ol2r_cli.interfaces import CERTAIN, LAYERS, STATED, Candidates, Exploration, Need, Prediction, Proposal
 from ol2r_cli.tensor.shapes import Bool, Int
 from ol2r_cli.tensor.streams import Random

@@ -1,4 +1,4 @@
-"""NDCG, reciprocal rank and expected reciprocal rank by seed and query; their means are the offline evaluation."""
+"""NDCG, reciprocal rank, ERR and the measures of the run by seed and query; their means are the offline evaluation."""
 
 from __future__ import annotations
 
@@ -7,10 +7,19 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from ol2r_cli.columns import CUTOFFS
 from ol2r_cli.export.ranked_split import RankedSplit
-from ol2r_cli.metrics.evaluation import CUTOFFS, Lists
-from ol2r_cli.metrics.ranking import discounts, gains, ideal_dcg, ndcg
-from ol2r_cli.tensor.shapes import Float, Int
+from ol2r_cli.interfaces import RankedLists
+from ol2r_cli.metrics.evaluation import Lists
+from ol2r_cli.metrics.ranking import (
+    discounts,
+    expected_reciprocal_rank,
+    gains,
+    ideal_dcg,
+    ndcg,
+    reciprocal_rank,
+)
+from ol2r_cli.tensor.shapes import Float
 
 if TYPE_CHECKING:
     import polars as pl
@@ -38,7 +47,7 @@ def per_query(ranked: RankedSplit) -> pl.DataFrame:
             "documents": lists.length.repeat(len(ranked.seeds)).int().numpy(),
             "relevant": relevant.repeat(len(ranked.seeds)).int().numpy(),
         }
-        for name, values in _measures(lists, ranked.dataset.grades).items():
+        for name, values in _measures(ranked, lists).items():
             columns[name] = values.masked_fill(left_out, torch.nan).flatten().numpy()
         frames.append(pl.DataFrame(columns, nan_to_null=True))
     table = pl.concat(frames).sort("seed", "query")
@@ -55,7 +64,9 @@ def _run_columns(ranked: RankedSplit) -> dict[str, pl.Expr]:
     return columns | {"fold": pl.lit(fold, dtype=pl.Int64), "split": pl.lit(ranked.split)}
 
 
-def _measures(lists: Lists, grades: int) -> dict[str, Float[Tensor, "B Q"]]:
+def _measures(ranked: RankedSplit, lists: Lists) -> dict[str, Float[Tensor, "B Q"]]:
+    """`MEASURES`, and the columns of the offline evaluation that the run's measures have besides."""
+    grades = ranked.dataset.grades
     reached = (gains(lists.label) * discounts(lists.label.shape[-1])).cumsum(-1)
     values = {}
     for cutoff in CUTOFFS:
@@ -63,21 +74,8 @@ def _measures(lists: Lists, grades: int) -> dict[str, Float[Tensor, "B Q"]]:
         values[f"ndcg_{cutoff}"] = ndcg(dcg, ideal_dcg(lists.label, cutoff))
     values["reciprocal_rank"] = reciprocal_rank(lists.label)
     values[f"err_{ERR_CUTOFF}"] = expected_reciprocal_rank(lists.label[..., :ERR_CUTOFF], grades)
-    return values
-
-
-def reciprocal_rank(label: Int[Tensor, "*L D"]) -> Float[Tensor, "*L"]:
-    """1 / rank of the first document of grade 1 or more, 0 without one. `label` is in the order of ranks."""
-    relevant = label > 0
-    return torch.where(relevant.any(-1), 1 / (1 + relevant.int().argmax(-1)).double(), 0.0)
-
-
-def expected_reciprocal_rank(label: Int[Tensor, "*L K"], grades: int) -> Float[Tensor, "*L"]:
-    """Sum over ranks r of P(satisfied at r) / r, where grade g satisfies with probability (2^g - 1) / 2^(grades - 1).
-
-    Chapelle, Metzler, Zhang and Grinspan, "Expected reciprocal rank for graded relevance" (CIKM 2009).
-    """
-    satisfied = gains(label) / 2 ** (grades - 1)
-    continued = torch.cat([torch.ones_like(satisfied[..., :1]), (1 - satisfied).cumprod(-1)[..., :-1]], -1)
-    rank = torch.arange(1, label.shape[-1] + 1, dtype=torch.float64)
-    return (satisfied * continued / rank).sum(-1)
+    best = lists.label.sort(-1, descending=True).values
+    for measure in ranked.measures.values():
+        first = RankedLists(lists.label[..., : measure.places], best[..., : measure.places], grades)
+        values = {**measure.of_lists(first), **values}
+    return {name: values[name] for name in dict.fromkeys([*MEASURES, *values])}

@@ -10,7 +10,10 @@ from typing import Any
 import torch
 from omegaconf import OmegaConf
 
+from ol2r_cli.config.instantiate import build
+from ol2r_cli.config.stored_targets import check_stored
 from ol2r_cli.dataset.table import Dataset
+from ol2r_cli.interfaces import Measure
 from ol2r_cli.metrics.evaluation import Evaluator, Lists
 from ol2r_cli.run.stored_dataset import dataset_source
 from ol2r_cli.run.trained_ranker import TrainedRanker
@@ -32,7 +35,8 @@ class RankedSplit:
         self.skips = self.settings["no_relevant"] == "skip"  # queries without a relevant document are not evaluated
         self.query_ids = [self.dataset.query_ids[number] for number in self.dataset.splits[split].tolist()]
         seeds, dtype = torch.tensor(self.seeds), self.trained.deployed.dtype
-        self._evaluator = Evaluator(self.dataset, split, seeds, self.settings["no_relevant"], dtype)
+        self._evaluator = Evaluator(self.dataset, split, seeds, self.settings["no_relevant"], dtype, {})
+        self.measures = _measures(self.settings.get("measure") or {}, path, own_targets)
 
     def lists(self) -> Iterator[Lists]:
         """The queries of the split in groups of similar length, replicas in the order of `seeds`.
@@ -40,6 +44,13 @@ class RankedSplit:
         Equal scores are broken as in the offline evaluation of the run.
         """
         return self._evaluator.lists(self.trained.ranker, self.trained.deployed)
+
+
+def _measures(nodes: dict[str, Any], path: Path, own_targets: Collection[str]) -> dict[str, Measure]:
+    """The measures of the run that have columns of the offline evaluation."""
+    check_stored(nodes, "measure", path / "config.yaml", own_targets)
+    measures = {name: build(node) for name, node in OmegaConf.create({"measure": nodes}).measure.items()}
+    return {str(name): measure for name, measure in measures.items() if measure.evaluation}
 
 
 def _dataset(trained: TrainedRanker, data: Path | None) -> Dataset:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from ol2r_cli.columns import RunColumns
 from ol2r_cli.config.catalogue import dotted
 from ol2r_cli.formatting import error_line
 from ol2r_cli.run.directory import RunDirectory
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 POINTS = 500  # of a curve, at most
 PROJECT = "ol2r"  # the experiment of MLflow, and the project of Weights & Biases, that runs are written to
 MARK = ".ol2r"  # at the end of the names of our event files
-_RUNNING_TOTALS = ("cumulative_ndcg", "unfairness")  # a point is the last value; of other columns it is the mean
 _PARAMETERS = 100  # that MLflow accepts in one call
 _METRICS = 1000  # that MLflow accepts in one call
 _PARAMETER_LENGTH = 6000  # characters that MLflow accepts
@@ -80,7 +80,7 @@ def tracked_run(path: Path, points: int = POINTS) -> TrackedRun:
             settings={name: value for name, value in dotted(settings) if name.rpartition(".")[2] != "_target_"},
             facts=_facts(manifest),
             summary=_summary(directory.read_json("summary.json")["metrics"]),
-            curves=_curves(directory, points),
+            curves=_curves(directory, RunColumns.of(manifest), points),
             started=datetime.fromisoformat(manifest["started"]),
             ended=datetime.fromisoformat(manifest["ended"]),
         )
@@ -120,16 +120,19 @@ def _summary(metrics: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
     return means | deviations
 
 
-def _curves(directory: RunDirectory, points: int) -> dict[str, Curve]:
+def _curves(directory: RunDirectory, columns: RunColumns, points: int) -> dict[str, Curve]:
     """The curves of a run, without columns that are null throughout.
 
     The rounds of the trace are cut into `points` stretches of equal length, of which the last one may be shorter. A
-    point stands at the last round of its stretch.
+    point stands at the last round of its stretch. It is the last value of a running total, such as cumulative NDCG, and
+    the mean of another column.
     """
     import polars as pl
 
-    trace, evaluation = TRACE.read(directory), EVALUATION.read(directory)
-    names = [name for name in TRACE.measures if name != "query"]
+    trace = TRACE.with_columns(columns.trace).read(directory)
+    evaluation = EVALUATION.with_columns(columns.evaluation).read(directory)
+    names = [name for name in columns.trace if name != "query"]
+    running_totals = [name for name in names if columns.trace[name].summary in ("last", "size")]
     length = -(-int(trace["round"].max() or 1) // points)  # type: ignore[arg-type]
     stretch = (pl.col("round") - 1) // length
     per_seed = (
@@ -138,14 +141,14 @@ def _curves(directory: RunDirectory, points: int) -> dict[str, Curve]:
         .agg(
             pl.col("round").max(),
             *(
-                pl.col(name).drop_nulls().last() if name in _RUNNING_TOTALS else pl.col(name).cast(pl.Float64).mean()
+                pl.col(name).drop_nulls().last() if name in running_totals else pl.col(name).cast(pl.Float64).mean()
                 for name in names
             ),
         )
     )
     curves = _means(per_seed, names, "trace/")
     for (split,), rows in evaluation.group_by("split"):
-        curves |= _means(rows, EVALUATION.measures, f"evaluation/{split}_")
+        curves |= _means(rows, columns.evaluation, f"evaluation/{split}_")
     return dict(sorted(curves.items()))
 
 

@@ -1,21 +1,19 @@
-"""Offline evaluation: NDCG of deployed rankers. Many snapshots of a run are scored together."""
+"""Offline evaluation: measures of deployed rankers. Many snapshots of a run are scored together."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from ol2r_cli.dataset.table import Dataset, Split
-from ol2r_cli.interfaces import Candidates, Ranker
-from ol2r_cli.metrics.ranking import discounts, gains, ideal_dcg, ndcg
+from ol2r_cli.interfaces import Candidates, Measure, RankedLists, Ranker
 from ol2r_cli.tensor.shapes import Float, Int
 from ol2r_cli.tensor.streams import Streams
 from ol2r_cli.tensor.synchronisation import is_host_readable
 
-CUTOFFS = (1, 3, 5, 10)
 GROUP = 4_000  # largest number of documents, with padding, in a group of queries, so that it fits a cache
 PADDING = torch.finfo(torch.float32).min  # below every score; its last bits are 0, which means label 0
 
@@ -31,24 +29,36 @@ class Lists(NamedTuple):
 
 
 class Evaluator:
-    """Computes the mean NDCG of deployed rankers over the queries of one split.
+    """Computes the means of measures of deployed rankers over the queries of one split.
 
-    Queries are served in groups of similar length, which keeps padding small. Ties are broken by a random number that
-    is fixed per (seed, split, document), never by file order. `no_relevant` says how a query without a relevant
-    document counts: `zero` as NDCG 0, `skip` not at all.
+    `measures` are by name; those without a column of the evaluation are ignored, and without any other nothing is
+    scored. Queries are served in groups of similar length, which keeps padding small. Ties are broken by a random
+    number that is fixed per (seed, split, document), never by file order. `no_relevant` says how a query without a
+    relevant document counts: `zero` as it is measured (NDCG 0), `skip` not at all.
     """
 
     cells = 4_000_000  # documents x snapshots scored at once
     cached_bytes = 2**29  # largest size of the features that stay in memory; a larger split is served for every call
 
-    def __init__(self, dataset: Dataset, split: str, seeds: Int[Tensor, "B"], no_relevant: str, dtype: torch.dtype):
-        self.name = split
+    def __init__(
+        self,
+        dataset: Dataset,
+        split: str,
+        seeds: Int[Tensor, "B"],
+        no_relevant: str,
+        dtype: torch.dtype,
+        measures: Mapping[str, Measure],
+    ):
+        self.name, self.skips = split, no_relevant == "skip"
+        self.measures = {name: measure for name, measure in measures.items() if measure.evaluation}
+        places = max((measure.places for measure in self.measures.values()), default=1)
         self.split: Split = dataset.split(split, seeds.device, dtype)
         self.replicas = len(seeds)
         by_length = self.split.length.argsort(stable=True)
         self.groups = [by_length[i] for i in _even_groups(self.split.length[by_length].tolist())]
         served = [self.split.serve(group) for group in self.groups]
-        self.ideal = [torch.stack([ideal_dcg(labels, c) for c in CUTOFFS], dim=-1) for _, labels in served]
+        self.best = [labels.sort(-1, descending=True).values[:, :places].clone() for _, labels in served]
+        self.grades = dataset.grades
         self.label_bits = max(1, (dataset.grades - 1).bit_length())
         chance = Streams(seeds, ahead=1).uniform(f"evaluate/{split}", 0, int(self.split.length.sum()))
         first = self.split.length.cumsum(0) - self.split.length
@@ -57,33 +67,39 @@ class Evaluator:
         ]
         size = sum(candidates.features.nbytes for candidates, _ in served)
         self.served = served if size <= self.cached_bytes else None
-        counted = torch.cat([block[:, 0] > 0 for block in self.ideal])
-        if no_relevant == "skip" and not counted.any():
+        counted = torch.cat([best[:, 0] > 0 for best in self.best])
+        if self.skips and not counted.any():
             raise ValueError(f"no query of the {split} split has a relevant document: use no_relevant=zero")
-        self.counted = int(counted.sum()) if no_relevant == "skip" else len(counted)
+        self.counted = int(counted.sum()) if self.skips else len(counted)
 
-    def __call__(self, ranker: Ranker, deployed: Float[Tensor, "E B P"]) -> Float[Tensor, "E B C"]:
-        """Return the mean NDCG at each of CUTOFFS for E snapshots of B replicas."""
+    def __call__(self, ranker: Ranker, deployed: Float[Tensor, "E B P"]) -> dict[str, Float[Tensor, "E B"]]:
+        """Return the mean of every column of the evaluation for E snapshots of B replicas, by name."""
         snapshots = len(deployed)
-        total = torch.zeros(snapshots, self.replicas, len(CUTOFFS), dtype=torch.float64, device=deployed.device)
-        for number, group in enumerate(self.groups):
+        columns = [column.name for measure in self.measures.values() for column in measure.evaluation]
+        shape = snapshots, self.replicas, len(columns)
+        total = torch.zeros(shape, dtype=torch.float64, device=deployed.device)
+        for number, group in enumerate(self.groups if columns else ()):
             candidates, _ = self.split.serve(group) if self.served is None else self.served[number]
             at_once = max(1, self.cells // (len(group) * int(self.split.length[group[-1]]) * self.replicas))
             for part, sums in zip(deployed.split(at_once), total.split(at_once), strict=True):
-                sums += self._sums(ranker, part, number, candidates)
-        return total / self.counted
+                sums += self._sums(ranker, part, number, candidates, columns)
+        means = total / self.counted
+        return {name: means[..., place] for place, name in enumerate(columns)}
 
     def _sums(
-        self, ranker: Ranker, deployed: Float[Tensor, "E B P"], number: int, candidates: Candidates
+        self, ranker: Ranker, deployed: Float[Tensor, "E B P"], number: int, candidates: Candidates, columns: list[str]
     ) -> Float[Tensor, "E B C"]:
-        """Return sums of NDCG over the queries of one group."""
+        """Return the sums of the columns over the queries of one group."""
+        best = self.best[number]
         scores = ranker.score(deployed.flatten(0, 1), candidates).unflatten(0, deployed.shape[:2])
         keys = _keys(scores, self.tails[number]).masked_fill_(~candidates.mask, PADDING)
-        top = _largest(keys, CUTOFFS[-1])
-        gain = gains(top.view(torch.int64) & ((1 << self.label_bits) - 1))
-        reached = (gain * discounts(gain.shape[-1], gain.device)).cumsum(-1)
-        columns = [reached[..., min(c, gain.shape[-1]) - 1] for c in CUTOFFS]
-        return ndcg(torch.stack(columns, -1), self.ideal[number]).sum(2)
+        top = _largest(keys, best.shape[1])
+        lists = RankedLists(top.view(torch.int64) & ((1 << self.label_bits) - 1), best, self.grades)
+        values = dict(_values(self.measures, lists))
+        stacked = torch.stack([values[name] for name in columns], -1)
+        if self.skips:
+            stacked = stacked * (best[:, 0] > 0)[:, None]
+        return stacked.sum(2)
 
     def lists(self, ranker: Ranker, deployed: Float[Tensor, "B P"]) -> Iterator[Lists]:
         """Yield the lists of one snapshot, group by group: those whose mean NDCG a call returns."""
@@ -111,6 +127,22 @@ class Evaluator:
         slot = torch.arange(labels.shape[1], device=labels.device)
         tie = chance[:, (first[:, None] + slot).clamp(max=chance.shape[1] - 1)].masked_fill(~candidates.mask, -1)
         return tie.argsort(2).argsort(2) << self.label_bits | labels
+
+
+def _values(measures: Mapping[str, Measure], lists: RankedLists) -> Iterator[tuple[str, Float[Tensor, "*L"]]]:
+    """Yield each column of the evaluation with its values; ValueError for a measure that returns something else."""
+    for name, measure in measures.items():
+        computed = measure.of_lists(lists)
+        for column in measure.evaluation:
+            values = computed.get(column.name)
+            shape = lists.labels.shape[:-1]
+            if not isinstance(values, Tensor) or values.shape != shape:
+                got = list(values.shape) if isinstance(values, Tensor) else type(values).__name__
+                raise ValueError(
+                    f"the measure {name} must return {column.name} as a tensor {list(shape)}, a value for each list, "
+                    f"got {got}"
+                )
+            yield column.name, values
 
 
 def _keys(scores: Float[Tensor, "*S"], tails: Int[Tensor, "*T"]) -> Float[Tensor, "*S"]:

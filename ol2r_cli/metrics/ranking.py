@@ -8,6 +8,9 @@ from torch import Tensor
 
 from ol2r_cli.tensor.shapes import Bool, Float, Int
 
+TOP = 10  # places of online NDCG and of certain pairs
+DISCOUNT = 0.9995  # of cumulative NDCG, per round (all five papers)
+
 
 def discounts(count: int, device: torch.device | None = None) -> Float[Tensor, "K"]:
     """Return 1 / log2(rank + 1) for ranks 1 .. count."""
@@ -70,3 +73,21 @@ def certain_ratio(certain: Bool[Tensor, "X K K"], length: Int[Tensor, "X"]) -> F
     real = torch.arange(top, device=certain.device) < documents[:, None]
     pairs = (certain & real[:, :, None] & real[:, None, :]).sum((1, 2))
     return pairs / (documents * (documents - 1) / 2)
+
+
+def reciprocal_rank(labels: Int[Tensor, "*L K"]) -> Float[Tensor, "*L"]:
+    """Return 1 / rank of the first document of grade 1 or more in each list, 0 without one."""
+    relevant = labels > 0
+    return torch.where(relevant.any(-1), 1 / (1 + relevant.int().argmax(-1)).double(), 0.0)
+
+
+def expected_reciprocal_rank(labels: Int[Tensor, "*L K"], grades: int) -> Float[Tensor, "*L"]:
+    """Return the sum over ranks r of P(satisfied at r) / r.
+
+    Grade g satisfies with probability (2^g - 1) / 2^(grades - 1). Chapelle, Metzler, Zhang and Grinspan, "Expected
+    reciprocal rank for graded relevance" (CIKM 2009), equation 4.
+    """
+    satisfied = gains(labels) / 2 ** (grades - 1)
+    continued = torch.cat([torch.ones_like(satisfied[..., :1]), (1 - satisfied).cumprod(-1)[..., :-1]], -1)
+    rank = torch.arange(1, labels.shape[-1] + 1, dtype=torch.float64, device=labels.device)
+    return (satisfied * continued / rank).sum(-1)

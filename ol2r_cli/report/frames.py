@@ -96,7 +96,10 @@ def _table_rows(runs: Iterable[FinishedRun], table: str, columns: Sequence[str] 
 
     from ol2r_cli.run import tables  # imports torch
 
-    known = getattr(tables, table.upper())
+    known, runs = getattr(tables, table.upper()), list(runs)
+    if table in ("trace", "evaluation"):
+        for run in runs:
+            known = known.with_columns(getattr(run.columns, table))
     known.check(dict.fromkeys(name for name in columns or () if name not in known.key))
     wanted = [name for name in known.columns if columns is None or name in (*known.key, *columns)]
     types = {name: getattr(pl, known.columns[name]) for name in wanted}

@@ -2,84 +2,71 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from functools import cache
-from typing import NamedTuple
+from typing import TYPE_CHECKING
 
+from ol2r_cli.columns import EVALUATION_COLUMNS, TRACE_COLUMNS, Column, RunColumns, metrics_of
 from ol2r_cli.formatting import nearest
-from ol2r_cli.report.run_groups import Group
+
+if TYPE_CHECKING:
+    from ol2r_cli.report.run_groups import Group
 
 METRICS = ("test_ndcg_10", "validation_ndcg_10", "cumulative_ndcg", "online_ndcg")
 
 
-class Measure(NamedTuple):
-    """How reports show a metric.
-
-    heading: in tables. axis: the label in figures. digits: behind the decimal point. direction: 1 where more is better,
-    -1 where less is better, 0 where neither is, as for clicks and block sizes.
-    """
-
-    heading: str
-    axis: str
-    digits: int = 2
-    direction: int = 0
-
-
-_MEASURES = {
-    "online_ndcg": Measure("online NDCG", "mean online NDCG@10", 4, 1),
-    "online_ndcg_last_tenth": Measure("online NDCG last tenth", "online NDCG@10, last tenth", 4, 1),
-    "cumulative_ndcg": Measure("cumulative NDCG", "cumulative NDCG", 2, 1),
-    "cosine": Measure("cosine", "cosine to offline RankNet", 4, 1),
-    "regret": Measure("regret", "misordered pairs", 2, -1),
-    "unfairness": Measure("unfairness", "|cumulative unfairness|", 3, -1),
-    "violations": Measure("violations", "reversed certain pairs", 2, -1),
-    "certain_top10": Measure("certain top10", "share of certain pairs in the top 10", 4),
-    "blocks": Measure("blocks", "number of blocks"),
-    "best_round": Measure("best round", "round of best validation NDCG@10"),
-}
-
-
 @cache
-def measure(metric: str) -> Measure:
-    """How reports show a metric of summary.json; a metric of an extension keeps its name."""
-    if metric in _MEASURES:
-        return _MEASURES[metric]
-    plain = metric.replace("_", " ")
-    if match := re.fullmatch(r"(test|validation)_ndcg_(\d+)(?:_(untrained|best))?", metric):
-        name = f"{match[1]} NDCG@{match[2]}"
-        heading, axis = {
-            None: ("", ""),
-            "untrained": (", untrained", ", untrained"),
-            "best": (", best round", ", best round by validation"),
-        }[match[3]]
-        return Measure(name + heading, name + axis, 4, 1)
-    if match := re.fullmatch(r"block_size_(\d+)", metric):
-        return Measure(plain, f"size of the block at rank {match[1]}")
-    if "ndcg" in metric:
-        return Measure(plain.replace("ndcg", "NDCG"), plain, 4, 1)
-    return Measure(plain, plain)
+def _shared() -> dict[str, Column]:
+    return metrics_of([RunColumns()])
+
+
+_declared: dict[str, Column] = {}  # metrics of the measures of runs that have been read
+
+
+def declare(columns: RunColumns) -> None:
+    """Remember how the metrics of a run are shown, for the functions below."""
+    if columns.trace.keys() != TRACE_COLUMNS.keys() or columns.evaluation.keys() != EVALUATION_COLUMNS.keys():
+        _declared.update(metrics_of([columns]))
+
+
+def described(metric: str) -> Column:
+    """How reports show a metric of summary.json; one that no run declares keeps its name."""
+    return _shared().get(metric) or _declared.get(metric) or Column(metric, digits=2)
+
+
+def axis_label(metric: str) -> str:
+    """The label of a metric in a figure."""
+    return described(metric).axis or heading(metric)
 
 
 def heading(metric: str) -> str:
     """The name of a metric in a table."""
-    return measure(metric).heading
+    return described(metric).heading
 
 
 def digits(metric: str) -> int:
     """The number of digits shown behind the decimal point."""
-    return measure(metric).digits
+    return described(metric).digits
 
 
 def gain(metric: str, difference: float) -> float:
     """Above 0 where a difference is an improvement; the difference itself for a metric without a direction."""
-    return -difference if measure(metric).direction < 0 else difference
+    return -difference if described(metric).higher_is_better is False else difference
 
 
 def usual_metrics(groups: Sequence[Group]) -> tuple[str, ...]:
-    """The default columns of a table; with unfairness and violations where a run has a fairness."""
+    """The default columns of a table: with unfairness and violations where a run has a fairness, and with one metric
+    of every column that a measure of a run declares, on test queries where it is evaluated."""
     fair = any(group.choices.get("fairness", "none") != "none" for group in groups)
-    return (*METRICS, "unfairness", "violations") if fair else METRICS
+    declared = [name for group in groups for run in group.runs for name in _main_metrics(run.columns)]
+    of_measures = [name for name in dict.fromkeys(declared) if name in known_metrics(groups)]
+    return (*METRICS, *(("unfairness", "violations") if fair else ()), *of_measures)
+
+
+def _main_metrics(columns: RunColumns) -> list[str]:
+    """A metric for each declared column: of a column of the evaluation that of the test split."""
+    evaluation = [f"test_{name}" for name in columns.evaluation if name not in EVALUATION_COLUMNS]
+    return evaluation + [name for name in columns.trace if name not in TRACE_COLUMNS]
 
 
 def known_metrics(groups: Sequence[Group]) -> list[str]:

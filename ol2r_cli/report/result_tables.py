@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from ol2r_cli.formatting import plus_minus
 from ol2r_cli.report.comparison import Comparison, PairedDifference
 from ol2r_cli.report.labels import Labels, defines_task, tasks
-from ol2r_cli.report.measures import METRICS, digits, gain, heading, measure
+from ol2r_cli.report.measures import METRICS, described, digits, gain, heading
 from ol2r_cli.report.run_groups import Group
 from ol2r_cli.report.selection import Selection
 from ol2r_cli.report.text_table import Cell, TextTable
@@ -105,7 +105,7 @@ def format_p(p: float | None) -> str:
 def _best(task: Sequence[Group], metric: str) -> list[Group]:
     """The groups with the best mean; none where there is one group, or where the metric has no direction."""
     means = {group: estimate.mean for group in task if (estimate := group.estimate(metric))}
-    if len(means) < 2 or not measure(metric).direction:
+    if len(means) < 2 or described(metric).higher_is_better is None:
         return []
     best = max(gain(metric, mean) for mean in means.values())
     return [group for group, mean in means.items() if gain(metric, mean) == best]

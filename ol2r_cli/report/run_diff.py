@@ -223,7 +223,7 @@ def compare_rounds(first: Path, second: Path) -> RoundComparison:
     """Compare the traces and evaluations of two runs. ValueError when one cannot be read."""
     left, right = _read_table(first, TRACE), _read_table(second, TRACE)
     joined = left.join(right, on=TRACE.key, suffix=".second").sort("round", "seed")
-    columns = [name for name in TRACE.measures if name in left.columns and name in right.columns]
+    columns = [name for name in left.columns if name in right.columns and name not in TRACE.key]
     observed = _first_differences(joined, OBSERVED)
     diverged = {divergence.seed: divergence.round for divergence in observed}
     internal = _first_differences(joined, [name for name in columns if name not in OBSERVED])
@@ -248,8 +248,9 @@ def _by_split(evaluation: pl.DataFrame) -> pl.DataFrame:
     """One row for each seed and round, with columns such as test_ndcg_10."""
     import polars as pl
 
+    measured = [name for name in evaluation.columns if name not in EVALUATION.key]
     parts = [
-        evaluation.filter(split=split).drop("split").rename({name: f"{split}_{name}" for name in EVALUATION.measures})
+        evaluation.filter(split=split).drop("split").rename({name: f"{split}_{name}" for name in measured})
         for split in evaluation["split"].unique().sort()
     ]
     return pl.concat(parts, how="align") if parts else evaluation.drop("split")

@@ -18,11 +18,13 @@ from typing import Any
 
 import yaml
 
+from ol2r_cli.columns import RunColumns
 from ol2r_cli.config.catalogue import dotted
 from ol2r_cli.formatting import error_line
 from ol2r_cli.report.estimates import Estimate, over_folds
+from ol2r_cli.report.measures import declare
 from ol2r_cli.run.directory import RunDirectory
-from ol2r_cli.run.identity import NOT_HASHED
+from ol2r_cli.run.identity import NOT_HASHED, STANDARD_MEASURES
 from ol2r_cli.run.integrity import DamagedTable
 from ol2r_cli.run.run_state import RunState, find_runs, read_state
 
@@ -41,7 +43,7 @@ class FinishedRun:
     settings: those that can change results, by dotted name (`dataset.queries.train`), without seed, replicas and
     dataset.fold. fingerprint: that of the dataset. metrics: mean, sd and n of summary.json. typed: names of settings on
     the command line. by_seed: the values of each metric, in the order of its entry "seed"; empty where an earlier
-    version wrote the summary.
+    version wrote the summary. columns: those of its tables.
     """
 
     path: Path
@@ -54,6 +56,7 @@ class FinishedRun:
     typed: frozenset[str] = frozenset()
     by_seed: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     id: str = ""
+    columns: RunColumns = field(default_factory=RunColumns)
 
 
 @dataclass
@@ -258,6 +261,8 @@ def distinguishes(setting: str) -> bool:
     """Whether different values of a setting make different groups; false for the dataset's data_dir and cache_dir."""
     parts = setting.split(".")
     prefixes = {".".join(parts[:length]) for length in range(1, len(parts) + 1)}
+    if parts[0] == "measure" and parts[1] in STANDARD_MEASURES:
+        return False  # trace_regret and trace_blocks say which of them are taken
     return not prefixes & IGNORED and not (parts[0] == "dataset" and parts[-1] in NOT_HASHED)
 
 
@@ -270,6 +275,7 @@ def _read(state: RunState) -> FinishedRun:
     settings = {name: value for name, value in settings.items() if distinguishes(name)}
     settings["results_version"] = manifest["results_version"]
     content = directory.read_json("summary.json")
+    declare(columns := RunColumns.of(manifest))
     choices = {part: str(manifest["choices"][part]) for part in ("dataset", "click", "ranker")} | manifest["choices"]
     return FinishedRun(
         path=state.path,
@@ -284,6 +290,7 @@ def _read(state: RunState) -> FinishedRun:
         typed=_typed(manifest["command"]),
         by_seed=content.get("by_seed", {}),
         id=manifest["id"],
+        columns=columns,
     )
 
 

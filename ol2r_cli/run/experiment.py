@@ -12,14 +12,16 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from torch import Tensor
 
+from ol2r_cli.columns import EVALUATION_COLUMNS, TRACE_COLUMNS, RunColumns
 from ol2r_cli.config.catalogue import Catalogue
 from ol2r_cli.config.instantiate import build, check_settings
 from ol2r_cli.config.ranges import Count, NonNegative, Range, WholeNumber
 from ol2r_cli.dataset.table import Dataset, DatasetSource
 from ol2r_cli.device import Device
-from ol2r_cli.interfaces import ClickModel, Exploration, Fairness, Ranker
+from ol2r_cli.interfaces import ClickModel, Exploration, Fairness, Measure, Ranker
 from ol2r_cli.metrics.evaluation import Evaluator
 from ol2r_cli.metrics.exposure import exposure_of
+from ol2r_cli.metrics.measurement import check_columns
 from ol2r_cli.run.checkpoint import extend
 from ol2r_cli.run.directory import RunDirectory
 from ol2r_cli.run.identity import identity, run_path
@@ -49,6 +51,7 @@ class RunSettings:
     no_relevant: Literal["zero", "skip"]
     exposure: str | Sequence[float]
     beta: str | float
+    measures: Sequence[str]
     trace_blocks: bool
     trace_regret: bool
     trace_cosine: bool
@@ -77,6 +80,10 @@ class Experiment:
         self.device = _of_kind(Device, "device", make(config.device))
         self.device.prepare()
         self.roles = {group: _of_kind(kind, group, make(config[group])) for group, kind in _ROLES.items()}
+        self.measures = {
+            str(name): _of_kind(Measure, f"measure.{name}", make(node)) for name, node in config.measure.items()
+        }
+        check_columns(self.measures)
         self.dtype = self.device.dtype or self.roles["ranker"].dtype
         if self.settings["trace_cosine"] and not self.roles["ranker"].linear:
             raise ValueError(
@@ -150,6 +157,7 @@ class Experiment:
         trial = copy.copy(self)
         trial.seeds = self.seeds[:replicas]
         trial.roles = {group: build(self.config[group]) for group in self.roles}
+        trial.measures = {name: build(node) for name, node in self.config.measure.items()}
         with MemoryLimit(available_memory(self.device.torch)) as limit:
             trial._simulation()
         return limit.allocated
@@ -172,8 +180,7 @@ class Experiment:
                 settings["beta"],
                 needed=self.roles["fairness"].reranks,
             ),
-            trace_blocks=settings["trace_blocks"],
-            trace_regret=settings["trace_regret"],
+            measures=self.measures,
             block_rounds=bool(settings["block_rounds"]),
         )
 
@@ -181,7 +188,16 @@ class Experiment:
         """One for each split in `evaluate_on` that the dataset has."""
         seeds = torch.tensor(self.seeds, device=self.device.torch)
         splits = [name for name in self.settings["evaluate_on"] if len(self.dataset.splits.get(name, ()))]
-        return [Evaluator(self.dataset, split, seeds, self.settings["no_relevant"], self.dtype) for split in splits]
+        counts = self.settings["no_relevant"]
+        return [Evaluator(self.dataset, split, seeds, counts, self.dtype, self.measures) for split in splits]
+
+    def columns(self) -> RunColumns:
+        """The columns of the tables of this run."""
+        measures = self.measures.values()
+        return RunColumns(
+            {**TRACE_COLUMNS, **{column.name: column for measure in measures for column in measure.trace}},
+            {**EVALUATION_COLUMNS, **{column.name: column for measure in measures for column in measure.evaluation}},
+        )
 
     def offline_weights(self, simulation: Simulation) -> Float[Tensor, "F"] | None:
         """The weights [F] of ranker=offline_ranknet with its default settings, fitted to this dataset.

@@ -37,8 +37,12 @@ NOT_HASHED = frozenset(
         "launcher",
         "hydra",
         "dataset",  # its fingerprint is hashed instead: the same data in another folder are the same data
+        "measures",  # the node `measure` is hashed instead, unless it is what `STANDARD_MEASURES` describes
     }
 )
+# The measures of a default run. `trace_regret` and `trace_blocks`, which are hashed, say whether these two are taken.
+STANDARD_MEASURES = frozenset({"ndcg", "regret", "blocks", "unfairness"})
+_ALWAYS = STANDARD_MEASURES - {"regret", "blocks"}
 
 
 def identity(settings: Mapping[str, Any], fingerprint: str) -> str:
@@ -48,7 +52,12 @@ def identity(settings: Mapping[str, Any], fingerprint: str) -> str:
     that of the dataset. The order of keys does not matter, and 1 and 1.0 are the same. TypeError for a setting that is
     not a plain value.
     """
-    content = {"settings": _decisive(settings), "dataset": fingerprint, "results_version": RESULTS_VERSION}
+    decisive = {name: value for name, value in settings.items() if name != "measure"}
+    others = {name: node for name, node in (settings.get("measure") or {}).items() if name not in STANDARD_MEASURES}
+    left_out = sorted(_ALWAYS - (settings.get("measure", dict.fromkeys(_ALWAYS)).keys()))
+    if others or left_out:
+        decisive["measure"] = others | dict.fromkeys(left_out)
+    content = {"settings": _decisive(decisive), "dataset": fingerprint, "results_version": RESULTS_VERSION}
     text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(text.encode()).hexdigest()[:10]
 

@@ -27,7 +27,8 @@ class Manifest:
     When the block is left, the status becomes `finished` if all rounds are done, `interrupted` if they are not or after
     KeyboardInterrupt or SystemExit, and `failed` after any other exception. Exceptions are not suppressed. `round` is
     the round of the checkpoint from which the run resumes, `every` the least number of seconds between two writes of
-    progress, `explain` the text of an exception, and `content` the mapping on disk.
+    progress, `columns` those of `RunColumns.declared`, `explain` the text of an exception, and `content` the mapping on
+    disk.
     """
 
     def __init__(
@@ -44,6 +45,7 @@ class Manifest:
         threads: int,
         command: str,
         exposure: Mapping[str, Any] | None = None,
+        columns: Mapping[str, Any] | None = None,
         every: float = 2.0,
         explain: Callable[[Exception], str] = error_line,
     ):
@@ -59,6 +61,7 @@ class Manifest:
             "dataset": {"name": choices["dataset"], "fingerprint": fingerprint},
             "seeds": list(seeds),
             "exposure": exposure,
+            "columns": columns or None,
             "progress": {"round": round, "rounds": rounds},
             "started": earlier.get("started") or _now(),
             "ended": None,

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from ol2r_cli.formatting import error_line, one_line
 from ol2r_cli.interfaces import Interaction, Ranker
-from ol2r_cli.metrics.evaluation import CUTOFFS, Evaluator
+from ol2r_cli.metrics.evaluation import Evaluator
 from ol2r_cli.metrics.measurement import Measures, NonFiniteScores, sizes_at_every_rank
 from ol2r_cli.run import checkpoint
 from ol2r_cli.run.directory import (
@@ -109,7 +109,7 @@ class Runner:
         self.simulation = experiment.simulation()
         self.evaluators = experiment.evaluators() if self.simulation.ranker.generalises else []
         self.offline = experiment.offline_weights(self.simulation) if self.evaluators else None
-        self.trace = Trace(self.directory, experiment.seeds)
+        self.trace = Trace(self.directory, experiment.seeds, columns=experiment.columns())
         self.queue: dict[int, torch.Tensor] = {}  # round -> deployed [B P], not evaluated yet
         self.callbacks = CallbackHandler(callback, self.evaluators)
 
@@ -163,6 +163,7 @@ class Runner:
             device=experiment.device.label,
             threads=experiment.device.threads,
             command=self.command,
+            columns=self.experiment.columns().declared(),
             explain=self._explain,
         )
 
@@ -279,10 +280,10 @@ class Runner:
         cosine = {} if self.offline is None else {"cosine": _cosine(deployed, self.offline)}
         last = {}
         for evaluator in self.evaluators:
-            ndcg = evaluator(self.simulation.ranker, deployed)
-            columns = {f"ndcg_{cutoff}": ndcg[:, :, i] for i, cutoff in enumerate(CUTOFFS)}
+            columns = evaluator(self.simulation.ranker, deployed)
             self.trace.record_evaluation(rounds, evaluator.name, columns | cosine)
-            last[evaluator.name] = float(ndcg[-1, :, -1].mean())
+            if "ndcg_10" in columns:
+                last[evaluator.name] = float(columns["ndcg_10"][-1].mean())
         self.queue.clear()
         return last
 
@@ -360,13 +361,14 @@ class CallbackHandler:
 
     def __init__(self, callback: ValidationCallback | None, evaluators: Sequence[Evaluator]):
         self.callback = callback
-        self.evaluator = next((evaluator for evaluator in evaluators if evaluator.name == "validation"), None)
+        measured = [evaluator for evaluator in evaluators if "ndcg" in evaluator.measures]
+        self.evaluator = next((evaluator for evaluator in measured if evaluator.name == "validation"), None)
 
     def __call__(self, round: int, ranker: Ranker, deployed: Float[Tensor, "B P"]) -> bool:
         """Call the callback for the ranker after `round`; returns whether to stop the run."""
         if self.callback is None or self.evaluator is None:
             return False
-        ndcg = self.evaluator(ranker, deployed[None])[0, :, CUTOFFS.index(10)]
+        ndcg = self.evaluator(ranker, deployed[None])["ndcg_10"][0]
         return bool(self.callback(round, {self.evaluator.name: float(ndcg.mean())}))
 
     def replay(self, directory: RunDirectory, ranker: Ranker, queue: Mapping[int, Float[Tensor, "B P"]]) -> bool:

@@ -5,44 +5,37 @@
 
 The metrics per seed, without those that do not apply to the run:
 
-    <split>_ndcg_<k>            test or validation NDCG@k of the deployable ranker after the last evaluated round
-    <split>_ndcg_<k>_untrained  the same at round 0
+    <split>_<column>            of each column of evaluation.parquet the test or validation value of the deployable
+                                ranker after the last evaluated round, such as test_ndcg_10
+    <split>_<column>_untrained  the same at round 0
     test_ndcg_10_best           test NDCG@10 at the round with the best validation NDCG@10 (the first such round); only
                                 with a validation split, because a round chosen by the test split is biased upwards
     best_round                  that round
     cosine                      to the offline ranker after the last evaluated round
-    online_ndcg                 mean NDCG of the shown lists; online_ndcg_last_tenth: of the last 10 per cent of rounds
-    cumulative_ndcg             after the last round
-    regret clicks pairs violations   sums over all rounds
-    unfairness                  absolute value of the cumulative unfairness after the last round
-    blocks block_size_1 block_size_5 block_size_10 certain_top10   means over the last 10 per cent of rounds
+    <column>                    of each column of trace.parquet what its `summary` says (`ol2r_cli/columns.py`)
 """
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ol2r_cli.columns import SPLITS, Column, RunColumns
 from ol2r_cli.formatting import duration, plural, plus_minus
 from ol2r_cli.run.directory import MANIFEST, SUMMARY, RunDirectory
 from ol2r_cli.run.identity import RESULTS_VERSION
+from ol2r_cli.run.manifest import read_manifest
 from ol2r_cli.run.tables import EVALUATION, TRACE
 
 if TYPE_CHECKING:
     import polars as pl
 
 
-_SUMS = ("regret", "clicks", "pairs", "violations")
-_SETTLED = ("blocks", "block_size_1", "block_size_5", "block_size_10", "certain_top10")
-_CUTOFFS = ("ndcg_1", "ndcg_3", "ndcg_5", "ndcg_10")
-
-
 def summarise(directory: RunDirectory) -> dict[str, Any]:
     """The content of summary.json, from the tables on disk."""
-    trace = TRACE.read(directory)
-    values = _by_seed(trace, EVALUATION.read(directory))
+    trace, values = TRACE.read(directory), by_seed(directory)
     metrics = {name: _over_seeds(values[name]) for name in values.columns if name != "seed"}
     return {
         "results_version": RESULTS_VERSION,
@@ -55,12 +48,10 @@ def summarise(directory: RunDirectory) -> dict[str, Any]:
 
 def by_seed(directory: RunDirectory) -> pl.DataFrame:
     """The values behind summary.json: a row per seed, a column per metric, null where the metric does not apply."""
-    return _by_seed(TRACE.read(directory), EVALUATION.read(directory))
-
-
-def _by_seed(trace: pl.DataFrame, evaluation: pl.DataFrame) -> pl.DataFrame:
-    values = _from_trace(trace)
-    for frame in _from_evaluation(evaluation):
+    columns = RunColumns.of(read_manifest(directory.path) or {})
+    values = _from_trace(TRACE.with_columns(columns.trace).read(directory), columns.trace)
+    evaluation = EVALUATION.with_columns(columns.evaluation).read(directory)
+    for frame in _from_evaluation(evaluation, list(columns.evaluation)):
         values = values.join(frame, on="seed", how="full", coalesce=True)
     return values.sort("seed")
 
@@ -70,36 +61,48 @@ def _over_seeds(values: pl.Series) -> dict[str, float | int | None]:
     return {"mean": values.mean(), "sd": values.std(), "n": len(values)}  # type: ignore[dict-item]
 
 
-def _from_trace(trace: pl.DataFrame) -> pl.DataFrame:
-    """One row per seed. A sum without values is null and not 0, because the measure does not apply."""
-    import polars as pl
+def _from_trace(trace: pl.DataFrame, columns: Mapping[str, Column]) -> pl.DataFrame:
+    """One row per seed."""
 
-    settled = 10 * pl.col("round") > 9 * pl.col("round").max()
     return (
         trace.sort("seed", "round")
         .group_by("seed")
-        .agg(
-            pl.col("online_ndcg").cast(pl.Float64).mean(),
-            pl.col("online_ndcg").cast(pl.Float64).filter(settled).mean().alias("online_ndcg_last_tenth"),
-            pl.col("cumulative_ndcg").drop_nulls().last(),
-            *(pl.when(pl.col(name).count() > 0).then(pl.col(name).cast(pl.Int64).sum()) for name in _SUMS),
-            pl.col("unfairness").drop_nulls().last().abs(),
-            *(pl.col(name).cast(pl.Float64).filter(settled).mean() for name in _SETTLED),
-        )
+        .agg(*(value for column in columns.values() for value in _summarised(column)))
     )
 
 
-def _from_evaluation(evaluation: pl.DataFrame) -> list[pl.DataFrame]:
+def _summarised(column: Column) -> Iterator[pl.Expr]:
+    """What summary.json has of a column. A sum without values is null and not 0: the measure does not apply."""
+    import polars as pl
+
+    values, summary = pl.col(column.name), column.summary
+    settled = 10 * pl.col("round") > 9 * pl.col("round").max()
+    if summary == "mean":
+        yield values.cast(pl.Float64).mean()
+        yield values.cast(pl.Float64).filter(settled).mean().name.suffix("_last_tenth")
+    elif summary == "sum":
+        wide = values.cast(pl.Float64 if column.type.startswith("Float") else pl.Int64)
+        yield pl.when(values.count() > 0).then(wide.sum())
+    elif summary == "last":
+        yield values.drop_nulls().last()
+    elif summary == "size":
+        yield values.drop_nulls().last().abs()
+    elif summary == "last_tenth":
+        yield values.cast(pl.Float64).filter(settled).mean()
+
+
+def _from_evaluation(evaluation: pl.DataFrame, columns: Sequence[str]) -> list[pl.DataFrame]:
     """Frames with one row per seed, to be joined."""
     import polars as pl
 
-    evaluation = evaluation.sort("seed", "round").with_columns(pl.col(*_CUTOFFS, "cosine").cast(pl.Float64))
+    by_split = [name for name in columns if name != "cosine"]
+    evaluation = evaluation.sort("seed", "round").with_columns(pl.col(*columns).cast(pl.Float64))
     frames = []
-    for split in ("test", "validation"):
+    for split in SPLITS:
         rows = evaluation.filter(split=split)
-        untrained = [pl.col(name).filter(pl.col("round") == 0).last().name.suffix("_untrained") for name in _CUTOFFS]
-        ndcg = rows.group_by("seed").agg(*(pl.col(name).last() for name in _CUTOFFS), *untrained)
-        frames.append(ndcg.rename({name: f"{split}_{name}" for name in ndcg.columns if name != "seed"}))
+        untrained = [pl.col(name).filter(pl.col("round") == 0).last().name.suffix("_untrained") for name in by_split]
+        values = rows.group_by("seed").agg(*(pl.col(name).last() for name in by_split), *untrained)
+        frames.append(values.rename({name: f"{split}_{name}" for name in values.columns if name != "seed"}))
     frames.append(evaluation.group_by("seed").agg(pl.col("cosine").drop_nulls().last()))
     validation = evaluation.filter(pl.col("split") == "validation", pl.col("ndcg_10").is_not_null())
     best = validation.group_by("seed").agg(

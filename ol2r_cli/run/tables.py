@@ -1,13 +1,14 @@
 """The parquet files of a run directory: their columns, and `Trace`, which records rounds and writes them.
 
-The columns are public: tests freeze them, and a change belongs into CHANGELOG.md. polars is imported inside functions,
+The columns are public: tests freeze them, and a change belongs into CHANGELOG.md. Every run has those of `TRACE` and
+`EVALUATION`; measures may add more, which `run.json` records. polars is imported inside functions,
 because importing it takes as long as a short command.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ol2r_cli.columns import EVALUATION_COLUMNS, TRACE_COLUMNS, Column, RunColumns
 from ol2r_cli.run.directory import DirectoryLost, RunDirectory
 from ol2r_cli.run.integrity import read_table, write_table
 from ol2r_cli.tensor.shapes import Int
@@ -38,13 +40,17 @@ class Table:
         """The columns that are not part of the key."""
         return tuple(name for name in self.columns if name not in self.key)
 
+    def with_columns(self, measured: Mapping[str, Column]) -> Table:
+        """The table of a run whose measures have these columns, which are added where it does not have them."""
+        return replace(self, columns={**self.columns, **{name: each.type for name, each in measured.items()}})
+
     def check(self, names: Mapping[str, Any]) -> None:
         """ValueError unless every name is a measure of this table."""
         for name in names:
             if name not in self.measures:
                 raise ValueError(f"a measure in {self.file} must be one of {', '.join(self.measures)}, got {name}")
 
-    def frame(self, columns: Mapping[str, NDArray[Any]]) -> pl.DataFrame:
+    def frame(self, values: Mapping[str, NDArray[Any]]) -> pl.DataFrame:
         """Arrays [rows] as a frame with the columns of this table.
 
         Absent columns, NaN and negative counts become null, since a count is never below zero. A count that is too
@@ -52,30 +58,34 @@ class Table:
         """
         import polars as pl
 
-        rows = len(columns[self.key[0]])
+        rows = len(values[self.key[0]])
         series = []
         for name, kind in self.columns.items():
             dtype = getattr(pl, kind)
-            values = columns.get(name)
-            if values is None:
+            column = values.get(name)
+            if column is None:
                 series.append(pl.Series(name, [None] * rows, dtype=dtype))
                 continue
-            if kind.startswith("Int") and values.dtype.kind == "f":
-                values = np.where(values < 0, np.nan, values)
-            series.append(pl.Series(name, values, nan_to_null=values.dtype.kind == "f").cast(dtype))
+            if kind.startswith("Int") and column.dtype.kind == "f":
+                column = np.where(column < 0, np.nan, column)
+            series.append(pl.Series(name, column, nan_to_null=column.dtype.kind == "f").cast(dtype))
         return pl.DataFrame(series)
 
     def read(self, directory: RunDirectory, run: str = "") -> pl.DataFrame:
-        """The content of the file; an empty frame with the same columns if there is no file.
+        """The content of the file; an empty frame if there is no file.
 
-        DamagedTable for a file that was changed, or is of another run than `run`, if it is given.
+        A column of this table that the file lacks is null, and one that only the file has stays. DamagedTable for a
+        file that was changed, or is of another run than `run`, if it is given.
         """
         import polars as pl
 
+        schema = {name: getattr(pl, kind) for name, kind in self.columns.items()}
         try:
-            return read_table(directory / self.file, run=run)
+            rows = read_table(directory / self.file, run=run)
         except FileNotFoundError:
-            return pl.DataFrame(schema={name: getattr(pl, kind) for name, kind in self.columns.items()})
+            return pl.DataFrame(schema=schema)
+        missing = [pl.lit(None, kind).alias(name) for name, kind in schema.items() if name not in rows.columns]
+        return rows.with_columns(missing).select(*schema, pl.exclude(*schema)) if missing else rows
 
     def write(self, directory: RunDirectory, rows: pl.DataFrame) -> None:
         """Replace the file, with the seal of the run that the directory is of."""
@@ -93,7 +103,7 @@ class Table:
         if present_rows not in (len(present), None):
             what = f"{self.file} has {len(present):,} rows, and {present_rows:,} were written"
             raise DirectoryLost(f"{what}: it was removed or replaced while the run was writing to it, run it again")
-        table = pl.concat([present, rows])
+        table = pl.concat([present, rows], how="diagonal_relaxed")
         last, first = present["round"].max(), rows["round"].min()
         if last is not None and first is not None and first <= last:  # type: ignore[operator]
             table = table.unique(self.key, keep="last")
@@ -118,41 +128,15 @@ class Table:
 TRACE = Table(
     "trace.parquet",
     ("seed", "round"),
-    {
-        "seed": "Int64",
-        "round": "Int64",  # from 1
-        "query": "Int64",  # number within the training split
-        "online_ndcg": "Float32",  # of the shown list
-        "cumulative_ndcg": "Float64",  # sum of online_ndcg(t) * 0.9995^(t - 1) so far
-        "regret": "Int64",  # pairs of the proposed order against the ideal one, ties free
-        "clicks": "Int16",
-        "pairs": "Int16",  # inferred preferences; null for rankers that do not learn from pairs
-        "blocks": "Int32",
-        "block_size_1": "Int32",  # size of the block that contains rank 1, 5, 10
-        "block_size_5": "Int32",
-        "block_size_10": "Int32",
-        "certain_top10": "Float32",  # share of certain pairs among the first ten places
-        "unfairness": "Float64",  # signed, cumulative
-        "exposure_0": "Float32",  # of group 0 in this round's list
-        "exposure_1": "Float32",
-        "violations": "Int16",  # certain pairs broken among the shown
-    },
-)
+    {"seed": "Int64", "round": "Int64"} | {name: column.type for name, column in TRACE_COLUMNS.items()},
+)  # rounds are from 1
 
 EVALUATION = Table(
     "evaluation.parquet",
     ("seed", "round", "split"),
-    {
-        "seed": "Int64",
-        "round": "Int64",  # 0 is the untrained ranker
-        "split": "String",  # validation or test
-        "ndcg_1": "Float32",
-        "ndcg_3": "Float32",
-        "ndcg_5": "Float32",
-        "ndcg_10": "Float32",
-        "cosine": "Float32",  # to the parameters of the offline ranker
-    },
-)
+    {"seed": "Int64", "round": "Int64", "split": "String"}
+    | {name: column.type for name, column in EVALUATION_COLUMNS.items()},
+)  # round 0 is the untrained ranker; split is validation or test
 
 BLOCKS = Table(
     "blocks.parquet",
@@ -187,17 +171,25 @@ class Trace:
 
     A measure is a tensor [B], one value per replica, or [R, B] for R rounds. A measure that does not apply is left out,
     or is NaN (a count: negative) for the replicas to which it does not apply; it becomes null. `capacity` is the
-    number of rounds for which the buffer has room at first; it grows when necessary.
+    number of rounds for which the buffer has room at first; it grows when necessary. `columns` are those of the run.
     """
 
-    def __init__(self, directory: RunDirectory, seeds: Sequence[int], capacity: int = 1024):
+    def __init__(
+        self,
+        directory: RunDirectory,
+        seeds: Sequence[int],
+        capacity: int = 1024,
+        columns: RunColumns = RunColumns(),  # noqa: B008
+    ):
         if len(set(seeds)) != len(seeds):
             raise ValueError(f"seeds must differ from each other, got {list(seeds)}")
         self.directory = directory
         self.seeds = np.asarray(seeds, dtype=np.int64)
         self.capacity = capacity
         self._rounds: list[_Rounds] = []
-        self._waiting: dict[Table, list[Columns]] = {EVALUATION: [], BLOCKS: [], INTERACTIONS: []}
+        self.trace = TRACE.with_columns(columns.trace)
+        self.evaluation = EVALUATION.with_columns(columns.evaluation)
+        self._waiting: dict[Table, list[Columns]] = {self.evaluation: [], BLOCKS: [], INTERACTIONS: []}
         self.rows: dict[str, int] = {}  # by file, as this object has left them
 
     def record(self, round: int, measures: Mapping[str, Tensor]) -> None:
@@ -207,21 +199,21 @@ class Trace:
         """
         last = self._rounds[-1] if self._rounds else None
         if last is None or last.names != tuple(measures):
-            TRACE.check(measures)
+            self.trace.check(measures)
             last = _Rounds(tuple(measures), len(self.seeds), self.capacity)
             self._rounds.append(last)
         last.add(round, list(measures.values()))
 
     def record_evaluation(self, rounds: int | Sequence[int], split: str, measures: Mapping[str, Tensor]) -> None:
         """Record one row of evaluation.parquet per replica for one round [B] or for R rounds [R, B]; 0 is untrained."""
-        EVALUATION.check(measures)
+        self.evaluation.check(measures)
         if split not in ("validation", "test"):
             raise ValueError(f"split must be validation or test, got {split}")
         numbers = np.atleast_1d(np.asarray(rounds, dtype=np.int64))
         shape = len(numbers), len(self.seeds)
         columns = {name: _doubles(values).reshape(shape).ravel() for name, values in measures.items()}
         columns |= {"seed": np.tile(self.seeds, len(numbers)), "round": np.repeat(numbers, len(self.seeds))}
-        self._waiting[EVALUATION].append(columns | {"split": np.full(len(columns["seed"]), split)})
+        self._waiting[self.evaluation].append(columns | {"split": np.full(len(columns["seed"]), split)})
 
     def record_blocks(self, round: int, sizes: Int[Tensor, "B D"]) -> None:
         """Record one row of blocks.parquet per replica and rank. `sizes` are block sizes, 0 on padding (no row)."""
@@ -253,7 +245,7 @@ class Trace:
 
     def flush(self) -> None:
         """Write everything recorded to disk; each file is replaced atomically. Call it before writing a checkpoint."""
-        self._append(TRACE, [rounds.columns(self.seeds) for rounds in self._rounds])
+        self._append(self.trace, [rounds.columns(self.seeds) for rounds in self._rounds])
         self._rounds.clear()
         for table, waiting in self._waiting.items():
             self._append(table, waiting)
@@ -281,8 +273,8 @@ class Trace:
         self._rounds.clear()
         for waiting in self._waiting.values():
             waiting.clear()
-        for table in (TRACE, *self._waiting):
-            without = evaluated_again if table is EVALUATION else ()
+        for table in (self.trace, *self._waiting):
+            without = evaluated_again if table is self.evaluation else ()
             self.rows[table.file] = table.truncate(self.directory, round, without)
 
 

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ol2r_cli.metrics.measurement import DISCOUNT, TOP
-from ol2r_cli.metrics.ranking import dcg, gains, ideal_lists
+from ol2r_cli.metrics.ranking import DISCOUNT, TOP, dcg, gains, ideal_lists
 from ol2r_cli.run.directory import INTERACTIONS, SUMMARY, RunDirectory
 from ol2r_cli.run.identity import RESULTS_VERSION
 from ol2r_cli.run.integrity import REMOVABLE, read_table, sha256

@@ -128,6 +128,8 @@ def _build_roles(composer: Composer, overrides: Sequence[str]) -> None:
 
 def check_metric(metric: str, experiment: Experiment) -> None:
     """Raises ValueError, with the override to type, when the experiment's summary would not have the metric."""
+    if "ndcg" in metric and "ndcg" not in experiment.measures:
+        raise ValueError(f"measures must have ndcg for --metric {metric}: leave measures out, or add ndcg")
     if metric in _VALIDATION:
         if not experiment.roles["ranker"].generalises:
             name = experiment.choices["ranker"]

@@ -21,7 +21,7 @@ from ol2r_cli.sweep.sweep_job import SweepJob, name_sweep_jobs
 
 _SHOWN = 10  # reasons that are listed; others are counted
 # The settings of the run that decide, together with the roles, whether a simulation can be set up.
-_SETUP_SETTINGS = ("device", "positions", "exposure", "beta", "trace_blocks", "trace_regret", "no_relevant")
+_SETUP_SETTINGS = ("device", "positions", "exposure", "beta", "measure", "no_relevant")
 
 
 class BadJobs(ValueError):
@@ -133,7 +133,10 @@ class _Check:
         sweep_job.directory = experiment.directory.path
 
     def _build(self, node: DictConfig) -> Any:
-        key = f"{node._key()}: {_as_json(self._settings[str(node._key())])}"
+        settings: Any = self._settings
+        for part in (name := node._get_full_key(None)).split("."):
+            settings = settings[part]
+        key = f"{name}: {_as_json(settings)}"
         if key not in self._built:
             built = _result_or_error(lambda: build(node))
             is_dataset = node._key() == "dataset" and not isinstance(built, Exception)
@@ -157,6 +160,7 @@ class _Check:
                     trial = copy.copy(experiment)
                     trial.settings, trial.seeds = {**settings, "rounds": 1}, experiment.seeds[:1]
                     trial.roles = {group: build(experiment.config[group]) for group in roles}
+                    trial.measures = {name: build(node) for name, node in experiment.config.measure.items()}
                     trial.simulation()
             except ValueError as error:
                 self._setup_errors[key] = str(error)

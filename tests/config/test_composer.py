@@ -47,9 +47,10 @@ def test_the_result_is_hydras_own(line: str, composer: Composer):
     grid = dict(whole.hydra.sweeper.params or {})
     without_hydra = OmegaConf.masked_copy(whole, [key for key in whole if key != "hydra"])
     composed = composer(words)
+    assert list(composed.settings.pop("measure")) == ["ndcg", "blocks", "unfairness"]
     assert composed.settings == OmegaConf.to_container(without_hydra, resolve=True)
     assert (dict(composed.choices), dict(composed.grid)) == (choices, grid)
-    assert list(composed.config) == list(without_hydra), "in the same order"
+    assert list(composed.config) == [*without_hydra, "measure"], "in the same order"
 
 
 def test_one_configuration_does_not_show_in_the_next(composer: Composer):

@@ -142,5 +142,8 @@ def test_every_file_spells_out_every_setting_of_its_class(choice: Choice):
     assert {*choice.values, *parts} == set(() if torch_alone else signature(constructor).parameters)
     assert all(setting.comment for setting in choice.settings if setting.name != "source")
     if choice.name != "cuda":  # cannot be built without one
-        built = build(OmegaConf.select(compose(list(typed(choice.group, choice.name))).config, choice.node))
+        is_measure = choice.group == "measure"
+        words = [f"measures=[{choice.name}]"] if is_measure else list(typed(choice.group, choice.name))
+        node = f"measure.{choice.name}" if is_measure else choice.node
+        built = build(OmegaConf.select(compose(words).config, node))
         assert type(built).__name__ == constructor.__name__

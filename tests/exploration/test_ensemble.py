@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ol2r_cli.config.instantiate import build
-from ol2r_cli.exploration.blocks import similar_lengths
 from ol2r_cli.exploration.ensemble import Ensemble
+from ol2r_cli.exploration.ordered_blocks import similar_lengths
 from tests.reference.blocks import partition, transitive_closure
 from tests.reference.ensemble import certain as unanimous
 from tests.reference.relations import from_edges

@@ -8,8 +8,7 @@ import torch
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ol2r_cli.exploration import blocks, divide_and_conquer
-from ol2r_cli.exploration.blocks import close, partition, shuffle
+from ol2r_cli.exploration import divide_and_conquer, ordered_blocks
 from ol2r_cli.exploration.divide_and_conquer import ScoreOrder
 from ol2r_cli.exploration.long_lists import (
     CHUNK,
@@ -20,6 +19,7 @@ from ol2r_cli.exploration.long_lists import (
     reachable,
     shuffle_long,
 )
+from ol2r_cli.exploration.ordered_blocks import close, partition, shuffle
 from ol2r_cli.interfaces import Candidates, Prediction, Proposal, RunContext
 from ol2r_cli.learning.tangents import LinearTangent
 from ol2r_cli.tensor.gather import gather_square
@@ -185,7 +185,7 @@ def test_what_is_shown_and_traced_is_that_of_short_lists(words, seeds, positions
         {"trace_blocks": False, "trace_regret": False},
         {"trace_blocks": True, "trace_regret": True},
     ):
-        monkeypatch.setattr(blocks, "CELLS", 0)  # every replica is a group of its own
+        monkeypatch.setattr(ordered_blocks, "CELLS", 0)  # every replica is a group of its own
         monkeypatch.setattr(divide_and_conquer, "LONG", LONG)
         expected = played(overrides, seeds, **traces)
         monkeypatch.setattr(divide_and_conquer, "LONG", 20)

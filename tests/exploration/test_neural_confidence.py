@@ -20,7 +20,7 @@ from ol2r_cli.learning.covariance import PrimalInverse
 from ol2r_cli.ranker.model.mlp import MLP
 from ol2r_cli.simulation import Simulation
 from tests.choices import play, seen
-from tests.worlds import handmade
+from tests.worlds import handmade, measures
 
 SETTINGS = {
     "alpha": 0.05,
@@ -90,8 +90,7 @@ def simulation(seeds=(3, 4), lengths=LENGTHS, features=4, needs_reasons=False, i
         NoFairness(),
         seeds=torch.tensor(seeds),
         positions=6,
-        trace_blocks=needs_reasons,
-        trace_regret=trace_regret,
+        measures=measures(needs_reasons, trace_regret),
         **more,
     )
     if in_step:

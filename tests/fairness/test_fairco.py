@@ -87,9 +87,8 @@ def test_the_error_is_the_traced_unfairness_over_the_merit_of_group_0():
     """With beta = merit 0 / merit 1: UF_t / merit 0 is owed to group 1, or its negative to group 0."""
     first, second = mean_labels(grouped())
     simulation, found = fair("fairness.gain=0.2"), []
-    simulation.measurement.context = dataclasses.replace(
-        simulation.context, exposure=Exposure(position_exposure("log", 5), first / second)
-    )
+    measure = simulation.measurement.by_name["unfairness"]
+    measure.exposure = Exposure(position_exposure("log", 5), first / second)
     for _, _ in simulation.play():
         found.append(simulation.fairness.errors().clone())
     unfair = simulation.measurement.measures()[1]["unfairness"] / first

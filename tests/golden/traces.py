@@ -7,14 +7,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import torch
-from omegaconf import DictConfig
 
+from ol2r_cli.columns import CUTOFFS
 from ol2r_cli.config.composer import compose
 from ol2r_cli.config.instantiate import build
 from ol2r_cli.interfaces import Interaction
-from ol2r_cli.metrics.evaluation import CUTOFFS, Evaluator
 from ol2r_cli.metrics.measurement import Measures
-from ol2r_cli.simulation import Simulation
+from tests.worlds import offline_ndcg, simulate
 
 FOLDER = Path(__file__).parent
 ROUNDS = 25
@@ -58,10 +57,10 @@ def trace(name: str) -> str:
     with TemporaryDirectory() as cache, torch.inference_mode():
         config = compose([*map(_here, overrides), f"cache_dir={cache}"]).config
         dataset = build(config.dataset).load()
-        simulation = _simulation(config, dataset)
+        simulation = simulate(config, [SEED], ROUNDS, dataset)
         played = [interaction for _, interaction in simulation.play()]
         _, measures = simulation.measurement.measures()
-        test = Evaluator(dataset, "test", torch.tensor([SEED]), "zero", torch.float64)
+        test = offline_ndcg(dataset, "test", torch.tensor([SEED]))
         ndcg = test(simulation.ranker, simulation.ranker.deploy()[None])[0, 0]
     lines = [
         f"# ol2r run seed={SEED} rounds={ROUNDS} {shlex.join(overrides)}",
@@ -77,16 +76,6 @@ def _here(override: str) -> str:
     """Paths as they are on this machine."""
     setting, _, value = override.partition("=")
     return f"dataset.path={FOLDER.parents[1] / value}" if setting == "dataset.path" else override
-
-
-def _simulation(config: DictConfig, dataset) -> Simulation:
-    return Simulation(
-        dataset,
-        **{group: build(config[group]) for group in ("click", "ranker", "exploration", "fairness")},
-        seeds=torch.tensor([SEED]),
-        rounds=ROUNDS,
-        positions=config.positions,
-    )
 
 
 def _line(t: int, interaction: Interaction, measures: Measures) -> str:

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 import torch
 
+from ol2r_cli.columns import CUTOFFS
 from ol2r_cli.config.instantiate import build
-from ol2r_cli.metrics.evaluation import CUTOFFS, Evaluator, _even_groups, _keys, _largest
+from ol2r_cli.metrics.evaluation import Evaluator, _even_groups, _keys, _largest
 from tests.reference import metrics as reference
-from tests.worlds import handmade, simulate, tiny
+from tests.worlds import evaluator, handmade, offline_ndcg, simulate, tiny
 
 
 def by_definition(dataset, weights: torch.Tensor, cutoff: int, no_relevant: str) -> float:
@@ -32,7 +33,7 @@ def test_evaluation_is_its_definition(no_relevant, cells, cached_bytes, monkeypa
     lists = [torch.randint(0, 5, (n,), generator=generator).tolist() for n in (1, 2, 3, 9, 30, 31, 200)] + [[0, 0, 0]]
     dataset = handmade(lists)
     simulation = simulate(tiny(), [0, 1], 1, dataset)
-    evaluate = Evaluator(dataset, "test", torch.tensor([0, 1]), no_relevant, torch.float64)
+    evaluate = offline_ndcg(dataset, "test", torch.tensor([0, 1]), no_relevant=no_relevant)
     evaluate.cells = cells
     deployed = torch.randn(3, 2, 4, generator=generator).double()  # 3 snapshots of 2 replicas
     found = evaluate(simulation.ranker, deployed)
@@ -48,7 +49,7 @@ def test_lists_are_those_that_the_mean_is_over(cached_bytes, monkeypatch):
     monkeypatch.setattr(Evaluator, "cached_bytes", cached_bytes)
     dataset = handmade([[0, 1, 2], [3, 0, 0, 0, 1], [1], [0] * 9 + [4] * 30])
     simulation = simulate(tiny(), [0, 1], 1, dataset)
-    evaluate = Evaluator(dataset, "test", torch.tensor([0, 1]), "zero", torch.float64)
+    evaluate = evaluator(dataset, "test", torch.tensor([0, 1]))
     deployed = torch.randn(1, 2, 4, generator=torch.Generator().manual_seed(0)).double()
     total, seen = torch.zeros(2, dtype=torch.float64), []
     for lists in evaluate.lists(simulation.ranker, deployed[0]):
@@ -65,7 +66,7 @@ def test_lists_are_those_that_the_mean_is_over(cached_bytes, monkeypatch):
                 assert torch.equal(scores, scores.sort(descending=True).values)
                 total[b] += reference.ndcg(range(length), dataset.labels[rows].tolist(), 10)
     assert sorted(seen) == [0, 1, 2, 3]
-    torch.testing.assert_close(total / 4, evaluate(simulation.ranker, deployed)[0, :, CUTOFFS.index(10)])
+    torch.testing.assert_close(total / 4, evaluate(simulation.ranker, deployed)["ndcg_10"][0])
 
 
 def test_equal_scores_are_broken_at_random_but_always_the_same_way():
@@ -74,8 +75,8 @@ def test_equal_scores_are_broken_at_random_but_always_the_same_way():
     ranker = build(tiny("ranker=random").ranker)
     simulation = simulate(tiny("ranker=random"), list(range(30)), 1, dataset)
     seeds = torch.arange(30)
-    test = Evaluator(dataset, "test", seeds, "zero", torch.float64)
-    validation = Evaluator(dataset, "validation", seeds, "zero", torch.float64)
+    test = offline_ndcg(dataset, "test", seeds)
+    validation = offline_ndcg(dataset, "validation", seeds)
     deployed = simulation.ranker.deploy()[None]
     assert deployed.shape == (1, 30, 0), "it has no parameters"
     found = test(simulation.ranker, deployed)[0, :, 0]
@@ -119,4 +120,4 @@ def test_groups_cover_all_queries_and_pad_little():
 
 def test_a_split_without_relevant_documents_cannot_be_skipped():
     with pytest.raises(ValueError, match="no query of the test split has a relevant document: use no_relevant=zero"):
-        Evaluator(handmade([[0, 0]]), "test", torch.tensor([0]), "skip", torch.float64)
+        evaluator(handmade([[0, 0]]), "test", torch.tensor([0]), "skip")

@@ -94,7 +94,7 @@ def test_measures_continue_after_a_resume():
     ended, _ = measured(again)
     for name in "unfairness", "exposure_0", "exposure_1", "violations":
         assert torch.equal(torch.cat([begun[name], ended[name]]), whole[name]), name
-    assert torch.equal(again.measurement.unfairness, whole["unfairness"][-1])
+    assert torch.equal(again.measurement.by_name["unfairness"].unfairness, whole["unfairness"][-1])
     assert again.fairness.unfairness.tolist() == pytest.approx(whole["unfairness"][-1].tolist(), abs=1e-9)
 
 

@@ -11,9 +11,8 @@ import torch
 from ol2r_cli.config.instantiate import build
 from ol2r_cli.interfaces import RunContext
 from ol2r_cli.learning import network_fit
-from ol2r_cli.metrics.evaluation import Evaluator
 from ol2r_cli.ranker import offline_network
-from tests.worlds import handmade, simulate, tiny
+from tests.worlds import handmade, offline_ndcg, simulate, tiny
 
 LISTS = [[4, 0, 1, 2, 0, 3], [1, 0, 0], [0, 2], [0, 0], [3, 1, 0]]
 SMALL = ["ranker=offline_network", "ranker.model.width=8"]
@@ -47,7 +46,7 @@ def fitted(folder: Path, dataset=None, *overrides: str, **more) -> torch.Tensor:
 
 def ndcg(ranker, dataset) -> float:
     """Test NDCG@10."""
-    evaluator = Evaluator(dataset, "test", torch.tensor([0]), "zero", ranker.theta.dtype)
+    evaluator = offline_ndcg(dataset, "test", torch.tensor([0]), dtype=ranker.theta.dtype)
     return float(evaluator(ranker, ranker.deploy()[:1][None])[0, 0, -1])
 
 

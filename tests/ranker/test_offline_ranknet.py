@@ -13,11 +13,10 @@ import torch
 from ol2r_cli.config.instantiate import build
 from ol2r_cli.interfaces import RunContext
 from ol2r_cli.learning import ranknet_fit
-from ol2r_cli.metrics.evaluation import Evaluator
 from ol2r_cli.ranker import offline_ranknet
 from tests.choices import names
 from tests.reference import objective as reference
-from tests.worlds import handmade, simulate, tiny
+from tests.worlds import handmade, offline_ndcg, simulate, tiny
 
 L2 = 1e-3
 LISTS = [[4, 0, 1, 2, 0, 3], [1, 0, 0], [0, 2]]
@@ -85,7 +84,7 @@ def test_where_labels_follow_a_linear_score_its_ndcg_is_one(tmp_path):
     dataset = dataclasses.replace(world, labels=labels)
     config = tiny("ranker=offline_ranknet", "ranker.l2=1e-9", f"cache_dir={tmp_path}")
     ranker = simulate(config, [0], 1, dataset).ranker
-    evaluator = Evaluator(dataset, "test", torch.tensor([0]), "zero", torch.float64)
+    evaluator = offline_ndcg(dataset, "test", torch.tensor([0]))
     assert torch.allclose(evaluator(ranker, ranker.deploy()[None]), torch.ones(1, 1, 4, dtype=torch.float64))
 
 

@@ -9,7 +9,7 @@ import torch
 from ol2r_cli.config.instantiate import build
 from tests.reference import objective
 from tests.reference.pairrank import PairRank
-from tests.worlds import simulate, tiny
+from tests.worlds import offline_ndcg, simulate, tiny
 
 READINGS = {"full": "full", "diagonal": "diagonal_of_inverse", "inverse_diagonal": "inverse_of_diagonal"}
 
@@ -73,13 +73,12 @@ def test_every_round_is_that_of_algorithm_1(reduction, covariance, shuffle, tran
 @pytest.mark.slow
 def test_it_learns():
     """The deployable ranker ends clearly above where it starts, on queries it has not served."""
-    from ol2r_cli.metrics.evaluation import Evaluator
 
     sizes = "dataset.queries={train: 60, validation: 0, test: 40}", "dataset.documents=40", "dataset.features=20"
     config = tiny(*sizes, "click=perfect")
     dataset = build(config.dataset).load()
     simulation = simulate(config, list(range(4)), 300, dataset)
-    evaluate = Evaluator(dataset, "test", torch.arange(4), "zero", torch.float64)
+    evaluate = offline_ndcg(dataset, "test", torch.arange(4))
     before = evaluate(simulation.ranker, simulation.ranker.deploy()[None])[0, :, -1]
     for _ in simulation.play():
         if simulation.measurement.full():

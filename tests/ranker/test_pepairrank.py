@@ -9,11 +9,10 @@ import pytest
 import torch
 
 from ol2r_cli.config.instantiate import build
-from ol2r_cli.metrics.evaluation import Evaluator
 from tests.choices import seen
 from tests.reference.objective import objective, optimum
 from tests.rounds import LISTS, SEEDS, rounds
-from tests.worlds import handmade, simulate, tiny
+from tests.worlds import handmade, offline_ndcg, simulate, tiny
 
 
 def pepairrank(*overrides, total=60, lists=LISTS):
@@ -116,7 +115,7 @@ def test_it_learns():
     config = tiny("ranker=pepairrank", *sizes, "click=perfect")
     dataset = build(config.dataset).load()
     simulation = simulate(config, [0, 1, 2, 3], 300, dataset)
-    evaluate = Evaluator(dataset, "test", torch.arange(4), "zero", torch.float64)
+    evaluate = offline_ndcg(dataset, "test", torch.arange(4))
     before = evaluate(simulation.ranker, simulation.ranker.deploy()[None])[0, :, -1]
     for _ in rounds(simulation):
         pass

@@ -62,8 +62,8 @@ def test_a_finished_run(tmp_path, clock):
 
 def test_the_keys_are_public():
     keys = (
-        "status id command choices dataset seeds exposure progress started ended seconds sittings extended_from "
-        "rounds_per_second error files versions git device threads host pid results_version"
+        "status id command choices dataset seeds exposure columns progress started ended seconds sittings "
+        "extended_from rounds_per_second error files versions git device threads host pid results_version"
     )
     assert list(Manifest(RunDirectory("nowhere"), **ABOUT).content) == keys.split()
 

@@ -9,6 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from ol2r_cli.columns import SPLITS
 from ol2r_cli.report.figures.kinds import Integer, NothingToDraw, Switch, Width, choice, inches, integer, switch
 from ol2r_cli.report.figures.layout import Panels, marked_points
 from ol2r_cli.report.figures.legend import Legend, Panel, in_rows
@@ -32,6 +33,7 @@ _FAINT = 0.1  # opacity of a band among many
 _POINTS = 50  # of a curve from a trace
 _RANKS = (1, 5, 10)  # whose blocks are traced
 _NON_NEGATIVE = (0.0, np.inf)
+_UNBOUNDED = (-np.inf, np.inf)
 _ROUND_DASHES = (SOLID, DASHED, DASH_DOT, LONG, BOTH, DOTTED)
 _ROUND_MARKERS = ("o", "s", "^", "D", "v", "P")
 Read = Callable[[Group], Series | None]
@@ -55,6 +57,29 @@ def cosine(groups: Sequence[Group], labels: Labels, width: Width = None) -> Figu
         return evaluation_series(group, "cosine", "test") or evaluation_series(group, "cosine", "validation")
 
     return _curves(groups, labels, {"": read}, "cosine to offline RankNet", width, bounds=(-1, 1))
+
+
+def measure(
+    groups: Sequence[Group],
+    labels: Labels,
+    column: str = "",
+    split: str = "test",
+    window: Integer | None = None,
+    width: Width = None,
+) -> Figure:
+    """A column of evaluation.parquet, or one of trace.parquet, which is smoothed unless it is a running total."""
+    runs = [run for group in groups for run in group.runs]
+    evaluated = {name: each for run in runs for name, each in run.columns.evaluation.items()}
+    traced = {name: each for run in runs for name, each in run.columns.trace.items() if name != "query"}
+    column = choice("column", column, [*traced, *evaluated])
+    if column in evaluated:
+        split = choice("split", split, SPLITS)
+        read: Read = partial(evaluation_series, column=column, split=split)
+        return _curves(groups, labels, {"": read}, f"{split} {evaluated[column].heading}", width, _UNBOUNDED)
+    if traced[column].summary in ("last", "size"):
+        read = partial(cumulative_series, column=column, every=_spacing(groups, "window", window))
+        return _curves(groups, labels, {"": read}, traced[column].heading, width, _UNBOUNDED)
+    return _smoothed(groups, labels, column, traced[column].heading, window, width, _UNBOUNDED)
 
 
 def online_ndcg(groups: Sequence[Group], labels: Labels, window: Integer | None = None, width: Width = None) -> Figure:
@@ -116,7 +141,7 @@ def unfairness(
         return series if series is None or signed else Series(series.x, np.abs(series.values))
 
     label = "cumulative unfairness UF" if signed else "cumulative unfairness |UF|"
-    bounds = (-np.inf, np.inf) if signed else _NON_NEGATIVE
+    bounds = _UNBOUNDED if signed else _NON_NEGATIVE
     return _curves(groups, labels, {"": read}, label, width, bounds, "linear" if signed else scale)
 
 

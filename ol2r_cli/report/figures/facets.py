@@ -18,7 +18,7 @@ from ol2r_cli.report.figures.layout import Panels
 from ol2r_cli.report.figures.legend import Legend, in_rows
 from ol2r_cli.report.figures.style import FONT, INK, line_keywords
 from ol2r_cli.report.labels import Labels
-from ol2r_cli.report.measures import check_metrics, measure
+from ol2r_cli.report.measures import axis_label, check_metrics
 from ol2r_cli.report.run_groups import Group
 
 MOST_CURVES = 16
@@ -49,7 +49,7 @@ def setting(
     for axes, panel in zip(panels.axes, [panel for row in rows for panel in row], strict=True):
         _draw_curves(axes, curves[panel], legend, values)
         _set_ticks(axes, values)
-    panels.label(paper_names.axis(x), measure(metric).axis)
+    panels.label(paper_names.axis(x), axis_label(metric))
     panels.legend(legend.entries())
     return panels.figure
 
@@ -88,7 +88,7 @@ def grid(
         axes.tick_params(length=0)
     panels.label(paper_names.axis(x), paper_names.axis(y))
     colours = panels.figure.colorbar(image, ax=panels.axes, shrink=0.9, aspect=14, pad=0.02)
-    colours.set_label(measure(metric).axis)
+    colours.set_label(axis_label(metric))
     colours.outline.set_linewidth(0)
     return panels.figure
 

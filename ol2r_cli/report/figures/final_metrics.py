@@ -16,7 +16,7 @@ from ol2r_cli.report.figures.layout import Panels
 from ol2r_cli.report.figures.legend import Legend
 from ol2r_cli.report.figures.style import FONT, INK, Style, line_keywords
 from ol2r_cli.report.labels import Labels
-from ol2r_cli.report.measures import check_metrics, measure
+from ol2r_cli.report.measures import axis_label, check_metrics
 from ol2r_cli.report.run_groups import Group
 from ol2r_cli.run.directory import RunDirectory
 
@@ -30,7 +30,7 @@ def bar(groups: Sequence[Group], labels: Labels, metric: str = "test_ndcg_10", w
     """A metric of summary.json, with numbers beside the bars."""
     check_metrics([metric], groups, "metric")
     estimates = {group: estimate for group in groups if (estimate := group.estimate(metric)) is not None}
-    return _bars(estimates, labels, measure(metric).axis, width)
+    return _bars(estimates, labels, axis_label(metric), width)
 
 
 def running_time(groups: Sequence[Group], labels: Labels, unit: str = "seconds", width: Width = None) -> Figure:
@@ -89,7 +89,7 @@ def scatter(
             axes.set_xlim(min(means) / 3, max(means) * 3)
         elif min(means) >= 0:  # the metric is not negative, although intervals may be
             axes.set_xlim(left=max(axes.get_xlim()[0], -0.05 * max(means)))
-    panels.label(measure(x).axis, measure(y).axis)
+    panels.label(axis_label(x), axis_label(y))
     panels.legend(legend.entries(), lines=False)
     return panels.figure
 

@@ -48,6 +48,13 @@ KINDS: Mapping[str, Kind] = {
         _BANDS,
         {"split": "test or validation", "cutoff": "1, 3, 5 or 10"},
     ),
+    "measure": Kind(
+        "a measure over rounds",
+        "a column with values: --option column=NAME, such as err_10 with measures=[ndcg,err]",
+        "curves",
+        _BANDS,
+        {"column": "of trace.parquet or evaluation.parquet", "split": "test or validation, of an evaluation"} | _WINDOW,
+    ),
     "online_ndcg": Kind("NDCG of the lists shown over rounds, smoothed", "finished runs", "curves", _BANDS, _WINDOW),
     "cumulative_ndcg": Kind("discounted sum of online NDCG over rounds", "finished runs", "curves", _BANDS, _EVERY),
     "unfairness": Kind(

@@ -80,17 +80,19 @@ def last_round(group: Group) -> int:
 
 def _rows(group: Group, table: Table, columns: Sequence[str], where: pl.Expr | None = None) -> pl.DataFrame:
     """Rows of all runs: fold (as text), seed, round and these columns. ValueError when a table cannot be read."""
-    types = {name: getattr(pl, table.columns[name]) for name in columns}
-    frames = [pl.DataFrame(schema={"fold": pl.String, "seed": pl.Int64, "round": pl.Int64} | types)]
+    types: dict[str, pl.DataType] = {"fold": pl.String(), "seed": pl.Int64(), "round": pl.Int64()}
+    frames = [pl.DataFrame(schema=types | {name: pl.Null() for name in columns})]
     for run, seeds in group.new_seeds:
         file = run.path / table.file
         if not file.exists():
             continue
         with tables_of(run.path):
             frame = read_table(file, ["seed", "round", *columns])
+        missing = [pl.lit(None).alias(name) for name in columns if name not in frame.columns]
+        frame = frame.with_columns(missing)
         frame = frame.filter(pl.col("seed").is_in(list(seeds)), *([] if where is None else [where]))
         frames.append(frame.select(pl.lit(str(run.fold)).alias("fold"), "seed", "round", *columns))
-    return pl.concat(frames)
+    return pl.concat(frames, how="vertical_relaxed")
 
 
 def _series(rows: pl.DataFrame, x: str, column: str) -> Series | None:

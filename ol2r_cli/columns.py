@@ -1,0 +1,168 @@
+"""Columns of `trace.parquet` and `evaluation.parquet`: their types, how runs are summarised, how reports show them.
+
+`TRACE_COLUMNS` and `EVALUATION_COLUMNS` are the columns that every run has, null where a measure is not taken. A
+measure that needs others declares them itself, and `run.json` records them. torch is not imported, because reports read
+this module.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+CUTOFFS = (1, 3, 5, 10)  # of NDCG in the offline evaluation
+BLOCK_RANKS = (1, 5, 10)  # ranks whose block size is traced
+SPLITS = ("test", "validation")
+
+# What summary.json has of a column of the trace, for each seed: its mean over all rounds, and as `<name>_last_tenth`
+# over the last tenth of them; its sum; its last value; the absolute value of the last one; its mean over the last tenth
+# of the rounds, under its own name; or nothing.
+Summary = Literal["mean", "sum", "last", "size", "last_tenth", "none"]
+TYPES = ("Float32", "Float64", "Int8", "Int16", "Int32", "Int64", "Boolean")
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column that a measure writes.
+
+    type: a polars type of `TYPES`. summary: see above; of an evaluation, summary.json always has the last value.
+    higher_is_better: None where neither direction is, as for clicks. label: in tables. axis: in figures, `label` if
+    empty. digits: behind the decimal point. ValueError for a name, a type or a summary that is none.
+    """
+
+    name: str
+    label: str = ""
+    type: str = "Float32"
+    summary: Summary = "mean"
+    higher_is_better: bool | None = None
+    digits: int = 4
+    axis: str = ""
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"[a-z][a-z0-9_]*", self.name):
+            raise ValueError(f"the name of a column must be of small letters, digits and _, got {self.name!r}")
+        if self.type not in TYPES:
+            raise ValueError(f"the type of column {self.name} must be one of {', '.join(TYPES)}, got {self.type!r}")
+        if self.summary not in Summary.__args__:  # type: ignore[attr-defined]
+            allowed = ", ".join(Summary.__args__)  # type: ignore[attr-defined]
+            raise ValueError(f"the summary of column {self.name} must be one of {allowed}, got {self.summary!r}")
+
+    def as_dict(self) -> dict[str, Any]:
+        """The column for run.json, from which `Column(**..)` makes it again."""
+        return dataclasses.asdict(self)
+
+    @property
+    def heading(self) -> str:
+        """Its label, or its name in words."""
+        return self.label or self.name.replace("_", " ")
+
+
+def _block_size(rank: int) -> Column:
+    name = f"block_size_{rank}"
+    return Column(name, "", "Int32", "last_tenth", None, 2, f"size of the block at rank {rank}")
+
+
+_TRACE = (
+    Column("query", type="Int64", summary="none"),  # number within the training split
+    Column("online_ndcg", "online NDCG", "Float32", "mean", True, 4, "mean online NDCG@10"),  # of the shown list
+    Column("cumulative_ndcg", "cumulative NDCG", "Float64", "last", True, 2),  # sum of online_ndcg(t) * 0.9995^(t - 1)
+    # Pairs of the proposed order against the ideal one, ties free.
+    Column("regret", "regret", "Int64", "sum", False, 2, "misordered pairs"),
+    Column("clicks", "clicks", "Int16", "sum", None, 2),
+    Column("pairs", "pairs", "Int16", "sum", None, 2),  # preferences; null for rankers that do not learn from pairs
+    Column("blocks", "blocks", "Int32", "last_tenth", None, 2, "number of blocks"),
+    *map(_block_size, BLOCK_RANKS),  # size of the block that contains the rank
+    # Share of certain pairs among the first ten places.
+    Column("certain_top10", "certain top10", "Float32", "last_tenth", None, 4, "share of certain pairs in the top 10"),
+    Column("unfairness", "unfairness", "Float64", "size", False, 3, "|cumulative unfairness|"),  # signed, cumulative
+    Column("exposure_0", type="Float32", summary="none"),  # of group 0 in this round's list
+    Column("exposure_1", type="Float32", summary="none"),
+    # Certain pairs broken among the shown.
+    Column("violations", "violations", "Int16", "sum", False, 2, "reversed certain pairs"),
+)
+_EVALUATION = (
+    *(Column(f"ndcg_{cutoff}", f"NDCG@{cutoff}", higher_is_better=True) for cutoff in CUTOFFS),
+    Column("cosine", "cosine", higher_is_better=True, axis="cosine to offline RankNet"),  # of parameters
+)
+TRACE_COLUMNS: Mapping[str, Column] = {column.name: column for column in _TRACE}
+EVALUATION_COLUMNS: Mapping[str, Column] = {column.name: column for column in _EVALUATION}
+
+
+@dataclass(frozen=True)
+class RunColumns:
+    """The columns of a run's tables beside their keys, by name: first those of every run, then declared ones."""
+
+    trace: Mapping[str, Column] = dataclasses.field(default_factory=lambda: TRACE_COLUMNS)
+    evaluation: Mapping[str, Column] = dataclasses.field(default_factory=lambda: EVALUATION_COLUMNS)
+
+    def declared(self) -> dict[str, list[dict[str, Any]]]:
+        """The columns that not every run has, for run.json; empty if there are none."""
+        tables = {"trace": (self.trace, TRACE_COLUMNS), "evaluation": (self.evaluation, EVALUATION_COLUMNS)}
+        others = {
+            table: [column.as_dict() for name, column in columns.items() if name not in shared]
+            for table, (columns, shared) in tables.items()
+        }
+        return {table: columns for table, columns in others.items() if columns}
+
+    @staticmethod
+    def of(manifest: Mapping[str, Any]) -> RunColumns:
+        """The columns of the run with this run.json. What is not a column of this version of ol2r is left out."""
+        declared = manifest.get("columns") or {}
+        return RunColumns(
+            {**TRACE_COLUMNS, **_read(declared.get("trace"))},
+            {**EVALUATION_COLUMNS, **_read(declared.get("evaluation"))},
+        )
+
+
+def _read(columns: Any) -> dict[str, Column]:
+    read: dict[str, Column] = {}
+    for content in columns if isinstance(columns, list) else ():
+        try:
+            column = Column(**content)
+        except (TypeError, ValueError):  # another version of ol2r wrote the file
+            continue
+        read[column.name] = column
+    return read
+
+
+def metrics_of_trace(column: Column) -> dict[str, Column]:
+    """The metrics that summary.json has of a column of the trace, each as the column that describes it."""
+    if column.summary == "none":
+        return {}
+    metrics = {column.name: column}
+    if column.summary == "mean":
+        axis = f"{(column.axis or column.heading).removeprefix('mean ')}, last tenth"
+        name = f"{column.name}_last_tenth"
+        metrics[name] = dataclasses.replace(column, name=name, label=f"{column.heading} last tenth", axis=axis)
+    return metrics
+
+
+def metrics_of_evaluation(column: Column) -> dict[str, Column]:
+    """The metrics that summary.json has of a column of the evaluation, without those of the best round."""
+    if column.name == "cosine":  # the same for all splits
+        return {column.name: column}
+    metrics = {}
+    for split in SPLITS:
+        for name, ending in ((column.name, ""), (f"{column.name}_untrained", ", untrained")):
+            label, axis = (f"{split} {text}{ending}" for text in (column.heading, column.axis or column.heading))
+            metrics[f"{split}_{name}"] = dataclasses.replace(column, name=f"{split}_{name}", label=label, axis=axis)
+    return metrics
+
+
+def metrics_of(columns: Iterable[RunColumns]) -> dict[str, Column]:
+    """All metrics of summary.json of runs with these columns, by name, each as the column that describes it."""
+    metrics: dict[str, Column] = {}
+    for of_run in columns:
+        for column in of_run.trace.values():
+            metrics |= metrics_of_trace(column)
+        for column in of_run.evaluation.values():
+            metrics |= metrics_of_evaluation(column)
+    best = ", best round"
+    metrics["test_ndcg_10_best"] = Column(
+        "test_ndcg_10_best", f"test NDCG@10{best}", higher_is_better=True, axis=f"test NDCG@10{best} by validation"
+    )
+    metrics["best_round"] = Column("best_round", digits=2, axis="round of best validation NDCG@10")
+    return metrics

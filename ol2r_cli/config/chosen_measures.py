@@ -1,0 +1,47 @@
+"""The measures of a run: from the setting `measures=[ndcg,err@5]` to a node for each, as other groups have one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ol2r_cli.config.catalogue import Catalogue
+from ol2r_cli.formatting import nearest
+
+GROUP = "measure"
+
+
+def measure_nodes(settings: Mapping[str, Any], catalogue: Catalogue) -> dict[str, dict[str, Any]]:
+    """The settings of every measure that is taken, by its name in the list; `name@5` sets its `cutoff` to 5.
+
+    A list that the user types takes what it names. The default list takes `regret` only with trace_regret=true, which
+    adds it to every list, because it makes a round slower; trace_blocks=false leaves out `blocks`. ValueError for a
+    name that is no measure, and for one that is there twice.
+    """
+    listed, known = settings["measures"], catalogue.choices[GROUP]
+    if not isinstance(listed, Sequence) or isinstance(listed, str) or not all(isinstance(n, str) for n in listed):
+        raise ValueError(f"measures must be a list of names, such as [ndcg,err@5], got {listed!r}")
+    names = list(listed)
+    if settings["trace_regret"] and "regret" not in names:
+        names.append("regret")
+    elif not settings["trace_regret"] and names == catalogue.root.values["measures"]:
+        names.remove("regret")
+    if not settings["trace_blocks"] and "blocks" in names:
+        names.remove("blocks")
+    nodes: dict[str, dict[str, Any]] = {}
+    for name in names:
+        match = re.fullmatch(r"(\w+)(?:@([1-9]\d{0,5}))?", name)
+        choice = known.get(match[1]) if match else None
+        if match is None or choice is None:
+            advice = nearest(name.partition("@")[0], known) or ", where a number may follow, as in err@5"
+            raise ValueError(f"measures must be some of {', '.join(known)}{advice}, got '{name}'")
+        node = {"_target_": choice.content.get("_target_"), **catalogue.values(choice)}
+        if match[2]:
+            if "cutoff" not in node:
+                raise ValueError(f"measures must have {match[1]} without a number, got '{name}': it has no cutoff")
+            node["cutoff"] = int(match[2])
+        if name in nodes:
+            raise ValueError(f"measures must have each name once, got '{name}' twice")
+        nodes[name] = node
+    return nodes

@@ -1,0 +1,89 @@
+"""Blocks and certain pairs of every round, where the exploration states them."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from ol2r_cli.columns import BLOCK_RANKS, TRACE_COLUMNS
+from ol2r_cli.interfaces import Interaction, Measure, Rounds, RunContext
+from ol2r_cli.metrics.ranking import TOP, block_sizes, certain_ratio
+from ol2r_cli.tensor.shapes import Bool, Int
+
+_SIZES = tuple(f"block_size_{rank}" for rank in BLOCK_RANKS)
+
+
+class Blocks(Measure):
+    """The number of blocks, the size of the block at `BLOCK_RANKS`, the share of certain pairs among the first ten
+    places, and how many certain pairs the shown list reverses."""
+
+    trace = tuple(TRACE_COLUMNS[name] for name in ("blocks", *_SIZES, "certain_top10", "violations"))
+    needs_reasons = True
+
+    def setup(self, context: RunContext, best: Int[Tensor, "Q K"]) -> None:
+        """Allocate room for the blocks and the certain pairs of the rounds."""
+        self.positions = context.positions
+        # Whether shown documents may be outside the first TOP of the proposal, for which certain pairs are recorded.
+        self.counts_violations = context.reranked or context.positions > TOP
+
+        def zeros(dtype: torch.dtype, *shape: int) -> Tensor:
+            return torch.zeros(context.measured_rounds, context.replicas, *shape, dtype=dtype, device=context.device)
+
+        self.block = zeros(torch.int16, context.documents)  # in proposed order
+        self.certain = zeros(torch.bool, TOP, TOP)
+        self.broken = zeros(torch.int16)  # certain pairs among the shown documents
+        self.has_blocks = self.has_certain = False
+
+    def record(self, row: int, interaction: Interaction, labels: Int[Tensor, "B D"]) -> None:
+        """Keep blocks and certain pairs by place of the proposed order."""
+        proposal, shown = interaction.proposal, interaction.ranking.shape[1]
+        if proposal.block is None:
+            return
+        self.has_blocks = True
+        self.block[row, :, : labels.shape[1]] = proposal.block.gather(1, proposal.order)
+        if proposal.certain is not None:
+            self.has_certain = True
+            pairs = _pairs_by_place(proposal.certain, proposal.order[:, :TOP])
+            self.certain[row, :, : pairs.shape[1], : pairs.shape[1]] = pairs
+            if self.counts_violations:
+                self.broken[row] = _violations(_pairs_by_place(proposal.certain, interaction.ranking))
+        elif proposal.certain_by_place is not None:
+            self.has_certain, pairs = True, proposal.certain_by_place[:, :TOP, :TOP]
+            self.certain[row, :, : pairs.shape[1], : pairs.shape[1]] = pairs
+            if self.counts_violations:
+                self.broken[row] = _violations(proposal.certain_by_place[:, :shown, :shown])
+
+    def of_rounds(self, rounds: Rounds) -> dict[str, Tensor]:
+        """Return what the proposals have; nothing without blocks."""
+        count, values = len(rounds.query), dict[str, Tensor]()
+        if not self.has_blocks:
+            return values
+        length = rounds.length.flatten()
+        values |= self._of_blocks(self.block[:count, :, : int(length.max())].flatten(0, 1).long(), length)
+        if self.has_certain:
+            certain = self.certain[:count].flatten(0, 1)
+            values["certain_top10"] = certain_ratio(certain, length)
+            counted = self.broken[:count].flatten().long()
+            shown = certain[:, : self.positions, : self.positions]
+            values["violations"] = counted if self.counts_violations else _violations(shown)
+            self.certain.zero_()
+        return {name: each.unflatten(0, (count, -1)) for name, each in values.items()}
+
+    def _of_blocks(self, block: Int[Tensor, "X D"], length: Int[Tensor, "X"]) -> dict[str, Tensor]:
+        """Return the number of blocks and the sizes at the traced ranks; for a shorter query that of its last block."""
+        padding = torch.arange(block.shape[1], device=block.device) >= length[:, None]
+        block = block.masked_fill(padding, -1)
+        ranks = torch.tensor(BLOCK_RANKS, device=block.device)
+        sizes = block_sizes(block, torch.minimum(ranks, length[:, None]))
+        return {"blocks": block.amax(1) + 1, **{name: sizes[:, column] for column, name in enumerate(_SIZES)}}
+
+
+def _pairs_by_place(certain: Bool[Tensor, "B D D"], first: Int[Tensor, "B K"]) -> Bool[Tensor, "B K K"]:
+    """Return [i, j]: the document at place i is certainly above the one at place j."""
+    cell = first[:, :, None] * certain.shape[1] + first[:, None, :]
+    return certain.flatten(1).gather(1, cell.flatten(1)).unflatten(1, cell.shape[1:])
+
+
+def _violations(certain: Bool[Tensor, "*S K K"]) -> Int[Tensor, "*S"]:
+    """Return the number of certain pairs, by place, that are shown in reverse."""
+    return certain.tril(-1).sum((-1, -2))
