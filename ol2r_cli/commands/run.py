@@ -163,8 +163,5 @@ def _run(given: argparse.Namespace) -> int:
 def _choices() -> str:
     """A line for each group, with the names of its choices."""
     catalogue = Catalogue()
-    names = {
-        group: f"{group} (a list: measures=[ndcg,err@5])" if group == "measure" else group for group in catalogue.groups
-    }
-    lines = [f"{names[group]}: {', '.join(catalogue.choices[group])}" for group in catalogue.groups]
+    lines = [f"{group}: {', '.join(catalogue.choices[group])}" for group in catalogue.groups]
     return "\n".join(textwrap.fill(line, _WIDTH, subsequent_indent="  ") for line in lines)

@@ -31,16 +31,17 @@ def measure_nodes(settings: Mapping[str, Any], catalogue: Catalogue) -> dict[str
         names.remove("blocks")
     nodes: dict[str, dict[str, Any]] = {}
     for name in names:
-        match = re.fullmatch(r"(\w+)(?:@([1-9]\d{0,5}))?", name)
-        choice = known.get(match[1]) if match else None
-        if match is None or choice is None:
-            advice = nearest(name.partition("@")[0], known) or ", where a number may follow, as in err@5"
-            raise ValueError(f"measures must be some of {', '.join(known)}{advice}, got '{name}'")
-        node = {"_target_": choice.content.get("_target_"), **catalogue.values(choice)}
-        if match[2]:
+        plain, _, cutoff = name.partition("@")
+        if plain not in known:
+            advice = nearest(plain, known)
+            raise ValueError(f"measures must be some of {', '.join(known)}, got '{name}'{advice}")
+        node = {"_target_": known[plain].content.get("_target_"), **catalogue.values(known[plain])}
+        if plain != name:
             if "cutoff" not in node:
-                raise ValueError(f"measures must have {match[1]} without a number, got '{name}': it has no cutoff")
-            node["cutoff"] = int(match[2])
+                raise ValueError(f"measures must have {plain} without a number, got '{name}': it has no cutoff")
+            if not re.fullmatch(r"[1-9]\d{0,5}", cutoff):
+                raise ValueError(f"measures must have a whole number above 0 behind @, as in {plain}@5, got '{name}'")
+            node["cutoff"] = int(cutoff)
         if name in nodes:
             raise ValueError(f"measures must have each name once, got '{name}' twice")
         nodes[name] = node

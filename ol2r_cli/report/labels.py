@@ -16,6 +16,7 @@ _NO_OVERRIDES = (FINGERPRINT, "results_version")
 # Settings of the run that decide what is recorded or how numbers are rounded. They do not change the task.
 _OUTSIDE_TASK = {
     "evaluate_on",
+    "measures",
     "trace_blocks",
     "trace_regret",
     "trace_cosine",

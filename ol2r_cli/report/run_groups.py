@@ -20,11 +20,12 @@ import yaml
 
 from ol2r_cli.columns import RunColumns
 from ol2r_cli.config.catalogue import dotted
+from ol2r_cli.config.overrides import as_typed
 from ol2r_cli.formatting import error_line
 from ol2r_cli.report.estimates import Estimate, over_folds
 from ol2r_cli.report.measures import declare
 from ol2r_cli.run.directory import RunDirectory
-from ol2r_cli.run.identity import NOT_HASHED, STANDARD_MEASURES
+from ol2r_cli.run.identity import NOT_HASHED
 from ol2r_cli.run.integrity import DamagedTable
 from ol2r_cli.run.run_state import RunState, find_runs, read_state
 
@@ -261,9 +262,7 @@ def distinguishes(setting: str) -> bool:
     """Whether different values of a setting make different groups; false for the dataset's data_dir and cache_dir."""
     parts = setting.split(".")
     prefixes = {".".join(parts[:length]) for length in range(1, len(parts) + 1)}
-    if parts[0] == "measure" and parts[1] in STANDARD_MEASURES:
-        return False  # trace_regret and trace_blocks say which of them are taken
-    return not prefixes & IGNORED and not (parts[0] == "dataset" and parts[-1] in NOT_HASHED)
+    return not prefixes & IGNORED and parts[0] != "measure" and not (parts[0] == "dataset" and parts[-1] in NOT_HASHED)
 
 
 def _read(state: RunState) -> FinishedRun:
@@ -272,7 +271,8 @@ def _read(state: RunState) -> FinishedRun:
     directory, manifest = RunDirectory(state.path), state.manifest
     settings = read_settings(directory / "config.yaml")
     fold = settings.get(FOLD)
-    settings = {name: value for name, value in settings.items() if distinguishes(name)}
+    measures = _measures(settings)
+    settings = {name: value for name, value in settings.items() if distinguishes(name)} | {"measures": measures}
     settings["results_version"] = manifest["results_version"]
     content = directory.read_json("summary.json")
     declare(columns := RunColumns.of(manifest))
@@ -292,6 +292,23 @@ def _read(state: RunState) -> FinishedRun:
         id=manifest["id"],
         columns=columns,
     )
+
+
+def _measures(settings: Mapping[str, Any]) -> list[str]:
+    """The measures of a run as they are typed, sorted, with their settings where the name does not say them.
+
+    Without regret and blocks, which have settings of their own. An earlier version of ol2r wrote none.
+    """
+    nodes: dict[str, dict[str, Any]] = {}
+    for name, value in settings.items():
+        group, _, rest = name.partition(".")
+        measure, _, setting = rest.partition(".")
+        if group == "measure" and measure not in ("regret", "blocks"):
+            nodes.setdefault(measure, {})[setting] = value
+    for name, node in nodes.items():
+        if node.pop("_target_", "") and "@" in name:
+            node.pop("cutoff", None)
+    return sorted(name + (as_typed(node) if node else "") for name, node in nodes.items()) or ["ndcg", "unfairness"]
 
 
 def _typed(command: str) -> frozenset[str]:

@@ -133,6 +133,7 @@ def render(summary: Mapping[str, Any], manifest: Mapping[str, Any], path: str | 
         "online NDCG": _online_line(metrics),
         "cumulative NDCG": _plus_minus(metrics.get("cumulative_ndcg"), 2),
         "unfairness": _plus_minus(metrics.get("unfairness"), 3),
+        **_declared_lines(metrics, manifest),
         "time": _time_line(manifest),
         "files": str(path),
         "next": f"ol2r list (other users, rankers and datasets to try), {_status(Path(path))} (all runs)",
@@ -141,6 +142,18 @@ def render(summary: Mapping[str, Any], manifest: Mapping[str, Any], path: str | 
     if len(seeds) > 1:
         head += "; numbers are mean ± standard deviation over seeds"
     return "\n".join([head, *(f"  {name:<16} {line}" for name, line in lines.items() if line)])
+
+
+def _declared_lines(metrics: Mapping[str, Any], manifest: Mapping[str, Any]) -> dict[str, str]:
+    """A line for each column that a measure has declared: of the evaluation on test queries, and of the rounds."""
+    declared = RunColumns.of(manifest).declared()
+    evaluated = {f"test_{each['name']}": Column(**each) for each in declared.get("evaluation", ())}
+    traced = {each["name"]: Column(**each) for each in declared.get("trace", ())}
+    return {
+        f"test {column.heading}" if name in evaluated else column.heading: _plus_minus(metrics[name], column.digits)
+        for name, column in {**evaluated, **traced}.items()
+        if name in metrics
+    }
 
 
 def _status(path: Path) -> str:

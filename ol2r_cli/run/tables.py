@@ -53,8 +53,8 @@ class Table:
     def frame(self, values: Mapping[str, NDArray[Any]]) -> pl.DataFrame:
         """Arrays [rows] as a frame with the columns of this table.
 
-        Absent columns, NaN and negative counts become null, since a count is never below zero. A count that is too
-        large for its type raises an error of polars.
+        Absent columns, NaN and negative counts in the columns of every run become null, since such a count is never
+        below zero. A number that is too large for its type raises an error of polars.
         """
         import polars as pl
 
@@ -66,7 +66,7 @@ class Table:
             if column is None:
                 series.append(pl.Series(name, [None] * rows, dtype=dtype))
                 continue
-            if kind.startswith("Int") and column.dtype.kind == "f":
+            if name in TRACE_COLUMNS and kind.startswith("Int") and column.dtype.kind == "f":
                 column = np.where(column < 0, np.nan, column)
             series.append(pl.Series(name, column, nan_to_null=column.dtype.kind == "f").cast(dtype))
         return pl.DataFrame(series)

@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 import torch
 
+from ol2r_cli.columns import TRACE_COLUMNS, Column, RunColumns
 from ol2r_cli.run.directory import RunDirectory
 from ol2r_cli.run.tables import BLOCKS, EVALUATION, INTERACTIONS, TRACE, Trace
 
@@ -248,3 +249,49 @@ def test_large_seeds_are_exact(directory):
     trace.flush()
     assert TRACE.read(directory)["seed"].to_list() == sorted(seeds)
     assert np.array_equal(TRACE.read(directory)["clicks"], [2, 1])
+
+
+def test_a_table_with_fewer_columns_goes_on(directory):
+    """As an earlier version of ol2r wrote it: what was not measured is null."""
+    earlier = pl.DataFrame({"seed": [1, 1], "round": [1, 2], "online_ndcg": [0.25, 0.5]}).cast(
+        {"online_ndcg": pl.Float32}
+    )
+    TRACE.write(directory, earlier)
+    trace = Trace(directory, [1])
+    trace.record(3, {"online_ndcg": torch.tensor([0.75]), "clicks": torch.tensor([2])})
+    trace.flush()
+    frame = TRACE.read(directory)
+    assert frame.columns == list(TRACE.columns)
+    assert frame["online_ndcg"].to_list() == [0.25, 0.5, 0.75]
+    assert frame["clicks"].to_list() == [None, None, 2]
+
+
+def test_a_table_with_more_columns_keeps_them(directory):
+    """As a measure wrote it that is not taken any more."""
+    column = Column("mine", type="Int16", summary="sum")
+    measured = RunColumns({**TRACE_COLUMNS, "mine": column})
+    first = Trace(directory, [1], columns=measured)
+    first.record(1, {"mine": torch.tensor([7])})
+    first.flush()
+    then = Trace(directory, [1])
+    then.truncate(1)
+    then.record(2, {"clicks": torch.tensor([3])})
+    then.flush()
+    frame = TRACE.read(directory)
+    assert frame.columns == [*TRACE.columns, "mine"]
+    assert frame.schema["mine"] == pl.Int16
+    assert frame["mine"].to_list() == [7, None]
+    assert frame["clicks"].to_list() == [None, 3]
+
+
+def test_columns_of_measures_are_written_in_their_types(directory):
+    columns = [Column("whole", type="Int8", summary="sum"), Column("real", type="Float64")]
+    trace = Trace(directory, [1], columns=RunColumns({**TRACE_COLUMNS, **{each.name: each for each in columns}}))
+    trace.record(1, {"whole": torch.tensor([-5]), "real": torch.tensor([1 / 3], dtype=torch.float64)})
+    trace.flush()
+    frame = pl.read_parquet(directory / "trace.parquet")
+    assert frame.columns[-2:] == ["whole", "real"]
+    assert frame.select("whole", "real").rows() == [(-5, 1 / 3)]
+    assert [frame.schema[name] for name in ("whole", "real")] == [pl.Int8, pl.Float64]
+    with pytest.raises(ValueError, match=r"must be one of .*whole, real, got other"):
+        trace.record(2, {"other": torch.tensor([5])})

@@ -1,0 +1,161 @@
+"""The measures that are no part of a default run against their definitions, round by round and list by list."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from ol2r_cli.config.instantiate import build
+from ol2r_cli.interfaces import Measure
+from ol2r_cli.metrics.evaluation import Evaluator
+from ol2r_cli.simulation import Simulation
+from tests.worlds import handmade, simulate, tiny
+
+ROUNDS = 70  # more than are measured at once
+LISTS = [[0, 0, 0], [2], [0, 1, 4, 2, 0, 0, 3, 1, 0, 0, 1, 2, 0], [1, 0, 0, 2, 0], [0] * 12]
+GRADES = 5
+
+
+def err(labels: list[int]) -> float:
+    """The sum over ranks of the probability to stop there, divided by the rank."""
+    total, reaches = 0.0, 1.0
+    for rank, label in enumerate(labels, 1):
+        stops = (2**label - 1) / 2 ** (GRADES - 1)
+        total += reaches * stops / rank
+        reaches *= 1 - stops
+    return total
+
+
+def mrr(labels: list[int]) -> float:
+    return next((1 / rank for rank, label in enumerate(labels, 1) if label), 0.0)
+
+
+def dcg(labels: list[int]) -> float:
+    return sum((2**label - 1) / math.log2(rank + 1) for rank, label in enumerate(labels, 1))
+
+
+DEFINITIONS = {"err": err, "mrr": mrr, "dcg": dcg}
+
+
+def taken(*names: str) -> dict[str, Measure]:
+    config = tiny(f"measures=[{','.join(names)}]")
+    return {str(name): build(node) for name, node in config.measure.items()}
+
+
+def playing(monkeypatch: pytest.MonkeyPatch, *names: str, **more) -> Simulation:
+    """A simulation that takes these measures."""
+    monkeypatch.setattr("tests.worlds.measures", lambda **_: taken(*names))
+    return simulate(tiny("click=navigational"), [3, 4], ROUNDS, handmade(LISTS), **more)
+
+
+def play(simulation: Simulation) -> tuple[dict[str, torch.Tensor], list]:
+    chunks, seen = [], []
+    for t, interaction in simulation.play():
+        seen.append(interaction)
+        if simulation.measurement.full() or t == ROUNDS:
+            chunks.append(simulation.measurement.measures()[1])
+    return {name: torch.cat([chunk[name] for chunk in chunks]) for name in chunks[0]}, seen
+
+
+def shown_labels(interaction, replica: int) -> list[int]:
+    labels = LISTS[int(interaction.candidates.query[replica])]
+    ranking, shown = interaction.ranking[replica].tolist(), interaction.shown[replica].tolist()
+    return [labels[document] for document, there in zip(ranking, shown, strict=True) if there]
+
+
+@pytest.mark.parametrize("cutoff", [1, 4, 10, 25])
+@pytest.mark.parametrize("name", DEFINITIONS)
+@pytest.mark.parametrize("no_relevant", ["zero", "skip"])
+def test_measures_of_lists_are_their_definitions_online(name, cutoff, no_relevant, monkeypatch):
+    values, seen = play(playing(monkeypatch, f"{name}@{cutoff}", no_relevant=no_relevant))
+    assert values.keys() == {"query", "clicks", "pairs", f"online_{name}_{cutoff}"}
+    skipped = 0
+    for t, interaction in enumerate(seen):
+        for b in range(2):
+            value, labels = float(values[f"online_{name}_{cutoff}"][t, b]), shown_labels(interaction, b)
+            if no_relevant == "skip" and not any(LISTS[int(interaction.candidates.query[b])]):
+                assert math.isnan(value)
+                skipped += 1
+            else:
+                assert value == pytest.approx(DEFINITIONS[name](labels[:cutoff]), abs=1e-12)
+    assert bool(skipped) == (no_relevant == "skip")
+
+
+@pytest.mark.parametrize("no_relevant", ["zero", "skip"])
+def test_measures_of_lists_are_their_definitions_offline(no_relevant, monkeypatch):
+    names = [f"{name}@{cutoff}" for name in DEFINITIONS for cutoff in (1, 4, 25)]
+    simulation = playing(monkeypatch, *names)
+    play(simulation)
+    measures = taken(*names)
+    evaluate = Evaluator(simulation_dataset(), "test", torch.tensor([3, 4]), no_relevant, torch.float64, measures)
+    deployed = simulation.ranker.deploy()
+    values = evaluate(simulation.ranker, torch.stack([deployed, 0 * deployed]))
+    for name in names:
+        column = name.replace("@", "_")
+        assert values[column].shape == (2, 2)
+        for b in range(2):
+            expected = []
+            for lists in evaluate.lists(simulation.ranker, deployed):
+                for length, labels in zip(lists.length.tolist(), lists.label[b].tolist(), strict=True):
+                    if no_relevant == "zero" or any(labels):
+                        kept = labels[:length][: int(name.partition("@")[2])]
+                        expected.append(DEFINITIONS[name.partition("@")[0]](kept))
+            assert float(values[column][0, b]) == pytest.approx(sum(expected) / len(expected), abs=1e-12)
+
+
+def simulation_dataset():
+    return handmade(LISTS)
+
+
+def test_click_measures_are_their_definitions(monkeypatch):
+    values, seen = play(playing(monkeypatch, "ctr", "time_to_first_click"))
+    without = 0
+    for t, interaction in enumerate(seen):
+        for b in range(2):
+            shown, clicks = int(interaction.shown[b].sum()), interaction.clicks[b].tolist()
+            assert float(values["ctr"][t, b]) == pytest.approx(sum(clicks) / shown)
+            first = float(values["time_to_first_click"][t, b])
+            if any(clicks):
+                assert first == 1 + clicks.index(True)
+            else:
+                assert math.isnan(first)
+                without += 1
+    assert without
+    assert values["ctr"].max() > 0
+
+
+def test_without_measures_there_are_only_the_columns_of_every_run(monkeypatch):
+    simulation = playing(monkeypatch)
+    values, _ = play(simulation)
+    assert values.keys() == {"query", "clicks", "pairs"}
+    assert not simulation.context.needs_reasons
+    assert simulation.context.ranking_depth == simulation.context.positions
+
+
+class Wrong(Measure):
+    """Returns what it is told to return."""
+
+    def __init__(self, result):
+        super().__init__()
+        self.result = result
+        self.trace = taken("ctr")["ctr"].trace
+
+    def of_rounds(self, rounds):
+        return self.result
+
+
+@pytest.mark.parametrize(
+    ("result", "message"),
+    [
+        ({"mine": torch.zeros(1, 2)}, "the measure wrong must return columns of ctr, got mine"),
+        ({"ctr": torch.zeros(2)}, r"the measure wrong must return ctr as a tensor \[70, 2\], got \[2\]"),
+        ({"ctr": 0.5}, r"the measure wrong must return ctr as a tensor \[70, 2\], got float"),
+    ],
+)
+def test_a_measure_that_returns_something_else_is_named(result, message, monkeypatch):
+    monkeypatch.setattr("tests.worlds.measures", lambda **_: {"wrong": Wrong(result)})
+    monkeypatch.setattr("ol2r_cli.metrics.measurement.Measurement.ROUNDS", ROUNDS)
+    with pytest.raises(ValueError, match=f"^{message}$"):
+        play(simulate(tiny(), [3, 4], ROUNDS, handmade(LISTS)))

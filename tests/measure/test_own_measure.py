@@ -1,0 +1,116 @@
+"""A measure of the user, one file and one YAML, is in every output without another edit."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from ol2r_cli import cli
+from ol2r_cli.export.trackers import tracked_run
+from ol2r_cli.report.figures.kinds import KINDS
+from ol2r_cli.run.directory import RunDirectory
+from ol2r_cli.run.run_state import find_runs
+from tests.worlds import TINY
+
+CODE = '''\
+"""Abandonment: rounds without a click, and lists whose first places have nothing relevant."""
+
+from ol2r_cli.columns import Column
+from ol2r_cli.interfaces import Measure
+
+
+class Abandonment(Measure):
+    """1 for a list without a click; offline 1 for a list without a relevant document among the first three."""
+
+    trace = (Column("abandoned", "abandonment", higher_is_better=False, digits=3),)
+    evaluation = (Column("barren_3", "barren@3", higher_is_better=False),)
+
+    def of_rounds(self, rounds):
+        return {"abandoned": (~rounds.clicks.any(2)).double()}
+
+    def of_lists(self, lists):
+        return {"barren_3": (lists.labels[..., :3] == 0).all(-1).double()}
+'''
+SETTINGS = "# Rounds without a click.\n_target_: own_abandonment.Abandonment\n"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory):
+    """A folder with the measure and a finished run that takes it."""
+    folder = tmp_path_factory.mktemp("own")
+    (folder / "measure").mkdir()
+    (folder / "measure" / "abandonment.yaml").write_text(SETTINGS)
+    (folder / "own_abandonment.py").write_text(CODE)
+    sys.path.append(str(folder))
+    assert cli.main(["run", *words(folder), "measures=[ndcg,abandonment]"]) == 0
+    yield folder
+    sys.path.remove(str(folder))
+
+
+def words(folder: Path) -> list[str]:
+    run = ["rounds=40", "replicas=2", "evaluate_every=20", "click=navigational", f"output_dir={folder / 'outputs'}"]
+    return [*TINY, *run, "--config-dir", str(folder)]
+
+
+@pytest.fixture
+def run(folder: Path) -> Path:
+    return next(find_runs(folder / "outputs"))
+
+
+def test_it_takes_at_most_forty_lines():
+    assert len((CODE + SETTINGS).splitlines()) <= 40
+
+
+def test_it_is_in_the_tables(run: Path):
+    trace = pl.read_parquet(run / "trace.parquet")
+    assert trace.schema["abandoned"] == pl.Float32
+    assert ((trace["clicks"] == 0).cast(pl.Float32) == trace["abandoned"]).all()
+    assert trace["blocks"].null_count() == len(trace), "it was not asked for"
+    assert pl.read_parquet(run / "evaluation.parquet")["barren_3"].is_between(0, 1).all()
+
+
+def test_it_is_in_the_summary(run: Path):
+    metrics = RunDirectory(run).read_json("summary.json")["metrics"]
+    mean = pl.read_parquet(run / "trace.parquet")["abandoned"].mean()
+    assert metrics["abandoned"]["mean"] == pytest.approx(mean)
+    assert {"abandoned_last_tenth", "test_barren_3", "validation_barren_3_untrained"} <= metrics.keys()
+
+
+def test_it_is_in_what_is_printed_and_in_the_report(folder: Path, capsys: pytest.CaptureFixture[str]):
+    assert cli.main(["run", *words(folder), "measures=[ndcg,abandonment]"]) == 0
+    assert "  abandonment      0." in capsys.readouterr().out
+    assert cli.main(["report", str(folder / "outputs")]) == 0
+    table = capsys.readouterr().out
+    assert "test barren@3" in table
+    assert "abandonment" in table
+    assert cli.main(["report", str(folder / "outputs"), "--metric", "abandoned", "--out", str(folder / "r.csv")]) == 0
+    assert "abandoned_mean" in (folder / "r.csv").read_text()
+
+
+def test_it_is_in_figures_and_in_the_page(folder: Path):
+    pytest.importorskip("matplotlib")
+    for column in "abandoned", "barren_3":
+        file = folder / f"{column}.svg"
+        words = ["report", str(folder / "outputs"), "--figure", "measure", "--option", f"column={column}"]
+        assert cli.main([*words, "--out", str(file)]) == 0
+        assert file.stat().st_size > 1000
+    assert cli.main(["report", str(folder / "outputs"), "--out", str(folder / "report.html")]) == 0
+    page = (folder / "report.html").read_text()
+    assert "measure-abandoned" in page
+    assert "measure-barren_3" in page
+    assert "measure" in KINDS
+
+
+def test_it_is_in_exports(folder: Path, run: Path):
+    exported = tracked_run(run)
+    assert {"trace/abandoned", "evaluation/test_barren_3"} <= exported.curves.keys()
+    assert "abandoned" in exported.summary
+    file = folder / "queries.parquet"
+    words = ["export", str(run), "--to", "per-query", "--config-dir", str(folder), "--out", str(file)]
+    assert cli.main(words) == 0
+    by_query, evaluation = pl.read_parquet(file), pl.read_parquet(run / "evaluation.parquet")
+    last = evaluation.filter(pl.col("round") == 40, pl.col("split") == "test")
+    assert by_query["barren_3"].mean() == pytest.approx(last["barren_3"].mean())
