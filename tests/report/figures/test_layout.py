@@ -59,6 +59,8 @@ FAST = {("learning_curve", "page"), ("grid", "page"), ("running_time", "page")} 
 )
 def test_nothing_is_cut_off_and_nothing_overlaps(many, kind, width):
     root, options = (many / "grid", {"metric": "online_ndcg"}) if kind in ("grid", "setting") else (many, {})
+    if kind == "measure":
+        options["column"] = "online_ndcg"
     if kind == "setting":
         options["x"] = "ranker.l2"
     if kind == "block_size_by_rank":
