@@ -159,7 +159,7 @@ def _beyond_64_bits(value: Any) -> bool:
 def _fits(value: Any, kind: Any, in_range: bool = True) -> bool:
     """Whether a value from YAML has the annotated type and, with `in_range`, is within its range.
 
-    Every value fits a type that YAML cannot express.
+    A number without a range has to be finite. Every value fits a type that YAML cannot express.
     """
     if not _is_plain(kind):
         return True
@@ -169,13 +169,16 @@ def _fits(value: Any, kind: Any, in_range: bool = True) -> bool:
 def _fits_option(value: Any, option: Any, in_range: bool) -> bool:
     if typing.get_origin(option) is Annotated:
         limits = [limit for limit in option.__metadata__ if isinstance(limit, Range)]
-        return _fits(value, option.__origin__) and (not in_range or all(value in limit for limit in limits))
+        of_type = _fits(value, option.__origin__, in_range and not limits)
+        return of_type and (not in_range or all(value in limit for limit in limits))
     if typing.get_origin(option) is Literal:
         return isinstance(value, str) and (not in_range or value in typing.get_args(option))
     if isinstance(value, Mapping):
         return _is_a(option, Mapping) and _fits_all(value.values(), option, in_range)
     if isinstance(value, list | tuple):
         return _is_a(option, Sequence) and _fits_all(value, option, in_range)
+    if type(value) is float and option is float:
+        return not in_range or math.isfinite(value)
     return type(value) is option or (type(value) is int and option is float)
 
 
@@ -209,11 +212,18 @@ def _is_a(kind: Any, container: type) -> bool:
 
 def _in_words(kind: Any, value: Any) -> str:
     """The allowed values in words: the type or, where the type of `value` is right, the range."""
-    if isinstance(value, float) and math.isinf(value) and _fits(value, kind, in_range=False):
+    if _is_infinite(value) and _fits(value, kind, in_range=False):
         return "finite"
     options = sorted(_options(kind), key=lambda option: option is not type(None))
     right_type = _fits(value, kind, in_range=False)
     return " or ".join(_option_in_words(option, right_type) for option in options)
+
+
+def _is_infinite(value: Any) -> bool:
+    """Whether a number, or one inside a list, is infinite."""
+    if isinstance(value, list | tuple):
+        return any(map(_is_infinite, value))
+    return isinstance(value, float) and math.isinf(value)
 
 
 def _option_in_words(kind: Any, right_type: bool) -> str:

@@ -3,7 +3,7 @@
     def __init__(self, l2: NonNegative, share: Share, batch: Count | None, pairs: Literal["all", "matching"]): ...
 
 `build` (`instantiate.py`) checks them and words the error: "ranker.l2 must be 0 or more, got -1". YAML's whole numbers
-are numbers too.
+are numbers too. A `float` without a range is any finite number.
 """
 
 from __future__ import annotations

@@ -1,19 +1,26 @@
 from __future__ import annotations
 
+import copy
 import pkgutil
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from functools import reduce
 from inspect import signature
+from operator import getitem
+from pathlib import Path
 from typing import Any
 
 import pytest
 from omegaconf import OmegaConf
 from torch import nn
 
+from ol2r_cli import api as ol2r
 from ol2r_cli.config.catalogue import Catalogue, Choice
-from ol2r_cli.config.composer import compose
+from ol2r_cli.config.composer import Composer, compose
 from ol2r_cli.config.instantiate import build, check_settings
 from ol2r_cli.formatting import nearest
+from ol2r_cli.run.experiment import RunSettings
 from tests.choices import typed
 
 CATALOGUE = Catalogue()
@@ -67,12 +74,76 @@ def test_settings_that_fit():
         ("numbers", "12", "a list [..,..] of which each is a number"),
         ("table", [1], "settings {name:value,..}"),
         ("table", {2: ["x"]}, "settings {name:value,..}"),
+        ("number", float("-inf"), "finite"),
+        ("number", float("nan"), "a number"),
+        ("either", float("inf"), "finite"),
+        ("numbers", [1, float("inf")], "finite"),
+        ("table", {2: [float("nan")]}, "settings {name:value,..}"),
     ],
 )
 def test_settings_of_another_kind(name: str, value: object, allowed: str):
     with pytest.raises(ValueError) as error:
         check_settings(Part, GOOD | {name: value}, "part")
     assert str(error.value) == f"part.{name} must be {allowed}, got {value!r}"
+
+
+def _numbers(tree: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """The places in nested settings where a number is, or null, which may stand for a number."""
+    if isinstance(tree, dict | list):
+        items = tree.items() if isinstance(tree, dict) else enumerate(tree)
+        return [place for key, value in items for place in _numbers(value, (*path, key))]
+    is_number = tree is None or (isinstance(tree, int | float) and not isinstance(tree, bool))
+    return [path] if is_number else []
+
+
+MAY_BE_INFINITE = {("fairness=fairexp", "epsilon")}  # no bound
+
+
+@pytest.mark.parametrize("choice", CHOICES, ids=lambda choice: f"{choice.group}={choice.name}")
+def test_no_number_of_any_choice_may_be_infinite_or_nan(choice: Choice):
+    """Counts and checksums that a dataset is compared with are no settings that a run computes with."""
+    group = choice.group.partition("/")[0]
+    settings: Any = OmegaConf.to_container(compose(typed(choice.group, choice.name)).config, resolve=True)
+    below = choice.group.split("/")[1:]
+    places = [p for p in _numbers(settings[group]) if [*p[: len(below)]] == below and p[0] != "expected"]
+    for place in places:
+        for bad in (float("inf"), float("-inf"), float("nan")):
+            changed = copy.deepcopy(settings[group])
+            node = reduce(getitem, place[:-1], changed)
+            node[place[-1]] = bad
+            if (f"{choice.group}={choice.name}", place[-1]) in MAY_BE_INFINITE and bad > 0:
+                build(OmegaConf.create({group: changed})[group])
+                continue
+            with pytest.raises(ValueError, match=rf"^{group}\.{place[0]}[\w.]* must be "):
+                build(OmegaConf.create({group: changed})[group])
+
+
+@pytest.mark.parametrize("bad", [float("inf"), float("-inf"), float("nan")])
+def test_no_number_of_a_run_may_be_infinite_or_nan(bad: float):
+    settings: Any = OmegaConf.to_container(compose([]).config, resolve=True)
+    numbers = {field.name for field in fields(RunSettings)} & {str(place[0]) for place in _numbers(settings)}
+    assert {"seed", "rounds", "checkpoint_every", "checkpoint_rounds"} <= numbers
+    for name, value in [*dict.fromkeys(numbers, bad).items(), ("beta", bad), ("exposure", [1, bad])]:
+        with pytest.raises(ValueError, match=rf"^{name} must be "):
+            check_settings(RunSettings, {**_of_run(settings), name: value}, "")
+
+
+def _of_run(settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {field.name: settings[field.name] for field in fields(RunSettings)}
+
+
+@pytest.mark.parametrize("typed_number", ["1e999", "inf", "-1e999"])
+def test_an_infinite_setting_is_refused_from_the_command_line_yaml_and_python(tmp_path: Path, typed_number: str):
+    told = rf"^ranker\.l2 must be finite, got {float(typed_number)}$"
+    (tmp_path / "experiment").mkdir()
+    (tmp_path / "experiment" / "own.yaml").write_text(
+        f"# @package _global_\n# Too much.\nranker: {{l2: {typed_number.replace('inf', '.inf')}}}\n"
+    )
+    for words in ([f"ranker.l2={typed_number}"], ["--config-dir", str(tmp_path), "experiment=own"]):
+        with pytest.raises(ValueError, match=told):
+            build(Composer(words)(words).config.ranker)
+    with pytest.raises(ValueError, match=told):
+        ol2r.experiment({"ranker.l2": float(typed_number)})
 
 
 def test_unknown_and_missing_settings():

@@ -54,6 +54,7 @@ def test_a_bad_rule_names_the_setting(tmp_path: Path):
         ({"feature": 0, "threshold": 1}, "dataset.group.feature must be 1 or more, got 0"),
         ({"feature": True, "threshold": 1}, "dataset.group.feature must be a whole number, got True"),
         ({"feature": 1, "threshold": "x"}, "dataset.group.threshold must be a number, got 'x'"),
+        ({"feature": 1, "threshold": float("inf")}, "dataset.group.threshold must be finite, got inf"),
         ({"feature": 1, "threshold": 1, "on": "x"}, "dataset.group.on must be one of raw, normalised, got 'x'"),
         ({"feature": 1, "threshold": 1, "zeroed": 1}, "dataset.group.zeroed must be true or false, got 1"),
     ]
