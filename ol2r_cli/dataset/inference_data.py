@@ -28,7 +28,8 @@ def inference_data(file: Path, source: DatasetSource, features: int, fingerprint
     letor = source if isinstance(source, Letor) else None
     training = _training_data(letor, fingerprint) if letor else None
     width = training[0].features.shape[1] if training else features
-    table = _with_width(parse(file, None, letor.overflow if letor else "error"), width, file)
+    reading = (letor.overflow, letor.missing) if letor else ()
+    table = _with_width(parse(file, None, *reading), width, file)
     values = table.features
     if letor:
         fitted_on, train = training or (table, np.arange(0))

@@ -13,10 +13,11 @@ import torch
 
 from ol2r_cli.config.ranges import Count, Range
 from ol2r_cli.dataset.cache import Cache, digest, expand
+from ol2r_cli.dataset.defects import DataError
 from ol2r_cli.dataset.document_groups import GroupFile, GroupThreshold, group_rule
 from ol2r_cli.dataset.normalise import Normalisation
-from ol2r_cli.dataset.parse import PARSER_VERSION, DataError
-from ol2r_cli.dataset.prepare import ParsedTable, document_groups, parsed_table, ranking_features
+from ol2r_cli.dataset.parse import PARSER_VERSION, Missing
+from ol2r_cli.dataset.prepare import ParsedTable, document_groups, parsed_table, ranking_features, stated
 from ol2r_cli.dataset.table import SPLITS, Dataset, setting
 from ol2r_cli.tensor.shapes import Int
 
@@ -33,8 +34,8 @@ class Letor:
     """A dataset of LETOR files; `load` gives the table of one fold. configs/dataset/letor.yaml explains each setting.
 
     Settings that name files: name, path, data_dir, folders, files, fold, set. How files are read: features, grades,
-    overflow, cache_dir. What is done with the content: normalise, drop_constant, queries, validation, seed, group.
-    What is known about the published dataset: source, expected, checksums.
+    overflow, missing, cache_dir. What is done with the content: normalise, drop_constant, queries, validation, seed,
+    group. What is known about the published dataset: source, expected, checksums.
     """
 
     def __init__(
@@ -50,6 +51,7 @@ class Letor:
         features: Count | None,
         grades: Annotated[int, Range(2)] | None,
         overflow: Literal["error", "zero"],
+        missing: Missing,
         normalise: Normalisation,
         drop_constant: bool,
         queries: Count | None,
@@ -66,6 +68,7 @@ class Letor:
         self.name, self.path, self.data_dir, self.folders = name, path, data_dir, list(folders)
         self.files = {split: [name.format(set=set) for name in names] for split, names in files.items()}
         self.fold, self.features, self.grades, self.overflow = fold, features, grades, overflow
+        self.missing = missing
         self.normalise, self.drop_constant, self.queries = normalise, drop_constant, queries
         self.validation, self.seed, self.group = validation, seed, group_rule(group)
         self.source, self.checksums = source, dict(checksums)
@@ -117,7 +120,7 @@ class Letor:
     def parse(self, location: Location) -> ParsedTable:
         """The whole fold as it is in the files, before normalisation and the choice of queries."""
         sha256 = {split: self.cache.sha256(file) for split, file in location.files.items()}
-        return parsed_table(self.cache, location.files, sha256, self.features, self.overflow)
+        return parsed_table(self.cache, location.files, sha256, self.features, self.overflow, self.missing)
 
     def _grades(self, table: ParsedTable) -> int:
         largest = int(table.labels.max())
@@ -148,6 +151,7 @@ class Letor:
                 "validation": split_off,
                 "seed": self.seed if self.queries is not None or split_off is not None else None,
                 "group": rule,
+                **stated(self.missing),
             }
         )
 

@@ -1,7 +1,7 @@
 """A parser for LETOR text: SVMlight lines with query ids, plain or gzipped.
 
-polars converts large chunks of lines at once. When a chunk is malformed, `diagnose` reads the file again, line by line,
-to name the first defect.
+polars converts large chunks of lines at once. When a chunk is malformed, `diagnose` (`defects.py`) reads the file
+again, line by line, to name the first defect.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import gzip
 import re
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,26 +17,27 @@ from io import BufferedIOBase
 from itertools import groupby, islice
 from operator import itemgetter
 from pathlib import Path
+from typing import Annotated, Literal
 
 import numpy as np
 import polars as pl
 
-from ol2r_cli.dataset.table import setting
+from ol2r_cli.config.ranges import Range
+from ol2r_cli.dataset.defects import LARGEST_FEATURE, LARGEST_FLOAT32, LARGEST_GRADE, data_error, diagnose
+from ol2r_cli.dataset.normalise import blocks
 from ol2r_cli.tensor.shapes import Float, Int
 
 PARSER_VERSION = 1  # raise it when the same file gives other arrays than before
-LARGEST_FLOAT32 = 3.4028234663852886e38
-LARGEST_FEATURE = 100_000  # the table is dense
-LARGEST_GRADE = 127  # labels are stored as int8
 CHUNK = 1 << 23  # bytes of text that are converted at once
 WORKERS = 2
+
+Missing = Literal["error", "minimum"] | Annotated[float, Range(-1e38, 1e38)]  # what NULL is
 
 _COMMENT = re.compile(rb"#[^\n]*")
 _BLANK_LINE = re.compile(rb"\n *(?=\n|\Z)")
 _HEAD = re.compile(rb"\n *([0-9]{1,3})(?:\.0*)? +qid:([^ \n:\0]+)(?![^ \n])")  # grade and query
+_NULL = re.compile(rb"( [0-9]+:)NULL(?=[ \n]|\Z)")  # a feature without a value
 _LINE_MARK = b" -1:0"  # replaces the head of a line
-_GRADE = re.compile(rb"([0-9]{1,3})(\.0*)?")
-_NUMBER = re.compile(rb"[+-]?(([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?|inf(inity)?)", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -49,23 +50,25 @@ class Documents:
     query_ids: list[str]
 
 
-class DataError(ValueError):
-    """A data file is malformed. The message is one line: file, line number, what was found and what was expected."""
-
-
-def parse(path: Path, features: int | None = None, overflow: str = "error") -> Documents:
+def parse(
+    path: Path, features: int | None = None, overflow: str = "error", missing: float | str = "error"
+) -> Documents:
     """The documents of a file, in its order; a feature that a line leaves out is 0.
 
     `features` is the largest feature id allowed, None for any. `overflow` says what a value beyond the range of float32
-    is: an `error`, or `zero` (some publishers write 1.8e308 for "unknown"). NaN is always an error. Raises DataError
-    for the first defect of the file.
+    is: an `error`, or `zero` (some publishers write 1.8e308 for "unknown"). `missing` says what the value NULL is: an
+    `error`, a number, or the `minimum` of the feature over the documents of the query, 0 where none has a value. NaN is
+    always an error. Raises DataError for the first defect of the file.
     """
     try:
         with open_text(path) as file, ThreadPoolExecutor(WORKERS) as pool:
-            return _join(list(_in_order(pool, file, features, overflow)))
+            documents = _join(list(_in_order(pool, file, features, overflow, missing)))
     except (_Malformed, pl.exceptions.PolarsError):
         with open_text(path) as file:
-            raise diagnose(file, str(path), features, overflow) from None
+            raise diagnose(file, str(path), features, overflow, missing) from None
+    if missing == "minimum":
+        _fill(documents)
+    return documents
 
 
 @contextmanager
@@ -82,7 +85,7 @@ def open_text(path: Path) -> Iterator[BufferedIOBase]:
                 yield file
             except (EOFError, zlib.error, gzip.BadGzipFile) as error:
                 found, expected = f"a damaged gzip file ({error})", "a complete one: copy or download it again"
-                raise _data_error(str(path), _readable_lines(path) + 1, found, expected) from None
+                raise data_error(str(path), _readable_lines(path) + 1, found, expected) from None
 
 
 @dataclass(frozen=True)
@@ -96,17 +99,19 @@ class _Malformed(Exception):
     """A chunk is malformed; `diagnose` finds the line."""
 
 
-def _in_order(pool: ThreadPoolExecutor, file: BufferedIOBase, features: int | None, overflow: str) -> Iterator[_Chunk]:
+def _in_order(
+    pool: ThreadPoolExecutor, file: BufferedIOBase, features: int | None, overflow: str, missing: float | str
+) -> Iterator[_Chunk]:
     """Converts chunks in WORKERS threads, and never more than WORKERS chunks ahead, to bound memory."""
     texts = iter(lambda: file.read(CHUNK) + file.readline(), b"")
-    running = [pool.submit(_convert, text, features, overflow) for text in islice(texts, WORKERS)]
+    running = [pool.submit(_convert, text, features, overflow, missing) for text in islice(texts, WORKERS)]
     while running:
         yield running.pop(0).result()
-        running += [pool.submit(_convert, text, features, overflow) for text in islice(texts, 1)]
+        running += [pool.submit(_convert, text, features, overflow, missing) for text in islice(texts, 1)]
 
 
-def _convert(text: bytes, limit: int | None, overflow: str) -> _Chunk:
-    """Converts whole lines; `limit` is the largest feature id allowed."""
+def _convert(text: bytes, limit: int | None, overflow: str, missing: float | str) -> _Chunk:
+    """Converts whole lines; `limit` is the largest feature id allowed. A minimum is NaN until the query is complete."""
     if b"#" in text:
         text = _COMMENT.sub(b"", text)
     text = _BLANK_LINE.sub(b"", b"\n" + text.replace(b"\t", b" ").replace(b"\r", b" ").rstrip(b" \n"))
@@ -115,9 +120,14 @@ def _convert(text: bytes, limit: int | None, overflow: str) -> _Chunk:
         raise _Malformed  # a line without a grade or a query
     if not heads:
         return _Chunk(np.zeros((0, 0), np.float32), np.zeros(0, np.int8), [])
-    dense = _columns(text, len(heads), limit)
+    holes = 0
+    if missing == "minimum":
+        text, holes = _NULL.subn(rb"\1nan", text)
+    elif missing != "error":
+        text = _NULL.sub(rb"\g<1>" + repr(float(missing)).encode(), text)
+    dense = _columns(text, len(heads), limit, holes)
     if dense is None:
-        key, value = _tokens(_HEAD.sub(_LINE_MARK, text), text.count(b":"), len(heads))
+        key, value = _tokens(_HEAD.sub(_LINE_MARK, text), text.count(b":"), len(heads), holes)
         dense = _table(key, value, len(heads), limit)
     outside = np.abs(dense) > LARGEST_FLOAT32
     if outside.any():
@@ -134,10 +144,11 @@ def _convert(text: bytes, limit: int | None, overflow: str) -> _Chunk:
     return _Chunk(dense.astype(np.float32), labels.astype(np.int8), runs)
 
 
-def _columns(text: bytes, lines: int, limit: int | None) -> Float[np.ndarray, "n f"] | None:
+def _columns(text: bytes, lines: int, limit: int | None, holes: int) -> Float[np.ndarray, "n f"] | None:
     """The features by line, float64, of lines that all have the features 1, 2, .., F, separated by single blanks.
 
-    None for other text, which `_tokens` and `_table` convert or reject at twice the cost.
+    `holes` is the number of values that are NaN in place of NULL; every other one is a defect. None for other text,
+    which `_tokens` and `_table` convert or reject at twice the cost.
     """
     first = text[1 : text.find(b"\n", 1)].split(b" ") if lines > 1 else []
     ids = range(1, sum(b":" in token for token in first))
@@ -153,11 +164,14 @@ def _columns(text: bytes, lines: int, limit: int | None) -> Float[np.ndarray, "n
     if "end" in names and table["end"].fill_null("").ne("").any():  # a value with a blank in it has shifted the others
         return None
     dense = numbers.to_numpy()
-    return dense if dense.shape == (lines, len(ids)) and not np.isnan(dense).any() else None
+    return dense if dense.shape == (lines, len(ids)) and np.count_nonzero(np.isnan(dense)) == holes else None
 
 
-def _tokens(text: bytes, colons: int, lines: int) -> tuple[Int[np.ndarray, "t"], Float[np.ndarray, "t"]]:
-    """Key and value of every token, line marks included; `colons` counts those of the text, heads included."""
+def _tokens(text: bytes, colons: int, lines: int, holes: int) -> tuple[Int[np.ndarray, "t"], Float[np.ndarray, "t"]]:
+    """Key and value of every token, line marks included; `colons` counts those of the text, heads included.
+
+    `holes` as in `_columns`.
+    """
     if b" +" in text:  # polars takes +2 for a whole number; a value follows a colon, never a blank
         raise _Malformed
     table = pl.read_csv(
@@ -171,10 +185,12 @@ def _tokens(text: bytes, colons: int, lines: int) -> tuple[Int[np.ndarray, "t"],
         missing_columns="insert",
         extra_columns="ignore",
     )
-    table = table.filter(pl.col("key").is_not_null() & pl.col("value").is_not_nan())
+    table = table.filter(pl.col("key").is_not_null() & pl.col("value").is_not_null())
     key, value, tokens = table["key"].to_numpy(), table["value"].to_numpy(), len(table)
     # In well-formed text every token is a pair of numbers with one colon, and only line marks have the key -1.
     if tokens != _count_tokens(text) or colons != tokens or np.count_nonzero(key == -1) != lines:
+        raise _Malformed
+    if np.count_nonzero(np.isnan(value)) != holes:
         raise _Malformed
     return key, value
 
@@ -231,90 +247,15 @@ def _join(chunks: list[_Chunk]) -> Documents:
     return Documents(features, labels, np.cumsum([0, *lengths], dtype=np.int64), query_ids)
 
 
-def diagnose(lines: Iterable[bytes], name: str, features: int | None, overflow: str) -> DataError:
-    """The error that describes the first defect of a file; `features` and `overflow` are those of `parse`.
-
-    Slow, and only called for malformed files.
-    """
-    form = "lines of the form '2 qid:10 1:0.5 2:0.25'"
-    began: dict[bytes, int] = {}
-    current = None
-    number = 0
-    for number, line in enumerate(lines, 1):
-        tokens = re.findall(rb"[^ \t\r\n]+", line.split(b"#", 1)[0])
-        if not tokens:
+def _fill(documents: Documents) -> None:
+    """Replaces NaN by the minimum of the feature over the documents of the query that have a value, and by 0 if none
+    has."""
+    for rows, start in blocks(documents.offsets):
+        block = documents.features[rows]
+        if not (holes := np.isnan(block)).any():
             continue
-        for found, expected in _defects(tokens, features, overflow):
-            return _data_error(name, number, found, expected)
-        query = tokens[1]
-        if query != current and query in began:
-            found = f"{_shown(query)} again, after other queries (it began at line {began[query]})"
-            return _data_error(name, number, found, "the documents of a query on consecutive lines")
-        current = query
-        began.setdefault(query, number)
-    if not began:
-        return _data_error(name, max(number, 1), "no document", form)
-    return _data_error(name, number, "a defect in one of the lines up to here", form)
-
-
-def _defects(tokens: list[bytes], features: int | None, overflow: str) -> Iterator[tuple[str, str]]:
-    """Pairs (what was found, what was expected) for the defects of one line, from left to right."""
-    grade = _GRADE.fullmatch(tokens[0])
-    if grade is None or int(grade[1]) > LARGEST_GRADE:
-        yield f"grade {_shown(tokens[0])}", f"a whole number from 0 to {LARGEST_GRADE}"
-    if len(tokens) < 2 or not tokens[1].startswith(b"qid:") or tokens[1].count(b":") > 1 or tokens[1] == b"qid:":
-        yield _shown(tokens[1]) if len(tokens) > 1 else "the end of the line", "qid:<query> after the grade"
-    elif not _is_utf8(tokens[1]) or b"\0" in tokens[1]:  # numpy cuts a NUL off the end of a text
-        yield f"query id {tokens[1][4:44]!r}", "UTF-8 text without NUL"
-    limit, rule = (LARGEST_FEATURE, "") if features is None else (features, f" ({setting('features')})")
-    previous = 0
-    for token in tokens[2:]:
-        digits, colon, value = token.partition(b":")
-        if not colon or not digits.isdigit():
-            yield _shown(token), "<feature id>:<value>"
-            return
-        feature = int(digits.lstrip(b"0")[:20] or b"0")  # int refuses thousands of digits; 20 are beyond every limit
-        if feature < 1:
-            yield "feature id 0", "feature ids that start at 1"
-        if feature > limit:
-            yield f"feature id {feature}", f"at most {limit}{rule}"
-        if feature == previous:
-            yield f"feature id {feature} twice", "every feature at most once in a line"
-        elif feature < previous:
-            yield f"feature id {feature} after {previous}", "feature ids in ascending order"
-        previous = feature
-        yield from _value_defects(feature, value, overflow)
-
-
-def _value_defects(feature: int, value: bytes, overflow: str) -> Iterator[tuple[str, str]]:
-    number = _number(value)
-    if number is None:
-        yield f"value {_shown(value)} of feature {feature}", "a number"
-    elif abs(number) > LARGEST_FLOAT32 and overflow == "error":
-        yield f"value {_shown(value)} of feature {feature}", "a finite number within the range of float32"
-
-
-def _number(text: bytes) -> float | None:
-    """The number, or None; `float` alone accepts 1_000 and form feeds, which are no numbers in a data file."""
-    return float(text) if _NUMBER.fullmatch(text) else None
-
-
-def _is_utf8(text: bytes) -> bool:
-    try:
-        text.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
-def _shown(text: bytes, width: int = 40) -> str:
-    """The text in quotes, cut to `width` characters."""
-    return repr(text[:width].decode("utf-8", "replace")) + ("..." if len(text) > width else "")
-
-
-def _data_error(name: str, line: int, found: str, expected: str) -> DataError:
-    """An error about the content of a file; `line` counts from 1."""
-    return DataError(f"{name}:{line}: found {found}, expected {expected}")
+        low = np.nan_to_num(np.fmin.reduceat(block, start))
+        block[holes] = np.repeat(low, np.diff(start, append=len(block)), 0)[holes]
 
 
 def _readable_lines(path: Path) -> int:

@@ -35,12 +35,17 @@ class ParsedTable:
 
 
 def parsed_table(
-    cache: Cache, files: Mapping[str, Path], sha256: Mapping[str, str], features: int | None, overflow: str
+    cache: Cache,
+    files: Mapping[str, Path],
+    sha256: Mapping[str, str],
+    features: int | None,
+    overflow: str,
+    missing: float | str,
 ) -> ParsedTable:
-    """The table of these files, from the cache where possible; `features` and `overflow` are those of `parse`."""
+    """The table of these files, from the cache where possible; the last three are those of `parse`."""
     identity = {"parser": PARSER_VERSION, "files": dict(sha256), "features": features, "overflow": overflow}
-    key = digest(identity)[:24]
-    arrays = cache.open(key, lambda folder: _write_table(folder, files, features, overflow))
+    key = digest(identity | stated(missing))[:24]
+    arrays = cache.open(key, lambda folder: _write_table(folder, files, features, overflow, missing))
     return ParsedTable(
         key,
         arrays["features"],
@@ -52,11 +57,18 @@ def parsed_table(
     )
 
 
-def _write_table(folder: Path, files: Mapping[str, Path], features: int | None, overflow: str) -> None:
+def stated(missing: float | str) -> dict[str, float | str]:
+    """The part of an identity that says how NULL is read; empty for `error`, where no file has NULL."""
+    return {} if missing == "error" else {"missing": missing if missing == "minimum" else float(missing)}
+
+
+def _write_table(
+    folder: Path, files: Mapping[str, Path], features: int | None, overflow: str, missing: float | str
+) -> None:
     parts = {}
     for split, file in files.items():
         start = time.perf_counter()
-        parts[split] = parse(file, features, overflow)
+        parts[split] = parse(file, features, overflow, missing)
         log.info("parsed %s: %d documents in %.1f s", file, len(parts[split].labels), time.perf_counter() - start)
     largest_id = max(part.features.shape[1] for part in parts.values())
     width = features or largest_id

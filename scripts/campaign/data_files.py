@@ -27,7 +27,8 @@ from sklearn.datasets import load_svmlight_file
 from tally import Tally
 
 from ol2r_cli.dataset import parse as parser
-from ol2r_cli.dataset.parse import DataError, Documents
+from ol2r_cli.dataset.defects import DataError
+from ol2r_cli.dataset.parse import Documents
 from tests.reference.letor import LetorLines, read_letor
 
 BYTES = [bytes([code]) for code in (0, 9, 11, 12, 13, 27, 28, 31, 127, 128, 160, 194, 255)]

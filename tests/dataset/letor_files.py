@@ -31,6 +31,7 @@ def letor(path: Path | None, cache: Path, **settings: Any) -> Letor:
         "features": None,
         "grades": None,
         "overflow": "error",
+        "missing": "error",
         "normalise": "none",
         "drop_constant": False,
         "queries": None,

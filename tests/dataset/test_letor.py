@@ -13,8 +13,9 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 
+from ol2r_cli.dataset.defects import DataError
 from ol2r_cli.dataset.letor import Letor
-from ol2r_cli.dataset.parse import DataError, parse
+from ol2r_cli.dataset.parse import parse
 from tests.dataset.letor_files import ROOT, TEST_TEXT, TINY, TRAIN_TEXT, configured, letor, write_fold
 
 CHOICES = ("letor", "mslr_web10k", "mslr_web30k", "yahoo", "mq2007", "mq2008", "istella_s")
@@ -203,9 +204,14 @@ def test_the_fingerprint_follows_the_numbers_and_nothing_else(tmp_path: Path):
         {"features": 4},
         {"grades": 4},
         {"overflow": "zero"},
+        {"missing": "minimum"},
+        {"missing": 0},
+        {"missing": 0.5},
         {"group": {"feature": 1, "threshold": 3}},
         {"group": {"feature": 1, "threshold": 3, "zeroed": False}},
     ]
+    assert plain == fingerprint(missing="error")
+    assert fingerprint(missing=0) == fingerprint(missing=0.0)
     prints = [plain, *(fingerprint(**settings) for settings in other)]
     assert len(set(prints)) == len(prints)
     write_fold(tmp_path / "elsewhere", test=TEST_TEXT.replace("1:8", "1:7"))
@@ -216,6 +222,9 @@ def test_a_setting_out_of_range_names_what_is_allowed(tmp_path: Path):
     cases: list[tuple[str, object, str]] = [
         ("normalise", "minmax", "one of none, query_minmax, query_zscore, global_zscore, got 'minmax'"),
         ("overflow", "clip", "one of error, zero, got 'clip'"),
+        ("missing", "zero", "one of error, minimum or from -1e+38 to 1e+38, got 'zero'"),
+        ("missing", 1e39, "one of error, minimum or from -1e+38 to 1e+38, got 1e+39"),
+        ("missing", float("inf"), "finite, got inf"),
         ("fold", 0, "1 or more, got 0"),
         ("queries", 0, "null or 1 or more, got 0"),
         ("validation", 0, "null or between 0 and 1, got 0"),
@@ -228,6 +237,25 @@ def test_a_setting_out_of_range_names_what_is_allowed(tmp_path: Path):
         with pytest.raises(ValueError) as error:
             letor(TINY, tmp_path, **{"expected": {1: {}, 2: {}}, "set": 1, setting: value})
         assert str(error.value) == f"dataset.{setting} must be {allowed}"
+
+
+# The fingerprint of tests/data/tiny as it has always been: part of the id of every run on these files.
+TINY_FINGERPRINT = "7d8c921af71e71a380a0a52f1f060455273c040180cc303fa3d57fa99001dc4d"
+
+
+def test_fingerprints_of_files_without_null_have_not_changed(tmp_path: Path):
+    assert letor(TINY, tmp_path).load().fingerprint == TINY_FINGERPRINT
+
+
+def test_null_is_read_as_the_setting_says_from_the_cache_too(tmp_path: Path):
+    write_fold(tmp_path / "set", train="1 qid:1 1:NULL 2:5\n0 qid:1 1:4 2:6\n0 qid:1 1:3 2:NULL\n")
+    expected = {"minimum": [[3, 5], [4, 6], [3, 5]], 0: [[0, 5], [4, 6], [3, 0]], -1.5: [[-1.5, 5], [4, 6], [3, -1.5]]}
+    with pytest.raises(DataError, match=r"found value 'NULL' of feature 1, expected a number: dataset\.missing=min"):
+        letor(tmp_path / "set", tmp_path / "cache").load()
+    for _ in range(2):
+        for missing, values in expected.items():
+            source = letor(tmp_path / "set", tmp_path / "cache", missing=missing)
+            assert source.load().features.tolist() == values
 
 
 def test_labels_beyond_the_declared_grades_are_an_error(tmp_path: Path):

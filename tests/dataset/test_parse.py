@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import subprocess
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -13,7 +14,8 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_svmlight_file
 
 from ol2r_cli.dataset import parse as parser
-from ol2r_cli.dataset.parse import DataError, Documents, _columns, parse
+from ol2r_cli.dataset.defects import DataError
+from ol2r_cli.dataset.parse import Documents, _columns, parse
 from tests.dataset.letor_files import TINY
 from tests.reference.letor import LetorLines, read_letor
 
@@ -25,8 +27,8 @@ def parse_text(text: bytes, **options: object) -> Documents:
         return parse(file, **options)  # type: ignore[arg-type]
 
 
-def assert_equals_reference(documents: Documents, text: bytes) -> None:
-    reference = read_letor(text)
+def assert_equals_reference(documents: Documents, text: bytes, missing: float | str = "error") -> None:
+    reference = read_letor(text, missing=missing)
     assert isinstance(reference, LetorLines), f"the parser accepted line {reference}, which is not of the form"
     rows = reference.documents
     dense = np.zeros((len(rows), max((max(row, default=0) for row in rows), default=0)), np.float32)
@@ -125,13 +127,15 @@ def test_a_damaged_file_is_rejected_or_read_as_it_stands(text: str, damage: list
 
 
 GOOD = "1 qid:1 1:1 2:2\n0 qid:1 1:3 2:4\n"
+READS_NULL = "dataset.missing=minimum or dataset.missing=0 reads NULL as one"
 
 
 @pytest.mark.parametrize(
     ("line", "found", "expected"),
     [
         ("0 qid:2 1:x 2:2", "value 'x' of feature 1", "a number"),
-        ("0 qid:2 1:1 2:NULL", "value 'NULL' of feature 2", "a number"),
+        ("0 qid:2 1:1 2:NULL", "value 'NULL' of feature 2", f"a number: {READS_NULL}"),
+        ("0 qid:2 1:1 2:null", "value 'null' of feature 2", "a number"),
         ("0 qid:2 1:1 2:NaN", "value 'NaN' of feature 2", "a number"),
         ("0 qid:2 1:1 2:", "value '' of feature 2", "a number"),
         ("0 qid:2 1:1_0", "value '1_0' of feature 1", "a number"),
@@ -179,6 +183,88 @@ def test_a_defect_is_named_with_file_and_line(tmp_path: Path, line: str, found: 
 def test_the_fast_path_and_the_diagnosis_agree_on_numbers(number: str, line: str):
     with pytest.raises(DataError, match=r"data\.txt:3: found value .* of feature \d, expected a number"):
         parse_text((GOOD + line.format(number) + "\n0 qid:3 1:1 2:2\n").encode())
+
+
+MARKED = "UTF-8 text without one: type "
+
+
+@pytest.mark.parametrize("line", ["0 qid:1 1:1\n", "# a comment\n0 qid:1 1:1\n", "0 qid:1 2:1 3:1\n0 qid:1 1:1\n"])
+def test_a_byte_order_mark_is_named_with_what_removes_it(tmp_path: Path, line: str):
+    """And what is typed makes a file that is read."""
+    file, new = tmp_path / "my train.txt", tmp_path / "new.txt"
+    for encoding, name, typed in (
+        ("utf-8-sig", "UTF-8", rf"sed -i '1s/^\xEF\xBB\xBF//' '{file}'"),
+        ("utf-16", "UTF-16", f"iconv -f UTF-16 -t UTF-8 '{file}' > NEW"),
+        ("utf-32", "UTF-32", f"iconv -f UTF-32 -t UTF-8 '{file}' > NEW"),
+    ):
+        file.write_bytes(line.encode(encoding))
+        with pytest.raises(DataError) as error:
+            parse(file)
+        assert str(error.value) == f"{file}:1: found a byte order mark ({name}), expected {MARKED}{typed}"
+        subprocess.run(["bash", "-c", typed.replace("NEW", str(new))], check=True)
+        text = (file if "-i" in typed else new).read_bytes()
+        assert text == line.encode()
+    for big, name in (("utf-16-be", "UTF-16"), ("utf-32-be", "UTF-32")):
+        file.write_bytes(f"\ufeff{line}".encode(big))
+        with pytest.raises(DataError, match=rf":1: found a byte order mark \({name}\), expected "):
+            parse(file)
+
+
+def test_a_byte_order_mark_of_a_packed_file_and_between_joined_files(tmp_path: Path):
+    packed, joined = tmp_path / "train.txt.gz", tmp_path / "train.txt"
+    packed.write_bytes(gzip.compress(GOOD.encode("utf-8-sig")))
+    with pytest.raises(DataError) as error:
+        parse(packed)
+    sed = r"sed '1s/^\xEF\xBB\xBF//'"
+    assert str(error.value).endswith(f"{MARKED}zcat {packed} | {sed} | gzip > NEW.gz")
+    joined.write_text(f"{GOOD}\ufeff0 qid:2 1:1\n")
+    with pytest.raises(DataError) as error:
+        parse(joined)
+    assert f"{joined}:3: found a byte order mark (UTF-8)" in str(error.value)
+    assert f"{MARKED}sed -i '3s/^" in str(error.value)
+
+
+@st.composite
+def text_with_null(draw: st.DrawFn) -> str:
+    """Dense or sparse files in which some values are NULL."""
+    lines = []
+    dense, value = draw(st.booleans()), st.one_of(NUMBER, st.just("NULL"))
+    features = st.dictionaries(st.integers(1, 6), value, max_size=6).map(lambda row: sorted(row.items()))
+    for query in range(draw(st.integers(1, 3))):
+        for _ in range(draw(st.integers(1, 4))):
+            row = [(i, draw(value)) for i in (1, 2, 3)] if dense else draw(features)
+            tokens = [f"{draw(BLANK)}{feature}:{value}" for feature, value in row]
+            lines.append(f"1 qid:NULL{query}{''.join(tokens)}{draw(END)}")
+    return "".join(lines)
+
+
+@given(text_with_null(), st.sampled_from(["minimum", 0, -2.5, 1e-30]), st.sampled_from([1, 60, 1 << 20]))
+@example("0 qid:NULL 1:NULL 2:5\n0 qid:NULL 1:NULL 2:NULL\n", "minimum", 1)
+@example("0 qid:1 1:NULL 2:5\n0 qid:1 2:NULL\n0 qid:1 1:3\n", "minimum", 1 << 20)
+@settings(max_examples=80)
+def test_null_is_a_number_or_the_minimum_of_the_query(text: str, missing: float | str, chunk: int):
+    parser.CHUNK, before = chunk, parser.CHUNK
+    try:
+        documents = parse_text(text.encode(), missing=missing)
+    finally:
+        parser.CHUNK = before
+    assert_equals_reference(documents, text.encode(), missing)
+
+
+@pytest.mark.parametrize("others", ["", "0 qid:9 3:1\n"])  # by columns, by tokens
+def test_null_by_hand(others: str):
+    text = f"0 qid:1 1:NULL 2:5\n0 qid:1 1:4 2:NULL\n1 qid:1 1:3 2:-7\n0 qid:2 1:NULL 2:NULL\n{others}".encode()
+    lowest = [[3, 5], [4, -7], [3, -7], [0, 0]]  # of query 1; query 2 has no value
+    assert parse_text(text, missing="minimum").features[:4, :2].tolist() == lowest
+    assert parse_text(text, missing=9).features[:4, :2].tolist() == [[9, 5], [4, 9], [3, -7], [9, 9]]
+
+
+@pytest.mark.parametrize("missing", ["minimum", 0])
+@pytest.mark.parametrize("value", ["nan", "null", "NULLS", "NULL5", "xNULL", "", "NULL:3"])
+@pytest.mark.parametrize("line", ["0 qid:2 1:NULL 2:{}", "0 qid:2 2:{} 3:NULL"])
+def test_nothing_else_is_read_as_null(missing: float | str, value: str, line: str):
+    with pytest.raises(DataError, match=r"data\.txt:3: found value .* of feature 2, expected a number$"):
+        parse_text(f"{GOOD}{line.format(value)}\n0 qid:3 1:1 2:NULL\n".encode(), missing=missing)
 
 
 @pytest.mark.parametrize("chunk", [1, 1 << 20])
@@ -271,7 +357,7 @@ def test_columns_and_tokens_give_the_same_features(monkeypatch: pytest.MonkeyPat
 )
 def test_a_line_that_does_not_fit_the_columns_is_left_to_tokens(line: str):
     text = f"\n1 qid:1 1:1 2:2 3:3\n{line}".encode()
-    assert _columns(text, 2, None) is None
+    assert _columns(text, 2, None, 0) is None
 
 
 def test_a_value_with_a_blank_is_found_after_a_line_that_ends_in_a_blank(tmp_path: Path):

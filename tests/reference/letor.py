@@ -17,16 +17,19 @@ class LetorLines:
     documents: list[dict[int, np.float32]] = field(default_factory=list)
     grades: list[int] = field(default_factory=list)
     queries: list[str] = field(default_factory=list)
+    filled: dict[tuple[int, int], float] = field(default_factory=dict)  # document and feature that had no value
 
 
 class Defect(Exception):
     """A line is not of the form."""
 
 
-def read_letor(text: bytes, features: int | None = None, overflow: str = "error") -> LetorLines | int:
+def read_letor(
+    text: bytes, features: int | None = None, overflow: str = "error", missing: float | str = "error"
+) -> LetorLines | int:
     """The documents, or the number of the first line that is not of the form.
 
-    Of a text without a document this is the last line. `features` and `overflow` are those of `parse`.
+    Of a text without a document this is the last line. `features`, `overflow` and `missing` are those of `parse`.
     """
     read, lines = LetorLines(), text.split(b"\n")
     for number, line in enumerate(lines, 1):
@@ -35,7 +38,7 @@ def read_letor(text: bytes, features: int | None = None, overflow: str = "error"
             continue
         try:
             grade, query = _grade(tokens[0]), _query(tokens[1:2])
-            document = _features(tokens[2:], features or 100_000, overflow)
+            document = _features(tokens[2:], features or 100_000, overflow, missing)
         except Defect:
             return number
         if query in read.queries and read.queries[-1] != query:
@@ -43,6 +46,13 @@ def read_letor(text: bytes, features: int | None = None, overflow: str = "error"
         read.documents.append(document)
         read.grades.append(grade)
         read.queries.append(query)
+    for number, document in enumerate(read.documents):
+        for feature in [feature for feature, value in document.items() if np.isnan(value)]:
+            same_query = [other for other, query in enumerate(read.queries) if query == read.queries[number]]
+            values = [read.documents[other].get(feature, np.float32(0)) for other in same_query]
+            read.filled[number, feature] = min((value for value in values if not np.isnan(value)), default=0)
+    for (number, feature), value in read.filled.items():
+        read.documents[number][feature] = np.float32(value)
     return read if read.queries else max(len(lines) - (not lines[-1]), 1)
 
 
@@ -80,14 +90,18 @@ def _query(tokens: list[bytes]) -> str:
         raise Defect from None
 
 
-def _features(tokens: list[bytes], largest: int, overflow: str) -> dict[int, np.float32]:
+def _features(tokens: list[bytes], largest: int, overflow: str, missing: float | str) -> dict[int, np.float32]:
     document: dict[int, np.float32] = {}
     previous = 0
     for token in tokens:
         if token.count(b":") != 1:
             raise Defect
         left, right = token.split(b":")
-        identity, value = _whole(left), _value(right)
+        identity = _whole(left)
+        if right == b"NULL" and missing != "error":
+            value = float("nan" if missing == "minimum" else missing)
+        else:
+            value = _value(right)
         if not previous < identity <= largest:
             raise Defect
         if abs(value) > float(np.finfo(np.float32).max):
