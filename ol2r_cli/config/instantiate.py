@@ -116,7 +116,8 @@ def check_settings(
             raise ValueError(f"{prefix}{key} is missing: {name} needs it, type {prefix}{key}=VALUE")
     for key, kind in kinds.items():
         if key in settings and not _fits(settings[key], kind):
-            raise ValueError(f"{prefix}{key} must be {_in_words(kind, settings[key])}, got {settings[key]!r}")
+            place, value, kind = _misfit(f"{prefix}{key}", settings[key], kind)
+            raise ValueError(f"{place} must be {_in_words(kind, value)}, got {value!r}")
         if key in settings and _beyond_64_bits(settings[key]):
             raise ValueError(f"{prefix}{key} must be within 64 bits (below 9.2e18), got {settings[key]!r}")
 
@@ -180,6 +181,15 @@ def _fits_option(value: Any, option: Any, in_range: bool) -> bool:
     if type(value) is float and option is float:
         return not in_range or math.isfinite(value)
     return type(value) is option or (type(value) is int and option is float)
+
+
+def _misfit(place: str, value: Any, kind: Any) -> tuple[str, Any, Any]:
+    """Name, value and kind of what does not fit: the entry of a mapping, if the mapping itself does."""
+    entry = next((typing.get_args(option)[-1] for option in _options(kind) if _is_a(option, Mapping)), None)
+    if entry is None or not isinstance(value, Mapping):
+        return place, value, kind
+    key = next(key for key in value if not _fits(value[key], entry))
+    return _misfit(f"{place}.{key}", value[key], entry)
 
 
 def _fits_all(values: Iterable[Any], kind: Any, in_range: bool) -> bool:

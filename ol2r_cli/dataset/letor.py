@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -111,6 +112,7 @@ class Letor:
             return location
         path, names = setting("path"), " or ".join(self.files.get("train", []))
         looked = ", ".join(map(str, roots)) or f"nowhere, because {path} is null"
+        looked += f", {_content(roots[0])}" if self.path else ""
         origin = f"get it from {self.source}, then " if self.source else ""
         raise ValueError(
             f"{path} must be a folder with Fold{self.fold}/{names} (or {names} itself) of {self.name}, "
@@ -160,9 +162,10 @@ def locate(roots: Sequence[Path], names: Mapping[str, Sequence[str]], fold: int)
     """The files of one fold in the first root that has them, in its folder `Fold<fold>` or directly in the root.
 
     `names`: for each split the file names it may have, plain or with .gz appended. The training file decides the
-    folder, so that files of different folds are never mixed. None when no root has a training file. Raises ValueError
-    when a root has a dataset without this fold.
+    folder, so that files of different folds are never mixed. None when no root has files. Raises ValueError when a
+    root has a dataset without this fold, and when the files of all roots have other names.
     """
+    unknown = None  # the first folder whose files have other names
     for root in roots:
         folders = sorted(folder.name for folder in root.glob("Fold[0-9]*") if folder.is_dir())
         for folder in (root / f"Fold{fold}", root):
@@ -172,10 +175,44 @@ def locate(roots: Sequence[Path], names: Mapping[str, Sequence[str]], fold: int)
             if folder == root and fold != 1 and root.name != f"Fold{fold}":
                 raise ValueError(f"{setting('fold')} must be 1, got {fold}: {root} has no folders Fold1, Fold2, ...")
             return Location(root, files)
-        if folders:
+        if folders and f"Fold{fold}" not in folders:
             choices = ", ".join(folders)
             raise ValueError(f"{setting('fold')} must be one of the folders of {root} ({choices}), got {fold}")
+        folder = root / f"Fold{fold}" if folders else root
+        if unknown is None and (folders or _files(folder)):
+            unknown = folder
+    if unknown is not None:
+        raise ValueError(_other_names(unknown, names.get("train", ())))
     return None
+
+
+def _files(folder: Path) -> list[str]:
+    """The names of the files of a folder, which need not exist, without hidden ones."""
+    entries = sorted(folder.iterdir()) if folder.is_dir() else []
+    return [entry.name for entry in entries if entry.is_file() and not entry.name.startswith(".")]
+
+
+def _other_names(folder: Path, looked_for: Sequence[str]) -> str:
+    """What is wrong with a folder that has no training file of these names."""
+    name, files = setting("files.train"), _files(folder)
+    likely = [file for file in files if re.fullmatch(r"[\w.-]*train[\w.-]*", file, re.IGNORECASE)]
+    typed = likely[0].removesuffix(".gz") if len(likely) == 1 else "NAME"
+    return (
+        f"{name} must name a file of {folder} (it has {_listed(files)}), got {' or '.join(looked_for) or 'no name'}; "
+        f"type '{name}=[{typed}]', and likewise {setting('files.validation')} and {setting('files.test')}"
+    )
+
+
+def _content(root: Path) -> str:
+    """What is found where no file was: `which does not exist`, `which has the folders a, b`."""
+    if not root.is_dir():
+        return "which is a file" if root.exists() else "which does not exist"
+    folders = sorted(entry.name for entry in root.iterdir() if entry.is_dir())
+    return f"which has {'the folders ' * bool(folders)}{_listed(folders)}"
+
+
+def _listed(names: Sequence[str], most: int = 8) -> str:
+    return ", ".join([*names[:most], *(["..."] if len(names) > most else [])]) or "no files"
 
 
 def _first_file(folder: Path, names: Sequence[str]) -> Path | None:

@@ -102,7 +102,11 @@ def test_wrong_probabilities_are_refused():
     [
         ("perfect", "click.click=[0,2,1]", r"^click\.click must be .* each is from 0 to 1, got \[0, 2, 1\]"),
         ("perfect", "click.stop=[-1,0,0]", r"^click\.stop must be .* each is from 0 to 1, got \[-1, 0, 0\]"),
-        ("perfect", "click.tables={5:{click:[7]}}", r"^click\.tables must be "),
+        (
+            "perfect",
+            "click.tables={5:{click:[7]}}",
+            r"^click\.tables\.5\.click must be .* each is from 0 to 1, got \[7\]",
+        ),
         ("position_based", "click.eta=-1", r"^click\.eta must be 0 or more, got -1$"),
         ("position_based", "click.examination=[1,1.5]", r"^click\.examination must be .*each is from 0 to 1"),
     ],

@@ -73,18 +73,31 @@ def test_settings_that_fit():
         ("numbers", [1, "x"], "a list [..,..] of which each is a number"),
         ("numbers", "12", "a list [..,..] of which each is a number"),
         ("table", [1], "settings {name:value,..}"),
-        ("table", {2: ["x"]}, "settings {name:value,..}"),
         ("number", float("-inf"), "finite"),
         ("number", float("nan"), "a number"),
         ("either", float("inf"), "finite"),
         ("numbers", [1, float("inf")], "finite"),
-        ("table", {2: [float("nan")]}, "settings {name:value,..}"),
     ],
 )
 def test_settings_of_another_kind(name: str, value: object, allowed: str):
     with pytest.raises(ValueError) as error:
         check_settings(Part, GOOD | {name: value}, "part")
     assert str(error.value) == f"part.{name} must be {allowed}, got {value!r}"
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ({1: [1], 2: ["x"]}, "part.table.2 must be a list [..,..] of which each is a number, got ['x']"),
+        ({2: 5}, "part.table.2 must be a list [..,..] of which each is a number, got 5"),
+        ({2: [float("nan")]}, "part.table.2 must be a list [..,..] of which each is a number, got [nan]"),
+        ({2: [float("inf")]}, "part.table.2 must be finite, got [inf]"),
+    ],
+)
+def test_the_entry_of_a_mapping_that_does_not_fit_is_named(table: object, message: str):
+    with pytest.raises(ValueError) as error:
+        check_settings(Part, GOOD | {"table": table}, "part")
+    assert str(error.value) == message
 
 
 def _numbers(tree: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:

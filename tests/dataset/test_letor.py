@@ -90,6 +90,61 @@ def test_a_missing_set_says_where_to_get_it_and_what_to_type(tmp_path: Path):
     assert len(letor(None, tmp_path / "cache", **settings).load().query_ids) == 11
 
 
+OTHERS = "and likewise dataset.files.validation and dataset.files.test"
+
+
+@pytest.mark.parametrize("place", ["", "Fold1"])
+def test_files_of_other_names_are_listed_with_the_setting_that_names_them(tmp_path: Path, place: str):
+    root = tmp_path / "set"
+    folder = write_fold(root / place, my_train=TRAIN_TEXT, my_test=TEST_TEXT)
+    (folder / ".hidden").touch()
+    files = {"train": ["train.txt", "first.txt"], "validation": [], "test": ["test.txt"]}
+    with pytest.raises(ValueError) as error:
+        letor(root, tmp_path / "cache", files=files).load()
+    assert str(error.value) == (
+        f"dataset.files.train must name a file of {folder} (it has my_test.txt, my_train.txt), "
+        f"got train.txt or first.txt; type 'dataset.files.train=[my_train.txt]', {OTHERS}"
+    )
+    named = files | {"train": ["my_train.txt"], "test": ["my_test.txt"]}
+    assert len(letor(root, tmp_path / "cache", files=named).load().query_ids) == 11
+    (folder / "train_2.txt.gz").touch()
+    with pytest.raises(ValueError, match=r"type 'dataset\.files\.train=\[NAME\]', and"):
+        letor(root, tmp_path / "cache", files=files).load()
+    for file in folder.iterdir():
+        file.unlink()
+    (folder / "learn train.gz").touch()
+    with pytest.raises(ValueError, match=r"\(it has learn train\.gz\), .* type 'dataset\.files\.train=\[NAME\]', and"):
+        letor(root, tmp_path / "cache", files=files).load()
+
+
+def test_a_path_without_files_says_what_is_there(tmp_path: Path):
+    (tmp_path / "file").touch()
+    (tmp_path / "empty" / "Fold1").mkdir(parents=True)
+    (tmp_path / "none").mkdir()
+    cases = [
+        ("nowhere", r"dataset\.path must be a folder .*/nowhere, which does not exist\); type"),
+        ("file", r"dataset\.path must be a folder .*/file, which is a file\); type"),
+        ("none", r"dataset\.path must be a folder .*/none, which has no files\); type"),
+        (
+            "empty",
+            r"dataset\.files\.train must name a file of .*/empty/Fold1 \(it has no files\), got train\.txt; type",
+        ),
+    ]
+    for path, message in cases:
+        with pytest.raises(ValueError, match=message):
+            letor(tmp_path / path, tmp_path / "cache").load()
+    (tmp_path / "above" / "MSLR").mkdir(parents=True)
+    with pytest.raises(ValueError, match=r"/above, which has the folders MSLR\); type dataset\.path=FOLDER"):
+        letor(tmp_path / "above", tmp_path / "cache").load()
+
+
+def test_a_later_folder_of_a_named_set_is_found_although_an_earlier_one_has_other_files(tmp_path: Path):
+    write_fold(tmp_path / "A", readme="MQ2008")
+    write_fold(tmp_path / "A" / "Querylevelnorm", train=TRAIN_TEXT)
+    source = letor(None, tmp_path / "cache", data_dir=str(tmp_path), folders=["A", "A/Querylevelnorm"])
+    assert len(source.load().query_ids) == 10
+
+
 def test_home_and_variables_in_paths_expand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     write_fold(tmp_path / "set", train=TRAIN_TEXT)
     monkeypatch.setenv("HOME", str(tmp_path))
