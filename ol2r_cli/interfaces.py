@@ -190,6 +190,7 @@ class Role(nn.Module):
     needs_labels = False  # True for skylines: `setup` receives the oracle
     needs: tuple[Need, ...] = ()
     offers: frozenset[str] = frozenset()
+    warnings: tuple[str, ...] = ()  # what a reader of results should know, a line each; `setup` may set it
     depends_on_rounds = ""  # the setting, as typed, that makes results depend on the total number of rounds
 
     def setting(self, name: str) -> str:

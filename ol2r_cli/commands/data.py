@@ -58,6 +58,7 @@ def info(source: DatasetSource) -> int:
     from ol2r_cli.dataset.dataset_statistics import constant_features, split_statistics
 
     dataset = source.load()
+    _warn(dataset)
     print(f"{dataset.name}: {dataset.features.shape[1]} features, {_constant(constant_features(dataset))}")
     rows = [
         [
@@ -78,6 +79,11 @@ def info(source: DatasetSource) -> int:
     if dataset.group is not None:
         _show_groups(dataset)
     return DONE
+
+
+def _warn(dataset: Dataset) -> None:
+    for line in dataset.warnings:
+        print(f"warning: {line}", file=sys.stderr)
 
 
 def _constant(columns: Sequence[int], most: int = 12) -> str:
@@ -113,6 +119,7 @@ def prepare(source: DatasetSource) -> int:
     start = time.perf_counter()
     dataset = source.load()
     seconds = time.perf_counter() - start
+    _warn(dataset)
     documents, features = dataset.features.shape
     print(f"{dataset.name}: {len(dataset.query_ids):,} queries, {documents:,} documents, {features} features, ready "
           f"in {seconds:.2f} s")  # fmt: skip
@@ -131,6 +138,7 @@ def check(source: DatasetSource) -> int:
     if isinstance(source, Letor):
         source.cache.thorough = True
         comparisons = compare_with_published(source)
+        _warn(source.load())
         rebuilt = ", ".join(source.cache.rebuilt)
         again = f"{rebuilt} was damaged, or without a checksum, and has been built again"
         print(f"cache: {again if rebuilt else 'intact'}")

@@ -19,6 +19,7 @@ from ol2r_cli.dataset.document_groups import GroupFile, GroupThreshold, group_ru
 from ol2r_cli.dataset.normalise import Normalisation
 from ol2r_cli.dataset.parse import PARSER_VERSION, Missing
 from ol2r_cli.dataset.prepare import ParsedTable, document_groups, parsed_table, ranking_features, stated
+from ol2r_cli.dataset.shared_queries import shared_queries
 from ol2r_cli.dataset.table import SPLITS, Dataset, setting
 from ol2r_cli.tensor.shapes import Int
 
@@ -97,6 +98,7 @@ class Letor:
             grades=grades,
             splits={split: torch.from_numpy(numbers) for split, numbers in splits.items()},
             group=None if group is None else torch.from_numpy(group),
+            warnings=shared_queries(table, splits),
         )
 
     @property

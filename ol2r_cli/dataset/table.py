@@ -44,6 +44,7 @@ class Dataset:
     grades: int
     splits: dict[str, Int[Tensor, "_"]]  # train, validation, test -> query numbers
     group: Int[Tensor, "N"] | None = None
+    warnings: tuple[str, ...] = ()  # what a reader of results should know, a line each
 
     def split(self, name: str, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float64) -> Split:
         """The queries of one split, served in `dtype` on `device`; ValueError when it has no query."""

@@ -184,6 +184,10 @@ class Experiment:
             block_rounds=bool(settings["block_rounds"]),
         )
 
+    def warnings(self) -> list[str]:
+        """What a reader of the results should know, a line each: of the dataset, and of the roles that are set up."""
+        return [line for source in (self.dataset, *self.roles.values()) for line in source.warnings]
+
     def evaluators(self) -> list[Evaluator]:
         """One for each split in `evaluate_on` that the dataset has."""
         seeds = torch.tensor(self.seeds, device=self.device.torch)

@@ -220,6 +220,9 @@ class Runner:
         if self.callbacks.replay(self.directory, self.simulation.ranker, self.queue):
             raise KeyboardInterrupt
         _log.info("%s: from round %d to %d", self.command, first + 1, rounds)
+        for line in self.experiment.warnings():
+            _log.warning("%s", line)
+            print(f"warning: {line}", file=sys.stderr)
         with Progress(self._title(), rounds, first) as progress:
             for t, interaction in self.simulation.play():
                 self._record_details(t, interaction)
