@@ -19,18 +19,54 @@ def by_grade(
 ) -> Float[Tensor, "G"]:
     """Return the `values` of the setting `name`, or if they are None those of the table for the dataset's grades.
 
-    ValueError, with what to type, if there is no such table or not one probability per grade.
+    Without such a table they are interpolated, and `model.warnings` says so. ValueError, with what to type, if there
+    is no table to interpolate, or not one probability per grade.
     """
     grades = context.grades
+    tables = {int(number): table for number, table in tables.items() if str(number).isdecimal()}  # typed ones are text
     if values is None:
-        if grades not in tables:
-            known = ", ".join(str(number) for number in tables)
+        number = nearest(tables, grades)
+        values = tables.get(number, {}).get(name)
+        if values is None:
             dots = ",".join("." for _ in range(grades))
-            missing = " ".join(f"{model.setting(column)}=[{dots}]" for column in next(iter(tables.values())))
-            raise ValueError(
-                f"this click model has probabilities for {known} grades, the dataset has {grades}: give {missing}"
+            missing = f"{model.setting('tables')} must have {name} for {number or grades} grades"
+            raise ValueError(f"{missing}, got none: type {model.setting(name)}=[{dots}]")
+        if len(values) != number:
+            places = f"{model.setting('tables')}.{number}.{name} must be {number} probabilities, one per grade"
+            raise ValueError(f"{places}, got {list(values)}")
+        if number != grades:
+            values = interpolated(values, grades)
+            shown = ",".join(f"{value:.4g}" for value in values)
+            model.warnings += (
+                f"{model.setting(name)} for {grades} grades is interpolated from that for {number} grades: [{shown}]; "
+                f"{model.setting(name)}=[..] sets your own",
             )
-        values = tables[grades][name]
     if len(values) != grades:
         raise ValueError(f"{model.setting(name)} must be {grades} probabilities, one per grade, got {list(values)}")
     return torch.tensor(list(values), dtype=torch.float64, device=context.device)
+
+
+def nearest(tables: Tables, grades: int) -> int:
+    """Return the number of grades of the table for so many grades: the same, else the next larger, else the largest.
+
+    0 if there is no table of two grades or more.
+    """
+    if grades in tables:
+        return grades
+    numbers = [number for number in tables if number > 1]
+    return min((number for number in numbers if number > grades), default=max(numbers, default=0))
+
+
+def interpolated(values: Sequence[float], grades: int) -> list[float]:
+    """Return the probabilities of so many grades: grade g of G has that of g / (G - 1), linear between those given.
+
+    The first and the last grade keep their probabilities. In the papers' tables, those of the informational and the
+    navigational user for 3 grades follow from those for 5 in this way.
+    """
+    probabilities = []
+    for grade in range(grades):
+        place = grade * (len(values) - 1) / max(1, grades - 1)
+        below = min(int(place), len(values) - 2)
+        share = place - below
+        probabilities.append((1 - share) * values[below] + share * values[below + 1])
+    return probabilities
