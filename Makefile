@@ -8,7 +8,7 @@ SLURM  ?= /tmp/ol2r-slurm
 FAST   := not slow and not gpu and not slurm
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-all test-processors test-slurm mutation campaign check format smoke bench golden clean
+.PHONY: help setup run test test-all test-processors test-slurm mutation campaign check format smoke bench golden sources clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/ /' | awk '{name=$$1; $$1=""; printf "  make %-15s %s\n", name, $$0}'
@@ -75,6 +75,9 @@ bench: setup  ## rounds per second on a generated MSLR-sized dataset
 
 golden: setup  ## rewrite the golden traces; read the diff before committing it
 	$(VENV)/bin/python scripts/golden.py $(ARGS)
+
+sources: setup  ## record the code of ol2r, after checking that its results are unchanged (make golden)
+	$(VENV)/bin/python scripts/sources.py
 
 clean:  ## remove .venv and caches; outputs stay
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis dist build

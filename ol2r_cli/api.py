@@ -236,6 +236,7 @@ def run(*settings: Any, progress: bool = False, **more: Any) -> Run:
         with torch.inference_mode():
             prepared = experiment(*settings, **more)
             if not prepared.finished():
+                prepared.check_other_code()
                 command = f"ol2r run {shlex.join(as_overrides(*settings, **more))}".strip()
                 _play(prepared, command, progress)
             return _own_run(prepared.directory.path, prepared.settings)
@@ -284,10 +285,11 @@ def load(*places: RunOrFolder, **options: Any) -> pl.DataFrame:
     return report.load(*_paths(places), **options)
 
 
-def draw(kind: str, *places: RunOrFolder, **options: Any) -> RunFigure:
+def draw(kind: str, *places: RunOrFolder, all_versions: bool = False, **options: Any) -> RunFigure:
     """A figure, of a kind of `ol2r report --figure`, over runs and all finished runs below folders (default: outputs).
 
-    Runs that differ only in seed and fold are one group. ValueError, which lists the alternatives, for an unknown kind
+    Runs that differ only in seed and fold are one group. Runs of an earlier version of your own code are left out with
+    a warning, unless `all_versions`. ValueError, which lists the alternatives, for an unknown kind
     or option; ValueError where no run has the data that the figure shows.
     """
     from ol2r_cli.report.figures import drawing
@@ -295,7 +297,9 @@ def draw(kind: str, *places: RunOrFolder, **options: Any) -> RunFigure:
     from ol2r_cli.report.run_groups import collect, group_runs
 
     paths = _paths(places) or [Path("outputs")]
-    collection = collect(paths)
+    collection = collect(paths, all_versions=all_versions)
+    for line in collection.earlier:
+        warnings.warn(f"{line}: all_versions=True shows them", stacklevel=2)
     if not collection.runs:
         raise ValueError(f"there are no finished runs below {' or '.join(map(str, paths))}")
     rows = group_runs(collection.runs)

@@ -84,6 +84,7 @@ def parser() -> argparse.ArgumentParser:
         choices=["md", "csv", "parquet", "latex", "html", "png", "svg", "pdf"],
         help="else by --out's ending",
     )
+    add("--all-versions", action="store_true", help="with the runs of earlier versions of code of your own")
     add("--verify", action="store_true", help="leave out runs that `ol2r verify` does not find intact")
     add("--out", metavar="FILE", type=Path, help="write to this file; figures also to a folder (figures)")
     return parser
@@ -105,7 +106,9 @@ def make_document(options: argparse.Namespace, all_metrics: bool = False) -> Doc
     from ol2r_cli.report.selection import select
 
     _check_options(options)
-    collection = collect(options.folders, options.verify)
+    collection = collect(options.folders, options.verify, options.all_versions)
+    for line in collection.earlier:
+        print(f"ol2r report: {line}: --all-versions shows them", file=sys.stderr)
     if not collection.runs:
         others = "".join(f" ({line})" for line in left_out(collection))
         below = " or ".join(map(str, options.folders))

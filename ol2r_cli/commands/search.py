@@ -102,7 +102,7 @@ def _search(given: argparse.Namespace, arguments: list[str]) -> int:
 def _open_study(given: argparse.Namespace) -> Study:
     """The study of this command, after its metric and its space have been checked."""
     from ol2r_cli.search.space import Space
-    from ol2r_cli.search.trial import DEFAULT_METRIC, check_space, direction
+    from ol2r_cli.search.trial import DEFAULT_METRIC, check_space, code_files, direction
 
     metric = given.metric or DEFAULT_METRIC
     better = direction(metric)
@@ -118,6 +118,6 @@ def _open_study(given: argparse.Namespace) -> Study:
     if not given.worker:
         check_space(space, metric)
     config = space.composer([*space.fixed, *next(space.choices())]).config
-    plan = search_plan(space, metric, prune, given.seed)
+    plan = search_plan(space, metric, prune, given.seed, code_files(space))
     folder = study_folder(config.output_dir, given.name or default_name(plan))
     return Study(folder, space, plan, better, int(config.rounds))

@@ -8,6 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 from ol2r_cli.formatting import duration, plural, show
+from ol2r_cli.run.code_versions import earlier_lines, earlier_versions, versioned
 from ol2r_cli.run.exit_status import BAD_CONFIGURATION, DONE
 from ol2r_cli.run.run_state import STATES, RunState, find_runs, read_state
 
@@ -37,13 +38,18 @@ def main(arguments: list[str]) -> int:
     if not states:
         print(f"no runs below {root}: start one with `ol2r run`")
         return DONE
-    show([_row(state, root) for state in states], HEADINGS)
+    finished = [state for state in states if state.state == "finished"]
+    earlier = earlier_versions([versioned(state) for state in finished])
+    notes = {finished[place].path: f"earlier version of {version.file}" for place, version in earlier.items()}
+    show([_row(state, root, notes.get(state.path, "")) for state in states], HEADINGS)
     counts = Counter(state.state for state in states)
     print(f"{plural(len(states), 'run')}: {', '.join(f'{counts[name]} {name}' for name in STATES if counts[name])}")
+    for line in earlier_lines(earlier):
+        print(f"{line}: `ol2r report` leaves them out")
     return DONE
 
 
-def _row(run: RunState, root: Path) -> tuple[str, ...]:
+def _row(run: RunState, root: Path, note: str) -> tuple[str, ...]:
     name = run.path.name if run.path == root else str(run.path.relative_to(root))
     if not run.manifest:
         return run.state, name, "", "", "", run.error or ""
@@ -55,7 +61,7 @@ def _row(run: RunState, root: Path) -> tuple[str, ...]:
         f"{run.round}/{run.rounds}{percent}",
         f"{speed:.1f}" if speed else "",
         duration(run.manifest.get("seconds") or 0.0),
-        _note(run),
+        note or _note(run),
     )
 
 

@@ -85,12 +85,12 @@ class Launcher(Protocol):
         """Kill the jobs that still run and release all resources. Called once, also after an error."""
 
 
-def payload(config: Mapping[str, Any], choices: Mapping[str, str], overrides: Sequence[str]) -> bytes:
-    """A run for `run_payload`: its resolved configuration in plain containers, its choices and its overrides.
+def payload(config: Mapping[str, Any], choices: Mapping[str, str], overrides: Sequence[str], id: str = "") -> bytes:
+    """A run for `run_payload`: its resolved configuration in plain containers, its choices, its overrides and its id.
 
     It includes the working directory and the module search path, so that relative paths and the user's modules work.
     """
-    run = {"config": config, "choices": dict(choices), "overrides": list(overrides)}
+    run = {"config": config, "choices": dict(choices), "overrides": list(overrides), "id": id}
     return pickle.dumps(run | {"folder": os.getcwd(), "modules": [os.path.abspath(folder) for folder in sys.path]})
 
 
@@ -111,7 +111,7 @@ def run_payload(payload: bytes) -> int:
 
         from ol2r_cli.run.runner import run_experiment
 
-        return run_experiment(OmegaConf.create(run["config"]), run["choices"], run["overrides"])
+        return run_experiment(OmegaConf.create(run["config"]), run["choices"], run["overrides"], run["id"])
     except KeyboardInterrupt:  # a second request to stop, which does not wait for the end of the round
         return INTERRUPTED
     except BaseException:  # an error in the program is the failure of this job only

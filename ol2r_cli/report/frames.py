@@ -32,6 +32,7 @@ def load(
     table: str = "summary",
     settings: bool = False,
     columns: Sequence[str] | None = None,
+    all_versions: bool = False,
 ) -> pl.DataFrame:
     """One row for each (run, seed) of the finished runs below `folders` (default: `outputs`).
 
@@ -40,11 +41,14 @@ def load(
     (all with `settings=True`), seed, and the metrics of summary.json. With `table` "evaluation", "trace" or "blocks",
     the rows of that table replace the metrics, several for each seed; `columns` selects some of them, since traces are
     long. A seed of several runs has several rows: use `.unique(["group", "fold", "seed"])`. A damaged run is left out
-    with a warning. ValueError for a table, a column or a folder that does not exist, and without finished runs.
+    with a warning, and so are runs of an earlier version of code of one's own, unless `all_versions`. ValueError for a
+    table, a column or a folder that does not exist, and without finished runs.
     """
     if table not in TABLES:
         raise ValueError(f"table must be one of {', '.join(TABLES)}, got {table}")
-    collection = collect([Path(folder) for folder in folders or ("outputs",)])
+    collection = collect([Path(folder) for folder in folders or ("outputs",)], all_versions=all_versions)
+    for line in collection.earlier:
+        warnings.warn(f"{line}: all_versions=True shows them", stacklevel=2)
     for damaged in collection.damaged:
         warnings.warn(f"left out, damaged: {damaged}", stacklevel=2)
     if not collection.runs:

@@ -9,10 +9,10 @@ from functools import cache
 from typing import Any
 
 from ol2r_cli.config.overrides import as_typed
-from ol2r_cli.report.run_groups import FINGERPRINT, IGNORED, Group
+from ol2r_cli.report.run_groups import CODE, FINGERPRINT, IGNORED, Group
 
 PARTS = ("dataset", "click", "ranker", "ranker/model", "exploration", "fairness")
-_NO_OVERRIDES = (FINGERPRINT, "results_version")
+_NO_OVERRIDES = (FINGERPRINT, "results_version", CODE)  # settings, or how their names end
 # Settings of the run that decide what is recorded or how numbers are rounded. They do not change the task.
 _OUTSIDE_TASK = {
     "evaluate_on",
@@ -82,7 +82,9 @@ class Labels:
         choices = {part: group.choices[part] for part in PARTS if part in group.choices}
         if choices.get("fairness") == "none":
             del choices["fairness"]
-        settings = {name: as_typed(value) for name, value in self.settings(group).items() if name not in _NO_OVERRIDES}
+        settings = {
+            name: as_typed(value) for name, value in self.settings(group).items() if not name.endswith(_NO_OVERRIDES)
+        }
         return shlex.join(f"{name}={value}" for name, value in {**choices, **settings}.items())
 
     def sort_key(self, group: Group, counts: Callable[[str], bool]) -> list[Any]:

@@ -16,6 +16,7 @@ from ol2r_cli.config.catalogue import Catalogue, dotted
 from ol2r_cli.config.overrides import as_typed
 from ol2r_cli.report.estimates import Estimate, of_values
 from ol2r_cli.report.run_groups import tables_of
+from ol2r_cli.run.code_versions import changed_files, code_files
 from ol2r_cli.run.directory import RunDirectory
 from ol2r_cli.run.identity import NOT_HASHED
 from ol2r_cli.run.run_state import RunState, read_state
@@ -108,8 +109,12 @@ def same_data(first: DiffedRun, second: DiffedRun) -> bool:
 
 
 def different_environment(first: DiffedRun, second: DiffedRun) -> list[RunDifference]:
-    """Data, version of the results, package versions, commit, device, threads and host, where they differ."""
-    return list(_different(_environment(first.manifest), _environment(second.manifest)))
+    """Data, version of the results, package versions, commit, device, threads, host and code, where they differ."""
+    code = changed_files(code_files(first.manifest), code_files(second.manifest))
+    return [
+        *_different(_environment(first.manifest), _environment(second.manifest)),
+        *(RunDifference(file.name, *file.texts, "can change results") for file in code),
+    ]
 
 
 def _environment(manifest: Mapping[str, Any]) -> dict[str, Any]:

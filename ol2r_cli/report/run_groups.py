@@ -24,12 +24,14 @@ from ol2r_cli.config.overrides import as_typed
 from ol2r_cli.formatting import error_line
 from ol2r_cli.report.estimates import Estimate, over_folds
 from ol2r_cli.report.measures import declare
+from ol2r_cli.run.code_versions import code_files, code_groups, earlier_lines, earlier_versions, versioned
 from ol2r_cli.run.directory import RunDirectory
 from ol2r_cli.run.identity import NOT_HASHED
 from ol2r_cli.run.integrity import DamagedTable
 from ol2r_cli.run.run_state import RunState, find_runs, read_state
 
 FOLD = "dataset.fold"
+CODE = "_code_"  # added to the settings, as `ranker._code_`: the hashes of files that ol2r does not record
 FINGERPRINT = "dataset.fingerprint"  # added to the settings where they do not identify the data
 # Settings that never distinguish groups. The dataset does, by its data instead of the path of its files: `group_runs`.
 IGNORED = (NOT_HASHED - {"dataset"}) | {"seed", "replicas", FOLD}
@@ -42,9 +44,9 @@ class FinishedRun:
     """One finished run.
 
     settings: those that can change results, by dotted name (`dataset.queries.train`), without seed, replicas and
-    dataset.fold. fingerprint: that of the dataset. metrics: mean, sd and n of summary.json. typed: names of settings on
-    the command line. by_seed: the values of each metric, in the order of its entry "seed"; empty where an earlier
-    version wrote the summary. columns: those of its tables.
+    dataset.fold, and the versions of its own code, as `ranker._code_`. fingerprint: that of the dataset. metrics: mean,
+    sd and n of summary.json. typed: names of settings on the command line. by_seed: the values of each metric, in the
+    order of its entry "seed"; empty where an earlier version wrote the summary. columns: those of its tables.
     """
 
     path: Path
@@ -62,19 +64,25 @@ class FinishedRun:
 
 @dataclass
 class Collection:
-    """Finished runs, the number of unfinished runs below each folder, and one line for each damaged run."""
+    """Finished runs, the number of unfinished runs below each folder, and one line for each damaged run.
+
+    earlier: a line for each choice of which runs of an earlier version of its code are left out.
+    """
 
     runs: list[FinishedRun] = field(default_factory=list)
     unfinished: dict[Path, int] = field(default_factory=dict)
     damaged: list[str] = field(default_factory=list)
+    earlier: list[str] = field(default_factory=list)
 
 
-def collect(folders: Sequence[Path], verify: bool = False) -> Collection:
+def collect(folders: Sequence[Path], verify: bool = False, all_versions: bool = False) -> Collection:
     """All runs below `folders`, each once; with `verify`, only those that `ol2r verify` finds intact.
 
-    ValueError for a folder that does not exist.
+    Runs of an earlier version of their code are left out, unless `all_versions`. ValueError for a folder that does not
+    exist.
     """
     collection, seen = Collection(), set()
+    manifests: list[tuple[Mapping[str, Any], float]] = []
     for folder in folders:
         if not folder.is_dir():
             raise ValueError(f"DIR must be a folder with runs, got {folder}, which does not exist")
@@ -92,8 +100,12 @@ def collect(folders: Sequence[Path], verify: bool = False) -> Collection:
                 if verify:
                     _verify(state)
                 collection.runs.append(run)
+                manifests.append(versioned(state))
             except (OSError, ValueError, LookupError, TypeError, AttributeError, yaml.YAMLError) as error:
                 collection.damaged.append(f"{path} ({error_line(error)})")
+    if not all_versions and (earlier := earlier_versions(manifests)):
+        collection.earlier = [f"{line}, left out" for line in earlier_lines(earlier)]
+        collection.runs = [run for place, run in enumerate(collection.runs) if place not in earlier]
     return collection
 
 
@@ -274,6 +286,7 @@ def _read(state: RunState) -> FinishedRun:
     measures = _measures(settings)
     settings = {name: value for name, value in settings.items() if distinguishes(name)} | {"measures": measures}
     settings["results_version"] = manifest["results_version"]
+    settings |= _code_settings(manifest)
     content = directory.read_json("summary.json")
     declare(columns := RunColumns.of(manifest))
     choices = {part: str(manifest["choices"][part]) for part in ("dataset", "click", "ranker")} | manifest["choices"]
@@ -309,6 +322,16 @@ def _measures(settings: Mapping[str, Any]) -> list[str]:
         if node.pop("_target_", "") and "@" in name:
             node.pop("cutoff", None)
     return sorted(name + (as_typed(node) if node else "") for name, node in nodes.items()) or ["ndcg", "unfairness"]
+
+
+def _code_settings(manifest: Mapping[str, Any]) -> dict[str, str]:
+    """The files of its own code with their hashes, by group: {"ranker._code_": "nsgd.py:3f2a99c10b7d"}."""
+    settings: dict[str, list[str]] = {}
+    files = code_files(manifest)
+    for name, groups in code_groups(manifest).items():
+        for setting in [f"{group.replace('/', '.')}.{CODE}" for group in groups] or [CODE]:
+            settings.setdefault(setting, []).append(f"{name}:{files[name]}")
+    return {setting: " ".join(versions) for setting, versions in settings.items()}
 
 
 def _typed(command: str) -> frozenset[str]:

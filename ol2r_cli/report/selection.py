@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ol2r_cli.report.labels import Labels, part_of
-from ol2r_cli.report.run_groups import Group
+from ol2r_cli.report.run_groups import CODE, Group
 
 METRIC = "validation_ndcg_10"
 CHOSEN = ("ranker", "ranker/model", "exploration")  # parts whose settings are chosen
@@ -48,7 +48,7 @@ def select(groups: Sequence[Group], labels: Labels, keep: Iterable[str] = ()) ->
             raise ValueError(f"--keep must be settings such as {', '.join(examples)}, got {name}")
     competitors: dict[str, list[Group]] = {}
     for group in groups:
-        fixed = {name: group.settings[name] for name in group.settings if name in keep or part_of(name) not in CHOSEN}
+        fixed = {name: group.settings[name] for name in group.settings if name in keep or not _is_chosen(name)}
         key = json.dumps([group.choices, fixed], sort_keys=True, default=str)
         competitors.setdefault(key, []).append(group)
     selection = Selection([], [], [])
@@ -57,6 +57,11 @@ def select(groups: Sequence[Group], labels: Labels, keep: Iterable[str] = ()) ->
         selection.groups.append(_best(complete, labels))
         selection.cells.append(len(complete))
     return selection
+
+
+def _is_chosen(setting: str) -> bool:
+    """Whether cells may differ in a setting; another version of the code is another competitor."""
+    return part_of(setting) in CHOSEN and not setting.endswith(f".{CODE}")
 
 
 def _complete(cells: Sequence[Group], labels: Labels, warnings: list[str]) -> list[Group]:

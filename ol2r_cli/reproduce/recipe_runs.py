@@ -87,7 +87,7 @@ def _run_trials(trials: Sequence[Trial], launcher: Sequence[str], runs: RecipeRu
 
 def _group(directories: Sequence[Path]) -> Group:
     """The group of runs that differ in nothing but the fold."""
-    collected = collect(directories)
+    collected = collect(directories, all_versions=True)
     if collected.damaged:
         raise ValueError(f"a run is damaged, {collected.damaged[0]}: type force=true to run it again")
     (group,) = group_runs(collected.runs)

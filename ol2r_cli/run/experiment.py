@@ -26,7 +26,9 @@ from ol2r_cli.run.checkpoint import extend
 from ol2r_cli.run.directory import RunDirectory
 from ol2r_cli.run.identity import identity, run_path
 from ol2r_cli.run.run_state import read_state
+from ol2r_cli.run.source import Classes, Code, classes_in, of_classes
 from ol2r_cli.run.tables import INTERACTIONS, TRACE
+from ol2r_cli.run.unfinished import check_other_code
 from ol2r_cli.simulation import Simulation
 from ol2r_cli.tensor.memory import MemoryLimit, available_memory
 from ol2r_cli.tensor.shapes import Float
@@ -70,10 +72,17 @@ class Experiment:
     """A checked configuration with its roles, its dataset and its run directory.
 
     `config` and `choices` are those of a `Composition`. `make` builds the object that a node of the configuration
-    names; a sweep passes a function that builds equal objects once. ValueError for a bad setting.
+    names, and `code_of` hashes the code of its classes; a sweep passes functions that do equal work once. ValueError
+    for a bad setting, and for a class whose source is not available.
     """
 
-    def __init__(self, config: DictConfig, choices: Mapping[str, str], make: Callable[[DictConfig], Any] = build):
+    def __init__(
+        self,
+        config: DictConfig,
+        choices: Mapping[str, str],
+        make: Callable[[DictConfig], Any] = build,
+        code_of: Callable[[Classes], Code] = of_classes,
+    ):
         self.settings: dict[str, Any] = _in_plain_containers(config)
         _check(self.settings)
         self.config, self.choices = config, choices
@@ -91,14 +100,20 @@ class Experiment:
             )
         self.dataset: Dataset = _of_kind(DatasetSource, "dataset", make(config.dataset)).load()
         self.seeds = [self.settings["seed"] + replica for replica in range(self.settings["replicas"])]
+        rankers = [self.settings["ranker"], *([_offline_ranker()] if self.settings["trace_cosine"] else [])]
+        self.code = code_of(classes_in({**self.settings, "ranker": rankers}))
         self.id = self.id_with(self.settings["rounds"])
+        self.base_id = self._id(self.settings["rounds"], {})  # what the id would be if ol2r recorded all of the code
         self.directory = RunDirectory(run_path(self.settings["output_dir"], choices, self.id))
 
     def id_with(self, rounds: int) -> str:
-        """The id of the run with these settings and this number of rounds."""
+        """The id of the run with these settings, this code and this number of rounds."""
+        return self._id(rounds, self.code.files)
+
+    def _id(self, rounds: int, code: Mapping[str, str]) -> str:
         precision = str(self.dtype).removeprefix("torch.")
         decisive = {**self.settings, "rounds": rounds, "device": {**self.settings["device"], "dtype": precision}}
-        return identity(decisive, self.dataset.fingerprint)
+        return identity(decisive, self.dataset.fingerprint, code)
 
     def recorded_choices(self) -> dict[str, str]:
         """The choices of the dataset, the roles and their parts (`ranker/model`), as the manifest records them."""
@@ -115,6 +130,11 @@ class Experiment:
         """What is wrong with the files of this run, if it was finished; empty if nothing is, or with `force=true`."""
         state = None if self.settings["force"] else read_state(self.directory.path, thorough=True)
         return state.error or "" if state is not None and state.state == "damaged" else ""
+
+    def check_other_code(self) -> None:
+        """ValueError if an unfinished run of the same settings has other code, and would be left; not with `force`."""
+        if not self.settings["force"]:
+            check_other_code(self.directory, self.base_id, self.code.files)
 
     def extend(self, command: str) -> dict[str, Any] | None:
         """Continue a finished run of fewer rounds: copies its files to the run directory, which must be locked, and
@@ -210,11 +230,16 @@ class Experiment:
         """
         if not self.settings["trace_cosine"]:
             return None
-        choice = dict(Catalogue().choices["ranker"]["offline_ranknet"].content)
-        choice.pop("defaults", None)
-        offline: Ranker = build(OmegaConf.create({"ranker": choice, "cache_dir": self.settings["cache_dir"]}).ranker)
+        config = OmegaConf.create({"ranker": _offline_ranker(), "cache_dir": self.settings["cache_dir"]})
+        offline: Ranker = build(config.ranker)
         offline.setup(simulation.context, self.dataset.features, self.dataset.oracle())
         return offline.deploy()[0]
+
+
+def _offline_ranker() -> dict[str, Any]:
+    """The default settings of ranker=offline_ranknet."""
+    content = Catalogue().choices["ranker"]["offline_ranknet"].content
+    return {name: value for name, value in content.items() if name != "defaults"}
 
 
 def _of_kind(kind: type[Any], group: str, made: Any) -> Any:

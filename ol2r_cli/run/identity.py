@@ -45,12 +45,13 @@ STANDARD_MEASURES = frozenset({"ndcg", "regret", "blocks", "unfairness"})
 _ALWAYS = STANDARD_MEASURES - {"regret", "blocks"}
 
 
-def identity(settings: Mapping[str, Any], fingerprint: str) -> str:
+def identity(settings: Mapping[str, Any], fingerprint: str, code: Mapping[str, str]) -> str:
     """The run id: the first 10 hex digits of a sha256 over the canonical JSON of everything that decides the results.
 
     `settings` is the resolved configuration in plain containers, of which `NOT_HASHED` is left out; `fingerprint` is
-    that of the dataset. The order of keys does not matter, and 1 and 1.0 are the same. TypeError for a setting that is
-    not a plain value.
+    that of the dataset; `code` has the hashes of files that are not as ol2r records them (`run/source.py`), and is
+    mostly empty. The order of keys does not matter, and 1 and 1.0 are the same. TypeError for a setting that is not a
+    plain value.
     """
     decisive = {name: value for name, value in settings.items() if name != "measure"}
     others = {name: node for name, node in (settings.get("measure") or {}).items() if name not in STANDARD_MEASURES}
@@ -58,6 +59,8 @@ def identity(settings: Mapping[str, Any], fingerprint: str) -> str:
     if others or left_out:
         decisive["measure"] = others | dict.fromkeys(left_out)
     content = {"settings": _decisive(decisive), "dataset": fingerprint, "results_version": RESULTS_VERSION}
+    if code:
+        content["code"] = dict(code)
     text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(text.encode()).hexdigest()[:10]
 

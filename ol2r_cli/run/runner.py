@@ -40,6 +40,7 @@ from ol2r_cli.run.progress import Progress
 from ol2r_cli.run.stop_signals import stop_signals
 from ol2r_cli.run.summary import render_run, summarise
 from ol2r_cli.run.tables import EVALUATION, TRACE, Trace
+from ol2r_cli.run.unfinished import mark, unmark
 from ol2r_cli.tensor.shapes import Float
 
 QUEUE = 10  # evaluations that are scored together
@@ -51,19 +52,23 @@ _EXPLAINED = (OSError, FloatingPointError, DirectoryLost)  # whose message says 
 _log = logging.getLogger(LOGGER)
 
 
-def run_experiment(config: DictConfig, choices: Mapping[str, str], overrides: Sequence[str]) -> int:
+def run_experiment(config: DictConfig, choices: Mapping[str, str], overrides: Sequence[str], id: str = "") -> int:
     """Run a composed configuration unless it is finished; returns the exit code of `ol2r run`.
 
-    `overrides` are the words that were typed, for the command in run.json that runs it again. A bad configuration or
+    `overrides` are the words that were typed, for the command in run.json that runs it again. `id` is the run's id if
+    it is known already: with code that was changed meanwhile nothing is run. A bad configuration or
     bad data are one line on stderr, and nothing is written. Never raises, except after a second Ctrl-C.
     """
     try:
         with torch.inference_mode():
             experiment = Experiment(config, choices)
+            if id not in ("", experiment.id):
+                raise ValueError("code or data were changed after the sweep was checked: type its command again")
             if experiment.finished():
                 _remove_leftovers(experiment)
                 print(render_run(experiment.directory, finished_before=True))
                 return DONE
+            experiment.check_other_code()
             if problem := experiment.damage():
                 print(f"starts afresh: {problem}", file=sys.stderr)
             # With force=true the command would start over instead of resuming the run.
@@ -145,17 +150,23 @@ class Runner:
             # After the manifest says finished: a run killed between the two steps would otherwise start from nothing.
             with suppress(OSError):
                 checkpoint.remove(self.directory)
+        if self.experiment.code.files:
+            unmark(self.directory, self.experiment.base_id)
         print(render_run(self.directory))
         return DONE
 
     def _manifest(self, first: int) -> Manifest:
         experiment, exposure = self.experiment, self.simulation.context.exposure
+        code = experiment.code
+        if code.files:
+            mark(self.directory, experiment.base_id)
         self.directory.write_text("config.yaml", OmegaConf.to_yaml(OmegaConf.create(self.settings)))
         return Manifest(
             self.directory,
             id=experiment.id,
             choices=experiment.recorded_choices(),
             fingerprint=experiment.dataset.fingerprint,
+            code={"files": code.files, "groups": code.groups, "base": experiment.base_id} if code.files else None,
             seeds=experiment.seeds,
             exposure=None if exposure is None else {"position": exposure.position.tolist(), "beta": exposure.beta},
             rounds=self.settings["rounds"],

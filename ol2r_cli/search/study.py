@@ -22,6 +22,7 @@ from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
 from optuna.trial import FrozenTrial, Trial, TrialState
 
 from ol2r_cli.lease import leased
+from ol2r_cli.run.code_versions import changed_files
 from ol2r_cli.run.directory import RunDirectory
 from ol2r_cli.run.identity import NOT_HASHED
 from ol2r_cli.search.space import Space
@@ -36,16 +37,23 @@ EARLIEST = 0.25  # share of the rounds before which no trial is pruned: early on
 optuna.logging.set_verbosity(optuna.logging.WARNING)
 
 
-def search_plan(space: Space, metric: str, prune: bool, seed: int) -> dict[str, Any]:
-    """All that decides which trials a study has; folders and other settings without effect on results are left out."""
+def search_plan(
+    space: Space, metric: str, prune: bool, seed: int, code: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    """All that decides which trials a study has; folders and other settings without effect on results are left out.
+
+    `code` has the hashes of files that ol2r does not record.
+    """
     settings = [word for word in space.fixed if word.partition("=")[0] not in NOT_HASHED - {"dataset"}]
     ranges = sorted(map(repr, space.ranges))
-    return {"settings": sorted(settings), "ranges": ranges, "metric": metric, "prune": prune, "seed": seed}
+    plan = {"settings": sorted(settings), "ranges": ranges, "metric": metric, "prune": prune, "seed": seed}
+    return plan | ({"code": dict(code)} if code else {})
 
 
 def default_name(plan: Mapping[str, Any]) -> str:
-    """Ten hex digits, the same for the same plan."""
-    return hashlib.sha256(json.dumps(plan, sort_keys=True).encode()).hexdigest()[:10]
+    """Ten hex digits, the same for the same plan with any code, so that a search notices that its code has changed."""
+    words = {name: value for name, value in plan.items() if name != "code"}
+    return hashlib.sha256(json.dumps(words, sort_keys=True).encode()).hexdigest()[:10]
 
 
 def study_folder(output_dir: str, name: str) -> Path:
@@ -112,11 +120,20 @@ class Study:
             )
             existing = self.optuna_study.user_attrs.get("plan", self.plan)
             if existing != self.plan:
-                differs = [name for name in self.plan if existing.get(name) != self.plan[name]]
+                differs = [name for name in self.plan if name != "code" and existing.get(name) != self.plan[name]]
+                if not differs:
+                    raise ValueError(self._changed_code(existing))
                 raise ValueError(
                     f"--name must be new for another search: the one in {folder} has other {', '.join(differs)}"
                 )
             self.optuna_study.set_user_attr("plan", self.plan)
+
+    def _changed_code(self, existing: Mapping[str, Any]) -> str:
+        """What to type where the trials of the study have other code than the next would have."""
+        first, *others = changed_files(existing.get("code", {}), self.plan.get("code", {}))
+        more = f" and {len(others)} more" * bool(others)
+        what = f"--name must be new for changed code: the trials in {self.folder} are of another {first}{more}"
+        return f"{what}; or put the file back to continue them, or remove the folder"
 
     def _turn(self) -> Any:
         """Lock for choosing the next trial, which takes several operations on the journal."""

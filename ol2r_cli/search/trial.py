@@ -23,6 +23,7 @@ from ol2r_cli.run.exit_status import DONE, FAILED
 from ol2r_cli.run.experiment import Experiment
 from ol2r_cli.run.manifest import read_manifest
 from ol2r_cli.run.runner import Runner, ValidationCallback
+from ol2r_cli.run.source import classes_in, of_classes
 from ol2r_cli.search.space import ROLES, Space
 
 Direction = Literal["minimize", "maximize"]
@@ -62,7 +63,8 @@ def run_trial(
 ) -> TrialOutcome:
     """Run `ol2r run OVERRIDES` without its output, to the end or until `callback` (see `Runner`) stops it.
 
-    A run that another process is running is waited for. KeyboardInterrupt when a signal fills `stop` before the first
+    A run that another process is running is waited for. An unfinished run of other code is not looked for: the study
+    has been compared with the present code. KeyboardInterrupt when a signal fills `stop` before the first
     round; ValueError for a bad configuration.
     """
     with torch.inference_mode(), redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
@@ -117,6 +119,14 @@ def check_space(space: Space, metric: str) -> None:
         if range.name not in used and not any(word.startswith(f"{range.name}=") for word in choices):
             space.composer([*space.fixed, *choices, f"{range.name}={range.corners[0]}"])  # says what is wrong
             raise ValueError(f"{range.name} must be a setting of what is searched: see `ol2r list`")
+
+
+def code_files(space: Space) -> dict[str, str]:
+    """The hashes of the files that ol2r does not record, for all choices of a space."""
+    files: dict[str, str] = {}
+    for choices in space.choices():
+        files |= of_classes(classes_in(space.composer([*space.fixed, *choices]).settings)).files
+    return files
 
 
 def _build_roles(composer: Composer, overrides: Sequence[str]) -> None:

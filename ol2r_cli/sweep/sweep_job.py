@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ol2r_cli.launcher.job import Job, payload, without_force
-from ol2r_cli.run.directory import CHECKPOINT, MANIFEST
+from ol2r_cli.run.directory import CHECKPOINT, MANIFEST, RunDirectory
 from ol2r_cli.run.disk_usage import SWEEPS
 from ol2r_cli.run.run_state import RunState, read_state
 
@@ -101,7 +101,8 @@ class SweepJob:
         assert self.directory is not None
         self.manifest_before = _manifest(self.directory)
         self.log = self.output_dir / SWEEPS / self.directory.parent.name / f"{self.directory.name}.log"
-        content = payload(self.settings, self.choices, [*self.words, *self.options])
+        id = RunDirectory(self.directory).id
+        content = payload(self.settings, self.choices, [*self.words, *self.options], id)
         return Job(self.number, self.name, self.command, content, self.directory, self.log)
 
     def retry(self, job: Job) -> Job:

@@ -48,7 +48,7 @@ def test_the_id_is_the_beginning_of_a_sha256_over_canonical_json():
     settings = '{"click":{"a":[0.5,1]},"seed":1}'
     text = f'{{"dataset":"f","results_version":{module.RESULTS_VERSION},"settings":{settings}}}'
     expected = hashlib.sha256(text.encode()).hexdigest()[:10]
-    assert identity({"seed": 1, "click": {"a": [0.5, 1]}, "force": True}, "f") == expected
+    assert identity({"seed": 1, "click": {"a": [0.5, 1]}, "force": True}, "f", {}) == expected
 
 
 WHERE_AND_HOW_FAST = (
@@ -59,7 +59,7 @@ WHERE_AND_HOW_FAST = (
 
 def test_where_and_how_fast_a_run_is_computed_is_not_hashed():
     for dotted in WHERE_AND_HOW_FAST.split():
-        assert identity(changed(dotted, "something else"), "f") == identity(SETTINGS, "f"), dotted
+        assert identity(changed(dotted, "something else"), "f", {}) == identity(SETTINGS, "f", {}), dotted
 
 
 def test_every_other_setting_is_hashed():
@@ -79,28 +79,28 @@ def test_every_other_setting_is_hashed():
         ("a_setting_of_the_future", 1),
     ]
     for dotted, value in changes:
-        assert identity(changed(dotted, value), "f") != identity(SETTINGS, "f"), dotted
+        assert identity(changed(dotted, value), "f", {}) != identity(SETTINGS, "f", {}), dotted
 
 
 def test_the_dataset_and_the_version_of_the_results_are_hashed(monkeypatch):
-    before = identity(SETTINGS, "f")
-    assert identity(SETTINGS, "g") != before
+    before = identity(SETTINGS, "f", {})
+    assert identity(SETTINGS, "g", {}) != before
     monkeypatch.setattr(module, "RESULTS_VERSION", module.RESULTS_VERSION + 1)
-    assert identity(SETTINGS, "f") != before
+    assert identity(SETTINGS, "f", {}) != before
 
 
 def test_order_and_spelling_of_settings_are_not_hashed():
-    before = identity(SETTINGS, "f")
-    assert identity(dict(reversed(SETTINGS.items())), "f") == before
-    assert identity(changed("rounds", 5000.0), "f") == before
-    assert identity(changed("block_rounds", (10, 100)), "f") == before
-    assert identity(changed("force", True), "f") == before
-    assert identity(changed("seed", True), "f") != before, "a flag is not a number"
+    before = identity(SETTINGS, "f", {})
+    assert identity(dict(reversed(SETTINGS.items())), "f", {}) == before
+    assert identity(changed("rounds", 5000.0), "f", {}) == before
+    assert identity(changed("block_rounds", (10, 100)), "f", {}) == before
+    assert identity(changed("force", True), "f", {}) == before
+    assert identity(changed("seed", True), "f", {}) != before, "a flag is not a number"
 
 
 def test_an_unresolved_value_is_refused_with_its_name():
     with pytest.raises(TypeError, match=r"ranker\.path must be a plain value .*, got PosixPath"):
-        identity(changed("ranker.path", Path("x")), "f")
+        identity(changed("ranker.path", Path("x")), "f", {})
 
 
 def test_the_path_contains_the_choices():

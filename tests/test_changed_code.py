@@ -1,0 +1,273 @@
+"""Changed code gives another run: of a ranker of one's own, and of ol2r. What has begun is not forgotten."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ol2r_cli import api, cli
+from ol2r_cli.run import source
+from ol2r_cli.run.identity import RESULTS_VERSION
+from ol2r_cli.run.run_state import RunState
+from ol2r_cli.sweep import sweeper
+from tests.own_ranker import FIXED, RANKER, STEPS, WORDS, OwnRanker
+
+ROOT = Path(__file__).parents[1]
+PDGD = "ol2r_cli/ranker/pdgd.py"
+RECORDED = source.recorded()
+
+
+@pytest.fixture
+def own_ranker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[OwnRanker]:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # an edit within a second would not be noticed
+    ranker = OwnRanker(tmp_path)
+    yield ranker
+    ranker.forget()
+
+
+def ndcg(run: RunState) -> float:
+    return json.loads((run.path / "summary.json").read_text())["metrics"]["online_ndcg"]["mean"]
+
+
+def test_a_fix_in_an_imported_file_is_another_run_with_another_result(own_ranker: OwnRanker):
+    own_ranker.run()
+    own_ranker.write("steps.py", FIXED)
+    own_ranker.run()
+    wrong, right = own_ranker.runs()
+    assert wrong.path != right.path
+    assert ndcg(right) != ndcg(wrong)
+    for run in wrong, right:
+        code = run.manifest["code"]
+        assert list(code["files"]) == ["nsgd.py", "steps.py"]
+        assert code["groups"] == {"nsgd.py": ["ranker"], "steps.py": ["ranker"]}
+    assert wrong.manifest["code"]["base"] == right.manifest["code"]["base"] != right.manifest["id"]
+    assert not list(right.path.parent.glob(".*")), "a mark is for runs that have not finished"
+
+
+def test_comments_docstrings_and_formatting_are_the_same_run(own_ranker: OwnRanker):
+    own_ranker.run()
+    edited = RANKER.replace('"""Moves by every misplaced pair."""', "").replace("  # of each pair", "")
+    edited = edited.replace("decay=1.0)", "decay=(1.0),\n        )").replace('"', "'")
+    assert edited != RANKER
+    own_ranker.write("nsgd.py", edited)
+    own_ranker.run()
+    assert len(own_ranker.runs()) == 1
+
+
+def test_a_run_of_shipped_code_records_none(own_ranker: OwnRanker):
+    own_ranker.run("ranker=random", "exploration=none")
+    (run,) = own_ranker.runs()
+    assert run.manifest["code"] is None
+
+
+def test_an_interrupted_run_does_not_go_on_with_other_code(own_ranker: OwnRanker, monkeypatch, capsys):
+    stopped = own_ranker.interrupt(monkeypatch)
+    then = stopped.manifest["code"]["files"]["steps.py"]
+    own_ranker.write("steps.py", FIXED)
+    before = sorted(own_ranker.folder.rglob("*"))
+    capsys.readouterr()
+    own_ranker.run(expected=2)
+    message = capsys.readouterr().err
+    assert message.startswith(f"ol2r run: {stopped.path} stands at round 25 of 40 with another steps.py ({then} -> ")
+    assert message.endswith("put the file back to resume that run, or remove its directory\n")
+    assert "type force=true" in message
+    assert sorted(own_ranker.folder.rglob("*")) == before, "nothing is written"
+
+    with pytest.raises(ValueError, match=r"stands at round 25 of 40 with another steps\.py"):
+        api.run(*WORDS)
+    own_ranker.run("-m", "seed=0,1", expected=2)
+    message = capsys.readouterr().err
+    assert "with another steps.py" in message
+    assert "(#0 seed=0); nothing has been run: --keep-going runs the other 1" in message
+
+    own_ranker.write("steps.py", STEPS)
+    own_ranker.run()
+    assert own_ranker.state(stopped.path).manifest["sittings"] == 2
+
+
+def test_forced_code_goes_on_without_force(own_ranker: OwnRanker, monkeypatch):
+    first = own_ranker.interrupt(monkeypatch)
+    own_ranker.write("steps.py", FIXED)
+    second = own_ranker.interrupt(monkeypatch, "force=true", round=30)
+    own_ranker.run()
+    assert own_ranker.state(first.path).state == "interrupted"
+    assert own_ranker.state(second.path).manifest["sittings"] == 2
+    assert second.path != first.path
+
+
+def test_a_removed_or_finished_run_of_other_code_is_in_nobodys_way(own_ranker: OwnRanker, monkeypatch):
+    stopped = own_ranker.interrupt(monkeypatch)
+    shutil.rmtree(stopped.path)
+    own_ranker.write("steps.py", FIXED)
+    own_ranker.run()
+    own_ranker.write("steps.py", FIXED.replace("<= 0", "<= 1"))
+    own_ranker.run()
+    assert len(own_ranker.runs()) == 2
+
+
+def test_a_longer_run_goes_on_from_the_same_code_only(own_ranker: OwnRanker, capsys):
+    own_ranker.run("keep_checkpoint=true")
+    own_ranker.run("keep_checkpoint=true", "rounds=60")
+    assert "goes on from the run of 40 rounds" in capsys.readouterr().err
+    own_ranker.write("steps.py", FIXED)
+    own_ranker.run("keep_checkpoint=true", "rounds=80")
+    assert "goes on from" not in capsys.readouterr().err
+    assert own_ranker.runs()[-1].manifest["extended_from"] is None
+
+
+def test_code_that_was_edited_after_its_import_is_refused(own_ranker: OwnRanker, capsys):
+    own_ranker.run()
+    (own_ranker.folder / "steps.py").write_text(FIXED)
+    own_ranker.run(expected=2)
+    message = capsys.readouterr().err
+    assert "steps.py must be as it was when it was imported, got changed code: restart Python" in message
+
+
+def test_a_search_does_not_use_trials_of_other_code(own_ranker: OwnRanker, capsys):
+    words = ["search", *WORDS, "ranker.learning_rate=log(1e-3,1)", "--trials", "2"]
+    assert cli.main(words) == 0
+    own_ranker.write("steps.py", FIXED)
+    capsys.readouterr()
+    assert cli.main([*words]) == 2
+    message = capsys.readouterr().err
+    assert message.startswith("ol2r search: --name must be new for changed code: the trials in outputs/.search/")
+    assert "are of another steps.py (" in message
+    assert cli.main([*words, "--name", "fixed"]) == 0
+    assert len(own_ranker.runs()) == 4
+
+
+def test_reports_leave_out_the_earlier_version(own_ranker: OwnRanker, capsys):
+    own_ranker.run()
+    own_ranker.run("seed=1")
+    own_ranker.run("ranker=random", "exploration=none")
+    own_ranker.write("steps.py", FIXED)
+    own_ranker.run()
+    *_, right = own_ranker.runs()
+    capsys.readouterr()
+
+    line = "nsgd: 2 runs of an earlier version of steps.py"
+    assert cli.main(["report", "outputs", "--format", "csv"]) == 0
+    printed = capsys.readouterr()
+    assert f"ol2r report: {line}, left out: --all-versions shows them\n" in printed.err
+    assert len(printed.out.splitlines()) == 1 + 2
+    assert cli.main(["report", "outputs", "--format", "csv", "--all-versions"]) == 0
+    printed = capsys.readouterr()
+    assert "earlier version" not in printed.err
+    assert len(printed.out.splitlines()) == 1 + 3, "versions are not seeds of one group"
+    with pytest.warns(UserWarning, match=line):
+        loaded = api.load("outputs")
+    assert right.manifest["id"] in loaded["run"]
+    assert len(loaded) == 2
+    assert len(api.load("outputs", all_versions=True)) == 4
+
+    assert cli.main(["status", "outputs"]) == 0
+    printed = capsys.readouterr().out
+    assert printed.count("earlier version of steps.py\n") == 2
+    assert f"\n{line}: `ol2r report` leaves them out\n" in printed
+    wrong = own_ranker.runs()[0]
+    assert cli.main(["diff", str(wrong.path), str(right.path)]) == 0
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("steps.py")]
+    hashes = [run.manifest["code"]["files"]["steps.py"] for run in (wrong, right)]
+    assert line.split() == ["steps.py", *hashes, "can", "change", "results"]
+
+
+def test_a_sweep_notices_code_that_changes_while_it_runs(own_ranker: OwnRanker, monkeypatch, capsys):
+    announce = sweeper._announce
+
+    def edit(*arguments):
+        (own_ranker.folder / "steps.py").write_text(FIXED)
+        announce(*arguments)
+
+    monkeypatch.setattr(sweeper, "_announce", edit)
+    own_ranker.run("-m", "seed=0,1", expected=3)
+    assert "code or data were changed after the sweep was checked: type its command again" in capsys.readouterr().err
+    assert own_ranker.runs() == []
+
+
+def test_the_recorded_code_is_the_present_one():
+    recorded = json.loads(source.REFERENCE.read_text())
+    present = {file.name for file in source.recorded_files()}
+    stale = [*source.changed_files(), *(recorded["files"].keys() - present)]
+    assert (recorded["results_version"], stale) == (RESULTS_VERSION, []), (
+        "check that the golden traces are unchanged (make golden), or raise RESULTS_VERSION; then type `make sources`"
+    )
+
+
+@pytest.fixture
+def copied(tmp_path: Path) -> Path:
+    """A folder with a copy of ol2r, which may be edited."""
+    for name in "ol2r_cli", "configs":
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    return tmp_path
+
+
+def ids(folder: Path, *jobs: str) -> list[tuple[str, list[str]]]:
+    """The id and the files of the code of experiments, by the ol2r in a folder."""
+    script = f"""
+from ol2r_cli import api
+for job in {jobs}:
+    experiment = api.experiment(*job.split(), "dataset.documents=12", "dataset.features=6")
+    print(experiment.id, *experiment.code.files)
+"""
+    env = {**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=folder, env=env, capture_output=True, text=True, timeout=200
+    )
+    assert done.returncode == 0, done.stderr
+    return [(id, files) for id, *files in map(str.split, done.stdout.splitlines())]
+
+
+def test_an_edit_of_ol2r_is_another_run_where_it_takes_part(copied: Path):
+    jobs = "ranker=pdgd", "ranker=pairrank"
+    edited = copied / "ol2r_cli" / "ranker" / "pdgd.py"
+    released = ids(copied, *jobs)
+    assert [files for _, files in released] == [[], []]
+
+    text = edited.read_text()
+    edited.write_text(text + "\n# a comment\n")
+    assert ids(copied, *jobs) == released
+    edited.write_text(text + "\nLEARNS = False\n")
+    pdgd, pairrank = ids(copied, *jobs)
+    assert pdgd[1] == ["ol2r_cli/ranker/pdgd.py"]
+    assert pdgd[0] != released[0][0]
+    assert pairrank == released[1]
+
+    edited.write_text(text)
+    (copied / "ol2r_cli" / "learning" / "model.py").open("a").write("\nfrom ol2r_cli.learning import unheard\n")
+    (copied / "ol2r_cli" / "learning" / "unheard.py").write_text("NEW = 1\n")
+    (copied / "ol2r_cli" / "ranker" / "unused.py").write_text("NEW = 1\n")
+    (copied / "ol2r_cli" / "simulation.py").open("a").write("\nNEW = 1\n")
+    everywhere = "ol2r_cli/learning/model.py", "ol2r_cli/learning/unheard.py", "ol2r_cli/simulation.py"
+    (pdgd, toprank) = ids(copied, "ranker=pdgd", "ranker=toprank")
+    assert pdgd[1] == [*everywhere]
+    assert toprank[1] == ["ol2r_cli/simulation.py"]
+
+
+def test_a_run_of_released_code_does_not_go_on_with_edited_code_nor_back(own_ranker, monkeypatch, capsys):
+    """In both directions, and without looking at the manifests of other runs."""
+    words = ["ranker=pdgd", "exploration=plackett_luce"]
+    released = own_ranker.interrupt(monkeypatch, *words)
+    with monkeypatch.context() as patch:
+        patch.setattr(source, "recorded", lambda: {**RECORDED, PDGD: ("another", "version")})
+        capsys.readouterr()
+        own_ranker.run(*words, expected=2)
+        message = capsys.readouterr().err
+        assert f"{released.path} stands at round 25 of 40 with another {PDGD} (as released -> " in message
+        edited = own_ranker.interrupt(monkeypatch, *words, "force=true", round=30)
+        assert edited.manifest["code"]["groups"] == {PDGD: ["ranker"]}
+    shutil.rmtree(released.path)
+    capsys.readouterr()
+    own_ranker.run(*words, expected=2)
+    message = capsys.readouterr().err
+    assert f"{edited.path} stands at round 30 of 40 with another {PDGD} (" in message
+    assert " -> as released)" in message
