@@ -114,6 +114,14 @@ def test_a_removed_or_finished_run_of_other_code_is_in_nobodys_way(own_ranker: O
     assert len(own_ranker.runs()) == 2
 
 
+def test_a_run_that_failed_at_once_is_in_nobodys_way(own_ranker: OwnRanker):
+    own_ranker.write("steps.py", STEPS.replace("    return", "    raise LookupError\n    return"))
+    own_ranker.run(expected=1)
+    own_ranker.write("steps.py", STEPS)
+    own_ranker.run()
+    assert [run.state for run in own_ranker.runs()] == ["failed", "finished"]
+
+
 def test_a_longer_run_goes_on_from_the_same_code_only(own_ranker: OwnRanker, capsys):
     own_ranker.run("keep_checkpoint=true")
     own_ranker.run("keep_checkpoint=true", "rounds=60")
@@ -143,6 +151,36 @@ def test_a_search_does_not_use_trials_of_other_code(own_ranker: OwnRanker, capsy
     assert "are of another steps.py (" in message
     assert cli.main([*words, "--name", "fixed"]) == 0
     assert len(own_ranker.runs()) == 4
+
+
+def test_a_class_of_a_notebook_is_another_run_when_its_cell_has_changed(own_ranker: OwnRanker):
+    cell = RANKER.replace("from steps import size", "").replace('    """`pairs`', '    """Of a notebook, `pairs`')
+    script = f"""
+import linecache, sys
+from ol2r_cli import api
+
+def run(cell, name):
+    linecache.cache[name] = len(cell), None, cell.splitlines(True), name
+    exec(compile(cell, name, "exec"), globals())
+    if "NSGD" in globals():
+        print(api.run(*{[*WORDS, "ranker._target_=__main__.NSGD"]}).id)
+
+run({STEPS!r}, "<ipython-input-1>")
+run({cell!r}, "<ipython-input-2>")
+run("# a comment\\n" + {cell!r}, "<ipython-input-3>")
+run({FIXED!r}, "<ipython-input-4>")
+"""
+    (own_ranker.folder / "script.py").write_text(script)
+    env = {**os.environ, "PYTHONPATH": f"{own_ranker.folder}:{ROOT}"}
+    cells = "import sys; sys.path[:0] = ['.']; exec(open('script.py').read())"
+    done = subprocess.run([sys.executable, "-c", cells], env=env, capture_output=True, text=True, timeout=200)
+    assert done.returncode == 0, done.stderr
+    first, second, third = done.stdout.split()
+    assert first == second != third
+    wrong, _ = own_ranker.runs()
+    assert list(wrong.manifest["code"]["files"]) == [
+        f"__main__.{name}" for name in ("NSGD", "Pairs", "Positive", "size")
+    ]
 
 
 def test_reports_leave_out_the_earlier_version(own_ranker: OwnRanker, capsys):
@@ -227,30 +265,28 @@ for job in {jobs}:
     return [(id, files) for id, *files in map(str.split, done.stdout.splitlines())]
 
 
-def test_an_edit_of_ol2r_is_another_run_where_it_takes_part(copied: Path):
-    jobs = "ranker=pdgd", "ranker=pairrank"
-    edited = copied / "ol2r_cli" / "ranker" / "pdgd.py"
-    released = ids(copied, *jobs)
-    assert [files for _, files in released] == [[], []]
+def add(text: str, *files: Path) -> None:
+    for file in files:
+        file.write_text((file.read_text() if file.exists() else "") + text)
 
-    text = edited.read_text()
-    edited.write_text(text + "\n# a comment\n")
+
+def test_an_edit_of_ol2r_is_another_run_where_it_takes_part(copied: Path):
+    jobs, package = ("ranker=pdgd", "ranker=pairrank"), copied / "ol2r_cli"
+    released = [(api.experiment(job, "dataset.documents=12", "dataset.features=6").id, list[str]()) for job in jobs]
+    add("\n# a comment\n", package / "ranker" / "pdgd.py", package / "simulation.py")
     assert ids(copied, *jobs) == released
-    edited.write_text(text + "\nLEARNS = False\n")
+
+    add("\nNEW = 1\n", package / "ranker" / "pdgd.py", package / "ranker" / "unused.py")
     pdgd, pairrank = ids(copied, *jobs)
-    assert pdgd[1] == ["ol2r_cli/ranker/pdgd.py"]
     assert pdgd[0] != released[0][0]
+    assert pdgd[1] == ["ol2r_cli/ranker/pdgd.py"]
     assert pairrank == released[1]
 
-    edited.write_text(text)
-    (copied / "ol2r_cli" / "learning" / "model.py").open("a").write("\nfrom ol2r_cli.learning import unheard\n")
-    (copied / "ol2r_cli" / "learning" / "unheard.py").write_text("NEW = 1\n")
-    (copied / "ol2r_cli" / "ranker" / "unused.py").write_text("NEW = 1\n")
-    (copied / "ol2r_cli" / "simulation.py").open("a").write("\nNEW = 1\n")
-    everywhere = "ol2r_cli/learning/model.py", "ol2r_cli/learning/unheard.py", "ol2r_cli/simulation.py"
-    (pdgd, toprank) = ids(copied, "ranker=pdgd", "ranker=toprank")
-    assert pdgd[1] == [*everywhere]
+    add("\nNEW = 1\n", package / "simulation.py", package / "learning" / "unheard.py")
+    add("\nfrom ol2r_cli.learning import unheard\n", package / "learning" / "model.py")
+    toprank, dbgd = ids(copied, "ranker=toprank", "ranker=dbgd")
     assert toprank[1] == ["ol2r_cli/simulation.py"]
+    assert dbgd[1] == ["ol2r_cli/learning/model.py", "ol2r_cli/learning/unheard.py", "ol2r_cli/simulation.py"]
 
 
 def test_a_run_of_released_code_does_not_go_on_with_edited_code_nor_back(own_ranker, monkeypatch, capsys):

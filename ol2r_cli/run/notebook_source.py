@@ -67,8 +67,10 @@ def _is_plain(value: Any) -> bool:
 
 
 def _has_text(value: Any) -> bool:
+    """Whether a value is of a type whose text says all of it, and no address in memory."""
     kind = type(value)
-    return kind.__module__ == "typing" or f"{kind.__module__}.{kind.__name__}" in _BY_TEXT
+    by_text = kind.__module__ == "typing" or f"{kind.__module__}.{kind.__name__}" in _BY_TEXT
+    return by_text and " at 0x" not in ascii(value)
 
 
 def _statement(defined: Any) -> ast.stmt:

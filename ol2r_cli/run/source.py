@@ -176,7 +176,9 @@ def _file_of(each: Any) -> SourceFile | None:
     if file is None or name == "__main__" or name.partition(".")[0] in sys.stdlib_module_names:
         return None
     path = Path(os.path.abspath(file))
-    root = path.parents[len(name.split(".")) - (path.stem != "__init__")]
+    below = name.replace(".", "/") + ("/__init__.py" if path.stem == "__init__" else ".py")
+    # A module that was loaded from a path may have any name.
+    root = Path(str(path).removesuffix(below)) if str(path).endswith(f"/{below}") else path.parent
     return SourceFile(root, path.relative_to(root).as_posix())
 
 
@@ -218,7 +220,7 @@ def _module_file(root: Path, parts: Sequence[str]) -> SourceFile | None:
     return None
 
 
-_hashed: dict[str, tuple[Any, str]] = {}  # the specification of a module, None before its import, and its hash then
+_hashed: dict[Path, tuple[Any, str]] = {}  # the specification of a module, None before its import, and its hash then
 
 
 def _check_imported(file: SourceFile, hash: str) -> None:
@@ -229,7 +231,7 @@ def _check_imported(file: SourceFile, hash: str) -> None:
     spec = getattr(sys.modules.get(file.module), "__spec__", None)
     if spec is not None and spec.origin != str(file.path):
         return
-    before, hash_before = _hashed.get(file.module, (None, hash))
+    before, hash_before = _hashed.get(file.path, (None, hash))
     if spec is None or (before is not None and before is not spec):
         hash_before = hash
     if hash != hash_before:
@@ -237,7 +239,7 @@ def _check_imported(file: SourceFile, hash: str) -> None:
             f"{file.path} must be as it was when it was imported, got changed code: restart Python, or reload the "
             f"module {file.module}"
         )
-    _hashed[file.module] = spec, hash
+    _hashed[file.path] = spec, hash
 
 
 def recorded_files() -> list[SourceFile]:

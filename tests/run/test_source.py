@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import sys
 from importlib import import_module
 from pathlib import Path
@@ -71,6 +72,15 @@ def test_a_base_class_from_another_folder_is_own_code(folder):
 def test_names_of_a_package_itself_are_in_its_init_file(folder):
     folder({"pkg/__init__.py": "SIZE = 1\n", "pkg/mine.py": "from pkg import SIZE\n\n\nclass Mine:\n    pass\n"})
     assert sorted(of_class(import_module("pkg.mine").Mine)) == ["pkg/__init__.py", "pkg/mine.py"]
+
+
+def test_a_module_that_was_loaded_from_a_path_has_the_name_of_its_file(folder):
+    path = folder({"mine.py": "import beside\n\n\nclass Mine:\n    pass\n", "beside.py": ""}, "some folder")
+    spec = importlib.util.spec_from_file_location("any.name", path / "mine.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["any.name"] = module
+    spec.loader.exec_module(module)
+    assert sorted(of_class(module.Mine)) == ["beside.py", "mine.py"]
 
 
 def test_shipped_classes_have_no_own_code():
