@@ -85,7 +85,8 @@ class Experiment:
         self.dataset: Dataset = _of_kind(DatasetSource, "dataset", make(config.dataset)).load()
         self.seeds = [self.settings["seed"] + replica for replica in range(self.settings["replicas"])]
         self.id = self.id_with(self.settings["rounds"])
-        self.directory = RunDirectory(run_path(self.settings["output_dir"], choices, self.id))
+        path = run_path(self.settings["output_dir"], choices, self.id)
+        self.directory = RunDirectory(path, root=path.parents[1])
 
     def id_with(self, rounds: int) -> str:
         """The id of the run with these settings and this number of rounds."""

@@ -17,11 +17,11 @@ from ol2r_cli.config.overrides import translate
 
 @pytest.fixture
 def own(tmp_path: Path) -> Path:
-    """A folder of the user's with a ranker of its own, and one that Hydra would ignore."""
+    """A folder of the user's with a ranker of its own, and one with a name that is taken."""
     folder = tmp_path / "own"
     (folder / "ranker").mkdir(parents=True)
     (folder / "ranker" / "mine.yaml").write_text("# Mine, 2024.\ndefaults: [pairrank]\nl2: 7  # less of it\n")
-    (folder / "ranker" / "oracle.yaml").write_text("# Not seen.\n")
+    (folder / "ranker" / "oracle.yaml").write_text("# Refused.\n")
     return folder
 
 
@@ -123,12 +123,13 @@ def test_a_long_default_is_listed_by_its_number_of_entries(capsys):
     assert checksums.split(maxsplit=1)[1].startswith("(15 entries)")
 
 
-def test_choices_of_the_user_are_listed_and_hidden_ones_reported(capsys, own):
+def test_choices_of_the_user_are_listed_and_taken_names_reported(capsys, own):
     overview = lines(capsys, "--config-dir", str(own))
     (mine,) = [line for line in overview if "ranker=mine" in line]
     assert "Mine, 2024." in mine
     assert f"(yours: {own / 'ranker' / 'mine.yaml'})" in mine
-    assert overview[-1].startswith(f"ignored: {own / 'ranker' / 'oracle.yaml'}")
+    refused = f"refused: {own / 'ranker' / 'oracle.yaml'} has the name of {config_dir() / 'ranker' / 'oracle.yaml'}"
+    assert overview[-1] == f"{refused}: rename it"
     described = lines(capsys, "ranker", "mine", "--config-dir", str(own))
     settings = [line.split(maxsplit=2) for line in described if line.strip().startswith("ranker.")]
     assert settings[0] == ["ranker.l2", "7", "less of it"]
