@@ -19,7 +19,7 @@ from typing import Any
 from ol2r_cli.cli import COMMANDS
 from ol2r_cli.config.catalogue import Catalogue
 from ol2r_cli.config.overrides import split_search_path
-from ol2r_cli.config.own_choices import choice_folders
+from ol2r_cli.config.own_choices import ROLES, choice_folders
 from ol2r_cli.reproduce.recipe import recipe_names
 from ol2r_cli.run.exit_status import DONE
 
@@ -191,6 +191,8 @@ def _values_of(
         yield from _complete(recipe_names())
     elif (command, action.dest) == ("list", "group"):
         yield from _complete(catalogue.groups)
+    elif (command, action.dest) == ("new", "group"):
+        yield from _complete(ROLES)
     elif (command, action.dest) == ("list", "choice"):
         yield from _complete(catalogue.choices.get(words[0], {}))
     elif action.dest in _OVERRIDES:

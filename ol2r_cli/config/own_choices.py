@@ -85,28 +85,25 @@ def use_choices(named: Iterable[Path] = ()) -> list[ChoiceFolder]:
 
 
 def check_modules(targets: Iterable[str], folder: Path, node: str) -> None:
-    """ValueError where Python imports another module than the one in `folder` for a class of a choice in `folder`.
+    """ValueError where a class of a choice in `folder` is in a file there, but Python imports a module from elsewhere.
 
     `node` is the node of the choice's settings (`ranker`). Nothing is imported.
     """
     for target in targets:
         module = target.partition(".")[0]
-        own = next(
-            (file for file in (folder / f"{module}.py", folder / module / "__init__.py") if file.is_file()), None
-        )
-        if own is not None and Path(found := _origin(module)).resolve() != own.resolve():
+        files = (folder / f"{module}.py", folder / module / "__init__.py")
+        own = next((file for file in files if file.is_file()), None)
+        if own is not None and not Path(found := _origin(module)).resolve().is_relative_to(folder):
             raise ValueError(
                 f"{node}._target_={target} must be in {own}, but Python imports {found} as {module}: rename yours"
             )
 
 
 def _origin(module: str) -> str:
-    """The file from which Python imports, or has imported, a module; `built-in` or `frozen` without one."""
-    loaded = sys.modules.get(module)
-    if loaded is not None:
-        return str(getattr(loaded, "__file__", None) or "built-in")
-    spec = find_spec(module)
-    return str(spec.origin) if spec else "nothing"
+    """The file or folder from which Python imports, or has imported, a module; a word for one without either."""
+    spec = getattr(sys.modules.get(module), "__spec__", None) or find_spec(module)
+    places = list(spec.submodule_search_locations or ()) if spec else []
+    return str((spec.origin if spec else None) or next(iter(places), "nothing"))
 
 
 def installed_packages() -> frozenset[str]:
