@@ -136,6 +136,24 @@ def test_choices_of_the_user_are_listed_and_taken_names_reported(capsys, own):
     assert "ranker.solver" in [name for name, *_ in settings], "of the choice it builds on"
 
 
+def test_tables_have_the_columns_that_an_own_click_model_has(capsys, tmp_path):
+    (tmp_path / "click").mkdir()
+    tables = {
+        "patient": "5: {click: [0, .1, .2, .3, .4], stays: [1, .9, .8, .7, .65]}",
+        "odd": "{5: {rate: .5}, other: {click: [1]}}",
+    }
+    for name, table in tables.items():
+        (tmp_path / "click" / f"{name}.yaml").write_text(f"# Mine.\n_target_: a.B\ntables:\n  {table}\n")
+    listed = lines(capsys, "click", "patient", "--config-dir", str(tmp_path))
+    assert [line.split() for line in listed[-3:-1]] == [
+        ["5", "grades", "P(click", "|", "0)", "1)", "2)", "3)", "4)", "P(stays", "|", "0)", "1)", "2)", "3)", "4)"],
+        ["click=patient", "0.00", "0.10", "0.20", "0.30", "0.40", "1.00", "0.90", "0.80", "0.70", "0.65"],
+    ]
+    assert not [line for line in lines(capsys, "click", "odd", "--config-dir", str(tmp_path)) if "grades" in line]
+    together = lines(capsys, "click", "--config-dir", str(tmp_path))
+    assert ["P(stop" in line and "P(stays" in line for line in together if line.startswith("5 grades")] == [True]
+
+
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
