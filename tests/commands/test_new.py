@@ -16,6 +16,7 @@ from omegaconf import OmegaConf
 from ol2r_cli.commands.new import main
 from ol2r_cli.config.instantiate import build
 from ol2r_cli.config.own_choices import ROLES
+from ol2r_cli.config.project_file import read_project
 from ol2r_cli.interfaces import Candidates, Proposal
 from ol2r_cli.tensor.streams import Streams
 
@@ -161,3 +162,15 @@ def test_the_groups_take_turns_and_padding_stays_last(here, capsys, monkeypatch)
     }.items():
         fairness = build(OmegaConf.create({"_target_": "turns_own.TurnsOwn", "first": first}))
         assert fairness.rerank(proposal, candidates, random).tolist() == served
+
+
+def test_the_page_shows_what_is_printed(capsys):
+    page = (ROOT / "docs" / "own_choices.md").read_text()
+    shown = re.search(r"^    \$ ol2r (new .*)\n((?:    .*\n)+)", page, re.MULTILINE)
+    assert shown is not None
+    command, *words = shown[1].split()
+    assert command == "new"
+    assert new(capsys, *words) == [line.removeprefix("    ") for line in shown[2].splitlines()]
+    for text in re.findall(r"```yaml\n(.*?)```", page, re.DOTALL):
+        Path("ol2r.yaml").write_text(text)
+        assert read_project().overrides([]) == ["output_dir=results", "data_dir=/data", "launcher.jobs=4"]
