@@ -65,6 +65,8 @@ def _new(group: str, name: str, folder: Path | None) -> Iterator[str]:
     """Write the files, and yield the lines to print."""
     if group not in ROLES:
         raise ValueError(f"GROUP must be one of {', '.join(ROLES)}, got '{group}'{nearest(group, ROLES)}")
+    for named in read_project().choices:
+        named.expanduser().mkdir(parents=True, exist_ok=True)  # it may be about to get its first choice
     folders = choice_folders()
     _check_name(group, name, Catalogue([each.path for each in folders]))
     folder = (folder or next(iter(read_project().choices), Path("choices"))).expanduser()

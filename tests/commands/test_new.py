@@ -110,6 +110,11 @@ def test_the_folder_is_that_of_the_project_file_or_typed(here, capsys):
     assert (here / "ol2r.yaml").read_text() == "choices: my choices\n"
 
 
+def test_the_folder_of_the_project_file_need_not_exist_yet(here, capsys):
+    (here / "ol2r.yaml").write_text("choices: [new, other]\n")
+    assert "written: new/first_own.py" in new(capsys, "ranker", "first_own")
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [
