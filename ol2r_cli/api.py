@@ -24,6 +24,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from ol2r_cli.config.overrides import as_overrides, split_launcher, split_search_path
+from ol2r_cli.config.project_file import default_output_dir
 from ol2r_cli.run.directory import RunDirectory
 from ol2r_cli.run.exit_status import INTERRUPTED
 from ol2r_cli.run.run_state import find_run, read_state
@@ -55,6 +56,8 @@ class RunFailed(Exception):
 class Run:
     """A finished run, given by the path of its directory or by its id, which is searched for below `root`.
 
+    Without `root`, that is output_dir of the project file, or outputs.
+
     Files are read when they are first used; docs/outputs.md describes them and their columns. `config_dir` names
     folders with choices of one's own, of whose classes the trained ranker may be. ValueError where there is no finished
     run.
@@ -63,11 +66,11 @@ class Run:
     def __init__(
         self,
         run: str | PathLike[str],
-        root: str | PathLike[str] = "outputs",
+        root: str | PathLike[str] | None = None,
         config_dir: str | PathLike[str] | Sequence[str | PathLike[str]] = (),
     ):
         folders = [config_dir] if isinstance(config_dir, str | PathLike) else config_dir
-        self._config_dirs = [Path(folder).expanduser() for folder in folders]
+        self._config_dirs = [Path(folder) for folder in folders]
         self._own_targets: frozenset[str] = frozenset()  # classes that the caller named to start the run
         self.path = find_run(str(run), root)
         self._directory = RunDirectory(self.path)
@@ -144,10 +147,10 @@ class Run:
     @cached_property
     def trained_ranker(self) -> TrainedRanker:
         """The trained ranker of every seed; ValueError for a ranker that cannot score new queries."""
-        from ol2r_cli.config.stored_targets import targets_in
+        from ol2r_cli.config.stored_targets import trusted_targets
         from ol2r_cli.run.trained_ranker import TrainedRanker
 
-        return TrainedRanker(self.path, self._own_targets | targets_in(self._config_dirs))
+        return TrainedRanker(self.path, self._own_targets | trusted_targets(self._config_dirs))
 
     def score(
         self, file: str | PathLike[str], seed: int | None = None, data: str | PathLike[str] | None = None
@@ -213,14 +216,21 @@ def experiment(*settings: Any, **more: Any) -> Experiment:
     `experiment.simulation().play()` yields one round after the other. Make only one simulation of an experiment. Sets
     the number of threads of this process to `device.threads`. ValueError for a bad setting.
     """
+    return _prepared(as_overrides(*settings, **more))[0]
+
+
+def _prepared(overrides: Sequence[str]) -> tuple[Experiment, str]:
+    """The experiment of these overrides, and the command that runs it."""
     from ol2r_cli.config.composer import Composer, check_grid
     from ol2r_cli.run.experiment import Experiment
 
-    overrides = as_overrides(*settings, **more)
-    job, _ = split_launcher(split_search_path(overrides)[0])
-    composition = Composer(overrides)(job)
+    words, _ = split_search_path(overrides)
+    job, _ = split_launcher(words)
+    composer = Composer(overrides)
+    composition = composer(job)
     check_grid(composition, job, "use its settings one by one, with sweep()")
-    return Experiment(composition.config, composition.choices)
+    command = f"ol2r run {shlex.join([*words, *composer.options])}".strip()
+    return Experiment(composition.config, composition.choices), command
 
 
 def run(*settings: Any, progress: bool = False, **more: Any) -> Run:
@@ -234,10 +244,9 @@ def run(*settings: Any, progress: bool = False, **more: Any) -> Run:
     threads = torch.get_num_threads()
     try:
         with torch.inference_mode():
-            prepared = experiment(*settings, **more)
+            prepared, command = _prepared(as_overrides(*settings, **more))
             if not prepared.finished():
                 prepared.check_other_code()
-                command = f"ol2r run {shlex.join(as_overrides(*settings, **more))}".strip()
                 _play(prepared, command, progress)
             return _own_run(prepared.directory.path, prepared.settings)
     finally:
@@ -276,7 +285,7 @@ def _silence() -> Iterator[None]:
 
 
 def load(*places: RunOrFolder, **options: Any) -> pl.DataFrame:
-    """All finished runs below the folders (default: outputs) as one frame with a row per run and seed.
+    """All finished runs below the folders (default: as `draw`) as one frame with a row per run and seed.
 
     The options are those of `ol2r_cli.report.load`; table="evaluation" gives a row per evaluated round.
     """
@@ -286,17 +295,18 @@ def load(*places: RunOrFolder, **options: Any) -> pl.DataFrame:
 
 
 def draw(kind: str, *places: RunOrFolder, all_versions: bool = False, **options: Any) -> RunFigure:
-    """A figure, of a kind of `ol2r report --figure`, over runs and all finished runs below folders (default: outputs).
+    """A figure, of a kind of `ol2r report --figure`, over runs and all finished runs below folders.
 
-    Runs that differ only in seed and fold are one group. Runs of an earlier version of your own code are left out with
-    a warning, unless `all_versions`. ValueError, which lists the alternatives, for an unknown kind
+    Without runs and folders, over all below output_dir of the project file, or below outputs. Runs that differ only in
+    seed and fold are one group. Runs of an earlier version of your own code are left out with a warning, unless
+    `all_versions`. ValueError, which lists the alternatives, for an unknown kind
     or option; ValueError where no run has the data that the figure shows.
     """
     from ol2r_cli.report.figures import drawing
     from ol2r_cli.report.labels import Labels
     from ol2r_cli.report.run_groups import collect, group_runs
 
-    paths = _paths(places) or [Path("outputs")]
+    paths = _paths(places) or [default_output_dir()]
     collection = collect(paths, all_versions=all_versions)
     for line in collection.earlier:
         warnings.warn(f"{line}: all_versions=True shows them", stacklevel=2)

@@ -24,6 +24,7 @@ COMMANDS = {
     "verify": ("ol2r_cli.commands.verify", "whether finished runs are intact: hashes, rows, sums, summaries"),
     "clean": ("ol2r_cli.commands.clean", "what runs take on disk, and removing what is not needed, after asking"),
     "list": ("ol2r_cli.commands.list", "every choice of every group: rankers, click models, datasets, .."),
+    "new": ("ol2r_cli.commands.new", "a choice of your own that works: its class, its settings and its test"),
     "data": ("ol2r_cli.commands.data", "statistics of a dataset, parsing it ahead, checking its files"),
     "bench": ("ol2r_cli.commands.bench", "rounds per second on a generated MSLR-sized dataset"),
     "doctor": ("ol2r_cli.commands.doctor", "versions, device, threads, data found, disk"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 import sys
 from collections.abc import Collection, Sequence
 
@@ -37,6 +38,12 @@ def byte_size(count: float) -> str:
 def plural(count: int, noun: str) -> str:
     """A count with its noun: 1 job, 2 jobs."""
     return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def shown_path(path: str | os.PathLike[str]) -> str:
+    """A path, from the working directory on if it is below it."""
+    text, below = os.fspath(path), os.getcwd() + os.sep
+    return text.removeprefix(below)
 
 
 def one_line(text: object) -> str:

@@ -89,6 +89,37 @@ def test_an_installed_wheel_runs_from_any_folder_with_its_own_configurations(bui
     assert [path.name for path in here.iterdir()] == ["results"]
 
 
+def test_an_own_choice_and_a_package_with_choices_need_no_options(built, tmp_path):
+    """What `ol2r new` of a wheel writes works there, and everywhere once it is in an installed package."""
+    installed = Environment(tmp_path / "environment")
+    installed.install(built["wheel"])
+    here = tmp_path / "here"
+    here.mkdir()
+    call(installed.ol2r, "new", "ranker", "nsgd", cwd=here)
+    sweep = ("run", "-m", "ranker=nsgd,random", "experiment=smoke", "launcher.jobs=2")
+    call(installed.ol2r, *sweep, cwd=here)
+    assert len(list(here.glob("outputs/synthetic/*/summary.json"))) == 2
+    package = tmp_path / "project" / "nsgd_choices"
+    package.parent.mkdir()
+    (here / "choices").rename(package)
+    (package / "__init__.py").touch()
+    settings = package / "ranker" / "nsgd.yaml"
+    settings.write_text(settings.read_text().replace("_target_: nsgd.", "_target_: nsgd_choices.nsgd."))
+    (package.parent / "pyproject.toml").write_text(
+        '[build-system]\nrequires = ["hatchling"]\nbuild-backend = "hatchling.build"\n'
+        '[project]\nname = "nsgd-choices"\nversion = "1"\n'
+        '[project.entry-points."ol2r.choices"]\nnsgd = "nsgd_choices"\n'
+        '[tool.hatch.build.targets.wheel]\npackages = ["nsgd_choices"]\n'
+    )
+    installed.install(package.parent)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    call(installed.ol2r, *sweep, cwd=elsewhere)
+    (run,) = elsewhere.glob("outputs/synthetic/nsgd-*/run.json")
+    assert "--config-dir" not in json.loads(run.read_bytes())["command"]
+    assert "(yours: " in call(installed.ol2r, "list", cwd=elsewhere)
+
+
 def test_an_editable_install_reads_the_configurations_of_the_checkout(tmp_path):
     installed = Environment(tmp_path / "environment")
     installed.install("--editable", ROOT)

@@ -52,16 +52,16 @@ def shell(line: str, folder: Path, **more: str) -> subprocess.CompletedProcess[s
 
 @pytest.fixture
 def experiments(tmp_path: Path) -> Path:
-    """A user's folder after steps 1 and 2: the two files of the new ranker, and another name of the class."""
+    """A user's folder after steps 1 to 3: the new ranker, with another name of the class, and ol2r.yaml."""
     code, settings, _ = files("A new ranker").values()
-    python, yaml = re.findall(r"^\d+\. `([\w/.]+)`", section(OUTSIDE), re.M)
-    (target,) = re.findall(r"^_target_: .*$", section(OUTSIDE), re.M)
-    write(tmp_path, {python: code, yaml: re.sub(r"^_target_: .*$", target, settings, flags=re.M)})
+    python, yaml, project = re.findall(r"^\d+\. `([\w/.]+)`", section(OUTSIDE), re.M)
+    target, choices = re.findall(r"^```yaml\n(.*)\n```$", section(OUTSIDE), re.M)
+    write(tmp_path, {python: code, yaml: re.sub(r"^_target_: .*$", target, settings, flags=re.M), project: choices})
     return tmp_path
 
 
 def test_a_ranker_from_outside_runs_as_the_recipe_says(experiments: Path):
-    lines = [line for line in commands(OUTSIDE) if "ol2r " in line]
+    lines = [line for line in commands(OUTSIDE) if line.startswith("ol2r ")]
     assert len(lines) == 3
     runs = [shell(f"{line} experiment=smoke" if " run " in line else line, experiments) for line in lines]
     for run in runs:
@@ -72,38 +72,40 @@ def test_a_ranker_from_outside_runs_as_the_recipe_says(experiments: Path):
     assert "ranker.learning_rate" in runs[2].stdout
 
 
-def test_its_runs_are_scored_and_exported_where_its_folder_is_named(experiments: Path):
-    """As the recipe says, in a command and from Python; without the folder nothing of the class is imported."""
+def test_its_runs_are_scored_and_exported_where_its_folder_is_found(experiments: Path):
+    """In a command and from Python; elsewhere the folder has to be named, and nothing of the class is imported."""
     line = next(line for line in commands(OUTSIDE) if line.endswith("ranker=perceptron"))
     assert shell(f"{line} experiment=smoke", experiments).returncode == 0
     (run,) = experiments.glob("outputs/synthetic/perceptron-*")
     run.rename(experiments / "run")
     features = " ".join(f"{number}:{number % 3}" for number in range(1, 137))
     (experiments / "new.txt").write_text(f"0 qid:1 {features}\n0 qid:1 {features[:-1]}3\n")
-    words = "PYTHONPATH=. ol2r score run new.txt", "PYTHONPATH=. ol2r export run --to trec --out trec"
-    for words_of_one in words:
-        done = shell(f"{words_of_one} --config-dir choices", experiments)
-        assert (done.returncode, done.stderr) == (0, "")
-        refused = shell(words_of_one, experiments)
+    (experiments / "elsewhere").mkdir()
+    score, export = "ol2r score ../run ../new.txt", "ol2r export ../run --to trec --out trec"
+    for words in score, export:
+        for found in f"cd choices/.. && {words.replace('../', '')}", f"cd elsewhere && {words} --config-dir ../choices":
+            done = shell(found, experiments)
+            assert (done.returncode, done.stderr) == (0, "")
+        refused = shell(f"cd elsewhere && {words}", experiments)
         assert (refused.returncode, refused.stdout) == (2, "")
-        message = "ranker._target_ in run/ranker.pt must be a class of a choice of ol2r, got 'my_choices"
+        message = "ranker._target_ in ../run/ranker.pt must be a class of a choice of ol2r, got 'perceptron.Perceptron'"
         assert message in refused.stderr
         assert refused.stderr.count("\n") == 1
     script = """
 import sys
 from ol2r_cli import api as ol2r
 try:
-    ol2r.Run("run").score("new.txt")
+    ol2r.Run("../run").score("../new.txt")
 except ValueError:
-    print("my_choices" in sys.modules, *ol2r.Run("run", config_dir="choices").score("new.txt"))
-run = ol2r.run("--config-dir=choices", "ranker=perceptron", "experiment=smoke", seed=1)
-(again,) = ol2r.sweep([["--config-dir=choices", "ranker=perceptron", "experiment=smoke"]], seed=1)
-print(run.score("new.txt").equals(again.score("new.txt")))
+    print("perceptron" in sys.modules, *ol2r.Run("../run", config_dir="../choices").score("../new.txt"))
+run = ol2r.run("--config-dir=../choices", "ranker=perceptron", "experiment=smoke", seed=1)
+(again,) = ol2r.sweep([["--config-dir=../choices", "ranker=perceptron", "experiment=smoke"]], seed=1)
+print(run.score("../new.txt").equals(again.score("../new.txt")))
 """
-    (experiments / "script.py").write_text(script)
-    python = f"PYTHONPATH=.:{shlex.quote(str(ROOT))} {shlex.quote(sys.executable)} script.py"
+    (experiments / "elsewhere" / "script.py").write_text(script)
+    python = f"cd elsewhere && PYTHONPATH={shlex.quote(str(ROOT))} {shlex.quote(sys.executable)} script.py"
     done = shell(python, experiments)
-    scores = shell(f"{words[0]} --config-dir choices", experiments).stdout.split()
+    scores = shell(score.replace("../", ""), experiments).stdout.split()
     assert done.stdout == f"False {' '.join(scores)}\nTrue\n", done.stderr
 
 

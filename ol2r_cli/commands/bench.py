@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ol2r_cli.config.own_choices import add_config_dir, as_options
 from ol2r_cli.formatting import show
-from ol2r_cli.run.exit_status import DONE
+from ol2r_cli.run.exit_status import BAD_CONFIGURATION, DONE
 
 # One fold of MSLR-WEB10K has 6,000 / 2,000 / 2,000 queries of 120 documents. The number of training queries does not
 # change the speed of learning.
@@ -45,25 +48,36 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument("words", nargs="*", metavar="RANKER | KEY=VALUE", help="rankers (pairrank), overrides for all")
     options.add_argument("--rounds", type=int, default=5000, help="T (5000)")
     options.add_argument("--replicas", type=int, nargs="+", default=[1, 10], help="how many at once (1 10)")
+    add_config_dir(options)
     return options
 
 
 def main(arguments: list[str]) -> int:
-    """Measures each ranker at each number of replicas and prints a table; exit code 0."""
+    """Measures each ranker at each number of replicas and prints a table; exit code 0, or 2 for bad settings."""
     options = parser().parse_intermixed_args(arguments)
     overrides = [word for word in options.words if "=" in word]
     rankers = [word for word in options.words if "=" not in word] or ["pairrank"]
+    folders = as_options(options.config_dir)
     rows: list[Benchmark] = []
     for ranker in rankers:
         for replicas in options.replicas:
-            rows.append(measure(ranker, replicas, options.rounds, overrides))
+            try:
+                rows.append(measure(ranker, replicas, options.rounds, overrides, folders))
+            except ValueError as error:
+                print(f"ol2r bench: {error}", file=sys.stderr)
+                return BAD_CONFIGURATION
             print(f"{ranker}, {replicas} replicas: {rows[-1].speed:,.0f} replica-rounds/s", flush=True)
     _report(rows)
     return DONE
 
 
-def measure(ranker: str, replicas: int, rounds: int, overrides: list[str]) -> Benchmark:
-    """Plays all rounds of one ranker and evaluates as `ol2r run` does, but writes nothing."""
+def measure(
+    ranker: str, replicas: int, rounds: int, overrides: Sequence[str], folders: Sequence[str] = ()
+) -> Benchmark:
+    """Plays all rounds of one ranker and evaluates as `ol2r run` does, but writes nothing.
+
+    `folders` are the words that name folders with own choices. ValueError for bad settings.
+    """
     import torch
 
     from ol2r_cli.config.composer import compose
@@ -71,7 +85,7 @@ def measure(ranker: str, replicas: int, rounds: int, overrides: list[str]) -> Be
     from ol2r_cli.run.runner import QUEUE
 
     sizes = [f"ranker={ranker}", f"replicas={replicas}", f"rounds={rounds}", DATASET]
-    composition = compose([*sizes, *overrides])
+    composition = compose([*sizes, *overrides, *folders])
     with torch.inference_mode():
         experiment = Experiment(composition.config, composition.choices)
         simulation, evaluators = experiment.simulation(), experiment.evaluators()

@@ -10,6 +10,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from ol2r_cli.config.project_file import default_output_dir
 from ol2r_cli.formatting import byte_size, plural, show
 from ol2r_cli.run.directory import CHECKPOINT, INTERACTIONS
 from ol2r_cli.run.disk_usage import (
@@ -48,7 +49,9 @@ def parser() -> argparse.ArgumentParser:
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    options.add_argument("directory", metavar="DIR", nargs="?", type=Path, help="a folder of runs (default: outputs)")
+    options.add_argument(
+        "directory", metavar="DIR", nargs="?", type=Path, help="default: output_dir of ol2r.yaml, or outputs"
+    )
     options.add_argument(
         "--state", metavar="STATE", nargs="+", choices=REMOVABLE, default=[], help=", ".join(REMOVABLE)
     )
@@ -75,7 +78,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _clean(given: argparse.Namespace) -> int:
-    root = given.directory or Path("outputs")
+    root = given.directory or default_output_dir()
     before = _before(given.older_than)
     if (given.directory or not given.cache) and not root.is_dir():
         raise ValueError(f"DIR must be a folder with runs, got {root}, which does not exist")

@@ -19,6 +19,7 @@ from typing import Any
 from ol2r_cli.cli import COMMANDS
 from ol2r_cli.config.catalogue import Catalogue
 from ol2r_cli.config.overrides import split_search_path
+from ol2r_cli.config.own_choices import ROLES, choice_folders
 from ol2r_cli.reproduce.recipe import recipe_names
 from ol2r_cli.run.exit_status import DONE
 
@@ -135,8 +136,15 @@ def _candidates(words: Sequence[str], last: str) -> Iterator[str]:
             visible = [each for each in options._actions if each.help is not argparse.SUPPRESS]
             yield from _complete([option for each in visible for option in each.option_strings])
         elif action is not None:
-            catalogue = Catalogue([folder for folder in folders if folder.is_dir()])
-            yield from _values_of(action, words[0], arguments, last, catalogue)
+            yield from _values_of(action, words[0], arguments, last, _catalogue(folders))
+
+
+def _catalogue(named: Sequence[Path]) -> Catalogue:
+    """All choices; those of ol2r alone where a folder does not exist or the project file is bad: `ol2r run` says so."""
+    try:
+        return Catalogue([folder.path for folder in choice_folders(named)])
+    except ValueError:
+        return Catalogue()
 
 
 def _next_argument(options: argparse.ArgumentParser, words: Sequence[str]) -> argparse.Action | None:
@@ -183,6 +191,8 @@ def _values_of(
         yield from _complete(recipe_names())
     elif (command, action.dest) == ("list", "group"):
         yield from _complete(catalogue.groups)
+    elif (command, action.dest) == ("new", "group"):
+        yield from _complete(ROLES)
     elif (command, action.dest) == ("list", "choice"):
         yield from _complete(catalogue.choices.get(words[0], {}))
     elif action.dest in _OVERRIDES:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ol2r_cli.config.instantiate import build
+from ol2r_cli.config.own_choices import add_config_dir, as_options
 from ol2r_cli.formatting import show
 from ol2r_cli.run.exit_status import BAD_CONFIGURATION, DONE
 
@@ -37,6 +38,7 @@ def parser() -> argparse.ArgumentParser:
     )
     options.add_argument("action", choices=ACTIONS, help="statistics; parse and cache; counts and checksums")
     options.add_argument("override", nargs="*", help="as for `ol2r run`")
+    add_config_dir(options)
     return options
 
 
@@ -46,8 +48,9 @@ def main(arguments: list[str]) -> int:
     logging.basicConfig(format="%(message)s", level=logging.INFO)
     from ol2r_cli.config.composer import compose
 
+    words = [*options.override, *more, *as_options(options.config_dir)]
     try:
-        return ACTIONS[options.action](build(compose([*options.override, *more]).config.dataset))
+        return ACTIONS[options.action](build(compose(words).config.dataset))
     except ValueError as error:
         print(f"ol2r: {error}", file=sys.stderr)
         return BAD_CONFIGURATION

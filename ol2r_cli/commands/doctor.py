@@ -11,13 +11,16 @@ import shutil
 import sys
 import tempfile
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ol2r_cli.config.overrides import split_search_path
+from ol2r_cli.config.own_choices import add_config_dir, as_options, choice_folders
+from ol2r_cli.config.project_file import PROJECT_FILE
 from ol2r_cli.formatting import byte_size, show
 from ol2r_cli.lease import LeaseHeld, leased
 from ol2r_cli.run.exit_status import BAD_CONFIGURATION, DONE, FAILED
@@ -65,6 +68,7 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     options.add_argument("override", nargs="*", help="as for `ol2r run`")
+    add_config_dir(options)
     return options
 
 
@@ -72,7 +76,7 @@ def main(arguments: list[str]) -> int:
     """Exit code 0, 1 when something that `ol2r run` needs is broken, 2 when the overrides are wrong."""
     options, more = parser().parse_known_args(arguments)
     try:
-        findings = list(examine([*options.override, *more]))
+        findings = list(examine([*options.override, *more, *as_options(options.config_dir)]))
     except ValueError as error:
         print(f"ol2r doctor: {error}", file=sys.stderr)
         return BAD_CONFIGURATION
@@ -96,6 +100,7 @@ def examine(overrides: list[str]) -> Iterator[Finding]:
 
         composer = Composer(overrides)
         config = composer(overrides).config
+        yield from own_choices(overrides)
         yield from disk(config)
         yield from data(config.data_dir, composer.catalogue)
     except ImportError:
@@ -174,6 +179,17 @@ def _cuda(torch: Any) -> tuple[str, str]:
         return "none", f"CUDA_VISIBLE_DEVICES={hidden} shows no GPU: type: unset CUDA_VISIBLE_DEVICES"
     reason = _first_line(caught[-1].message) if caught else "no driver or no GPU answers"
     return f"none: torch is built for CUDA {built}, but {reason}", ""
+
+
+def own_choices(overrides: Sequence[str]) -> Iterator[Finding]:
+    """The project file, and the folders with own choices, each with who names it."""
+    project = Path(PROJECT_FILE).absolute()
+    yield Finding("project file", str(project) if project.is_file() else f"none: no {PROJECT_FILE} in {project.parent}")
+    folders = choice_folders(split_search_path(overrides)[1])
+    for folder in folders:
+        yield Finding("own choices", f"{folder.path} (from {folder.source})")
+    if not folders:
+        yield Finding("own choices", "none")
 
 
 def disk(config: DictConfig) -> Iterator[Finding]:

@@ -9,6 +9,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ol2r_cli.config.own_choices import add_config_dir
+from ol2r_cli.config.project_file import default_output_dir
 from ol2r_cli.run.exit_status import BAD_CONFIGURATION, DONE
 
 if TYPE_CHECKING:
@@ -31,22 +33,20 @@ def parser() -> argparse.ArgumentParser:
     """The options of `ol2r export`."""
     options = argparse.ArgumentParser(
         "ol2r export",
-        usage="ol2r export RUN|DIR [RUN|DIR ...] --to WHAT --out PATH [--split SPLIT] [--data DIR] [--config-dir DIR]"
+        usage="ol2r export [RUN|DIR ...] --to WHAT --out PATH [--split SPLIT] [--data DIR] [--config-dir DIR]"
         " [--points N]",
         description=__doc__.partition(": ")[2] + " Exporting again replaces what was exported before.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    options.add_argument("runs", metavar="RUN|DIR", nargs="+", help="a run, its id below outputs, or a folder of runs")
+    options.add_argument("runs", metavar="RUN|DIR", nargs="*", help="a run, its id, or a folder of runs (outputs)")
     options.add_argument("--to", metavar="WHAT", required=True, choices=WHAT, help=f"one of {', '.join(WHAT)}")
     options.add_argument("--out", metavar="PATH", required=True, type=Path, help="a file or a folder: see the examples")
     options.add_argument("--split", choices=("test", "validation"), help="for per-query and trec (default: test)")
     options.add_argument(
         "--data", metavar="DIR", type=Path, help="where the runs' data are now, for per-query and trec"
     )
-    options.add_argument(
-        "--config-dir", "-cd", metavar="DIR", type=Path, action="append", help="choices of your own, for the same"
-    )
+    add_config_dir(options)
     options.add_argument("--points", metavar="N", type=int, help="of a curve of a tracker, at most (default: 500)")
     return options
 
@@ -70,7 +70,8 @@ def main(arguments: list[str]) -> int:
 def _export(options: argparse.Namespace) -> Iterable[str]:
     """Exports the runs; yields lines that say what was done."""
     _check(options)
-    paths = list(dict.fromkeys(path for name in options.runs for path in _paths(name)))
+    names = options.runs or [str(default_output_dir())]
+    paths = list(dict.fromkeys(path for name in names for path in _paths(name)))
     if options.to in TRACKERS:
         from ol2r_cli.export import trackers
 
@@ -81,10 +82,10 @@ def _export(options: argparse.Namespace) -> Iterable[str]:
 
     import torch
 
-    from ol2r_cli.config.stored_targets import targets_in
+    from ol2r_cli.config.stored_targets import trusted_targets
     from ol2r_cli.export.ranked_split import RankedSplit
 
-    own_targets = targets_in(options.config_dir or [])
+    own_targets = trusted_targets(options.config_dir)
     with torch.inference_mode():
         runs = _readable(paths, lambda path: RankedSplit(path, options.split or "test", options.data, own_targets))
         if options.to == "per-query":
@@ -99,7 +100,7 @@ def _check(options: argparse.Namespace) -> None:
         if find_spec(options.to) is None:
             package = options.to
             raise ValueError(f"--to {package} needs the package {package}: type pip install 'ol2r[{package}]'")
-        unused = [option for option in ("split", "data", "config_dir") if getattr(options, option) is not None]
+        unused = [option for option in ("split", "data", "config_dir") if getattr(options, option)]
     else:
         unused = ["points"] if options.points is not None else []
     if unused:

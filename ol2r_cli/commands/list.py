@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
-from pathlib import Path
 from typing import Any
 
 from ol2r_cli.config.catalogue import Catalogue, Choice, dotted
 from ol2r_cli.config.overrides import ALIASES, as_typed
-from ol2r_cli.formatting import nearest, show
+from ol2r_cli.config.own_choices import add_config_dir, choice_folders
+from ol2r_cli.formatting import nearest, show, shown_path
 from ol2r_cli.run.exit_status import BAD_CONFIGURATION, DONE
 
 _LONG = 60  # characters of a default; a longer one is shortened
@@ -34,9 +34,7 @@ def parser() -> argparse.ArgumentParser:
     )
     options.add_argument("group", metavar="GROUP", nargs="?", help="only this group: ranker, ranker/model, click, ..")
     options.add_argument("choice", metavar="CHOICE", nargs="?", help="only this choice of it")
-    options.add_argument(
-        "--config-dir", metavar="DIR", type=Path, help="also list your own choices, DIR/GROUP/NAME.yaml"
-    )
+    add_config_dir(options)
     return options
 
 
@@ -44,7 +42,8 @@ def main(arguments: list[str]) -> int:
     """Exit code 0, or 2 when the group, the choice or the folder does not exist."""
     options = parser().parse_args(arguments)
     try:
-        _list(Catalogue([options.config_dir.expanduser()] if options.config_dir else []), options.group, options.choice)
+        folders = [folder.path for folder in choice_folders(options.config_dir)]
+        _list(Catalogue(folders), options.group, options.choice)
     except ValueError as error:
         print(f"ol2r list: {error}", file=sys.stderr)
         return BAD_CONFIGURATION
@@ -62,8 +61,8 @@ def _list(catalogue: Catalogue, group: str | None, name: str | None) -> None:
             _check_known("CHOICE", name, list(choices))
             choices = {name: choices[name]}
         _show_choices(catalogue, list(choices.values()))
-    for path in catalogue.hidden:
-        print(f"ignored: {path} has the name of a choice that comes with ol2r; rename it")
+    for path, other in catalogue.collisions:
+        print(f"refused: {path} has the name of {other}: rename it")
 
 
 def _check_known(argument: str, name: str, known: Sequence[str]) -> None:
@@ -82,7 +81,8 @@ def _show_overview(catalogue: Catalogue) -> None:
         ]
     )
     print(
-        "\n* is the default of `ol2r run`; `ol2r run GROUP=CHOICE ..` takes another; `ol2r list GROUP` shows settings"
+        "\n* is the default of `ol2r run`; `ol2r run GROUP=CHOICE ..` takes another; `ol2r list GROUP` shows settings;"
+        " `ol2r new GROUP NAME` writes one of your own"
     )
 
 
@@ -94,7 +94,7 @@ def _show_choices(catalogue: Catalogue, choices: Sequence[Choice]) -> None:
         if settings:
             show(settings, indent=4)
         print()
-    _show_tables([(_typed(choice), catalogue.values(choice).get("tables", {})) for choice in choices])
+    _show_tables([(_typed(choice), catalogue.values(choice).get("tables")) for choice in choices])
 
 
 def _typed(choice: Choice) -> str:
@@ -105,7 +105,7 @@ def _title(catalogue: Catalogue, choice: Choice) -> str:
     """The first line of the file, short names, and the path of a choice of the user's."""
     short = [alias for alias, name in ALIASES.get(choice.group, {}).items() if name == choice.name]
     title = choice.header[0].rstrip(":") + "".join(f" Short: {choice.group}={alias}" for alias in short)
-    return title + ("" if catalogue.comes_along(choice) else f" (yours: {choice.path})")
+    return title + ("" if catalogue.comes_along(choice) else f" (yours: {shown_path(choice.path)})")
 
 
 def _describe(catalogue: Catalogue, choice: Choice) -> None:
@@ -118,7 +118,7 @@ def _describe(catalogue: Catalogue, choice: Choice) -> None:
     if choice.group == "experiment":
         print(f"  type: ol2r run {'-m ' if _grid(choice) else ''}experiment={choice.name}")
     if not catalogue.comes_along(choice):
-        print(f"  yours: {choice.path}")
+        print(f"  yours: {shown_path(choice.path)}")
 
 
 def _settings(catalogue: Catalogue, choice: Choice) -> list[tuple[str, str, str]]:
@@ -154,17 +154,33 @@ def _short(value: Any) -> str:
 
 
 def _show_tables(tables: Sequence[tuple[str, Any]]) -> None:
-    """Prints P(click | grade) and P(stop | grade) of click models in a table for each number of grades."""
-    for grades in sorted({grades for _, table in tables for grades in table}, reverse=True):
+    """Prints what the `tables` of choices have for each relevance grade, in a table for each number of grades.
+
+    Of click models these are P(click | grade) and P(stop | grade), or whatever a model of the user's has. Tables of
+    another form are left to the list of settings.
+    """
+    by_grades = {name: table for name, table in tables if isinstance(table, Mapping)}
+    numbers = {grades for table in by_grades.values() for grades in table if isinstance(grades, int)}
+    for grades in sorted(numbers, reverse=True):
+        columns = {name: _columns(table.get(grades), grades) for name, table in by_grades.items()}
+        events = list(dict.fromkeys(event for having in columns.values() for event in having))
         rows = [
-            [name, *(cell for event in ("click", "stop") for cell in _probabilities(table[grades].get(event), grades))]
-            for name, table in tables
-            if grades in table
+            [name, *(cell for event in events for cell in having.get(event, ["-"] * grades))]
+            for name, having in columns.items()
+            if having
         ]
-        headings = [f"P({event} | {g})" if g == 0 else f"{g})" for event in ("click", "stop") for g in range(grades)]
-        show(rows, headings=[f"{grades} grades", *headings], numbers=True)
-        print()
+        if rows:
+            headings = [f"P({event} | {g})" if g == 0 else f"{g})" for event in events for g in range(grades)]
+            show(rows, headings=[f"{grades} grades", *headings], numbers=True)
+            print()
 
 
-def _probabilities(values: Sequence[float] | None, grades: int) -> list[str]:
-    return ["-"] * grades if values is None else [f"{probability:.2f}" for probability in values]
+def _columns(table: Any, grades: int) -> dict[str, list[str]]:
+    """The entries of a table that have one number for each grade, as cells."""
+    if not isinstance(table, Mapping):
+        return {}
+    return {
+        str(event): [f"{value:.2f}" for value in values]
+        for event, values in table.items()
+        if isinstance(values, list) and len(values) == grades and all(isinstance(v, int | float) for v in values)
+    }

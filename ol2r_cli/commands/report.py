@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ol2r_cli.config.project_file import default_output_dir
 from ol2r_cli.formatting import nearest
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def parser() -> argparse.ArgumentParser:
     """The options, in the order of the help."""
     parser = argparse.ArgumentParser(
         "ol2r report",
-        usage="ol2r report DIR [DIR ...] [--metric NAME ...] [--select validation [--keep SETTING ...] [--overrides]]"
+        usage="ol2r report [DIR ...] [--metric NAME ...] [--select validation [--keep SETTING ...] [--overrides]]"
         " [--baseline WORDS | --compare all] [--test t|permutation] [--differences]"
         " [--figure KIND ... [--option NAME=VALUE ...]] [--format FORMAT] [--out FILE]",
         description=__doc__.partition(": ")[2],
@@ -68,7 +69,13 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
-    add("folders", metavar="DIR", nargs="*", type=Path, help="folders with runs")
+    add(
+        "folders",
+        metavar="DIR",
+        nargs="*",
+        type=Path,
+        help="folders with runs (default: output_dir of ol2r.yaml, or outputs)",
+    )
     add("--metric", metavar="NAME", nargs="+", help="columns: names in summary.json")
     add("--select", choices=["validation"], help="one cell of each grid, by its validation NDCG@10")
     add("--keep", metavar="SETTING", nargs="+", help="with --select: not to be chosen, but told apart")
@@ -106,12 +113,13 @@ def make_document(options: argparse.Namespace, all_metrics: bool = False) -> Doc
     from ol2r_cli.report.selection import select
 
     _check_options(options)
-    collection = collect(options.folders, options.verify, options.all_versions)
+    folders = options.folders or [default_output_dir()]
+    collection = collect(folders, options.verify, options.all_versions)
     for line in collection.earlier:
         print(f"ol2r report: {line}: --all-versions shows them", file=sys.stderr)
     if not collection.runs:
         others = "".join(f" ({line})" for line in left_out(collection))
-        below = " or ".join(map(str, options.folders))
+        below = " or ".join(map(str, folders))
         raise ValueError(f"there are no finished runs below {below}{others}: start one with `ol2r run`")
     groups = group_runs(collection.runs)
     labels = Labels(groups)
@@ -130,8 +138,6 @@ def make_document(options: argparse.Namespace, all_metrics: bool = False) -> Doc
 
 
 def _check_options(options: argparse.Namespace) -> None:
-    if not options.folders:
-        raise ValueError("DIR must be a folder with runs, such as outputs, got none")
     for option in ("keep", "overrides"):
         if getattr(options, option) and not options.select:
             raise ValueError(f"--{option} goes with --select validation")

@@ -6,6 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
+from ol2r_cli.config.own_choices import add_config_dir, as_options
 from ol2r_cli.reproduce.recipe import SCALES, load_recipe, recipe_names
 from ol2r_cli.run.exit_status import BAD_CONFIGURATION, DONE
 
@@ -35,6 +36,7 @@ def parser() -> argparse.ArgumentParser:
     add("overrides", metavar="SETTING=VALUE", nargs="*", help="as for `ol2r run`, for all runs")
     add("--scale", choices=SCALES, help="quick: minutes, the default | paper: the protocol of the paper")
     add("--dry-run", action="store_true", help="list the runs, and run nothing")
+    add_config_dir(options)
     add("--out", metavar="DIR", type=Path, help="for the figures (default: <output_dir>/reproduce/NAME)")
     return options
 
@@ -61,6 +63,6 @@ def _reproduce(given: argparse.Namespace) -> int:
     from ol2r_cli.reproduce.run_plan import RunPlan
 
     scales = [word.partition("=")[2] for word in given.overrides if word.startswith("scale=")]
-    overrides = [word for word in given.overrides if not word.startswith("scale=")]
+    overrides = [word for word in given.overrides if not word.startswith("scale=")] + as_options(given.config_dir)
     plan = RunPlan(load_recipe(given.name), given.scale or (scales or ["quick"])[-1], overrides)
     return dry_run(plan) if given.dry_run else reproduce(plan, given.out)

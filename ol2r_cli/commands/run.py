@@ -7,10 +7,12 @@ import sys
 import textwrap
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 from typing import NoReturn
 
 from ol2r_cli.config.catalogue import Catalogue
 from ol2r_cli.config.overrides import split_launcher, split_search_path
+from ol2r_cli.config.own_choices import add_config_dir, as_options, choice_folders
 from ol2r_cli.formatting import nearest
 from ol2r_cli.run.exit_status import BAD_CONFIGURATION, DONE, INTERRUPTED
 from ol2r_cli.run.stop_signals import exits_when_interrupted
@@ -37,17 +39,22 @@ examples:
 
 
 class _Parser(argparse.ArgumentParser):
-    """Raises ValueError, of one line that says what to type, instead of ending the process."""
+    """Raises ValueError, of one line that says what to type, instead of ending the process.
+
+    The help lists the choices in `folders`, too, and in those that are found without being typed.
+    """
+
+    folders: Sequence[Path] = ()
 
     def error(self, message: str) -> NoReturn:
         raise ValueError(message)
 
     def format_help(self) -> str:
-        self.description = _DESCRIPTION + _choices()  # read from the YAML files only when the help is shown
+        self.description = _DESCRIPTION + _choices(self.folders)  # read from the YAML files only when the help is shown
         return super().format_help()
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> _Parser:
     """The options of `ol2r run`; everything else on the command line is an override, which Hydra reads."""
     options = _Parser(
         prog="ol2r run",
@@ -65,7 +72,7 @@ def parser() -> argparse.ArgumentParser:
     add("--cfg", "-c", choices=("job", "hydra", "all"), help="show the configuration that would be run")
     add("--package", "-p", metavar="NODE", help="with --cfg: only this part of it, such as ranker.model")
     add("--resolve", action="store_true", help="with --cfg: with interpolations replaced by their values")
-    add("--config-dir", "-cd", metavar="DIR", help="choices of your own: DIR/ranker/mine.yaml is ranker=mine")
+    add_config_dir(options)
     return options
 
 
@@ -87,16 +94,16 @@ def main(arguments: list[str]) -> int:
 
 
 def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
-    """The options; `folders` are those of `--config-dir`. ValueError for options that do not fit each other."""
+    """The options; `folders` are the words that name folders. ValueError for options that do not fit each other."""
     options = parser()
+    rest, options.folders = split_search_path(arguments)
     if {"-h", "--help"} & set(arguments):
         options.parse_args(["--help"])
-    rest, folders = split_search_path(arguments)
     given, unknown = options.parse_known_intermixed_args(rest)
     if unknown:
         known = [option for action in options._actions for option in action.option_strings]
         raise ValueError(f"there is no option {unknown[0]}{nearest(unknown[0], known) or ': see `ol2r run --help`'}")
-    given.folders = [word for folder in folders for word in ("--config-dir", str(folder))]
+    given.folders = as_options(options.folders)
     given.paired = [[name for name in names.split(",") if name] for names in given.paired]
     for names in given.paired:
         if len(names) < 2:
@@ -151,8 +158,9 @@ def _run(given: argparse.Namespace) -> int:
     with exits_when_interrupted():
         from ol2r_cli.config.composer import Composer, check_grid
 
-        composition = Composer([*given.overrides, *given.folders])(given.overrides)
-        words = [*split_launcher(given.overrides)[0], *given.folders]
+        composer = Composer([*given.overrides, *given.folders])
+        composition = composer(given.overrides)
+        words = [*split_launcher(given.overrides)[0], *composer.options]
         check_grid(composition, words, "add -m")
 
         from ol2r_cli.run.runner import run_experiment
@@ -160,8 +168,8 @@ def _run(given: argparse.Namespace) -> int:
     return run_experiment(composition.config, composition.choices, words)
 
 
-def _choices() -> str:
-    """A line for each group, with the names of its choices."""
-    catalogue = Catalogue()
+def _choices(named: Sequence[Path]) -> str:
+    """A line for each group, with the names of its choices, own ones included."""
+    catalogue = Catalogue([folder.path for folder in choice_folders(named)])
     lines = [f"{group}: {', '.join(catalogue.choices[group])}" for group in catalogue.groups]
     return "\n".join(textwrap.fill(line, _WIDTH, subsequent_indent="  ") for line in lines)

@@ -6,6 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
+from ol2r_cli.config.own_choices import add_config_dir
 from ol2r_cli.run.exit_status import BAD_CONFIGURATION, DONE
 
 EPILOG = """examples:
@@ -30,9 +31,7 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument("--seed", metavar="S", type=int, help="replica to score with (default: the run's first seed)")
     options.add_argument("--output", metavar="FILE", type=Path, help="write the scores to this file")
     options.add_argument("--data", metavar="DIR", type=Path, help="where the run's data are now, if they are needed")
-    options.add_argument(
-        "--config-dir", "-cd", metavar="DIR", type=Path, action="append", default=[], help="choices of your own"
-    )
+    add_config_dir(options)
     return options
 
 
@@ -59,11 +58,12 @@ def _scores(options: argparse.Namespace) -> str:
 
     import torch
 
-    from ol2r_cli.config.stored_targets import targets_in
+    from ol2r_cli.config.stored_targets import trusted_targets
     from ol2r_cli.run.trained_ranker import TrainedRanker
 
     with torch.inference_mode():
-        scores = TrainedRanker(path, targets_in(options.config_dir)).scores(options.file, options.seed, options.data)
+        ranker = TrainedRanker(path, trusted_targets(options.config_dir))
+        scores = ranker.scores(options.file, options.seed, options.data)
     return "".join(f"{score!s}\n" for score in scores.numpy())
 
 

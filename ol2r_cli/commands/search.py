@@ -10,6 +10,7 @@ import time
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
+from ol2r_cli.config.own_choices import add_config_dir, as_options
 from ol2r_cli.run.exit_status import BAD_CONFIGURATION, DONE, FAILED, INTERRUPTED
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def parser() -> argparse.ArgumentParser:
     )
     add = options.add_argument
     add("words", metavar="SETTING=RANGE", nargs="*", help="ranges, and overrides of `ol2r run`")
-    add("--config-dir", "-cd", metavar="DIR", action="append", default=[], help="choices of your own")
+    add_config_dir(options)
     add("--trials", metavar="N", type=int, default=20, help="number of trials, those of earlier commands included (20)")
     add("--minutes", metavar="M", type=float, default=math.inf, help="no trial begins later than that")
     add("--metric", metavar="NAME", help="mean in summary.json to improve (validation_ndcg_10)")
@@ -109,8 +110,7 @@ def _open_study(given: argparse.Namespace) -> Study:
     if given.prune and metric != DEFAULT_METRIC:
         raise ValueError(f"--prune goes with --metric {DEFAULT_METRIC}, which is known during a run: leave it out")
     prune = metric == DEFAULT_METRIC if given.prune is None else given.prune
-    folders = [word for folder in given.config_dir for word in ("--config-dir", folder)]
-    space = Space([*folders, *given.words])
+    space = Space([*as_options(given.config_dir), *given.words])
     if find_spec("optuna") is None:
         raise ValueError("search needs Optuna: type pip install 'ol2r[search]'")
     from ol2r_cli.search.study import Study, default_name, search_plan, study_folder

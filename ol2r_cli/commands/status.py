@@ -7,6 +7,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+from ol2r_cli.config.project_file import default_output_dir
 from ol2r_cli.formatting import duration, plural, show
 from ol2r_cli.run.code_versions import earlier_lines, earlier_versions, versioned
 from ol2r_cli.run.exit_status import BAD_CONFIGURATION, DONE
@@ -20,19 +21,22 @@ _RESUME = {"failed": "run again", "damaged": "run again", "killed": "go on", "in
 def parser() -> argparse.ArgumentParser:
     """The options of `ol2r status`."""
     options = argparse.ArgumentParser("ol2r status", description=__doc__.partition(": ")[2])
-    options.add_argument("directory", metavar="DIR", nargs="?", default="outputs", help="default: outputs")
+    options.add_argument(
+        "directory", metavar="DIR", nargs="?", type=Path, help="default: output_dir of ol2r.yaml, or outputs"
+    )
     return options
 
 
 def main(arguments: list[str]) -> int:
     """Exit code 0, or 2 if DIR does not exist."""
-    root = Path(parser().parse_args(arguments).directory)
-    if not root.is_dir():
-        print(
-            f"ol2r status: DIR must be a folder with runs, got {root}, which does not exist: "
-            "start a run with `ol2r run`",
-            file=sys.stderr,
-        )
+    given = parser().parse_args(arguments)
+    try:
+        root = given.directory or default_output_dir()
+        if not root.is_dir():
+            missing = f"DIR must be a folder with runs, got {root}, which does not exist"
+            raise ValueError(f"{missing}: start a run with `ol2r run`")
+    except ValueError as error:
+        print(f"ol2r status: {error}", file=sys.stderr)
         return BAD_CONFIGURATION
     states = [state for path in find_runs(root) if (state := read_state(path)) is not None]
     if not states:

@@ -6,6 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
+from ol2r_cli.config.project_file import default_output_dir
 from ol2r_cli.formatting import plural
 from ol2r_cli.run.exit_status import BAD_CONFIGURATION, DONE, FAILED
 from ol2r_cli.run.run_state import find_run, find_runs, read_state
@@ -25,14 +26,15 @@ def parser() -> argparse.ArgumentParser:
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    options.add_argument("run", metavar="RUN|DIR", nargs="*", default=["outputs"], help="default: outputs")
+    options.add_argument("run", metavar="RUN|DIR", nargs="*", help="default: output_dir of ol2r.yaml, or outputs")
     return options
 
 
 def main(arguments: list[str]) -> int:
     """Exit code 0, 1 if a finished run is not intact, 2 if there is no such run."""
+    given = parser().parse_args(arguments)
     try:
-        paths = [path for name in parser().parse_args(arguments).run for path in _runs(name)]
+        paths = [path for name in given.run or [str(default_output_dir())] for path in _runs(name)]
     except ValueError as error:
         print(f"ol2r verify: {error}", file=sys.stderr)
         return BAD_CONFIGURATION

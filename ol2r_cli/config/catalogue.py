@@ -5,6 +5,7 @@ Hydra is not imported, so that `ol2r list`, shell completion and error messages 
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -73,6 +74,11 @@ class Choice:
         return content or {}
 
     @property
+    def folder(self) -> Path:
+        """The folder of choices in which the file is: configs/, or one of the user's."""
+        return self.path.parents[self.group.count("/") + 1]
+
+    @property
     def node(self) -> str:
         """The node of its settings: `ranker.model` for a choice of the group `ranker/model`."""
         return self.group.replace("/", ".")
@@ -138,22 +144,19 @@ def _comment(lines: Sequence[str], key: yaml.Node, value: yaml.Node) -> str:
 
 
 class Catalogue:
-    """All choices by group, in the order of run.yaml. `own` are folders with the user's choices (`--config-dir`).
+    """All choices by group, in the order of run.yaml. `own` are folders with the user's choices (`own_choices.py`).
 
     A group below another one, such as `ranker/model`, is a part of those of its choices that have it in their defaults.
-    Hydra ignores a file of the user that has the name of a choice of ol2r; such files are in `hidden`. ValueError for a
-    folder that does not exist.
+    A file of the user must not have the name of another choice: `collisions` has such files, each with the other one.
     """
 
     def __init__(self, own: Sequence[Path] = ()):
         self.root = Choice("", "run", config_dir() / "run.yaml")
         self.defaults = dict(defaults_list(self.root.content))
         self.choices: dict[str, dict[str, Choice]] = {group: {} for group in self.defaults}
-        self.hidden: list[Path] = []
+        self.collisions: list[tuple[Path, Path]] = []
         for folder in (config_dir(), *own):
-            if not folder.is_dir():
-                raise ValueError(f"--config-dir must be a folder, got {folder}, which does not exist")
-            for path in sorted(folder.rglob("*.yaml")):
+            for path in _yaml_files(folder):
                 self._add(path.parent.relative_to(folder).as_posix(), path)
         groups = [*self.choices]
         self.choices = {group: self.choices[group] for group in sorted(groups, key=lambda g: _position(g, groups))}
@@ -163,7 +166,7 @@ class Catalogue:
             return
         choice = self.choices.setdefault(group, {}).setdefault(path.stem, Choice(group, path.stem, path))
         if choice.path != path:
-            self.hidden.append(path)
+            self.collisions.append((path, choice.path))
 
     @property
     def groups(self) -> list[str]:
@@ -232,6 +235,18 @@ class Catalogue:
                     node = node[key]
                 node[last] = self.values(choice)
         return tree
+
+
+def _yaml_files(folder: Path) -> list[Path]:
+    """The YAML files below a folder, sorted, without those in hidden folders and in the directories of runs."""
+    found: list[Path] = []
+    for place, subfolders, names in os.walk(folder):
+        if "run.json" in names:
+            subfolders.clear()
+            continue
+        subfolders[:] = [name for name in subfolders if not name.startswith(".")]
+        found += [Path(place, name) for name in names if name.endswith(".yaml")]
+    return sorted(found)
 
 
 def _position(group: str, groups: Sequence[str]) -> int:

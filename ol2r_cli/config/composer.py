@@ -27,6 +27,9 @@ from ol2r_cli.config.catalogue import Catalogue, config_dir
 from ol2r_cli.config.chosen_measures import GROUP, measure_nodes
 from ol2r_cli.config.errors import explain, has_a_value, several_values, unknown_name, unreadable
 from ol2r_cli.config.overrides import as_typed, split_search_path, translate
+from ol2r_cli.config.own_choices import as_options, check_modules, use_choices
+from ol2r_cli.config.project_file import read_project
+from ol2r_cli.config.stored_targets import targets
 from ol2r_cli.formatting import nearest
 
 
@@ -57,23 +60,28 @@ class _Base:
 class Composer:
     """Composes any number of configurations from the same configuration folders.
 
-    `overrides` may contain `--config-dir DIR` and `hydra.searchpath=[..]`, which add folders with the user's own
-    choices; everything else in them is ignored. Hydra composes once for each set of choices. Plain values are set on a
-    copy of the result, which takes a tenth of the time and gives the same configuration. ValueError for a folder that
-    does not exist.
+    `overrides` may contain `--config-dir DIR` and `hydra.searchpath=[..]`, which name folders with the user's own
+    choices; everything else in them is ignored. `own_choices.py` says where else folders are named, and the settings of
+    the project file come before those that are typed. Hydra composes once for each set of choices. Plain values are set
+    on a copy of the result, which takes a tenth of the time and gives the same configuration. ValueError for a folder
+    that does not exist, for an own choice with the name of another one, and for a bad project file.
     """
 
     def __init__(self, overrides: Sequence[str] = ()):
-        _, self.folders = split_search_path(overrides)
-        searched = ",".join(as_typed(f"file://{folder}") for folder in self.folders)
+        self._folders = use_choices(split_search_path(overrides)[1])
+        self._project = read_project()
+        searched = ",".join(as_typed(f"file://{folder.path}") for folder in self._folders)
         self._search_path = [f"hydra.searchpath=[{searched}]"] if searched else []
-        self.catalogue = Catalogue(self.folders)
+        self.catalogue = Catalogue([folder.path for folder in self._folders])
+        for path, other in self.catalogue.collisions:
+            raise ValueError(f"{path} must not have the name of {other}: rename it")
         self._bases: dict[tuple[str, ...], _Base] = {}
 
     @property
     def options(self) -> list[str]:
-        """What has to be typed besides the overrides of a job: `--config-dir DIR` for each folder."""
-        return [word for folder in self.folders for word in ("--config-dir", str(folder))]
+        """What has to be typed besides the overrides of a job: `--config-dir DIR` for each folder, so that the command
+        works anywhere, except for those of installed distributions, which are found anywhere."""
+        return as_options(folder.path for folder in self._folders if not folder.package)
 
     def __call__(self, overrides: Sequence[str]) -> Composition:
         """The configuration of `ol2r run OVERRIDES`; ValueError, of one line that says what to type, for a bad one."""
@@ -87,13 +95,13 @@ class Composer:
         if part == "job":
             return config
         with hydra.initialize_config_dir(version_base="1.3", config_dir=str(config_dir())):
-            words = [*self._search_path, *_words(overrides)]
+            words = [*self._search_path, *self._words(overrides)]
             whole = hydra.compose("run", words, return_hydra_config=True)
         return OmegaConf.create({"hydra": whole.hydra}) if part == "hydra" else whole
 
     def _composed(self, overrides: Sequence[str]) -> tuple[DictConfig, _Base]:
         """The configuration with its interpolations, and the composition that it is a copy of; ValueError as above."""
-        words = _words(overrides)
+        words = self._words(overrides)
         parsed = [_parse(word) for word in words]
         for override in parsed:
             if override.is_sweep_override():
@@ -130,6 +138,11 @@ class Composer:
             config[GROUP] = nodes
             config.trace_regret, config.trace_blocks = "regret" in nodes, "blocks" in nodes
 
+    def _words(self, overrides: Sequence[str]) -> list[str]:
+        """The overrides of a job, after those of the project file."""
+        typed = _words(overrides)
+        return [*self._project.overrides(typed), *typed]
+
     def jobs(self, overrides: Sequence[str], paired: Iterable[Sequence[str]] = ()) -> list[list[str]]:
         """The overrides of every job of a sweep: the product of all values listed, the last one changing fastest.
 
@@ -160,8 +173,16 @@ class Composer:
                 hydra_node = whole.pop("hydra")
             choices = {group: name for group, name in hydra_node.runtime.choices.items() if name is not None}
             grid = {str(name): str(values) for name, values in (hydra_node.sweeper.get("params") or {}).items()}
+            self._check_modules(choices)
             self._bases[choosing] = _Base(whole, choices, grid)
         return self._bases[choosing]
+
+    def _check_modules(self, choices: Mapping[str, str]) -> None:
+        """ValueError for an own choice whose class Python would import from another file than the one beside it."""
+        for group, name in choices.items():
+            choice = self.catalogue.choices.get(group, {}).get(name)
+            if choice is not None and not self.catalogue.comes_along(choice):
+                check_modules(targets(choice.content), choice.folder, choice.node)
 
     def _chooses(self, override: Override) -> bool:
         """Whether an override names a choice, or a setting of Hydra, rather than a value."""

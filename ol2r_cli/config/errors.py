@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from ol2r_cli.config.catalogue import Catalogue, Choice, dotted
+from ol2r_cli.config.own_choices import ROLES
 from ol2r_cli.formatting import nearest
 
 NETWORKS = {"pairrank": "olranknet", "pepairrank": "p2neurrank"}  # the ranker that does the same with a network
@@ -39,7 +40,8 @@ def _unknown_choice(group: str, name: str, complaint: str) -> str:
     known = listed[1].split() if listed else []
     if not known:
         return f"there is no {group}={name}, nor any other choice of {group}"
-    return f"{group} must be one of {', '.join(known)}, got '{name}'{nearest(name, known, f'{group}=')}"
+    own = f": own choices: {f'ol2r new {group} NAME, or ' * (group in ROLES)}--config-dir DIR"
+    return f"{group} must be one of {', '.join(known)}, got '{name}'{nearest(name, known, f'{group}=') or own}"
 
 
 def has_a_value(name: str, overrides: Sequence[str]) -> str:

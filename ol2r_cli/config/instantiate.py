@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import inspect
 import math
-import pkgutil
+import sys
+import traceback
 import types
 import typing
 from collections.abc import Iterable, Mapping, Sequence
+from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from ol2r_cli.config.catalogue import config_dir
 from ol2r_cli.config.moved_classes import MOVED_TO
 from ol2r_cli.config.ranges import Range
-from ol2r_cli.formatting import nearest
+from ol2r_cli.formatting import error_line, nearest, shown_path
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -53,14 +56,14 @@ def _check_node(node: DictConfig, group: str, more: Mapping[str, Any]) -> None:
     """
     from omegaconf import OmegaConf
 
-    target = node.get("_target_")
+    target = str(node.get("_target_"))
+    told = f"{group}._target_ must be a class that can be imported, got {target}"
     try:
-        constructor = pkgutil.resolve_name(str(target))
-    except (ImportError, AttributeError, ValueError) as error:
-        raise ValueError(f"{group}._target_ must be a class that can be imported, got {target} ({error})") from None
+        constructor = import_target(target)
+    except ImportError as error:
+        raise ValueError(f"{told}: {error}") from None
     if not callable(constructor):
-        kind = type(constructor).__name__
-        raise ValueError(f"{group}._target_ must be a class that can be imported, got {target}, which is a {kind}")
+        raise ValueError(f"{told}, which is a {type(constructor).__name__}")
     given: dict[str, Any] = {}
     kinds = _annotations(constructor)
     for key, value in node.items():
@@ -73,12 +76,53 @@ def _check_node(node: DictConfig, group: str, more: Mapping[str, Any]) -> None:
     check_settings(constructor, given | dict(more), group, _parts(group))
 
 
+def import_target(target: str) -> Any:
+    """What a dotted name stands for: a module, or what is in it. ImportError, of one line, says why it is nothing.
+
+    An error in a module of the user's is told with its file and line.
+    """
+    names = target.split(".")
+    if not all(name.isidentifier() for name in names):
+        raise ImportError("it must be names with dots between them")
+    found: Any = None
+    for count, name in enumerate(names, 1):
+        module = ".".join(names[:count])
+        if _is_module(module, found):
+            try:
+                found = import_module(module)
+            except (Exception, SystemExit) as error:
+                raise ImportError(_with_place(error)) from None
+        elif found is None:
+            raise ImportError(f"there is no module {name}")
+        elif not hasattr(found, name):
+            raise ImportError(f"{shown_path(getattr(found, '__file__', None) or names[count - 2])} has no {name}")
+        else:
+            found = getattr(found, name)
+    return found
+
+
+def _is_module(name: str, package: Any) -> bool:
+    """Whether a name is that of a module; `package` is what the name before its last dot stands for, None if none."""
+    if name in sys.modules:
+        return sys.modules[name] is not None
+    may_contain = package is None or (inspect.ismodule(package) and hasattr(package, "__path__"))
+    return may_contain and find_spec(name) is not None
+
+
+def _with_place(error: BaseException) -> str:
+    """An error with the place in a file at which it was raised: `mine.py, line 3: NameError: ..`."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{shown_path(error.filename)}, line {error.lineno}: {type(error).__name__}: {error.msg}"
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith("<frozen")]
+    return f"{shown_path(frames[-1].filename)}, line {frames[-1].lineno}: {error_line(error)}"
+
+
 def _check_methods(target: str, kind: Any, name: str) -> None:
     """ValueError if `kind`, the annotation of a part, is a protocol of which the part's class lacks a method."""
     if not getattr(kind, "_is_protocol", False):
         return
     methods = [each for each, member in vars(kind).items() if inspect.isfunction(member) and not each.startswith("_")]
-    if not all(hasattr(pkgutil.resolve_name(target), each) for each in methods):
+    if not all(hasattr(import_target(target), each) for each in methods):
         raise ValueError(f"{name}._target_ must be a class with the methods {', '.join(methods)}, got {target}")
 
 

@@ -1,25 +1,24 @@
 """Which classes the files of a finished run may name.
 
 The directory of a run may come from others. A `_target_` in its `config.yaml` or `ranker.pt` is trusted only if a
-choice names the same class: a choice of ol2r, or of a folder that the user names with `--config-dir`. A class that an
-installed plug-in defines is trusted too. Everything else is refused before it is imported.
+choice names the same class: a choice of ol2r, or of a folder that `own_choices.py` finds. A class that an installed
+package with choices defines is trusted too. Everything else is refused before it is imported.
 """
 
 from __future__ import annotations
 
 import inspect
-import pkgutil
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cache
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
 from ol2r_cli.config.catalogue import Catalogue
 from ol2r_cli.config.chosen_measures import GROUP
+from ol2r_cli.config.instantiate import import_target
 from ol2r_cli.config.moved_classes import MOVED_TO
+from ol2r_cli.config.own_choices import installed_packages, use_choices
 
-PLUGINS = "ol2r.plugins"  # entry points of this group are the modules of installed plug-ins
 _CALL_OPTIONS = ("_args_", "_partial_", "_recursive_", "_convert_")  # of Hydra; no choice of ol2r has one
 _PLAIN = (bool, int, float, str, type(None))
 
@@ -27,7 +26,7 @@ _PLAIN = (bool, int, float, str, type(None))
 def check_stored(settings: Any, name: str, file: Path, own: Collection[str] = ()) -> None:
     """Raises ValueError unless the settings that a run stores in `file` are plain values and name trusted classes.
 
-    `name` is the setting on the command line (`ranker`). `own` are classes that the user trusts: see `targets_in`.
+    `name` is the setting on the command line (`ranker`). `own` are classes that the user trusts: `trusted_targets`.
     """
     shown = name if name.isprintable() else repr(name)
     if isinstance(settings, Mapping):
@@ -48,24 +47,28 @@ def check_stored(settings: Any, name: str, file: Path, own: Collection[str] = ()
 
 
 def _check_target(target: Any, name: str, file: Path, own: Collection[str]) -> None:
-    if not isinstance(target, str) or not (target in _shipped() or target in own or _is_in_plugin(target)):
+    if not isinstance(target, str) or not (target in _shipped() or target in own or _is_installed(target)):
         raise ValueError(
             f"{name} in {file} must be a class of a choice of ol2r, got {target!r}: if you trust it, "
             "name the folder of a choice with this class, --config-dir FOLDER (config_dir=FOLDER in Python and figures)"
         )
 
 
-def targets_in(folders: Iterable[Path]) -> frozenset[str]:
-    """The classes that the choices in folders of the user name; those of ol2r are among them.
+def trusted_targets(named: Iterable[Path] = ()) -> frozenset[str]:
+    """The classes that the choices of all folders name, those `named` on the command line and those of ol2r included.
 
-    Files outside the groups of an experiment are ignored, such as those of a run that lies below the folder.
-    ValueError for a folder that does not exist, and for a choice that is not a YAML mapping.
+    Python finds their modules afterwards. ValueError as in `choice_folders`, and for a choice that is not a YAML
+    mapping.
     """
+    return _targets_in([folder.path for folder in use_choices(named)])
+
+
+def _targets_in(folders: Iterable[Path]) -> frozenset[str]:
+    """The classes that choices name. Files outside the groups of an experiment are none, nor are those of runs."""
     catalogue = Catalogue(list(folders))
     of_experiments = [group for group in catalogue.choices if group.partition("/")[0] in (*catalogue.defaults, GROUP)]
     choices = [choice for group in of_experiments for choice in catalogue.choices[group].values()]
-    contents = [choice.content for choice in choices if not (choice.path.parent / "run.json").exists()]
-    return frozenset(target for content in contents for target in targets(content))
+    return frozenset(target for choice in choices for target in targets(choice.content))
 
 
 def targets(settings: Any) -> Iterator[str]:
@@ -82,19 +85,19 @@ def targets(settings: Any) -> Iterator[str]:
 
 @cache
 def _shipped() -> frozenset[str]:
-    return targets_in(()) | MOVED_TO.keys()
+    return _targets_in(()) | MOVED_TO.keys()
 
 
-def _is_in_plugin(target: str) -> bool:
-    """Whether an installed plug-in defines this class; a class that it merely imports from elsewhere is not its own.
+def _is_installed(target: str) -> bool:
+    """Whether an installed package with choices defines this class; one that it imports from elsewhere is not its own.
 
-    Imports a module only if it is a plug-in's.
+    Imports a module only if it is in such a package.
     """
-    packages = {point.value.partition(":")[0].partition(".")[0].strip() for point in entry_points(group=PLUGINS)}
+    packages = installed_packages()
     if target.partition(".")[0] not in packages:
         return False
     try:
-        found = pkgutil.resolve_name(target)
-    except (ImportError, AttributeError, ValueError):
+        found = import_target(target)
+    except ImportError:
         return True  # nothing that could be called: `build` says what is wrong
     return inspect.isclass(found) and found.__module__.partition(".")[0] in packages

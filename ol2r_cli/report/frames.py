@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ol2r_cli.config.overrides import as_typed
+from ol2r_cli.config.project_file import default_output_dir
 from ol2r_cli.report.comparison import Comparison, PairedDifference
 from ol2r_cli.report.labels import PARTS, Labels
 from ol2r_cli.report.measures import METRICS
@@ -46,13 +47,14 @@ def load(
     """
     if table not in TABLES:
         raise ValueError(f"table must be one of {', '.join(TABLES)}, got {table}")
-    collection = collect([Path(folder) for folder in folders or ("outputs",)], all_versions=all_versions)
+    places = [Path(folder) for folder in folders] or [default_output_dir()]
+    collection = collect(places, all_versions=all_versions)
     for line in collection.earlier:
         warnings.warn(f"{line}: all_versions=True shows them", stacklevel=2)
     for damaged in collection.damaged:
         warnings.warn(f"left out, damaged: {damaged}", stacklevel=2)
     if not collection.runs:
-        raise ValueError(f"there are no finished runs below {' or '.join(map(str, folders or ('outputs',)))}")
+        raise ValueError(f"there are no finished runs below {' or '.join(map(str, places))}")
     groups = group_runs(collection.runs)
     names = (
         list(dict.fromkeys(n for g in groups for n in g.settings)) if settings else _settings(groups, Labels(groups))

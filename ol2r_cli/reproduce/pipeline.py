@@ -11,7 +11,7 @@ from ol2r_cli.reproduce.paper_table import as_csv, comparison_table, data_values
 from ol2r_cli.reproduce.recipe_page import caveat, draw_figures, markdown_page, protocol_line
 from ol2r_cli.reproduce.recipe_runs import RecipeRuns, run_recipe
 from ol2r_cli.reproduce.run_plan import RunPlan
-from ol2r_cli.run.directory import RunDirectory
+from ol2r_cli.run.directory import RunDirectory, create_root
 from ol2r_cli.run.exit_status import DONE, INTERRUPTED
 from ol2r_cli.sweep.sweep_output import print_plan
 
@@ -32,6 +32,7 @@ def reproduce(plan: RunPlan, out: Path | None = None) -> int:
         print("the same command goes on from here", file=sys.stderr)
         return INTERRUPTED
     values = run_values(plan, runs) if plan.recipe.competitors else data_values(plan)
+    create_root(plan.output_dir)
     folder = out or plan.output_dir / "reproduce" / plan.recipe.name
     figures = list(draw_figures(plan, runs, folder))
     directory = RunDirectory(folder)
@@ -60,4 +61,4 @@ def dry_run(plan: RunPlan) -> int:
     if not jobs:
         print("nothing is run: the figure is about the data")
         return DONE
-    return print_plan(jobs, Composer())
+    return print_plan(jobs, Composer(plan.folders))

@@ -39,19 +39,19 @@ class RecipeRuns:
 def run_recipe(plan: RunPlan) -> RecipeRuns:
     """Run a plan; finished runs are not run again. A condition with a failed run is absent from `groups`."""
     runs = RecipeRuns()
-    one_at_a_time = ["launcher.jobs=1"] if plan.recipe.alone and not plan.launcher else []
+    one_at_a_time = ["launcher=processes", "launcher.jobs=1"] if plan.recipe.alone and not plan.launcher else []
     launcher = [*one_at_a_time, *plan.launcher]
     candidates = list(plan.candidates())
     best: Mapping[Condition, Overrides] = {}
     if candidates:
         count = sum(len(trial.runs) for trial in candidates)
         print(f"{count} run{'s' * (count != 1)} to choose settings by validation", file=sys.stderr)
-        finished = _run_trials(candidates, launcher, runs)
+        finished = _run_trials(candidates, plan, launcher, runs)
         if runs.code:
             return runs
         best = best_settings(finished)
         runs.candidates = Counter(trial.condition for trial in candidates)
-    for trial, group in _run_trials(list(plan.final(best)), launcher, runs).items():
+    for trial, group in _run_trials(list(plan.final(best)), plan, launcher, runs).items():
         runs.groups[trial.condition], runs.settings[trial.condition] = group, trial.settings
     return runs
 
@@ -74,10 +74,12 @@ def best_settings(trials: Mapping[Trial, Group]) -> dict[Condition, Overrides]:
     return {condition: trial.settings for condition, (_, trial) in best.items()}
 
 
-def _run_trials(trials: Sequence[Trial], launcher: Sequence[str], runs: RecipeRuns) -> dict[Trial, Group]:
+def _run_trials(
+    trials: Sequence[Trial], plan: RunPlan, launcher: Sequence[str], runs: RecipeRuns
+) -> dict[Trial, Group]:
     """The group of every trial whose runs have all finished; failures and the exit code are added to `runs`."""
     jobs = list(dict.fromkeys(job for trial in trials for job in trial.runs))
-    result = sweep(jobs, launcher, terminal=sys.stderr)
+    result = sweep([[*job, *plan.folders] for job in jobs], launcher, terminal=sys.stderr)
     runs.failed += result.failed
     runs.code = runs.code or result.code
     directories = {job: path for job, path in zip(jobs, result.directories, strict=True) if path is not None}

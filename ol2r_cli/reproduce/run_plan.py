@@ -13,7 +13,9 @@ from typing import Any
 
 from ol2r_cli.config.composer import compose, expand
 from ol2r_cli.config.instantiate import build
-from ol2r_cli.config.overrides import split_launcher
+from ol2r_cli.config.overrides import split_launcher, split_search_path
+from ol2r_cli.config.own_choices import as_options
+from ol2r_cli.config.project_file import default_output_dir
 from ol2r_cli.reproduce.recipe import SCALES, Competitor, PaperDataset, Recipe, load_dataset
 
 STAND_IN = "synthetic"  # the dataset of scale=quick unless another one is typed
@@ -64,6 +66,7 @@ class Trial:
 class RunPlan:
     """The runs of a recipe at a scale; `typed` are overrides that replace those of the recipe.
 
+    `folders` are those of the typed words that name folders with own choices.
     Raises ValueError for an unknown scale, and for overrides that would change what the recipe compares.
     """
 
@@ -71,7 +74,9 @@ class RunPlan:
         if scale not in SCALES:
             raise ValueError(f"scale must be one of {', '.join(SCALES)}, got {scale}")
         self.recipe, self.scale = recipe, scale
-        overrides, self.launcher = split_launcher(typed)
+        words, folders = split_search_path(typed)
+        self.folders = as_options(folders)
+        overrides, self.launcher = split_launcher(words)
         self.typed = by_name(overrides)
         self._check()
         default = STAND_IN if scale == "quick" else None
@@ -101,7 +106,8 @@ class RunPlan:
     @property
     def output_dir(self) -> Path:
         """The folder of the runs."""
-        return Path(self.typed.get("output_dir", "output_dir=outputs").partition("=")[2]).expanduser()
+        typed = self.typed.get("output_dir", "").partition("=")[2]
+        return Path(typed).expanduser() if typed else default_output_dir()
 
     @property
     def uses_paper_data(self) -> bool:
@@ -161,7 +167,7 @@ class RunPlan:
             for name, override in self.shared(slot).items()
             if name in ("dataset", "data_dir", "cache_dir") or (name.startswith("dataset.") and name != "dataset.fold")
         ]
-        source = build(compose(overrides).config.dataset)
+        source = build(compose([*overrides, *self.folders]).config.dataset)
         if hasattr(source, "locate"):
             try:
                 source.locate()

@@ -43,6 +43,16 @@ FILES = (
 LOGGER = "ol2r_cli"  # the logger of the package
 
 
+def create_root(folder: Path) -> None:
+    """Create the folder of all runs, unless it exists, with a `.gitignore` so that git does not see what is in it."""
+    try:
+        folder.mkdir(parents=True)
+    except FileExistsError:
+        return
+    with suppress(FileExistsError), open(folder / ".gitignore", "x") as file:
+        file.write("*\n")
+
+
 class RunningElsewhere(ValueError):
     """Another process is writing to this run directory."""
 
@@ -54,13 +64,13 @@ class DirectoryLost(RuntimeError):
 class RunDirectory:
     """The directory of one run. As a context manager it exists on disk and only this object writes to it.
 
-    Entering creates the directory, raises `RunningElsewhere` while another process (or another `RunDirectory` of this
-    process) writes to it, and removes temporary files that a killed process has left. Leaving removes the directory if
-    it is empty.
+    Entering creates the directory, and `root` before it (`create_root`), raises `RunningElsewhere` while another
+    process (or another `RunDirectory` of this process) writes to it, and removes temporary files that a killed process
+    has left. Leaving removes the directory if it is empty.
     """
 
-    def __init__(self, path: str | os.PathLike[str]):
-        self.path = Path(path)
+    def __init__(self, path: str | os.PathLike[str], root: Path | None = None):
+        self.path, self.root = Path(path), root
         self._lease: Lease | None = None
 
     @property
@@ -74,6 +84,8 @@ class RunDirectory:
     def __enter__(self) -> RunDirectory:
         lease = Lease(self / LOCK)
         try:
+            if self.root is not None:
+                create_root(self.root)
             lease.acquire(waiting=self._announce)
         except LeaseHeld as error:
             raise RunningElsewhere(

@@ -104,7 +104,8 @@ class Experiment:
         self.code = code_of(classes_in({**self.settings, "ranker": rankers}))
         self.id = self.id_with(self.settings["rounds"])
         self.base_id = self._id(self.settings["rounds"], {})  # what the id would be if ol2r recorded all of the code
-        self.directory = RunDirectory(run_path(self.settings["output_dir"], choices, self.id))
+        path = run_path(self.settings["output_dir"], choices, self.id)
+        self.directory = RunDirectory(path, root=path.parents[1])
 
     def id_with(self, rounds: int) -> str:
         """The id of the run with these settings, this code and this number of rounds."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ol2r_cli.config.project_file import default_output_dir
 from ol2r_cli.run.directory import MANIFEST, RunDirectory
 from ol2r_cli.run.integrity import damage
 from ol2r_cli.run.manifest import read_manifest
@@ -102,11 +103,15 @@ def find_runs(root: str | os.PathLike[str]) -> Iterator[Path]:
         subfolders[:] = sorted(name for name in subfolders if not name.startswith("."))
 
 
-def find_run(name: str, root: str | os.PathLike[str] = "outputs") -> Path:
-    """The run directory with the path `name` or, below `root`, with the id `name`; ValueError if there is none."""
+def find_run(name: str, root: str | os.PathLike[str] | None = None) -> Path:
+    """The run directory with the path `name` or, below `root`, with the id `name`; ValueError if there is none.
+
+    Without `root`, the folder is output_dir of the project file, or outputs.
+    """
     path = Path(name)
     if (path / MANIFEST).is_file():
         return path
+    root = default_output_dir() if root is None else root
     is_id = re.fullmatch("[0-9a-f]{10}", name)
     run = next((run for run in find_runs(root) if run.name.endswith(f"-{name}")), None) if is_id else None
     if run is None:

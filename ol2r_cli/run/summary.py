@@ -19,10 +19,14 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ol2r_cli.columns import SPLITS, Column, RunColumns
+from ol2r_cli.config.overrides import split_search_path
+from ol2r_cli.config.own_choices import as_options, choice_folders
+from ol2r_cli.config.project_file import default_output_dir
 from ol2r_cli.formatting import duration, plural, plus_minus
 from ol2r_cli.run.directory import MANIFEST, SUMMARY, RunDirectory
 from ol2r_cli.run.identity import RESULTS_VERSION
@@ -136,7 +140,7 @@ def render(summary: Mapping[str, Any], manifest: Mapping[str, Any], path: str | 
         **_declared_lines(metrics, manifest),
         "time": _time_line(manifest),
         "files": str(path),
-        "next": f"ol2r list (other users, rankers and datasets to try), {_status(Path(path))} (all runs)",
+        "next": f"{_list(manifest)} (other users, rankers and datasets to try), {_status(Path(path))} (all runs)",
     }
     head = f"{manifest['status']}: run {manifest['id']}"
     if len(seeds) > 1:
@@ -156,10 +160,22 @@ def _declared_lines(metrics: Mapping[str, Any], manifest: Mapping[str, Any]) -> 
     }
 
 
+def _list(manifest: Mapping[str, Any]) -> str:
+    """The command that lists all choices, with the folders of own ones that are not found without being typed."""
+    named: list[Path] = []
+    with suppress(ValueError):  # a folder was removed in the meantime
+        found = [folder.path for folder in choice_folders()]
+        named = [folder for folder in split_search_path(shlex.split(manifest["command"]))[1] if folder not in found]
+    return shlex.join(["ol2r", "list", *as_options(named)])
+
+
 def _status(path: Path) -> str:
     """The command that lists the runs of the output folder that contains this run."""
     folder = path.parent.parent
-    return "ol2r status" if folder == Path("outputs") else f"ol2r status {shlex.quote(str(folder))}"
+    with suppress(ValueError):  # the project file has become bad in the meantime
+        if folder == default_output_dir():
+            return "ol2r status"
+    return f"ol2r status {shlex.quote(str(folder))}"
 
 
 def _plus_minus(values: Mapping[str, Any] | None, digits: int = 4) -> str:

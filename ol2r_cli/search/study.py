@@ -23,7 +23,7 @@ from optuna.trial import FrozenTrial, Trial, TrialState
 
 from ol2r_cli.lease import leased
 from ol2r_cli.run.code_versions import changed_files
-from ol2r_cli.run.directory import RunDirectory
+from ol2r_cli.run.directory import RunDirectory, create_root
 from ol2r_cli.run.identity import NOT_HASHED
 from ol2r_cli.search.space import Space
 from ol2r_cli.search.trial import Direction
@@ -108,6 +108,7 @@ class Study:
 
     def __init__(self, folder: Path, space: Space, plan: Mapping[str, Any], direction: Direction, rounds: int):
         self.folder, self.space, self.plan = folder, space, dict(plan)
+        create_root(folder.parents[1])
         folder.mkdir(parents=True, exist_ok=True)
         journal = folder / "journal.log"
         with self._turn():

@@ -18,6 +18,7 @@ import torch
 
 from ol2r_cli.config.composer import Composer
 from ol2r_cli.config.instantiate import build
+from ol2r_cli.config.overrides import split_search_path
 from ol2r_cli.run.directory import RunDirectory, RunningElsewhere
 from ol2r_cli.run.exit_status import DONE, FAILED
 from ol2r_cli.run.experiment import Experiment
@@ -67,6 +68,7 @@ def run_trial(
     has been compared with the present code. KeyboardInterrupt when a signal fills `stop` before the first
     round; ValueError for a bad configuration.
     """
+    words = [*split_search_path(overrides)[0], *composer.options]
     with torch.inference_mode(), redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
         while True:
             composition = composer(overrides)
@@ -74,7 +76,7 @@ def run_trial(
             path = experiment.directory.path
             if experiment.finished():
                 return TrialOutcome(DONE, path, finished_before=True)
-            runner = Runner(experiment, f"ol2r run {shlex.join(overrides)}", callback)
+            runner = Runner(experiment, f"ol2r run {shlex.join(words)}", callback)
             try:
                 with experiment.directory:
                     if stop:

@@ -15,6 +15,7 @@ from ol2r_cli.config.composer import Composer
 from ol2r_cli.config.instantiate import build
 from ol2r_cli.config.overrides import split_launcher, split_search_path
 from ol2r_cli.launcher.job import Launcher
+from ol2r_cli.run.directory import create_root
 from ol2r_cli.run.exit_status import BAD_CONFIGURATION, DONE, FAILED, INTERRUPTED, JOBS_FAILED
 from ol2r_cli.sweep.plan import BadJobs, Plan, reason_lines
 from ol2r_cli.sweep.scheduler import Scheduler
@@ -114,7 +115,7 @@ def _check_output_dirs(sweep_jobs: Sequence[SweepJob]) -> None:
     """Create the output folders; ValueError if runs cannot be written."""
     for folder in {sweep_job.output_dir for sweep_job in sweep_jobs}:
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            create_root(folder)
             with tempfile.TemporaryFile(dir=folder):
                 pass
         except OSError as error:

@@ -22,3 +22,13 @@ def test_the_table_has_a_row_for_each_ranker(capsys: pytest.CaptureFixture[str])
     rows = [line.split() for line in capsys.readouterr().out.splitlines()]
     names = [row[0] for row in rows if row and row[0] in ("random", "pdgd") and not row[0].endswith(",")]
     assert names.count("random") == names.count("pdgd") == 2
+
+
+def test_own_choices_and_a_slip(tmp_path, capsys: pytest.CaptureFixture[str]):
+    (tmp_path / "ranker").mkdir()
+    (tmp_path / "ranker" / "mine.yaml").write_text("_target_: ol2r_cli.ranker.random.RandomRanker\n")
+    small = [*SMALL, "--rounds", "2", "--replicas", "1"]
+    assert main(["mine", *small, "--config-dir", str(tmp_path)]) == 0
+    assert "\nmine dataset.queries" in capsys.readouterr().out
+    assert main(["mien", *small]) == 2
+    assert capsys.readouterr().err.startswith("ol2r bench: ranker must be one of ")

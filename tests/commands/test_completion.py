@@ -117,7 +117,7 @@ def test_all_commands_choices_and_settings_are_offered():
     assert {f"{name}=" for name in Catalogue().root.values} <= first
 
 
-def test_choices_of_the_user(tmp_path: Path):
+def test_choices_of_the_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     (tmp_path / "ranker").mkdir()
     (tmp_path / "ranker" / "mine.yaml").write_text("rate: 3\n")
     line = f"ol2r run --config-dir {tmp_path} ranker=mi"
@@ -125,6 +125,15 @@ def test_choices_of_the_user(tmp_path: Path):
     assert completions(f"{line}ne ranker.") == ["ranker.rate="]
     assert completions(f"ol2r run hydra.searchpath=[file://{tmp_path}] ranker=mi") == ["ranker=mine "]
     assert completions("ol2r run hydra.searchpath=[pkg://nowhere] ranker=pdg") == ["ranker=pdgd "]
+    assert completions("ol2r run --config-dir nowhere ranker=pdg") == ["ranker=pdgd "]
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "ol2r.yaml").write_text("choices: .\n")
+    assert completions("ol2r run ranker=mi") == ["ranker=mine "]
+    (tmp_path / "ranker" / "pdgd.yaml").touch()
+    assert completions("ol2r run ranker=pdg") == ["ranker=pdgd "], "`ol2r list` says that its name is taken"
+    (tmp_path / "ol2r.yaml").write_text("choices: [\n")
+    assert completions("ol2r run ranker=pdg") == ["ranker=pdgd "]
+    assert completions("ol2r new expl") == ["exploration "]
 
 
 @pytest.mark.parametrize(

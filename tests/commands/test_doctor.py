@@ -168,3 +168,21 @@ def test_gpus_or_why_none(monkeypatch: pytest.MonkeyPatch, built, available, hid
     assert value in cuda.value
     assert cuda.problem == problem
     assert not cuda.needed
+
+
+def test_the_project_file_and_the_folders_with_own_choices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys):
+    assert main([]) == 0
+    out = capsys.readouterr().out
+    assert f"project file  none: no ol2r.yaml in {tmp_path}\n" in out
+    assert "own choices   none\n" in out
+    for name in ("typed", "named", "mine"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "ol2r.yaml").write_text("choices: mine\noutput_dir: results\n")
+    monkeypatch.setenv("OL2R_CHOICES", str(tmp_path / "named"))
+    assert main(["--config-dir", "typed"]) == 0
+    out = capsys.readouterr().out
+    sources = {"typed": "--config-dir", "named": "OL2R_CHOICES", "mine": "ol2r.yaml"}
+    lines = [f"own choices   {tmp_path / name} (from {source})\n" for name, source in sources.items()]
+    assert "".join(lines) in out
+    assert f"project file  {tmp_path / 'ol2r.yaml'}\n" in out
+    assert "output_dir    results (does not exist yet)" in out

@@ -17,11 +17,11 @@ from ol2r_cli.config.overrides import translate
 
 @pytest.fixture
 def own(tmp_path: Path) -> Path:
-    """A folder of the user's with a ranker of its own, and one that Hydra would ignore."""
+    """A folder of the user's with a ranker of its own, and one with a name that is taken."""
     folder = tmp_path / "own"
     (folder / "ranker").mkdir(parents=True)
     (folder / "ranker" / "mine.yaml").write_text("# Mine, 2024.\ndefaults: [pairrank]\nl2: 7  # less of it\n")
-    (folder / "ranker" / "oracle.yaml").write_text("# Not seen.\n")
+    (folder / "ranker" / "oracle.yaml").write_text("# Refused.\n")
     return folder
 
 
@@ -123,16 +123,35 @@ def test_a_long_default_is_listed_by_its_number_of_entries(capsys):
     assert checksums.split(maxsplit=1)[1].startswith("(15 entries)")
 
 
-def test_choices_of_the_user_are_listed_and_hidden_ones_reported(capsys, own):
+def test_choices_of_the_user_are_listed_and_taken_names_reported(capsys, own):
     overview = lines(capsys, "--config-dir", str(own))
     (mine,) = [line for line in overview if "ranker=mine" in line]
     assert "Mine, 2024." in mine
     assert f"(yours: {own / 'ranker' / 'mine.yaml'})" in mine
-    assert overview[-1].startswith(f"ignored: {own / 'ranker' / 'oracle.yaml'}")
+    refused = f"refused: {own / 'ranker' / 'oracle.yaml'} has the name of {config_dir() / 'ranker' / 'oracle.yaml'}"
+    assert overview[-1] == f"{refused}: rename it"
     described = lines(capsys, "ranker", "mine", "--config-dir", str(own))
     settings = [line.split(maxsplit=2) for line in described if line.strip().startswith("ranker.")]
     assert settings[0] == ["ranker.l2", "7", "less of it"]
     assert "ranker.solver" in [name for name, *_ in settings], "of the choice it builds on"
+
+
+def test_tables_have_the_columns_that_an_own_click_model_has(capsys, tmp_path):
+    (tmp_path / "click").mkdir()
+    tables = {
+        "patient": "5: {click: [0, .1, .2, .3, .4], stays: [1, .9, .8, .7, .65]}",
+        "odd": "{5: {rate: .5}, other: {click: [1]}}",
+    }
+    for name, table in tables.items():
+        (tmp_path / "click" / f"{name}.yaml").write_text(f"# Mine.\n_target_: a.B\ntables:\n  {table}\n")
+    listed = lines(capsys, "click", "patient", "--config-dir", str(tmp_path))
+    assert [line.split() for line in listed[-3:-1]] == [
+        ["5", "grades", "P(click", "|", "0)", "1)", "2)", "3)", "4)", "P(stays", "|", "0)", "1)", "2)", "3)", "4)"],
+        ["click=patient", "0.00", "0.10", "0.20", "0.30", "0.40", "1.00", "0.90", "0.80", "0.70", "0.65"],
+    ]
+    assert not [line for line in lines(capsys, "click", "odd", "--config-dir", str(tmp_path)) if "grades" in line]
+    together = lines(capsys, "click", "--config-dir", str(tmp_path))
+    assert ["P(stop" in line and "P(stays" in line for line in together if line.startswith("5 grades")] == [True]
 
 
 @pytest.mark.parametrize(

@@ -179,7 +179,7 @@ def test_overrides_are_lines_for_ol2r_run_and_nothing_else_on_stdout(tmp_path, c
         (["runs", "--out", "t.md", "--format", "csv"], "--out must not end in .md with --format csv, got t.md"),
         (["runs", "--format", "parquet"], "--format parquet needs a file: type --out report.parquet"),
         (["runs", "--format", "png"], "--format must be one of md, csv, parquet, latex, html without --figure KIND"),
-        ([], "DIR must be a folder with runs, such as outputs, got none"),
+        ([], "DIR must be a folder with runs, got outputs, which does not exist"),
         (["runs", "--test", "t"], "--test goes with --baseline RANKER or --compare all"),
         (["runs", "--differences"], "--differences goes with --baseline RANKER or --compare all"),
         (["runs", "--baseline", " "], "--baseline must be a ranker, or choices and settings, of some row, got nothing"),

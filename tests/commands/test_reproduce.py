@@ -84,6 +84,23 @@ def test_a_dry_run_lists_the_runs_and_writes_nothing(recipes, tmp_path, capsys):
     assert not (tmp_path / "out").exists()
 
 
+def test_own_choices_are_found_in_dry_runs_and_in_runs(recipes, tmp_path, monkeypatch, capsys):
+    """A dataset of one's own, in a folder that is typed; output_dir is that of the project file."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own" / "dataset").mkdir(parents=True)
+    (tmp_path / "own" / "dataset" / "mine.yaml").write_text("defaults: [synthetic]\n")
+    (tmp_path / "ol2r.yaml").write_text("output_dir: results\n")
+    typed = ["pairrank_x", "dataset=mine", "--config-dir", "own", *SMALL]
+    assert main([*typed, "--dry-run"]) == 0
+    assert "2 jobs: 2 new" in capsys.readouterr().out
+    assert main(typed) == 0
+    assert len(list((tmp_path / "results" / "mine").glob("*/summary.json"))) == 2
+    assert (tmp_path / "results" / "reproduce" / "pairrank_x" / "table.csv").is_file()
+    assert (tmp_path / "results" / ".gitignore").is_file()
+    assert not (tmp_path / "outputs").exists()
+    assert main(["pairrank_x", "dataset=mine", *SMALL]) == 2
+
+
 @pytest.mark.parametrize(
     ("typed", "message"),
     [

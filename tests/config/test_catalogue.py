@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from omegaconf import OmegaConf
 
-from ol2r_cli.config.catalogue import Catalogue, Choice, defaults_list, dotted
+from ol2r_cli.config.catalogue import Catalogue, Choice, config_dir, defaults_list, dotted
 from ol2r_cli.config.composer import compose
 
 FILE = """\
@@ -61,7 +61,8 @@ def test_own_choices_inherit_and_do_not_shadow(tmp_path: Path):
     assert names[0] == "l2", "of the choice it builds on"
     assert names[-1] == "bare"
     assert catalogue.values(mine)["rate"] == 0.5
-    assert catalogue.hidden == [hidden]
+    assert catalogue.collisions == [(hidden, catalogue.choices["ranker"]["pairrank"].path)]
+    assert (mine.folder, catalogue.choices["ranker"]["pairrank"].folder) == (tmp_path, config_dir())
     assert not catalogue.comes_along(mine)
     assert catalogue.comes_along(catalogue.choices["ranker"]["pairrank"])
 
@@ -105,9 +106,14 @@ def test_entries_of_a_defaults_list():
     ]
 
 
-def test_a_folder_that_does_not_exist(tmp_path: Path):
-    with pytest.raises(ValueError, match=r"^--config-dir must be a folder, got .*nowhere, which does not exist$"):
-        Catalogue([tmp_path / "nowhere"])
+def test_files_of_runs_and_of_hidden_folders_are_no_choices(tmp_path: Path):
+    for group in ("ranker", ".git/ranker", "outputs/run"):
+        own(tmp_path, group, "mine", FILE)
+    (tmp_path / "outputs" / "run" / "run.json").touch()
+    catalogue = Catalogue([tmp_path])
+    assert catalogue.choices["ranker"]["mine"].path == tmp_path / "ranker" / "mine.yaml"
+    assert catalogue.collisions == []
+    assert not [group for group in catalogue.choices if group.startswith(("outputs", ".git"))]
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import copy
+import os
 import pkgutil
 import re
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from functools import reduce
 from inspect import signature
@@ -18,7 +20,7 @@ from torch import nn
 from ol2r_cli import api as ol2r
 from ol2r_cli.config.catalogue import Catalogue, Choice
 from ol2r_cli.config.composer import Composer, compose
-from ol2r_cli.config.instantiate import build, check_settings
+from ol2r_cli.config.instantiate import build, check_settings, import_target
 from ol2r_cli.formatting import nearest
 from ol2r_cli.run.experiment import RunSettings
 from tests.choices import typed
@@ -231,3 +233,55 @@ def test_every_file_spells_out_every_setting_of_its_class(choice: Choice):
         node = f"measure.{choice.name}" if is_measure else choice.node
         built = build(OmegaConf.select(compose(words).config, node))
         assert type(built).__name__ == constructor.__name__
+
+
+@pytest.fixture
+def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A module of the user's in the working directory, which is to be written; other files of it may follow."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    before = {*sys.modules}
+    yield tmp_path / "mine_x.py"
+    for name in {*sys.modules} - before:
+        del sys.modules[name]
+
+
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        ("\nimport os\nimport foo_x\n", "mine_x.py, line 3: ModuleNotFoundError: No module named 'foo_x'"),
+        ("from os import nothing_x\n", "mine_x.py, line 1: ImportError: cannot import name 'nothing_x' from 'os' "),
+        ("def f():\n    return missing\n\n\nf()\n", "mine_x.py, line 2: NameError: name 'missing' is not defined"),
+        ("x = 1\nx = (\n", "mine_x.py, line 2: SyntaxError: '(' was never closed"),
+        ("import other_x\n", "other_x.py, line 2: ZeroDivisionError: division by zero"),
+        ("raise SystemExit(3)\n", "mine_x.py, line 1: SystemExit: 3"),
+        ("class Ranger:\n    pass\n", "mine_x.py has no Ranker"),
+    ],
+)
+def test_why_a_module_cannot_be_imported_is_told_with_file_and_line(module: Path, code: str, told: str):
+    module.write_text(code)
+    module.with_name("other_x.py").write_text("\n1 / 0\n")
+    with pytest.raises(ValueError) as error:
+        build(OmegaConf.create({"ranker": {"_target_": "mine_x.Ranker"}}).ranker)
+    told = f"ranker._target_ must be a class that can be imported, got mine_x.Ranker: {told}"
+    assert str(error.value).startswith(told)
+    assert "\n" not in str(error.value)
+
+
+def test_what_a_dotted_name_stands_for(module: Path):
+    package = module.with_name("package_x")
+    package.mkdir()
+    (package / "__init__.py").write_text("class Outer:\n    class Inner:\n        pass\n")
+    (package / "below.py").write_text("import foo_x\n")
+    assert import_target("package_x.Outer.Inner").__qualname__ == "Outer.Inner"
+    assert import_target("os.path.join") is os.path.join
+    for target, told in {
+        "package_x.below.Ranker": r"^package_x/below\.py, line 1: ModuleNotFoundError: No module named 'foo_x'$",
+        "package_x.beneath.Ranker": r"^package_x/__init__\.py has no beneath$",
+        "package_y.Ranker": "^there is no module package_y$",
+        "sys.nothing": "^sys has no nothing$",
+        "": "^it must be names with dots",
+        "package_x:Outer": "^it must be names with dots",
+    }.items():
+        with pytest.raises(ImportError, match=told):
+            import_target(target)

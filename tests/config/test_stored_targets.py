@@ -9,7 +9,7 @@ import pytest
 
 from ol2r_cli.config.catalogue import Catalogue
 from ol2r_cli.config.moved_classes import MOVED_TO
-from ol2r_cli.config.stored_targets import check_stored, targets, targets_in
+from ol2r_cli.config.stored_targets import check_stored, targets, trusted_targets
 
 FILE = Path("run/config.yaml")
 PDGD = "ol2r_cli.ranker.pdgd.PDGD"
@@ -87,12 +87,12 @@ def write(folder: Path, files: dict[str, str]) -> Path:
 def test_the_choices_of_a_folder_that_is_named_are_trusted(tmp_path):
     own = "_target_: mine.Ranker\nparts: [{_target_: mine.Part}]\n"
     folder = write(tmp_path, {"ranker/mine.yaml": own, "ranker/model/mine.yaml": "_target_: mine.Model\n"})
-    assert {"mine.Ranker", "mine.Part", "mine.Model"} == targets_in([folder]) - targets_in([])
-    check_stored({"_target_": "mine.Ranker"}, "ranker", FILE, targets_in([folder]))
+    assert {"mine.Ranker", "mine.Part", "mine.Model"} == trusted_targets([folder]) - trusted_targets()
+    check_stored({"_target_": "mine.Ranker"}, "ranker", FILE, trusted_targets([folder]))
     with pytest.raises(ValueError, match=r"got 'mine\.Other'"):
-        check_stored({"_target_": "mine.Other"}, "ranker", FILE, targets_in([folder]))
+        check_stored({"_target_": "mine.Other"}, "ranker", FILE, trusted_targets([folder]))
     with pytest.raises(ValueError, match=r"--config-dir must be a folder, got .*none, which does not exist"):
-        targets_in([tmp_path / "none"])
+        trusted_targets([tmp_path / "none"])
 
 
 def test_runs_below_a_folder_that_is_named_are_no_choices(tmp_path):
@@ -100,14 +100,15 @@ def test_runs_below_a_folder_that_is_named_are_no_choices(tmp_path):
     bad = "_target_: zipfile.ZipFile\n"
     run = {"config.yaml": bad, "run.json": "{}"}
     files = {f"{folder}/{name}": text for folder in ("outputs/a", "ranker/a") for name, text in run.items()}
-    assert targets_in([write(tmp_path, {**files, "config.yaml": bad, "outputs/ranker/b.yaml": bad})]) == targets_in([])
+    folder = write(tmp_path, {**files, "config.yaml": bad, "outputs/ranker/b.yaml": bad})
+    assert trusted_targets([folder]) == trusted_targets()
 
 
 @pytest.fixture
 def plugin(tmp_path, monkeypatch) -> str:
     """An installed plug-in, with a class of its own in a module below it, and a module that is no plug-in's."""
     name = f"plugin_{tmp_path.name}"
-    metadata = {"METADATA": f"Name: {name}\nVersion: 1\n", "entry_points.txt": f"[ol2r.plugins]\nmine = {name}\n"}
+    metadata = {"METADATA": f"Name: {name}\nVersion: 1\n", "entry_points.txt": f"[ol2r.choices]\nmine = {name}\n"}
     write(tmp_path / f"{name}-1.dist-info", metadata)
     code = "import os, zipfile\nfrom pathlib import Path\nclass Ranker: pass\ndef function(): pass\n"
     write(tmp_path, {f"{name}/__init__.py": "", f"{name}/rankers.py": code, "stranger.py": "class Ranker: pass\n"})

@@ -13,7 +13,8 @@ import polars as pl
 import pytest
 import torch
 
-from ol2r_cli.run.directory import FILES, RunDirectory, RunningElsewhere, as_json
+from ol2r_cli.run.directory import FILES, RunDirectory, RunningElsewhere, as_json, create_root
+from ol2r_cli.run.run_state import find_runs
 
 HOLDER = """
 import sys, time
@@ -177,3 +178,19 @@ def test_clear_removes_the_files_of_the_run_and_no_others(tmp_path):
         (tmp_path / name).touch()
     RunDirectory(tmp_path).clear()
     assert os.listdir(tmp_path) == ["figure.pdf"]
+
+
+def test_git_does_not_see_what_is_in_a_folder_of_runs_that_was_created(tmp_path):
+    """As in the caches of pytest and ruff. What exists is left as it is."""
+    with RunDirectory(tmp_path / "new" / "data" / "run", tmp_path / "new") as directory:
+        directory.write_json("run.json", {})
+    assert (tmp_path / "new" / ".gitignore").read_text() == "*\n"
+    assert list(find_runs(tmp_path / "new")) == [directory.path]
+    (tmp_path / "new" / ".gitignore").write_text("mine\n")
+    (tmp_path / "old").mkdir()
+    for name in ("new", "old"):
+        create_root(tmp_path / name)
+        with RunDirectory(tmp_path / name / "data" / "other", tmp_path / name):
+            pass
+    assert (tmp_path / "new" / ".gitignore").read_text() == "mine\n"
+    assert [path.name for path in (tmp_path / "old").iterdir()] == ["data"]

@@ -121,6 +121,7 @@ MANIFEST = {
     "rounds_per_second": 1234.5,
     "device": "cpu",
     "threads": 1,
+    "command": "ol2r run click=nav",
 }
 
 
@@ -145,6 +146,17 @@ def test_the_text_names_the_output_folder(directory):
     for folder, typed in ("final", "final"), ("my runs", "'my runs'"), ("/data/runs", "/data/runs"):
         text = render(summarise(directory), MANIFEST, f"{folder}/mslr_web10k/a")
         assert text.endswith(f", ol2r status {typed} (all runs)")
+
+
+def test_the_text_names_folders_with_own_choices_that_have_to_be_typed(directory, tmp_path, monkeypatch):
+    found, typed = tmp_path / "found", tmp_path / "my choices"
+    found.mkdir()
+    monkeypatch.setenv("OL2R_CHOICES", str(found))
+    manifest = MANIFEST | {"command": f"ol2r run ranker=mine --config-dir {found} --config-dir '{typed}'"}
+    text = render(summarise(directory), manifest, "outputs/mslr_web10k/a")
+    assert f"  next             ol2r list --config-dir '{typed}' (other users, " in text
+    monkeypatch.setenv("OL2R_CHOICES", str(tmp_path / "nowhere"))
+    assert "ol2r list (other" in render(summarise(directory), manifest, "outputs/mslr_web10k/a")
 
 
 def test_the_text_leaves_out_what_is_unknown(tmp_path):

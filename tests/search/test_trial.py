@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 
 from ol2r_cli import cli
+from ol2r_cli.config.composer import Composer
 from ol2r_cli.run.directory import RunDirectory
 from ol2r_cli.run.exit_status import INTERRUPTED
 from ol2r_cli.run.run_state import find_runs, read_state
 from ol2r_cli.run.runner import validation_curve
+from ol2r_cli.search import trial
 from ol2r_cli.search.trial import read_metrics
 from tests.search.spaces import TINY, run_trial
 
@@ -110,3 +112,16 @@ def test_a_signal_ends_the_wait_for_a_run_of_another_process(tmp_path):
     (finished.path / "run.json").unlink()
     with RunDirectory(finished.path), pytest.raises(KeyboardInterrupt):
         run_trial(overrides(tmp_path), stop=[15])
+
+
+def test_the_command_of_a_trial_names_the_folders_with_own_choices_once(tmp_path, monkeypatch):
+    typed, found = tmp_path / "typed", tmp_path / "found"
+    for folder, name in ((typed, "first"), (found, "second")):
+        (folder / "click").mkdir(parents=True)
+        (folder / "click" / f"{name}.yaml").write_text("defaults: [perfect]\n")
+    monkeypatch.setenv("OL2R_CHOICES", str(found))
+    fixed = [*TINY, "click=second", "rounds=2", f"output_dir={tmp_path / 'out'}", "--config-dir", str(typed)]
+    outcome = trial.run_trial(Composer(fixed), fixed)
+    command = read_state(outcome.path).manifest["command"]
+    assert command.endswith(f"output_dir={tmp_path / 'out'} --config-dir {typed} --config-dir {found}")
+    assert command.count("--config-dir") == 2

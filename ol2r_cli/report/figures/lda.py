@@ -12,7 +12,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from ol2r_cli.config.stored_targets import targets_in
+from ol2r_cli.config.stored_targets import trusted_targets
 from ol2r_cli.report.figures import paper_names
 from ol2r_cli.report.figures.kinds import Integer, NothingToDraw, Width, integer
 from ol2r_cli.report.figures.layout import Panels
@@ -49,7 +49,7 @@ def lda(
         raise ValueError(f"lda must have at most {MOST_NETWORKS} networks, got {len(networks)}: name fewer folders")
     legend = Legend(networks, labels)
     shown = [(panel, group) for panel, members in legend.panels.items() for group in members]
-    own_targets = targets_in([] if config_dir is None else [Path(config_dir).expanduser()])
+    own_targets = trusted_targets([] if config_dir is None else [Path(config_dir)])
     projections = [project(group.runs[0].path, documents, seed, own_targets) for _, group in shown]
     rows = [
         [f"{paper_names.dataset(panel[0])}, features", f"{legend.label(group)}, {panel[1]}, last hidden layer"]

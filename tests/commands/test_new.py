@@ -1,0 +1,181 @@
+"""`ol2r new`: what it writes works as printed, in the folder where it was written, without further options."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from omegaconf import OmegaConf
+
+from ol2r_cli.commands.new import main
+from ol2r_cli.config.instantiate import build
+from ol2r_cli.config.own_choices import ROLES
+from ol2r_cli.config.project_file import read_project
+from ol2r_cli.interfaces import Candidates, Proposal
+from ol2r_cli.tensor.streams import Streams
+
+ROOT = Path(__file__).parents[2]
+SMALL = ["rounds=6", "evaluate_every=3"]
+TINY = [*SMALL, "dataset.queries={train: 12, validation: 4, test: 4}", "dataset.documents=12", "dataset.features=6"]
+TESTED = [role for role in ROLES if role != "measure"]
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("OL2R_CHOICES", raising=False)
+    return tmp_path
+
+
+def new(capsys: pytest.CaptureFixture[str], *words: str) -> list[str]:
+    """The lines that `ol2r new` prints."""
+    assert main([*words]) == 0
+    return capsys.readouterr().out.splitlines()
+
+
+def ol2r(*words: str) -> str:
+    """What a command prints in a process of its own, whose exit code is 0."""
+    command = [sys.executable, "-m", "ol2r_cli", *words]
+    env = os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, capture_output=True, text=True, env=env, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("group", TESTED)
+def test_a_choice_runs_and_is_listed_as_printed(here, capsys, group):
+    printed = new(capsys, group, "my_own")
+    files = ["choices/my_own.py", f"choices/{group}/my_own.yaml", "choices/test_my_own.py", "ol2r.yaml"]
+    assert printed[: printed.index("next:")] == [f"written: {file}" for file in files]
+    assert all((here / file).is_file() for file in files)
+    lines = [line.strip() for line in printed[printed.index("next:") + 1 :]]
+    assert lines[:3] == [
+        f"ol2r run {group}=my_own rounds=500",
+        f"ol2r list {group} my_own",
+        f"ol2r check {group}=my_own",
+    ]
+    assert re.fullmatch(rf"ol2r run -m .*{group}=my_own.*", lines[3])
+    assert lines[4:] == ["ol2r report"]
+    told = ol2r("run", f"{group}=my_own", *(SMALL if group == "dataset" else TINY))
+    assert "finished: run" in told
+    (run,) = (here / "outputs").glob("*/*/run.json")
+    assert json.loads(run.read_bytes())["choices"][group] == "my_own"
+    assert f"{group}=my_own" in ol2r("list", group, "my_own")
+    assert "yours: choices/" in ol2r("list")
+
+
+def test_a_sweep_in_two_processes_with_an_own_ranker_then_its_score(here, capsys):
+    new(capsys, "ranker", "swept_own")
+    out = ol2r("run", "-m", "ranker=swept_own,random", *TINY, "launcher.jobs=2")
+    assert "2 jobs in" in out
+    (run,) = (here / "outputs" / "synthetic").glob("swept_own-*")
+    manifest = json.loads((run / "run.json").read_bytes())
+    assert manifest["command"].endswith(f" --config-dir {here / 'choices'}"), "so that it works anywhere"
+    (here / "new.txt").write_text("0 qid:1 1:1 2:2 3:3 4:4 5:5 6:6\n0 qid:1 1:3 2:2 3:1 4:1 5:1 6:1\n")
+    assert len(ol2r("score", manifest["id"], "new.txt").split()) == 2
+
+
+def test_the_measure_is_written_too(here, capsys):
+    new(capsys, "measure", "my_measure")
+    assert (here / "choices" / "measure" / "my_measure.yaml").is_file()
+
+
+@pytest.mark.parametrize("group", TESTED)
+def test_names_are_put_in_everywhere(here, capsys, group):
+    new(capsys, group, "my_own_2")
+    texts = {path: path.read_text() for path in (here / "choices").rglob("my_own_2.*")}
+    texts[here] = (here / "choices" / "test_my_own_2.py").read_text()
+    assert len(texts) == 3
+    for text in texts.values():
+        assert not re.search(r"\b(GROUP|NAME|CLASS)\b", text)
+    assert f'ol2r.check("{group}=my_own_2", config_dir=Path(__file__).parent).violations' in texts[here]
+    assert "_target_: my_own_2.MyOwn2\n" in texts[here / "choices" / group / "my_own_2.yaml"]
+    assert "class MyOwn2" in texts[here / "choices" / "my_own_2.py"]
+
+
+def test_the_folder_is_that_of_the_project_file_or_typed(here, capsys):
+    assert new(capsys, "ranker", "first_own", "--dir", "my choices")[-1] == "  ol2r report"
+    assert (here / "ol2r.yaml").read_text() == "choices: my choices\n"
+    new(capsys, "click", "second_own")
+    assert (here / "my choices" / "click" / "second_own.yaml").is_file()
+    printed = new(capsys, "ranker", "third_own", "--dir", "elsewhere")
+    assert "written: ol2r.yaml" not in printed
+    assert "  ol2r run ranker=third_own rounds=500 --config-dir elsewhere" in printed
+    assert (here / "ol2r.yaml").read_text() == "choices: my choices\n"
+
+
+def test_the_folder_of_the_project_file_need_not_exist_yet(here, capsys):
+    (here / "ol2r.yaml").write_text("choices: [new, other]\n")
+    assert "written: new/first_own.py" in new(capsys, "ranker", "first_own")
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (
+            ["rankr", "nsgd"],
+            "GROUP must be one of ranker, click, exploration, fairness, measure, dataset, got 'rankr': d",
+        ),
+        (["launcher", "mine"], "GROUP must be one of ranker, "),
+        (
+            ["ranker", "pairrank"],
+            "NAME must be new, got pairrank: `ol2r list ranker pairrank` shows the choice of this",
+        ),
+        (["click", "nav"], "NAME must be new, got nav: "),
+        (["ranker", "taken_own"], "NAME must be new, got taken_own: `ol2r list ranker taken_own` shows the choice"),
+        (["click", "taken_own"], "NAME must be new, got taken_own: choices/taken_own.py exists"),
+        (["exploration", "random"], "NAME must not be that of a module that Python has, got random (/"),
+        (["exploration", "torch"], "NAME must not be that of a module that Python has, got torch (/"),
+        (["click", "click!"], "NAME must be small letters, digits and _, and no word of Python or YAML, got 'click!'"),
+        (["click", "Tired"], "NAME must be small letters, digits and _"),
+        (["click", "a.b"], "NAME must be small letters, digits and _"),
+        (["click", "../a"], "NAME must be small letters, digits and _"),
+        (["click", "class"], "NAME must be small letters, digits and _"),
+        (["ranker", "null"], "NAME must be small letters, digits and _"),
+    ],
+)
+def test_what_cannot_be_a_name_is_one_line_and_writes_nothing(here, capsys, words, told):
+    new(capsys, "ranker", "taken_own")
+    before = sorted(here.rglob("*"))
+    assert main(words) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith(f"ol2r new: {told}")
+    assert captured.err.count("\n") == 1
+    assert sorted(here.rglob("*")) == before
+
+
+def test_the_groups_take_turns_and_padding_stays_last(here, capsys, monkeypatch):
+    """The fairness that is written, by hand: places 1, 2, .. of group 0 and of group 1 alternate."""
+    new(capsys, "fairness", "turns_own")
+    monkeypatch.syspath_prepend(here / "choices")
+    group = torch.tensor([[0, 0, 0, 1, 1, 0], [1, 1, 0, 0, 0, 0]])
+    mask = torch.tensor([[True] * 6, [True] * 4 + [False] * 2])
+    order = torch.tensor([[5, 1, 3, 0, 4, 2], [1, 3, 0, 2, 5, 4]])
+    candidates = Candidates(torch.zeros(2).long(), group, torch.zeros(2, 6, 1), mask, group)
+    proposal = Proposal(order, torch.zeros(2, 6))
+    random = Streams(torch.arange(2)).at("arrange", 0)
+    for first, served in {
+        "group_0": [[5, 3, 1, 4, 0, 2], [3, 1, 2, 0, 5, 4]],
+        "group_1": [[3, 5, 4, 1, 0, 2], [1, 3, 0, 2, 5, 4]],
+    }.items():
+        fairness = build(OmegaConf.create({"_target_": "turns_own.TurnsOwn", "first": first}))
+        assert fairness.rerank(proposal, candidates, random).tolist() == served
+
+
+def test_the_page_shows_what_is_printed(capsys):
+    page = (ROOT / "docs" / "own_choices.md").read_text()
+    shown = re.search(r"^    \$ ol2r (new .*)\n((?:    .*\n)+)", page, re.MULTILINE)
+    assert shown is not None
+    command, *words = shown[1].split()
+    assert command == "new"
+    assert new(capsys, *words) == [line.removeprefix("    ") for line in shown[2].splitlines()]
+    for text in re.findall(r"```yaml\n(.*?)```", page, re.DOTALL):
+        Path("ol2r.yaml").write_text(text)
+        assert read_project().overrides([]) == ["output_dir=results", "data_dir=/data", "launcher.jobs=4"]
