@@ -14,6 +14,13 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 OUTSIDE = "A choice outside the repository"
+RECIPES = (
+    "A new click model",
+    "A new ranker",
+    "A new exploration",
+    "A ranker with several members",
+    "A new dataset",
+)
 
 
 def section(title: str) -> str:
@@ -137,7 +144,7 @@ def in_a_copy(folder: Path) -> list[dict[str, str]]:
     for name in "ol2r_cli", "configs", "tests":
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "pyproject.toml", folder)
-    recipes = [files(title) for title in ("A new click model", "A new ranker", "A new exploration")]
+    recipes = [files(title) for title in RECIPES]
     for contents in recipes:
         assert [Path(name).parts[0] for name in contents] == ["ol2r_cli", "configs", "tests"]
         write(folder, contents)

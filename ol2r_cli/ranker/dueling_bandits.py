@@ -18,7 +18,7 @@ class DuelingBandits(GradientRanker):
 
     Member 0 is theta; the others are theta + `delta` u, with `candidates` directions u drawn from the unit sphere in
     every round. Then theta += rate x the mean u of the winners. `candidates` = 1 is DBGD, more is MGD. `learning_rate`
-    and `decay` as in `GradientRanker`.
+    and `decay` as in `GradientRanker`. A subclass that draws other directions overrides `draw`.
     """
 
     pairs = "none"
@@ -38,9 +38,13 @@ class DuelingBandits(GradientRanker):
 
     def predict(self, candidates: Candidates, random: Random) -> Prediction:
         """Scores of the current ranker and of this round's candidates."""
-        normal = random.normal(self.directions[0].numel()).view(self.directions.shape)
-        self.directions = (normal / normal.norm(dim=2, keepdim=True)).to(self.theta.dtype)
+        self.directions = self.draw(candidates, random)
         return super().predict(candidates, random)
+
+    def draw(self, candidates: Candidates, random: Random) -> Float[Tensor, "B M P"]:
+        """Return the directions of this round, of length 1: M = `candidates`, of P parameters."""
+        normal = random.normal(self.directions[0].numel()).view(self.directions.shape)
+        return (normal / normal.norm(dim=2, keepdim=True)).to(self.theta.dtype)
 
     def weights(self) -> Float[Tensor, "B N P"]:
         """theta, and the candidates that it may move to."""
@@ -48,10 +52,14 @@ class DuelingBandits(GradientRanker):
 
     def learn(self, interaction: Interaction, random: Random) -> None:
         """Move to the mean of the winners."""
-        credit = interaction.proposal.credit
-        assert credit is not None
-        ranking = interaction.ranking[:, None].expand(-1, credit.shape[1], -1)
-        earned = (credit.gather(2, ranking) * interaction.clicks[:, None]).sum(2)
+        earned = self.earned(interaction)
         won: Tensor = earned[:, 1:] > earned[:, :1]
         share = won.to(self.theta.dtype) / won.sum(1, keepdim=True).clamp(min=1)
         self.move(torch.bmm(share[:, None], self.directions).squeeze(1), won.any(1))
+
+    def earned(self, interaction: Interaction) -> Float[Tensor, "B N"]:
+        """Return the clicks that each member is credited with in this round; member 0 is theta."""
+        credit = interaction.proposal.credit
+        assert credit is not None
+        ranking = interaction.ranking[:, None].expand(-1, credit.shape[1], -1)
+        return (credit.gather(2, ranking) * interaction.clicks[:, None]).sum(2)
