@@ -16,7 +16,7 @@ def names(*overrides: str) -> list[str]:
 
 
 def id_of(*overrides: str) -> str:
-    return identity(compose([*TINY, *overrides]).settings, "data")
+    return identity(compose([*TINY, *overrides]).settings, "data", {})
 
 
 @pytest.mark.parametrize(
@@ -74,4 +74,4 @@ def test_the_id_depends_on_the_measures_that_are_taken_and_not_on_how_they_are_t
 def test_ids_of_before_measures_were_choices_are_the_same():
     settings = compose(TINY).settings
     before = {name: value for name, value in settings.items() if name not in ("measure", "measures")}
-    assert identity(before, "data") == identity(settings, "data")
+    assert identity(before, "data", {}) == identity(settings, "data", {})

@@ -19,7 +19,7 @@ from torch import nn
 
 from ol2r_cli import api as ol2r
 from ol2r_cli.config.catalogue import Catalogue, Choice
-from ol2r_cli.config.composer import Composer, compose
+from ol2r_cli.config.composer import Composer, Composition, compose
 from ol2r_cli.config.instantiate import build, check_settings, import_target
 from ol2r_cli.formatting import nearest
 from ol2r_cli.run.experiment import RunSettings
@@ -118,8 +118,8 @@ MAY_BE_INFINITE = {("fairness=fairexp", "epsilon")}  # no bound
 def test_no_number_of_any_choice_may_be_infinite_or_nan(choice: Choice):
     """Counts and checksums that a dataset is compared with are no settings that a run computes with."""
     group = choice.group.partition("/")[0]
-    settings: Any = OmegaConf.to_container(compose(typed(choice.group, choice.name)).config, resolve=True)
-    below = choice.group.split("/")[1:]
+    settings: Any = OmegaConf.to_container(_composed(choice).config, resolve=True)
+    below = [choice.name] if group == "measure" else choice.group.split("/")[1:]
     places = [p for p in _numbers(settings[group]) if [*p[: len(below)]] == below and p[0] != "expected"]
     for place in places:
         for bad in (float("inf"), float("-inf"), float("nan")):
@@ -130,7 +130,8 @@ def test_no_number_of_any_choice_may_be_infinite_or_nan(choice: Choice):
                 build(OmegaConf.create({group: changed})[group])
                 continue
             with pytest.raises(ValueError, match=rf"^{group}\.{place[0]}[\w.]* must be "):
-                build(OmegaConf.create({group: changed})[group])
+                node = OmegaConf.create({group: changed})[group]
+                build(node[choice.name] if group == "measure" else node)
 
 
 @pytest.mark.parametrize("bad", [float("inf"), float("-inf"), float("nan")])
@@ -220,6 +221,12 @@ def test_the_nearest_name():
     assert nearest("l3", ["reduction"], "ranker.") == ""
 
 
+def _composed(choice: Choice) -> Composition:
+    """A configuration with this choice."""
+    is_measure = choice.group == "measure"
+    return compose([f"measures=[{choice.name}]"] if is_measure else list(typed(choice.group, choice.name)))
+
+
 @pytest.mark.parametrize("choice", CHOICES, ids=lambda choice: f"{choice.group}={choice.name}")
 def test_every_file_spells_out_every_setting_of_its_class(choice: Choice):
     constructor = pkgutil.resolve_name(choice.content["_target_"])
@@ -228,10 +235,8 @@ def test_every_file_spells_out_every_setting_of_its_class(choice: Choice):
     assert {*choice.values, *parts} == set(() if torch_alone else signature(constructor).parameters)
     assert all(setting.comment for setting in choice.settings if setting.name != "source")
     if choice.name != "cuda":  # cannot be built without one
-        is_measure = choice.group == "measure"
-        words = [f"measures=[{choice.name}]"] if is_measure else list(typed(choice.group, choice.name))
-        node = f"measure.{choice.name}" if is_measure else choice.node
-        built = build(OmegaConf.select(compose(words).config, node))
+        node = f"measure.{choice.name}" if choice.group == "measure" else choice.node
+        built = build(OmegaConf.select(_composed(choice).config, node))
         assert type(built).__name__ == constructor.__name__
 
 
