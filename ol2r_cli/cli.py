@@ -24,6 +24,10 @@ COMMANDS = {
     "verify": ("ol2r_cli.commands.verify", "whether finished runs are intact: hashes, rows, sums, summaries"),
     "clean": ("ol2r_cli.commands.clean", "what runs take on disk, and removing what is not needed, after asking"),
     "list": ("ol2r_cli.commands.list", "every choice of every group: rankers, click models, datasets, .."),
+    "check": (
+        "ol2r_cli.commands.check",
+        "whether choices, such as your own, keep the laws of all, and why not",
+    ),
     "data": ("ol2r_cli.commands.data", "statistics of a dataset, parsing it ahead, checking its files"),
     "bench": ("ol2r_cli.commands.bench", "rounds per second on a generated MSLR-sized dataset"),
     "doctor": ("ol2r_cli.commands.doctor", "versions, device, threads, data found, disk"),

@@ -10,42 +10,26 @@ import torch
 from omegaconf import DictConfig, OmegaConf
 from torch import Tensor
 
-from ol2r_cli.contracts.law import Broken, Law, NotApplicable, law
+from ol2r_cli.contracts.law import Broken, Law, NotApplicable, Stopped, law
 from ol2r_cli.contracts.run_law import files_of_run
 from ol2r_cli.contracts.subject import Subject, is_refusal, load
 from ol2r_cli.dataset.table import SPLITS, Dataset
 
 _LONG = 5.0  # seconds of loading, beyond which it is not loaded with other settings
+_TABLE = "what `load` returns"
 _ROUNDS = {"rounds": 20, "replicas": 2, "seed": 3, "evaluate_every": 20, "block_rounds": [], "force": False}
 
 
 @law("a method `load` that returns arrays or a frame: it must return an ol2r_cli.dataset.table.Dataset")
 def table(subject: Subject) -> None:
     """`load` returns a Dataset with int8 labels, float32 features and int64 offsets that belong together."""
-    dataset = subject.dataset
-    if not isinstance(dataset, Dataset):
-        raise Broken("what `load` returns", f"it must be a Dataset, got {type(dataset).__name__}")
-    kinds = {
-        "features": (dataset.features, torch.float32, 2),
-        "labels": (dataset.labels, torch.int8, 1),
-        "offsets": (dataset.offsets, torch.int64, 1),
-        **{f"splits[{name!r}]": (queries, torch.int64, 1) for name, queries in dataset.splits.items()},
-    }
-    for name, (values, dtype, axes) in kinds.items():
-        if not isinstance(values, Tensor) or values.dtype != dtype or values.ndim != axes:
-            got = f"{values.dtype} {list(values.shape)}" if isinstance(values, Tensor) else type(values).__name__
-            raise Broken(name, f"it must be a tensor of {dtype} with {axes} axes, got {got}")
-    documents, queries = len(dataset.features), len(dataset.offsets) - 1
-    if len(dataset.labels) != documents:
-        raise Broken("labels", f"there must be one for each of {documents} rows of features, got {len(dataset.labels)}")
-    if len(dataset.query_ids) != queries:
-        raise Broken("query_ids", f"there must be one for each of {queries} queries, got {len(dataset.query_ids)}")
+    _ = table_of(subject)
 
 
 @law("offsets are lengths, or without the first 0 or the last end", "a query without documents")
 def queries(subject: Subject) -> None:
     """Each query owns the rows from one offset to the next, at least one, and together they own all rows."""
-    dataset = subject.dataset
+    dataset = table_of(subject)
     offsets = dataset.offsets
     if int(offsets[0]) != 0 or int(offsets[-1]) != len(dataset.features):
         ends = f"{int(offsets[0])} and {int(offsets[-1])}"
@@ -58,7 +42,7 @@ def queries(subject: Subject) -> None:
 @law("numbers of rows where numbers of queries are needed", "a query of the training split in another split, a leak")
 def splits(subject: Subject) -> None:
     """Splits are train, validation and test; each has numbers of queries that exist, and no two have one in common."""
-    dataset, seen = subject.dataset, dict[int, str]()
+    dataset, seen = table_of(subject), dict[int, str]()
     count = len(dataset.offsets) - 1
     for name, numbers in dataset.splits.items():
         if name not in SPLITS:
@@ -76,7 +60,7 @@ def splits(subject: Subject) -> None:
 @law("grades that begin at 1", "a label for unjudged documents, such as -1", "`grades` is the largest label")
 def grades(subject: Subject) -> None:
     """Labels are whole numbers from 0 to grades - 1."""
-    labels, most = subject.dataset.labels, subject.dataset.grades - 1
+    labels, most = table_of(subject).labels, subject.dataset.grades - 1
     if (bad := (labels < 0) | (labels > most)).any():
         row = int(bad.nonzero()[0])
         raise Broken(f"row {row}", f"a label must be from 0 to grades - 1 = {most}, got {int(labels[row])}")
@@ -85,7 +69,7 @@ def grades(subject: Subject) -> None:
 @law("missing values that are read as NaN", "values beyond float32, 3.4e38", "a division by the spread of a constant")
 def features(subject: Subject) -> None:
     """All features are finite."""
-    for first in range(0, len(subject.dataset.features), 100_000):
+    for first in range(0, len(table_of(subject).features), 100_000):
         bad = ~subject.dataset.features[first : first + 100_000].isfinite()
         if bad.any():
             row, column = bad.nonzero()[0].tolist()
@@ -96,7 +80,7 @@ def features(subject: Subject) -> None:
 @law("a group for each query, where one for each document is needed", "groups that begin at 1")
 def groups(subject: Subject) -> None:
     """Groups, if there are any, are int8 numbers from 0, one for each document; fairness needs just 0 and 1."""
-    group, documents = subject.dataset.group, len(subject.dataset.features)
+    group, documents = table_of(subject).group, len(subject.dataset.features)
     if group is None:
         raise NotApplicable("the dataset has no groups")
     if group.dtype != torch.int8 or len(group) != documents or int(group.min()) < 0:
@@ -113,11 +97,11 @@ def groups(subject: Subject) -> None:
 def fingerprint(subject: Subject) -> None:
     """The fingerprint and the data are the same when loaded again, and where a setting changes the data it changes."""
     node, start = subject.composition.config.dataset, time.monotonic()
-    again = load(node)
-    if again.fingerprint != subject.dataset.fingerprint:
-        both = f"{subject.dataset.fingerprint[:16]} and {again.fingerprint[:16]}"
+    again, first = load(node), table_of(subject)
+    if again.fingerprint != first.fingerprint:
+        both = f"{first.fingerprint[:16]} and {again.fingerprint[:16]}"
         raise Broken("the same settings, loaded twice", f"the fingerprints are {both}")
-    if name := _first_change(again, subject.dataset):
+    if name := _first_change(again, first):
         raise Broken("the same settings, loaded twice", f"the fingerprints are equal, and {name} are not")
     if time.monotonic() - start > _LONG:
         subject.notes.append("the fingerprint is not checked with other settings, as loading takes long")
@@ -137,10 +121,33 @@ def fingerprint(subject: Subject) -> None:
 @law("a click model without probabilities for this number of grades: see the message")
 def plays(subject: Subject) -> None:
     """A short run on it works: rounds, evaluation and files."""
-    files_of_run(subject, subject.dataset, "dataset", settings=_ROUNDS)
+    files_of_run(subject, table_of(subject), "dataset", settings=_ROUNDS)
 
 
 DATASET_LAWS: tuple[Law, ...] = (table, queries, splits, grades, features, groups, fingerprint, plays)
+
+
+def table_of(subject: Subject) -> Dataset:
+    """The table of the subject's dataset; Stopped unless its parts are tensors that belong together."""
+    dataset = subject.dataset
+    if not isinstance(dataset, Dataset):
+        raise Stopped(_TABLE, f"it must be a Dataset, got {type(dataset).__name__}")
+    kinds = {
+        "features": (dataset.features, torch.float32, 2),
+        "labels": (dataset.labels, torch.int8, 1),
+        "offsets": (dataset.offsets, torch.int64, 1),
+        **{f"splits[{name!r}]": (queries, torch.int64, 1) for name, queries in dataset.splits.items()},
+    }
+    for name, (values, dtype, axes) in kinds.items():
+        if not isinstance(values, Tensor) or values.dtype != dtype or values.ndim != axes:
+            got = f"{values.dtype} {list(values.shape)}" if isinstance(values, Tensor) else type(values).__name__
+            raise Stopped(_TABLE, f"{name} must be a tensor of {dtype} with {axes} axes, got {got}")
+    documents, queries = len(dataset.features), len(dataset.offsets) - 1
+    if len(dataset.labels) != documents:
+        raise Stopped(_TABLE, f"there must be a label for each of {documents} rows, got {len(dataset.labels)}")
+    if len(dataset.query_ids) != queries:
+        raise Stopped(_TABLE, f"there must be an id for each of {queries} queries, got {len(dataset.query_ids)}")
+    return dataset
 
 
 def _variations(node: DictConfig, cache: str) -> Iterator[tuple[str, DictConfig]]:

@@ -32,7 +32,6 @@ MODULE_RANDOM = (
     "of a set"
 )
 SHARED = "state that two objects share: an attribute of the class, a global variable or a mutable default"
-DTYPE = "dtypes are mixed: a tensor made without dtype=context.dtype, or .float() or .double() on the way"
 DIVISION = "a division by a number of documents, clicks or pairs, or by a spread, that is 0 here"
 LABELS = "labels reach the role: by the dataset, a file or a global variable, without `needs_labels = True`"
 PADDING_SORTED = "padding is sorted like documents: give it the lowest score, with masked_fill(~mask, LEAST)"

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from ol2r_cli.formatting import plural
+
 KEPT, BROKEN, LEFT_OUT = "✓", "✗", "–"
 _WIDTH = 110  # characters of a line of an explanation
 
@@ -20,6 +22,10 @@ class Broken(Exception):
     def __init__(self, input: str, difference: str, causes: tuple[str, ...] = ()):
         super().__init__(f"{difference} ({input})")
         self.input, self.difference, self.causes = input, difference, causes
+
+
+class Stopped(Broken):
+    """Raised where a law cannot be checked to its end; others that need the same stop there, too."""
 
 
 class NotApplicable(Exception):
@@ -102,7 +108,7 @@ class CheckReport:
         """The violations, the notes and the last line."""
         notes = [f"note: {note}" for note in self.notes]
         broken = f"{len(self.violations)} broken" if self.violations else "none broken"
-        last = f"{self.subject}: {len(self.passed)} laws kept, {broken}"
+        last = f"{self.subject}: {plural(len(self.passed), 'law')} kept, {broken}"
         if self.left_out:
             last += f", {len(self.left_out)} not checked"
         return "\n".join([*(f"{violation}\n" for violation in self.violations), *notes, last])

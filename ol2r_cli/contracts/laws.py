@@ -14,13 +14,12 @@ from hydra.errors import InstantiationException
 import ol2r_cli
 from ol2r_cli.config.composer import Composer, Composition, check_grid
 from ol2r_cli.config.overrides import split_launcher, split_search_path
-from ol2r_cli.contracts.dataset_laws import DATASET_LAWS
-from ol2r_cli.contracts.differences import DTYPE
-from ol2r_cli.contracts.law import BROKEN, KEPT, LEFT_OUT, Broken, CheckReport, Law, NotApplicable, Violation
-from ol2r_cli.contracts.role_laws import ROLE_LAWS
+from ol2r_cli.contracts.dataset_laws import DATASET_LAWS, plays
+from ol2r_cli.contracts.law import BROKEN, KEPT, LEFT_OUT, Broken, CheckReport, Law, NotApplicable, Stopped, Violation
+from ol2r_cli.contracts.role_laws import ROLE_LAWS, scores
 from ol2r_cli.contracts.run_law import run_and_resume
 from ol2r_cli.contracts.setting_law import settings
-from ol2r_cli.contracts.subject import Malformed, Subject, is_refusal
+from ol2r_cli.contracts.subject import DTYPE, Subject, is_refusal
 from ol2r_cli.formatting import error_line
 from ol2r_cli.metrics.measurement import NonFiniteScores
 
@@ -33,6 +32,7 @@ LAWS: dict[str, tuple[Law, ...]] = {
     "click": _OF_ROLES,
     "dataset": (settings, *DATASET_LAWS),
 }
+_RUNS = (run_and_resume, plays)  # what breaks other laws may stop them
 FIXED = ("rounds", "seed", "replicas", "positions")  # settings of a run of which the laws have their own
 
 # Called with a law before it is checked, and again with what came of it: `KEPT`, `BROKEN` or `LEFT_OUT`, and why.
@@ -127,7 +127,7 @@ class _Checking:
         self.passed: list[str] = []
         self.violations: list[Violation] = []
         self.left_out: dict[str, str] = {}
-        self._reported: set[str] = set()  # what stops other laws in the same way, and is reported once
+        self._reported: set[str] = set()
 
     def hold(self, law: Law) -> tuple[str, str]:
         """Hold the subject to a law; returns the sign of what came of it, and the reason in a few words."""
@@ -135,42 +135,37 @@ class _Checking:
             law(self.subject)
         except NotApplicable as reason:
             return self._leave_out(law, str(reason))
-        except Malformed as broken:
-            return self._stopped(law, broken.difference, self._violation(law, broken), "see the law above")
-        except Broken as broken:
-            self.violations.append(self._violation(law, broken))
-            return BROKEN, broken.difference
         except Exception as error:
-            if isinstance(error, NonFiniteScores) and "scores" in [violation.law for violation in self.violations]:
-                return self._leave_out(law, "scores are not finite")
-            if isinstance(error, InstantiationException) and isinstance(error.__cause__, Exception):
-                error = error.__cause__  # what the constructor raised
-            what = f"{error_line(error)} ({_place(error)})"
-            input = f"the law `{law.name}`: {self.subject.situation()}"
-            lines = "".join(traceback.format_exception(error))
-            return self._stopped(law, what, Violation("raises", input, what, _speaks_for(error), lines), "raises")
+            violation, key = self._explained(law, error)
+            if key in self._reported or (law in _RUNS and self.violations and key != law.name):
+                return self._leave_out(law, "stops in the same way")
+            self._reported.add(key)
+            self.violations.append(violation)
+            return BROKEN, violation.difference
         self.passed.append(law.name)
         return KEPT, ""
+
+    def _explained(self, law: Law, error: Exception) -> tuple[Violation, str]:
+        """The violation, and what is the same for all laws that stop in this way."""
+        if isinstance(error, Broken):
+            violation = Violation(law.name, error.input, error.difference, error.causes or law.causes)
+            return violation, error.input if isinstance(error, Stopped) else law.name
+        situation = self.subject.situation()
+        if isinstance(error, NonFiniteScores):
+            return Violation(scores.name, situation, str(error), scores.causes), scores.name
+        if isinstance(error, InstantiationException) and isinstance(error.__cause__, Exception):
+            error = error.__cause__  # what the constructor raised
+        what, lines = f"{error_line(error)} ({_place(error)})", "".join(traceback.format_exception(error))
+        return Violation("raises", f"the law `{law.name}`: {situation}", what, _speaks_for(error), lines), what
 
     def report(self, name: str) -> CheckReport:
         """Everything so far."""
         notes = tuple(dict.fromkeys(self.subject.notes))
         return CheckReport(name, tuple(self.passed), tuple(self.violations), self.left_out, notes)
 
-    def _violation(self, law: Law, broken: Broken) -> Violation:
-        return Violation(law.name, broken.input, broken.difference, broken.causes or law.causes)
-
     def _leave_out(self, law: Law, reason: str) -> tuple[str, str]:
         self.left_out[law.name] = reason
         return LEFT_OUT, reason
-
-    def _stopped(self, law: Law, what: str, violation: Violation, again: str) -> tuple[str, str]:
-        """Report what stopped a law, the first time that it does."""
-        if what in self._reported:
-            return self._leave_out(law, f"not checked, as {violation.law} is broken" if again != "raises" else what)
-        self._reported.add(what)
-        self.violations.append(violation)
-        return BROKEN, what
 
 
 def _place(error: BaseException) -> str:
@@ -179,7 +174,9 @@ def _place(error: BaseException) -> str:
     own = [frame for frame in frames if not Path(frame.filename).is_relative_to(_PACKAGE)]
     roles = [frame for frame in frames if not Path(frame.filename).is_relative_to(_PACKAGE / "contracts")]
     frame = (own or roles or frames or traceback.extract_tb(error.__traceback__))[-1]
-    return f"{frame.filename}:{frame.lineno}, in {frame.name}"
+    file = Path(frame.filename)
+    shown = file.relative_to(Path.cwd()) if file.is_relative_to(Path.cwd()) else file
+    return f"{shown}:{frame.lineno}, in {frame.name}"
 
 
 def _is_between(file: Path) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 from ol2r_cli.config.instantiate import build
-from ol2r_cli.contracts.law import Broken, law
+from ol2r_cli.contracts.law import Broken, Stopped, law
 from ol2r_cli.contracts.small_world import world
 from ol2r_cli.contracts.subject import Subject
 from ol2r_cli.dataset.table import Dataset
@@ -79,7 +79,7 @@ def files_of_run(
 ) -> dict[str, bytes]:
     """The files with results, by name, of a run of the subject's choices on a dataset, or what there is if it resumes.
 
-    Broken if the run fails. ValueError for a bad setting.
+    Stopped if the run fails. ValueError for a bad setting.
     """
     config: DictConfig = subject.config.copy()
     OmegaConf.set_readonly(config, False)
@@ -92,7 +92,10 @@ def files_of_run(
         code = runner(experiment, "ol2r check").run()
     if runner is Runner and code != DONE:
         where = f"a run of {settings['rounds']} rounds on {dataset.name}"
-        raise Broken(where, (printed.getvalue().strip() or f"exit code {code}").splitlines()[0])
+        what = (printed.getvalue().strip() or f"exit code {code}").splitlines()[0]
+        raise Stopped(
+            where, what, ("`ol2r run` with these choices fails in the same way; its log.txt has the traceback",)
+        )
     directory = experiment.directory.path
     return {path.name: path.read_bytes() for path in directory.iterdir() if path.suffix in (".parquet", ".pt")} | {
         name: (directory / name).read_bytes() for name in ("summary.json",) if (directory / name).exists()

@@ -18,15 +18,15 @@ from torch import Tensor, nn
 
 from ol2r_cli.config.composer import Composition
 from ol2r_cli.config.instantiate import build
-from ol2r_cli.contracts.law import Broken, NotApplicable
+from ol2r_cli.contracts.law import NotApplicable, Stopped
 from ol2r_cli.contracts.small_world import LISTS, ROUNDS, SEEDS, Lists, play, simulation, small, world
 from ol2r_cli.dataset.table import Dataset, DatasetSource
 from ol2r_cli.interfaces import Interaction, Prediction, Proposal
 from ol2r_cli.simulation import Simulation
 
-
-class Malformed(Broken):
-    """A method of a role returned something of another shape or kind than interfaces.py states."""
+DTYPE = "dtypes are mixed: a tensor made without dtype=context.dtype, or .float() or .double() on the way"
+RECORDS = "a method returns another record, axis or dtype than interfaces.py states"
+_PRECISION = "the precision of the run"
 
 
 @dataclass(frozen=True)
@@ -185,7 +185,7 @@ def _checked(method: Callable[..., Any], name: str, check: Callable[..., str]) -
     def checked(*arguments: Any) -> Any:
         result = method(*arguments)
         if problem := check(result, *arguments):
-            raise Malformed(f"what the {name} returns", problem)
+            raise Stopped(f"what the {name} returns", problem, (DTYPE if _PRECISION in problem else RECORDS,))
         return result
 
     return checked
@@ -199,7 +199,7 @@ def _scores_problem(prediction: Any, candidates: Any, _: Any) -> str:
     if scores.ndim != 3 or (scores.shape[0], scores.shape[2]) != (replicas, documents):
         return f"scores must be [B, N, D], here [{replicas}, N, {documents}], got {list(scores.shape)}"
     if scores.dtype != candidates.features.dtype:
-        return f"scores must be of the precision of the run, {candidates.features.dtype}, got {scores.dtype}"
+        return f"scores must be of {_PRECISION}, {candidates.features.dtype}, got {scores.dtype}"
     return ""
 
 
