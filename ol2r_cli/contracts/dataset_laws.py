@@ -41,7 +41,7 @@ def queries(subject: Subject) -> None:
 
 @law("numbers of rows where numbers of queries are needed", "a query of the training split in another split, a leak")
 def splits(subject: Subject) -> None:
-    """Splits are train, validation and test; each has numbers of queries that exist, and no two have one in common."""
+    """Splits have numbers of queries that exist, and no two splits have a query in common."""
     dataset, seen = table_of(subject), dict[int, str]()
     count = len(dataset.offsets) - 1
     for name, numbers in dataset.splits.items():
@@ -79,7 +79,7 @@ def features(subject: Subject) -> None:
 
 @law("a group for each query, where one for each document is needed", "groups that begin at 1")
 def groups(subject: Subject) -> None:
-    """Groups, if there are any, are int8 numbers from 0, one for each document; fairness needs just 0 and 1."""
+    """Groups, if there are any, are int8 numbers from 0, one for each document; fairness needs 0 and 1."""
     group, documents = table_of(subject).group, len(subject.dataset.features)
     if group is None:
         raise NotApplicable("the dataset has no groups")
@@ -95,7 +95,7 @@ def groups(subject: Subject) -> None:
     "a setting that changes the data is not part of the hash: two different runs would share a directory",
 )
 def fingerprint(subject: Subject) -> None:
-    """The fingerprint and the data are the same when loaded again, and where a setting changes the data it changes."""
+    """Loaded again, fingerprint and data are the same, and a setting that changes the data changes it."""
     node, start = subject.composition.config.dataset, time.monotonic()
     again, first = load(node), table_of(subject)
     if again.fingerprint != first.fingerprint:

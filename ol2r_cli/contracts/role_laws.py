@@ -111,7 +111,7 @@ def _differs_without_padding(subject: Subject) -> bool:
 
 @law(UNSAVED, "a buffer that `learn` replaces by an attribute of another name, or with persistent=False")
 def state_in_buffers(subject: Subject) -> None:
-    """Saved, loaded into a new simulation and continued, a run gives what it gives undisturbed: state is in buffers."""
+    """A run that is saved, loaded and continued gives what it gives undisturbed: all state is in buffers."""
     half = ROUNDS // 2
     through, saved = subject.simulation(), io.BytesIO()
     subject.go_on(through, half)
@@ -140,7 +140,7 @@ def state_in_buffers(subject: Subject) -> None:
     UNSAVED,
 )
 def more_rounds(subject: Subject) -> None:
-    """A saved state goes on in a simulation of more rounds as undisturbed, unless `depends_on_rounds` is declared."""
+    """A saved state goes on with more rounds as undisturbed, unless `depends_on_rounds` is declared."""
     brief = 5
     through = subject.simulation()
     for role in (through.ranker, through.exploration, through.fairness, through.click):
@@ -177,7 +177,7 @@ def single_precision(subject: Subject) -> None:
 
 @law(DIVISION, PADDING, "a number of places or documents that is taken to be K, or at least 2")
 def short_queries(subject: Subject) -> None:
-    """It survives queries of one document, and of fewer documents than places, one place, and more places."""
+    """It survives queries of one document, fewer documents than places, one place, and many places."""
     for world_name, (lists, positions) in _SHORT.items():
         _survives(subject, world_name, lists=lists, positions=positions)
 
@@ -208,7 +208,7 @@ def labels(subject: Subject) -> None:
 
 @law("`score` does not broadcast over snapshots [S] and queries [Q]", PADDING, DTYPE)
 def snapshots(subject: Subject) -> None:
-    """`score` gives a query the same scores alone and among many snapshots and queries, but for rounding."""
+    """`score` gives a query the same scores alone and among others, but for rounding."""
     running = subject.ordinary.simulation
     _needs_score(running.ranker)
     deployed = running.ranker.deploy().repeat(2, 1)

@@ -60,7 +60,7 @@ class _Interrupted(Runner):
     "a number that depends on the process: the time, an address, the order of a set",
 )
 def run_and_resume(subject: Subject) -> None:
-    """A run writes all its files, and one that is interrupted goes on from its checkpoint to the same files."""
+    """A run writes its files, and one that is interrupted goes on from its checkpoint to the same files."""
     expected = files_of_run(subject, world(), "undisturbed")
     files_of_run(subject, world(), "interrupted", _Interrupted)
     found = files_of_run(subject, world(), "interrupted")

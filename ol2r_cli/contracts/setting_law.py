@@ -19,7 +19,7 @@ SHIPPED = "ol2r_cli."  # how the paths of ol2r's own classes begin
 
 @law("a keyword has a default in Python and is not in the YAML file", "a keyword that the constructor does not read")
 def settings(subject: Subject) -> None:
-    """The YAML file has every keyword of the constructor, which has no defaults and reads all (own choices: a note)."""
+    """The YAML file has every keyword of the constructor, which reads each (for choices of your own, a note)."""
     for group in subject.groups:
         node = OmegaConf.select(subject.composition.config, group.replace("/", "."))
         for fault in setting_faults(node, group):
