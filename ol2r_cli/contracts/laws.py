@@ -170,6 +170,8 @@ class _Checking:
 
 def _place(error: BaseException) -> str:
     """File, line and function in which an exception was raised: in the code of the choice, if that was on the way."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{error.filename}:{error.lineno}"
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not _is_between(Path(frame.filename))]
     own = [frame for frame in frames if not Path(frame.filename).is_relative_to(_PACKAGE)]
     roles = [frame for frame in frames if not Path(frame.filename).is_relative_to(_PACKAGE / "contracts")]
