@@ -34,12 +34,13 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from ol2r_cli.config.composer import Composition
+    from ol2r_cli.contracts.law import CheckReport
     from ol2r_cli.run.experiment import Experiment
     from ol2r_cli.run.tables import Table
     from ol2r_cli.run.trained_ranker import TrainedRanker
 
 
-__all__ = ["Run", "RunFailed", "RunFigure", "compose", "draw", "experiment", "grid", "load", "run", "sweep"]
+__all__ = ["Run", "RunFailed", "RunFigure", "check", "compose", "draw", "experiment", "grid", "load", "run", "sweep"]
 
 
 class RunFailed(Exception):
@@ -69,8 +70,7 @@ class Run:
         root: str | PathLike[str] | None = None,
         config_dir: str | PathLike[str] | Sequence[str | PathLike[str]] = (),
     ):
-        folders = [config_dir] if isinstance(config_dir, str | PathLike) else config_dir
-        self._config_dirs = [Path(folder) for folder in folders]
+        self._config_dirs = _folders(config_dir)
         self._own_targets: frozenset[str] = frozenset()  # classes that the caller named to start the run
         self.path = find_run(str(run), root)
         self._directory = RunDirectory(self.path)
@@ -233,6 +233,21 @@ def _prepared(overrides: Sequence[str]) -> tuple[Experiment, str]:
     return Experiment(composition.config, composition.choices), command
 
 
+def check(
+    *settings: Any, config_dir: str | PathLike[str] | Sequence[str | PathLike[str]] = (), **more: Any
+) -> CheckReport:
+    """Hold the choices that are named, such as "ranker=mine", to the laws of all choices, as `ol2r check` does.
+
+    `config_dir` names folders with choices of one's own. The report has the `violations`, each with its input and usual
+    causes, and the names of the laws that `passed`; printed, it is the text of the command. ValueError for a bad
+    setting, and if no choice of a group with laws is named.
+    """
+    from ol2r_cli.contracts.laws import check
+
+    folders = [f"--config-dir={folder}" for folder in _folders(config_dir)]
+    return check([*as_overrides(*settings, **more), *folders])
+
+
 def run(*settings: Any, progress: bool = False, **more: Any) -> Run:
     """The run of `ol2r run` with these settings: run now, resumed, or loaded where it is finished.
 
@@ -314,6 +329,11 @@ def draw(kind: str, *places: RunOrFolder, all_versions: bool = False, **options:
         raise ValueError(f"there are no finished runs below {' or '.join(map(str, paths))}")
     rows = group_runs(collection.runs)
     return RunFigure(drawing.draw(kind, rows, Labels(rows), **options))
+
+
+def _folders(named: str | PathLike[str] | Sequence[str | PathLike[str]]) -> list[Path]:
+    folders = [named] if isinstance(named, str | PathLike) else named
+    return [Path(folder).expanduser() for folder in folders]
 
 
 def _paths(places: tuple[RunOrFolder, ...]) -> list[Path]:

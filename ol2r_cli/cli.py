@@ -25,6 +25,10 @@ COMMANDS = {
     "clean": ("ol2r_cli.commands.clean", "what runs take on disk, and removing what is not needed, after asking"),
     "list": ("ol2r_cli.commands.list", "every choice of every group: rankers, click models, datasets, .."),
     "new": ("ol2r_cli.commands.new", "a choice of your own that works: its class, its settings and its test"),
+    "check": (
+        "ol2r_cli.commands.check",
+        "whether choices, such as your own, keep the laws of all, and why not",
+    ),
     "data": ("ol2r_cli.commands.data", "statistics of a dataset, parsing it ahead, checking its files"),
     "bench": ("ol2r_cli.commands.bench", "rounds per second on a generated MSLR-sized dataset"),
     "doctor": ("ol2r_cli.commands.doctor", "versions, device, threads, data found, disk"),

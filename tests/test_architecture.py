@@ -27,7 +27,7 @@ LAYERS = (
     ("ranker", "exploration", "measure"),
     ("simulation", "device"),
     ("run",),
-    ("launcher",),
+    ("launcher", "contracts"),
     ("sweep",),
     ("search", "report"),
     ("export", "reproduce"),

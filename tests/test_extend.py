@@ -12,21 +12,20 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-import torch
 from omegaconf import OmegaConf
 
 from ol2r_cli.config.composer import Composer
+from ol2r_cli.contracts.role_laws import more_rounds
+from ol2r_cli.contracts.small_world import SMALL
 from ol2r_cli.run import checkpoint
 from ol2r_cli.run.run_state import find_runs, read_state
 from ol2r_cli.run.runner import Runner, run_experiment
-from ol2r_cli.simulation import Simulation
 from tests import choices
-from tests.choices import ROUNDS, names, play, seen, simulation
+from tests.choices import simulation
 from tests.moments import at_round
 
 LONG = 60  # rounds
 KEPT = "keep_checkpoint=true"
-BRIEF = 5  # rounds before the extension, of the simulations
 SETTINGS = [
     "dataset.queries={train: 15, validation: 4, test: 4}",
     "dataset.documents=8",
@@ -76,55 +75,11 @@ def undisturbed(tmp_path_factory) -> dict[str, bytes]:
     return contents(run_of(folder, LONG))
 
 
-def assert_same_history(actual: torch.nn.Module, expected: torch.nn.Module) -> None:
-    """Compare all buffers, except for the last place of a `RoundBuffer`, which receives unused values."""
-    round_buffers = {
-        f"{name}.{buffer}".removeprefix(".")
-        for name, module in expected.named_modules()
-        for buffer in getattr(module, "by_round", ())
-    }
-    state = actual.state_dict()
-    for name, value in expected.state_dict().items():
-        if isinstance(value, torch.Tensor):
-            used = (slice(None), slice(-1)) if name in round_buffers else ...
-            torch.testing.assert_close(state[name][used], value[used], rtol=0, atol=0, equal_nan=True, msg=name)
-
-
-def check_extension(overrides: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> Simulation:
-    """A state of `BRIEF` rounds goes on in a simulation of more rounds as in an undisturbed one."""
-    through = simulation(overrides)
-    if any(role.depends_on_rounds for role in (through.ranker, through.exploration, through.fairness, through.click)):
-        assert overrides[0] == "ranker=toprank", "only TopRank depends on the number of rounds by default"
-        return through
-    with torch.inference_mode():
-        play(through, BRIEF)
-        through.measurement.measures()
-        with monkeypatch.context() as patch:
-            patch.setattr(choices, "ROUNDS", BRIEF)
-            short = simulation(overrides)
-            assert len(play(short)) == BRIEF
-            short.measurement.measures()
-        longer = simulation(overrides)
-        longer.load_state_dict(short.state_dict())
-        expected = play(through)
-        assert seen(play(longer)) == seen(expected), overrides
-        assert len(expected) == ROUNDS - BRIEF
-        assert_same_history(longer, through)
-    return through
-
-
-def test_a_state_goes_on_in_a_simulation_of_more_rounds(monkeypatch):
-    """Every online ranker, exploration and fairness."""
-    online = [overrides for overrides in choices.each_choice() if not simulation(overrides).ranker.needs_labels]
-    simulations = [check_extension(overrides, monkeypatch) for overrides in online]
-    assert len({type(simulation.exploration) for simulation in simulations}) == len(names("exploration"))
-    assert len({type(simulation.fairness) for simulation in simulations}) == len(names("fairness"))
-
-
 @pytest.mark.slow
-def test_a_state_goes_on_with_every_combination_of_choices(monkeypatch):
-    for overrides in [*choices.combinations(), *VARIANTS]:
-        check_extension(overrides, monkeypatch)
+def test_a_state_goes_on_in_a_simulation_of_more_rounds_with_other_settings():
+    """tests/test_contracts.py holds every combination of choices to this law."""
+    for overrides in VARIANTS:
+        assert choices.held(overrides, [more_rounds]).passed == (more_rounds.name,), overrides
 
 
 def test_roles_that_depend_on_the_number_of_rounds_decide_otherwise(monkeypatch):
@@ -145,7 +100,7 @@ def test_roles_that_depend_on_the_number_of_rounds_decide_otherwise(monkeypatch)
 def check_extended_run(overrides: tuple[str, ...], folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A run of 9 rounds that is extended to 24 has the files of a run of 24 rounds."""
     config = choices.composed(overrides)
-    small = [f"{name}={value}" for name, value in choices.SMALL.items() if OmegaConf.select(config, name) is not None]
+    small = [f"{name}={value}" for name, value in SMALL.items() if OmegaConf.select(config, name) is not None]
     fixed = ["ranker.delta=0.1"] if overrides == ("ranker=toprank",) else []
     words = [*overrides, *small, *fixed, f"cache_dir={folder}/cache"]
     assert run(folder / "both", 9, KEPT, *words) == 0

@@ -12,7 +12,7 @@ import torch
 from ol2r_cli.config.instantiate import build
 from ol2r_cli.interfaces import Need, Role
 from ol2r_cli.simulation import check_needs
-from tests.choices import composed, held, play, refusal, seen, simulation
+from tests.choices import composed, names, play, refusal, seen, simulation
 from tests.launch import Launched
 from tests.worlds import TINY, simulate, tiny
 
@@ -51,13 +51,13 @@ def refused() -> dict[tuple[str, str], str]:
     Every choice is composed once; its role is then combined with the others.
     """
     groups = ("ranker", "exploration", "fairness")
-    composed_rankers = {name: composed((f"ranker={name}",)) for name in held("ranker")}
-    roles = {(group, name): build(composed((f"{group}={name}",))[group]) for group in groups for name in held(group)}
+    composed_rankers = {name: composed((f"ranker={name}",)) for name in names("ranker")}
+    roles = {(group, name): build(composed((f"{group}={name}",))[group]) for group in groups for name in names(group)}
     messages = {}
     for ranker, config in composed_rankers.items():
         brought = {group: build(config[group]) for group in groups}
         for group in groups[1:]:
-            for name in held(group):
+            for name in names(group):
                 try:
                     check_needs(brought | {group: roles[group, name]})
                 except ValueError as error:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from tests.choices import ROUNDS, SEEDS, held, play, refusal, seen, simulation
+from tests.choices import ROUNDS, SEEDS, names, play, refusal, seen, simulation
 from tests.pretended_gpu import Waited, pretended_gpu
 
 ALL_TRACED = {"seeds": SEEDS}
@@ -53,17 +53,17 @@ def with_partner(group: str, name: str) -> tuple[str, str]:
     return f"ranker={PARTNERS.get(name, 'pairrank')}", f"{group}={name}"
 
 
-@pytest.mark.parametrize("ranker", held("ranker"))
+@pytest.mark.parametrize("ranker", names("ranker"))
 def test_a_ranker_with_the_exploration_it_brings(ranker):
     check((f"ranker={ranker}",), ALL_TRACED)
 
 
-@pytest.mark.parametrize("exploration", held("exploration"))
+@pytest.mark.parametrize("exploration", names("exploration"))
 def test_an_exploration(exploration):
     check(with_partner("exploration", exploration), ONLY_SHOWN, ONE_REPLICA)
 
 
-@pytest.mark.parametrize("fairness", [name for name in held("fairness") if name != "none"])
+@pytest.mark.parametrize("fairness", [name for name in names("fairness") if name != "none"])
 def test_a_fairness(fairness):
     check(with_partner("fairness", fairness), ALL_TRACED, ONE_REPLICA)
 
@@ -79,9 +79,11 @@ def test_a_setting_with_its_own_implementation(settings):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("ranker", held("ranker"))
+@pytest.mark.parametrize("ranker", names("ranker"))
 def test_all_combinations(ranker):
-    others = [f"exploration={name}" for name in held("exploration")] + [f"fairness={name}" for name in held("fairness")]
+    others = [f"exploration={name}" for name in names("exploration")] + [
+        f"fairness={name}" for name in names("fairness")
+    ]
     for override in others:
         words = (f"ranker={ranker}", override)
         if not refusal(words):

@@ -129,9 +129,10 @@ def test_no_number_of_any_choice_may_be_infinite_or_nan(choice: Choice):
             if (f"{choice.group}={choice.name}", place[-1]) in MAY_BE_INFINITE and bad > 0:
                 build(OmegaConf.create({group: changed})[group])
                 continue
-            with pytest.raises(ValueError, match=rf"^{group}\.{place[0]}[\w.]* must be "):
-                node = OmegaConf.create({group: changed})[group]
-                build(node[choice.name] if group == "measure" else node)
+            whole = OmegaConf.create({group: changed})[group]
+            told = rf"^(measure\.)?{group if group != 'measure' else choice.name}\.{place[len(below)]}[\w.]* must be "
+            with pytest.raises(ValueError, match=told):
+                build(whole[choice.name] if group == "measure" else whole)
 
 
 @pytest.mark.parametrize("bad", [float("inf"), float("-inf"), float("nan")])

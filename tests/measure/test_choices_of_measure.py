@@ -44,10 +44,9 @@ def taken(*names: str) -> dict[str, Measure]:
     return {str(name): build(node) for name, node in config.measure.items()}
 
 
-def playing(monkeypatch: pytest.MonkeyPatch, *names: str, **more) -> Simulation:
+def playing(*names: str, **more) -> Simulation:
     """A simulation that takes these measures."""
-    monkeypatch.setattr("tests.worlds.measures", lambda **_: taken(*names))
-    return simulate(tiny("click=navigational"), [3, 4], ROUNDS, handmade(LISTS), **more)
+    return simulate(tiny("click=navigational"), [3, 4], ROUNDS, handmade(LISTS), measures=taken(*names), **more)
 
 
 def play(simulation: Simulation) -> tuple[dict[str, torch.Tensor], list]:
@@ -68,8 +67,8 @@ def shown_labels(interaction, replica: int) -> list[int]:
 @pytest.mark.parametrize("cutoff", [1, 4, 10, 25])
 @pytest.mark.parametrize("name", DEFINITIONS)
 @pytest.mark.parametrize("no_relevant", ["zero", "skip"])
-def test_measures_of_lists_are_their_definitions_online(name, cutoff, no_relevant, monkeypatch):
-    values, seen = play(playing(monkeypatch, f"{name}@{cutoff}", no_relevant=no_relevant))
+def test_measures_of_lists_are_their_definitions_online(name, cutoff, no_relevant):
+    values, seen = play(playing(f"{name}@{cutoff}", no_relevant=no_relevant))
     assert values.keys() == {"query", "clicks", "pairs", f"online_{name}_{cutoff}"}
     skipped = 0
     for t, interaction in enumerate(seen):
@@ -84,9 +83,9 @@ def test_measures_of_lists_are_their_definitions_online(name, cutoff, no_relevan
 
 
 @pytest.mark.parametrize("no_relevant", ["zero", "skip"])
-def test_measures_of_lists_are_their_definitions_offline(no_relevant, monkeypatch):
+def test_measures_of_lists_are_their_definitions_offline(no_relevant):
     names = [f"{name}@{cutoff}" for name in DEFINITIONS for cutoff in (1, 4, 25)]
-    simulation = playing(monkeypatch, *names)
+    simulation = playing(*names)
     play(simulation)
     measures = taken(*names)
     evaluate = Evaluator(simulation_dataset(), "test", torch.tensor([3, 4]), no_relevant, torch.float64, measures)
@@ -109,8 +108,8 @@ def simulation_dataset():
     return handmade(LISTS)
 
 
-def test_click_measures_are_their_definitions(monkeypatch):
-    values, seen = play(playing(monkeypatch, "ctr", "time_to_first_click"))
+def test_click_measures_are_their_definitions():
+    values, seen = play(playing("ctr", "time_to_first_click"))
     without = 0
     for t, interaction in enumerate(seen):
         for b in range(2):
@@ -126,8 +125,8 @@ def test_click_measures_are_their_definitions(monkeypatch):
     assert values["ctr"].max() > 0
 
 
-def test_without_measures_there_are_only_the_columns_of_every_run(monkeypatch):
-    simulation = playing(monkeypatch)
+def test_without_measures_there_are_only_the_columns_of_every_run():
+    simulation = playing()
     values, _ = play(simulation)
     assert values.keys() == {"query", "clicks", "pairs"}
     assert not simulation.context.needs_reasons
@@ -155,7 +154,6 @@ class Wrong(Measure):
     ],
 )
 def test_a_measure_that_returns_something_else_is_named(result, message, monkeypatch):
-    monkeypatch.setattr("tests.worlds.measures", lambda **_: {"wrong": Wrong(result)})
     monkeypatch.setattr("ol2r_cli.metrics.measurement.Measurement.ROUNDS", ROUNDS)
     with pytest.raises(ValueError, match=f"^{message}$"):
-        play(simulate(tiny(), [3, 4], ROUNDS, handmade(LISTS)))
+        play(simulate(tiny(), [3, 4], ROUNDS, handmade(LISTS), measures={"wrong": Wrong(result)}))

@@ -1,0 +1,196 @@
+"""The laws of every group, and `check`, which holds choices to them and explains what they break."""
+
+from __future__ import annotations
+
+import sysconfig
+import traceback
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import torch
+from hydra.errors import InstantiationException
+
+import ol2r_cli
+from ol2r_cli.config.composer import Composer, Composition, check_grid
+from ol2r_cli.config.overrides import split_launcher, split_search_path
+from ol2r_cli.contracts.dataset_laws import DATASET_LAWS, plays
+from ol2r_cli.contracts.law import BROKEN, KEPT, LEFT_OUT, Broken, CheckReport, Law, NotApplicable, Stopped, Violation
+from ol2r_cli.contracts.role_laws import ROLE_LAWS, scores
+from ol2r_cli.contracts.run_law import run_and_resume
+from ol2r_cli.contracts.setting_law import settings
+from ol2r_cli.contracts.subject import DTYPE, Subject, is_refusal
+from ol2r_cli.formatting import error_line
+from ol2r_cli.metrics.measurement import NonFiniteScores
+
+# The laws of a group, in the order in which they are checked: the first ones explain most.
+_OF_ROLES = (settings, *ROLE_LAWS, run_and_resume)
+LAWS: dict[str, tuple[Law, ...]] = {
+    "ranker": _OF_ROLES,
+    "exploration": _OF_ROLES,
+    "fairness": _OF_ROLES,
+    "click": _OF_ROLES,
+    "dataset": (settings, *DATASET_LAWS),
+}
+_RUNS = (run_and_resume, plays)  # what breaks other laws may stop them
+FIXED = ("rounds", "seed", "replicas", "positions")  # settings of a run of which the laws have their own
+
+# Called with a law before it is checked, and again with what came of it: `KEPT`, `BROKEN` or `LEFT_OUT`, and why.
+Watching = Callable[..., object]
+_PACKAGE = Path(ol2r_cli.__file__).parent
+# Packages between a law and the code of a choice, in which nobody looks for the mistake.
+_BETWEEN = {"torch", "numpy", "hydra", "omegaconf", "jaxtyping", "beartype", "scipy", "sklearn"}
+_AXES = "axes: B replicas, N members, D documents with padding, F features, K places (ol2r_cli/tensor/shapes.py)"
+
+
+def check(overrides: Sequence[str], watching: Watching = lambda *_: None) -> CheckReport:
+    """Hold the choices of `overrides` to the laws. Among them may be settings and `--config-dir DIR`.
+
+    ValueError for a bad setting, for choices that do not go together, and if no group is named that has laws.
+    """
+    job, _ = split_launcher(split_search_path(overrides)[0])
+    composer = Composer(overrides)
+    groups = named_groups(job)
+    composition = composer(job)
+    check_grid(composition, job, "check its choices one by one")
+    names = [word.lstrip("+~").partition("=")[0] for word in job]
+    notes = [f"{name} has no effect: the laws have their own" for name in names if name in FIXED]
+    return check_composition(composition, groups, " ".join(job), notes=notes, watching=watching)
+
+
+def named_groups(job: Iterable[str]) -> tuple[str, ...]:
+    """The groups that overrides name by a choice or a setting, such as `ranker` and `ranker/model`.
+
+    ValueError if none of them has laws.
+    """
+    names = [word.lstrip("+~").partition("=")[0].partition("@")[0].partition(".")[0] for word in job]
+    groups = tuple(name for name in dict.fromkeys(names) if name.partition("/")[0] in LAWS)
+    if not groups:
+        listed = ", ".join(f"{group}=NAME" for group in LAWS if group != "ranker")
+        raise ValueError(f"a choice must be named: type `ol2r check ranker=NAME`, or {listed}")
+    return groups
+
+
+def check_composition(
+    composition: Composition,
+    groups: Sequence[str],
+    name: str,
+    *,
+    laws: Sequence[Law] | None = None,
+    notes: Sequence[str] = (),
+    watching: Watching = lambda *_: None,
+) -> CheckReport:
+    """Hold a configuration to the laws of some groups (`ranker`, `ranker/model`, ..), or to `laws` if they are given.
+
+    `name` is what the report calls the configuration. ValueError if the choices do not go together, or a setting is
+    bad. Files are written to a temporary folder. The number of threads is that of the configuration in the meantime.
+    """
+    threads = torch.get_num_threads()
+    if laws is None:
+        laws = list(dict.fromkeys(law for group in groups for law in LAWS[group.partition("/")[0]]))
+    try:
+        with torch.inference_mode(), TemporaryDirectory(prefix="ol2r-check-") as folder:
+            torch.set_num_threads(composition.config.device.threads)
+            subject = Subject(composition, groups, Path(folder))
+            subject.notes += notes
+            _check_words(subject, laws)
+            checking = _Checking(subject)
+            for law in laws:
+                watching(law)
+                watching(law, *checking.hold(law))
+            return checking.report(name)
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _check_words(subject: Subject, laws: Sequence[Law]) -> None:
+    """ValueError if a role or the dataset refuses what was typed. Other errors are left to the laws."""
+    try:
+        if any(law in ROLE_LAWS for law in laws):
+            subject.simulation()
+        if any(law in DATASET_LAWS for law in laws):
+            _ = subject.dataset
+    except NotApplicable as refused:
+        raise ValueError(str(refused)) from None
+    except ValueError as error:
+        if is_refusal(error):
+            raise
+    except Exception:
+        return
+
+
+class _Checking:
+    """Collects what comes of holding a subject to one law after the other."""
+
+    def __init__(self, subject: Subject):
+        self.subject = subject
+        self.passed: list[str] = []
+        self.violations: list[Violation] = []
+        self.left_out: dict[str, str] = {}
+        self._reported: set[str] = set()
+
+    def hold(self, law: Law) -> tuple[str, str]:
+        """Hold the subject to a law; returns the sign of what came of it, and the reason in a few words."""
+        try:
+            law(self.subject)
+        except NotApplicable as reason:
+            return self._leave_out(law, str(reason))
+        except Exception as error:
+            violation, key = self._explained(law, error)
+            if key in self._reported or (law in _RUNS and self.violations and key != law.name):
+                return self._leave_out(law, "stops in the same way")
+            self._reported.add(key)
+            self.violations.append(violation)
+            return BROKEN, violation.difference
+        self.passed.append(law.name)
+        return KEPT, ""
+
+    def _explained(self, law: Law, error: Exception) -> tuple[Violation, str]:
+        """The violation, and what is the same for all laws that stop in this way."""
+        if isinstance(error, Broken):
+            violation = Violation(law.name, error.input, error.difference, error.causes or law.causes)
+            return violation, error.input if isinstance(error, Stopped) else law.name
+        situation = self.subject.situation()
+        if isinstance(error, NonFiniteScores):
+            return Violation(scores.name, situation, str(error), scores.causes), scores.name
+        if isinstance(error, InstantiationException) and isinstance(error.__cause__, Exception):
+            error = error.__cause__  # what the constructor raised
+        what, lines = f"{error_line(error)} ({_place(error)})", "".join(traceback.format_exception(error))
+        return Violation("raises", f"the law `{law.name}`: {situation}", what, _speaks_for(error), lines), what
+
+    def report(self, name: str) -> CheckReport:
+        """Everything so far."""
+        notes = tuple(dict.fromkeys(self.subject.notes))
+        return CheckReport(name, tuple(self.passed), tuple(self.violations), self.left_out, notes)
+
+    def _leave_out(self, law: Law, reason: str) -> tuple[str, str]:
+        self.left_out[law.name] = reason
+        return LEFT_OUT, reason
+
+
+def _place(error: BaseException) -> str:
+    """File, line and function in which an exception was raised: in the code of the choice, if that was on the way."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{error.filename}:{error.lineno}"
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not _is_between(Path(frame.filename))]
+    own = [frame for frame in frames if not Path(frame.filename).is_relative_to(_PACKAGE)]
+    roles = [frame for frame in frames if not Path(frame.filename).is_relative_to(_PACKAGE / "contracts")]
+    frame = (own or roles or frames or traceback.extract_tb(error.__traceback__))[-1]
+    file = Path(frame.filename)
+    shown = file.relative_to(Path.cwd()) if file.is_relative_to(Path.cwd()) else file
+    return f"{shown}:{frame.lineno}, in {frame.name}"
+
+
+def _is_between(file: Path) -> bool:
+    """Whether a file is of Python itself, or of a package between a law and the code of a choice."""
+    installed = {"site-packages", "dist-packages"} & set(file.parts)
+    of_python = not installed and file.is_relative_to(sysconfig.get_paths()["stdlib"])
+    return of_python or not file.is_absolute() or (bool(installed) and bool(_BETWEEN & set(file.parts)))
+
+
+def _speaks_for(error: BaseException) -> tuple[str, ...]:
+    """The causes that the message of torch speaks for."""
+    text = str(error).lower()
+    if any(word in text for word in ("dtype", "scalar type", "expected float", "expected double")):
+        return (DTYPE,)
+    return (_AXES,) if any(word in text for word in ("size", "shape", "dimension", "out of bounds")) else ()

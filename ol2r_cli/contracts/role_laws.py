@@ -1,0 +1,327 @@
+"""The laws of rankers, explorations, fairness and click models: one configuration, played in the small world."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ol2r_cli.contracts.differences import (
+    DIVISION,
+    HIDDEN,
+    LABELS,
+    MODULE_RANDOM,
+    NUMBER_OF_DRAWS,
+    PADDING,
+    PADDING_SORTED,
+    REPLICAS_MEET,
+    ROUNDING,
+    SHARED,
+    TWICE,
+    UNSAVED,
+    check_rounds,
+    check_same,
+    click_fault,
+    compare,
+    order_fault,
+    padding_fault,
+    score_fault,
+)
+from ol2r_cli.contracts.law import Broken, Law, NotApplicable, law
+from ol2r_cli.contracts.small_world import GRADES, LISTS, POSITIONS, ROUNDS, SEEDS, clicking, seen
+from ol2r_cli.contracts.subject import DTYPE, RECORDS, Played, Subject, plain_state
+from ol2r_cli.interfaces import Candidates, Ranker
+
+_TOLERANCE = 1e-7  # relative and absolute, of scores in float64
+
+
+@law(RECORDS)
+def shapes(subject: Subject) -> None:
+    """Every method returns the records, shapes and dtypes that interfaces.py states."""
+    _ = subject.ordinary  # whatever is returned is checked there
+
+
+@law(DIVISION, "a step that is too large, so that parameters overflow", "a logarithm or a root of 0 or less")
+def scores(subject: Subject) -> None:
+    """The scores of all documents are finite, and padding has no NaN."""
+    check_rounds(subject.ordinary, score_fault)
+
+
+@law(TWICE, PADDING_SORTED)
+def order(subject: Subject) -> None:
+    """Every order that is proposed or served has every document once."""
+    check_rounds(subject.ordinary, order_fault)
+
+
+@law(PADDING_SORTED, "places are counted up to the longest list of the batch, not to the query's own length")
+def padding_last(subject: Subject) -> None:
+    """In every order that is proposed or served, documents come before padding."""
+    check_rounds(subject.ordinary, padding_fault)
+
+
+@law(HIDDEN)
+def clicks(subject: Subject) -> None:
+    """Clicks are on documents that are shown."""
+    check_rounds(subject.ordinary, click_fault)
+
+
+@law(MODULE_RANDOM, SHARED, "a file or the time is read")
+def repeatable(subject: Subject) -> None:
+    """The same seeds give the same lists, clicks and measures, and other seeds others."""
+    again, causes = subject.played("the small world, a second time"), (MODULE_RANDOM, SHARED)
+    compare(again, subject.ordinary, ("in a second run", "in the first"), causes, subject)
+    check_same(again.simulation.measurement.measures()[1], subject.ordinary_measures, "the measure", again.place(-1, 0))
+    others = subject.played("the small world with other seeds", seeds=(20, 21, 22))
+    if seen(others.rounds) == seen(subject.ordinary.rounds):
+        raise Broken("seeds 3 4 11 and 20 21 22", "lists and clicks are the same for all rounds", (MODULE_RANDOM,))
+
+
+@law(PADDING, NUMBER_OF_DRAWS, REPLICAS_MEET, ROUNDING)
+def replicas(subject: Subject) -> None:
+    """A replica shows alone what it shows in a batch, where lists are padded (float64, on a CPU)."""
+    try:
+        _compare_alone(subject, subject.ordinary)
+    except Broken as broken:
+        if broken.causes == (ROUNDING,):
+            raise
+        padded = tuple(cause for cause in broken.causes if cause != REPLICAS_MEET)
+        causes = (REPLICAS_MEET, ROUNDING) if _differs_without_padding(subject) else padded
+        raise Broken(broken.input, broken.difference, causes) from None
+
+
+def _compare_alone(subject: Subject, batch: Played) -> None:
+    """Broken where a replica shows alone what it does not show in the batch."""
+    for replica, seed in list(enumerate(SEEDS))[1:]:
+        name = f"one replica, compared with seeds {' '.join(map(str, SEEDS))}"
+        alone = subject.played(name, seeds=(seed,), lists=batch.lists)
+        compare(alone, batch, ("alone", "in a batch"), (), subject, (0, replica))
+
+
+def _differs_without_padding(subject: Subject) -> bool:
+    """Whether replicas alone differ from a batch even if all lists have the same length."""
+    try:
+        _compare_alone(subject, subject.played("lists of the same length", lists=_EVEN))
+    except Broken:
+        return True
+    return False
+
+
+@law(UNSAVED, "a buffer that `learn` replaces by an attribute of another name, or with persistent=False")
+def state_in_buffers(subject: Subject) -> None:
+    """A run that is saved, loaded and continued gives what it gives undisturbed: all state is in buffers."""
+    half = ROUNDS // 2
+    through, saved = subject.simulation(), io.BytesIO()
+    subject.go_on(through, half)
+    through.measurement.measures()
+    torch.save(through.state_dict(), saved)
+    held = plain_state(through)
+    expected = subject.go_on(through)
+    resumed = subject.simulation(f"the small world, loaded after round {half}")
+    saved.seek(0)
+    resumed.load_state_dict(torch.load(saved, weights_only=True))
+    loaded = plain_state(resumed)
+    names = [name for name, value in held.items() if loaded.get(name) != value and not _is_counted(name)]
+    advice = f"{UNSAVED}. After loading, these attributes are not as they were saved: {', '.join(names)}"
+    causes = (advice,) if names else (UNSAVED, SHARED, MODULE_RANDOM)
+    found = subject.go_on(resumed)
+    compare(found, expected, ("after loading", "undisturbed"), causes, subject)
+    place = found.place(-1, 0)
+    measures = through.measurement.measures()[1]
+    check_same(resumed.measurement.measures()[1], measures, "the measure", place, causes)
+    check_same(resumed.state_dict(), through.state_dict(), "the buffer", place, causes)
+
+
+@law(
+    "what grows with the rounds is not a `RoundBuffer` (learning/history.py)",
+    "decisions depend on context.rounds: name the setting in `depends_on_rounds`",
+    UNSAVED,
+)
+def more_rounds(subject: Subject) -> None:
+    """A saved state goes on with more rounds as undisturbed, unless `depends_on_rounds` is declared."""
+    brief = 5
+    through = subject.simulation()
+    for role in (through.ranker, through.exploration, through.fairness, through.click):
+        if role.depends_on_rounds:
+            raise NotApplicable(f"{role.depends_on_rounds} depends on the number of rounds")
+    subject.go_on(through, brief)
+    through.measurement.measures()
+    short = subject.simulation(f"the small world, {brief} rounds", rounds=brief)
+    subject.go_on(short, brief)
+    short.measurement.measures()
+    longer = subject.simulation(f"the small world, {brief} rounds loaded into {ROUNDS}")
+    try:
+        longer.load_state_dict(short.state_dict())
+    except RuntimeError as error:
+        what = " ".join(str(error).split()[:60])
+        raise Broken(f"a state of {brief} rounds, loaded for {ROUNDS} rounds", what) from None
+    expected = subject.go_on(through)
+    found = subject.go_on(longer)
+    compare(found, expected, ("with the state of a shorter run", "undisturbed"), more_rounds.causes, subject)
+    # The last place of a RoundBuffer receives what a round does not use.
+    modules = through.named_modules()
+    by_round = {f"{path}.{name}" for path, module in modules for name in getattr(module, "by_round", ())}
+    left, right = (_used(each.state_dict(), by_round) for each in (longer, through))
+    check_same(left, right, "the buffer", found.place(-1, 0))
+
+
+@law(DTYPE, DIVISION, "numbers beyond 3.4e38, or below 1e-38 under a division")
+def single_precision(subject: Subject) -> None:
+    """It works in single precision: scores and deployed parameters are float32 and finite."""
+    played = subject.played("the small world in float32", dtype=torch.float32)
+    check_rounds(played)
+    _check_deployed(played, torch.float32)
+
+
+@law(DIVISION, PADDING, "a number of places or documents that is taken to be K, or at least 2")
+def short_queries(subject: Subject) -> None:
+    """It survives queries of one document, fewer documents than places, one place, and many places."""
+    for world_name, (lists, positions) in _SHORT.items():
+        _survives(subject, world_name, lists=lists, positions=positions)
+
+
+@law(DIVISION)
+def nothing_relevant(subject: Subject) -> None:
+    """It survives queries in which nothing is relevant."""
+    _survives(subject, "queries with nothing relevant", lists=((0,) * 7, (0,) * 3, (0,) * 9))
+
+
+@law(DIVISION, "a maximum, a mean or an index over clicks or pairs, of which there are none")
+def no_clicks(subject: Subject) -> None:
+    """It survives users who never click."""
+    for one in _survives(subject, "users who never click", click=clicking(0.0)).rounds:
+        if one.preferences.valid.any():
+            raise Broken("users who never click", "there are preferences", ("preferences are made up",))
+
+
+@law(LABELS)
+def labels(subject: Subject) -> None:
+    """Other labels under the same clicks change nothing, unless a role declares `needs_labels`."""
+    same, other = _under_both_labels(subject)
+    roles = (same.simulation.ranker, same.simulation.exploration, same.simulation.fairness)
+    if declared := [type(role).__name__ for role in roles if role.needs_labels]:
+        raise NotApplicable(f"{declared[0]} needs labels")
+    compare(other, same, ("with reversed labels", "with these"), (LABELS,), subject)
+
+
+@law("`score` does not broadcast over snapshots [S] and queries [Q]", PADDING, DTYPE)
+def snapshots(subject: Subject) -> None:
+    """`score` gives a query the same scores alone and among others, but for rounding."""
+    running = subject.ordinary.simulation
+    _needs_score(running.ranker)
+    deployed = running.ranker.deploy().repeat(2, 1)
+    candidates, _ = running.train_split.serve(torch.arange(len(LISTS)))
+    together = running.ranker.score(deployed, candidates)
+    if together.shape != (len(deployed), *candidates.mask.shape):
+        shape = [len(deployed), *candidates.mask.shape]
+        raise Broken("deployed parameters of 6 snapshots", f"scores must be {shape}, got {list(together.shape)}")
+    for query, labels in enumerate(LISTS):
+        alone_candidates, _ = running.train_split.serve(torch.tensor([query]))
+        alone = running.ranker.score(deployed[:1], alone_candidates)[0, 0]
+        _check_close(alone, together[0, query, : len(labels)], query, ("alone", "among others"))
+
+
+@law("an index of the place in the list is part of the score", "a state is kept by place, not by document")
+def order_of_documents(subject: Subject) -> None:
+    """`score` gives a document the same score wherever it stands in its list, but for rounding."""
+    running = subject.ordinary.simulation
+    _needs_score(running.ranker)
+    deployed = running.ranker.deploy()[:1]
+    for query in range(len(LISTS)):
+        given, _ = running.train_split.serve(torch.tensor([query]))
+        group = None if given.group is None else given.group.flip(1)
+        backwards = Candidates(given.query, given.document.flip(1), given.features.flip(1), given.mask, group)
+        turned = running.ranker.score(deployed, backwards).flip(2)[0, 0]
+        _check_close(turned, running.ranker.score(deployed, given)[0, 0], query, ("in the reverse list", "as given"))
+
+
+_EVEN = ((0, 2, 1, 0, 3, 0), (1, 0, 0, 0, 2, 0), (0, 4, 0, 1, 0, 1), (0, 0, 3, 2, 0, 0))
+_SHORT = {
+    "queries of one document": (((0,), (3,), (1,)), POSITIONS),
+    "queries shorter than the number of places": (((0, 1), (2, 0, 1), (1, 0)), POSITIONS),
+    "one place": (LISTS, 1),
+    "more places than documents": (LISTS, 15),
+}
+
+ROLE_LAWS: tuple[Law, ...] = (
+    shapes,
+    scores,
+    order,
+    padding_last,
+    clicks,
+    repeatable,
+    replicas,
+    state_in_buffers,
+    more_rounds,
+    single_precision,
+    short_queries,
+    nothing_relevant,
+    no_clicks,
+    labels,
+    snapshots,
+    order_of_documents,
+)
+
+
+def uses_labels(subject: Subject) -> bool:
+    """Whether other labels change what is shown under clicks that ignore them."""
+    same, other = _under_both_labels(subject)
+    return seen(same.rounds) != seen(other.rounds)
+
+
+def _under_both_labels(subject: Subject) -> tuple[Played, Played]:
+    """Runs on the labels of the small world and on reversed ones, under clicks that ignore them."""
+    reverse = tuple(tuple(GRADES - 1 - label for label in labels) for labels in LISTS)
+    same = subject.played("clicks that ignore labels", click=clicking(0.5))
+    other = subject.played("clicks that ignore labels, which are reversed", click=clicking(0.5), lists=reverse)
+    return same, other
+
+
+def _survives(subject: Subject, world_name: str, positions: int = POSITIONS, **more: Any) -> Played:
+    """A run in a hard world; Broken for a list, a measure or a parameter that is not what it should be."""
+    played = subject.played(world_name, positions=positions, **more)
+    check_rounds(played, where=f"{world_name}, ")
+    ndcg = played.simulation.measurement.measures()[1]["online_ndcg"]
+    if not ((ndcg >= 0) & (ndcg <= 1 + 1e-12)).all():
+        raise Broken(world_name, f"online NDCG must be from 0 to 1, got {float(ndcg.min())} to {float(ndcg.max())}")
+    _check_deployed(played, torch.float64)
+    return played
+
+
+def _check_deployed(played: Played, dtype: torch.dtype) -> None:
+    """Broken if what the ranker deploys is not finite and [B, P]; in single precision also for another dtype."""
+    deployed, place = played.simulation.ranker.deploy(), f"after {played.place(-1, 0)}"
+    if deployed.ndim != 2 or len(deployed) != len(played.seeds):
+        raise Broken(place, f"`deploy` must return [B, P], here [{len(played.seeds)}, P], got {list(deployed.shape)}")
+    if dtype is torch.float32 and deployed.dtype != dtype:
+        raise Broken(place, f"`deploy` must return {dtype}, got {deployed.dtype}", (DTYPE,))
+    if not deployed.isfinite().all():
+        raise Broken(place, "the deployed parameters are not finite")
+
+
+def _needs_score(ranker: Ranker) -> None:
+    if not ranker.generalises and type(ranker).score is Ranker.score:
+        raise NotApplicable(f"{type(ranker).__name__} does not generalise, and has no `score`")
+
+
+def _check_close(found: Tensor, expected: Tensor, query: int, named: tuple[str, str]) -> None:
+    """Broken unless the scores of one query, both [D], are finite and equal but for rounding."""
+    input = f"deployed parameters, query {query} with {len(LISTS[query])} documents"
+    if not found.isfinite().all():
+        raise Broken(input, f"`score` returns {found.tolist()} {named[0]}, which is not finite", (DIVISION,))
+    if not torch.allclose(found, expected.to(found.dtype), rtol=_TOLERANCE, atol=_TOLERANCE):
+        document = int((found - expected).abs().argmax())
+        values = f"{float(found[document])} {named[0]}, and {float(expected[document])} {named[1]}"
+        raise Broken(input, f"the score of document {document} is {values}")
+
+
+def _used(state: Mapping[str, Tensor], by_round: set[str]) -> dict[str, Tensor]:
+    tensors = {name: value for name, value in state.items() if isinstance(value, Tensor)}
+    return {name: value[:, :-1] if name in by_round else value for name, value in tensors.items()}
+
+
+def _is_counted(name: str) -> bool:
+    """Whether an attribute is of the simulation's own measurement, which is not part of a choice."""
+    return name.startswith(("measurement.", "train_split."))
