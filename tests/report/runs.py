@@ -49,10 +49,12 @@ def make(
     status: str = "finished",
     command: str | None = None,
     evaluated: bool = True,
+    code: str = "",
 ) -> Path:
     """A run with these overrides; `test` and `validation` are NDCG@10 by seed, and online NDCG is that on test.
 
-    The data are those of the fold, unless a `fingerprint` says otherwise.
+    `code` is the hash of the file of its ranker, if it is a ranker of the user. The data are those of the fold, unless
+    a `fingerprint` says otherwise.
     """
     test = {0: 0.5} if test is None else test
     words = [word for word in overrides if word.partition("=")[0] not in (*CHOICES, "ranker/model")]
@@ -74,6 +76,7 @@ def make(
         id="0123456789",
         choices=choices,
         fingerprint=fingerprint or f"data of fold {settings['dataset']['fold']}",
+        code={"files": {"mine.py": code}, "groups": {"mine.py": ["ranker"]}, "base": "0"} if code else None,
         seeds=seeds,
         rounds=2,
         device="cpu",

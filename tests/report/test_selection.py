@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ol2r_cli.report.labels import Labels
+from ol2r_cli.report.run_groups import collect, group_runs
 from ol2r_cli.report.selection import Selection, select
 from tests.report.runs import groups_below, make
 
@@ -128,3 +129,13 @@ def test_models_are_competitors_and_their_settings_are_chosen(tmp_path):
         ("pdgd ranker/model=linear", 1),
         ("pdgd ranker/model=mlp model.width=16", 2),
     ]
+
+
+def test_versions_of_code_are_competitors_and_no_overrides(tmp_path):
+    for code in "old", "new":
+        make(tmp_path, "ranker.l2=1", validation={0: 0.5}, code=code)
+        make(tmp_path, "ranker.l2=2", validation={0: 0.6}, code=code)
+    labels = Labels(rows := group_runs(collect([tmp_path], all_versions=True).runs))
+    selection = select(rows, labels)
+    assert [labels.short(group) for group in selection.groups] == ["l2=2 _code_=mine.py:old", "l2=2 _code_=mine.py:new"]
+    assert {labels.overrides(group).partition(" ranker.")[2] for group in selection.groups} == {"l2=2"}

@@ -12,6 +12,7 @@ import pytest
 from ol2r_cli.ranker.pdgd import PDGD
 from ol2r_cli.run import source
 from ol2r_cli.run.source import classes_in, of_class, of_classes
+from tests.own_ranker import present_code
 
 FILES = {
     "mypkg/__init__.py": "from mypkg.rankers.nsgd import NSGD\n",
@@ -87,7 +88,7 @@ def test_shipped_classes_have_no_own_code():
     assert of_class(PDGD) == {}
 
 
-def test_the_classes_of_the_settings_and_their_groups(folder):
+def test_the_classes_of_the_settings_and_their_groups(folder, monkeypatch):
     folder({"mine.py": "from functools import partial\nmake = partial(dict)\n\n\ndef function():\n    pass\n"})
     settings = {
         "ranker": {"_target_": "ol2r_cli.ranker.pdgd.PDGD", "model": {"_target_": "mine.function"}},
@@ -98,6 +99,7 @@ def test_the_classes_of_the_settings_and_their_groups(folder):
     mine = import_module("mine")
     found = classes_in(settings)
     assert found == (("ranker", PDGD), ("ranker/model", mine.function), ("measure/a", mine))
+    monkeypatch.setattr(source, "recorded", present_code)
     code = of_classes(found)
     assert code.groups == {"mine.py": ["measure/a", "ranker/model"]}
     assert list(code.files) == ["mine.py"]
@@ -106,7 +108,7 @@ def test_the_classes_of_the_settings_and_their_groups(folder):
 def test_a_changed_file_of_ol2r_belongs_to_an_own_class_that_imports_it(folder, monkeypatch):
     folder({"mine.py": "from ol2r_cli.ranker.toprank import TopRank\n\n\nclass Mine:\n    pass\n"})
     toprank = "ol2r_cli/ranker/toprank.py"
-    recorded = {**source.recorded(), toprank: ("another", "version")}
+    recorded = {**present_code(), toprank: ("another", "version")}
     monkeypatch.setattr(source, "recorded", lambda: recorded)
     assert sorted(of_classes((("ranker", import_module("mine").Mine),)).files) == ["mine.py", toprank]
     assert of_classes((("ranker", PDGD),)).files == {}
