@@ -108,4 +108,6 @@ def test_a_function_of_a_file_is_followed_to_its_file(notebook, tmp_path, monkey
     found = of_class(notebook.module.Mine)
     assert "beside_notebook.py" in found
     assert "__main__.inner" not in found
+    notebook.run("import beside_notebook\n\ndef inner(x):\n    return beside_notebook.inner(x)\n")
+    assert {"beside_notebook.py", "__main__.inner"} <= of_class(notebook.module.Mine).keys()
     del sys.modules["beside_notebook"]

@@ -73,6 +73,8 @@ def test_a_base_class_from_another_folder_is_own_code(folder):
 def test_names_of_a_package_itself_are_in_its_init_file(folder):
     folder({"pkg/__init__.py": "SIZE = 1\n", "pkg/mine.py": "from pkg import SIZE\n\n\nclass Mine:\n    pass\n"})
     assert sorted(of_class(import_module("pkg.mine").Mine)) == ["pkg/__init__.py", "pkg/mine.py"]
+    folder({"pkg/all.py": "import pkg.leaf\n\n\nclass All:\n    pass\n", "pkg/leaf.py": ""})
+    assert sorted(of_class(import_module("pkg.all").All)) == ["pkg/__init__.py", "pkg/all.py", "pkg/leaf.py"]
 
 
 def test_a_module_that_was_loaded_from_a_path_has_the_name_of_its_file(folder):
