@@ -133,3 +133,10 @@ def test_what_is_no_python_is_an_error_of_one_line(tmp_path, text):
 def test_positions_are_in_no_hash():
     tree = ast.parse(SOURCE)
     assert hash_of_tree(ast.increment_lineno(tree, 100)) == digest(SOURCE)
+
+
+def test_an_f_string_may_have_its_text_in_pieces():
+    """As versions of Python have it that differ in where they split the text."""
+    pieces, whole = ["a", "", "b"], ["ab"]
+    trees = [ast.JoinedStr([ast.Constant(text) for text in texts]) for texts in (pieces, whole)]
+    assert hash_of_tree(trees[0]) == hash_of_tree(trees[1])
