@@ -31,7 +31,7 @@ _COMPARED = {
     "exploration": "exploration=NAME,none",
     "fairness": "fairness=NAME,none",
     "dataset": "dataset=NAME ranker=pairrank,random",
-    "measure": "ranker=pairrank,random",
+    "measure": "'measures=[ndcg,NAME]' ranker=pairrank,random",
 }
 
 
@@ -85,10 +85,11 @@ def _new(group: str, name: str, folder: Path | None) -> Iterator[str]:
         with open(path, "x") as file:
             file.write(text)
         yield f"written: {shown_path(path)}"
+    choice = f"'measures=[ndcg,{name}]'" if group == "measure" else f"{group}={name}"
     options = "" if found else f" {shlex.join(as_options([folder]))}"
     yield "next:"
     for line in (
-        f"ol2r run {group}={name} rounds=500{options}",
+        f"ol2r run {choice} rounds=500{options}",
         f"ol2r list {group} {name}{options}",
         f"ol2r check {group}={name}{options}",
         f"ol2r run -m {_COMPARED[group].replace('NAME', name)} rounds=500 'seed=range(0,3)'{options}",

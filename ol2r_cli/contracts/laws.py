@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sysconfig
 import traceback
 from collections.abc import Callable, Iterable, Sequence
@@ -16,7 +17,8 @@ from ol2r_cli.config.composer import Composer, Composition, check_grid
 from ol2r_cli.config.overrides import split_launcher, split_search_path
 from ol2r_cli.contracts.dataset_laws import DATASET_LAWS, plays
 from ol2r_cli.contracts.law import BROKEN, KEPT, LEFT_OUT, Broken, CheckReport, Law, NotApplicable, Stopped, Violation
-from ol2r_cli.contracts.role_laws import ROLE_LAWS, scores
+from ol2r_cli.contracts.measure_laws import MEASURE_LAWS
+from ol2r_cli.contracts.role_laws import ROLE_LAWS, repeatable, scores, state_in_buffers
 from ol2r_cli.contracts.run_law import run_and_resume
 from ol2r_cli.contracts.setting_law import settings
 from ol2r_cli.contracts.subject import DTYPE, Subject, is_refusal
@@ -31,6 +33,7 @@ LAWS: dict[str, tuple[Law, ...]] = {
     "fairness": _OF_ROLES,
     "click": _OF_ROLES,
     "dataset": (settings, *DATASET_LAWS),
+    "measure": (settings, *MEASURE_LAWS, repeatable, state_in_buffers, run_and_resume),
 }
 _RUNS = (run_and_resume, plays)  # what breaks other laws may stop them
 FIXED = ("rounds", "seed", "replicas", "positions")  # settings of a run of which the laws have their own
@@ -51,6 +54,7 @@ def check(overrides: Sequence[str], watching: Watching = lambda *_: None) -> Che
     job, _ = split_launcher(split_search_path(overrides)[0])
     composer = Composer(overrides)
     groups = named_groups(job)
+    job = _with_measures(job)
     composition = composer(job)
     check_grid(composition, job, "check its choices one by one")
     names = [word.lstrip("+~").partition("=")[0] for word in job]
@@ -58,12 +62,23 @@ def check(overrides: Sequence[str], watching: Watching = lambda *_: None) -> Che
     return check_composition(composition, groups, " ".join(job), notes=notes, watching=watching)
 
 
+def _with_measures(job: Sequence[str]) -> list[str]:
+    """Overrides with a list of measures in place of `measure=NAME`, which names the measures that are checked."""
+    named = [word.partition("=")[2] for word in job if word.startswith("measure=")]
+    others = [word for word in job if not word.startswith("measure=")]
+    return [*others, f"measures=[{','.join(dict.fromkeys(['ndcg', *named]))}]"] if named else others
+
+
 def named_groups(job: Iterable[str]) -> tuple[str, ...]:
-    """The groups that overrides name by a choice or a setting, such as `ranker` and `ranker/model`.
+    """The groups that overrides name by a choice or a setting, such as `ranker`, `ranker/model` and `measure/err`.
 
     ValueError if none of them has laws.
     """
-    names = [word.lstrip("+~").partition("=")[0].partition("@")[0].partition(".")[0] for word in job]
+    named = [re.sub(r"^measure=", "measure/", word) for word in job]
+    names = [
+        word if word.startswith("measure/") else word.lstrip("+~").partition("=")[0].partition("@")[0].partition(".")[0]
+        for word in named
+    ]
     groups = tuple(name for name in dict.fromkeys(names) if name.partition("/")[0] in LAWS)
     if not groups:
         listed = ", ".join(f"{group}=NAME" for group in LAWS if group != "ranker")

@@ -48,8 +48,9 @@ def setting_faults(node: DictConfig, group: str) -> Iterator[str]:
             yield f"{name} takes {key} in another way than by position and by keyword"
         elif one.default is not one.empty and key in written:
             yield f"{prefix}.{key} has a default in Python, {one.default!r}, besides the one in the YAML file"
-    if str(node._target_).startswith(SHIPPED) and not f"{target.__module__}.".startswith(f"{SHIPPED}{prefix}."):
-        yield f"{name} is in {target.__module__}, and must be in {SHIPPED}{prefix}"
+    package = SHIPPED + ("measure" if group.startswith("measure/") else prefix)
+    if str(node._target_).startswith(SHIPPED) and not f"{target.__module__}.".startswith(f"{package}."):
+        yield f"{name} is in {target.__module__}, and must be in {package}"
     if parameters:
         for key in sorted(set(parameters) - _read_names(target.__init__, set(parameters))):
             yield f"{prefix}.{key} is a setting that {name} does not use"

@@ -37,7 +37,8 @@ class ListMeasure(Measure):
     def of_rounds(self, rounds: Rounds) -> dict[str, Tensor]:
         """Return the value of the lists shown."""
         best = self.best[rounds.query]
-        values = self.value(RankedLists(rounds.grades[:, :, : self.cutoff], best, self.grades))
+        labels = rounds.grades[:, :, : best.shape[-1]]  # `best` has no more places than the longest query
+        values = self.value(RankedLists(labels, best, self.grades))
         return {self.trace[0].name: values.masked_fill(best[..., 0] == 0, torch.nan) if self.skips else values}
 
     def of_lists(self, lists: RankedLists) -> dict[str, Tensor]:
