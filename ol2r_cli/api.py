@@ -23,8 +23,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from ol2r_cli.config.overrides import as_overrides, split_launcher, split_search_path
+from ol2r_cli.config.overrides import split_launcher, split_search_path
 from ol2r_cli.config.project_file import default_output_dir
+from ol2r_cli.config.python_settings import as_overrides
 from ol2r_cli.run.directory import RunDirectory
 from ol2r_cli.run.exit_status import INTERRUPTED
 from ol2r_cli.run.run_state import find_run, read_state

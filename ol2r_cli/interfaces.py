@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, Self, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -183,7 +183,17 @@ class Need(NamedTuple):
     use: str
 
 
-class Role(nn.Module):
+class Configured(nn.Module):
+    """An object whose settings are the keywords of its constructor. It remembers them, so it can be built again."""
+
+    def __new__(cls, *arguments: Any, **settings: Any) -> Self:
+        """Keep what the constructor is given."""
+        made = super().__new__(cls)
+        object.__setattr__(made, "_given", (arguments, settings))
+        return made
+
+
+class Role(Configured):
     """A part of an experiment with settings (constructor keywords), state (buffers) and optional learning."""
 
     group = ""  # configuration group: `ranker` for the setting ranker.l2
@@ -300,13 +310,14 @@ class RankedLists:
     grades: int  # labels are 0 .. grades - 1
 
 
-class Measure(nn.Module):
+class Measure(Configured):
     """Computes columns of trace.parquet from rounds, columns of evaluation.parquet from offline lists, or both.
 
     Settings are constructor keywords. What outlasts a call is in buffers registered in `setup`, so that a resumed run
     continues. A measure that does not apply to a run leaves its columns out; they are then null.
     """
 
+    group = "measure"
     trace: tuple[Column, ...] = ()  # what `of_rounds` returns
     evaluation: tuple[Column, ...] = ()  # what `of_lists` returns
     places = 10  # of every list that `of_lists` receives, at least

@@ -105,26 +105,8 @@ def _quoted(text: str) -> str:
     return "'" + re.sub(r"(\\*)('|$)", lambda end: 2 * end[1] + (r"\'" if end[2] else ""), text) + "'"
 
 
-def as_overrides(*settings: Any, **more: Any) -> list[str]:
-    """Settings from Python as overrides: text stays, {"ranker.l2": 0.1} and rounds=500 are written out.
-
-    Lists may hold both. A name with a dot has no form as a keyword and is a key of a mapping, so that a setting has one
-    name everywhere. ValueError for text that is no setting, and for a value that has no form on the command line.
-    """
-    overrides: list[str] = []
-    for given in (*settings, more):
-        if isinstance(given, str):
-            overrides.append(_checked(given))
-        elif isinstance(given, Mapping):
-            overrides += [f"{name}={as_typed(value, str(name))}" for name, value in given.items()]
-        elif isinstance(given, Iterable):
-            overrides += as_overrides(*given)
-        else:
-            raise ValueError(f"a setting must be 'NAME=VALUE' or {{'NAME': value}}, got {given!r}")
-    return overrides
-
-
-def _checked(word: str) -> str:
+def checked(word: str) -> str:
+    """A word that is an override; ValueError for one that is not."""
     if word.startswith("-") and not word.startswith("--config-dir="):
         raise ValueError(f"a setting must be 'NAME=VALUE', got {word!r}: of the options only --config-dir=DIR is here")
     if "=" not in word and not word.startswith("~"):

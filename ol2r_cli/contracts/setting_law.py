@@ -46,7 +46,7 @@ def setting_faults(node: DictConfig, group: str) -> Iterator[str]:
     for key, one in parameters.items():
         if one.kind is not one.POSITIONAL_OR_KEYWORD:
             yield f"{name} takes {key} in another way than by position and by keyword"
-        elif one.default is not one.empty and key in written:
+        elif one.default is not one.empty and key in written and str(node._target_).startswith(SHIPPED):
             yield f"{prefix}.{key} has a default in Python, {one.default!r}, besides the one in the YAML file"
     package = SHIPPED + ("measure" if group.startswith("measure/") else prefix)
     if str(node._target_).startswith(SHIPPED) and not f"{target.__module__}.".startswith(f"{package}."):

@@ -14,8 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
+from ol2r_cli.config.stored_targets import targets
 from ol2r_cli.run.exit_status import DONE, FAILED, INTERRUPTED
 from ol2r_cli.run.manifest import read_manifest
+from ol2r_cli.run.source import Code
 
 # Environment variables by which libraries decide how many threads to start; they read them when they are loaded.
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
@@ -85,13 +87,38 @@ class Launcher(Protocol):
         """Kill the jobs that still run and release all resources. Called once, also after an error."""
 
 
-def payload(config: Mapping[str, Any], choices: Mapping[str, str], overrides: Sequence[str], id: str = "") -> bytes:
+def payload(
+    config: Mapping[str, Any],
+    choices: Mapping[str, str],
+    overrides: Sequence[str],
+    id: str = "",
+    code: Code | None = None,
+) -> bytes:
     """A run for `run_payload`: its resolved configuration in plain containers, its choices, its overrides and its id.
 
-    It includes the working directory and the module search path, so that relative paths and the user's modules work.
+    It includes the working directory and the module search path, so that relative paths and the user's modules work,
+    and the classes of a notebook or a script, which no other process can import or read: their `code` is that of the
+    run.
     """
-    run = {"config": config, "choices": dict(choices), "overrides": list(overrides), "id": id}
+    run: dict[str, Any] = {"config": config, "choices": dict(choices), "overrides": list(overrides), "id": id}
+    if classes := main_classes(config):
+        run |= {"classes": _cloudpickle().dumps(classes), "code": code}
     return pickle.dumps(run | {"folder": os.getcwd(), "modules": [os.path.abspath(folder) for folder in sys.path]})
+
+
+def main_classes(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The classes that a configuration names and the main program of this process defines, by name."""
+    names = [target.removeprefix("__main__.") for target in targets(config) if target.startswith("__main__.")]
+    return {name: getattr(sys.modules["__main__"], name) for name in names}
+
+
+def _cloudpickle() -> Any:
+    """cloudpickle, of which joblib, a dependency of scikit-learn, has a copy."""
+    try:
+        import cloudpickle
+    except ImportError:
+        from joblib.externals import cloudpickle
+    return cloudpickle
 
 
 def without_force(payload: bytes) -> bytes:
@@ -106,12 +133,16 @@ def run_payload(payload: bytes) -> int:
         run = pickle.loads(payload)
         os.chdir(run["folder"])
         sys.path += [folder for folder in run["modules"] if folder not in sys.path]
+        for name, cls in pickle.loads(run["classes"]).items() if "classes" in run else ():
+            setattr(sys.modules["__main__"], name, cls)
         # Imported here to keep the process small that supervises a job of Slurm: it imports this module too.
         from omegaconf import OmegaConf
 
         from ol2r_cli.run.runner import run_experiment
 
-        return run_experiment(OmegaConf.create(run["config"]), run["choices"], run["overrides"], run["id"])
+        return run_experiment(
+            OmegaConf.create(run["config"]), run["choices"], run["overrides"], run["id"], run.get("code")
+        )
     except KeyboardInterrupt:  # a second request to stop, which does not wait for the end of the round
         return INTERRUPTED
     except BaseException:  # an error in the program is the failure of this job only

@@ -37,6 +37,7 @@ from ol2r_cli.run.experiment import Experiment
 from ol2r_cli.run.integrity import DamagedTable, file_records, missing_rows
 from ol2r_cli.run.manifest import Manifest
 from ol2r_cli.run.progress import Progress
+from ol2r_cli.run.source import Code, of_classes
 from ol2r_cli.run.stop_signals import stop_signals
 from ol2r_cli.run.summary import render_run, summarise
 from ol2r_cli.run.tables import EVALUATION, TRACE, Trace
@@ -52,16 +53,23 @@ _EXPLAINED = (OSError, FloatingPointError, DirectoryLost)  # whose message says 
 _log = logging.getLogger(LOGGER)
 
 
-def run_experiment(config: DictConfig, choices: Mapping[str, str], overrides: Sequence[str], id: str = "") -> int:
+def run_experiment(
+    config: DictConfig,
+    choices: Mapping[str, str],
+    overrides: Sequence[str],
+    id: str = "",
+    code: Code | None = None,
+) -> int:
     """Run a composed configuration unless it is finished; returns the exit code of `ol2r run`.
 
     `overrides` are the words that were typed, for the command in run.json that runs it again. `id` is the run's id if
-    it is known already: with code that was changed meanwhile nothing is run. A bad configuration or
-    bad data are one line on stderr, and nothing is written. Never raises, except after a second Ctrl-C.
+    it is known already: with code that was changed meanwhile nothing is run. `code` is that of the run where its source
+    is known to another process only. A bad configuration or bad data are one line on stderr, and nothing is written.
+    Never raises, except after a second Ctrl-C.
     """
     try:
         with torch.inference_mode():
-            experiment = Experiment(config, choices)
+            experiment = Experiment(config, choices, code_of=of_classes if code is None else lambda _: code)
             if id not in ("", experiment.id):
                 raise ValueError("code or data were changed after the sweep was checked: type its command again")
             if experiment.finished():

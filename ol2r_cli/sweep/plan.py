@@ -135,7 +135,7 @@ class _Check:
             sweep_job.bad, sweep_job.reason = True, _message(error)
             return
         sweep_job.settings, sweep_job.choices = composition.settings, composition.choices
-        sweep_job.directory = experiment.directory.path
+        sweep_job.directory, sweep_job.code = experiment.directory.path, experiment.code
 
     def _build(self, node: DictConfig) -> Any:
         settings: Any = self._settings
