@@ -23,6 +23,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from ol2r_cli.columns import RunColumns
 from ol2r_cli.config.overrides import split_launcher, split_search_path
 from ol2r_cli.config.project_file import default_output_dir
 from ol2r_cli.config.python_settings import as_overrides
@@ -36,12 +37,27 @@ if TYPE_CHECKING:
 
     from ol2r_cli.config.composer import Composition
     from ol2r_cli.contracts.law import CheckReport
+    from ol2r_cli.report.document import Document
+    from ol2r_cli.report.run_groups import Collection
     from ol2r_cli.run.experiment import Experiment
     from ol2r_cli.run.tables import Table
     from ol2r_cli.run.trained_ranker import TrainedRanker
 
 
-__all__ = ["Run", "RunFailed", "RunFigure", "check", "compose", "draw", "experiment", "grid", "load", "run", "sweep"]
+__all__ = [
+    "Run",
+    "RunFailed",
+    "RunFigure",
+    "check",
+    "compare",
+    "compose",
+    "draw",
+    "experiment",
+    "grid",
+    "load",
+    "run",
+    "sweep",
+]
 
 
 class RunFailed(Exception):
@@ -85,6 +101,20 @@ class Run:
         chosen = ", ".join(f"{group}={self.choices[group]}" for group in ("ranker", "click", "dataset"))
         seeds = f"{len(self.seeds)} seed{'s' * (len(self.seeds) > 1)}"
         return f"<Run {self.id}: {chosen}, {self.rounds} rounds, {seeds}, in {self.path}>"
+
+    def _repr_markdown_(self) -> str:
+        """What a notebook displays: the run, and its metrics over seeds."""
+        from ol2r_cli.formatting import plus_minus
+        from ol2r_cli.report.measures import declare, described
+
+        declare(RunColumns.of(self.manifest))
+        rows = [
+            f"| {described(name).heading} | {plus_minus(each['mean'], each['sd'], described(name).digits)} |"
+            for name, each in self.summary.items()
+            if not name.endswith(("_untrained", "_last_tenth"))
+        ]
+        heading = "mean ± standard deviation over seeds" if len(self.seeds) > 1 else "value"
+        return "\n".join([f"`{self!r}`", "", f"| metric | {heading} |", "|---|---|", *rows])
 
     @property
     def id(self) -> str:
@@ -320,16 +350,54 @@ def draw(kind: str, *places: RunOrFolder, all_versions: bool = False, **options:
     """
     from ol2r_cli.report.figures import drawing
     from ol2r_cli.report.labels import Labels
-    from ol2r_cli.report.run_groups import collect, group_runs
+    from ol2r_cli.report.run_groups import group_runs
+
+    rows = group_runs(_collected(places, all_versions).runs)
+    return RunFigure(drawing.draw(kind, rows, Labels(rows), **options))
+
+
+def compare(
+    *places: RunOrFolder,
+    baseline: str | None = None,
+    metrics: Sequence[str] = (),
+    test: str = "t",
+    all_versions: bool = False,
+) -> Document:
+    """A table of runs and of all finished runs below folders, with paired tests; a notebook displays it.
+
+    Runs that differ only in seed and fold are one row. With a `baseline`, such as "pairrank", each row is compared with
+    it, otherwise each with every other; `test` is t or sign-flip, corrected by Holm. `metrics` are the columns, by
+    default the usual ones. `.frame()` is the table in full precision, `.text("latex")` and `.write(path, form)` are
+    other forms. ValueError where there are no finished runs, and for a metric or baseline that none has.
+    """
+    from ol2r_cli.report import comparison
+    from ol2r_cli.report.document import Document
+    from ol2r_cli.report.labels import Labels
+    from ol2r_cli.report.measures import METRICS, check_metrics, usual_metrics
+    from ol2r_cli.report.result_tables import ordered
+    from ol2r_cli.report.run_groups import group_runs
+
+    collection = _collected(places, all_versions)
+    groups = group_runs(collection.runs)
+    labels = Labels(groups)
+    check_metrics(metrics, groups, "metrics")
+    shown = list(metrics) or usual_metrics(groups)
+    groups = ordered(groups, labels, (*shown, METRICS[0])[0])
+    compared = comparison.compare(groups, labels, shown, baseline, test) if len(groups) > 1 else None
+    return Document(collection, groups, labels, shown, None, compared)
+
+
+def _collected(places: tuple[RunOrFolder, ...], all_versions: bool) -> Collection:
+    """Finished runs, and those below folders; ValueError where there are none."""
+    from ol2r_cli.report.run_groups import collect
 
     paths = _paths(places) or [default_output_dir()]
     collection = collect(paths, all_versions=all_versions)
     for line in collection.earlier:
-        warnings.warn(f"{line}: all_versions=True shows them", stacklevel=2)
+        warnings.warn(f"{line}: all_versions=True shows them", stacklevel=3)
     if not collection.runs:
         raise ValueError(f"there are no finished runs below {' or '.join(map(str, paths))}")
-    rows = group_runs(collection.runs)
-    return RunFigure(drawing.draw(kind, rows, Labels(rows), **options))
+    return collection
 
 
 def _folders(named: str | PathLike[str] | Sequence[str | PathLike[str]]) -> list[Path]:

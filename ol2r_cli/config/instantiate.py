@@ -152,7 +152,13 @@ def check_settings(
             raise ValueError(f"{name} has no setting '{key}'{nearest(key, parameters, prefix) or has}")
     kinds = _annotations(target)
     for key, names in (parts or {}).items():
-        if key in parameters and not _is_plain(kinds.get(key, Any)) and _is_no_part(settings.get(key)):
+        is_default = key in settings and settings[key] is parameters.get(key)  # an own class may have None, for example
+        if (
+            key in parameters
+            and not _is_plain(kinds.get(key, Any))
+            and _is_no_part(settings.get(key))
+            and not is_default
+        ):
             got = f"got {settings[key]!r}" if key in settings else "got none"
             raise ValueError(f"{prefix}{key} must be chosen: type {_typed_choice(group, key, names)}, {got}")
     for key, default in parameters.items():

@@ -70,6 +70,7 @@ def as_choice(group: str, value: Any) -> list[str]:
 def as_measure(value: Any) -> str:
     """The name by which an object or a class stands in the list of measures."""
     cls = value if inspect.isclass(value) else type(value)
+    _target(cls)
     settings = _defaults(cls) | ({} if inspect.isclass(value) else _settings(value))
     missing = [key for key, each in settings.items() if each == "???"]
     if missing:

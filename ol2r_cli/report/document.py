@@ -26,7 +26,7 @@ SUFFIXES = {".md": "md", ".csv": "csv", ".parquet": "parquet", ".tex": "latex", 
 FORMATS = tuple(SUFFIXES.values())
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Document:
     """A report on groups. differences_only: without the table of groups."""
 
@@ -62,6 +62,13 @@ class Document:
         if form == "latex":
             return "\n\n".join(latex(table, () if number else self.notes) for number, table in enumerate(self.tables))
         return "\n\n".join([*map(markdown, self.tables), *self.notes])
+
+    def __repr__(self) -> str:
+        return self.text("md")
+
+    def _repr_markdown_(self) -> str:
+        """What a notebook displays."""
+        return self.text("md")
 
     def print(self) -> None:
         """Print the report on a terminal."""

@@ -158,7 +158,9 @@ def _sortable(value: Any) -> tuple[int, float, str]:
 
 def defines_task(setting: str) -> bool:
     """Whether different values of a setting are different tasks, instead of competitors in one task."""
-    return part_of(setting) in ("dataset", "click", "") and setting not in _OUTSIDE_TASK
+    if setting in _OUTSIDE_TASK or setting.startswith("measure."):
+        return False
+    return part_of(setting) in ("dataset", "click", "")
 
 
 def tasks(groups: Iterable[Group]) -> list[list[Group]]:

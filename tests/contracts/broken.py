@@ -317,8 +317,6 @@ class Data:
             features = torch.rand_like(features)
         if self.fault == "constant":
             fingerprint = "always"
-        if self.fault == "grades":
-            return dataclasses.replace(table, splits=splits, grades=7)
         number = len(offsets) - 1
         return dataclasses.replace(
             table,
