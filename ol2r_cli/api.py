@@ -214,6 +214,10 @@ class RunFigure:
     def __init__(self, figure: Figure):
         self.figure = figure
 
+    def __repr__(self) -> str:
+        width, height = self.figure.get_size_inches()
+        return f"<RunFigure of {width:.1f} x {height:.1f} inches>"
+
     def save(self, path: str | Path) -> Path:
         """Write png, svg or pdf, by the ending; ValueError for another one and for a file that cannot be written."""
         from ol2r_cli.report.figures.drawing import save

@@ -1,0 +1,70 @@
+"""docs/notebook.ipynb: executed again, it gives the outputs that it shows."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+NOTEBOOK = ROOT / "docs" / "notebook.ipynb"
+PROGRAM = """
+import json, sys
+sys.path[:0] = [{root!r}, {scripts!r}]
+import notebook
+print(json.dumps(notebook.execute(json.load(open({path!r})))))
+"""
+
+
+def code_cells(notebook: dict) -> list[dict]:
+    return [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+
+
+def words(cell: dict) -> list[str]:
+    """The words of the outputs that are no numbers, which may differ between processors."""
+    texts = [text for output in cell["outputs"] for text in [*output.get("text", ()), *_of_data(output)]]
+    return [word for word in "".join(texts).replace("[", " ").split() if not any(map(str.isdigit, word))]
+
+
+def _of_data(output: dict) -> list[str]:
+    return [line for kind, lines in output.get("data", {}).items() if kind != "image/png" for line in lines]
+
+
+@pytest.fixture(scope="module")
+def executed(tmp_path_factory) -> dict:
+    pytest.importorskip("matplotlib")
+    text = PROGRAM.format(root=str(ROOT), scripts=str(ROOT / "scripts"), path=str(NOTEBOOK))
+    folder = tmp_path_factory.mktemp("notebook")
+    done = subprocess.run([sys.executable, "-c", text], cwd=folder, capture_output=True, text=True, timeout=500)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_it_gives_what_it_shows(executed):
+    shown = code_cells(json.loads(NOTEBOOK.read_text()))
+    for again, cell in zip(code_cells(executed), shown, strict=True):
+        assert cell["execution_count"], "it has been executed"
+        assert words(again)[:20] == words(cell)[:20]
+        assert [set(o.get("data", ())) for o in again["outputs"]] == [set(o.get("data", ())) for o in cell["outputs"]]
+
+
+def test_it_goes_from_a_class_to_a_figure(executed):
+    data = [set(output.get("data", ())) for cell in code_cells(executed) for output in cell["outputs"]]
+    assert any("image/png" in kinds for kinds in data)
+    assert sum("text/markdown" in kinds for kinds in data) >= 2
+
+
+def test_the_run_has_the_id_that_it_shows(executed):
+    """The code of a class in a notebook is part of the id."""
+    (again,), (shown,) = (
+        {_id(cell) for cell in code_cells(nb)} - {""} for nb in (executed, json.loads(NOTEBOOK.read_text()))
+    )
+    assert again == shown
+
+
+def _id(cell: dict) -> str:
+    plain = [line for output in cell["outputs"] for line in output.get("data", {}).get("text/plain", ())]
+    return plain[0].split()[1] if plain and plain[0].startswith("<Run ") else ""
