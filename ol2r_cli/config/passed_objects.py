@@ -17,8 +17,6 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
 
-import yaml
-
 from ol2r_cli.config.overrides import as_typed
 
 _GROUPS = ("ranker", "click", "exploration", "fairness", "measure")  # of classes that say their group
@@ -85,6 +83,8 @@ def _write(group: str, name: str, cls: type, settings: Mapping[str, Any]) -> str
     target = _target(cls)
     if _written.setdefault((group, name), target) != target:
         raise ValueError(f"{group} must have one class {name}, got {target} and {_written[group, name]}: rename one")
+    import yaml
+
     path = folder() / group / f"{name}.yaml"
     path.parent.mkdir(exist_ok=True)
     content = yaml.safe_dump({"_target_": target, **settings}, sort_keys=False)
