@@ -13,14 +13,19 @@ from pathlib import Path
 import pytest
 
 from ol2r_cli import api, cli
+from ol2r_cli.config.composer import Composer
+from ol2r_cli.reproduce.recipe import load_recipe
+from ol2r_cli.reproduce.run_plan import RunPlan
 from ol2r_cli.run import source
 from ol2r_cli.run.identity import RESULTS_VERSION
 from ol2r_cli.run.run_state import RunState
 from ol2r_cli.sweep import sweeper
-from tests.own_ranker import FIXED, RANKER, STEPS, WORDS, OwnRanker, present_code
+from ol2r_cli.sweep.plan import Plan
+from tests.own_ranker import CHOICE, FIXED, RANKER, STEPS, WORDS, OwnRanker, present_code
 
 ROOT = Path(__file__).parents[1]
 PDGD = "ol2r_cli/ranker/pdgd.py"
+SIMULATION = "ol2r_cli/simulation.py"
 
 
 @pytest.fixture
@@ -309,3 +314,54 @@ def test_a_run_of_released_code_does_not_go_on_with_edited_code_nor_back(own_ran
     message = capsys.readouterr().err
     assert f"{edited.path} stands at round 30 of 40 with another {PDGD} (" in message
     assert " -> as released)" in message
+
+
+def test_the_code_of_an_installed_package_is_part_of_the_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """The package brings its choices by an entry point; no option names it."""
+    package = tmp_path / "site-packages" / "rankers_of_ours"
+    (package / "choices" / "ranker").mkdir(parents=True)
+    (package / "__init__.py").write_text("")
+    (package / "choices" / "__init__.py").write_text("")
+    (package / "choices" / "ranker" / "ours.yaml").write_text(
+        CHOICE.replace("nsgd.NSGD", "rankers_of_ours.rankers.NSGD")
+    )
+    (package / "rankers.py").write_text(RANKER.replace("from steps", "from rankers_of_ours.steps"))
+    metadata = package.parent / "rankers_of_ours-1.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Name: rankers_of_ours\nVersion: 1\n")
+    (metadata / "entry_points.txt").write_text("[ol2r.choices]\nours = rankers_of_ours.choices\n")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(package.parent), str(ROOT)]))
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+
+    def play() -> tuple[str, float]:
+        """The directory and the online NDCG of the newest run."""
+        command = [sys.executable, "-m", "ol2r_cli", "run", "ranker=ours", *WORDS[2:]]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=200)
+        assert done.returncode == 0, done.stderr
+        run = max((tmp_path / "outputs").glob("*/*/run.json"), key=lambda path: path.stat().st_mtime_ns)
+        files = json.loads(run.read_text())["code"]["files"]
+        assert {"rankers_of_ours/rankers.py", "rankers_of_ours/steps.py"} <= files.keys()
+        summary = json.loads(run.with_name("summary.json").read_text())
+        return run.parent.name, summary["metrics"]["online_ndcg"]["mean"]
+
+    (package / "steps.py").write_text(STEPS)
+    wrong = play()
+    (package / "steps.py").write_text(FIXED)
+    right = play()
+    assert wrong[0] != right[0]
+    assert wrong[1] != right[1]
+
+
+def test_reproduce_does_not_take_runs_of_other_code(own_ranker: OwnRanker, monkeypatch: pytest.MonkeyPatch):
+    """The runs of a recipe are jobs of a sweep; with edited code they have other directories."""
+    recipe = load_recipe("pairrank_fig3")
+
+    def directories() -> set[Path | None]:
+        plan = RunPlan(recipe, "quick", WORDS[2:-2])
+        jobs = [list(run) for trial in list(plan.candidates()) or list(plan.final()) for run in trial.runs]
+        return {job.directory for job in Plan(jobs[:3], Composer(plan.folders)).good}
+
+    released = directories()
+    monkeypatch.setattr(source, "recorded", lambda: {**present_code(), SIMULATION: ("another", "version")})
+    assert len(released) == 3
+    assert not released & directories()
