@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, Self, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -186,7 +186,7 @@ class Need(NamedTuple):
 class Configured(nn.Module):
     """An object whose settings are the keywords of its constructor. It remembers them, so it can be built again."""
 
-    def __new__(cls, *arguments: Any, **settings: Any) -> Self:
+    def __new__(cls, *arguments: Any, **settings: Any) -> Any:
         """Keep what the constructor is given."""
         made = super().__new__(cls)
         object.__setattr__(made, "_given", (arguments, settings))
