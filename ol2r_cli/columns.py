@@ -28,9 +28,10 @@ TYPES = ("Float32", "Float64", "Int8", "Int16", "Int32", "Int64", "Boolean")
 class Column:
     """A column that a measure writes.
 
-    type: a polars type of `TYPES`. summary: see above; of an evaluation, summary.json always has the last value.
-    higher_is_better: None where neither direction is, as for clicks. label: in tables. axis: in figures, `label` if
-    empty. digits: behind the decimal point. ValueError for a name, a type or a summary that is none.
+    name: small letters, digits and _. label: in tables; the name in words if empty. type: a polars type of `TYPES`.
+    summary: what summary.json has of it, see `Summary`; of an evaluation always the last value. higher_is_better: None
+    where neither direction is better, as for clicks. digits: shown behind the decimal point. axis: in figures; the
+    label if empty. ValueError for a bad name, and for a type or a summary that does not exist.
     """
 
     name: str
@@ -129,7 +130,7 @@ def _read(columns: Any) -> dict[str, Column]:
 
 
 def metrics_of_trace(column: Column) -> dict[str, Column]:
-    """The metrics that summary.json has of a column of the trace, each as the column that describes it."""
+    """The metrics that summary.json has of a column of the trace, by name, each as the column that describes it."""
     if column.summary == "none":
         return {}
     metrics = {column.name: column}

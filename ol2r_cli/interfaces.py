@@ -292,17 +292,17 @@ class Rounds:
     first: int  # number of the first of them, from 1
     query: Int[Tensor, "R B"]
     length: Int[Tensor, "R B"]  # number of documents of the query
-    grades: Int[Tensor, "R B K"]  # labels of the shown documents, by place
+    grades: Int[Tensor, "R B K"]  # labels of the shown documents, by place; int8, so convert before calculating
     shown: Bool[Tensor, "R B K"]
     clicks: Bool[Tensor, "R B K"]
 
 
 @dataclass(frozen=True, slots=True)
 class RankedLists:
-    """The first K places of lists, best first, with their labels, and of the best possible list of each query.
+    """Labels at the first K places of lists, best first, and of the best possible list of each query.
 
-    Leading axes are any, such as E B Q for E snapshots of B replicas on Q queries. Places below the end of a query have
-    label 0.
+    The leading axes L are any, such as E B Q for E snapshots of B replicas on Q queries. Places below the end of a list
+    have label 0.
     """
 
     labels: Int[Tensor, "*L K"]
@@ -320,12 +320,12 @@ class Measure(Configured):
     group = "measure"
     trace: tuple[Column, ...] = ()  # what `of_rounds` returns
     evaluation: tuple[Column, ...] = ()  # what `of_lists` returns
-    places = 10  # of every list that `of_lists` receives, at least
+    places = 10  # number that `of_lists` needs of a list; it receives fewer where all lists are shorter
     needs_order = False  # True if the whole order of a round is used, not only its shown places
     needs_reasons = False  # True if blocks and certain pairs of a proposal are used
 
     def setup(self, context: RunContext, best: Int[Tensor, "Q K"]) -> None:
-        """Allocate state. `best` has the labels of the first places of every training query's best list."""
+        """Allocate state. `best` has the labels of every training query's best list, of as many places as are shown."""
 
     def record(self, row: int, interaction: Interaction, labels: Int[Tensor, "B D"]) -> None:
         """Keep what `Rounds` lacks of a round, which is number `row` (from 0) of the next `Rounds`.
@@ -339,5 +339,5 @@ class Measure(Configured):
         return {}
 
     def of_lists(self, lists: RankedLists) -> Mapping[str, Float[Tensor, "*L"]]:
-        """Return the values of columns of `evaluation` for each list, by name. Their means over queries are written."""
+        """Return the values of all columns of `evaluation` for each list, by name. Means over queries are written."""
         return {}

@@ -20,7 +20,9 @@ RECIPES = (
     "A new exploration",
     "A ranker with several members",
     "A new dataset",
+    "A new measure",
 )
+FINDING = "tests/test_contracts.py tests/contracts/test_measure_laws.py tests/commands/test_list.py"  # a new choice
 
 
 def section(title: str) -> str:
@@ -162,7 +164,7 @@ def test_the_recipes_keep_style_types_and_laws(tmp_path: Path):
         f"ruff check {code} {tests}",
         f"ruff format --check {code} {tests}",
         f"mypy {code}",
-        f"pytest -q -p no:cacheprovider tests/test_contracts.py -k '{choices} or file'",
+        f"pytest -q -p no:cacheprovider {FINDING} -k '{choices} or file'",
     ):
         done = shell(f"{python} {line}", tmp_path)
         assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"

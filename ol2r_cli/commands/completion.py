@@ -18,6 +18,7 @@ from typing import Any
 
 from ol2r_cli.cli import COMMANDS
 from ol2r_cli.config.catalogue import Catalogue
+from ol2r_cli.config.chosen_measures import GROUP as MEASURE
 from ol2r_cli.config.overrides import split_search_path
 from ol2r_cli.config.own_choices import ROLES, choice_folders
 from ol2r_cli.reproduce.recipe import recipe_names
@@ -93,9 +94,9 @@ def quoted_completions(line: str, replaces: str | None = None) -> list[str]:
     """
     last = re.search(r"(?:\\.|[^\s\\])*$", line)[0]  # type: ignore[index]
     kept = "" if replaces is None else re.sub("['\"]", "", last.removesuffix(replaces))
-    words = [word[len(kept) :] for word in map(_quoted, completions(line)) if word.startswith(kept)]
     inside_quotes = last.count("'") % 2 or last.count('"') % 2
-    return [word.rstrip(" ") for word in words] if inside_quotes else words
+    words = [word.rstrip(" ") if inside_quotes else _quoted(word) for word in completions(line)]
+    return [word[len(kept) :] for word in words if word.startswith(kept)]
 
 
 def _quoted(word: str) -> str:
@@ -198,7 +199,7 @@ def _values_of(
     elif action.dest in _OVERRIDES:
         if metavar.startswith("RANKER") and "=" not in last:
             yield from _complete(catalogue.choices["ranker"])
-        yield from _overrides(words, last, catalogue)
+        yield from _overrides(command, words, last, catalogue)
     elif action.type is Path or metavar.startswith(("RUN", "DIR")):
         yield from _paths(last, files=metavar in _FILES)
 
@@ -207,21 +208,23 @@ def _complete(words: Iterable[str]) -> Iterator[str]:
     yield from (f"{word} " for word in words)
 
 
-def _overrides(words: Sequence[str], last: str, catalogue: Catalogue) -> Iterator[str]:
-    """Groups, settings and their values; `+`, `++` and `~` before a name are kept."""
+def _overrides(command: str, words: Sequence[str], last: str, catalogue: Catalogue) -> Iterator[str]:
+    """Groups, settings and their values; `+`, `++` and `~` before a name are kept. Measures are in a list."""
     sign, name, value = re.fullmatch(r"(\+{0,2}|~)([^=]*)(=?.*)", last, re.DOTALL).groups()  # type: ignore[union-attr]
     tree = catalogue.tree(words)
     if not value:
         chosen = catalogue.chosen(words)
         for group in catalogue.choices:
-            if group in chosen or group not in catalogue.parts:
+            if (group in chosen or group not in catalogue.parts) and (group != MEASURE or command == "check"):
                 yield f"{sign}{group}="
         for setting in _names(tree, name):
             yield f"{sign}{setting}"
         return
     listed, comma, _ = value[1:].rpartition(",")
     before = f"{sign}{name}={listed}{comma}"  # in the list of a sweep, the last value is completed
-    if name in catalogue.choices:
+    if name == "measures":
+        yield from (f"{before}{'' if comma else '['}{choice}" for choice in catalogue.choices[MEASURE])
+    elif name in catalogue.choices:
         several = comma or "-m" in words or "--multirun" in words
         yield from (f"{before}{choice}{'' if several else ' '}" for choice in catalogue.choices[name])
     elif name.rpartition(".")[2] in _FOLDER_SETTINGS:

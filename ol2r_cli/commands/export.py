@@ -144,7 +144,7 @@ def _write_table(runs: Iterable[RankedSplit], out: Path) -> str:
     from ol2r_cli.export.per_query import per_query
     from ol2r_cli.run.directory import RunDirectory
 
-    table = pl.concat([per_query(run) for run in runs])
+    table = pl.concat([per_query(run) for run in runs], how="diagonal")  # runs may have other measures
     if out.suffix == ".csv":
         RunDirectory(out.parent).write_text(out.name, table.write_csv())
     else:

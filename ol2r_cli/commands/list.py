@@ -9,6 +9,8 @@ from itertools import groupby
 from typing import Any
 
 from ol2r_cli.config.catalogue import Catalogue, Choice, dotted
+from ol2r_cli.config.chosen_measures import GROUP as MEASURE
+from ol2r_cli.config.chosen_measures import measure_nodes
 from ol2r_cli.config.overrides import ALIASES, as_typed
 from ol2r_cli.config.own_choices import add_config_dir, choice_folders
 from ol2r_cli.formatting import nearest, show, shown_path
@@ -21,6 +23,7 @@ EPILOG = """examples:
   ol2r list ranker           rankers and their settings
   ol2r list dataset yahoo    one choice
   ol2r list click            with the probabilities of clicking and stopping
+  ol2r list measure          with the columns that each measure writes
 """
 
 
@@ -72,18 +75,25 @@ def _check_known(argument: str, name: str, known: Sequence[str]) -> None:
 
 def _show_overview(catalogue: Catalogue) -> None:
     """Prints one line per choice, as it is typed; `*` marks the defaults of `ol2r run`."""
-    defaults = catalogue.chosen([])
+    defaults = _defaults(catalogue)
     show(
         [
-            ("*" if defaults.get(group) == name else "", _typed(choice), _title(catalogue, choice))
+            ("*" if choice in defaults else "", _typed(choice), _title(catalogue, choice))
             for group in catalogue.groups
-            for name, choice in catalogue.choices[group].items()
+            for choice in catalogue.choices[group].values()
         ]
     )
     print(
         "\n* is the default of `ol2r run`; `ol2r run GROUP=CHOICE ..` takes another; `ol2r list GROUP` shows settings;"
         " `ol2r new GROUP NAME` writes one of your own"
     )
+
+
+def _defaults(catalogue: Catalogue) -> list[Choice]:
+    """The choices of `ol2r run` without overrides: one of a group, and several measures."""
+    chosen = [(group, name) for group, name in catalogue.chosen([]).items() if name]
+    chosen += [(MEASURE, name) for name in measure_nodes(catalogue.root.values, catalogue)]
+    return [catalogue.choices[group][name] for group, name in chosen]
 
 
 def _show_choices(catalogue: Catalogue, choices: Sequence[Choice]) -> None:
@@ -98,7 +108,8 @@ def _show_choices(catalogue: Catalogue, choices: Sequence[Choice]) -> None:
 
 
 def _typed(choice: Choice) -> str:
-    return f"{choice.group}={choice.name}"
+    """The override that chooses it; a measure stands in a list, alone or with others."""
+    return f"measures=[{choice.name}]" if choice.group == MEASURE else f"{choice.group}={choice.name}"
 
 
 def _title(catalogue: Catalogue, choice: Choice) -> str:
@@ -110,7 +121,7 @@ def _title(catalogue: Catalogue, choice: Choice) -> str:
 
 def _describe(catalogue: Catalogue, choice: Choice) -> None:
     """Prints the header of the file, the choices of other groups that it brings, and what to type for a preset."""
-    print(_typed(choice) + (" (default)" if catalogue.chosen([]).get(choice.group) == choice.name else ""))
+    print(_typed(choice) + (" (default)" if choice in _defaults(catalogue) else ""))
     for line in choice.header:
         print(f"  {line}")
     for group, name in catalogue.brings(choice).items():
@@ -129,12 +140,19 @@ def _settings(catalogue: Catalogue, choice: Choice) -> list[tuple[str, str, str]
     values = catalogue.values(choice)
     return [
         (
-            f"{choice.node}.{setting.name}",
+            _typed_setting(choice, setting.name),
             setting.default if len(setting.default) <= _LONG else _short(values[setting.name]),
             setting.comment,
         )
         for setting in catalogue.settings(choice)
     ]
+
+
+def _typed_setting(choice: Choice, name: str) -> str:
+    """A setting as it is typed. Of a measure this is the cutoff, behind its name; others are changed in its file."""
+    if choice.group != MEASURE:
+        return f"{choice.node}.{name}"
+    return f"measures=[{choice.name}@CUTOFF]" if name == "cutoff" else name
 
 
 def _grid(choice: Choice) -> dict[str, Any]:

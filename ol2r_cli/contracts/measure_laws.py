@@ -15,10 +15,10 @@ from ol2r_cli.interfaces import Measure, RankedLists
 from ol2r_cli.metrics.evaluation import Evaluator
 from ol2r_cli.metrics.measurement import Measures
 
-PADDED = "places below the end of a list, which have label 0 and are not shown, are counted as documents"
-LEFT = "a buffer of `record` that is not cleared before the next rounds, whose lists may be shorter"
-STATE = "a running total that is not kept in a buffer, or that begins again with every call"
-MEET = "a sum or mean over the axis B of replicas or the axis R of rounds"
+COUNTS_PADDING = "places below the end of a list, which have label 0 and are not shown, are counted as documents"
+NOT_CLEARED = "a buffer of `record` that is not cleared before the next rounds, whose lists may be shorter"
+LOST_TOTAL = "a running total that is not kept in a buffer, or that begins again with every call"
+MIXES_AXES = "a sum or mean over the axis B of replicas or the axis R of rounds"
 
 
 @law("a column that is not declared in `trace` or `evaluation`", "values of another shape: one for each round and list")
@@ -34,9 +34,11 @@ def columns(subject: Subject) -> None:
         raise Broken("the small world", str(error)) from error
 
 
-@law("a division by a number of clicks or documents that may be 0; NaN says that a column does not apply", PADDED)
+@law(
+    "a division by a number of clicks or documents that may be 0; NaN says that a column does not apply", COUNTS_PADDING
+)
 def values(subject: Subject) -> None:
-    """Values are numbers, or NaN where a column does not apply: also without clicks, for lists of one document and for
+    """Values are finite, or NaN where a column does not apply: also without clicks, for lists of one document and for
     lists with nothing relevant."""
     one, worthless = ((0,), (2,)), ((0, 0, 0), (0,) * 7)
     for played in (
@@ -53,7 +55,7 @@ def values(subject: Subject) -> None:
                 raise Broken(played.place(row, replica), f"{column} is infinite")
 
 
-@law(STATE, LEFT, MEET)
+@law(LOST_TOTAL, NOT_CLEARED, MIXES_AXES)
 def rounds_together(subject: Subject) -> None:
     """Values do not depend on how many rounds are measured together."""
     running, first = subject.simulation(), 5
@@ -64,7 +66,7 @@ def rounds_together(subject: Subject) -> None:
     _check_columns(subject, _joined(parts), subject.ordinary_measures, f"rounds 1 to {first}, and then the others")
 
 
-@law(MEET, PADDED)
+@law(MIXES_AXES, COUNTS_PADDING)
 def replicas_apart(subject: Subject) -> None:
     """The values of a replica are the same alone and in a batch, where lists are padded."""
     for replica, seed in enumerate(SEEDS):
@@ -73,7 +75,7 @@ def replicas_apart(subject: Subject) -> None:
         _check_columns(subject, alone, expected, f"seed {seed} alone, and in a batch")
 
 
-@law(PADDED)
+@law(COUNTS_PADDING)
 def padding_of_lists(subject: Subject) -> None:
     """The value of a list does not change with places below its end, with which short lists are filled up."""
     if not any(measure.evaluation for _, measure in _asked(subject)):

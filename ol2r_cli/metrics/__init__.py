@@ -1,4 +1,4 @@
 """Metrics of what was shown, exposure of groups, and offline evaluation. The list is always the last axis.
 
-Imports `interfaces`, `config`, `dataset` and `tensor`.
+Imports `interfaces`, `columns`, `config`, `dataset` and `tensor`.
 """

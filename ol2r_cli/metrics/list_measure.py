@@ -11,11 +11,11 @@ from ol2r_cli.tensor.shapes import Float, Int
 
 
 class ListMeasure(Measure):
-    """A measure that is a function of the labels of the first `cutoff` places of a list. A subclass defines `value`.
+    """A measure that is a function of the labels of the first `cutoff` (1 or more) places of a list.
 
-    Its columns are `online_<name>_<cutoff>` of the trace and `<name>_<cutoff>` of the evaluation; `label` is its name
-    in tables, to which the cutoff is added. Online, at most the shown places count. With no_relevant=skip it does not
-    apply to a query without a relevant document.
+    A subclass defines `value`. The columns are `online_<name>_<cutoff>` of the trace and `<name>_<cutoff>` of the
+    evaluation; `label` is the name in tables, to which the cutoff is added. Online, at most the shown places count.
+    With no_relevant=skip the measure does not apply to a query without a relevant document.
     """
 
     def __init__(self, name: str, label: str, cutoff: int, higher_is_better: bool = True):
@@ -31,7 +31,7 @@ class ListMeasure(Measure):
         self.skips = context.no_relevant == "skip"
 
     def value(self, lists: RankedLists) -> Float[Tensor, "*L"]:
-        """Return the value of each list. `lists` has at most `cutoff` places."""
+        """Return the value of each list. `lists` has at most `cutoff` places, and labels may be int8."""
         raise NotImplementedError
 
     def of_rounds(self, rounds: Rounds) -> dict[str, Tensor]:

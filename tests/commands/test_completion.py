@@ -50,6 +50,13 @@ def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("ol2r run -m ranker=oracle,pairr", ["ranker=oracle,pairrank"]),
         ("ol2r run ranker.l", ["ranker.l2="]),
         ("ol2r run ranker=oracle ranker.l", []),
+        ("ol2r run measu", ["measures="]),
+        ("ol2r run measures=e", []),
+        ("ol2r run measures=[er", ["measures=[err"]),
+        ("ol2r run 'measures=[ndcg,re", ["measures=[ndcg,regret"]),
+        ("ol2r run measures=\\[ndcg,re", ["measures=[ndcg,regret"]),
+        ("ol2r check measu", ["measure=", "measures="]),
+        ("ol2r check measure=er", ["measure=err "]),
         ("ol2r run exploration.sh", ["exploration.shuffle="]),
         ("ol2r run ranker=oracle exploration.sh", []),
         ("ol2r run dataset.que", ["dataset.queries."]),
@@ -113,7 +120,10 @@ def test_all_commands_choices_and_settings_are_offered():
     assert completions("ol2r ") == [f"{command} " for command in COMMANDS] + ["--help ", "--version "]
     assert completions("ol2r run ranker=") == [f"ranker={name} " for name in Catalogue().choices["ranker"]]
     first = set(completions("ol2r run "))
-    assert {f"{group}=" for group in Catalogue().groups} - first == {"ranker/model="}, "the default ranker has none"
+    missing = {f"{group}=" for group in Catalogue().groups} - first
+    assert missing == {"ranker/model=", "measure="}, "the default ranker has no model, and measures are a list"
+    measures = Catalogue().choices["measure"]
+    assert completions("ol2r run measures=[ndcg,") == [f"measures=[ndcg,{name}" for name in measures]
     assert {f"{name}=" for name in Catalogue().root.values} <= first
 
 
@@ -170,6 +180,9 @@ def test_words_are_quoted_and_shortened_to_the_part_that_bash_replaces(folders: 
     assert quoted_completions("ol2r run 'ranker=pairr", "ranker=pairr") == ["ranker=pairrank"], (
         "the quote is still open"
     )
+    assert quoted_completions("ol2r run 'dataset.path=alpi", "dataset.path=alpi") == ["dataset.path=alpine trees/"]
+    assert quoted_completions("ol2r run 'measures=[er", "measures=[er") == ["measures=[err"]
+    assert quoted_completions("ol2r run measures=[er", "[er") == ["\\[err"]
 
 
 def test_each_shell_has_a_script_and_other_shells_are_refused(capsys: pytest.CaptureFixture[str]):
@@ -202,6 +215,7 @@ tab "ol2r ru" 1 ru
 tab "ol2r run ranker=pairr" 4 pairr
 tab "ol2r run ranker=" 3 ""
 tab "ol2r run ranker.l" 2 ranker.l
+tab "ol2r run 'measures=[ndcg,er" 2 "measures=[ndcg,er"
 tab "ol2r run -m click=per,na" 5 per,na
 tab "ol2r run dataset.path=~/alph" 4 "~/alph"
 tab 'ol2r run dataset.path=$HOME/alph' 4 '$HOME/alph'
@@ -238,6 +252,7 @@ def test_in_bash(ol2r: dict[str, str]):
         "[pairrank ]",
         "".join(f"[{name} ]" for name in Catalogue().choices["ranker"]),
         "[ranker.l2=]",
+        "[measures=[ndcg,err]",
         "[per,navigational]",
         f"[{ol2r['HOME']}/alpha/]",
         "[$HOME/alpha/]",

@@ -12,7 +12,7 @@ import pytest
 from ol2r_cli import cli
 from ol2r_cli.commands import export
 from ol2r_cli.commands.completion import completions
-from tests.export.finished import FinishedRuns, finished_runs, text
+from tests.export.finished import ROUNDS, FinishedRuns, finished_runs, text
 from tests.manifests import accept_changes
 
 
@@ -43,6 +43,15 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
     assert captured.out == ""
     assert captured.err.count("\n") == 1
     return captured.err.removeprefix("ol2r export: ").rstrip("\n")
+
+
+def test_runs_with_other_measures_are_one_table(runs, tmp_path, capsys):
+    exported(capsys, runs["linear"], runs["measures"], "--to", "per-query", "--out", tmp_path / "q.parquet")
+    by_run = pl.read_parquet(tmp_path / "q.parquet").partition_by("run", as_dict=True, include_key=False)
+    with_dcg = by_run[(runs["measures"].name[-10:],)]
+    last = pl.read_parquet(runs["measures"] / "evaluation.parquet").filter(split="test", round=ROUNDS)
+    assert with_dcg["dcg_5"].mean() == pytest.approx(last["dcg_5"].mean(), abs=1e-6)
+    assert by_run[(runs["linear"].name[-10:],)]["dcg_5"].null_count() == len(with_dcg)
 
 
 def test_runs_of_a_folder_are_one_table_and_others_are_reported(runs, outputs, tmp_path, capsys):

@@ -12,6 +12,8 @@ import yaml
 
 from ol2r_cli.commands.list import main
 from ol2r_cli.config.catalogue import Catalogue, config_dir
+from ol2r_cli.config.composer import compose
+from ol2r_cli.config.instantiate import build
 from ol2r_cli.config.overrides import translate
 
 
@@ -37,13 +39,15 @@ def test_every_choice_has_one_line_with_its_description(capsys):
         comments = [line.lstrip("# ") for line in path.read_text().splitlines() if line.startswith("#")]
         first = next(line for line in comments if not line.startswith("@package"))
         typed = f"{path.parent.relative_to(config_dir())}={path.stem}"
+        typed = typed.replace(f"measure={path.stem}", f"measures=[{path.stem}]")
         (line,) = [line for line in listed if typed in line.split()[:2]]
         assert first.rstrip(":") in line
 
 
 def test_default_choices_are_marked(capsys):
     starred = {line.split()[1] for line in lines(capsys) if line.startswith("*  ")}
-    assert starred == {f"{group}={name}" for group, name in Catalogue().chosen([]).items() if name}
+    chosen = {f"{group}={name}" for group, name in Catalogue().chosen([]).items() if name}
+    assert starred == chosen | {"measures=[ndcg]", "measures=[blocks]", "measures=[unfairness]"}
     assert "exploration=confidence" in starred, "the ranker of run.yaml brings it along"
 
 
@@ -69,6 +73,32 @@ def test_a_part_of_a_ranker_is_a_group_below_it(capsys):
     overview = [line.split()[0] for line in lines(capsys) if line.startswith(" ")]
     place = overview.index("ranker/model=linear")
     assert overview[place - 1].startswith("ranker="), "behind the group that it is below"
+
+
+def test_measures_come_with_their_columns_and_what_to_type(capsys):
+    listed = lines(capsys, "measure", "err")
+    assert listed[0] == "measures=[err]"
+    assert [line.split()[:2] for line in listed if line.startswith("    ")] == [["measures=[err@CUTOFF]", "10"]]
+    for typed in "measures=[err]", "measures=[err@5]":
+        assert compose([typed]).settings["measures"] == [typed[10:-1]]
+    assert lines(capsys, "measure", "ndcg")[0] == "measures=[ndcg] (default)"
+    assert lines(capsys, "measure", "regret")[0] == "measures=[regret]", "it needs trace_regret=true"
+
+
+@pytest.mark.parametrize("name", Catalogue().choices["measure"])
+def test_the_columns_of_a_measure_are_those_that_it_declares(capsys, name: str):
+    (measure,) = (build(node) for node in compose([f"measures=[{name}]"]).config.measure.values())
+    (told,) = [line.strip() for line in lines(capsys, "measure", name) if line.startswith("  Columns: ")]
+    tables = (", ".join(column.name for column in columns) for columns in (measure.trace, measure.evaluation))
+    assert told.removeprefix("Columns: ") == "; of the evaluation ".join(filter(None, tables))
+
+
+def test_other_settings_of_a_measure_cannot_be_typed(capsys, tmp_path):
+    (tmp_path / "measure").mkdir()
+    (tmp_path / "measure" / "mine.yaml").write_text("# Mine.\n_target_: a.B\ncutoff: 3\ntau: .5  # above 0\n")
+    shown = [line.split() for line in lines(capsys, "measure", "mine", "--config-dir", str(tmp_path))]
+    assert ["tau", ".5", "above", "0"] in shown
+    assert ["measures=[mine@CUTOFF]", "3"] in shown
 
 
 def test_one_choice_by_its_short_name(capsys):

@@ -16,6 +16,7 @@ RUNS = {
     "linear": ["ranker=pairrank"],
     "skip": ["ranker=pairrank", "no_relevant=skip"],
     "ties": ["ranker=random"],
+    "measures": ["ranker=pairrank", "measures=[ndcg,dcg@5]"],
     "network": ["ranker=sgd_ranknet", "ranker/model=mlp", "ranker.model.width=64"],
     "global zscore": ["ranker=pairrank", "dataset.normalise=global_zscore", "dataset.drop_constant=true"],
     "toprank": ["ranker=toprank"],

@@ -104,6 +104,15 @@ def test_it_is_in_figures_and_in_the_page(folder: Path):
     assert "measure" in KINDS
 
 
+def test_a_figure_without_a_column_says_what_to_type(folder: Path, capsys: pytest.CaptureFixture[str]):
+    pytest.importorskip("matplotlib")
+    assert cli.main(["report", str(folder / "outputs"), "--figure", "measure", "--out", str(folder / "no.svg")]) == 2
+    told = capsys.readouterr().err
+    assert "abandoned" in told
+    assert told.endswith(", got none: type --option column=online_ndcg\n")
+    assert told.count("\n") == 1
+
+
 def test_it_is_in_exports(folder: Path, run: Path):
     exported = tracked_run(run)
     assert {"trace/abandoned", "evaluation/test_barren_3"} <= exported.curves.keys()

@@ -71,7 +71,10 @@ def measure(
     runs = [run for group in groups for run in group.runs]
     evaluated = {name: each for run in runs for name, each in run.columns.evaluation.items()}
     traced = {name: each for run in runs for name, each in run.columns.trace.items() if name != "query"}
-    column = choice("column", column, [*traced, *evaluated])
+    known = [*traced, *evaluated]
+    if not column:
+        raise ValueError(f"column must be one of {', '.join(known)}, got none: type --option column={known[0]}")
+    column = choice("column", column, known)
     if column in evaluated:
         split = choice("split", split, SPLITS)
         read: Read = partial(evaluation_series, column=column, split=split)
