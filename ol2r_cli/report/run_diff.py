@@ -139,6 +139,8 @@ def _note(name: str, same: bool) -> str:
     parts = name.split(".")
     if parts[0] == "dataset":
         return "the data are the same" if same else ""
+    if parts[0] in ("measure", "measures"):
+        return "other columns"
     prefixes = {".".join(parts[:length]) for length in range(1, len(parts) + 1)}
     return "no effect on results" if prefixes & NOT_HASHED else ""
 
