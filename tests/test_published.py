@@ -55,6 +55,6 @@ def test_agrees_with_the_authors_code_on_mq2008(ranker, click, data_dir, tmp_pat
         evaluate = offline_ndcg(dataset, "test", torch.arange(SEEDS))
         ndcg = evaluate(simulation.ranker, simulation.ranker.deploy()[None])[0, :, -1]
     offline, online, n = AUTHORS[ranker, click]
-    for (mean, sd), found in ((offline, ndcg), (online, simulation.measurement.cumulative_ndcg)):
+    for (mean, sd), found in ((offline, ndcg), (online, simulation.measurement.by_name["ndcg"].cumulative_ndcg)):
         tolerance = 3 * math.sqrt(sd**2 / n + float(found.var()) / SEEDS)
         assert abs(float(found.mean()) - mean) <= tolerance
