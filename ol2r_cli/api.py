@@ -25,8 +25,10 @@ from typing import TYPE_CHECKING, Any
 
 from ol2r_cli.columns import RunColumns
 from ol2r_cli.config.overrides import split_launcher, split_search_path
+from ol2r_cli.config.passed_objects import is_temporary
 from ol2r_cli.config.project_file import default_output_dir
 from ol2r_cli.config.python_settings import as_overrides
+from ol2r_cli.run.code_versions import found_again
 from ol2r_cli.run.directory import RunDirectory
 from ol2r_cli.run.exit_status import INTERRUPTED
 from ol2r_cli.run.run_state import find_run, read_state
@@ -265,6 +267,8 @@ def _prepared(overrides: Sequence[str]) -> tuple[Experiment, str]:
     composition = composer(job)
     check_grid(composition, job, "use its settings one by one, with sweep()")
     command = f"ol2r run {shlex.join([*words, *composer.options])}".strip()
+    if any(is_temporary(folder) for folder in split_search_path(overrides)[1]):  # no command of a shell has the objects
+        command = f"ol2r.run({', '.join(words)})"
     return Experiment(composition.config, composition.choices), command
 
 
@@ -295,7 +299,9 @@ def run(*settings: Any, progress: bool = False, **more: Any) -> Run:
     try:
         with torch.inference_mode():
             prepared, command = _prepared(as_overrides(*settings, **more))
-            if not prepared.finished():
+            if prepared.finished():
+                found_again(prepared.directory.path)
+            else:
                 prepared.check_other_code()
                 _play(prepared, command, progress)
             return _own_run(prepared.directory.path, prepared.settings)

@@ -320,7 +320,7 @@ class Measure(Configured):
     group = "measure"
     trace: tuple[Column, ...] = ()  # what `of_rounds` returns
     evaluation: tuple[Column, ...] = ()  # what `of_lists` returns
-    places = 10  # number that `of_lists` needs of a list; it receives fewer where all lists are shorter
+    places = 1 << 62  # first places of every list that `of_lists` receives; fewer cost less
     needs_order = False  # True if the whole order of a round is used, not only its shown places
     needs_reasons = False  # True if blocks and certain pairs of a proposal are used
 

@@ -36,6 +36,15 @@ def check_needs(roles: Mapping[str, Role]) -> None:
                 raise ValueError(f"the {group} {type(role).__name__} needs {need.what}: use {need.use}")
 
 
+def _set_up(role: Role, context: RunContext, dataset: Dataset) -> None:
+    try:
+        role.setup(context, dataset.features, dataset.oracle() if role.needs_labels else None)
+    except KeyError as error:  # of `register_buffer`
+        if "already exists" not in str(error):
+            raise
+        raise ValueError(f"{type(role).__name__} must name an attribute differently: {error.args[0]}") from error
+
+
 class Simulation(nn.Module):
     """The four roles, the training queries and everything learned so far. `state_dict()` is the complete state.
 
@@ -92,7 +101,7 @@ class Simulation(nn.Module):
         self.click, self.ranker, self.exploration, self.fairness = click, ranker, exploration, fairness
         check_needs({"click": click, "ranker": ranker, "exploration": exploration, "fairness": fairness})
         for role in click, ranker, exploration, fairness:
-            role.setup(self.context, dataset.features, dataset.oracle() if role.needs_labels else None)
+            _set_up(role, self.context, dataset)
         self.measurement = Measurement(self.context, measures, self.train_split.judged(), pairs=ranker.pairs != "none")
         self.register_buffer("round", torch.zeros((), dtype=torch.int64))
         self.longest = None if is_host_readable(seeds) else self._longest_lists()

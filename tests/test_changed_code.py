@@ -365,3 +365,34 @@ def test_reproduce_does_not_take_runs_of_other_code(own_ranker: OwnRanker, monke
     monkeypatch.setattr(source, "recorded", lambda: {**present_code(), SIMULATION: ("another", "version")})
     assert len(released) == 3
     assert not released & directories()
+
+
+@pytest.mark.filterwarnings("ignore:.*of an earlier version of steps.py")
+def test_a_version_that_is_found_again_is_the_present_one(own_ranker: OwnRanker):
+    """A mistake is made, and undone: the first run is found finished, and reports show it."""
+    own_ranker.write("steps.py", FIXED)
+    own_ranker.run()
+    own_ranker.write("steps.py", STEPS)
+    own_ranker.run()
+    right, wrong = own_ranker.runs()
+    assert api.load()["run"].to_list() == [wrong.manifest["id"]]
+    own_ranker.write("steps.py", FIXED)
+    own_ranker.run()
+    assert api.load()["run"].to_list() == [right.manifest["id"]]
+    own_ranker.write("steps.py", STEPS)
+    own_ranker.run("-m", "seed=0")
+    assert api.load()["run"].to_list() == [wrong.manifest["id"]], "in a sweep"
+    both = {right.manifest["id"], wrong.manifest["id"]}
+    assert set(api.load(right.path, wrong.path)["run"]) == both, "both are named"
+
+
+def test_a_trained_ranker_of_other_code_is_not_used(own_ranker: OwnRanker, capsys: pytest.CaptureFixture[str]):
+    """Neither to score documents nor to export values by query, which would not be those of the run."""
+    own_ranker.run()
+    (run,) = own_ranker.runs()
+    words = ["export", str(run.path), "--to", "per-query", "--config-dir", "choices", "--out", "queries.csv"]
+    assert cli.main(words) == 0
+    own_ranker.write("nsgd.py", RANKER.replace("# of each pair", "+ 0"))
+    capsys.readouterr()
+    assert cli.main(words) == 2
+    assert "is of another version of nsgd.py: put the file back, or run it again" in capsys.readouterr().err

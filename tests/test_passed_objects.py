@@ -7,6 +7,7 @@ import sys
 import textwrap
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 import torch
@@ -221,3 +222,51 @@ def test_classes_of_a_notebook_run_also_in_the_processes_of_a_sweep(tmp_path: Pa
     assert not {*changed} & {*swept}, "changed code is another run"
     same = played(tmp_path, NOTEBOOK.replace("As in a notebook", "With another docstring"))
     assert same == [*swept, alone]
+
+
+class Sub(Clicked):
+    """Passes settings on without names."""
+
+    def __init__(self, power: float = 2.0, **others):
+        super().__init__(**others)
+
+
+class Taken(Perceptron):
+    """Has an attribute of the name of a buffer of its base class."""
+
+    def __init__(self, rate: float = 0.5):
+        super().__init__(rate)
+        self.rate = rate
+
+
+def test_settings_without_names_are_refused():
+    with pytest.raises(
+        ValueError, match=r"^Sub must name its settings in its constructor, .*, got values for \*others$"
+    ):
+        run(measures=[Sub(3.0, factor=0.5)])
+    assert run(measures=[Sub(3.0)]).settings["measures"] == [next(iter(run(measures=[Sub(3.0)]).settings["measure"]))]
+
+
+def test_a_typed_setting_decides_over_that_of_an_object():
+    assert run({"ranker.rate": 0.2}, ranker=Perceptron(0.7)).settings["ranker"]["rate"] == 0.2
+    assert run(rounds=30, ranker=Perceptron(0.7)).settings["ranker"]["rate"] == 0.7
+
+
+def test_numbers_of_numpy_are_numbers():
+    assert as_overrides(measures=[Clicked(np.float32(0.25))]) == as_overrides(measures=[Clicked(0.25)])
+    assert as_overrides(ranker=Data(np.int64(3)))[1] == "ranker.queries=3"
+
+
+def test_a_name_that_the_base_class_has_is_told():
+    with pytest.raises(ValueError, match="Taken must name an attribute differently: attribute 'rate' already exists"):
+        run(ranker=Taken())
+
+
+def test_the_command_of_a_run_of_objects_is_none_of_a_shell():
+    assert run(ranker=Perceptron(0.25)).manifest["command"].startswith("ol2r.run(ranker=Perceptron, ranker.rate=0.25, ")
+
+
+def test_rounds_that_nobody_measures_are_told():
+    simulation = ol2r.experiment(SMALL, rounds=100).simulation()
+    with pytest.raises(ValueError, match=r"call measurement.measures\(\) when it is full\(\)"):
+        list(simulation.play())

@@ -68,7 +68,8 @@ class Choice:
         try:
             content = yaml.load(self.path.read_text(), _Loader)
         except yaml.YAMLError as error:
-            raise ValueError(f"{self.path} must be YAML: {' '.join(str(error).split())}") from None
+            reason = " ".join(str(error).replace('in "<unicode string>", ', "").split())
+            raise ValueError(f"{self.path} must be YAML: {reason}") from None
         if not isinstance(content, dict | None):
             raise ValueError(f"{self.path} must be lines `setting: value`, got {content!r}")
         return content or {}

@@ -17,6 +17,7 @@ from functools import cache
 from typing import Any
 
 import hydra
+import yaml
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Glob, Override
 from hydra.errors import HydraException
@@ -120,6 +121,10 @@ class Composer:
                     raise ValueError(f"{override.input_line} must stand in the list: type measures=[ndcg,err@5]")
                 if not self._chooses(override):
                     _set_value(config, override, words)
+        except yaml.YAMLError as error:
+            for choice in (choice for known in self.catalogue.choices.values() for choice in known.values()):
+                _ = choice.content  # ValueError, which names the file
+            raise ValueError(f"a file of the configuration must be YAML: {' '.join(str(error).split())}") from None
         except KeyError as error:
             raise ValueError(unknown_name(error.args[0], words, self.catalogue)) from None
         except (HydraException, OmegaConfBaseException) as error:

@@ -119,6 +119,11 @@ def _settings(value: Any) -> dict[str, Any]:
     parameters = _parameters(cls)
     if (given := getattr(value, "_given", None)) is not None:
         bound = inspect.signature(cls).bind(*given[0], **given[1])
+        if unnamed := [name for name in bound.arguments if name not in parameters]:
+            raise ValueError(
+                f"{cls.__name__} must name its settings in its constructor, since they are part of the run id, got "
+                f"values for *{unnamed[0]}"
+            )
         bound.apply_defaults()
         settings = {name: bound.arguments[name] for name in parameters}
     else:
@@ -143,6 +148,8 @@ def _plain(value: Any, name: str) -> Any:
         return value
     if isinstance(value, Path):
         return str(value)
+    if hasattr(value, "item") and getattr(value, "ndim", 1) == 0:  # a number of numpy or torch
+        return value.item()
     if isinstance(value, Mapping):
         return {str(key): _plain(each, name) for key, each in value.items()}
     if isinstance(value, list | tuple):

@@ -16,38 +16,36 @@ def as_overrides(*settings: Any, **more: Any) -> list[str]:
     name everywhere. A role, a measure or a dataset, or a class of these, stands for a choice: `ranker=Mine(0.5)`, or
     `Mine(0.5)` alone. ValueError for text that is no setting, and for a value that has no form on the command line.
     """
-    words = list(_words((*settings, more)))
-    if any(word == _PASSED for word in words):
-        words = [*(word for word in words if word != _PASSED), f"--config-dir={passed_objects.folder()}"]
-    return words
+    of_objects: list[str] = []
+    words = list(_words((*settings, more), of_objects))
+    folder = [f"--config-dir={passed_objects.folder()}"] if of_objects else []
+    return [*of_objects, *words, *folder]  # a setting that is typed decides over that of an object
 
 
-_PASSED = "--passed"  # marks overrides among which an object was
-
-
-def _words(settings: Iterable[Any]) -> Iterator[str]:
+def _words(settings: Iterable[Any], of_objects: list[str]) -> Iterator[str]:
+    """The words of settings. Those that stand for objects are appended to `of_objects`."""
     for given in settings:
         if isinstance(given, str):
             yield checked(given)
         elif isinstance(given, Mapping):
             for name, value in given.items():
-                yield from _setting(str(name), value)
+                yield from _setting(str(name), value, of_objects)
         elif group := passed_objects.group_of(given):
-            yield from _setting(group, given)
+            yield from _setting(group, given, of_objects)
         elif isinstance(given, Iterable):
-            yield from _words(given)
+            yield from _words(given, of_objects)
         else:
             raise ValueError(f"a setting must be 'NAME=VALUE' or {{'NAME': value}}, got {given!r}")
 
 
-def _setting(name: str, value: Any) -> Iterator[str]:
-    """The words of one setting, with the mark if an object is in it."""
+def _setting(name: str, value: Any, of_objects: list[str]) -> Iterator[str]:
+    """The words of one setting, as `_words`."""
     if name == "measures" and isinstance(value, list | tuple) and any(map(passed_objects.is_passed, value)):
         names = [passed_objects.as_measure(each) if passed_objects.is_passed(each) else each for each in value]
-        yield from (f"{name}={as_typed(names)}", _PASSED)
+        of_objects.append(f"{name}={as_typed(names)}")
     elif name == "measure" and passed_objects.is_passed(value):
-        yield from (f"{name}={passed_objects.as_measure(value)}", _PASSED)
+        of_objects.append(f"{name}={passed_objects.as_measure(value)}")
     elif "." not in name and passed_objects.is_passed(value):
-        yield from (*passed_objects.as_choice(name, value), _PASSED)
+        of_objects += passed_objects.as_choice(name, value)
     else:
         yield f"{name}={as_typed(value, name)}"

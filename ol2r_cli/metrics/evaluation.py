@@ -132,7 +132,8 @@ class Evaluator:
 def _values(measures: Mapping[str, Measure], lists: RankedLists) -> Iterator[tuple[str, Float[Tensor, "*L"]]]:
     """Yield each column of the evaluation with its values; ValueError for a measure that returns something else."""
     for name, measure in measures.items():
-        computed = measure.of_lists(lists)
+        first = RankedLists(lists.labels[..., : measure.places], lists.best[..., : measure.places], lists.grades)
+        computed = measure.of_lists(first)
         for column in measure.evaluation:
             values = computed.get(column.name)
             shape = lists.labels.shape[:-1]

@@ -74,6 +74,10 @@ class Measurement(nn.Module):
         if not self.rounds:
             self.first = t
         row, shown = len(self.rounds), interaction.ranking.shape[1]
+        if row == self.context.measured_rounds:
+            raise ValueError(
+                "the measures of earlier rounds must be taken: call measurement.measures() when it is full()"
+            )
         torch.sum(interaction.prediction.scores, (1, 2), dtype=torch.float64, out=self.total[row])
         self.rounds.append((interaction.candidates.query, interaction.preferences.valid))
         self.grades[row, :, :shown] = labels.gather(1, interaction.ranking)

@@ -78,8 +78,8 @@ class Collection:
 def collect(folders: Sequence[Path], verify: bool = False, all_versions: bool = False) -> Collection:
     """All runs below `folders`, each once; with `verify`, only those that `ol2r verify` finds intact.
 
-    Runs of an earlier version of their code are left out, unless `all_versions`. ValueError for a folder that does not
-    exist.
+    Runs of an earlier version of their code are left out, unless `all_versions` or named themselves. ValueError for a
+    folder that does not exist.
     """
     collection, seen = Collection(), set()
     manifests: list[tuple[Mapping[str, Any], float]] = []
@@ -103,7 +103,9 @@ def collect(folders: Sequence[Path], verify: bool = False, all_versions: bool = 
                 manifests.append(versioned(state))
             except (OSError, ValueError, LookupError, TypeError, AttributeError, yaml.YAMLError) as error:
                 collection.damaged.append(f"{path} ({error_line(error)})")
-    if not all_versions and (earlier := earlier_versions(manifests)):
+    named = {os.path.realpath(folder) for folder in folders}  # a run that is named itself is wanted
+    earlier = {} if all_versions else earlier_versions(manifests)
+    if earlier := {p: each for p, each in earlier.items() if os.path.realpath(collection.runs[p].path) not in named}:
         collection.earlier = [f"{line}, left out" for line in earlier_lines(earlier)]
         collection.runs = [run for place, run in enumerate(collection.runs) if place not in earlier]
     return collection
@@ -316,12 +318,14 @@ def _measures(settings: Mapping[str, Any]) -> list[str]:
     for name, value in settings.items():
         group, _, rest = name.partition(".")
         measure, _, setting = rest.partition(".")
-        if group == "measure" and measure not in ("regret", "blocks"):
+        if group == "measure" and measure and measure not in ("regret", "blocks"):
             nodes.setdefault(measure, {})[setting] = value
     for name, node in nodes.items():
         if node.pop("_target_", "") and "@" in name:
             node.pop("cutoff", None)
-    return sorted(name + (as_typed(node) if node else "") for name, node in nodes.items()) or ["ndcg", "unfairness"]
+    if not any(name.partition(".")[0] == "measure" for name in settings):
+        return ["ndcg", "unfairness"]
+    return sorted(name + (as_typed(node) if node else "") for name, node in nodes.items())
 
 
 def _code_settings(manifest: Mapping[str, Any]) -> dict[str, str]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from ol2r_cli.run.directory import MANIFEST
@@ -71,9 +73,9 @@ def versioned(state: RunState) -> tuple[Mapping[str, Any], float]:
 def earlier_versions(manifests: Sequence[tuple[Mapping[str, Any], float]]) -> dict[int, EarlierVersion]:
     """Which finished runs are of an earlier version, by their place in `manifests`.
 
-    A run is of an earlier version if another one with the same choice of a group (`ranker`) was started later and has
-    another hash for a file of this group. A file of ol2r that a run does not record has the recorded hash. The second
-    part of an entry decides between runs that were started in the same second.
+    A run is of an earlier version if another one with the same choice of a group (`ranker`) was made, or found
+    finished, later and has another hash for a file of this group. A file of ol2r that a run does not record has the
+    recorded hash. The second part of an entry is the time of that.
     """
     files = [code_files(manifest) for manifest, _ in manifests]
     scopes = {  # (file, group, choice): every scope in which runs can be of different versions
@@ -89,10 +91,10 @@ def earlier_versions(manifests: Sequence[tuple[Mapping[str, Any], float]]) -> di
             for place, (manifest, _) in enumerate(manifests)
             if _choice(manifest, group) == choice and (version := _version(files[place], name)) is not None
         }
-        latest = max(versions, key=lambda place: (str(manifests[place][0].get("started")), manifests[place][1]))
+        latest = max(versions, key=lambda place: manifests[place][1])
         for place, version in versions.items():
             if version != versions[latest]:
-                found.setdefault(place, EarlierVersion(choice or "ol2r", name))
+                found.setdefault(place, EarlierVersion(choice or group.removeprefix("measure/") or "ol2r", name))
     return found
 
 
@@ -103,6 +105,24 @@ def _choice(manifest: Mapping[str, Any], group: str) -> str:
 def _version(files: Mapping[str, str], name: str) -> str | None:
     """The hash of a file in a run; None if the run does not have the file."""
     return files.get(name) or recorded().get(name, ("", None))[1]
+
+
+def check_unchanged(path: Path, manifest: Mapping[str, Any], cls: type) -> None:
+    """ValueError if the own code of a class that a run used has changed since: it would give other numbers."""
+    from ol2r_cli.run.source import of_class
+
+    then = code_files(manifest)
+    if then and cls.__module__ != "__main__":
+        now = of_class(cls)
+        changed = [name for name in now if name in then and now[name] != then[name]]
+        if changed:
+            raise ValueError(f"{path} is of another version of {changed[0]}: put the file back, or run it again")
+
+
+def found_again(path: Path) -> None:
+    """Make a finished run the latest, because its command was typed again: its code is the present one."""
+    with suppress(OSError):  # a folder that may not be written to
+        os.utime(path / MANIFEST)
 
 
 def earlier_lines(versions: Mapping[int, EarlierVersion]) -> list[str]:

@@ -21,6 +21,7 @@ from ol2r_cli.interfaces import Interaction, Ranker
 from ol2r_cli.metrics.evaluation import Evaluator
 from ol2r_cli.metrics.measurement import Measures, NonFiniteScores, sizes_at_every_rank
 from ol2r_cli.run import checkpoint
+from ol2r_cli.run.code_versions import found_again
 from ol2r_cli.run.directory import (
     CHECKPOINT,
     LOCK,
@@ -74,6 +75,7 @@ def run_experiment(
                 raise ValueError("code or data were changed after the sweep was checked: type its command again")
             if experiment.finished():
                 _remove_leftovers(experiment)
+                found_again(experiment.directory.path)
                 print(render_run(experiment.directory, finished_before=True))
                 return DONE
             experiment.check_other_code()

@@ -19,6 +19,7 @@ import torch
 from ol2r_cli.config.composer import Composer
 from ol2r_cli.config.instantiate import build
 from ol2r_cli.config.overrides import split_search_path
+from ol2r_cli.run.code_versions import found_again
 from ol2r_cli.run.directory import RunDirectory, RunningElsewhere
 from ol2r_cli.run.exit_status import DONE, FAILED
 from ol2r_cli.run.experiment import Experiment
@@ -75,6 +76,7 @@ def run_trial(
             experiment = Experiment(composition.config, composition.choices)
             path = experiment.directory.path
             if experiment.finished():
+                found_again(path)
                 return TrialOutcome(DONE, path, finished_before=True)
             runner = Runner(experiment, f"ol2r run {shlex.join(words)}", callback)
             try:

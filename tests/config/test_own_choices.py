@@ -164,3 +164,12 @@ def test_the_help_of_run_lists_them(tmp_path, here, capsys):
     with pytest.raises(SystemExit):
         main(["--help", "--config-dir", str(own(tmp_path / "typed", "typed_i"))])
     assert {"listed_i", "typed_i"} <= set(re.split(r"[\s,]+", capsys.readouterr().out))
+
+
+def test_a_choice_that_is_no_yaml_is_one_line_with_its_file(tmp_path: Path):
+    (tmp_path / "ranker").mkdir()
+    (tmp_path / "ranker" / "broken.yaml").write_text("# Broken.\nmemory: [20\n")
+    with pytest.raises(ValueError, match=r"broken\.yaml must be YAML: .*line \d") as error:
+        compose([f"--config-dir={tmp_path}", "ranker=broken"])
+    assert "\n" not in str(error.value)
+    assert "unicode" not in str(error.value)

@@ -7,6 +7,7 @@ import math
 import pytest
 import torch
 
+from ol2r_cli.columns import Column
 from ol2r_cli.config.instantiate import build
 from ol2r_cli.interfaces import Measure
 from ol2r_cli.metrics.evaluation import Evaluator
@@ -157,3 +158,27 @@ def test_a_measure_that_returns_something_else_is_named(result, message, monkeyp
     monkeypatch.setattr("ol2r_cli.metrics.measurement.Measurement.ROUNDS", ROUNDS)
     with pytest.raises(ValueError, match=f"^{message}$"):
         play(simulate(tiny(), [3, 4], ROUNDS, handmade(LISTS), measures={"wrong": Wrong(result)}))
+
+
+class Places(Measure):
+    """The number of places that it receives."""
+
+    evaluation = (Column("seen"),)
+
+    def __init__(self, places: int | None = None):
+        super().__init__()
+        self.places = self.places if places is None else places
+
+    def of_lists(self, lists):
+        return {"seen": torch.full(lists.labels.shape[:-1], float(lists.labels.shape[-1]), dtype=torch.float64)}
+
+
+@pytest.mark.parametrize("others", [{}, taken("ndcg"), taken("dcg@12")])
+def test_a_measure_receives_its_own_places_whatever_else_is_measured(others):
+    dataset = handmade([[0, 1, 2] * 5] * 2)  # fifteen documents
+    simulation = simulate(tiny(), [3], 1, dataset)
+    for places, expected in ((None, 15), (3, 3), (20, 15)):
+        evaluate = Evaluator(
+            dataset, "test", torch.tensor([3]), "zero", torch.float64, {"places": Places(places), **others}
+        )
+        assert float(evaluate(simulation.ranker, simulation.ranker.deploy()[None])["seen"]) == expected

@@ -8,19 +8,19 @@ from ol2r_cli.run.source import recorded
 PDGD = "ol2r_cli/ranker/pdgd.py"
 
 
-def run(started: int, files: dict[str, str], groups: list[str] | None = None, **choices: str) -> tuple[dict, float]:
-    """The manifest of a run that was started in this second; its files are part of the ranker unless said otherwise."""
+def run(time: int, files: dict[str, str], groups: list[str] | None = None, **choices: str) -> tuple[dict, float]:
+    """A run whose run.json was written at this time; its files are part of the ranker unless said otherwise."""
     of_files = {name: ["ranker"] if groups is None else groups for name in files}
     code = {"files": files, "groups": of_files, "base": "0"} if files else None
     choices = {"ranker": "nsgd", "click": "perfect", **choices}
-    return {"code": code, "choices": choices, "started": f"2025-01-01T00:00:{started:02}+00:00"}, 0.0
+    return {"code": code, "choices": choices}, float(time)
 
 
 def places(*runs: tuple[dict, float]) -> list[int]:
     return sorted(earlier_versions(runs))
 
 
-def test_the_version_that_was_started_last_is_the_present_one():
+def test_the_version_that_was_made_or_found_last_is_the_present_one():
     old, new, other = {"nsgd.py": "1"}, {"nsgd.py": "2"}, {"other.py": "1"}
     assert places(run(2, new), run(1, old), run(0, old), run(3, new)) == [1, 2]
     assert places(run(2, old), run(1, new)) == [1]
@@ -31,11 +31,6 @@ def test_the_version_that_was_started_last_is_the_present_one():
     assert places(run(1, old), run(2, new, click="navigational")) == [0]
     assert places(run(1, old, ["click"]), run(2, new, ["click"], click="navigational")) == []
     assert places(run(1, old, ["click"]), run(2, new, ["click"], ranker="mine")) == [0]
-
-
-def test_runs_of_the_same_second_are_ordered_by_their_end():
-    first, second = run(1, {"nsgd.py": "1"}), run(1, {"nsgd.py": "2"})
-    assert places((first[0], 2.0), (second[0], 1.0)) == [1]
 
 
 def test_a_run_without_an_entry_for_a_file_of_ol2r_has_the_recorded_version():
