@@ -216,7 +216,7 @@ def test_a_sweep_over_grids_would_leave_them_unused(capsys: pytest.CaptureFixtur
 
 
 def test_a_mistake_in_the_program_shows_where(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
-    def fails(*_: object) -> None:
+    def fails(*_: object, **__: object) -> None:
         raise RuntimeError("a slip")
 
     monkeypatch.setattr("ol2r_cli.run.runner.Experiment", fails)
