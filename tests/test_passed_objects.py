@@ -270,3 +270,18 @@ def test_rounds_that_nobody_measures_are_told():
     simulation = ol2r.experiment(SMALL, rounds=100).simulation()
     with pytest.raises(ValueError, match=r"call measurement.measures\(\) when it is full\(\)"):
         list(simulation.play())
+
+
+class Lern(GradientRanker):
+    """Has a slip in the name of its method."""
+
+    def __init__(self):
+        super().__init__(Linear(), learning_rate=0.1, decay=1.0)
+
+    def lern(self, interaction, random):
+        """Is never called."""
+
+
+def test_a_gradient_ranker_that_does_not_define_learn_breaks_a_law():
+    (violation,) = ol2r.check(Lern()).violations
+    assert "Lern must define `learn`" in violation.difference

@@ -92,6 +92,10 @@ class GradientRanker(ModelRanker):
         self.register_buffer("theta", theta)
         self.register_buffer("rate", torch.full_like(theta[:, :1], self.learning_rate))
 
+    def learn(self, interaction: Interaction, random: Random) -> None:
+        """Find a direction and `move`: a subclass defines this."""
+        raise NotImplementedError(f"{type(self).__name__} must define `learn`")
+
     def weights(self) -> Float[Tensor, "B N P"]:
         """One member: theta."""
         return self.theta[:, None]
