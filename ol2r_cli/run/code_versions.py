@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ol2r_cli.run.directory import MANIFEST
+from ol2r_cli.run.directory import MANIFEST, RunDirectory
 from ol2r_cli.run.run_state import RunState
 from ol2r_cli.run.source import PACKAGE, recorded
 
@@ -120,9 +120,10 @@ def check_unchanged(path: Path, manifest: Mapping[str, Any], cls: type) -> None:
 
 
 def found_again(path: Path) -> None:
-    """Make a finished run the latest, because its command was typed again: its code is the present one."""
-    with suppress(OSError):  # a folder that may not be written to
-        os.utime(path / MANIFEST)
+    """Make a finished run of own code the latest, because its command was typed again: its code is the present one."""
+    with suppress(OSError, ValueError):  # a folder that may not be written to
+        if code_files(RunDirectory(path).read_json(MANIFEST)):
+            os.utime(path / MANIFEST)
 
 
 def earlier_lines(versions: Mapping[int, EarlierVersion]) -> list[str]:
