@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import shlex
 import sys
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -25,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from ol2r_cli.columns import RunColumns
 from ol2r_cli.config.overrides import split_launcher, split_search_path
-from ol2r_cli.config.passed_objects import is_temporary
+from ol2r_cli.config.passed_objects import command_of
 from ol2r_cli.config.project_file import default_output_dir
 from ol2r_cli.config.python_settings import as_overrides
 from ol2r_cli.run.code_versions import found_again
@@ -266,10 +265,7 @@ def _prepared(overrides: Sequence[str]) -> tuple[Experiment, str]:
     composer = Composer(overrides)
     composition = composer(job)
     check_grid(composition, job, "use its settings one by one, with sweep()")
-    command = f"ol2r run {shlex.join([*words, *composer.options])}".strip()
-    if any(is_temporary(folder) for folder in split_search_path(overrides)[1]):  # no command of a shell has the objects
-        command = f"ol2r.run({', '.join(words)})"
-    return Experiment(composition.config, composition.choices), command
+    return Experiment(composition.config, composition.choices), command_of([*words, *composer.options])
 
 
 def check(

@@ -99,14 +99,18 @@ class RunColumns:
     trace: Mapping[str, Column] = dataclasses.field(default_factory=lambda: TRACE_COLUMNS)
     evaluation: Mapping[str, Column] = dataclasses.field(default_factory=lambda: EVALUATION_COLUMNS)
 
+    @property
+    def additional(self) -> RunColumns:
+        """Only the columns that not every run has."""
+        trace = {name: column for name, column in self.trace.items() if name not in TRACE_COLUMNS}
+        evaluation = {name: column for name, column in self.evaluation.items() if name not in EVALUATION_COLUMNS}
+        return RunColumns(trace, evaluation)
+
     def declared(self) -> dict[str, list[dict[str, Any]]]:
         """The columns that not every run has, for run.json; empty if there are none."""
-        tables = {"trace": (self.trace, TRACE_COLUMNS), "evaluation": (self.evaluation, EVALUATION_COLUMNS)}
-        others = {
-            table: [column.as_dict() for name, column in columns.items() if name not in shared]
-            for table, (columns, shared) in tables.items()
-        }
-        return {table: columns for table, columns in others.items() if columns}
+        others = self.additional
+        tables = {"trace": others.trace, "evaluation": others.evaluation}
+        return {name: [column.as_dict() for column in table.values()] for name, table in tables.items() if table}
 
     @staticmethod
     def of(manifest: Mapping[str, Any]) -> RunColumns:

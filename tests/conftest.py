@@ -21,6 +21,7 @@ SHAPED = [
     "learning",
     "ranker",
     "exploration",
+    "measure",
     "simulation",
 ]
 install_import_hook([f"ol2r_cli.{package}" for package in SHAPED], "tests.typechecker.checked")

@@ -285,3 +285,9 @@ class Lern(GradientRanker):
 def test_a_gradient_ranker_that_does_not_define_learn_breaks_a_law():
     (violation,) = ol2r.check(Lern()).violations
     assert "Lern must define `learn`" in violation.difference
+
+
+def test_the_command_is_the_same_alone_and_in_a_sweep():
+    (swept,) = ol2r.sweep([{**SMALL, "ranker": Perceptron(0.25)}], rounds=20)
+    assert swept.manifest["command"].startswith("ol2r.run(ranker=Perceptron, ranker.rate=0.25, ")
+    assert "--config-dir" not in swept.manifest["command"]

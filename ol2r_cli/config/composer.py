@@ -29,7 +29,6 @@ from ol2r_cli.config.chosen_measures import GROUP, measure_nodes
 from ol2r_cli.config.errors import explain, has_a_value, several_values, unknown_name, unreadable
 from ol2r_cli.config.overrides import as_typed, split_search_path, translate
 from ol2r_cli.config.own_choices import as_options, check_modules, use_choices
-from ol2r_cli.config.passed_objects import is_temporary
 from ol2r_cli.config.project_file import read_project
 from ol2r_cli.config.stored_targets import targets
 from ol2r_cli.formatting import nearest
@@ -83,8 +82,7 @@ class Composer:
     def options(self) -> list[str]:
         """What has to be typed besides the overrides of a job: `--config-dir DIR` for each folder, so that the command
         works anywhere, except for those of installed distributions, which are found anywhere."""
-        lasting = (folder for folder in self._folders if not folder.package and not is_temporary(folder.path))
-        return as_options(folder.path for folder in lasting)
+        return as_options(folder.path for folder in self._folders if not folder.package)
 
     def __call__(self, overrides: Sequence[str]) -> Composition:
         """The configuration of `ol2r run OVERRIDES`; ValueError, of one line that says what to type, for a bad one."""

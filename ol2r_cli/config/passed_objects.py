@@ -10,14 +10,15 @@ from __future__ import annotations
 import atexit
 import hashlib
 import inspect
+import shlex
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
 
-from ol2r_cli.config.overrides import as_typed
+from ol2r_cli.config.overrides import as_typed, split_search_path
 
 _GROUPS = ("ranker", "click", "exploration", "fairness", "measure")  # of classes that say their group
 _PREFIX = "ol2r-passed-"
@@ -35,6 +36,15 @@ def folder() -> Path:
 def is_temporary(path: Path) -> bool:
     """Whether a folder is that of the choices passed to a process, so that no other process finds it."""
     return path.name.startswith(_PREFIX)
+
+
+def command_of(words: Sequence[str]) -> str:
+    """The command of overrides: that of a shell, or the call in Python if there are objects among its choices."""
+    rest, folders = split_search_path(words)
+    if not any(map(is_temporary, folders)):
+        return f"ol2r run {shlex.join(words)}".strip()
+    lasting = [f"--config-dir={path}" for path in folders if not is_temporary(path)]
+    return f"ol2r.run({', '.join([*rest, *lasting])})"
 
 
 def is_passed(value: Any) -> bool:

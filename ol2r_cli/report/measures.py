@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 
-from ol2r_cli.columns import EVALUATION_COLUMNS, TRACE_COLUMNS, Column, RunColumns, metrics_of
+from ol2r_cli.columns import Column, RunColumns, metrics_of
 from ol2r_cli.formatting import nearest
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ _declared: dict[str, Column] = {}  # metrics of the measures of runs that have b
 
 def declare(columns: RunColumns) -> None:
     """Remember how the metrics of a run are shown, for the functions below."""
-    if columns.trace.keys() != TRACE_COLUMNS.keys() or columns.evaluation.keys() != EVALUATION_COLUMNS.keys():
+    if columns.declared():
         _declared.update(metrics_of([columns]))
 
 
@@ -58,15 +58,10 @@ def usual_metrics(groups: Sequence[Group]) -> tuple[str, ...]:
     """The default columns of a table: with unfairness and violations where a run has a fairness, and with one metric
     of every column that a measure of a run declares, on test queries where it is evaluated."""
     fair = any(group.choices.get("fairness", "none") != "none" for group in groups)
-    declared = [name for group in groups for run in group.runs for name in _main_metrics(run.columns)]
-    of_measures = [name for name in dict.fromkeys(declared) if name in known_metrics(groups)]
+    others, known = [run.columns.additional for group in groups for run in group.runs], known_metrics(groups)
+    declared = [name for each in others for name in [*(f"test_{name}" for name in each.evaluation), *each.trace]]
+    of_measures = [name for name in dict.fromkeys(declared) if name in known]
     return (*METRICS, *(("unfairness", "violations") if fair else ()), *of_measures)
-
-
-def _main_metrics(columns: RunColumns) -> list[str]:
-    """A metric for each declared column: of a column of the evaluation that of the test split."""
-    evaluation = [f"test_{name}" for name in columns.evaluation if name not in EVALUATION_COLUMNS]
-    return evaluation + [name for name in columns.trace if name not in TRACE_COLUMNS]
 
 
 def known_metrics(groups: Sequence[Group]) -> list[str]:

@@ -37,7 +37,7 @@ NOT_HASHED = frozenset(
         "launcher",
         "hydra",
         "dataset",  # its fingerprint is hashed instead: the same data in another folder are the same data
-        "measures",  # the node `measure` is hashed instead, unless it is what `STANDARD_MEASURES` describes
+        "measures",  # the node `measure` is hashed instead, where `trace_regret` and `trace_blocks` do not say it all
     }
 )
 # The measures of a default run. `trace_regret` and `trace_blocks`, which are hashed, say whether these two are taken.

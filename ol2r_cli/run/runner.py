@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import logging
-import shlex
 import sys
 import time
 import traceback
@@ -16,6 +15,7 @@ import torch
 from omegaconf import DictConfig, OmegaConf
 from torch import Tensor
 
+from ol2r_cli.config.passed_objects import command_of
 from ol2r_cli.formatting import error_line, one_line
 from ol2r_cli.interfaces import Interaction, Ranker
 from ol2r_cli.metrics.evaluation import Evaluator
@@ -83,7 +83,7 @@ def run_experiment(
                 print(f"starts afresh: {problem}", file=sys.stderr)
             # With force=true the command would start over instead of resuming the run.
             words = [word for word in overrides if word.lstrip("+").partition("=")[0] != "force"]
-            runner = Runner(experiment, f"ol2r run {shlex.join(words)}".strip())
+            runner = Runner(experiment, command_of(words))
             with experiment.directory:
                 return runner.run()
     except ValueError as error:

@@ -26,7 +26,7 @@ PACKAGE = "ol2r_cli"
 REFERENCE = Path(__file__).with_name("source_hashes.json")
 # What can take part in a round, or in what a run writes: packages and modules of ol2r.
 RECORDED = (
-    *(
+    *[
         "tensor",
         "interfaces",
         "dataset",
@@ -38,8 +38,8 @@ RECORDED = (
         "exploration",
         "measure",
         "columns",
-    ),
-    *("simulation", "device", "run/experiment", "run/runner", "run/tables", "run/summary"),
+    ],
+    *["simulation", "device", "run/experiment", "run/runner", "run/tables", "run/summary"],
 )
 # What takes part in every run, with what it imports; all else takes part where a class of the settings needs it.
 _ALWAYS = ("simulation", "device", "run/experiment", "run/runner", "run/tables", "run/summary")

@@ -150,12 +150,11 @@ def render(summary: Mapping[str, Any], manifest: Mapping[str, Any], path: str | 
 
 def _declared_lines(metrics: Mapping[str, Any], manifest: Mapping[str, Any]) -> dict[str, str]:
     """A line for each column that a measure has declared: of the evaluation on test queries, and of the rounds."""
-    declared = RunColumns.of(manifest).declared()
-    evaluated = {f"test_{each['name']}": Column(**each) for each in declared.get("evaluation", ())}
-    traced = {each["name"]: Column(**each) for each in declared.get("trace", ())}
+    others = RunColumns.of(manifest).additional
+    evaluated = {f"test_{name}": column for name, column in others.evaluation.items()}
     return {
         f"test {column.heading}" if name in evaluated else column.heading: _plus_minus(metrics[name], column.digits)
-        for name, column in {**evaluated, **traced}.items()
+        for name, column in {**evaluated, **others.trace}.items()
         if name in metrics
     }
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from ol2r_cli.config.passed_objects import command_of
 from ol2r_cli.launcher.job import Job, payload, without_force
 from ol2r_cli.run.directory import CHECKPOINT, MANIFEST, RunDirectory
 from ol2r_cli.run.disk_usage import SWEEPS
@@ -65,7 +65,7 @@ class SweepJob:
     @property
     def command(self) -> str:
         """The command that runs it alone."""
-        return f"ol2r run {shlex.join([*self.words, *self.options])}".strip()
+        return command_of([*self.words, *self.options])
 
     @property
     def succeeded(self) -> bool:

@@ -12,7 +12,7 @@ from ol2r_cli.report.figures.drawing import draw, file_content
 from ol2r_cli.report.figures.kinds import KINDS, NothingToDraw
 from ol2r_cli.report.figures.legend import Legend
 from ol2r_cli.report.labels import Labels
-from ol2r_cli.report.run_groups import FinishedRun, Group
+from ol2r_cli.report.run_groups import Group
 from ol2r_cli.report.selection import select
 
 # General questions first. Without `bar`, which repeats the table, and `lda`, which needs the dataset and minutes.
@@ -73,17 +73,11 @@ def _wanted(groups: Sequence[Group], labels: Labels) -> Iterator[tuple[str, str,
             for setting in varying[:_SETTINGS]:
                 yield f"{kind}-{setting.replace('.', '-')}", kind, {"x": setting} | metric
         elif kind == "measure":
-            declared = [name for group in groups for run in group.runs for name in _declared(run)]
-            for column in dict.fromkeys(declared):
+            others = [run.columns.additional for group in groups for run in group.runs]
+            for column in dict.fromkeys(name for each in others for name in [*each.evaluation, *each.trace]):
                 yield f"{kind}-{column}", kind, {"column": column}
         elif (fair or kind not in _OF_FAIRNESS) and (kind != "grid" or len(varying) == 2):
             yield kind, kind, metric if kind == "grid" else {}
-
-
-def _declared(run: FinishedRun) -> list[str]:
-    """The columns that not every run has."""
-    declared = run.columns.declared()
-    return [column["name"] for table in ("evaluation", "trace") for column in declared.get(table, ())]
 
 
 def _figure(name: str, kind: str, groups: Sequence[Group], labels: Labels, options: Mapping[str, str]) -> PageFigure:
