@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 import sysconfig
@@ -13,6 +14,8 @@ from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
+
+from ol2r_cli.config.own_choices import ROLES
 
 ROOT = Path(__file__).parents[1]
 pytestmark = pytest.mark.slow
@@ -118,6 +121,25 @@ def test_an_own_choice_and_a_package_with_choices_need_no_options(built, tmp_pat
     (run,) = elsewhere.glob("outputs/synthetic/nsgd-*/run.json")
     assert "--config-dir" not in json.loads(run.read_bytes())["command"]
     assert "(yours: " in call(installed.ol2r, "list", cwd=elsewhere)
+
+
+@pytest.mark.parametrize("group", ROLES)
+def test_what_ol2r_new_of_a_wheel_prints_can_be_typed(built, tmp_path, group):
+    """Run, list, check, sweep, report, and the test of the choice: word for word, on less data."""
+    installed = Environment(tmp_path / "environment")
+    installed.install(built["wheel"])
+    here = tmp_path / "here"
+    here.mkdir()
+    printed = call(installed.ol2r, "new", group, "my_own", cwd=here).splitlines()
+    lines = [line.strip() for line in printed[printed.index("next:") + 1 :]]
+    assert [line.split()[1] for line in lines] == ["run", "list", "check", "run", "report"]
+    small = [] if group == "dataset" else ["dataset.documents=12", "dataset.features=6"]
+    for line in lines:
+        _, *words = shlex.split(line)
+        out = call(installed.ol2r, *words, *(small if words[0] == "run" else ()), cwd=here)
+        assert words[0] != "check" or "none broken" in out
+    assert len(list(here.glob("outputs/*/*/summary.json"))) == 6, "the first run is one of the sweep's six"
+    call(installed.python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "choices", cwd=here)
 
 
 def test_an_editable_install_reads_the_configurations_of_the_checkout(tmp_path):
