@@ -49,3 +49,7 @@ class Model(Protocol):
     def forward(self, parameters: Float[Tensor, "B N P"], features: Float[Tensor, "B D F"]) -> Forward:
         """Scores of each replica's documents by each of its members."""
         ...
+
+    def on_features(self, direction: Float[Tensor, "B N P"], matrix: Float[Tensor, "B F F"]) -> Float[Tensor, "B N P"]:
+        """A direction in the parameters, whose part that acts on the features is multiplied by a symmetric matrix."""
+        ...

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from ol2r_cli.learning.history import CountedBuffer
 from ol2r_cli.learning.model import Model
+from ol2r_cli.learning.preconditioner import Preconditioner
 from ol2r_cli.tensor.shapes import Bool, Float, Int
 from ol2r_cli.tensor.streams import Random
 
@@ -58,8 +59,14 @@ class GradientRefit:
 
     The loss is the mean over the pairs of a step. `l2` >= 0 is divided by the number n of pairs with `reduction` = sum
     (the paper's objective, over n), and taken as it is with `mean`. `batch` entries of the history are drawn for every
-    step; None takes the whole history. theta moves by `learning_rate`/m times the gradient: the step is taken in the
-    coordinates sqrt(m) (theta - theta_0), in which a network's tangent is as large as its features.
+    step; None takes the whole history. With u = theta - theta_0, g the gradient of the log-likelihood, r =
+    `learning_rate`/m and b the factor of u in the gradient of the penalty, a step is
+
+        u <- (I + r b P)^-1 (u + r P g),
+
+    which is u + r P (g - b u) but for terms in (r b)^2: the penalty is taken at the end of the step, so that it never
+    overshoots theta_0. The division by m makes it a step in the coordinates sqrt(m) u, in which a network's tangent is
+    as large as its features. P is a preconditioner, which also scales r, or I.
     """
 
     def __init__(self, steps: int, learning_rate: float, batch: int | None, restart: bool, l2: float, reduction: str):
@@ -74,17 +81,22 @@ class GradientRefit:
         loss: HistoryLoss,
         random: Random,
         moved: Bool[Tensor, "B"],
+        precondition: Preconditioner | None = None,
     ) -> None:
         """Move theta in place, in the replicas that are `moved`; `start` is theta_0."""
-        here = torch.where(moved[:, None, None], start, theta) if self.restart else theta
-        rate = moved[:, None, None].to(theta.dtype) * (self.learning_rate / model.width)
-        half = 0.5 * model.width / self.learning_rate  # of the way back: more in one step would overshoot
-        back = self._pull_back(loss.terms(), model.width).to(theta.dtype).clamp(max=half)
+        rate = torch.full_like(loss.terms(), self.learning_rate / model.width, dtype=torch.float64)
+        if precondition is not None:
+            rate *= precondition.scale
+        pull = rate * self._pull_back(loss.terms(), model.width)
+        keep, gain = (factor.to(theta.dtype)[:, None, None] for factor in (1 / (1 + pull), rate / (1 + pull)))
+        matrices = () if precondition is None else precondition.matrices(pull, theta.dtype)
+        moving = torch.zeros_like(theta) if self.restart else theta - start
         for samples in self._steps(loss, random):
-            direction = _ascent(model, here, loss.features, samples)
-            direction.addcmul_(here - start, back[:, None, None], value=-1)
-            here = torch.addcmul(here, direction, rate)
-        theta.copy_(here)
+            ascent = _ascent(model, start + moving, loss.features, samples)
+            if matrices:
+                moving, ascent = model.on_features(moving, matrices[0]), model.on_features(ascent, matrices[1])
+            moving = moving * keep + ascent * gain
+        theta.copy_(torch.where(moved[:, None, None], start + moving, theta))
 
     def _pull_back(self, count: Int[Tensor, "B"], width: int) -> Float[Tensor, "B"]:
         """The factor of theta - theta_0 in the gradient: m l2, over n with reduction = sum."""

@@ -10,7 +10,7 @@ from ol2r_cli.config.ranges import Count, NonNegative, Positive, Steps
 from ol2r_cli.interfaces import Oracle, RunContext
 from ol2r_cli.learning.labelled_lists import LabelledLoss
 from ol2r_cli.learning.model import Model
-from ol2r_cli.ranker.refitted import RefittedRanker
+from ol2r_cli.ranker.refitted import Growth, RefittedRanker
 from ol2r_cli.tensor.shapes import Float
 
 
@@ -35,8 +35,11 @@ class LabelledRanker(RefittedRanker):
         batch: Count | None,
         restart: bool,
         every: Count,
+        growth: Growth,
+        damping: Positive | None,
     ):
-        super().__init__(model, loss, "matching", l2, reduction, steps, learning_rate, batch, restart, every)
+        fit = l2, reduction, steps, learning_rate, batch, restart, every, growth, damping
+        super().__init__(model, loss, "matching", *fit)
         self.weighed, self.pairs = loss == "lambdarank", "none"  # clicks tell it nothing
 
     def setup(self, context: RunContext, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:

@@ -11,7 +11,7 @@ from ol2r_cli.interfaces import MEMBERS, Interaction, Oracle, RunContext
 from ol2r_cli.learning.losses import RankNetLoss
 from ol2r_cli.learning.model import Model
 from ol2r_cli.learning.preferences import Pairs
-from ol2r_cli.ranker.refitted import RefittedRanker
+from ol2r_cli.ranker.refitted import Growth, RefittedRanker
 from ol2r_cli.tensor.gather import cached_arange
 from ol2r_cli.tensor.shapes import Float, Int
 from ol2r_cli.tensor.streams import Random
@@ -39,12 +39,15 @@ class PerturbedNetworks(RefittedRanker):
         batch: Count | None,
         restart: bool,
         every: Count,
+        growth: Growth,
+        damping: Positive | None,
         members: Count,
         label_noise_variance: NonNegative,
         noise: Literal["fresh", "fixed"],
         deploy: Literal["mean", "first"],
     ):
-        super().__init__(model, "ranknet", pairs, l2, reduction, steps, learning_rate, batch, restart, every)
+        fit = l2, reduction, steps, learning_rate, batch, restart, every, growth, damping
+        super().__init__(model, "ranknet", pairs, *fit)
         self.members, self.deviation, self.noise, self.deployed = members, label_noise_variance**0.5, noise, deploy
         self.offers = self.offers | {MEMBERS} if members > 1 else self.offers
 

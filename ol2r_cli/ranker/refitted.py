@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Literal
+import math
+from typing import Annotated, Literal
 
 import torch
 from torch import Tensor
 
-from ol2r_cli.config.ranges import Count, NonNegative, Positive, Steps
+from ol2r_cli.config.ranges import Count, NonNegative, Positive, Range, Steps
 from ol2r_cli.interfaces import Interaction, Oracle, RunContext
 from ol2r_cli.learning.labelled_lists import LabelledLoss
 from ol2r_cli.learning.losses import LambdaRankLoss, RankNetLoss
 from ol2r_cli.learning.model import Model
+from ol2r_cli.learning.preconditioner import FeatureCovariance
 from ol2r_cli.learning.preferences import Pairs, most_pairs
 from ol2r_cli.learning.refit import GradientRefit
 from ol2r_cli.ranker.model_ranker import ModelRanker
@@ -19,14 +21,18 @@ from ol2r_cli.tensor.shapes import Float
 from ol2r_cli.tensor.streams import Random
 from ol2r_cli.tensor.synchronisation import is_host_readable
 
+Growth = Annotated[float, Range(1)]  # factor by which the number of rounds grows from one refit to the next
+
 LOSSES: dict[str, type[RankNetLoss | LambdaRankLoss]] = {"ranknet": RankNetLoss, "lambdarank": LambdaRankLoss}
 
 
 class RefittedRanker(ModelRanker):
-    """A model that takes gradient steps on the whole history after every `every`-th round, where it has grown since.
+    """A model that takes gradient steps on the whole history, in the replicas in which it has grown.
 
-    `pairs` is how clicks become preferences; `steps`, `learning_rate`, `batch`, `restart`, `l2` and `reduction` as in
-    `GradientRefit`.
+    A refit follows the last one after `every` rounds, or when the number of rounds has grown by the factor `growth`,
+    whichever is later: with `growth` > 1 the cost of a round does not grow with the history. `pairs` is how clicks
+    become preferences; `steps`, `learning_rate`, `batch`, `restart`, `l2` and `reduction` as in `GradientRefit`;
+    `damping` is that of a `FeatureCovariance`, None for plain gradient steps.
     """
 
     members = 1
@@ -35,6 +41,7 @@ class RefittedRanker(ModelRanker):
     theta: Tensor
     start: Tensor
     rounds: Tensor
+    due: Tensor  # the number of rounds after which the next refit may be
     waiting: Tensor
 
     def __init__(
@@ -49,9 +56,12 @@ class RefittedRanker(ModelRanker):
         batch: Count | None,
         restart: bool,
         every: Count,
+        growth: Growth,
+        damping: Positive | None,
     ):
         super().__init__(model)
-        self.pairs, self.every = pairs, every
+        self.pairs, self.every, self.growth = pairs, every, growth
+        self.covariance = None if damping is None else FeatureCovariance(damping)
         self.loss = LOSSES[loss]()
         self.refit = GradientRefit(steps, learning_rate, batch, restart, l2, reduction)
 
@@ -62,17 +72,28 @@ class RefittedRanker(ModelRanker):
         self.register_buffer("start", theta)
         self.register_buffer("theta", theta.clone())
         self.register_buffer("rounds", torch.zeros((), dtype=torch.int64))
+        self.register_buffer("due", torch.full((), self.every))
         self.register_buffer("waiting", torch.zeros(context.replicas, dtype=torch.bool, device=context.device))
         self.loss.setup(context, features, most_pairs(self.pairs, context.positions))
+        if self.covariance is not None:
+            self.covariance.setup(context)
 
     def weights(self) -> Float[Tensor, "B N P"]:
         """The parameters of every member."""
         return self.theta
 
     def learn(self, interaction: Interaction, random: Random) -> None:
-        """Remember the round, and refit the replicas whose history has grown since their last refit."""
+        """Remember the round, and refit the replicas whose history has grown since their last refit, if it is time."""
         self.waiting |= self.loss.append(interaction)
         self.rounds += 1
-        if int(self.rounds) % self.every == 0 and (not is_host_readable(self.waiting) or self.waiting.any()):
-            self.refit(self.theta, self.start, self.model, self.loss, random, self.waiting)
-            self.waiting.zero_()
+        if self.covariance is not None:
+            self.covariance.observe(interaction.candidates)
+        rounds = int(self.rounds)
+        if rounds < int(self.due):
+            return
+        self.due.fill_(max(rounds + self.every, math.ceil(rounds * self.growth)))
+        if is_host_readable(self.waiting) and not self.waiting.any():
+            return
+        precondition = None if self.covariance is None else self.covariance.preconditioner()
+        self.refit(self.theta, self.start, self.model, self.loss, random, self.waiting, precondition)
+        self.waiting.zero_()

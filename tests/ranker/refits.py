@@ -14,16 +14,18 @@ from ol2r_cli.simulation import Simulation
 from tests.networks import NETWORK, WIDTH, compared, served, weights
 from tests.reference import ollambdarank, olranknet
 from tests.reference.network import Weights, flat, scores, unflat
+from tests.reference.preconditioner import preconditioner, second_moment
 from tests.rounds import LISTS, SEEDS, rounds
 from tests.worlds import handmade, simulate, tiny
 
 RATE, L2 = 0.5, 0.01
+PLAIN = "ranker.restart=false", "ranker.reduction=mean", "ranker.growth=1", "ranker.damping=null", "ranker.batch=null"
 
 
 def refitted(ranker: str, *overrides: str, total: int = 12) -> Simulation:
-    """A small network that explores by itself, in float64."""
+    """A small network that explores by itself, in float64; by default it takes plain steps from where it is."""
     settings = f"ranker={ranker}", "exploration=epsilon_greedy", "click=informational", "positions=5", *NETWORK
-    config = tiny(*settings, f"ranker.learning_rate={RATE}", f"ranker.l2={L2}", "ranker.batch=null", *overrides)
+    config = tiny(*settings, f"ranker.learning_rate={RATE}", f"ranker.l2={L2}", *PLAIN, *overrides)
     return simulate(config, SEEDS, total, handmade(LISTS))
 
 
@@ -35,24 +37,30 @@ class Port:
     theta: Weights
     lists: list[ollambdarank.Round] = field(default_factory=list)
     pairs: list[tuple[np.ndarray, np.ndarray]] = field(default_factory=list)
+    queries: list[np.ndarray] = field(default_factory=list)  # the candidates of each round
     waiting: bool = False
 
     def see(self, one: Interaction, b: int) -> None:
-        """Remember the pairs of replica b, and its list if it had any."""
+        """Remember the candidates and pairs of replica b, and its list if it had any."""
         features, pairs = one.candidates.features[b].numpy(), compared(one, b)
+        self.queries.append(features[: int(one.candidates.mask[b].sum())])
         self.pairs += [(features[winner], features[loser]) for winner, loser in pairs]
         self.lists += [served(one, b)] * bool(pairs)
         self.waiting |= bool(pairs)
 
-    def fit(self, ranker: str, l2: float, reduction: str, steps: int, restart: bool) -> None:
+    def fit(
+        self, ranker: str, l2: float, reduction: str, steps: int, restart: bool, damping: float | None = None
+    ) -> None:
         """On all of it."""
-        start, rate = self.initial if restart else self.theta, RATE / WIDTH
+        start, matrix = self.initial if restart else self.theta, None
+        if damping is not None:
+            matrix = preconditioner(start, second_moment(self.queries), damping)
+        how = l2, reduction, RATE / WIDTH, steps
         if ranker == "ollambdarank":
-            self.theta = ollambdarank.fit(start, self.initial, self.lists, l2, reduction, rate, steps)
+            self.theta = ollambdarank.fit(start, self.initial, self.lists, *how, precondition=matrix)
         else:
             sides = (np.array(side) for side in zip(*self.pairs, strict=True))
-            ones = np.ones(len(self.pairs))
-            self.theta = olranknet.fit(start, self.initial, *sides, ones, l2, reduction, rate, steps)
+            self.theta = olranknet.fit(start, self.initial, *sides, np.ones(len(self.pairs)), *how, matrix)
 
     def fit_to_draws(self, ranker: str, chance: np.ndarray, l2: float, reduction: str, restart: bool) -> None:
         """On what these numbers [steps, size] pick: the mean over it, with the penalty of all there is."""
@@ -66,8 +74,8 @@ class Port:
                 picked = [self.pairs[int(u * len(self.pairs))] for u in step]
                 sides = (np.array(side) for side in zip(*picked, strict=True))
                 slope = olranknet.gradient(here, self.initial, *sides, np.ones(len(step)), 0.0, "mean")
-            slope = slope + olranknet.penalty_slope(here, self.initial, weight)
-            here = unflat(flat(here) - RATE / WIDTH * slope, here)
+            moved = flat(here) - flat(self.initial) - RATE / WIDTH * slope
+            here = unflat(flat(self.initial) + moved / (1 + RATE * weight), here)
         self.theta = here
 
 
@@ -76,8 +84,12 @@ def ports(ranker: Ranker) -> list[Port]:
     return [Port(weights(theta[0].numpy()), weights(theta[0].numpy())) for theta in ranker.theta]
 
 
-def check(simulation: Simulation, follow: Callable[[Port, int, int], None], every: int = 1) -> None:
-    """Let the ports `follow` (port, round, replica) whenever a refit is due, and compare after every round."""
+def check(
+    simulation: Simulation,
+    follow: Callable[[Port, int, int], None],
+    due: Callable[[int], bool] = lambda rounds: True,
+) -> None:
+    """Let the ports `follow` (port, round, replica) where a refit is `due` after so many rounds, and compare."""
     ranker, refits, idle = simulation.ranker, 0, 0
     replicas = ports(ranker)
     for t, one in rounds(simulation):
@@ -86,7 +98,7 @@ def check(simulation: Simulation, follow: Callable[[Port, int, int], None], ever
             expected = scores(before, one.candidates.features[b, :length].numpy())
             assert one.prediction.scores[b, 0, :length].tolist() == pytest.approx(expected, rel=1e-6, abs=1e-6)
             port.see(one, b)
-            if (t + 1) % every == 0 and port.waiting:
+            if due(t + 1) and port.waiting:
                 follow(port, t, b)
                 port.waiting, refits = False, refits + 1
             else:

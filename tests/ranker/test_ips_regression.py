@@ -81,8 +81,8 @@ def test_the_slope_that_is_followed_is_that_of_the_loss():
 
 
 def test_a_network_takes_steps_down_the_same_objective():
-    """theta moves by learning_rate/m times the slope of the loss and of m l2/2 |theta - theta_0|^2, over the number of
-    documents."""
+    """theta moves by learning_rate/m times the slope of the loss, and of m l2/2 |theta - theta_0|^2 where a step ends,
+    over the number of documents."""
     rate, steps = 0.05, 2
     settings = f"ranker.learning_rate={rate}", "ranker.batch=null", f"ranker.steps={steps}"
     simulation = regression("ranker/model=mlp", *NETWORK, *settings, total=12)
@@ -93,8 +93,8 @@ def test_a_network_takes_steps_down_the_same_objective():
             seen.append(shown(one, b, EXPOSED))
             documents = sum(len(clicks) for _, clicks, _ in seen)
             for _ in range(steps):
-                down = slope(theta[b], seen) + WIDTH * L2 * (theta[b] - start[b])
-                theta[b] -= rate / WIDTH * down / documents
+                moved = theta[b] - start[b] - rate / WIDTH * slope(theta[b], seen) / documents
+                theta[b] = start[b] + moved / (1 + rate * L2 / documents)
             found = simulation.ranker.deploy()[b].numpy()
             assert found == pytest.approx(theta[b], abs=1e-9), f"round {t}, replica {b}"
     assert np.abs(theta - start).max() > 0.01

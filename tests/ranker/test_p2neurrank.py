@@ -11,6 +11,7 @@ from ol2r_cli.interfaces import MEMBERS
 from ol2r_cli.learning.losses import RankNetLoss
 from tests.choices import seen
 from tests.networks import NETWORK, WIDTH, check_resumed, compared, learned, weights
+from tests.ranker.refits import PLAIN
 from tests.reference import olranknet, p2neurrank
 from tests.reference.network import flat, score, scores, unflat
 from tests.reference.perturbed import literal_noise
@@ -24,7 +25,7 @@ def p2neurrank_of(*overrides, total=10, ranker="p2neurrank"):
     """A few small networks, in float64."""
     own = (f"ranker.members={N}", f"ranker.label_noise_variance={VARIANCE}") if ranker == "p2neurrank" else ()
     small = f"ranker={ranker}", "click=informational", "positions=5", *NETWORK, *own
-    config = tiny(*small, f"ranker.learning_rate={RATE}", f"ranker.l2={L2}", "ranker.batch=null", *overrides)
+    config = tiny(*small, f"ranker.learning_rate={RATE}", f"ranker.l2={L2}", *PLAIN, "ranker.steps=3", *overrides)
     return simulate(config, SEEDS, total, handmade(LISTS))
 
 
@@ -95,8 +96,8 @@ def test_a_pair_brings_its_noise_along_into_mini_batches(noise):
         for index in (chance * len(pairs)).long().tolist():
             some = sides([pairs[i] for i in index])
             slope = p2neurrank.gradient(theta, initial, *some, gamma[index], 0.0, "mean")
-            slope = slope + olranknet.penalty_slope(theta, initial, L2)
-            theta = unflat(flat(theta) - RATE / WIDTH * slope, theta)
+            moved = flat(theta) - flat(initial) - RATE / WIDTH * slope
+            theta = unflat(flat(initial) + moved / (1 + RATE * L2), theta)
         return theta
 
     check(simulation, fit)

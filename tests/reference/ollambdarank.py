@@ -91,6 +91,7 @@ def fit(
     rate: float,
     steps: int,
     k: int | None = None,
+    precondition: Float[np.ndarray, "P P"] | None = None,
 ) -> Weights:
     """`olranknet.fit` with this gradient: every one of the `steps` ranks all lists anew with the weights it starts at.
 
@@ -98,6 +99,7 @@ def fit(
     """
 
     def slope(weights: Weights) -> Float[np.ndarray, "P"]:
-        return gradient(weights, initial, rounds, l2, reduction, k)
+        return gradient(weights, initial, rounds, 0.0, "mean", k)
 
-    return descend(start, slope, sum(len(each.pairs) for each in rounds), reduction, rate, steps)
+    count = sum(len(each.pairs) for each in rounds)
+    return descend(start, initial, slope, l2, count, reduction, rate, steps, precondition)

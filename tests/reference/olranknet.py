@@ -71,17 +71,35 @@ def gradient(
     return share(reduction, len(winners)) * total + penalty_slope(weights, initial, l2)
 
 
-def descend(start: Weights, slope: Slope, count: int, reduction: str, rate: float, steps: int) -> Weights:
-    """`steps` times theta - rate * slope(theta), the slope divided by the `count` of pairs where it is of a sum.
+def descend(
+    start: Weights,
+    initial: Weights,
+    slope: Slope,
+    l2: float,
+    count: int,
+    reduction: str,
+    rate: float,
+    steps: int,
+    precondition: Float[np.ndarray, "P P"] | None = None,
+) -> Weights:
+    """`steps` of size `rate` down the mean loss, whose gradient is `slope`, + m l2/2 |theta - theta_0|^2.
 
-    So `rate` means the same in both reductions, and `sum` differs from `mean` in the weight of the penalty alone:
-    m l2 / count. Without pairs there is nothing to learn from, and the start is returned.
+    The penalty weighs l2 / `count` with the reduction `sum`, so that `rate` means the same in both. A step solves
+    u' = u - rate * P (slope + m l2 u'), u = theta - theta_0: the penalty is that of where the step ends. P is
+    `precondition`, or I. Without pairs there is nothing to learn from, and the start is returned.
     """
-    theta = flat(start)
-    divisor = count if reduction == "sum" else 1
+    moved, zero = flat(start) - flat(initial), flat(initial)
+    b = penalty_weight(initial, l2, count, reduction)
+    p = np.eye(len(zero)) if precondition is None else precondition
     for _ in range(steps if count else 0):
-        theta = theta - rate * slope(unflat(theta, start)) / divisor
-    return unflat(theta, start)
+        ahead = moved - rate * p @ slope(unflat(zero + moved, start))
+        moved = np.linalg.solve(np.eye(len(zero)) + rate * b * p, ahead)
+    return unflat(zero + moved, start) if count else start
+
+
+def penalty_weight(initial: Weights, l2: float, count: int, reduction: str) -> float:
+    """The factor of theta - theta_0 in the gradient of the mean loss with its penalty: m l2, over `count` for `sum`."""
+    return len(initial[-1]) * l2 / (max(count, 1) if reduction == "sum" else 1)
 
 
 def fit(
@@ -94,13 +112,14 @@ def fit(
     reduction: str,
     rate: float,
     steps: int,
+    precondition: Float[np.ndarray, "P P"] | None = None,
 ) -> Weights:
     """Line 11: J = `steps` of step size eta = `rate` from `start`, which is theta_{t-1} (warm) or theta_0 (restart)."""
 
     def slope(weights: Weights) -> Float[np.ndarray, "P"]:
-        return gradient(weights, initial, winners, losers, labels, l2, reduction)
+        return gradient(weights, initial, winners, losers, labels, 0.0, "mean")
 
-    return descend(start, slope, len(winners), reduction, rate, steps)
+    return descend(start, initial, slope, l2, len(winners), reduction, rate, steps, precondition)
 
 
 def information(tangents: Float[np.ndarray, "M P"], l2: float, m: int) -> Float[np.ndarray, "P P"]:

@@ -76,13 +76,14 @@ def fit(
     reduction: str,
     rate: float,
     steps: int,
+    precondition: Float[np.ndarray, "P P"] | None = None,
 ) -> Weights:
     """Line 20 for one member: `olranknet.fit` with the perturbed gradient, gamma the same in all `steps`."""
 
     def slope(weights: Weights) -> Float[np.ndarray, "P"]:
-        return gradient(weights, initial, winners, losers, gamma, l2, reduction)
+        return gradient(weights, initial, winners, losers, gamma, 0.0, "mean")
 
-    return descend(start, slope, len(winners), reduction, rate, steps)
+    return descend(start, initial, slope, l2, len(winners), reduction, rate, steps, precondition)
 
 
 def certain_rank_order(members: Sequence[Weights], documents: Float[np.ndarray, "D F"]) -> Bool[np.ndarray, "D D"]:

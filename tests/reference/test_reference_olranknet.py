@@ -12,6 +12,7 @@ from scipy.optimize import approx_fprime
 from tests.reference.network import antisymmetric, flat, pair_gradient, score, scores, unflat
 from tests.reference.objective import sigmoid
 from tests.reference.olranknet import certain_rank_order, fit, gradient, information, objective, width
+from tests.reference.preconditioner import preconditioner, second_moment
 from tests.reference.test_reference_network import halves, network
 
 pytestmark = pytest.mark.slow  # the oracle itself; the tests of the package compare with it
@@ -87,7 +88,25 @@ def test_one_step_by_hand():
     entropy, moved = (sigmoid(4) - 1) * np.array([4.0, 2.0]), np.array([0.5, -2.0])
     for reduction, l2 in [("sum", 0.1 / 2), ("mean", 0.1)]:
         stepped = fit(weights, initial, *data, 0.1, reduction, 0.01, 1)
-        assert flat(stepped) == pytest.approx(np.array([1.0, 2.0]) - 0.01 * (entropy + l2 * moved))
+        assert flat(stepped) == pytest.approx([0.5, 4.0] + (moved - 0.01 * entropy) / (1 + 0.01 * l2))
+
+
+def test_a_small_step_is_one_down_the_objective_and_a_large_penalty_returns_to_the_start():
+    start, initial, data = network(13, 2), network(14, 2), history(8)
+    data = *data[:2], np.ones(len(data[0]))
+    slope = gradient(start, initial, *data, 0.3, "mean")
+    moved = flat(fit(start, initial, *data, 0.3, "mean", 1e-6, 1)) - flat(start)
+    assert moved / 1e-6 == pytest.approx(-slope, rel=1e-4, abs=1e-4)
+    assert flat(fit(start, initial, *data, 1e12, "mean", 0.1, 1)) == pytest.approx(flat(initial))
+
+
+def test_a_preconditioned_descent_ends_at_the_same_optimum():
+    """Where there is one: m = 1 with positive weights is nearly a convex problem."""
+    start, data = [np.array([[0.5, 0.2]]), np.array([1.0])], (np.array([[1.0, 0.1]]), np.array([[0.2, 0.5]]))
+    matrix = preconditioner(start, second_moment([np.array([[1.0, 0.1], [0.2, 0.5], [0.4, 0.9]])]), 0.1)
+    ends = [flat(fit(start, start, *data, np.ones(1), 0.5, "sum", 0.05, 3000, p)) for p in (None, matrix)]
+    assert ends[1] == pytest.approx(ends[0], abs=1e-8)
+    assert flat(fit(start, start, *data, np.ones(1), 0.5, "sum", 0.05, 1, matrix)) != pytest.approx(ends[0], abs=1e-3)
 
 
 @pytest.mark.parametrize("reduction", REDUCTIONS)

@@ -76,8 +76,9 @@ def test_steps_add_up_around_the_start_of_the_member(reduction):
     weights, initial, data = network(6, 2), network(7, 2), history(4)
     expected = weights
     for _ in range(3):
-        slope = gradient(expected, initial, *data, 0.1, reduction) / (6 if reduction == "sum" else 1)
-        expected = unflat(flat(expected) - 1e-3 * slope, weights)
+        penalty = 6 * 0.1 / (6 if reduction == "sum" else 1)  # there are 6 hidden units and 6 pairs
+        moved = flat(expected) - flat(initial) - 1e-3 * gradient(expected, initial, *data, 0.0, "mean")
+        expected = unflat(flat(initial) + moved / (1 + 1e-3 * penalty), weights)
     assert flat(fit(weights, initial, *data, 0.1, reduction, 1e-3, 3)) == pytest.approx(flat(expected))
 
 

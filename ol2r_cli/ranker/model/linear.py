@@ -47,3 +47,7 @@ class Linear:
         """theta.x as matrix products: twice as fast as row by row, and equal up to last bits, which orders by score
         ignore."""
         return LinearForward(torch.bmm(features, parameters.mT).mT, features)
+
+    def on_features(self, direction: Float[Tensor, "B N F"], matrix: Float[Tensor, "B F F"]) -> Float[Tensor, "B N F"]:
+        """All parameters act on the features."""
+        return torch.bmm(direction, matrix)

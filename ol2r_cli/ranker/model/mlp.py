@@ -69,6 +69,13 @@ class MLP:
         """Scores, and the hidden layers they come from."""
         return MLPForward(self, parameters, features)
 
+    def on_features(self, direction: Float[Tensor, "B N P"], matrix: Float[Tensor, "B F F"]) -> Float[Tensor, "B N P"]:
+        """The parameters of W_1 act on the features."""
+        features = matrix.shape[-1]
+        first, rest = direction.tensor_split([self.width * features], dim=-1)
+        first = torch.matmul(first.unflatten(-1, (self.width, features)), matrix[:, None])
+        return torch.cat([first.flatten(-2), rest], -1)
+
 
 class MLPForward:
     """The network at some parameters on some documents; `parameters` must not change while it is in use."""
