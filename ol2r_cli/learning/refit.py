@@ -25,10 +25,12 @@ class Sample(NamedTuple):
 class HistoryLoss(CountedBuffer):
     """A loss over all feedback so far. An entry is a pair, a list or a document; replicas have histories of their own.
 
-    A subclass says in `sample` what some entries pull.
+    A subclass says in `sample` what some entries pull. One whose terms are pairs inferred from clicks says in `places`
+    and `pair_sample` what single pairs pull, whatever its entries are: `AuthorsFit` needs it.
     """
 
     chunk = 4096  # entries worked on at once when the whole history is used
+    least_batch = 0.0  # the last batch of an epoch of `AuthorsFit` is left out below this share, unless it is the first
 
     features: Tensor  # the document table [N F]
 
@@ -50,6 +52,15 @@ class HistoryLoss(CountedBuffer):
 
     def sample(self, index: Int[Tensor, "B X"]) -> Sample:
         """The entries with these numbers; those from `count` on pull nothing."""
+        raise NotImplementedError
+
+    def places(self, rounds: int) -> Int[Tensor, "B C"]:
+        """Where the pairs of the history are stored, in the order of their rounds; what comes after the first `terms()`
+        is arbitrary. C is the largest number of them. On a GPU, which is not read, it may be larger."""
+        raise NotImplementedError
+
+    def pair_sample(self, place: Int[Tensor, "B X"], valid: Bool[Tensor, "B X"]) -> Sample:
+        """The pairs stored at these `places`; those that are not `valid` pull nothing."""
         raise NotImplementedError
 
 
@@ -81,7 +92,7 @@ class GradientRefit:
         half = 0.5 * model.width / self.learning_rate  # of the way back: more in one step would overshoot
         back = self._pull_back(loss.terms(), model.width).to(theta.dtype).clamp(max=half)
         for samples in self._steps(loss, random):
-            direction = _ascent(model, here, loss.features, samples)
+            direction = ascent(model, here, loss.features, samples)
             direction.addcmul_(here - start, back[:, None, None], value=-1)
             here = torch.addcmul(here, direction, rate)
         theta.copy_(here)
@@ -98,7 +109,7 @@ class GradientRefit:
         return ([sample] for sample in loss.draw(random, self.batch, self.steps))
 
 
-def _ascent(
+def ascent(
     model: Model, theta: Float[Tensor, "B N P"], features: Float[Tensor, "R F"], samples: Iterable[Sample]
 ) -> Float[Tensor, "B N P"]:
     """The gradient of the mean log-likelihood of some samples."""

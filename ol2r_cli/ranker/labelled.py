@@ -36,7 +36,8 @@ class LabelledRanker(RefittedRanker):
         restart: bool,
         every: Count,
     ):
-        super().__init__(model, loss, "matching", l2, reduction, steps, learning_rate, batch, restart, every)
+        settings = l2, reduction, steps, learning_rate, batch, restart, every
+        super().__init__(model, loss, "matching", *settings, fit="descent", authors={})
         self.weighed, self.pairs = loss == "lambdarank", "none"  # clicks tell it nothing
 
     def setup(self, context: RunContext, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:

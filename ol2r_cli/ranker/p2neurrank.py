@@ -44,7 +44,8 @@ class PerturbedNetworks(RefittedRanker):
         noise: Literal["fresh", "fixed"],
         deploy: Literal["mean", "first"],
     ):
-        super().__init__(model, "ranknet", pairs, l2, reduction, steps, learning_rate, batch, restart, every)
+        settings = l2, reduction, steps, learning_rate, batch, restart, every
+        super().__init__(model, "ranknet", pairs, *settings, fit="descent", authors={})
         self.members, self.deviation, self.noise, self.deployed = members, label_noise_variance**0.5, noise, deploy
         self.offers = self.offers | {MEMBERS} if members > 1 else self.offers
 

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
+from ol2r_cli.config.instantiate import check_settings
 from ol2r_cli.config.ranges import Count, NonNegative, Positive, Steps
 from ol2r_cli.interfaces import Interaction, Oracle, RunContext
+from ol2r_cli.learning.authors_fit import AuthorsFit
 from ol2r_cli.learning.labelled_lists import LabelledLoss
 from ol2r_cli.learning.losses import LambdaRankLoss, RankNetLoss
 from ol2r_cli.learning.model import Model
 from ol2r_cli.learning.preferences import Pairs, most_pairs
 from ol2r_cli.learning.refit import GradientRefit
+from ol2r_cli.ranker.model.mlp import MLP
 from ol2r_cli.ranker.model_ranker import ModelRanker
 from ol2r_cli.tensor.shapes import Float
 from ol2r_cli.tensor.streams import Random
@@ -26,7 +30,8 @@ class RefittedRanker(ModelRanker):
     """A model that takes gradient steps on the whole history after every `every`-th round, where it has grown since.
 
     `pairs` is how clicks become preferences; `steps`, `learning_rate`, `batch`, `restart`, `l2` and `reduction` as in
-    `GradientRefit`.
+    `GradientRefit`. With `fit` = authors none of these six counts, but `authors`, the settings of `AuthorsFit`, and the
+    network starts as PyTorch's do, whatever the model's `init`.
     """
 
     members = 1
@@ -49,11 +54,19 @@ class RefittedRanker(ModelRanker):
         batch: Count | None,
         restart: bool,
         every: Count,
+        fit: Literal["descent", "authors"],
+        authors: Mapping[str, float],
     ):
-        super().__init__(model)
+        if authors or fit == "authors":  # subclasses that only descend pass none
+            check_settings(AuthorsFit, authors, self.setting("authors"))
+        super().__init__(model if fit == "descent" else _as_pytorch(model))
         self.pairs, self.every = pairs, every
         self.loss = LOSSES[loss]()
-        self.refit = GradientRefit(steps, learning_rate, batch, restart, l2, reduction)
+        self.refit: GradientRefit | AuthorsFit = (
+            GradientRefit(steps, learning_rate, batch, restart, l2, reduction)
+            if fit == "descent"
+            else AuthorsFit(**dict[str, Any](authors))
+        )
 
     def setup(self, context: RunContext, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
         """Every member starts at initial parameters of its own."""
@@ -76,3 +89,10 @@ class RefittedRanker(ModelRanker):
         if int(self.rounds) % self.every == 0 and (not is_host_readable(self.waiting) or self.waiting.any()):
             self.refit(self.theta, self.start, self.model, self.loss, random, self.waiting)
             self.waiting.zero_()
+
+
+def _as_pytorch(model: Model) -> MLP:
+    """The network of this size that starts as PyTorch's do; ValueError if the model is no network of ol2r."""
+    if not isinstance(model, MLP):
+        raise ValueError(f"ranker/model must be mlp with ranker.fit=authors, got {type(model).__name__}")
+    return MLP(model.units, model.hidden_layers, "pytorch")
