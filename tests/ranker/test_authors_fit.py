@@ -218,9 +218,8 @@ def test_other_rankers_only_descend():
         assert not {"fit", "authors"} & set(OmegaConf.to_container(node))
 
 
-@pytest.mark.parametrize("ranker", ["olranknet", pytest.param("ollambdarank", marks=pytest.mark.slow)])
-def test_it_learns_what_no_linear_ranker_can(ranker):
-    settings = "exploration=none", "ranker.fit=authors", "ranker.model.width=20"
-    before, after = learned(f"ranker={ranker}", *settings)
-    assert max(before) < 0.8
+def test_it_learns_what_no_linear_ranker_can():
+    """olLambdaRank learns more slowly here: .78 to .97 after as many rounds."""
+    before, after = learned("ranker=olranknet", "exploration=none", "ranker.fit=authors", "ranker.model.width=20")
+    assert max(before) < 0.7
     assert min(after) > 0.8
