@@ -30,6 +30,8 @@ SETTINGS = [
     ("ranker=olranknet", "exploration.covariance=full"),
     ("ranker=olranknet", "exploration.covariance=full", "exploration.tangent_at=refit"),
     ("ranker=olranknet", "exploration.tangent_at=refit"),
+    ("ranker=olranknet", "ranker.fit=authors"),
+    ("ranker=ollambdarank", "ranker.fit=authors"),
 ]
 
 

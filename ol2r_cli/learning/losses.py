@@ -11,10 +11,12 @@ from torch import Tensor
 
 from ol2r_cli.interfaces import Interaction, RunContext
 from ol2r_cli.learning.history import PairLog
+from ol2r_cli.learning.preferences import examined
 from ol2r_cli.learning.refit import HistoryLoss, Sample
 from ol2r_cli.metrics.ranking import discounts
 from ol2r_cli.tensor.gather import cached_arange
 from ol2r_cli.tensor.shapes import Bool, Float, Int
+from ol2r_cli.tensor.synchronisation import is_host_readable
 
 GUARD = 10.0  # difference of scores from which label noise no longer pulls: else the loss has no lower bound
 
@@ -48,16 +50,25 @@ class RankNetLoss(PairLog, HistoryLoss):
 
         return Sample(document, pull, valid.sum((1, 2)).to(torch.float32))
 
+    def places(self, rounds: int) -> Int[Tensor, "B C"]:
+        """An entry is a pair."""
+        return torch.arange(self.most(rounds), device=self.count.device).expand(len(self.count), -1)
+
+    def pair_sample(self, place: Int[Tensor, "B X"], valid: Bool[Tensor, "B X"]) -> Sample:
+        """These entries; the last place of the buffer is no pair."""
+        return self.sample(torch.where(valid, place, self.capacity))
+
 
 class LambdaRankLoss(HistoryLoss):
     """RankNet's gradient of every pair, times |delta NDCG| of swapping the two in the list of their round.
 
     A list holds the documents shown, in the order of their present scores (equal ones as they were shown); its gains
     are the clicks, 0 or 1, and its ideal DCG is that of the same clicks. The entries are lists; rounds without a pair
-    are not kept.
+    are not kept. In a `pair_sample` a list holds only the documents examined, as in the authors' code.
     """
 
     chunk = 512
+    least_batch = 0.5
     by_round: tuple[str, ...] = ("shown", "clicks", "pairs")
 
     shown: Tensor
@@ -101,15 +112,36 @@ class LambdaRankLoss(HistoryLoss):
 
     def sample(self, index: Int[Tensor, "B X"]) -> Sample:
         """Lists of the history, one after the other."""
+        pairs = (self.pairs[self.replica, index, :, 0] >= 0) & (index < self.count[:, None])[..., None]
+        return self._lists(index, pairs, self.shown[self.replica, index] >= 0)
+
+    def places(self, rounds: int) -> Int[Tensor, "B C"]:
+        """Round times pairs of a round, plus the pair's number in its round."""
+        valid = (self.pairs[:, : self.most(rounds), :, 0] >= 0).flatten(1)
+        most = int(self.total.max()) if is_host_readable(self.total) else valid.shape[1]
+        return valid.sort(dim=1, descending=True, stable=True).indices[:, :most]
+
+    def pair_sample(self, place: Int[Tensor, "B X"], valid: Bool[Tensor, "B X"]) -> Sample:
+        """The lists of these pairs, each once, with these pairs only and ranks among the documents examined."""
+        per_round = self.pairs.shape[2]
+        row, order = torch.where(valid, place // per_round, self.capacity).sort(dim=1, stable=True)
+        number = torch.nn.functional.pad(row[:, 1:] != row[:, :-1], (1, 0)).cumsum(1)  # of its list in the sample
+        most = int(number.max()) + 1 if is_host_readable(number) else row.shape[1]
+        index = torch.full_like(row[:, :most], self.capacity).scatter_(1, number, row)
+        pairs = torch.zeros(*index.shape, per_round, dtype=torch.bool, device=index.device)
+        pairs[self.replica, number, (place % per_round).gather(1, order)] = valid.gather(1, order)
+        seen = examined(self.clicks[self.replica, index], self.shown[self.replica, index] >= 0)
+        return self._lists(index, pairs, seen)
+
+    def _lists(self, index: Int[Tensor, "B X"], valid: Bool[Tensor, "B X M"], real: Bool[Tensor, "B X K"]) -> Sample:
+        """The pairs that are `valid` of the lists with these numbers, which hold the documents that are `real`."""
         shown, clicks = self.shown[self.replica, index], self.clicks[self.replica, index]
-        pairs = self.pairs[self.replica, index].long()
-        valid = (pairs[..., 0] >= 0) & (index < self.count[:, None])[..., None]
-        winner, loser = pairs.clamp(min=0).unbind(-1)
+        winner, loser = self.pairs[self.replica, index].long().clamp(min=0).unbind(-1)
 
         def pull(scores: Float[Tensor, "B N Y"]) -> Float[Tensor, "B N Y"]:
             lists = scores.unflatten(2, shown.shape[1:])
             members = lists.shape[1]
-            standing = Standing.of(lists, clicks[:, None].to(scores.dtype), shown[:, None] >= 0)
+            standing = Standing.of(lists, clicks[:, None].to(scores.dtype), real[:, None])
             up, down = (end[:, None].expand(-1, members, -1, -1) for end in (winner, loser))
             push = torch.sigmoid(lists.gather(3, down) - lists.gather(3, up))
             weight = push * standing.delta_ndcg(up, down) * valid[:, None]

@@ -36,7 +36,7 @@ class Model(Protocol):
 
     linear: bool  # the parameters are the weights of a linear score
     dtype: torch.dtype  # the precision that it needs
-    width: int  # m: the squared length of a gradient grows with it
+    width: int  # m: the squared length of a gradient grows with it; 1 where steps are taken in theta itself
 
     def size(self, features: int) -> int:
         """P, for documents of this many features."""

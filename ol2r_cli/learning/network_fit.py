@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from ol2r_cli.interfaces import Oracle
+from ol2r_cli.learning.adam import Adam
 from ol2r_cli.learning.labelled_lists import LabelledLists
 from ol2r_cli.learning.model import Forward, Model
 from ol2r_cli.metrics.ranking import dcg, ideal_dcg, ndcg
@@ -20,6 +21,7 @@ from ol2r_cli.tensor.streams import Streams
 HELD_OUT = 10  # one in this many queries is held out to decide when to stop
 CUTOFF = 10  # of the NDCG that decides it
 AVERAGED = 50  # steps that the moving average is about over: it takes the noise of small batches away
+EPSILON = 1e-12  # of Adam: small, because the gradients of LambdaRank are
 QUIET = 2.0  # seconds after which a fit is announced
 AT_ONCE = 64  # queries evaluated together
 
@@ -69,7 +71,7 @@ class NetworkFit:
         The initial parameters do not compete: all their scores may be equal, and the order of the table good by the way
         it was made.
         """
-        theta, mean, best, adam = start.clone(), start.clone(), start, Adam(start)
+        theta, mean, best, adam = start.clone(), start.clone(), start, Adam(start, EPSILON)
         rate = self.learning_rate / math.sqrt(objective.model.width)
         reached, since, began, announced = -1.0, 0, time.monotonic(), False
         for epoch in range(1, self.epochs + 1):
@@ -112,21 +114,3 @@ class Objective:
 
     def _forward(self, theta: Float[Tensor, "1 1 P"], document: Int[Tensor, "1 Y"]) -> Forward:
         return self.model.forward(theta, self.features.index_select(0, document[0])[None].to(theta.dtype))
-
-
-class Adam:
-    """Steps of about 1 in every parameter: the moving mean of the gradient over the root of its moving mean square
-    (Kingma and Ba, ICLR 2015)."""
-
-    MEAN, SQUARE, LEAST = 0.9, 0.999, 1e-12  # beta_1, beta_2 and epsilon; lambdas are small, hence so is epsilon
-
-    def __init__(self, like: Float[Tensor, "*P"]):
-        self.mean, self.square, self.steps = torch.zeros_like(like), torch.zeros_like(like), 0
-
-    def __call__(self, gradient: Float[Tensor, "*P"]) -> Float[Tensor, "*P"]:
-        """The next step, both means being corrected for their start at 0."""
-        self.steps += 1
-        self.mean.lerp_(gradient, 1 - self.MEAN)
-        self.square.lerp_(gradient.square(), 1 - self.SQUARE)
-        root = (self.square / (1 - self.SQUARE**self.steps)).sqrt_()
-        return self.mean / (1 - self.MEAN**self.steps) / root.add_(self.LEAST)

@@ -42,9 +42,9 @@ def most_pairs(pairs: str, positions: int) -> int:
     return {"all": max(1, positions * positions // 4), "none": 0}.get(pairs, positions // 2)
 
 
-def examined(clicks: Bool[Tensor, "B K"], shown: Bool[Tensor, "B K"]) -> Bool[Tensor, "B K"]:
+def examined(clicks: Bool[Tensor, "*S K"], shown: Bool[Tensor, "*S K"]) -> Bool[Tensor, "*S K"]:
     """All places down to the last click and the first one after it; none without a click."""
-    return (clicks.float() @ _reaches(clicks.shape[1], clicks.device) > 0) & shown
+    return (clicks.float() @ _reaches(clicks.shape[-1], clicks.device) > 0) & shown
 
 
 @cache

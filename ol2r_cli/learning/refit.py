@@ -26,10 +26,12 @@ class Sample(NamedTuple):
 class HistoryLoss(CountedBuffer):
     """A loss over all feedback so far. An entry is a pair, a list or a document; replicas have histories of their own.
 
-    A subclass says in `sample` what some entries pull.
+    A subclass says in `sample` what some entries pull. One whose terms are pairs inferred from clicks says in `places`
+    and `pair_sample` what single pairs pull, whatever its entries are: `AuthorsFit` needs it.
     """
 
     chunk = 4096  # entries worked on at once when the whole history is used
+    least_batch = 0.0  # the last batch of an epoch of `AuthorsFit` is left out below this share, unless it is the first
 
     features: Tensor  # the document table [N F]
 
@@ -51,6 +53,15 @@ class HistoryLoss(CountedBuffer):
 
     def sample(self, index: Int[Tensor, "B X"]) -> Sample:
         """The entries with these numbers; those from `count` on pull nothing."""
+        raise NotImplementedError
+
+    def places(self, rounds: int) -> Int[Tensor, "B C"]:
+        """Where the pairs of the history are stored, in the order of their rounds; what comes after the first `terms()`
+        is arbitrary. C is the largest number of them. On a GPU, which is not read, it may be larger."""
+        raise NotImplementedError
+
+    def pair_sample(self, place: Int[Tensor, "B X"], valid: Bool[Tensor, "B X"]) -> Sample:
+        """The pairs stored at these `places`; those that are not `valid` pull nothing."""
         raise NotImplementedError
 
 
@@ -92,10 +103,10 @@ class GradientRefit:
         matrices = () if precondition is None else precondition.matrices(pull, theta.dtype)
         moving = torch.zeros_like(theta) if self.restart else theta - start
         for samples in self._steps(loss, random):
-            ascent = _ascent(model, start + moving, loss.features, samples)
+            slope = ascent(model, start + moving, loss.features, samples)
             if matrices:
-                moving, ascent = model.on_features(moving, matrices[0]), model.on_features(ascent, matrices[1])
-            moving = moving * keep + ascent * gain
+                moving, slope = model.on_features(moving, matrices[0]), model.on_features(slope, matrices[1])
+            moving = moving * keep + slope * gain
         theta.copy_(torch.where(moved[:, None, None], start + moving, theta))
 
     def _pull_back(self, count: Int[Tensor, "B"], width: int) -> Float[Tensor, "B"]:
@@ -110,7 +121,7 @@ class GradientRefit:
         return ([sample] for sample in loss.draw(random, self.batch, self.steps))
 
 
-def _ascent(
+def ascent(
     model: Model, theta: Float[Tensor, "B N P"], features: Float[Tensor, "R F"], samples: Iterable[Sample]
 ) -> Float[Tensor, "B N P"]:
     """The gradient of the mean log-likelihood of some samples."""

@@ -38,8 +38,8 @@ class LabelledRanker(RefittedRanker):
         growth: Growth,
         damping: Positive | None,
     ):
-        fit = l2, reduction, steps, learning_rate, batch, restart, every, growth, damping
-        super().__init__(model, loss, "matching", *fit)
+        descent = l2, reduction, steps, learning_rate, batch, restart, every, growth, damping
+        super().__init__(model, loss, "matching", *descent, fit="descent", authors={})
         self.weighed, self.pairs = loss == "lambdarank", "none"  # clicks tell it nothing
 
     def setup(self, context: RunContext, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:

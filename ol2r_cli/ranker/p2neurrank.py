@@ -46,8 +46,8 @@ class PerturbedNetworks(RefittedRanker):
         noise: Literal["fresh", "fixed"],
         deploy: Literal["mean", "first"],
     ):
-        fit = l2, reduction, steps, learning_rate, batch, restart, every, growth, damping
-        super().__init__(model, "ranknet", pairs, *fit)
+        descent = l2, reduction, steps, learning_rate, batch, restart, every, growth, damping
+        super().__init__(model, "ranknet", pairs, *descent, fit="descent", authors={})
         self.members, self.deviation, self.noise, self.deployed = members, label_noise_variance**0.5, noise, deploy
         self.offers = self.offers | {MEMBERS} if members > 1 else self.offers
 

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
 
 import torch
 from torch import Tensor
 
+from ol2r_cli.config.instantiate import check_settings
 from ol2r_cli.config.ranges import Count, NonNegative, Positive, Range, Steps
 from ol2r_cli.interfaces import Interaction, Oracle, RunContext
+from ol2r_cli.learning.authors_fit import AuthorsFit
 from ol2r_cli.learning.labelled_lists import LabelledLoss
 from ol2r_cli.learning.losses import LambdaRankLoss, RankNetLoss
 from ol2r_cli.learning.model import Model
 from ol2r_cli.learning.preconditioner import FeatureCovariance
 from ol2r_cli.learning.preferences import Pairs, most_pairs
 from ol2r_cli.learning.refit import GradientRefit
+from ol2r_cli.ranker.model.mlp import MLP
 from ol2r_cli.ranker.model_ranker import ModelRanker
 from ol2r_cli.tensor.shapes import Float
 from ol2r_cli.tensor.streams import Random
@@ -32,7 +36,9 @@ class RefittedRanker(ModelRanker):
     A refit follows the last one after `every` rounds, or when the number of rounds has grown by the factor `growth`,
     whichever is later: with `growth` > 1 the cost of a round does not grow with the history. `pairs` is how clicks
     become preferences; `steps`, `learning_rate`, `batch`, `restart`, `l2` and `reduction` as in `GradientRefit`;
-    `damping` is that of a `FeatureCovariance`, None for plain gradient steps.
+    `damping` is that of a `FeatureCovariance`, None for plain gradient steps. With `fit` = authors only `pairs` and
+    `every` of these count, and `authors`, the settings of `AuthorsFit`; the network then starts as PyTorch's do,
+    whatever the model's `init`.
     """
 
     members = 1
@@ -58,12 +64,21 @@ class RefittedRanker(ModelRanker):
         every: Count,
         growth: Growth,
         damping: Positive | None,
+        fit: Literal["descent", "authors"],
+        authors: Mapping[str, float],
     ):
-        super().__init__(model)
-        self.pairs, self.every, self.growth = pairs, every, growth
-        self.covariance = None if damping is None else FeatureCovariance(damping)
+        if authors or fit == "authors":  # subclasses that only descend pass none
+            check_settings(AuthorsFit, authors, self.setting("authors"))
+        descends = fit == "descent"
+        super().__init__(model if descends else _as_pytorch(model))
+        self.pairs, self.every, self.growth = pairs, every, growth if descends else 1.0
+        self.covariance = FeatureCovariance(damping) if descends and damping is not None else None
         self.loss = LOSSES[loss]()
-        self.refit = GradientRefit(steps, learning_rate, batch, restart, l2, reduction)
+        self.refit: GradientRefit | AuthorsFit = (
+            GradientRefit(steps, learning_rate, batch, restart, l2, reduction)
+            if descends
+            else AuthorsFit(**dict[str, Any](authors))
+        )
 
     def setup(self, context: RunContext, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
         """Every member starts at initial parameters of its own."""
@@ -94,6 +109,13 @@ class RefittedRanker(ModelRanker):
         self.due.fill_(max(rounds + self.every, math.ceil(rounds * self.growth)))
         if is_host_readable(self.waiting) and not self.waiting.any():
             return
-        precondition = None if self.covariance is None else self.covariance.preconditioner()
-        self.refit(self.theta, self.start, self.model, self.loss, random, self.waiting, precondition)
+        precondition = () if self.covariance is None else (self.covariance.preconditioner(),)
+        self.refit(self.theta, self.start, self.model, self.loss, random, self.waiting, *precondition)
         self.waiting.zero_()
+
+
+def _as_pytorch(model: Model) -> MLP:
+    """The network of this size that starts as PyTorch's do; ValueError if the model is no network of ol2r."""
+    if not isinstance(model, MLP):
+        raise ValueError(f"ranker/model must be mlp with ranker.fit=authors, got {type(model).__name__}")
+    return MLP(model.units, model.hidden_layers, "pytorch")

@@ -97,12 +97,15 @@ def test_a_linear_score_is_preconditioned_as_a_whole():
     assert torch.equal(Linear().on_features(direction, matrix), direction @ matrix)
 
 
-def test_members_and_replicas_have_matrices_of_their_own():
-    model = MLP(WIDTH, 1, "standard")
+@pytest.mark.parametrize("init", ["standard", "pytorch"])
+def test_members_and_replicas_have_matrices_of_their_own(init):
+    """Biases, the last column of W_1, belong to no feature."""
+    model = MLP(WIDTH, 1, init)
     direction, matrix = torch.rand(2, 3, model.size(FEATURES)), torch.rand(2, FEATURES, FEATURES)
     found = model.matrices(model.on_features(direction, matrix), FEATURES)
     given = model.matrices(direction, FEATURES)
     for b in range(2):
         for n in range(3):
-            assert torch.allclose(found[0][b, n], given[0][b, n] @ matrix[b])
+            assert torch.allclose(found[0][b, n, :, :FEATURES], given[0][b, n, :, :FEATURES] @ matrix[b])
+            assert torch.equal(found[0][b, n, :, FEATURES:], given[0][b, n, :, FEATURES:])
             assert torch.equal(found[1][b, n], given[1][b, n])

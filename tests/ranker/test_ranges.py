@@ -66,7 +66,7 @@ REFUSED = {
         ("model.width", 0, "must be 1 or more, got 0"),
         ("model.width", 5, "must be even with ranker.model.init=antisymmetric, got 5"),
         ("model.hidden_layers", 0, "must be 1 or more, got 0"),
-        ("model.init", "zero", "must be one of antisymmetric, standard, got 'zero'"),
+        ("model.init", "zero", "must be one of antisymmetric, standard, pytorch, got 'zero'"),
     ],
     "ollambdarank_gt": [*REFIT, LOSS],
     "p2neurrank": [

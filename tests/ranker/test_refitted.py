@@ -160,7 +160,8 @@ def test_history_is_document_numbers_and_no_features(ranker):
 
 @pytest.mark.parametrize("ranker", ["olranknet", pytest.param("ollambdarank", marks=pytest.mark.slow)])
 def test_it_learns_what_no_linear_ranker_can(ranker):
-    settings = "ranker.model.width=20", "ranker.batch=32", f"ranker.learning_rate={RATE}"
+    """With the default steps; on so few queries without noise little has to be held back."""
+    settings = "ranker.model.width=20", "ranker.l2=0.01"
     before, after = learned(f"ranker={ranker}", "exploration=none", *settings)
     assert max(before) < 0.7
     assert min(after) > 0.8

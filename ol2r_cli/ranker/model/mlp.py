@@ -22,6 +22,10 @@ class MLP:
     entries N(0, 2/m), so that f = 0 at the start, up to rounding: whether the two halves of a matrix product are
     rounded alike depends on the processor. (The paper feeds (x, x) / sqrt 2 to W_1 = (W, 0; 0, W), which is the same
     function up to that factor.) It needs an even width. `standard`: all entries independent, of half the variance.
+
+    `pytorch` is another network, that of `torch.nn.Linear` as it comes: a bias in every unit and in the score, no
+    factor sqrt(m), and all parameters uniform within 1/sqrt(inputs of the layer). A layer's last input is the constant
+    1, so that its biases are the last column of its matrix. There m counts as 1 wherever gradients are scaled by it.
     """
 
     group = "ranker.model"
@@ -29,18 +33,20 @@ class MLP:
     linear = False
     dtype = torch.float32
 
-    def __init__(self, width: Count, hidden_layers: Count, init: Literal["antisymmetric", "standard"]):
+    def __init__(self, width: Count, hidden_layers: Count, init: Literal["antisymmetric", "standard", "pytorch"]):
         if init == "antisymmetric" and width % 2:
             raise ValueError(f"{self.group}.width must be even with {self.group}.init=antisymmetric, got {width}")
-        self.width, self.hidden_layers, self.init = width, hidden_layers, init
+        self.units, self.hidden_layers, self.init = width, hidden_layers, init
+        self.biased = init == "pytorch"
+        self.width = 1 if self.biased else width  # m, by which steps and tangents are scaled
 
     def shapes(self, features: int) -> list[tuple[int, int]]:
-        """Rows and columns of W_1 .. W_L and of w, which has one row."""
-        inner = [(self.width, self.width)] * (self.hidden_layers - 1)
-        return [(self.width, features), *inner, (1, self.width)]
+        """Rows and columns of W_1 .. W_L and of w, which has one row; a column more where there are biases."""
+        inner = [(self.units, self.units + self.biased)] * (self.hidden_layers - 1)
+        return [(self.units, features + self.biased), *inner, (1, self.units + self.biased)]
 
     def size(self, features: int) -> int:
-        """md + (L - 1) m^2 + m."""
+        """md + (L - 1) m^2 + m; with biases also Lm + 1 of these."""
         return sum(rows * columns for rows, columns in self.shapes(features))
 
     def matrices(self, parameters: Float[Tensor, "*S P"], features: int) -> list[Float[Tensor, "*S r c"]]:
@@ -52,6 +58,10 @@ class MLP:
     def initial(self, random: Random | None, features: int, members: int) -> Float[Tensor, "B N P"]:
         """Initial parameters."""
         assert random is not None
+        if self.biased:
+            uniform = random.uniform(members * self.size(features), "network").unflatten(1, (members, -1))
+            layers = self.matrices(2 * uniform - 1, features)
+            return torch.cat([(layer / math.sqrt(layer.shape[-1] - 1)).flatten(-2) for layer in layers], -1)
         normal = random.normal(members * self.size(features), "network").unflatten(1, (members, -1))
         *hidden, last = self.matrices(normal, features)
         if self.init == "standard":
@@ -65,15 +75,20 @@ class MLP:
             parts.append(torch.cat([weights, -weights], -1))
         return torch.cat([part.flatten(-2) for part in parts], -1)
 
+    def inputs(self, values: Float[Tensor, "*S D c"]) -> Float[Tensor, "*S D e"]:
+        """What the next layer multiplies: the values of every document, and the constant 1 where there are biases."""
+        return torch.nn.functional.pad(values, (0, 1), value=1.0) if self.biased else values
+
     def forward(self, parameters: Float[Tensor, "B N P"], features: Float[Tensor, "B D F"]) -> MLPForward:
         """Scores, and the hidden layers they come from."""
         return MLPForward(self, parameters, features)
 
     def on_features(self, direction: Float[Tensor, "B N P"], matrix: Float[Tensor, "B F F"]) -> Float[Tensor, "B N P"]:
-        """The parameters of W_1 act on the features."""
+        """The parameters of W_1 act on the features, except for its biases."""
         features = matrix.shape[-1]
-        first, rest = direction.tensor_split([self.width * features], dim=-1)
-        first = torch.matmul(first.unflatten(-1, (self.width, features)), matrix[:, None])
+        first, rest = direction.tensor_split([self.units * (features + self.biased)], dim=-1)
+        weights, biases = first.unflatten(-1, (self.units, -1)).tensor_split([features], dim=-1)
+        first = torch.cat([torch.matmul(weights, matrix[:, None]), biases], -1)
         return torch.cat([first.flatten(-2), rest], -1)
 
 
@@ -83,24 +98,28 @@ class MLPForward:
     def __init__(self, model: MLP, parameters: Float[Tensor, "B N P"], features: Float[Tensor, "B D F"]):
         self.model, self.parameters, self.features = model, parameters, features
         *self.hidden, self.last = model.matrices(parameters, features.shape[-1])
-        self.layers = [features[:, None]]  # x, h_1 .. h_L: [B 1 D F], [B N D m] ..
+        self.layers = [model.inputs(features[:, None])]  # x, h_1 .. h_L: [B 1 D F], [B N D m] .., biases: one more
         for matrix in self.hidden:
-            self.layers.append(torch.matmul(self.layers[-1], matrix.mT).relu_())
+            self.layers.append(model.inputs(torch.matmul(self.layers[-1], matrix.mT).relu_()))
         self.scale = math.sqrt(model.width)
         # Row by row, each half separately: where the layers agree, equal documents tie and antisymmetric halves cancel.
-        parts = (self.layers[-1] * self.last).unflatten(-1, (1 if model.width % 2 else 2, -1))
+        parts = (self.layers[-1] * self.last).unflatten(-1, (1 if self.last.shape[-1] % 2 else 2, -1))
         self.scores: Tensor = _rounded(parts.sum(-1)).sum(-1) * self.scale
 
     def gradient(self, weights: Float[Tensor, "B N D"]) -> Float[Tensor, "B N P"]:
         """Back-propagation of the weighted sum of scores."""
         pull = weights * self.scale
         parts = [torch.matmul(pull[:, :, None], self.layers[-1]).flatten(2)]
-        delta = pull[..., None] * self.last * (self.layers[-1] > 0)
+        delta = self._alive(pull[..., None] * self.last, len(self.hidden))
         for number in range(len(self.hidden) - 1, -1, -1):
             parts.append(torch.matmul(delta.mT, self.layers[number]).flatten(2))
             if number:
-                delta = torch.matmul(delta, self.hidden[number]) * (self.layers[number] > 0)
+                delta = self._alive(torch.matmul(delta, self.hidden[number]), number)
         return torch.cat(parts[::-1], -1)
+
+    def _alive(self, delta: Float[Tensor, "B N D e"], number: int) -> Float[Tensor, "B N D m"]:
+        """What goes back through the ReLU of layer 1 .. L: to the units that put something out, never the constant."""
+        return (delta * (self.layers[number] > 0))[..., : self.model.units]
 
     def tangent(self) -> LayeredTangent:
         """phi = gradient / sqrt(m) of every score of the first member, layer by layer."""
@@ -108,14 +127,14 @@ class MLPForward:
 
     @cached_property
     def _tangent(self) -> LayeredTangent:
-        layers = [layer[:, 0] for layer in self.layers]
+        layers, units = [layer[:, 0] for layer in self.layers], self.model.units
         last = self.last[:, 0]
         factors = [(torch.ones_like(layers[-1][..., :1]), layers[-1])]
-        delta = last * (layers[-1] > 0)
+        delta = (last * (layers[-1] > 0))[..., :units]
         for number in range(len(self.hidden) - 1, -1, -1):
             factors.append((delta, layers[number]))
             if number:
-                delta = torch.bmm(delta, self.hidden[number][:, 0]) * (layers[number] > 0)
+                delta = (torch.bmm(delta, self.hidden[number][:, 0]) * (layers[number] > 0))[..., :units]
         model, parameters = self.model, self.parameters[:, :1]
         return LayeredTangent(factors[::-1], lambda features: model.forward(parameters, features).tangent())
 

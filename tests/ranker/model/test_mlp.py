@@ -100,7 +100,7 @@ def test_an_antisymmetric_start_scores_everything_zero_up_to_rounding(width, dty
     assert alive, "a small network may be dead, but not every one is"
 
 
-@pytest.mark.parametrize("init", ["antisymmetric", "standard"])
+@pytest.mark.parametrize("init", ["antisymmetric", "standard", "pytorch"])
 @pytest.mark.parametrize(("width", "dtype"), [(6, torch.float64), (50, torch.float64), (100, torch.float32)])
 def test_equal_documents_tie_up_to_rounding(init, width, dtype):
     """Wherever in the list they stand. Whether the rows of a matrix product are rounded alike depends on the processor
@@ -146,7 +146,7 @@ def test_first_parameters_are_normal_with_the_stated_variances(init, hidden, las
     assert bool(across.any()) == (init == "standard")
 
 
-@pytest.mark.parametrize("init", ["antisymmetric", "standard"])
+@pytest.mark.parametrize("init", ["antisymmetric", "standard", "pytorch"])
 def test_every_member_and_seed_has_a_network_of_its_own_whatever_is_beside_it(init):
     model = MLP(6, 2, init)
     together = started(model, members=3, seeds=(3, 7, 11))
