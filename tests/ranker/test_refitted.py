@@ -8,7 +8,7 @@ import torch
 
 from ol2r_cli.learning.losses import LambdaRankLoss, RankNetLoss
 from tests.networks import check_resumed, learned, weights
-from tests.ranker.refits import L2, RATE, check, ports, refitted
+from tests.ranker.refits import L2, check, ports, refitted
 from tests.reference.network import scores
 from tests.rounds import LISTS, SEEDS, fresh, rounds
 from tests.worlds import handmade
