@@ -8,13 +8,17 @@ from math import sqrt
 import numpy as np
 import pytest
 import torch
+from omegaconf import OmegaConf
 
+from ol2r_cli.config.catalogue import config_dir
+from ol2r_cli.config.instantiate import build
 from ol2r_cli.interfaces import Preferences
 from ol2r_cli.learning.model import Forward, Model
 from ol2r_cli.ranker.model.mlp import MLP
 from ol2r_cli.tensor.streams import Streams
 from tests.networks import weights
 from tests.reference.network import antisymmetric, flat, gradient, pair_gradient, scores
+from tests.worlds import tiny
 
 B, N, D, F = 2, 3, 5, 4
 SHAPES = [
@@ -153,3 +157,17 @@ def test_every_member_and_seed_has_a_network_of_its_own_whatever_is_beside_it(in
     assert len({tuple(row) for row in together.flatten(0, 1).tolist()}) == 9
     assert torch.equal(started(model, members=3, seeds=(7,))[0], together[1])
     assert torch.equal(started(model, members=1, seeds=(11, 3))[:, 0], together[[2, 0], 0])
+
+
+def test_mlp1_is_mlp_with_one_hidden_layer():
+    """In every setting but this, and with the same words about the others."""
+    folder = config_dir() / "ranker" / "model"
+    deep, shallow = (OmegaConf.to_container(OmegaConf.load(folder / f"{name}.yaml")) for name in ("mlp", "mlp1"))
+    assert deep.pop("hidden_layers") == 2
+    assert shallow.pop("hidden_layers") == 1
+    assert shallow == deep
+
+
+@pytest.mark.parametrize(("ranker", "layers"), [("olranknet", 1), ("ollambdarank", 1), ("p2neurrank", 2)])
+def test_depth_by_default_is_that_of_the_papers(ranker, layers):
+    assert build(tiny(f"ranker={ranker}").ranker).model.hidden_layers == layers
