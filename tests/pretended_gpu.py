@@ -34,7 +34,7 @@ WAITING = {
     "unique_dim",
 }
 INDEXING = {"index", "index_put", "index_put_", "_index_put_impl_", "_unsafe_index"}
-COUNTERS = ("round", "rounds")  # buffers that are on the host whatever the device
+COUNTERS = ("round", "rounds", "due")  # buffers that are on the host whatever the device
 
 
 class Waited(AssertionError):

@@ -37,7 +37,7 @@ def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("ol2r run rank", ["ranker=", "ranker."]),
         ("ol2r run ranker=pdgd rank", ["ranker=", "ranker/model=", "ranker."]),
         ("ol2r run experiment=grid_pdgd ranker/", ["ranker/model="]),
-        ("ol2r run ranker=pdgd ranker/model=m", ["ranker/model=mlp "]),
+        ("ol2r run ranker=pdgd ranker/model=m", ["ranker/model=mlp ", "ranker/model=mlp1 "]),
         ("ol2r run ranker=pdgd ranker/model=mlp ranker.m", ["ranker.model."]),
         ("ol2r run ranker=pdgd ranker/model=mlp ranker.model.w", ["ranker.model.width="]),
         ("ol2r run ranker=pdgd ranker/model=mlp ranker.model.width=", ["ranker.model.width=100 "]),

@@ -69,7 +69,7 @@ def test_a_part_of_a_ranker_is_a_group_below_it(capsys):
     settings = [line.split()[:2] for line in listed if line.startswith("    ")]
     assert settings[0] == ["ranker.model.width", "100"]
     assert "  brings ranker/model=linear" in lines(capsys, "ranker", "pdgd")
-    assert "  brings ranker/model=mlp" in lines(capsys, "ranker", "olranknet")
+    assert "  brings ranker/model=mlp1" in lines(capsys, "ranker", "olranknet")
     overview = [line.split()[0] for line in lines(capsys) if line.startswith(" ")]
     place = overview.index("ranker/model=linear")
     assert overview[place - 1].startswith("ranker="), "behind the group that it is below"

@@ -42,12 +42,12 @@ MISTAKES = {
     "ranker=pdgd ranker/modl=mlp": ["no setting or group 'ranker/modl'", "did you mean ranker/model?"],
     "ranker=pdgd ranker/model=mpl": ["ranker/model must be one of linear, mlp", "did you mean ranker/model=mlp?"],
     "ranker=pdgd ranker.modl.width=16": ["no setting 'modl.width'", "did you mean ranker.model.width?"],
-    "ranker=pdgd ranker.model.width=16": ["ranker/model=linear has no setting 'width': ranker/model=mlp has it"],
+    "ranker=pdgd ranker.model.width=16": ["ranker/model=linear has no setting 'width': ranker/model=mlp or "],
     "ranker=pdgd ranker/model=mlp ranker.model.widht=16": [
         "ranker/model=mlp has no setting 'widht'",
         "did you mean ranker.model.width?",
     ],
-    "ranker=pdgd ranker.model=mlp": ["ranker.model must be chosen: type ", "or ranker/model=mlp, got 'mlp'"],
+    "ranker=pdgd ranker.model=mlp": ["ranker.model must be chosen: type ", "or ranker/model=mlp1, got 'mlp'"],
     "ranker=pdgd ~ranker/model": ["ranker.model must be chosen: type ", "got none"],
     "ranker=pdgd +ranker/model=mlp": ["type ranker/model=mlp", "without +"],
     "ranker=pdgd ranker/model=mlp ranker.model.width=x": ["ranker.model.width must be a whole number, got 'x'"],
@@ -97,7 +97,7 @@ MISTAKES = {
     "fairness._target_=torch.nn.Identity": ["fairness._target_ must be a class that is", "Identity\n"],
     "fairness._target_=os.getpid": ["fairness._target_ must be a class that is", "got builtins.int"],
     "ranker=dbgd ranker.model._target_=ol2r_cli.ranker.oracle.OracleRanker": [
-        "ranker.model._target_ must be a class with the methods size, initial, forward, got ol2r_cli.ranker.oracle."
+        "ranker.model._target_ must be a class with the methods size, initial, forward, on_features, got ol2r_cli.ranker.oracle."
     ],
     "click.tables.5.stop=[1]": ["click.tables.5.stop cannot be set alone: type click.tables={5:{stop:VALUE}}\n"],
     "ranker=olranknet ranker.steps=9223372036854775807": [

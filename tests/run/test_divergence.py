@@ -34,9 +34,9 @@ def failure(folder: Path, *words: str) -> str:
             "the scores of ranker=mgd are not finite in round 4: ranker.learning_rate must be smaller, got 1e+308",
         ),
         (
-            "ranker=ollambdarank ranker.model.width=8 ranker.learning_rate=1e18 rounds=3",
+            "ranker=ollambdarank ranker.model.width=8 ranker.l2=0 ranker.learning_rate=1e30 rounds=3",
             "the scores of ranker=ollambdarank are not finite in round 2: "
-            "ranker.learning_rate must be smaller, got 1e+18",
+            "ranker.learning_rate must be smaller, got 1e+30",
         ),
         ("ranker.l2=1e-300", "a matrix is singular in round 1: ranker.l2 must be larger, got 1e-300"),
     ],
