@@ -41,9 +41,9 @@ class FeatureCovariance(nn.Module):
     """C, the second moment of the difference between the features of two documents of a query, over the rounds so far:
     twice their covariance within a query, averaged over rounds. Clicks have no part in it.
 
-    `damping` is d > 0 of the `Preconditioner`, in units of c, the largest eigenvalue of C to within .04 %. The step along the direction
-    in which documents differ most is 1 / c, so that a learning rate means the same whatever the scale of the features;
-    along one in which they hardly differ it is (1 + d) / d times as long.
+    `damping` is d > 0 of the `Preconditioner`, in units of c, the largest eigenvalue of C to within .04 %. The step
+    along the direction in which documents differ most is 1 / c, so that a learning rate means the same whatever the
+    scale of the features; along one in which they hardly differ it is (1 + d) / d times as long.
     """
 
     total: Tensor

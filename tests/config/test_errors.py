@@ -97,7 +97,7 @@ MISTAKES = {
     "fairness._target_=torch.nn.Identity": ["fairness._target_ must be a class that is", "Identity\n"],
     "fairness._target_=os.getpid": ["fairness._target_ must be a class that is", "got builtins.int"],
     "ranker=dbgd ranker.model._target_=ol2r_cli.ranker.oracle.OracleRanker": [
-        "ranker.model._target_ must be a class with the methods size, initial, forward, on_features, got ol2r_cli.ranker."
+        "ranker.model._target_ must be a class with the methods size, initial, forward, on_features, got ol2r_cli."
     ],
     "click.tables.5.stop=[1]": ["click.tables.5.stop cannot be set alone: type click.tables={5:{stop:VALUE}}\n"],
     "ranker=olranknet ranker.steps=9223372036854775807": [
