@@ -15,6 +15,7 @@ from tests.ranker.refits import PLAIN
 from tests.reference import olranknet, p2neurrank
 from tests.reference.network import flat, score, scores, unflat
 from tests.reference.perturbed import literal_noise
+from tests.reference.preconditioner import preconditioner, second_moment
 from tests.rounds import LISTS, SEEDS, fresh, rounds
 from tests.worlds import handmade, simulate, tiny
 
@@ -36,8 +37,10 @@ def gammas(streams, noise, t, b, count, variance=VARIANCE):
     return literal_noise(count * N, variance, drawn).reshape(count, N)
 
 
-def check(simulation, fit):
-    """Compare every member after every round with what `fit` (theta, theta_0, pairs, round, replica, member) says."""
+def check(simulation, fit, queries=None):
+    """Compare every member after every round with what `fit` (theta, theta_0, pairs, round, replica, member) says.
+
+    The candidates of each replica so far are added to `queries`, if given."""
     ranker, refits = simulation.ranker, 0
     initial = [[weights(theta.numpy()) for theta in members] for members in ranker.start]
     theta = [[weights(theta.numpy()) for theta in members] for members in ranker.theta]
@@ -45,6 +48,8 @@ def check(simulation, fit):
     for t, one in rounds(simulation):
         for b in range(len(SEEDS)):
             length, features = int(one.candidates.mask[b].sum()), one.candidates.features[b].numpy()
+            if queries is not None:
+                queries[b].append(features[:length])
             new = [(features[winner], features[loser]) for winner, loser in compared(one, b)]
             pairs[b], refits = pairs[b] + new, refits + bool(new)
             for n in range(N):
@@ -83,6 +88,19 @@ def test_every_member_is_fitted_to_labels_of_its_own(noise, restart, reduction, 
         return p2neurrank.fit(start, initial, *sides(pairs), gamma, L2, reduction, RATE / WIDTH, 3)
 
     check(simulation, fit)
+
+
+def test_members_share_the_preconditioner_of_their_replica():
+    """As by default: fixed noise, restarts, the sum; its features are those of all candidates so far."""
+    settings = "ranker.restart=true", "ranker.reduction=sum", "ranker.damping=0.1"
+    simulation, streams, queries = p2neurrank_of(*settings), fresh(), [[] for _ in SEEDS]
+
+    def fit(theta, initial, pairs, t, b, n):
+        gamma = gammas(streams, "fixed", t, b, len(pairs))[:, n]
+        matrix = preconditioner(theta, second_moment(queries[b]), 0.1)
+        return p2neurrank.fit(initial, initial, *sides(pairs), gamma, L2, "sum", RATE / WIDTH, 3, matrix)
+
+    check(simulation, fit, queries)
 
 
 @pytest.mark.parametrize("noise", ["fresh", "fixed"])
