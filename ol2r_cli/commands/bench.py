@@ -56,6 +56,11 @@ def main(arguments: list[str]) -> int:
     """Measures each ranker at each number of replicas and prints a table; exit code 0, or 2 for bad settings."""
     options = parser().parse_intermixed_args(arguments)
     overrides = [word for word in options.words if "=" in word]
+    for word in overrides:
+        name, _, value = word.partition("=")
+        if name in ("rounds", "replicas"):
+            print(f"ol2r bench: {name} must be an option: type --{name} {value}", file=sys.stderr)
+            return BAD_CONFIGURATION
     rankers = [word for word in options.words if "=" not in word] or ["pairrank"]
     folders = as_options(options.config_dir)
     rows: list[Benchmark] = []

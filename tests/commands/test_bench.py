@@ -32,3 +32,8 @@ def test_own_choices_and_a_slip(tmp_path, capsys: pytest.CaptureFixture[str]):
     assert "\nmine dataset.queries" in capsys.readouterr().out
     assert main(["mien", *small]) == 2
     assert capsys.readouterr().err.startswith("ol2r bench: ranker must be one of ")
+
+
+def test_rounds_and_replicas_are_options(capsys: pytest.CaptureFixture[str]):
+    assert main(["random", *SMALL, "rounds=20"]) == 2
+    assert capsys.readouterr().err == "ol2r bench: rounds must be an option: type --rounds 20\n"
