@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Networks against linear rankers on one dataset, with default settings where nothing else is said: 5 seeds each, three
-# click models. The tables of docs/algorithms/neural_field.md are its output. Runs that are there already are not run
+# click models: the first tables of docs/algorithms/neural_field.md. Runs that are there already are not run
 # again. Nobody looks at blocks, so that the confidence intervals may prune.
 #
 #   scripts/neural_field.sh outputs/neural-generated dataset.seed=1

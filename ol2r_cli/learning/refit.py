@@ -75,7 +75,7 @@ class GradientRefit:
 
         u <- (I + r b P)^-1 (u + r P g),
 
-    which is u + r P (g - b u) but for terms in (r b)^2: the penalty is taken at the end of the step, so that it never
+    that is u + r P (g - b u') where u' is the result: the penalty is taken at the end of the step, so that it never
     overshoots theta_0. The division by m makes it a step in the coordinates sqrt(m) u, in which a network's tangent is
     as large as its features. P is a preconditioner, which also scales r, or I.
     """
