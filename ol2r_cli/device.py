@@ -1,4 +1,4 @@
-"""The device and the precision of a run."""
+"""The device, the engine and the precision of a run."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 import torch
 
+from ol2r_cli import loops
 from ol2r_cli.config.ranges import Range
 
 Threads = Annotated[int, Range(1, 1024)]  # OpenMP ends the process if it cannot start them all
@@ -15,17 +16,24 @@ _DTYPES = {"auto": None, "float64": torch.float64, "float32": torch.float32}
 
 
 class Device:
-    """Device and precision of a run.
+    """Device, engine and precision of a run.
 
     `name` is auto (a GPU if there is one), cpu, cuda or cuda:N. `dtype` auto leaves the precision to the ranker:
     float64 for linear rankers, because their confidence widths cancel in float32, and float32 for networks. `threads`
-    is the number of threads of one tensor operation on the CPU.
+    is the number of threads of one tensor operation on the CPU. `engine` is loops (plain loops that numba compiles, for
+    a CPU), tensors (operations of torch), or auto: loops on a CPU where numba is installed.
     """
 
     group = "device"
     dtype: torch.dtype | None  # None: the ranker decides
 
-    def __init__(self, name: str, dtype: Literal["auto", "float64", "float32"], threads: Threads):
+    def __init__(
+        self,
+        name: str,
+        dtype: Literal["auto", "float64", "float32"],
+        threads: Threads,
+        engine: Literal["auto", "loops", "tensors"],
+    ):
         self.dtype, self.threads = _DTYPES[dtype], threads
         if name == "auto":
             name = "cuda" if torch.cuda.is_available() else "cpu"
@@ -35,6 +43,14 @@ class Device:
             raise ValueError(f"{self.group}.name must be auto, cpu, cuda or cuda:N, got {name!r}") from None
         if self.torch.type == "cuda" and not torch.cuda.is_available():
             raise ValueError("device=cuda needs a CUDA GPU and a torch built for it, none was found: use device=cpu")
+
+        if engine == "loops" and self.torch.type != "cpu":
+            raise ValueError(f"{self.group}.engine=loops needs {self.group}.name=cpu, got {self.torch}")
+        if engine == "loops" and not loops.available():
+            raise ValueError(f"{self.group}.engine=loops needs numba, which is not installed: pip install 'ol2r[fast]'")
+        if engine == "auto":
+            engine = "loops" if self.torch.type == "cpu" and loops.available() else "tensors"
+        self.engine = engine
 
     @property
     def label(self) -> str:

@@ -20,7 +20,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from ol2r_cli.columns import Column
@@ -28,6 +30,14 @@ from ol2r_cli.tensor.shapes import Bool, Float, Int
 from ol2r_cli.tensor.streams import Random
 
 # Records of one round, in the order in which they are created.
+
+
+class Rows(NamedTuple):
+    """Where the candidates of one round are in the document table, for compiled loops."""
+
+    table: NDArray[np.float32]  # [N, F]: the documents of a query are consecutive rows
+    start: NDArray[np.int64]  # [B]
+    length: NDArray[np.int64]  # [B]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +49,7 @@ class Candidates:
     features: Float[Tensor, "B D F"]
     mask: Bool[Tensor, "B D"]  # False where a shorter query is padded; real documents come first
     group: Int[Tensor, "B D"] | None = None  # the protected group of each document, if the dataset has groups
+    rows: Rows | None = None  # where compiled loops find `features`; None if loops are not used, or features replaced
 
 
 @runtime_checkable
@@ -144,6 +155,7 @@ class RunContext:
     reranked: bool = False  # whether a fairness may change proposed orders
     measured_rounds: int = 64  # number of rounds that measures receive at once, at most
     no_relevant: str = "zero"  # what a query without a relevant document counts: zero, or skip (it is left out)
+    loops: bool = False  # whether compiled loops may be used: device.engine=loops
 
 
 @dataclass(frozen=True, slots=True)

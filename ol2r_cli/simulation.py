@@ -50,7 +50,7 @@ class Simulation(nn.Module):
 
     Replica b is the simulation with seed seeds[b]; its results do not depend on the other replicas. The keyword
     settings have the meaning that `configs/run.yaml` explains; `measures` are by name, `block_rounds` is whether the
-    blocks of any round are kept.
+    blocks of any round are kept, `loops` whether compiled loops may be used.
     """
 
     round: Tensor
@@ -71,13 +71,14 @@ class Simulation(nn.Module):
         exposure: Exposure | None = None,
         measures: Mapping[str, Measure],
         block_rounds: bool = False,
+        loops: bool = False,
     ):
         super().__init__()
-        self.train_split = dataset.split("train", seeds.device, dtype)
+        self.train_split = dataset.split("train", seeds.device, dtype, loops)
         longest = self.train_split.longest
         needs_order = fairness.reranks or any(measure.needs_order for measure in measures.values())
         needs_reasons = fairness.reranks or any(measure.needs_reasons for measure in measures.values())
-        self.streams = Streams(seeds)
+        self.streams = Streams(seeds, compiled=loops)
         self.context = RunContext(
             replicas=len(seeds),
             documents=longest,
@@ -97,6 +98,7 @@ class Simulation(nn.Module):
             reranked=fairness.reranks,
             measured_rounds=Measurement.ROUNDS,
             no_relevant=no_relevant,
+            loops=loops,
         )
         self.click, self.ranker, self.exploration, self.fairness = click, ranker, exploration, fairness
         check_needs({"click": click, "ranker": ranker, "exploration": exploration, "fairness": fairness})
@@ -112,22 +114,23 @@ class Simulation(nn.Module):
         `measurement` has recorded the round by then. Call `measurement.measures()` before the next round if
         `measurement.full()`.
         """
-        streams, context = self.streams, self.context
-        for t in range(int(self.round), context.rounds):
+        streams, context, finished = self.streams, self.context, self.round
+        ranker, exploration, fairness, user = self.ranker, self.exploration, self.fairness, self.click
+        for t in range(int(finished), context.rounds):
             query = streams.at("query", t).integer(context.queries)
             candidates, labels = self.train_split.serve(query, None if self.longest is None else self.longest[t])
-            prediction = self.ranker.predict(candidates, streams.at("judge", t))
-            proposal = self.exploration.propose(prediction, candidates, streams.at("explore", t))
-            order = self.fairness.rerank(proposal, candidates, streams.at("arrange", t))
+            prediction = ranker.predict(candidates, streams.at("judge", t))
+            proposal = exploration.propose(prediction, candidates, streams.at("explore", t))
+            order = fairness.rerank(proposal, candidates, streams.at("arrange", t))
             ranking = order[:, : context.positions]
             shown = candidates.mask[:, : context.positions]  # in every order, real documents come before padding
-            clicks = self.click.click(labels.gather(1, ranking), shown, streams.at("click", t))
-            preferences = infer_preferences(ranking, clicks, shown, self.ranker.pairs, streams.at("pairs", t))
+            clicks = user.click(labels.gather(1, ranking), shown, streams.at("click", t))
+            preferences = infer_preferences(ranking, clicks, shown, ranker.pairs, streams.at("pairs", t), context.loops)
             interaction = Interaction(candidates, prediction, proposal, order, ranking, shown, clicks, preferences)
-            self.ranker.learn(interaction, streams.at("learn/ranker", t))
-            self.exploration.learn(interaction, streams.at("learn/exploration", t))
-            self.fairness.learn(interaction, streams.at("learn/fairness", t))
-            self.round.fill_(t + 1)
+            ranker.learn(interaction, streams.at("learn/ranker", t))
+            exploration.learn(interaction, streams.at("learn/exploration", t))
+            fairness.learn(interaction, streams.at("learn/fairness", t))
+            finished.fill_(t + 1)
             self.measurement.record(t + 1, interaction, labels)
             yield t + 1, interaction
 

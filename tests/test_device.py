@@ -1,10 +1,11 @@
-"""The precision of a run is `device.dtype`, or the one its ranker needs."""
+"""The precision of a run is `device.dtype` or the one its ranker needs, its engine `device.engine` or the fastest."""
 
 from __future__ import annotations
 
 import pytest
 import torch
 
+from ol2r_cli import loops
 from ol2r_cli.config.composer import compose
 from ol2r_cli.config.instantiate import check_settings
 from ol2r_cli.device import Device
@@ -52,10 +53,36 @@ def test_the_id_is_that_of_the_precision_by_its_name():
 
 def test_a_ranker_that_says_nothing_gets_double_precision():
     assert Ranker.dtype == torch.float64
-    assert Device("cpu", "auto", 1).dtype is None
+    assert Device("cpu", "auto", 1, "auto").dtype is None
     with pytest.raises(ValueError, match=r"^device\.dtype must be one of auto, float64, float32, got 'half'$"):
-        check_settings(Device, {"name": "cpu", "dtype": "half", "threads": 1}, "device")
+        check_settings(Device, {"name": "cpu", "dtype": "half", "threads": 1, "engine": "auto"}, "device")
     with pytest.raises(ValueError, match=r"^device\.threads must be from 1 to 1024, got 0$"):
-        check_settings(Device, {"name": "cpu", "dtype": "auto", "threads": 0}, "device")
+        check_settings(Device, {"name": "cpu", "dtype": "auto", "threads": 0, "engine": "auto"}, "device")
     with pytest.raises(ValueError, match=r"^device\.name must be auto, cpu, cuda or cuda:N, got 'tpu9'$"):
-        Device("tpu9", "auto", 1)
+        Device("tpu9", "auto", 1, "auto")
+
+
+def test_the_engine_is_part_of_the_id_and_tensors_have_the_ids_of_before(monkeypatch):
+    ids = {}
+    for installed in (True, False):
+        monkeypatch.setattr(loops, "available", lambda installed=installed: installed)
+        for engine in ("auto", "tensors"):
+            made = experiment(f"device.engine={engine}")
+            ids[installed, engine] = made.id
+            assert made.device.engine == ("loops" if installed and engine == "auto" else "tensors")
+            assert made.simulation().context.loops == (made.device.engine == "loops")
+    assert ids[True, "tensors"] == ids[False, "auto"] == ids[False, "tensors"] != ids[True, "auto"]
+
+
+def test_an_engine_that_cannot_run_is_refused(monkeypatch):
+    monkeypatch.setattr(loops, "available", lambda: False)
+    with pytest.raises(
+        ValueError, match=r"^device\.engine=loops needs numba, which is not installed: pip install 'ol2r"
+    ):
+        Device("cpu", "auto", 1, "loops")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    with pytest.raises(ValueError, match=r"^device\.engine=loops needs device\.name=cpu, got cuda$"):
+        Device("cuda", "auto", 1, "loops")
+    assert Device("auto", "auto", 1, "auto").engine == "tensors"
+    with pytest.raises(ValueError, match=r"^device\.engine must be one of auto, loops, tensors, got 'jit'$"):
+        check_settings(Device, {"name": "cpu", "dtype": "auto", "threads": 1, "engine": "jit"}, "device")

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+import torch
 from torch import Tensor
 
+from ol2r_cli import loops
 from ol2r_cli.click.probabilities import Tables, by_grade
 from ol2r_cli.config.ranges import Share
 from ol2r_cli.interfaces import ClickModel, Oracle, RunContext
@@ -42,11 +45,20 @@ class DependentClick(ClickModel):
         stops = by_grade(self, "stop", self.stop_setting, self.tables, context)
         self.register_buffer("click_probability", clicks)
         self.register_buffer("stop_probability", stops)
+        self.loops = context.loops
 
     def click(self, grades: Int[Tensor, "B K"], shown: Bool[Tensor, "B K"], random: Random) -> Bool[Tensor, "B K"]:
         """Click on documents above the place where the user stops."""
         positions = grades.shape[1]
         # Both numbers of a place are neighbours, so that the first places do not depend on the number of places.
+        if self.loops:
+            clicks = np.empty(shown.shape, np.bool_)
+            probabilities = self.click_probability.numpy(), self.stop_probability.numpy()
+            chance = random.array(2 * positions)
+            loops.clicks.dependent(
+                grades.numpy(), shown.numpy(), chance, *probabilities, self.stop_without_click, clicks
+            )
+            return torch.from_numpy(clicks)
         click_chance, stop_chance = random.uniform(2 * positions).unflatten(1, (positions, 2)).unbind(2)
         clicks = click_chance < self.click_probability[grades]
         stops = stop_chance < self.stop_probability[grades]

@@ -45,6 +45,7 @@ PACKAGES = {
     "rich": "rich",
     "scikit-learn": "sklearn",
 }
+ENGINE = "numba"  # for device.engine=loops
 LITTLE_DISK = 2**30  # bytes; runs take megabytes, parsed datasets up to gigabytes
 
 
@@ -155,10 +156,19 @@ def _first_line(error: object) -> str:
 
 
 def machine() -> Iterator[Finding]:
-    """Cores and GPUs."""
+    """The engine, cores and GPUs."""
     import torch
 
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    try:
+        importlib.import_module(ENGINE)
+    except Exception as error:
+        missing = isinstance(error, ModuleNotFoundError)
+        reason = "is not installed" if missing else f"cannot be imported ({_first_line(error)})"
+        slower = f"{ENGINE} {reason}, and rankers without a network are two to five times as slow on a CPU"
+        yield Finding("engine", "tensors", f"{slower}: type: pip install '{ENGINE}{_requirements().get(ENGINE, '')}'")
+    else:
+        yield Finding("engine", f"loops on a CPU ({ENGINE} {metadata.version(ENGINE)}), tensors on a GPU")
     yield Finding("CPU cores", f"{usable} of {os.cpu_count()}")
     yield Finding("CUDA", *_cuda(torch))
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from ol2r_cli.interfaces import Candidates, Oracle
-from ol2r_cli.tensor.shapes import Float, Int
+from ol2r_cli import loops
+from ol2r_cli.interfaces import Candidates, Oracle, Rows
+from ol2r_cli.tensor.shapes import Bool, Float, Int
 
 SPLITS = ("train", "validation", "test")
 
@@ -46,12 +49,17 @@ class Dataset:
     group: Int[Tensor, "N"] | None = None
     warnings: tuple[str, ...] = ()  # what a reader of results should know, a line each
 
-    def split(self, name: str, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float64) -> Split:
-        """The queries of one split, served in `dtype` on `device`; ValueError when it has no query."""
+    def split(
+        self, name: str, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float64, compiled: bool = False
+    ) -> Split:
+        """The queries of one split, served in `dtype` on `device`; ValueError when it has no query.
+
+        With `compiled`, compiled loops serve them.
+        """
         if name not in self.splits or not len(self.splits[name]):
             present = ", ".join(split for split, queries in self.splits.items() if len(queries))
             raise ValueError(f"dataset {self.name} has no {name} split (it has: {present})")
-        return Split(self, self.splits[name].to(device), torch.device(device), dtype)
+        return Split(self, self.splits[name].to(device), torch.device(device), dtype, compiled)
 
     def oracle(self) -> Oracle:
         """What rankers that declare `needs_labels` receive."""
@@ -59,10 +67,50 @@ class Dataset:
         return Oracle(self.labels, start, end - start, self.fingerprint, self.group)
 
 
+class TableCandidates(Candidates):
+    """Candidates whose features are gathered from the table when they are first read.
+
+    `features` is a function that gathers them. With other features, as from `dataclasses.replace`, `rows` is None,
+    since compiled loops would read those of the table.
+    """
+
+    __slots__ = ("_features",)
+    _features: Tensor | Callable[[], Tensor]
+
+    def __init__(
+        self,
+        query: Int[Tensor, "B"],
+        document: Int[Tensor, "B D"],
+        features: Float[Tensor, "B D F"] | Callable[[], Tensor],
+        mask: Bool[Tensor, "B D"],
+        group: Int[Tensor, "B D"] | None = None,
+        rows: Rows | None = None,
+    ):
+        given = query, document, features, mask, group, None if isinstance(features, Tensor) else rows
+        for name, value in zip(("query", "document", "_features", "mask", "group", "rows"), given, strict=True):
+            object.__setattr__(self, name, value)
+
+    @property
+    def features(self) -> Float[Tensor, "B D F"]:
+        """The features of every candidate."""
+        if isinstance(self._features, Tensor):
+            return self._features
+        gathered = self._features()
+        object.__setattr__(self, "_features", gathered)
+        return gathered
+
+
 class Split:
     """Serves the queries of one split, padded to the longest of the batch."""
 
-    def __init__(self, dataset: Dataset, queries: Int[Tensor, "Q"], device: torch.device, dtype: torch.dtype):
+    def __init__(
+        self,
+        dataset: Dataset,
+        queries: Int[Tensor, "Q"],
+        device: torch.device,
+        dtype: torch.dtype,
+        compiled: bool = False,
+    ):
         self.features = dataset.features.to(device)
         self.labels = dataset.labels.to(device)
         self.group = None if dataset.group is None else dataset.group.to(device)
@@ -72,6 +120,9 @@ class Split:
         self.longest = int(self.length.max())
         self.slots = torch.arange(self.longest, device=device)
         self.dtype = dtype
+        self.rows = Rows(self.features.numpy(), self.start.numpy(), self.length.numpy()) if compiled else None
+        self.label_of = self.labels.numpy() if compiled else None
+        self.group_of = np.empty(0, np.int8) if self.group is None or not compiled else self.group.numpy()
 
     def __len__(self) -> int:
         return len(self.start)
@@ -88,16 +139,39 @@ class Split:
 
         `longest` is D, the number of documents of the longest of these queries; None reads it from the device.
         """
+        if self.rows is not None:
+            return self._serve_rows(query, self.rows)
         if longest is None and len(query) == 1:
             return self._serve_one(query)
         length = self.length.index_select(0, query)
         slots = self.slots[: int(length.max()) if longest is None else longest]
         mask = slots < length[:, None]
         document = self.start.index_select(0, query)[:, None] + slots * mask
-        features = self.features.index_select(0, document.flatten()).to(self.dtype).unflatten(0, document.shape)
+        features = self._gathered(document)
         group = None if self.group is None else self.group[document]
         labels = self.labels[document].long() * mask
         return Candidates(query, document, features, mask, group), labels
+
+    def _gathered(self, document: Int[Tensor, "B D"]) -> Float[Tensor, "B D F"]:
+        return self.features.index_select(0, document.flatten()).to(self.dtype).unflatten(0, document.shape)
+
+    def _serve_rows(self, query: Int[Tensor, "B"], rows: Rows) -> tuple[Candidates, Int[Tensor, "B D"]]:
+        """`serve` by compiled loops, which leave the features where they are until they are read."""
+        start, length = rows.start[number := query.numpy()], rows.length[number]
+        shape = len(number), max(length.tolist())
+        document, label, mask = np.empty(shape, np.int64), np.empty(shape, np.int64), np.empty(shape, np.bool_)
+        group = np.empty(shape if len(self.group_of) else (0, 0), self.group_of.dtype)
+        loops.serve.serve(start, length, self.label_of, self.group_of, document, label, group, mask)
+        documents = torch.from_numpy(document)
+        candidates = TableCandidates(
+            query,
+            documents,
+            lambda: self._gathered(documents),
+            torch.from_numpy(mask),
+            None if self.group is None else torch.from_numpy(group),
+            Rows(rows.table, start, length),
+        )
+        return candidates, torch.from_numpy(label)
 
     def _serve_one(self, query: Int[Tensor, "1"]) -> tuple[Candidates, Int[Tensor, "1 D"]]:
         """`serve` for one query: its documents are consecutive rows, so nothing is gathered or padded."""

@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 from typing import Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from ol2r_cli import loops
 from ol2r_cli.config.ranges import Positive
 from ol2r_cli.exploration.divide_and_conquer import DivideAndConquer, ScoreOrder, Shuffle, Width
 from ol2r_cli.exploration.long_lists import Comparison
-from ol2r_cli.interfaces import FEATURES, Interaction, Need, Oracle, RunContext
+from ol2r_cli.interfaces import FEATURES, Interaction, Need, Oracle, Rows, RunContext
 from ol2r_cli.learning.covariance import add_outer_products
 from ol2r_cli.tensor.gather import gather
 from ol2r_cli.tensor.shapes import Bool, Float
@@ -65,18 +67,35 @@ class Confidence(DivideAndConquer):
     def learn(self, interaction: Interaction, random: Random) -> None:
         """Add the round's pairs to M."""
         rows = interaction.prediction.tangent().differences(interaction.preferences)
-        self.matrix.baddbmm_(rows.mT, rows)
-        self.rounds += 1
-        if int(self.rounds) % self.refresh:
-            add_outer_products(self.inverse, rows)
+        if interaction.candidates.rows is None:
+            self.matrix.baddbmm_(rows.mT, rows)
         else:
+            state, valid = (self.matrix.numpy(), self.inverse.numpy()), interaction.preferences.valid.numpy()
+            loops.updates.add_outer_products(*state, rows.numpy(), valid)
+        self.rounds.add_(1)  # `+=` would go through Module.__setattr__, at several times the cost
+        if not int(self.rounds) % self.refresh:
             self.inverse.copy_(torch.linalg.inv(self.matrix))
+        elif interaction.candidates.rows is None:
+            add_outer_products(self.inverse, rows)
 
     def certain(self, ranked: ScoreOrder) -> Bool[Tensor, "b d d"]:
         """Compare sigma(s_i - s_j) - 1/2 with alpha |x_ij|, both squared. Equal documents are never certain."""
+        if ranked.rows is not None:
+            return self._certain_by_loops(ranked, ranked.rows)
         replicas, scores, gradients = ranked.replicas, ranked.scores, self._gradients(ranked)
         margin = (scores[:, :, None] - scores[:, None, :]).sigmoid_().sub_(0.5).clamp_(min=0).square_()
         return margin > self._squared_widths(replicas, gradients).mul_(self._alpha(replicas) ** 2).clamp_(min=0)
+
+    def _certain_by_loops(self, ranked: ScoreOrder, rows: Rows) -> Bool[Tensor, "1 d d"]:
+        """Return `certain` for one replica."""
+        documents, features = ranked.order.shape[1], rows.table.shape[1]
+        x = torch.empty(1, documents, features, dtype=ranked.scores.dtype)
+        loops.scores.gathered(rows.table, rows.start[ranked.replicas] + ranked.order[0].numpy(), x[0].numpy())
+        gram = torch.bmm(self._projected(ranked.replicas, x), x.mT)[0]
+        scale = self._alpha(ranked.replicas) ** 2
+        certain = np.zeros((documents, documents), np.bool_)
+        loops.certain_pairs.confident(gram.numpy(), ranked.scores[0].numpy(), float(scale), certain)
+        return torch.from_numpy(certain)[None]
 
     def comparison(self, ranked: ScoreOrder) -> Comparison:
         """Return `certain` for some rows of one list."""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from ol2r_cli import loops
 from ol2r_cli.config.ranges import Range
 from ol2r_cli.exploration.long_lists import (
     LONG,
@@ -18,7 +20,7 @@ from ol2r_cli.exploration.long_lists import (
     shuffle_long,
 )
 from ol2r_cli.exploration.ordered_blocks import close, partition, shuffle, similar_lengths
-from ol2r_cli.interfaces import CERTAIN, Candidates, Exploration, Oracle, Prediction, Proposal, RunContext
+from ol2r_cli.interfaces import CERTAIN, Candidates, Exploration, Oracle, Prediction, Proposal, Rows, RunContext
 from ol2r_cli.tensor.gather import cached_arange, gather_square
 from ol2r_cli.tensor.shapes import Bool, Float, Int
 from ol2r_cli.tensor.streams import Random
@@ -36,6 +38,7 @@ class ScoreOrder(NamedTuple):
     order: Int[Tensor, "b d"]  # best score first, padding last
     scores: Float[Tensor, "b d"]  # in this order
     mask: Bool[Tensor, "b d"]  # in this order
+    rows: Rows | None = None  # for compiled loops, which take one replica at a time; of all B replicas
 
 
 class DivideAndConquer(Exploration):
@@ -72,6 +75,8 @@ class DivideAndConquer(Exploration):
     def propose(self, prediction: Prediction, candidates: Candidates, random: Random) -> Proposal:
         """Find certain pairs, form blocks and shuffle each block."""
         scores = prediction.scores[:, 0] if prediction.scores.shape[1] == 1 else prediction.scores.mean(1)
+        if candidates.rows is not None and scores.shape[1] < LONG:
+            return self._propose_by_loops(prediction, scores, candidates.rows, random)
         mask, clock = candidates.mask, random.exponential(scores.shape[1]).to(scores.dtype)
         parts = [
             (replicas, self._propose(replicas, prediction, scores[replicas, :longest], mask[replicas, :longest], clock))
@@ -108,6 +113,43 @@ class DivideAndConquer(Exploration):
             1, by_score, cached_arange(scores.shape[1], scores.device).expand_as(by_score)
         )
         return Proposal(by_score.gather(1, order), scores, block.gather(1, rank), gather_square(certain, rank))
+
+    def _propose_by_loops(
+        self, prediction: Prediction, scores: Float[Tensor, "B D"], rows: Rows, random: Random
+    ) -> Proposal:
+        """Return the proposal replica by replica, each without padding."""
+        replicas, documents = scores.shape
+        clock = -np.log(random.array(documents)).astype(scores.numpy().dtype)
+        order, block = (np.empty((replicas, documents), dtype=np.int64) for _ in range(2))
+        by_place = self.certain_places < documents
+        width = min(self.certain_places, documents)
+        pairs = np.zeros((replicas, width, width), dtype=np.bool_)
+        explained = self.needs_reasons
+        for b, length in enumerate(rows.length.tolist()):
+            of_replica = scores[b : b + 1, :length]
+            by_score = of_replica.argsort(1, descending=True)
+            mask = torch.ones_like(by_score, dtype=torch.bool)
+            ranked = ScoreOrder(slice(b, b + 1), prediction, by_score, of_replica.gather(1, by_score), mask, rows)
+            certain = self.certain(ranked)[0].numpy()
+            explained &= len(certain) == length
+            documents_by_score = by_score[0].numpy()
+            loops.certain_pairs.propose(
+                certain,
+                documents_by_score,
+                clock[b],
+                self.transitive,
+                self.shuffle == "conservative",
+                self.ranking_depth,
+                order[b],
+                block[b],
+                pairs[b],
+                by_place,
+            )
+        proposed = torch.from_numpy(order)
+        if not explained:
+            return Proposal(proposed, scores)
+        reasons = {"certain_by_place" if by_place else "certain": torch.from_numpy(pairs)}
+        return Proposal(proposed, scores, torch.from_numpy(block), **reasons)
 
     def _is_long(self, mask: Bool[Tensor, "b d"]) -> bool:
         """Return whether a group is one long list on a CPU, of which not all certain pairs are used."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import torch
 
+from ol2r_cli import loops
 from ol2r_cli.config.ranges import Share
-from ol2r_cli.exploration.order import LEAST, best, sortable, take_turns, take_turns_in_step
+from ol2r_cli.exploration.order import LEAST, empty_order, mean_of_members, sortable, take_turns_in_step
 from ol2r_cli.interfaces import Candidates, Exploration, Prediction, Proposal
 from ol2r_cli.tensor.streams import Random
-from ol2r_cli.tensor.synchronisation import is_host_readable
 
 
 class EpsilonGreedy(Exploration):
@@ -26,13 +26,15 @@ class EpsilonGreedy(Exploration):
 
     def propose(self, prediction: Prediction, candidates: Candidates, random: Random) -> Proposal:
         """Merge two queues, by score and at random; a coin decides for every place which queue fills it."""
-        scores, mask = prediction.scores.mean(1), candidates.mask
+        scores, mask = mean_of_members(prediction), candidates.mask
         documents = mask.shape[1]
+        if candidates.rows is not None:
+            order = empty_order(scores, self.ranking_depth)
+            drawn = random.array(documents), random.array(documents, "document")
+            explored = random.array(order.shape[1], "coin") < self.epsilon
+            loops.orders.epsilon_greedy(scores.numpy(), *drawn, explored, candidates.rows.length, order)
+            return Proposal(torch.from_numpy(order), scores)
         chance = random.uniform(documents, "document").masked_fill(~mask, LEAST)
         keys = torch.stack([sortable(scores[:, None], mask, random)[:, 0], chance], dim=1)
         coins = random.uniform(min(self.ranking_depth, documents), "coin") < self.epsilon
-        if not is_host_readable(coins):
-            return Proposal(take_turns_in_step(keys, coins.long()), scores)
-        queues = best(keys, self.ranking_depth).tolist()
-        lists = [take_turns(*replica) for replica in zip(queues, coins.tolist(), strict=True)]
-        return Proposal(torch.tensor(lists, device=mask.device), scores)
+        return Proposal(take_turns_in_step(keys, coins.long()), scores)

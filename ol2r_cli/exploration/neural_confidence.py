@@ -113,7 +113,7 @@ class NeuralConfidence(DivideAndConquer):
         Documents with equal features get 0: their order cannot be certain, whatever the last bits of their scores.
         Features are compared by one fixed random combination.
         """
-        replicas, prediction, order, scores, mask = ranked
+        replicas, prediction, order, scores, mask, _ = ranked
         tangent = prediction.tangent()
         assert isinstance(tangent, LayeredTangent)
         features = tangent.factors[0][1][replicas, : order.shape[1]].double()

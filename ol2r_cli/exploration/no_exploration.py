@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from ol2r_cli.exploration.order import best, sortable
+import torch
+
+from ol2r_cli import loops
+from ol2r_cli.exploration.order import best, empty_order, mean_of_members, sortable
 from ol2r_cli.interfaces import BY_SCORE, Candidates, Exploration, Prediction, Proposal
 from ol2r_cli.tensor.streams import Random
 
@@ -14,5 +17,9 @@ class NoExploration(Exploration):
 
     def propose(self, prediction: Prediction, candidates: Candidates, random: Random) -> Proposal:
         """Sort by score."""
-        scores = prediction.scores.mean(1)
+        scores = mean_of_members(prediction)
+        if candidates.rows is not None:
+            order, chance = empty_order(scores, self.ranking_depth), random.array(scores.shape[1])
+            loops.orders.by_score(scores.numpy(), chance, candidates.rows.length, order)
+            return Proposal(torch.from_numpy(order), scores)
         return Proposal(best(sortable(scores[:, None], candidates.mask, random)[:, 0], self.ranking_depth), scores)

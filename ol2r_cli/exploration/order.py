@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
+from ol2r_cli.interfaces import Prediction
 from ol2r_cli.tensor.gather import cached_arange
 from ol2r_cli.tensor.shapes import Bool, Float, Int
 from ol2r_cli.tensor.streams import Random
 
+Order = NDArray[np.int64]
 LEAST = torch.finfo(torch.float64).min
 CHANCE = 1 << 29  # the last 29 bits of a float64 are beyond the precision of float32
 
@@ -32,21 +34,22 @@ def best(scores: Float[Tensor, "*B D"], count: int) -> Int[Tensor, "*B O"]:
     return scores.topk(min(count, scores.shape[-1]), dim=-1).indices
 
 
-def take_turns(queues: Sequence[Sequence[int]], turns: Iterable[int]) -> list[int]:
-    """Return a list in which each place is filled from the queue whose turn it is, by its first unplaced document.
+def empty_order(scores: Float[Tensor, "B D"], count: int) -> Order:
+    """Return room for the first `count` places of an order, which a compiled loop fills: [B, O]."""
+    return np.empty((len(scores), min(count, scores.shape[1])), dtype=np.int64)
 
-    This is plain Python: for host-readable lists it is faster than tensors.
-    """
-    placed: dict[int, None] = {}
-    ahead = [iter(queue) for queue in queues]
-    for turn in turns:
-        document = next(document for document in ahead[turn] if document not in placed)
-        placed[document] = None
-    return list(placed)
+
+def mean_of_members(prediction: Prediction) -> Float[Tensor, "B D"]:
+    """Return the mean score of the ranker's members."""
+    scores = prediction.scores
+    return scores.mean(1) if scores.shape[1] > 1 else scores[:, 0]
 
 
 def take_turns_in_step(keys: Float[Tensor, "B N D"], turns: Int[Tensor, "B O"]) -> Int[Tensor, "B O"]:
-    """Return what `take_turns` does, for all replicas at once and place by place. Queues are sorted by `keys`."""
+    """Return a list in which each place is filled from the queue whose turn it is, by its first unplaced document.
+
+    Queue n has the documents in descending order of keys[b, n].
+    """
     replica, left, placed = cached_arange(len(keys), keys.device), keys.clone(), []
     for turn in turns.unbind(1):
         document = left[replica, turn].argmax(1, keepdim=True)

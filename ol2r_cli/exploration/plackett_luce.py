@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from ol2r_cli.exploration.order import LEAST, best
+import torch
+
+from ol2r_cli import loops
+from ol2r_cli.exploration.order import LEAST, best, empty_order, mean_of_members
 from ol2r_cli.interfaces import PLACKETT_LUCE, Candidates, Exploration, Prediction, Proposal
 from ol2r_cli.tensor.streams import Random
 
@@ -18,6 +21,10 @@ class PlackettLuce(Exploration):
 
     def propose(self, prediction: Prediction, candidates: Candidates, random: Random) -> Proposal:
         """Sort documents by the ringing times of their clocks. Padding never rings."""
-        scores = prediction.scores.mean(1)
+        scores = mean_of_members(prediction)
+        if candidates.rows is not None:
+            order, chance = empty_order(scores, self.ranking_depth), random.array(scores.shape[1])
+            loops.orders.plackett_luce(scores.numpy(), chance, candidates.rows.length, order)
+            return Proposal(torch.from_numpy(order), scores)
         sooner = scores.double() - random.exponential(scores.shape[1]).log()
         return Proposal(best(sooner.masked_fill(~candidates.mask, LEAST), self.ranking_depth), scores)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from ol2r_cli.exploration.order import best, completed, sortable, take_turns, take_turns_in_step
+from ol2r_cli import loops
+from ol2r_cli.exploration.order import best, completed, empty_order, sortable, take_turns_in_step
 from ol2r_cli.interfaces import CREDIT, MEMBERS, Candidates, Exploration, Need, Prediction, Proposal
 from ol2r_cli.tensor.gather import cached_arange
 from ol2r_cli.tensor.shapes import Float, Int
 from ol2r_cli.tensor.streams import Random
-from ol2r_cli.tensor.synchronisation import is_host_readable
 
 
 class TeamDraft(Exploration):
@@ -27,10 +28,18 @@ class TeamDraft(Exploration):
         """Draw all turns, then let every member place its best documents."""
         replicas, members, documents = prediction.scores.shape
         shown = min(self.positions, documents)
-        scores = sortable(prediction.scores, candidates.mask, random)
         cycles = -(-shown // members)
+        if candidates.rows is not None:
+            given = prediction.scores.numpy(), random.array(documents), random.array(cycles * members, "turns")
+            placed, shares = empty_order(prediction.scores[:, 0], shown), np.zeros(prediction.scores.shape)
+            loops.orders.team_draft(*given, candidates.rows.length, placed, shares)
+            first, credit = torch.from_numpy(placed), torch.from_numpy(shares).to(prediction.scores.dtype)
+            scores = None if self.ranking_depth <= shown else sortable(prediction.scores, candidates.mask, random)
+            order = first if scores is None else completed(first, scores[:, 0], self.ranking_depth)
+            return Proposal(order, prediction.scores[:, 0], credit=credit)
+        scores = sortable(prediction.scores, candidates.mask, random)
         turns = random.uniform(cycles * members, "turns").view(replicas, cycles, members).argsort(2).flatten(1)
-        first, author = (_by_lists if is_host_readable(scores) else _in_step)(scores, turns, shown)
+        first, author = _in_step(scores, turns, shown)
         credit = scores.new_zeros(replicas, members + 1, documents)  # the additional row collects what has no author
         credit[cached_arange(replicas, turns.device)[:, None], author, first] = 1
         return Proposal(
@@ -38,22 +47,10 @@ class TeamDraft(Exploration):
         )
 
 
-def _by_lists(
-    scores: Float[Tensor, "B N D"], turns: Int[Tensor, "B C"], shown: int
-) -> tuple[Int[Tensor, "B K"], Int[Tensor, "B K"]]:
-    """Return the shown documents and the members that placed them, N for the agreed prefix."""
-    members, lists, authors = scores.shape[1], [], []
-    for rankings, turn in zip(best(scores, shown).tolist(), turns.tolist(), strict=True):
-        agreed = next((place for place, each in enumerate(zip(*rankings, strict=True)) if len(set(each)) > 1), shown)
-        lists.append(take_turns(rankings, [0] * agreed + turn[: shown - agreed]))
-        authors.append([members] * agreed + turn[: shown - agreed])
-    return torch.tensor(lists), torch.tensor(authors)
-
-
 def _in_step(
     scores: Float[Tensor, "B N D"], turns: Int[Tensor, "B C"], shown: int
 ) -> tuple[Int[Tensor, "B K"], Int[Tensor, "B K"]]:
-    """Return what `_by_lists` does, for all replicas at once and place by place."""
+    """Return the shown documents, and the members that placed them, N for the agreed prefix; place by place."""
     rankings = best(scores, shown)
     agree = (rankings == rankings[:, :1]).all(1).cumprod(1)
     turn = turns.gather(1, (cached_arange(shown, turns.device) - agree.sum(1, keepdim=True)).clamp(min=0))

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ol2r_cli import loops
 from ol2r_cli.interfaces import Preferences, RunContext
 from ol2r_cli.tensor.shapes import Float, Int
 from ol2r_cli.tensor.synchronisation import is_host_readable
@@ -59,6 +60,7 @@ class PairLog(CountedBuffer):
 
     def setup(self, context: RunContext, features: Float[Tensor, "N F"], per_round: int) -> None:
         """Reserve room for at least `per_round` pairs in each of the run's rounds."""
+        self.loops = context.loops
         self.features = features.to(context.device)
         self.reserve(context, aligned(context.rounds * per_round + 1) - 1, per_round)
         shape = context.replicas, self.capacity + 1, 2
@@ -95,6 +97,12 @@ class PairHistory(PairLog):
         self, differences: Float[Tensor, "B M F"], document: Int[Tensor, "B D"], preferences: Preferences
     ) -> None:
         """Remember one round's pairs and their differences."""
+        if self.loops:
+            pairs = preferences.winner.numpy(), preferences.loser.numpy(), preferences.valid.numpy()
+            count = self.count.numpy()
+            loops.updates.append(document.numpy(), *pairs, count, self.pairs.numpy())
+            loops.updates.append_rows(differences.numpy(), pairs[2], count, self.rows.numpy())
+            return
         self.rows[self.replica, self.remember(document, preferences)] = differences
 
 

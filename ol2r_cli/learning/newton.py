@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
+from ol2r_cli import loops
 from ol2r_cli.interfaces import RunContext
 from ol2r_cli.learning.descent import descend, steps_after
 from ol2r_cli.learning.history import PairHistory, RoundBuffer
@@ -63,6 +64,7 @@ class AnchoredNewton(RoundBuffer):
 
     def setup(self, context: RunContext, history: PairHistory) -> None:
         """Start at theta = 0 with no pairs."""
+        self.loops = context.loops
         object.__setattr__(self, "history", history)  # not as a submodule: it belongs to the ranker's state
         place: dict[str, Any] = {"dtype": context.dtype, "device": context.device}
         shape = context.replicas, context.features
@@ -86,6 +88,19 @@ class AnchoredNewton(RoundBuffer):
         if not is_host_readable(self.theta):
             self._descend(random.round + 1)
             return
+        count = self.history.count
+        step, q = self._add_by_loops(added, valid) if self.loops else self._add(added, valid)
+        state = zip(q, self.objective.tolist(), count.tolist(), self.base_count.tolist(), strict=True)
+        for replica, (size, objective, now, held) in enumerate(state):
+            outgrown = now > self.growth * held
+            if outgrown or self._poor(size, objective):
+                step[replica] = self._move_anchor(replica, now, outgrown)
+        torch.add(self.anchor, step, out=self.theta)
+
+    def _add(
+        self, added: Float[Tensor, "B M F"], valid: Bool[Tensor, "B M"]
+    ) -> tuple[Float[Tensor, "B F"], list[float]]:
+        """Add a round's pairs at the anchor. Return the step from it, and q of every replica."""
         scores = torch.bmm(added, self.anchor[:, :, None]).squeeze(2)
         gradient = self.gradient
         gradient -= torch.bmm(torch.sigmoid(-scores)[:, None], added).squeeze(1)
@@ -97,13 +112,27 @@ class AnchoredNewton(RoundBuffer):
         place = torch.where(valid, count[:, None] - new + valid.cumsum(1) - 1, -1)
         self.scores[self.history.replica, place] = scores
         step = -torch.bmm(self.inverse, gradient[:, :, None]).squeeze(2)
-        q = -(step * gradient).sum(1)
-        state = zip(q.tolist(), self.objective.tolist(), count.tolist(), self.base_count.tolist(), strict=True)
-        for replica, (size, objective, now, held) in enumerate(state):
-            outgrown = now > self.growth * held
-            if outgrown or self._poor(size, objective):
-                step[replica] = self._move_anchor(replica, now, outgrown)
-        torch.add(self.anchor, step, out=self.theta)
+        return step, (-(step * gradient).sum(1)).tolist()
+
+    def _add_by_loops(
+        self, added: Float[Tensor, "B M F"], valid: Bool[Tensor, "B M"]
+    ) -> tuple[Float[Tensor, "B F"], list[float]]:
+        """Return what `_add` does."""
+        step = torch.empty_like(self.anchor)
+        q = loops.updates.newton_step(
+            added.numpy(),
+            valid.numpy(),
+            self.l2,
+            self.reduction == "mean",
+            self.history.count.numpy(),
+            self.anchor.numpy(),
+            self.gradient.numpy(),
+            self.objective.numpy(),
+            self.inverse.numpy(),
+            self.scores.numpy(),
+            step.numpy(),
+        )
+        return step, q.tolist()
 
     def _descend(self, rounds: int) -> None:
         """On a GPU: as many steps as the round says, for all replicas together, over the whole history.

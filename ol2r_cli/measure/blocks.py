@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from ol2r_cli import loops
 from ol2r_cli.columns import BLOCK_RANKS, TRACE_COLUMNS
 from ol2r_cli.interfaces import Interaction, Measure, Rounds, RunContext
 from ol2r_cli.metrics.ranking import TOP, block_sizes, certain_ratio
@@ -22,7 +23,7 @@ class Blocks(Measure):
 
     def setup(self, context: RunContext, best: Int[Tensor, "Q K"]) -> None:
         """Allocate room for the blocks and the certain pairs of the rounds."""
-        self.positions = context.positions
+        self.positions, self.loops = context.positions, context.loops
         # Whether shown documents may be outside the first TOP of the proposal, for which certain pairs are recorded.
         self.counts_violations = context.reranked or context.positions > TOP
 
@@ -39,8 +40,12 @@ class Blocks(Measure):
         proposal, shown = interaction.proposal, interaction.ranking.shape[1]
         if proposal.block is None:
             return
-        self.has_blocks = True
-        self.block[row, :, : labels.shape[1]] = proposal.block.gather(1, proposal.order)
+        if not self.has_blocks:
+            self.has_blocks = True
+        if self.loops:
+            loops.record.by_place(row, proposal.block.numpy(), proposal.order.numpy(), self.block.numpy())
+        else:
+            self.block[row, :, : labels.shape[1]] = proposal.block.gather(1, proposal.order)
         if proposal.certain is not None:
             self.has_certain = True
             pairs = _pairs_by_place(proposal.certain, proposal.order[:, :TOP])
@@ -48,7 +53,9 @@ class Blocks(Measure):
             if self.counts_violations:
                 self.broken[row] = _violations(_pairs_by_place(proposal.certain, interaction.ranking))
         elif proposal.certain_by_place is not None:
-            self.has_certain, pairs = True, proposal.certain_by_place[:, :TOP, :TOP]
+            if not self.has_certain:
+                self.has_certain = True
+            pairs = proposal.certain_by_place[:, :TOP, :TOP]
             self.certain[row, :, : pairs.shape[1], : pairs.shape[1]] = pairs
             if self.counts_violations:
                 self.broken[row] = _violations(proposal.certain_by_place[:, :shown, :shown])

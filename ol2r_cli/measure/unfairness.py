@@ -20,24 +20,24 @@ class Unfairness(Measure):
     unfairness: Tensor
 
     def setup(self, context: RunContext, best: Int[Tensor, "Q K"]) -> None:
-        """Allocate room for the exposure of both groups."""
+        """Allocate room for the groups of the shown documents."""
         self.exposure = context.exposure
-        zeros = torch.zeros(context.measured_rounds, context.replicas, 2, dtype=torch.float64, device=context.device)
-        self.exposed = zeros
-        self.register_buffer("unfairness", zeros[0, :, 0].clone())
+        shape = context.measured_rounds, context.replicas, context.positions
+        self.shown_groups = torch.zeros(shape, dtype=torch.int8, device=context.device)
+        zeros = torch.zeros(context.replicas, dtype=torch.float64, device=context.device)
+        self.register_buffer("unfairness", zeros)
 
     def record(self, row: int, interaction: Interaction, labels: Int[Tensor, "B D"]) -> None:
-        """Keep the exposure of both groups in this round's list."""
+        """Keep the groups of the shown documents."""
         group = interaction.candidates.group
         if self.exposure is not None and group is not None:
-            shown = group.gather(1, interaction.ranking)
-            self.exposed[row] = self.exposure.of_groups(shown, interaction.shown)
+            self.shown_groups[row, :, : interaction.ranking.shape[1]] = group.gather(1, interaction.ranking)
 
     def of_rounds(self, rounds: Rounds) -> dict[str, Tensor]:
         """Return the cumulative unfairness after each round and the exposures; nothing without two groups."""
         if self.exposure is None:
             return {}
-        exposed = self.exposed[: len(rounds.query)].clone()
+        exposed = self.exposure.of_groups(self.shown_groups[: len(rounds.query)], rounds.shown)
         steps = self.exposure.unfairness(exposed)
         steps[0] += self.unfairness  # adding it first keeps the last digit independent of interruptions
         sums = steps.cumsum(0)

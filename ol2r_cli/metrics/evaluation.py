@@ -8,11 +8,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from ol2r_cli import loops
 from ol2r_cli.dataset.table import Dataset, Split
 from ol2r_cli.interfaces import Candidates, Measure, RankedLists, Ranker
 from ol2r_cli.tensor.shapes import Float, Int
 from ol2r_cli.tensor.streams import Streams
-from ol2r_cli.tensor.synchronisation import is_host_readable
 
 GROUP = 4_000  # largest number of documents, with padding, in a group of queries, so that it fits a cache
 PADDING = torch.finfo(torch.float32).min  # below every score; its last bits are 0, which means label 0
@@ -48,8 +48,9 @@ class Evaluator:
         no_relevant: str,
         dtype: torch.dtype,
         measures: Mapping[str, Measure],
+        compiled: bool = False,
     ):
-        self.name, self.skips = split, no_relevant == "skip"
+        self.name, self.skips, self.compiled = split, no_relevant == "skip", compiled
         self.measures = {name: measure for name, measure in measures.items() if measure.evaluation}
         places = max((measure.places for measure in self.measures.values()), default=1)
         self.split: Split = dataset.split(split, seeds.device, dtype)
@@ -92,9 +93,14 @@ class Evaluator:
         """Return the sums of the columns over the queries of one group."""
         best = self.best[number]
         scores = ranker.score(deployed.flatten(0, 1), candidates).unflatten(0, deployed.shape[:2])
-        keys = _keys(scores, self.tails[number]).masked_fill_(~candidates.mask, PADDING)
-        top = _largest(keys, best.shape[1])
-        lists = RankedLists(top.view(torch.int64) & ((1 << self.label_bits) - 1), best, self.grades)
+        if self.compiled:
+            length = self.split.length[self.groups[number]].numpy()
+            given = scores.numpy(), self.tails[number].numpy(), self.label_bits, length, best.shape[1]
+            top = torch.from_numpy(loops.top_labels.top_labels(*given))
+        else:
+            keys = _keys(scores, self.tails[number]).masked_fill_(~candidates.mask, PADDING)
+            top = keys.topk(best.shape[1], dim=-1).values.view(torch.int64) & ((1 << self.label_bits) - 1)
+        lists = RankedLists(top, best, self.grades)
         values = dict(_values(self.measures, lists))
         stacked = torch.stack([values[name] for name in columns], -1)
         if self.skips:
@@ -149,16 +155,6 @@ def _values(measures: Mapping[str, Measure], lists: RankedLists) -> Iterator[tup
 def _keys(scores: Float[Tensor, "*S"], tails: Int[Tensor, "*T"]) -> Float[Tensor, "*S"]:
     """Return the scores rounded to float32, so that rounding errors are ties, with `tails` in the remaining bits."""
     return ((scores.float() + 0.0).double().view(torch.int64) | tails).view(torch.float64)  # + 0.0 turns -0.0 into 0.0
-
-
-def _largest(keys: Float[Tensor, "*S D"], count: int) -> Float[Tensor, "*S K"]:
-    """Return the `count` largest keys in descending order. On a CPU numpy's partition is faster; it reorders `keys`."""
-    count = min(count, keys.shape[-1])
-    if not is_host_readable(keys):
-        return keys.topk(count, dim=-1).values
-    array = keys.numpy()
-    array.partition(array.shape[-1] - count, axis=-1)
-    return torch.from_numpy(array[..., -count:]).sort(-1, descending=True).values
 
 
 def _even_groups(lengths: list[int]) -> Iterator[slice]:

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ol2r_cli import loops
 from ol2r_cli.columns import TRACE_COLUMNS
 from ol2r_cli.interfaces import Interaction, Measure, Rounds, RunContext
 from ol2r_cli.metrics.ranking import block_sizes, ideal_lists
@@ -55,6 +56,8 @@ class Measurement(nn.Module):
         self.clicks = self._zeros(torch.bool, context.positions)
         self.total = self._zeros(torch.float64)  # of all scores: NaN or infinite if one of them is
         self.first = 1
+        # The same memory, for compiled loops.
+        self._arrays = (self.total.numpy(), self.grades.numpy(), self.clicks.numpy()) if context.loops else None
 
     def _zeros(self, dtype: torch.dtype, *shape: int) -> Tensor:
         """Return zeros [ROUNDS, B, *shape]."""
@@ -78,10 +81,14 @@ class Measurement(nn.Module):
             raise ValueError(
                 "the measures of earlier rounds must be taken: call measurement.measures() when it is full()"
             )
-        torch.sum(interaction.prediction.scores, (1, 2), dtype=torch.float64, out=self.total[row])
         self.rounds.append((interaction.candidates.query, interaction.preferences.valid))
-        self.grades[row, :, :shown] = labels.gather(1, interaction.ranking)
-        self.clicks[row, :, :shown] = interaction.clicks
+        if self._arrays is not None:
+            lists = labels.numpy(), interaction.ranking.numpy(), interaction.clicks.numpy()
+            loops.record.record(row, interaction.prediction.scores.numpy(), *lists, *self._arrays)
+        else:
+            torch.sum(interaction.prediction.scores, (1, 2), dtype=torch.float64, out=self.total[row])
+            self.grades[row, :, :shown] = labels.gather(1, interaction.ranking)
+            self.clicks[row, :, :shown] = interaction.clicks
         for measure in self._recording:
             measure.record(row, interaction, labels)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from ol2r_cli import loops
 from ol2r_cli.config.ranges import Count, Positive
 from ol2r_cli.interfaces import CREDIT, FEATURES, MEMBERS, Candidates, Interaction, Need, Oracle, Prediction, RunContext
 from ol2r_cli.learning.model import Model
@@ -52,6 +53,12 @@ class DuelingBandits(GradientRanker):
 
     def learn(self, interaction: Interaction, random: Random) -> None:
         """Move to the mean of the winners."""
+        if self.rows_for_loops(interaction, DuelingBandits, "earned") is not None:
+            assert interaction.proposal.credit is not None
+            state = self.theta.numpy(), self.rate.numpy(), self.decay, self.directions.numpy()
+            lists = interaction.proposal.credit.numpy(), interaction.ranking.numpy(), interaction.clicks.numpy()
+            loops.steps.dueling(*state, *lists)
+            return
         earned = self.earned(interaction)
         won: Tensor = earned[:, 1:] > earned[:, :1]
         share = won.to(self.theta.dtype) / won.sum(1, keepdim=True).clamp(min=1)

@@ -7,6 +7,7 @@ from functools import cache
 import torch
 from torch import Tensor
 
+from ol2r_cli import loops
 from ol2r_cli.interfaces import PLACKETT_LUCE, Interaction, Need
 from ol2r_cli.learning.preferences import examined
 from ol2r_cli.ranker.model_ranker import GradientRanker
@@ -30,6 +31,12 @@ class PDGD(GradientRanker):
 
     def learn(self, interaction: Interaction, random: Random) -> None:
         """Take one step along the weighted gradients; pairs are a square of places instead of a list."""
+        rows = self.rows_for_loops(interaction, PDGD)
+        if rows is not None:
+            scored = interaction.prediction.scores.numpy()
+            lists = interaction.ranking.numpy(), interaction.shown.numpy(), interaction.clicks.numpy()
+            loops.steps.pdgd(self.theta.numpy(), self.rate.numpy(), self.decay, *rows, scored, *lists)
+            return
         ranking, clicks, scores = interaction.ranking, interaction.clicks, interaction.prediction.scores[:, 0]
         losers = examined(clicks, interaction.shown) & ~clicks
         beats = (clicks[:, :, None] & losers[:, None, :]).to(scores.dtype)
@@ -38,8 +45,8 @@ class PDGD(GradientRanker):
         slope = torch.addcmul(above, above, above, value=-1)
         weight = debias_weights(scores, interaction.candidates.mask, ranking) * slope
         pull = (weight * (beats - beats.mT)).sum(2)
-        rows = gather(interaction.candidates.features, ranking)
-        self.move(self.gradient(rows, pull), interaction.preferences.valid.any(1))
+        shown_rows = gather(interaction.candidates.features, ranking)
+        self.move(self.gradient(shown_rows, pull), interaction.preferences.valid.any(1))
 
 
 def debias_weights(

@@ -23,6 +23,7 @@ _OUTSIDE_TASK = {
     "block_rounds",
     "save_interactions",
     "device.dtype",
+    "device.engine",
 }
 
 

@@ -109,7 +109,7 @@ def same_data(first: DiffedRun, second: DiffedRun) -> bool:
 
 
 def different_environment(first: DiffedRun, second: DiffedRun) -> list[RunDifference]:
-    """Data, version of the results, package versions, commit, device, threads, host and code, where they differ."""
+    """Data, versions of results and packages, commit, device, engine, threads, host and code, where they differ."""
     code = changed_files(code_files(first.manifest), code_files(second.manifest))
     return [
         *_different(_environment(first.manifest), _environment(second.manifest)),
@@ -124,7 +124,7 @@ def _environment(manifest: Mapping[str, Any]) -> dict[str, Any]:
         "results_version": manifest["results_version"],
         **manifest["versions"],
         "commit": git and git["commit"][:12] + " and changes" * git["dirty"],
-        **{name: manifest.get(name) for name in ("device", "threads", "host")},
+        **{name: manifest.get(name) for name in ("device", "engine", "threads", "host")},
     }
 
 

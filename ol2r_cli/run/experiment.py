@@ -113,7 +113,10 @@ class Experiment:
 
     def _id(self, rounds: int, code: Mapping[str, str]) -> str:
         precision = str(self.dtype).removeprefix("torch.")
-        decisive = {**self.settings, "rounds": rounds, "device": {**self.settings["device"], "dtype": precision}}
+        device = {**self.settings["device"], "dtype": precision, "engine": self.device.engine}
+        if device["engine"] == "tensors":  # which ids of earlier versions imply
+            del device["engine"]
+        decisive = {**self.settings, "rounds": rounds, "device": device}
         return identity(decisive, self.dataset.fingerprint, code)
 
     def recorded_choices(self) -> dict[str, str]:
@@ -203,6 +206,7 @@ class Experiment:
             ),
             measures=self.measures,
             block_rounds=bool(settings["block_rounds"]),
+            loops=self.device.engine == "loops",
         )
 
     def warnings(self) -> list[str]:
@@ -214,7 +218,8 @@ class Experiment:
         seeds = torch.tensor(self.seeds, device=self.device.torch)
         splits = [name for name in self.settings["evaluate_on"] if len(self.dataset.splits.get(name, ()))]
         counts = self.settings["no_relevant"]
-        return [Evaluator(self.dataset, split, seeds, counts, self.dtype, self.measures) for split in splits]
+        compiled = self.device.engine == "loops"
+        return [Evaluator(self.dataset, split, seeds, counts, self.dtype, self.measures, compiled) for split in splits]
 
     def columns(self) -> RunColumns:
         """The columns of the tables of this run."""

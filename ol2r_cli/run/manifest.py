@@ -43,6 +43,7 @@ class Manifest:
         rounds: int,
         round: int = 0,
         device: str,
+        engine: str,
         threads: int,
         command: str,
         exposure: Mapping[str, Any] | None = None,
@@ -73,9 +74,10 @@ class Manifest:
             "rounds_per_second": earlier.get("rounds_per_second"),
             "error": None,
             "files": None,
-            "versions": versions(),
+            "versions": versions(engine),
             "git": checkout(),
             "device": device,
+            "engine": engine,
             "threads": threads,
             "host": platform.node(),
             "pid": os.getpid(),
@@ -145,10 +147,13 @@ def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def versions() -> dict[str, str | None]:
-    """The versions of the packages that decide numbers, from their metadata, so that none has to be imported."""
+def versions(engine: str = "tensors") -> dict[str, str | None]:
+    """The versions of the packages that decide numbers, from their metadata, so that none has to be imported.
+
+    Those of the engine `loops` include numba. A package that is not installed has None.
+    """
     versions: dict[str, str | None] = {"ol2r": __version__, "python": platform.python_version()}
-    for package in ("torch", "numpy"):
+    for package in ("torch", "numpy", *(["numba"] if engine == "loops" else [])):
         versions[package] = None
         with suppress(PackageNotFoundError):
             versions[package] = version(package)

@@ -182,6 +182,7 @@ class Runner:
             rounds=self.settings["rounds"],
             round=first,
             device=experiment.device.label,
+            engine=experiment.device.engine,
             threads=experiment.device.threads,
             command=self.command,
             columns=self.experiment.columns().declared(),

@@ -36,6 +36,7 @@ RECORDED = (
         "learning",
         "ranker",
         "exploration",
+        "loops",
         "measure",
         "columns",
     ],

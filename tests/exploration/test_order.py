@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from itertools import permutations
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ol2r_cli.exploration.order import best, completed, sortable, take_turns
+from ol2r_cli import loops
+from ol2r_cli.exploration.order import best, completed, sortable, take_turns_in_step
 from tests.rounds import LEAST_P, REPLICAS, fresh, p_value, ranked, some_scores
 
 FULL = torch.ones(1, 5, dtype=torch.bool)
@@ -98,7 +100,14 @@ def test_best_is_the_beginning_of_the_order_or_all_of_it():
     ],
 )
 def test_turns_by_hand(turns, expected):
-    assert take_turns([[3, 1, 0, 2], [1, 3, 2, 0]], turns) == expected
+    queues = torch.tensor([[3, 1, 0, 2], [1, 3, 2, 0]])
+    keys = -queues.argsort(1)[None].double()  # the first of a queue has the largest key
+    if turns:
+        assert take_turns_in_step(keys, torch.tensor([turns])).tolist() == [expected]
+    if loops.available():
+        order = np.empty(len(turns), dtype=np.int64)
+        loops.orders.take_turns(queues.numpy(), np.array(turns, dtype=np.int64), np.empty(4, dtype=np.bool_), order)
+        assert order.tolist() == expected
 
 
 def test_completed_by_the_remaining_scores():

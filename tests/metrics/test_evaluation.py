@@ -8,7 +8,7 @@ import torch
 
 from ol2r_cli.columns import CUTOFFS
 from ol2r_cli.config.instantiate import build
-from ol2r_cli.metrics.evaluation import Evaluator, _even_groups, _keys, _largest
+from ol2r_cli.metrics.evaluation import Evaluator, _even_groups, _keys
 from tests.reference import metrics as reference
 from tests.worlds import evaluator, handmade, offline_ndcg, simulate, tiny
 
@@ -102,13 +102,6 @@ def test_keys_sort_as_the_scores_do():
     scores = torch.randn(1000, generator=torch.Generator().manual_seed(1)).double() * 1e3
     tails = torch.randint(2**29, (1000,), generator=torch.Generator().manual_seed(2))
     assert torch.equal(_keys(scores, tails).argsort(), scores.argsort())
-
-
-def test_the_largest_come_in_descending_order():
-    for snapshots, lists, documents in [(1, 1, 4), (2, 3, 10), (2, 40, 50), (12, 2, 500)]:
-        generator = torch.Generator().manual_seed(documents)
-        keys = torch.randn(snapshots, lists, documents, generator=generator).double()
-        assert torch.equal(_largest(keys.clone(), 10), keys.sort(-1, descending=True).values[..., :10])
 
 
 def test_groups_cover_all_queries_and_pad_little():

@@ -80,6 +80,7 @@ def make(
         seeds=seeds,
         rounds=2,
         device="cpu",
+        engine="tensors",
         threads=1,
         command=shlex.join(["ol2r", "run", *overrides]) if command is None else command,
     )

@@ -22,6 +22,7 @@ ABOUT = {
     "seeds": [1, 2],
     "rounds": 100,
     "device": "cpu",
+    "engine": "tensors",
     "threads": 1,
     "command": "ol2r run ranker=pdgd",
 }
@@ -63,7 +64,7 @@ def test_a_finished_run(tmp_path, clock):
 def test_the_keys_are_public():
     keys = (
         "status id command choices dataset code seeds exposure columns progress started ended seconds sittings "
-        "extended_from rounds_per_second error files versions git device threads host pid results_version"
+        "extended_from rounds_per_second error files versions git device engine threads host pid results_version"
     )
     assert list(Manifest(RunDirectory("nowhere"), **ABOUT).content) == keys.split()
 

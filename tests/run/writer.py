@@ -36,7 +36,7 @@ def write(path: Path, rounds: int) -> None:
         trace, sums, queue = Trace(directory, SEEDS), state["sum"].clone(), list(state["queue"])
         trace.truncate(state["round"])
         about = {"id": "id", "choices": CHOICES, "fingerprint": "f", "seeds": SEEDS, "device": "cpu", "threads": 1}
-        about["command"] = "none"
+        about |= {"engine": "tensors", "command": "none"}
         with Manifest(directory, **about, rounds=rounds, round=state["round"], every=0.0) as manifest:
             for t in range(state["round"] + 1, rounds + 1):
                 sums += t

@@ -197,5 +197,5 @@ def _parts_with_several_choices(groups: Sequence[Group]) -> set[tuple[str, str]]
 
 
 def _is_informative(setting: str) -> bool:
-    """False for a setting that only repeats a choice, and for the precision."""
-    return not setting.endswith("._target_") and setting != "device.dtype"
+    """False for a setting that only repeats a choice, and for the precision and the engine."""
+    return not setting.endswith("._target_") and setting not in ("device.dtype", "device.engine")

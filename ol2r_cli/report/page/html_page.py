@@ -265,7 +265,8 @@ def _commit(manifest: Mapping[str, Any]) -> str:
 
 def _device(manifest: Mapping[str, Any]) -> str:
     threads = manifest.get("threads")
-    return f"{manifest.get('device')}, {threads} thread{'s' * (threads != 1)}"
+    engine = f", {manifest['engine']}" if "engine" in manifest else ""
+    return f"{manifest.get('device')}{engine}, {threads} thread{'s' * (threads != 1)}"
 
 
 def _time(manifest: Mapping[str, Any], event: str) -> str:

@@ -62,6 +62,7 @@ def play(
         seeds=seeds,
         rounds=rounds,
         device="cpu",
+        engine="tensors",
         threads=1,
         command=" ".join(["ol2r run", *overrides]),
     )

@@ -148,7 +148,7 @@ def test_it_has_settings_commands_and_provenance(page):
     assert "exploration.alpha 0.1" in text
     assert "2026-01-01 00:00:00 and 2026-01-01 00:01:00" in text
     assert "mq2008, fold 1, sha256 mq2008, fold 1" in text
-    assert "cpu, 1 thread" in text
+    assert "cpu, tensors, 1 thread" in text
 
 
 def test_it_warns_of_what_is_missing(page):

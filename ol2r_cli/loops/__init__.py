@@ -1,0 +1,70 @@
+"""Compiled plain loops for CPUs: the hot stages of a round, one replica and one document after the other.
+
+numba compiles them, so they read like the papers' pseudo-code. They take and return numpy arrays and import nothing
+else of ol2r_cli. Each has a counterpart in tensor operations where it is called, for a GPU and for a CPU without numba.
+The modules are imported when the first of them is used, so that only runs with `device.engine=loops` import numba.
+"""
+
+from __future__ import annotations
+
+import sys
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ol2r_cli.loops import (
+        certain_pairs,
+        clicks,
+        orders,
+        pairs,
+        random_numbers,
+        record,
+        scores,
+        serve,
+        steps,
+        top_labels,
+        updates,
+    )
+
+__all__ = [
+    "certain_pairs",
+    "clicks",
+    "orders",
+    "pairs",
+    "random_numbers",
+    "record",
+    "scores",
+    "serve",
+    "steps",
+    "top_labels",
+    "updates",
+]
+
+
+@cache
+def available() -> bool:
+    """Return whether numba is installed and can be imported: it may be too old for numpy."""
+    try:
+        import_module("numba")
+    except Exception:
+        return False
+    return True
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__} has no attribute {name}")
+    import ol2r_cli.loops.certain_pairs
+    import ol2r_cli.loops.clicks
+    import ol2r_cli.loops.orders
+    import ol2r_cli.loops.pairs
+    import ol2r_cli.loops.random_numbers
+    import ol2r_cli.loops.record
+    import ol2r_cli.loops.scores
+    import ol2r_cli.loops.serve
+    import ol2r_cli.loops.steps
+    import ol2r_cli.loops.top_labels
+    import ol2r_cli.loops.updates  # noqa: F401  (each import loads its module)
+
+    return sys.modules[f"{__name__}.{name}"]

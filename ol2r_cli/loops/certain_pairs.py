@@ -1,0 +1,178 @@
+"""Divide and conquer of one list (PairRank, WWW 2021, section 3.2.3): certain pairs, their closure, blocks, an order.
+
+Documents are in score order, so that certain pairs only point down the list. exploration/ordered_blocks.py has the same
+as tensors, and the reasons.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ol2r_cli.loops.compile import compiled
+
+_ONE, _ALL = np.uint64(1), np.uint64(2**64 - 1)
+_GATHER, _TOP = np.uint64(0x0102040810204080), np.uint64(56)  # byte k of a product with it is bit k of the top byte
+# The place of a word's only bit: a de Bruijn sequence moves six bits to the top that no other place has.
+_SEQUENCE, _FIRST_SIX = np.uint64(0x03F79D71B4CB0A89), np.uint64(58)
+_PLACE = np.zeros(64, dtype=np.int64)
+for _place in range(64):
+    _PLACE[(int(_SEQUENCE) << _place) % 2**64 >> 58] = _place
+_SPREAD = 300.0  # of scores, up to which e^score is a number whose square is one
+
+
+@compiled
+def confident(gram, scores, scale, certain):
+    """Write to certain [d, d], which is False, whether (sigma(s_i - s_j) - 1/2)^2 > scale |x_i - x_j|^2, for i < j.
+
+    `gram` [d, d] has the inner products <x_i, x_j>, `scores` [d] are in descending order. With a_i = e^{s_i},
+    sigma(s_i - s_j) - 1/2 = (a_i - a_j) / (2 (a_i + a_j)), so that no pair needs an exponential or a division.
+    """
+    documents = len(scores)
+    if scores[0] - scores[-1] < _SPREAD:
+        a = np.exp(scores - scores[0])
+        for i in range(documents):
+            for j in range(i + 1, documents):
+                width = max(gram[i, i] + gram[j, j] - 2 * gram[i, j], 0.0)
+                less, total = a[i] - a[j], a[i] + a[j]
+                certain[i, j] = less * less > 4 * scale * width * total * total
+    else:
+        for i in range(documents):
+            for j in range(i + 1, documents):
+                width = max(gram[i, i] + gram[j, j] - 2 * gram[i, j], 0.0)
+                margin = 1 / (1 + np.exp(scores[j] - scores[i])) - 0.5
+                certain[i, j] = margin * margin > scale * width
+
+
+@compiled
+def reach(certain, transitive):
+    """Return the certain pairs as bits [d, words], with their transitive closure if `transitive`.
+
+    From the last document up: what i reaches is what it is certainly above, and what these reach. The first of them
+    reaches most of the others, which then add nothing.
+    """
+    documents = len(certain)
+    words = (documents + 63) // 64
+    bits, row = np.zeros((documents, words), dtype=np.uint64), np.zeros(64 * words, dtype=np.bool_)
+    bytes = row.view(np.uint64)
+    for i in range(documents - 1, -1, -1):
+        row[:documents] = certain[i]
+        for word in range(i // 64, words):
+            left = np.uint64(0)
+            for byte in range(8):  # eight truth values become eight bits
+                left |= ((bytes[8 * word + byte] * _GATHER) >> _TOP) << np.uint64(8 * byte)
+            if not transitive:
+                bits[i, word] = left
+                continue
+            left &= ~bits[i, word]
+            while left != 0:
+                lowest = left & (~left + _ONE)
+                j = 64 * word + _PLACE[(lowest * _SEQUENCE) >> _FIRST_SIX]
+                bits[i, word] |= lowest
+                for other in range(word, words):
+                    bits[i, other] |= bits[j, other]
+                left &= ~bits[i, word]
+    return bits
+
+
+@compiled
+def _has(bits, j):
+    return (bits[j // 64] >> np.uint64(j % 64)) & _ONE != 0
+
+
+@compiled
+def partition(bits, block):
+    """Write the block of every document: a block ends after k if no document up to k has an uncertain one below k."""
+    documents, end, number = len(bits), 0, 0
+    for i in range(documents):
+        for word in range(bits.shape[1] - 1, max(end, i) // 64 - 1, -1):
+            uncertain = ~bits[i, word]
+            if documents < 64 * word + 64:  # beyond the last document
+                uncertain &= (_ONE << np.uint64(documents - 64 * word)) - _ONE
+            if uncertain != 0:
+                end = max(end, i, 64 * word + _highest(uncertain))
+                break
+        block[i] = number
+        if end <= i:
+            end = i
+            number += 1
+
+
+@compiled
+def _highest(word):
+    """Return the place of a word's highest bit."""
+    place = 0
+    for step in (32, 16, 8, 4, 2, 1):
+        if word >> np.uint64(step) != 0:
+            word >>= np.uint64(step)
+            place += step
+    return place
+
+
+@compiled
+def shuffle(certain, block, clock, conservative, places, order):
+    """Fill order [d] with a random order that respects the blocks, and, if `conservative`, the certain pairs inside.
+
+    `clock` [d] has exponential numbers. Conservative: a document's clock starts when the last document certainly above
+    it has rung; only in blocks that reach into the first `places`.
+    """
+    documents, start = len(block), 0
+    rings = clock.copy()
+    while start < documents:
+        stop = start + 1
+        while stop < documents and block[stop] == block[start]:
+            stop += 1
+        if conservative and start < places:
+            latest = np.zeros(stop - start)
+            for i in range(start, stop):
+                rings[i] += latest[i - start]
+                for j in range(i + 1, stop):
+                    latest[j - start] = max(latest[j - start], rings[i] * certain[i, j])
+        if stop - start > 1:
+            order[start:stop] = start + np.argsort(rings[start:stop])
+        else:
+            order[start] = start
+        start = stop
+
+
+@compiled
+def pairs_by_place(bits, ordered, pairs):
+    """Write to pairs [c, c] whether the document at one of the first places is certainly above that at another."""
+    places = min(len(pairs), len(ordered))
+    for p in range(places):
+        for q in range(places):
+            pairs[p, q] = _has(bits[ordered[p]], ordered[q])
+
+
+@compiled
+def pairs_by_document(bits, by_score, documents, pairs):
+    """Write to pairs [D, D] whether one document is certainly above another; padding is below all documents."""
+    for i in range(len(by_score)):
+        for j in range(len(by_score)):
+            pairs[by_score[i], by_score[j]] = _has(bits[i], j)
+        for d in range(documents, len(pairs)):
+            pairs[by_score[i], d] = True
+
+
+@compiled
+def propose(certain, by_score, clock, transitive, conservative, places, order, block, pairs, by_place):
+    """Fill order and block [D] of one replica, and pairs [c, c], whose certain pairs are among the first s documents.
+
+    `certain` [s, s] is by rank in the score order, `by_score` [d] has the document at each rank, clock [D] is by
+    document. Documents below the first s stay in score order, in the block of the last of them. `pairs`, which is
+    False, is by place of the order if `by_place`, otherwise by document.
+    """
+    compared, documents = len(certain), len(by_score)
+    bits, number = reach(certain, transitive), np.zeros(documents, dtype=np.int64)
+    partition(bits, number[:compared])
+    number[compared:] = number[compared - 1]
+    ordered = np.arange(documents)
+    shuffle(certain, number[:compared], clock[by_score[:compared]], conservative, places, ordered[:compared])
+    for rank in range(documents):
+        block[by_score[rank]] = number[rank]
+        order[rank] = by_score[ordered[rank]]
+    for d in range(documents, len(order)):
+        block[d], order[d] = number[documents - 1] + 1, d
+    if by_place:
+        pairs_by_place(bits, ordered[:compared], pairs)
+    else:
+        pairs_by_document(bits, by_score[:compared], documents, pairs)
