@@ -40,6 +40,7 @@ VARIANTS = [
     ("ranker=toprank", "ranker.delta=0.1"),
     ("ranker=pairrank", "ranker.solver=lbfgs_restart"),
     ("ranker=ips_regression", "ranker/model=mlp"),
+    ("ranker=pdgd", "evaluate_rounds=log"),
 ]
 
 

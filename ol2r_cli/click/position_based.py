@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from ol2r_cli import loops
 from ol2r_cli.click.probabilities import Tables, by_grade
 from ol2r_cli.config.ranges import NonNegative, Share
 from ol2r_cli.interfaces import ClickModel, Oracle, RunContext
@@ -47,9 +49,16 @@ class PositionBased(ClickModel):
         self.register_buffer("examination", places)
         clicks = by_grade(self, "click", self.click_setting, self.tables, context)
         self.register_buffer("click_probability", clicks)
+        self.loops = context.loops
 
     def click(self, grades: Int[Tensor, "B K"], shown: Bool[Tensor, "B K"], random: Random) -> Bool[Tensor, "B K"]:
         """Click on each place independently."""
         positions = grades.shape[1]
+        if self.loops:
+            clicks = np.empty(shown.shape, np.bool_)
+            probabilities = self.click_probability.numpy(), self.examination.numpy()
+            given = grades.numpy(), shown.numpy(), random.array(positions)
+            loops.clicks.position_based(*given, *probabilities, clicks)
+            return torch.from_numpy(clicks)
         attractive = self.examination[:positions] * self.click_probability[grades]
         return (random.uniform(positions) < attractive) & shown

@@ -100,7 +100,7 @@ def measure(
             if simulation.measurement.full():
                 simulation.measurement.measures()
             marks.append(time.perf_counter() - evaluation)
-            if t % composition.config.evaluate_every == 0:
+            if experiment.is_evaluated(t):
                 queue.append(simulation.ranker.deploy())
             if len(queue) == QUEUE or t == rounds:
                 before = time.perf_counter()

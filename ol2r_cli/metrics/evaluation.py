@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
@@ -16,6 +17,20 @@ from ol2r_cli.tensor.streams import Streams
 
 GROUP = 4_000  # largest number of documents, with padding, in a group of queries, so that it fits a cache
 PADDING = torch.finfo(torch.float32).min  # below every score; its last bits are 0, which means label 0
+
+
+def is_evaluated(round: int, every: int, spacing: str) -> bool:
+    """Return whether a round from 1 on is one of the regular evaluations.
+
+    Those are every `every` rounds, or, if `spacing` is `log`, ten in each power of ten: the rounds nearest to
+    10^(k / 10) for whole numbers k.
+    """
+    return round == _nearest_tenth(round) if spacing == "log" else round % every == 0
+
+
+def _nearest_tenth(round: int) -> int:
+    exponent = 10 * math.log10(round)
+    return int(10 ** (math.floor(exponent + 0.5) / 10) + 0.5)
 
 
 class Lists(NamedTuple):

@@ -134,7 +134,7 @@ def extend(
     id_with: Callable[[int], str],
     *,
     rounds: int,
-    evaluate_every: int,
+    is_evaluated: Callable[[int], bool],
     command: str,
     device: str,
     depends_on_rounds: str = "",
@@ -143,8 +143,9 @@ def extend(
     """Go on from a shorter run if there is one: copies its files to `directory` and returns its final state.
 
     Prints on stderr that it does, or why a shorter run cannot be extended; in that case, and without a shorter run, it
-    returns None. `id_with` gives the id of the run with a number of rounds; `depends_on_rounds` and `tables` are those
-    of `ShorterRun.obstacle`. The directory must be locked and empty.
+    returns None. `id_with` gives the id of the run with a number of rounds, `is_evaluated` tells whether a round is a
+    regular evaluation; `depends_on_rounds` and `tables` are those of `ShorterRun.obstacle`. The directory must be
+    locked and empty.
     """
     shorter = find_shorter(directory, rounds, id_with)
     if shorter is None:
@@ -153,7 +154,7 @@ def extend(
     obstacle, state = shorter.obstacle(device, depends_on_rounds, tables), None
     if not obstacle:
         try:
-            state = _copy(shorter, directory, id_with(rounds), rounds, evaluate_every, command)
+            state = _copy(shorter, directory, id_with(rounds), rounds, is_evaluated, command)
         except DamagedTable:
             directory.clear()
         obstacle = "" if state else "is damaged, or replaced at the moment"
@@ -179,13 +180,18 @@ def find_shorter(directory: RunDirectory, rounds: int, id_with: Callable[[int], 
 
 
 def _copy(
-    shorter: ShorterRun, directory: RunDirectory, id: str, rounds: int, evaluate_every: int, command: str
+    shorter: ShorterRun,
+    directory: RunDirectory,
+    id: str,
+    rounds: int,
+    is_evaluated: Callable[[int], bool],
+    command: str,
 ) -> dict[str, Any] | None:
     """Make `directory` the run `id` with this many rounds, interrupted where `shorter` ended; returns its state.
 
     None, with nothing written, if the checkpoint cannot be read or another process replaces the shorter run. Some
     evaluations are not copied: those in the queue of the checkpoint, which the longer run makes later and together with
-    others, and that of the last round, unless `evaluate_every` divides it.
+    others, and that of the last round, unless it is a regular evaluation.
     """
     state = load(shorter.directory, shorter.manifest["id"])
     if state is None:
@@ -197,7 +203,8 @@ def _copy(
         shutil.copyfile(shorter.directory / "log.txt", path)
     rows = EVALUATION.read(shorter.directory)
     if len(rows):
-        regular, waiting = rows["round"] % evaluate_every == 0, rows["round"].is_in(list(state["queue"]))
+        evaluated = [t for t in rows["round"].unique() if t == 0 or is_evaluated(t)]
+        regular, waiting = rows["round"].is_in(evaluated), rows["round"].is_in(list(state["queue"]))
         rows = rows.filter(regular & ~waiting)
         EVALUATION.write(directory, rows)
         if "rows" in state:  # a checkpoint of version 0.1 has none

@@ -19,7 +19,7 @@ from ol2r_cli.config.ranges import Count, NonNegative, Range, WholeNumber
 from ol2r_cli.dataset.table import Dataset, DatasetSource
 from ol2r_cli.device import Device
 from ol2r_cli.interfaces import ClickModel, Exploration, Fairness, Measure, Ranker
-from ol2r_cli.metrics.evaluation import Evaluator
+from ol2r_cli.metrics.evaluation import Evaluator, is_evaluated
 from ol2r_cli.metrics.exposure import exposure_of
 from ol2r_cli.metrics.measurement import check_columns
 from ol2r_cli.run.checkpoint import extend
@@ -49,6 +49,7 @@ class RunSettings:
     rounds: Count
     positions: Annotated[int, Range(1, 100_000)]
     evaluate_every: Count
+    evaluate_rounds: Literal["even", "log"]
     evaluate_on: Sequence[Literal["validation", "test"]]
     no_relevant: Literal["zero", "skip"]
     exposure: str | Sequence[float]
@@ -114,8 +115,6 @@ class Experiment:
     def _id(self, rounds: int, code: Mapping[str, str]) -> str:
         precision = str(self.dtype).removeprefix("torch.")
         device = {**self.settings["device"], "dtype": precision, "engine": self.device.engine}
-        if device["engine"] == "tensors":  # which ids of earlier versions imply
-            del device["engine"]
         decisive = {**self.settings, "rounds": rounds, "device": device}
         return identity(decisive, self.dataset.fingerprint, code)
 
@@ -140,6 +139,10 @@ class Experiment:
         if not self.settings["force"]:
             check_other_code(self.directory, self.base_id, self.code.files)
 
+    def is_evaluated(self, round: int) -> bool:
+        """Whether a round from 1 on is one of the regular evaluations; round 0 and the last one always are."""
+        return is_evaluated(round, self.settings["evaluate_every"], self.settings["evaluate_rounds"])
+
     def extend(self, command: str) -> dict[str, Any] | None:
         """Continue a finished run of fewer rounds: copies its files to the run directory, which must be locked, and
         returns its final state. None if there is no such run, or with `force=true`."""
@@ -149,7 +152,7 @@ class Experiment:
             self.directory,
             self.id_with,
             rounds=self.settings["rounds"],
-            evaluate_every=self.settings["evaluate_every"],
+            is_evaluated=self.is_evaluated,
             command=command,
             device=self.device.label,
             depends_on_rounds=next(

@@ -42,6 +42,8 @@ NOT_HASHED = frozenset(
 )
 # The measures of a default run. `trace_regret` and `trace_blocks`, which are hashed, say whether these two are taken.
 STANDARD_MEASURES = frozenset({"ndcg", "regret", "blocks", "unfairness"})
+# Settings that earlier versions did not have, with the values that do as those versions did. Their ids are unchanged.
+ADDED = {"evaluate_rounds": "even", "device.engine": "tensors"}
 _ALWAYS = STANDARD_MEASURES - {"regret", "blocks"}
 
 
@@ -69,7 +71,11 @@ def _decisive(value: Any, name: str = "") -> Any:
     if isinstance(value, Mapping):
         prefix = f"{name}." if name else ""
         names = {key: f"{prefix}{key}" for key in value}
-        return {str(key): _decisive(value[key], full) for key, full in names.items() if full not in NOT_HASHED}
+        return {
+            str(key): _decisive(value[key], full)
+            for key, full in names.items()
+            if full not in NOT_HASHED and not (full in ADDED and value[key] == ADDED[full])
+        }
     if isinstance(value, list | tuple):
         return [_decisive(item, name) for item in value]
     if isinstance(value, str) and name.endswith("._target_"):

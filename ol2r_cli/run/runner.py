@@ -250,7 +250,7 @@ class Runner:
                 self._record_details(t, interaction)
                 if self.simulation.measurement.full():
                     progress.measured(self._measure())
-                if self.evaluators and (t % self.settings["evaluate_every"] == 0 or t == rounds):
+                if self.evaluators and (self.experiment.is_evaluated(t) or t == rounds):
                     self._enqueue(t)
                     if t < rounds and self.callbacks(t, self.simulation.ranker, self.queue[t]):
                         stop.append(0)
@@ -344,7 +344,7 @@ class Runner:
         An extended run evaluates the same snapshots together as an undisturbed one, ten at a time, because the last
         digit of a matrix product can depend on its size.
         """
-        regular = {t: deployed for t, deployed in self.queue.items() if t % self.settings["evaluate_every"] == 0}
+        regular = {t: deployed for t, deployed in self.queue.items() if t == 0 or self.experiment.is_evaluated(t)}
         return regular if len(regular) < QUEUE else {}
 
     def _save(self) -> None:

@@ -8,7 +8,7 @@ import torch
 
 from ol2r_cli.columns import CUTOFFS
 from ol2r_cli.config.instantiate import build
-from ol2r_cli.metrics.evaluation import Evaluator, _even_groups, _keys
+from ol2r_cli.metrics.evaluation import Evaluator, _even_groups, _keys, is_evaluated
 from tests.reference import metrics as reference
 from tests.worlds import evaluator, handmade, offline_ndcg, simulate, tiny
 
@@ -114,3 +114,14 @@ def test_groups_cover_all_queries_and_pad_little():
 def test_a_split_without_relevant_documents_cannot_be_skipped():
     with pytest.raises(ValueError, match="no query of the test split has a relevant document: use no_relevant=zero"):
         evaluator(handmade([[0, 0]]), "test", torch.tensor([0]), "skip")
+
+
+def test_rounds_of_evaluations():
+    assert [t for t in range(1, 41) if is_evaluated(t, 10, "even")] == [10, 20, 30, 40]
+    assert [t for t in range(1, 101) if is_evaluated(t, 10, "log")] == [
+        *[1, 2, 3, 4, 5, 6, 8, 10],
+        *[13, 16, 20, 25, 32, 40, 50, 63, 79, 100],
+    ]
+    for power in 10**3, 10**5:
+        assert sum(is_evaluated(t, 10, "log") for t in range(power + 1, 10 * power + 1)) == 10
+        assert is_evaluated(power, 7, "log")

@@ -109,3 +109,9 @@ def test_the_path_contains_the_choices():
     fair = choices | {"fairness": "fairexp", "ranker": "mine/pairrank"}
     assert run_path("out", fair, "0123456789") == Path("out/mslr_web10k/mine_pairrank-navigational-fairexp-0123456789")
     assert run_path("~/out", choices, "0").is_relative_to(Path.home())
+
+
+def test_settings_that_were_added_leave_the_ids_of_before_as_they_were():
+    for name, before in module.ADDED.items():
+        assert identity(changed(name, before), "f", {}) == identity(SETTINGS, "f", {}), name
+        assert identity(changed(name, "another"), "f", {}) != identity(SETTINGS, "f", {}), name
