@@ -16,6 +16,7 @@ import torch
 from omegaconf import DictConfig, OmegaConf
 from torch import Tensor, nn
 
+from ol2r_cli import loops
 from ol2r_cli.config.composer import Composition
 from ol2r_cli.config.instantiate import build
 from ol2r_cli.contracts.law import NotApplicable, Stopped
@@ -72,8 +73,10 @@ class Subject:
     ) -> Simulation:
         """A simulation of the choices, ready for round 1; `more` is what `small_world.simulation` takes.
 
+        It has the engine that a run on a CPU would have.
         NotApplicable if a role refuses the world with a ValueError of its own.
         """
+        more.setdefault("loops", loops.available() and self.config.device.engine != "tensors")
         self._world, self._running = f"{world_name}, seeds {_words(seeds)}", None
         try:
             running = simulation(self.config, world(lists), seeds=seeds, **more)
