@@ -160,17 +160,21 @@ def machine() -> Iterator[Finding]:
     import torch
 
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    yield Finding("engine", *_engine())
+    yield Finding("CPU cores", f"{usable} of {os.cpu_count()}")
+    yield Finding("CUDA", *_cuda(torch))
+
+
+def _engine() -> tuple[str, str]:
+    """What `device.engine=auto` chooses, and a note where it is the slower one."""
     try:
         importlib.import_module(ENGINE)
     except Exception as error:
         missing = isinstance(error, ModuleNotFoundError)
         reason = "is not installed" if missing else f"cannot be imported ({_first_line(error)})"
-        slower = f"{ENGINE} {reason}, and rankers without a network are two to five times as slow on a CPU"
-        yield Finding("engine", "tensors", f"{slower}: type: pip install '{ENGINE}{_requirements().get(ENGINE, '')}'")
-    else:
-        yield Finding("engine", f"loops on a CPU ({ENGINE} {metadata.version(ENGINE)}), tensors on a GPU")
-    yield Finding("CPU cores", f"{usable} of {os.cpu_count()}")
-    yield Finding("CUDA", *_cuda(torch))
+        slower = f"{ENGINE} {reason}; with it, rankers without a network are two to three times as fast on a CPU"
+        return "tensors", f"{slower}: type: pip install '{ENGINE}{_requirements().get(ENGINE, '')}'"
+    return f"loops on a CPU ({ENGINE} {metadata.version(ENGINE)}), tensors on a GPU", ""
 
 
 def _cuda(torch: Any) -> tuple[str, str]:

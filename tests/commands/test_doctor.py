@@ -42,6 +42,32 @@ def test_a_machine_without_problems(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert list(tmp_path.iterdir()) == [], "nothing is left behind"
 
 
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (ModuleNotFoundError("No module named 'numba'"), "numba is not installed; "),
+        (
+            ImportError("Numba needs NumPy 2.4 or less\nmore"),
+            "numba cannot be imported (Numba needs NumPy 2.4 or less); ",
+        ),
+    ],
+)
+def test_a_machine_without_a_working_numba(monkeypatch: pytest.MonkeyPatch, capsys, error: Exception, reason: str):
+    imports = importlib.import_module
+
+    def import_module(name: str):
+        if name == "numba":
+            raise error
+        return imports(name)
+
+    monkeypatch.setattr(doctor.importlib, "import_module", import_module)
+    found = named(list(examine([])))["engine"]
+    assert (found.value, found.needed) == ("tensors", False)
+    assert found.problem.startswith(reason)
+    assert "type: pip install 'numba" in found.problem
+    assert main([]) == 0
+
+
 def test_a_package_that_is_missing_broken_or_too_old(monkeypatch: pytest.MonkeyPatch, capsys):
     versions, imports = metadata.version, importlib.import_module
 
