@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
+from ol2r_cli import loops
 from ol2r_cli.config.catalogue import Catalogue
 from ol2r_cli.config.overrides import split_launcher, split_search_path
 from ol2r_cli.config.own_choices import add_config_dir, as_options, choice_folders
@@ -164,6 +165,9 @@ def _run(given: argparse.Namespace) -> int:
         check_grid(composition, words, "add -m")
 
         from ol2r_cli.run.runner import run_experiment
+
+        if composition.config.device.get("engine") != "tensors" and loops.available():
+            _ = loops.random_numbers  # imports all loops, and numba, which must not be interrupted
 
     return run_experiment(composition.config, composition.choices, words)
 
