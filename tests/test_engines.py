@@ -11,6 +11,7 @@ import dataclasses
 import pytest
 import torch
 
+from ol2r_cli.ranker.pairrank import PairwiseRanker
 from tests.choices import SEEDS, combinations, each_choice, names, play, seen, simulation, world
 
 pytest.importorskip("numba")
@@ -67,6 +68,23 @@ def test_a_dataset_without_groups():
         without = dataclasses.replace(world(), group=None)
         with torch.inference_mode():
             played.append(seen(play(simulation(("ranker=pdgd",), without, loops=loops, exposure=None))))
+    assert played[0] == played[1]
+
+
+class Scaled(PairwiseRanker):
+    """Ranks by features that it scales by itself."""
+
+    def predict(self, candidates, random):
+        return super().predict(dataclasses.replace(candidates, features=candidates.features * 3), random)
+
+
+def test_a_ranker_that_replaces_the_features_is_explored_with_its_own():
+    played = []
+    for loops in (False, True):
+        with torch.inference_mode():
+            running = simulation(("ranker=pairrank",), loops=loops)
+            running.ranker.__class__ = Scaled
+            played.append(seen(play(running)))
     assert played[0] == played[1]
 
 

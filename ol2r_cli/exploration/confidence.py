@@ -13,8 +13,9 @@ from ol2r_cli import loops
 from ol2r_cli.config.ranges import Positive
 from ol2r_cli.exploration.divide_and_conquer import DivideAndConquer, ScoreOrder, Shuffle, Width
 from ol2r_cli.exploration.long_lists import Comparison
-from ol2r_cli.interfaces import FEATURES, Interaction, Need, Oracle, Rows, RunContext
+from ol2r_cli.interfaces import FEATURES, Interaction, Need, Oracle, RunContext
 from ol2r_cli.learning.covariance import add_outer_products
+from ol2r_cli.learning.tangents import TableTangent
 from ol2r_cli.tensor.gather import gather
 from ol2r_cli.tensor.shapes import Bool, Float
 from ol2r_cli.tensor.streams import Random
@@ -81,16 +82,14 @@ class Confidence(DivideAndConquer):
     def certain(self, ranked: ScoreOrder) -> Bool[Tensor, "b d d"]:
         """Compare sigma(s_i - s_j) - 1/2 with alpha |x_ij|, both squared. Equal documents are never certain."""
         if ranked.rows is not None:
-            return self._certain_by_loops(ranked, ranked.rows)
+            return self._certain_by_loops(ranked)
         replicas, scores, gradients = ranked.replicas, ranked.scores, self._gradients(ranked)
         margin = (scores[:, :, None] - scores[:, None, :]).sigmoid_().sub_(0.5).clamp_(min=0).square_()
         return margin > self._squared_widths(replicas, gradients).mul_(self._alpha(replicas) ** 2).clamp_(min=0)
 
-    def _certain_by_loops(self, ranked: ScoreOrder, rows: Rows) -> Bool[Tensor, "1 d d"]:
+    def _certain_by_loops(self, ranked: ScoreOrder) -> Bool[Tensor, "1 d d"]:
         """Return `certain` for one replica."""
-        documents, features = ranked.order.shape[1], rows.table.shape[1]
-        x = torch.empty(1, documents, features, dtype=ranked.scores.dtype)
-        loops.scores.gathered(rows.table, rows.start[ranked.replicas] + ranked.order[0].numpy(), x[0].numpy())
+        documents, x = ranked.order.shape[1], self._gradients(ranked)
         gram = torch.bmm(self._projected(ranked.replicas, x), x.mT)[0]
         scale = self._alpha(ranked.replicas) ** 2
         certain = np.zeros((documents, documents), np.bool_)
@@ -115,8 +114,14 @@ class Confidence(DivideAndConquer):
         return compare
 
     def _gradients(self, ranked: ScoreOrder) -> Float[Tensor, "b d P"]:
-        """Return the features in score order."""
-        return gather(ranked.prediction.tangent().dense()[ranked.replicas, : ranked.order.shape[1]], ranked.order)
+        """Return the features in score order, from the table unless the ranker has replaced them."""
+        tangent = ranked.prediction.tangent()
+        if ranked.rows is not None and isinstance(tangent, TableTangent):
+            table, start, _ = ranked.rows
+            x = torch.empty(*ranked.order.shape, table.shape[1], dtype=ranked.scores.dtype)
+            loops.scores.gathered(table, start[ranked.replicas] + ranked.order[0].numpy(), x[0].numpy())
+            return x
+        return gather(tangent.dense()[ranked.replicas, : ranked.order.shape[1]], ranked.order)
 
     def _projected(self, replicas: Tensor | slice, x: Float[Tensor, "b d P"]) -> Float[Tensor, "b d P"]:
         """Return X M^-1, with the chosen form of M^-1."""

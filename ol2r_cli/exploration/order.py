@@ -12,7 +12,6 @@ from ol2r_cli.tensor.gather import cached_arange
 from ol2r_cli.tensor.shapes import Bool, Float, Int
 from ol2r_cli.tensor.streams import Random
 
-Order = NDArray[np.int64]
 LEAST = torch.finfo(torch.float64).min
 CHANCE = 1 << 29  # the last 29 bits of a float64 are beyond the precision of float32
 
@@ -34,7 +33,7 @@ def best(scores: Float[Tensor, "*B D"], count: int) -> Int[Tensor, "*B O"]:
     return scores.topk(min(count, scores.shape[-1]), dim=-1).indices
 
 
-def empty_order(scores: Float[Tensor, "B D"], count: int) -> Order:
+def empty_order(scores: Float[Tensor, "B D"], count: int) -> NDArray[np.int64]:
     """Return room for the first `count` places of an order, which a compiled loop fills: [B, O]."""
     return np.empty((len(scores), min(count, scores.shape[1])), dtype=np.int64)
 
