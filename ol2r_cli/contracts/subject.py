@@ -73,8 +73,8 @@ class Subject:
     ) -> Simulation:
         """A simulation of the choices, ready for round 1; `more` is what `small_world.simulation` takes.
 
-        It has the engine that a run on a CPU would have.
-        NotApplicable if a role refuses the world with a ValueError of its own.
+        It has the engine that a run on a CPU would have. NotApplicable if a role refuses the world with a ValueError of
+        its own.
         """
         more.setdefault("loops", loops.available() and self.config.device.engine != "tensors")
         self._world, self._running = f"{world_name}, seeds {_words(seeds)}", None

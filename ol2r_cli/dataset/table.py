@@ -161,7 +161,7 @@ class Split:
         shape = len(number), max(length.tolist())
         document, label, mask = np.empty(shape, np.int64), np.empty(shape, np.int64), np.empty(shape, np.bool_)
         group = np.empty(shape if len(self.group_of) else (0, 0), self.group_of.dtype)
-        loops.serve.serve(start, length, self.label_of, self.group_of, document, label, group, mask)
+        loops.rounds.serve(start, length, self.label_of, self.group_of, document, label, group, mask)
         documents = torch.from_numpy(document)
         candidates = TableCandidates(
             query,

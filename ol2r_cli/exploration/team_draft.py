@@ -34,9 +34,10 @@ class TeamDraft(Exploration):
             placed, shares = empty_order(prediction.scores[:, 0], shown), np.zeros(prediction.scores.shape)
             loops.orders.team_draft(*given, candidates.rows.length, placed, shares)
             first, credit = torch.from_numpy(placed), torch.from_numpy(shares).to(prediction.scores.dtype)
-            scores = None if self.ranking_depth <= shown else sortable(prediction.scores, candidates.mask, random)
-            order = first if scores is None else completed(first, scores[:, 0], self.ranking_depth)
-            return Proposal(order, prediction.scores[:, 0], credit=credit)
+            if self.ranking_depth > shown:
+                scores = sortable(prediction.scores, candidates.mask, random)
+                first = completed(first, scores[:, 0], self.ranking_depth)
+            return Proposal(first, prediction.scores[:, 0], credit=credit)
         scores = sortable(prediction.scores, candidates.mask, random)
         turns = random.uniform(cycles * members, "turns").view(replicas, cycles, members).argsort(2).flatten(1)
         first, author = _in_step(scores, turns, shown)

@@ -19,9 +19,8 @@ if TYPE_CHECKING:
         orders,
         pairs,
         random_numbers,
-        record,
+        rounds,
         scores,
-        serve,
         steps,
         top_labels,
         updates,
@@ -33,9 +32,8 @@ __all__ = [
     "orders",
     "pairs",
     "random_numbers",
-    "record",
+    "rounds",
     "scores",
-    "serve",
     "steps",
     "top_labels",
     "updates",
@@ -60,9 +58,8 @@ def __getattr__(name: str) -> Any:
     import ol2r_cli.loops.orders
     import ol2r_cli.loops.pairs
     import ol2r_cli.loops.random_numbers
-    import ol2r_cli.loops.record
+    import ol2r_cli.loops.rounds
     import ol2r_cli.loops.scores
-    import ol2r_cli.loops.serve
     import ol2r_cli.loops.steps
     import ol2r_cli.loops.top_labels
     import ol2r_cli.loops.updates  # noqa: F401  (each import loads its module)

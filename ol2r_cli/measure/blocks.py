@@ -43,7 +43,7 @@ class Blocks(Measure):
         if not self.has_blocks:
             self.has_blocks = True
         if self.loops:
-            loops.record.by_place(row, proposal.block.numpy(), proposal.order.numpy(), self.block.numpy())
+            loops.rounds.by_place(row, proposal.block.numpy(), proposal.order.numpy(), self.block.numpy())
         else:
             self.block[row, :, : labels.shape[1]] = proposal.block.gather(1, proposal.order)
         if proposal.certain is not None:

@@ -84,7 +84,7 @@ class Measurement(nn.Module):
         self.rounds.append((interaction.candidates.query, interaction.preferences.valid))
         if self._arrays is not None:
             lists = labels.numpy(), interaction.ranking.numpy(), interaction.clicks.numpy()
-            loops.record.record(row, interaction.prediction.scores.numpy(), *lists, *self._arrays)
+            loops.rounds.record(row, interaction.prediction.scores.numpy(), *lists, *self._arrays)
         else:
             torch.sum(interaction.prediction.scores, (1, 2), dtype=torch.float64, out=self.total[row])
             self.grades[row, :, :shown] = labels.gather(1, interaction.ranking)
