@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from ol2r_cli.report.document import Document
     from ol2r_cli.report.run_groups import Collection
     from ol2r_cli.run.experiment import Experiment
-    from ol2r_cli.run.tables import Table
+    from ol2r_cli.run.table_file import Table
     from ol2r_cli.run.trained_ranker import TrainedRanker
 
 

@@ -9,11 +9,13 @@ import time
 from functools import cache
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from ol2r_cli import cli
 from ol2r_cli.config.composer import Composition, compose
 from ol2r_cli.run import checkpoint
+from ol2r_cli.run.integrity import read_table
 from ol2r_cli.run.run_state import find_runs, read_state
 from ol2r_cli.run.runner import run_experiment
 from tests.launch import Launched
@@ -107,6 +109,26 @@ def test_a_run_can_be_stopped_at_any_round(tmp_path, undisturbed, monkeypatch):
         interrupt(monkeypatch, tmp_path, round)
     assert Launched(command(tmp_path), tmp_path / "log").wait() == 0
     assert contents(tmp_path) == undisturbed
+
+
+def test_a_long_run_writes_its_tables_in_parts_and_ends_with_the_same_rows(tmp_path, undisturbed, monkeypatch):
+    """As in a run of a million rounds, with small parts; interrupted or not, the files are equal."""
+    monkeypatch.setattr("ol2r_cli.run.table_file.PART_ROWS", 300)
+    monkeypatch.setattr("ol2r_cli.run.tables.FLUSH_ROWS", 200)
+    words = command(tmp_path / "once")[1:]
+    composed = composition(*words)
+    assert run_experiment(composed.config, composed.choices, words) == 0
+    for round in 64, 230, 350:
+        interrupt(monkeypatch, tmp_path / "often", round)
+    assert list(the_run(tmp_path / "often").glob("trace.part*"))
+    words = command(tmp_path / "often")[1:]
+    composed = composition(*words)
+    assert run_experiment(composed.config, composed.choices, words) == 0
+    assert contents(tmp_path / "once") == contents(tmp_path / "often")
+    assert not list(the_run(tmp_path / "often").glob("*part*"))
+    assert read_state(the_run(tmp_path / "often"), thorough=True).state == "finished"
+    for name in RESULTS[:-1]:
+        assert read_table(the_run(tmp_path / "once") / name).equals(pl.read_parquet(undisturbed[name]))
 
 
 def test_a_killed_run_resumes_from_its_checkpoint(tmp_path, undisturbed):

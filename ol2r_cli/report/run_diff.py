@@ -21,7 +21,8 @@ from ol2r_cli.run.directory import RunDirectory
 from ol2r_cli.run.identity import NOT_HASHED
 from ol2r_cli.run.run_state import RunState, read_state
 from ol2r_cli.run.summary import by_seed
-from ol2r_cli.run.tables import EVALUATION, TRACE, Table
+from ol2r_cli.run.table_file import Table
+from ol2r_cli.run.tables import EVALUATION, TRACE
 
 if TYPE_CHECKING:
     import polars as pl

@@ -12,6 +12,7 @@ import io
 import json
 import logging
 import os
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -41,6 +42,17 @@ FILES = (
     "log.txt",
 )
 LOGGER = "ol2r_cli"  # the logger of the package
+_PART = re.compile(r"(trace|evaluation|blocks|interactions)\.part\d{5}\.parquet")  # of a table of an unfinished run
+
+
+def is_run_file(name: str) -> bool:
+    """Whether a file of this name in a run directory is one of the run."""
+    return name in FILES or _PART.fullmatch(name) is not None
+
+
+def part_name(name: str, number: int) -> str:
+    """The file of a part, from 1, of the table `name`."""
+    return f"{Path(name).stem}.part{number:05}.parquet"
 
 
 def create_root(folder: Path) -> None:
@@ -121,6 +133,17 @@ class RunDirectory:
         """Remove the files of an earlier run (`force=true`), and nothing that a user has put beside them."""
         for name in FILES:
             (self / name).unlink(missing_ok=True)
+            for part in self.parts(name):
+                part.unlink()
+
+    def parts(self, name: str) -> list[Path]:
+        """The files with the earlier rows of the table `name`, in their order; there are some in a long run only."""
+        return sorted(self.path.glob(f"{Path(name).stem}.part*.parquet"))
+
+    def close_part(self, name: str) -> None:
+        """Make the file of the table `name` its next part."""
+        self._check_lease()
+        os.replace(self / name, self / part_name(name, len(self.parts(name)) + 1))
 
     @contextmanager
     def replacing(self, name: str) -> Iterator[Path]:

@@ -14,9 +14,8 @@ from pathlib import Path
 
 import yaml
 
-from ol2r_cli.atomic_file import temporary_of
 from ol2r_cli.lease import LeaseHeld, is_lease, leased
-from ol2r_cli.run.directory import CHECKPOINT, FILES, INTERACTIONS, LOCK, MANIFEST, RunDirectory, RunningElsewhere
+from ol2r_cli.run.directory import CHECKPOINT, INTERACTIONS, LOCK, MANIFEST, RunDirectory, RunningElsewhere, is_run_file
 from ol2r_cli.run.manifest import read_manifest
 from ol2r_cli.run.run_state import RunState, read_state
 
@@ -26,7 +25,6 @@ SWEEPS = ".sweep"  # the folder with logs of sweeps
 _ID = re.compile(r"-[0-9a-f]{10}$")  # how the name of a run directory ends
 _LOG = re.compile(r"-[0-9a-f]{10}\.log$")
 _REQUIRED = ("config.yaml", "summary.json", "trace.parquet")  # a finished run without these is damaged
-_TEMPORARY = {temporary_of(Path(name)).name for name in FILES}
 
 
 @dataclass(frozen=True)
@@ -86,7 +84,7 @@ class Removal:
 def stored_runs(root: Path) -> Iterator[StoredRun]:
     """All runs below a folder in alphabetical order, including directories of runs that were killed at their start."""
     for folder, subfolders, names in os.walk(root):
-        run_files = {name for name in names if name in FILES or name in _TEMPORARY or name == LOCK}
+        run_files = {name for name in names if is_run_file(name) or _is_temporary(name) or name == LOCK}
         may_be_run = MANIFEST in run_files or (_ID.search(Path(folder).name) and _is_left_over(Path(folder), run_files))
         if may_be_run and (run := _stored_run(Path(folder), run_files)) is not None:
             subfolders.clear()
@@ -94,10 +92,15 @@ def stored_runs(root: Path) -> Iterator[StoredRun]:
         subfolders[:] = sorted(name for name in subfolders if not name.startswith("."))
 
 
+def _is_temporary(name: str) -> bool:
+    """Whether a file of this name is what a process leaves that is killed while it replaces a file of a run."""
+    return name.startswith(".") and name.endswith(".partial") and is_run_file(name[1 : -len(".partial")])
+
+
 def _is_left_over(path: Path, names: set[str]) -> bool:
     """Whether files without a readable manifest belong to a run: they are those of its first moment, or there is the
     configuration of a run among them. Names alone say nothing: a user may have a `checkpoint.pt`."""
-    if names and names <= {LOCK, *_TEMPORARY}:
+    if names and all(name == LOCK or _is_temporary(name) for name in names):
         return LOCK not in names or _is_lock(path / LOCK)
     try:
         settings = yaml.safe_load((path / "config.yaml").read_bytes())
@@ -127,8 +130,8 @@ def _stored_run(path: Path, names: set[str]) -> StoredRun | None:
         path,
         _state(path, state if is_ours else None, names),
         _manifest(path),
-        {name: size for name, size in sizes.items() if name in FILES},
-        {name: size for name, size in sizes.items() if name in _TEMPORARY},
+        {name: size for name, size in sizes.items() if is_run_file(name)},
+        {name: size for name, size in sizes.items() if _is_temporary(name)},
         changed,
     )
 

@@ -10,11 +10,12 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import os
 import re
 import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from ol2r_cli.run.directory import INTERACTIONS, SUMMARY, RunDirectory
 
@@ -27,23 +28,64 @@ RESULTS = (TRACE, "evaluation.parquet", "blocks.parquet", INTERACTIONS, SUMMARY,
 REMOVABLE = (INTERACTIONS,)  # what `ol2r clean` may remove from a finished run
 _READ_ALWAYS = (SUMMARY, "config.yaml")  # small files, whose contents are compared at every look at a finished run
 
+ROW_GROUP = 2**18  # rows; polars' own choice, and the same however the rows arrive
 _SEAL = re.compile(rb"ol2r run (\S*) crc32 ([0-9a-f]{8})")
 _OPEN = "00000000"  # in place of the checksum while it is computed
+_END = 65_536  # bytes at the end of a file among which its seal is
+_BLOCK = 2**20  # bytes that are read at once
 
 
 class DamagedTable(ValueError):
     """A table of a run was changed after it was written, or is not a table."""
 
 
-def write_table(file: Path, frame: pl.DataFrame, run: str) -> None:
-    """Write a table with its seal. `run` is the id of the run."""
-    content = io.BytesIO()
+def write_table(file: Path, rows: pl.DataFrame | pl.LazyFrame, run: str) -> None:
+    """Write a table with its seal. `run` is the id of the run. Rows of a LazyFrame never are all in memory.
+
+    OSError where the file cannot be written, also on a full disk, which polars reports as an error of its own.
+    """
+    import polars as pl
+
     seal = f"ol2r run {run} crc32 {_OPEN}".encode()
-    frame.write_parquet(content, compression="zstd", metadata={"ol2r": seal.decode()})
-    table = bytearray(content.getbuffer())
-    end = table.rindex(seal) + len(seal)
-    table[end - len(_OPEN) : end] = f"{zlib.crc32(table):08x}".encode()
-    file.write_bytes(table)
+    settings: Any = {"compression": "zstd", "row_group_size": ROW_GROUP, "metadata": {"ol2r": seal.decode()}}
+    with open(file, "wb+") as stream:
+        target = _Target(stream)
+        try:
+            if isinstance(rows, pl.LazyFrame):
+                rows.sink_parquet(target, **settings)  # type: ignore[call-overload]
+            else:
+                rows.write_parquet(target, **settings)  # type: ignore[arg-type]
+        except pl.exceptions.PolarsError:
+            if target.error is not None:
+                raise target.error from None
+            raise
+        end = max(0, stream.tell() - _END)
+        stream.seek(end)
+        stream.seek(end + stream.read().rindex(seal) + len(seal) - len(_OPEN))
+        stream.write(f"{target.crc32:08x}".encode())
+
+
+class _Target:
+    """A file to which polars writes: the checksum of what was written, and the error that polars would hide."""
+
+    def __init__(self, stream: BinaryIO):
+        self.stream, self.crc32 = stream, 0
+        self.error: OSError | None = None
+
+    def write(self, content: bytes) -> int:
+        self.crc32 = zlib.crc32(content, self.crc32)
+        try:
+            return self.stream.write(content)
+        except OSError as error:
+            self.error = error
+            raise
+
+    def flush(self) -> None:
+        try:
+            self.stream.flush()
+        except OSError as error:
+            self.error = error
+            raise
 
 
 def read_table(file: Path, columns: Sequence[str] | None = None, run: str = "") -> pl.DataFrame:
@@ -53,23 +95,58 @@ def read_table(file: Path, columns: Sequence[str] | None = None, run: str = "") 
     """
     import polars as pl
 
-    content = file.read_bytes()
-    seals = list(_SEAL.finditer(content, max(0, len(content) - 65_536)))
-    if seals:
-        owner, crc32 = seals[-1].groups()
-        start, end = seals[-1].span(2)
-        view = memoryview(content)
-        actual = zlib.crc32(view[end:], zlib.crc32(_OPEN.encode(), zlib.crc32(view[:start])))
-        if f"{actual:08x}".encode() != crc32:
-            raise DamagedTable(f"{file.name} was changed after it was written")
-        if run and owner != run.encode():
-            raise DamagedTable(f"{file.name} is of the run {owner.decode()}")
+    content = io.BytesIO(file.read_bytes())  # at once, because a run may replace the file
+    _check_seal(content, file.name, run)
     try:
-        names = pl.read_parquet_schema(io.BytesIO(content))
+        names = pl.read_parquet_schema(content)
         wanted = None if columns is None else [name for name in columns if name in names]
-        return pl.read_parquet(io.BytesIO(content), columns=wanted)
+        return pl.read_parquet(content, columns=wanted)
     except pl.exceptions.PolarsError as error:
-        raise DamagedTable(f"{file.name} cannot be read ({str(error).splitlines()[0]})") from None
+        raise _unreadable(file, error) from None
+
+
+def scan_table(file: Path, run: str = "") -> pl.LazyFrame:
+    """The table in a file, which nobody else may replace, for reading it in pieces. DamagedTable as `read_table`."""
+    import polars as pl
+
+    with open(file, "rb") as stream:
+        _check_seal(stream, file.name, run)
+    row_count(file)
+    return pl.scan_parquet(file)
+
+
+def row_count(file: Path) -> int:
+    """The number of rows of a table, from the end of the file. DamagedTable for something else than a table."""
+    import polars as pl
+
+    try:
+        return int(pl.scan_parquet(file).select(pl.len()).collect().item())
+    except pl.exceptions.PolarsError as error:
+        raise _unreadable(file, error) from None
+
+
+def _unreadable(file: Path, error: Exception) -> DamagedTable:
+    return DamagedTable(f"{file.name} cannot be read ({str(error).splitlines()[0]})")
+
+
+def _check_seal(stream: BinaryIO, name: str, run: str) -> None:
+    """DamagedTable unless the seal of a table, if it has one, is intact and that of `run`, if this is not empty."""
+    length = stream.seek(0, os.SEEK_END)
+    stream.seek(max(0, length - _END))
+    end = stream.read()
+    if seals := list(_SEAL.finditer(end)):
+        owner, crc32 = seals[-1].groups()
+        start, actual = length - len(end) + seals[-1].start(2), 0
+        stream.seek(0)
+        for size, replacement in ((start, b""), (len(_OPEN), _OPEN.encode()), (length, b"")):
+            while size and (block := stream.read(min(size, _BLOCK))):
+                actual = zlib.crc32(replacement or block, actual)
+                size -= len(block)
+        if f"{actual:08x}".encode() != crc32:
+            raise DamagedTable(f"{name} was changed after it was written")
+        if run and owner != run.encode():
+            raise DamagedTable(f"{name} is of the run {owner.decode()}")
+    stream.seek(0)
 
 
 def file_records(directory: RunDirectory) -> dict[str, dict[str, Any]]:
@@ -118,8 +195,9 @@ def damage(path: Path, manifest: Mapping[str, Any], thorough: bool = False) -> s
 def missing_rows(directory: RunDirectory, expected: Mapping[str, int]) -> str:
     """Which table does not have the rows that are `expected` in it, by its file; empty if all have them."""
     for name, rows in expected.items():
+        files = [file for file in (*directory.parts(name), directory / name) if file.is_file()]
         try:
-            count = len(read_table(directory / name)) if (directory / name).is_file() else 0
+            count = sum(row_count(file) for file in files)
         except DamagedTable as error:
             return str(error)
         if count != rows:

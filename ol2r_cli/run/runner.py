@@ -356,7 +356,7 @@ class Runner:
 
     def _finish(self, waiting: dict[int, torch.Tensor]) -> None:
         self._measure()
-        self.trace.flush()
+        self.trace.finish()
         rows = {TRACE.file: self.settings["rounds"] * len(self.experiment.seeds)}
         if problem := missing_rows(self.directory, {**self.trace.rows, **rows}):
             raise DirectoryLost(f"{problem}: they were removed while the run was writing them, run it again")

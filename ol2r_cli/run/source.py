@@ -40,10 +40,10 @@ RECORDED = (
         "measure",
         "columns",
     ],
-    *["simulation", "device", "run/experiment", "run/runner", "run/tables", "run/summary"],
+    *["simulation", "device", "run/experiment", "run/runner", "run/table_file", "run/tables", "run/summary"],
 )
 # What takes part in every run, with what it imports; all else takes part where a class of the settings needs it.
-_ALWAYS = ("simulation", "device", "run/experiment", "run/runner", "run/tables", "run/summary")
+_ALWAYS = ("simulation", "device", "run/experiment", "run/runner", "run/table_file", "run/tables", "run/summary")
 _NO_ROLES = ("launcher", "hydra")  # entries of the settings whose classes do not take part in a run
 _ROOT = Path(__file__).parents[2]  # the folder that contains the package
 

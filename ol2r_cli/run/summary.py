@@ -39,12 +39,12 @@ if TYPE_CHECKING:
 
 def summarise(directory: RunDirectory) -> dict[str, Any]:
     """The content of summary.json, from the tables on disk."""
-    trace, values = TRACE.read(directory), by_seed(directory)
+    values = by_seed(directory)
     metrics = {name: _over_seeds(values[name]) for name in values.columns if name != "seed"}
     return {
         "results_version": RESULTS_VERSION,
-        "seeds": trace["seed"].n_unique(),
-        "rounds": trace["round"].max() or 0,
+        "seeds": len(values),
+        "rounds": TRACE.last_round(directory),
         "metrics": {name: over_seeds for name, over_seeds in metrics.items() if over_seeds["n"]},
         "by_seed": {name: values[name].to_list() for name in values.columns if name == "seed" or metrics[name]["n"]},
     }
@@ -52,8 +52,12 @@ def summarise(directory: RunDirectory) -> dict[str, Any]:
 
 def by_seed(directory: RunDirectory) -> pl.DataFrame:
     """The values behind summary.json: a row per seed, a column per metric, null where the metric does not apply."""
+    import polars as pl
+
     columns = RunColumns.of(read_manifest(directory.path) or {})
-    values = _from_trace(TRACE.with_columns(columns.trace).read(directory), columns.trace)
+    trace = TRACE.with_columns(columns.trace)
+    empty = _from_trace(pl.DataFrame(schema=trace.schema), columns.trace)
+    values = pl.concat([empty, *(_from_trace(rows, columns.trace) for rows in trace.pieces(directory))])
     evaluation = EVALUATION.with_columns(columns.evaluation).read(directory)
     for frame in _from_evaluation(evaluation, list(columns.evaluation)):
         values = values.join(frame, on="seed", how="full", coalesce=True)

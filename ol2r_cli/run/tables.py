@@ -8,121 +8,19 @@ because importing it takes as long as a short command.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from ol2r_cli.columns import EVALUATION_COLUMNS, TRACE_COLUMNS, Column, RunColumns
-from ol2r_cli.run.directory import DirectoryLost, RunDirectory
-from ol2r_cli.run.integrity import read_table, write_table
+from ol2r_cli.columns import EVALUATION_COLUMNS, TRACE_COLUMNS, RunColumns
+from ol2r_cli.run.directory import RunDirectory
+from ol2r_cli.run.table_file import Table
 from ol2r_cli.tensor.shapes import Int
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from ol2r_cli.interfaces import Interaction
-
-
-@dataclass(frozen=True, eq=False)
-class Table:
-    """A parquet file with one row per `key`, sorted by it. `columns` maps names of columns to names of polars types."""
-
-    file: str
-    key: tuple[str, ...]
-    columns: Mapping[str, str]
-
-    @property
-    def measures(self) -> tuple[str, ...]:
-        """The columns that are not part of the key."""
-        return tuple(name for name in self.columns if name not in self.key)
-
-    def with_columns(self, measured: Mapping[str, Column]) -> Table:
-        """The table of a run whose measures have these columns, which are added where it does not have them."""
-        return replace(self, columns={**self.columns, **{name: each.type for name, each in measured.items()}})
-
-    def check(self, names: Mapping[str, Any]) -> None:
-        """ValueError unless every name is a measure of this table."""
-        for name in names:
-            if name not in self.measures:
-                raise ValueError(f"a measure in {self.file} must be one of {', '.join(self.measures)}, got {name}")
-
-    def frame(self, values: Mapping[str, NDArray[Any]]) -> pl.DataFrame:
-        """Arrays [rows] as a frame with the columns of this table.
-
-        Absent columns, NaN and negative counts in the columns of every run become null, since such a count is never
-        below zero. A number that is too large for its type raises an error of polars.
-        """
-        import polars as pl
-
-        rows = len(values[self.key[0]])
-        series = []
-        for name, kind in self.columns.items():
-            dtype = getattr(pl, kind)
-            column = values.get(name)
-            if column is None:
-                series.append(pl.Series(name, [None] * rows, dtype=dtype))
-                continue
-            if name in TRACE_COLUMNS and kind.startswith("Int") and column.dtype.kind == "f":
-                column = np.where(column < 0, np.nan, column)
-            series.append(pl.Series(name, column, nan_to_null=column.dtype.kind == "f").cast(dtype))
-        return pl.DataFrame(series)
-
-    def read(self, directory: RunDirectory, run: str = "") -> pl.DataFrame:
-        """The content of the file; an empty frame if there is no file.
-
-        A column of this table that the file lacks is null, and one that only the file has stays. DamagedTable for a
-        file that was changed, or is of another run than `run`, if it is given.
-        """
-        import polars as pl
-
-        schema = {name: getattr(pl, kind) for name, kind in self.columns.items()}
-        try:
-            rows = read_table(directory / self.file, run=run)
-        except FileNotFoundError:
-            return pl.DataFrame(schema=schema)
-        missing = [pl.lit(None, kind).alias(name) for name, kind in schema.items() if name not in rows.columns]
-        return rows.with_columns(missing).select(*schema, pl.exclude(*schema)) if missing else rows
-
-    def write(self, directory: RunDirectory, rows: pl.DataFrame) -> None:
-        """Replace the file, with the seal of the run that the directory is of."""
-        with directory.replacing(self.file) as path:
-            write_table(path, rows, directory.id)
-
-    def append(self, directory: RunDirectory, rows: pl.DataFrame, present_rows: int | None) -> int:
-        """Add rows to the file, and return how many it has then; a new row replaces a row with the same key.
-
-        DirectoryLost if the file does not have `present_rows` rows before; None for any number.
-        """
-        import polars as pl
-
-        present = self.read(directory)
-        if present_rows not in (len(present), None):
-            what = f"{self.file} has {len(present):,} rows, and {present_rows:,} were written"
-            raise DirectoryLost(f"{what}: it was removed or replaced while the run was writing to it, run it again")
-        table = pl.concat([present, rows], how="diagonal_relaxed")
-        last, first = present["round"].max(), rows["round"].min()
-        if last is not None and first is not None and first <= last:  # type: ignore[operator]
-            table = table.unique(self.key, keep="last")
-        self.write(directory, table.sort(self.key))
-        return len(table)
-
-    def truncate(self, directory: RunDirectory, round: int, without: Iterable[int] = ()) -> int:
-        """Remove the rows after `round`, and those of the rounds `without`, from the file; how many are left.
-
-        DamagedTable for a file that was changed, or is of another run.
-        """
-        import polars as pl
-
-        if not (directory / self.file).exists():
-            return 0
-        rows = self.read(directory, directory.id)
-        left = rows.filter((pl.col("round") <= round) & ~pl.col("round").is_in(list(without)))
-        self.write(directory, left)
-        return len(left)
 
 
 TRACE = Table(
@@ -163,6 +61,7 @@ INTERACTIONS = Table(
 )
 
 
+FLUSH_ROWS = 2**18  # of the trace; a buffer of so many is written to disk
 Columns = dict[str, np.ndarray]
 
 
@@ -203,6 +102,8 @@ class Trace:
             last = _Rounds(tuple(measures), len(self.seeds), self.capacity)
             self._rounds.append(last)
         last.add(round, list(measures.values()))
+        if len(last.rounds) * len(self.seeds) >= FLUSH_ROWS:
+            self.flush()
 
     def record_evaluation(self, rounds: int | Sequence[int], split: str, measures: Mapping[str, Tensor]) -> None:
         """Record one row of evaluation.parquet per replica for one round [B] or for R rounds [R, B]; 0 is untrained."""
@@ -250,6 +151,12 @@ class Trace:
         for table, waiting in self._waiting.items():
             self._append(table, waiting)
             waiting.clear()
+
+    def finish(self) -> None:
+        """Write everything recorded to disk, each table as one file."""
+        self.flush()
+        for table in (self.trace, *self._waiting):
+            table.merge(self.directory)
 
     def _append(self, table: Table, parts: list[Columns]) -> None:
         if not parts:

@@ -23,7 +23,8 @@ from ol2r_cli.run.integrity import DamagedTable, damage, file_records, missing_r
 from ol2r_cli.run.manifest import read_manifest
 from ol2r_cli.run.run_state import find_runs, read_state
 from ol2r_cli.run.runner import Runner
-from ol2r_cli.run.tables import BLOCKS, EVALUATION, INTERACTIONS, TRACE, Table
+from ol2r_cli.run.table_file import Table
+from ol2r_cli.run.tables import BLOCKS, EVALUATION, INTERACTIONS, TRACE
 
 RESULTS = ["trace.parquet", "evaluation.parquet", "summary.json", "ranker.pt", "config.yaml"]
 ROUNDS = 200

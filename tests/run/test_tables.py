@@ -10,7 +10,9 @@ import pytest
 import torch
 
 from ol2r_cli.columns import TRACE_COLUMNS, Column, RunColumns
-from ol2r_cli.run.directory import RunDirectory
+from ol2r_cli.run import table_file, tables
+from ol2r_cli.run.directory import DirectoryLost, RunDirectory
+from ol2r_cli.run.integrity import DamagedTable, missing_rows, read_table
 from ol2r_cli.run.tables import BLOCKS, EVALUATION, INTERACTIONS, TRACE, Trace
 
 
@@ -295,3 +297,88 @@ def test_columns_of_measures_are_written_in_their_types(directory):
     assert [frame.schema[name] for name in ("whole", "real")] == [pl.Int8, pl.Float64]
     with pytest.raises(ValueError, match=r"must be one of .*whole, real, got other"):
         trace.record(2, {"other": torch.tensor([5])})
+
+
+@pytest.fixture
+def in_parts(directory, monkeypatch):
+    """Rounds 1 to 10 of two seeds, three rounds in each part, and the recorder."""
+    monkeypatch.setattr(table_file, "PART_ROWS", 6)
+    trace = Trace(directory, [2, 1])
+    for t in range(1, 11):
+        trace.record(t, {"clicks": torch.tensor([t, 10 * t])})
+        trace.flush()
+    return trace
+
+
+def names(directory):
+    return sorted(path.name for path in directory.path.iterdir())
+
+
+def test_a_part_is_not_written_again(directory, in_parts):
+    parts = [f"trace.part{number:05}.parquet" for number in (1, 2, 3)]
+    assert names(directory) == ["trace.parquet", *parts]
+    assert read_table(directory / parts[1]).select("seed", "round").rows() == [
+        (s, t) for s in (1, 2) for t in (4, 5, 6)
+    ]
+    assert TRACE.read(directory)["round"].to_list() == [*range(1, 11)] * 2
+    assert TRACE.last_round(directory) == 10
+    assert [set(piece["seed"]) for piece in TRACE.pieces(directory)] == [{1}, {2}]
+
+
+def test_parts_become_one_file(directory, in_parts):
+    rows = TRACE.read(directory)
+    in_parts.finish()
+    assert names(directory) == ["trace.parquet"]
+    assert read_table(directory / "trace.parquet", run=directory.id).equals(rows)
+    assert rows["clicks"].to_list() == [*range(10, 101, 10), *range(1, 11)]
+    in_parts.finish()
+    assert missing_rows(directory, {"trace.parquet": 20}) == ""
+    assert missing_rows(directory, {"trace.parquet": 21}) == "trace.parquet has 20 rows, and 21 were written"
+
+
+def test_truncation_removes_rows_of_parts(directory, in_parts):
+    for round, parts in (8, 2), (4, 1), (3, 1), (0, 0):
+        in_parts.truncate(round)
+        assert TRACE.read(directory)["round"].to_list() == [*range(1, round + 1)] * 2
+        assert in_parts.rows == {name: 2 * round if name == "trace.parquet" else 0 for name in in_parts.rows}
+        assert len(directory.parts("trace.parquet")) >= parts
+    in_parts.record(1, {"clicks": torch.tensor([5, 6])})
+    in_parts.flush()
+    assert TRACE.read(directory)["clicks"].to_list() == [6, 5]
+
+
+def test_parts_that_a_killed_process_has_left_after_merging_do_not_count(directory, in_parts):
+    parts = {path: path.read_bytes() for path in directory.parts("trace.parquet")}
+    in_parts.finish()
+    for path, content in parts.items():
+        path.write_bytes(content)
+    assert len(TRACE.read(directory)) == 20
+    in_parts.truncate(9)
+    assert names(directory) == ["trace.parquet"]
+    in_parts.record(10, {"clicks": torch.tensor([10, 100])})
+    in_parts.finish()
+    assert TRACE.read(directory)["clicks"].to_list() == [*range(10, 101, 10), *range(1, 11)]
+
+
+def test_a_lost_or_changed_part_is_noticed(directory, in_parts):
+    part = directory / "trace.part00002.parquet"
+    content = bytearray(part.read_bytes())
+    content[100] ^= 1
+    part.write_bytes(content)
+    for read in TRACE.read, in_parts.trace.merge:
+        with pytest.raises(DamagedTable, match=r"trace\.part00002\.parquet was changed after it was written"):
+            read(directory)
+    part.unlink()
+    in_parts.record(11, {"clicks": torch.tensor([1, 1])})
+    with pytest.raises(DirectoryLost, match=r"trace\.parquet has 14 rows, and 20 were written"):
+        in_parts.flush()
+    directory.clear()
+    assert names(directory) == []
+
+
+def test_a_full_buffer_is_written(directory, monkeypatch):
+    monkeypatch.setattr(tables, "FLUSH_ROWS", 6)
+    trace = Trace(directory, [1, 2])
+    for t in (1, 2, 3, 4):
+        trace.record(t, {"clicks": torch.tensor([t, t])})
+    assert TRACE.read(directory)["round"].to_list() == [1, 2, 3] * 2

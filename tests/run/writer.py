@@ -1,8 +1,8 @@
-"""A small run that is killed many times: `python writer.py FOLDER STEP` exits 0 if no kill has left damage.
+"""A small run that is killed many times: `python writer.py FOLDER STEP PART` exits 0 if no kill has left damage.
 
 Forked processes resume the run from its checkpoint and are killed by SIGKILL, either right before the n-th fsync,
-rename or unlink, for every STEP-th n, or at a random moment. After each kill another forked process checks the files.
-(Forking is much faster than starting Python.)
+rename or unlink, for every STEP-th n, or at a random moment. Parts of tables have PART rows. After each kill another
+forked process checks the files. (Forking is much faster than starting Python.)
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 import polars as pl  # used only after a fork, because its threads do not survive one
 import torch
 
-from ol2r_cli.run import checkpoint
+from ol2r_cli.run import checkpoint, table_file
 from ol2r_cli.run.directory import RunDirectory
 from ol2r_cli.run.manifest import Manifest
 from ol2r_cli.run.run_state import read_state
@@ -34,7 +34,7 @@ def write(path: Path, rounds: int) -> None:
     with RunDirectory(path) as directory:
         state = checkpoint.load(directory, "id") or {"round": 0, "sum": torch.tensor([4.0, 5.0]), "queue": [0]}
         trace, sums, queue = Trace(directory, SEEDS), state["sum"].clone(), list(state["queue"])
-        trace.truncate(state["round"])
+        trace.truncate(state["round"], queue)
         about = {"id": "id", "choices": CHOICES, "fingerprint": "f", "seeds": SEEDS, "device": "cpu", "threads": 1}
         about |= {"engine": "tensors", "command": "none"}
         with Manifest(directory, **about, rounds=rounds, round=state["round"], every=0.0) as manifest:
@@ -51,6 +51,7 @@ def write(path: Path, rounds: int) -> None:
                     trace.flush()
                     checkpoint.save(directory, {"round": t, "sum": sums, "queue": queue}, "id")
                 manifest.progress(t)
+            trace.finish()
             directory.write_json("summary.json", summarise(directory))
         checkpoint.remove(directory)  # after the manifest says finished, as in Runner.run
 
@@ -123,9 +124,11 @@ def forked(action, *arguments, kill_after: float | None = None) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
-def main(path: Path, step: int) -> int:
+def main(path: Path, step: int, part_rows: int) -> int:
     torch.set_num_threads(1)
     moments, counts = random.Random(7), range(1, 41, step)
+
+    table_file.PART_ROWS = part_rows
 
     def write_until_killed(count: int, rounds: int) -> None:
         die_before(count)
@@ -150,4 +153,4 @@ def main(path: Path, step: int) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1]), int(sys.argv[2])))
+    sys.exit(main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])))
