@@ -225,6 +225,13 @@ class Role(Configured):
     def learn(self, interaction: Interaction, random: Random) -> None:
         """Update buffers from one round. Roles that do not learn keep this empty method."""
 
+    def for_loops(self) -> Any:
+        """Return this role as `loops.play` takes it, with its buffers as arrays; None if it has no such form.
+
+        A role of ol2r returns None for its subclasses, which may do something else.
+        """
+        return None
+
 
 class Ranker(Role):
     """Scores candidates and learns from clicks."""
@@ -307,6 +314,7 @@ class Rounds:
     grades: Int[Tensor, "R B K"]  # labels of the shown documents, by place; int8, so convert before calculating
     shown: Bool[Tensor, "R B K"]
     clicks: Bool[Tensor, "R B K"]
+    group: Int[Tensor, "R B K"] | None = None  # of the shown documents; int8; None without two groups
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,6 +343,7 @@ class Measure(Configured):
     places = 1 << 62  # first places of every list that `of_lists` receives; fewer cost less
     needs_order = False  # True if the whole order of a round is used, not only its shown places
     needs_reasons = False  # True if blocks and certain pairs of a proposal are used
+    needs_blocks = False  # True if `record` is called only for rounds whose proposal has blocks
 
     def setup(self, context: RunContext, best: Int[Tensor, "Q K"]) -> None:
         """Allocate state. `best` has the labels of every training query's best list, of as many places as are shown."""

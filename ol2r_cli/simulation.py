@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import torch
 from torch import Tensor, nn
@@ -22,6 +22,7 @@ from ol2r_cli.interfaces import (
 from ol2r_cli.learning.preferences import infer_preferences
 from ol2r_cli.metrics.measurement import Measurement
 from ol2r_cli.metrics.ranking import TOP
+from ol2r_cli.rounds_together import rounds_together
 from ol2r_cli.tensor.shapes import Int
 from ol2r_cli.tensor.streams import Streams
 from ol2r_cli.tensor.synchronisation import is_host_readable
@@ -107,6 +108,24 @@ class Simulation(nn.Module):
         self.measurement = Measurement(self.context, measures, self.train_split.judged(), pairs=ranker.pairs != "none")
         self.register_buffer("round", torch.zeros((), dtype=torch.int64))
         self.longest = None if is_host_readable(seeds) else self._longest_lists()
+        roles = ranker, exploration, fairness, click
+        self.together = rounds_together(self.context, self.train_split, self.streams, self.measurement, *roles)
+
+    def play_until(self, pause: Callable[[int], bool]) -> Iterator[tuple[int, Interaction | None]]:
+        """Play the remaining rounds as `play`, but where the roles allow it many of them together.
+
+        Then it yields after a round for which `pause` is true, when `measurement` is full, and after the last round,
+        and what happened is None.
+        """
+        if self.together is None:
+            yield from self.play()
+            return
+        while (t := int(self.round)) < self.context.rounds:
+            room = min(self.measurement.room, self.context.rounds - t)
+            wanted = next((count for count in range(1, room) if pause(t + count)), room)
+            played = self.together(t, wanted)
+            self.round.fill_(t + played)
+            yield t + played, None
 
     def play(self) -> Iterator[tuple[int, Interaction]]:
         """Play the remaining rounds. Each yields its number, from 1, and what happened in it.

@@ -26,6 +26,7 @@ LAYERS = (
     ("metrics",),
     ("learning",),
     ("ranker", "exploration", "measure"),
+    ("rounds_together",),
     ("simulation", "device"),
     ("run",),
     ("launcher", "contracts"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -46,6 +47,13 @@ class DependentClick(ClickModel):
         self.register_buffer("click_probability", clicks)
         self.register_buffer("stop_probability", stops)
         self.loops = context.loops
+
+    def for_loops(self) -> Any:
+        """The user for rounds that are played together."""
+        if type(self) is not DependentClick:
+            return None
+        probabilities = self.click_probability.numpy(), self.stop_probability.numpy()
+        return loops.play.User(loops.play.DEPENDENT, *probabilities, self.stop_without_click)
 
     def click(self, grades: Int[Tensor, "B K"], shown: Bool[Tensor, "B K"], random: Random) -> Bool[Tensor, "B K"]:
         """Click on documents above the place where the user stops."""

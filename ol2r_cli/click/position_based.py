@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -50,6 +51,13 @@ class PositionBased(ClickModel):
         clicks = by_grade(self, "click", self.click_setting, self.tables, context)
         self.register_buffer("click_probability", clicks)
         self.loops = context.loops
+
+    def for_loops(self) -> Any:
+        """The user for rounds that are played together."""
+        if type(self) is not PositionBased:
+            return None
+        probabilities = self.click_probability.numpy(), self.examination.numpy()
+        return loops.play.User(loops.play.POSITION_BASED, *probabilities)
 
     def click(self, grades: Int[Tensor, "B K"], shown: Bool[Tensor, "B K"], random: Random) -> Bool[Tensor, "B K"]:
         """Click on each place independently."""

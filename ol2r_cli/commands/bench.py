@@ -87,7 +87,7 @@ def measure(
 
     from ol2r_cli.config.composer import compose
     from ol2r_cli.run.experiment import Experiment
-    from ol2r_cli.run.runner import QUEUE
+    from ol2r_cli.run.runner import queue_length
 
     sizes = [f"ranker={ranker}", f"replicas={replicas}", f"rounds={rounds}", DATASET]
     composition = compose([*sizes, *overrides, *folders])
@@ -96,13 +96,13 @@ def measure(
         simulation, evaluators = experiment.simulation(), experiment.evaluators()
         start, processor = time.perf_counter(), time.process_time()
         marks, evaluation, queue = [start], 0.0, [simulation.ranker.deploy()]
-        for t, _ in simulation.play():
+        for t, _ in simulation.play_until(experiment.is_evaluated):
             if simulation.measurement.full():
                 simulation.measurement.measures()
-            marks.append(time.perf_counter() - evaluation)
+            marks.extend([time.perf_counter() - evaluation] * (t + 1 - len(marks)))
             if experiment.is_evaluated(t):
                 queue.append(simulation.ranker.deploy())
-            if len(queue) == QUEUE or t == rounds:
+            if len(queue) == queue_length(simulation) or t == rounds:
                 before = time.perf_counter()
                 for evaluator in evaluators:
                     evaluator(simulation.ranker, torch.stack(queue))

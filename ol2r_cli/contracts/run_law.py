@@ -49,7 +49,7 @@ class _Loaded:
 class _Interrupted(Runner):
     """A runner that is interrupted, as by Ctrl-C."""
 
-    def _record_details(self, t: int, interaction: Interaction) -> None:
+    def _record_details(self, t: int, interaction: Interaction | None) -> None:
         super()._record_details(t, interaction)
         if t == _INTERRUPTED_IN:
             raise KeyboardInterrupt

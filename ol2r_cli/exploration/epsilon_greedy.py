@@ -3,6 +3,8 @@ Information Retrieval 2013)."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 from ol2r_cli import loops
@@ -23,6 +25,12 @@ class EpsilonGreedy(Exploration):
     def __init__(self, epsilon: Share):
         super().__init__()
         self.epsilon = epsilon
+
+    def for_loops(self) -> Any:
+        """The exploration for rounds that are played together."""
+        if type(self) is not EpsilonGreedy:
+            return None
+        return loops.play.Strategy(loops.play.EPSILON_GREEDY, float(self.epsilon))
 
     def propose(self, prediction: Prediction, candidates: Candidates, random: Random) -> Proposal:
         """Merge two queues, by score and at random; a coin decides for every place which queue fills it."""

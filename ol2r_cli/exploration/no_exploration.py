@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 from ol2r_cli import loops
@@ -14,6 +16,10 @@ class NoExploration(Exploration):
     """Sorts documents by the mean score of the ranker's members, with equal scores in random order."""
 
     offers = frozenset({BY_SCORE})
+
+    def for_loops(self) -> Any:
+        """The exploration for rounds that are played together."""
+        return None if type(self) is not NoExploration else loops.play.Strategy(loops.play.BY_SCORE)
 
     def propose(self, prediction: Prediction, candidates: Candidates, random: Random) -> Proposal:
         """Sort by score."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 from ol2r_cli import loops
@@ -18,6 +20,10 @@ class PlackettLuce(Exploration):
     """
 
     offers = frozenset({PLACKETT_LUCE})
+
+    def for_loops(self) -> Any:
+        """The exploration for rounds that are played together."""
+        return None if type(self) is not PlackettLuce else loops.play.Strategy(loops.play.PLACKETT_LUCE)
 
     def propose(self, prediction: Prediction, candidates: Candidates, random: Random) -> Proposal:
         """Sort documents by the ringing times of their clocks. Padding never rings."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -23,6 +25,10 @@ class TeamDraft(Exploration):
 
     offers = frozenset({CREDIT})
     needs = (Need(MEMBERS, "ranker=dbgd or ranker=mgd"),)
+
+    def for_loops(self) -> Any:
+        """The exploration for rounds that are played together."""
+        return None if type(self) is not TeamDraft else loops.play.Strategy(loops.play.TEAM_DRAFT)
 
     def propose(self, prediction: Prediction, candidates: Candidates, random: Random) -> Proposal:
         """Draw all turns, then let every member place its best documents."""

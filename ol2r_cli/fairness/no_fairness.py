@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from torch import Tensor
 
 from ol2r_cli.interfaces import Candidates, Fairness, Proposal
@@ -17,3 +19,7 @@ class NoFairness(Fairness):
     def rerank(self, proposal: Proposal, candidates: Candidates, random: Random) -> Int[Tensor, "B O"]:
         """Return the proposed order."""
         return proposal.order
+
+    def for_loops(self) -> Any:
+        """Nothing: proposals are served."""
+        return () if type(self) is NoFairness else None

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         clicks,
         orders,
         pairs,
+        play,
         random_numbers,
         rounds,
         scores,
@@ -31,6 +32,7 @@ __all__ = [
     "clicks",
     "orders",
     "pairs",
+    "play",
     "random_numbers",
     "rounds",
     "scores",
@@ -57,6 +59,7 @@ def __getattr__(name: str) -> Any:
     import ol2r_cli.loops.clicks
     import ol2r_cli.loops.orders
     import ol2r_cli.loops.pairs
+    import ol2r_cli.loops.play
     import ol2r_cli.loops.random_numbers
     import ol2r_cli.loops.rounds
     import ol2r_cli.loops.scores

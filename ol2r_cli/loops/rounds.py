@@ -23,9 +23,16 @@ def serve(start, length, labels, groups, document, label, group, mask):
 
 
 @compiled
-def record(row, scores, labels, ranking, clicks, total, grades, clicked):
-    """Write the sum of all scores [B, N, D] to total[row] [B], and labels and clicks of the shown places [B, K]."""
+def record(row, queries, valid, scores, labels, ranking, clicks, groups, query, pairs, total, grades, group, clicked):
+    """Write what measures need of a round to row `row` of the last six arrays (`metrics/measurement.py`).
+
+    Query, number of valid pairs [B, M] and sum of all scores [B, N, D] of every replica; label, group and click of the
+    shown places [B, K]. `groups` is empty where there are none.
+    """
     for b in range(len(ranking)):
+        query[row, b], pairs[row, b] = queries[b], 0
+        for pair in range(valid.shape[1]):
+            pairs[row, b] += valid[b, pair]
         total[row, b] = 0.0
         for n in range(scores.shape[1]):
             for d in range(scores.shape[2]):
@@ -33,6 +40,8 @@ def record(row, scores, labels, ranking, clicks, total, grades, clicked):
         for place in range(ranking.shape[1]):
             grades[row, b, place] = labels[b, ranking[b, place]]
             clicked[row, b, place] = clicks[b, place]
+            if len(groups):
+                group[row, b, place] = groups[b, ranking[b, place]]
 
 
 @compiled

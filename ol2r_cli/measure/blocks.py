@@ -19,7 +19,7 @@ class Blocks(Measure):
     places, and how many certain pairs the shown list reverses."""
 
     trace = tuple(TRACE_COLUMNS[name] for name in ("blocks", *_SIZES, "certain_top10", "violations"))
-    needs_reasons = True
+    needs_reasons = needs_blocks = True
 
     def setup(self, context: RunContext, best: Int[Tensor, "Q K"]) -> None:
         """Allocate room for the blocks and the certain pairs of the rounds."""
@@ -38,8 +38,7 @@ class Blocks(Measure):
     def record(self, row: int, interaction: Interaction, labels: Int[Tensor, "B D"]) -> None:
         """Keep blocks and certain pairs by place of the proposed order."""
         proposal, shown = interaction.proposal, interaction.ranking.shape[1]
-        if proposal.block is None:
-            return
+        assert proposal.block is not None
         if not self.has_blocks:
             self.has_blocks = True
         if self.loops:

@@ -1,11 +1,13 @@
-"""Records rounds and passes them to the measures, 64 at once: one round costs as much as sixty-four."""
+"""Records rounds and passes them to the measures, 64 at once or more: one round costs as much as sixty-four."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from ol2r_cli import loops
@@ -17,6 +19,7 @@ from ol2r_cli.tensor.shapes import Bool, Float, Int
 Measures = dict[str, Tensor]  # column -> values [R B] of R rounds and B replicas
 
 _IN_EVERY_RUN = ("query", "clicks", "pairs")  # columns of the trace that are no measure
+_NO_GROUPS = np.empty((0, 0), np.int8)
 _MOVED = {"cumulative_ndcg": "by_name.ndcg.cumulative_ndcg", "unfairness": "by_name.unfairness.unfairness"}
 
 
@@ -51,18 +54,32 @@ class Measurement(nn.Module):
         self._computing = [
             (name, each, {column.name for column in each.trace}) for name, each in measures.items() if each.trace
         ]
-        self.rounds: list[tuple[Tensor, Tensor]] = []  # query, valid pairs
+        self.first = 1
+        self.allocate(context.measured_rounds)
+
+    def allocate(self, rounds: int) -> None:
+        """Make room for so many rounds between two calls of `measures`."""
+        context, self.rounds = self.context, rounds
+        self.recorded = 0  # number of rounds since the last call of `measures`
+        self.query = self._zeros(torch.int64)
+        self.valid = self._zeros(torch.int64)  # number of valid pairs
         self.grades = self._zeros(torch.int8, context.positions)  # of the shown documents
         self.clicks = self._zeros(torch.bool, context.positions)
         self.total = self._zeros(torch.float64)  # of all scores: NaN or infinite if one of them is
-        self.first = 1
+        grouped = context.positions if context.exposure is not None else 0
+        self.group = self._zeros(torch.int8, grouped)  # of the shown documents
         # The same memory, for compiled loops.
-        self._arrays = (self.total.numpy(), self.grades.numpy(), self.clicks.numpy()) if context.loops else None
+        buffers = self.query, self.valid, self.total, self.grades, self.group, self.clicks
+        self._arrays = tuple(buffer.numpy() for buffer in buffers) if context.loops else None
+
+    @property
+    def receives_rounds(self) -> bool:
+        """Whether a measure receives every round by itself, whatever is proposed."""
+        return any(not measure.needs_blocks for measure in self._recording)
 
     def _zeros(self, dtype: torch.dtype, *shape: int) -> Tensor:
-        """Return zeros [ROUNDS, B, *shape]."""
-        rounds = self.context.measured_rounds
-        return torch.zeros(rounds, self.context.replicas, *shape, dtype=dtype, device=self.context.device)
+        """Return zeros [rounds, B, *shape]."""
+        return torch.zeros(self.rounds, self.context.replicas, *shape, dtype=dtype, device=self.context.device)
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *more: Any) -> None:
         """Load a checkpoint, also of an earlier version, in which two measures were buffers of this class."""
@@ -74,27 +91,50 @@ class Measurement(nn.Module):
 
     def record(self, t: int, interaction: Interaction, labels: Int[Tensor, "B D"]) -> None:
         """Record what the measures of round `t` (from 1) need. Rounds must be consecutive."""
-        if not self.rounds:
+        if not self.recorded:
             self.first = t
-        row, shown = len(self.rounds), interaction.ranking.shape[1]
-        if row == self.context.measured_rounds:
+        row, shown = self.recorded, interaction.ranking.shape[1]
+        if row == self.rounds:
             raise ValueError(
                 "the measures of earlier rounds must be taken: call measurement.measures() when it is full()"
             )
-        self.rounds.append((interaction.candidates.query, interaction.preferences.valid))
+        self.recorded += 1
+        group = interaction.candidates.group if self.group.shape[2] else None
         if self._arrays is not None:
             lists = labels.numpy(), interaction.ranking.numpy(), interaction.clicks.numpy()
-            loops.rounds.record(row, interaction.prediction.scores.numpy(), *lists, *self._arrays)
+            groups = _NO_GROUPS if group is None else group.numpy()
+            given = interaction.candidates.query.numpy(), interaction.preferences.valid.numpy()
+            loops.rounds.record(row, *given, interaction.prediction.scores.numpy(), *lists, groups, *self._arrays)
         else:
+            self.query[row] = interaction.candidates.query
+            torch.sum(interaction.preferences.valid, 1, out=self.valid[row])
+            if group is not None:
+                self.group[row, :, :shown] = group.gather(1, interaction.ranking)
             torch.sum(interaction.prediction.scores, (1, 2), dtype=torch.float64, out=self.total[row])
             self.grades[row, :, :shown] = labels.gather(1, interaction.ranking)
             self.clicks[row, :, :shown] = interaction.clicks
         for measure in self._recording:
-            measure.record(row, interaction, labels)
+            if interaction.proposal.block is not None or not measure.needs_blocks:
+                measure.record(row, interaction, labels)
 
     def full(self) -> bool:
         """Return whether `measures` must be called before the next round is recorded."""
-        return len(self.rounds) == self.context.measured_rounds
+        return self.recorded == self.rounds
+
+    @property
+    def room(self) -> int:
+        """The number of rounds that can be recorded before `measures` must be called."""
+        return self.rounds - self.recorded
+
+    def rows_for(self, first: int, rounds: int) -> tuple[NDArray[Any], ...]:
+        """Return the arrays of `loops.play.Record` for these rounds, from number `first`, from 1, on; they count as
+        recorded."""
+        assert self._arrays is not None
+        if not self.recorded:
+            self.first = first
+        rows = slice(self.recorded, self.recorded + rounds)
+        self.recorded += rounds
+        return tuple(array[rows] for array in self._arrays)
 
     def measures(self) -> tuple[int, Measures]:
         """Return the first of the R rounds recorded since the last call, and their columns [R B]; none if R is 0.
@@ -102,19 +142,19 @@ class Measurement(nn.Module):
         `NonFiniteScores` if a score was NaN or infinite; padding may have the score -infinity. ValueError for a measure
         that returns something else than its columns.
         """
-        count = len(self.rounds)
+        count = self.recorded
         if not count:
             return self.first, {}
         self._check_scores(self.total[:count])
-        queries, valid = zip(*self.rounds, strict=True)
-        self.rounds = []
-        query = torch.stack(queries)
+        self.recorded = 0
+        query = self.query[:count].clone()
         length = self.length[query]
         shown = torch.arange(self.context.positions, device=length.device) < length[..., None]
-        rounds = Rounds(self.first, query, length, self.grades[:count], shown, self.clicks[:count])
+        group = self.group[:count] if self.group.shape[2] else None
+        rounds = Rounds(self.first, query, length, self.grades[:count], shown, self.clicks[:count], group)
         values: Measures = {"query": query, "clicks": rounds.clicks.sum(2)}
         if self.pairs:
-            values["pairs"] = torch.stack([pairs.sum(1) for pairs in valid])
+            values["pairs"] = self.valid[:count].clone()
         for name, measure, columns in self._computing:
             computed = measure.of_rounds(rounds)
             _check(name, computed, columns, query.shape)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -9,6 +12,7 @@ from ol2r_cli import loops
 from ol2r_cli.config.ranges import Count, Positive
 from ol2r_cli.interfaces import CREDIT, FEATURES, MEMBERS, Candidates, Interaction, Need, Oracle, Prediction, RunContext
 from ol2r_cli.learning.model import Model
+from ol2r_cli.ranker.model.linear import Linear
 from ol2r_cli.ranker.model_ranker import Decay, GradientRanker
 from ol2r_cli.tensor.shapes import Float
 from ol2r_cli.tensor.streams import Random
@@ -44,12 +48,24 @@ class DuelingBandits(GradientRanker):
 
     def draw(self, candidates: Candidates, random: Random) -> Float[Tensor, "B M P"]:
         """Return the directions of this round, of length 1: M = `candidates`, of P parameters."""
-        normal = random.normal(self.directions[0].numel()).view(self.directions.shape)
-        return (normal / normal.norm(dim=2, keepdim=True)).to(self.theta.dtype)
+        return self.directions_of([random])[0]
+
+    def directions_of(self, rounds: Sequence[Random]) -> Float[Tensor, "R B M P"]:
+        """Return the directions of several rounds, given the source of each round's random numbers."""
+        normal = torch.stack([random.normal(self.directions[0].numel()) for random in rounds])
+        normal = normal.unflatten(2, self.directions.shape[1:])
+        return (normal / normal.norm(dim=3, keepdim=True)).to(self.theta.dtype)
 
     def weights(self) -> Float[Tensor, "B N P"]:
         """theta, and the candidates that it may move to."""
         return torch.cat([self.theta[:, None], self.theta[:, None] + self.delta * self.directions], dim=1)
+
+    def for_loops(self) -> Any:
+        """The ranker for rounds that are played together, where its model is linear."""
+        if type(self) is not DuelingBandits or type(self.model) is not Linear:
+            return None
+        state = self.theta.numpy(), self.rate.numpy(), float(self.decay), float(self.delta), self.candidates
+        return loops.play.Learner(loops.play.DUELING, loops.play.PAIRS[self.pairs], *state)
 
     def learn(self, interaction: Interaction, random: Random) -> None:
         """Move to the mean of the winners."""

@@ -77,7 +77,7 @@ class ModelRanker(Ranker):
         members = every.shape[1]
         at_once = len(deployed) if self.linear else 1  # a network's hidden layers should fit a cache
         parts = [self.model.forward(part.flatten(0, 1)[None], documents).scores[0] for part in every.split(at_once)]
-        scores = torch.cat(parts).unflatten(1, candidates.mask.shape)
+        scores = (torch.cat(parts) if len(parts) > 1 else parts[0]).unflatten(1, candidates.mask.shape)
         return scores if members == 1 else scores.unflatten(0, (-1, members)).mean(1)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -10,6 +11,7 @@ from torch import Tensor
 from ol2r_cli import loops
 from ol2r_cli.interfaces import PLACKETT_LUCE, Interaction, Need
 from ol2r_cli.learning.preferences import examined
+from ol2r_cli.ranker.model.linear import Linear
 from ol2r_cli.ranker.model_ranker import GradientRanker
 from ol2r_cli.tensor.gather import cached_arange, gather
 from ol2r_cli.tensor.shapes import Bool, Float, Int
@@ -28,6 +30,13 @@ class PDGD(GradientRanker):
 
     pairs = "all"
     needs = (Need(PLACKETT_LUCE, "exploration=plackett_luce"),)
+
+    def for_loops(self) -> Any:
+        """The ranker for rounds that are played together, where its model is linear."""
+        if type(self) is not PDGD or type(self.model) is not Linear:
+            return None
+        state = self.theta.numpy(), self.rate.numpy(), float(self.decay)
+        return loops.play.Learner(loops.play.PDGD, loops.play.PAIRS[self.pairs], *state)
 
     def learn(self, interaction: Interaction, random: Random) -> None:
         """Take one step along the weighted gradients; pairs are a square of places instead of a list."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 from ol2r_cli import loops
@@ -9,6 +11,7 @@ from ol2r_cli.config.ranges import Positive
 from ol2r_cli.interfaces import Interaction
 from ol2r_cli.learning.model import Model
 from ol2r_cli.learning.preferences import Pairs
+from ol2r_cli.ranker.model.linear import Linear
 from ol2r_cli.ranker.model_ranker import Decay, GradientRanker
 from ol2r_cli.tensor.streams import Random
 
@@ -22,6 +25,13 @@ class SGDRankNet(GradientRanker):
     def __init__(self, model: Model, learning_rate: Positive, decay: Decay, pairs: Pairs):
         super().__init__(model, learning_rate, decay)
         self.pairs = pairs
+
+    def for_loops(self) -> Any:
+        """The ranker for rounds that are played together, where its model is linear."""
+        if type(self) is not SGDRankNet or type(self.model) is not Linear:
+            return None
+        state = self.theta.numpy(), self.rate.numpy(), float(self.decay)
+        return loops.play.Learner(loops.play.RANKNET, loops.play.PAIRS[self.pairs], *state)
 
     def learn(self, interaction: Interaction, random: Random) -> None:
         """The gradient of each pair is sigma(f(x_loser) - f(x_winner)) times that of f(x_winner) - f(x_loser)."""

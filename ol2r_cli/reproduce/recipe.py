@@ -25,6 +25,7 @@ PAPERS = {  # the name of a paper in recipes: its short name, its citation
     "p2neurrank": ("P2NeurRank", "Jia and Wang, Scalable exploration for neural OL2R, SIGIR 2022"),
     "fairexp": ("FairExp", "Jia and Wang, Calibrating explore-exploit trade-off for fair OL2R, 2021"),
     "dissertation": ("Dissertation", "Jia, Online learning to rank for reliable decision making"),
+    "pdgd": ("PDGD", "Oosterhuis and de Rijke, Differentiable unbiased online learning to rank, CIKM 2018"),
 }
 
 
@@ -135,13 +136,13 @@ def recipe_dir() -> Path:
 
 
 def recipe_names() -> list[str]:
-    """All recipes: papers in the order of `PAPERS`, in each paper tables first, then figures by number."""
+    """All recipes: papers in the order of `PAPERS`, in each paper tables first, then figures by number or name."""
     papers = list(PAPERS)
 
-    def order(name: str) -> tuple[int, bool, list[int]]:
+    def order(name: str) -> tuple[int, bool, list[int], str]:
         paper, _, item = name.partition("_")
         number = "".join(letter if letter.isdigit() else " " for letter in item)
-        return papers.index(paper), "table" not in item, [int(part) for part in number.split()]
+        return papers.index(paper), "table" not in item, [int(part) for part in number.split()], item
 
     return sorted((path.stem for path in recipe_dir().glob("*.yaml")), key=order)
 

@@ -7,7 +7,7 @@ import logging
 import sys
 import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -43,9 +43,11 @@ from ol2r_cli.run.stop_signals import stop_signals
 from ol2r_cli.run.summary import render_run, summarise
 from ol2r_cli.run.tables import EVALUATION, TRACE, Trace
 from ol2r_cli.run.unfinished import mark, unmark
+from ol2r_cli.simulation import Simulation
 from ol2r_cli.tensor.shapes import Float
 
 QUEUE = 10  # evaluations that are scored together
+SNAPSHOTS = 50  # that are scored together where rounds are played together: scoring few would take most of the time
 
 # Receives a round and {"validation": NDCG@10}, the mean over replicas; a true result stops the run with a checkpoint.
 ValidationCallback = Callable[[int, Mapping[str, float]], object]
@@ -126,6 +128,7 @@ class Runner:
         self.offline = experiment.offline_weights(self.simulation) if self.evaluators else None
         self.trace = Trace(self.directory, experiment.seeds, columns=experiment.columns())
         self.queue: dict[int, torch.Tensor] = {}  # round -> deployed [B P], not evaluated yet
+        self.queue_length = queue_length(self.simulation)
         self.callbacks = CallbackHandler(callback, self.evaluators)
 
     def run(self) -> int:
@@ -246,7 +249,7 @@ class Runner:
             _log.warning("%s", line)
             print(f"warning: {line}", file=sys.stderr)
         with Progress(self._title(), rounds, first) as progress:
-            for t, interaction in self.simulation.play():
+            for t, interaction in self._rounds():
                 self._record_details(t, interaction)
                 if self.simulation.measurement.full():
                     progress.measured(self._measure())
@@ -254,7 +257,7 @@ class Runner:
                     self._enqueue(t)
                     if t < rounds and self.callbacks(t, self.simulation.ranker, self.queue[t]):
                         stop.append(0)
-                    if len(self.queue) >= QUEUE and t < rounds:
+                    if len(self.queue) >= self.queue_length and t < rounds:
                         progress.evaluated(t, self._evaluate())
                 manifest.progress(t)
                 progress.update(t)
@@ -267,6 +270,13 @@ class Runner:
             if self.queue:
                 progress.evaluated(rounds, self._evaluate())
         self._finish(waiting)
+
+    def _rounds(self) -> Iterator[tuple[int, Interaction | None]]:
+        """The remaining rounds, with what happened in them if it is recorded; otherwise many may be played together."""
+        if self.settings["save_interactions"] or self.settings["block_rounds"]:
+            return self.simulation.play()
+        every = self.settings["checkpoint_rounds"]
+        return self.simulation.play_until(lambda t: self.experiment.is_evaluated(t) or bool(every and t % every == 0))
 
     def _title(self) -> str:
         choices = self.experiment.choices
@@ -287,7 +297,9 @@ class Runner:
         every = self.settings["checkpoint_rounds"]
         return (every and t % every == 0) or time.monotonic() - saved > self.settings["checkpoint_every"] > 0
 
-    def _record_details(self, t: int, interaction: Interaction) -> None:
+    def _record_details(self, t: int, interaction: Interaction | None) -> None:
+        if interaction is None:
+            return
         if t in self.settings["block_rounds"]:
             sizes = sizes_at_every_rank(interaction)
             if sizes is not None:
@@ -345,7 +357,7 @@ class Runner:
         digit of a matrix product can depend on its size.
         """
         regular = {t: deployed for t, deployed in self.queue.items() if t == 0 or self.experiment.is_evaluated(t)}
-        return regular if len(regular) < QUEUE else {}
+        return regular if len(regular) < self.queue_length else {}
 
     def _save(self) -> None:
         """Write the tables and then the checkpoint, which must never be ahead of them."""
@@ -374,6 +386,11 @@ class Runner:
             self.queue = waiting
             self._save()
         _log.info("finished")
+
+
+def queue_length(simulation: Simulation) -> int:
+    """How many evaluations are scored together."""
+    return QUEUE if simulation.together is None else max(QUEUE, SNAPSHOTS // simulation.context.replicas)
 
 
 class CallbackHandler:

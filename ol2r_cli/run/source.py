@@ -40,7 +40,16 @@ RECORDED = (
         "measure",
         "columns",
     ],
-    *["simulation", "device", "run/experiment", "run/runner", "run/table_file", "run/tables", "run/summary"],
+    *[
+        "rounds_together",
+        "simulation",
+        "device",
+        "run/experiment",
+        "run/runner",
+        "run/table_file",
+        "run/tables",
+        "run/summary",
+    ],
 )
 # What takes part in every run, with what it imports; all else takes part where a class of the settings needs it.
 _ALWAYS = ("simulation", "device", "run/experiment", "run/runner", "run/table_file", "run/tables", "run/summary")

@@ -42,7 +42,7 @@ def test_the_best_documents_come_first_and_then_padding(documents, places, seed)
 def test_the_top_labels_are_those_of_sorted_keys(seed, tied):
     """Of equal scores the larger tail is first, of equal negative scores the smaller one, as in float64 keys."""
     rng = np.random.default_rng(seed)
-    shape = snapshots, replicas, queries, documents = 2, 2, 3, 14
+    shape = snapshots, replicas, queries, documents = 2, 2, 3, 40
     scores = rng.normal(size=shape) * 3
     scores = np.round(scores) if tied else scores
     labels = rng.integers(0, 4, (queries, documents))

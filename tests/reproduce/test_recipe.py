@@ -26,6 +26,8 @@ FIGURES_AND_TABLES = {  # of the papers, those with results
     *(f"fairexp_fig{number}" for number in range(2, 11)),
     "dissertation_fig3_2",
     "dissertation_fig3_3",
+    "pdgd_offline",
+    "pdgd_online",
 }
 CLICK_MODELS = {"perfect", "navigational", "informational"}
 MINIMAL = {

@@ -47,7 +47,7 @@ def learning_curve(
     column = f"ndcg_{choice('cutoff', cutoff, (1, 3, 5, 10))}"
     split = choice("split", split, ("test", "validation"))
     read = partial(evaluation_series, column=column, split=split)
-    return _curves(groups, labels, {"": read}, f"{split} NDCG@{cutoff}", width, bounds=(0, 1))
+    return _curves(groups, labels, {"": read}, f"{split} NDCG@{cutoff}", width, bounds=(0, 1), rounds=_spaced(groups))
 
 
 def cosine(groups: Sequence[Group], labels: Labels, width: Width = None) -> Figure:
@@ -56,7 +56,8 @@ def cosine(groups: Sequence[Group], labels: Labels, width: Width = None) -> Figu
     def read(group: Group) -> Series | None:
         return evaluation_series(group, "cosine", "test") or evaluation_series(group, "cosine", "validation")
 
-    return _curves(groups, labels, {"": read}, "cosine to offline RankNet", width, bounds=(-1, 1))
+    label = "cosine to offline RankNet"
+    return _curves(groups, labels, {"": read}, label, width, bounds=(-1, 1), rounds=_spaced(groups))
 
 
 def measure(
@@ -78,7 +79,8 @@ def measure(
     if column in evaluated:
         split = choice("split", split, SPLITS)
         read: Read = partial(evaluation_series, column=column, split=split)
-        return _curves(groups, labels, {"": read}, f"{split} {evaluated[column].heading}", width, _UNBOUNDED)
+        label = f"{split} {evaluated[column].heading}"
+        return _curves(groups, labels, {"": read}, label, width, _UNBOUNDED, rounds=_spaced(groups))
     if traced[column].summary in ("last", "size"):
         read = partial(cumulative_series, column=column, every=_spacing(groups, "window", window))
         return _curves(groups, labels, {"": read}, traced[column].heading, width, _UNBOUNDED)
@@ -234,10 +236,11 @@ def _curves(
     width: Width,
     bounds: Bounds,
     scale: str = "linear",
+    rounds: str = "linear",
 ) -> Figure:
     """A panel for each dataset and click model, or a row of panels, titled by the keys of `reads`, if it has several.
 
-    bounds: the lowest and highest possible value, at which bands are cut.
+    bounds: the lowest and highest possible value, at which bands are cut. scale, rounds: those of the y and x axis.
     """
     series = _read(groups, labels, reads)
     if not series:
@@ -263,10 +266,16 @@ def _curves(
         for sharing in [drawn] if panels.share else [[one] for one in drawn]:
             shown = [each for _, of_panel in sharing for each in of_panel]
             sharing[0][0].set_ylim(_extent(shown, bounds, axes.get_yscale()))
-    panels.set_rounds(max(map(last_round, series)))
+    panels.set_rounds(max(map(last_round, series)), rounds)
     panels.label("round", label)
     panels.legend(legend.entries())
     return panels.figure
+
+
+def _spaced(groups: Sequence[Group]) -> str:
+    """The scale of rounds for evaluations: log where all runs are evaluated at such rounds."""
+    spacings = {group.settings.get("evaluate_rounds") for group in groups}
+    return "log" if spacings == {"log"} else "linear"
 
 
 def _read(groups: Sequence[Group], labels: Labels, reads: Mapping[str, Read]) -> dict[Group, dict[str, Series]]:

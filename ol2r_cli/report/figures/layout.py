@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter, MaxNLocator
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator
 
 from ol2r_cli.report.figures.kinds import Width, inches
 from ol2r_cli.report.figures.style import LETTER, RULE, Style, line_keywords
@@ -66,11 +66,14 @@ class Panels:
                 if not column:
                     panel.set_ylabel("\n".join(textwrap.wrap(y, int(0.85 * self.panel_height / LETTER))))
 
-    def set_rounds(self, last: int) -> None:
-        """Let all x axes show rounds from 0 to `last`."""
+    def set_rounds(self, last: int, scale: str = "linear") -> None:
+        """Let all x axes show rounds from 0 to `last`, or with `scale` log from 1."""
+        ticks = 4 if self.panel_width < 3 else 5
         for axes in self.axes:
-            axes.set_xlim(0, last)
-            axes.xaxis.set_major_locator(MaxNLocator(4 if self.panel_width < 3 else 5, integer=True))
+            axes.set_xscale(scale)
+            axes.set_xlim(0 if scale == "linear" else 1, last)
+            locator = MaxNLocator(ticks, integer=True) if scale == "linear" else LogLocator(numticks=ticks)
+            axes.xaxis.set_major_locator(locator)
             axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
 
     def legend(self, entries: Mapping[str, Style], lines: bool = True) -> None:

@@ -1,0 +1,188 @@
+"""Whole rounds in one call: the loop of simulation.py for linear rankers that take a step per round.
+
+Every stage is the loop that the roles call for a single round, so the numbers are the same. What is saved is Python's
+part of a round, which for such rankers is most of it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ol2r_cli.loops import clicks as users
+from ol2r_cli.loops import orders, pairs, steps
+from ol2r_cli.loops.compile import compiled
+from ol2r_cli.loops.random_numbers import uniform
+from ol2r_cli.loops.scores import linear
+
+# Numbers that stand for roles: the list of an exploration, the user, the step of a ranker, and its pairs.
+BY_SCORE, PLACKETT_LUCE, EPSILON_GREEDY, TEAM_DRAFT = range(4)
+DEPENDENT, POSITION_BASED = range(2)
+PDGD, RANKNET, DUELING = range(3)
+PAIRS = {"none": 0, "all": 1, "matching": 2, "adjacent": 3}
+_NONE, _ALL, _MATCHING, _ADJACENT = range(4)
+
+
+class Queries(NamedTuple):
+    """The documents, and the queries of a split: query q has length[q] rows from start[q] on."""
+
+    features: Any  # [N, F]
+    label: Any  # [N]
+    group: Any  # [N], empty if there are no groups
+    start: Any  # [Q]
+    length: Any  # [Q]
+
+
+class Numbers(NamedTuple):
+    """Where random numbers come from: the seeds [B], and the number of each stream (tensor/streams.py)."""
+
+    seeds: Any
+    query: int
+    explore: int
+    document: int  # of the exploration, as the two below
+    coin: int
+    turns: int
+    click: int
+    pairs: int
+
+
+class Strategy(NamedTuple):
+    """An exploration: its number, and the probability of epsilon-greedy."""
+
+    kind: int
+    epsilon: float = 0.0
+
+
+class User(NamedTuple):
+    """A click model: its number, its probabilities of a click by grade, and those of stopping or of examination."""
+
+    kind: int
+    click: Any
+    second: Any
+    stop_without_click: bool = False
+
+
+class Learner(NamedTuple):
+    """A ranker: its number, its pairs, and its state, which changes: theta [B, F] and rate [B, 1]."""
+
+    kind: int
+    pairs: int
+    theta: Any
+    rate: Any
+    decay: float
+    delta: float = 0.0  # of dueling bandits, as the number of their directions
+    candidates: int = 0
+
+
+class Record(NamedTuple):
+    """What is recorded of R rounds: [R, B], and of their shown places [R, B, K]."""
+
+    query: Any
+    pairs: Any  # number of valid pairs
+    total: Any  # of all scores
+    grade: Any
+    group: Any  # empty if there are no groups
+    click: Any
+
+
+@compiled
+def play(first, rounds, queries, numbers, strategy, user, learner, directions, record):
+    """Play `rounds` rounds from number `first` (from 0) on, one replica after the other.
+
+    The records above come as plain tuples: their classes would be part of the machine code on disk. `directions`
+    [rounds, B, candidates, F] are those of dueling bandits, otherwise empty.
+    """
+    table, labels, groups, starts, lengths = queries
+    seeds, query_stream, explore, document, coin, turns, click_stream, pair_stream = numbers
+    listing, epsilon = strategy
+    kind_of_user, click_probability, second, stop_without_click = user
+    kind, kind_of_pairs, thetas, rates, decay, delta, candidates = learner
+    queried, valid_pairs, totals, grade, group, clicked = record
+    features, positions = table.shape[1], clicked.shape[2]
+    members, dtype = 1 + candidates, thetas.dtype
+    weights = np.empty((1, members, features), dtype)
+    for row in range(rounds):
+        t = first + row
+        for b in range(len(seeds)):
+            seed, theta, rate = seeds[b : b + 1], thetas[b : b + 1], rates[b : b + 1]
+            query = np.int64(uniform(seed, query_stream, t, 1, 4)[0, 0, 0] * len(starts))
+            start, length = starts[query : query + 1], lengths[query : query + 1]
+            documents = length[0]
+            places = min(positions, documents)
+
+            weights[0, 0] = theta[0]
+            for n in range(candidates):
+                for f in range(features):
+                    weights[0, 1 + n, f] = theta[0, f] + delta * directions[row, b, n, f]
+            scores = np.zeros((1, members, documents), dtype)
+            linear(weights, table, start, length, scores)
+
+            width = _in_fours(documents)
+            ranking = np.empty((1, places), np.int64)
+            credit = np.zeros((1, members, documents if listing == TEAM_DRAFT else 0), dtype)
+            chance = uniform(seed, explore, t, 1, width)[0]
+            if listing == BY_SCORE:
+                orders.by_score(scores[:, 0], chance, length, ranking)
+            elif listing == PLACKETT_LUCE:
+                orders.plackett_luce(scores[:, 0], chance, length, ranking)
+            elif listing == EPSILON_GREEDY:
+                shuffle = uniform(seed, document, t, 1, width)[0]
+                coins = uniform(seed, coin, t, 1, _in_fours(places))[0] < epsilon
+                orders.epsilon_greedy(scores[:, 0], chance, shuffle, coins, length, ranking)
+            else:
+                turn_chance = uniform(seed, turns, t, 1, _in_fours(-(-places // members) * members))[0]
+                orders.team_draft(scores, chance, turn_chance, length, ranking, credit)
+
+            grades, shown = np.empty((1, places), np.int64), np.ones((1, places), np.bool_)
+            clicks = np.empty((1, places), np.bool_)
+            for place in range(places):
+                grades[0, place] = labels[start[0] + ranking[0, place]]
+            if kind_of_user == DEPENDENT:
+                chance = uniform(seed, click_stream, t, 1, _in_fours(2 * places))[0]
+                users.dependent(grades, shown, chance, click_probability, second, stop_without_click, clicks)
+            else:
+                chance = uniform(seed, click_stream, t, 1, _in_fours(places))[0]
+                users.position_based(grades, shown, chance, click_probability, second, clicks)
+
+            winner, loser, valid = _pairs(seed, t, pair_stream, kind_of_pairs, ranking, clicks, shown)
+            if kind == PDGD:
+                steps.pdgd(theta, rate, decay, table, start, length, scores, ranking, shown, clicks)
+            elif kind == RANKNET:
+                steps.ranknet(theta, rate, decay, table, start, scores, winner, loser, valid)
+            else:
+                steps.dueling(theta, rate, decay, directions[row, b : b + 1], credit, ranking, clicks)
+
+            queried[row, b], valid_pairs[row, b] = query, valid.sum()
+            totals[row, b] = 0.0
+            for n in range(members):
+                for d in range(documents):
+                    totals[row, b] += scores[0, n, d]
+            for place in range(places):
+                grade[row, b, place] = grades[0, place]
+                clicked[row, b, place] = clicks[0, place]
+                if len(groups):
+                    group[row, b, place] = groups[start[0] + ranking[0, place]]
+
+
+@compiled
+def _in_fours(count):
+    """Return the next multiple of 4: so many numbers are drawn at once."""
+    return -(-count // 4) * 4
+
+
+@compiled
+def _pairs(seed, t, stream, kind, ranking, clicks, shown):
+    """Return winner, loser and valid [1, M] of one of `PAIRS`."""
+    places = ranking.shape[1]
+    most = 0 if kind == _NONE else max(1, places * places // 4) if kind == _ALL else places // 2
+    winner, loser = np.empty((1, most), np.int64), np.empty((1, most), np.int64)
+    valid = np.empty((1, most), np.bool_)
+    if kind == _ALL:
+        pairs.every_pair(ranking, clicks, shown, winner, loser, valid)
+    elif kind == _MATCHING:
+        chance = uniform(seed, stream, t, 1, _in_fours(places))[0]
+        pairs.matching(ranking, clicks, shown, chance, winner, loser, valid)
+    elif kind == _ADJACENT:
+        pairs.adjacent(ranking, clicks, shown, winner, loser, valid)
+    return winner, loser, valid
