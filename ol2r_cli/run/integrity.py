@@ -28,7 +28,7 @@ RESULTS = (TRACE, "evaluation.parquet", "blocks.parquet", INTERACTIONS, SUMMARY,
 REMOVABLE = (INTERACTIONS,)  # what `ol2r clean` may remove from a finished run
 _READ_ALWAYS = (SUMMARY, "config.yaml")  # small files, whose contents are compared at every look at a finished run
 
-ROW_GROUP = 2**18  # rows; polars' own choice, and the same however the rows arrive
+ROW_GROUP = 2**15  # rows; so few that a seed can be read without the others
 _SEAL = re.compile(rb"ol2r run (\S*) crc32 ([0-9a-f]{8})")
 _OPEN = "00000000"  # in place of the checksum while it is computed
 _END = 65_536  # bytes at the end of a file among which its seal is

@@ -70,13 +70,8 @@ def _over_seeds(values: pl.Series) -> dict[str, float | int | None]:
 
 
 def _from_trace(trace: pl.DataFrame, columns: Mapping[str, Column]) -> pl.DataFrame:
-    """One row per seed."""
-
-    return (
-        trace.sort("seed", "round")
-        .group_by("seed")
-        .agg(*(value for column in columns.values() for value in _summarised(column)))
-    )
+    """One row per seed. The trace is sorted by seed and round."""
+    return trace.group_by("seed").agg(*(value for column in columns.values() for value in _summarised(column)))
 
 
 def _summarised(column: Column) -> Iterator[pl.Expr]:

@@ -23,7 +23,7 @@ from ol2r_cli.run.integrity import read_table, row_count, scan_table, write_tabl
 if TYPE_CHECKING:
     import polars as pl
 
-PART_ROWS = 2**20
+PART_ROWS = 2**18
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,14 +107,16 @@ class Table:
         """
         import polars as pl
 
-        if not (files := self.files(directory)):
-            return
-        rows = pl.concat([self._complete(scan_table(file, run)) for file in files], how="diagonal_relaxed")
-        seeds = rows.select(pl.col("seed").unique().sort()).collect(engine="streaming")["seed"]
+        files = self.files(directory)
+        scans = [self._complete(scan_table(file, run)) for file in files]
+        found = [scan.select(pl.col("seed").unique()).collect()["seed"] for scan in scans]
+        seeds = pl.concat([pl.Series("seed", [], pl.Int64), *found]).unique().sort()
         at_once = max(1, PART_ROWS * len(seeds) // max(1, sum(map(row_count, files))))
         for first in range(0, len(seeds), at_once):
-            some = rows.filter(pl.col("seed").is_in(seeds[first : first + at_once].implode()))
-            yield some.sort(self.key).collect(engine="streaming")
+            some = pl.col("seed").is_in(seeds[first : first + at_once].implode())
+            # One file after the other: polars would read all of them at once.
+            rows = pl.concat([scan.filter(some).collect() for scan in scans], how="diagonal_relaxed")
+            yield rows if at_once == 1 else rows.sort(self.key)
 
     def last_round(self, directory: RunDirectory) -> int:
         """The highest number of a round; 0 without rows."""

@@ -61,7 +61,7 @@ INTERACTIONS = Table(
 )
 
 
-FLUSH_ROWS = 2**18  # of the trace; a buffer of so many is written to disk
+FLUSH_ROWS = 2**17  # of the trace; a buffer of so many is written to disk
 Columns = dict[str, np.ndarray]
 
 

@@ -15,7 +15,7 @@ WRITER = Path(__file__).with_name("writer.py")
 
 @pytest.mark.parametrize(
     ("step", "part_rows", "least"),
-    [(7, 2**20, 8), (7, 8, 8), pytest.param(1, 2**20, 60, marks=SLOW), pytest.param(1, 8, 60, marks=SLOW)],
+    [(7, 2**18, 8), (7, 8, 8), pytest.param(1, 2**18, 60, marks=SLOW), pytest.param(1, 8, 60, marks=SLOW)],
 )
 def test_no_kill_leaves_a_damaged_or_falsely_finished_run(tmp_path, step, part_rows, least):
     environment = os.environ | {"PYTHONPATH": str(WRITER.parents[2])}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -44,34 +44,42 @@ class Series:
 
 def evaluation_series(group: Group, column: str, split: str) -> Series | None:
     """A column of evaluation.parquet by round; None where no run has it."""
-    rows = _rows(group, EVALUATION, [column, "split"], pl.col("split") == split)
+    rows = _rows(group, EVALUATION, [column, "split"], lambda rows: rows.filter(split=split))
     return _series(rows, "round", column)
 
 
 def block_size_series(group: Group, round: int) -> Series | None:
     """The size of the block by rank in one round; None where the round is not recorded."""
-    return _series(_rows(group, BLOCKS, ["rank", "block_size"], pl.col("round") == round), "rank", "block_size")
+    rows = _rows(group, BLOCKS, ["rank", "block_size"], lambda rows: rows.filter(round=round))
+    return _series(rows, "rank", "block_size")
 
 
 def block_rounds(group: Group) -> list[int]:
     """The rounds of blocks.parquet."""
-    return sorted(_rows(group, BLOCKS, ["block_size"])["round"].unique().to_list())
+    rows = _rows(group, BLOCKS, [], lambda rows: rows.select("seed", "round").unique())
+    return [] if rows is None else sorted(rows["round"].unique().to_list())
 
 
 def window_means(group: Group, column: str, window: int) -> Series | None:
     """A column of trace.parquet as the mean of the last `window` rounds, every `window` rounds; None without it."""
-    rows = _rows(group, TRACE, [column])
-    end = ((pl.col("round") - 1) // window + 1) * window
-    rows = rows.with_columns(end.clip(upper_bound=pl.col("round").max()).alias("end"), pl.col(column).cast(pl.Float64))
-    return _series(rows.group_by("fold", "seed", "end").agg(pl.col(column).mean()), "end", column)
+
+    def means(rows: pl.DataFrame) -> pl.DataFrame:
+        end = (((pl.col("round") - 1) // window + 1) * window).clip(upper_bound=pl.col("round").max()).alias("end")
+        return rows.lazy().group_by("seed", end).agg(pl.col(column).cast(pl.Float64).mean()).collect(engine="streaming")
+
+    return _series(_rows(group, TRACE, [column], means), "end", column)
 
 
 def cumulative_series(group: Group, column: str, every: int) -> Series | None:
     """A cumulative column of trace.parquet in round 1, every `every` rounds and the last; None without it."""
-    rows = _rows(group, TRACE, [column])
-    rows = rows.sort("fold", "seed", "round").with_columns(pl.col(column).forward_fill().over("fold", "seed"))
-    shown = (pl.col("round") % every == 0) | (pl.col("round") == pl.col("round").max()) | (pl.col("round") == 1)
-    return _series(rows.filter(shown), "round", column)
+
+    def shown(rows: pl.DataFrame) -> pl.DataFrame:
+        if rows[column].null_count():
+            rows = rows.sort("seed", "round").with_columns(pl.col(column).forward_fill().over("seed"))
+        number = pl.col("round")
+        return rows.filter((number % every == 0) | (number == number.max()) | (number == 1))
+
+    return _series(_rows(group, TRACE, [column], shown), "round", column)
 
 
 def last_round(group: Group) -> int:
@@ -79,24 +87,30 @@ def last_round(group: Group) -> int:
     return int(group.settings["rounds"])
 
 
-def _rows(group: Group, table: Table, columns: Sequence[str], where: pl.Expr | None = None) -> pl.DataFrame:
-    """Rows of all runs: fold (as text), seed, round and these columns. ValueError when a table cannot be read."""
-    types: dict[str, pl.DataType] = {"fold": pl.String(), "seed": pl.Int64(), "round": pl.Int64()}
-    frames = [pl.DataFrame(schema=types | {name: pl.Null() for name in columns})]
+def _rows(
+    group: Group, table: Table, columns: Sequence[str], reduced: Callable[[pl.DataFrame], pl.DataFrame]
+) -> pl.DataFrame | None:
+    """What `reduced` makes of seed, round and these columns of each run, and the fold as text; None without a table.
+
+    A run may have millions of rows, so they are reduced run by run. ValueError when a table cannot be read.
+    """
+    frames = []
     for run, seeds in group.new_seeds:
         file = run.path / table.file
         if not file.exists():
             continue
         with tables_of(run.path):
             frame = read_table(file, ["seed", "round", *columns])
-        missing = [pl.lit(None).alias(name) for name in columns if name not in frame.columns]
-        frame = frame.with_columns(missing)
-        frame = frame.filter(pl.col("seed").is_in(list(seeds)), *([] if where is None else [where]))
-        frames.append(frame.select(pl.lit(str(run.fold)).alias("fold"), "seed", "round", *columns))
-    return pl.concat(frames, how="vertical_relaxed")
+        frame = frame.with_columns(pl.lit(None).alias(name) for name in columns if name not in frame.columns)
+        if len(seeds) < len(run.seeds):
+            frame = frame.filter(pl.col("seed").is_in(list(seeds)))
+        frames.append(reduced(frame).with_columns(fold=pl.lit(str(run.fold))))
+    return pl.concat(frames, how="vertical_relaxed") if frames else None
 
 
-def _series(rows: pl.DataFrame, x: str, column: str) -> Series | None:
+def _series(rows: pl.DataFrame | None, x: str, column: str) -> Series | None:
+    if rows is None:
+        return None
     rows = rows.select("fold", "seed", x, pl.col(column).cast(pl.Float64)).drop_nulls()
     if rows.is_empty():
         return None
