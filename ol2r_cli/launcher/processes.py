@@ -24,7 +24,9 @@ from ol2r_cli.run.exit_status import INTERRUPTED
 GRACE = 60.0  # seconds between asking a job to stop, after its timeout or without its parent, and killing it
 _SERVER = multiprocessing.get_context("forkserver")
 # Polars is imported along with them. Its threads would not survive a fork, but it starts them only when it is used.
-_SERVER.set_forkserver_preload(["torch", "hydra", "ol2r_cli.run.runner", "ol2r_cli.commands.run"])
+_SERVER.set_forkserver_preload(
+    ["torch", "hydra", "ol2r_cli.run.runner", "ol2r_cli.commands.run", "ol2r_cli.loops.preloaded"]
+)
 
 
 @dataclass
