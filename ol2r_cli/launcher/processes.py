@@ -161,6 +161,7 @@ def _server_environment(threads: int) -> Iterator[None]:
     previous = dict(os.environ)
     for name in THREAD_VARIABLES:
         os.environ.setdefault(name, str(threads))
+    os.environ["PYTHONSAFEPATH"] = "1"  # the server would import from the current folder first
     os.environ["PYTHONPATH"] = os.pathsep.join(os.path.abspath(folder) for folder in sys.path)
     try:
         yield

@@ -194,6 +194,17 @@ def test_jobs_end_with_the_process_that_started_them(tmp_path: Path):
         time.sleep(0.01)
 
 
+def test_jobs_import_the_ol2r_of_the_sweep_in_a_folder_that_has_another(tmp_path: Path):
+    (tmp_path / "ol2r_cli").mkdir()
+    (tmp_path / "ol2r_cli" / "__init__.py").write_text("raise RuntimeError('another')")
+    small = ["rounds=5", "dataset.queries={train: 5, validation: 0, test: 2}", "dataset.documents=5", "seed=1,2"]
+    script = "import sys; sys.path.pop(0); from ol2r_cli.cli import main; sys.exit(main())"  # as the command does
+    command = [sys.executable, "-c", script, "run", "-m", *small, f"output_dir={tmp_path / 'runs'}"]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    sweep = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120)
+    assert sweep.returncode == 0, sweep.stdout + sweep.stderr
+
+
 def is_alive(pid: int) -> bool:
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
