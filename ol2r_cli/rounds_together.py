@@ -19,6 +19,7 @@ _STREAMS = {
     "document": "explore/document",
     "coin": "explore/coin",
     "turns": "explore/turns",
+    "author": "explore/author",
     "click": "click/",
     "pairs": "pairs/",
 }  # field of loops.play.Numbers -> stream

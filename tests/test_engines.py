@@ -26,6 +26,7 @@ SETTINGS = [
     ("ranker=dbgd", "ranker/model=mlp"),
     ("ranker=pdgd", "click.stop_without_click=true"),
     ("ranker=epsilon_greedy", "exploration.epsilon=1"),
+    ("ranker=mgd", "exploration=probabilistic_interleaving", "exploration.tau=0.5"),
 ]
 
 

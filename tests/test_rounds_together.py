@@ -22,6 +22,8 @@ SETTINGS = [
     ("ranker=sgd_ranknet", "ranker.pairs=all", "ranker.decay=0.9"),
     ("ranker=mgd", "ranker.decay=0.9", "ranker.candidates=3"),
     ("ranker=epsilon_greedy", "exploration.epsilon=1"),
+    ("ranker=dbgd", "exploration=probabilistic_interleaving"),
+    ("ranker=mgd", "exploration=probabilistic_interleaving", "exploration.tau=0.5"),
 ]
 
 

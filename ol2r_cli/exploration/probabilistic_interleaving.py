@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 import torch
 
+from ol2r_cli import loops
 from ol2r_cli.config.ranges import Positive
-from ol2r_cli.exploration.order import best, completed, sortable
+from ol2r_cli.exploration.order import best, completed, empty_order, sortable
 from ol2r_cli.interfaces import CREDIT, MEMBERS, Candidates, Exploration, Need, Prediction, Proposal
 from ol2r_cli.tensor.gather import cached_arange
 from ol2r_cli.tensor.streams import Random
@@ -28,10 +32,18 @@ class ProbabilisticInterleaving(Exploration):
         super().__init__()
         self.tau = tau
 
+    def for_loops(self) -> Any:
+        """The exploration for rounds that are played together."""
+        if type(self) is not ProbabilisticInterleaving:
+            return None
+        return loops.play.Strategy(loops.play.PROBABILISTIC, float(self.tau))
+
     def propose(self, prediction: Prediction, candidates: Candidates, random: Random) -> Proposal:
         """Draw place by place, because the remaining documents determine the probabilities."""
         replicas, members, documents = prediction.scores.shape
         shown = min(self.positions, documents)
+        if candidates.rows is not None:
+            return self._by_loops(prediction, candidates, shown, random)
         scores = sortable(prediction.scores, candidates.mask, random)
         rankings = best(scores, documents)
         ranks = cached_arange(documents, scores.device)
@@ -59,3 +71,16 @@ class ProbabilisticInterleaving(Exploration):
             prediction.scores[:, 0],
             credit=credit,
         )
+
+    def _by_loops(self, prediction: Prediction, candidates: Candidates, shown: int, random: Random) -> Proposal:
+        """Return what `propose` does, by a compiled loop."""
+        assert candidates.rows is not None
+        first, credit = empty_order(prediction.scores[:, 0], shown), np.zeros(prediction.scores.shape)
+        drawn = random.array(shown, "author"), random.array(shown, "document")
+        given = prediction.scores.numpy(), random.array(prediction.scores.shape[2]), *drawn, float(self.tau)
+        loops.orders.probabilistic(*given, candidates.rows.length, first, credit)
+        order = torch.from_numpy(first)
+        if self.ranking_depth > shown:
+            scores = sortable(prediction.scores, candidates.mask, random)
+            order = completed(order, scores[:, 0], self.ranking_depth)
+        return Proposal(order, prediction.scores[:, 0], credit=torch.from_numpy(credit))

@@ -1,4 +1,4 @@
-"""Orders of documents: by score, by Plackett-Luce clocks, and by taking turns. exploration/ has them as tensors."""
+"""Orders of documents: by score, by Plackett-Luce clocks, by taking turns, by drawn ranks. exploration/ has tensors."""
 
 from __future__ import annotations
 
@@ -112,3 +112,41 @@ def team_draft(scores, chance, turn_chance, length, first, credit):
         take_turns(queues, turns, placed, first[b])
         for place in range(agreed, shown):
             credit[b, turns[place], first[b, place]] = 1
+
+
+@compiled
+def probabilistic(scores, chance, author, document_chance, tau, length, first, credit):
+    """Probabilistic interleaving (exploration/probabilistic_interleaving.py): fills first [B, K] and credit [B, N, D].
+
+    `credit` is zeros. author and document_chance [B, K] draw the member of each place, and the document it places.
+    """
+    replicas, members, documents = scores.shape
+    keys, likely = np.empty(documents), np.empty(members)
+    ranking, rank_of = np.empty((2, members, documents), dtype=np.int64)
+    left = np.empty((members, documents))  # 1 / rank^tau by rank, 0 for documents that have been placed
+    for b in range(replicas):
+        for n in range(members):
+            for d in range(length[b]):
+                keys[d] = sortable(scores[b, n, d], chance[b, d])
+            best(keys, length[b], ranking[n, : length[b]])
+            for rank in range(length[b]):
+                rank_of[n, ranking[n, rank]] = rank
+                left[n, rank] = (rank + 1.0) ** -tau
+        for place in range(first.shape[1]):
+            if place >= length[b]:  # padding
+                first[b, place] = place
+                continue
+            member = np.int64(author[b, place] * members)
+            target = document_chance[b, place] * left[member, : length[b]].sum()
+            rank, reached = 0, left[member, 0]
+            while reached < target and rank + 1 < length[b]:
+                rank += 1
+                reached += left[member, rank]
+            document = ranking[member, rank]
+            for n in range(members):
+                likely[n] = left[n, rank_of[n, document]] / left[n, : length[b]].sum()
+            total = likely.sum()
+            for n in range(members):
+                credit[b, n, document] = likely[n] / total
+                left[n, rank_of[n, document]] = 0.0
+            first[b, place] = document

@@ -17,7 +17,7 @@ from ol2r_cli.loops.random_numbers import uniform
 from ol2r_cli.loops.scores import linear
 
 # Numbers that stand for roles: the list of an exploration, the user, the step of a ranker, and its pairs.
-BY_SCORE, PLACKETT_LUCE, EPSILON_GREEDY, TEAM_DRAFT = range(4)
+BY_SCORE, PLACKETT_LUCE, EPSILON_GREEDY, TEAM_DRAFT, PROBABILISTIC = range(5)
 DEPENDENT, POSITION_BASED = range(2)
 PDGD, RANKNET, DUELING = range(3)
 PAIRS = {"none": 0, "all": 1, "matching": 2, "adjacent": 3}
@@ -40,18 +40,19 @@ class Numbers(NamedTuple):
     seeds: Any
     query: int
     explore: int
-    document: int  # of the exploration, as the two below
+    document: int  # of the exploration, as the three below
     coin: int
     turns: int
+    author: int
     click: int
     pairs: int
 
 
 class Strategy(NamedTuple):
-    """An exploration: its number, and the probability of epsilon-greedy."""
+    """An exploration: its number, and epsilon of epsilon-greedy or tau of probabilistic interleaving."""
 
     kind: int
-    epsilon: float = 0.0
+    parameter: float = 0.0
 
 
 class User(NamedTuple):
@@ -94,8 +95,8 @@ def play(first, rounds, queries, numbers, strategy, user, learner, directions, r
     [rounds, B, candidates, F] are those of dueling bandits, otherwise empty.
     """
     table, labels, groups, starts, lengths = queries
-    seeds, query_stream, explore, document, coin, turns, click_stream, pair_stream = numbers
-    listing, epsilon = strategy
+    seeds, query_stream, explore, document, coin, turns, author, click_stream, pair_stream = numbers
+    listing, parameter = strategy
     kind_of_user, click_probability, second, stop_without_click = user
     kind, kind_of_pairs, thetas, rates, decay, delta, candidates = learner
     queried, valid_pairs, totals, grade, group, clicked = record
@@ -120,7 +121,7 @@ def play(first, rounds, queries, numbers, strategy, user, learner, directions, r
 
             width = _in_fours(documents)
             ranking = np.empty((1, places), np.int64)
-            credit = np.zeros((1, members, documents if listing == TEAM_DRAFT else 0), dtype)
+            credit = np.zeros((1, members, documents if listing >= TEAM_DRAFT else 0))
             chance = uniform(seed, explore, t, 1, width)[0]
             if listing == BY_SCORE:
                 orders.by_score(scores[:, 0], chance, length, ranking)
@@ -128,8 +129,12 @@ def play(first, rounds, queries, numbers, strategy, user, learner, directions, r
                 orders.plackett_luce(scores[:, 0], chance, length, ranking)
             elif listing == EPSILON_GREEDY:
                 shuffle = uniform(seed, document, t, 1, width)[0]
-                coins = uniform(seed, coin, t, 1, _in_fours(places))[0] < epsilon
+                coins = uniform(seed, coin, t, 1, _in_fours(places))[0] < parameter
                 orders.epsilon_greedy(scores[:, 0], chance, shuffle, coins, length, ranking)
+            elif listing == PROBABILISTIC:
+                members_drawn = uniform(seed, author, t, 1, _in_fours(places))[0]
+                drawn = uniform(seed, document, t, 1, _in_fours(places))[0]
+                orders.probabilistic(scores, chance, members_drawn, drawn, parameter, length, ranking, credit)
             else:
                 turn_chance = uniform(seed, turns, t, 1, _in_fours(-(-places // members) * members))[0]
                 orders.team_draft(scores, chance, turn_chance, length, ranking, credit)
