@@ -119,7 +119,7 @@ class MLPForward:
 
     def _alive(self, delta: Float[Tensor, "B N D e"], number: int) -> Float[Tensor, "B N D m"]:
         """What goes back through the ReLU of layer 1 .. L: to the units that put something out, never the constant."""
-        return (delta * (self.layers[number] > 0))[..., : self.model.units]
+        return _where_positive(delta, self.layers[number])[..., : self.model.units]
 
     def tangent(self) -> LayeredTangent:
         """phi = gradient / sqrt(m) of every score of the first member, layer by layer."""
@@ -130,13 +130,19 @@ class MLPForward:
         layers, units = [layer[:, 0] for layer in self.layers], self.model.units
         last = self.last[:, 0]
         factors = [(torch.ones_like(layers[-1][..., :1]), layers[-1])]
-        delta = (last * (layers[-1] > 0))[..., :units]
+        delta = _where_positive(last.expand_as(layers[-1]), layers[-1])[..., :units]
         for number in range(len(self.hidden) - 1, -1, -1):
             factors.append((delta, layers[number]))
             if number:
-                delta = (torch.bmm(delta, self.hidden[number][:, 0]) * (layers[number] > 0))[..., :units]
+                delta = _where_positive(torch.bmm(delta, self.hidden[number][:, 0]), layers[number])[..., :units]
         model, parameters = self.model, self.parameters[:, :1]
         return LayeredTangent(factors[::-1], lambda features: model.forward(parameters, features).tangent())
+
+
+def _where_positive(delta: Float[Tensor, "*S"], output: Float[Tensor, "*S"]) -> Float[Tensor, "*S"]:
+    """`delta` where the output of a ReLU is above 0, else 0: several times as fast as a product with a mask."""
+    masked: Tensor = torch.ops.aten.threshold_backward(delta, output, 0)
+    return masked
 
 
 def _rounded(sums: Float[Tensor, "*S"]) -> Float[Tensor, "*S"]:
