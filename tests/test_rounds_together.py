@@ -84,6 +84,12 @@ def test_a_run_goes_on_where_it_stopped():
     assert all(torch.equal(state[name], values) for name, values in expected.items())
 
 
+def test_measures_that_are_not_taken_are_asked_for():
+    running = simulation(("ranker=pdgd",), rounds=5_000, loops=True, trace_regret=False)
+    with torch.inference_mode(), pytest.raises(ValueError, match=r"call measurement\.measures\(\) when it is full"):
+        list(running.play_until(lambda t: False))
+
+
 class Mine(PDGD):
     """Could learn otherwise."""
 

@@ -94,10 +94,7 @@ class Measurement(nn.Module):
         if not self.recorded:
             self.first = t
         row, shown = self.recorded, interaction.ranking.shape[1]
-        if row == self.rounds:
-            raise ValueError(
-                "the measures of earlier rounds must be taken: call measurement.measures() when it is full()"
-            )
+        self._check_room()
         self.recorded += 1
         group = interaction.candidates.group if self.group.shape[2] else None
         if self._arrays is not None:
@@ -117,6 +114,11 @@ class Measurement(nn.Module):
             if interaction.proposal.block is not None or not measure.needs_blocks:
                 measure.record(row, interaction, labels)
 
+    def _check_room(self) -> None:
+        if self.full():
+            what = "the measures of earlier rounds must be taken"
+            raise ValueError(f"{what}: call measurement.measures() when it is full()")
+
     def full(self) -> bool:
         """Return whether `measures` must be called before the next round is recorded."""
         return self.recorded == self.rounds
@@ -130,6 +132,7 @@ class Measurement(nn.Module):
         """Return the arrays of `loops.play.Record` for these rounds, from number `first`, from 1, on; they count as
         recorded."""
         assert self._arrays is not None
+        self._check_room()
         if not self.recorded:
             self.first = first
         rows = slice(self.recorded, self.recorded + rounds)
