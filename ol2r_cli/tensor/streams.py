@@ -86,6 +86,10 @@ class Streams:
 
     def uniform_at(self, name: str, round: int, index: Int[Tensor, "B n"]) -> Float[Tensor, "B n"]:
         """Return the numbers of `uniform` at these indices, without drawing the others."""
+        if self.seeds is not None:
+            return torch.from_numpy(
+                loops.random_numbers.uniform_at(self.seeds, _stream_number(name), round, index.numpy())
+            )
         zero = torch.zeros((), dtype=torch.int64, device=self.device)
         words = torch.stack(philox([index // 4, zero + round, zero + _stream_number(name), zero], self.key), dim=-1)
         return (words.gather(-1, (index % 4)[..., None]).squeeze(-1).double() + 0.5) * 2.0**-32

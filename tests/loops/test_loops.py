@@ -24,6 +24,9 @@ def test_random_numbers_have_the_bits_of_the_tensors(round):
         expected = tensors.at("click", round).uniform(count, name)
         assert torch.equal(compiled.at("click", round).uniform(count, name), expected)
         np.testing.assert_array_equal(compiled.at("click", round).array(count, name), expected.numpy())
+    index = torch.tensor([[0, 7, 1, 2, 3], [4, 4, 9, 6, 1_000_003]] + 3 * [[5, 4, 3, 2, 1]])
+    at = [streams.at("noise", round).normal_at(index, "b") for streams in (tensors, compiled)]
+    assert torch.equal(*at)
     drawn = [streams.at("query", round).integer(1_000) for streams in (tensors, compiled)]
     assert torch.equal(*drawn)
 
