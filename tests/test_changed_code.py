@@ -298,7 +298,7 @@ def test_an_edit_of_ol2r_is_another_run_where_it_takes_part(copied: Path, monkey
 
 def test_a_run_of_released_code_does_not_go_on_with_edited_code_nor_back(own_ranker, monkeypatch, capsys):
     """In both directions, and without looking at the manifests of other runs."""
-    words = ["ranker=pdgd", "exploration=plackett_luce"]
+    words = ["ranker=pdgd", "exploration=plackett_luce", "checkpoint_rounds=5"]  # else all rounds are played together
     released = own_ranker.interrupt(monkeypatch, *words)
     with monkeypatch.context() as patch:
         patch.setattr(source, "recorded", lambda: {**present_code(), PDGD: ("another", "version")})
