@@ -19,7 +19,7 @@ def discounts(count: int, device: torch.device | None = None) -> Float[Tensor, "
 
 def gains(labels: Int[Tensor, "*L"]) -> Float[Tensor, "*L"]:
     """Return 2^rel - 1."""
-    return 2.0 ** labels.double() - 1
+    return (1 << labels.long()).double() - 1
 
 
 def dcg(labels: Int[Tensor, "*L K"]) -> Float[Tensor, "*L"]:
