@@ -147,7 +147,7 @@ def test_a_run_can_be_killed_at_any_moment(tmp_path, undisturbed):
     moments, states = random.Random(0), []
     for _ in range(6):
         running = Launched(command(tmp_path), tmp_path / "log")
-        running.until((tmp_path / "synthetic").exists)
+        running.until(lambda: (the_run(tmp_path) / "run.json").exists())  # from the second time on at once
         time.sleep(moments.uniform(0, 0.4))
         running.send(signal.SIGKILL)
         code, state = running.wait(), read_state(the_run(tmp_path))
