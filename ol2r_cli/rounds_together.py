@@ -84,7 +84,8 @@ def rounds_together(
 
     That is so if a role has no compiled form, and if a measure receives every round.
     """
-    playable = all(role.for_loops() is not None for role in (ranker, exploration, fairness, click))
-    if not context.loops or not playable or measurement.receives_rounds:
+    if not context.loops or measurement.receives_rounds:  # without loops, numba may be absent, and tensors on a GPU
+        return None
+    if any(role.for_loops() is None for role in (ranker, exploration, fairness, click)):
         return None
     return RoundsTogether(split, streams, measurement, ranker, exploration, click)

@@ -117,6 +117,17 @@ def test_others_are_played_one_by_one(overrides, kind):
         assert all(happened is not None for _, happened in running.play_until(lambda t: False))
 
 
+@pytest.mark.parametrize("ranker", RANKERS)
+def test_tensors_do_not_need_loops(ranker, monkeypatch):
+    """As where numba is not installed: then the first use of a loop is an ImportError."""
+    simulation((f"ranker={ranker}",), rounds=2, loops=False, trace_regret=False)  # what is imported once, is imported
+    monkeypatch.delattr("ol2r_cli.loops.play")
+    monkeypatch.setattr("ol2r_cli.loops.__getattr__", lambda name: pytest.fail(f"{name} is used"))
+    running = simulation((f"ranker={ranker}",), rounds=2, loops=False, trace_regret=False)
+    with torch.inference_mode():
+        assert len(list(running.play_until(lambda t: False))) == 2
+
+
 def test_a_dataset_without_groups():
     without = dataclasses.replace(world(), group=None)
     running = simulation(("ranker=pdgd",), without, rounds=ROUNDS, loops=True, trace_regret=False, exposure=None)
