@@ -228,7 +228,7 @@ class Role(Configured):
     def for_loops(self) -> Any:
         """Return this role as `loops.play` takes it, with its buffers as arrays; None if it has no such form.
 
-        A role of ol2r returns None for its subclasses, which may do something else.
+        A subclass may do something else, so that the method of its base class does not count for it.
         """
         return None
 

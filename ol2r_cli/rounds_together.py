@@ -9,7 +9,7 @@ import numpy as np
 
 from ol2r_cli import loops
 from ol2r_cli.dataset.table import Split
-from ol2r_cli.interfaces import ClickModel, Exploration, Fairness, Ranker, RunContext
+from ol2r_cli.interfaces import ClickModel, Exploration, Fairness, Ranker, Role, RunContext
 from ol2r_cli.metrics.measurement import Measurement
 from ol2r_cli.tensor.streams import Streams
 
@@ -86,6 +86,10 @@ def rounds_together(
     """
     if not context.loops or measurement.receives_rounds:  # without loops, numba may be absent, and tensors on a GPU
         return None
-    if any(role.for_loops() is None for role in (ranker, exploration, fairness, click)):
+    if not all(map(_has_form_for_loops, (ranker, exploration, fairness, click))):
         return None
     return RoundsTogether(split, streams, measurement, ranker, exploration, click)
+
+
+def _has_form_for_loops(role: Role) -> bool:
+    return "for_loops" in vars(type(role)) and role.for_loops() is not None

@@ -50,8 +50,6 @@ class DependentClick(ClickModel):
 
     def for_loops(self) -> Any:
         """The user for rounds that are played together."""
-        if type(self) is not DependentClick:
-            return None
         probabilities = self.click_probability.numpy(), self.stop_probability.numpy()
         return loops.play.User(loops.play.DEPENDENT, *probabilities, self.stop_without_click)
 

@@ -54,8 +54,6 @@ class PositionBased(ClickModel):
 
     def for_loops(self) -> Any:
         """The user for rounds that are played together."""
-        if type(self) is not PositionBased:
-            return None
         probabilities = self.click_probability.numpy(), self.examination.numpy()
         return loops.play.User(loops.play.POSITION_BASED, *probabilities)
 

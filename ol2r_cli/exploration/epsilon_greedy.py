@@ -28,8 +28,6 @@ class EpsilonGreedy(Exploration):
 
     def for_loops(self) -> Any:
         """The exploration for rounds that are played together."""
-        if type(self) is not EpsilonGreedy:
-            return None
         return loops.play.Strategy(loops.play.EPSILON_GREEDY, float(self.epsilon))
 
     def propose(self, prediction: Prediction, candidates: Candidates, random: Random) -> Proposal:

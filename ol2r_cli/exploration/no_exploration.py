@@ -19,7 +19,7 @@ class NoExploration(Exploration):
 
     def for_loops(self) -> Any:
         """The exploration for rounds that are played together."""
-        return None if type(self) is not NoExploration else loops.play.Strategy(loops.play.BY_SCORE)
+        return loops.play.Strategy(loops.play.BY_SCORE)
 
     def propose(self, prediction: Prediction, candidates: Candidates, random: Random) -> Proposal:
         """Sort by score."""

@@ -23,7 +23,7 @@ class PlackettLuce(Exploration):
 
     def for_loops(self) -> Any:
         """The exploration for rounds that are played together."""
-        return None if type(self) is not PlackettLuce else loops.play.Strategy(loops.play.PLACKETT_LUCE)
+        return loops.play.Strategy(loops.play.PLACKETT_LUCE)
 
     def propose(self, prediction: Prediction, candidates: Candidates, random: Random) -> Proposal:
         """Sort documents by the ringing times of their clocks. Padding never rings."""

@@ -34,8 +34,6 @@ class ProbabilisticInterleaving(Exploration):
 
     def for_loops(self) -> Any:
         """The exploration for rounds that are played together."""
-        if type(self) is not ProbabilisticInterleaving:
-            return None
         return loops.play.Strategy(loops.play.PROBABILISTIC, float(self.tau))
 
     def propose(self, prediction: Prediction, candidates: Candidates, random: Random) -> Proposal:

@@ -28,7 +28,7 @@ class TeamDraft(Exploration):
 
     def for_loops(self) -> Any:
         """The exploration for rounds that are played together."""
-        return None if type(self) is not TeamDraft else loops.play.Strategy(loops.play.TEAM_DRAFT)
+        return loops.play.Strategy(loops.play.TEAM_DRAFT)
 
     def propose(self, prediction: Prediction, candidates: Candidates, random: Random) -> Proposal:
         """Draw all turns, then let every member place its best documents."""

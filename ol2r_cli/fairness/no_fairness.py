@@ -22,4 +22,4 @@ class NoFairness(Fairness):
 
     def for_loops(self) -> Any:
         """Nothing: proposals are served."""
-        return () if type(self) is NoFairness else None
+        return ()

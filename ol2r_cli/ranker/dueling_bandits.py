@@ -62,7 +62,7 @@ class DuelingBandits(GradientRanker):
 
     def for_loops(self) -> Any:
         """The ranker for rounds that are played together, where its model is linear."""
-        if type(self) is not DuelingBandits or type(self.model) is not Linear:
+        if type(self.model) is not Linear:
             return None
         state = self.theta.numpy(), self.rate.numpy(), float(self.decay), float(self.delta), self.candidates
         return loops.play.Learner(loops.play.DUELING, loops.play.PAIRS[self.pairs], *state)

@@ -28,7 +28,7 @@ class SGDRankNet(GradientRanker):
 
     def for_loops(self) -> Any:
         """The ranker for rounds that are played together, where its model is linear."""
-        if type(self) is not SGDRankNet or type(self.model) is not Linear:
+        if type(self.model) is not Linear:
             return None
         state = self.theta.numpy(), self.rate.numpy(), float(self.decay)
         return loops.play.Learner(loops.play.RANKNET, loops.play.PAIRS[self.pairs], *state)

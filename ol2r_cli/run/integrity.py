@@ -197,7 +197,9 @@ def missing_rows(directory: RunDirectory, expected: Mapping[str, int]) -> str:
     for name, rows in expected.items():
         files = [file for file in (*directory.parts(name), directory / name) if file.is_file()]
         try:
-            count = sum(row_count(file) for file in files)
+            for file in files:
+                scan_table(file)  # verifies its seal
+            count = sum(map(row_count, files))
         except DamagedTable as error:
             return str(error)
         if count != rows:
