@@ -336,6 +336,14 @@ def test_parts_become_one_file(directory, in_parts):
     assert missing_rows(directory, {"trace.parquet": 21}) == "trace.parquet has 20 rows, and 21 were written"
 
 
+def test_rows_of_a_changed_file_are_not_counted(directory, in_parts):
+    in_parts.finish()
+    content = bytearray((directory / "trace.parquet").read_bytes())
+    content[100] ^= 1
+    (directory / "trace.parquet").write_bytes(content)
+    assert missing_rows(directory, {"trace.parquet": 20}) == "trace.parquet was changed after it was written"
+
+
 def test_truncation_removes_rows_of_parts(directory, in_parts):
     for round, parts in (8, 2), (4, 1), (3, 1), (0, 0):
         in_parts.truncate(round)
