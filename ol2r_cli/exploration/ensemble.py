@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
+import torch
 from torch import Tensor
 
+from ol2r_cli import loops
 from ol2r_cli.exploration.divide_and_conquer import DivideAndConquer, ScoreOrder, Shuffle
 from ol2r_cli.exploration.long_lists import Comparison
 from ol2r_cli.interfaces import MEMBERS, Need
@@ -24,6 +27,11 @@ class Ensemble(DivideAndConquer):
     def certain(self, ranked: ScoreOrder) -> Bool[Tensor, "b d d"]:
         """Return the unanimous pairs, in the order of the mean score."""
         members = self._members(ranked)
+        if ranked.rows is not None:
+            documents = ranked.order.shape[1]
+            certain = np.zeros((documents, documents), np.bool_)
+            loops.certain_pairs.unanimous(members[0].numpy(), certain)
+            return torch.from_numpy(certain)[None]
         unanimous = members[:, 0, :, None] > members[:, 0, None, :]
         for member in members.unbind(1)[1:]:
             unanimous &= member[:, :, None] > member[:, None, :]

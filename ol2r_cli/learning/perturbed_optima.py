@@ -11,14 +11,16 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import softplus
 
 from ol2r_cli.interfaces import RunContext
 from ol2r_cli.learning.descent import descend, descend_by_way
 from ol2r_cli.learning.newton import AnchoredNewton
+from ol2r_cli.learning.quasi_newton import inverse_hessian, quasi_newton
 from ol2r_cli.tensor.shapes import Float
 from ol2r_cli.tensor.streams import Random
 from ol2r_cli.tensor.synchronisation import is_host_readable
+
+PART = 1024  # rows that a cache holds
 
 
 class PerturbedOptima(nn.Module):
@@ -27,9 +29,8 @@ class PerturbedOptima(nn.Module):
 
     With the Hessian at the anchor as a guide, a step or two lead from there to all optima at once; each step is checked
     by one pass over the history. While pairs are few the noise moves the optima far away, and with fewer pairs than
-    features only l2 bounds theta, since labels may lie outside [0, 1]. Then each member gets a Newton method of its
-    own, with the exact Hessian, steps that are halved until they descend, and a detour along larger l2 where that
-    takes too many steps.
+    features only l2 bounds theta, since labels may lie outside [0, 1]. Then each member goes its own way by
+    `quasi_newton`, with a detour along larger l2 where that takes too many steps.
 
     These decisions depend on values, which a GPU would have to be waited for. There every pair has a noise of its own,
     and all members always make the detour, in a number of steps that depends on l2 alone.
@@ -115,51 +116,33 @@ class PerturbedOptima(nn.Module):
             theta -= step
             if before is not None and (now * now <= self.margin * tolerated * before).all():
                 return theta  # the next decrement is smaller still
-            residual = l2 * theta - torch.sigmoid(-(rows @ theta.mT)).mT @ rows - noise
+            residual = l2 * theta - noise
+            for part in rows.split(PART):  # read once from memory for both products
+                residual -= torch.sigmoid(-(part @ theta.mT)).mT @ part
             before = now
         start = solver.anchor[replica]
-        return torch.stack([_optimum(rows, start, tilt, l2, tolerated) for tilt in noise])
+        return torch.stack([_optimum(rows, start, inverse, tilt, l2, tolerated, solver.loops) for tilt in noise])
 
 
 def _optimum(
-    rows: Float[Tensor, "n F"], start: Float[Tensor, "F"], noise: Float[Tensor, "F"], l2: float, gap: float
+    rows: Float[Tensor, "n F"],
+    start: Float[Tensor, "F"],
+    inverse: Float[Tensor, "F F"],
+    noise: Float[Tensor, "F"],
+    l2: float,
+    gap: float,
+    compiled: bool,
 ) -> Float[Tensor, "F"]:
-    """One member's optimum: directly if it is near, else along larger l2, each optimum the start of the next."""
-    theta, reached = _newton(rows, start, noise, l2, gap, steps=8)
+    """One member's optimum: from `start`, near which `inverse` is that of the Hessian, if this takes few steps, else
+    along larger l2, each optimum the start of the next."""
+    theta, reached = quasi_newton(rows, start, inverse, noise, l2, gap, 40, compiled)
     if reached:
         return theta
     theta, stages = torch.zeros_like(start), [l2]
     while stages[-1] < 1:
         stages.append(10 * stages[-1])
     for stage in reversed(stages):
-        theta, _ = _newton(rows, theta, noise, stage, gap if stage == l2 else 0.1 * len(rows) ** 0.5, steps=40)
+        inverse = inverse_hessian(rows, rows @ theta, stage)
+        near = gap if stage == l2 else 0.1 * len(rows) ** 0.5
+        theta, _ = quasi_newton(rows, theta, inverse, noise, stage, near, 300, compiled)
     return theta
-
-
-def _newton(
-    rows: Float[Tensor, "n F"], theta: Float[Tensor, "F"], noise: Float[Tensor, "F"], l2: float, gap: float, steps: int
-) -> tuple[Float[Tensor, "F"], bool]:
-    """Newton's method, each step halved until it descends by a fair share; returns whether it came to within `gap`."""
-    scores = rows @ theta
-    value = _objective(theta, scores, noise, l2)
-    for _ in range(steps):
-        push = torch.sigmoid(-scores)
-        residual = l2 * theta - push @ rows - noise
-        hessian = (rows.mT * (push * (1 - push))) @ rows
-        hessian.diagonal().add_(l2)
-        step = torch.cholesky_solve(residual[:, None], torch.linalg.cholesky(hessian)).squeeze(1)
-        decrement, change, length = float(step @ residual), rows @ step, 1.0
-        while True:
-            moved, scored = theta - length * step, scores - length * change
-            ahead = _objective(moved, scored, noise, l2)
-            if ahead <= value - 0.1 * length * decrement or length < 1e-9:
-                break
-            length /= 2
-        theta, scores, value = moved, scored, ahead
-        if decrement < 0.3 * gap:  # next to separable pairs a step gains much less than its decrement
-            return theta, True
-    return theta, False
-
-
-def _objective(theta: Float[Tensor, "F"], scores: Float[Tensor, "n"], noise: Float[Tensor, "F"], l2: float) -> float:
-    return float(softplus(-scores).sum() + l2 / 2 * theta @ theta - noise @ theta)

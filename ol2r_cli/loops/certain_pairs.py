@@ -44,6 +44,18 @@ def confident(gram, scores, scale, certain):
 
 
 @compiled
+def unanimous(scores, certain):
+    """Write to certain [d, d], which is False, whether every member, of scores [N, d], scores i above j, for i < j."""
+    members, documents = scores.shape
+    for i in range(documents):
+        for j in range(i + 1, documents):
+            certain[i, j] = scores[0, i] > scores[0, j]
+        for n in range(1, members):
+            for j in range(i + 1, documents):
+                certain[i, j] &= scores[n, i] > scores[n, j]
+
+
+@compiled
 def reach(certain, transitive):
     """Return the certain pairs as bits [d, words], with their transitive closure if `transitive`.
 

@@ -124,3 +124,25 @@ def newton_step(added, valid, l2, mean, count, anchor, gradient, objective, inve
             total += moved * gradient[b, f]
         q[b] = total
     return q
+
+
+@compiled_sums
+def step_length(scores, change, slope, bend, flat):
+    """Return the length of a step that changes scores [n] by -change [n] per unit (learning/quasi_newton.py)."""
+    length, short, long = 1.0, 0.0, np.inf
+    for _ in range(60):
+        rise, curvature = slope + length * bend, bend
+        for i in range(len(scores)):
+            push = 1 / (1 + np.exp(scores[i] - length * change[i]))
+            rise += push * change[i]
+            curvature += push * (1 - push) * change[i] * change[i]
+        if abs(rise) <= flat:
+            break
+        if rise < 0:
+            short = length
+        else:
+            long = length
+        length -= rise / curvature
+        if not short < length < long:
+            length = 2 * short if long == np.inf else (short + long) / 2
+    return length
