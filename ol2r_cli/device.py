@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import sys
+from importlib import import_module
 from typing import Annotated, Literal
 
 import torch
+from threadpoolctl import ThreadpoolController
 
 from ol2r_cli import loops
 from ol2r_cli.config.ranges import Range
@@ -60,7 +62,18 @@ class Device:
     def prepare(self) -> None:
         """Set the number of threads of this process, and keep freed memory in the process."""
         torch.set_num_threads(self.threads)
+        if self.engine == "loops":
+            _limit_openblas()
         _keep_freed_memory()
+
+
+def _limit_openblas() -> None:
+    """Let the library that multiplies matrices in compiled loops use one thread.
+
+    A round's matrices are small: two threads took 3 to 75 times as long as one. Torch has threads of its own.
+    """
+    import_module("scipy.linalg.cython_blas")  # numba calls this; only what is loaded can be limited
+    ThreadpoolController().select(internal_api="openblas").limit(limits=1)
 
 
 def _keep_freed_memory() -> None:

@@ -232,6 +232,9 @@ class Role(Configured):
         """
         return None
 
+    def after_loops(self, rounds: int) -> None:
+        """Do what a compiled loop cannot, after `rounds` rounds that were played together."""
+
 
 class Ranker(Role):
     """Scores candidates and learns from clicks."""
@@ -354,6 +357,13 @@ class Measure(Configured):
         `labels` are those of the candidates. Only measures that need more than `Rounds` define this method, because it
         is called in every round.
         """
+
+    def for_loops(self) -> Any:
+        """Return arrays that `loops.play` fills where proposals have blocks, in place of `record`; None without such.
+
+        They are the blocks by place of the proposal [R, B, D], and the certain pairs by place [R, B, c, c].
+        """
+        return None
 
     def of_rounds(self, rounds: Rounds) -> Mapping[str, Tensor]:
         """Return the values [R, B] of columns of `trace`, by name; NaN where a column does not apply."""

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Any
 from zlib import crc32
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ol2r_cli import loops
 from ol2r_cli.dataset.table import Split
-from ol2r_cli.interfaces import ClickModel, Exploration, Fairness, Ranker, Role, RunContext
+from ol2r_cli.interfaces import CERTAIN, ClickModel, Exploration, Fairness, Measure, Ranker, Role, RunContext
 from ol2r_cli.metrics.measurement import Measurement
 from ol2r_cli.tensor.streams import Streams
 
@@ -24,6 +26,7 @@ _STREAMS = {
     "pairs": "pairs/",
 }  # field of loops.play.Numbers -> stream
 _DIRECTIONS = 1 << 20  # numbers that are drawn at once, or those of one round
+_NO_BLOCKS = np.empty((0, 0, 0), np.int16), np.empty((0, 0, 0, 0), np.bool_)
 _ROUNDS, _REPLICA_ROUNDS = 1024, 4096  # most that are measured together
 
 
@@ -41,6 +44,7 @@ class RoundsTogether:
         ranker: Ranker,
         exploration: Exploration,
         click: ClickModel,
+        recording: Sequence[Measure],
     ):
         assert split.rows is not None
         assert streams.seeds is not None
@@ -49,7 +53,9 @@ class RoundsTogether:
         rows = split.rows
         self.queries = loops.play.Queries(rows.table, split.label_of, split.group_of, rows.start, rows.length)
         self.streams, self.measurement = streams, measurement
-        measurement.allocate(max(measurement.ROUNDS, min(_ROUNDS, _REPLICA_ROUNDS // streams.replicas)))
+        self.recording = recording  # at most one: that of the blocks
+        if not recording:
+            measurement.allocate(max(measurement.ROUNDS, min(_ROUNDS, _REPLICA_ROUNDS // streams.replicas)))
         self.ranker: Any = ranker
         self.exploration, self.click = exploration, click
 
@@ -64,10 +70,24 @@ class RoundsTogether:
             sources = [self.streams.at("judge", first + row) for row in range(rounds)]
             directions = self.ranker.directions_of(sources).numpy()
         strategy, user = self.exploration.for_loops(), self.click.for_loops()
-        record = loops.play.Record(*self.measurement.rows_for(first + 1, rounds))
-        roles = tuple(strategy), tuple(user), tuple(learner)
-        loops.play.play(first, rounds, tuple(self.queries), tuple(self.numbers), *roles, directions, tuple(record))
-        return rounds
+        *listing, most, intervals = strategy
+        *step, newton = learner
+        intervals, newton = (_in_precision(state, learner.theta.dtype) for state in (intervals, newton))
+        roles = tuple(listing), intervals, tuple(user), tuple(step), newton
+        rounds = min(rounds, most)
+        record = self._record(first + 1, rounds)
+        fixed = tuple(self.queries), tuple(self.numbers)
+        played: int = loops.play.play(first, rounds, *fixed, *roles, directions, record)
+        self.measurement.take_back(rounds - played)
+        for role in self.ranker, self.exploration:
+            role.after_loops(played)
+        return played
+
+    def _record(self, first: int, rounds: int) -> tuple[NDArray[Any], ...]:
+        rows = slice(self.measurement.recorded, self.measurement.recorded + rounds)
+        written = self.measurement.rows_for(first, rounds)
+        blocks = [array[rows] for measure in self.recording for array in measure.for_loops()]
+        return *written, *(blocks or _NO_BLOCKS)
 
 
 def rounds_together(
@@ -82,14 +102,23 @@ def rounds_together(
 ) -> RoundsTogether | None:
     """What plays the rounds of these roles together; None if they must be played one by one.
 
-    That is so if a role has no compiled form, and if a measure receives every round.
+    That is so if a role has no compiled form, and if a measure has none that receives these rounds.
     """
-    if not context.loops or measurement.receives_rounds:  # without loops, numba may be absent, and tensors on a GPU
+    if not context.loops:  # then numba may be absent, and tensors on a GPU
         return None
-    if not all(map(_has_form_for_loops, (ranker, exploration, fairness, click))):
+    with_blocks = CERTAIN in exploration.offers
+    recording = [measure for measure in measurement.recording if with_blocks or not measure.needs_blocks]
+    parts: tuple[Role | Measure, ...] = (ranker, exploration, fairness, click, *recording)
+    if not all(_has_form_for_loops(part) for part in parts):
         return None
-    return RoundsTogether(split, streams, measurement, ranker, exploration, click)
+    return RoundsTogether(split, streams, measurement, ranker, exploration, click, recording)
 
 
-def _has_form_for_loops(role: Role) -> bool:
-    return "for_loops" in vars(type(role)) and role.for_loops() is not None
+def _in_precision(state: Iterable[Any], dtype: Any) -> tuple[Any, ...]:
+    """Return the state with this precision where it is empty, so that machine code fits."""
+    empty = (isinstance(each, np.ndarray) and each.dtype.kind == "f" and not each.size for each in state)
+    return tuple(each.astype(dtype) if is_empty else each for each, is_empty in zip(state, empty, strict=True))
+
+
+def _has_form_for_loops(part: Role | Measure) -> bool:
+    return "for_loops" in vars(type(part)) and part.for_loops() is not None

@@ -24,6 +24,12 @@ SETTINGS = [
     ("ranker=epsilon_greedy", "exploration.epsilon=1"),
     ("ranker=dbgd", "exploration=probabilistic_interleaving"),
     ("ranker=mgd", "exploration=probabilistic_interleaving", "exploration.tau=0.5"),
+    ("ranker=pairrank",),
+    ("ranker=pairrank", "exploration=none"),
+    ("ranker=pairrank", "exploration.covariance=diagonal", "exploration.shuffle=random"),
+    ("ranker=pairrank", "exploration.covariance=inverse_diagonal", "exploration.transitive=false"),
+    ("ranker=pairrank", "ranker.reduction=mean", "ranker.pairs=all", "click=position_based"),
+    ("ranker=sgd_ranknet", "exploration=confidence"),
 ]
 
 
@@ -58,10 +64,20 @@ def test_a_ranker(overrides):
     check(overrides)
 
 
-@pytest.mark.parametrize("ranker", RANKERS)
-@pytest.mark.parametrize("kind", [{"positions": 1}, {"positions": 40}, {"dtype": torch.float32}, {"seeds": SEEDS[:1]}])
+SIZES = [{"positions": 1}, {"positions": 40}, {"dtype": torch.float32}, {"seeds": SEEDS[:1]}]
+
+
+@pytest.mark.parametrize("ranker", [*RANKERS, "pairrank"])
+@pytest.mark.parametrize("kind", SIZES, ids=str)
 def test_other_sizes(ranker, kind):
+    if (ranker, kind) == ("pairrank", SIZES[1]):
+        kind = {"positions": 7}  # certain pairs are recorded for ten places
     check((f"ranker={ranker}",), **kind)
+
+
+def test_the_inverse_is_recomputed_as_in_single_rounds(monkeypatch):
+    monkeypatch.setattr("ol2r_cli.exploration.confidence.Confidence.refresh", 7)
+    check(("ranker=pairrank",))
 
 
 def test_directions_are_drawn_for_few_rounds_where_there_are_many_numbers(monkeypatch):
@@ -99,7 +115,10 @@ class MyLists(PlackettLuce):
 
 
 ONE_BY_ONE = {
-    "a ranker that takes no step": (("ranker=pairrank",), {}),
+    "members that are refitted": (("ranker=pepairrank",), {}),
+    "the authors' fit": (("ranker=pairrank", "ranker.solver=lbfgs_restart"), {}),
+    "a width that depends on the round": (("ranker=pairrank", "exploration.alpha=theory"), {}),
+    "more places than certain pairs are recorded for": (("ranker=pairrank",), {"positions": 12}),
     "a network": (("ranker=pdgd", "ranker/model=mlp"), {}),
     "a subclass of a ranker": (("ranker=pdgd", f"ranker._target_={__name__}.Mine"), {}),
     "a subclass of an exploration": (("ranker=pdgd", f"exploration._target_={__name__}.MyLists"), {}),

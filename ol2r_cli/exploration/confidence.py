@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -12,7 +12,7 @@ from torch import Tensor
 from ol2r_cli import loops
 from ol2r_cli.config.ranges import Positive
 from ol2r_cli.exploration.divide_and_conquer import DivideAndConquer, ScoreOrder, Shuffle, Width
-from ol2r_cli.exploration.long_lists import Comparison
+from ol2r_cli.exploration.long_lists import LONG, Comparison
 from ol2r_cli.interfaces import FEATURES, Interaction, Need, Oracle, RunContext
 from ol2r_cli.learning.covariance import add_outer_products
 from ol2r_cli.learning.tangents import TableTangent
@@ -59,11 +59,33 @@ class Confidence(DivideAndConquer):
         self.register_buffer("matrix", identity * self.l2)
         self.register_buffer("inverse", identity / self.l2)
         self.register_buffer("rounds", torch.zeros((), dtype=torch.int64))
-        self.horizon = context.rounds
+        self.horizon, self.long = context.rounds, context.documents >= LONG
         if self.alpha == "theory":
             span = features.amax(0) - features.amin(0)  # |x_ij| <= |span|
             slope = torch.sigmoid(span.double().norm())
             self.steepness = 2 * 0.25 / float(slope * (1 - slope))
+
+    def for_loops(self) -> Any:
+        """The exploration for rounds that are played together, up to the next recomputation of M^-1."""
+        if self.alpha == "theory" or self.long:
+            return None
+        intervals = loops.play.Intervals(
+            self._form(),
+            float(self.alpha) ** 2,
+            self.transitive,
+            self.shuffle == "conservative",
+            self.ranking_depth,
+            self.matrix.numpy(),
+            self.inverse.numpy(),
+        )
+        rounds = self.refresh - int(self.rounds) % self.refresh
+        return loops.play.Strategy(loops.play.INTERVALS, rounds=rounds, intervals=intervals)
+
+    def after_loops(self, rounds: int) -> None:
+        """Recompute M^-1 if it is time."""
+        self.rounds.add_(rounds)
+        if not int(self.rounds) % self.refresh:
+            self.inverse.copy_(torch.linalg.inv(self.matrix))
 
     def learn(self, interaction: Interaction, random: Random) -> None:
         """Add the round's pairs to M."""
@@ -89,12 +111,19 @@ class Confidence(DivideAndConquer):
 
     def _certain_by_loops(self, ranked: ScoreOrder) -> Bool[Tensor, "1 d d"]:
         """Return `certain` for one replica."""
-        documents, x = ranked.order.shape[1], self._gradients(ranked)
-        gram = torch.bmm(self._projected(ranked.replicas, x), x.mT)[0]
-        scale = self._alpha(ranked.replicas) ** 2
+        documents, x, replica = ranked.order.shape[1], self._gradients(ranked)[0], ranked.replicas
+        state = self.matrix[replica][0].numpy(), self.inverse[replica][0].numpy()
+        gram = loops.certain_pairs.inner_products(x.numpy(), *state, self._form())
         certain = np.zeros((documents, documents), np.bool_)
-        loops.certain_pairs.confident(gram.numpy(), ranked.scores[0].numpy(), float(scale), certain)
+        scale = float(self._alpha(replica) ** 2)
+        loops.certain_pairs.confident(gram, ranked.scores[0].numpy(), scale, certain)
         return torch.from_numpy(certain)[None]
+
+    def _form(self) -> int:
+        """Return the number of the covariance for compiled loops."""
+        names = {"full": "FULL", "diagonal": "DIAGONAL", "inverse_diagonal": "INVERSE_DIAGONAL"}
+        number: int = getattr(loops.certain_pairs, names[self.covariance])
+        return number
 
     def comparison(self, ranked: ScoreOrder) -> Comparison:
         """Return `certain` for some rows of one list."""

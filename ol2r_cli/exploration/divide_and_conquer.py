@@ -119,7 +119,7 @@ class DivideAndConquer(Exploration):
     ) -> Proposal:
         """Return the proposal replica by replica, each without padding."""
         replicas, documents = scores.shape
-        clock = -np.log(random.array(documents)).astype(scores.numpy().dtype)
+        chance = random.array(documents)
         order, block = (np.empty((replicas, documents), dtype=np.int64) for _ in range(2))
         by_place = self.certain_places < documents
         width = min(self.certain_places, documents)
@@ -136,7 +136,7 @@ class DivideAndConquer(Exploration):
             loops.certain_pairs.propose(
                 certain,
                 documents_by_score,
-                clock[b],
+                chance[b],
                 self.transitive,
                 self.shuffle == "conservative",
                 self.ranking_depth,

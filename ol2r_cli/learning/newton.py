@@ -11,6 +11,7 @@ from __future__ import annotations
 from math import log1p
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import softplus
@@ -82,6 +83,33 @@ class AnchoredNewton(RoundBuffer):
         """The multiplier of |theta|^2 / 2 in the sum form of the objective."""
         count = count.double()  # an integer tensor times a number would be float32
         return torch.full_like(count, self.l2) if self.reduction == "sum" else 2 * self.l2 * count
+
+    def for_loops(self) -> Any:
+        """The state for rounds that are played together, after which `attend` must be called."""
+        history = self.history
+        self._step, self._attend = np.empty_like(self.anchor.numpy()), np.zeros(len(self.anchor), np.int64)
+        return loops.play.Newton(
+            self.l2,
+            self.reduction == "mean",
+            self.growth,
+            history.count.numpy(),
+            history.pairs.numpy(),
+            history.rows.numpy(),
+            self.anchor.numpy(),
+            self.gradient.numpy(),
+            self.objective.numpy(),
+            self.inverse.numpy(),
+            self.scores.numpy(),
+            self.base_count.numpy(),
+            self._step,
+            self._attend,
+        )
+
+    def attend(self) -> None:
+        """Move the anchors from which a step is not good enough, after rounds that were played together."""
+        for replica in np.flatnonzero(self._attend).tolist():
+            step = self._move_anchor(replica, int(self.history.count[replica]), bool(self._attend[replica] == 2))
+            torch.add(self.anchor[replica], step, out=self.theta[replica])
 
     def update(self, added: Float[Tensor, "B M F"], valid: Bool[Tensor, "B M"], random: Random) -> None:
         """Move `theta` to the optimum of the history, whose last rows are `added` (zero where not `valid`)."""

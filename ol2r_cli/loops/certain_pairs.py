@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from ol2r_cli.loops.compile import compiled
+from ol2r_cli.loops.scores import gathered
 
 _ONE, _ALL = np.uint64(1), np.uint64(2**64 - 1)
 _GATHER, _TOP = np.uint64(0x0102040810204080), np.uint64(56)  # byte k of a product with it is bit k of the top byte
@@ -18,6 +19,22 @@ _PLACE = np.zeros(64, dtype=np.int64)
 for _place in range(64):
     _PLACE[(int(_SEQUENCE) << _place) % 2**64 >> 58] = _place
 _SPREAD = 300.0  # of scores, up to which e^score is a number whose square is one
+
+
+FULL, DIAGONAL, INVERSE_DIAGONAL = range(3)  # forms of M^-1: all of it, its diagonal, the inverse of M's diagonal
+
+
+@compiled
+def inner_products(x, matrix, inverse, form):
+    """Return the inner products [d, d] of the rows of x [d, F] in the norm of a form of M^-1; M and M^-1 are [F, F]."""
+    if form == FULL:
+        return np.dot(np.dot(x, inverse), x.T)
+    projected = np.empty_like(x)
+    for f in range(x.shape[1]):
+        factor = inverse[f, f] if form == DIAGONAL else 1 / matrix[f, f]
+        for d in range(len(x)):
+            projected[d, f] = x[d, f] * factor
+    return np.dot(projected, x.T)
 
 
 @compiled
@@ -166,19 +183,20 @@ def pairs_by_document(bits, by_score, documents, pairs):
 
 
 @compiled
-def propose(certain, by_score, clock, transitive, conservative, places, order, block, pairs, by_place):
+def propose(certain, by_score, chance, transitive, conservative, places, order, block, pairs, by_place):
     """Fill order and block [D] of one replica, and pairs [c, c], whose certain pairs are among the first s documents.
 
-    `certain` [s, s] is by rank in the score order, `by_score` [d] has the document at each rank, clock [D] is by
-    document. Documents below the first s stay in score order, in the block of the last of them. `pairs`, which is
-    False, is by place of the order if `by_place`, otherwise by document.
+    `certain` [s, s] is by rank in the score order, `by_score` [d] has the document at each rank, chance [D] has uniform
+    numbers by document. Documents below the first s stay in score order, in the block of the last of them. `pairs`,
+    which is False, is by place of the order if `by_place`, otherwise by document.
     """
     compared, documents = len(certain), len(by_score)
     bits, number = reach(certain, transitive), np.zeros(documents, dtype=np.int64)
     partition(bits, number[:compared])
     number[compared:] = number[compared - 1]
     ordered = np.arange(documents)
-    shuffle(certain, number[:compared], clock[by_score[:compared]], conservative, places, ordered[:compared])
+    clock = -np.log(chance[by_score[:compared]])
+    shuffle(certain, number[:compared], clock, conservative, places, ordered[:compared])
     for rank in range(documents):
         block[by_score[rank]] = number[rank]
         order[rank] = by_score[ordered[rank]]
@@ -188,3 +206,20 @@ def propose(certain, by_score, clock, transitive, conservative, places, order, b
         pairs_by_place(bits, ordered[:compared], pairs)
     else:
         pairs_by_document(bits, by_score[:compared], documents, pairs)
+
+
+@compiled
+def by_intervals(table, start, scores, chance, form, scale, matrix, inverse, transitive, conservative, places, pairs):
+    """Return order and block [d] of a query, from row `start` on, by confidence intervals (exploration/confidence.py).
+
+    As `propose`, with pairs by place. `scores` [d] are by document, `scale` is alpha^2.
+    """
+    by_score = np.argsort(-scores, kind="mergesort")
+    documents = len(scores)
+    x = np.empty((documents, table.shape[1]), scores.dtype)
+    gathered(table, start + by_score, x)
+    certain = np.zeros((documents, documents), np.bool_)
+    confident(inner_products(x, matrix, inverse, form), scores[by_score], scale, certain)
+    order, block = np.empty(documents, np.int64), np.empty(documents, np.int64)
+    propose(certain, by_score, chance, transitive, conservative, places, order, block, pairs, True)
+    return order, block

@@ -1,4 +1,4 @@
-"""Whole rounds in one call: the loop of simulation.py for linear rankers that take a step per round.
+"""Whole rounds in one call: the loop of simulation.py for linear rankers.
 
 Every stage is the loop that the roles call for a single round, so the numbers are the same. What is saved is Python's
 part of a round, which for such rankers is most of it.
@@ -10,16 +10,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ol2r_cli.loops import certain_pairs, orders, pairs, steps, updates
 from ol2r_cli.loops import clicks as users
-from ol2r_cli.loops import orders, pairs, steps
 from ol2r_cli.loops.compile import compiled
 from ol2r_cli.loops.random_numbers import uniform
 from ol2r_cli.loops.scores import linear
 
 # Numbers that stand for roles: the list of an exploration, the user, the step of a ranker, and its pairs.
-BY_SCORE, PLACKETT_LUCE, EPSILON_GREEDY, TEAM_DRAFT, PROBABILISTIC = range(5)
+BY_SCORE, PLACKETT_LUCE, EPSILON_GREEDY, INTERVALS, TEAM_DRAFT, PROBABILISTIC = range(6)
 DEPENDENT, POSITION_BASED = range(2)
-PDGD, RANKNET, DUELING = range(3)
+PDGD, RANKNET, DUELING, PAIRWISE = range(4)
 PAIRS = {"none": 0, "all": 1, "matching": 2, "adjacent": 3}
 _NONE, _ALL, _MATCHING, _ADJACENT = range(4)
 
@@ -48,11 +48,32 @@ class Numbers(NamedTuple):
     pairs: int
 
 
+_NOTHING: Any = np.empty((0, 0))
+_NO_SQUARES: Any = np.empty((0, 0, 0))
+_NO_NUMBERS: Any = np.empty(0)
+_NO_COUNTS: Any = np.empty(0, np.int64)
+
+
+class Intervals(NamedTuple):
+    """Confidence intervals (exploration/confidence.py): the form of M^-1, alpha^2, M and M^-1 [B, F, F]."""
+
+    form: int = 0
+    scale: float = 0.0
+    transitive: bool = False
+    conservative: bool = False
+    places: int = 0
+    matrix: Any = _NO_SQUARES
+    inverse: Any = _NO_SQUARES
+
+
 class Strategy(NamedTuple):
-    """An exploration: its number, and epsilon of epsilon-greedy or tau of probabilistic interleaving."""
+    """An exploration: its number, epsilon of epsilon-greedy or tau of probabilistic interleaving, how many rounds may
+    be played in one call, and its intervals."""
 
     kind: int
     parameter: float = 0.0
+    rounds: int = 1 << 62
+    intervals: Intervals = Intervals()
 
 
 class User(NamedTuple):
@@ -62,6 +83,28 @@ class User(NamedTuple):
     click: Any
     second: Any
     stop_without_click: bool = False
+
+
+class Newton(NamedTuple):
+    """The state of a pairwise ranker: that of `AnchoredNewton` and of its `PairHistory`.
+
+    `attend` [B] becomes 1 where the step from the anchor is not good enough, 2 where the Hessian has been outgrown.
+    """
+
+    l2: float = 0.0
+    mean: bool = False
+    growth: float = 0.0
+    count: Any = _NO_COUNTS
+    logged: Any = np.empty((0, 0, 0), np.int32)
+    rows: Any = _NO_SQUARES
+    anchor: Any = _NOTHING
+    gradient: Any = _NOTHING
+    objective: Any = _NO_NUMBERS
+    inverse: Any = _NO_SQUARES
+    scores: Any = _NOTHING
+    held: Any = _NO_COUNTS
+    step: Any = _NOTHING
+    attend: Any = _NO_COUNTS
 
 
 class Learner(NamedTuple):
@@ -74,6 +117,7 @@ class Learner(NamedTuple):
     decay: float
     delta: float = 0.0  # of dueling bandits, as the number of their directions
     candidates: int = 0
+    newton: Newton = Newton()
 
 
 class Record(NamedTuple):
@@ -85,11 +129,14 @@ class Record(NamedTuple):
     grade: Any
     group: Any  # empty if there are no groups
     click: Any
+    block: Any  # of every place of the proposed order [R, B, D], empty if not measured
+    certain: Any  # certain pairs by place [R, B, c, c]
 
 
 @compiled
-def play(first, rounds, queries, numbers, strategy, user, learner, directions, record):
-    """Play `rounds` rounds from number `first` (from 0) on, one replica after the other.
+def play(first, rounds, queries, numbers, strategy, intervals, user, learner, newton, directions, record):
+    """Play `rounds` rounds from number `first` (from 0) on, one replica after the other. Return how many were played:
+    fewer if a pairwise ranker has to be attended to.
 
     The records above come as plain tuples: their classes would be part of the machine code on disk. `directions`
     [rounds, B, candidates, F] are those of dueling bandits, otherwise empty.
@@ -97,9 +144,10 @@ def play(first, rounds, queries, numbers, strategy, user, learner, directions, r
     table, labels, groups, starts, lengths = queries
     seeds, query_stream, explore, document, coin, turns, author, click_stream, pair_stream = numbers
     listing, parameter = strategy
+    form, scale, transitive, conservative, depth, matrix, inverse = intervals
     kind_of_user, click_probability, second, stop_without_click = user
     kind, kind_of_pairs, thetas, rates, decay, delta, candidates = learner
-    queried, valid_pairs, totals, grade, group, clicked = record
+    queried, valid_pairs, totals, grade, group, clicked, blocks, certain = record
     features, positions = table.shape[1], clicked.shape[2]
     members, dtype = 1 + candidates, thetas.dtype
     weights = np.empty((1, members, features), dtype)
@@ -131,6 +179,28 @@ def play(first, rounds, queries, numbers, strategy, user, learner, directions, r
                 shuffle = uniform(seed, document, t, 1, width)[0]
                 coins = uniform(seed, coin, t, 1, _in_fours(places))[0] < parameter
                 orders.epsilon_greedy(scores[:, 0], chance, shuffle, coins, length, ranking)
+            elif listing == INTERVALS:
+                most = min(certain.shape[2], documents)
+                reasons = np.zeros((most, most), np.bool_)
+                order, block = certain_pairs.by_intervals(
+                    table,
+                    start[0],
+                    scores[0, 0],
+                    chance[0],
+                    form,
+                    scale,
+                    matrix[b],
+                    inverse[b],
+                    transitive,
+                    conservative,
+                    depth,
+                    reasons,
+                )
+                ranking[0] = order[:places]
+                if len(blocks):
+                    for place in range(documents):
+                        blocks[row, b, place] = block[order[place]]
+                    certain[row, b, :most, :most] = reasons
             elif listing == PROBABILISTIC:
                 members_drawn = uniform(seed, author, t, 1, _in_fours(places))[0]
                 drawn = uniform(seed, document, t, 1, _in_fours(places))[0]
@@ -155,8 +225,16 @@ def play(first, rounds, queries, numbers, strategy, user, learner, directions, r
                 steps.pdgd(theta, rate, decay, table, start, length, scores, ranking, shown, clicks)
             elif kind == RANKNET:
                 steps.ranknet(theta, rate, decay, table, start, scores, winner, loser, valid)
-            else:
+            elif kind == DUELING:
                 steps.dueling(theta, rate, decay, directions[row, b : b + 1], credit, ranking, clicks)
+
+            added = np.empty((1, winner.shape[1], features), dtype)
+            if kind == PAIRWISE or listing == INTERVALS:
+                updates.differences(table, start, winner, loser, valid, added)
+            if kind == PAIRWISE:
+                _refit(b, theta, start[0] + np.arange(documents), winner, loser, valid, added, newton)
+            if listing == INTERVALS:
+                updates.add_outer_products(matrix[b : b + 1], inverse[b : b + 1], added, valid)
 
             queried[row, b], valid_pairs[row, b] = query, valid.sum()
             totals[row, b] = 0.0
@@ -168,6 +246,27 @@ def play(first, rounds, queries, numbers, strategy, user, learner, directions, r
                 clicked[row, b, place] = clicks[0, place]
                 if len(groups):
                     group[row, b, place] = groups[start[0] + ranking[0, place]]
+        if kind == PAIRWISE and newton[-1].any():
+            return row + 1
+    return rounds
+
+
+@compiled
+def _refit(b, theta, document, winner, loser, valid, added, newton):
+    """Add the pairs [1, M] of documents with these numbers [d] to replica b of a pairwise ranker, and move theta [1, F]
+    to the optimum, unless the ranker has to be attended to."""
+    l2, mean, growth, count, logged, rows, anchor, gradient, objective, inverse, scores, held, step, attend = newton
+    one = slice(b, b + 1)
+    updates.append(document.reshape(1, -1), winner, loser, valid, count[one], logged[one])
+    updates.append_rows(added, valid, count[one], rows[one])
+    state = anchor[one], gradient[one], objective[one], inverse[one], scores[one]
+    q = updates.newton_step(added, valid, l2, mean, count[one], *state, step[one])
+    if count[b] > growth * held[b]:
+        attend[b] = 2
+    elif updates.is_poor(q[0], objective[b], theta.shape[1]):
+        attend[b] = 1
+    else:
+        theta[0] = anchor[b] + step[b]
 
 
 @compiled

@@ -126,6 +126,13 @@ def newton_step(added, valid, l2, mean, count, anchor, gradient, objective, inve
     return q
 
 
+@compiled
+def is_poor(q, objective, features):
+    """Return whether the step from the anchor may miss the guarantee, as `AnchoredNewton` says."""
+    evidence = objective / (3 * features)
+    return q > min(max(20 * evidence * evidence, 1.0), 100.0) * (1e-3 + 1e-5 * objective)
+
+
 @compiled_sums
 def step_length(scores, change, slope, bend, flat):
     """Return the length of a step that changes scores [n] by -change [n] per unit (learning/quasi_newton.py)."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -34,6 +36,13 @@ class Blocks(Measure):
         self.certain = zeros(torch.bool, TOP, TOP)
         self.broken = zeros(torch.int16)  # certain pairs among the shown documents
         self.has_blocks = self.has_certain = False
+
+    def for_loops(self) -> Any:
+        """The memory for rounds that are played together."""
+        if self.counts_violations:
+            return None
+        self.has_blocks = self.has_certain = True
+        return self.block.numpy(), self.certain.numpy()
 
     def record(self, row: int, interaction: Interaction, labels: Int[Tensor, "B D"]) -> None:
         """Keep blocks and certain pairs by place of the proposed order."""

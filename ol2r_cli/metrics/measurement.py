@@ -50,7 +50,7 @@ class Measurement(nn.Module):
         self.length = torch.bincount(judged[0], minlength=context.queries)  # [Q]
         for measure in measures.values():
             measure.setup(context, best)
-        self._recording = [each for each in measures.values() if type(each).record is not Measure.record]
+        self.recording = [each for each in measures.values() if type(each).record is not Measure.record]
         self._computing = [
             (name, each, {column.name for column in each.trace}) for name, each in measures.items() if each.trace
         ]
@@ -71,11 +71,6 @@ class Measurement(nn.Module):
         # The same memory, for compiled loops.
         buffers = self.query, self.valid, self.total, self.grades, self.group, self.clicks
         self._arrays = tuple(buffer.numpy() for buffer in buffers) if context.loops else None
-
-    @property
-    def receives_rounds(self) -> bool:
-        """Whether a measure receives every round by itself, whatever is proposed."""
-        return any(not measure.needs_blocks for measure in self._recording)
 
     def _zeros(self, dtype: torch.dtype, *shape: int) -> Tensor:
         """Return zeros [rounds, B, *shape]."""
@@ -110,7 +105,7 @@ class Measurement(nn.Module):
             torch.sum(interaction.prediction.scores, (1, 2), dtype=torch.float64, out=self.total[row])
             self.grades[row, :, :shown] = labels.gather(1, interaction.ranking)
             self.clicks[row, :, :shown] = interaction.clicks
-        for measure in self._recording:
+        for measure in self.recording:
             if interaction.proposal.block is not None or not measure.needs_blocks:
                 measure.record(row, interaction, labels)
 
@@ -129,8 +124,10 @@ class Measurement(nn.Module):
         return self.rounds - self.recorded
 
     def rows_for(self, first: int, rounds: int) -> tuple[NDArray[Any], ...]:
-        """Return the arrays of `loops.play.Record` for these rounds, from number `first`, from 1, on; they count as
-        recorded."""
+        """Return the first arrays of `loops.play.Record` for these rounds, from number `first`, from 1, on.
+
+        The rounds count as recorded.
+        """
         assert self._arrays is not None
         self._check_room()
         if not self.recorded:
@@ -138,6 +135,10 @@ class Measurement(nn.Module):
         rows = slice(self.recorded, self.recorded + rounds)
         self.recorded += rounds
         return tuple(array[rows] for array in self._arrays)
+
+    def take_back(self, rounds: int) -> None:
+        """Count the last rounds of `rows_for` as not recorded: they were not played."""
+        self.recorded -= rounds
 
     def measures(self) -> tuple[int, Measures]:
         """Return the first of the R rounds recorded since the last call, and their columns [R B]; none if R is 0.

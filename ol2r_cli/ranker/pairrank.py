@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
+import numpy as np
 from torch import Tensor
 
+from ol2r_cli import loops
 from ol2r_cli.config.ranges import Positive
 from ol2r_cli.interfaces import Interaction, Oracle, RunContext
 from ol2r_cli.learning.history import PairHistory
@@ -52,6 +54,20 @@ class PairwiseRanker(LinearRanker):
             setting = self.setting("solver")
             raise ValueError(f"{setting} must be newton on a GPU, got lbfgs_restart (or use device=cpu)")
         self.solver.setup(context, self.history)
+
+    def for_loops(self) -> Any:
+        """The ranker for rounds that are played together, with the solver `newton`."""
+        if not isinstance(self.solver, AnchoredNewton):
+            return None
+        theta = self.solver.theta.numpy()
+        state = theta, np.empty((len(theta), 1), theta.dtype), 1.0
+        pairs = loops.play.PAIRS[self.pairs]
+        return loops.play.Learner(loops.play.PAIRWISE, pairs, *state, newton=self.solver.for_loops())
+
+    def after_loops(self, rounds: int) -> None:
+        """Refit where the compiled loop could not."""
+        assert isinstance(self.solver, AnchoredNewton)
+        self.solver.attend()
 
     def weights(self) -> Float[Tensor, "B N F"]:
         """One member: theta."""
