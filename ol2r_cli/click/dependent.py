@@ -1,23 +1,26 @@
-"""The dependent click model (Guo, Liu and Wang, WSDM 2009), the simulated user of all five papers."""
+"""The dependent click model (Guo, Liu and Wang, WSDM 2009) as all five papers use it, with stops by grade.
+
+Strictly this is the simplified dynamic Bayesian network (Chapelle and Zhang, WWW 2009). In Guo's model stops depend on
+the place.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from ol2r_cli import loops
+from ol2r_cli.click.cascade_based import CascadeBased
 from ol2r_cli.click.probabilities import Tables, by_grade
 from ol2r_cli.config.ranges import Share
-from ol2r_cli.interfaces import ClickModel, Oracle, RunContext
-from ol2r_cli.tensor.shapes import Bool, Float, Int
-from ol2r_cli.tensor.streams import Random
+from ol2r_cli.interfaces import Oracle, RunContext
+from ol2r_cli.tensor.shapes import Float
 
 
-class DependentClick(ClickModel):
+class DependentClick(CascadeBased):
     """Examines the list from the top, clicks with P(click | grade) and after a click stops with P(stop | grade).
 
     `click` and `stop` are probabilities by grade; null takes them from `tables`, by the dataset's number of grades.
@@ -25,7 +28,6 @@ class DependentClick(ClickModel):
     all stop probabilities 1 this is the cascade model.
     """
 
-    click_probability: Tensor
     stop_probability: Tensor
 
     def __init__(
@@ -44,31 +46,11 @@ class DependentClick(ClickModel):
         """Choose the probabilities for the dataset's grades."""
         clicks = by_grade(self, "click", self.click_setting, self.tables, context)
         stops = by_grade(self, "stop", self.stop_setting, self.tables, context)
-        self.register_buffer("click_probability", clicks)
         self.register_buffer("stop_probability", stops)
-        self.loops = context.loops
+        at_every_place = stops.expand(context.positions, -1)
+        unclicked = at_every_place if self.stop_without_click else torch.zeros_like(at_every_place)
+        self.allocate(clicks, torch.stack([unclicked, at_every_place]), context.loops)
 
     def for_loops(self) -> Any:
         """The user for rounds that are played together."""
-        probabilities = self.click_probability.numpy(), self.stop_probability.numpy()
-        return loops.play.User(loops.play.DEPENDENT, *probabilities, self.stop_without_click)
-
-    def click(self, grades: Int[Tensor, "B K"], shown: Bool[Tensor, "B K"], random: Random) -> Bool[Tensor, "B K"]:
-        """Click on documents above the place where the user stops."""
-        positions = grades.shape[1]
-        # Both numbers of a place are neighbours, so that the first places do not depend on the number of places.
-        if self.loops:
-            clicks = np.empty(shown.shape, np.bool_)
-            probabilities = self.click_probability.numpy(), self.stop_probability.numpy()
-            chance = random.array(2 * positions)
-            loops.clicks.dependent(
-                grades.numpy(), shown.numpy(), chance, *probabilities, self.stop_without_click, clicks
-            )
-            return torch.from_numpy(clicks)
-        click_chance, stop_chance = random.uniform(2 * positions).unflatten(1, (positions, 2)).unbind(2)
-        clicks = click_chance < self.click_probability[grades]
-        stops = stop_chance < self.stop_probability[grades]
-        if not self.stop_without_click:
-            stops = stops & clicks
-        stopped_above = stops.cumsum(1) > stops
-        return clicks & ~stopped_above & shown
+        return loops.play.User(loops.play.CASCADE, self.click_probability.numpy(), self.leaving.numpy())

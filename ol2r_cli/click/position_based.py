@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-import torch
 from torch import Tensor
 
 from ol2r_cli import loops
-from ol2r_cli.click.probabilities import Tables, by_grade
+from ol2r_cli.click.independent import IndependentClicks
+from ol2r_cli.click.probabilities import Tables, by_grade, by_place
 from ol2r_cli.config.ranges import NonNegative, Share
-from ol2r_cli.interfaces import ClickModel, Oracle, RunContext
-from ol2r_cli.tensor.shapes import Bool, Float, Int
-from ol2r_cli.tensor.streams import Random
+from ol2r_cli.interfaces import Oracle, RunContext
+from ol2r_cli.tensor.shapes import Float
 
 
-class PositionBased(ClickModel):
+class PositionBased(IndependentClicks):
     """Examines rank r with probability 1 / r^eta, or `examination`[r - 1], and clicks with P(click | grade, examined).
 
     `click` has these probabilities by grade; null takes them from `tables`, by the dataset's number of grades.
@@ -38,33 +36,12 @@ class PositionBased(ClickModel):
 
     def setup(self, context: RunContext, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
         """Choose the probabilities for the dataset's grades and the places shown."""
-        examination, positions = self.examination_setting, context.positions
-        if examination is None:
-            examination = [rank**-self.eta for rank in range(1, positions + 1)]
-        if len(examination) < positions:
-            raise ValueError(
-                f"{self.setting('examination')} must be {positions} probabilities, one per place, "
-                f"got {list(examination)}"
-            )
-        places = torch.tensor(list(examination)[:positions], dtype=torch.float64, device=context.device)
-        self.register_buffer("examination", places)
+        examined = by_place(self, "examination", self.examination_setting, lambda rank: rank**-self.eta, context)
         clicks = by_grade(self, "click", self.click_setting, self.tables, context)
+        self.register_buffer("examination", examined)
         self.register_buffer("click_probability", clicks)
-        self.loops = context.loops
+        self.allocate(examined[:, None] * clicks, context.loops)
 
     def for_loops(self) -> Any:
         """The user for rounds that are played together."""
-        probabilities = self.click_probability.numpy(), self.examination.numpy()
-        return loops.play.User(loops.play.POSITION_BASED, *probabilities)
-
-    def click(self, grades: Int[Tensor, "B K"], shown: Bool[Tensor, "B K"], random: Random) -> Bool[Tensor, "B K"]:
-        """Click on each place independently."""
-        positions = grades.shape[1]
-        if self.loops:
-            clicks = np.empty(shown.shape, np.bool_)
-            probabilities = self.click_probability.numpy(), self.examination.numpy()
-            given = grades.numpy(), shown.numpy(), random.array(positions)
-            loops.clicks.position_based(*given, *probabilities, clicks)
-            return torch.from_numpy(clicks)
-        attractive = self.examination[:positions] * self.click_probability[grades]
-        return (random.uniform(positions) < attractive) & shown
+        return loops.play.User(loops.play.INDEPENDENT, self.click_probability.numpy(), self.probability.numpy()[None])

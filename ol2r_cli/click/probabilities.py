@@ -1,8 +1,8 @@
-"""Probabilities by relevance grade, chosen by the number of grades of the dataset."""
+"""Probabilities by relevance grade, chosen by the number of grades of the dataset, and by place."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -44,6 +44,25 @@ def by_grade(
     if len(values) != grades:
         raise ValueError(f"{model.setting(name)} must be {grades} probabilities, one per grade, got {list(values)}")
     return torch.tensor(list(values), dtype=torch.float64, device=context.device)
+
+
+def by_place(
+    model: ClickModel,
+    name: str,
+    values: Sequence[float] | None,
+    curve: Callable[[int], float],
+    context: RunContext,
+) -> Float[Tensor, "K"]:
+    """Return the first K `values` of the setting `name`, or if they are None what `curve` gives for places 1 .. K.
+
+    ValueError if there are fewer values than places.
+    """
+    positions = context.positions
+    if values is None:
+        values = [curve(rank) for rank in range(1, positions + 1)]
+    if len(values) < positions:
+        raise ValueError(f"{model.setting(name)} must be {positions} probabilities, one per place, got {list(values)}")
+    return torch.tensor(list(values)[:positions], dtype=torch.float64, device=context.device)
 
 
 def nearest(tables: Tables, grades: int) -> int:

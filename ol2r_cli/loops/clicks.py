@@ -6,27 +6,27 @@ from ol2r_cli.loops.compile import compiled
 
 
 @compiled
-def dependent(grades, shown, chance, click_probability, stop_probability, stop_without_click, clicks):
-    """Write the clicks [B, K] of the dependent click model.
+def cascade(grades, shown, chance, click_probability, leaving, clicks):
+    """Write the clicks [B, K] of users who read from the top and may leave after every document.
 
     `grades` [B, K] are those of the documents where `shown`; chance [B, 2 K] has two numbers for every place.
+    leaving [2, K, G] is first for documents that were not clicked, then for those that were.
     """
     for b in range(len(grades)):
-        stopped = False
+        left = False
         for place in range(grades.shape[1]):
             grade = grades[b, place]
-            if stopped or not shown[b, place]:
+            if left or not shown[b, place]:
                 clicks[b, place] = False
                 continue
             clicked = chance[b, 2 * place] < click_probability[grade]
             clicks[b, place] = clicked
-            stopped = (clicked or stop_without_click) and chance[b, 2 * place + 1] < stop_probability[grade]
+            left = chance[b, 2 * place + 1] < leaving[int(clicked), place, grade]
 
 
 @compiled
-def position_based(grades, shown, chance, relevance, examination, clicks):
-    """Write the clicks [B, K] of users who examine each place with its own probability, whatever is above it."""
+def independent(grades, shown, chance, probability, clicks):
+    """Write the clicks [B, K] of users who click on each place with probability [K, G], whatever is above it."""
     for b in range(len(grades)):
         for place in range(grades.shape[1]):
-            probability = relevance[grades[b, place]] * examination[place]
-            clicks[b, place] = shown[b, place] and chance[b, place] < probability
+            clicks[b, place] = shown[b, place] and chance[b, place] < probability[place, grades[b, place]]

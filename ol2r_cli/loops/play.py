@@ -18,7 +18,7 @@ from ol2r_cli.loops.scores import linear
 
 # Numbers that stand for roles: the list of an exploration, the user, the step of a ranker, and its pairs.
 BY_SCORE, PLACKETT_LUCE, EPSILON_GREEDY, INTERVALS, TEAM_DRAFT, PROBABILISTIC = range(6)
-DEPENDENT, POSITION_BASED = range(2)
+CASCADE, INDEPENDENT = range(2)
 PDGD, RANKNET, DUELING, PAIRWISE = range(4)
 PAIRS = {"none": 0, "all": 1, "matching": 2, "adjacent": 3}
 _NONE, _ALL, _MATCHING, _ADJACENT = range(4)
@@ -77,12 +77,11 @@ class Strategy(NamedTuple):
 
 
 class User(NamedTuple):
-    """A click model: its number, its probabilities of a click by grade, and those of stopping or of examination."""
+    """A click model: its number, and probabilities by grade [G] and by place, in the form of its loop in clicks.py."""
 
     kind: int
-    click: Any
-    second: Any
-    stop_without_click: bool = False
+    by_grade: Any  # of a click; not used if clicks are independent
+    by_place: Any  # [2, K, G] of leaving, or [1, K, G] of a click
 
 
 class Newton(NamedTuple):
@@ -145,7 +144,7 @@ def play(first, rounds, queries, numbers, strategy, intervals, user, learner, ne
     seeds, query_stream, explore, document, coin, turns, author, click_stream, pair_stream = numbers
     listing, parameter = strategy
     form, scale, transitive, conservative, depth, matrix, inverse = intervals
-    kind_of_user, click_probability, second, stop_without_click = user
+    kind_of_user, by_grade, by_place = user
     kind, kind_of_pairs, thetas, rates, decay, delta, candidates = learner
     queried, valid_pairs, totals, grade, group, clicked, blocks, certain = record
     features, positions = table.shape[1], clicked.shape[2]
@@ -213,12 +212,12 @@ def play(first, rounds, queries, numbers, strategy, intervals, user, learner, ne
             clicks = np.empty((1, places), np.bool_)
             for place in range(places):
                 grades[0, place] = labels[start[0] + ranking[0, place]]
-            if kind_of_user == DEPENDENT:
-                chance = uniform(seed, click_stream, t, 1, _in_fours(2 * places))[0]
-                users.dependent(grades, shown, chance, click_probability, second, stop_without_click, clicks)
+            drawn_for_clicks = 2 * places if kind_of_user == CASCADE else places
+            chance = uniform(seed, click_stream, t, 1, _in_fours(drawn_for_clicks))[0]
+            if kind_of_user == CASCADE:
+                users.cascade(grades, shown, chance, by_grade, by_place, clicks)
             else:
-                chance = uniform(seed, click_stream, t, 1, _in_fours(places))[0]
-                users.position_based(grades, shown, chance, click_probability, second, clicks)
+                users.independent(grades, shown, chance, by_place[0], clicks)
 
             winner, loser, valid = _pairs(seed, t, pair_stream, kind_of_pairs, ranking, clicks, shown)
             if kind == PDGD:

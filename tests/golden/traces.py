@@ -44,6 +44,7 @@ CASES = {
     "generated-mgd-probabilistic": [*_GENERATED, "ranker=mgd", "exploration=probabilistic_interleaving"],
     "generated-toprank": [*_TWO_QUERIES, "ranker=toprank", "ranker.delta=0.9", "click=perfect"],
     "generated-pepairrank": [*_GENERATED, "ranker=pepairrank", "click=perfect"],
+    "generated-position-based": [*_GENERATED, "click=position_based"],
     "fold-perfect": [*_FOLD, "click=perfect"],
     "fold-navigational": [*_FOLD, "click=navigational"],
     "fold-informational": [*_FOLD, "click=informational"],
