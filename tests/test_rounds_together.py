@@ -18,6 +18,8 @@ ROUNDS = 90  # beyond the first 64, after which measures are taken one by one
 SETTINGS = [
     *[(f"ranker={ranker}",) for ranker in RANKERS],
     *[(f"ranker={ranker}", "click=position_based") for ranker in RANKERS],
+    *[("ranker=pdgd", f"click={name}") for name in ("trust_bias", "dependent_by_place", "dynamic_bayesian")],
+    *[(f"ranker={ranker}", "click=user_browsing") for ranker in ("pdgd", "sgd_ranknet")],
     ("ranker=sgd_ranknet", "ranker.pairs=adjacent", "click.stop_without_click=true"),
     ("ranker=sgd_ranknet", "ranker.pairs=all", "ranker.decay=0.9"),
     ("ranker=mgd", "ranker.decay=0.9", "ranker.candidates=3"),

@@ -70,7 +70,7 @@ def test_a_fairness(fairness):
     check(with_partner("fairness", fairness), ALL_TRACED, ONE_REPLICA)
 
 
-@pytest.mark.parametrize("click", ["informational", "position_based"])
+@pytest.mark.parametrize("click", ["informational", "position_based", "user_browsing"])
 def test_a_click_model(click):
     check((f"click={click}",), ONE_REPLICA)
 

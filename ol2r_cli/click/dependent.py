@@ -1,7 +1,7 @@
 """The dependent click model (Guo, Liu and Wang, WSDM 2009) as all five papers use it, with stops by grade.
 
 Strictly this is the simplified dynamic Bayesian network (Chapelle and Zhang, WWW 2009). In Guo's model stops depend on
-the place.
+the place: `dependent_by_place.py`.
 """
 
 from __future__ import annotations

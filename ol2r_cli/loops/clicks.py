@@ -30,3 +30,19 @@ def independent(grades, shown, chance, probability, clicks):
     for b in range(len(grades)):
         for place in range(grades.shape[1]):
             clicks[b, place] = shown[b, place] and chance[b, place] < probability[place, grades[b, place]]
+
+
+@compiled
+def user_browsing(grades, shown, chance, click_probability, examined, clicks):
+    """Write the clicks [B, K] of the user browsing model.
+
+    examined [K, K] has P(examined) by place and by distance from the last click above, both from 1. Without such a
+    click the distance is that from the top of the list, as if place 0 were clicked.
+    """
+    for b in range(len(grades)):
+        last = -1
+        for place in range(grades.shape[1]):
+            probability = click_probability[grades[b, place]] * examined[place, place - last - 1]
+            clicks[b, place] = shown[b, place] and chance[b, place] < probability
+            if clicks[b, place]:
+                last = place

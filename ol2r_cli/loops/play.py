@@ -18,7 +18,7 @@ from ol2r_cli.loops.scores import linear
 
 # Numbers that stand for roles: the list of an exploration, the user, the step of a ranker, and its pairs.
 BY_SCORE, PLACKETT_LUCE, EPSILON_GREEDY, INTERVALS, TEAM_DRAFT, PROBABILISTIC = range(6)
-CASCADE, INDEPENDENT = range(2)
+CASCADE, INDEPENDENT, USER_BROWSING = range(3)
 PDGD, RANKNET, DUELING, PAIRWISE = range(4)
 PAIRS = {"none": 0, "all": 1, "matching": 2, "adjacent": 3}
 _NONE, _ALL, _MATCHING, _ADJACENT = range(4)
@@ -81,7 +81,7 @@ class User(NamedTuple):
 
     kind: int
     by_grade: Any  # of a click; not used if clicks are independent
-    by_place: Any  # [2, K, G] of leaving, or [1, K, G] of a click
+    by_place: Any  # [2, K, G] of leaving, [1, K, G] of a click, or [1, K, K] of examination
 
 
 class Newton(NamedTuple):
@@ -216,8 +216,10 @@ def play(first, rounds, queries, numbers, strategy, intervals, user, learner, ne
             chance = uniform(seed, click_stream, t, 1, _in_fours(drawn_for_clicks))[0]
             if kind_of_user == CASCADE:
                 users.cascade(grades, shown, chance, by_grade, by_place, clicks)
-            else:
+            elif kind_of_user == INDEPENDENT:
                 users.independent(grades, shown, chance, by_place[0], clicks)
+            else:
+                users.user_browsing(grades, shown, chance, by_grade, by_place[0], clicks)
 
             winner, loser, valid = _pairs(seed, t, pair_stream, kind_of_pairs, ranking, clicks, shown)
             if kind == PDGD:

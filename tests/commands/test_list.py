@@ -210,6 +210,7 @@ def test_a_table_on_a_terminal(capsys, monkeypatch):
     listed = lines(capsys, "ranker", "pairrank")
     assert sorted(" ".join(listed).split()) == sorted(" ".join(whole).split()), "nothing is cut"
     assert all(len(line) <= 60 for line in listed if line.startswith("    ")), "comments are wrapped"
+    monkeypatch.setenv("COLUMNS", "80")
     assert any("P(click | 0)" in line for line in lines(capsys, "click"))
 
 

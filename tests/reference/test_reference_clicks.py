@@ -11,12 +11,17 @@ from tests.reference.clicks import (
     cascade_clicks,
     cascade_examination,
     cascade_patterns,
+    dependent_by_place_examination,
     dependent_clicks,
     dependent_examination,
     dependent_patterns,
+    dynamic_bayesian_examination,
     position_based_clicks,
     position_based_examination,
     position_based_patterns,
+    trust_bias_clicks,
+    user_browsing_clicks,
+    user_browsing_examined,
 )
 
 pytestmark = pytest.mark.slow  # tests of the oracle itself
@@ -118,3 +123,47 @@ def test_position_based_patterns_have_the_marginals_of_the_formula(eta):
         patterns = position_based_patterns(grades, click, eta)
         assert sum(patterns.values()) == pytest.approx(1)
         assert marginals(patterns, len(grades)) == pytest.approx(position_based_clicks(grades, click, eta))
+
+
+def test_continuation_by_place_by_hand():
+    click = (0.1, 0.5)
+    assert dependent_by_place_examination([1, 0, 1], click, [0.9, 0.4, 0.3]) == pytest.approx([1, 0.95, 0.95 * 0.94])
+    for grades in LISTS:  # 1 - lambda at every place is one probability of stopping for every grade
+        examined = dependent_by_place_examination(grades, (0.1, 0.5, 0.9), [0.75] * 4)
+        assert examined == pytest.approx(dependent_examination(grades, (0.1, 0.5, 0.9), (0.25,) * 3))
+
+
+def test_a_dynamic_bayesian_network_by_hand():
+    examined = dynamic_bayesian_examination([1, 0, 1], (0.1, 0.5), (0.2, 0.8), 0.9)
+    assert examined == pytest.approx([1, 0.9 * 0.6, 0.9 * 0.6 * 0.9 * 0.98])
+    for grades in LISTS:
+        examined = dynamic_bayesian_examination(grades, *TABLE_1["navigational"], 1.0)
+        assert examined == pytest.approx(dependent_examination(grades, *TABLE_1["navigational"]))
+
+
+def test_user_browsing_by_hand():
+    # Rank 1 is clicked with .5. Then rank 2 is one below a click, or two below the top: .8 (.5 .6 + .5 .3).
+    assert user_browsing_clicks([1, 2], (0.1, 0.5, 0.8), [[1], [0.6, 0.3]]) == pytest.approx([0.5, 0.36])
+    assert [user_browsing_examined([[1], [0.6, 0.3]], 4, distance) for distance in (1, 2, 3, 4)] == [0.6, 0.6, 0.6, 0.3]
+
+
+def test_user_browsing_has_the_marginals_of_its_patterns():
+    attraction, rows = (0.2, 0.5, 0.9), [[0.9], [0.8, 0.6], [0.7, 0.5, 0.3]]  # rank 4 has the third row
+    for grades in LISTS:
+        patterns = {}
+        for pattern in product((True, False), repeat=len(grades)):
+            last, patterns[pattern] = 0, 1.0
+            for rank, (grade, clicked) in enumerate(zip(grades, pattern, strict=True), 1):
+                p = attraction[grade] * user_browsing_examined(rows, rank, rank - last)
+                patterns[pattern] *= p if clicked else 1 - p
+                last = rank if clicked else last
+        assert sum(patterns.values()) == pytest.approx(1)
+        assert marginals(patterns, len(grades)) == pytest.approx(user_browsing_clicks(grades, attraction, rows))
+
+
+def test_trust_bias_by_hand():
+    # t (e+ r + e- (1 - r)): .5 (.9 .3 + .2 .7)
+    assert trust_bias_clicks([1], (0.0, 0.3), [0.5], [0.9], [0.2]) == pytest.approx([0.205])
+    examined = position_based_examination([1, 0, 1], 1.0)
+    found = trust_bias_clicks([1, 0, 1], (0.1, 0.5), examined, [1] * 3, [0] * 3)
+    assert found == pytest.approx(position_based_clicks([1, 0, 1], (0.1, 0.5), 1.0))
