@@ -113,10 +113,9 @@ class Confidence(DivideAndConquer):
         """Return `certain` for one replica."""
         documents, x, replica = ranked.order.shape[1], self._gradients(ranked)[0], ranked.replicas
         state = self.matrix[replica][0].numpy(), self.inverse[replica][0].numpy()
-        gram = loops.certain_pairs.inner_products(x.numpy(), *state, self._form())
         certain = np.zeros((documents, documents), np.bool_)
         scale = float(self._alpha(replica) ** 2)
-        loops.certain_pairs.confident(gram, ranked.scores[0].numpy(), scale, certain)
+        loops.certain_pairs.confident(x.numpy(), *state, self._form(), ranked.scores[0].numpy(), scale, certain)
         return torch.from_numpy(certain)[None]
 
     def _form(self) -> int:

@@ -15,6 +15,7 @@ from ol2r_cli.tensor.shapes import Float
 
 FAR = 4.0  # change of a score after which a Hessian says little about the curvature
 PATIENCE = 8  # steps before the Hessian is computed again
+CLOSE = 0.05  # of the gap, where it stops: members that stop short of their optima would be too much alike
 FLAT = 0.1  # a step is long enough where the slope along it has fallen to this share
 
 
@@ -44,10 +45,10 @@ def quasi_newton(
     for _ in range(steps):
         step = guide @ gradient
         decrement = float(step @ gradient)
-        near = decrement <= 0.3 * gap  # next to separable pairs a step gains much less than its decrement
+        near = decrement <= CLOSE * gap
         if near or waited == PATIENCE:
             drift = float((scores - known).abs().max())
-            if near and math.exp(min(drift, 99)) * float(gradient @ inverse @ gradient) <= 0.5 * gap:
+            if near and math.exp(min(drift, 99)) * float(gradient @ inverse @ gradient) <= CLOSE * gap:
                 return theta, True
             if not near or drift > FAR:
                 inverse, known, waited = inverse_hessian(rows, scores, l2), scores, 0

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ol2r_cli.loops.compile import compiled
+from ol2r_cli.loops.compile import compiled, compiled_sums
 from ol2r_cli.loops.scores import gathered
 
 _ONE, _ALL = np.uint64(1), np.uint64(2**64 - 1)
@@ -22,42 +22,85 @@ _SPREAD = 300.0  # of scores, up to which e^score is a number whose square is on
 
 
 FULL, DIAGONAL, INVERSE_DIAGONAL = range(3)  # forms of M^-1: all of it, its diagonal, the inverse of M's diagonal
+_ROWS = 64  # of the list that are compared at once
+_HALF_UNIT = 2.0**-24  # relative error of a number in single precision
 
 
-@compiled
-def inner_products(x, matrix, inverse, form):
-    """Return the inner products [d, d] of the rows of x [d, F] in the norm of a form of M^-1; M and M^-1 are [F, F]."""
-    if form == FULL:
-        return np.dot(np.dot(x, inverse), x.T)
-    projected = np.empty_like(x)
-    for f in range(x.shape[1]):
-        factor = inverse[f, f] if form == DIAGONAL else 1 / matrix[f, f]
-        for d in range(len(x)):
-            projected[d, f] = x[d, f] * factor
-    return np.dot(projected, x.T)
-
-
-@compiled
-def confident(gram, scores, scale, certain):
+@compiled_sums
+def confident(x, matrix, inverse, form, scores, scale, certain):
     """Write to certain [d, d], which is False, whether (sigma(s_i - s_j) - 1/2)^2 > scale |x_i - x_j|^2, for i < j.
 
-    `gram` [d, d] has the inner products <x_i, x_j>, `scores` [d] are in descending order. With a_i = e^{s_i},
-    sigma(s_i - s_j) - 1/2 = (a_i - a_j) / (2 (a_i + a_j)), so that no pair needs an exponential or a division.
+    x [d, F] and scores [d] are in score order; the norm is that of a form of M^-1, from M and M^-1 [F, F]. With
+    a_i = e^{s_i}, sigma(s_i - s_j) - 1/2 = (a_i - a_j) / (2 (a_i + a_j)): no pair needs an exponential or a division.
+
+    |x_i - x_j|^2 = K_ii + K_jj - 2 K_ij, where K_ij = p_i . y_j, y_i is x_i less the mean of all x, and p_i = M^-1 y_i.
+    K_ij is computed in single precision, where a sum of F products of rounded numbers, in any order, is off by at most
+    g |p_i| |y_j| with g = (F + 2) u / (1 - (F + 2) u), u = 2^-24 (Higham, Accuracy and Stability of Numerical
+    Algorithms, 2002, section 3.1, and Cauchy-Schwarz). Where this bound leaves a comparison open, K_ij is computed in
+    the precision of x; so are all pairs of a row whose length could leave the range of single precision.
     """
-    documents = len(scores)
-    if scores[0] - scores[-1] < _SPREAD:
-        a = np.exp(scores - scores[0])
-        for i in range(documents):
-            for j in range(i + 1, documents):
-                width = max(gram[i, i] + gram[j, j] - 2 * gram[i, j], 0.0)
-                less, total = a[i] - a[j], a[i] + a[j]
-                certain[i, j] = less * less > 4 * scale * width * total * total
+    documents, features = x.shape
+    mean, y, p = np.zeros(features), np.empty_like(x), np.empty_like(x)
+    for i in range(documents):
+        for f in range(features):
+            mean[f] += x[i, f] / documents
+    for i in range(documents):
+        for f in range(features):
+            y[i, f] = x[i, f] - mean[f]
+    if form == FULL:
+        p = np.dot(y, inverse)
     else:
+        for f in range(features):
+            factor = inverse[f, f] if form == DIAGONAL else 1 / matrix[f, f]
+            for i in range(documents):
+                p[i, f] = y[i, f] * factor
+    own, length, bound = np.empty(documents), np.empty(documents), np.empty(documents)
+    for i in range(documents):
+        own[i], length[i] = _dot(p[i], y[i]), _in_range(np.sqrt(_dot(y[i], y[i])))
+        bound[i] = 2 * (features + 3) * _HALF_UNIT * _in_range(np.sqrt(_dot(p[i], p[i])))
+    if scores[0] - scores[-1] >= _SPREAD:
         for i in range(documents):
             for j in range(i + 1, documents):
-                width = max(gram[i, i] + gram[j, j] - 2 * gram[i, j], 0.0)
+                width = max(own[i] + own[j] - 2 * _dot(p[i], y[j]), 0.0)
                 margin = 1 / (1 + np.exp(scores[j] - scores[i])) - 0.5
                 certain[i, j] = margin * margin > scale * width
+        return
+    a, p_rounded, y_rounded = np.exp(scores - scores[0]), p.astype(np.float32), y.astype(np.float32)
+    for first in range(0, documents, _ROWS):
+        cross = np.dot(p_rounded[first : first + _ROWS], y_rounded[first:].T)
+        for i in range(first, min(first + _ROWS, documents)):
+            row, out, is_open = cross[i - first], certain[i], 0
+            for j in range(i + 1, documents):
+                less, factor = a[i] - a[j], 4 * scale * (a[i] + a[j]) * (a[i] + a[j])
+                lead = less * less - factor * (own[i] + own[j] - 2 * row[j - first])
+                out[j] = lead > 0
+                is_open += not abs(lead) > factor * bound[i] * length[j]
+            if is_open:
+                _settle(i, a, scale, own, p, y, row[i - first :], bound[i], length, out)
+
+
+@compiled
+def _settle(i, a, scale, own, p, y, cross, bound, length, certain):
+    """Compare the pairs of document i that single precision leaves open; `cross` [d - i] begins with document i."""
+    for j in range(i + 1, len(a)):
+        less, factor = a[i] - a[j], 4 * scale * (a[i] + a[j]) * (a[i] + a[j])
+        lead = less * less - factor * (own[i] + own[j] - 2 * cross[j - i])
+        if not abs(lead) > factor * bound * length[j]:
+            certain[j] = less * less > factor * max(own[i] + own[j] - 2 * _dot(p[i], y[j]), 0.0)
+
+
+@compiled_sums
+def _dot(one, other):
+    total = 0.0
+    for f in range(len(one)):
+        total += one[f] * other[f]
+    return total
+
+
+@compiled
+def _in_range(length):
+    """Return a length, or infinity where products of single precision could overflow or lose digits to underflow."""
+    return length if length == 0 or 1e-12 < length < 1e12 else np.inf
 
 
 @compiled
@@ -219,7 +262,7 @@ def by_intervals(table, start, scores, chance, form, scale, matrix, inverse, tra
     x = np.empty((documents, table.shape[1]), scores.dtype)
     gathered(table, start + by_score, x)
     certain = np.zeros((documents, documents), np.bool_)
-    confident(inner_products(x, matrix, inverse, form), scores[by_score], scale, certain)
+    confident(x, matrix, inverse, form, scores[by_score], scale, certain)
     order, block = np.empty(documents, np.int64), np.empty(documents, np.int64)
     propose(certain, by_score, chance, transitive, conservative, places, order, block, pairs, True)
     return order, block
