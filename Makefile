@@ -8,7 +8,7 @@ SLURM  ?= /tmp/ol2r-slurm
 FAST   := not slow and not gpu and not slurm
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-all test-processors test-slurm mutation campaign check format smoke bench golden sources notebook clean
+.PHONY: help setup run test test-all test-processors test-slurm gpu mutation campaign check format smoke bench golden sources notebook clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/ /' | awk '{name=$$1; $$1=""; printf "  make %-15s %s\n", name, $$0}'
@@ -49,6 +49,14 @@ test-slurm: setup  ## only the tests on a Slurm, which is installed and started 
 	    SLURM_CONF=$(SLURM)/slurm.conf $(PYTEST) -m slurm $(ARGS); status=$$?; \
 	    scripts/slurm_down.sh $(SLURM); exit $$status; \
 	else echo "skipped: without Slurm there is nothing to test"; fi
+
+# The skylines need no speed, and TopRank keeps places for every replica's queries.
+GPU_RANKERS ?= pairrank pepairrank pdgd sgd_ranknet epsilon_greedy dbgd mgd olranknet ollambdarank p2neurrank
+gpu: setup  ## on a machine with a GPU: its tests, and the speed of the rankers with 1 to 1,000 replicas
+	@$(VENV)/bin/python -c "import torch; raise SystemExit(not torch.cuda.is_available())" \
+	    || { echo "make gpu needs a CUDA GPU and a torch built for it: see docs/install.md"; exit 2; }
+	$(PYTEST) -m gpu
+	$(OL2R) bench $(GPU_RANKERS) --replicas 1 10 100 1000 --rounds 500 device=cuda $(ARGS)
 
 mutation: setup  ## what the tests protect: the share of seeded mutants that they notice (an hour or more)
 	$(VENV)/bin/python scripts/mutation --equivalent scripts/mutation/equivalent.json $(ARGS)

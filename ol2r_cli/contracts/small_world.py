@@ -110,6 +110,7 @@ def simulation_of(
     trace_blocks: bool = True,
     trace_regret: bool = True,
     measures: Mapping[str, Measure] | None = None,
+    device: str = "cpu",
     **more: Any,
 ) -> Simulation:
     """A simulation of the roles that a configuration names, ready for round 1. `more` is what `Simulation` takes.
@@ -119,7 +120,7 @@ def simulation_of(
     return Simulation(
         dataset,
         **{group: build(config[group]) for group in ("click", "ranker", "exploration", "fairness")},
-        seeds=torch.tensor(list(seeds)),
+        seeds=torch.tensor(list(seeds), device=device),
         rounds=rounds,
         positions=positions,
         measures=measures_of(config, trace_blocks, trace_regret) if measures is None else measures,

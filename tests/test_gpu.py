@@ -1,0 +1,41 @@
+"""On a GPU, lists and clicks are those of a CPU, and no round waits for it: `make gpu`, on a machine that has one.
+
+CUDA itself reports what waits. `tests/test_synchronisation.py` looks for it without a GPU.
+"""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from tests.choices import ROUNDS, SEEDS, each_choice, names, play, seen, simulation
+from tests.test_synchronisation import OTHER_NUMBERS, SETTINGS
+
+pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
+CHOICES = [*each_choice(), *((f"click={name}",) for name in names("click")), *SETTINGS]
+
+
+@pytest.mark.parametrize("overrides", CHOICES, ids=",".join)
+def test_lists_are_those_of_a_cpu_and_nothing_waits(overrides):
+    with torch.inference_mode():
+        expected = play(simulation(overrides, seeds=SEEDS))
+        running = simulation(overrides, seeds=SEEDS, device="cuda")
+        torch.cuda.set_sync_debug_mode("error")
+        try:
+            lists = play(running)
+        finally:
+            torch.cuda.set_sync_debug_mode("default")
+    assert len(lists) == len(expected) == ROUNDS
+    if overrides[0].removeprefix("ranker=") not in OTHER_NUMBERS:
+        assert seen(lists) == seen(expected)
+
+
+@pytest.mark.parametrize("overrides", [("ranker=pairrank",), ("ranker=pdgd",), ("ranker=p2neurrank",)], ids=",".join)
+def test_a_checkpoint_moves_between_a_gpu_and_a_cpu(overrides):
+    """Half of the rounds there, the others here: the lists are those of a CPU."""
+    with torch.inference_mode():
+        expected = play(simulation(overrides))
+        there, here = simulation(overrides, device="cuda"), simulation(overrides)
+        first = play(there, ROUNDS // 2)
+        here.load_state_dict({name: value.cpu() for name, value in there.state_dict().items()})
+        assert seen(first) + seen(play(here, ROUNDS)) == seen(expected)
