@@ -27,6 +27,9 @@ SETTINGS = [
     ("ranker=pdgd", "click.stop_without_click=true"),
     ("ranker=epsilon_greedy", "exploration.epsilon=1"),
     ("ranker=mgd", "exploration=probabilistic_interleaving", "exploration.tau=0.5"),
+    ("fairness=fairexp", "fairness.count=shown", "fairness.epsilon=0", "exploration.alpha=0.1"),
+    ("fairness=fairexp", "fairness.epsilon=inf", "exploration.alpha=0.1"),
+    ("fairness=fairexp", "fairness.fill=paper", "exploration.alpha=0.1"),
 ]
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from ol2r_cli import loops
 from ol2r_cli.config.ranges import Range
 from ol2r_cli.fairness.fairswap import FairSwap
 from ol2r_cli.fairness.templates import CountedPairs, broken_pairs, fillable, group_queues, merge, templates
@@ -45,17 +47,26 @@ class FairExp(Fairness):
     def setup(self, context: RunContext, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
         """Start with UF_0 = 0; ValueError if the dataset does not have two groups."""
         self.exposure, self.positions = self.two_groups(context), min(context.positions, context.documents)
-        group = templates(self.positions, context.device).group
-        places = cached_arange(self.positions, context.device)
-        filled = places < cached_arange(self.positions + 1, context.device)[:, None]  # [K + 1, K]
-        # [K + 1, S]: the unfairness that a template adds if its first 0, 1, .., K places are filled
-        self.added = self.exposure.unfairness(self.exposure.of_groups(group, filled[:, None]))
+        self.added = self._added(self.positions, context.device)
+        self.loops = context.loops
+        # For each number of places, since the last digit of a sum depends on it: sums of rounds are looked up.
+        widths = range(1, self.positions + 1) if self.loops else ()
+        self.added_by_width = {width: self._added(width, context.device).numpy() for width in widths}
         self.register_buffer("unfairness", torch.zeros(context.replicas, dtype=torch.float64, device=context.device))
+
+    def _added(self, positions: int, device: torch.device) -> Float[Tensor, "K1 S"]:
+        """Return the unfairness that each template of K places adds if its first 0, 1, .., K places are filled."""
+        places = cached_arange(positions, device)
+        filled = places < cached_arange(positions + 1, device)[:, None]  # [K + 1, K]
+        group = templates(positions, device).group
+        return self.exposure.unfairness(self.exposure.of_groups(group, filled[:, None]))
 
     def rerank(self, proposal: Proposal, candidates: Candidates, random: Random) -> Int[Tensor, "B O"]:
         """Fill the chosen template at the top. All other documents follow in the proposed order."""
         assert candidates.group is not None
         assert proposal.certain is not None
+        if self.loops and self.fill == "ordered":
+            return self._rerank_by_loops(proposal.order, proposal.certain, candidates.group, candidates.mask)
         order, length = proposal.order, candidates.mask.sum(1)
         group = candidates.group.masked_fill(~candidates.mask, NEITHER).gather(1, order)
         queues = group_queues(group, self.positions)
@@ -72,9 +83,28 @@ class FairExp(Fairness):
         template = _choose(cost, unfair, allowed, any_within)
         return order.gather(1, merge(template, queues, length, order.shape[1]))
 
+    def _rerank_by_loops(
+        self,
+        order: Int[Tensor, "B D"],
+        certain: Bool[Tensor, "B D D"],
+        group: Int[Tensor, "B D"],
+        mask: Bool[Tensor, "B D"],
+    ) -> Int[Tensor, "B D"]:
+        """Return what `rerank` returns."""
+        served, only_shown = np.empty(order.shape, np.int64), self.count == "shown"
+        state = self.unfairness.numpy(), self.added_by_width[self.positions], float(self.epsilon)
+        given = order.numpy(), mask.numpy(), group.numpy(), certain.numpy()
+        loops.template_choice.rerank(*given, *state, only_shown, LEVEL, served)
+        return torch.from_numpy(served)
+
     def learn(self, interaction: Interaction, random: Random) -> None:
         """Add the unfairness of the shown documents."""
         assert interaction.candidates.group is not None
+        if self.loops:
+            shown = interaction.candidates.group.numpy(), interaction.ranking.numpy(), interaction.shown.numpy()
+            added = self.added_by_width[interaction.ranking.shape[1]]
+            loops.template_choice.add_unfairness(*shown, added, self.unfairness.numpy())
+            return
         group = interaction.candidates.group.gather(1, interaction.ranking)
         self.unfairness += self.exposure.unfairness(self.exposure.of_groups(group, interaction.shown))
 

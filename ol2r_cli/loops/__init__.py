@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         rounds,
         scores,
         steps,
+        template_choice,
         top_labels,
         updates,
     )
@@ -37,6 +38,7 @@ __all__ = [
     "rounds",
     "scores",
     "steps",
+    "template_choice",
     "top_labels",
     "updates",
 ]
@@ -64,6 +66,7 @@ def __getattr__(name: str) -> Any:
     import ol2r_cli.loops.rounds
     import ol2r_cli.loops.scores
     import ol2r_cli.loops.steps
+    import ol2r_cli.loops.template_choice
     import ol2r_cli.loops.top_labels
     import ol2r_cli.loops.updates  # noqa: F401  (each import loads its module)
 

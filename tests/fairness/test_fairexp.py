@@ -7,6 +7,7 @@ import dataclasses
 import pytest
 import torch
 
+from ol2r_cli import loops
 from ol2r_cli.interfaces import Exposure, Interaction
 from ol2r_cli.metrics.exposure import position_exposure
 from ol2r_cli.simulation import Simulation
@@ -26,13 +27,16 @@ RANKERS = {
     "pepairrank": ("ranker=pepairrank",),
     "toprank": ("ranker=toprank", "ranker.delta=0.9"),
 }
+ENGINES = ["tensors", pytest.param("loops", marks=pytest.mark.skipif(not loops.available(), reason="needs numba"))]
 
 
-def fair(*overrides: str, positions: int = 5, number: int = 16, model: str = "reciprocal") -> Simulation:
+def fair(
+    *overrides: str, positions: int = 5, number: int = 16, model: str = "reciprocal", engine: str = "tensors"
+) -> Simulation:
     """A simulation with FairExp on two groups."""
     config = tiny("fairness=fairexp", "click=perfect", f"positions={positions}", *overrides)
     exposure = Exposure(position_exposure(model, positions), BETA)
-    return simulate(config, SEEDS, number, grouped(), exposure=exposure)
+    return simulate(config, SEEDS, number, grouped(), exposure=exposure, loops=engine == "loops")
 
 
 def exposed(positions: int, model: str = "reciprocal") -> list[float]:
@@ -62,11 +66,12 @@ def check_template(one: Seen, before: float, positions: int, epsilon: float, aft
     return bool(possible)
 
 
+@pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("count", ["all", "shown"])
 @pytest.mark.parametrize("ranker", RANKERS)
-def test_every_round_serves_the_list_of_the_plain_port(ranker, count):
+def test_every_round_serves_the_list_of_the_plain_port(ranker, count, engine):
     epsilon = 0.4
-    running = fair(*RANKERS[ranker], f"fairness.epsilon={epsilon}", f"fairness.count={count}")
+    running = fair(*RANKERS[ranker], f"fairness.epsilon={epsilon}", f"fairness.count={count}", engine=engine)
     before, held, moved, shown = [0.0] * len(SEEDS), 0, 0, [[] for _ in SEEDS]
     for t, interaction in rounds(running):
         for b in range(len(SEEDS)):
@@ -83,9 +88,11 @@ def test_every_round_serves_the_list_of_the_plain_port(ranker, count):
     assert moved > 7
 
 
+@pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize(("positions", "epsilon"), [(1, 0.1), (3, 0.0), (7, 1.0), (12, 0.1)])
-def test_of_any_number_of_places_and_any_threshold(positions, epsilon):
-    running = fair(f"fairness.epsilon={epsilon}", "exploration.alpha=0.1", positions=positions, number=12)
+def test_of_any_number_of_places_and_any_threshold(positions, epsilon, engine):
+    words = f"fairness.epsilon={epsilon}", "exploration.alpha=0.1"
+    running = fair(*words, positions=positions, number=12, engine=engine)
     before = [0.0] * len(SEEDS)
     lengths, single = set(), 0
     for _, interaction in rounds(running):
