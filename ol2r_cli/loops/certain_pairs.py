@@ -217,9 +217,9 @@ def pairs_by_place(bits, ordered, pairs):
 
 @compiled
 def pairs_by_document(bits, by_score, documents, pairs):
-    """Write to pairs [D, D] whether one document is certainly above another; padding is below all documents."""
+    """Write to pairs [D, D], which is False, whether a document is certainly above another; padding is below all."""
     for i in range(len(by_score)):
-        for j in range(len(by_score)):
+        for j in range(i + 1, len(by_score)):  # certain pairs only point down the list
             pairs[by_score[i], by_score[j]] = _has(bits[i], j)
         for d in range(documents, len(pairs)):
             pairs[by_score[i], d] = True

@@ -50,3 +50,20 @@ def by_place(row, by_document, order, values):
     for b in range(len(order)):
         for place in range(order.shape[1]):
             values[row, b, place] = by_document[b, order[b, place]]
+
+
+@compiled
+def pairs_by_place(row, by_document, order, ranking, pairs, reversed):
+    """Write the certain pairs [B, D, D] among the first places of an order to pairs[row], which is False: [B, C, C].
+
+    reversed[row] [B] is how many certain pairs the shown `ranking` [B, K] reverses.
+    """
+    for b in range(len(order)):
+        places = min(pairs.shape[2], order.shape[1])
+        for i in range(places):
+            for j in range(places):
+                pairs[row, b, i, j] = by_document[b, order[b, i], order[b, j]]
+        reversed[row, b] = 0
+        for i in range(ranking.shape[1]):
+            for j in range(i):
+                reversed[row, b] += by_document[b, ranking[b, i], ranking[b, j]]

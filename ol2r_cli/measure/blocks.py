@@ -55,11 +55,18 @@ class Blocks(Measure):
         else:
             self.block[row, :, : labels.shape[1]] = proposal.block.gather(1, proposal.order)
         if proposal.certain is not None:
-            self.has_certain = True
-            pairs = _pairs_by_place(proposal.certain, proposal.order[:, :TOP])
-            self.certain[row, :, : pairs.shape[1], : pairs.shape[1]] = pairs
-            if self.counts_violations:
-                self.broken[row] = _violations(_pairs_by_place(proposal.certain, interaction.ranking))
+            if not self.has_certain:
+                self.has_certain = True
+            if self.loops:
+                lists = proposal.order.numpy(), interaction.ranking.numpy()
+                loops.rounds.pairs_by_place(
+                    row, proposal.certain.numpy(), *lists, self.certain.numpy(), self.broken.numpy()
+                )
+            else:
+                pairs = _pairs_by_place(proposal.certain, proposal.order[:, :TOP])
+                self.certain[row, :, : pairs.shape[1], : pairs.shape[1]] = pairs
+                if self.counts_violations:
+                    self.broken[row] = _violations(_pairs_by_place(proposal.certain, interaction.ranking))
         elif proposal.certain_by_place is not None:
             if not self.has_certain:
                 self.has_certain = True

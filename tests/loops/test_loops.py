@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 import torch
@@ -62,6 +64,24 @@ def test_the_top_labels_are_those_of_sorted_keys(seed, tied):
         order = sorted(range(length[q]), key=key)[:places]
         expected = [int(labels[q, d]) for d in order] + [0] * (places - len(order))
         assert top[s, b, q].tolist() == expected
+
+
+@pytest.mark.parametrize("documents", [3, 7])
+def test_certain_pairs_are_recorded_by_place(documents):
+    """Of the first five places of the proposal, and how many of them the shown list has in reverse."""
+    rng, replicas, shown = np.random.default_rng(documents), 3, min(4, documents)
+    pairs, reversed = np.zeros((2, replicas, 5, 5), np.bool_), np.full((2, replicas), 9, np.int16)
+    certain = rng.random((replicas, documents, documents)) < 0.5
+    order, served = (rng.permuted(np.tile(np.arange(documents), (replicas, 1)), axis=1) for _ in range(2))
+    loops.rounds.pairs_by_place(1, certain, order, served[:, :shown], pairs, reversed)
+    for b in range(replicas):
+        expected = [[bool(certain[b, i, j]) for j in order[b, :5]] for i in order[b, :5]]
+        assert pairs[1, b, : len(expected), : len(expected)].tolist() == expected
+        places = itertools.combinations(served[b, :shown], 2)
+        assert reversed[1, b] == sum(certain[b, lower, upper] for upper, lower in places)
+    assert not pairs[0].any()
+    assert not pairs[1, :, documents:].any()
+    assert reversed[0].tolist() == [9] * replicas
 
 
 def test_loops_work_where_their_machine_code_cannot_be_kept(monkeypatch):
