@@ -29,7 +29,7 @@ from ol2r_cli.ranker.model_ranker import GradientRanker
 from ol2r_cli.tensor.streams import Random
 
 
-class NSGD(GradientRanker):
+class Mine(GradientRanker):
     """`pairs` selects how clicks become preferences."""
 
     def __init__(self, model: Model, learning_rate: Positive, pairs: Pairs):
@@ -57,11 +57,11 @@ defaults:
   - model: linear
   - override /exploration@_global_.exploration: none
 
-_target_: nsgd.NSGD
+_target_: mine.Mine
 learning_rate: 0.1  # above 0
 pairs: matching
 """
-RANKER_WORDS = ["--config-dir=choices", "ranker=nsgd"]
+RANKER_WORDS = ["--config-dir=choices", "ranker=mine"]
 WORDS = [*RANKER_WORDS, *TINY, "click=perfect", "rounds=40", "evaluate_every=20"]
 
 
@@ -75,8 +75,8 @@ class OwnRanker:
 
     def __init__(self, folder: Path):
         self.folder = folder
-        self.write("choices/ranker/nsgd.yaml", CHOICE)
-        self.write("nsgd.py", RANKER)
+        self.write("choices/ranker/mine.yaml", CHOICE)
+        self.write("mine.py", RANKER)
         self.write("steps.py", STEPS)
 
     def write(self, name: str, content: str) -> None:
@@ -87,7 +87,7 @@ class OwnRanker:
 
     def forget(self) -> None:
         """Make the next import of the ranker the first."""
-        for module in "nsgd", "steps":
+        for module in "mine", "steps":
             sys.modules.pop(module, None)
         importlib.invalidate_caches()
 

@@ -53,8 +53,8 @@ def test_a_fix_in_an_imported_file_is_another_run_with_another_result(own_ranker
     assert ndcg(right) != ndcg(wrong)
     for run in wrong, right:
         code = run.manifest["code"]
-        assert list(code["files"]) == ["nsgd.py", "steps.py"]
-        assert code["groups"] == {"nsgd.py": ["ranker"], "steps.py": ["ranker"]}
+        assert list(code["files"]) == ["mine.py", "steps.py"]
+        assert code["groups"] == {"mine.py": ["ranker"], "steps.py": ["ranker"]}
     assert wrong.manifest["code"]["base"] == right.manifest["code"]["base"] != right.manifest["id"]
     assert not list(right.path.parent.glob(".*")), "a mark is for runs that have not finished"
 
@@ -64,7 +64,7 @@ def test_comments_docstrings_and_formatting_are_the_same_run(own_ranker: OwnRank
     edited = RANKER.replace('"""Moves by every misplaced pair."""', "").replace("  # of each pair", "")
     edited = edited.replace("decay=1.0)", "decay=(1.0),\n        )").replace('"', "'")
     assert edited != RANKER
-    own_ranker.write("nsgd.py", edited)
+    own_ranker.write("mine.py", edited)
     own_ranker.run()
     assert len(own_ranker.runs()) == 1
 
@@ -168,8 +168,8 @@ from ol2r_cli import api
 def run(cell, name):
     linecache.cache[name] = len(cell), None, cell.splitlines(True), name
     exec(compile(cell, name, "exec"), globals())
-    if "NSGD" in globals():
-        print(api.run(*{[*WORDS, "ranker._target_=__main__.NSGD"]}).id)
+    if "Mine" in globals():
+        print(api.run(*{[*WORDS, "ranker._target_=__main__.Mine"]}).id)
 
 run({STEPS!r}, "<ipython-input-1>")
 run({cell!r}, "<ipython-input-2>")
@@ -184,7 +184,7 @@ run({FIXED!r}, "<ipython-input-4>")
     first, second, third = done.stdout.split()
     assert first == second != third
     wrong, _ = own_ranker.runs()
-    names = ("NSGD", "Pairs", "Positive", "size")
+    names = ("Mine", "Pairs", "Positive", "size")
     assert wrong.manifest["code"]["files"].keys() >= {f"__main__.{name}" for name in names}
 
 
@@ -197,7 +197,7 @@ def test_reports_leave_out_the_earlier_version(own_ranker: OwnRanker, capsys):
     *_, right = own_ranker.runs()
     capsys.readouterr()
 
-    line = "nsgd: 2 runs of an earlier version of steps.py"
+    line = "mine: 2 runs of an earlier version of steps.py"
     assert cli.main(["report", "outputs", "--format", "csv"]) == 0
     printed = capsys.readouterr()
     assert f"ol2r report: {line}, left out: --all-versions shows them\n" in printed.err
@@ -323,7 +323,7 @@ def test_the_code_of_an_installed_package_is_part_of_the_id(tmp_path: Path, monk
     (package / "__init__.py").write_text("")
     (package / "choices" / "__init__.py").write_text("")
     (package / "choices" / "ranker" / "ours.yaml").write_text(
-        CHOICE.replace("nsgd.NSGD", "rankers_of_ours.rankers.NSGD")
+        CHOICE.replace("mine.Mine", "rankers_of_ours.rankers.Mine")
     )
     (package / "rankers.py").write_text(RANKER.replace("from steps", "from rankers_of_ours.steps"))
     metadata = package.parent / "rankers_of_ours-1.dist-info"
@@ -392,7 +392,7 @@ def test_a_trained_ranker_of_other_code_is_not_used(own_ranker: OwnRanker, capsy
     (run,) = own_ranker.runs()
     words = ["export", str(run.path), "--to", "per-query", "--config-dir", "choices", "--out", "queries.csv"]
     assert cli.main(words) == 0
-    own_ranker.write("nsgd.py", RANKER.replace("# of each pair", "+ 0"))
+    own_ranker.write("mine.py", RANKER.replace("# of each pair", "+ 0"))
     capsys.readouterr()
     assert cli.main(words) == 2
-    assert "is of another version of nsgd.py: put the file back, or run it again" in capsys.readouterr().err
+    assert "is of another version of mine.py: put the file back, or run it again" in capsys.readouterr().err

@@ -98,27 +98,27 @@ def test_an_own_choice_and_a_package_with_choices_need_no_options(built, tmp_pat
     installed.install(built["wheel"])
     here = tmp_path / "here"
     here.mkdir()
-    call(installed.ol2r, "new", "ranker", "nsgd", cwd=here)
-    sweep = ("run", "-m", "ranker=nsgd,random", "experiment=smoke", "launcher.jobs=2")
+    call(installed.ol2r, "new", "ranker", "mine", cwd=here)
+    sweep = ("run", "-m", "ranker=mine,random", "experiment=smoke", "launcher.jobs=2")
     call(installed.ol2r, *sweep, cwd=here)
     assert len(list(here.glob("outputs/synthetic/*/summary.json"))) == 2
-    package = tmp_path / "project" / "nsgd_choices"
+    package = tmp_path / "project" / "my_choices"
     package.parent.mkdir()
     (here / "choices").rename(package)
     (package / "__init__.py").touch()
-    settings = package / "ranker" / "nsgd.yaml"
-    settings.write_text(settings.read_text().replace("_target_: nsgd.", "_target_: nsgd_choices.nsgd."))
+    settings = package / "ranker" / "mine.yaml"
+    settings.write_text(settings.read_text().replace("_target_: mine.", "_target_: my_choices.mine."))
     (package.parent / "pyproject.toml").write_text(
         '[build-system]\nrequires = ["hatchling"]\nbuild-backend = "hatchling.build"\n'
-        '[project]\nname = "nsgd-choices"\nversion = "1"\n'
-        '[project.entry-points."ol2r.choices"]\nnsgd = "nsgd_choices"\n'
-        '[tool.hatch.build.targets.wheel]\npackages = ["nsgd_choices"]\n'
+        '[project]\nname = "my-choices"\nversion = "1"\n'
+        '[project.entry-points."ol2r.choices"]\nmine = "my_choices"\n'
+        '[tool.hatch.build.targets.wheel]\npackages = ["my_choices"]\n'
     )
     installed.install(package.parent)
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     call(installed.ol2r, *sweep, cwd=elsewhere)
-    (run,) = elsewhere.glob("outputs/synthetic/nsgd-*/run.json")
+    (run,) = elsewhere.glob("outputs/synthetic/mine-*/run.json")
     assert "--config-dir" not in json.loads(run.read_bytes())["command"]
     assert "(yours: " in call(installed.ol2r, "list", cwd=elsewhere)
 

@@ -19,9 +19,9 @@ from ol2r_cli.formatting import nearest, shown_path
 from ol2r_cli.run.exit_status import BAD_CONFIGURATION, DONE
 
 EPILOG = """examples:
-  ol2r new ranker nsgd                 choices/nsgd.py, choices/ranker/nsgd.yaml and choices/test_nsgd.py
-  ol2r new click tired --dir mine      mine/tired.py, ..
-Without an ol2r.yaml in this folder one is written that names DIR, so that `ol2r run ranker=nsgd` works at once.
+  ol2r new ranker mine                 choices/mine.py, choices/ranker/mine.yaml and choices/test_mine.py
+  ol2r new click tired --dir users     users/tired.py, ..
+Without an ol2r.yaml in this folder one is written that names DIR, so that `ol2r run ranker=mine` works at once.
 """
 _TEMPLATES = Path(__file__).parents[1] / "config" / "templates"
 # What a choice is compared with in the sweep that is printed.
@@ -44,7 +44,7 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     options.add_argument("group", metavar="GROUP", help=", ".join(ROLES))
-    options.add_argument("name", metavar="NAME", help="of the choice and of its module, such as nsgd")
+    options.add_argument("name", metavar="NAME", help="of the choice and of its module, such as mine")
     options.add_argument("--dir", metavar="DIR", type=Path, help="default: the folder of ol2r.yaml, or choices")
     return options
 
