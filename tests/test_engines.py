@@ -30,6 +30,8 @@ SETTINGS = [
     ("fairness=fairexp", "fairness.count=shown", "fairness.epsilon=0", "exploration.alpha=0.1"),
     ("fairness=fairexp", "fairness.epsilon=inf", "exploration.alpha=0.1"),
     ("fairness=fairexp", "fairness.fill=paper", "exploration.alpha=0.1"),
+    ("ranker=mgd", "ranker.projection=document_space"),
+    ("ranker=nsgd", "ranker.projection=document_space", "exploration=probabilistic_interleaving"),
 ]
 
 

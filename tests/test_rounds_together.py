@@ -122,6 +122,8 @@ ONE_BY_ONE = {
     "a width that depends on the round": (("ranker=pairrank", "exploration.alpha=theory"), {}),
     "more places than certain pairs are recorded for": (("ranker=pairrank",), {"positions": 12}),
     "a network": (("ranker=pdgd", "ranker/model=mlp"), {}),
+    "a projected step": (("ranker=mgd", "ranker.projection=document_space"), {}),
+    "directions in a null space": (("ranker=nsgd",), {}),
     "a subclass of a ranker": (("ranker=pdgd", f"ranker._target_={__name__}.Mine"), {}),
     "a subclass of an exploration": (("ranker=pdgd", f"exploration._target_={__name__}.MyLists"), {}),
     "a fairness": (("ranker=ips_regression", "fairness=fairco"), {}),

@@ -27,6 +27,7 @@ PARTNERS = {  # rankers for the explorations and the fairness that do not accept
     "team_draft": "dbgd",
 }
 SETTINGS = [
+    ("ranker=nsgd", "ranker.projection=document_space"),
     ("ranker=olranknet", "exploration.covariance=full"),
     ("ranker=olranknet", "exploration.covariance=full", "exploration.tangent_at=refit"),
     ("ranker=olranknet", "exploration.tangent_at=refit"),

@@ -43,7 +43,12 @@ NOT_HASHED = frozenset(
 # The measures of a default run. `trace_regret` and `trace_blocks`, which are hashed, say whether these two are taken.
 STANDARD_MEASURES = frozenset({"ndcg", "regret", "blocks", "unfairness"})
 # Settings that earlier versions did not have, with the values that do as those versions did. Their ids are unchanged.
-ADDED = {"evaluate_rounds": "even", "device.engine": "tensors"}
+ADDED = {
+    "evaluate_rounds": "even",
+    "device.engine": "tensors",
+    "ranker.projection": "none",
+    "ranker.document_space": {"below": 2, "earlier": 10, "normalise": True},
+}
 _ALWAYS = STANDARD_MEASURES - {"regret", "blocks"}
 
 

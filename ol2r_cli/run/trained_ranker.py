@@ -22,6 +22,9 @@ from ol2r_cli.run.run_state import finished_manifest
 from ol2r_cli.run.stored_dataset import dataset_source, stored_dataset_settings, stored_settings
 from ol2r_cli.tensor.shapes import Float
 
+# The settings that a ranker did not have in runs of earlier versions, with what it did then.
+_ADDED = {"ol2r_cli.ranker.dueling_bandits.DuelingBandits": {"projection": "none", "document_space": {}}}
+
 
 class TrainedRanker:
     """The ranker of the run in a directory.
@@ -52,6 +55,7 @@ class TrainedRanker:
                 f"{path}/ranker.pt is damaged ({type(error).__name__}): type {command} force=true"
             ) from None
         check_stored(settings, "ranker", path / "ranker.pt", own_targets)
+        settings = {**_ADDED.get(settings["_target_"], {}), **settings}
         self.ranker: Ranker = build(OmegaConf.create({"ranker": settings}).ranker)
         if not isinstance(self.ranker, Ranker):
             raise ValueError(f"ranker._target_ in {path}/ranker.pt must be a ranker, got {settings['_target_']}")

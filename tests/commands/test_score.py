@@ -123,6 +123,16 @@ def test_a_run_of_a_version_without_a_setting_of_its_dataset_is_scored_as_it_was
     assert cli.main(["export", str(run), "--to", "trec", "--out", str(tmp_path / "trec")]) == 0
 
 
+def test_a_run_of_a_version_without_a_setting_of_its_ranker_is_scored_as_it_was(runs, tmp_path, capsys):
+    run, file = tmp_path / "run", runs["data"] / "vali.txt"
+    shutil.copytree(runs["dueling bandits"], run)
+    content = torch.load(run / "ranker.pt", weights_only=True)
+    del content["ranker"]["projection"], content["ranker"]["document_space"]
+    torch.save(content, run / "ranker.pt")
+    accept_changes(run)
+    assert score(capsys, run, file) == score(capsys, runs["dueling bandits"], file)
+
+
 def test_null_in_a_file_is_read_as_in_the_data_of_the_run(runs, tmp_path, capsys):
     run, whole, with_null = tmp_path / "run", tmp_path / "whole", tmp_path / "null"
     whole.write_text("1 qid:1 1:2 2:3 3:0 4:1 5:1\n0 qid:1 1:1 2:0 3:4 4:0 5:1\n")

@@ -19,6 +19,7 @@ RUNS = {
     "measures": ["ranker=pairrank", "measures=[ndcg,dcg@5]"],
     "network": ["ranker=sgd_ranknet", "ranker/model=mlp", "ranker.model.width=64"],
     "global zscore": ["ranker=pairrank", "dataset.normalise=global_zscore", "dataset.drop_constant=true"],
+    "dueling bandits": ["ranker=dbgd"],
     "toprank": ["ranker=toprank"],
     "oracle": ["ranker=oracle"],
 }

@@ -42,6 +42,8 @@ CASES = {
     "generated-dbgd": [*_GENERATED, "ranker=dbgd"],
     "generated-mgd": [*_GENERATED, "ranker=mgd"],
     "generated-mgd-probabilistic": [*_GENERATED, "ranker=mgd", "exploration=probabilistic_interleaving"],
+    "generated-mgd-document-space": [*_GENERATED, "ranker=mgd", "ranker.projection=document_space"],
+    "generated-nsgd": [*_GENERATED, "ranker=nsgd", "ranker.avoided=3"],
     "generated-toprank": [*_TWO_QUERIES, "ranker=toprank", "ranker.delta=0.9", "click=perfect"],
     "generated-pepairrank": [*_GENERATED, "ranker=pepairrank", "click=perfect"],
     "generated-position-based": [*_GENERATED, "click=position_based"],

@@ -53,6 +53,18 @@ REFUSED = {
         ("delta", -1, "must be above 0, got -1"),
         ("candidates", 0, "must be 1 or more, got 0"),
     ],
+    "nsgd": [
+        *STEP,
+        ("drawn", 0, "must be 1 or more, got 0"),
+        ("memory", 0, "must be 1 or more, got 0"),
+        ("avoided", -1, "must be 0 or more, got -1"),
+        ("difficult_queries", -1, "must be 0 or more, got -1"),
+        ("window", 0.5, "must be a whole number, got 0.5"),
+        ("projection", "some", "must be one of none, document_space, got 'some'"),
+        ("document_space.below", -1, "must be 0 or more, got -1"),
+        ("document_space.earlier", 1.5, "must be a whole number, got 1.5"),
+        ("document_space.normalise", 1, "must be true or false, got 1"),
+    ],
     "toprank": [
         ("delta", 0, "must be null or above 0, got 0"),
         ("delta", 1, "must be below 1, or null for 1/T, got 1"),

@@ -13,6 +13,7 @@ RANKERS = {
     "pdgd": "PDGD",
     "dbgd": "DBGD",
     "mgd": "MGD",
+    "nsgd": "NSGD",
     "epsilon_greedy": "ε-Greedy",
     "sgd_ranknet": "SGD RankNet",
     "toprank": "TopRank",

@@ -47,6 +47,7 @@ RANKERS = {
     "pdgd": Style("#cc79a7", DASHED, "v"),
     "dbgd": Style("#7a7a7c", DOTTED, "X"),
     "mgd": Style("#882255", DASH_DOT, "P"),
+    "nsgd": Style("#661100", DASHED, "8"),
     "epsilon_greedy": Style("#999933", BOTH, ">"),
     "sgd_ranknet": Style("#332288", DASHED, "<"),
     "toprank": Style("#117733", DASH_DOT, "h"),
