@@ -70,14 +70,15 @@ class RoundsTogether:
             sources = [self.streams.at("judge", first + row) for row in range(rounds)]
             directions = self.ranker.directions_of(sources).numpy()
         strategy, user = self.exploration.for_loops(), self.click.for_loops()
-        *listing, most, intervals = strategy
-        *step, newton = learner
-        intervals, newton = (_in_precision(state, learner.theta.dtype) for state in (intervals, newton))
-        roles = tuple(listing), intervals, tuple(user), tuple(step), newton
+        listing, parameter, most, intervals = strategy
+        kind_of_user, *probabilities = user
+        kind, pairs, *state, newton = learner
+        intervals, newton = (_in_precision(each, learner.theta.dtype) for each in (intervals, newton))
+        play = loops.play.playing(listing, kind_of_user, kind, pairs)
+        roles = parameter, intervals, tuple(probabilities), tuple(state), newton
         rounds = min(rounds, most)
         record = self._record(first + 1, rounds)
-        fixed = tuple(self.queries), tuple(self.numbers)
-        played: int = loops.play.play(first, rounds, *fixed, *roles, directions, record)
+        played = play(first, rounds, tuple(self.queries), tuple(self.numbers), *roles, directions, record)
         self.measurement.take_back(rounds - played)
         for role in self.ranker, self.exploration:
             role.after_loops(played)

@@ -6,6 +6,8 @@ part of a round, which for such rankers is most of it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -132,124 +134,128 @@ class Record(NamedTuple):
     certain: Any  # certain pairs by place [R, B, c, c]
 
 
-@compiled
-def play(first, rounds, queries, numbers, strategy, intervals, user, learner, newton, directions, record):
-    """Play `rounds` rounds from number `first` (from 0) on, one replica after the other. Return how many were played:
-    fewer if a pairwise ranker has to be attended to.
+@cache
+def playing(listing: int, kind_of_user: int, kind: int, kind_of_pairs: int) -> Callable[..., int]:
+    """Return what plays rounds with this exploration, user, ranker and pairs. It alone is compiled, not the others.
 
-    The records above come as plain tuples: their classes would be part of the machine code on disk. `directions`
-    [rounds, B, candidates, F] are those of dueling bandits, otherwise empty.
+    `play` plays `rounds` rounds from number `first` (from 0) on, one replica after the other. It returns how many were
+    played: fewer if a pairwise ranker has to be attended to. The records above come as plain tuples, without what is
+    given here: their classes would be part of the machine code on disk. `directions` [rounds, B, candidates, F] are
+    those of dueling bandits, otherwise empty.
     """
-    table, labels, groups, starts, lengths = queries
-    seeds, query_stream, explore, document, coin, turns, author, click_stream, pair_stream = numbers
-    listing, parameter = strategy
-    form, scale, transitive, conservative, depth, matrix, inverse = intervals
-    kind_of_user, by_grade, by_place = user
-    kind, kind_of_pairs, thetas, rates, decay, delta, candidates = learner
-    queried, valid_pairs, totals, grade, group, clicked, blocks, certain = record
-    features, positions = table.shape[1], clicked.shape[2]
-    members, dtype = 1 + candidates, thetas.dtype
-    weights = np.empty((1, members, features), dtype)
-    for row in range(rounds):
-        t = first + row
-        for b in range(len(seeds)):
-            seed, theta, rate = seeds[b : b + 1], thetas[b : b + 1], rates[b : b + 1]
-            query = np.int64(uniform(seed, query_stream, t, 1, 4)[0, 0, 0] * len(starts))
-            start, length = starts[query : query + 1], lengths[query : query + 1]
-            documents = length[0]
-            places = min(positions, documents)
 
-            weights[0, 0] = theta[0]
-            for n in range(candidates):
-                for f in range(features):
-                    weights[0, 1 + n, f] = theta[0, f] + delta * directions[row, b, n, f]
-            scores = np.zeros((1, members, documents), dtype)
-            linear(weights, table, start, length, scores)
+    def play(first, rounds, queries, numbers, parameter, intervals, user, learner, newton, directions, record):
+        table, labels, groups, starts, lengths = queries
+        seeds, query_stream, explore, document, coin, turns, author, click_stream, pair_stream = numbers
+        form, scale, transitive, conservative, depth, matrix, inverse = intervals
+        by_grade, by_place = user
+        thetas, rates, decay, delta, candidates = learner
+        queried, valid_pairs, totals, grade, group, clicked, blocks, certain = record
+        features, positions = table.shape[1], clicked.shape[2]
+        members, dtype = 1 + candidates, thetas.dtype
+        weights = np.empty((1, members, features), dtype)
+        for row in range(rounds):
+            t = first + row
+            for b in range(len(seeds)):
+                seed, theta, rate = seeds[b : b + 1], thetas[b : b + 1], rates[b : b + 1]
+                query = np.int64(uniform(seed, query_stream, t, 1, 4)[0, 0, 0] * len(starts))
+                start, length = starts[query : query + 1], lengths[query : query + 1]
+                documents = length[0]
+                places = min(positions, documents)
 
-            width = _in_fours(documents)
-            ranking = np.empty((1, places), np.int64)
-            credit = np.zeros((1, members, documents if listing >= TEAM_DRAFT else 0))
-            chance = uniform(seed, explore, t, 1, width)[0]
-            if listing == BY_SCORE:
-                orders.by_score(scores[:, 0], chance, length, ranking)
-            elif listing == PLACKETT_LUCE:
-                orders.plackett_luce(scores[:, 0], chance, length, ranking)
-            elif listing == EPSILON_GREEDY:
-                shuffle = uniform(seed, document, t, 1, width)[0]
-                coins = uniform(seed, coin, t, 1, _in_fours(places))[0] < parameter
-                orders.epsilon_greedy(scores[:, 0], chance, shuffle, coins, length, ranking)
-            elif listing == INTERVALS:
-                most = min(certain.shape[2], documents)
-                reasons = np.zeros((most, most), np.bool_)
-                order, block = certain_pairs.by_intervals(
-                    table,
-                    start[0],
-                    scores[0, 0],
-                    chance[0],
-                    form,
-                    scale,
-                    matrix[b],
-                    inverse[b],
-                    transitive,
-                    conservative,
-                    depth,
-                    reasons,
-                )
-                ranking[0] = order[:places]
-                if len(blocks):
-                    for place in range(documents):
-                        blocks[row, b, place] = block[order[place]]
-                    certain[row, b, :most, :most] = reasons
-            elif listing == PROBABILISTIC:
-                members_drawn = uniform(seed, author, t, 1, _in_fours(places))[0]
-                drawn = uniform(seed, document, t, 1, _in_fours(places))[0]
-                orders.probabilistic(scores, chance, members_drawn, drawn, parameter, length, ranking, credit)
-            else:
-                turn_chance = uniform(seed, turns, t, 1, _in_fours(-(-places // members) * members))[0]
-                orders.team_draft(scores, chance, turn_chance, length, ranking, credit)
+                weights[0, 0] = theta[0]
+                for n in range(candidates):
+                    for f in range(features):
+                        weights[0, 1 + n, f] = theta[0, f] + delta * directions[row, b, n, f]
+                scores = np.zeros((1, members, documents), dtype)
+                linear(weights, table, start, length, scores)
 
-            grades, shown = np.empty((1, places), np.int64), np.ones((1, places), np.bool_)
-            clicks = np.empty((1, places), np.bool_)
-            for place in range(places):
-                grades[0, place] = labels[start[0] + ranking[0, place]]
-            drawn_for_clicks = 2 * places if kind_of_user == CASCADE else places
-            chance = uniform(seed, click_stream, t, 1, _in_fours(drawn_for_clicks))[0]
-            if kind_of_user == CASCADE:
-                users.cascade(grades, shown, chance, by_grade, by_place, clicks)
-            elif kind_of_user == INDEPENDENT:
-                users.independent(grades, shown, chance, by_place[0], clicks)
-            else:
-                users.user_browsing(grades, shown, chance, by_grade, by_place[0], clicks)
+                width = _in_fours(documents)
+                ranking = np.empty((1, places), np.int64)
+                credit = np.zeros((1, members, documents if listing >= TEAM_DRAFT else 0))
+                chance = uniform(seed, explore, t, 1, width)[0]
+                if listing == BY_SCORE:
+                    orders.by_score(scores[:, 0], chance, length, ranking)
+                elif listing == PLACKETT_LUCE:
+                    orders.plackett_luce(scores[:, 0], chance, length, ranking)
+                elif listing == EPSILON_GREEDY:
+                    shuffle = uniform(seed, document, t, 1, width)[0]
+                    coins = uniform(seed, coin, t, 1, _in_fours(places))[0] < parameter
+                    orders.epsilon_greedy(scores[:, 0], chance, shuffle, coins, length, ranking)
+                elif listing == INTERVALS:
+                    most = min(certain.shape[2], documents)
+                    reasons = np.zeros((most, most), np.bool_)
+                    order, block = certain_pairs.by_intervals(
+                        table,
+                        start[0],
+                        scores[0, 0],
+                        chance[0],
+                        form,
+                        scale,
+                        matrix[b],
+                        inverse[b],
+                        transitive,
+                        conservative,
+                        depth,
+                        reasons,
+                    )
+                    ranking[0] = order[:places]
+                    if len(blocks):
+                        for place in range(documents):
+                            blocks[row, b, place] = block[order[place]]
+                        certain[row, b, :most, :most] = reasons
+                elif listing == PROBABILISTIC:
+                    members_drawn = uniform(seed, author, t, 1, _in_fours(places))[0]
+                    drawn = uniform(seed, document, t, 1, _in_fours(places))[0]
+                    orders.probabilistic(scores, chance, members_drawn, drawn, parameter, length, ranking, credit)
+                else:
+                    turn_chance = uniform(seed, turns, t, 1, _in_fours(-(-places // members) * members))[0]
+                    orders.team_draft(scores, chance, turn_chance, length, ranking, credit)
 
-            winner, loser, valid = _pairs(seed, t, pair_stream, kind_of_pairs, ranking, clicks, shown)
-            if kind == PDGD:
-                steps.pdgd(theta, rate, decay, table, start, length, scores, ranking, shown, clicks)
-            elif kind == RANKNET:
-                steps.ranknet(theta, rate, decay, table, start, scores, winner, loser, valid)
-            elif kind == DUELING:
-                steps.dueling(theta, rate, decay, directions[row, b : b + 1], credit, ranking, clicks)
+                grades, shown = np.empty((1, places), np.int64), np.ones((1, places), np.bool_)
+                clicks = np.empty((1, places), np.bool_)
+                for place in range(places):
+                    grades[0, place] = labels[start[0] + ranking[0, place]]
+                drawn_for_clicks = 2 * places if kind_of_user == CASCADE else places
+                chance = uniform(seed, click_stream, t, 1, _in_fours(drawn_for_clicks))[0]
+                if kind_of_user == CASCADE:
+                    users.cascade(grades, shown, chance, by_grade, by_place, clicks)
+                elif kind_of_user == INDEPENDENT:
+                    users.independent(grades, shown, chance, by_place[0], clicks)
+                else:
+                    users.user_browsing(grades, shown, chance, by_grade, by_place[0], clicks)
 
-            added = np.empty((1, winner.shape[1], features), dtype)
-            if kind == PAIRWISE or listing == INTERVALS:
-                updates.differences(table, start, winner, loser, valid, added)
-            if kind == PAIRWISE:
-                _refit(b, theta, start[0] + np.arange(documents), winner, loser, valid, added, newton)
-            if listing == INTERVALS:
-                updates.add_outer_products(matrix[b : b + 1], inverse[b : b + 1], added, valid)
+                winner, loser, valid = _pairs(seed, t, pair_stream, kind_of_pairs, ranking, clicks, shown)
+                if kind == PDGD:
+                    steps.pdgd(theta, rate, decay, table, start, length, scores, ranking, shown, clicks)
+                elif kind == RANKNET:
+                    steps.ranknet(theta, rate, decay, table, start, scores, winner, loser, valid)
+                elif kind == DUELING:
+                    steps.dueling(theta, rate, decay, directions[row, b : b + 1], credit, ranking, clicks)
 
-            queried[row, b], valid_pairs[row, b] = query, valid.sum()
-            totals[row, b] = 0.0
-            for n in range(members):
-                for d in range(documents):
-                    totals[row, b] += scores[0, n, d]
-            for place in range(places):
-                grade[row, b, place] = grades[0, place]
-                clicked[row, b, place] = clicks[0, place]
-                if len(groups):
-                    group[row, b, place] = groups[start[0] + ranking[0, place]]
-        if kind == PAIRWISE and newton[-1].any():
-            return row + 1
-    return rounds
+                added = np.empty((1, winner.shape[1], features), dtype)
+                if kind == PAIRWISE or listing == INTERVALS:
+                    updates.differences(table, start, winner, loser, valid, added)
+                if kind == PAIRWISE:
+                    _refit(b, theta, start[0] + np.arange(documents), winner, loser, valid, added, newton)
+                if listing == INTERVALS:
+                    updates.add_outer_products(matrix[b : b + 1], inverse[b : b + 1], added, valid)
+
+                queried[row, b], valid_pairs[row, b] = query, valid.sum()
+                totals[row, b] = 0.0
+                for n in range(members):
+                    for d in range(documents):
+                        totals[row, b] += scores[0, n, d]
+                for place in range(places):
+                    grade[row, b, place] = grades[0, place]
+                    clicked[row, b, place] = clicks[0, place]
+                    if len(groups):
+                        group[row, b, place] = groups[start[0] + ranking[0, place]]
+            if kind == PAIRWISE and newton[-1].any():
+                return row + 1
+        return rounds
+
+    return compiled(play)
 
 
 @compiled
