@@ -33,11 +33,11 @@ test-all: setup  ## the tests with the long ones, and those on a Slurm where one
 	$(PYTEST) --numprocesses 2 --dist worksteal $(ARGS); status=$$?; \
 	scripts/slurm_down.sh $(SLURM) > /dev/null 2>&1; exit $$status
 
-# Every line is a processor to emulate: instruction sets of torch, of MKL and of oneDNN.
+# Every line is a processor to emulate: instruction sets of torch, of MKL, of oneDNN, and of OpenBLAS, which numba calls.
 test-processors: setup  ## the tests under the instruction sets of several processors
 	@for processor in \
-	    "ATEN_CPU_CAPABILITY=default MKL_ENABLE_INSTRUCTIONS=SSE4_2 ONEDNN_MAX_CPU_ISA=SSE41" \
-	    "ATEN_CPU_CAPABILITY=avx2 MKL_ENABLE_INSTRUCTIONS=AVX2 ONEDNN_MAX_CPU_ISA=AVX2" \
+	    "ATEN_CPU_CAPABILITY=default MKL_ENABLE_INSTRUCTIONS=SSE4_2 ONEDNN_MAX_CPU_ISA=SSE41 OPENBLAS_CORETYPE=Prescott" \
+	    "ATEN_CPU_CAPABILITY=avx2 MKL_ENABLE_INSTRUCTIONS=AVX2 ONEDNN_MAX_CPU_ISA=AVX2 OPENBLAS_CORETYPE=Haswell" \
 	    "MKL_CBWR=COMPATIBLE" \
 	    $$(grep -qw avx512f /proc/cpuinfo 2>/dev/null && echo ATEN_CPU_CAPABILITY=avx512,MKL_ENABLE_INSTRUCTIONS=AVX512); do \
 	    echo "== $$processor"; \
