@@ -304,6 +304,20 @@ class ClickModel(Role):
         raise NotImplementedError
 
 
+class IntentSchedule(Configured):
+    """Which intent users have in which round: by the labels of their intent they judge documents. Not a role.
+
+    A dataset with several intents has labels for each (`dataset/table.py`).
+    """
+
+    changes = True  # False if users judge by the labels of the dataset in every round
+    largest = 1  # the largest number of an intent that users have, from 1
+
+    def shares(self, rounds: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the share [R, I] of users with each intent 1 .. I in each of these rounds, which count from 0."""
+        raise NotImplementedError
+
+
 # Measures: what a run writes about its rounds and about its deployed ranker.
 
 
@@ -312,7 +326,7 @@ class Rounds:
     """R consecutive rounds as measures receive them. Where fewer than K documents are shown, the rest is 0 or False."""
 
     first: int  # number of the first of them, from 1
-    query: Int[Tensor, "R B"]
+    query: Int[Tensor, "R B"]  # row of `best`: the number of the query; with several intents, of query and intent
     length: Int[Tensor, "R B"]  # number of documents of the query
     grades: Int[Tensor, "R B K"]  # labels of the shown documents, by place; int8, so convert before calculating
     shown: Bool[Tensor, "R B K"]

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ol2r_cli import loops
 from ol2r_cli.dataset.table import Split
+from ol2r_cli.intent.drawn_intents import DrawnIntents
 from ol2r_cli.interfaces import CERTAIN, ClickModel, Exploration, Fairness, Measure, Ranker, Role, RunContext
 from ol2r_cli.metrics.measurement import Measurement
 from ol2r_cli.tensor.streams import Streams
@@ -39,6 +40,7 @@ class RoundsTogether:
     def __init__(
         self,
         split: Split,
+        intents: DrawnIntents | None,
         streams: Streams,
         measurement: Measurement,
         ranker: Ranker,
@@ -52,7 +54,7 @@ class RoundsTogether:
         self.numbers = loops.play.Numbers(streams.seeds, **numbers)
         rows = split.rows
         self.queries = loops.play.Queries(rows.table, split.label_of, split.group_of, rows.start, rows.length)
-        self.streams, self.measurement = streams, measurement
+        self.intents, self.streams, self.measurement = intents, streams, measurement
         self.recording = recording  # at most one: that of the blocks
         if not recording:
             measurement.allocate(max(measurement.ROUNDS, min(_ROUNDS, _REPLICA_ROUNDS // streams.replicas)))
@@ -78,11 +80,15 @@ class RoundsTogether:
         roles = parameter, intervals, tuple(probabilities), tuple(state), newton
         rounds = min(rounds, most)
         record = self._record(first + 1, rounds)
-        played = play(first, rounds, tuple(self.queries), tuple(self.numbers), *roles, directions, record)
+        given = tuple(self.queries), self._intents(first, rounds, replicas), tuple(self.numbers)
+        played = play(first, rounds, *given, *roles, directions, record)
         self.measurement.take_back(rounds - played)
         for role in self.ranker, self.exploration:
             role.after_loops(played)
         return played
+
+    def _intents(self, first: int, rounds: int, replicas: int) -> NDArray[np.int64]:
+        return np.zeros((rounds, replicas), np.int64) if self.intents is None else self.intents(first, rounds).numpy()
 
     def _record(self, first: int, rounds: int) -> tuple[NDArray[Any], ...]:
         rows = slice(self.measurement.recorded, self.measurement.recorded + rounds)
@@ -94,6 +100,7 @@ class RoundsTogether:
 def rounds_together(
     context: RunContext,
     split: Split,
+    intents: DrawnIntents | None,
     streams: Streams,
     measurement: Measurement,
     ranker: Ranker,
@@ -112,7 +119,7 @@ def rounds_together(
     parts: tuple[Role | Measure, ...] = (ranker, exploration, fairness, click, *recording)
     if not all(_has_form_for_loops(part) for part in parts):
         return None
-    return RoundsTogether(split, streams, measurement, ranker, exploration, click, recording)
+    return RoundsTogether(split, intents, streams, measurement, ranker, exploration, click, recording)
 
 
 def _in_precision(state: Iterable[Any], dtype: Any) -> tuple[Any, ...]:

@@ -8,11 +8,13 @@ import torch
 from torch import Tensor, nn
 
 from ol2r_cli.dataset.table import Dataset
+from ol2r_cli.intent.drawn_intents import DrawnIntents
 from ol2r_cli.interfaces import (
     ClickModel,
     Exploration,
     Exposure,
     Fairness,
+    IntentSchedule,
     Interaction,
     Measure,
     Ranker,
@@ -37,6 +39,26 @@ def check_needs(roles: Mapping[str, Role]) -> None:
                 raise ValueError(f"the {group} {type(role).__name__} needs {need.what}: use {need.use}")
 
 
+def judged_by_intents(dataset: Dataset, schedule: IntentSchedule, roles: Mapping[str, Role]) -> Dataset:
+    """Return the dataset with the grades, and the labels of the first intent, by which users of a schedule judge.
+
+    ValueError, with the override to type, if it does not have these intents, or if a role needs labels that stay.
+    """
+    number = 0 if dataset.intents is None else len(dataset.intents.labels)
+    if number < schedule.largest:
+        has = f"{number} intents" if number else "no intents"
+        raise ValueError(
+            f"users with intents 1 to {schedule.largest} need a dataset with as many, and {dataset.name} has {has}: "
+            f"type dataset.intents={{number: {max(2, schedule.largest)}, overlap: 0}} with dataset=synthetic, or "
+            "dataset=clueweb09, or intent=none"
+        )
+    for group, role in roles.items():
+        if role.needs_labels:
+            name = type(role).__name__
+            raise ValueError(f"the {group} {name} needs labels that stay as they are: use intent=none dataset.intent=1")
+    return dataset.judged_by(1)
+
+
 def _set_up(role: Role, context: RunContext, dataset: Dataset) -> None:
     try:
         role.setup(context, dataset.features, dataset.oracle() if role.needs_labels else None)
@@ -51,7 +73,8 @@ class Simulation(nn.Module):
 
     Replica b is the simulation with seed seeds[b]; its results do not depend on the other replicas. The keyword
     settings have the meaning that `configs/run.yaml` explains; `measures` are by name, `block_rounds` is whether the
-    blocks of any round are kept, `loops` whether compiled loops may be used.
+    blocks of any round are kept, `loops` whether compiled loops may be used. `intent` is None if users judge by the
+    labels of the dataset in every round.
     """
 
     round: Tensor
@@ -73,13 +96,19 @@ class Simulation(nn.Module):
         measures: Mapping[str, Measure],
         block_rounds: bool = False,
         loops: bool = False,
+        intent: IntentSchedule | None = None,
     ):
         super().__init__()
-        self.train_split = dataset.split("train", seeds.device, dtype, loops)
+        schedule = intent if intent is not None and intent.changes else None
+        if schedule is not None:
+            roles = {"click": click, "ranker": ranker, "exploration": exploration, "fairness": fairness}
+            dataset = judged_by_intents(dataset, schedule, roles)
+        self.train_split = dataset.split("train", seeds.device, dtype, loops, by_intent=schedule is not None)
         longest = self.train_split.longest
         needs_order = fairness.reranks or any(measure.needs_order for measure in measures.values())
         needs_reasons = fairness.reranks or any(measure.needs_reasons for measure in measures.values())
         self.streams = Streams(seeds, compiled=loops)
+        self.intents = None if schedule is None else DrawnIntents(schedule, self.streams)
         self.context = RunContext(
             replicas=len(seeds),
             documents=longest,
@@ -105,11 +134,21 @@ class Simulation(nn.Module):
         check_needs({"click": click, "ranker": ranker, "exploration": exploration, "fairness": fairness})
         for role in click, ranker, exploration, fairness:
             _set_up(role, self.context, dataset)
-        self.measurement = Measurement(self.context, measures, self.train_split.judged(), pairs=ranker.pairs != "none")
+        judged = self.train_split.judged()
+        self.measurement = Measurement(self.context, measures, judged, self.intents, pairs=ranker.pairs != "none")
         self.register_buffer("round", torch.zeros((), dtype=torch.int64))
         self.longest = None if is_host_readable(seeds) else self._longest_lists()
-        roles = ranker, exploration, fairness, click
-        self.together = rounds_together(self.context, self.train_split, self.streams, self.measurement, *roles)
+        self.together = rounds_together(
+            self.context,
+            self.train_split,
+            self.intents,
+            self.streams,
+            self.measurement,
+            ranker,
+            exploration,
+            fairness,
+            click,
+        )
 
     def play_until(self, pause: Callable[[int], bool]) -> Iterator[tuple[int, Interaction | None]]:
         """Play the remaining rounds as `play`, but where the roles allow it many of them together.
@@ -137,7 +176,9 @@ class Simulation(nn.Module):
         ranker, exploration, fairness, user = self.ranker, self.exploration, self.fairness, self.click
         for t in range(int(finished), context.rounds):
             query = streams.at("query", t).integer(context.queries)
-            candidates, labels = self.train_split.serve(query, None if self.longest is None else self.longest[t])
+            longest = None if self.longest is None else self.longest[t]
+            intent = None if self.intents is None else self.intents.at(t)
+            candidates, labels = self.train_split.serve(query, longest, intent)
             prediction = ranker.predict(candidates, streams.at("judge", t))
             proposal = exploration.propose(prediction, candidates, streams.at("explore", t))
             order = fairness.rerank(proposal, candidates, streams.at("arrange", t))

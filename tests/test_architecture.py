@@ -22,7 +22,7 @@ LAYERS = (
     ("loops",),
     ("tensor", "formatting", "atomic_file", "lease", "columns"),
     ("interfaces", "config"),
-    ("dataset", "click", "fairness"),
+    ("dataset", "click", "fairness", "intent"),
     ("metrics",),
     ("learning",),
     ("ranker", "exploration", "measure"),

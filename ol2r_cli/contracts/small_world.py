@@ -119,7 +119,7 @@ def simulation_of(
     """
     return Simulation(
         dataset,
-        **{group: build(config[group]) for group in ("click", "ranker", "exploration", "fairness")},
+        **{group: build(config[group]) for group in ("click", "ranker", "exploration", "fairness", "intent")},
         seeds=torch.tensor(list(seeds), device=device),
         rounds=rounds,
         positions=positions,

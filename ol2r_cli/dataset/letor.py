@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -16,6 +16,7 @@ from ol2r_cli.config.ranges import Count, Range
 from ol2r_cli.dataset.cache import Cache, digest, expand
 from ol2r_cli.dataset.defects import DataError
 from ol2r_cli.dataset.document_groups import GroupFile, GroupThreshold, group_rule
+from ol2r_cli.dataset.intent_judgements import intent_file
 from ol2r_cli.dataset.normalise import Normalisation
 from ol2r_cli.dataset.parse import PARSER_VERSION, Missing
 from ol2r_cli.dataset.prepare import ParsedTable, document_groups, parsed_table, ranking_features, stated
@@ -37,7 +38,7 @@ class Letor:
 
     Settings that name files: name, path, data_dir, folders, files, fold, set. How files are read: features, grades,
     overflow, missing, cache_dir. What is done with the content: normalise, drop_constant, queries, validation, seed,
-    group. What is known about the published dataset: source, expected, checksums.
+    group, intents, intent. What is known about the published dataset: source, expected, checksums.
     """
 
     def __init__(
@@ -60,6 +61,8 @@ class Letor:
         validation: Annotated[float, Range(0, 1, open_below=True, open_above=True)] | None,
         seed: int,
         group: Mapping[str, Any] | None,
+        intents: Mapping[str, Any] | None,
+        intent: Count | None,
         source: str | None,
         expected: Mapping[Any, Any],
         checksums: Mapping[str, str],
@@ -73,6 +76,7 @@ class Letor:
         self.missing = missing
         self.normalise, self.drop_constant, self.queries = normalise, drop_constant, queries
         self.validation, self.seed, self.group = validation, seed, group_rule(group)
+        self.intents, self.intent = intent_file(intents), intent
         self.source, self.checksums = source, dict(checksums)
         self.expected: dict[str, int] = dict(expected if set is None else expected[set])
         self.cache = Cache(cache_dir)
@@ -88,9 +92,10 @@ class Letor:
         splits = divide(table.query_ids, table.counts, self.validation, self.queries, self.seed)
         group = document_groups(self.cache, table, splits["train"], self.normalise, self.group)
         features = ranking_features(self.cache, table, splits["train"], self.normalise, self.zeroed, self.drop_constant)
-        return Dataset(
+        judgements = None if self.intents is None else self.intents.within(location.root)
+        dataset = Dataset(
             name=self.name,
-            fingerprint=self._fingerprint(location, table, grades),
+            fingerprint=self._fingerprint(location, table, grades, judgements),
             features=torch.from_numpy(features),
             labels=torch.from_numpy(table.labels),
             offsets=torch.from_numpy(table.offsets),
@@ -100,6 +105,11 @@ class Letor:
             group=None if group is None else torch.from_numpy(group),
             warnings=shared_queries(table, splits),
         )
+        if self.intents is not None and judgements is not None:
+            files = location.files.values()
+            read = self.intents.read(judgements, files, table.query_ids, table.offsets.tolist())
+            dataset = replace(dataset, intents=read)
+        return dataset if self.intent is None else dataset.judged_by(self.intent)
 
     @property
     def zeroed(self) -> int | None:
@@ -134,7 +144,7 @@ class Letor:
             )
         return self.grades or max(2, largest + 1)
 
-    def _fingerprint(self, location: Location, table: ParsedTable, grades: int) -> str:
+    def _fingerprint(self, location: Location, table: ParsedTable, grades: int, judgements: Path | None) -> str:
         """sha256 over the content of the files and all settings that change the numbers; paths do not count."""
         split_off = self.validation if "validation" not in location.files else None
         rule: Any = None
@@ -156,8 +166,15 @@ class Letor:
                 "seed": self.seed if self.queries is not None or split_off is not None else None,
                 "group": rule,
                 **stated(self.missing),
+                **self._stated_intents(judgements),
             }
         )
+
+    def _stated_intents(self, judgements: Path | None) -> dict[str, Any]:
+        """What identifies the intents; nothing without any, as in versions that did not know of them."""
+        if self.intents is None or judgements is None:
+            return {}
+        return {"intents": [self.cache.sha256(judgements), self.intents.binary], "intent": self.intent}
 
 
 def locate(roots: Sequence[Path], names: Mapping[str, Sequence[str]], fold: int) -> Location | None:

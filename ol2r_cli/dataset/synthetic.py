@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 
 from ol2r_cli.config.instantiate import check_settings
 from ol2r_cli.config.ranges import Count, Positive, Range, Share, WholeNumber
-from ol2r_cli.dataset.table import SPLITS, Dataset, setting
+from ol2r_cli.dataset.table import SPLITS, Dataset, Intents, setting
 from ol2r_cli.tensor.memory import available_memory
 
 _VERSION = 1  # raise with every change of the numbers: it is part of the fingerprint
-_STREAMS = (*SPLITS, "borders", "world")
+_STREAMS = (*SPLITS, "borders", "world", "intents")
 _BLOCK = 50  # queries drawn together
 _SHAPE = 3  # of the gamma distribution of list lengths: standard deviation 0.58 of the mean
 _LARGEST_GRADE = 127  # labels are stored as int8
@@ -32,6 +32,9 @@ QUALITIES = 8  # rows that make a document relevant, independent and standard no
 POPULARITY, LENGTH = QUALITIES, QUALITIES + 1  # further rows, which do not make a document relevant
 _LEANING = 0.25  # correlation of popularity with the linear part of the signal
 _DIFFICULTY = 0.6  # standard deviation, between queries, of what all documents of a query gain or lose
+# Qualities of the interplay of each intent: two that should match (their difference or their sum is small), one with a
+# sweet spot, and one that the sign of another makes count for or against. No two interplays are correlated.
+_INTERPLAYS = ((0, 1, -1, 2, 3, 4), (0, 1, 1, 3, 5, 6), (4, 5, -1, 6, 7, 0), (4, 5, 1, 7, 1, 2))
 _SHARES = {"plain": 0.3, "heavy": 0.25, "saturated": 0.1, "count": 0.2, "query": 0.06, "noise": 0.09}
 
 Floats = NDArray[np.float32]
@@ -47,6 +50,30 @@ class SplitSizes:
     test: WholeNumber
 
 
+@dataclass(frozen=True)
+class GeneratedIntents:
+    """How many intents users can have, and the correlation of the relevance signals of any two."""
+
+    number: Annotated[int, Range(2, len(_INTERPLAYS))]
+    overlap: Annotated[float, Range(-1, 1)]
+
+    def mix(self) -> NDArray[np.float64]:
+        """Return how each signal is composed of uncorrelated ones, [I, I]: rows of length 1, products `overlap`.
+
+        ValueError if so many signals cannot be as different. (It is the Cholesky factor, which may be singular.)
+        """
+        if self.overlap < -1 / (self.number - 1) - 1e-9:
+            least, name = -1 / (self.number - 1), setting("intents.overlap")
+            raise ValueError(f"{name} of {self.number} intents must be {least:.3g} or more, got {self.overlap}")
+        mix = np.eye(self.number)
+        for row in range(1, self.number):
+            for column in range(row):
+                left = self.overlap - (mix[row, :column] * mix[column, :column]).sum()
+                mix[row, column] = left / mix[column, column] if mix[column, column] > 1e-9 else 0
+            mix[row, row] = np.sqrt(max(0.0, 1 - (mix[row, :row] ** 2).sum()))
+        return mix
+
+
 class Synthetic:
     """Generated queries. A larger split begins with the queries of a smaller one, and no split alters another.
 
@@ -54,7 +81,9 @@ class Synthetic:
     clipped to 5 .. 5 times the mean. `features`: how many. `grades`: shares of the grades 0, 1, .., which sum to 1.
     `nonlinearity`: share of the relevance signal's variance beyond any linear function of the hidden qualities.
     `noise`: standard deviation of the assessors' error, up to a million; that of the signal is 1. `group_ratio`: share
-    of documents in group 0, the popular ones. `seed` decides all numbers, apart from the seed of the run.
+    of documents in group 0, the popular ones. `intents`: null, or their number and overlap (`GeneratedIntents`); the
+    first is that of a dataset without intents. `intent`: whose labels are those of the dataset; null is the first.
+    `seed` decides all numbers, apart from the seed of the run.
     """
 
     def __init__(
@@ -66,9 +95,14 @@ class Synthetic:
         nonlinearity: Share,
         noise: Annotated[float, Range(0, 1_000_000)],
         group_ratio: Annotated[float, Range(0, 1, open_below=True, open_above=True)],
+        intents: Mapping[str, float] | None,
+        intent: Count | None,
         seed: WholeNumber,
     ):
         check_settings(SplitSizes, queries, setting("queries"))
+        if intents is not None:
+            check_settings(GeneratedIntents, intents, setting("intents"))
+            GeneratedIntents(**intents).mix()  # type: ignore[arg-type]
         if not 2 <= len(grades) <= _LARGEST_GRADE or abs(sum(grades) - 1) >= 1e-6:
             raise ValueError(
                 f"{setting('grades')} must be 2 to {_LARGEST_GRADE} shares that sum to 1, got {list(grades)}"
@@ -76,6 +110,7 @@ class Synthetic:
         self.queries, self.documents, self.features, self.seed = dict(queries), documents, features, seed
         self.grades = [float(share) for share in grades]
         self.nonlinearity, self.noise, self.group_ratio = float(nonlinearity), float(noise), float(group_ratio)
+        self.intents, self.intent = None if intents is None else dict(intents), intent
 
     def load(self) -> Dataset:
         """Draws all splits into one table; equal settings give equal numbers in every process.
@@ -92,20 +127,26 @@ class Synthetic:
         generator = DocumentGenerator(
             self.features, self.nonlinearity, self.noise, self.group_ratio, self._random("world")
         )
+        if self.intents is not None:
+            generator.add_intents(GeneratedIntents(**self.intents).mix(), self._random("intents"))  # type: ignore[arg-type]
         offsets = np.concatenate([[0], lengths.cumsum()])
         features, labels, group = self._table(generator, int(offsets[-1]))
         numbers = np.split(np.arange(len(lengths)), np.cumsum(counts)[:-1])
-        return Dataset(
+        without = {name for name in ("intents", "intent") if getattr(self, name) is None}  # as in earlier versions
+        stated = {name: value for name, value in vars(self).items() if name not in without}
+        dataset = Dataset(
             name="synthetic",
-            fingerprint=hashlib.sha256(json.dumps([_VERSION, vars(self)], sort_keys=True).encode()).hexdigest(),
+            fingerprint=hashlib.sha256(json.dumps([_VERSION, stated], sort_keys=True).encode()).hexdigest(),
             features=torch.from_numpy(features),
-            labels=torch.from_numpy(labels),
+            labels=torch.from_numpy(labels[0]),
             offsets=torch.from_numpy(offsets),
             query_ids=[f"{split}-{number + 1}" for split in SPLITS for number in range(self.queries[split])],
             grades=len(self.grades),
             splits={split: torch.from_numpy(queries) for split, queries in zip(SPLITS, numbers, strict=True)},
             group=torch.from_numpy(group),
+            intents=None if self.intents is None else Intents(torch.from_numpy(labels), len(self.grades)),
         )
+        return dataset if self.intent is None else dataset.judged_by(self.intent)
 
     def _check_memory(self, rows: int, block: int) -> None:
         """ValueError if a table of `rows` documents does not fit in memory, with a block of `block` documents."""
@@ -120,16 +161,17 @@ class Synthetic:
             )
 
     def _table(self, generator: DocumentGenerator, rows: int) -> tuple[Floats, NDArray[np.int8], NDArray[np.int8]]:
-        """Features [rows, features], labels [rows] and groups [rows] of all splits, one after the other."""
+        """Features [rows, features], labels [I, rows] and groups [rows] of all splits, one after the other."""
         borders = self._borders(generator)
         features = np.empty((rows, self.features), dtype=np.float32)
-        labels, group = np.empty((2, rows), dtype=np.int8)
+        labels, group = np.empty((len(borders), rows), dtype=np.int8), np.empty(rows, dtype=np.int8)
         start = 0
         for split in SPLITS:
             for block_features, utility, block_group in self._blocks(generator, split):
-                end = start + len(utility)
+                end = start + len(block_group)
                 features[start:end], group[start:end] = block_features, block_group
-                labels[start:end] = np.searchsorted(borders, utility)
+                for intent, wanted in enumerate(utility):
+                    labels[intent, start:end] = np.searchsorted(borders[intent], wanted)
                 start = end
         return features, labels, group
 
@@ -142,7 +184,7 @@ class Synthetic:
             quality = generator.qualities(int(block.sum()), random)
             utility = generator.utility(quality, block, random)
             rows = block[: self.queries[split] - first].sum()
-            yield generator.features(quality, block, random)[:rows], utility[:rows], generator.group(quality)[:rows]
+            yield generator.features(quality, block, random)[:rows], utility[:, :rows], generator.group(quality)[:rows]
 
     def _lengths(self, split: str) -> Lengths:
         """List lengths of the split, for whole blocks."""
@@ -151,10 +193,11 @@ class Synthetic:
         return np.rint(lengths.clip(min(5, self.documents), 5 * self.documents)).astype(np.int64)
 
     def _borders(self, generator: DocumentGenerator) -> Floats:
-        """Utilities between grades, [grades - 1]: quantiles over many short lists, since queries differ most."""
+        """Utilities between grades, [I, grades - 1]: quantiles over many short lists, since queries differ most."""
         random, lengths = self._random("borders"), np.full(2000, 30)
         utility = generator.utility(generator.qualities(int(lengths.sum()), random), lengths, random)
-        return np.quantile(utility, np.cumsum(self.grades)[:-1].clip(max=1)).astype(np.float32)
+        shares = np.cumsum(self.grades)[:-1].clip(max=1)
+        return np.stack([np.quantile(wanted, shares) for wanted in utility]).astype(np.float32)
 
     def _random(self, stream: str, block: int = 0) -> np.random.Generator:
         """Counter-based numbers for one purpose, which do not depend on how many numbers another purpose took."""
@@ -176,7 +219,8 @@ class DocumentGenerator:
         self.noise = np.float32(noise)
         self.popular = np.float32(NormalDist().inv_cdf(1 - group_ratio))  # a document is popular from here on
         weight = random.uniform(0.5, 1.5, QUALITIES)
-        self.weight = (weight / np.sqrt((weight**2).sum())).astype(np.float32)
+        self.weights = [(weight / np.sqrt((weight**2).sum())).astype(np.float32)]
+        self.mix = np.ones((1, 1), dtype=np.float32)
         places = (np.arange(features) + 0.5) / features
         kinds = random.permutation(np.searchsorted(np.cumsum(list(_SHARES.values())), places))
         self.kind = {kind: kinds == number for number, kind in enumerate(_SHARES)}
@@ -184,19 +228,43 @@ class DocumentGenerator:
         self.colour = random.uniform(0, 1.5, (features, 1)).astype(np.float32)
         self.blur = random.uniform(0.2, 1.5, (features, 1)).astype(np.float32)
 
+    def add_intents(self, mix: NDArray[np.float64], random: np.random.Generator) -> None:
+        """Let the utility be that of several intents, composed as the rows of `mix` say (`GeneratedIntents`).
+
+        Each further signal has weights of its own, at right angles to the others', and an interplay of its own.
+        """
+        self.mix = mix.astype(np.float32)
+        for _ in mix[1:]:
+            weight = random.standard_normal(QUALITIES)
+            for earlier in self.weights:
+                weight -= (weight * earlier).sum() * earlier
+            self.weights.append((weight / np.sqrt((weight**2).sum())).astype(np.float32))
+
     def qualities(self, count: int, random: np.random.Generator) -> Floats:
         """Qualities, popularity and length of n = `count` documents, [10, n]."""
         quality = random.standard_normal((LENGTH + 1, count), dtype=np.float32)
         quality[POPULARITY] *= np.float32(np.sqrt(1 - _LEANING**2))
-        quality[POPULARITY] += np.float32(_LEANING) * self._linear(quality)
+        quality[POPULARITY] += np.float32(_LEANING) * _weighted(quality, self.weights[0])
         return quality
 
     def utility(self, quality: Floats, lengths: Lengths, random: np.random.Generator) -> Floats:
-        """The utility that grades cut, [n]: signal of variance 1 + difficulty of the query + error of the assessor."""
-        signal = self.linearity * self._linear(quality) + self.interplay * _interplay(quality)
+        """The utility that grades cut, [I, n]: signal of variance 1 + difficulty of the query + error of the assessor.
+
+        Difficulty and error are the same for all intents.
+        """
+        signals = [
+            self.linearity * _weighted(quality, weight) + self.interplay * _interplay(quality, of)
+            for weight, of in zip(self.weights, _INTERPLAYS, strict=False)
+        ]
         difficulty = np.float32(_DIFFICULTY) * random.standard_normal(len(lengths), dtype=np.float32)
-        error = self.noise * random.standard_normal(len(signal), dtype=np.float32)
-        return signal + np.repeat(difficulty, lengths) + error
+        error = self.noise * random.standard_normal(quality.shape[1], dtype=np.float32)
+        utility = np.empty((len(signals), quality.shape[1]), dtype=np.float32)
+        for intent, shares in enumerate(self.mix):
+            signal = signals[0] * shares[0]
+            for share, other in zip(shares[1 : intent + 1], signals[1:], strict=False):
+                signal += share * other
+            utility[intent] = signal + np.repeat(difficulty, lengths) + error
+        return utility
 
     def group(self, quality: Floats) -> NDArray[np.int8]:
         """0 for popular documents, 1 for the others, [n]."""
@@ -214,23 +282,26 @@ class DocumentGenerator:
         view[self.kind["query"]] = 0  # normalisation makes any value of a whole query 0
         return _normalised(view, lengths).T
 
-    def _linear(self, quality: Floats) -> Floats:
-        """The weighted sum of the qualities, variance 1, [n]."""
-        total = np.zeros(quality.shape[1], dtype=np.float32)
-        for weight, row in zip(self.weight, quality[:QUALITIES], strict=True):
-            total += weight * row
-        return total
+
+def _weighted(quality: Floats, weights: Floats) -> Floats:
+    """The weighted sum of the qualities, variance 1, [n]."""
+    total = np.zeros(quality.shape[1], dtype=np.float32)
+    for weight, row in zip(weights, quality[:QUALITIES], strict=True):
+        total += weight * row
+    return total
 
 
-def _interplay(quality: Floats) -> Floats:
+def _interplay(quality: Floats, of: tuple[int, ...] = _INTERPLAYS[0]) -> Floats:
     """What no weighted sum can express, mean 0, variance 1, [n]: two qualities that should match, a sweet spot, a gate.
 
-    |z| of a standard normal z has mean sqrt(2/pi) and variance 1 - 2/pi; all three are uncorrelated with every quality.
+    `of` is one of `_INTERPLAYS`. |z| of a standard normal z has mean sqrt(2/pi) and variance 1 - 2/pi; all three are
+    uncorrelated with every quality.
     """
+    first, second, sign, sweet, counted, gate = of
     mean, deviation = np.float32(np.sqrt(2 / np.pi)), np.float32(np.sqrt(1 - 2 / np.pi))
-    match = mean - np.abs(quality[0] - quality[1]) * np.float32(np.sqrt(0.5))
-    sweet_spot = mean - np.abs(quality[2])
-    gated = quality[3] * np.sign(quality[4])
+    match = mean - np.abs(quality[first] + np.float32(sign) * quality[second]) * np.float32(np.sqrt(0.5))
+    sweet_spot = mean - np.abs(quality[sweet])
+    gated = quality[counted] * np.sign(quality[gate])
     return ((match + sweet_spot) / deviation + gated) * np.float32(np.sqrt(1 / 3))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -32,6 +32,14 @@ def setting(name: str) -> str:
 
 
 @dataclass(frozen=True)
+class Intents:
+    """What the documents of a dataset are worth to users with different intents."""
+
+    labels: Int[Tensor, "I N"]  # int8, 0 .. grades - 1
+    grades: int
+
+
+@dataclass(frozen=True)
 class Dataset:
     """All splits of one fold in one table, so that a document is the same row number everywhere.
 
@@ -48,18 +56,31 @@ class Dataset:
     splits: dict[str, Int[Tensor, "_"]]  # train, validation, test -> query numbers
     group: Int[Tensor, "N"] | None = None
     warnings: tuple[str, ...] = ()  # what a reader of results should know, a line each
+    intents: Intents | None = None
 
     def split(
-        self, name: str, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float64, compiled: bool = False
+        self,
+        name: str,
+        device: torch.device | str = "cpu",
+        dtype: torch.dtype = torch.float64,
+        compiled: bool = False,
+        by_intent: bool = False,
     ) -> Split:
         """The queries of one split, served in `dtype` on `device`; ValueError when it has no query.
 
-        With `compiled`, compiled loops serve them.
+        With `compiled`, compiled loops serve them. With `by_intent`, they have the labels of each intent.
         """
         if name not in self.splits or not len(self.splits[name]):
             present = ", ".join(split for split, queries in self.splits.items() if len(queries))
             raise ValueError(f"dataset {self.name} has no {name} split (it has: {present})")
-        return Split(self, self.splits[name].to(device), torch.device(device), dtype, compiled)
+        return Split(self, self.splits[name].to(device), torch.device(device), dtype, compiled, by_intent)
+
+    def judged_by(self, intent: int) -> Dataset:
+        """The same with the labels of one intent, from 1; ValueError if there is no such intent."""
+        if self.intents is None or not 1 <= intent <= len(self.intents.labels):
+            most = 0 if self.intents is None else len(self.intents.labels)
+            raise ValueError(f"an intent must be one of the {most} intents of dataset {self.name}, got {intent}")
+        return replace(self, labels=self.intents.labels[intent - 1], grades=self.intents.grades)
 
     def oracle(self) -> Oracle:
         """What rankers that declare `needs_labels` receive."""
@@ -110,9 +131,12 @@ class Split:
         device: torch.device,
         dtype: torch.dtype,
         compiled: bool = False,
+        by_intent: bool = False,
     ):
         self.features = dataset.features.to(device)
-        self.labels = dataset.labels.to(device)
+        labels = dataset.intents.labels if by_intent and dataset.intents is not None else dataset.labels[None]
+        self.intents = len(labels)
+        self.labels = labels.to(device).flatten()  # [I N]: those of document d for intent i are at i N + d
         self.group = None if dataset.group is None else dataset.group.to(device)
         offsets = dataset.offsets.to(device)
         self.start = offsets[queries]
@@ -128,40 +152,50 @@ class Split:
         return len(self.start)
 
     def judged(self) -> tuple[Int[Tensor, "N"], Int[Tensor, "N"]]:
-        """Query (its number within the split) and label of every document of the split."""
+        """Query (its number within the split) and label of every document of the split.
+
+        With I intents each document is there I times: query q of the Q queries has the number i Q + q for intent i.
+        """
         query = torch.arange(len(self), device=self.start.device).repeat_interleave(self.length)
         first = self.length.cumsum(0) - self.length
         row = torch.arange(len(query), device=query.device) + (self.start - first)[query]
-        return query, self.labels[row].long()
+        intent = torch.arange(self.intents, device=query.device)[:, None]
+        return (query + intent * len(self)).flatten(), self.labels[row + intent * len(self.features)].flatten().long()
 
-    def serve(self, query: Int[Tensor, "B"], longest: int | None = None) -> tuple[Candidates, Int[Tensor, "B D"]]:
+    def serve(
+        self, query: Int[Tensor, "B"], longest: int | None = None, intent: Int[Tensor, "B"] | None = None
+    ) -> tuple[Candidates, Int[Tensor, "B D"]]:
         """Candidates and labels of `query`, which are numbers within this split. Labels of padding are 0.
 
         `longest` is D, the number of documents of the longest of these queries; None reads it from the device.
+        `intent` is that by which each replica's user judges, from 0; None is the first.
         """
         if self.rows is not None:
-            return self._serve_rows(query, self.rows)
+            return self._serve_rows(query, self.rows, intent)
         if longest is None and len(query) == 1:
-            return self._serve_one(query)
+            return self._serve_one(query, intent)
         length = self.length.index_select(0, query)
         slots = self.slots[: int(length.max()) if longest is None else longest]
         mask = slots < length[:, None]
         document = self.start.index_select(0, query)[:, None] + slots * mask
         features = self._gathered(document)
         group = None if self.group is None else self.group[document]
-        labels = self.labels[document].long() * mask
-        return Candidates(query, document, features, mask, group), labels
+        labels = self.labels[document if intent is None else document + (intent * len(self.features))[:, None]]
+        return Candidates(query, document, features, mask, group), labels.long() * mask
 
     def _gathered(self, document: Int[Tensor, "B D"]) -> Float[Tensor, "B D F"]:
         return self.features.index_select(0, document.flatten()).to(self.dtype).unflatten(0, document.shape)
 
-    def _serve_rows(self, query: Int[Tensor, "B"], rows: Rows) -> tuple[Candidates, Int[Tensor, "B D"]]:
+    def _serve_rows(
+        self, query: Int[Tensor, "B"], rows: Rows, intent: Int[Tensor, "B"] | None
+    ) -> tuple[Candidates, Int[Tensor, "B D"]]:
         """`serve` by compiled loops, which leave the features where they are until they are read."""
         start, length = rows.start[number := query.numpy()], rows.length[number]
+        judged = start if intent is None else start + intent.numpy() * len(rows.table)
         shape = len(number), max(length.tolist())
         document, label, mask = np.empty(shape, np.int64), np.empty(shape, np.int64), np.empty(shape, np.bool_)
         group = np.empty(shape if len(self.group_of) else (0, 0), self.group_of.dtype)
-        loops.rounds.serve(start, length, self.label_of, self.group_of, document, label, group, mask)
+        loops.rounds.serve(start, length, judged, self.label_of, self.group_of, document, label, group, mask)
         documents = torch.from_numpy(document)
         candidates = TableCandidates(
             query,
@@ -173,7 +207,9 @@ class Split:
         )
         return candidates, torch.from_numpy(label)
 
-    def _serve_one(self, query: Int[Tensor, "1"]) -> tuple[Candidates, Int[Tensor, "1 D"]]:
+    def _serve_one(
+        self, query: Int[Tensor, "1"], intent: Int[Tensor, "1"] | None
+    ) -> tuple[Candidates, Int[Tensor, "1 D"]]:
         """`serve` for one query: its documents are consecutive rows, so nothing is gathered or padded."""
         start, length = int(self.start[query]), int(self.length[query])
         rows = slice(start, start + length)
@@ -181,4 +217,6 @@ class Split:
         mask = torch.ones(1, length, dtype=torch.bool, device=query.device)
         group = None if self.group is None else self.group[None, rows]
         document = (self.slots[:length] + start)[None]
-        return Candidates(query, document, features, mask, group), self.labels[None, rows].long()
+        first = start if intent is None else start + int(intent) * len(self.features)
+        labels = self.labels[None, first : first + length]
+        return Candidates(query, document, features, mask, group), labels.long()

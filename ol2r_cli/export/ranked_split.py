@@ -32,6 +32,11 @@ class RankedSplit:
         self.trained, self.split = TrainedRanker(path, own_targets), split
         self.manifest, self.seeds = self.trained.manifest, self.trained.seeds
         self.settings = self.trained.settings
+        if "intent" in self.manifest["choices"]:
+            raise ValueError(
+                f"{path} has users whose intent changes, so that its documents have no lasting labels: export a run "
+                "with intent=none, or read its evaluation.parquet"
+            )
         self.dataset = _dataset(self.trained, data)
         self.skips = self.settings["no_relevant"] == "skip"  # queries without a relevant document are not evaluated
         self.query_ids = [self.dataset.query_ids[number] for number in self.dataset.splits[split].tolist()]

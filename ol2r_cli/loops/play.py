@@ -30,7 +30,7 @@ class Queries(NamedTuple):
     """The documents, and the queries of a split: query q has length[q] rows from start[q] on."""
 
     features: Any  # [N, F]
-    label: Any  # [N]
+    label: Any  # [I N]: that of document d for intent i is at i N + d
     group: Any  # [N], empty if there are no groups
     start: Any  # [Q]
     length: Any  # [Q]
@@ -140,11 +140,11 @@ def playing(listing: int, kind_of_user: int, kind: int, kind_of_pairs: int) -> C
 
     `play` plays `rounds` rounds from number `first` (from 0) on, one replica after the other. It returns how many were
     played: fewer if a pairwise ranker has to be attended to. The records above come as plain tuples, without what is
-    given here: their classes would be part of the machine code on disk. `directions` [rounds, B, candidates, F] are
-    those of dueling bandits, otherwise empty.
+    given here: their classes would be part of the machine code on disk. `intents` [rounds, B] are those of the users,
+    from 0. `directions` [rounds, B, candidates, F] are those of dueling bandits, otherwise empty.
     """
 
-    def play(first, rounds, queries, numbers, parameter, intervals, user, learner, newton, directions, record):
+    def play(first, rounds, queries, intents, numbers, parameter, intervals, user, learner, newton, directions, record):
         table, labels, groups, starts, lengths = queries
         seeds, query_stream, explore, document, coin, turns, author, click_stream, pair_stream = numbers
         form, scale, transitive, conservative, depth, matrix, inverse = intervals
@@ -214,8 +214,9 @@ def playing(listing: int, kind_of_user: int, kind: int, kind_of_pairs: int) -> C
 
                 grades, shown = np.empty((1, places), np.int64), np.ones((1, places), np.bool_)
                 clicks = np.empty((1, places), np.bool_)
+                judged = intents[row, b] * len(table) + start[0]
                 for place in range(places):
-                    grades[0, place] = labels[start[0] + ranking[0, place]]
+                    grades[0, place] = labels[judged + ranking[0, place]]
                 drawn_for_clicks = 2 * places if kind_of_user == CASCADE else places
                 chance = uniform(seed, click_stream, t, 1, _in_fours(drawn_for_clicks))[0]
                 if kind_of_user == CASCADE:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import torch
@@ -88,8 +88,13 @@ class Evaluator:
             raise ValueError(f"no query of the {split} split has a relevant document: use no_relevant=zero")
         self.counted = int(counted.sum()) if self.skips else len(counted)
 
-    def __call__(self, ranker: Ranker, deployed: Float[Tensor, "E B P"]) -> dict[str, Float[Tensor, "E B"]]:
-        """Return the mean of every column of the evaluation for E snapshots of B replicas, by name."""
+    def __call__(
+        self, ranker: Ranker, deployed: Float[Tensor, "E B P"], rounds: Sequence[int] = ()
+    ) -> dict[str, Float[Tensor, "E B"]]:
+        """Return the mean of every column of the evaluation for E snapshots of B replicas, by name.
+
+        `rounds` are those after which the snapshots were taken; only `IntentEvaluator` needs them.
+        """
         snapshots = len(deployed)
         columns = [column.name for measure in self.measures.values() for column in measure.evaluation]
         shape = snapshots, self.replicas, len(columns)
@@ -148,6 +153,38 @@ class Evaluator:
         slot = torch.arange(labels.shape[1], device=labels.device)
         tie = chance[:, (first[:, None] + slot).clamp(max=chance.shape[1] - 1)].masked_fill(~candidates.mask, -1)
         return tie.argsort(2).argsort(2) << self.label_bits | labels
+
+
+class IntentEvaluator(Evaluator):
+    """Measures a deployed ranker by what users want: labels are those of the intents at the time of the snapshot.
+
+    A value is the mean over the users of the round after which the snapshot was taken (of the first round, for one
+    before it): that of each intent, weighed by its share. `make` returns the evaluator of a dataset, `shares` the
+    shares [1, I] of the intents in a round, which counts from 0.
+    """
+
+    def __init__(
+        self, dataset: Dataset, make: Callable[[Dataset], Evaluator], shares: Callable[[int], Float[Tensor, "1 I"]]
+    ):
+        self.shares = shares
+        self.of_intent = [make(dataset.judged_by(1 + intent)) for intent in range(shares(0).shape[1])]
+        first = self.of_intent[0]
+        self.name, self.measures, self.replicas = first.name, first.measures, first.replicas
+
+    def __call__(
+        self, ranker: Ranker, deployed: Float[Tensor, "E B P"], rounds: Sequence[int] = ()
+    ) -> dict[str, Float[Tensor, "E B"]]:
+        """Return the mean of every column of the evaluation for the intents of these rounds, which count from 1."""
+        shares = torch.cat([self.shares(max(0, round - 1)) for round in rounds]).to(deployed.device)  # [E, I]
+        total: dict[str, Float[Tensor, "E B"]] = {}
+        zeros = torch.zeros(deployed.shape[:2], dtype=torch.float64, device=deployed.device)
+        for intent, evaluator in enumerate(self.of_intent):
+            wanted = (shares[:, intent] > 0).nonzero().flatten()
+            if not len(wanted):
+                continue
+            for name, values in evaluator(ranker, deployed[wanted]).items():
+                total.setdefault(name, zeros.clone())[wanted] += shares[wanted, intent, None] * values
+        return total
 
 
 def _values(measures: Mapping[str, Measure], lists: RankedLists) -> Iterator[tuple[str, Float[Tensor, "*L"]]]:

@@ -12,13 +12,14 @@ from torch import Tensor, nn
 
 from ol2r_cli import loops
 from ol2r_cli.columns import TRACE_COLUMNS
+from ol2r_cli.intent.drawn_intents import DrawnIntents
 from ol2r_cli.interfaces import Interaction, Measure, Rounds, RunContext
 from ol2r_cli.metrics.ranking import block_sizes, ideal_lists
 from ol2r_cli.tensor.shapes import Bool, Float, Int
 
 Measures = dict[str, Tensor]  # column -> values [R B] of R rounds and B replicas
 
-_IN_EVERY_RUN = ("query", "clicks", "pairs")  # columns of the trace that are no measure
+_IN_EVERY_RUN = ("query", "clicks", "pairs", "intent")  # columns of the trace that are no measure
 _NO_GROUPS = np.empty((0, 0), np.int8)
 _MOVED = {"cumulative_ndcg": "by_name.ndcg.cumulative_ndcg", "unfairness": "by_name.unfairness.unfairness"}
 
@@ -34,20 +35,27 @@ class NonFiniteScores(ArithmeticError):
 class Measurement(nn.Module):
     """Records up to `ROUNDS` rounds in preallocated tensors, and lets the measures compute their columns together.
 
-    `measures` are by name; this object sets them up. `judged` has query and label of every training document; `pairs`
-    says whether the ranker learns from pairs. Its only lasting state is that of the measures.
+    `measures` are by name; this object sets them up. `judged` has query and label of every training document, for each
+    of `intents` if users have several (`Split.judged`); `pairs` says whether the ranker learns from pairs. Its only
+    lasting state is that of the measures.
     """
 
     ROUNDS = 64
 
     def __init__(
-        self, context: RunContext, measures: Mapping[str, Measure], judged: tuple[Tensor, Tensor], *, pairs: bool
+        self,
+        context: RunContext,
+        measures: Mapping[str, Measure],
+        judged: tuple[Tensor, Tensor],
+        intents: DrawnIntents | None = None,
+        *,
+        pairs: bool,
     ):
         super().__init__()
-        self.context, self.pairs = context, pairs
+        self.context, self.pairs, self.intents = context, pairs, intents
         self.by_name = nn.ModuleDict(measures)
-        best = ideal_lists(*judged, context.queries, min(context.positions, context.documents))
-        self.length = torch.bincount(judged[0], minlength=context.queries)  # [Q]
+        self.length = torch.bincount(judged[0], minlength=context.queries)  # [Q], or [I Q] with I intents
+        best = ideal_lists(*judged, len(self.length), min(context.positions, context.documents))
         for measure in measures.values():
             measure.setup(context, best)
         self.recording = [each for each in measures.values() if type(each).record is not Measure.record]
@@ -151,12 +159,17 @@ class Measurement(nn.Module):
             return self.first, {}
         self._check_scores(self.total[:count])
         self.recorded = 0
-        query = self.query[:count].clone()
+        query = judged = self.query[:count].clone()
+        if self.intents is not None:
+            intent = self.intents(self.first - 1, count)
+            judged = query + intent * self.context.queries
         length = self.length[query]
         shown = torch.arange(self.context.positions, device=length.device) < length[..., None]
         group = self.group[:count] if self.group.shape[2] else None
-        rounds = Rounds(self.first, query, length, self.grades[:count], shown, self.clicks[:count], group)
+        rounds = Rounds(self.first, judged, length, self.grades[:count], shown, self.clicks[:count], group)
         values: Measures = {"query": query, "clicks": rounds.clicks.sum(2)}
+        if self.intents is not None:
+            values["intent"] = intent + 1
         if self.pairs:
             values["pairs"] = self.valid[:count].clone()
         for name, measure, columns in self._computing:

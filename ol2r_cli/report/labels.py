@@ -11,7 +11,7 @@ from typing import Any
 from ol2r_cli.config.overrides import as_typed
 from ol2r_cli.report.run_groups import CODE, FINGERPRINT, IGNORED, Group
 
-PARTS = ("dataset", "click", "ranker", "ranker/model", "exploration", "fairness")
+PARTS = ("dataset", "click", "intent", "ranker", "ranker/model", "exploration", "fairness")
 _NO_OVERRIDES = (FINGERPRINT, "results_version", CODE)  # settings, or how their names end
 # Settings of the run that decide what is recorded or how numbers are rounded. They do not change the task.
 _OUTSIDE_TASK = {
@@ -81,8 +81,7 @@ class Labels:
     def overrides(self, group: Group) -> str:
         """Choices and settings as overrides for `ol2r run`, quoted for a shell."""
         choices = {part: group.choices[part] for part in PARTS if part in group.choices}
-        if choices.get("fairness") == "none":
-            del choices["fairness"]
+        choices = {part: name for part, name in choices.items() if name != "none" or part not in ("fairness", "intent")}
         settings = {
             name: as_typed(value) for name, value in self.settings(group).items() if not name.endswith(_NO_OVERRIDES)
         }
@@ -161,7 +160,7 @@ def defines_task(setting: str) -> bool:
     """Whether different values of a setting are different tasks, instead of competitors in one task."""
     if setting in _OUTSIDE_TASK or setting.startswith("measure."):
         return False
-    return part_of(setting) in ("dataset", "click", "")
+    return part_of(setting) in ("dataset", "click", "intent", "")
 
 
 def tasks(groups: Iterable[Group]) -> list[list[Group]]:
@@ -169,7 +168,8 @@ def tasks(groups: Iterable[Group]) -> list[list[Group]]:
     members: dict[str, list[Group]] = {}
     for group in groups:
         settings = {name: value for name, value in group.settings.items() if defines_task(name)}
-        key = json.dumps([group.choices["dataset"], group.choices["click"], settings], sort_keys=True, default=str)
+        choices = [group.choices[part] for part in ("dataset", "click", "intent")]
+        key = json.dumps([choices, settings], sort_keys=True, default=str)
         members.setdefault(key, []).append(group)
     return list(members.values())
 
@@ -178,6 +178,8 @@ def task_name(group: Group, labels: Labels) -> str:
     """The task of a group as overrides, as far as tasks differ: dataset=mq2008 click=perfect rounds=500."""
     settings = {name: value for name, value in labels.settings(group).items() if defines_task(name)}
     choices = {part: group.choices[part] for part in ("dataset", "click")}
+    if group.choices["intent"] != "none":
+        choices["intent"] = group.choices["intent"]
     return " ".join(f"{name}={as_typed(value)}" for name, value in {**choices, **settings}.items())
 
 

@@ -26,7 +26,7 @@ from ol2r_cli.report.estimates import Estimate, over_folds
 from ol2r_cli.report.measures import declare
 from ol2r_cli.run.code_versions import code_files, code_groups, earlier_lines, earlier_versions, versioned
 from ol2r_cli.run.directory import RunDirectory
-from ol2r_cli.run.identity import NOT_HASHED
+from ol2r_cli.run.identity import ADDED, NOT_HASHED
 from ol2r_cli.run.integrity import DamagedTable
 from ol2r_cli.run.run_state import RunState, find_runs, read_state
 
@@ -289,9 +289,12 @@ def _read(state: RunState) -> FinishedRun:
     settings = {name: value for name, value in settings.items() if distinguishes(name)} | {"measures": measures}
     settings["results_version"] = manifest["results_version"]
     settings |= _code_settings(manifest)
+    for name, value in dotted({"intent": ADDED["intent"]}):  # an earlier version did not write it
+        settings.setdefault(name, value)
     content = directory.read_json("summary.json")
     declare(columns := RunColumns.of(manifest))
     choices = {part: str(manifest["choices"][part]) for part in ("dataset", "click", "ranker")} | manifest["choices"]
+    choices.setdefault("intent", "none")
     return FinishedRun(
         path=state.path,
         choices=choices,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import Annotated, Any, Literal
 
 import torch
@@ -12,14 +13,15 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from torch import Tensor
 
-from ol2r_cli.columns import EVALUATION_COLUMNS, TRACE_COLUMNS, RunColumns
+from ol2r_cli.columns import EVALUATION_COLUMNS, INTENT, TRACE_COLUMNS, RunColumns
 from ol2r_cli.config.catalogue import Catalogue
 from ol2r_cli.config.instantiate import build, check_settings
 from ol2r_cli.config.ranges import Count, NonNegative, Range, WholeNumber
 from ol2r_cli.dataset.table import Dataset, DatasetSource
 from ol2r_cli.device import Device
-from ol2r_cli.interfaces import ClickModel, Exploration, Fairness, Measure, Ranker
-from ol2r_cli.metrics.evaluation import Evaluator, is_evaluated
+from ol2r_cli.intent.drawn_intents import DrawnIntents
+from ol2r_cli.interfaces import ClickModel, Exploration, Fairness, IntentSchedule, Measure, Ranker
+from ol2r_cli.metrics.evaluation import Evaluator, IntentEvaluator, is_evaluated
 from ol2r_cli.metrics.exposure import exposure_of
 from ol2r_cli.metrics.measurement import check_columns
 from ol2r_cli.run.checkpoint import extend
@@ -29,9 +31,10 @@ from ol2r_cli.run.run_state import read_state
 from ol2r_cli.run.source import Classes, Code, classes_in, of_classes
 from ol2r_cli.run.tables import INTERACTIONS, TRACE
 from ol2r_cli.run.unfinished import check_other_code
-from ol2r_cli.simulation import Simulation
+from ol2r_cli.simulation import Simulation, judged_by_intents
 from ol2r_cli.tensor.memory import MemoryLimit, available_memory
 from ol2r_cli.tensor.shapes import Float
+from ol2r_cli.tensor.streams import Streams
 
 _ROLES: dict[str, type[Any]] = {"click": ClickModel, "ranker": Ranker, "exploration": Exploration, "fairness": Fairness}
 _MANY = 100  # replicas; beyond, their memory is estimated before any of it is allocated
@@ -100,6 +103,11 @@ class Experiment:
                 f"trace_cosine=true needs a ranker with linear weights: leave it out with ranker={choices['ranker']}"
             )
         self.dataset: Dataset = _of_kind(DatasetSource, "dataset", make(config.dataset)).load()
+        self.intent: IntentSchedule = _of_kind(IntentSchedule, "intent", make(config.intent))
+        if self.intent.changes:
+            self.dataset = judged_by_intents(self.dataset, self.intent, self.roles)
+            if self.settings["trace_cosine"]:
+                raise ValueError("trace_cosine=true compares with a ranker for labels that stay: type intent=none")
         self.seeds = [self.settings["seed"] + replica for replica in range(self.settings["replicas"])]
         rankers = [self.settings["ranker"], *([_offline_ranker()] if self.settings["trace_cosine"] else [])]
         self.code = code_of(classes_in({**self.settings, "ranker": rankers}))
@@ -122,6 +130,8 @@ class Experiment:
         """The choices of the dataset, the roles and their parts (`ranker/model`), as the manifest records them."""
         groups = ("dataset", *self.roles)
         parts = [group for group in self.choices if "/" in group and group.partition("/")[0] in groups]
+        if self.intent.changes:
+            parts.append("intent")
         return {group: self.choices[group] for group in (*groups, *sorted(parts))}
 
     def finished(self) -> bool:
@@ -210,6 +220,7 @@ class Experiment:
             measures=self.measures,
             block_rounds=bool(settings["block_rounds"]),
             loops=self.device.engine == "loops",
+            intent=self.intent,
         )
 
     def warnings(self) -> list[str]:
@@ -222,13 +233,24 @@ class Experiment:
         splits = [name for name in self.settings["evaluate_on"] if len(self.dataset.splits.get(name, ()))]
         counts = self.settings["no_relevant"]
         compiled = self.device.engine == "loops"
-        return [Evaluator(self.dataset, split, seeds, counts, self.dtype, self.measures, compiled) for split in splits]
+
+        def of_split(split: str, dataset: Dataset) -> Evaluator:
+            return Evaluator(dataset, split, seeds, counts, self.dtype, self.measures, compiled)
+
+        if not self.intent.changes:
+            return [of_split(split, self.dataset) for split in splits]
+        drawn = DrawnIntents(self.intent, Streams(seeds))
+        return [
+            IntentEvaluator(self.dataset, partial(of_split, split), lambda round: drawn.shares(round, 1))
+            for split in splits
+        ]
 
     def columns(self) -> RunColumns:
         """The columns of the tables of this run."""
         measures = self.measures.values()
+        trace = [*([INTENT] if self.intent.changes else []), *(column for each in measures for column in each.trace)]
         return RunColumns(
-            {**TRACE_COLUMNS, **{column.name: column for measure in measures for column in measure.trace}},
+            {**TRACE_COLUMNS, **{column.name: column for column in trace}},
             {**EVALUATION_COLUMNS, **{column.name: column for measure in measures for column in measure.evaluation}},
         )
 

@@ -43,9 +43,10 @@ NOT_HASHED = frozenset(
 # The measures of a default run. `trace_regret` and `trace_blocks`, which are hashed, say whether these two are taken.
 STANDARD_MEASURES = frozenset({"ndcg", "regret", "blocks", "unfairness"})
 # Settings that earlier versions did not have, with the values that do as those versions did. Their ids are unchanged.
-ADDED = {
+ADDED: Mapping[str, Any] = {
     "evaluate_rounds": "even",
     "device.engine": "tensors",
+    "intent": {"_target_": "ol2r_cli.intent.schedules.NoChange"},
     "ranker.projection": "none",
     "ranker.document_space": {"below": 2, "earlier": 10, "normalise": True},
 }
@@ -93,12 +94,11 @@ def _decisive(value: Any, name: str = "") -> Any:
 
 
 def run_path(output_dir: str | Path, choices: Mapping[str, str], id: str) -> Path:
-    """`<output_dir>/<dataset>/<ranker>-<click>[-<fairness>]-<id>`.
+    """`<output_dir>/<dataset>/<ranker>-<click>[-<fairness>][-<intent>]-<id>`.
 
-    `choices` maps the groups dataset, ranker, click and fairness to their choices; fairness may be absent.
+    `choices` maps the groups dataset, ranker, click, fairness and intent to their choices; the last two may be absent.
     """
     parts = [choices["ranker"], choices["click"]]
-    if choices.get("fairness", "none") != "none":
-        parts.append(choices["fairness"])
+    parts += [choices[group] for group in ("fairness", "intent") if choices.get(group, "none") != "none"]
     dataset, run = (name.replace("/", "_") for name in (choices["dataset"], "-".join([*parts, id])))
     return Path(output_dir).expanduser() / dataset / run

@@ -317,7 +317,7 @@ class Runner:
         cosine = {} if self.offline is None else {"cosine": _cosine(deployed, self.offline)}
         last = {}
         for evaluator in self.evaluators:
-            columns = evaluator(self.simulation.ranker, deployed)
+            columns = evaluator(self.simulation.ranker, deployed, rounds)
             self.trace.record_evaluation(rounds, evaluator.name, columns | cosine)
             if "ndcg_10" in columns:
                 last[evaluator.name] = float(columns["ndcg_10"][-1].mean())
@@ -410,7 +410,7 @@ class CallbackHandler:
         """Call the callback for the ranker after `round`; returns whether to stop the run."""
         if self.callback is None or self.evaluator is None:
             return False
-        ndcg = self.evaluator(ranker, deployed[None])["ndcg_10"][0]
+        ndcg = self.evaluator(ranker, deployed[None], [round])["ndcg_10"][0]
         return bool(self.callback(round, {self.evaluator.name: float(ndcg.mean())}))
 
     def replay(self, directory: RunDirectory, ranker: Ranker, queue: Mapping[int, Float[Tensor, "B P"]]) -> bool:

@@ -32,6 +32,7 @@ RECORDED = (
         "dataset",
         "click",
         "fairness",
+        "intent",
         "metrics",
         "learning",
         "ranker",

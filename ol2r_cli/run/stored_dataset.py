@@ -17,7 +17,11 @@ from ol2r_cli.dataset.table import DatasetSource
 from ol2r_cli.formatting import error_line
 
 # The settings that a dataset did not have in runs of earlier versions, with what it did then.
-_ADDED = {"ol2r_cli.dataset.letor.Letor": {"missing": "error"}}
+_NO_INTENTS = {"intents": None, "intent": None}
+_ADDED: dict[str, dict[str, Any]] = {
+    "ol2r_cli.dataset.letor.Letor": {"missing": "error", **_NO_INTENTS},
+    "ol2r_cli.dataset.synthetic.Synthetic": _NO_INTENTS,
+}
 
 
 def stored_settings(path: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:

@@ -105,17 +105,21 @@ def _online_ndcg(run: RunState, saved: pl.DataFrame, trace: pl.DataFrame, notes:
     except ValueError as error:
         notes.append(f"{run.path}: online NDCG is not recomputed, because its data cannot be read ({error})")
         return
-    query, label = dataset.split("train").judged()
-    best = dcg(ideal_lists(query, label, len(dataset.splits["train"]), TOP)).numpy()
-    gain = gains(dataset.labels).numpy()
-    first = saved.filter(pl.col("rank") <= TOP)
+    several = "intent" in trace.columns
+    split = dataset.split("train", by_intent=several)
+    query, label = split.judged()
+    best = dcg(ideal_lists(query, label, len(split) * split.intents, TOP)).numpy()
+    gain = gains(split.labels).numpy()
+    intents = trace.select("seed", "round", "query", intent=pl.col("intent") - 1 if several else pl.lit(0))
+    first = saved.filter(pl.col("rank") <= TOP).join(intents.drop("query"), on=["seed", "round"], maintain_order="left")
+    place = first["document"].to_numpy() + first["intent"].cast(pl.Int64).to_numpy() * len(dataset.labels)
     reached = (
-        first.with_columns(gain=pl.lit(gain[first["document"].to_numpy()]) / (pl.col("rank") + 1).log(2))
+        first.with_columns(gain=pl.lit(gain[place]) / (pl.col("rank") + 1).log(2))
         .group_by("seed", "round")
         .agg(pl.col("gain").sum())
     )
     rounds = trace.join(reached, on=["seed", "round"], how="left")
-    ideal = best[rounds["query"].to_numpy()]
+    ideal = best[rounds["query"].to_numpy() + intents["intent"].cast(pl.Int64).to_numpy() * len(split)]
     ndcg = (rounds["gain"].to_numpy() / np.maximum(ideal, 1e-12)) * (ideal > 0)
     stored = rounds["online_ndcg"].to_numpy()
     differs = (np.abs(stored - ndcg) > TOLERANCE) | (np.isnan(stored) & (ideal > 0))

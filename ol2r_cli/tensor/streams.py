@@ -104,6 +104,10 @@ class Streams:
             self._arrays[name] = first, end, drawn
         return drawn[round - first, :, :count]
 
+    def first_numbers(self, name: str, round: int, rounds: int) -> Float[Tensor, "R B"]:
+        """Return the first number of `uniform` in each of so many rounds, from number `round` on."""
+        return self._draw(_stream_number(name), range(round, round + rounds), 4)[..., 0]
+
     def _draw(self, stream: int, rounds: range, width: int) -> Float[Tensor, "T B n"]:
         if self.seeds is not None:
             drawn = loops.random_numbers.uniform(self.seeds, stream, rounds.start, len(rounds), width)

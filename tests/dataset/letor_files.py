@@ -38,6 +38,8 @@ def letor(path: Path | None, cache: Path, **settings: Any) -> Letor:
         "validation": None,
         "seed": 0,
         "group": None,
+        "intents": None,
+        "intent": None,
         "source": None,
         "expected": {},
         "checksums": {},

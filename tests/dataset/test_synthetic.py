@@ -20,6 +20,7 @@ from ol2r_cli.dataset.synthetic import (
     POPULARITY,
     QUALITIES,
     DocumentGenerator,
+    GeneratedIntents,
     Synthetic,
     _interplay,
     _normalised,
@@ -35,6 +36,8 @@ SMALL: dict[str, Any] = {
     "nonlinearity": 0.5,
     "noise": 0.8,
     "group_ratio": 0.6,
+    "intents": None,
+    "intent": None,
     "seed": 0,
 }
 
@@ -73,7 +76,8 @@ def test_every_setting_alters_numbers_and_fingerprint():
         {"group_ratio": 0.5},
         {"seed": 1},
     ]
-    assert {name for change in changes for name in change} == SMALL.keys()
+    # `test_the_first_intent_is_that_of_a_dataset_without_intents` looks at the other two.
+    assert {name for change in changes for name in change} == SMALL.keys() - {"intents", "intent"}
     datasets = [small(), *(small(**change) for change in changes)]
     assert len({digest(dataset) for dataset in datasets}) == len(datasets)
     assert len({dataset.fingerprint for dataset in datasets}) == len(datasets)
@@ -201,7 +205,7 @@ def test_features_are_correlated_redundant_and_partly_discrete(default: Dataset)
 def test_grades_are_mixed_as_in_mslr_and_differently_by_query(default: Dataset):
     """Counts of the 1,200,192 documents of WEB10K: 624,263, 386,280, 159,451, 21,317, 8,881."""
     published = torch.tensor([624263, 386280, 159451, 21317, 8881]) / 1200192
-    shares = default.labels.long().bincount(minlength=5) / len(default.labels)
+    shares = default.labels.long().bincount(minlength=3) / len(default.labels)
     assert (shares - published).abs().max() < 0.02
     assert ((shares / published - 1).abs() < 0.2).all()
     irrelevant = torch.stack([(labels == 0).float().mean() for labels in per_query(default, default.labels)])
@@ -234,7 +238,7 @@ def test_qualities_are_independent_but_popularity_leans_on_relevance():
     others = np.delete(np.arange(QUALITIES + 2), POPULARITY)
     assert np.abs(correlation[np.ix_(others, others)] - np.eye(QUALITIES + 1)).max() < 0.015
     assert quality.std(1) == pytest.approx(np.ones(QUALITIES + 2), abs=0.01)
-    assert np.corrcoef(quality[POPULARITY], generator.weight @ quality[:QUALITIES])[0, 1] == pytest.approx(
+    assert np.corrcoef(quality[POPULARITY], generator.weights[0] @ quality[:QUALITIES])[0, 1] == pytest.approx(
         0.25, abs=0.01
     )
 
@@ -251,11 +255,41 @@ def test_nonlinearity_is_the_variance_that_regression_on_qualities_leaves():
     for nonlinearity in (0.0, 0.3, 1.0):
         generator, quality = draw(nonlinearity)
         lengths = np.array([COUNT])  # one query: its difficulty is one constant
-        utility = generator.utility(quality, lengths, np.random.default_rng(3)).astype(np.float64)
+        utility = generator.utility(quality, lengths, np.random.default_rng(3))[0].astype(np.float64)
         utility -= utility.mean()
         explained = quality.T @ np.linalg.lstsq(quality.T, utility, rcond=None)[0]
         assert utility.var() == pytest.approx(1, abs=0.02)
         assert (utility - explained).var() == pytest.approx(nonlinearity, abs=0.02)
+
+
+@pytest.mark.parametrize(("number", "overlap"), [(2, 0.0), (2, -1.0), (3, -0.5), (4, 0.3), (4, 1.0)])
+def test_intents_overlap_as_much_as_stated(number, overlap):
+    """Signals have variance 1 and the stated correlation, also where they are linear, or nothing of them is."""
+    for nonlinearity in (0.0, 0.5, 1.0):
+        generator, quality = draw(nonlinearity)
+        alone = generator.utility(quality, np.array([COUNT]), np.random.default_rng(3))
+        generator.add_intents(GeneratedIntents(number, overlap).mix(), np.random.default_rng(4))
+        utility = generator.utility(quality, np.array([COUNT]), np.random.default_rng(3))
+        assert np.array_equal(utility[:1], alone)
+        assert utility.std(1) == pytest.approx(np.ones(number), abs=0.02)
+        expected = np.full((number, number), overlap)
+        np.fill_diagonal(expected, 1)
+        assert np.abs(np.corrcoef(utility) - expected).max() < 0.02
+
+
+def test_the_first_intent_is_that_of_a_dataset_without_intents():
+    plain, several = small(), small(intents={"number": 3, "overlap": -0.2})
+    assert torch.equal(plain.features, several.features)
+    assert torch.equal(plain.labels, several.labels)
+    assert torch.equal(several.intents.labels[0], several.labels)
+    second = small(intents={"number": 3, "overlap": -0.2}, intent=2)
+    assert torch.equal(second.labels, several.intents.labels[1])
+    assert not torch.equal(second.labels, plain.labels)
+    assert len({plain.fingerprint, several.fingerprint, second.fingerprint}) == 3
+    shares = torch.bincount(several.intents.labels[2], minlength=3) / len(several.labels)
+    assert shares.tolist() == pytest.approx(
+        (torch.bincount(plain.labels, minlength=3) / len(plain.labels)).tolist(), abs=0.1
+    )
 
 
 def test_noise_is_the_deviation_of_the_error():

@@ -1,0 +1,1 @@
+"""Schedules of the intents of users, as the configuration group `intent`. Imports interfaces, config, tensor."""

@@ -1,0 +1,105 @@
+"""Schedules of intents: users of one round may judge documents by other labels than those of another.
+
+Zhuang and Zuccon, "How do Online Learning to Rank Methods Adapt to Changes of Intent?" (SIGIR 2021), change the intent
+abruptly and smoothly, and mix groups of users. docs/algorithms/intents.md describes the schedules and the measures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ol2r_cli.config.ranges import Count, NonNegative, Range
+from ol2r_cli.interfaces import IntentSchedule
+
+Rounds = NDArray[np.int64]  # [R], from 0
+Shares = NDArray[np.float64]  # [R, I]: rows sum to 1
+
+
+class NoChange(IntentSchedule):
+    """All users judge by the labels of the dataset."""
+
+    changes = False
+
+    def shares(self, rounds: Rounds) -> Shares:
+        """Return 1 for the only intent."""
+        return np.ones((len(rounds), 1))
+
+
+class Abrupt(IntentSchedule):
+    """Phases of `every` rounds: in each, `share` of the users have its intent, the next number in `intents`.
+
+    The other users are spread evenly over the other intents of the list. The last phase does not end.
+    """
+
+    def __init__(
+        self, intents: Sequence[Count], every: Count, share: Annotated[float, Range(0, 1, open_below=True)] = 1
+    ):
+        super().__init__()
+        self.intents, self.every = [int(intent) for intent in intents], int(every)
+        if len(set(self.intents)) < 2:
+            raise ValueError(f"intent.intents must name two intents or more, such as [1,2], got {list(intents)}")
+        self.largest = max(self.intents)
+        self.of_phase = np.stack([self._shares_in(intent, float(share)) for intent in self.intents])  # [phases, I]
+
+    def _shares_in(self, intent: int, share: float) -> NDArray[np.float64]:
+        others = sorted({*self.intents} - {intent})
+        shares = np.zeros(self.largest)
+        shares[[other - 1 for other in others]] = (1 - share) / len(others)
+        shares[intent - 1] = share
+        return shares
+
+    def shares(self, rounds: Rounds) -> Shares:
+        """Return the shares of the phase of each round."""
+        return self.of_phase[self._place(rounds // self.every)]
+
+    def _place(self, phase: Rounds) -> Rounds:
+        """Return which entry of the list each phase has, for phases from 0."""
+        return np.minimum(phase, len(self.intents) - 1)
+
+
+class Recurring(Abrupt):
+    """As `Abrupt`, but after the last intent of the list comes the first again."""
+
+    def _place(self, phase: Rounds) -> Rounds:
+        return phase % len(self.intents)
+
+
+class Smooth(Abrupt):
+    """As `Abrupt`, but in the last `width` rounds of a phase, users move steadily to its successor's shares."""
+
+    def __init__(
+        self,
+        intents: Sequence[Count],
+        every: Count,
+        width: NonNegative,
+        share: Annotated[float, Range(0, 1, open_below=True)] = 1,
+    ):
+        super().__init__(intents, every, share)
+        if width > every:
+            raise ValueError(f"intent.width must be at most intent.every, which is {every}, got {width}")
+        self.width = int(width)
+
+    def shares(self, rounds: Rounds) -> Shares:
+        """Return the shares of the phase of each round, mixed with those of the next one."""
+        phase, within = rounds // self.every, rounds % self.every
+        moved = np.maximum(within - (self.every - self.width), 0)[:, None] / max(self.width, 1)
+        now, then = (self.of_phase[self._place(each)] for each in (phase, phase + 1))
+        return (1 - moved) * now + moved * then
+
+
+class Mixture(IntentSchedule):
+    """Groups of users with different intents in every round: `shares` of intents 1, 2, .., which sum to 1."""
+
+    def __init__(self, shares: Sequence[Annotated[float, Range(0, 1)]]):
+        super().__init__()
+        if not shares or abs(sum(shares) - 1) >= 1e-6:
+            raise ValueError(f"intent.shares must sum to 1, such as [.5,.5], got {list(shares)}")
+        self.of_all, self.largest = np.array(shares, dtype=np.float64), len(shares)
+
+    def shares(self, rounds: Rounds) -> Shares:
+        """Return the same shares for every round."""
+        return np.broadcast_to(self.of_all, (len(rounds), self.largest))

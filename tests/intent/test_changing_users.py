@@ -1,0 +1,182 @@
+"""Runs whose users change their intent: labels, clicks, measures and evaluations are those of the current intent."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from pathlib import Path
+
+import polars as pl
+import pytest
+import torch
+
+from ol2r_cli import cli
+from ol2r_cli.config.instantiate import build
+from ol2r_cli.dataset.table import Dataset
+from ol2r_cli.run.run_state import read_state
+from ol2r_cli.run.verification import differences
+from tests.worlds import simulate, tiny
+
+INTENTS = "dataset.intents={number: 3, overlap: -0.3}"
+SMOOTH = ["intent=smooth", "intent.intents=[1,3,2]", "intent.every=20", "intent.width=8"]
+ROUNDS = 70  # beyond the first 64, after which measures are taken one by one
+
+
+def dcg(labels: list[int]) -> float:
+    return sum((2**label - 1) / math.log2(place + 2) for place, label in enumerate(labels[:10]))
+
+
+def play(*overrides: str, seeds: list[int], loops: bool = False, dataset: Dataset | None = None):
+    """Interactions and measures of all rounds."""
+    config = tiny(*overrides, "measures=[ndcg,dynamic_regret]")
+    measures = {name: build(config.measure[name]) for name in ("ndcg", "dynamic_regret")}
+    running = simulate(config, seeds, ROUNDS, dataset, loops=loops, measures=measures)
+    interactions, parts = [], []
+    for t, interaction in running.play():
+        interactions.append(interaction)
+        if running.measurement.full() or t == ROUNDS:
+            parts.append(running.measurement.measures()[1])
+    return interactions, {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
+
+
+@pytest.mark.parametrize("seeds", [[4], [4, 5, 6]])
+@pytest.mark.parametrize("loops", [False, True])
+def test_users_judge_by_the_labels_of_their_intent(seeds, loops):
+    """Perfect users click what is relevant for their intent; NDCG and regret are recomputed from the lists shown."""
+    if loops:
+        pytest.importorskip("numba")
+    config = tiny(INTENTS)
+    dataset = build(config.dataset).load()
+    click = "click.click=[0,1,1,1,1]"
+    interactions, columns = play(
+        INTENTS, *SMOOTH, "ranker=pdgd", "click=perfect", click, seeds=seeds, loops=loops, dataset=dataset
+    )
+    assert set(columns["intent"].flatten().tolist()) == {1, 2, 3}
+    regret = [0.0] * len(seeds)
+    for t, seen in enumerate(interactions):
+        for b in range(len(seeds)):
+            labels = dataset.intents.labels[int(columns["intent"][t, b]) - 1].tolist()
+            documents = seen.candidates.document[b, seen.ranking[b][seen.shown[b]]].tolist()
+            shown = [labels[document] for document in documents]
+            assert [label > 0 for label in shown] == seen.clicks[b][seen.shown[b]].tolist()
+            whole = seen.candidates.document[b, seen.candidates.mask[b]].tolist()
+            best = dcg(sorted((labels[document] for document in whole), reverse=True))
+            ndcg = dcg(shown) / best if best else 0.0
+            assert columns["online_ndcg"][t, b] == pytest.approx(ndcg)
+            regret[b] += (1 - ndcg) if best else 0.0
+            assert columns["dynamic_regret"][t, b] == pytest.approx(regret[b])
+
+
+def test_every_ranker_meets_the_same_change():
+    _, one = play(INTENTS, *SMOOTH, "ranker=pdgd", seeds=[4, 5])
+    _, other = play(INTENTS, *SMOOTH, "ranker=dbgd", seeds=[4, 5])
+    assert torch.equal(one["intent"], other["intent"])
+    assert torch.equal(one["query"], other["query"])
+
+
+@pytest.mark.parametrize("ranker", ["pdgd", "pairrank"])
+def test_equal_intents_are_no_change(ranker):
+    alike = "dataset.intents={number: 3, overlap: 1}"
+    changing, columns = play(alike, *SMOOTH, f"ranker={ranker}", seeds=[4, 5])
+    staying, expected = play(alike, f"ranker={ranker}", seeds=[4, 5])
+    for now, then in zip(changing, staying, strict=True):
+        assert torch.equal(now.ranking, then.ranking)
+        assert torch.equal(now.clicks, then.clicks)
+    for name, values in expected.items():
+        assert torch.equal(columns[name], values)
+
+
+@pytest.mark.parametrize("ranker", ["pdgd", "pairrank", "mgd"])
+def test_rounds_played_together_have_the_same_users(ranker):
+    pytest.importorskip("numba")
+    results = []
+    for together in (True, False):
+        config = tiny(INTENTS, *SMOOTH, f"ranker={ranker}", "measures=[ndcg]")
+        running = simulate(config, [4, 5], ROUNDS, loops=True, measures={"ndcg": build(config.measure.ndcg)})
+        parts = []
+        with torch.inference_mode():
+            for t, _ in running.play_until(lambda t: t == 30) if together else running.play():
+                if running.measurement.full() or t == ROUNDS:
+                    parts.append(running.measurement.measures()[1])
+        assert running.together is not None
+        results.append({name: torch.cat([part[name] for part in parts]) for name in parts[0]})
+    assert results[0].keys() >= {"intent", "query", "online_ndcg"}
+    for name, values in results[1].items():
+        torch.testing.assert_close(results[0][name], values)
+
+
+def run(tmp_path: Path, *overrides: str) -> Path:
+    """The directory of a finished run of the command line."""
+    words = [
+        "dataset.queries={train: 12, validation: 4, test: 6}",
+        "dataset.documents=12",
+        "dataset.features=6",
+        *overrides,
+        f"output_dir={tmp_path}",
+    ]
+    assert cli.main(["run", *words]) == 0
+    return max(tmp_path.glob("synthetic/*"), key=lambda path: path.stat().st_mtime_ns)
+
+
+def test_offline_evaluations_are_of_the_current_intent(tmp_path):
+    """NDCG after a round is that of each intent, as runs that stay with it evaluate the same ranker, by its share."""
+    common = ["ranker=random", "rounds=40", "evaluate_every=2", INTENTS, "replicas=2"]
+    tables = [
+        pl.read_parquet(run(tmp_path, *common, f"dataset.intent={intent}") / "evaluation.parquet").sort(
+            "split", "round", "seed"
+        )
+        for intent in (1, 2, 3)
+    ]
+    changing = run(tmp_path, *common, *SMOOTH, "intent.intents=[1,3]")
+    found = pl.read_parquet(changing / "evaluation.parquet").sort("split", "round", "seed")
+    columns = [f"ndcg_{cutoff}" for cutoff in (1, 3, 5, 10)]
+    for row, *of_intents in zip(
+        found.iter_rows(named=True), *(table.iter_rows(named=True) for table in tables), strict=True
+    ):
+        moved = min(1.0, max(0, row["round"] - 1 - 12) / 8)
+        for column in columns:
+            expected = (1 - moved) * of_intents[0][column] + moved * of_intents[2][column]
+            assert row[column] == pytest.approx(expected, abs=1e-6)
+    assert len(found) == 2 * 21 * 2
+
+
+def test_a_run_is_named_after_its_schedule_and_is_intact(tmp_path):
+    folder = run(tmp_path, "rounds=30", "ranker=pdgd", INTENTS, *SMOOTH, "save_interactions=true")
+    assert "-informational-smooth-" in folder.name
+    state = read_state(folder)
+    assert state.manifest["choices"]["intent"] == "smooth"
+    assert not list(differences(state, []))
+    trace = pl.read_parquet(folder / "trace.parquet")
+    assert trace["intent"].is_between(1, 3).all()
+    wrong = trace.with_columns(intent=4 - pl.col("intent"))
+    wrong.write_parquet(folder / "trace.parquet")
+    assert any("online_ndcg" in line for line in differences(read_state(folder), []))
+
+
+REFUSED = {
+    "has no intents: type dataset.intents=": ["intent=abrupt"],
+    "has 2 intents": ["intent=abrupt", "intent.intents=[1,3]", "dataset.intents={number: 2, overlap: 0}"],
+    "needs labels that stay as they are": ["intent=abrupt", INTENTS, "ranker=oracle"],
+    "trace_cosine=true": ["intent=abrupt", INTENTS, "trace_cosine=true"],
+    "an intent must be one of the 3": [INTENTS, "dataset.intent=4"],
+    "dataset.intents.overlap of 3 intents must be -0.5 or more": ["dataset.intents={number: 3, overlap: -1}"],
+    "dataset.intents.number must be from 2 to 4, got 5": ["dataset.intents={number: 5, overlap: 0}"],
+}
+
+
+@pytest.mark.parametrize(("message", "overrides"), REFUSED.items(), ids=REFUSED)
+def test_what_does_not_go_together_is_explained(tmp_path, capsys, message, overrides):
+    assert cli.main(["run", *overrides, f"output_dir={tmp_path}"]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+
+
+def test_labels_that_no_intent_has_do_not_count():
+    """The labels of the dataset itself have no part in rounds with a schedule."""
+    dataset = build(tiny(INTENTS).dataset).load()
+    other = dataclasses.replace(dataset, labels=torch.zeros_like(dataset.labels))
+    first, one = play(*SMOOTH, "ranker=pdgd", seeds=[4], dataset=dataset)
+    second, two = play(*SMOOTH, "ranker=pdgd", seeds=[4], dataset=other)
+    assert all(torch.equal(a.clicks, b.clicks) for a, b in zip(first, second, strict=True))
+    assert torch.equal(one["online_ndcg"], two["online_ndcg"])
