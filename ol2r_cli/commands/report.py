@@ -32,6 +32,9 @@ choice of settings
   ol2r report outputs --select validation --overrides     what to type to run the chosen ones again; such as
   ol2r report outputs --select validation --overrides | xargs -L 1 ol2r run replicas=10 seed=100
 
+users whose intent changes
+  ol2r report outputs --recovery                          what each change costs, and how long rankers take to recover
+
 figures
   ol2r report --figure                                    the kinds there are
   ol2r report outputs --figure learning_curve cumulative_ndcg --out figures --format pdf
@@ -62,7 +65,7 @@ def parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         "ol2r report",
         usage="ol2r report [DIR ...] [--metric NAME ...] [--select validation [--keep SETTING ...] [--overrides]]"
-        " [--baseline WORDS | --compare all] [--test t|permutation] [--differences]"
+        " [--baseline WORDS | --compare all] [--test t|permutation] [--differences] [--recovery]"
         " [--figure KIND ... [--option NAME=VALUE ...]] [--format FORMAT] [--out FILE]",
         description=__doc__.partition(": ")[2],
         epilog=EPILOG,
@@ -84,6 +87,7 @@ def parser() -> argparse.ArgumentParser:
     add("--compare", choices=["all"], help="every row with every other of its task")
     add("--test", choices=["t", "permutation"], help="of the paired differences (t)")
     add("--differences", action="store_true", help="a row for each comparison and metric, in place of the table")
+    add("--recovery", action="store_true", help="a row for each change of intent, in place of the table")
     add("--figure", metavar="KIND", nargs="*", help="figures instead; without KIND a list of those there are")
     add("--option", metavar="NAME=VALUE", nargs="+", help="with --figure: such as split=validation")
     add(
@@ -108,6 +112,7 @@ def make_document(options: argparse.Namespace, all_metrics: bool = False) -> Doc
     from ol2r_cli.report.labels import Labels
     from ol2r_cli.report.measures import METRICS, check_metrics, known_metrics, usual_metrics
     from ol2r_cli.report.notes import left_out
+    from ol2r_cli.report.recovery import recoveries
     from ol2r_cli.report.result_tables import ordered
     from ol2r_cli.report.run_groups import collect, group_runs
     from ol2r_cli.report.selection import select
@@ -134,7 +139,8 @@ def make_document(options: argparse.Namespace, all_metrics: bool = False) -> Doc
     if options.baseline or options.compare:
         groups = ordered(groups, labels, (*metrics, METRICS[0])[0])  # letters in the order of the table
         comparison = compare(groups, labels, metrics, options.baseline, options.test or "t")
-    return Document(collection, groups, labels, metrics, selection, comparison, options.differences)
+    found = recoveries(groups, labels) if options.recovery else None
+    return Document(collection, groups, labels, metrics, selection, comparison, options.differences, found)
 
 
 def _check_options(options: argparse.Namespace) -> None:
@@ -148,6 +154,10 @@ def _check_options(options: argparse.Namespace) -> None:
     for option in ("test", "differences"):
         if getattr(options, option) and not (options.baseline or options.compare):
             raise ValueError(f"--{option} goes with --baseline RANKER or --compare all")
+    if options.recovery and (options.figure is not None or options.select or options.baseline or options.compare):
+        raise ValueError("--recovery is a table by itself: leave out --figure, --select, --baseline and --compare")
+    if options.recovery and (options.format == "html" or (options.out and options.out.suffix == ".html")):
+        raise ValueError("--recovery has no html: type --format md, csv, parquet or latex")
     if options.option and options.figure is None:
         raise ValueError("--option goes with --figure KIND")
 

@@ -13,6 +13,7 @@ from ol2r_cli.report.comparison import Comparison
 from ol2r_cli.report.frames import differences_frame, groups_frame
 from ol2r_cli.report.labels import Labels
 from ol2r_cli.report.notes import notes
+from ol2r_cli.report.recovery import Recovery, recovery_frame, recovery_table
 from ol2r_cli.report.result_tables import differences_table, groups_table
 from ol2r_cli.report.run_groups import Collection, Group
 from ol2r_cli.report.selection import Selection
@@ -28,7 +29,7 @@ FORMATS = tuple(SUFFIXES.values())
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Document:
-    """A report on groups. differences_only: without the table of groups."""
+    """A report on groups. differences_only: without the table of groups. recoveries: these instead of the groups."""
 
     collection: Collection
     groups: Sequence[Group]
@@ -37,10 +38,13 @@ class Document:
     selection: Selection | None = None
     comparison: Comparison | None = None
     differences_only: bool = False
+    recoveries: Sequence[Recovery] | None = None
 
     @cached_property
     def tables(self) -> list[TextTable]:
         """The table of groups, and that of differences from a baseline or, with `differences_only`, of all pairs."""
+        if self.recoveries is not None:
+            return [recovery_table(self.recoveries)]
         tables = []
         if not self.differences_only:
             tables.append(groups_table(self.groups, self.labels, self.metrics, self.selection, self.comparison))
@@ -76,6 +80,8 @@ class Document:
 
     def frame(self) -> pl.DataFrame:
         """Full precision: one row for each group or, with `differences_only`, for each comparison and metric."""
+        if self.recoveries is not None:
+            return recovery_frame(self.recoveries)
         if self.differences_only and self.comparison:
             return differences_frame(self.comparison, self.labels)
         return groups_frame(self.groups, self.labels, self.metrics, self.selection, self.comparison)
