@@ -16,6 +16,7 @@ checkpoint and `.to(device)` moves the role. A role draws random numbers only fr
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, runtime_checkable
@@ -133,6 +134,26 @@ class Exposure:
         return exposed[..., 0] - self.beta * exposed[..., 1]
 
 
+class Forgetting(NamedTuple):
+    """How much a pair counts that was observed `age` rounds ago: discount^age, and nothing from `reach` rounds on.
+
+    `discount` is in (0, 1]. The pairs of the latest round have age 0; every round counts, also one without pairs.
+    """
+
+    window: int | None = None  # number of rounds whose pairs count; None for all
+    discount: float = 1.0
+
+    @property
+    def reach(self) -> int | None:
+        """The window, or the age at which discount^age is below 2^-52, the rounding of a number; None without these."""
+        return math.ceil(-52 * math.log(2) / math.log(self.discount)) if self.discount < 1 else self.window
+
+    def weights(self, age: Int[Tensor, "*S"]) -> Float[Tensor, "*S"]:
+        """Return the weights of pairs of this age, in double precision."""
+        weights = torch.pow(self.discount, age.double())
+        return weights if self.reach is None else weights * (age < self.reach)
+
+
 @dataclass(frozen=True, slots=True)
 class RunContext:
     """The sizes, precision and device for which every role allocates, and what a run makes of the roles' results."""
@@ -156,6 +177,8 @@ class RunContext:
     measured_rounds: int = 64  # number of rounds that measures receive at once, at most
     no_relevant: str = "zero"  # what a query without a relevant document counts: zero, or skip (it is left out)
     loops: bool = False  # whether compiled loops may be used: device.engine=loops
+    pairs: int = 0  # M: the largest number of preferences of a round
+    forgetting: Forgetting = Forgetting()  # how the ranker weighs pairs by their age
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,6 +265,7 @@ class Ranker(Role):
     group = "ranker"
     offers: frozenset[str] = frozenset({FEATURES})
     pairs: str = "matching"  # how clicks become preferences, see learning/preferences.py; "none" for no preferences
+    forgetting = Forgetting()  # what its estimate makes of old pairs; explorations that keep pairs do the same
     generalises = True  # False if it cannot score queries that it has not served; then it is not evaluated offline
     linear = False  # True if `deploy` returns the weights of a linear score, one per feature
     dtype: torch.dtype = torch.float64  # precision if device.dtype=auto

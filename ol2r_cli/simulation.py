@@ -21,7 +21,7 @@ from ol2r_cli.interfaces import (
     Role,
     RunContext,
 )
-from ol2r_cli.learning.preferences import infer_preferences
+from ol2r_cli.learning.preferences import infer_preferences, most_pairs
 from ol2r_cli.metrics.measurement import Measurement
 from ol2r_cli.metrics.ranking import TOP
 from ol2r_cli.rounds_together import rounds_together
@@ -129,6 +129,8 @@ class Simulation(nn.Module):
             measured_rounds=Measurement.ROUNDS,
             no_relevant=no_relevant,
             loops=loops,
+            pairs=most_pairs(ranker.pairs, positions),
+            forgetting=ranker.forgetting,
         )
         self.click, self.ranker, self.exploration, self.fairness = click, ranker, exploration, fairness
         check_needs({"click": click, "ranker": ranker, "exploration": exploration, "fairness": fairness})

@@ -64,11 +64,11 @@ def check_resumed(make: Callable[[], Simulation], after: int) -> dict[str, torch
         if t == after:
             break
     torch.save(simulation.state_dict(), saved)
-    expected = [(one, simulation.ranker.theta.clone()) for _, one in running]
+    expected = [(one, simulation.ranker.weights().clone()) for _, one in running]
     saved.seek(0)
     state, resumed = torch.load(saved, weights_only=True), make()
     resumed.load_state_dict(state)
-    found = [(one, resumed.ranker.theta.clone()) for _, one in rounds(resumed)]
+    found = [(one, resumed.ranker.weights().clone()) for _, one in rounds(resumed)]
     assert seen([one for one, _ in found]) == seen([one for one, _ in expected])
     assert all(torch.equal(theta, other) for (_, theta), (_, other) in zip(found, expected, strict=True))
     assert not torch.equal(found[0][1], found[-1][1])

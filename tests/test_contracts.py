@@ -21,6 +21,7 @@ from tests.choices import ROUNDS, composition, held, play, refusal, simulation
 CHOICES = [(group, name) for group in choices.PARTS for name in choices.names(group)]
 PLAIN = ("ranker=pairrank", "fairness=fairexp", "fairness.fill=paper")  # in plain Python, without tensors
 PROJECTED = ("ranker=nsgd", "ranker.projection=document_space")
+FORGETFUL = [("ranker=pairrank", "ranker.window=4"), ("ranker=pairrank", "ranker.discount=0.8")]
 IN_MEMORY = [law for law in LAWS["ranker"] if law not in (settings, run_and_resume)]
 
 
@@ -63,7 +64,7 @@ def test_the_small_world_has_lists_of_different_lengths_in_every_batch():
     assert sum(len(set(lengths.tolist())) > 1 for lengths in batches) > ROUNDS / 2
 
 
-@pytest.mark.parametrize("overrides", [*choices.each_choice(), PLAIN, PROJECTED], ids=name_of)
+@pytest.mark.parametrize("overrides", [*choices.each_choice(), PLAIN, PROJECTED, *FORGETFUL], ids=name_of)
 def test_every_choice_keeps_the_laws(overrides, tmp_path):
     assert not refusal(overrides)
     report = held(overrides, IN_MEMORY)

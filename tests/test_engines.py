@@ -31,6 +31,8 @@ SETTINGS = [
     ("fairness=fairexp", "fairness.epsilon=inf", "exploration.alpha=0.1"),
     ("fairness=fairexp", "fairness.fill=paper", "exploration.alpha=0.1"),
     ("ranker=mgd", "ranker.projection=document_space"),
+    ("ranker=pairrank", "ranker.window=6"),
+    ("ranker=pairrank", "ranker.discount=0.9", "exploration.covariance=inverse_diagonal"),
     ("ranker=nsgd", "ranker.projection=document_space", "exploration=probabilistic_interleaving"),
 ]
 

@@ -121,6 +121,8 @@ ONE_BY_ONE = {
     "the authors' fit": (("ranker=pairrank", "ranker.solver=lbfgs_restart"), {}),
     "a width that depends on the round": (("ranker=pairrank", "exploration.alpha=theory"), {}),
     "more places than certain pairs are recorded for": (("ranker=pairrank",), {"positions": 12}),
+    "a window": (("ranker=pairrank", "ranker.window=5"), {}),
+    "a discount, with lists by score": (("ranker=pairrank", "exploration=none", "ranker.discount=0.9"), {}),
     "a network": (("ranker=pdgd", "ranker/model=mlp"), {}),
     "a projected step": (("ranker=mgd", "ranker.projection=document_space"), {}),
     "directions in a null space": (("ranker=nsgd",), {}),

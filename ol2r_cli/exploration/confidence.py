@@ -13,12 +13,14 @@ from ol2r_cli import loops
 from ol2r_cli.config.ranges import Positive
 from ol2r_cli.exploration.divide_and_conquer import DivideAndConquer, ScoreOrder, Shuffle, Width
 from ol2r_cli.exploration.long_lists import LONG, Comparison
-from ol2r_cli.interfaces import FEATURES, Interaction, Need, Oracle, RunContext
-from ol2r_cli.learning.covariance import add_outer_products
+from ol2r_cli.interfaces import FEATURES, Forgetting, Interaction, Need, Oracle, RunContext
+from ol2r_cli.learning.covariance import add_outer_products, remove_outer_products
+from ol2r_cli.learning.history import RecentRows
 from ol2r_cli.learning.tangents import TableTangent
 from ol2r_cli.tensor.gather import gather
 from ol2r_cli.tensor.shapes import Bool, Float
 from ol2r_cli.tensor.streams import Random
+from ol2r_cli.tensor.synchronisation import is_host_readable
 
 
 class Confidence(DivideAndConquer):
@@ -28,6 +30,10 @@ class Confidence(DivideAndConquer):
     with R = 1/2, Q = 1, delta = 1/T, k_mu = 1/4 and c_mu = sigma'(Q max |x_ij|). `covariance` is `full`, `diagonal`
     (the diagonal of M^-1: the authors' PairRank-Diag) or `inverse_diagonal` (the inverse of the diagonal of M).
     `shuffle` and `transitive` as in `DivideAndConquer`.
+
+    Where the ranker forgets (`RunContext.forgetting`), a pair counts w in M, by its age. With a window w is 0 or 1, and
+    the norm is that of M^-1 as before. With a discount it is that of M^-1 M~ M^-1, where a pair counts w^2 in M~
+    (D-LinUCB, Russac et al., NeurIPS 2019, Algorithm 1); of M and M~ only the diagonals count with `inverse_diagonal`.
     """
 
     needs = (Need(FEATURES, "exploration=neural_confidence"),)
@@ -36,6 +42,8 @@ class Confidence(DivideAndConquer):
     matrix: Tensor
     inverse: Tensor
     rounds: Tensor
+    squared: Tensor  # M~, with a discount
+    recent: RecentRows  # with a window
 
     def __init__(
         self,
@@ -59,6 +67,16 @@ class Confidence(DivideAndConquer):
         self.register_buffer("matrix", identity * self.l2)
         self.register_buffer("inverse", identity / self.l2)
         self.register_buffer("rounds", torch.zeros((), dtype=torch.int64))
+        self.window, self.discount = context.forgetting.window, context.forgetting.discount
+        if self.window is not None:
+            self.recent = RecentRows()
+            self.recent.setup(context, self.window)
+        if self.discount < 1:
+            self.register_buffer("squared", self.matrix.clone())
+        if context.forgetting != Forgetting() and self.alpha == "theory":
+            raise ValueError(f"{self.setting('alpha')} must be a number where the ranker forgets pairs, got theory")
+        of_discount = self.discount < 1 and self.covariance == "inverse_diagonal"
+        self.form = "diagonal" if of_discount else self.covariance  # what of `inverse`, or of M, is used
         self.horizon, self.long = context.rounds, context.documents >= LONG
         if self.alpha == "theory":
             span = features.amax(0) - features.amin(0)  # |x_ij| <= |span|
@@ -67,7 +85,7 @@ class Confidence(DivideAndConquer):
 
     def for_loops(self) -> Any:
         """The exploration for rounds that are played together, up to the next recomputation of M^-1."""
-        if self.alpha == "theory" or self.long:
+        if self.alpha == "theory" or self.long or self.window is not None or self.discount < 1:
             return None
         intervals = loops.play.Intervals(
             self._form(),
@@ -90,6 +108,9 @@ class Confidence(DivideAndConquer):
     def learn(self, interaction: Interaction, random: Random) -> None:
         """Add the round's pairs to M."""
         rows = interaction.prediction.tangent().differences(interaction.preferences)
+        if self.discount < 1:
+            self._discount(rows)
+            return
         if interaction.candidates.rows is None:
             self.matrix.baddbmm_(rows.mT, rows)
         else:
@@ -100,6 +121,42 @@ class Confidence(DivideAndConquer):
             self.inverse.copy_(torch.linalg.inv(self.matrix))
         elif interaction.candidates.rows is None:
             add_outer_products(self.inverse, rows)
+        if self.window is not None:
+            self._slide(int(self.rounds), rows)
+
+    def _slide(self, rounds: int, rows: Float[Tensor, "B M F"]) -> None:
+        """Take the pairs that leave the window after so many rounds out of M.
+
+        M is added up again whenever all its pairs have left, so that what they leave by rounding stays small.
+        """
+        assert self.window is not None
+        leaving = self.recent.replace(rounds - 1, rows)
+        if rounds <= self.window:
+            return
+        self.matrix.baddbmm_(leaving.mT, leaving, alpha=-1)
+        if not rounds % self.window:
+            recent = self.recent.rows[:, : self.window].flatten(1, 2)
+            torch.bmm(recent.mT, recent, out=self.matrix)
+            self.matrix.diagonal(dim1=1, dim2=2).add_(self.l2)
+        readable = is_host_readable(self.matrix)  # whether M^-1 can be brought up to date is read from it
+        if not rounds % self.refresh or not readable or not remove_outer_products(self.inverse, leaving):
+            self.inverse.copy_(torch.linalg.inv_ex(self.matrix).inverse)
+
+    def _discount(self, rows: Float[Tensor, "B M F"]) -> None:
+        """Discount what M and M~ hold of earlier pairs, keep their l2, and add a round's pairs to both.
+
+        `inverse` becomes M^-1 M~ M^-1. l2 keeps its full rank, so that M^-1 has no update of low rank.
+        """
+        for matrix, factor in (self.matrix, self.discount), (self.squared, self.discount**2):
+            matrix.mul_(factor).baddbmm_(rows.mT, rows)
+            matrix.diagonal(dim1=1, dim2=2).add_((1 - factor) * self.l2)
+        if self.covariance == "inverse_diagonal":
+            diagonal, squared = (matrix.diagonal(dim1=1, dim2=2) for matrix in (self.matrix, self.squared))
+            self.inverse.diagonal(dim1=1, dim2=2).copy_(squared / diagonal.square())
+            return
+        root = torch.linalg.cholesky_ex(self.squared).L
+        half = torch.cholesky_solve(root, torch.linalg.cholesky_ex(self.matrix).L)
+        torch.bmm(half, half.mT, out=self.inverse)
 
     def certain(self, ranked: ScoreOrder) -> Bool[Tensor, "b d d"]:
         """Compare sigma(s_i - s_j) - 1/2 with alpha |x_ij|, both squared. Equal documents are never certain."""
@@ -121,7 +178,7 @@ class Confidence(DivideAndConquer):
     def _form(self) -> int:
         """Return the number of the covariance for compiled loops."""
         names = {"full": "FULL", "diagonal": "DIAGONAL", "inverse_diagonal": "INVERSE_DIAGONAL"}
-        number: int = getattr(loops.certain_pairs, names[self.covariance])
+        number: int = getattr(loops.certain_pairs, names[self.form])
         return number
 
     def comparison(self, ranked: ScoreOrder) -> Comparison:
@@ -153,9 +210,9 @@ class Confidence(DivideAndConquer):
 
     def _projected(self, replicas: Tensor | slice, x: Float[Tensor, "b d P"]) -> Float[Tensor, "b d P"]:
         """Return X M^-1, with the chosen form of M^-1."""
-        if self.covariance == "full":
+        if self.form == "full":
             return torch.bmm(x, self.inverse[replicas])
-        if self.covariance == "diagonal":
+        if self.form == "diagonal":
             return x * self.inverse[replicas].diagonal(dim1=1, dim2=2)[:, None]
         return x / self.matrix[replicas].diagonal(dim1=1, dim2=2)[:, None]
 

@@ -44,6 +44,24 @@ def add_outer_products(inverse: Float[Tensor, "B F F"], rows: Float[Tensor, "B M
     inverse.baddbmm_(subtracted.mT, subtracted, alpha=-1)
 
 
+def remove_outer_products(inverse: Float[Tensor, "B F F"], rows: Float[Tensor, "B M F"]) -> bool:
+    """Turn A^-1 into (A - rows^T rows)^-1 in place, for rows that A is a sum of. Zero rows change nothing.
+
+    One row x: A^-1 + u u^T / (1 - x.u) with u = A^-1 x, where 0 <= x.u < 1. False, with A^-1 as it was, where 1 - x.u
+    is so small that half of its digits are rounding.
+    """
+    projected = rows @ inverse
+    small = -projected @ rows.mT
+    small.diagonal(dim1=1, dim2=2).add_(1)
+    factor, failed = torch.linalg.cholesky_ex(small)
+    pivots = factor.diagonal(dim1=1, dim2=2).square()
+    if failed.any() or (pivots < torch.finfo(pivots.dtype).eps ** 0.5).any():
+        return False
+    added = torch.linalg.solve_triangular(factor, projected, upper=False)
+    inverse.baddbmm_(added.mT, added)
+    return True
+
+
 def most_rows(rows: int, parameters: int) -> int:
     """The largest number of rows that the dual form holds when this many are added in all."""
     return min(rows, int(RATIO * parameters) + 1) if parameters <= PRIMAL else rows

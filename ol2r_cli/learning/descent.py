@@ -23,17 +23,20 @@ def descend(
     tilt: Float[Tensor, "B N F"],
     l2: Float[Tensor, "B"],
     steps: int,
+    weights: Float[Tensor, "B n"] | None = None,
 ) -> Float[Tensor, "B N F"]:
-    """Take `steps` steps from `theta` to the minimum of sum_i log(1 + exp(-x_i.theta)) + l2/2 |theta|^2 - tilt.theta.
+    """Take `steps` steps from `theta` to the minimum of sum_i w_i log(1 + exp(-x_i.theta)) + l2/2 |theta|^2 -
+    tilt.theta.
 
-    The rows x are shared by a replica's N objectives; rows of zeros change nothing. The direction of a step is that of
+    The rows x and their `weights` w, all 1 if None, are shared by a replica's N objectives; rows of zeros change
+    nothing. The direction of a step is that of
     Newton's method, its length the best of fifteen. No branch depends on a value.
     """
     l2 = l2.to(theta.dtype)[:, None, None]
     for _ in range(steps):
         scores = torch.bmm(theta, rows.mT)
-        step = _newton_step(theta, scores, rows, tilt, l2)
-        theta = theta - _best_length(theta, scores, step, rows, tilt, l2) * step
+        step = _newton_step(theta, scores, rows, tilt, l2, weights)
+        theta = theta - _best_length(theta, scores, step, rows, tilt, l2, weights) * step
     return theta
 
 
@@ -43,6 +46,7 @@ def descend_by_way(
     tilt: Float[Tensor, "B N F"],
     l2: Float[Tensor, "B"],
     least: float,
+    weights: Float[Tensor, "B n"] | None = None,
 ) -> Float[Tensor, "B N F"]:
     """Come near the minimum from any distance, along the minima for larger l2: from 1 on, halved until it is `l2`,
     which must be `least` or more.
@@ -51,7 +55,7 @@ def descend_by_way(
     for every half of l2 suffice (calibrated: one does not, with 136 features or separable pairs).
     """
     for halvings in range(math.ceil(math.log2(max(1 / least, 1)))):
-        theta = descend(theta, rows, tilt, l2.clamp(min=0.5**halvings), 2)
+        theta = descend(theta, rows, tilt, l2.clamp(min=0.5**halvings), 2, weights)
     return theta
 
 
@@ -66,15 +70,25 @@ def steps_after(pairs: int, features: int) -> int:
 
 
 def _newton_step(
-    theta: Tensor, scores: Float[Tensor, "B N n"], rows: Tensor, tilt: Tensor, l2: Float[Tensor, "B 1 1"]
+    theta: Tensor,
+    scores: Float[Tensor, "B N n"],
+    rows: Tensor,
+    tilt: Tensor,
+    l2: Float[Tensor, "B 1 1"],
+    weights: Float[Tensor, "B n"] | None,
 ) -> Float[Tensor, "B N F"]:
     """H^-1 gradient; zero where rounding makes H indefinite or a value infinite."""
     gradient = l2 * theta - tilt
     hessian = torch.zeros(*theta.shape, theta.shape[2], dtype=theta.dtype, device=theta.device)
     hessian.diagonal(dim1=2, dim2=3).copy_(l2)
-    for part, push in zip(rows.split(PART, 1), torch.sigmoid(-scores).split(PART, 2), strict=True):
+    for start in range(0, rows.shape[1], PART):
+        part, push = rows[:, start : start + PART], torch.sigmoid(-scores[..., start : start + PART])
+        curvature = torch.addcmul(push, push, push, value=-1)
+        if weights is not None:
+            counts = weights[:, None, start : start + PART]
+            push, curvature = push * counts, curvature * counts
         gradient.baddbmm_(push, part, alpha=-1)
-        for member, weight in enumerate(torch.addcmul(push, push, push, value=-1).unbind(1)):
+        for member, weight in enumerate(curvature.unbind(1)):
             hessian[:, member].baddbmm_(part.mT * weight[:, None], part)
     factor, failed = torch.linalg.cholesky_ex(hessian)
     step = torch.cholesky_solve(gradient[..., None], factor).squeeze(3)
@@ -88,6 +102,7 @@ def _best_length(
     rows: Tensor,
     tilt: Tensor,
     l2: Float[Tensor, "B 1 1"],
+    weights: Float[Tensor, "B n"] | None,
 ) -> Float[Tensor, "B N 1"]:
     """The length of the step, of those tried, at which the objective is least."""
     change = torch.bmm(step, rows.mT)
@@ -96,8 +111,12 @@ def _best_length(
     lengths = torch.cat([of_newton.expand(*theta.shape[:2], -1), of_damped * (longest.log1p() / longest)], 2)
     slope, bend = (step * (tilt - l2 * theta)).sum(2, keepdim=True), (l2 * step * step).sum(2, keepdim=True)
     value = lengths * slope + lengths**2 * bend / 2
-    for score, added in zip(scores.split(PART, 2), change.split(PART, 2), strict=True):
-        value += softplus(lengths[..., None] * added[:, :, None] - score[:, :, None]).sum(3)
+    for start in range(0, rows.shape[1], PART):
+        score, added = (values[:, :, None, start : start + PART] for values in (scores, change))
+        loss = softplus(lengths[..., None] * added - score)
+        if weights is not None:
+            loss *= weights[:, None, None, start : start + PART]
+        value += loss.sum(3)
     return lengths.gather(2, value.argmin(2, keepdim=True))
 
 

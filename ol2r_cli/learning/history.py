@@ -9,8 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from ol2r_cli import loops
-from ol2r_cli.interfaces import Preferences, RunContext
-from ol2r_cli.tensor.shapes import Float, Int
+from ol2r_cli.interfaces import Forgetting, Preferences, RunContext
+from ol2r_cli.tensor.gather import cached_arange
+from ol2r_cli.tensor.shapes import Bool, Float, Int
 from ol2r_cli.tensor.synchronisation import is_host_readable
 
 
@@ -30,9 +31,17 @@ class RoundBuffer(nn.Module):
 
 
 class CountedBuffer(RoundBuffer):
-    """A `RoundBuffer` in which replica b owns the first `count`[b] entries."""
+    """A `RoundBuffer` in which replica b owns the first `count`[b] entries.
+
+    `mass`[b] is what they weigh together: with forgetting (`RunContext.forgetting`) those before `first`[b] no longer
+    count, and the others by age. Then `pass_round` must follow the entries of every round.
+    """
 
     count: Tensor
+    born: Tensor  # [B, capacity + 1]: the round of each entry, from 0
+    first: Tensor
+    mass: Tensor
+    rounds: Tensor
     replica: Tensor  # 0 .. B - 1 as a column, to index the buffers
     capacity: int
     per_round: int
@@ -42,6 +51,37 @@ class CountedBuffer(RoundBuffer):
         self.capacity, self.per_round = capacity, per_round
         self.register_buffer("count", torch.zeros(context.replicas, dtype=torch.int64, device=context.device))
         self.replica = torch.arange(context.replicas, device=context.device)[:, None]
+        self.forgetting, self.dtype = context.forgetting, context.dtype
+        self.forgets = context.forgetting != Forgetting()
+        if not self.forgets:
+            self.mass = self.count
+            return
+        self.by_round = (*self.by_round, "born")
+        shape = context.replicas, capacity + 1
+        self.register_buffer("born", torch.zeros(shape, dtype=torch.int32, device=context.device))
+        self.register_buffer("first", torch.zeros_like(self.count))
+        self.register_buffer("mass", torch.zeros_like(self.count, dtype=torch.float64))
+        self.register_buffer("rounds", torch.zeros((), dtype=torch.int64))
+
+    def pass_round(self, valid: Bool[Tensor, "B M"]) -> None:
+        """Note that the latest entries, one for each `valid`, are those of a new round, and drop what has become too
+        old: `dropped` [B] entries before `first`."""
+        reach, now = self.forgetting.reach, int(self.rounds)
+        assert reach is not None
+        new, places = valid.sum(1), cached_arange(self.per_round, self.count.device)
+        index = (self.count - new)[:, None] + valid.cumsum(1) - 1
+        self.born[self.replica, torch.where(valid, index, self.capacity)] = now
+        oldest = (self.first[:, None] + places).clamp(max=self.capacity)  # entries of one round leave at most
+        self.dropped = ((now - self.born[self.replica, oldest] >= reach) & (oldest < self.count[:, None])).sum(1)
+        self.first += self.dropped
+        discount = self.forgetting.discount
+        self.mass.mul_(discount).add_(new - self.dropped * discount**reach).mul_(self.first < self.count)
+        self.rounds += 1
+
+    def weights(self, replica: int | slice, entries: slice | Tensor) -> Float[Tensor, "*S n"]:
+        """The weights of some entries that were kept, by age; where the run forgets."""
+        age = int(self.rounds) - 1 - self.born[replica, entries]
+        return self.forgetting.weights(age).to(self.dtype)
 
     def most(self, rounds: int | None = None) -> int:
         """The largest count; on a GPU, which is not read, the largest that `rounds` rounds can have led to."""
@@ -73,7 +113,34 @@ class PairLog(CountedBuffer):
         both = torch.cat([preferences.winner, preferences.loser], dim=1)
         self.pairs[self.replica, place] = document.gather(1, both).int().unflatten(1, (2, -1)).mT
         self.count += valid.sum(1)
+        if self.forgets:
+            self.pass_round(valid)
         return place
+
+
+class RecentRows(RoundBuffer):
+    """Keeps the feature differences of the last `window` rounds' pairs, `rows` [B, min(window, T) + 1, M, F].
+
+    There are zeros where a round has fewer pairs.
+    """
+
+    by_round = ("rows",)
+
+    rows: Tensor
+
+    def setup(self, context: RunContext, window: int) -> None:
+        """Start without pairs."""
+        self.window = window
+        shape = context.replicas, min(window, context.rounds) + 1, context.pairs, context.features
+        self.register_buffer("rows", torch.zeros(shape, dtype=context.dtype, device=context.device))
+
+    def replace(self, number: int, rows: Float[Tensor, "B m F"]) -> Float[Tensor, "B M F"]:
+        """Keep the rows of this round, from 0, and return those of the round that they replace, `window` before."""
+        place = self.rows[:, number % self.window]
+        replaced = place.clone()
+        place[:, : rows.shape[1]] = rows
+        place[:, rows.shape[1] :] = 0
+        return replaced
 
 
 class PairHistory(PairLog):
@@ -102,6 +169,8 @@ class PairHistory(PairLog):
             count = self.count.numpy()
             loops.updates.append(document.numpy(), *pairs, count, self.pairs.numpy())
             loops.updates.append_rows(differences.numpy(), pairs[2], count, self.rows.numpy())
+            if self.forgets:
+                self.pass_round(preferences.valid)
             return
         self.rows[self.replica, self.remember(document, preferences)] = differences
 

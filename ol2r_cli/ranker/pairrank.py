@@ -8,8 +8,9 @@ import numpy as np
 from torch import Tensor
 
 from ol2r_cli import loops
-from ol2r_cli.config.ranges import Positive
-from ol2r_cli.interfaces import Interaction, Oracle, RunContext
+from ol2r_cli.config.ranges import Count, Positive
+from ol2r_cli.interfaces import Forgetting, Interaction, Oracle, RunContext
+from ol2r_cli.learning.forgetting import Discount, forgetting_of
 from ol2r_cli.learning.history import PairHistory
 from ol2r_cli.learning.lbfgs import RestartedLBFGS
 from ol2r_cli.learning.newton import AnchoredNewton
@@ -30,7 +31,8 @@ class PairwiseRanker(LinearRanker):
 
     `l2` is lambda; `reduction` is `sum` (cross-entropies + l2/2 |theta|^2, the paper) or `mean` (their mean +
     l2 |theta|^2, the authors' code); `pairs` is how clicks become preferences; `solver` is `newton` (the optimum) or
-    `lbfgs_restart` (the authors' fit, for comparison only, on the CPU).
+    `lbfgs_restart` (the authors' fit, for comparison only, on the CPU). `window` is the number of rounds whose pairs
+    count, None for all; `discount` multiplies what a pair counts in every round. One of the two is None or 1.
     """
 
     solver: AnchoredNewton | RestartedLBFGS
@@ -41,9 +43,15 @@ class PairwiseRanker(LinearRanker):
         reduction: Literal["sum", "mean"],
         pairs: Pairs,
         solver: Literal["newton", "lbfgs_restart"],
+        window: Count | None,
+        discount: Discount,
     ):
         super().__init__()
         self.pairs = pairs
+        self.forgetting = forgetting_of(self, window, discount)
+        if solver != "newton" and self.forgetting != Forgetting():
+            forgetting = f"{self.setting('window')} or {self.setting('discount')}"
+            raise ValueError(f"{self.setting('solver')} must be newton with {forgetting}, got {solver}")
         self.history = PairHistory()
         self.solver = SOLVERS[solver](l2, reduction)
 
@@ -57,7 +65,7 @@ class PairwiseRanker(LinearRanker):
 
     def for_loops(self) -> Any:
         """The ranker for rounds that are played together, with the solver `newton`."""
-        if not isinstance(self.solver, AnchoredNewton):
+        if not isinstance(self.solver, AnchoredNewton) or self.history.forgets:
             return None
         theta = self.solver.theta.numpy()
         state = theta, np.empty((len(theta), 1), theta.dtype), 1.0

@@ -36,7 +36,7 @@ class PerturbedRanker(PairwiseRanker):
         label_noise_variance: NonNegative,
         deploy: Literal["mean", "first", "unperturbed"],
     ):
-        super().__init__(l2, reduction, pairs, solver="newton")
+        super().__init__(l2, reduction, pairs, solver="newton", window=None, discount=1.0)
         self.deployed = deploy
         self.offers = self.offers | {MEMBERS} if members > 1 else self.offers
         self.optima = PerturbedOptima(members, label_noise_variance)

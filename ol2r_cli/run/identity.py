@@ -49,6 +49,8 @@ ADDED: Mapping[str, Any] = {
     "intent": {"_target_": "ol2r_cli.intent.schedules.NoChange"},
     "ranker.projection": "none",
     "ranker.document_space": {"below": 2, "earlier": 10, "normalise": True},
+    "ranker.window": None,
+    "ranker.discount": 1.0,
 }
 _ALWAYS = STANDARD_MEASURES - {"regret", "blocks"}
 

@@ -13,6 +13,7 @@ from omegaconf import OmegaConf
 from torch import Tensor
 
 from ol2r_cli.config.instantiate import build
+from ol2r_cli.config.moved_classes import MOVED_TO
 from ol2r_cli.config.stored_targets import check_stored
 from ol2r_cli.dataset.inference_data import inference_data
 from ol2r_cli.interfaces import Ranker
@@ -23,7 +24,11 @@ from ol2r_cli.run.stored_dataset import dataset_source, stored_dataset_settings,
 from ol2r_cli.tensor.shapes import Float
 
 # The settings that a ranker did not have in runs of earlier versions, with what it did then.
-_ADDED = {"ol2r_cli.ranker.dueling_bandits.DuelingBandits": {"projection": "none", "document_space": {}}}
+_FORGETTING: dict[str, Any] = {"window": None, "discount": 1.0}
+_ADDED: dict[str, dict[str, Any]] = {
+    "ol2r_cli.ranker.dueling_bandits.DuelingBandits": {"projection": "none", "document_space": {}},
+    "ol2r_cli.ranker.pairrank.PairwiseRanker": _FORGETTING,
+}
 
 
 class TrainedRanker:
@@ -55,7 +60,8 @@ class TrainedRanker:
                 f"{path}/ranker.pt is damaged ({type(error).__name__}): type {command} force=true"
             ) from None
         check_stored(settings, "ranker", path / "ranker.pt", own_targets)
-        settings = {**_ADDED.get(settings["_target_"], {}), **settings}
+        target = str(settings["_target_"])
+        settings = {**_ADDED.get(MOVED_TO.get(target, target), {}), **settings}
         self.ranker: Ranker = build(OmegaConf.create({"ranker": settings}).ranker)
         if not isinstance(self.ranker, Ranker):
             raise ValueError(f"ranker._target_ in {path}/ranker.pt must be a ranker, got {settings['_target_']}")

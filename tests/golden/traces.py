@@ -32,6 +32,8 @@ CASES = {
     "generated-reduction-mean": [*_GENERATED, "ranker.reduction=mean", "ranker.l2=0.01"],
     "generated-pairs-all": [*_GENERATED, "ranker.pairs=all"],
     "generated-pairs-adjacent": [*_GENERATED, "ranker.pairs=adjacent"],
+    "generated-window": [*_GENERATED, "ranker.window=5"],
+    "generated-discount": [*_GENERATED, "ranker.discount=0.8"],
     "generated-shuffle-random": [*_GENERATED, "click=perfect", "exploration.shuffle=random"],
     "generated-no-exploration": [*_GENERATED, "click=perfect", "exploration=none"],
     "generated-random-ranker": [*_GENERATED, "ranker=random"],

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from ol2r_cli.interfaces import Preferences, RunContext
+from ol2r_cli.interfaces import Forgetting, Preferences, RunContext
 from ol2r_cli.learning.history import PairHistory
 from ol2r_cli.learning.lbfgs import RestartedLBFGS
 from ol2r_cli.learning.newton import AnchoredNewton
@@ -17,21 +17,35 @@ from tests.reference import objective as reference
 PER_ROUND = 5
 
 
-def play(solver, features: int, rounds: int, noise: float, replicas: int = 1, seed: int = 0):
-    """Feed random preferences of a linear user; yields after every round. `noise` 0 makes them separable."""
+def play(
+    solver,
+    features: int,
+    rounds: int,
+    noise: float,
+    replicas: int = 1,
+    seed: int = 0,
+    forgetting: Forgetting = Forgetting(),  # noqa: B008
+    silent: range = range(0),
+    loops: bool = False,
+):
+    """Feed random preferences of a linear user; yields after every round. `noise` 0 makes them separable.
+
+    Rounds in `silent` bring no pair.
+    """
     generator = torch.Generator().manual_seed(seed)
     table = torch.rand(400, features, generator=generator)
     truth = torch.randn(features, generator=generator)
     history = PairHistory()
-    history.setup(RunContext(replicas, 10, features, 10, 1, rounds, 5), table, PER_ROUND)
-    solver.setup(RunContext(replicas, 10, features, 10, 1, rounds, 5), history)
+    context = RunContext(replicas, 10, features, 10, 1, rounds, 5, forgetting=forgetting, loops=loops)
+    history.setup(context, table, PER_ROUND)
+    solver.setup(context, history)
     for t in range(rounds):
         document = torch.randint(400, (replicas, 10), generator=generator)
         x = table[document].double()
         utility = x @ truth.double() + noise * torch.randn(replicas, 10, generator=generator)
         upper, lower = torch.arange(5).expand(replicas, -1), torch.arange(5, 10).expand(replicas, -1)
         wins = utility.gather(1, upper) > utility.gather(1, lower)
-        valid = torch.rand(replicas, 5, generator=generator) < 0.5
+        valid = (torch.rand(replicas, 5, generator=generator) < 0.5) & (t not in silent)
         pairs = Preferences(torch.where(wins, upper, lower), torch.where(wins, lower, upper), valid)
         added = LinearTangent(x).differences(pairs)
         history.append(added, document, pairs)

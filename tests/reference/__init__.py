@@ -6,6 +6,7 @@ Nothing here shares a line with `ol2r_cli`; what it shares is the papers. Plain 
     shuffles   blocks -> exact distribution of served orders   PairRank, Section 3.2.3
     objective  history of pairs -> optimal parameters          PairRank, Eq. (1)
     pairrank   the rounds, one after the other                 PairRank, Algorithm 1
+    forgetting weights by age, the estimate and the widths     D-LinUCB, Algorithm 1, for PairRank and others
     clicks     grades -> exact click probabilities             PairRank, Section 4.1
     feedback   clicks -> pairs                                 PairRank, Sections 3.1 and 3.2.1
     perturbed, ensemble       label noise, and unanimity       P2NeurRank, Section 3

@@ -1,0 +1,192 @@
+"""What is forgotten, against plain sums over the whole history: weights, the optimum, the gradient at the anchor."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+
+import numpy as np
+import pytest
+import torch
+
+from ol2r_cli.interfaces import Forgetting, RunContext
+from ol2r_cli.learning.covariance import remove_outer_products
+from ol2r_cli.learning.history import PairHistory, RecentRows
+from ol2r_cli.learning.newton import AnchoredNewton
+from tests.learning.test_newton import play
+from tests.pretended_gpu import pretended_gpu
+from tests.reference import forgetting as reference
+
+
+def history_of(solver: AnchoredNewton, ends: list[list[int]], replica: int) -> list[np.ndarray]:
+    """One replica's pairs by round; `ends` has the number of pairs of every replica after every round."""
+    counts = [0, *(end[replica] for end in ends)]
+    rows = solver.history.rows[replica].numpy()
+    return [rows[start:end] for start, end in itertools.pairwise(counts)]
+
+
+def oracle(solver: AnchoredNewton, rounds: list[np.ndarray], forgetting: Forgetting) -> reference.ForgetfulPairRank:
+    features = rounds[0].shape[1]
+    port = reference.ForgetfulPairRank(features, solver.l2, 0.1, "full", solver.reduction, *forgetting)
+    port.rounds = rounds
+    return port
+
+
+def test_weights_are_a_window_or_powers_of_the_discount():
+    ages = torch.arange(9)
+    for forgetting in Forgetting(), Forgetting(window=4), Forgetting(discount=0.7):
+        expected = [reference.weight(age, *forgetting) for age in range(9)]
+        assert forgetting.weights(ages).tolist() == pytest.approx(expected, rel=1e-15)
+
+
+@pytest.mark.parametrize("discount", [0.5, 0.9, 0.999])
+def test_a_discount_drops_what_is_below_the_rounding_of_a_number(discount):
+    reach = Forgetting(discount=discount).reach
+    assert discount**reach <= 2.0**-52 < discount ** (reach - 1)
+    assert Forgetting(discount=discount).weights(torch.tensor([reach - 1, reach])).count_nonzero() == 1
+    assert (Forgetting().reach, Forgetting(window=7).reach) == (None, 7)
+
+
+FORGETTING = [Forgetting(window=1), Forgetting(window=12), Forgetting(discount=0.3), Forgetting(discount=0.93)]
+
+
+@pytest.mark.parametrize("gpu", [False, True], ids=["cpu", "gpu"])
+@pytest.mark.parametrize(
+    ("reduction", "l2", "noise", "forgetting"),
+    [
+        ("sum", 0.1, 1.0, FORGETTING[1]),
+        ("mean", 0.01, 0.2, FORGETTING[1]),
+        ("sum", 1e-3, 0.0, FORGETTING[3]),
+        ("mean", 0.1, 1.0, FORGETTING[3]),
+        pytest.param("sum", 0.1, 1.0, FORGETTING[0], marks=pytest.mark.slow),
+        ("mean", 0.01, 1.0, FORGETTING[0]),
+        pytest.param("mean", 0.01, 0.2, FORGETTING[2], marks=pytest.mark.slow),
+    ],
+    ids=str,
+)
+def test_the_optimum_of_what_counts_is_reached_every_round(reduction, l2, noise, forgetting, gpu):
+    """Two replicas; rounds without a pair empty a window, and leave next to nothing of a discounted history."""
+    solver, ends, worst, exact, empty = AnchoredNewton(l2, reduction), [], 0.0, 0.0, 0
+    with pretended_gpu() if gpu else contextlib.nullcontext():
+        for t in play(solver, 6, 80, noise, 2, forgetting=forgetting, silent=range(25, 65)):
+            ends.append(solver.history.count.tolist())
+            for replica in range(2) if t % 8 == 4 or t in (24, 26) else ():
+                port = oracle(solver, history_of(solver, ends, replica), forgetting)
+                worst = max(worst, port.excess(solver.theta[replica].numpy()))
+                anchor = solver.anchor[replica].numpy()
+                slope = reference.gradient(anchor, port.pairs, l2, reduction)
+                found = solver.gradient[replica].numpy()
+                weights = sum(w for _, w in port.pairs)
+                assert float(solver.history.mass[replica]) == pytest.approx(weights, abs=1e-9)
+                if ends[-1][replica] > int(solver.history.first[replica]):
+                    exact = max(exact, float(np.abs(found - slope).max()))
+                elif ends[-1][replica]:
+                    empty += 1
+                    assert solver.theta[replica].abs().max() < 1e-12
+    assert worst <= 1
+    assert exact < 1e-9
+    assert empty > 1 or forgetting == FORGETTING[3]  # which still counts something after 40 rounds
+
+
+@pytest.mark.parametrize("reduction", ["sum", "mean"])
+@pytest.mark.parametrize("forgetting", [Forgetting(window=20), Forgetting(discount=0.9)], ids=str)
+def test_the_hessian_is_that_of_the_pairs_that_count(reduction, forgetting):
+    """Within what a drift of scores by 0.3 and 5 % of outdated pairs leave open."""
+    solver, ends = AnchoredNewton(0.1, reduction), []
+    for t in play(solver, 4, 200, 0.5, forgetting=forgetting):
+        ends.append(solver.history.count.tolist())
+        if t < 20 or t % 10:
+            continue
+        port = oracle(solver, history_of(solver, ends, 0), forgetting)
+        theta, found = solver.anchor[0].numpy(), np.linalg.inv(solver.inverse[0].numpy())
+        exact = reference.penalty(port.pairs, 0.1, reduction) * np.eye(4)
+        for x, w in port.pairs:
+            wins = 1 / (1 + np.exp(-float(x @ theta)))
+            exact += w * wins * (1 - wins) * np.outer(x, x)
+        ratio = np.linalg.eigvals(np.linalg.solve(exact, found)).real
+        assert 0.65 < ratio.min() < ratio.max() < 1.55
+
+
+@pytest.mark.parametrize("loops", [False, pytest.param(True, marks=pytest.mark.filterwarnings("default"))])
+@pytest.mark.parametrize("reduction", ["sum", "mean"])
+def test_a_window_of_the_whole_run_changes_nothing(reduction, loops):
+    """To the last bit, with compiled loops and without."""
+    if loops:
+        pytest.importorskip("numba")
+    thetas = []
+    for forgetting in Forgetting(), Forgetting(window=80), Forgetting(window=10**9):
+        solver = AnchoredNewton(0.01, reduction)
+        thetas.append(
+            torch.stack([solver.theta.clone() for _ in play(solver, 6, 80, 0.5, 2, forgetting=forgetting, loops=loops)])
+        )
+    assert torch.equal(thetas[0], thetas[1])
+    assert torch.equal(thetas[0], thetas[2])
+
+
+def test_rounding_does_not_add_up():
+    """Hundreds of pairs have left a window of about 20: the gradient still is that of the pairs in it."""
+    solver = AnchoredNewton(1e-3, "sum")
+    for _ in play(solver, 5, 300, 0.3, forgetting=Forgetting(window=8)):
+        pass
+    first, count = int(solver.history.first[0]), int(solver.history.count[0])
+    assert count > 600 > 100 > count - first
+    assert int(solver.cleared[0]) > 300
+    rows = solver.history.rows[0, first:count]
+    slope = 1e-3 * solver.anchor[0] - torch.sigmoid(-(rows @ solver.anchor[0])) @ rows
+    torch.testing.assert_close(solver.gradient[0], slope, atol=1e-10, rtol=0)
+
+
+def test_a_removed_row_was_never_there():
+    """The formula for one row, and several at once; zero rows change nothing; hopeless cancellation is noticed."""
+    generator = torch.Generator().manual_seed(3)
+    matrix = torch.eye(5).double() * 0.01
+    rows = torch.randn(4, 5, generator=generator).double()
+    rows[2] = 0
+    inverse = torch.linalg.inv(matrix + rows.mT @ rows)[None]
+    one = inverse.clone()
+    u = one[0] @ rows[0]
+    assert remove_outer_products(one, rows[None, :1])
+    torch.testing.assert_close(one[0], inverse[0] + torch.outer(u, u) / (1 - rows[0] @ u))
+    assert remove_outer_products(inverse, rows[None])
+    torch.testing.assert_close(inverse[0], torch.linalg.inv(matrix), rtol=1e-9, atol=1e-9)
+    tiny = torch.eye(2).double()[None] * 1e-9
+    row = torch.tensor([[[1.0, 0.0]]]).double()
+    hopeless = torch.linalg.inv(tiny + row.mT @ row)
+    before = hopeless.clone()
+    assert not remove_outer_products(hopeless, row)
+    assert torch.equal(hopeless, before)
+
+
+def test_rows_come_back_after_a_window():
+    recent = RecentRows()
+    recent.setup(RunContext(2, 10, 3, 10, 1, 20, 5, pairs=4), 5)
+    given = [torch.rand(2, 1 + t % 4, 3).double() for t in range(20)]
+    for t, rows in enumerate(given):
+        left = recent.replace(t, rows)
+        expected = torch.zeros(2, 4, 3).double()
+        if t >= 5:
+            expected[:, : given[t - 5].shape[1]] = given[t - 5]
+        assert torch.equal(left, expected)
+
+
+@pytest.mark.parametrize("forgetting", [Forgetting(window=5), Forgetting(window=30), Forgetting(discount=0.8)], ids=str)
+def test_a_longer_run_takes_over_a_shorter_one(forgetting):
+    """History and rows of a run of 12 rounds go on in one of 40."""
+    solver = AnchoredNewton(0.1, "sum")
+    for _ in play(solver, 4, 12, 1.0, 2, forgetting=forgetting):
+        pass
+    context = RunContext(2, 10, 4, 10, 1, 40, 5, forgetting=forgetting, pairs=3)
+    longer = PairHistory()
+    longer.setup(context, solver.history.features, 5)
+    longer.load_state_dict(solver.history.state_dict())
+    short = solver.history
+    for replica, count in enumerate(short.count.tolist()):
+        assert torch.equal(longer.born[replica, :count], short.born[replica, :count])
+    kept, taken = RecentRows(), RecentRows()
+    kept.setup(RunContext(2, 10, 4, 10, 1, 12, 5, pairs=3), 30)
+    taken.setup(context, 30)
+    for t in range(12):
+        kept.replace(t, torch.full((2, 3, 4), float(t)))
+    taken.load_state_dict(kept.state_dict())
+    assert [float(taken.rows[0, t, 0, 0]) for t in range(12)] == list(range(12))
+    assert taken.rows.shape[1] == 31

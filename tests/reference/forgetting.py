@@ -1,0 +1,184 @@
+"""Rankers that forget old pairs, from plain sums over the whole history: what a pair counts, the estimate, the widths.
+
+Sliding window and discount as in Garivier and Moulines (ALT 2011); the widths with a discount as in Russac, Vernade and
+Cappé, Weighted Linear Bandits for Non-Stationary Environments (NeurIPS 2019), Algorithm 1, where V is M and V~ is M~.
+Nothing here is updated from one round to the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from scipy.optimize import minimize
+
+from ol2r_cli.tensor.shapes import Bool, Float
+from tests.reference.blocks import partition, transitive_closure
+from tests.reference.objective import sigmoid
+from tests.reference.shuffles import Order, order_by_clocks
+
+
+def weight(age: int, window: int | None, discount: float) -> float:
+    """What a pair counts that was observed `age` rounds before the latest round."""
+    return discount**age if window is None or age < window else 0.0
+
+
+def weighted(
+    rounds: Sequence[Float[np.ndarray, "M F"]], window: int | None, discount: float
+) -> list[tuple[Float[np.ndarray, "F"], float]]:
+    """The pairs of all rounds, the last of which has age 0, each with its weight."""
+    return [(pair, weight(len(rounds) - 1 - t, window, discount)) for t, pairs in enumerate(rounds) for pair in pairs]
+
+
+def penalty(pairs: Sequence[tuple[np.ndarray, float]], l2: float, reduction: str) -> float:
+    """The factor of |theta|^2 / 2 beside the weighted sum of cross-entropies.
+
+    `sum`: l2. `mean`: the weighted mean + l2 |theta|^2, times the weights' sum; 2 l2 without a pair.
+    """
+    total = sum(w for _, w in pairs)
+    return l2 if reduction == "sum" else 2 * l2 * (total or 1.0)
+
+
+def objective(
+    theta: Float[np.ndarray, "F"],
+    pairs: Sequence[tuple[np.ndarray, float]],
+    l2: float,
+    reduction: str,
+    noise: Sequence[float] | None = None,
+) -> float:
+    """sum_i w_i (-(1 + g_i) log sigma(x_i.theta) + g_i log(1 - sigma(x_i.theta))) + penalty; g is label noise, or 0."""
+    total = penalty(pairs, l2, reduction) / 2 * float(theta @ theta)
+    for i, (x, w) in enumerate(pairs):
+        value, g = float(x @ theta), 0.0 if noise is None else noise[i]
+        total += w * ((1 + g) * np.logaddexp(0.0, -value) - g * np.logaddexp(0.0, value))
+    return float(total)
+
+
+def gradient(
+    theta: Float[np.ndarray, "F"],
+    pairs: Sequence[tuple[np.ndarray, float]],
+    l2: float,
+    reduction: str,
+    noise: Sequence[float] | None = None,
+) -> Float[np.ndarray, "F"]:
+    """Its derivative."""
+    total = penalty(pairs, l2, reduction) * theta
+    for i, (x, w) in enumerate(pairs):
+        total = total + w * (sigmoid(float(x @ theta)) - 1 - (0.0 if noise is None else noise[i])) * x
+    return total
+
+
+def optimum(
+    pairs: Sequence[tuple[np.ndarray, float]],
+    l2: float,
+    reduction: str,
+    features: int,
+    noise: Sequence[float] | None = None,
+) -> Float[np.ndarray, "F"]:
+    """The only minimum, by scipy; RuntimeError unless it is within 1e-9 (1 + f) of the least value.
+
+    The objective is `penalty`-strongly convex, so that a theta is within |gradient|^2 / (2 penalty) of it.
+    """
+    c = penalty(pairs, l2, reduction)
+
+    def hessian(theta):
+        total = c * np.eye(features)
+        for x, w in pairs:
+            wins = sigmoid(float(x @ theta))
+            total += w * wins * (1 - wins) * np.outer(x, x)
+        return total
+
+    found = minimize(
+        objective,
+        np.zeros(features),
+        args=(pairs, l2, reduction, noise),
+        jac=gradient,
+        hess=lambda theta, *_: hessian(theta),
+        method="trust-exact",
+        options={"gtol": 1e-11, "maxiter": 3000},
+    ).x
+    for _ in range(3):  # Newton's steps, which double the digits
+        found = found - np.linalg.solve(hessian(found), gradient(found, pairs, l2, reduction, noise))
+    slope = gradient(found, pairs, l2, reduction, noise)
+    gap = float(slope @ slope) / (2 * c)
+    if not gap <= 1e-9 * (1 + abs(objective(found, pairs, l2, reduction, noise))):
+        raise RuntimeError(f"the optimum must be closer to the least objective, got {gap:.1e}")
+    return found
+
+
+def information(pairs: Sequence[tuple[np.ndarray, float]], l2: float, features: int, power: int = 1):
+    """M = l2 I + sum of w x x^T, or with `power` 2 M~ = l2 I + sum of w^2 x x^T."""
+    total = l2 * np.eye(features)
+    for x, w in pairs:
+        total += w**power * np.outer(x, x)
+    return total
+
+
+def width(x: Float[np.ndarray, "F"], m: np.ndarray, squared: np.ndarray, covariance: str) -> float:
+    """|x| in the norm of M^-1 M~ M^-1, of its diagonal, or of that product of the diagonals of M and M~."""
+    inverse = np.linalg.inv(m)
+    norm = inverse @ squared @ inverse
+    if covariance == "diagonal":
+        norm = np.diag(np.diag(norm))
+    elif covariance == "inverse_diagonal":
+        norm = np.diag([squared[f, f] / m[f, f] ** 2 for f in range(len(x))])
+    return float(np.sqrt(max(x @ norm @ x, 0.0)))
+
+
+@dataclass
+class ForgetfulPairRank:
+    """PairRank that forgets: ask for an order with `propose`, hand the pairs of every round to `learn`."""
+
+    features: int
+    l2: float
+    alpha: float
+    covariance: str
+    reduction: str
+    window: int | None
+    discount: float
+    theta: Float[np.ndarray, "F"] = field(init=False)
+    rounds: list[Float[np.ndarray, "M F"]] = field(default_factory=list)
+
+    @property
+    def pairs(self) -> list[tuple[np.ndarray, float]]:
+        """All pairs so far with their weights."""
+        return weighted(self.rounds, self.window, self.discount)
+
+    def certain(self, documents: Float[np.ndarray, "D F"], transitive: bool = True) -> Bool[np.ndarray, "D D"]:
+        """[i, j] iff sigma(x_ij.theta) - 1/2 > alpha |x_ij|; a window's pairs all count 1, so that M~ = M."""
+        m, squared = (information(self.pairs, self.l2, self.features, power) for power in (1, 2))
+        certain = np.zeros((len(documents), len(documents)), dtype=bool)
+        for i, first in enumerate(documents):
+            for j, second in enumerate(documents):
+                x = first - second
+                if i != j:
+                    if self.discount == 1 and self.covariance == "inverse_diagonal":
+                        length = float(np.sqrt(sum(value**2 / m[f, f] for f, value in enumerate(x))))
+                    elif self.discount == 1 and self.covariance == "diagonal":
+                        length = float(np.sqrt(x**2 @ np.diag(np.linalg.inv(m))))
+                    else:
+                        length = width(x, m, squared, self.covariance)
+                    certain[i, j] = sigmoid(float(x @ self.theta)) - 0.5 > self.alpha * length
+        return transitive_closure(certain) if transitive else certain
+
+    def propose(
+        self, documents: Float[np.ndarray, "D F"], clocks: Sequence[float], shuffle: str, transitive: bool
+    ) -> Order:
+        """The order of the blocks, each in random order by exponential clocks."""
+        certain = self.certain(documents, transitive)
+        return order_by_clocks(certain, partition(certain), clocks, shuffle)
+
+    def blocks(self, documents: Float[np.ndarray, "D F"], transitive: bool = True) -> list[set[int]]:
+        """The blocks of a list."""
+        return partition(self.certain(documents, transitive))
+
+    def learn(self, winners: Float[np.ndarray, "M F"], losers: Float[np.ndarray, "M F"]) -> None:
+        """Remember a round, also one without pairs."""
+        self.rounds.append(winners - losers)
+
+    def excess(self, theta: Float[np.ndarray, "F"]) -> float:
+        """How far theta is above the least objective, in units of what `AnchoredNewton` tolerates."""
+        best = optimum([(x, w) for x, w in self.pairs if w > 1e-14], self.l2, self.reduction, self.features)
+        least, reached = (objective(each, self.pairs, self.l2, self.reduction) for each in (best, theta))
+        return (reached - least) / (1e-3 + 1e-5 * reached)
