@@ -97,6 +97,11 @@ class AnchoredNewton(RoundBuffer):
         count = count.double()  # an integer tensor times a number would be float32
         return torch.full_like(count, self.l2) if self.reduction == "sum" else 2 * self.l2 * count
 
+    def l2_for_now(self) -> Float[Tensor, "B"]:
+        """`l2_for` the pairs that count, and above 0 without any: then theta returns to 0."""
+        mass = self.history.mass
+        return self.l2_for(mass) + self.l2 * (mass == 0)
+
     def for_loops(self) -> Any:
         """The state for rounds that are played together, after which `attend` must be called."""
         history = self.history
@@ -228,8 +233,7 @@ class AnchoredNewton(RoundBuffer):
 
         The anchor follows. A Hessian is not kept; one from a run on a CPU stays true.
         """
-        count, mass = self.history.most(rounds), self.history.mass
-        l2 = self.l2_for(mass) + self.l2 * (mass == 0)  # without a pair that counts, theta returns to 0
+        count, l2 = self.history.most(rounds), self.l2_for_now()
         rows = self.history.rows[:, :count]
         weights = self.history.weights(slice(None), slice(count)) if self.forgets else None
         nothing = torch.zeros_like(self.theta)

@@ -3,6 +3,9 @@
 Labels 1 + gamma_i, gamma_i ~ N(0, nu^2), in place of 1 add -gamma.X theta to the objective of `newton` (P2NeurRank,
 SIGIR 2022, equation 3.3), and X^T gamma ~ N(0, nu^2 X^T X): with a factor R^T R = X^T X the noise of any number of
 pairs takes F normal numbers, identical in distribution.
+
+Where old pairs are forgotten (`Forgetting`), the noise of pair i weighs w_i as well, and X^T W gamma has the variance
+nu^2 X^T W^2 X. A discount multiplies the factor R; where pairs have left a window, every pair in it has its own noise.
 """
 
 from __future__ import annotations
@@ -57,6 +60,7 @@ class PerturbedOptima(nn.Module):
         """Start at theta = 0 with no pairs; a round adds at most `per_round`."""
         object.__setattr__(self, "solver", solver)  # not as a submodule: it belongs to the ranker's state
         self.history, self.waiting = solver.history, context.features + per_round
+        self.discounted = context.forgetting.discount < 1
         place: dict[str, Any] = {"dtype": context.dtype, "device": context.device}
         square = context.replicas, context.features, context.features
         self.register_buffer("theta", torch.zeros(context.replicas, self.members, context.features, **place))
@@ -65,27 +69,44 @@ class PerturbedOptima(nn.Module):
 
     def update(self, random: Random) -> None:
         """Draw the noise of this round and move to the optima."""
+        if self.discounted:
+            self.factor.mul_(self.history.forgetting.discount)
         if not is_host_readable(self.theta):
             self._descend(random)
             return
         features = self.theta.shape[2]
+        first = self.history.first.tolist() if self.history.forgets else [0] * len(self.theta)
         known = random.normal(self.members * features, "factor").unflatten(1, (self.members, features))
         new = random.normal(self.waiting * self.members, "pairs").unflatten(1, (self.waiting, self.members))
-        counts = zip(self.history.count.tolist(), self.factored.tolist(), strict=True)
-        for replica, (count, held) in enumerate(counts):
-            if count - held > self.waiting:  # a run on a GPU has not factored its pairs
-                held = self._factor(replica, held, count)
-            rows = self.history.rows[replica, held:count]
-            noise = known[replica].to(rows.dtype) @ self.factor[replica]
-            noise += new[replica, : count - held].to(rows.dtype).mT @ rows
-            if count:
+        counts = self.history.count.tolist()
+        apart = any(first) and not self.discounted
+        most = max(count - begin for count, begin in zip(counts, first, strict=True)) if apart else 0
+        each = random.normal(most * self.members, "every pair").unflatten(1, (most, self.members)) if most else None
+        for replica, (count, held, begin) in enumerate(zip(counts, self.factored.tolist(), first, strict=True)):
+            if begin and each is not None:
+                rows = self.history.rows[replica, begin:count]
+                noise = each[replica, : count - begin].to(rows.dtype).mT @ rows
+            else:
+                if count - held > self.waiting:  # a run on a GPU has not factored its pairs
+                    held = self._factor(replica, held, count)
+                rows = self._counted(replica, held, count)
+                noise = known[replica].to(rows.dtype) @ self.factor[replica]
+                noise += new[replica, : count - held].to(rows.dtype).mT @ rows
+                if count - held > features:
+                    self._factor(replica, held, count)
+            if count > begin:
                 self.theta[replica] = self._optima(replica, count, noise * self.variance**0.5)
-            if count - held > features:
-                self._factor(replica, held, count)
+            else:
+                self.theta[replica] = 0
+
+    def _counted(self, replica: int, start: int, end: int) -> Float[Tensor, "n F"]:
+        """Rows times their weights."""
+        rows = self.history.rows[replica, start:end]
+        return rows * self.history.weights(replica, slice(start, end))[:, None] if self.discounted else rows
 
     def _factor(self, replica: int, held: int, count: int) -> int:
         """Make new pairs part of the factor of the old ones."""
-        stacked = torch.cat([self.factor[replica], self.history.rows[replica, held:count]])
+        stacked = torch.cat([self.factor[replica], self._counted(replica, held, count)])
         self.factor[replica] = torch.linalg.qr(stacked, mode="r").R
         self.factored[replica] = count
         return count
@@ -93,17 +114,23 @@ class PerturbedOptima(nn.Module):
     def _descend(self, random: Random) -> None:
         """On a GPU: all replicas and members together, over the whole history."""
         count, solver = self.history.most(random.round + 1), self.solver
-        rows, l2 = self.history.rows[:, :count], solver.l2_for(self.history.count)
+        rows, l2 = self.history.rows[:, :count], solver.l2_for_now()
+        weights = self.history.weights(slice(None), slice(count)) if self.history.forgets else None
         gamma = random.normal(count * self.members, "every pair").unflatten(1, (count, self.members)).to(rows.dtype)
+        if weights is not None:
+            gamma = gamma * weights[:, :, None]
         tilt = torch.bmm(gamma.mT, rows) * self.variance**0.5
         start = solver.anchor[:, None].expand(-1, self.members, -1)
-        near = descend_by_way(start, rows, tilt, l2, solver.l2)
-        self.theta.copy_(descend(near, rows, tilt, l2, self.steps))
+        near = descend_by_way(start, rows, tilt, l2, solver.l2, weights)
+        self.theta.copy_(descend(near, rows, tilt, l2, self.steps, weights))
 
     def _optima(self, replica: int, count: int, noise: Float[Tensor, "N F"]) -> Float[Tensor, "N F"]:
         """All members together by steps with the anchor's Hessian; where these do not contract, each by itself."""
-        solver, rows = self.solver, self.history.rows[replica, :count]
-        inverse, l2 = solver.inverse[replica], float(solver.l2_for(self.history.count[replica]))
+        solver, used = self.solver, slice(int(self.history.first[replica]) if self.history.forgets else 0, count)
+        rows, weights = self.history.rows[replica, used], None
+        if self.discounted:
+            weights = self.history.weights(replica, used)
+        inverse, l2 = solver.inverse[replica], float(solver.l2_for(self.history.mass[replica]))
         tolerated = 1e-3 + 1e-5 * float(solver.objective[replica])
         theta = solver.anchor[replica].repeat(self.members, 1)
         residual = solver.gradient[replica] - noise
@@ -117,11 +144,13 @@ class PerturbedOptima(nn.Module):
             if before is not None and (now * now <= self.margin * tolerated * before).all():
                 return theta  # the next decrement is smaller still
             residual = l2 * theta - noise
-            for part in rows.split(PART):  # read once from memory for both products
-                residual -= torch.sigmoid(-(part @ theta.mT)).mT @ part
+            for start in range(0, len(rows), PART):  # read once from memory for both products
+                part = rows[start : start + PART]
+                push = torch.sigmoid(-(part @ theta.mT)).mT
+                residual -= (push if weights is None else push * weights[start : start + PART]) @ part
             before = now
-        start = solver.anchor[replica]
-        return torch.stack([_optimum(rows, start, inverse, tilt, l2, tolerated, solver.loops) for tilt in noise])
+        anchor, compiled = solver.anchor[replica], solver.loops
+        return torch.stack([_optimum(rows, anchor, inverse, tilt, l2, tolerated, compiled, weights) for tilt in noise])
 
 
 def _optimum(
@@ -132,17 +161,18 @@ def _optimum(
     l2: float,
     gap: float,
     compiled: bool,
+    weights: Float[Tensor, "n"] | None,
 ) -> Float[Tensor, "F"]:
     """One member's optimum: from `start`, near which `inverse` is that of the Hessian, if this takes few steps, else
     along larger l2, each optimum the start of the next."""
-    theta, reached = quasi_newton(rows, start, inverse, noise, l2, gap, 40, compiled)
+    theta, reached = quasi_newton(rows, start, inverse, noise, l2, gap, 40, compiled, weights)
     if reached:
         return theta
     theta, stages = torch.zeros_like(start), [l2]
     while stages[-1] < 1:
         stages.append(10 * stages[-1])
     for stage in reversed(stages):
-        inverse = inverse_hessian(rows, rows @ theta, stage)
+        inverse = inverse_hessian(rows, rows @ theta, stage, weights)
         near = gap if stage == l2 else 0.1 * len(rows) ** 0.5
-        theta, _ = quasi_newton(rows, theta, inverse, noise, stage, near, 300, compiled)
+        theta, _ = quasi_newton(rows, theta, inverse, noise, stage, near, 300, compiled, weights)
     return theta

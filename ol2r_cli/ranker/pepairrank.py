@@ -9,6 +9,7 @@ from torch import Tensor
 
 from ol2r_cli.config.ranges import Count, NonNegative, Positive
 from ol2r_cli.interfaces import MEMBERS, Interaction, Oracle, RunContext
+from ol2r_cli.learning.forgetting import Discount
 from ol2r_cli.learning.newton import AnchoredNewton
 from ol2r_cli.learning.perturbed_optima import PerturbedOptima
 from ol2r_cli.learning.preferences import Pairs, most_pairs
@@ -22,7 +23,7 @@ class PerturbedRanker(PairwiseRanker):
     drawn anew for the whole history in every round.
 
     `deploy` is what is evaluated: the `mean` of the members' scores, the `first` member's, or those of the
-    `unperturbed` optimum. `l2`, `reduction` and `pairs` as in `PairwiseRanker`.
+    `unperturbed` optimum. `l2`, `reduction`, `pairs`, `window` and `discount` as in `PairwiseRanker`.
     """
 
     solver: AnchoredNewton
@@ -35,8 +36,10 @@ class PerturbedRanker(PairwiseRanker):
         members: Count,
         label_noise_variance: NonNegative,
         deploy: Literal["mean", "first", "unperturbed"],
+        window: Count | None,
+        discount: Discount,
     ):
-        super().__init__(l2, reduction, pairs, solver="newton", window=None, discount=1.0)
+        super().__init__(l2, reduction, pairs, "newton", window, discount)
         self.deployed = deploy
         self.offers = self.offers | {MEMBERS} if members > 1 else self.offers
         self.optima = PerturbedOptima(members, label_noise_variance)

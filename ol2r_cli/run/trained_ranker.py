@@ -28,6 +28,7 @@ _FORGETTING: dict[str, Any] = {"window": None, "discount": 1.0}
 _ADDED: dict[str, dict[str, Any]] = {
     "ol2r_cli.ranker.dueling_bandits.DuelingBandits": {"projection": "none", "document_space": {}},
     "ol2r_cli.ranker.pairrank.PairwiseRanker": _FORGETTING,
+    "ol2r_cli.ranker.pepairrank.PerturbedRanker": _FORGETTING,
 }
 
 

@@ -11,7 +11,7 @@ from ol2r_cli.interfaces import Forgetting
 from tests.choices import seen
 from tests.networks import check_resumed
 from tests.pretended_gpu import pretended_gpu
-from tests.reference.forgetting import ForgetfulPairRank, information, width
+from tests.reference.forgetting import ForgetfulPairRank, information, objective, optimum, width
 from tests.rounds import LISTS, SEEDS, rounds
 from tests.worlds import handmade, simulate, tiny
 
@@ -113,7 +113,11 @@ def traces(*overrides: str, loops: bool = False, total: int = 40):
     return seen(played), torch.stack(learned), simulation.ranker.deploy()
 
 
-BASE = [("ranker=pairrank",), ("ranker=pairrank", "ranker.reduction=mean", "ranker.pairs=all")]
+BASE = [
+    ("ranker=pairrank",),
+    ("ranker=pepairrank", "ranker.members=3"),
+    ("ranker=pairrank", "ranker.reduction=mean", "ranker.pairs=all"),
+]
 
 
 @pytest.mark.parametrize("loops", [False, True], ids=["tensors", "loops"])
@@ -169,3 +173,93 @@ def test_the_bound_of_theory_is_refused(forgetting):
     message = "^exploration.alpha must be a number where the ranker forgets pairs, got theory$"
     with pytest.raises(ValueError, match=message):
         pairrank(f"ranker.{forgetting}", "exploration.alpha=theory")
+
+
+@pytest.mark.parametrize("gpu", [False, True], ids=["cpu", "gpu"])
+@pytest.mark.parametrize(
+    ("forgetting", "reduction", "variance"),
+    [
+        (Forgetting(window=6), "sum", 0.1),
+        (Forgetting(window=4), "mean", 0.01),
+        (Forgetting(discount=0.8), "sum", 0.1),
+        (Forgetting(discount=0.95), "mean", 0.01),
+    ],
+    ids=str,
+)
+def test_every_round_of_pepairrank(forgetting, reduction, variance, gpu):
+    """Every member is at the optimum of the pairs that count under its noise, within the gap.
+
+    On a CPU the oracle wants a noise for every pair: any that sums to the round's tilt, in which pair i weighs w_i.
+    """
+    words = f"ranker.reduction={reduction}", f"ranker.label_noise_variance={variance}", "click=informational"
+    forget = (
+        f"ranker.{'discount' if forgetting.window is None else 'window'}={forgetting.window or forgetting.discount}"
+    )
+    with pretended_gpu() if gpu else torch.no_grad():
+        config = tiny("ranker=pepairrank", f"ranker.l2={L2}", forget, *words)
+        simulation = simulate(config, SEEDS[:2], 24, handmade(LISTS))
+    ranker, tilts, compared = simulation.ranker, {}, 0
+    optima, inner, members = ranker.optima, ranker.optima._optima, ranker.optima.members
+
+    def noting(replica, count, noise):
+        tilts[replica] = noise.clone()
+        return inner(replica, count, noise)
+
+    optima._optima = noting
+    oracles = [ForgetfulPairRank(4, L2, ALPHA, "full", reduction, *forgetting) for _ in range(2)]
+    playing = rounds(simulation)
+    while True:
+        with pretended_gpu(simulation) if gpu else torch.no_grad():
+            step = next(playing, None)
+        if step is None:
+            break
+        t, one = step
+        for b, oracle in enumerate(oracles):
+            x, valid = one.candidates.features[b].numpy(), one.preferences.valid[b]
+            oracle.learn(x[one.preferences.winner[b][valid].numpy()], x[one.preferences.loser[b][valid].numpy()])
+            pairs = [(row, w) for row, w in oracle.pairs if w > 0]
+            if t % 4 and t > 8:
+                continue
+            if not pairs:
+                assert optima.theta[b].abs().max() < 1e-12
+                continue
+            rows = np.array([w * row for row, w in pairs])
+            if gpu:
+                count = int(ranker.history.count[b])
+                drawn = simulation.streams.at("learn/ranker", t).normal(
+                    ranker.history.per_round * (t + 1) * members, "every pair"
+                )
+                gamma = drawn[b].unflatten(0, (-1, members))[:count].numpy().T * variance**0.5
+                gamma = gamma[:, count - len(pairs) :]
+            else:
+                gamma = np.linalg.lstsq(rows.T, tilts[b].numpy().T, rcond=None)[0].T
+                np.testing.assert_allclose(gamma @ rows, tilts[b].numpy(), atol=1e-8)
+            f = objective(ranker.solver.anchor[b].numpy(), pairs, L2, reduction)
+            for theta, noise in zip(optima.theta[b].numpy(), gamma, strict=True):
+                best = optimum(pairs, L2, reduction, 4, noise)
+                gap = objective(theta, pairs, L2, reduction, noise) - objective(best, pairs, L2, reduction, noise)
+                assert gap <= 1e-3 + 1e-5 * f, f"round {t}, replica {b}"
+                compared += 1
+    assert compared > 20
+
+
+@pytest.mark.parametrize("forgetting", [Forgetting(window=3), Forgetting(discount=0.7)], ids=str)
+def test_the_noise_of_a_pair_counts_as_the_pair(forgetting):
+    """Z has the covariance nu^2 (M~ - l2 I): 4,000 members' tilts against it."""
+    forget = (
+        f"ranker.{'discount' if forgetting.window is None else 'window'}={forgetting.window or forgetting.discount}"
+    )
+    words = "ranker.members=4000", "ranker.label_noise_variance=0.25", "exploration=none", "click=perfect"
+    simulation = simulate(tiny("ranker=pepairrank", forget, *words), [0], 14, handmade(LISTS))
+    tilts = []
+    simulation.ranker.optima._optima = lambda replica, count, noise: tilts.append(noise) or noise * 0
+    oracle = ForgetfulPairRank(4, L2, ALPHA, "full", "sum", *forgetting)
+    for _, one in rounds(simulation):
+        x, valid = one.candidates.features[0].numpy(), one.preferences.valid[0]
+        oracle.learn(x[one.preferences.winner[0][valid].numpy()], x[one.preferences.loser[0][valid].numpy()])
+    assert simulation.ranker.history.count[0] > 15 > 4
+    assert bool(simulation.ranker.optima.factored[0]) is (forgetting.window is None)
+    expected = 0.25 * information(oracle.pairs, 0.0, 4, 2)
+    found = np.cov(tilts[-1].numpy().T, bias=True)
+    deviation = np.sqrt((np.outer(np.diag(expected), np.diag(expected)) + expected**2) / 4000)
+    assert (np.abs(found - expected) <= 4 * deviation + 1e-12).all()
