@@ -9,6 +9,7 @@ from ol2r_cli.config.instantiate import build
 from tests.worlds import tiny
 
 REDUCTION = ("reduction", "max", "must be one of sum, mean, got 'max'")
+FEEDBACK = ("feedback", "none", "must be one of first_click, last_click, all, got 'none'")
 PAIRS = ("pairs", "some", "must be one of matching, adjacent, all, got 'some'")
 LOSS = ("loss", "hinge", "must be one of ranknet, lambdarank, got 'hinge'")
 RATE = ("learning_rate", 0, "must be above 0, got 0")
@@ -74,6 +75,8 @@ REFUSED = {
         ("delta", -0.1, "must be null or above 0, got -0.1"),
         ("delta", float("nan"), "must be null or above 0, got nan"),
     ],
+    "cascade_ucb1": [("alpha", -0.1, "must be 0 or more, got -0.1"), FEEDBACK],
+    "cascade_kl_ucb": [("c", -1, "must be 0 or more, got -1"), FEEDBACK],
     "olranknet": [
         *REFIT,
         LOSS,

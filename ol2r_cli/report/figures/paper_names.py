@@ -17,6 +17,8 @@ RANKERS = {
     "epsilon_greedy": "ε-Greedy",
     "sgd_ranknet": "SGD RankNet",
     "toprank": "TopRank",
+    "cascade_ucb1": "CascadeUCB1",
+    "cascade_kl_ucb": "CascadeKL-UCB",
     "ips_regression": "IPS regression",
     "offline_ranknet": "offline RankNet",
     "offline_network": "offline network",

@@ -51,6 +51,8 @@ RANKERS = {
     "epsilon_greedy": Style("#999933", BOTH, ">"),
     "sgd_ranknet": Style("#332288", DASHED, "<"),
     "toprank": Style("#117733", DASH_DOT, "h"),
+    "cascade_ucb1": Style("#2ecee9", DASHED, ">"),
+    "cascade_kl_ucb": Style("#186ceb", LONG, "<"),
     "ips_regression": Style("#aa5500", LONG, "p"),
     "offline_ranknet": Style(INK, DASHED, "D"),
     "offline_network": Style(INK, DASH_DOT, "8"),

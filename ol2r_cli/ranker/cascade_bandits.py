@@ -1,0 +1,130 @@
+"""CascadeUCB1 and CascadeKL-UCB, a separate bandit for every query (Kveton, Szepesvari, Wen and Ashkan, "Cascading
+Bandits: Learning to Rank in the Cascade Model", ICML 2015)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from ol2r_cli.config.ranges import NonNegative
+from ol2r_cli.interfaces import Candidates, Interaction, Oracle, Prediction, Ranker, RunContext
+from ol2r_cli.learning.cascade_feedback import Feedback, examined
+from ol2r_cli.learning.tangents import LinearTangent
+from ol2r_cli.tensor.shapes import Float, Int
+from ol2r_cli.tensor.streams import Random
+
+UNOBSERVED = 1e6  # score of a document that was never examined: above every index
+HALVINGS = 53  # bits of the precision of float64
+
+
+class CascadeBandit(Ranker):
+    """Scores a document by an upper confidence bound of its attraction, the mean of its clicks while it was examined.
+
+    Documents that were never examined come first. `feedback` says which places of a list were examined. It learns
+    nothing about queries never served: there is no offline evaluation. It keeps 8 bytes for each document of the
+    dataset and replica.
+    """
+
+    generalises = False
+    pairs = "none"
+
+    served: Tensor
+    observations: Tensor
+    attractions: Tensor
+    nothing: Tensor
+
+    def __init__(self, feedback: Feedback):
+        super().__init__()
+        self.feedback: Feedback = feedback
+
+    def setup(self, context: RunContext, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
+        """Start without observations."""
+
+        def zeros(columns: int, dtype: torch.dtype) -> Tensor:
+            return torch.zeros(context.replicas, columns, dtype=dtype, device=context.device)
+
+        self.register_buffer("served", zeros(context.queries, torch.int64))  # rounds of each query
+        self.register_buffer("observations", zeros(len(features), torch.int32))  # N of each document
+        self.register_buffer("attractions", zeros(len(features), torch.int32))  # S, clicks on it when it was examined
+        self.register_buffer("nothing", zeros(0, context.dtype))
+
+    def index(
+        self, mean: Float[Tensor, "B D"], count: Float[Tensor, "B D"], t: Int[Tensor, "B 1"]
+    ) -> Float[Tensor, "B D"]:
+        """Return upper bounds, given means of `count` > 0 observations, in the t-th round of the query."""
+        raise NotImplementedError
+
+    def predict(self, candidates: Candidates, random: Random) -> Prediction:
+        """The index of every document."""
+        count = self.observations.gather(1, candidates.document).double()
+        mean = self.attractions.gather(1, candidates.document) / count.clamp(min=1)
+        t = self.served.gather(1, candidates.query[:, None]) + 1
+        scores = self.index(mean, count.clamp(min=1), t).masked_fill_(count == 0, UNOBSERVED)
+        return Prediction(scores.to(self.nothing.dtype)[:, None], lambda: LinearTangent(candidates.features))
+
+    def learn(self, interaction: Interaction, random: Random) -> None:
+        """Count examined documents and the clicks on them."""
+        counts = examined(interaction, self.feedback)
+        document = interaction.candidates.document.gather(1, interaction.ranking)
+        self.observations.scatter_add_(1, document, counts.int())
+        self.attractions.scatter_add_(1, document, (counts & interaction.clicks).int())
+        query = interaction.candidates.query[:, None]
+        self.served.scatter_add_(1, query, torch.ones_like(query))
+
+    def deploy(self) -> Float[Tensor, "B P"]:
+        """No parameters: see `generalises`."""
+        return self.nothing
+
+    def score(self, deployed: Float[Tensor, "S P"], candidates: Candidates) -> Float[Tensor, "S Q D"]:
+        """Zero for every document."""
+        return candidates.features.new_zeros(len(deployed), *candidates.mask.shape)
+
+
+class CascadeUCB1(CascadeBandit):
+    """S/N + sqrt(alpha log t / N). `alpha` is 1.5 in the paper."""
+
+    def __init__(self, alpha: NonNegative, feedback: Feedback):
+        super().__init__(feedback)
+        self.alpha = alpha
+
+    def index(
+        self, mean: Float[Tensor, "B D"], count: Float[Tensor, "B D"], t: Int[Tensor, "B 1"]
+    ) -> Float[Tensor, "B D"]:
+        """Hoeffding's bound."""
+        return mean + (self.alpha * t.double().log() / count).sqrt()
+
+
+class CascadeKLUCB(CascadeBandit):
+    """The largest q with N KL(S/N, q) <= log t + c log log t, KL being that of Bernoulli distributions.
+
+    `c` is 3 in the paper. A budget below zero, as in the first rounds, counts as zero.
+    """
+
+    def __init__(self, c: NonNegative, feedback: Feedback):
+        super().__init__(feedback)
+        self.c = c
+
+    def index(
+        self, mean: Float[Tensor, "B D"], count: Float[Tensor, "B D"], t: Int[Tensor, "B 1"]
+    ) -> Float[Tensor, "B D"]:
+        """Chernoff's bound."""
+        log = t.double().log()
+        budget = log + self.c * log.log() if self.c else log  # log log t is -inf in the first round
+        return kl_upper_bound(mean, budget.clamp(min=0) / count)
+
+
+def kl_upper_bound(mean: Float[Tensor, "B D"], budget: Float[Tensor, "B D"]) -> Float[Tensor, "B D"]:
+    """Return the largest q from `mean` to 1 with KL(mean, q) <= budget, to the precision of float64, by halving.
+
+    KL(p, q) = p log(p/q) + (1-p) log((1-p)/(1-q)), with 0 log 0 = 0, is calculated from q - p, because p/q itself
+    rounds where the two are close.
+    """
+    least = torch.finfo(mean.dtype).tiny
+    below, above = mean.clamp(min=least), (1 - mean).clamp(min=least)
+    step, bound = (1 - mean) / 2, torch.zeros_like(mean)
+    for _ in range(HALVINGS):
+        tried = bound + step
+        kl = -torch.special.xlog1py(mean, tried / below) - (1 - mean) * torch.log1p(-tried / above)
+        bound = torch.where(kl <= budget, tried, bound)
+        step = step / 2
+    return mean + bound
