@@ -14,7 +14,7 @@ from ol2r_cli.tensor.shapes import Float, Int
 from ol2r_cli.tensor.streams import Random
 
 UNOBSERVED = 1e6  # score of a document that was never examined: above every index
-HALVINGS = 53  # bits of the precision of float64
+NEWTON_STEPS = 12  # ten reach the last bit for N up to a million and log t up to 60
 
 
 class CascadeBandit(Ranker):
@@ -114,17 +114,20 @@ class CascadeKLUCB(CascadeBandit):
 
 
 def kl_upper_bound(mean: Float[Tensor, "B D"], budget: Float[Tensor, "B D"]) -> Float[Tensor, "B D"]:
-    """Return the largest q from `mean` to 1 with KL(mean, q) <= budget, to the precision of float64, by halving.
+    """Return the largest q from `mean` to 1 with KL(mean, q) <= budget, to the precision of float64.
 
-    KL(p, q) = p log(p/q) + (1-p) log((1-p)/(1-q)), with 0 log 0 = 0, is calculated from q - p, because p/q itself
-    rounds where the two are close.
+    KL(p, q) = p log(p/q) + (1-p) log((1-p)/(1-q)), with 0 log 0 = 0, is convex in q, so that Newton's steps from above
+    approach the root from above. They start at the lesser of two upper bounds: KL is at least 2 (q-p)^2 (Pinsker), and
+    at least -H(p) - (1-p) log(1-q). KL is calculated from q - p, because p/q itself rounds where the two are close.
     """
     least = torch.finfo(mean.dtype).tiny
-    below, above = mean.clamp(min=least), (1 - mean).clamp(min=least)
-    step, bound = (1 - mean) / 2, torch.zeros_like(mean)
-    for _ in range(HALVINGS):
-        tried = bound + step
-        kl = -torch.special.xlog1py(mean, tried / below) - (1 - mean) * torch.log1p(-tried / above)
-        bound = torch.where(kl <= budget, tried, bound)
-        step = step / 2
+    rest = 1 - mean
+    below, above = mean.clamp(min=least), rest.clamp(min=least)
+    entropy = -torch.special.xlogy(mean, mean) - torch.special.xlogy(rest, rest)
+    bound = torch.minimum((budget / 2).sqrt(), (rest - (-(budget + entropy) / above).exp()).clamp(min=0))  # of q - p
+    bound = bound.minimum(rest * (1 - 2.0**-53))  # below 1, where KL is infinite
+    for _ in range(NEWTON_STEPS):
+        kl = -torch.special.xlog1py(mean, bound / below) - rest * torch.log1p(-bound / above)
+        slope = bound / ((mean + bound) * (rest - bound)).clamp(min=least)
+        bound = bound - (kl - budget).clamp(min=0) / slope.clamp(min=least)
     return mean + bound

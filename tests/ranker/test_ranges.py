@@ -77,6 +77,12 @@ REFUSED = {
     ],
     "cascade_ucb1": [("alpha", -0.1, "must be 0 or more, got -0.1"), FEEDBACK],
     "cascade_kl_ucb": [("c", -1, "must be 0 or more, got -1"), FEEDBACK],
+    "cascade_linucb": [
+        ("sigma", 0, "must be above 0, got 0"),
+        ("alpha", -0.1, "must be 0 or more, got -0.1"),
+        FEEDBACK,
+    ],
+    "cascade_lints": [("sigma", -1, "must be above 0, got -1"), FEEDBACK],
     "olranknet": [
         *REFIT,
         LOSS,

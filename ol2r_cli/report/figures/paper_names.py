@@ -19,6 +19,8 @@ RANKERS = {
     "toprank": "TopRank",
     "cascade_ucb1": "CascadeUCB1",
     "cascade_kl_ucb": "CascadeKL-UCB",
+    "cascade_linucb": "CascadeLinUCB",
+    "cascade_lints": "CascadeLinTS",
     "ips_regression": "IPS regression",
     "offline_ranknet": "offline RankNet",
     "offline_network": "offline network",

@@ -53,6 +53,8 @@ RANKERS = {
     "toprank": Style("#117733", DASH_DOT, "h"),
     "cascade_ucb1": Style("#2ecee9", DASHED, ">"),
     "cascade_kl_ucb": Style("#186ceb", LONG, "<"),
+    "cascade_linucb": Style("#7adf8c", DASH_DOT, "v"),
+    "cascade_lints": Style("#0401ea", BOTH, "^"),
     "ips_regression": Style("#aa5500", LONG, "p"),
     "offline_ranknet": Style(INK, DASHED, "D"),
     "offline_network": Style(INK, DASH_DOT, "8"),
