@@ -115,23 +115,45 @@ class Interaction:
 
 @dataclass(frozen=True, slots=True)
 class Exposure:
-    """The exposure of each place, and the exposure due to group 0 per unit of group 1 (`beta`)."""
+    """The exposure of each place, and the exposure due to group 0 per unit of group 1 (`beta`).
+
+    With G > 2 groups `beta` has this number for each of the groups 1 .. G - 1.
+    """
 
     position: Float[Tensor, "K"]  # float64: probability that a user examines rank 1 .. K
-    beta: float
+    beta: float | tuple[float, ...]
 
     def to(self, device: torch.device) -> Exposure:
         """Return a copy on another device."""
         return Exposure(self.position.to(device), self.beta)
 
-    def of_groups(self, group: Int[Tensor, "*S K"], shown: Bool[Tensor, "*T K"]) -> Float[Tensor, "*U 2"]:
-        """Return the exposure of both groups. `group` is that of the document at each place, or at the first places."""
-        worth = self.position[: group.shape[-1]] * shown
-        return torch.stack([(worth * (group == number)).sum(-1) for number in (0, 1)], -1)
+    @property
+    def groups(self) -> int:
+        """G, the number of groups."""
+        return 1 + len(self.beta) if isinstance(self.beta, tuple) else 2
 
-    def unfairness(self, exposed: Float[Tensor, "*S 2"]) -> Float[Tensor, "*S"]:
-        """Return exposed[0] - beta exposed[1]. It is positive if group 0 receives more than is due to it."""
-        return exposed[..., 0] - self.beta * exposed[..., 1]
+    def of_groups(self, group: Int[Tensor, "*S K"], shown: Bool[Tensor, "*T K"]) -> Float[Tensor, "*U G"]:
+        """Return the exposure of each group. `group` is that of the document at each place, or at the first places."""
+        worth = self.position[: group.shape[-1]] * shown
+        return torch.stack([(worth * (group == number)).sum(-1) for number in range(self.groups)], -1)
+
+    def unfairness(self, exposed: Float[Tensor, "*S G"]) -> Float[Tensor, "*S"]:
+        """Return exposed[0] - beta exposed[1]. It is positive if group 0 receives more than is due to it.
+
+        With more groups it is the largest pairwise disparity of exposure per due, in units of group 0:
+        max_g beta_g exposed[g] - min_g beta_g exposed[g], where beta_0 = 1. It is 0 or more; with two groups it would
+        be the absolute value.
+        """
+        if not isinstance(self.beta, tuple):
+            return exposed[..., 0] - self.beta * exposed[..., 1]
+        per_due = exposed * exposed.new_tensor([1.0, *self.beta])
+        return per_due.amax(-1) - per_due.amin(-1)
+
+    def merits(self) -> tuple[float, ...]:
+        """Return the merit of each group in units of that of group 1, so that beta_g is merit 0 / merit g."""
+        if not isinstance(self.beta, tuple):
+            return self.beta, 1.0
+        return tuple(self.beta[0] / beta for beta in (1.0, *self.beta))
 
 
 class Forgetting(NamedTuple):
@@ -168,7 +190,7 @@ class RunContext:
     ranking_depth: int = 1 << 62  # number of places of a proposed order that are used: K, or all; at least K
     dtype: torch.dtype = torch.float64
     device: torch.device = torch.device("cpu")
-    exposure: Exposure | None = None  # None if the dataset does not have two groups
+    exposure: Exposure | None = None  # None if the dataset does not have two groups or more
     parameters: int = 0  # P: parameters of the ranker's score; 0 if it has none
     random: Random | None = None  # for initial values
     needs_reasons: bool = True  # False if blocks and certain pairs of a proposal are neither traced nor used
@@ -309,6 +331,16 @@ class Fairness(Role):
 
     def two_groups(self, context: RunContext) -> Exposure:
         """Return the exposure due to the two groups; ValueError if the dataset does not have two groups."""
+        exposure = self.all_groups(context)
+        if exposure.groups > 2:
+            raise ValueError(
+                f"{type(self).__name__} needs a dataset with two groups, got {exposure.groups}: "
+                "type fairness=fairco, or dataset.group (dataset.group_ratio) with two"
+            )
+        return exposure
+
+    def all_groups(self, context: RunContext) -> Exposure:
+        """Return the exposure due to each group; ValueError if the dataset does not have two groups or more."""
         if context.exposure is None:
             raise ValueError("fairness needs a dataset with two groups: type dataset.group={..} or fairness=none")
         return context.exposure
@@ -355,7 +387,7 @@ class Rounds:
     grades: Int[Tensor, "R B K"]  # labels of the shown documents, by place; int8, so convert before calculating
     shown: Bool[Tensor, "R B K"]
     clicks: Bool[Tensor, "R B K"]
-    group: Int[Tensor, "R B K"] | None = None  # of the shown documents; int8; None without two groups
+    group: Int[Tensor, "R B K"] | None = None  # of the shown documents; int8; None without groups
 
 
 @dataclass(frozen=True, slots=True)

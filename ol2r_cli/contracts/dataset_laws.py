@@ -79,7 +79,7 @@ def features(subject: Subject) -> None:
 
 @law("a group for each query, where one for each document is needed", "groups that begin at 1")
 def groups(subject: Subject) -> None:
-    """Groups, if there are any, are int8 numbers from 0, one for each document; fairness needs 0 and 1."""
+    """Groups, if there are any, are int8 numbers from 0, one for each document; fairness needs two or more."""
     group, documents = table_of(subject).group, len(subject.dataset.features)
     if group is None:
         raise NotApplicable("the dataset has no groups")
@@ -87,7 +87,8 @@ def groups(subject: Subject) -> None:
         found = f"{group.dtype}, {len(group)} numbers from {int(group.min())}"
         raise Broken("group", f"it must be torch.int8, {documents} numbers from 0, got {found}")
     if int(group.max()) != 1:
-        subject.notes.append(f"groups are numbers up to {int(group.max())}: fairness needs the groups 0 and 1")
+        needs = "fairness needs two groups" if not int(group.max()) else "fairness=fairexp needs the groups 0 and 1"
+        subject.notes.append(f"groups are numbers up to {int(group.max())}: {needs}")
 
 
 @law(

@@ -1,4 +1,4 @@
-"""Document groups for fairness: by a threshold on a feature, or one number per document from a file.
+"""Document groups for fairness: by thresholds on a feature, by its quantiles, or one number per document from a file.
 
 The thresholds of the published experiments are on per-query min-max features: MSLR in-link number (feature 128) at 0
 and PageRank (130) at 0.12, Yahoo feature 471 at 0 and feature 9 at 0.92. Group 0 is their A, group 1 their B.
@@ -6,15 +6,15 @@ and PageRank (130) at 0.12, Yahoo feature 471 at 0 and feature 9 at 0.92. Group 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
 from ol2r_cli.config.instantiate import check_settings
-from ol2r_cli.config.ranges import Count
+from ol2r_cli.config.ranges import Count, Range
 from ol2r_cli.dataset.cache import expand
 from ol2r_cli.dataset.table import setting
 from ol2r_cli.tensor.shapes import Float, Int
@@ -26,18 +26,51 @@ LARGEST_GROUP = 127  # groups are stored as int8
 class GroupThreshold:
     """Group 1 where a feature is at most `threshold`, else group 0.
 
+    With a list of thresholds, the group is the number of those that the feature does not exceed: 0 above all of them.
     `feature` is its id, from 1. `on`: compare values before (`raw`) or after normalisation. `zeroed`: rankers see 0
     in place of the feature, so that they cannot learn the group from it.
     """
 
     feature: Count
-    threshold: float
+    threshold: float | Sequence[float]
     on: Literal["raw", "normalised"] = "normalised"
     zeroed: bool = True
 
     def divide(self, values: Float[np.ndarray, "N"]) -> Int[np.ndarray, "N"]:
         """The group of each document, int8, from its value of the feature."""
-        return (values <= self.threshold).astype(np.int8)
+        thresholds = self.threshold if isinstance(self.threshold, Sequence) else [self.threshold]
+        return np.sum([values <= threshold for threshold in thresholds], axis=0).astype(np.int8)
+
+
+@dataclass(frozen=True)
+class GroupQuantiles:
+    """`quantiles` groups of about equal size by the value of a feature; group 0 has the largest values.
+
+    The thresholds between them are quantiles over the documents of the training split. `feature`, `on` and `zeroed` are
+    those of `GroupThreshold`.
+    """
+
+    feature: Count
+    quantiles: Annotated[int, Range(2, LARGEST_GROUP + 1)]
+    on: Literal["raw", "normalised"] = "normalised"
+    zeroed: bool = True
+
+    def thresholds(self, values: Float[np.ndarray, "N"]) -> GroupThreshold:
+        """The thresholds, given the values of n training documents; ValueError if a group would be empty.
+
+        Threshold k = 1, 2, .. is the smallest value that at least the share 1 - k / quantiles of the documents do not
+        exceed, computed in whole numbers, so that it does not depend on rounding.
+        """
+        ascending, parts = np.sort(values), self.quantiles
+        ranks = [-(-len(values) * (parts - number) // parts) for number in range(1, parts)]  # from 1
+        cuts = [float(ascending[rank - 1]) for rank in ranks]
+        if len(set(cuts)) < len(cuts) or cuts[0] >= values.max():
+            listed = ", ".join(f"{cut:.4g}" for cut in cuts)
+            raise ValueError(
+                f"{setting('group.quantiles')} must be less, or {setting('group.feature')} another, as feature "
+                f"{self.feature} has too few values: its quantiles are {listed}, the largest is {values.max():.4g}"
+            )
+        return GroupThreshold(self.feature, cuts, self.on, self.zeroed)
 
 
 @dataclass(frozen=True)
@@ -66,16 +99,30 @@ class GroupFile:
         return np.array(lines, dtype="U").astype(np.int8)
 
 
-def group_rule(settings: Mapping[str, Any] | None) -> GroupThreshold | GroupFile | None:
-    """The rule of the setting `group`: null, {feature, threshold, on, zeroed} or {file}; ValueError for others."""
+def group_rule(settings: Mapping[str, Any] | None) -> GroupThreshold | GroupQuantiles | GroupFile | None:
+    """The rule of the setting `group`: null, {feature, threshold or quantiles, on, zeroed} or {file}.
+
+    ValueError for others.
+    """
     if settings is None:
         return None
     if set(settings) == {"file"}:
         return GroupFile(expand(str(settings["file"])))
     if {"feature", "threshold"} <= set(settings) <= {"feature", "threshold", "on", "zeroed"}:
         check_settings(GroupThreshold, settings, setting("group"))
+        _check_thresholds(settings["threshold"])
         return GroupThreshold(**settings)
+    if {"feature", "quantiles"} <= set(settings) <= {"feature", "quantiles", "on", "zeroed"}:
+        check_settings(GroupQuantiles, settings, setting("group"))
+        return GroupQuantiles(**settings)
     raise ValueError(
         f"{setting('group')} must be null, {{file: FILE}} or {{feature: ID, threshold: X, on: raw|normalised, "
-        f"zeroed: true|false}}, got {settings!r}"
+        f"zeroed: true|false}}, with threshold: [X, Y, ..] or quantiles: GROUPS for more groups, got {settings!r}"
     )
+
+
+def _check_thresholds(threshold: float | Sequence[float]) -> None:
+    """ValueError for a list of thresholds that are not different numbers, or too many."""
+    if isinstance(threshold, Sequence) and not 1 <= len(set(threshold)) == len(threshold) <= LARGEST_GROUP:
+        expected = f"a number, or a list of 1 to {LARGEST_GROUP} different numbers"
+        raise ValueError(f"{setting('group.threshold')} must be {expected}, got {list(threshold)}")

@@ -15,7 +15,7 @@ import torch
 from ol2r_cli.config.ranges import Count, Range
 from ol2r_cli.dataset.cache import Cache, digest, expand
 from ol2r_cli.dataset.defects import DataError
-from ol2r_cli.dataset.document_groups import GroupFile, GroupThreshold, group_rule
+from ol2r_cli.dataset.document_groups import GroupFile, group_rule
 from ol2r_cli.dataset.intent_judgements import intent_file
 from ol2r_cli.dataset.normalise import Normalisation
 from ol2r_cli.dataset.parse import PARSER_VERSION, Missing
@@ -114,7 +114,8 @@ class Letor:
     @property
     def zeroed(self) -> int | None:
         """The id of the feature that rankers see as 0, because the groups follow from it; None when there is none."""
-        return self.group.feature if isinstance(self.group, GroupThreshold) and self.group.zeroed else None
+        rule = self.group
+        return None if rule is None or isinstance(rule, GroupFile) or not rule.zeroed else rule.feature
 
     def locate(self) -> Location:
         """Where the files are; raises ValueError when they are not found."""

@@ -7,11 +7,12 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from ol2r_cli.dataset.cache import Arrays, Cache, digest, write_rows
-from ol2r_cli.dataset.document_groups import GroupFile, GroupThreshold
+from ol2r_cli.dataset.document_groups import GroupFile, GroupQuantiles, GroupThreshold
 from ol2r_cli.dataset.normalise import Normaliser, blocks, column_ranges, normaliser
 from ol2r_cli.dataset.parse import PARSER_VERSION, parse
 from ol2r_cli.dataset.table import SPLITS, setting
@@ -170,7 +171,7 @@ def document_groups(
     table: ParsedTable,
     train: Int[np.ndarray, "q"],
     method: str,
-    rule: GroupThreshold | GroupFile | None,
+    rule: GroupThreshold | GroupQuantiles | GroupFile | None,
 ) -> Int[np.ndarray, "N"] | None:
     """The group of every document by a rule; None without a rule. `method` is the normalisation of the features."""
     if rule is None:
@@ -182,13 +183,17 @@ def document_groups(
         raise ValueError(f"{name} must be at most {table.features.shape[1]}, got {rule.feature}")
     column = table.features[:, rule.feature - 1 : rule.feature]
     method = "none" if rule.on == "raw" else method
-    depends = train.tolist() if method == "global_zscore" else None
-    identity = {"table": table.key, "train": depends, "method": method, "group": [rule.feature, rule.threshold]}
+    depends = train.tolist() if method == "global_zscore" or isinstance(rule, GroupQuantiles) else None
+    cuts: Any = {"quantiles": rule.quantiles} if isinstance(rule, GroupQuantiles) else rule.threshold
+    identity = {"table": table.key, "train": depends, "method": method, "group": [rule.feature, cuts]}
 
     def build(folder: Path) -> None:
-        normalise = normaliser(method, column, table.offsets, _rows_of(table, train))
+        training = _rows_of(table, train)
+        normalise = normaliser(method, column, table.offsets, training)
         parts = (normalise(column[rows].astype(np.float64), start)[:, 0] for rows, start in blocks(table.offsets))
-        np.save(folder / "group.npy", np.concatenate([rule.divide(part.astype(np.float32)) for part in parts]))
+        values = np.concatenate([part.astype(np.float32) for part in parts])
+        by_threshold = rule.thresholds(values[training]) if isinstance(rule, GroupQuantiles) else rule
+        np.save(folder / "group.npy", by_threshold.divide(values))
 
     arrays: Arrays = cache.open(digest(identity)[:24], build)
     return arrays["group"]

@@ -10,6 +10,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from statistics import NormalDist
 from typing import Annotated
 
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 
 from ol2r_cli.config.instantiate import check_settings
 from ol2r_cli.config.ranges import Count, Positive, Range, Share, WholeNumber
+from ol2r_cli.dataset.document_groups import LARGEST_GROUP
 from ol2r_cli.dataset.table import SPLITS, Dataset, Intents, setting
 from ol2r_cli.tensor.memory import available_memory
 
@@ -37,6 +39,7 @@ _DIFFICULTY = 0.6  # standard deviation, between queries, of what all documents 
 _INTERPLAYS = ((0, 1, -1, 2, 3, 4), (0, 1, 1, 3, 5, 6), (4, 5, -1, 6, 7, 0), (4, 5, 1, 7, 1, 2))
 _SHARES = {"plain": 0.3, "heavy": 0.25, "saturated": 0.1, "count": 0.2, "query": 0.06, "noise": 0.09}
 
+GroupShare = Annotated[float, Range(0, 1, open_below=True, open_above=True)]
 Floats = NDArray[np.float32]
 Lengths = NDArray[np.int64]  # documents of each query; their sum is the n of the accompanying arrays
 
@@ -81,8 +84,9 @@ class Synthetic:
     clipped to 5 .. 5 times the mean. `features`: how many. `grades`: shares of the grades 0, 1, .., which sum to 1.
     `nonlinearity`: share of the relevance signal's variance beyond any linear function of the hidden qualities.
     `noise`: standard deviation of the assessors' error, up to a million; that of the signal is 1. `group_ratio`: share
-    of documents in group 0, the popular ones. `intents`: null, or their number and overlap (`GeneratedIntents`); the
-    first is that of a dataset without intents. `intent`: whose labels are those of the dataset; null is the first.
+    of documents in group 0, the popular ones, or the shares of groups 0, 1, .., the most popular first, which sum to 1.
+    `intents`: null, or their number and overlap (`GeneratedIntents`); the first is that of a dataset without intents.
+    `intent`: whose labels are those of the dataset; null is the first.
     `seed` decides all numbers, apart from the seed of the run.
     """
 
@@ -94,12 +98,18 @@ class Synthetic:
         grades: Sequence[Positive],
         nonlinearity: Share,
         noise: Annotated[float, Range(0, 1_000_000)],
-        group_ratio: Annotated[float, Range(0, 1, open_below=True, open_above=True)],
+        group_ratio: GroupShare | Sequence[GroupShare],
         intents: Mapping[str, float] | None,
         intent: Count | None,
         seed: WholeNumber,
     ):
         check_settings(SplitSizes, queries, setting("queries"))
+        shares = list(group_ratio) if isinstance(group_ratio, Sequence) else [group_ratio, 1 - group_ratio]
+        if not 2 <= len(shares) <= LARGEST_GROUP + 1 or abs(sum(shares) - 1) >= 1e-6:
+            raise ValueError(
+                f"{setting('group_ratio')} must be a share, or 2 to {LARGEST_GROUP + 1} shares that sum to 1, "
+                f"got {shares}"
+            )
         if intents is not None:
             check_settings(GeneratedIntents, intents, setting("intents"))
             GeneratedIntents(**intents).mix()  # type: ignore[arg-type]
@@ -109,7 +119,8 @@ class Synthetic:
             )
         self.queries, self.documents, self.features, self.seed = dict(queries), documents, features, seed
         self.grades = [float(share) for share in grades]
-        self.nonlinearity, self.noise, self.group_ratio = float(nonlinearity), float(noise), float(group_ratio)
+        self.nonlinearity, self.noise = float(nonlinearity), float(noise)
+        self.group_ratio = shares if isinstance(group_ratio, Sequence) else float(group_ratio)
         self.intents, self.intent = None if intents is None else dict(intents), intent
 
     def load(self) -> Dataset:
@@ -125,7 +136,7 @@ class Synthetic:
         blocks = [part.reshape(-1, _BLOCK).sum(1) for part in whole.values()]
         self._check_memory(int(lengths.sum()), int(np.concatenate(blocks).max()))
         generator = DocumentGenerator(
-            self.features, self.nonlinearity, self.noise, self.group_ratio, self._random("world")
+            self.features, self.nonlinearity, self.noise, self._borders_of_groups(), self._random("world")
         )
         if self.intents is not None:
             generator.add_intents(GeneratedIntents(**self.intents).mix(), self._random("intents"))  # type: ignore[arg-type]
@@ -147,6 +158,10 @@ class Synthetic:
             intents=None if self.intents is None else Intents(torch.from_numpy(labels), len(self.grades)),
         )
         return dataset if self.intent is None else dataset.judged_by(self.intent)
+
+    def _borders_of_groups(self) -> list[float]:
+        """The share of documents above each border between two groups, the most popular group first."""
+        return list(accumulate(self.group_ratio[:-1])) if isinstance(self.group_ratio, list) else [self.group_ratio]
 
     def _check_memory(self, rows: int, block: int) -> None:
         """ValueError if a table of `rows` documents does not fit in memory, with a block of `block` documents."""
@@ -207,17 +222,18 @@ class Synthetic:
 class DocumentGenerator:
     """Draws documents; `random` decides once how features, utilities and groups depend on their hidden qualities.
 
-    The settings are those of `Synthetic`. A feature shows one quality (or popularity), plus a multiple of the
+    The settings are those of `Synthetic`; `above` has the share of documents above each border between two groups, in
+    popularity. A feature shows one quality (or popularity), plus a multiple of the
     document's length, as in term statistics, plus noise; then its kind transforms it: plain, heavy-tailed, saturated,
     a count, the same for a whole query, or nothing but noise.
     """
 
     def __init__(
-        self, features: int, nonlinearity: float, noise: float, group_ratio: float, random: np.random.Generator
+        self, features: int, nonlinearity: float, noise: float, above: Sequence[float], random: np.random.Generator
     ):
         self.linearity, self.interplay = np.sqrt(np.array([1 - nonlinearity, nonlinearity], dtype=np.float32))
         self.noise = np.float32(noise)
-        self.popular = np.float32(NormalDist().inv_cdf(1 - group_ratio))  # a document is popular from here on
+        self.popular = [np.float32(NormalDist().inv_cdf(1 - share)) for share in above]  # a group ends here
         weight = random.uniform(0.5, 1.5, QUALITIES)
         self.weights = [(weight / np.sqrt((weight**2).sum())).astype(np.float32)]
         self.mix = np.ones((1, 1), dtype=np.float32)
@@ -267,8 +283,8 @@ class DocumentGenerator:
         return utility
 
     def group(self, quality: Floats) -> NDArray[np.int8]:
-        """0 for popular documents, 1 for the others, [n]."""
-        return (quality[POPULARITY] < self.popular).astype(np.int8)
+        """The number of borders that a document's popularity is below, [n]: 0 for the most popular group."""
+        return np.sum([quality[POPULARITY] < border for border in self.popular], axis=0).astype(np.int8)
 
     def features(self, quality: Floats, lengths: Lengths, random: np.random.Generator) -> Floats:
         """The observed features, [n, features], min-max normalised per query; 0 where a query has a single value."""

@@ -31,10 +31,10 @@ COARSE = 29  # bits of a float64 beyond the precision of float32: scores that di
 class FairCo(Fairness):
     """Sorts by estimated relevance + `gain` x err. Documents with equal sums keep the proposed order.
 
-    err of a document's group is the larger of both groups' exposure per unit of merit so far, minus the group's own.
+    err of a document's group is the largest of all groups' exposure per unit of merit so far, minus the group's own.
     `gain` is lambda, in units of relevance per unit of exposure over merit. `merit` of a group is its mean label in the
     training split (`labels`), its mean of clicks over exposure among the documents shown so far (`estimated`), or
-    the run's `beta` for group 0 and 1 for group 1 (`beta`).
+    what the run's `beta` says: beta for group 0 and 1 for group 1 (`beta`).
     """
 
     needs = (Need(RELEVANCE, "ranker=ips_regression with exploration=none"), Need(BY_SCORE, "exploration=none"))
@@ -50,18 +50,19 @@ class FairCo(Fairness):
         self.gain, self.merit, self.needs_labels = gain, merit, merit == "labels"
 
     def setup(self, context: RunContext, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
-        """Reset exposure and clicks to zero; ValueError if the dataset does not have two groups."""
-        self.exposure = self.two_groups(context)
-        merit = torch.tensor([self.exposure.beta, 1.0], dtype=torch.float64)
+        """Reset exposure and clicks to zero; ValueError if the dataset does not have two groups or more."""
+        self.exposure = self.all_groups(context)
+        shape = context.replicas, self.exposure.groups
+        merit = torch.tensor(self.exposure.merits(), dtype=torch.float64)
         if self.merit == "labels":
             assert oracle is not None
-            merit = mean_labels(oracle)
-        self.fixed_merit = merit.to(context.device)  # [2]; not used if merit is estimated
+            merit = mean_labels(oracle, self.exposure.groups)
+        self.fixed_merit = merit.to(context.device)  # [G]; not used if merit is estimated
         for name in "exposed", "clicked", "shown":
-            self.register_buffer(name, torch.zeros(context.replicas, 2, dtype=torch.float64, device=context.device))
+            self.register_buffer(name, torch.zeros(shape, dtype=torch.float64, device=context.device))
 
-    def errors(self) -> Float[Tensor, "B 2"]:
-        """Return err of both groups: 0 for one of them, 0 or more for the other."""
+    def errors(self) -> Float[Tensor, "B G"]:
+        """Return err of all groups: 0 for one of them, 0 or more for the others."""
         merit = self.clicked / self.shown.clamp(min=1) if self.merit == "estimated" else self.fixed_merit
         share = self.exposed / merit.clamp(min=LEAST)
         return share.amax(1, keepdim=True) - share
@@ -75,20 +76,20 @@ class FairCo(Fairness):
         return proposal.order.gather(1, coarse.argsort(dim=1, descending=True, stable=True))
 
     def learn(self, interaction: Interaction, random: Random) -> None:
-        """Add the exposure, the clicks over exposure and the number of the shown documents of both groups."""
+        """Add the exposure, the clicks over exposure and the number of the shown documents of each group."""
         assert interaction.candidates.group is not None
         group = interaction.candidates.group.gather(1, interaction.ranking)
         self.exposed += self.exposure.of_groups(group, interaction.shown)
-        members = torch.stack([interaction.shown & (group == number) for number in (0, 1)], 1)  # [B 2 K]
+        members = torch.stack([interaction.shown & (group == number) for number in range(self.exposure.groups)], 1)
         position = self.exposure.position[: group.shape[1]].clamp(min=LEAST)
         self.clicked += ((interaction.clicks / position)[:, None] * members).sum(2)
         self.shown += members.sum(2)
 
 
-def mean_labels(oracle: Oracle) -> Float[Tensor, "2"]:
-    """Return the mean label of both groups in the training split; 0 for a group without documents."""
+def mean_labels(oracle: Oracle, groups: int) -> Float[Tensor, "G"]:
+    """Return the mean label of each group in the training split; 0 for a group without documents."""
     assert oracle.group is not None
     row = oracle.rows()
     labels, group = oracle.labels[row].double(), oracle.group[row]
-    members = [group == number for number in (0, 1)]
+    members = [group == number for number in range(groups)]
     return torch.stack([(labels * member).sum() / member.sum().clamp(min=1) for member in members])

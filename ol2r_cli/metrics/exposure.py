@@ -1,7 +1,9 @@
-"""The exposure of places and the exposure due to two groups (Jia and Wang, "Calibrating Explore-Exploit Trade-off for
+"""The exposure of places and the exposure due to groups (Jia and Wang, "Calibrating Explore-Exploit Trade-off for
 Fair Online Learning to Rank", 2021, sections 3.2 and 4.2.1).
 
-Group 0 is the paper's A, group 1 its B. Unfairness is Exposure(A) - beta Exposure(B), summed over rounds.
+Group 0 is the paper's A, group 1 its B. Unfairness is Exposure(A) - beta Exposure(B), summed over rounds. For more
+groups the paper lets every pair have its own beta, if they are transitive: beta_gh = beta_0h / beta_0g. So one number
+for each group but the first says it all.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import torch
 from torch import Tensor
 
 from ol2r_cli.config.instantiate import check_settings
-from ol2r_cli.config.ranges import NonNegative, Share
+from ol2r_cli.config.ranges import NonNegative, Positive, Share
 from ol2r_cli.dataset.table import Dataset
 from ol2r_cli.interfaces import ClickModel, Exposure, Oracle, RunContext
 from ol2r_cli.tensor.shapes import Float, Int
@@ -28,10 +30,10 @@ def exposure_of(
     click: ClickModel,
     positions: int,
     model: str | Sequence[float],
-    beta: str | float,
+    beta: str | float | Sequence[float],
     needed: bool = True,
 ) -> Exposure | None:
-    """Return the exposure due to two groups in the training split; None if the dataset does not have two groups.
+    """Return the exposure due to each group in the training split; None if the dataset does not have groups.
 
     `model` is the setting `exposure`: reciprocal, log, numbers per place, or estimated from a simulation of `click`, a
     click model that is used for nothing else. ValueError for other values of `model` and `beta`, and, if `needed`, if
@@ -39,21 +41,22 @@ def exposure_of(
     """
     check_exposure_settings(model, beta, positions)
     oracle = dataset.oracle()
-    if dataset.group is None or int(dataset.group.max()) > 1:
+    if dataset.group is None:
         return None
-    rows = oracle.rows()
+    rows, last = oracle.rows(), max(1, int(dataset.group.max()))
+    _check_number_of_betas(beta, last)
     try:
-        ratio = coefficient(beta, oracle.labels[rows], dataset.group[rows])
+        ratios = coefficients(beta, oracle.labels[rows], dataset.group[rows], last)
     except ValueError:
         if needed:
             raise
         return None
     if model == "estimated":
-        return Exposure(click_through(oracle, dataset.grades, click, positions), ratio)
-    return Exposure(position_exposure(model, positions), ratio)
+        return Exposure(click_through(oracle, dataset.grades, click, positions), ratios)
+    return Exposure(position_exposure(model, positions), ratios)
 
 
-def check_exposure_settings(model: str | Sequence[float], beta: str | float, positions: int) -> None:
+def check_exposure_settings(model: str | Sequence[float], beta: str | float | Sequence[float], positions: int) -> None:
     """Raise ValueError unless `exposure` and `beta` are valid settings of a run with so many positions."""
     check_settings(_ranges, {"exposure": model, "beta": beta}, "")
     if not isinstance(model, str) and len(model) < positions:
@@ -62,9 +65,18 @@ def check_exposure_settings(model: str | Sequence[float], beta: str | float, pos
 
 def _ranges(
     exposure: Literal["reciprocal", "log", "estimated"] | Sequence[Share],
-    beta: Literal["merit", "parity"] | NonNegative,
+    beta: Literal["merit", "parity"] | NonNegative | Sequence[Positive],
 ) -> None:
     """Declare the ranges of the run's settings `exposure` and `beta` for `check_settings`."""
+
+
+def _check_number_of_betas(beta: str | float | Sequence[float], last: int) -> None:
+    """Raise ValueError unless `beta` is a word, a number for two groups, or a list of `last` numbers for more."""
+    if isinstance(beta, str) or (last == 1 and not isinstance(beta, Sequence)):
+        return
+    if last == 1 or not isinstance(beta, Sequence) or len(beta) != last:
+        numbers = "a number" if last == 1 else f"a list of {last} numbers"
+        raise ValueError(f"beta must be merit, parity or {numbers}, as the dataset has {last + 1} groups, got {beta}")
 
 
 def position_exposure(model: str | Sequence[float], positions: int) -> Float[Tensor, "K"]:
@@ -79,14 +91,33 @@ def position_exposure(model: str | Sequence[float], positions: int) -> Float[Ten
     return torch.tensor(values, dtype=torch.float64)
 
 
-def coefficient(beta: str | float, labels: Int[Tensor, "N"], group: Int[Tensor, "N"]) -> float:
-    """Return beta as a number: `merit` is the ratio of the groups' mean labels, `parity` that of their sizes.
+def coefficients(
+    beta: str | float | Sequence[float], labels: Int[Tensor, "N"], group: Int[Tensor, "N"], last: int
+) -> float | tuple[float, ...]:
+    """Return beta as a number for two groups (`last` is 1), and as one for each of the groups 1 .. `last` for more."""
+    if last == 1:
+        assert not isinstance(beta, Sequence) or isinstance(beta, str)
+        return coefficient(beta, labels, group)
+    if isinstance(beta, Sequence) and not isinstance(beta, str):
+        return tuple(map(float, beta))
+    ratios = tuple(coefficient(beta, labels, group, other) for other in range(1, last + 1))
+    if not all(ratios):
+        missing = "documents" if beta == "parity" else "relevant document"
+        raise ValueError(
+            f"beta must be a list of {last} numbers, as group 0 has no {missing} in the training split, got {beta!r}"
+        )
+    return ratios
 
-    ValueError if the divisor, that of group 1, is 0.
+
+def coefficient(beta: str | float, labels: Int[Tensor, "N"], group: Int[Tensor, "N"], other: int = 1) -> float:
+    """Return the exposure due to group 0 per unit of group `other`.
+
+    `merit` is the ratio of their mean labels, `parity` that of their sizes. ValueError if the divisor, that of group
+    `other`, is 0.
     """
     if isinstance(beta, int | float):
         return float(beta)
-    first, second = (labels[group == number].double() for number in (0, 1))
+    first, second = (labels[group == number].double() for number in (0, other))
     over, under = (
         (float(first.numel()), float(second.numel()))
         if beta == "parity"
@@ -94,7 +125,10 @@ def coefficient(beta: str | float, labels: Int[Tensor, "N"], group: Int[Tensor, 
     )
     if not under:
         missing = "documents" if beta == "parity" else "relevant document"
-        raise ValueError(f"beta must be a number, as group 1 has no {missing} in the training split, got {beta!r}")
+        numbers = "a number" if int(group.max()) <= 1 else "a list of numbers"
+        raise ValueError(
+            f"beta must be {numbers}, as group {other} has no {missing} in the training split, got {beta!r}"
+        )
     return over / under
 
 

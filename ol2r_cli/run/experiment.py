@@ -56,7 +56,7 @@ class RunSettings:
     evaluate_on: Sequence[Literal["validation", "test"]]
     no_relevant: Literal["zero", "skip"]
     exposure: str | Sequence[float]
-    beta: str | float
+    beta: str | float | Sequence[float]
     measures: Sequence[str]
     trace_blocks: bool
     trace_regret: bool
@@ -124,6 +124,8 @@ class Experiment:
         precision = str(self.dtype).removeprefix("torch.")
         device = {**self.settings["device"], "dtype": precision, "engine": self.device.engine}
         decisive = {**self.settings, "rounds": rounds, "device": device}
+        if self.dataset.group is not None and (last := int(self.dataset.group.max())) > 1:
+            decisive["groups"] = last + 1  # versions that measured no more than two groups gave the id without it
         return identity(decisive, self.dataset.fingerprint, code)
 
     def recorded_choices(self) -> dict[str, str]:

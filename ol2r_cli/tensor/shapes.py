@@ -1,8 +1,9 @@
 """Shape annotations: `Float[Tensor, "B D"]` is a tensor of that shape. Tests check the shapes at every call.
 
 Letters: B replicas, N members of a ranker, D documents of a query (padded), K positions shown, O places of a proposed
-order, F features, P parameters, M preferences of one round, Q queries, S snapshots scored together, T rounds. N is also
-the number of documents in the document table, where the only axis is documents. Lower-case letters are local to a file.
+order, F features, P parameters, M preferences of one round, Q queries, S snapshots scored together, T rounds,
+G groups of documents. N is also the number of documents in the document table, where the only axis is documents.
+Lower-case letters are local to a file.
 
 jaxtyping provides the annotations if it is installed (the `dev` extra). Otherwise they have no effect.
 """

@@ -100,8 +100,14 @@ def test_a_setting_out_of_range_names_what_is_allowed():
         ("nonlinearity", 1.1, " must be from 0 to 1, got 1.1"),
         ("noise", -1.0, " must be from 0 to 1e+06, got -1.0"),
         ("noise", float("nan"), " must be from 0 to 1e+06, got nan"),
-        ("group_ratio", 1.0, " must be between 0 and 1, got 1.0"),
-        ("group_ratio", 0, " must be between 0 and 1, got 0"),
+        ("group_ratio", 1.0, " must be between 0 and 1 or a list [..,..] of which each is between 0 and 1, got 1.0"),
+        ("group_ratio", 0, " must be between 0 and 1 or a list [..,..] of which each is between 0 and 1, got 0"),
+        ("group_ratio", [0.5, 0.4], " must be a share, or 2 to 128 shares that sum to 1, got [0.5, 0.4]"),
+        (
+            "group_ratio",
+            [1.0],
+            " must be between 0 and 1 or a list [..,..] of which each is between 0 and 1, got [1.0]",
+        ),
         ("seed", -1, " must be 0 or more, got -1"),
     ]
     for setting, value, message in cases:
@@ -227,8 +233,22 @@ def test_groups_have_the_ratio_and_the_popular_are_a_little_more_relevant():
         assert 1.05 < merit < 1.6
 
 
+def test_several_groups_have_their_shares_and_are_cuts_of_the_same_popularity():
+    queries = {"train": 500, "validation": 0, "test": 0}
+    two, same, three = (
+        small(queries=queries, features=1, group_ratio=ratio) for ratio in (0.6, [0.6, 0.4], [0.5, 0.1, 0.4])
+    )
+    assert torch.equal(same.group, two.group)
+    assert torch.equal(same.features, two.features)
+    assert [float((three.group == number).double().mean()) for number in range(3)] == pytest.approx(
+        [0.5, 0.1, 0.4], abs=0.015
+    )
+    assert torch.equal(three.group == 2, two.group == 1)
+    assert three.fingerprint != two.fingerprint
+
+
 def draw(nonlinearity: float = 0.5, noise: float = 0.0, features: int = 60) -> tuple[DocumentGenerator, np.ndarray]:
-    generator = DocumentGenerator(features, nonlinearity, noise, 0.6, np.random.default_rng(1))
+    generator = DocumentGenerator(features, nonlinearity, noise, [0.6], np.random.default_rng(1))
     return generator, generator.qualities(COUNT, np.random.default_rng(2))
 
 
@@ -300,7 +320,7 @@ def test_noise_is_the_deviation_of_the_error():
 def test_kinds_of_features_have_their_shares_at_any_width():
     shares = {"plain": 0.3, "heavy": 0.25, "saturated": 0.1, "count": 0.2, "query": 0.06, "noise": 0.09}
     for features in (1, 10, 136):
-        generator = DocumentGenerator(features, 0.5, 0.0, 0.6, np.random.default_rng(1))
+        generator = DocumentGenerator(features, 0.5, 0.0, [0.6], np.random.default_rng(1))
         assert sum(kind.astype(int) for kind in generator.kind.values()).tolist() == [1] * features
         for kind, share in shares.items():
             assert abs(generator.kind[kind].sum() - share * features) <= 1

@@ -1,4 +1,4 @@
-"""Worlds with two groups, and rounds as the plain ports in tests/reference see them."""
+"""Worlds with groups, and rounds as the plain ports in tests/reference see them."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ LISTS = [
 ONE_GROUP = (4, 5)  # of the queries above: one of group 0 alone, one of group 1 alone
 
 
-def grouped(seed: int = 0) -> Dataset:
+def grouped(seed: int = 0, groups: int = 2) -> Dataset:
     """Documents in random groups; a query of one document, queries shorter than any K, and queries of one group."""
     dataset = handmade(LISTS, seed=seed)
-    group = torch.randint(2, dataset.labels.shape, generator=torch.Generator().manual_seed(seed), dtype=torch.int8)
+    group = torch.randint(groups, dataset.labels.shape, generator=torch.Generator().manual_seed(seed), dtype=torch.int8)
     for number, query in enumerate(ONE_GROUP):
         group[dataset.offsets[query] : dataset.offsets[query + 1]] = number
     return dataclasses.replace(dataset, group=group)

@@ -20,62 +20,71 @@ from tests.rounds import SEEDS, fresh, rounds
 from tests.worlds import handmade, simulate, tiny
 
 BETA = 0.7
+BETAS = {2: BETA, 3: (0.7, 1.6), 4: (1.2, 0.4, 2.0)}  # by the number of groups
 LEAST = 1e-4
 
 
-def fair(*overrides: str, total: int = 30, model: str = "log", dataset: Dataset | None = None, **more) -> Simulation:
-    """A simulation with FairCo on two groups."""
+def fair(
+    *overrides: str, total: int = 30, model: str = "log", dataset: Dataset | None = None, groups: int = 2, **more
+) -> Simulation:
+    """A simulation with FairCo on groups."""
     config = tiny("ranker=ips_regression", "fairness=fairco", "click=informational", "positions=5", *overrides)
-    exposure = Exposure(position_exposure(model, config.positions), BETA)
-    return simulate(config, SEEDS, total, dataset or grouped(), exposure=exposure, trace_regret=False, **more)
+    exposure = Exposure(position_exposure(model, config.positions), BETAS[groups])
+    return simulate(
+        config, SEEDS, total, dataset or grouped(groups=groups), exposure=exposure, trace_regret=False, **more
+    )
 
 
-def mean_labels(dataset: Dataset) -> list[float]:
+def mean_labels(dataset: Dataset, groups: int = 2) -> list[float]:
     """Of each group, document by document."""
-    both = zip(dataset.labels.tolist(), dataset.group.tolist(), strict=True)
-    by_group = [[label for label, group in both if group == number] for both in [list(both)] for number in (0, 1)]
+    both = list(zip(dataset.labels.tolist(), dataset.group.tolist(), strict=True))
+    by_group = [[label for label, group in both if group == number] for number in range(groups)]
     return [sum(labels) / len(labels) for labels in by_group]
 
 
-def merits(merit: str, record: list[list[tuple[float, float]]]) -> list[float]:
-    """What each group is due: `record` has a click and an exposure for each document of either group shown so far."""
+def merits(merit: str, record: list[list[tuple[float, float]]], groups: int) -> list[float]:
+    """What each group is due: `record` has a click and an exposure for each document of each group shown so far."""
     if merit == "labels":
-        return mean_labels(grouped())
-    if merit == "beta":
-        return [BETA, 1.0]
+        return mean_labels(grouped(groups=groups), groups)
+    if merit == "beta":  # that of group 1 is 1, and beta is the merit of group 0 over that of another group
+        first, *others = (BETA,) if groups == 2 else BETAS[groups]
+        return [first, 1.0, *(first / beta for beta in others)]
     return [max(sum(click / p for click, p in shown) / max(len(shown), 1), LEAST) for shown in record]
 
 
 @pytest.mark.parametrize(
-    ("merit", "gain", "model", "positions", "network"),
+    ("merit", "gain", "model", "positions", "network", "groups"),
     [
-        ("labels", 0.01, "log", 5, ()),
-        ("labels", 3.0, "reciprocal", 3, ()),
-        ("beta", 0.3, "reciprocal", 20, ()),
-        ("estimated", 0.1, "log", 5, ()),
-        ("estimated", 0.5, "reciprocal", 2, ("ranker/model=mlp", "ranker.model.width=6", "ranker.batch=8")),
+        ("labels", 0.01, "log", 5, (), 2),
+        ("labels", 3.0, "reciprocal", 3, (), 2),
+        ("beta", 0.3, "reciprocal", 20, (), 2),
+        ("estimated", 0.1, "log", 5, (), 2),
+        ("estimated", 0.5, "reciprocal", 2, ("ranker/model=mlp", "ranker.model.width=6", "ranker.batch=8"), 2),
+        ("labels", 0.5, "log", 5, (), 3),
+        ("beta", 0.3, "reciprocal", 4, (), 4),
+        ("estimated", 0.2, "log", 5, (), 3),
     ],
 )
-def test_every_list_is_the_ports(merit, gain, model, positions, network):
+def test_every_list_is_the_ports(merit, gain, model, positions, network, groups):
     """The port receives estimates and groups, and computes exposures, clicks and errors by itself."""
     settings = f"fairness.gain={gain}", f"fairness.merit={merit}", f"positions={positions}", *network
-    simulation, p = fair(*settings, model=model), position_exposure(model, positions).tolist()
+    simulation, p = fair(*settings, model=model, groups=groups), position_exposure(model, positions).tolist()
     history = [[] for _ in SEEDS]
-    records = [[[], []] for _ in SEEDS]
+    records = [[[] for _ in range(groups)] for _ in SEEDS]
     moved = 0
     for t, one in rounds(simulation):
         for b, (exposures, record) in enumerate(zip(history, records, strict=True)):
             length = int(one.candidates.mask[b].sum())
             group, scores = one.candidates.group[b, :length].tolist(), one.proposal.scores[b, :length].tolist()
             proposal, order = one.proposal.order[b, :length].tolist(), one.order[b, :length].tolist()
-            error = errors(exposures, merits(merit, record))
+            error = errors(exposures, merits(merit, record, groups))
             place = rerank([scores[d] for d in proposal], [group[d] for d in proposal], error, gain)
             assert [scores[d] + gain * error[group[d]] for d in order] == pytest.approx(
                 [scores[proposal[i]] + gain * error[group[proposal[i]]] for i in place], abs=1e-6
             ), f"round {t}"
             assert sorted(order) == list(range(length))
             moved += order != proposal
-            received = [0.0, 0.0]
+            received = [0.0] * groups
             for k, (d, click) in enumerate(zip(order[:positions], one.clicks[b].int().tolist(), strict=False)):
                 received[group[d]] += p[k]
                 record[group[d]].append((click, p[k]))
@@ -96,6 +105,16 @@ def test_the_error_is_the_traced_unfairness_over_the_merit_of_group_0():
     torch.testing.assert_close(owed, torch.stack([-unfair, unfair], 2).clamp(min=0))
     assert (unfair > 0).any()
     assert (unfair < 0).any()
+
+
+def test_the_largest_error_is_the_traced_disparity_of_several_groups():
+    """With merit = beta the controller aims at what is traced, in units of group 1 instead of group 0."""
+    simulation, found = fair("fairness.gain=0.2", "fairness.merit=beta", groups=3), []
+    for _, _ in simulation.play():
+        found.append(simulation.fairness.errors().amax(1))
+    unfair = simulation.measurement.measures()[1]["unfairness"]
+    torch.testing.assert_close(torch.stack(found), unfair / BETAS[3][0])
+    assert (unfair > 0).all()
 
 
 def test_only_training_documents_have_merit():

@@ -239,6 +239,15 @@ def test_places_beyond_twelve_are_refused_where_lists_are_so_long():
     assert len(list(rounds(running))) == 3  # no list is longer than 12
 
 
+def test_more_than_two_groups_are_refused():
+    exposure = Exposure(position_exposure("log", 5), (0.7, 1.6))
+    message = (
+        r"^FairExp needs a dataset with two groups, got 3: type fairness=fairco, or dataset.group \(.*\) with two$"
+    )
+    with pytest.raises(ValueError, match=message):
+        simulate(tiny("fairness=fairexp", "positions=5"), [0], 5, grouped(groups=3), exposure=exposure)
+
+
 def test_a_dataset_without_two_groups_is_refused():
     with pytest.raises(ValueError, match=r"^fairness needs a dataset with two groups: type dataset.group=\{..\} or "):
         simulate(tiny("fairness=fairexp"), [0], 1, grouped())

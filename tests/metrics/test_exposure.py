@@ -90,7 +90,7 @@ def test_valid_exposure_is_accepted(model):
 
 @pytest.mark.parametrize("beta", ["equal", -0.1, math.nan, True])
 def test_invalid_beta_is_refused(beta):
-    with pytest.raises(ValueError, match=r"^beta must be one of merit, parity or (0 or more|a number), got "):
+    with pytest.raises(ValueError, match=r"^beta must be one of merit, parity or (0 or more|a number) or a list "):
         check_exposure_settings("log", beta, 3)
 
 
@@ -184,17 +184,70 @@ def test_the_ratio_due_to_groups_is_counted_on_the_training_split():
         assert found.position.tolist() == [1, 0.5]
 
 
-@pytest.mark.parametrize("groups", [None, [0, 1, 2, 0]])
-def test_without_two_groups_there_is_no_exposure(groups):
-    dataset = handmade([[1, 0, 2, 0]])
-    group = None if groups is None else torch.tensor(groups, dtype=torch.int8)
-    assert exposure_of(dataclasses.replace(dataset, group=group), user(), 3, "estimated", "merit") is None
+def test_without_groups_there_is_no_exposure():
+    assert exposure_of(handmade([[1, 0, 2, 0]]), user(), 3, "estimated", "merit") is None
+
+
+def three_groups(labels: list[int], group: list[int]) -> Dataset:
+    """One training query with these labels and groups."""
+    return dataclasses.replace(handmade([labels]), group=torch.tensor(group, dtype=torch.int8))
+
+
+def test_each_group_but_the_first_has_its_ratio():
+    """Mean labels 2, 1 and 4 of two, three and one documents: group 0 is due 2 times group 1 and half of group 2."""
+    dataset = three_groups([1, 3, 0, 2, 1, 4], [0, 0, 1, 1, 1, 2])
+    for beta, expected in {"merit": (2.0, 0.5), "parity": (2 / 3, 2.0)}.items():
+        found = exposure_of(dataset, user(), 2, "reciprocal", beta)
+        assert found.beta == pytest.approx(expected)
+        assert found.groups == 3
+    assert exposure_of(dataset, user(), 2, "reciprocal", [1, 0.25]).beta == (1.0, 0.25)
+    assert exposure_of(dataset, user(), 2, "reciprocal", [1, 0.25]).merits() == (1.0, 1.0, 4.0)
+
+
+def test_the_number_of_betas_is_that_of_the_groups():
+    dataset = three_groups([1, 3, 0], [0, 1, 2])
+    for beta, got in (0.5, "0.5"), ([1.0], r"\[1.0\]"), ([1.0, 2.0, 3.0], r"\[1.0, 2.0, 3.0\]"):
+        with pytest.raises(ValueError, match=rf"^beta must be merit, parity or a list of 2 numbers, .* 3 .*got {got}$"):
+            exposure_of(dataset, user(), 2, "log", beta, needed=False)
+    with pytest.raises(ValueError, match=r"^beta must be merit, parity or a number, as the dataset has 2 groups, got "):
+        exposure_of(three_groups([1, 3, 0], [0, 1, 1]), user(), 2, "log", [0.5])
+    with pytest.raises(ValueError, match=r"^beta must be one of merit, parity or 0 or more or a list"):
+        exposure_of(dataset, user(), 2, "log", [1.0, 0.0])
+
+
+@pytest.mark.parametrize(
+    ("labels", "missing"),
+    [([1, 3, 0], "group 2 has no relevant document"), ([0, 3, 1], "group 0 has no relevant document")],
+)
+def test_a_group_without_merit_needs_numbers(labels, missing):
+    dataset = three_groups(labels, [0, 1, 2])
+    assert exposure_of(dataset, user(), 2, "log", "merit", needed=False) is None
+    with pytest.raises(ValueError, match=rf"^beta must be a list of .*numbers, as {missing} in the training split"):
+        exposure_of(dataset, user(), 2, "log", "merit")
+    assert exposure_of(dataset, user(), 2, "log", "parity").beta == (1.0, 1.0)
+
+
+@given(st.lists(st.text("ABCD", min_size=1, max_size=5), min_size=1, max_size=6), st.data())
+def test_the_unfairness_of_several_groups_is_the_largest_disparity(history, data):
+    """And with two groups it would be the size of the signed unfairness."""
+    betas = data.draw(st.lists(st.floats(0.1, 5), min_size=2, max_size=3))
+    history = [word.replace("D", "A") for word in history] if len(betas) == 2 else history
+    p = reference.exposure("log", 5)
+    exposure = Exposure(position_exposure("log", 5), tuple(betas))
+    total = torch.zeros(len(betas) + 1, dtype=torch.float64)
+    for word, expected in zip(history, reference.largest_disparity(history, p, betas), strict=True):
+        group = torch.tensor(["ABCD".index(letter) for letter in word])
+        total += exposure.of_groups(group, torch.ones(len(word), dtype=torch.bool))
+        assert float(exposure.unfairness(total)) == pytest.approx(expected, abs=1e-9)
+    two = [word.replace("C", "B").replace("D", "B") for word in history]
+    sizes = [abs(value) for value in reference.unfairness(two, p, betas[0])]
+    assert reference.largest_disparity(two, p, betas[:1]) == pytest.approx(sizes, abs=1e-9)
 
 
 def test_settings_are_checked_also_where_there_are_no_groups():
     with pytest.raises(ValueError, match=r"^exposure must be one of reciprocal, log, estimated or a list "):
         exposure_of(handmade([[1]]), user(), 3, "cubic", "merit")
-    with pytest.raises(ValueError, match=r"^beta must be one of merit, parity or 0 or more, got 'size'$"):
+    with pytest.raises(ValueError, match=r"^beta must be one of merit, parity or 0 or more or a list .*, got 'size'$"):
         exposure_of(handmade([[1]]), user(), 3, "log", "size")
 
 

@@ -11,7 +11,7 @@ from ol2r_cli.interfaces import Exposure
 from ol2r_cli.metrics.exposure import position_exposure
 from ol2r_cli.metrics.measurement import Measurement
 from tests.fairness.grouped import grouped, seen
-from tests.reference.exposure import group_exposure, unfairness
+from tests.reference.exposure import group_exposure, largest_disparity, unfairness
 from tests.reference.violations import broken
 from tests.rounds import SEEDS
 from tests.worlds import simulate, tiny
@@ -32,9 +32,9 @@ def _measure_sixteen_rounds_together(monkeypatch):
     monkeypatch.setattr(Measurement, "ROUNDS", 16)
 
 
-def running(name: str, dataset=None):
+def running(name: str, dataset=None, beta: float | tuple[float, ...] = BETA):
     config = tiny(*(() if name == "no certain pairs" else ("exploration.alpha=0.1",)), *RUNS[name])
-    exposure = Exposure(position_exposure("log", config.positions), BETA)
+    exposure = Exposure(position_exposure("log", config.positions), beta)
     return simulate(config, SEEDS, ROUNDS, dataset or grouped(), exposure=exposure), config.positions
 
 
@@ -84,16 +84,46 @@ def test_unfair_rankers_are_measured_too():
     assert "violations" not in measures
 
 
-def test_measures_continue_after_a_resume():
-    whole, _ = measured(running("fair")[0])
-    first, again, saved = running("fair")[0], running("fair")[0], io.BytesIO()
+@pytest.mark.parametrize("engine", ["tensors", "loops"])
+def test_measures_of_more_groups_are_their_definitions(engine):
+    """The largest pairwise disparity so far, and a column for the exposure of each of four groups; also in loops."""
+    betas = (1.3, 0.4, 2.5)
+    config = tiny("ranker=pdgd", "positions=5")
+    exposure = Exposure(position_exposure("log", 5), betas)
+    simulation = simulate(
+        config, SEEDS, ROUNDS, grouped(groups=4), exposure=exposure, loops=engine == "loops", dtype=torch.float32
+    )
+    measures, happened = measured(simulation)
+    p = position_exposure("log", 5).tolist()
+    for b in range(len(SEEDS)):
+        shown = [
+            "".join("ABCD"[g] for g in one.candidates.group.gather(1, one.ranking)[b, one.shown[b]].tolist())
+            for one in happened
+        ]
+        assert measures["unfairness"][:, b].tolist() == pytest.approx(largest_disparity(shown, p, betas), abs=1e-9)
+        for number, letter in enumerate("ABCD"):
+            expected = [group_exposure(word, letter, p) for word in shown]
+            assert measures[f"exposure_{number}"][:, b].tolist() == pytest.approx(expected, abs=1e-9)
+
+
+@pytest.mark.parametrize(("name", "groups"), [("fair", 2), ("not fair", 4)])
+def test_measures_continue_after_a_resume(name, groups):
+    beta = BETA if groups == 2 else (1.3, 0.4, 2.5)
+
+    def make():
+        return running(name, grouped(groups=groups), beta)[0]
+
+    whole, _ = measured(make())
+    first, again, saved = make(), make(), io.BytesIO()
     begun, _ = measured(first, last=23)
     torch.save(first.state_dict(), saved)
     saved.seek(0)
     again.load_state_dict(torch.load(saved, weights_only=True))
     ended, _ = measured(again)
-    for name in "unfairness", "exposure_0", "exposure_1", "violations":
-        assert torch.equal(torch.cat([begun[name], ended[name]]), whole[name]), name
+    for column in "unfairness", *(f"exposure_{number}" for number in range(groups)), "violations":
+        assert torch.equal(torch.cat([begun[column], ended[column]]), whole[column]), column
+    if groups > 2:
+        return
     assert torch.equal(again.measurement.by_name["unfairness"].unfairness, whole["unfairness"][-1])
     assert again.fairness.unfairness.tolist() == pytest.approx(whole["unfairness"][-1].tolist(), abs=1e-9)
 
@@ -111,6 +141,6 @@ def test_a_checkpoint_of_before_measures_were_choices_is_continued():
         assert torch.equal(ended[name], whole[name][23:]), name
 
 
-def test_without_two_groups_nothing_is_measured():
+def test_without_groups_nothing_is_measured():
     simulation = simulate(tiny(), [0], 3, grouped())
     assert not {"unfairness", "exposure_0", "exposure_1"} & measured(simulation, last=3)[0].keys()

@@ -16,8 +16,8 @@ from math import log2
 
 
 def letters(numbers: Sequence[int]) -> str:
-    """Groups 0 and 1 as "A" and "B"."""
-    return "".join("AB"[number] for number in numbers)
+    """Groups 0, 1, .. as "A", "B", .."""
+    return "".join("ABCDEFG"[number] for number in numbers)
 
 
 def exposure(model: str | Sequence[float], positions: int) -> list[float]:
@@ -53,6 +53,23 @@ def list_unfairness(shown: str, exposed: Sequence[float], beta: float) -> float:
 def unfairness(history: Sequence[str], exposed: Sequence[float], beta: float) -> list[float]:
     """UF_1, UF_2, .. of Eq. (3.1.1): the signed sums of the unfairness of the lists shown so far."""
     return list(accumulate(list_unfairness(shown, exposed, beta) for shown in history))
+
+
+def largest_disparity(history: Sequence[str], exposed: Sequence[float], betas: Sequence[float]) -> list[float]:
+    """For groups A, B, C, ..: the largest |E(A) / due(A) - ..| over all pairs of groups after every round.
+
+    `betas` has for B, C, .. the exposure that A is due per unit of theirs, so that it is due 1 / beta times as much.
+    E is the exposure of all lists so far. With A and B alone it is the size of `unfairness`.
+    """
+    groups = "ABCDEFG"[: len(betas) + 1]
+    due = dict(zip(groups, [1.0, *(1 / beta for beta in betas)], strict=True))
+    total = dict.fromkeys(groups, 0.0)
+    largest = []
+    for shown in history:
+        for group in groups:
+            total[group] += group_exposure(shown, group, exposed)
+        largest.append(max(abs(total[g] / due[g] - total[h] / due[h]) for g in groups for h in groups))
+    return largest
 
 
 def projected(before: float, template: str, exposed: Sequence[float], beta: float) -> float:

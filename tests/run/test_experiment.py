@@ -10,6 +10,7 @@ import pytest
 
 from ol2r_cli.config.catalogue import Catalogue
 from ol2r_cli.config.composer import compose
+from ol2r_cli.run import experiment as experiments
 from ol2r_cli.run.directory import MANIFEST, RunDirectory
 from ol2r_cli.run.experiment import Experiment, RunSettings
 from tests.manifests import manifest
@@ -17,6 +18,17 @@ from tests.manifests import manifest
 
 def test_every_setting_of_run_yaml_has_a_declared_range():
     assert [field.name for field in fields(RunSettings)] == list(Catalogue().root.values)
+
+
+def test_more_than_two_groups_are_measured_under_ids_of_their_own(monkeypatch):
+    """Versions that measured two groups only gave the id without their number; with two, the id is that of before."""
+    hashed = {}
+    monkeypatch.setattr(experiments, "identity", lambda settings, *_: hashed.update(settings) or "0123456789")
+    for ratio, expected in ("[.5,.3,.2]", 3), ("[.5,.5]", None), (".5", None):
+        hashed.clear()
+        composition = compose(["experiment=smoke", f"dataset.group_ratio={ratio}"])
+        assert Experiment(composition.config, composition.choices).id == "0123456789"
+        assert hashed.get("groups") == expected
 
 
 @pytest.mark.parametrize(

@@ -58,8 +58,8 @@ KINDS: Mapping[str, Kind] = {
     "online_ndcg": Kind("NDCG of the lists shown over rounds, smoothed", "finished runs", "curves", _BANDS, _WINDOW),
     "cumulative_ndcg": Kind("discounted sum of online NDCG over rounds", "finished runs", "curves", _BANDS, _EVERY),
     "unfairness": Kind(
-        "cumulative unfairness of exposure between two groups over rounds",
-        "a dataset with two groups: dataset=synthetic, or dataset.group={feature: .., threshold: ..}",
+        "cumulative unfairness of exposure between groups over rounds",
+        "a dataset with groups: dataset=synthetic, or dataset.group={feature: .., threshold: ..}",
         "curves",
         _BANDS,
         {"signed": "true or false: with its sign", "scale": "linear, log or auto"} | _EVERY,
