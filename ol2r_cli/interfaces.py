@@ -202,6 +202,12 @@ class RunContext:
     pairs: int = 0  # M: the largest number of preferences of a round
     forgetting: Forgetting = Forgetting()  # how the ranker weighs pairs by their age
 
+    def exposure_of_places(self) -> Float[Tensor, "K"]:
+        """Return the exposure of ranks 1 .. K, float64: 1 / rank where the dataset has no groups."""
+        if self.exposure is not None:
+            return self.exposure.position
+        return 1 / torch.arange(1, self.positions + 1, device=self.device).double()
+
 
 @dataclass(frozen=True, slots=True)
 class Oracle:

@@ -21,11 +21,13 @@ from ol2r_cli.interfaces import (
     Proposal,
     RunContext,
 )
-from ol2r_cli.tensor.shapes import Float, Int
+from ol2r_cli.tensor.shapes import Bool, Float, Int
 from ol2r_cli.tensor.streams import Random
 
 LEAST = 1e-4  # smallest merit of a group, as in the authors' code, and smallest exposure of a place
 COARSE = 29  # bits of a float64 beyond the precision of float32: scores that differ only in these bits are equal
+# Of a fairness that sorts by sums of relevance and promotion: its sums would undo any exploration.
+NEEDS_ESTIMATES = (Need(RELEVANCE, "ranker=ips_regression with exploration=none"), Need(BY_SCORE, "exploration=none"))
 
 
 class FairCo(Fairness):
@@ -37,7 +39,7 @@ class FairCo(Fairness):
     what the run's `beta` says: beta for group 0 and 1 for group 1 (`beta`).
     """
 
-    needs = (Need(RELEVANCE, "ranker=ips_regression with exploration=none"), Need(BY_SCORE, "exploration=none"))
+    needs = NEEDS_ESTIMATES
 
     exposed: Tensor
     clicked: Tensor
@@ -71,9 +73,7 @@ class FairCo(Fairness):
         """Sort all candidates by relevance + gain x err."""
         assert candidates.group is not None
         promoted = proposal.scores.double() + self.gain * self.errors().gather(1, candidates.group.long())
-        coarse = (promoted.view(torch.int64) >> COARSE << COARSE).view(torch.float64)
-        coarse = coarse.masked_fill(~candidates.mask, float("-inf")).gather(1, proposal.order)
-        return proposal.order.gather(1, coarse.argsort(dim=1, descending=True, stable=True))
+        return by_sum(proposal.order, promoted, candidates.mask)
 
     def learn(self, interaction: Interaction, random: Random) -> None:
         """Add the exposure, the clicks over exposure and the number of the shown documents of each group."""
@@ -84,6 +84,13 @@ class FairCo(Fairness):
         position = self.exposure.position[: group.shape[1]].clamp(min=LEAST)
         self.clicked += ((interaction.clicks / position)[:, None] * members).sum(2)
         self.shown += members.sum(2)
+
+
+def by_sum(order: Int[Tensor, "B O"], sums: Float[Tensor, "B D"], mask: Bool[Tensor, "B D"]) -> Int[Tensor, "B O"]:
+    """Return the documents of `order` by their sum, float64, the largest first. Equal sums keep their order."""
+    coarse = (sums.view(torch.int64) >> COARSE << COARSE).view(torch.float64)
+    coarse = coarse.masked_fill(~mask, float("-inf")).gather(1, order)
+    return order.gather(1, coarse.argsort(dim=1, descending=True, stable=True))
 
 
 def mean_labels(oracle: Oracle, groups: int) -> Float[Tensor, "G"]:

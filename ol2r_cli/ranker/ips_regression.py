@@ -11,7 +11,6 @@ from ol2r_cli.learning.model import Model
 from ol2r_cli.learning.refit import GradientRefit
 from ol2r_cli.learning.regression import GradientRegression, RidgeRegression
 from ol2r_cli.ranker.model_ranker import ModelRanker
-from ol2r_cli.tensor.gather import cached_arange
 from ol2r_cli.tensor.shapes import Float
 from ol2r_cli.tensor.streams import Random
 
@@ -35,13 +34,10 @@ class IPSRegression(ModelRanker):
     def setup(self, context: RunContext, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
         """Start without any evidence. ValueError where a place that is shown has exposure 0."""
         positions = min(context.positions, context.documents)
-        if context.exposure is None:
-            exposure = 1 / (cached_arange(positions, context.device) + 1).double()
-        else:
-            exposure = context.exposure.position[:positions]
-            if not (exposure > 0).all():
-                values = [round(value, 4) for value in exposure.tolist()]
-                raise ValueError(f"exposure must be above 0 at every place with ranker=ips_regression, got {values}")
+        exposure = context.exposure_of_places()[:positions]
+        if not (exposure > 0).all():
+            values = [round(value, 4) for value in exposure.tolist()]
+            raise ValueError(f"exposure must be above 0 at every place with ranker=ips_regression, got {values}")
         self.weight = (1 / exposure).to(context.device, context.dtype)  # [K]
         self.regression.setup(context, features)
 

@@ -66,6 +66,7 @@ CASES = {
         "intent.width=4",
         "ranker=pdgd",
     ],
+    "generated-mcfair": [*_GENERATED, "ranker=pdgd", "fairness=mcfair", "fairness.certainty=0.1"],
     "fold-perfect": [*_FOLD, "click=perfect"],
     "fold-navigational": [*_FOLD, "click=navigational"],
     "fold-informational": [*_FOLD, "click=informational"],

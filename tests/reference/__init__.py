@@ -18,6 +18,7 @@ Nothing here shares a line with `ol2r_cli`; what it shares is the papers. Plain 
     olranknet, ollambdarank, p2neurrank, neural_steps          what they fit, and of what they are certain
     exposure   exposure of groups, and what each is due        FairExp, Sections 3.2 and 4.2.1
     fairexp, fairswap, fairexp_toprank, violations             templates, their lists, what these break
+    mcfair     the gradient of the disparity of exposure       Yang et al. 2023
     fairco     the controller and its regression               Morik et al. 2020
     partitions blocks and groups to try the others on
     metrics    NDCG, pairwise regret, what blocks look like    PairRank, Sections 3.1 and 4.2

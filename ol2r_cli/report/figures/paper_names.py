@@ -38,7 +38,7 @@ DATASETS = {
     "letor": "LETOR",
 }
 _CLICKS = ("perfect", "navigational", "informational")  # in the order of the papers
-_FAIRNESS = {"fairexp": "FairExp-{}", "fairco": "FairCo"}
+_FAIRNESS = {"fairexp": "FairExp-{}", "fairco": "FairCo", "mcfair": "MCFair-{}"}
 _MODELS = {"linear": "Linear-{}", "mlp": "Neural-{}"}
 _SYMBOLS = {
     "ranker.l2": "λ",

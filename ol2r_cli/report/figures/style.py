@@ -25,7 +25,7 @@ DOTTED: Dash = (0, (1, 1.2))
 DASH_DOT: Dash = (0, (5, 1.3, 1, 1.3))
 LONG: Dash = (0, (8, 1.5))
 BOTH: Dash = (0, (3, 1.2, 1, 1.2, 1, 1.2))
-_FAIR = {"fairexp": DASHED, "fairco": DASH_DOT}
+_FAIR = {"fairexp": DASHED, "fairco": DASH_DOT, "mcfair": DOTTED}
 
 
 @dataclass(frozen=True)

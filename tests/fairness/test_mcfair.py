@@ -1,0 +1,213 @@
+"""MCFair against the plain port in every round of whole runs, and the properties of its gradient."""
+
+from __future__ import annotations
+
+import dataclasses
+from itertools import pairwise
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ol2r_cli.config.instantiate import build
+from ol2r_cli.dataset.table import Dataset
+from ol2r_cli.fairness.mcfair import gradient
+from ol2r_cli.interfaces import Candidates, Exposure, Proposal, RunContext
+from ol2r_cli.metrics.exposure import position_exposure
+from ol2r_cli.simulation import Simulation
+from tests.choices import play, seen
+from tests.fairness.grouped import grouped
+from tests.reference import mcfair as reference
+from tests.rounds import SEEDS, fresh, rounds
+from tests.worlds import handmade, simulate, tiny
+
+BETAS = {2: 0.7, 3: (0.7, 1.6)}  # not used by MCFair
+
+
+def fair(*overrides: str, total: int = 60, groups: int = 2, loops: bool = False) -> Simulation:
+    """A simulation with MCFair on seven queries; without groups if there are 0."""
+    config = tiny("fairness=mcfair", "click=position_based", "positions=5", *overrides)
+    dataset: Dataset = grouped(groups=groups or 2)
+    exposure = Exposure(position_exposure("log", config.positions), BETAS[groups]) if groups else None
+    if not groups:
+        dataset = dataclasses.replace(dataset, group=None)
+    return simulate(config, SEEDS, total, dataset, exposure=exposure, trace_regret=False, loops=loops)
+
+
+ESTIMATED = ("ranker=ips_regression", "fairness.relevance=ranker")
+
+
+@pytest.mark.parametrize(
+    ("settings", "positions", "groups"),
+    [
+        ((), 5, 2),
+        ((), 5, 0),
+        (("fairness.gain=30", "fairness.certainty=0.5"), 3, 2),
+        (("fairness.gain=2", "fairness.certainty=0", "ranker=pdgd"), 20, 0),
+        (("fairness.between=groups", "fairness.gain=3", "fairness.certainty=0.2"), 4, 3),
+        ((*ESTIMATED, "fairness.certainty=0.1", "fairness.gain=1"), 5, 2),
+        ((*ESTIMATED, "fairness.between=groups", "fairness.certainty=0", "fairness.gain=0.3"), 2, 3),
+    ],
+)
+@pytest.mark.parametrize("loops", [False, True])
+def test_every_list_is_the_ports(settings, positions, groups, loops):
+    """The port keeps exposure and clicks of every row by itself; equal sums keep the proposed order."""
+    simulation = fair(*settings, f"positions={positions}", groups=groups, loops=loops)
+    fairness = simulation.fairness
+    model = position_exposure("log" if groups else "reciprocal", positions).tolist()
+    exposed, clicked = ([{} for _ in SEEDS] for _ in range(2))
+    moved = owed = 0
+    for t, one in rounds(simulation):
+        for b in range(len(SEEDS)):
+            length = int(one.candidates.mask[b].sum())
+            rows = one.candidates.document[b, :length].tolist()
+            e = [exposed[b].get(row, 0.0) for row in rows]
+            r = [clicked[b].get(row, 0) / max(exposed[b].get(row, 0.0), 1e-5) for row in rows]
+            if fairness.relevance == "ranker":
+                r = one.proposal.scores[b, :length].tolist()
+            group = one.candidates.group[b, :length].tolist() if fairness.between == "groups" else None
+            sums = reference.scores(e, r, fairness.gain, fairness.certainty, group)
+            proposal, order = one.proposal.order[b, :length].tolist(), one.order[b, :length].tolist()
+            expected = sorted(proposal, key=lambda d, sums=sums: -sums[d])
+            assert sorted(order) == list(range(length))
+            assert [sums[d] for d in order] == pytest.approx([sums[d] for d in expected], abs=1e-5), f"round {t}"
+            place = {d: k for k, d in enumerate(proposal)}
+            for first, second in pairwise(order):
+                assert sums[first] != sums[second] or place[first] < place[second], f"round {t}"
+            moved += order != proposal
+            owed += any(value != 0 for value in reference.owed(e, [max(value, 0) for value in r]))
+            for k, d in enumerate(order[:positions]):
+                exposed[b][rows[d]] = exposed[b].get(rows[d], 0.0) + model[k]
+                clicked[b][rows[d]] = clicked[b].get(rows[d], 0) + int(one.clicks[b, k])
+    assert moved > 40
+    assert owed > 40
+    for b in range(len(SEEDS)):
+        for row, value in exposed[b].items():
+            assert float(fairness.exposed[b, row]) == pytest.approx(value)
+            assert float(fairness.clicked[b, row]) == clicked[b][row]
+
+
+numbers = st.lists(st.tuples(st.floats(0, 5), st.floats(0, 3)), min_size=1, max_size=8)
+
+
+@given(numbers)
+def test_the_gradient_is_orthogonal_to_relevance_and_is_the_ports(documents):
+    exposed, relevance = (torch.tensor([values], dtype=torch.float64) for values in zip(*documents, strict=True))
+    q = gradient(exposed, relevance)
+    scale = float((exposed.norm() * relevance.norm() ** 3).clamp(min=1))
+    assert float((q * relevance).sum()) == pytest.approx(0, abs=1e-12 * scale)
+    assert q[0].tolist() == pytest.approx(reference.owed(exposed[0].tolist(), relevance[0].tolist()), abs=1e-12 * scale)
+
+
+@given(numbers, st.floats(0, 10))
+def test_nothing_is_owed_where_exposure_is_proportional_to_relevance(documents, ratio):
+    relevance = torch.tensor([[r for _, r in documents]], dtype=torch.float64)
+    assert float(gradient(ratio * relevance, relevance).abs().max()) < 1e-11 * float((ratio * relevance**3).sum() + 1)
+
+
+def test_it_is_a_quarter_of_the_falling_gradient_of_the_disparity():
+    generator = torch.Generator().manual_seed(0)
+    exposed, relevance = torch.rand(2, 6, generator=generator, dtype=torch.float64)
+    for d in range(6):
+        ahead, behind = exposed.tolist(), exposed.tolist()
+        ahead[d] += 1e-6
+        behind[d] -= 1e-6
+        both = (reference.disparity(values, relevance.tolist()) for values in (ahead, behind))
+        slope = next(both) - next(both)
+        assert float(gradient(exposed[None], relevance[None])[0, d]) == pytest.approx(-slope / 2e-6 / 4, rel=1e-5)
+
+
+def reranked(exposed: list[float], clicked: list[float], **settings) -> list[int]:
+    """The order of a query of five documents, of which the last is padding, and which was proposed from 3 to 0."""
+    words = [f"fairness.{name}={value}" for name, value in settings.items()]
+    fairness = build(tiny("fairness=mcfair", *words).fairness)
+    context = RunContext(1, 5, 1, 3, 1, 1, 5, exposure=Exposure(position_exposure("reciprocal", 3), 1.0))
+    fairness.setup(context, torch.zeros(6, 1))
+    row = torch.tensor([[4, 3, 1, 2, 0]])  # rows of the table
+    fairness.exposed[0, row[0]] = torch.tensor(exposed, dtype=torch.float64)
+    fairness.clicked[0, row[0]] = torch.tensor(clicked, dtype=torch.float64)
+    group = torch.tensor([[0, 0, 1, 1, 1]])
+    candidates = Candidates(torch.zeros(1).long(), row, torch.zeros(1, 5, 1), torch.arange(5)[None] < 4, group)
+    proposal = Proposal(torch.tensor([[3, 2, 1, 0, 4]]), torch.zeros(1, 5, dtype=torch.float64))
+    return fairness.rerank(proposal, candidates, fresh([0]).at("arrange", 0))[0].tolist()
+
+
+def test_orders_by_hand():
+    none = {"gain": 0, "certainty": 0}
+    assert reranked([0, 0, 0, 0, 0], [0, 0, 0, 0, 0]) == [3, 2, 1, 0, 4], "unseen documents keep the proposed order"
+    assert reranked([1, 2, 1, 4, 9], [1, 1, 0, 1, 9], **none) == [0, 1, 3, 2, 4], "clicks over exposure 1, 1/2, 0, 1/4"
+    # 1 / max(E^2, .1): 1, 4, 10 and 1/4
+    assert reranked([1, 0.5, 0.1, 2, 0], [0, 0, 0, 0, 0], gain=0, certainty=2) == [2, 1, 0, 3, 4]
+    # R is 1, 1/2, 1/2, 1 and E 4, 4, 2, 1: E.R = 8, R.R = 2.5, q = -2, -6, -1, 5.5; padding would alter both products
+    assert reranked([4, 4, 2, 1, 7], [4, 2, 1, 1, 70], gain=100, certainty=0) == [3, 2, 0, 1, 4]
+    # the same between groups, whose means are E 4, 1.5 and R .75, .75: group 1 is owed, and inside a group R decides
+    assert reranked([4, 4, 2, 1, 7], [4, 2, 1, 1, 70], gain=100, certainty=0, between="groups") == [3, 2, 0, 1, 4]
+    assert reranked([1, 1, 4, 4, 7], [1, 0.5, 2, 4, 0], gain=100, certainty=0, between="groups") == [0, 1, 3, 2, 4]
+
+
+def one_query() -> Dataset:
+    """Five documents, of which two are a little better than the others."""
+    return handmade([[4, 4, 3, 3, 3]], features=2)
+
+
+def test_it_evens_out_exposure_per_relevance():
+    """The mean disparity by true relevance falls, where unsure documents are shown long enough to earn clicks."""
+    left = []
+    for gain in (0, 1):
+        words = ("fairness=mcfair", f"fairness.gain={gain}", "fairness.certainty=50", "positions=3")
+        config = tiny("ranker=random", "click=position_based", *words)
+        simulation = simulate(config, list(range(20)), 400, one_query())
+        play(simulation, 400)
+        exposed = simulation.fairness.exposed
+        relevance = simulation.click.click_probability.double()[one_query().labels.long()]
+        left.append(sum(reference.disparity(e, relevance.tolist()) for e in (exposed / 400).tolist()) / 20)
+    assert left[1] < left[0] / 50
+
+
+@pytest.mark.parametrize("between", ["documents", "groups"])
+def test_resumes_to_the_last_bit(between):
+    def make() -> Simulation:
+        return fair(f"fairness.between={between}", "fairness.certainty=0.3", total=30)
+
+    first, second = make(), make()
+    play(first, 12)
+    second.load_state_dict({name: value.clone() for name, value in first.state_dict().items()})
+    assert seen(play(second, 18)) == seen(play(first, 18))
+    assert torch.equal(second.fairness.exposed, first.fairness.exposed)
+
+
+def test_only_groups_need_groups():
+    fair(groups=0)
+    with pytest.raises(ValueError, match=r"^fairness needs a dataset with two groups: type dataset.group=\{..\} or "):
+        fair("fairness.between=groups", groups=0)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("ranker=pairrank",), "needs a ranker whose scores are estimates of relevance: use ranker=ips_regression"),
+        (
+            ("ranker=ips_regression", "exploration=epsilon_greedy"),
+            "needs lists in the order of their scores: use exploration=none",
+        ),
+    ],
+)
+def test_estimates_of_the_ranker_need_such_a_ranker(words, message):
+    fair(*words)
+    with pytest.raises(ValueError, match=f"^the fairness MCFair {message}"):
+        fair(*words, "fairness.relevance=ranker")
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("fairness.gain=-0.1", "^fairness.gain must be 0 or more, got -0.1$"),
+        ("fairness.certainty=inf", "^fairness.certainty must be finite, got inf$"),
+        ("fairness.relevance=labels", "^fairness.relevance must be one of estimated, ranker, got 'labels'$"),
+        ("fairness.between=pairs", "^fairness.between must be one of documents, groups, got 'pairs'$"),
+    ],
+)
+def test_bad_settings_are_refused(setting, message):
+    with pytest.raises(ValueError, match=message):
+        build(tiny("fairness=mcfair", setting).fairness)
