@@ -218,9 +218,10 @@ class Oracle:
     length: Int[Tensor, "Q"]  # number of documents of each training query
     fingerprint: str  # hash of the dataset
     group: Int[Tensor, "N"] | None = None  # of all documents, if the dataset has groups
+    validation: Oracle | None = None  # the same with the queries of the validation split, if there is one
 
     def rows(self) -> Int[Tensor, "R"]:
-        """Return the rows of all training documents, query by query."""
+        """Return the rows of all documents of these queries, query by query."""
         first = self.length.cumsum(0) - self.length
         slots = torch.arange(int(self.length.sum()), device=self.length.device)
         return (self.start - first).repeat_interleave(self.length) + slots

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 
+import pytest
 from omegaconf import DictConfig
 
 from ol2r_cli.config.catalogue import Catalogue, config_dir
@@ -24,6 +25,7 @@ PARTS = ("dataset", "device", "launcher", "click", "ranker", "ranker/model", "ex
 # A ranker for the explorations and fairnesses that do not go with PairRank.
 WITH_EXPLORATION = {"probabilistic_interleaving": "dbgd"}
 WITH_FAIRNESS = {"fairco": "ips_regression"}
+NEEDS_PACKAGE = {"ranker=offline_lambdamart": "lightgbm"}  # choices that an optional package computes
 FAIR = ("pairrank", "pepairrank", "toprank", "olranknet", "ips_regression")  # rankers that every fairness is tried with
 Overrides = tuple[str, ...]
 
@@ -123,11 +125,24 @@ def composed(overrides: Overrides) -> DictConfig:
 def simulation(overrides: Overrides, dataset: Dataset | None = None, **more) -> Simulation:
     """A simulation ready for round 1; ValueError where the overrides do not go together.
 
-    `more`: seeds, positions, a `click` group in place of the configured one, and what `Simulation` takes.
+    `more`: seeds, positions, a `click` group in place of the configured one, and what `Simulation` takes. The test is
+    skipped where the package that a choice needs is not installed.
     """
+    skip_without_package(overrides)
     return small_world.simulation(composed(overrides), dataset, **{"rounds": ROUNDS, **more})
 
 
 def held(overrides: Overrides, laws: Sequence[Law] | None = None) -> CheckReport:
-    """What comes of holding a combination of choices to these laws, by default to all those of roles."""
+    """What comes of holding a combination of choices to these laws, by default to all those of roles.
+
+    The test is skipped where the package that a choice needs is not installed.
+    """
+    skip_without_package(overrides)
     return check_composition(composition(overrides), ("ranker",), " ".join(overrides), laws=laws)
+
+
+def skip_without_package(overrides: Overrides) -> None:
+    """Skip the test where the package that one of the choices needs is not installed."""
+    for word in overrides:
+        if package := NEEDS_PACKAGE.get(word):
+            pytest.importorskip(package, reason=f"{word} needs {package}", exc_type=ImportError)

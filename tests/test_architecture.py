@@ -15,7 +15,7 @@ from ol2r_cli import cli
 
 PACKAGE = Path(ol2r_cli.__file__).parent
 FILES = sorted(PACKAGE.rglob("*.py"))
-HEAVY = ("hydra", "omegaconf", "torch", "polars", "sklearn", "scipy", "rich", "numpy", "numba")
+HEAVY = ("hydra", "omegaconf", "torch", "polars", "sklearn", "scipy", "rich", "numpy", "numba", "lightgbm")
 
 # The import rule: a package imports from its own line and the lines above it, and lines have no cycles among modules.
 LAYERS = (

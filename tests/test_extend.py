@@ -118,9 +118,10 @@ def test_an_extended_run_equals_an_undisturbed_one(tmp_path, capsys):
 
 
 @pytest.mark.slow
-def test_an_extended_run_of_any_ranker_equals_an_undisturbed_one(tmp_path, capsys):
-    for overrides in choices.rankers():
-        check_extended_run(overrides, tmp_path / overrides[0].partition("=")[2], capsys)
+@pytest.mark.parametrize("overrides", choices.rankers(), ids=",".join)
+def test_an_extended_run_of_any_ranker_equals_an_undisturbed_one(tmp_path, capsys, overrides):
+    choices.skip_without_package(overrides)
+    check_extended_run(overrides, tmp_path, capsys)
 
 
 SLOW = pytest.mark.slow

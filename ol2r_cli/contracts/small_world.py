@@ -30,11 +30,13 @@ GRADES = 5
 POSITIONS = 5  # some queries are shorter, some longer
 ROUNDS = 12
 SEEDS = (3, 4, 11)
-SMALL = {  # networks need not be large to keep the laws
+SMALL = {  # networks and trees need not be large to keep the laws
     "ranker.model.width": 6,
     "ranker.batch": 16,
     "ranker.epochs": 2,
     "ranker.steps": 2,
+    "ranker.trees": 4,
+    "ranker.min_documents": 2,  # or the small world is too small for a tree
 }
 
 Lists = Sequence[Sequence[int]]

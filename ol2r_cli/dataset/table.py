@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
@@ -84,7 +85,11 @@ class Dataset:
 
     def oracle(self) -> Oracle:
         """What rankers that declare `needs_labels` receive."""
-        start, end = self.offsets[self.splits["train"]], self.offsets[self.splits["train"] + 1]
+        validation = self._oracle("validation") if len(self.splits.get("validation", ())) else None
+        return dataclasses.replace(self._oracle("train"), validation=validation)
+
+    def _oracle(self, split: str) -> Oracle:
+        start, end = self.offsets[self.splits[split]], self.offsets[self.splits[split] + 1]
         return Oracle(self.labels, start, end - start, self.fingerprint, self.group)
 
 

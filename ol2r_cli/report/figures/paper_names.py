@@ -24,6 +24,7 @@ RANKERS = {
     "ips_regression": "IPS regression",
     "offline_ranknet": "offline RankNet",
     "offline_network": "offline network",
+    "offline_lambdamart": "offline LambdaMART",
     "ollambdarank_gt": "olLambdaRank GT",
     "oracle": "oracle",
     "random": "random",

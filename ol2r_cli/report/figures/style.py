@@ -58,6 +58,7 @@ RANKERS = {
     "ips_regression": Style("#aa5500", LONG, "p"),
     "offline_ranknet": Style(INK, DASHED, "D"),
     "offline_network": Style(INK, DASH_DOT, "8"),
+    "offline_lambdamart": Style(INK, DOTTED, "P"),
     "ollambdarank_gt": Style(INK, LONG, "*"),
     "oracle": Style(INK, SOLID, "H"),
     "random": Style("#a9a9ab", BOTH, "."),
