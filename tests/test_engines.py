@@ -34,6 +34,7 @@ SETTINGS = [
     ("ranker=pairrank", "ranker.window=6"),
     ("ranker=pairrank", "ranker.discount=0.9", "exploration.covariance=inverse_diagonal"),
     ("ranker=nsgd", "ranker.projection=document_space", "exploration=probabilistic_interleaving"),
+    ("ranker=coltr", "ranker.renormalise=true"),
 ]
 
 

@@ -33,11 +33,11 @@ MISTAKES = {
     "~rnker": ["no setting or group 'rnker'", "did you mean ranker?"],
     "~rounds rounds=3": ["rounds cannot be left out: type no ~rounds"],
     # a ranker's model
-    "ranker/model=mlp": [WITHOUT_MODEL, "type ranker=olranknet, or choose one of dbgd, ", "sgd_ranknet\n"],
+    "ranker/model=mlp": [WITHOUT_MODEL, "type ranker=olranknet, or choose one of coltr, ", "sgd_ranknet\n"],
     "ranker.model.width=16": [WITHOUT_MODEL],
     "~ranker/model": [WITHOUT_MODEL],
     "ranker=pepairrank ranker/model=mlp": ["ranker=pepairrank has no model: type ranker=p2neurrank, or choose"],
-    "ranker=oracle ranker/model=mlp": ["ranker=oracle has no model: choose one of dbgd, "],
+    "ranker=oracle ranker/model=mlp": ["ranker=oracle has no model: choose one of coltr, "],
     "+ranker/model=mlp": ["PairwiseRanker has no setting 'model'"],
     "ranker=pdgd ranker/modl=mlp": ["no setting or group 'ranker/modl'", "did you mean ranker/model?"],
     "ranker=pdgd ranker/model=mpl": ["ranker/model must be one of linear, mlp", "did you mean ranker/model=mlp?"],

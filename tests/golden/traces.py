@@ -46,6 +46,7 @@ CASES = {
     "generated-mgd-probabilistic": [*_GENERATED, "ranker=mgd", "exploration=probabilistic_interleaving"],
     "generated-mgd-document-space": [*_GENERATED, "ranker=mgd", "ranker.projection=document_space"],
     "generated-nsgd": [*_GENERATED, "ranker=nsgd", "ranker.avoided=3"],
+    "generated-coltr": [*_GENERATED, "ranker=coltr"],
     "generated-toprank": [*_TWO_QUERIES, "ranker=toprank", "ranker.delta=0.9", "click=perfect"],
     "generated-cascade-ucb1": [*_TWO_QUERIES, "ranker=cascade_ucb1", "ranker.alpha=0.1", "click=cascade"],
     "generated-cascade-kl-ucb": [*_TWO_QUERIES, "ranker=cascade_kl_ucb", "positions=4"],

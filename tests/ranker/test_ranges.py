@@ -69,6 +69,15 @@ REFUSED = {
         ("document_space.earlier", 1.5, "must be a whole number, got 1.5"),
         ("document_space.normalise", 1, "must be true or false, got 1"),
     ],
+    "coltr": [
+        *STEP,
+        ("floor", 1.5, "must be from 0 to 1, got 1.5"),
+        ("delta", 0, "must be above 0, got 0"),
+        ("candidates", 0, "must be 1 or more, got 0"),
+        ("temperature", 0, "must be above 0, got 0"),
+        ("variance_penalty", -1, "must be 0 or more, got -1"),
+        ("renormalise", 1, "must be true or false, got 1"),
+    ],
     "toprank": [
         ("delta", 0, "must be null or above 0, got 0"),
         ("delta", 1, "must be below 1, or null for 1/T, got 1"),

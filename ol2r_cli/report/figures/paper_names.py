@@ -14,6 +14,7 @@ RANKERS = {
     "dbgd": "DBGD",
     "mgd": "MGD",
     "nsgd": "NSGD",
+    "coltr": "COLTR",
     "epsilon_greedy": "ε-Greedy",
     "sgd_ranknet": "SGD RankNet",
     "toprank": "TopRank",

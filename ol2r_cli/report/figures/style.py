@@ -48,6 +48,7 @@ RANKERS = {
     "dbgd": Style("#7a7a7c", DOTTED, "X"),
     "mgd": Style("#882255", DASH_DOT, "P"),
     "nsgd": Style("#661100", DASHED, "8"),
+    "coltr": Style("#6699cc", DASH_DOT, "<"),
     "epsilon_greedy": Style("#999933", BOTH, ">"),
     "sgd_ranknet": Style("#332288", DASHED, "<"),
     "toprank": Style("#117733", DASH_DOT, "h"),
