@@ -85,7 +85,7 @@ _TRACE = (
     Column("violations", "violations", "Int16", "sum", False, 2, "reversed certain pairs"),
 )
 # Of runs in which users have several intents: the number of the user's, from 1.
-INTENT = Column("intent", "intent", "Int16", "none")
+INTENT = Column("user_intent", "intent of the user", "Int16", "none")
 _EVALUATION = (
     *(Column(f"ndcg_{cutoff}", f"NDCG@{cutoff}", higher_is_better=True) for cutoff in CUTOFFS),
     Column("cosine", "cosine", higher_is_better=True, axis="cosine to offline RankNet"),  # of parameters

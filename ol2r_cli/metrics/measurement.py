@@ -19,7 +19,7 @@ from ol2r_cli.tensor.shapes import Bool, Float, Int
 
 Measures = dict[str, Tensor]  # column -> values [R B] of R rounds and B replicas
 
-_IN_EVERY_RUN = ("query", "clicks", "pairs", "intent")  # columns of the trace that are no measure
+_IN_EVERY_RUN = ("query", "clicks", "pairs", "user_intent")  # columns of the trace that are no measure
 _NO_GROUPS = np.empty((0, 0), np.int8)
 _MOVED = {"cumulative_ndcg": "by_name.ndcg.cumulative_ndcg", "unfairness": "by_name.unfairness.unfairness"}
 
@@ -169,7 +169,7 @@ class Measurement(nn.Module):
         rounds = Rounds(self.first, judged, length, self.grades[:count], shown, self.clicks[:count], group)
         values: Measures = {"query": query, "clicks": rounds.clicks.sum(2)}
         if self.intents is not None:
-            values["intent"] = intent + 1
+            values["user_intent"] = intent + 1
         if self.pairs:
             values["pairs"] = self.valid[:count].clone()
         for name, measure, columns in self._computing:

@@ -38,8 +38,8 @@ def load(
     """One row for each (run, seed) of the finished runs below `folders` (default: `outputs`).
 
     Columns: run (its id), path, group (rows with the same number differ in fold and seed only: a row of the report),
-    dataset, fold, click, ranker, model, exploration, fairness, the settings in which groups differ by their dotted name
-    (all with `settings=True`), seed, and the metrics of summary.json. With `table` "evaluation", "trace" or "blocks",
+    dataset, fold, click, intent, ranker, model, exploration, fairness, the settings in which groups differ by their
+    dotted name (all with `settings=True`), seed, and the metrics of summary.json. With `table` "evaluation", "trace" or "blocks",
     the rows of that table replace the metrics, several for each seed; `columns` selects some of them, since traces are
     long. A seed of several runs has several rows: use `.unique(["group", "fold", "seed"])`. A damaged run is left out
     with a warning, and so are runs of an earlier version of code of one's own, unless `all_versions`. ValueError for a
@@ -172,7 +172,7 @@ def _of_one_type(values: list[Any]) -> list[Any]:
 
 
 def _choices(group: Group) -> dict[str, str | None]:
-    """dataset, click, ranker, model, exploration, fairness; None for a model that the ranker lacks."""
+    """dataset, click, intent, ranker, model, exploration, fairness; None for a model that the ranker lacks."""
     return {part.rpartition("/")[2]: group.choices.get(part) for part in PARTS}
 
 

@@ -168,7 +168,7 @@ def tasks(groups: Iterable[Group]) -> list[list[Group]]:
     members: dict[str, list[Group]] = {}
     for group in groups:
         settings = {name: value for name, value in group.settings.items() if defines_task(name)}
-        choices = [group.choices[part] for part in ("dataset", "click", "intent")]
+        choices = [group.choices.get(part, "none") for part in ("dataset", "click", "intent")]
         key = json.dumps([choices, settings], sort_keys=True, default=str)
         members.setdefault(key, []).append(group)
     return list(members.values())
@@ -178,7 +178,7 @@ def task_name(group: Group, labels: Labels) -> str:
     """The task of a group as overrides, as far as tasks differ: dataset=mq2008 click=perfect rounds=500."""
     settings = {name: value for name, value in labels.settings(group).items() if defines_task(name)}
     choices = {part: group.choices[part] for part in ("dataset", "click")}
-    if group.choices["intent"] != "none":
+    if group.choices.get("intent", "none") != "none":
         choices["intent"] = group.choices["intent"]
     return " ".join(f"{name}={as_typed(value)}" for name, value in {**choices, **settings}.items())
 

@@ -44,6 +44,7 @@ def groups_table(
             comparison.letters.get(group, "") if comparison else "",
             group.choices["dataset"],
             group.choices["click"],
+            group.choices.get("intent", "none").removeprefix("none"),
             labels.ranker(group) + baseline,
             labels.short(group),
             str(selection.cells[selection.groups.index(group)]) if selection else "",
@@ -54,7 +55,7 @@ def groups_table(
             for name in metrics
         ]
         rows.append([*map(Cell, texts), *values])
-    words = ["", "dataset", "click", "ranker", "settings"]
+    words = ["", "dataset", "click", "intent", "ranker", "settings"]
     headings = [*words, "chosen from", "n", *map(heading, metrics)]
     return TextTable(headings, rows, [column >= len(words) for column in range(len(headings))]).without_empty()
 

@@ -19,7 +19,7 @@ from typing import Any
 import yaml
 
 from ol2r_cli.columns import RunColumns
-from ol2r_cli.config.catalogue import dotted
+from ol2r_cli.config.catalogue import Catalogue, dotted
 from ol2r_cli.config.overrides import as_typed
 from ol2r_cli.formatting import error_line
 from ol2r_cli.report.estimates import Estimate, over_folds
@@ -289,12 +289,11 @@ def _read(state: RunState) -> FinishedRun:
     settings = {name: value for name, value in settings.items() if distinguishes(name)} | {"measures": measures}
     settings["results_version"] = manifest["results_version"]
     settings |= _code_settings(manifest)
-    for name, value in dotted({"intent": ADDED["intent"]}):  # an earlier version did not write it
-        settings.setdefault(name, value)
     content = directory.read_json("summary.json")
     declare(columns := RunColumns.of(manifest))
     choices = {part: str(manifest["choices"][part]) for part in ("dataset", "click", "ranker")} | manifest["choices"]
     choices.setdefault("intent", "none")
+    settings = _added_settings(choices) | settings
     return FinishedRun(
         path=state.path,
         choices=choices,
@@ -310,6 +309,22 @@ def _read(state: RunState) -> FinishedRun:
         id=manifest["id"],
         columns=columns,
     )
+
+
+@lru_cache(maxsize=1)
+def _catalogue() -> Catalogue:
+    return Catalogue()
+
+
+def _added_settings(choices: Mapping[str, str]) -> dict[str, Any]:
+    """Settings that an earlier version did not write for these choices, with the values that do as it did."""
+    added: dict[str, Any] = {}
+    for name, value in ADDED.items():
+        group, _, key = name.partition(".")
+        choice = _catalogue().choices.get(group, {}).get(choices.get(group, ""))
+        if choice is not None and (not key or key in choice.content):
+            added |= dict(dotted({name: int(value) if isinstance(value, float) and value.is_integer() else value}))
+    return added
 
 
 def _measures(settings: Mapping[str, Any]) -> list[str]:

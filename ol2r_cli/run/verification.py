@@ -105,12 +105,12 @@ def _online_ndcg(run: RunState, saved: pl.DataFrame, trace: pl.DataFrame, notes:
     except ValueError as error:
         notes.append(f"{run.path}: online NDCG is not recomputed, because its data cannot be read ({error})")
         return
-    several = "intent" in trace.columns
+    several = "user_intent" in trace.columns
     split = dataset.split("train", by_intent=several)
     query, label = split.judged()
     best = dcg(ideal_lists(query, label, len(split) * split.intents, TOP)).numpy()
     gain = gains(split.labels).numpy()
-    intents = trace.select("seed", "round", "query", intent=pl.col("intent") - 1 if several else pl.lit(0))
+    intents = trace.select("seed", "round", "query", intent=pl.col("user_intent") - 1 if several else pl.lit(0))
     first = saved.filter(pl.col("rank") <= TOP).join(intents.drop("query"), on=["seed", "round"], maintain_order="left")
     place = first["document"].to_numpy() + first["intent"].cast(pl.Int64).to_numpy() * len(dataset.labels)
     reached = (

@@ -51,11 +51,11 @@ def test_users_judge_by_the_labels_of_their_intent(seeds, loops):
     interactions, columns = play(
         INTENTS, *SMOOTH, "ranker=pdgd", "click=perfect", click, seeds=seeds, loops=loops, dataset=dataset
     )
-    assert set(columns["intent"].flatten().tolist()) == {1, 2, 3}
+    assert set(columns["user_intent"].flatten().tolist()) == {1, 2, 3}
     regret = [0.0] * len(seeds)
     for t, seen in enumerate(interactions):
         for b in range(len(seeds)):
-            labels = dataset.intents.labels[int(columns["intent"][t, b]) - 1].tolist()
+            labels = dataset.intents.labels[int(columns["user_intent"][t, b]) - 1].tolist()
             documents = seen.candidates.document[b, seen.ranking[b][seen.shown[b]]].tolist()
             shown = [labels[document] for document in documents]
             assert [label > 0 for label in shown] == seen.clicks[b][seen.shown[b]].tolist()
@@ -70,7 +70,7 @@ def test_users_judge_by_the_labels_of_their_intent(seeds, loops):
 def test_every_ranker_meets_the_same_change():
     _, one = play(INTENTS, *SMOOTH, "ranker=pdgd", seeds=[4, 5])
     _, other = play(INTENTS, *SMOOTH, "ranker=dbgd", seeds=[4, 5])
-    assert torch.equal(one["intent"], other["intent"])
+    assert torch.equal(one["user_intent"], other["user_intent"])
     assert torch.equal(one["query"], other["query"])
 
 
@@ -100,7 +100,7 @@ def test_rounds_played_together_have_the_same_users(ranker):
                     parts.append(running.measurement.measures()[1])
         assert running.together is not None
         results.append({name: torch.cat([part[name] for part in parts]) for name in parts[0]})
-    assert results[0].keys() >= {"intent", "query", "online_ndcg"}
+    assert results[0].keys() >= {"user_intent", "query", "online_ndcg"}
     for name, values in results[1].items():
         torch.testing.assert_close(results[0][name], values)
 
@@ -147,8 +147,8 @@ def test_a_run_is_named_after_its_schedule_and_is_intact(tmp_path):
     assert state.manifest["choices"]["intent"] == "smooth"
     assert not list(differences(state, []))
     trace = pl.read_parquet(folder / "trace.parquet")
-    assert trace["intent"].is_between(1, 3).all()
-    wrong = trace.with_columns(intent=4 - pl.col("intent"))
+    assert trace["user_intent"].is_between(1, 3).all()
+    wrong = trace.with_columns(user_intent=4 - pl.col("user_intent"))
     wrong.write_parquet(folder / "trace.parquet")
     assert any("online_ndcg" in line for line in differences(read_state(folder), []))
 
