@@ -21,7 +21,12 @@ from tests.choices import ROUNDS, composition, held, play, refusal, simulation
 CHOICES = [(group, name) for group in choices.PARTS for name in choices.names(group)]
 PLAIN = ("ranker=pairrank", "fairness=fairexp", "fairness.fill=paper")  # in plain Python, without tensors
 PROJECTED = ("ranker=nsgd", "ranker.projection=document_space")
-FORGETFUL = [("ranker=pairrank", "ranker.window=4"), ("ranker=pepairrank", "ranker.discount=0.8")]
+FORGETFUL = [
+    ("ranker=pairrank", "ranker.window=4"),
+    ("ranker=pepairrank", "ranker.discount=0.8"),
+    ("ranker=olranknet", "ranker.window=4"),
+    ("ranker=ollambdarank", "ranker.discount=0.8"),
+]
 IN_MEMORY = [law for law in LAWS["ranker"] if law not in (settings, run_and_resume)]
 
 

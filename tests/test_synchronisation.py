@@ -31,6 +31,8 @@ SETTINGS = [
     ("ranker=olranknet", "exploration.covariance=full"),
     ("ranker=olranknet", "exploration.covariance=full", "exploration.tangent_at=refit"),
     ("ranker=olranknet", "exploration.tangent_at=refit"),
+    ("ranker=olranknet", "ranker.window=3"),
+    ("ranker=olranknet", "ranker.discount=0.8"),
     ("ranker=olranknet", "ranker.fit=authors"),
     ("ranker=ollambdarank", "ranker.fit=authors"),
 ]

@@ -17,7 +17,17 @@ from ol2r_cli.exploration.tangent_certainty import (
     TangentCovariance,
     most_rounds,
 )
-from ol2r_cli.interfaces import TANGENT, Candidates, Interaction, Need, Oracle, Prediction, Proposal, RunContext
+from ol2r_cli.interfaces import (
+    TANGENT,
+    Candidates,
+    Forgetting,
+    Interaction,
+    Need,
+    Oracle,
+    Prediction,
+    Proposal,
+    RunContext,
+)
 from ol2r_cli.learning.tangents import LayeredTangent
 from ol2r_cli.tensor.gather import gather
 from ol2r_cli.tensor.memory import available_memory
@@ -35,6 +45,9 @@ class NeuralConfidence(DivideAndConquer):
     need different values of `alpha`. `tangent_at` is `serving` (v at the parameters that served the round) or `refit`
     (v at the parameters after the round's fit). `precision` is that of the full covariance. `prune` leaves out
     documents that cannot be shown, unless they are traced. `shuffle` and `transitive` as in `DivideAndConquer`.
+
+    Where the ranker forgets (`RunContext.forgetting`), `diagonal` does as `inverse_diagonal` of `Confidence`, which
+    takes a number for every parameter and round of a window, and `full` is refused.
     """
 
     needs = (Need(TANGENT, "exploration=confidence"),)
@@ -58,6 +71,8 @@ class NeuralConfidence(DivideAndConquer):
     def setup(self, context: RunContext, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
         """Start with A = l2 I; ValueError if a full covariance may not fit into memory."""
         super().setup(context, features)
+        if self.covariance == "full" and context.forgetting != Forgetting():
+            raise ValueError(f"{self.setting('covariance')} must be diagonal where the ranker forgets pairs, got full")
         if self.covariance == "full":
             self._check_memory(context)
         readable = is_host_readable(torch.empty(0, device=context.device))  # pruning reads how many documents remain

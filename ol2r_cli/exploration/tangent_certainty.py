@@ -93,11 +93,18 @@ class TangentCovariance(Protocol):
 
 
 class DiagonalTangentCovariance:
-    """The diagonal of A, as a weight per parameter."""
+    """The diagonal of A, as a weight per parameter.
+
+    Where the run forgets, a pair counts w in A by its age, and with a discount w^2 in `squared`: the norm is then that
+    of squared / diagonal^2 (D-LinUCB, Russac et al., NeurIPS 2019, on diagonals).
+    """
 
     def __init__(self, l2: float, context: RunContext):
         self.l2, self.device, self.replicas = l2, context.device, context.replicas
+        self.window, self.discount = context.forgetting.window, context.forgetting.discount
         self.diagonal: Tensor | None = None  # [B P], float64
+        self.squared: Tensor | None = None  # [B P], with a discount
+        self.recent: list[Tensor] = []  # [B P] of each round in the window: what it has added to the diagonal
 
     def begin(self, tangent: LayeredTangent, pairs: Pairs | None) -> None:
         """Update the diagonal and invert it."""
@@ -105,9 +112,11 @@ class DiagonalTangentCovariance:
         if self.diagonal is None:
             shape = self.replicas, parameters(self.layers)
             self.diagonal = torch.full(shape, self.l2, dtype=torch.float64, device=self.device)
+            self.squared = self.diagonal.clone() if self.discount < 1 else None
         if pairs is not None:
             self._add(layers_of(pairs[0].factors), pairs[1])
-        self.weights = weights(self.layers, self.diagonal)
+        norm = self.diagonal if self.squared is None else self.diagonal.square() / self.squared
+        self.weights = weights(self.layers, norm)
 
     def certain(
         self, replicas: Tensor | slice, order: Int[Tensor, "b d"], criterion: Criterion
@@ -131,15 +140,37 @@ class DiagonalTangentCovariance:
 
     def _add(self, pairs: Layers, valid: Bool[Tensor, "B M"]) -> None:
         assert self.diagonal is not None
-        self.diagonal += (differences(pairs).square_() * valid[:, :, None]).sum(1)
+        added = (differences(pairs).square_() * valid[:, :, None]).sum(1)
+        if self.squared is not None:
+            for diagonal, factor in (self.diagonal, self.discount), (self.squared, self.discount**2):
+                diagonal.mul_(factor).add_(added).add_((1 - factor) * self.l2)
+            return
+        self.diagonal += added
+        if self.window is not None:
+            self.recent.append(added)
+            if len(self.recent) > self.window:
+                self.diagonal = (self.diagonal - self.recent.pop(0)).clamp_(min=self.l2)  # below by rounding
 
     def state(self) -> list[Any]:
-        """Return the diagonal of every replica; empty before the first round."""
-        return [] if self.diagonal is None else list(self.diagonal.clone())
+        """Return the diagonals of every replica, and what a window has to subtract; empty before the first round."""
+        if self.diagonal is None:
+            return []
+        kept = [self.diagonal, *([] if self.squared is None else [self.squared]), *self.recent]
+        return list(torch.stack(kept, 1)) if len(kept) > 1 else list(self.diagonal.clone())
 
     def restore(self, state: list[Any]) -> None:
-        """Restore the diagonal."""
-        self.diagonal = torch.stack(state).to(self.device) if state else None
+        """Restore the diagonals."""
+        self.diagonal, self.squared, self.recent = None, None, []
+        if not state:
+            return
+        kept = torch.stack(state).to(self.device)
+        if kept.dim() == 2:
+            kept = kept[:, None]
+        self.diagonal, *more = (part.clone() for part in kept.unbind(1))
+        if self.discount < 1:
+            (self.squared,) = more
+        else:
+            self.recent = more
 
 
 class FullTangentCovariance:

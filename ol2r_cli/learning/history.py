@@ -60,7 +60,8 @@ class CountedBuffer(RoundBuffer):
         shape = context.replicas, capacity + 1
         self.register_buffer("born", torch.zeros(shape, dtype=torch.int32, device=context.device))
         self.register_buffer("first", torch.zeros_like(self.count))
-        self.register_buffer("mass", torch.zeros_like(self.count, dtype=torch.float64))
+        whole = context.forgetting.discount == 1
+        self.register_buffer("mass", torch.zeros_like(self.count, dtype=torch.int64 if whole else torch.float64))
         self.register_buffer("rounds", torch.zeros((), dtype=torch.int64))
 
     def pass_round(self, valid: Bool[Tensor, "B M"]) -> None:
@@ -74,11 +75,19 @@ class CountedBuffer(RoundBuffer):
         oldest = (self.first[:, None] + places).clamp(max=self.capacity)  # entries of one round leave at most
         self.dropped = ((now - self.born[self.replica, oldest] >= reach) & (oldest < self.count[:, None])).sum(1)
         self.first += self.dropped
-        discount = self.forgetting.discount
-        self.mass.mul_(discount).add_(new - self.dropped * discount**reach).mul_(self.first < self.count)
+        if self.forgetting.discount == 1:
+            self.mass.copy_(self.count - self.first)
+        else:  # what is dropped weighs nothing to speak of, unless nothing else is there
+            self.mass.mul_(self.forgetting.discount).add_(new).mul_(self.first < self.count)
         self.rounds += 1
 
-    def weights(self, replica: int | slice, entries: slice | Tensor) -> Float[Tensor, "*S n"]:
+    def changed(self) -> Bool[Tensor, "B"]:
+        """Replicas in which the latest round has made entries count less, whatever it has added."""
+        if not self.forgets:
+            return torch.zeros_like(self.count, dtype=torch.bool)
+        return self.dropped > 0 if self.forgetting.discount == 1 else self.count > 0
+
+    def weights(self, replica: int | slice | Tensor, entries: slice | Tensor) -> Float[Tensor, "*S n"]:
         """The weights of some entries that were kept, by age; where the run forgets."""
         age = int(self.rounds) - 1 - self.born[replica, entries]
         return self.forgetting.weights(age).to(self.dtype)

@@ -37,6 +37,8 @@ class RankNetLoss(PairLog, HistoryLoss):
     def sample(self, index: Int[Tensor, "B X"]) -> Sample:
         """Pairs of the history: first all winners, then all losers."""
         valid = (index < self.count[:, None])[:, None]
+        if self.forgets:
+            valid = valid * self.weights(self.replica, index)[:, None]
         document = self.pairs[self.replica, index].mT.flatten(1)
 
         def pull(scores: Float[Tensor, "B N Y"]) -> Float[Tensor, "B N Y"]:
@@ -87,9 +89,14 @@ class LambdaRankLoss(HistoryLoss):
         self.register_buffer("pairs", torch.full((*shape, per_round, 2), -1, dtype=torch.int8, device=device))
         self.register_buffer("total", torch.zeros(context.replicas, dtype=torch.int64, device=device))
 
-    def terms(self) -> Int[Tensor, "B"]:
-        """Number of pairs."""
-        return self.total
+    def terms(self) -> Int[Tensor, "B"] | Float[Tensor, "B"]:
+        """Number of pairs, or what they weigh: each as its list."""
+        if not self.forgets:
+            return self.total
+        weights = self.weights(slice(None), slice(self.capacity)).double()
+        kept = cached_arange(self.capacity, self.count.device) < self.count[:, None]
+        terms = ((self.pairs[:, : self.capacity, :, 0] >= 0).sum(2) * (weights * kept)).sum(1)
+        return terms if self.forgetting.discount < 1 else terms.long()
 
     def append(self, interaction: Interaction) -> Bool[Tensor, "B"]:
         """Remember the list, its clicks, and the places of the documents that the round's preferences compare; returns
@@ -108,12 +115,15 @@ class LambdaRankLoss(HistoryLoss):
         self.pairs[replica, row, most:] = -1
         self.count += has_pairs
         self.total += preferences.valid.sum(1)
+        if self.forgets:
+            self.pass_round(has_pairs[:, None])
         return has_pairs
 
     def sample(self, index: Int[Tensor, "B X"]) -> Sample:
         """Lists of the history, one after the other."""
         pairs = (self.pairs[self.replica, index, :, 0] >= 0) & (index < self.count[:, None])[..., None]
-        return self._lists(index, pairs, self.shown[self.replica, index] >= 0)
+        weights = self.weights(self.replica, index) if self.forgets else None
+        return self._lists(index, pairs, self.shown[self.replica, index] >= 0, weights)
 
     def places(self, rounds: int) -> Int[Tensor, "B C"]:
         """Round times pairs of a round, plus the pair's number in its round."""
@@ -133,8 +143,18 @@ class LambdaRankLoss(HistoryLoss):
         seen = examined(self.clicks[self.replica, index], self.shown[self.replica, index] >= 0)
         return self._lists(index, pairs, seen)
 
-    def _lists(self, index: Int[Tensor, "B X"], valid: Bool[Tensor, "B X M"], real: Bool[Tensor, "B X K"]) -> Sample:
-        """The pairs that are `valid` of the lists with these numbers, which hold the documents that are `real`."""
+    def _lists(
+        self,
+        index: Int[Tensor, "B X"],
+        valid: Bool[Tensor, "B X M"],
+        real: Bool[Tensor, "B X K"],
+        weights: Float[Tensor, "B X"] | None = None,
+    ) -> Sample:
+        """The pairs that are `valid` of the lists with these numbers, which hold the documents that are `real`.
+
+        They count as their list, 1 or one of the `weights`.
+        """
+        counted = valid if weights is None else valid * weights[..., None]
         shown, clicks = self.shown[self.replica, index], self.clicks[self.replica, index]
         winner, loser = self.pairs[self.replica, index].long().clamp(min=0).unbind(-1)
 
@@ -144,10 +164,10 @@ class LambdaRankLoss(HistoryLoss):
             standing = Standing.of(lists, clicks[:, None].to(scores.dtype), real[:, None])
             up, down = (end[:, None].expand(-1, members, -1, -1) for end in (winner, loser))
             push = torch.sigmoid(lists.gather(3, down) - lists.gather(3, up))
-            weight = push * standing.delta_ndcg(up, down) * valid[:, None]
+            weight = push * standing.delta_ndcg(up, down) * counted[:, None]
             return torch.zeros_like(lists).scatter_add_(3, up, weight).scatter_add_(3, down, -weight).flatten(2)
 
-        return Sample(shown.clamp(min=0).flatten(1), pull, valid.sum((1, 2)).to(torch.float32))
+        return Sample(shown.clamp(min=0).flatten(1), pull, counted.sum((1, 2)).to(torch.float32))
 
 
 class Standing(NamedTuple):

@@ -13,6 +13,7 @@ from ol2r_cli.learning.model import Model
 from ol2r_cli.learning.preconditioner import Preconditioner
 from ol2r_cli.tensor.shapes import Bool, Float, Int
 from ol2r_cli.tensor.streams import Random
+from ol2r_cli.tensor.synchronisation import is_host_readable
 
 
 class Sample(NamedTuple):
@@ -20,7 +21,7 @@ class Sample(NamedTuple):
 
     document: Int[Tensor, "B X"]  # rows of the document table
     pull: Callable[[Tensor], Tensor]  # scores [B N X] to the gradient [B N X] of the log-likelihood
-    pairs: Float[Tensor, "B"]  # number of pairs (regression: documents) in the sample
+    pairs: Float[Tensor, "B"]  # number of pairs (regression: documents) in the sample, or what they weigh
 
 
 class HistoryLoss(CountedBuffer):
@@ -35,19 +36,22 @@ class HistoryLoss(CountedBuffer):
 
     features: Tensor  # the document table [N F]
 
-    def terms(self) -> Int[Tensor, "B"]:
-        """Number of terms of the loss so far: pairs, or documents of a regression."""
-        return self.count
+    def terms(self) -> Int[Tensor, "B"] | Float[Tensor, "B"]:
+        """Number of terms of the loss so far: pairs, or documents of a regression; what they weigh, if pairs are
+        forgotten."""
+        return self.mass
 
     def draw(self, random: Random, size: int, steps: int) -> Iterator[Sample]:
-        """For each step `size` entries of the history, drawn uniformly with replacement."""
+        """For each step `size` entries of the history, drawn uniformly with replacement; with a window, of it."""
+        first = self.first[:, None] if self.forgets else 0
         for part in random.uniform(size * steps, "batch").split(size, dim=1):
-            yield self.sample((part * self.count[:, None]).long())
+            yield self.sample(first + (part * (self.count[:, None] - first)).long())
 
     def whole(self, rounds: int | None = None) -> Iterator[Sample]:
         """The whole history, in parts of `chunk` entries. With `rounds`, the number played, no GPU is read."""
         most = self.most(rounds)
-        for start in range(0, most, self.chunk):
+        first = int(self.first.min()) if self.forgets and is_host_readable(self.count) else 0
+        for start in range(first, most, self.chunk):
             index = torch.arange(start, min(start + self.chunk, most), device=self.count.device)
             yield self.sample(index.expand(len(self.count), -1))
 
@@ -109,9 +113,9 @@ class GradientRefit:
             moving = moving * keep + slope * gain
         theta.copy_(torch.where(moved[:, None, None], start + moving, theta))
 
-    def _pull_back(self, count: Int[Tensor, "B"], width: int) -> Float[Tensor, "B"]:
+    def _pull_back(self, count: Int[Tensor, "B"] | Float[Tensor, "B"], width: int) -> Float[Tensor, "B"]:
         """The factor of theta - theta_0 in the gradient: m l2, over n with reduction = sum."""
-        n = count.clamp(min=1) if self.reduction == "sum" else torch.ones_like(count)
+        n = torch.where(count > 0, count, 1) if self.reduction == "sum" else torch.ones_like(count)
         return width * self.l2 / n
 
     def _steps(self, loss: HistoryLoss, random: Random) -> Iterator[Iterable[Sample]]:
@@ -124,11 +128,11 @@ class GradientRefit:
 def ascent(
     model: Model, theta: Float[Tensor, "B N P"], features: Float[Tensor, "R F"], samples: Iterable[Sample]
 ) -> Float[Tensor, "B N P"]:
-    """The gradient of the mean log-likelihood of some samples."""
+    """The gradient of the mean log-likelihood of some samples, weighted where these are."""
     total, pairs = torch.zeros_like(theta), torch.zeros_like(theta[:, 0, 0])
     for sample in samples:
         rows = features.index_select(0, sample.document.flatten()).unflatten(0, sample.document.shape)
         forward = model.forward(theta, rows.to(theta.dtype))
         total += forward.gradient(sample.pull(forward.scores))
         pairs += sample.pairs
-    return total / pairs.clamp(min=1)[:, None, None]
+    return total / torch.where(pairs > 0, pairs, 1)[:, None, None]

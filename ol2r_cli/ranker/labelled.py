@@ -39,7 +39,7 @@ class LabelledRanker(RefittedRanker):
         damping: Positive | None,
     ):
         descent = l2, reduction, steps, learning_rate, batch, restart, every, growth, damping
-        super().__init__(model, loss, "matching", *descent, fit="descent", authors={})
+        super().__init__(model, loss, "matching", *descent, fit="descent", authors={}, window=None, discount=1.0)
         self.weighed, self.pairs = loss == "lambdarank", "none"  # clicks tell it nothing
 
     def setup(self, context: RunContext, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:

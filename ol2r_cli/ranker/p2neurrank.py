@@ -8,6 +8,7 @@ from torch import Tensor
 
 from ol2r_cli.config.ranges import Count, NonNegative, Positive, Steps
 from ol2r_cli.interfaces import MEMBERS, Interaction, Oracle, RunContext
+from ol2r_cli.learning.forgetting import Discount
 from ol2r_cli.learning.losses import RankNetLoss
 from ol2r_cli.learning.model import Model
 from ol2r_cli.learning.preferences import Pairs
@@ -45,9 +46,11 @@ class PerturbedNetworks(RefittedRanker):
         label_noise_variance: NonNegative,
         noise: Literal["fresh", "fixed"],
         deploy: Literal["mean", "first"],
+        window: Count | None,
+        discount: Discount,
     ):
         descent = l2, reduction, steps, learning_rate, batch, restart, every, growth, damping
-        super().__init__(model, "ranknet", pairs, *descent, fit="descent", authors={})
+        super().__init__(model, "ranknet", pairs, *descent, fit="descent", authors={}, window=window, discount=discount)
         self.members, self.deviation, self.noise, self.deployed = members, label_noise_variance**0.5, noise, deploy
         self.offers = self.offers | {MEMBERS} if members > 1 else self.offers
 

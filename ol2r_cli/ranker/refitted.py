@@ -11,8 +11,9 @@ from torch import Tensor
 
 from ol2r_cli.config.instantiate import check_settings
 from ol2r_cli.config.ranges import Count, NonNegative, Positive, Range, Steps
-from ol2r_cli.interfaces import Interaction, Oracle, RunContext
+from ol2r_cli.interfaces import Forgetting, Interaction, Oracle, RunContext
 from ol2r_cli.learning.authors_fit import AuthorsFit
+from ol2r_cli.learning.forgetting import Discount, forgetting_of
 from ol2r_cli.learning.labelled_lists import LabelledLoss
 from ol2r_cli.learning.losses import LambdaRankLoss, RankNetLoss
 from ol2r_cli.learning.model import Model
@@ -39,6 +40,10 @@ class RefittedRanker(ModelRanker):
     `damping` is that of a `FeatureCovariance`, None for plain gradient steps. With `fit` = authors only `pairs` and
     `every` of these count, and `authors`, the settings of `AuthorsFit`; the network then starts as PyTorch's do,
     whatever the model's `init`.
+
+    `window` is the number of rounds whose pairs count, None for all; `discount` multiplies what a pair counts in every
+    round, so that the mean loss is a weighted one, and n the sum of the weights. Then the number of rounds that grows
+    is at most that of the window, or 1 / (1 - discount), and a refit also follows rounds in which pairs count less.
     """
 
     members = 1
@@ -66,11 +71,19 @@ class RefittedRanker(ModelRanker):
         damping: Positive | None,
         fit: Literal["descent", "authors"],
         authors: Mapping[str, float],
+        window: Count | None,
+        discount: Discount,
     ):
         if authors or fit == "authors":  # subclasses that only descend pass none
             check_settings(AuthorsFit, authors, self.setting("authors"))
         descends = fit == "descent"
         super().__init__(model if descends else _as_pytorch(model))
+        self.forgetting = forgetting_of(self, window, discount)
+        if not descends and self.forgetting != Forgetting():
+            forgetting = f"{self.setting('window')} or {self.setting('discount')}"
+            raise ValueError(f"{self.setting('fit')} must be descent with {forgetting}, got {fit}")
+        if batch is not None and discount < 1:
+            raise ValueError(f"{self.setting('batch')} must be null with {self.setting('discount')}, got {batch}")
         self.pairs, self.every, self.growth = pairs, every, growth if descends else 1.0
         self.covariance = FeatureCovariance(damping) if descends and damping is not None else None
         self.loss = LOSSES[loss]()
@@ -100,13 +113,17 @@ class RefittedRanker(ModelRanker):
     def learn(self, interaction: Interaction, random: Random) -> None:
         """Remember the round, and refit the replicas whose history has grown since their last refit, if it is time."""
         self.waiting |= self.loss.append(interaction)
+        if self.forgetting != Forgetting():
+            self.waiting |= self.loss.changed()
         self.rounds += 1
         if self.covariance is not None:
             self.covariance.observe(interaction.candidates)
         rounds = int(self.rounds)
         if rounds < int(self.due):
             return
-        self.due.fill_(max(rounds + self.every, math.ceil(rounds * self.growth)))
+        memory = 1 / (1 - self.forgetting.discount) if self.forgetting.discount < 1 else self.forgetting.window
+        grown = rounds * self.growth if memory is None or rounds <= memory else rounds + memory * (self.growth - 1)
+        self.due.fill_(max(rounds + self.every, math.ceil(grown)))
         if is_host_readable(self.waiting) and not self.waiting.any():
             return
         precondition = () if self.covariance is None else (self.covariance.preconditioner(),)

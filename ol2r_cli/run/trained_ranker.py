@@ -29,6 +29,8 @@ _ADDED: dict[str, dict[str, Any]] = {
     "ol2r_cli.ranker.dueling_bandits.DuelingBandits": {"projection": "none", "document_space": {}},
     "ol2r_cli.ranker.pairrank.PairwiseRanker": _FORGETTING,
     "ol2r_cli.ranker.pepairrank.PerturbedRanker": _FORGETTING,
+    "ol2r_cli.ranker.refitted.RefittedRanker": _FORGETTING,
+    "ol2r_cli.ranker.p2neurrank.PerturbedNetworks": _FORGETTING,
 }
 
 

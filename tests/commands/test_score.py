@@ -133,6 +133,19 @@ def test_a_run_of_a_version_without_a_setting_of_its_ranker_is_scored_as_it_was(
     assert score(capsys, run, file) == score(capsys, runs["dueling bandits"], file)
 
 
+def test_a_run_of_a_version_in_which_pairs_were_not_forgotten_is_scored_as_it_was(runs, tmp_path, capsys):
+    """Also under the earlier name of its class."""
+    run, file = tmp_path / "run", runs["data"] / "vali.txt"
+    shutil.copytree(runs["linear"], run)
+    content = torch.load(run / "ranker.pt", weights_only=True)
+    del content["ranker"]["window"], content["ranker"]["discount"]
+    assert content["ranker"]["_target_"] == "ol2r_cli.ranker.pairrank.PairwiseRanker"
+    content["ranker"]["_target_"] = "ol2r_cli.ranker.pairwise.PairwiseRanker"
+    torch.save(content, run / "ranker.pt")
+    accept_changes(run)
+    assert score(capsys, run, file) == score(capsys, runs["linear"], file)
+
+
 def test_null_in_a_file_is_read_as_in_the_data_of_the_run(runs, tmp_path, capsys):
     run, whole, with_null = tmp_path / "run", tmp_path / "whole", tmp_path / "null"
     whole.write_text("1 qid:1 1:2 2:3 3:0 4:1 5:1\n0 qid:1 1:1 2:0 3:4 4:0 5:1\n")
