@@ -24,6 +24,7 @@ from ol2r_cli.report.measures import METRICS
 from ol2r_cli.report.result_tables import groups_table
 from ol2r_cli.report.run_groups import collect, group_runs
 from ol2r_cli.report.text_table import markdown
+from ol2r_cli.run.identity import RESULTS_VERSION
 
 CONFIGS = Path(__file__).parents[1] / "configs"
 SEEDS = list(range(10))
@@ -52,7 +53,8 @@ def make(root: Path, runs: int) -> None:
         folder = root / f"{number:010x}"
         folder.mkdir()
         (folder / "config.yaml").write_text(OmegaConf.to_yaml(OmegaConf.create({**config, **rest})))
-        about = {"id": f"{number:010x}", "choices": choices, "seeds": SEEDS, "status": "finished", "results_version": 2}
+        about = {"id": f"{number:010x}", "choices": choices, "seeds": SEEDS, "status": "finished"}
+        about |= {"results_version": RESULTS_VERSION, "progress": {"round": 5000, "rounds": 5000}}
         about |= {"command": f"ol2r run ranker=ranker{ranker}", "dataset": {"name": "mq2008", "fingerprint": f"{fold}"}}
         (folder / "run.json").write_text(json.dumps(about))
         values = {
