@@ -146,8 +146,13 @@ class Exposure:
         """
         if not isinstance(self.beta, tuple):
             return exposed[..., 0] - self.beta * exposed[..., 1]
-        per_due = exposed * exposed.new_tensor([1.0, *self.beta])
+        per_due = self.per_due(exposed)
         return per_due.amax(-1) - per_due.amin(-1)
+
+    def per_due(self, exposed: Float[Tensor, "*S G"]) -> Float[Tensor, "*S G"]:
+        """Return beta_g exposed[g], where beta_0 = 1: equal numbers are fair."""
+        betas = self.beta if isinstance(self.beta, tuple) else (self.beta,)
+        return exposed * exposed.new_tensor([1.0, *betas])
 
     def merits(self) -> tuple[float, ...]:
         """Return the merit of each group in units of that of group 1, so that beta_g is merit 0 / merit g."""

@@ -1,8 +1,7 @@
 """MCFair: documents by relevance, the gradient of the disparity of exposure, and marginal certainty.
 
-Yang, Xu, Wang, Tran, Ai: Marginal-Certainty-aware Fair Ranking Algorithm (WSDM 2023); the terms are those of the
-authors' public code (Taosheng-ty/WSDM23-MCFair, utils/ranking.py: GradFair, MarginalUncertainty), written out pair by
-pair.
+Yang, Xu, Wang, Tran, Ai: Marginal-Certainty-aware Fair Ranking Algorithm (WSDM 2023). The terms are those of the
+authors' public code (Taosheng-ty/WSDM23-MCFair, utils/ranking.py: GradFair, MarginalUncertainty), pair by pair.
 """
 
 from __future__ import annotations

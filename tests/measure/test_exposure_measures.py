@@ -1,0 +1,113 @@
+"""Realised exposure of groups and amortised unfairness of documents against their definitions, in plain loops."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import math
+from itertools import combinations
+
+import pytest
+import torch
+
+from ol2r_cli.config.instantiate import build
+from ol2r_cli.interfaces import Exposure, Measure
+from ol2r_cli.metrics.exposure import position_exposure
+from ol2r_cli.simulation import Simulation
+from tests.fairness.grouped import grouped
+from tests.rounds import SEEDS
+from tests.worlds import simulate, tiny
+
+ROUNDS = 80  # more than are measured at once
+BETAS = {2: 0.7, 4: (1.3, 0.4, 2.5)}
+
+
+def running(*names: str, groups: int = 2, loops: bool = False) -> Simulation:
+    """PDGD on seven queries, of which some are shorter than the five places; without groups if there are 0."""
+    config = tiny("ranker=pdgd", "positions=5", f"measures=[{','.join(names)}]")
+    exposure = Exposure(position_exposure("log", 5), BETAS[groups]) if groups else None
+    dataset = grouped(groups=groups) if groups else dataclasses.replace(grouped(), group=None)
+    measures: dict[str, Measure] = {str(name): build(node) for name, node in config.measure.items()}
+    return simulate(config, SEEDS, ROUNDS, dataset, exposure=exposure, measures=measures, loops=loops)
+
+
+def measured(simulation: Simulation, last: int = ROUNDS) -> tuple[dict[str, torch.Tensor], list]:
+    """Columns [T B] up to a round, and what happened in each."""
+    chunks, happened = [], []
+    for t, interaction in simulation.play():
+        happened.append(interaction)
+        if simulation.measurement.full() or t == last:
+            chunks.append(simulation.measurement.measures()[1])
+        if t == last:
+            break
+    return {name: torch.cat([chunk[name] for chunk in chunks]) for name in chunks[0]}, happened
+
+
+@pytest.mark.parametrize("loops", [False, True])
+@pytest.mark.parametrize("groups", [2, 4])
+def test_realised_exposure_and_disparity_are_their_definitions(groups, loops):
+    simulation = running("realised_exposure", groups=groups, loops=loops)
+    measures, happened = measured(simulation)
+    p = position_exposure("log", 5).tolist()
+    betas = [1.0, *(BETAS[groups] if groups > 2 else [BETAS[2]])]
+    for b in range(len(SEEDS)):
+        total = [0.0] * groups
+        for t, one in enumerate(happened):
+            for k, d in enumerate(one.ranking[b].tolist()):
+                total[int(one.candidates.group[b, d])] += p[k] * bool(one.shown[b, k])
+            for number in range(groups):
+                assert float(measures[f"realised_exposure_{number}"][t, b]) == pytest.approx(total[number])
+            gaps = [abs(betas[g] * total[g] - betas[h] * total[h]) for g, h in combinations(range(groups), 2)]
+            expected = sum(gaps) / len(gaps) / (t + 1)
+            assert float(measures["group_disparity"][t, b]) == pytest.approx(expected)
+
+
+def test_with_two_groups_the_disparity_is_the_size_of_the_unfairness_per_round():
+    measures, _ = measured(running("unfairness", "realised_exposure"))
+    rounds = torch.arange(1, ROUNDS + 1)[:, None]
+    torch.testing.assert_close(measures["group_disparity"], measures["unfairness"].abs() / rounds)
+    assert "group_disparity" not in measured(running("ndcg", "realised_exposure", groups=0))[0]
+
+
+@pytest.mark.parametrize(("groups", "loops"), [(2, False), (0, False), (0, True)])
+def test_amortised_unfairness_is_its_definition(groups, loops):
+    """Document by document: without groups a place is worth 1 / rank."""
+    measures, happened = measured(running("amortised_unfairness", groups=groups, loops=loops))
+    p = position_exposure("log" if groups else "reciprocal", 5).tolist()
+    labels, several = grouped().labels.tolist(), 0
+    for b in range(len(SEEDS)):
+        attention: dict[int, float] = {}
+        for t, one in enumerate(happened):
+            rows = one.candidates.document[b, one.candidates.mask[b]].tolist()
+            for k, d in enumerate(one.ranking[b].tolist()):
+                if one.shown[b, k]:
+                    attention[rows[d]] = attention.get(rows[d], 0.0) + p[k]
+            seen, relevant = sum(attention.get(row, 0.0) for row in rows), sum(labels[row] for row in rows)
+            found = float(measures["amortised_unfairness"][t, b])
+            expected = sum(abs(attention.get(row, 0.0) / seen - labels[row] / relevant) for row in rows)
+            assert found == pytest.approx(expected)
+            assert 0 <= found <= 2
+            several += 0 < found < 2
+    assert several > 100
+
+
+def test_a_query_without_relevant_documents_has_no_amortised_unfairness():
+    config = tiny("ranker=random", "measures=[amortised_unfairness]")
+    dataset = grouped()
+    nothing = dataclasses.replace(dataset, labels=torch.zeros_like(dataset.labels))
+    measures = {str(name): build(node) for name, node in config.measure.items()}
+    values, _ = measured(simulate(config, SEEDS, 5, nothing, measures=measures), last=5)
+    assert all(math.isnan(value) for value in values["amortised_unfairness"].flatten().tolist())
+
+
+@pytest.mark.parametrize(("name", "groups"), [("realised_exposure", 4), ("amortised_unfairness", 0)])
+def test_measures_continue_after_a_resume(name, groups):
+    whole, _ = measured(running(name, groups=groups))
+    first, again, saved = running(name, groups=groups), running(name, groups=groups), io.BytesIO()
+    begun, _ = measured(first, last=23)
+    torch.save(first.state_dict(), saved)
+    saved.seek(0)
+    again.load_state_dict(torch.load(saved, weights_only=True))
+    ended, _ = measured(again)
+    for column, values in whole.items():
+        assert torch.equal(torch.cat([begun[column], ended[column]]), values), column
