@@ -27,6 +27,7 @@ FORGETFUL = [
     ("ranker=olranknet", "ranker.window=4"),
     ("ranker=ollambdarank", "ranker.discount=0.8"),
 ]
+ESTIMATED = ("ranker=intervention_aware", "ranker.every=3", "ranker.propensities=estimated")
 IN_MEMORY = [law for law in LAWS["ranker"] if law not in (settings, run_and_resume)]
 
 
@@ -69,7 +70,7 @@ def test_the_small_world_has_lists_of_different_lengths_in_every_batch():
     assert sum(len(set(lengths.tolist())) > 1 for lengths in batches) > ROUNDS / 2
 
 
-@pytest.mark.parametrize("overrides", [*choices.each_choice(), PLAIN, PROJECTED, *FORGETFUL], ids=name_of)
+@pytest.mark.parametrize("overrides", [*choices.each_choice(), PLAIN, PROJECTED, ESTIMATED, *FORGETFUL], ids=name_of)
 def test_every_choice_keeps_the_laws(overrides, tmp_path):
     assert not refusal(overrides)
     report = held(overrides, IN_MEMORY)

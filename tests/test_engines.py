@@ -35,6 +35,7 @@ SETTINGS = [
     ("ranker=pairrank", "ranker.discount=0.9", "exploration.covariance=inverse_diagonal"),
     ("ranker=nsgd", "ranker.projection=document_space", "exploration=probabilistic_interleaving"),
     ("ranker=coltr", "ranker.renormalise=true"),
+    ("ranker=intervention_aware", "ranker.every=5", "ranker.propensities=estimated"),
 ]
 
 

@@ -28,6 +28,7 @@ PARTNERS = {  # rankers for the explorations and the fairness that do not accept
 }
 SETTINGS = [
     ("ranker=nsgd", "ranker.projection=document_space"),
+    ("ranker=intervention_aware", "ranker.every=5", "ranker.propensities=estimated"),
     ("ranker=olranknet", "exploration.covariance=full"),
     ("ranker=olranknet", "exploration.covariance=full", "exploration.tangent_at=refit"),
     ("ranker=olranknet", "exploration.tangent_at=refit"),

@@ -47,6 +47,11 @@ CASES = {
     "generated-mgd-document-space": [*_GENERATED, "ranker=mgd", "ranker.projection=document_space"],
     "generated-nsgd": [*_GENERATED, "ranker=nsgd", "ranker.avoided=3"],
     "generated-coltr": [*_GENERATED, "ranker=coltr"],
+    "generated-intervention-aware": [*_GENERATED, "ranker=intervention_aware", "ranker.every=5", "click=trust_bias"],
+    "generated-intervention-aware-estimated": [
+        *_GENERATED,
+        *("ranker=intervention_aware", "ranker.every=5", "ranker.propensities=estimated", "click=trust_bias"),
+    ],
     "generated-toprank": [*_TWO_QUERIES, "ranker=toprank", "ranker.delta=0.9", "click=perfect"],
     "generated-cascade-ucb1": [*_TWO_QUERIES, "ranker=cascade_ucb1", "ranker.alpha=0.1", "click=cascade"],
     "generated-cascade-kl-ucb": [*_TWO_QUERIES, "ranker=cascade_kl_ucb", "positions=4"],

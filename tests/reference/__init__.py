@@ -13,6 +13,7 @@ Nothing here shares a line with `ol2r_cli`; what it shares is the papers. Plain 
     sgd_ranknet, pdgd, dueling, epsilon_greedy, toprank        the rounds of each, from its own paper
     cascade_bandits, cascade_linear   their scores, and which places count as examined
     coltr      the risks that a list and its clicks give candidates
+    intervention_aware        expectations over policies, estimates of relevance and of propensities
     nsgd, document_space      what the variants of dueling bandits store, draw and project
     interleaving, plackett_luce                                lists drawn, by enumeration
     network    scores and gradients of a ReLU network          olRankNet, Section 3.1

@@ -15,6 +15,7 @@ RANKERS = {
     "mgd": "MGD",
     "nsgd": "NSGD",
     "coltr": "COLTR",
+    "intervention_aware": "intervention-aware",
     "epsilon_greedy": "ε-Greedy",
     "sgd_ranknet": "SGD RankNet",
     "toprank": "TopRank",
