@@ -106,8 +106,8 @@ class ClickEM(HistoryLoss):
     def _posterior(self, prior: Float[Tensor, "B X K"], outcome: Int[Tensor, "B X K"]) -> Float[Tensor, "B X K"]:
         """P(relevant | click or not, place), given P(relevant)."""
         alpha, beta = self.propensity[:, None].unbind(3)
-        clicked = outcome == 1
-        likely = torch.where(clicked, alpha + beta, 1 - alpha - beta) * prior
+        clicked, relevant = outcome == 1, (alpha + beta).clamp(max=1)  # rounding may go beyond
+        likely = torch.where(clicked, relevant, 1 - relevant) * prior
         other = torch.where(clicked, beta, 1 - beta) * (1 - prior)
         return likely / (likely + other).clamp(min=torch.finfo(prior.dtype).tiny)
 
