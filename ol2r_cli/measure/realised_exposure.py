@@ -20,7 +20,7 @@ class RealisedExposure(Measure):
     SIGIR 2020, whose merits beta stands for.
     """
 
-    trace = (
+    trace: tuple[Column, ...] = (
         Column("group_disparity", "disparity of groups", "Float64", "last", False, 4, "mean disparity of groups"),
         Column("realised_exposure_0", type="Float64", summary="last", digits=2),
         Column("realised_exposure_1", type="Float64", summary="last", digits=2),
