@@ -118,7 +118,7 @@ def test_it_is_a_quarter_of_the_falling_gradient_of_the_disparity():
         assert float(gradient(exposed[None], relevance[None])[0, d]) == pytest.approx(-slope / 2e-6 / 4, rel=1e-5)
 
 
-def reranked(exposed: list[float], clicked: list[float], **settings) -> list[int]:
+def reranked(exposed: list[float], clicked: list[float], scores: list[float] | None = None, **settings) -> list[int]:
     """The order of a query of five documents, of which the last is padding, and which was proposed from 3 to 0."""
     words = [f"fairness.{name}={value}" for name, value in settings.items()]
     fairness = build(tiny("fairness=mcfair", *words).fairness)
@@ -129,7 +129,8 @@ def reranked(exposed: list[float], clicked: list[float], **settings) -> list[int
     fairness.clicked[0, row[0]] = torch.tensor(clicked, dtype=torch.float64)
     group = torch.tensor([[0, 0, 1, 1, 1]])
     candidates = Candidates(torch.zeros(1).long(), row, torch.zeros(1, 5, 1), torch.arange(5)[None] < 4, group)
-    proposal = Proposal(torch.tensor([[3, 2, 1, 0, 4]]), torch.zeros(1, 5, dtype=torch.float64))
+    scored = torch.tensor([scores or [0.0] * 5], dtype=torch.float64)
+    proposal = Proposal(torch.tensor([[3, 2, 1, 0, 4]]), scored)
     return fairness.rerank(proposal, candidates, fresh([0]).at("arrange", 0))[0].tolist()
 
 
@@ -144,6 +145,16 @@ def test_orders_by_hand():
     # the same between groups, whose means are E 4, 1.5 and R .75, .75: group 1 is owed, and inside a group R decides
     assert reranked([4, 4, 2, 1, 7], [4, 2, 1, 1, 70], gain=100, certainty=0, between="groups") == [3, 2, 0, 1, 4]
     assert reranked([1, 1, 4, 4, 7], [1, 0.5, 2, 4, 0], gain=100, certainty=0, between="groups") == [0, 1, 3, 2, 4]
+
+
+def test_scores_below_zero_count_as_zero_in_what_is_owed_and_as_they_are_beside_it():
+    """R is 1, 0, 0, 1 in q and E 1, 1, 3, 2: E.R = 3, R.R = 2, q = 1, -2, -6, -1; R = -2 would change all."""
+    clicks, scores = [0.0] * 5, [1.0, -2.0, 0.0, 1.0, 9.0]
+    settings = {"relevance": "ranker", "certainty": 0}
+    assert reranked([1, 1, 3, 2, 7], clicks, scores, gain=0, **settings) == [3, 0, 2, 1, 4]
+    assert reranked([1, 1, 3, 2, 7], clicks, scores, gain=100, **settings) == [0, 3, 1, 2, 4]
+    # with gain 2.5 the sums are 1.42, -2.83, -2.5, .58: document 2 is still above document 1
+    assert reranked([1, 1, 3, 2, 7], clicks, scores, gain=2.5, **settings) == [0, 3, 2, 1, 4]
 
 
 def one_query() -> Dataset:
