@@ -88,6 +88,30 @@ def test_the_optimum_of_what_counts_is_reached_every_round(reduction, l2, noise,
     assert empty > 1 or forgetting == FORGETTING[3]  # which still counts something after 40 rounds
 
 
+@pytest.mark.parametrize("loops", [False, True])
+@pytest.mark.parametrize("reduction", ["sum", "mean"])
+@pytest.mark.parametrize("forgetting", [Forgetting(window=90), Forgetting(discount=0.99)], ids=str)
+def test_the_gradient_stays_exact_where_the_anchor_does_not_move(reduction, forgetting, loops):
+    """Many pairs for each of three features, so that most rounds take the step from the anchor of the round before."""
+    if loops:
+        pytest.importorskip("numba")
+    solver, ends, still, anchor = AnchoredNewton(0.1, reduction), [], 0, None
+    for t in play(solver, 3, 200, 1.0, forgetting=forgetting, silent=range(150, 160), loops=loops):
+        ends.append(solver.history.count.tolist())
+        unmoved = anchor is not None and torch.equal(anchor, solver.anchor)
+        anchor = solver.anchor.clone()
+        if t < 100 or not unmoved or t % 5:
+            continue
+        port = oracle(solver, history_of(solver, ends, 0), forgetting)
+        slope = reference.gradient(anchor[0].numpy(), port.pairs, 0.1, reduction)
+        np.testing.assert_allclose(solver.gradient[0].numpy(), slope, atol=1e-10)
+        if reduction == "sum":  # with `mean` it takes the change of the penalty over when the anchor moves
+            value = reference.objective(anchor[0].numpy(), port.pairs, 0.1, reduction)
+            assert float(solver.objective[0]) == pytest.approx(value, rel=1e-10)
+        still += 1
+    assert still > 8
+
+
 @pytest.mark.parametrize("reduction", ["sum", "mean"])
 @pytest.mark.parametrize("forgetting", [Forgetting(window=20), Forgetting(discount=0.9)], ids=str)
 def test_the_hessian_is_that_of_the_pairs_that_count(reduction, forgetting):
