@@ -269,6 +269,7 @@ class Role(Configured):
     needs_labels = False  # True for skylines: `setup` receives the oracle
     needs: tuple[Need, ...] = ()
     offers: frozenset[str] = frozenset()
+    packages: tuple[str, ...] = ()  # optional packages that decide its numbers; `run.json` records their versions
     warnings: tuple[str, ...] = ()  # what a reader of results should know, a line each; `setup` may set it
     depends_on_rounds = ""  # the setting, as typed, that makes results depend on the total number of rounds
 

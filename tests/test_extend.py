@@ -225,6 +225,7 @@ def test_a_run_that_might_differ_from_an_undisturbed_one_is_not_extended(tmp_pat
     content = json.loads((shorter / "run.json").read_text())
     for change, missing, reason in [
         ({"versions": content["versions"] | {"ol2r": "0.0.9"}}, "none", "was made with ol2r 0.0.9, and this is"),
+        ({"versions": content["versions"] | {"lightgbm": "0.1"}}, "none", "was made with lightgbm 0.1, and this is"),
         ({"device": "cuda (NVIDIA H200)"}, "none", "was made on cuda (NVIDIA H200), and this is cpu"),
         ({}, "interactions.parquet", "has no interactions.parquet any more"),
         ({}, "checkpoint.pt", "has no checkpoint: type keep_checkpoint=true with a run that may be extended later"),

@@ -33,6 +33,7 @@ class OfflineLambdaMART(Ranker):
 
     needs_labels = True
     pairs = "none"
+    packages = ("lightgbm",)
 
     theta: Tensor
 

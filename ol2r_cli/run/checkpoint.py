@@ -109,10 +109,9 @@ class ShorterRun:
         `depends_on_rounds` is the setting that makes the first rounds depend on the number of rounds, if there is one.
         `tables` are the files whose rows the longer run needs.
         """
-        versions_then, versions_now = (
-            self.manifest.get("versions") or {},
-            versions(self.manifest.get("engine", "tensors")),
-        )
+        versions_then = self.manifest.get("versions") or {}
+        more = [name for name in versions_then if name not in ("ol2r", "python")]
+        versions_now = versions(self.manifest.get("engine", "tensors"), more)
         changed = [name for name in versions_now if name != "python" and versions_then.get(name) != versions_now[name]]
         if depends_on_rounds:
             return f"cannot be extended, since {depends_on_rounds} depends on the number of rounds"

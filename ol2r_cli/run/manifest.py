@@ -26,9 +26,9 @@ class Manifest:
 
     When the block is left, the status becomes `finished` if all rounds are done, `interrupted` if they are not or after
     KeyboardInterrupt or SystemExit, and `failed` after any other exception. Exceptions are not suppressed. `round` is
-    the round of the checkpoint from which the run resumes, `every` the least number of seconds between two writes of
-    progress, `columns` those of `RunColumns.declared`, `explain` the text of an exception, and `content` the mapping on
-    disk.
+    the round of the checkpoint from which the run resumes, `packages` are those of the roles, `every` the least number
+    of seconds between two writes of progress, `columns` those of `RunColumns.declared`, `explain` the text of an
+    exception, and `content` the mapping on disk.
     """
 
     def __init__(
@@ -46,6 +46,7 @@ class Manifest:
         engine: str,
         threads: int,
         command: str,
+        packages: Sequence[str] = (),
         exposure: Mapping[str, Any] | None = None,
         columns: Mapping[str, Any] | None = None,
         every: float = 2.0,
@@ -74,7 +75,7 @@ class Manifest:
             "rounds_per_second": earlier.get("rounds_per_second"),
             "error": None,
             "files": None,
-            "versions": versions(engine),
+            "versions": versions(engine, packages),
             "git": checkout(),
             "device": device,
             "engine": engine,
@@ -147,13 +148,13 @@ def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def versions(engine: str = "tensors") -> dict[str, str | None]:
+def versions(engine: str = "tensors", packages: Sequence[str] = ()) -> dict[str, str | None]:
     """The versions of the packages that decide numbers, from their metadata, so that none has to be imported.
 
-    Those of the engine `loops` include numba. A package that is not installed has None.
+    Those of the engine `loops` include numba; `packages` are more. A package that is not installed has None.
     """
     versions: dict[str, str | None] = {"ol2r": __version__, "python": platform.python_version()}
-    for package in ("torch", "numpy", *(["numba"] if engine == "loops" else [])):
+    for package in ("torch", "numpy", *(["numba"] if engine == "loops" else []), *packages):
         versions[package] = None
         with suppress(PackageNotFoundError):
             versions[package] = version(package)

@@ -170,7 +170,8 @@ class Runner:
 
     def _manifest(self, first: int) -> Manifest:
         experiment, exposure = self.experiment, self.simulation.context.exposure
-        code = experiment.code
+        code, simulation = experiment.code, self.simulation
+        roles = simulation.click, simulation.ranker, simulation.exploration, simulation.fairness
         if code.files:
             mark(self.directory, experiment.base_id)
         self.directory.write_text("config.yaml", OmegaConf.to_yaml(OmegaConf.create(self.settings)))
@@ -187,6 +188,7 @@ class Runner:
             device=experiment.device.label,
             engine=experiment.device.engine,
             threads=experiment.device.threads,
+            packages=[package for role in roles for package in role.packages],
             command=self.command,
             columns=self.experiment.columns().declared(),
             explain=self._explain,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+import json
 import sys
 from pathlib import Path
 
@@ -264,6 +265,7 @@ def test_a_trained_ranker_scores_new_documents_without_lightgbm(tmp_path, lightg
     overrides += ["dataset.queries={train: 12, validation: 4, test: 4}"]
     assert main(["run", *overrides, f"output_dir={tmp_path}/out", f"cache_dir={tmp_path}/cache"]) == 0
     (path,) = (file.parent for file in (tmp_path / "out").rglob("ranker.pt"))
+    assert json.loads((path / "run.json").read_text())["versions"]["lightgbm"] == lightgbm.__version__
     values = np.random.default_rng(0).random((6, 4)).astype(np.float32)
     lines = [" ".join(["0 qid:1", *(f"{n}:{x:.6f}" for n, x in enumerate(row, 1))]) for row in values.tolist()]
     (tmp_path / "new.txt").write_text("\n".join(lines) + "\n")
