@@ -112,7 +112,6 @@ def make_document(options: argparse.Namespace, all_metrics: bool = False) -> Doc
     from ol2r_cli.report.labels import Labels
     from ol2r_cli.report.measures import METRICS, check_metrics, known_metrics, usual_metrics
     from ol2r_cli.report.notes import left_out
-    from ol2r_cli.report.recovery import recoveries
     from ol2r_cli.report.result_tables import ordered
     from ol2r_cli.report.run_groups import collect, group_runs
     from ol2r_cli.report.selection import select
@@ -139,7 +138,11 @@ def make_document(options: argparse.Namespace, all_metrics: bool = False) -> Doc
     if options.baseline or options.compare:
         groups = ordered(groups, labels, (*metrics, METRICS[0])[0])  # letters in the order of the table
         comparison = compare(groups, labels, metrics, options.baseline, options.test or "t")
-    found = recoveries(groups, labels) if options.recovery else None
+    found = None
+    if options.recovery:
+        from ol2r_cli.report.recovery import recoveries  # imports torch
+
+        found = recoveries(groups, labels)
     return Document(collection, groups, labels, metrics, selection, comparison, options.differences, found)
 
 

@@ -13,7 +13,6 @@ from ol2r_cli.report.comparison import Comparison
 from ol2r_cli.report.frames import differences_frame, groups_frame
 from ol2r_cli.report.labels import Labels
 from ol2r_cli.report.notes import notes
-from ol2r_cli.report.recovery import Recovery, recovery_frame, recovery_table
 from ol2r_cli.report.result_tables import differences_table, groups_table
 from ol2r_cli.report.run_groups import Collection, Group
 from ol2r_cli.report.selection import Selection
@@ -22,6 +21,8 @@ from ol2r_cli.run.directory import RunDirectory
 
 if TYPE_CHECKING:
     import polars as pl
+
+    from ol2r_cli.report.recovery import Recovery
 
 SUFFIXES = {".md": "md", ".csv": "csv", ".parquet": "parquet", ".tex": "latex", ".html": "html"}
 FORMATS = tuple(SUFFIXES.values())
@@ -44,6 +45,8 @@ class Document:
     def tables(self) -> list[TextTable]:
         """The table of groups, and that of differences from a baseline or, with `differences_only`, of all pairs."""
         if self.recoveries is not None:
+            from ol2r_cli.report.recovery import recovery_table  # imports torch
+
             return [recovery_table(self.recoveries)]
         tables = []
         if not self.differences_only:
@@ -81,6 +84,8 @@ class Document:
     def frame(self) -> pl.DataFrame:
         """Full precision: one row for each group or, with `differences_only`, for each comparison and metric."""
         if self.recoveries is not None:
+            from ol2r_cli.report.recovery import recovery_frame
+
             return recovery_frame(self.recoveries)
         if self.differences_only and self.comparison:
             return differences_frame(self.comparison, self.labels)

@@ -47,7 +47,7 @@ def test_a_number_is_the_cutoff():
 @pytest.mark.parametrize(
     ("override", "message"),
     [
-        ("measures=[ndgc]", r"measures must be some of blocks, ctr, .*, got 'ndgc': did you mean ndcg\?"),
+        ("measures=[ndgc]", r"measures must be some of amortised_unfairness, .*, got 'ndgc': did you mean ndcg\?"),
         ("measures=[err@0]", "measures must have a whole number above 0 behind @, as in err@5, got 'err@0'"),
         ("measures=[ctr@5]", "measures must have ctr without a number, got 'ctr@5': it has no cutoff"),
         ("measures=[err,err]", "measures must have each name once, got 'err' twice"),
