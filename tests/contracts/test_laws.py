@@ -143,7 +143,7 @@ def test_a_sound_dataset_keeps_them_all(data):
     report = data("none")
     assert report.ok, report
     assert report.left_out == {"groups": "the dataset has no groups"}
-    assert "up to 2: fairness needs the groups 0 and 1" in data("groups").notes[0]
+    assert "up to 2: fairness=fairexp needs the groups 0 and 1" in data("groups").notes[0]
 
 
 def test_what_is_raised_is_told_once_with_its_place(report_of):

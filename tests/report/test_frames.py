@@ -19,8 +19,9 @@ def test_one_row_for_each_run_and_seed(tmp_path):
     make(tmp_path / "a", "ranker.l2=2", "dataset.fold=2", test={1: 0.75}, validation={1: 0.125})
     make(tmp_path / "b", "ranker=pdgd", status="failed")
     frame = load(tmp_path / "a", str(tmp_path / "b"))
-    assert frame.columns[:11] == [
-        "run", "path", "group", "dataset", "fold", "click", "ranker", "model", "exploration", "fairness", "ranker.l2",
+    assert frame.columns[:12] == [
+        "run", "path", "group", "dataset", "fold", "click",
+        "intent", "ranker", "model", "exploration", "fairness", "ranker.l2",
     ]  # fmt: skip
     assert frame.select("group", "fold", "ranker.l2", "seed", "test_ndcg_10", "validation_ndcg_10").rows() == [
         (0, 1, 1, 0, 0.25, None),
@@ -115,8 +116,8 @@ def test_a_folder_without_runs(tmp_path):
 def test_a_row_a_group_in_full_precision(two):
     groups, labels = two
     frame = groups_frame(groups, labels, ["test_ndcg_10"], Selection(groups, [2, 1], []))
-    assert frame.columns[:6] == ["dataset", "click", "ranker", "model", "exploration", "fairness"]
-    assert frame.columns[6:] == [
+    assert frame.columns[:7] == ["dataset", "click", "intent", "ranker", "model", "exploration", "fairness"]
+    assert frame.columns[7:] == [
         "ranker.l2", "chosen_from", "folds", "n",
         "test_ndcg_10_mean", "test_ndcg_10_sd", "test_ndcg_10_half_width", "test_ndcg_10_n",
     ]  # fmt: skip

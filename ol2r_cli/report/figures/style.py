@@ -49,7 +49,7 @@ RANKERS = {
     "mgd": Style("#882255", DASH_DOT, "P"),
     "nsgd": Style("#661100", DASHED, "8"),
     "coltr": Style("#6699cc", DASH_DOT, "<"),
-    "intervention_aware": Style("#aa4499", SOLID, "X"),
+    "intervention_aware": Style("#aa4499", DASHED, "X"),
     "epsilon_greedy": Style("#999933", BOTH, ">"),
     "sgd_ranknet": Style("#332288", DASHED, "<"),
     "toprank": Style("#117733", DASH_DOT, "h"),
