@@ -29,7 +29,7 @@ class Benchmark:
     evaluation: float
     processor: float  # CPU seconds of learning and evaluation
     at: dict[int, float]
-    memory: float  # peak resident size of the process so far, GB
+    memory: float | None  # peak resident size of the process so far, GB
 
     @property
     def speed(self) -> float:
@@ -87,6 +87,7 @@ def measure(
 
     from ol2r_cli.config.composer import compose
     from ol2r_cli.run.experiment import Experiment
+    from ol2r_cli.run.manifest import peak_memory_gb
     from ol2r_cli.run.runner import queue_length
 
     sizes = [f"ranker={ranker}", f"replicas={replicas}", f"rounds={rounds}", DATASET]
@@ -111,15 +112,7 @@ def measure(
         processor = time.process_time() - processor
     label = " ".join([ranker, *overrides])
     windows = {t: (marks[t] - marks[t - WINDOW]) / WINDOW for t in (500, rounds) if WINDOW <= t <= rounds}
-    return Benchmark(label, replicas, rounds, marks[-1] - start, evaluation, processor, windows, _peak_memory())
-
-
-def _peak_memory() -> float:
-    import resource
-    import sys
-
-    unit = 1 if sys.platform == "darwin" else 1024  # macOS reports bytes, Linux kilobytes
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e9
+    return Benchmark(label, replicas, rounds, marks[-1] - start, evaluation, processor, windows, peak_memory_gb())
 
 
 def _report(rows: list[Benchmark]) -> None:
@@ -141,6 +134,6 @@ def _report(rows: list[Benchmark]) -> None:
         lines.append(
             (row.label, f"{row.replicas}", f"{row.speed:,.0f}", f"{row.learning:.2f}", f"{row.evaluation:.2f}",
              f"{row.processor:.2f}", f"{early * 1e3:.2f}" if early else "", f"{late * 1e3:.2f}" if late else "",
-             f"{row.memory:.2f}", f"{row.speed / rows[0].speed:.2f}")
+             f"{row.memory:.2f}" if row.memory else "", f"{row.speed / rows[0].speed:.2f}")
         )  # fmt: skip
     show(lines, headings)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -56,6 +57,8 @@ class Manifest:
         self.every, self.explain = every, explain
         earlier = _earlier(directory)
         self._seconds_before = float(earlier.get("seconds") or 0.0)
+        self._cpu_seconds_before = float(earlier.get("cpu_seconds") or 0.0)
+        self._peak_memory_before = float(earlier.get("peak_memory_gb") or 0.0)
         self.content: dict[str, Any] = {
             "status": "running",
             "id": id,
@@ -70,6 +73,8 @@ class Manifest:
             "started": earlier.get("started") or _now(),
             "ended": None,
             "seconds": self._seconds_before,
+            "cpu_seconds": self._cpu_seconds_before,
+            "peak_memory_gb": self._peak_memory_before or None,
             "sittings": int(earlier.get("sittings") or 0) + 1,
             "extended_from": earlier.get("extended_from"),
             "rounds_per_second": earlier.get("rounds_per_second"),
@@ -87,7 +92,7 @@ class Manifest:
 
     def __enter__(self) -> Manifest:
         """Start the clock and write the manifest, which makes the directory a run."""
-        self._start = time.monotonic()
+        self._start, self._cpu_start = time.monotonic(), time.process_time()
         self._first_round = self._round = self.content["progress"]["round"]
         self._write()
         return self
@@ -121,6 +126,9 @@ class Manifest:
         self._written = time.monotonic()
         seconds = self._written - self._start
         self.content["seconds"] = round(self._seconds_before + seconds, 3)
+        self.content["cpu_seconds"] = round(self._cpu_seconds_before + time.process_time() - self._cpu_start, 3)
+        if memory := peak_memory_gb():
+            self.content["peak_memory_gb"] = round(max(self._peak_memory_before, memory), 3)
         self.content["progress"]["round"] = self._round
         if self._round > self._first_round and seconds > 0:
             self.content["rounds_per_second"] = round((self._round - self._first_round) / seconds, 3)
@@ -135,6 +143,16 @@ def read_manifest(path: str | os.PathLike[str]) -> dict[str, Any] | None:
         return RunDirectory(path).read_json(MANIFEST)
     except (FileNotFoundError, NotADirectoryError):
         return None
+
+
+def peak_memory_gb() -> float | None:
+    """The peak resident size of this process so far, in GB (10^9 bytes); None where the system does not tell."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return None
+    unit = 1 if sys.platform == "darwin" else 1024  # of ru_maxrss, in bytes
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e9
 
 
 def _earlier(directory: RunDirectory) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from ol2r_cli import __version__
 from ol2r_cli.run import manifest as module
 from ol2r_cli.run.directory import RunDirectory
 from ol2r_cli.run.identity import RESULTS_VERSION
-from ol2r_cli.run.manifest import Manifest, checkout, read_manifest, versions
+from ol2r_cli.run.manifest import Manifest, checkout, peak_memory_gb, read_manifest, versions
 
 ABOUT = {
     "id": "0123456789",
@@ -38,6 +38,9 @@ def clock(monkeypatch):
         def monotonic(self) -> float:
             return self.now
 
+        def process_time(self) -> float:
+            return self.now / 2
+
     clock = Clock()
     monkeypatch.setattr(module, "time", clock)
     return clock
@@ -53,6 +56,8 @@ def test_a_finished_run(tmp_path, clock):
     assert content["status"] == "finished"
     assert content["progress"] == {"round": 100, "rounds": 100}
     assert (content["seconds"], content["rounds_per_second"], content["sittings"]) == (40.0, 2.5, 1)
+    assert content["cpu_seconds"] == 20.0
+    assert content["peak_memory_gb"] == pytest.approx(peak_memory_gb(), rel=0.5)
     assert content["dataset"] == {"name": "synthetic", "fingerprint": "abc"}
     assert (content["seeds"], content["command"], content["error"]) == ([1, 2], "ol2r run ranker=pdgd", None)
     assert (content["pid"], content["results_version"]) == (os.getpid(), RESULTS_VERSION)
@@ -63,8 +68,9 @@ def test_a_finished_run(tmp_path, clock):
 
 def test_the_keys_are_public():
     keys = (
-        "status id command choices dataset code seeds exposure columns progress started ended seconds sittings "
-        "extended_from rounds_per_second error files versions git device engine threads host pid results_version"
+        "status id command choices dataset code seeds exposure columns progress started ended seconds cpu_seconds "
+        "peak_memory_gb sittings extended_from rounds_per_second error files versions git device engine threads host "
+        "pid results_version"
     )
     assert list(Manifest(RunDirectory("nowhere"), **ABOUT).content) == keys.split()
 
@@ -103,7 +109,16 @@ def test_seconds_are_those_of_all_processes_and_the_speed_is_that_of_the_last(tm
         second.progress(100)
     content = read_manifest(tmp_path)
     assert (content["seconds"], content["sittings"], content["rounds_per_second"]) == (60.0, 2, 6.0)
+    assert content["cpu_seconds"] == 30.0
     assert content["started"] == first.content["started"]
+
+
+def test_the_peak_memory_is_the_largest_of_all_processes(tmp_path, monkeypatch):
+    for size, largest in ((2.0, 2.0), (3.0, 3.0), (1.0, 3.0), (None, 3.0)):
+        monkeypatch.setattr(module, "peak_memory_gb", lambda size=size: size)
+        with Manifest(RunDirectory(tmp_path), **ABOUT):
+            pass
+        assert read_manifest(tmp_path)["peak_memory_gb"] == largest
 
 
 def test_a_process_without_a_round_keeps_the_speed(tmp_path, clock):
