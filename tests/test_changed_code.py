@@ -14,8 +14,8 @@ import pytest
 
 from ol2r_cli import api, cli
 from ol2r_cli.config.composer import Composer
+from ol2r_cli.reproduce.paper_plan import PaperPlan
 from ol2r_cli.reproduce.recipe import load_recipe
-from ol2r_cli.reproduce.run_plan import RunPlan
 from ol2r_cli.run import source
 from ol2r_cli.run.identity import RESULTS_VERSION
 from ol2r_cli.run.run_state import RunState
@@ -357,7 +357,7 @@ def test_reproduce_does_not_take_runs_of_other_code(own_ranker: OwnRanker, monke
     recipe = load_recipe("pairrank_fig3")
 
     def directories() -> set[Path | None]:
-        plan = RunPlan(recipe, "quick", WORDS[2:-2])
+        plan = PaperPlan(recipe, "quick", WORDS[2:-2])
         jobs = [list(run) for trial in list(plan.candidates()) or list(plan.final()) for run in trial.runs]
         return {job.directory for job in Plan(jobs[:3], Composer(plan.folders)).good}
 

@@ -59,10 +59,10 @@ def _list() -> int:
 
 
 def _reproduce(given: argparse.Namespace) -> int:
+    from ol2r_cli.reproduce.paper_plan import PaperPlan
     from ol2r_cli.reproduce.pipeline import dry_run, reproduce
-    from ol2r_cli.reproduce.run_plan import RunPlan
 
     scales = [word.partition("=")[2] for word in given.overrides if word.startswith("scale=")]
     overrides = [word for word in given.overrides if not word.startswith("scale=")] + as_options(given.config_dir)
-    plan = RunPlan(load_recipe(given.name), given.scale or (scales or ["quick"])[-1], overrides)
+    plan = PaperPlan(load_recipe(given.name), given.scale or (scales or ["quick"])[-1], overrides)
     return dry_run(plan) if given.dry_run else reproduce(plan, given.out)

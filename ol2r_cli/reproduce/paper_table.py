@@ -12,9 +12,10 @@ from ol2r_cli.report.estimates import Estimate, over_folds
 from ol2r_cli.report.measures import digits, heading
 from ol2r_cli.report.run_groups import Group
 from ol2r_cli.report.text_table import Cell, TextTable
+from ol2r_cli.reproduce.paper_plan import PaperPlan, PaperSlot
 from ol2r_cli.reproduce.recipe import load_dataset
 from ol2r_cli.reproduce.recipe_runs import RecipeRuns
-from ol2r_cli.reproduce.run_plan import Condition, DatasetSlot, RunPlan
+from ol2r_cli.reproduce.run_plan import Condition
 from ol2r_cli.run.directory import RunDirectory
 
 SECONDS = "seconds"  # wall-clock time of a run; all other metrics are those of summary.json
@@ -36,7 +37,7 @@ class ReportedValue:
     printed: Mapping[str, float]
 
 
-def run_values(plan: RunPlan, runs: RecipeRuns) -> list[ReportedValue]:
+def run_values(plan: PaperPlan, runs: RecipeRuns) -> list[ReportedValue]:
     """The values of all conditions and metrics, in the order of the recipe."""
     slots = {slot.title: slot for slot in plan.slots}
     values = []
@@ -50,7 +51,7 @@ def run_values(plan: RunPlan, runs: RecipeRuns) -> list[ReportedValue]:
     return values
 
 
-def data_values(plan: RunPlan) -> list[ReportedValue]:
+def data_values(plan: PaperPlan) -> list[ReportedValue]:
     """Size and utility of both groups in every dataset; ValueError for a dataset without two groups."""
     values = []
     for slot in plan.slots:
@@ -75,7 +76,7 @@ def _estimate(group: Group, metric: str) -> Estimate | None:
     return over_folds({None: [Estimate(value, None, 1) for value in seconds]})
 
 
-def _printed(plan: RunPlan, slot: DatasetSlot, condition: Condition, metric: str) -> dict[str, float]:
+def _printed(plan: PaperPlan, slot: PaperSlot, condition: Condition, metric: str) -> dict[str, float]:
     """The paper's numbers for a condition and metric; a printed number without click model holds for all of them."""
     return {
         load_dataset(number.data).title: number.value

@@ -7,16 +7,16 @@ from pathlib import Path
 
 from ol2r_cli.config.composer import Composer
 from ol2r_cli.report.text_table import markdown, terminal
+from ol2r_cli.reproduce.paper_plan import PaperPlan
 from ol2r_cli.reproduce.paper_table import as_csv, comparison_table, data_values, run_values
 from ol2r_cli.reproduce.recipe_page import caveat, draw_figures, markdown_page, protocol_line
 from ol2r_cli.reproduce.recipe_runs import RecipeRuns, run_recipe
-from ol2r_cli.reproduce.run_plan import RunPlan
 from ol2r_cli.run.directory import RunDirectory, create_root
 from ol2r_cli.run.exit_status import DONE, INTERRUPTED
 from ol2r_cli.sweep.sweep_output import print_plan
 
 
-def reproduce(plan: RunPlan, out: Path | None = None) -> int:
+def reproduce(plan: PaperPlan, out: Path | None = None) -> int:
     """Run what is missing, write figures, table.csv and README.md, print the table; return the exit code.
 
     `out` is the folder to write to, by default <output_dir>/reproduce/<name>. ValueError, before anything is run, for
@@ -49,7 +49,7 @@ def reproduce(plan: RunPlan, out: Path | None = None) -> int:
     return runs.code
 
 
-def dry_run(plan: RunPlan) -> int:
+def dry_run(plan: PaperPlan) -> int:
     """Print the runs of a plan without running or writing anything; return the exit code."""
     plan.check_data()
     print(caveat(plan) or protocol_line(plan))

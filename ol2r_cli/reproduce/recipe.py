@@ -7,7 +7,7 @@ exploration.alpha=0.1,0.01` stands for two runs.
 from __future__ import annotations
 
 import types
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -69,31 +69,39 @@ class PrintedNumber:
     click: str = ""
 
 
-@dataclass(frozen=True)
-class Recipe:
-    """One figure or table; configs/reproduce/pairrank_fig3.yaml explains each line.
+@dataclass(frozen=True, kw_only=True)
+class RunRecipe:
+    """What is run and compared.
 
-    words: overrides of all runs. scale: further overrides for quick and for paper. choose: overrides of the runs by
-    which settings are chosen at scale=paper. queries: number of training queries. alone: run one at a time, because
-    running time is measured.
+    words: overrides of all runs. scale: further overrides for each scale. choose: overrides of the runs by which
+    settings are chosen from grids. alone: run one at a time, because running time is measured.
     """
 
     name: str
     title: str
+    scale: dict[str, str]
+    competitors: dict[str, Competitor] = field(default_factory=dict)
+    words: str = ""
+    choose: str = ""
+    alone: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe(RunRecipe):
+    """One figure or table of a paper; configs/reproduce/pairrank_fig3.yaml explains each line.
+
+    scale: quick and paper. queries: number of training queries.
+    """
+
     paper: str
     where: str
     shows: str
     claims: list[str]
     data: list[str]
-    scale: dict[str, str]
-    competitors: dict[str, Competitor] = field(default_factory=dict)
-    words: str = ""
-    choose: str = ""
     figures: list[FigureSpec] = field(default_factory=list)
     metrics: list[str] = field(default_factory=list)
     printed: list[PrintedNumber] = field(default_factory=list)
     queries: int | None = None
-    alone: bool = False
 
     @property
     def summary(self) -> str:
@@ -152,25 +160,26 @@ def load_recipe(name: str) -> Recipe:
     names = recipe_names()
     if name not in names:
         raise ValueError(f"NAME must be one of those that `ol2r reproduce` lists, got {name}{nearest(name, names)}")
-    content = _read(recipe_dir() / f"{name}.yaml")
+    content = read_yaml(recipe_dir() / f"{name}.yaml")
     if "like" in content:
-        content = _read(recipe_dir() / f"{content.pop('like')}.yaml") | content
+        content = read_yaml(recipe_dir() / f"{content.pop('like')}.yaml") | content
     for competitor in content.pop("without", ()):
         if competitor not in content.get("competitors", {}):
             raise ValueError(f"{name}.yaml: without must name competitors, got {competitor}")
         del content["competitors"][competitor]
-    recipe = _record(Recipe, {"name": name, **content}, f"{name}.yaml")
+    recipe = as_record(Recipe, {"name": name, **content}, f"{name}.yaml")
     _check(recipe)
     return recipe
 
 
 def load_dataset(name: str) -> PaperDataset:
     """A dataset of the papers, by its name in recipes."""
-    content = _read(recipe_dir() / "data" / f"{name}.yaml")
-    return _record(PaperDataset, {"name": name, **content}, f"data/{name}.yaml")
+    content = read_yaml(recipe_dir() / "data" / f"{name}.yaml")
+    return as_record(PaperDataset, {"name": name, **content}, f"data/{name}.yaml")
 
 
-def _read(path: Path) -> dict[str, Any]:
+def read_yaml(path: Path) -> dict[str, Any]:
+    """The content of a file that is a YAML mapping."""
     return dict(yaml.safe_load(path.read_text()))
 
 
@@ -179,11 +188,17 @@ def _check(recipe: Recipe) -> None:
     where = f"{recipe.name}.yaml"
     if recipe.paper not in PAPERS:
         raise ValueError(f"{where}: paper must be one of {', '.join(PAPERS)}, got {recipe.paper}")
-    if set(recipe.scale) != set(SCALES):
-        raise ValueError(f"{where}: scale must have {' and '.join(SCALES)}, got {', '.join(recipe.scale)}")
+    check_runs(recipe, SCALES)
     for printed in recipe.printed:
         if printed.data not in recipe.data or (recipe.competitors and printed.competitor not in recipe.competitors):
             raise ValueError(f"{where}: printed must name data and competitors of the recipe, got {printed}")
+
+
+def check_runs(recipe: RunRecipe, scales: Sequence[str]) -> None:
+    """ValueError, which names the file, for scales other than these, and for grids without words to choose by."""
+    where = f"{recipe.name}.yaml"
+    if set(recipe.scale) != set(scales):
+        raise ValueError(f"{where}: scale must have {' and '.join(scales)}, got {', '.join(recipe.scale)}")
     if any(competitor.grid for competitor in recipe.competitors.values()) and not recipe.choose:
         raise ValueError(f"{where}: choose must say how settings are chosen from the grids, got nothing")
 
@@ -191,7 +206,7 @@ def _check(recipe: Recipe) -> None:
 _Record = TypeVar("_Record")
 
 
-def _record(kind: type[_Record], content: Any, where: str) -> _Record:
+def as_record(kind: type[_Record], content: Any, where: str) -> _Record:
     """A dataclass from a mapping; ValueError, which begins with `where`, for keys and values that it does not have."""
     hints = get_type_hints(kind)
     if not isinstance(content, Mapping):
@@ -209,7 +224,7 @@ def _value(hint: Any, value: Any, where: str) -> Any:
     """A value as its annotation wants it; nested dataclasses are built."""
     origin, arguments = get_origin(hint), get_args(hint)
     if is_dataclass(hint):
-        return _record(hint, value, where)  # type: ignore[arg-type]
+        return as_record(hint, value, where)  # type: ignore[arg-type]
     if origin in (Union, types.UnionType):
         fitting = (option for option in arguments if isinstance(value, get_origin(option) or option))
         return _value(next(fitting, arguments[0]), value, where)

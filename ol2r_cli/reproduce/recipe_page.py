@@ -14,10 +14,11 @@ from ol2r_cli.report.figures.drawing import draw, save
 from ol2r_cli.report.labels import Labels
 from ol2r_cli.report.run_groups import Group
 from ol2r_cli.report.text_table import markdown
+from ol2r_cli.reproduce.paper_plan import STAND_IN, PaperPlan
 from ol2r_cli.reproduce.paper_table import ReportedValue, comparison_table
 from ol2r_cli.reproduce.recipe import PAPERS, Recipe
 from ol2r_cli.reproduce.recipe_runs import RecipeRuns
-from ol2r_cli.reproduce.run_plan import STAND_IN, Condition, Overrides, RunPlan
+from ol2r_cli.reproduce.run_plan import Condition, Overrides
 from ol2r_cli.run.identity import NOT_HASHED
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ _WARNING_COLOUR = "#8a1c00"
 _REFITTED = tuple(f"ranker={name}" for name in ("olranknet", "ollambdarank", "ollambdarank_gt", "p2neurrank"))
 
 
-def protocol_line(plan: RunPlan) -> str:
+def protocol_line(plan: PaperPlan) -> str:
     """The protocol of the runs, such as `quick: T = 1,000, 5 seeds, generated data`."""
     generated = f"dataset={STAND_IN}"
     datasets = ["generated data" if slot.overrides["dataset"] == generated else slot.title for slot in plan.slots]
@@ -55,7 +56,7 @@ def _whole_number(overrides: Overrides, name: str) -> int:
     return int(value)
 
 
-def caveat(plan: RunPlan) -> str:
+def caveat(plan: PaperPlan) -> str:
     """The reason why numbers cannot be compared with those of the paper; empty when they can."""
     protocol = protocol_line(plan)
     typed = [override for name, override in plan.typed.items() if name not in _WITHOUT_EFFECT]
@@ -86,7 +87,7 @@ class CompetitorLabels(Labels):
         return self._names[group]
 
 
-def draw_figures(plan: RunPlan, runs: RecipeRuns, folder: Path) -> Iterator[Path]:
+def draw_figures(plan: PaperPlan, runs: RecipeRuns, folder: Path) -> Iterator[Path]:
     """Draw the figures of a recipe into a folder and yield their png files; ValueError for runs that lack data."""
     for spec in plan.recipe.figures:
         groups = {
@@ -111,7 +112,7 @@ def _add_heading(figure: Figure, text: str) -> None:
     figure.suptitle("\n".join(lines), fontsize=_FONT_SIZE, fontweight="bold", color=_WARNING_COLOUR)
 
 
-def markdown_page(plan: RunPlan, runs: RecipeRuns, values: Sequence[ReportedValue], figures: Sequence[Path]) -> str:
+def markdown_page(plan: PaperPlan, runs: RecipeRuns, values: Sequence[ReportedValue], figures: Sequence[Path]) -> str:
     """The README.md of a recipe; a caveat comes before the first number."""
     recipe, warning = plan.recipe, caveat(plan)
     parts = [

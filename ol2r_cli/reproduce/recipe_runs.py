@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from ol2r_cli.report.run_groups import Group, collect, group_runs
 from ol2r_cli.report.selection import METRIC
@@ -36,7 +37,7 @@ class RecipeRuns:
     code: int = DONE
 
 
-def run_recipe(plan: RunPlan) -> RecipeRuns:
+def run_recipe(plan: RunPlan[Any, Any]) -> RecipeRuns:
     """Run a plan; finished runs are not run again. A condition with a failed run is absent from `groups`."""
     runs = RecipeRuns()
     one_at_a_time = ["launcher=processes", "launcher.jobs=1"] if plan.recipe.alone and not plan.launcher else []
@@ -75,7 +76,7 @@ def best_settings(trials: Mapping[Trial, Group]) -> dict[Condition, Overrides]:
 
 
 def _run_trials(
-    trials: Sequence[Trial], plan: RunPlan, launcher: Sequence[str], runs: RecipeRuns
+    trials: Sequence[Trial], plan: RunPlan[Any, Any], launcher: Sequence[str], runs: RecipeRuns
 ) -> dict[Trial, Group]:
     """The group of every trial whose runs have all finished; failures and the exit code are added to `runs`."""
     jobs = list(dict.fromkeys(job for trial in trials for job in trial.runs))

@@ -11,11 +11,12 @@ import pytest
 from ol2r_cli.report.estimates import Estimate
 from ol2r_cli.report.run_groups import Group
 from ol2r_cli.report.text_table import TextTable, markdown
+from ol2r_cli.reproduce.paper_plan import PaperPlan
 from ol2r_cli.reproduce.paper_table import ReportedValue, as_csv, comparison_table, data_values, run_values
 from ol2r_cli.reproduce.recipe import Competitor, PrintedNumber, Recipe
 from ol2r_cli.reproduce.recipe_page import markdown_page
 from ol2r_cli.reproduce.recipe_runs import RecipeRuns, best_settings
-from ol2r_cli.reproduce.run_plan import Condition, RunPlan, Trial, by_name
+from ol2r_cli.reproduce.run_plan import Condition, Trial, by_name
 from tests.report.runs import make, only
 
 CONDITION = Condition("synthetic", "perfect", "A")
@@ -73,7 +74,7 @@ def runs(tmp_path) -> RecipeRuns:
 
 
 def test_a_value_has_the_printed_numbers_of_all_datasets_that_its_slot_replaces(runs):
-    (line,) = run_values(RunPlan(RECIPE), runs)
+    (line,) = run_values(PaperPlan(RECIPE), runs)
     assert (line.value.mean, line.value.n) == (pytest.approx(0.5), 2)
     assert line.printed == {"MSLR-WEB10K": 0.4, "Yahoo": 0.7}
     head, _, row = cells_of(comparison_table([line], comparable=False))
@@ -112,14 +113,14 @@ def test_metrics_are_columns_of_one_row():
 
 
 def test_the_csv_has_full_precision_and_a_row_for_every_printed_number(runs):
-    rows = list(csv.DictReader(io.StringIO(as_csv(run_values(RunPlan(RECIPE), runs), "quick"))))
+    rows = list(csv.DictReader(io.StringIO(as_csv(run_values(PaperPlan(RECIPE), runs), "quick"))))
     assert [(row["paper_data"], row["paper_value"]) for row in rows] == [("MSLR-WEB10K", "0.4"), ("Yahoo", "0.7")]
     assert rows[0]["scale"] == "quick"
     assert float(rows[0]["half_width"]) == pytest.approx(12.7062047 * 0.05)
 
 
 def test_the_caveat_comes_before_the_first_number_of_the_page(runs):
-    plan = RunPlan(RECIPE, "quick", ["rounds=50"])
+    plan = PaperPlan(RECIPE, "quick", ["rounds=50"])
     text = markdown_page(plan, runs, run_values(plan, runs), [Path("somewhere/learning_curve.png")])
     warning = "> **quick: T = 50, 3 seeds, generated data: shapes can be compared, numbers cannot**"
     assert text.index(warning) < text.index("0.5000")
@@ -132,7 +133,7 @@ def test_sizes_of_document_groups_in_every_dataset():
     """Sizes agree with `dataset.group_ratio` of the generated data to within 3 per cent."""
     recipe = Recipe(**{**vars(RECIPE), "data": ["mslr_inlink", "yahoo_471"], "competitors": {}, "printed": []})
     small = ["dataset.queries={train:30,validation:5,test:5}"]
-    values = data_values(RunPlan(recipe, "quick", small))
+    values = data_values(PaperPlan(recipe, "quick", small))
     shares = {(v.condition.slot, v.condition.competitor): v.value.mean for v in values if v.metric == "size"}
     for ratio in (0.65, 0.86):
         slot = f"synthetic, group_ratio={ratio}"

@@ -13,8 +13,9 @@ from ol2r_cli.config.composer import Composer
 from ol2r_cli.config.instantiate import build
 from ol2r_cli.report.figures.kinds import KINDS
 from ol2r_cli.reproduce import recipe as recipe_module
+from ol2r_cli.reproduce.paper_plan import PaperPlan
 from ol2r_cli.reproduce.recipe import SCALES, Recipe, load_dataset, load_recipe, recipe_dir, recipe_names
-from ol2r_cli.reproduce.run_plan import RunPlan, by_name
+from ol2r_cli.reproduce.run_plan import by_name
 
 PAPERS = Path(__file__).parents[3] / "shared" / "papers"
 FIGURES_AND_TABLES = {  # of the papers, those with results
@@ -81,7 +82,7 @@ def test_all_figures_and_tables_are_listed_in_the_order_of_the_papers():
 def test_every_override_of_every_recipe_composes(recipes, check, scale):
     """One run for what all runs of a recipe share, and as few as contain every override of every competitor."""
     for recipe in recipes.values():
-        plan = RunPlan(recipe, scale)
+        plan = PaperPlan(recipe, scale)
         for trials in (list(plan.final()), list(plan.candidates())):
             for trial in trials:
                 words = recipe.competitors[trial.condition.competitor].words
@@ -96,7 +97,7 @@ def test_settings_of_every_recipe_exist(recipes):
     catalogue = Catalogue()
     for recipe in recipes.values():
         for scale in SCALES:
-            for trial in list(RunPlan(recipe, scale).final())[: len(recipe.competitors)]:  # of the first condition
+            for trial in list(PaperPlan(recipe, scale).final())[: len(recipe.competitors)]:  # of the first condition
                 grid = recipe.competitors[trial.condition.competitor].grid
                 settings = [f"{name}." for name, _ in dotted(catalogue.tree(trial.runs[0]))]
                 for name in by_name(trial.runs[0], grid, recipe.choose):

@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from ol2r_cli.reproduce.paper_plan import PaperPlan
 from ol2r_cli.reproduce.recipe import Competitor, Recipe, load_recipe
 from ol2r_cli.reproduce.recipe_page import caveat
-from ol2r_cli.reproduce.run_plan import Condition, RunPlan, by_name
+from ol2r_cli.reproduce.run_plan import Condition, by_name
 
 RECIPE = Recipe(
     name="pairrank_x",
@@ -33,7 +34,7 @@ def test_a_later_override_replaces_an_earlier_one_in_its_place():
 
 
 def test_quick_runs_every_competitor_once_for_each_click_model_on_the_dataset_that_replaces_both():
-    plan = RunPlan(RECIPE)
+    plan = PaperPlan(RECIPE)
     assert [slot.stands_for for slot in plan.slots] == [("mslr", "yahoo")]
     competitors = {
         "perfect": {"A": ["ranker=pairrank", "ranker.l2=7"], "B": ["ranker=pdgd", "ranker.decay=1"]},
@@ -51,7 +52,7 @@ def test_quick_runs_every_competitor_once_for_each_click_model_on_the_dataset_th
 
 
 def test_the_protocol_of_the_paper_chooses_from_the_grid_on_every_fold_with_other_seeds():
-    plan = RunPlan(RECIPE, "paper")
+    plan = PaperPlan(RECIPE, "paper")
     assert [(slot.title, slot.folds) for slot in plan.slots] == [("MSLR-WEB10K", 5), ("Yahoo", 0)]
     candidates = list(plan.candidates())
     assert len(candidates) == 2 * 2 * 6  # datasets, click models, settings of A; B has no grid
@@ -70,7 +71,7 @@ def test_the_protocol_of_the_paper_chooses_from_the_grid_on_every_fold_with_othe
 
 
 def test_typed_overrides_replace_those_of_the_recipe():
-    plan = RunPlan(RECIPE, "quick", ["click=inf", "rounds=7", "dataset=mq2008", "launcher.jobs=2"])
+    plan = PaperPlan(RECIPE, "quick", ["click=inf", "rounds=7", "dataset=mq2008", "launcher.jobs=2"])
     trials = list(plan.final())
     assert {trial.condition for trial in trials} == {Condition("mq2008", "informational", name) for name in "AB"}
     assert all({"rounds=7", "dataset=mq2008"} <= set(run) for trial in trials for run in trial.runs)
@@ -79,14 +80,14 @@ def test_typed_overrides_replace_those_of_the_recipe():
 
 
 def test_folds_are_for_the_scale_of_the_paper():
-    quick = [len(trial.runs) for trial in RunPlan(RECIPE, "quick", ["dataset=mq2008"]).final()]
-    paper = [len(trial.runs) for trial in RunPlan(RECIPE, "paper", ["dataset=mq2008"]).final()]
-    two = [len(trial.runs) for trial in RunPlan(RECIPE, "quick", ["dataset=mq2008", "dataset.fold=1,2"]).final()]
+    quick = [len(trial.runs) for trial in PaperPlan(RECIPE, "quick", ["dataset=mq2008"]).final()]
+    paper = [len(trial.runs) for trial in PaperPlan(RECIPE, "paper", ["dataset=mq2008"]).final()]
+    two = [len(trial.runs) for trial in PaperPlan(RECIPE, "quick", ["dataset=mq2008", "dataset.fold=1,2"]).final()]
     assert (set(quick), set(paper), set(two)) == ({1}, {5}, {2})
 
 
 def test_a_dataset_without_an_entry_in_the_recipe_replaces_all_datasets():
-    plan = RunPlan(RECIPE, "paper", ["dataset=istella_s"])
+    plan = PaperPlan(RECIPE, "paper", ["dataset=istella_s"])
     assert [(slot.title, slot.stands_for) for slot in plan.slots] == [("istella_s", ("mslr", "yahoo"))]
     assert not plan.uses_paper_data
 
@@ -101,17 +102,17 @@ def test_a_dataset_without_an_entry_in_the_recipe_replaces_all_datasets():
 )
 def test_overrides_that_would_change_what_is_compared_are_refused(typed, complaint):
     with pytest.raises(ValueError, match=complaint):
-        RunPlan(RECIPE, "quick", typed)
+        PaperPlan(RECIPE, "quick", typed)
 
 
 def test_there_are_two_scales():
     with pytest.raises(ValueError, match="scale must be one of quick, paper, got large"):
-        RunPlan(RECIPE, "large")
+        PaperPlan(RECIPE, "large")
 
 
 def test_slots_of_one_dataset_have_their_settings_in_the_title():
     fair = Recipe(**{**vars(RECIPE), "data": ["mslr_inlink", "mslr_pagerank", "yahoo_9"]})
-    assert [(slot.title, slot.stands_for) for slot in RunPlan(fair).slots] == [
+    assert [(slot.title, slot.stands_for) for slot in PaperPlan(fair).slots] == [
         ("synthetic, group_ratio=0.65", ("mslr_inlink",)),
         ("synthetic, group_ratio=0.5", ("mslr_pagerank", "yahoo_9")),
     ]
@@ -119,8 +120,8 @@ def test_slots_of_one_dataset_have_their_settings_in_the_title():
 
 def test_the_number_of_queries_is_a_setting_of_the_dataset():
     ten = Recipe(**{**vars(RECIPE), "queries": 10})
-    assert "dataset.queries.train=10" in next(iter(RunPlan(ten).final())).runs[0]
-    assert "dataset.queries=10" in next(iter(RunPlan(ten, "paper").final())).runs[0]
+    assert "dataset.queries.train=10" in next(iter(PaperPlan(ten).final())).runs[0]
+    assert "dataset.queries=10" in next(iter(PaperPlan(ten, "paper").final())).runs[0]
 
 
 def test_the_caveat_names_what_differs_from_the_paper():
@@ -144,14 +145,14 @@ def test_the_caveat_names_what_differs_from_the_paper():
             f"{all_folds}, MSLR-WEB10K and Yahoo, with positions=5, which is not the protocol of the paper",
         ),
     ):
-        assert caveat(RunPlan(RECIPE, scale, typed)) == expected, (scale, typed)
+        assert caveat(PaperPlan(RECIPE, scale, typed)) == expected, (scale, typed)
 
 
 @pytest.mark.parametrize(
     ("name", "differs"), [("olranknet_fig4", True), ("p2neurrank_fig7", True), ("pairrank_fig3", False)]
 )
 def test_networks_that_are_fitted_otherwise_have_a_caveat(name: str, differs: bool):
-    plan = RunPlan(load_recipe(name), "paper", ["dataset=yahoo"])
+    plan = PaperPlan(load_recipe(name), "paper", ["dataset=yahoo"])
     assert (
         caveat(plan).endswith("with networks that are not fitted as in the paper: numbers cannot be compared")
         is differs
@@ -161,6 +162,6 @@ def test_networks_that_are_fitted_otherwise_have_a_caveat(name: str, differs: bo
 
 def test_block_rounds_beyond_the_typed_rounds_are_left_out():
     recipe = replace(RECIPE, words="click=perfect block_rounds=[10,100,500]")
-    runs = {rounds: next(RunPlan(recipe, typed=[f"rounds={rounds}"]).final()).runs[0] for rounds in (50, 500)}
+    runs = {rounds: next(PaperPlan(recipe, typed=[f"rounds={rounds}"]).final()).runs[0] for rounds in (50, 500)}
     assert "block_rounds=[10]" in runs[50]
     assert "block_rounds=[10,100,500]" in runs[500]
