@@ -33,6 +33,7 @@ LAYERS = (
     ("sweep",),
     ("search", "report"),
     ("export", "reproduce"),
+    ("benchmark",),
     ("cli",),
     ("commands", "api"),
 )

@@ -17,7 +17,7 @@ import yaml
 
 from ol2r_cli.config.overrides import translate
 
-RECIPES = "reproduce"  # a folder of configs/ that is no group of choices: see `ol2r reproduce`
+RECIPES = ("reproduce", "benchmark")  # folders of configs/ that are no groups of choices
 
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _NO_SETTINGS = ("_target_", "defaults", "hydra")
@@ -163,7 +163,7 @@ class Catalogue:
         self.choices = {group: self.choices[group] for group in sorted(groups, key=lambda g: _position(g, groups))}
 
     def _add(self, group: str, path: Path) -> None:
-        if group == "." or group.partition("/")[0] == RECIPES:
+        if group == "." or group.partition("/")[0] in RECIPES:
             return
         choice = self.choices.setdefault(group, {}).setdefault(path.stem, Choice(group, path.stem, path))
         if choice.path != path:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import yaml
 
-from ol2r_cli.config.catalogue import RECIPES, config_dir
+from ol2r_cli.config.catalogue import config_dir
 from ol2r_cli.formatting import nearest
 
 SCALES = ("quick", "paper")
@@ -140,7 +140,7 @@ class PaperDataset:
 
 def recipe_dir() -> Path:
     """The folder of the recipes."""
-    return config_dir() / RECIPES
+    return config_dir() / "reproduce"
 
 
 def recipe_names() -> list[str]:

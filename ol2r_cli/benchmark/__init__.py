@@ -1,0 +1,1 @@
+"""Expected results of every ranker: recipes, their runs, and published tables. Imports `reproduce` and `report`."""
