@@ -97,7 +97,7 @@ def _constant(columns: Sequence[int], most: int = 12) -> str:
 
 
 def _show_groups(dataset: Dataset) -> None:
-    """Prints shares and mean labels by group; merit and parity are the ratios of group 0 to group 1 of both."""
+    """Prints shares and mean labels by group; merit and parity are the ratios of group 0 to each other one of both."""
     from ol2r_cli.dataset.dataset_statistics import group_statistics
 
     statistics = group_statistics(dataset)
@@ -108,9 +108,11 @@ def _show_groups(dataset: Dataset) -> None:
         cells = [split.name]
         for size, utility in zip(split.sizes, split.utilities, strict=True):
             cells += [f"{size:,}", f"{100 * size / sum(split.sizes):.2f}", _number(utility)]
-        rows.append([*cells, _number(split.merit), _number(split.parity)])
+        rows.append([*cells, *map(_number, split.merits), *map(_number, split.parities)])
     print()
-    show(rows, ["split", *headings, "merit", "parity"], numbers=True)
+    others = [f" 0:{group}" for group in groups[1:]] if len(groups) > 2 else [""]
+    ratios = [f"{ratio}{other}" for ratio in ("merit", "parity") for other in others]
+    show(rows, ["split", *headings, *ratios], numbers=True)
 
 
 def _number(value: float) -> str:

@@ -41,14 +41,14 @@ class GroupStatistics:
     utilities: list[float]  # mean label; nan for a group without documents
 
     @property
-    def merit(self) -> float:
-        """Mean label of group 0 divided by that of group 1: the exposure ratio that is fair by merit."""
-        return self.utilities[0] / self.utilities[1] if self.utilities[1] else float("nan")
+    def merits(self) -> list[float]:
+        """Mean label of group 0 divided by that of group 1, 2, ..: the exposure ratios that are fair by merit."""
+        return [self.utilities[0] / other if other else float("nan") for other in self.utilities[1:]]
 
     @property
-    def parity(self) -> float:
-        """Size of group 0 divided by that of group 1: the exposure ratio that is fair by number."""
-        return self.sizes[0] / self.sizes[1] if self.sizes[1] else float("nan")
+    def parities(self) -> list[float]:
+        """Size of group 0 divided by that of group 1, 2, ..: the exposure ratios that are fair by number."""
+        return [self.sizes[0] / other if other else float("nan") for other in self.sizes[1:]]
 
 
 def split_statistics(dataset: Dataset) -> list[SplitStatistics]:

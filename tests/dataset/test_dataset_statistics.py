@@ -56,12 +56,12 @@ def test_groups_have_sizes_utilities_and_ratios():
     assert group_statistics(dataset()) == []
     train, test, both = group_statistics(dataset([0, 0, 1, 0, 1, 1]))
     assert (train.sizes, train.utilities) == ([3, 1], [2 / 3, 1.0])
-    assert train.merit == pytest.approx((2 / 3) / 1)
-    assert train.parity == 3
+    assert train.merits[0] == pytest.approx((2 / 3) / 1)
+    assert train.parities == [3]
     assert test.sizes == [0, 2]
     assert math.isnan(test.utilities[0])
-    assert math.isnan(test.merit)
-    assert test.parity == 0
+    assert math.isnan(test.merits[0])
+    assert test.parities == [0]
     assert (both.sizes, both.utilities) == ([3, 3], [2 / 3, 2 / 3])
 
 
