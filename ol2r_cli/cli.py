@@ -17,6 +17,7 @@ COMMANDS = {
     "search": ("ol2r_cli.commands.search", "the best settings within ranges, by Optuna, judged by validation NDCG"),
     "status": ("ol2r_cli.commands.status", "runs below a folder: finished, running, interrupted, failed and why"),
     "report": ("ol2r_cli.commands.report", "tables and figures over finished runs: intervals, comparisons, selection"),
+    "benchmark": ("ol2r_cli.commands.benchmark", "expected results of every ranker, and your own beside them"),
     "reproduce": ("ol2r_cli.commands.reproduce", "a figure or table of the papers by name: runs, draws, compares"),
     "score": ("ol2r_cli.commands.score", "scores of a finished run's ranker for the documents of a file"),
     "export": ("ol2r_cli.commands.export", "finished runs for other tools: values by query, TREC files, trackers"),

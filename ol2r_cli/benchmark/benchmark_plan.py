@@ -25,11 +25,15 @@ class BenchmarkPlan(RunPlan[BenchmarkRecipe, DatasetSlot]):
     which validation chooses. ValueError for typed overrides that would change the protocol.
     """
 
-    def __init__(self, recipe: BenchmarkRecipe, typed: Sequence[str] = (), *, full: bool = True, added: str = ""):
-        super().__init__(recipe if not added else replace(recipe, competitors={added: _competitor(added)}), typed)
+    def __init__(
+        self, recipe: BenchmarkRecipe, typed: Sequence[str] = (), *, full: bool = True, added: Sequence[str] = ()
+    ):
+        own = [word for word in added if not _limits(word)]
+        competitors = {added_name(own): _competitor(own)} if own else recipe.competitors
+        super().__init__(replace(recipe, competitors=competitors), [*typed, *filter(_limits, added)])
         self.full = full
         for name, override in self.typed.items():
-            if name not in LIMITS and name not in WITHOUT_EFFECT:
+            if not _limits(name):
                 raise ValueError(
                     f"{name} is part of the protocol of {recipe.name}: leave out {override}, or use `ol2r run`"
                 )
@@ -64,7 +68,21 @@ class BenchmarkPlan(RunPlan[BenchmarkRecipe, DatasetSlot]):
         )
 
 
-def _competitor(words: str) -> Competitor:
+def _limits(word: str) -> bool:
+    """Whether an override leaves the protocol as it is: it limits the benchmark to a part, or changes no result."""
+    name = word.partition("=")[0].lstrip("+")
+    return name in LIMITS or name in WITHOUT_EFFECT
+
+
+def added_name(words: Sequence[str]) -> str:
+    """What a ranker of the user is called in tables: `mine (added)`."""
+    overrides = by_name(words)
+    if "ranker" not in overrides:
+        raise ValueError(f"--add must name a ranker, such as --add ranker=mine, got {shlex.join(words)}")
+    return f"{overrides['ranker'].partition('=')[2]} (added)"
+
+
+def _competitor(words: Sequence[str]) -> Competitor:
     """A competitor from typed words: settings with several values are its grid."""
     overrides = by_name(words)
     grid = {name: override for name, override in overrides.items() if len(expand(override)) > 1}

@@ -16,6 +16,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from ol2r_cli.benchmark.benchmark_recipe import benchmark_names
 from ol2r_cli.cli import COMMANDS
 from ol2r_cli.config.catalogue import Catalogue
 from ol2r_cli.config.chosen_measures import GROUP as MEASURE
@@ -190,6 +191,8 @@ def _values_of(
         yield from _complete(KINDS)
     elif (command, action.dest) == ("reproduce", "name"):
         yield from _complete(recipe_names())
+    elif (command, action.dest) == ("benchmark", "name"):
+        yield from _complete(benchmark_names())
     elif (command, action.dest) == ("list", "group"):
         yield from _complete(catalogue.groups)
     elif (command, action.dest) == ("new", "group"):

@@ -128,6 +128,16 @@ def compare(
     return replace(comparison, differences=differences, bases=frozenset(bases))
 
 
+def compare_with(base: Group, groups: Iterable[Group], metrics: Iterable[str], test: str = "t") -> Comparison:
+    """Compare groups with `base`, all of one task, in each of these metrics; Holm's correction is over the groups."""
+    groups = [group for group in groups if group is not base]
+    differences: list[PairedDifference] = []
+    for metric in metrics:
+        found = [_difference(metric, group, base, test) for group in groups]
+        differences += _with_holm([difference for difference in found if difference is not None])
+    return Comparison("", test, differences, bases=frozenset({base}))
+
+
 def _check_any(pairs: Sequence[Any], bases: set[Any], baseline: str | None, groups: Sequence[Group]) -> None:
     if pairs:
         return

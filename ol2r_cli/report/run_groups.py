@@ -47,6 +47,7 @@ class FinishedRun:
     dataset.fold, and the versions of its own code, as `ranker._code_`. fingerprint: that of the dataset. metrics: mean,
     sd and n of summary.json. typed: names of settings on the command line. by_seed: the values of each metric, in the
     order of its entry "seed"; empty where an earlier version wrote the summary. columns: those of its tables.
+    cpu_seconds, peak_memory_gb: as in run.json; None where an earlier version wrote it.
     """
 
     path: Path
@@ -60,6 +61,8 @@ class FinishedRun:
     by_seed: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     id: str = ""
     columns: RunColumns = field(default_factory=RunColumns)
+    cpu_seconds: float | None = None
+    peak_memory_gb: float | None = None
 
 
 @dataclass
@@ -78,12 +81,18 @@ class Collection:
 def collect(folders: Sequence[Path], verify: bool = False, all_versions: bool = False) -> Collection:
     """All runs below `folders`, each once; with `verify`, only those that `ol2r verify` finds intact.
 
-    Runs of an earlier version of their code are left out, unless `all_versions` or named themselves. ValueError for a
-    folder that does not exist.
+    A folder may also be a file of published results, whose runs have no tables. Runs of an earlier version of their
+    code are left out, unless `all_versions` or named themselves. ValueError for a folder that does not exist.
     """
     collection, seen = Collection(), set()
     manifests: list[tuple[Mapping[str, Any], float]] = []
     for folder in folders:
+        if folder.is_file():
+            from ol2r_cli.report.results_file import read_results
+
+            collection.runs += (published := [run for run, _ in read_results(folder)])
+            manifests += [({}, 0.0)] * len(published)
+            continue
         if not folder.is_dir():
             raise ValueError(f"DIR must be a folder with runs, got {folder}, which does not exist")
         for path in find_runs(folder):
@@ -308,6 +317,8 @@ def _read(state: RunState) -> FinishedRun:
         by_seed=content.get("by_seed", {}),
         id=manifest["id"],
         columns=columns,
+        cpu_seconds=manifest.get("cpu_seconds"),
+        peak_memory_gb=manifest.get("peak_memory_gb"),
     )
 
 

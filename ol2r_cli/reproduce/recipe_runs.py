@@ -27,12 +27,13 @@ class RecipeRuns:
     """The runs of a recipe: the group of runs of each condition, its settings, and the jobs that failed.
 
     code: 0, 3 when some jobs failed, 130 when interrupted. candidates: the number of trials from which the settings of
-    a condition were chosen.
+    a condition were chosen. choice_seconds: their CPU seconds, as far as their runs have recorded them.
     """
 
     groups: dict[Condition, Group] = field(default_factory=dict)
     settings: dict[Condition, Overrides] = field(default_factory=dict)
     candidates: Counter[Condition] = field(default_factory=Counter)
+    choice_seconds: dict[Condition, float] = field(default_factory=dict)
     failed: list[SweepJob] = field(default_factory=list)
     code: int = DONE
 
@@ -52,6 +53,9 @@ def run_recipe(plan: RunPlan[Any, Any]) -> RecipeRuns:
             return runs
         best = best_settings(finished)
         runs.candidates = Counter(trial.condition for trial in candidates)
+        for trial, group in finished.items():
+            seconds = sum(run.cpu_seconds or 0 for run in group.runs)
+            runs.choice_seconds[trial.condition] = runs.choice_seconds.get(trial.condition, 0) + seconds
     for trial, group in _run_trials(list(plan.final(best)), plan, launcher, runs).items():
         runs.groups[trial.condition], runs.settings[trial.condition] = group, trial.settings
     return runs

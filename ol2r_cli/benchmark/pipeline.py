@@ -1,0 +1,170 @@
+"""What `ol2r benchmark` does: shows published tables, runs them again, or adds a ranker to them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from ol2r_cli.benchmark.benchmark_plan import BenchmarkPlan
+from ol2r_cli.benchmark.benchmark_recipe import BenchmarkRecipe, benchmark_names, load_benchmark
+from ol2r_cli.benchmark.entries import About, Entry, as_notes, entries, played, published, results_file
+from ol2r_cli.benchmark.pages import INDEX, index, outdated, page
+from ol2r_cli.benchmark.tables import by_table, result_table
+from ol2r_cli.config.composer import Composer
+from ol2r_cli.report.figures.drawing import draw, save
+from ol2r_cli.report.figures.kinds import NothingToDraw
+from ol2r_cli.report.results_file import results_frame
+from ol2r_cli.report.run_groups import FinishedRun
+from ol2r_cli.report.text_table import markdown, terminal
+from ol2r_cli.reproduce.recipe_page import CompetitorLabels
+from ol2r_cli.reproduce.recipe_runs import RecipeRuns, run_recipe
+from ol2r_cli.reproduce.run_plan import Condition
+from ol2r_cli.run.directory import RunDirectory, create_root
+from ol2r_cli.run.exit_status import DONE, INTERRUPTED
+from ol2r_cli.sweep.sweep_output import print_plan
+
+Results = list[tuple[FinishedRun, About]]
+
+
+def show(recipe: BenchmarkRecipe, typed: Sequence[str]) -> int:
+    """Print the published tables, or those of the datasets and click models that were typed."""
+    plan = BenchmarkPlan(recipe, typed)
+    if not (results := _of_plan(published(recipe.name), plan)):
+        raise ValueError(
+            f"there are no published results of {recipe.name} {' '.join(typed)}".rstrip()
+            + f": type ol2r benchmark {recipe.name} {' '.join(typed)} --run".replace("  ", " ")
+        )
+    _print(recipe, entries(results))
+    return DONE
+
+
+def run(recipe: BenchmarkRecipe, typed: Sequence[str], out: Path | None) -> int:
+    """Run what is missing of a benchmark and its check, write results and page, print tables; return the exit code."""
+    plan, code = BenchmarkPlan(recipe, typed), DONE
+    folder = out or plan.output_dir / "benchmark"
+    for part in (BenchmarkPlan(recipe, typed, full=False), plan):
+        runs = _run(part)
+        code = code or runs.code
+        if code == INTERRUPTED:
+            return INTERRUPTED
+        create_root(plan.output_dir)
+        if results := played(part, runs):
+            rows = entries(results)
+            if part.full:
+                figures = _curves(recipe, rows, folder)
+                RunDirectory(folder).write_text(f"{recipe.name}.md", page(recipe, rows, figures))
+                print(f"written: {folder / recipe.name}.md")
+            frame = results_frame([run for run, _ in results], as_notes(results))
+            file = results_file(recipe.name, check=not part.full)
+            RunDirectory(folder).write_parquet(file, frame)
+            print(f"written: {folder / file}")
+            if part.full:
+                _print(recipe, rows)
+    return code
+
+
+def add(recipe: BenchmarkRecipe, words: Sequence[str], typed: Sequence[str]) -> int:
+    """Run a ranker of the user's own as the others were run, and print the published tables with it."""
+    plan = BenchmarkPlan(recipe, typed, added=words)
+    others = _of_plan(published(recipe.name), plan)
+    if not others:
+        raise ValueError(f"there are no published results of {recipe.name} for this: type ol2r benchmark {recipe.name}")
+    runs = _run(plan)
+    if runs.code == INTERRUPTED:
+        return INTERRUPTED
+    own = played(plan, runs)
+    data = {(run.fold, run.fingerprint) for run, _ in others}
+    for title in dict.fromkeys(about.table for run, about in own if (run.fold, run.fingerprint) not in data):
+        print(f"ol2r benchmark: {title} has other data here than the published results", file=sys.stderr)
+    _print(recipe, entries([*others, *own]))
+    return runs.code
+
+
+def dry_run(recipe: BenchmarkRecipe, typed: Sequence[str], words: Sequence[str] = ()) -> int:
+    """Print which runs there would be, without running anything."""
+    plan = BenchmarkPlan(recipe, typed, added=words)
+    plan.check_data()
+    candidates, final = list(plan.candidates()), list(plan.final())
+    if candidates:
+        count = sum(len(trial.runs) for trial in final)
+        total = sum(len(trial.runs) for trial in candidates)
+        print(f"{total} runs to choose settings by validation, then {count} with those that were chosen\n")
+    return print_plan([list(run) for trial in candidates or final for run in trial.runs], Composer(plan.folders))
+
+
+def write_all(folder: Path) -> int:
+    """Write the pages of all published results, and the index, without running anything."""
+    found = {}
+    for name in benchmark_names():
+        if results := published(name):
+            recipe, rows = load_benchmark(name), entries(results)
+            found[name] = recipe, rows
+            figures = {title: file for title, file in _figure_files(recipe, rows).items() if (folder / file).exists()}
+            RunDirectory(folder).write_text(f"{name}.md", page(recipe, rows, figures))
+            print(f"written: {folder / name}.md")
+    if not found:
+        raise ValueError("there are no published results: type ol2r benchmark linear --run --out docs/benchmark")
+    RunDirectory(folder).write_text(INDEX, index(found))
+    print(f"written: {folder / INDEX}")
+    return DONE
+
+
+def _run(plan: BenchmarkPlan) -> RecipeRuns:
+    """Run what is missing; failed runs are told."""
+    plan.check_data()
+    runs = run_recipe(plan)
+    for job in runs.failed:
+        print(f"ol2r benchmark: failed: {job.command} ({job.reason})", file=sys.stderr)
+    if runs.code == INTERRUPTED:
+        print("the same command goes on from here", file=sys.stderr)
+    return runs
+
+
+def _of_plan(results: Results, plan: BenchmarkPlan) -> Results:
+    """The results of the datasets, click models and folds of a plan."""
+    conditions = {(trial.condition.slot, trial.condition.click) for trial in plan.final()}
+    folds = {_fold(run) for trial in plan.final() for run in trial.runs}
+    return [
+        (run, about)
+        for run, about in results
+        if (about.table, run.choices["click"]) in conditions and (run.fold is None or str(run.fold) in folds)
+    ]
+
+
+def _fold(words: Sequence[str]) -> str:
+    return next((word.partition("=")[2] for word in words if word.startswith("dataset.fold=")), "")
+
+
+def _figure_files(recipe: BenchmarkRecipe, rows: Sequence[Entry]) -> dict[str, str]:
+    """The file of the curves of each dataset."""
+    titles = dict.fromkeys(row.about.table for row in rows)
+    return {title: f"{recipe.name}_{title.lower().replace(', ', '_')}.svg" for title in titles}
+
+
+def _curves(recipe: BenchmarkRecipe, rows: Sequence[Entry], folder: Path) -> dict[str, str]:
+    """Draw the learning curves of each dataset; the name of each file that was written."""
+    drawn = {}
+    for title, file in _figure_files(recipe, rows).items():
+        groups = {Condition(*row.table, row.about.competitor): row.group for row in rows if row.about.table == title}
+        try:
+            save(draw("learning_curve", list(groups.values()), CompetitorLabels(groups)), folder / file)
+        except NothingToDraw:
+            continue
+        drawn[title] = file
+    return drawn
+
+
+def _print(recipe: BenchmarkRecipe, rows: Sequence[Entry]) -> None:
+    """Print the tables, with a warning where the results are of an earlier version."""
+    if warning := outdated(rows):
+        print(f"ol2r benchmark: {warning}", file=sys.stderr)
+    for (title, click), of_table in by_table(rows).items():
+        print(f"\n{title}, {click}\n")
+        table = result_table(recipe, of_table)
+        if sys.stdout.isatty():
+            terminal([table], [])
+        else:
+            print(markdown(table))
+    notes = f"± is half the 95 % interval; ↑ ↓: significantly higher or lower than {recipe.baseline}"
+    print(f"\n{notes}; * at the end of its grid")

@@ -1,0 +1,80 @@
+"""`ol2r benchmark [NAME]`: expected results of every ranker: published tables, running them again, adding a ranker."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from ol2r_cli.config.own_choices import add_config_dir, as_options
+from ol2r_cli.run.exit_status import BAD_CONFIGURATION, DONE
+
+EPILOG = """examples:
+  ol2r benchmark                                          all names, and what each shows
+  ol2r benchmark linear                                   the published tables
+  ol2r benchmark linear dataset=mq2008 click=inf          one of them
+  ol2r benchmark linear click=inf --add ranker=mine ranker.rate=0.1,1 -cd choices     a ranker of your own in it;
+                                                          of several values validation chooses
+  ol2r benchmark linear --run --dry-run                   the runs, which of them are finished, how long it takes
+  ol2r benchmark linear --run dataset=mq2008 launcher.jobs=4         all of them again, into outputs/benchmark
+  ol2r benchmark --out docs/benchmark                     the pages of all published results
+finished runs are not run again: the same command continues
+exit codes: 0 done, 2 bad configuration or data, 3 some runs failed (the others are shown), 130 interrupted
+"""
+
+
+def parser() -> argparse.ArgumentParser:
+    """The options of `ol2r benchmark`."""
+    options = argparse.ArgumentParser(
+        "ol2r benchmark",
+        usage="ol2r benchmark [NAME] [SETTING=VALUE ...] [--add WORDS | --run] [--dry-run] [--out DIR]",
+        description=__doc__.partition(": ")[2],
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = options.add_argument
+    add("name", metavar="NAME", nargs="?", help="of a benchmark; without a name, all are listed")
+    add("overrides", metavar="SETTING=VALUE", nargs="*", help="the part of it, and where runs go: output_dir, launcher")
+    add("--add", metavar="WORDS", nargs="+", help="run this ranker in the same way, and show it in the tables")
+    add("--run", action="store_true", help="run the whole protocol: hours")
+    add("--dry-run", action="store_true", help="with --run or --add: list the runs, and run nothing")
+    add_config_dir(options)
+    add("--out", metavar="DIR", type=Path, help="with --run: for page and results (default: <output_dir>/benchmark)")
+    return options
+
+
+def main(arguments: list[str]) -> int:
+    """Show, run or extend a benchmark and return the exit code."""
+    given = parser().parse_intermixed_args(arguments)
+    try:
+        return _main(given)
+    except ValueError as error:
+        print(f"ol2r benchmark: {error}", file=sys.stderr)
+        return BAD_CONFIGURATION
+
+
+def _main(given: argparse.Namespace) -> int:
+    from ol2r_cli.benchmark.benchmark_recipe import benchmark_names, load_benchmark
+
+    if given.add and given.run:
+        raise ValueError("--add and --run are two ways of running: leave out one")
+    if given.name is None:
+        if given.out is not None:
+            from ol2r_cli.benchmark.pipeline import write_all
+
+            return write_all(given.out)
+        summaries = {name: load_benchmark(name).shows for name in benchmark_names()}
+        width = max(map(len, summaries))
+        print("\n".join(f"{name:{width}}  {shows}" for name, shows in summaries.items()))
+        return DONE
+    from ol2r_cli.benchmark import pipeline
+
+    recipe, typed = load_benchmark(given.name), [*given.overrides, *as_options(given.config_dir)]
+    words = given.add or ()
+    if given.dry_run:
+        if not (given.add or given.run):
+            raise ValueError("--dry-run goes with --run or --add")
+        return pipeline.dry_run(recipe, typed, words)
+    if given.add:
+        return pipeline.add(recipe, words, typed)
+    return pipeline.run(recipe, typed, given.out) if given.run else pipeline.show(recipe, typed)

@@ -1,0 +1,94 @@
+"""Finished runs in one parquet file, with a row for each seed: results that can be published, and read by a report."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import TYPE_CHECKING, Any
+
+from ol2r_cli.columns import RunColumns
+from ol2r_cli.report.estimates import Estimate
+from ol2r_cli.report.measures import declare
+from ol2r_cli.report.run_groups import FinishedRun, by_seed
+
+if TYPE_CHECKING:
+    import polars as pl
+
+SUFFIX = ".parquet"
+_COST = ("cpu_seconds", "peak_memory_gb")
+# Columns that are the same for all seeds of a run; those of `_JSON` have JSON.
+_JSON = ("choices", "settings", "typed", "columns", "about")
+_OF_RUN = ("run", "dataset", "fold", "click", "ranker", "fingerprint", *_COST, *_JSON)
+
+
+def results_frame(runs: Sequence[FinishedRun], about: Mapping[Path, Mapping[str, Any]] | None = None) -> pl.DataFrame:
+    """A row for each run and seed: what identifies the run, its costs and settings, and all metrics.
+
+    about: what else to keep of each run, by its path. ValueError for a run whose tables cannot be read.
+    """
+    from ol2r_cli.report.frames import as_frame
+
+    rows = []
+    for run in runs:
+        content = {
+            "choices": dict(run.choices),
+            "settings": dict(run.settings),
+            "typed": sorted(run.typed),
+            "columns": run.columns.declared(),
+            "about": dict((about or {}).get(run.path, {})),
+        }
+        row = {"run": run.id, "dataset": run.choices["dataset"], "fold": run.fold}
+        row |= {"click": run.choices["click"], "ranker": run.choices["ranker"], "fingerprint": run.fingerprint}
+        row |= {name: getattr(run, name) for name in _COST}
+        row |= {name: json.dumps(content[name]) for name in _JSON}
+        rows += [row | {"seed": seed} | values for seed, values in by_seed(run).items()]
+    return as_frame(rows)
+
+
+def read_results(file: Path) -> list[tuple[FinishedRun, dict[str, Any]]]:
+    """The runs of a file that has the rows of `results_frame`, each with its `about`.
+
+    The path of a run is that of the file and its id: it has no tables. ValueError for another file.
+    """
+    import polars as pl
+
+    try:
+        rows = pl.read_parquet(file).to_dicts()
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise ValueError(f"{file} cannot be read: {error}") from None
+    if missing := [name for name in (*_OF_RUN, "seed") if rows and name not in rows[0]]:
+        raise ValueError(f"{file} must have the results of runs, got a table without {', '.join(missing)}")
+    return [_read(file, list(of_run)) for _, of_run in groupby(rows, key=lambda row: [row[name] for name in _OF_RUN])]
+
+
+def _read(file: Path, rows: Sequence[Mapping[str, Any]]) -> tuple[FinishedRun, dict[str, Any]]:
+    first = rows[0]
+    content = {name: json.loads(first[name]) for name in _JSON}
+    names = [name for name in first if name not in _OF_RUN and any(row[name] is not None for row in rows)]
+    columns = RunColumns.of({"columns": content["columns"]})
+    declare(columns)
+    run = FinishedRun(
+        path=file / first["run"],
+        choices=content["choices"],
+        settings=content["settings"],
+        fold=first["fold"],
+        fingerprint=first["fingerprint"],
+        seeds=tuple(row["seed"] for row in rows),
+        metrics={name: _estimate([row[name] for row in rows]) for name in names if name != "seed"},
+        typed=frozenset(content["typed"]),
+        by_seed={name: [row[name] for row in rows] for name in names},
+        id=first["run"],
+        columns=columns,
+        **{name: first[name] for name in _COST},
+    )
+    return run, content["about"]
+
+
+def _estimate(values: Sequence[float | None]) -> Estimate:
+    """Of the values that there are, as in summary.json."""
+    known = [value for value in values if value is not None and not math.isnan(value)]
+    return Estimate(fmean(known), stdev(known) if len(known) > 1 else None, len(known))

@@ -1,0 +1,74 @@
+"""The published results: pages say what the results say, and the code still gives the results."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from ol2r_cli.benchmark.benchmark_plan import BenchmarkPlan
+from ol2r_cli.benchmark.benchmark_recipe import benchmark_names, load_benchmark
+from ol2r_cli.benchmark.entries import played, published, published_dir
+from ol2r_cli.benchmark.pipeline import write_all
+from ol2r_cli.report.run_groups import by_seed
+from ol2r_cli.reproduce.recipe_runs import run_recipe
+
+PUBLISHED = [name for name in benchmark_names() if published(name)]
+TOLERANCE = 0.05  # of NDCG on another processor, where ties may be broken otherwise
+
+
+@pytest.mark.skipif(not PUBLISHED, reason="no results are published")
+def test_pages_are_those_of_the_results(tmp_path):
+    """Also after a new results_version, which marks them as outdated: type `ol2r benchmark --out docs/benchmark`."""
+    for figure in published_dir().glob("*.svg"):
+        (tmp_path / figure.name).touch()
+    write_all(tmp_path)
+    for page in tmp_path.glob("*.md"):
+        assert page.read_text() == (published_dir() / page.name).read_text(), f"{page.name}: ol2r benchmark --out"
+
+
+def test_the_results_are_small():
+    assert sum(file.stat().st_size for file in published_dir().glob("*.parquet")) < 5e6
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_the_results_follow_the_protocol(name):
+    """Rows, seeds and settings are those of the recipe."""
+    recipe = load_benchmark(name)
+    plan = BenchmarkPlan(recipe)
+    grids = {trial.condition.competitor: set() for trial in plan.final()}
+    for trial in plan.candidates():
+        grids[trial.condition.competitor].add(tuple(trial.settings.values()))
+    replicas = int(recipe.scale["full"].partition("replicas=")[2].split()[0])
+    for run, about in published(name):
+        assert run.seeds == tuple(range(replicas))
+        if grids[about.competitor]:
+            assert any(set(settings) <= set(about.words) for settings in grids[about.competitor])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_a_few_rounds_repeat_the_published_check(name, tmp_path, monkeypatch):
+    """Exactly with the same processor and versions, within a tolerance elsewhere; without real data, generated ones."""
+    data = Path(os.environ.get("OL2R_DATA", Path(__file__).parents[3] / "shared" / "data"))
+    monkeypatch.setenv("OL2R_DATA", str(data))
+    part = [] if (data / "MQ2008").is_dir() else ["dataset=synthetic"]
+    typed = [f"output_dir={tmp_path}", "launcher.jobs=1", *part]
+    plan = BenchmarkPlan(load_benchmark(name), typed, full=False)
+    runs = run_recipe(plan)
+    assert runs.code == 0
+    expected = {(about.table, about.competitor): (run, about) for run, about in published(name, check=True)}
+    found = played(plan, runs)
+    assert part or {(about.table, about.competitor) for _, about in found} == expected.keys()
+    for run, about in found:
+        before, made = expected[about.table, about.competitor]
+        assert before.settings["results_version"] == run.settings["results_version"], "run the benchmark again"
+        exact = about.versions == made.versions and before.fingerprint == run.fingerprint
+        for seed, values in by_seed(run).items():
+            for metric in ("test_ndcg_10", "online_ndcg"):
+                expected_value = by_seed(before)[seed][metric]
+                if exact:
+                    assert values[metric] == expected_value, (about.table, about.competitor, metric)
+                else:
+                    assert values[metric] == pytest.approx(expected_value, abs=TOLERANCE), (about, metric)

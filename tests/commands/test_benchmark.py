@@ -1,0 +1,167 @@
+"""`ol2r benchmark` as typed: a small benchmark is run, published, shown, and joined by another ranker."""
+
+from __future__ import annotations
+
+import shutil
+
+import polars as pl
+import pytest
+import yaml
+
+from ol2r_cli.benchmark import benchmark_recipe, entries
+from ol2r_cli.commands.benchmark import main
+from ol2r_cli.commands.completion import completions
+from ol2r_cli.commands.report import main as report
+from ol2r_cli.report.run_groups import collect
+from tests.benchmark.test_benchmark_recipe import TINY, tiny  # noqa: F401  (a fixture)
+
+pytestmark = pytest.mark.usefixtures("tiny")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """The runs of `tiny` in out/, and its results in published/."""
+    folder = tmp_path_factory.mktemp("made")
+    (folder / "recipes").mkdir()
+    (folder / "recipes" / "tiny.yaml").write_text(yaml.safe_dump(TINY, sort_keys=False))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(benchmark_recipe, "benchmark_dir", lambda: folder / "recipes")
+        assert main(["tiny", "--run", f"output_dir={folder / 'out'}", "--out", str(folder / "published")]) == 0
+    return folder
+
+
+@pytest.fixture
+def published(made, tmp_path, monkeypatch):
+    """A folder with the published results of `tiny`."""
+    folder = tmp_path / "published"
+    shutil.copytree(made / "published", folder)
+    monkeypatch.setattr(entries, "published_dir", lambda: folder)
+    return folder
+
+
+def test_without_a_name_all_are_listed(capsys):
+    assert main([]) == 0
+    assert capsys.readouterr().out == "tiny  two rankers\n"
+
+
+def test_it_runs_chooses_and_writes(published, made, capfd):
+    files = sorted(path.name for path in published.iterdir())
+    assert files == ["tiny.md", "tiny.parquet", "tiny_check.parquet", "tiny_other.svg", "tiny_small.svg"]
+    rows = pl.read_parquet(published / "tiny.parquet")
+    assert len(rows) == 2 * 2 * 2 * 3  # datasets, click models, rankers, seeds
+    assert rows["seed"].unique().sort().to_list() == [0, 1, 2]
+    assert pl.read_parquet(published / "tiny_check.parquet")["click"].unique().to_list() == ["informational"]
+    page = (published / "tiny.md").read_text()
+    assert "| random (baseline) |" in page
+    assert "![test NDCG@10 by round on small](tiny_small.svg)" in page
+    shared = "dataset=synthetic 'dataset.queries={train:10,validation:5,test:5}' dataset.documents=8 click=perfect"
+    assert f"    ol2r run -m {shared} rounds=40 replicas=3 evaluate_every=20 WORDS" in page
+    before = {path: path.read_bytes() for path in published.iterdir()}
+    assert main(["tiny", "--run", f"output_dir={made / 'out'}", "--out", str(published)]) == 0
+    assert {path: path.read_bytes() for path in published.iterdir()} == before
+    assert "done in" not in capfd.readouterr().err  # nothing was run
+
+
+def test_the_best_validation_ndcg_chooses(published, made):
+    """Of the three runs that differ in the learning rate alone, the one that is reported has the best."""
+    out = made / "out" / "synthetic"
+    candidates = collect([out]).runs
+    for run, about in entries.published("tiny"):
+        if about.competitor != "SGD":
+            continue
+        rivals = [
+            each
+            for each in candidates
+            if each.seeds == (1000,)
+            and (each.fingerprint, each.choices["click"]) == (run.fingerprint, run.choices["click"])
+        ]
+        assert len(rivals) == 3
+        best = max(rivals, key=lambda each: each.metrics["validation_ndcg_10"].mean)
+        assert run.settings["ranker.learning_rate"] == best.settings["ranker.learning_rate"]
+        assert about.edges == (["ranker.learning_rate"] if run.settings["ranker.learning_rate"] != 0.01 else [])
+        assert about.candidates == 3
+
+
+def test_published_tables_are_shown(published, capsys):
+    assert main(["tiny"]) == 0
+    everything = capsys.readouterr().out
+    assert [line for line in everything.splitlines() if ", " in line and "|" not in line][:4] == [
+        "small, perfect", "small, informational", "other, perfect", "other, informational",
+    ]  # fmt: skip
+    assert main(["tiny", "click=inf"]) == 0
+    part = capsys.readouterr().out
+    assert "informational" in part
+    assert "perfect" not in part
+    assert all(line in everything for line in part.splitlines())
+
+
+def test_the_published_file_is_a_report(published, capsys):
+    assert report([str(published / "tiny.parquet"), "--metric", "test_ndcg_10", "--format", "csv"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 1 + 2 * 2 * 2
+
+
+def test_a_ranker_joins_the_table(published, tmp_path, capfd):
+    words = ["--add", "ranker=pdgd", "ranker.learning_rate=0.1,1", f"output_dir={tmp_path / 'own'}"]
+    assert main(["tiny", "click=inf", *words]) == 0
+    shown = capfd.readouterr().out
+    assert shown.count("| pdgd (added)") == 2
+    assert shown.count("| SGD ") == 2
+    assert "perfect" not in shown
+    assert main(["tiny", "click=inf", "--dry-run", *words]) == 0
+    assert "4 runs to choose settings by validation, then 2" in capfd.readouterr().out
+
+
+def test_the_same_ranker_has_the_same_numbers(published, tmp_path, capfd):
+    """A row that is run again, as its page says, has a row of its own beside the published one."""
+    assert main(["tiny", "click=inf", "--add", "ranker=random", f"output_dir={tmp_path / 'own'}"]) == 0
+    rows = [line.split("|") for line in capfd.readouterr().out.splitlines() if "| random" in line]
+    assert [row[1].strip() for row in rows] == ["random (baseline)", "random (added)"] * 2
+    assert [cell.strip() for cell in rows[0][2:5]] == [cell.strip() for cell in rows[1][2:5]]
+
+
+def test_pages_are_written_from_published_results(published, capsys):
+    page = (published / "tiny.md").read_text()
+    (published / "tiny.md").unlink()
+    assert main(["--out", str(published)]) == 0
+    assert (published / "tiny.md").read_text() == page
+    index = (published / "README.md").read_text()
+    assert "## [Tiny](tiny.md)" in index
+    assert "| mean rank |" in index
+
+
+def test_results_of_an_earlier_version_are_outdated(published, capsys, monkeypatch):
+    monkeypatch.setattr("ol2r_cli.benchmark.pages.RESULTS_VERSION", 1000)
+    assert main(["tiny", "click=inf"]) == 0
+    warning = "outdated: made with results_version"
+    assert warning in capsys.readouterr().err
+    assert main(["--out", str(published)]) == 0
+    for name in ("tiny.md", "README.md"):
+        assert f"> **{warning}" in (published / name).read_text()
+
+
+@pytest.mark.parametrize(
+    ("typed", "message"),
+    [
+        (["other"], "NAME must be one of tiny, got other"),
+        (["tiny"], "there are no published results of tiny: type ol2r benchmark tiny --run"),
+        (["tiny", "--dry-run"], "--dry-run goes with --run or --add"),
+        (["tiny", "--run", "--add", "ranker=pdgd"], "--add and --run are two ways of running: leave out one"),
+        (["tiny", "--add", "ranker=pdgd"], "there are no published results of tiny for this"),
+        (["tiny", "--run", "rounds=3"], "rounds is part of the protocol of tiny: leave out rounds=3"),
+    ],
+)
+def test_messages(typed, message, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(entries, "published_dir", lambda: tmp_path / "nothing")
+    assert main(typed) == 2
+    assert f"ol2r benchmark: {message}" in capsys.readouterr().err
+
+
+def test_a_dry_run_runs_nothing(tmp_path, capsys):
+    assert main(["tiny", "--run", "--dry-run", f"output_dir={tmp_path / 'out'}"]) == 0
+    assert "12 runs to choose settings by validation, then 8 with those that were chosen" in capsys.readouterr().out
+    assert not (tmp_path / "out").exists()
+
+
+def test_completion_knows_the_names():
+    assert completions("ol2r benchmark t") == ["tiny "]
