@@ -58,15 +58,17 @@ def built(tmp_path_factory) -> dict[str, Path]:
 
 
 def shipped() -> set[str]:
-    """Every file of the package and of its configurations."""
-    files = [path for folder in ("ol2r_cli", "configs") for path in (ROOT / folder).rglob("*") if path.is_file()]
+    """Every file of the package, of its configurations and of the published results."""
+    folders = ("ol2r_cli", "configs", "docs/benchmark")
+    files = [path for folder in folders for path in (ROOT / folder).rglob("*") if path.is_file()]
     return {path.relative_to(ROOT).as_posix() for path in files if "__pycache__" not in path.parts}
 
 
 @pytest.mark.parametrize("kind", ["wheel", "wheel of sdist"])
 def test_a_wheel_has_the_package_with_its_configurations_and_nothing_else(built, kind):
     names = {name for name in ZipFile(built[kind]).namelist() if ".dist-info/" not in name}
-    assert names == {name if name.startswith("ol2r_cli/") else f"ol2r_cli/{name}" for name in shipped()}
+    expected = {name.replace("docs/benchmark/", "published/") for name in shipped()}
+    assert names == {name if name.startswith("ol2r_cli/") else f"ol2r_cli/{name}" for name in expected}
     assert "ol2r_cli/configs/run.yaml" in names
 
 

@@ -11,8 +11,9 @@ from typing import Any
 from ol2r_cli.benchmark.benchmark_plan import WITHOUT_EFFECT, BenchmarkPlan
 from ol2r_cli.config.catalogue import config_dir
 from ol2r_cli.config.composer import expand
+from ol2r_cli.report.finished_run import FinishedRun
 from ol2r_cli.report.results_file import read_results
-from ol2r_cli.report.run_groups import FinishedRun, Group, group_runs
+from ol2r_cli.report.run_groups import Group, group_runs
 from ol2r_cli.reproduce.recipe_runs import RecipeRuns
 from ol2r_cli.reproduce.run_plan import Condition, Overrides, by_name
 from ol2r_cli.run.directory import RunDirectory

@@ -60,21 +60,21 @@ def _main(given: argparse.Namespace) -> int:
         raise ValueError("--add and --run are two ways of running: leave out one")
     if given.name is None:
         if given.out is not None:
-            from ol2r_cli.benchmark.pipeline import write_all
+            from ol2r_cli.benchmark.actions import write_all
 
             return write_all(given.out)
         summaries = {name: load_benchmark(name).shows for name in benchmark_names()}
         width = max(map(len, summaries))
         print("\n".join(f"{name:{width}}  {shows}" for name, shows in summaries.items()))
         return DONE
-    from ol2r_cli.benchmark import pipeline
+    from ol2r_cli.benchmark import actions
 
     recipe, typed = load_benchmark(given.name), [*given.overrides, *as_options(given.config_dir)]
     words = given.add or ()
     if given.dry_run:
         if not (given.add or given.run):
             raise ValueError("--dry-run goes with --run or --add")
-        return pipeline.dry_run(recipe, typed, words)
+        return actions.dry_run(recipe, typed, words)
     if given.add:
-        return pipeline.add(recipe, words, typed)
-    return pipeline.run(recipe, typed, given.out) if given.run else pipeline.show(recipe, typed)
+        return actions.add(recipe, words, typed)
+    return actions.run(recipe, typed, given.out) if given.run else actions.show(recipe, typed)

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 from ol2r_cli.config.overrides import as_typed
 from ol2r_cli.config.project_file import default_output_dir
 from ol2r_cli.report.comparison import Comparison, PairedDifference
+from ol2r_cli.report.finished_run import FinishedRun, by_seed, tables_of
 from ol2r_cli.report.labels import PARTS, Labels
 from ol2r_cli.report.measures import METRICS
 from ol2r_cli.report.result_tables import ordered, row_names
-from ol2r_cli.report.run_groups import FinishedRun, Group, by_seed, collect, group_runs, tables_of
+from ol2r_cli.report.run_groups import Group, collect, group_runs
 from ol2r_cli.report.selection import Selection
 from ol2r_cli.run.integrity import read_table
 

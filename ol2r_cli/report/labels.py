@@ -9,7 +9,8 @@ from functools import cache
 from typing import Any
 
 from ol2r_cli.config.overrides import as_typed
-from ol2r_cli.report.run_groups import CODE, FINGERPRINT, IGNORED, Group
+from ol2r_cli.report.finished_run import CODE, IGNORED
+from ol2r_cli.report.run_groups import FINGERPRINT, Group
 
 PARTS = ("dataset", "click", "intent", "ranker", "ranker/model", "exploration", "fairness")
 _NO_OVERRIDES = (FINGERPRINT, "results_version", CODE)  # settings, or how their names end

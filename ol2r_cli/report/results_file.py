@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from ol2r_cli.columns import RunColumns
 from ol2r_cli.report.estimates import Estimate
+from ol2r_cli.report.finished_run import FinishedRun, by_seed
 from ol2r_cli.report.measures import declare
-from ol2r_cli.report.run_groups import FinishedRun, by_seed
 
 if TYPE_CHECKING:
     import polars as pl
@@ -30,7 +30,7 @@ def results_frame(runs: Sequence[FinishedRun], about: Mapping[Path, Mapping[str,
 
     about: what else to keep of each run, by its path. ValueError for a run whose tables cannot be read.
     """
-    from ol2r_cli.report.frames import as_frame
+    import polars as pl
 
     rows = []
     for run in runs:
@@ -46,7 +46,7 @@ def results_frame(runs: Sequence[FinishedRun], about: Mapping[Path, Mapping[str,
         row |= {name: getattr(run, name) for name in _COST}
         row |= {name: json.dumps(content[name]) for name in _JSON}
         rows += [row | {"seed": seed} | values for seed, values in by_seed(run).items()]
-    return as_frame(rows)
+    return pl.from_dicts(rows, infer_schema_length=None, strict=False)
 
 
 def read_results(file: Path) -> list[tuple[FinishedRun, dict[str, Any]]]:

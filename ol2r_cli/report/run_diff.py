@@ -15,7 +15,7 @@ import yaml
 from ol2r_cli.config.catalogue import Catalogue, dotted
 from ol2r_cli.config.overrides import as_typed
 from ol2r_cli.report.estimates import Estimate, of_values
-from ol2r_cli.report.run_groups import tables_of
+from ol2r_cli.report.finished_run import tables_of
 from ol2r_cli.run.code_versions import changed_files, code_files
 from ol2r_cli.run.directory import RunDirectory
 from ol2r_cli.run.identity import NOT_HASHED

@@ -11,8 +11,9 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from ol2r_cli.report.finished_run import CODE
 from ol2r_cli.report.labels import Labels, part_of
-from ol2r_cli.report.run_groups import CODE, Group
+from ol2r_cli.report.run_groups import Group
 
 METRIC = "validation_ndcg_10"
 CHOSEN = ("ranker", "ranker/model", "exploration")  # parts whose settings are chosen

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from ol2r_cli.benchmark.actions import write_all
 from ol2r_cli.benchmark.benchmark_plan import BenchmarkPlan
 from ol2r_cli.benchmark.benchmark_recipe import benchmark_names, load_benchmark
 from ol2r_cli.benchmark.entries import played, published, published_dir
-from ol2r_cli.benchmark.pipeline import write_all
-from ol2r_cli.report.run_groups import by_seed
+from ol2r_cli.report.finished_run import by_seed
 from ol2r_cli.reproduce.recipe_runs import run_recipe
 
 PUBLISHED = [name for name in benchmark_names() if published(name)]

@@ -131,7 +131,7 @@ def test_pages_are_written_from_published_results(published, capsys):
 
 
 def test_results_of_an_earlier_version_are_outdated(published, capsys, monkeypatch):
-    monkeypatch.setattr("ol2r_cli.benchmark.pages.RESULTS_VERSION", 1000)
+    monkeypatch.setattr("ol2r_cli.benchmark.benchmark_pages.RESULTS_VERSION", 1000)
     assert main(["tiny", "click=inf"]) == 0
     warning = "outdated: made with results_version"
     assert warning in capsys.readouterr().err

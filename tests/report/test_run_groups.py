@@ -12,8 +12,9 @@ from hypothesis import settings as settings_of_hypothesis
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
-from ol2r_cli.report import run_groups
-from ol2r_cli.report.run_groups import collect, distinguishes, read_settings
+from ol2r_cli.report import finished_run
+from ol2r_cli.report.finished_run import distinguishes, read_settings
+from ol2r_cli.report.run_groups import collect
 from ol2r_cli.run.directory import RunDirectory
 from ol2r_cli.run.identity import RESULTS_VERSION
 from tests.report.runs import groups_below, make, only
@@ -121,7 +122,7 @@ def test_text_that_runs_share_is_parsed_once(tmp_path, monkeypatch):
     """100 runs, 10 values of l2, 10 seeds: ten `ranker`, ten `seed`, and one of each of the others."""
     parsed = []
     load = yaml.load
-    monkeypatch.setattr(run_groups.yaml, "load", lambda text, loader: parsed.append(text) or load(text, loader))
+    monkeypatch.setattr(finished_run.yaml, "load", lambda text, loader: parsed.append(text) or load(text, loader))
     for run in range(100):
         tree = {"click": {"stop": 0.5}, "ranker": {"l2": run // 10, "why": "only in this test"}, "seed": run % 10}
         (tmp_path / f"{run}.yaml").write_text(OmegaConf.to_yaml(OmegaConf.create(tree)))

@@ -9,7 +9,8 @@ import numpy as np
 import polars as pl
 
 from ol2r_cli.report.estimates import quantile
-from ol2r_cli.report.run_groups import Group, tables_of
+from ol2r_cli.report.finished_run import tables_of
+from ol2r_cli.report.run_groups import Group
 from ol2r_cli.run.integrity import read_table
 from ol2r_cli.run.table_file import Table
 from ol2r_cli.run.tables import BLOCKS, EVALUATION, TRACE

@@ -6,8 +6,8 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 
 from ol2r_cli.benchmark.benchmark_recipe import BenchmarkRecipe
+from ol2r_cli.benchmark.benchmark_tables import by_table, mean_ranks, result_table
 from ol2r_cli.benchmark.entries import Entry
-from ol2r_cli.benchmark.tables import by_table, mean_ranks, result_table
 from ol2r_cli.report.estimates import LEVEL
 from ol2r_cli.report.measures import digits, heading
 from ol2r_cli.report.text_table import Cell, TextTable, markdown

@@ -6,16 +6,16 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from ol2r_cli.benchmark.benchmark_pages import INDEX, index, outdated, page
 from ol2r_cli.benchmark.benchmark_plan import BenchmarkPlan
 from ol2r_cli.benchmark.benchmark_recipe import BenchmarkRecipe, benchmark_names, load_benchmark
+from ol2r_cli.benchmark.benchmark_tables import by_table, result_table
 from ol2r_cli.benchmark.entries import About, Entry, as_notes, entries, played, published, results_file
-from ol2r_cli.benchmark.pages import INDEX, index, outdated, page
-from ol2r_cli.benchmark.tables import by_table, result_table
 from ol2r_cli.config.composer import Composer
 from ol2r_cli.report.figures.drawing import draw, save
 from ol2r_cli.report.figures.kinds import NothingToDraw
+from ol2r_cli.report.finished_run import FinishedRun
 from ol2r_cli.report.results_file import results_frame
-from ol2r_cli.report.run_groups import FinishedRun
 from ol2r_cli.report.text_table import markdown, terminal
 from ol2r_cli.reproduce.recipe_page import CompetitorLabels
 from ol2r_cli.reproduce.recipe_runs import RecipeRuns, run_recipe

@@ -1,0 +1,209 @@
+"""One finished run as a report reads it: choices, settings that can change results, and metrics."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from ol2r_cli.columns import RunColumns
+from ol2r_cli.config.catalogue import Catalogue, dotted
+from ol2r_cli.config.overrides import as_typed
+from ol2r_cli.report.estimates import Estimate
+from ol2r_cli.report.measures import declare
+from ol2r_cli.run.code_versions import code_files, code_groups
+from ol2r_cli.run.directory import RunDirectory
+from ol2r_cli.run.identity import ADDED, NOT_HASHED
+from ol2r_cli.run.integrity import DamagedTable
+from ol2r_cli.run.run_state import RunState
+
+FOLD = "dataset.fold"
+CODE = "_code_"  # added to the settings, as `ranker._code_`: the hashes of files that ol2r does not record
+# Settings that never distinguish groups. The dataset does, by its data instead of the path of its files: `group_runs`.
+IGNORED = (NOT_HASHED - {"dataset"}) | {"seed", "replicas", FOLD}
+_Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_ENTRY = re.compile(r"^(?=\w+:)", re.MULTILINE)  # where an entry of the outermost mapping begins
+
+
+@dataclass(frozen=True)
+class FinishedRun:
+    """One finished run.
+
+    settings: those that can change results, by dotted name (`dataset.queries.train`), without seed, replicas and
+    dataset.fold, and the versions of its own code, as `ranker._code_`. fingerprint: that of the dataset. metrics: mean,
+    sd and n of summary.json. typed: names of settings on the command line. by_seed: the values of each metric, in the
+    order of its entry "seed"; empty where an earlier version wrote the summary. columns: those of its tables.
+    cpu_seconds, peak_memory_gb: as in run.json; None where an earlier version wrote it.
+    """
+
+    path: Path
+    choices: Mapping[str, str]
+    settings: Mapping[str, Any]
+    fold: Any
+    fingerprint: str
+    seeds: tuple[int, ...]
+    metrics: Mapping[str, Estimate]
+    typed: frozenset[str] = frozenset()
+    by_seed: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    id: str = ""
+    columns: RunColumns = field(default_factory=RunColumns)
+    cpu_seconds: float | None = None
+    peak_memory_gb: float | None = None
+
+
+def read_run(state: RunState) -> FinishedRun:
+    """The run in this state; ValueError, OSError or LookupError where its files cannot be read."""
+    if state.state in ("damaged", "unreadable"):
+        raise ValueError(state.error)
+    directory, manifest = RunDirectory(state.path), state.manifest
+    settings = read_settings(directory / "config.yaml")
+    fold = settings.get(FOLD)
+    measures = _measures(settings)
+    settings = {name: value for name, value in settings.items() if distinguishes(name)} | {"measures": measures}
+    settings["results_version"] = manifest["results_version"]
+    settings |= _code_settings(manifest)
+    content = directory.read_json("summary.json")
+    declare(columns := RunColumns.of(manifest))
+    choices = {part: str(manifest["choices"][part]) for part in ("dataset", "click", "ranker")} | manifest["choices"]
+    choices.setdefault("intent", "none")
+    settings = _added_settings(choices) | settings
+    return FinishedRun(
+        path=state.path,
+        choices=choices,
+        settings=settings,
+        fold=fold,
+        fingerprint=manifest["dataset"]["fingerprint"],
+        seeds=tuple(manifest["seeds"]),
+        metrics={
+            name: Estimate(values["mean"], values["sd"], values["n"]) for name, values in content["metrics"].items()
+        },
+        typed=_typed(manifest["command"]),
+        by_seed=content.get("by_seed", {}),
+        id=manifest["id"],
+        columns=columns,
+        cpu_seconds=manifest.get("cpu_seconds"),
+        peak_memory_gb=manifest.get("peak_memory_gb"),
+    )
+
+
+def read_settings(path: Path) -> dict[str, Any]:
+    """The leaves of a `config.yaml` by dotted name; whole numbers are equal written 1 or 1.0, as in the id of a run.
+
+    Parsing YAML takes milliseconds, which adds up over a thousand runs, and the runs of a sweep share most of their
+    text. So the text is split where an entry of the outermost mapping begins (`ranker:`, `rounds: 500`), and each
+    distinct piece is parsed once. If a piece is not a mapping by itself, the text is parsed as a whole. OSError,
+    YAMLError, or ValueError for content that is not a mapping.
+    """
+    text = path.read_bytes().decode()
+    pieces = [piece for piece in _ENTRY.split(text) if piece] or [text]
+    try:
+        return {name: value for piece in pieces for name, value in _leaves(piece).items()}
+    except (yaml.YAMLError, ValueError):
+        return _leaves(text)
+
+
+@lru_cache(maxsize=4096)
+def _leaves(text: str) -> dict[str, Any]:
+    tree = yaml.load(text, _Loader)
+    if not isinstance(tree, dict):
+        raise ValueError(f"a configuration must be a mapping, got {type(tree).__name__}")
+    return {
+        name: int(value) if isinstance(value, float) and value.is_integer() else value for name, value in dotted(tree)
+    }
+
+
+@lru_cache(maxsize=4096)
+def distinguishes(setting: str) -> bool:
+    """Whether different values of a setting make different groups; false for the dataset's data_dir and cache_dir."""
+    parts = setting.split(".")
+    prefixes = {".".join(parts[:length]) for length in range(1, len(parts) + 1)}
+    return not prefixes & IGNORED and parts[0] != "measure" and not (parts[0] == "dataset" and parts[-1] in NOT_HASHED)
+
+
+@lru_cache(maxsize=1)
+def _catalogue() -> Catalogue:
+    return Catalogue()
+
+
+def _added_settings(choices: Mapping[str, str]) -> dict[str, Any]:
+    """Settings that an earlier version did not write for these choices, with the values that do as it did."""
+    added: dict[str, Any] = {}
+    for name, value in ADDED.items():
+        group, _, key = name.partition(".")
+        choice = _catalogue().choices.get(group, {}).get(choices.get(group, ""))
+        if choice is not None and (not key or key in choice.content):
+            added |= dict(dotted({name: int(value) if isinstance(value, float) and value.is_integer() else value}))
+    return added
+
+
+def _measures(settings: Mapping[str, Any]) -> list[str]:
+    """The measures of a run as they are typed, sorted, with their settings where the name does not say them.
+
+    Without regret and blocks, which have settings of their own. An earlier version of ol2r wrote none.
+    """
+    nodes: dict[str, dict[str, Any]] = {}
+    for name, value in settings.items():
+        group, _, rest = name.partition(".")
+        measure, _, setting = rest.partition(".")
+        if group == "measure" and measure and measure not in ("regret", "blocks"):
+            nodes.setdefault(measure, {})[setting] = value
+    for name, node in nodes.items():
+        if node.pop("_target_", "") and "@" in name:
+            node.pop("cutoff", None)
+    if not any(name.partition(".")[0] == "measure" for name in settings):
+        return ["ndcg", "unfairness"]
+    return sorted(name + (as_typed(node) if node else "") for name, node in nodes.items())
+
+
+def _code_settings(manifest: Mapping[str, Any]) -> dict[str, str]:
+    """The files of its own code with their hashes, by group: {"ranker._code_": "nsgd.py:3f2a99c10b7d"}."""
+    settings: dict[str, list[str]] = {}
+    files = code_files(manifest)
+    for name, groups in code_groups(manifest).items():
+        for setting in [f"{group.replace('/', '.')}.{CODE}" for group in groups] or [CODE]:
+            settings.setdefault(setting, []).append(f"{name}:{files[name]}")
+    return {setting: " ".join(versions) for setting, versions in settings.items()}
+
+
+def _typed(command: str) -> frozenset[str]:
+    words = command.split()
+    if not {"'", '"', "\\"}.isdisjoint(command):  # shlex takes a millisecond
+        with suppress(ValueError):  # an unbalanced quote
+            words = shlex.split(command)
+    return frozenset(word.partition("=")[0].lstrip("+~") for word in words)
+
+
+def by_seed(run: FinishedRun) -> dict[int, dict[str, float | None]]:
+    """The metrics of each seed, from the summary, or from the tables where the summary lacks them.
+
+    ValueError where the tables cannot be read or lack a seed.
+    """
+    if run.by_seed:
+        rows = [dict(zip(run.by_seed, row, strict=True)) for row in zip(*run.by_seed.values(), strict=True)]
+    elif len(run.seeds) == 1:
+        rows = [{"seed": run.seeds[0]} | {name: estimate.mean for name, estimate in run.metrics.items()}]
+    else:
+        from ol2r_cli.run import summary  # imports torch
+
+        with tables_of(run.path):
+            rows = summary.by_seed(RunDirectory(run.path)).to_dicts()
+    values = {int(row.pop("seed")): row for row in rows}
+    if missing := sorted(set(run.seeds) - values.keys()):
+        raise ValueError(f"the tables of {run.path} must have its seeds {missing}: force=true runs it again")
+    return values
+
+
+@contextmanager
+def tables_of(path: Path) -> Iterator[None]:
+    """Turns an error while reading the tables of a run into a ValueError that names the run."""
+    try:
+        yield
+    except (OSError, DamagedTable) as error:
+        raise ValueError(f"the tables of {path} cannot be read ({error}): force=true runs it again") from error
