@@ -48,7 +48,7 @@ def tiny(tmp_path, monkeypatch):
 
 def test_linear_comes_first():
     assert benchmark_names()[0] == "linear"
-    assert set(benchmark_names()) == {"linear", "neural", "fairness", "drift"}
+    assert set(benchmark_names()) == {"linear", "neural", "fairness", "drift", "million"}
 
 
 @pytest.mark.parametrize("name", benchmark_names())
