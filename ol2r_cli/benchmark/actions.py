@@ -12,18 +12,21 @@ from ol2r_cli.benchmark.benchmark_recipe import BenchmarkRecipe, benchmark_names
 from ol2r_cli.benchmark.benchmark_tables import by_table, result_table
 from ol2r_cli.benchmark.entries import About, Entry, as_notes, entries, played, published, results_file
 from ol2r_cli.config.composer import Composer
+from ol2r_cli.formatting import nearest
+from ol2r_cli.formatting import show as show_rows
 from ol2r_cli.report.figures.drawing import draw, save
 from ol2r_cli.report.figures.kinds import NothingToDraw
-from ol2r_cli.report.finished_run import FinishedRun
+from ol2r_cli.report.finished_run import FinishedRun, by_seed
 from ol2r_cli.report.results_file import results_frame
 from ol2r_cli.report.text_table import markdown, terminal
 from ol2r_cli.reproduce.recipe_page import CompetitorLabels
 from ol2r_cli.reproduce.recipe_runs import RecipeRuns, run_recipe
-from ol2r_cli.reproduce.run_plan import Condition
+from ol2r_cli.reproduce.run_plan import Condition, by_name
 from ol2r_cli.run.directory import RunDirectory, create_root
-from ol2r_cli.run.exit_status import DONE, INTERRUPTED
+from ol2r_cli.run.exit_status import DONE, FAILED, INTERRUPTED
 from ol2r_cli.sweep.sweep_output import print_plan
 
+TEST = "test_ndcg_10"
 Results = list[tuple[FinishedRun, About]]
 
 
@@ -79,6 +82,47 @@ def add(recipe: BenchmarkRecipe, words: Sequence[str], typed: Sequence[str]) -> 
         print(f"ol2r benchmark: {title} has other data here than the published results", file=sys.stderr)
     _print(recipe, entries([*others, *own]))
     return runs.code
+
+
+def repeat(recipe: BenchmarkRecipe, competitors: Sequence[str], typed: Sequence[str]) -> int:
+    """Run published rows again, with their settings, and print whether the numbers are the same; return the exit code.
+
+    competitors: the rows, all if empty. Exit code 1 where numbers differ.
+    """
+    names = list(recipe.competitors)
+    for row in competitors:
+        if row not in names:
+            raise ValueError(f"--repeat must name rows, {', '.join(names)}, got {row}{nearest(row, names)}")
+    made = {about.row(run): about for run, about in published(recipe.name)}
+    settings = {
+        Condition(*row): by_name([word for word in about.words if word.partition("=")[0] in about.settings])
+        for row, about in made.items()
+        if not competitors or about.competitor in competitors
+    }
+    plan = BenchmarkPlan(recipe, typed, settings=settings)
+    before = {(*about.row(run), run.fold): run for run, about in _of_plan(published(recipe.name), plan)}
+    if not before:
+        raise ValueError(f"there are no published results of {recipe.name} for this: type ol2r benchmark {recipe.name}")
+    runs = _run(plan)
+    if runs.code == INTERRUPTED:
+        return INTERRUPTED
+    lines = [
+        [about.table, run.choices["click"], str(run.fold or ""), about.competitor, *_compared(before[row], run)]
+        for run, about in played(plan, runs)
+        if (row := (*about.row(run), run.fold)) in before
+    ]
+    same = [line[-2] == "all" for line in lines]
+    show_rows(lines, ["data", "click", "fold", "ranker", "seeds the same", "largest difference of NDCG@10"])
+    print(f"\n{sum(same)} of {len(lines)} runs have the published numbers, to the last digit")
+    return runs.code or (DONE if all(same) else FAILED)
+
+
+def _compared(before: FinishedRun, after: FinishedRun) -> tuple[str, str]:
+    """How many seeds have all metrics alike, and the largest difference of NDCG@10 on test queries."""
+    one, other = by_seed(before), by_seed(after)
+    same = sum(all(other[seed].get(name) == value for name, value in row.items()) for seed, row in one.items())
+    apart = max(abs((other[seed].get(TEST) or 0.0) - (row.get(TEST) or 0.0)) for seed, row in one.items())
+    return "all" if same == len(one) else f"{same} of {len(one)}", "" if same == len(one) else f"{apart:.4f}"
 
 
 def dry_run(recipe: BenchmarkRecipe, typed: Sequence[str], words: Sequence[str] = ()) -> int:

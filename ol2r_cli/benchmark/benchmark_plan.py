@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 
 from ol2r_cli.benchmark.benchmark_recipe import BENCHMARK_SCALES, BenchmarkRecipe
 from ol2r_cli.config.composer import expand
 from ol2r_cli.reproduce.recipe import Competitor
-from ol2r_cli.reproduce.run_plan import DatasetSlot, Overrides, RunPlan, by_name
+from ol2r_cli.reproduce.run_plan import Condition, DatasetSlot, Overrides, RunPlan, Trial, by_name
 from ol2r_cli.run.identity import NOT_HASHED
 
 LIMITS = ("dataset", "dataset.fold", "click")  # typed overrides that limit the benchmark to a part
@@ -22,16 +22,23 @@ class BenchmarkPlan(RunPlan[BenchmarkRecipe, DatasetSlot]):
 
     full: the published protocol; otherwise a check of a few rounds, with default settings and one fold of each dataset.
     added: the words of a ranker of the user, which is the only competitor then; a setting may list several values, of
-    which validation chooses. ValueError for typed overrides that would change the protocol.
+    which validation chooses. settings: those of each row, in place of a choice; rows without an entry are left out.
+    ValueError for typed overrides that would change the protocol.
     """
 
     def __init__(
-        self, recipe: BenchmarkRecipe, typed: Sequence[str] = (), *, full: bool = True, added: Sequence[str] = ()
+        self,
+        recipe: BenchmarkRecipe,
+        typed: Sequence[str] = (),
+        *,
+        full: bool = True,
+        added: Sequence[str] = (),
+        settings: Mapping[Condition, Overrides] | None = None,
     ):
         own = [word for word in added if not _limits(word)]
         competitors = {added_name(own): _competitor(own)} if own else recipe.competitors
         super().__init__(replace(recipe, competitors=competitors), [*typed, *filter(_limits, added)])
-        self.full = full
+        self.full, self.settings = full, settings
         for name, override in self.typed.items():
             if not _limits(name):
                 raise ValueError(
@@ -43,14 +50,23 @@ class BenchmarkPlan(RunPlan[BenchmarkRecipe, DatasetSlot]):
 
     @property
     def chooses(self) -> bool:
-        return self.full
+        return self.full and self.settings is None
+
+    def fixed(self, condition: Condition) -> Overrides:
+        return (self.settings or {}).get(condition, {})
+
+    def final(self, best: Mapping[Condition, Overrides] | None = None) -> Iterator[Trial]:
+        trials = super().final(best)
+        return (trial for trial in trials if self.settings is None or trial.condition in self.settings)
 
     @cached_property
     def slots(self) -> list[DatasetSlot]:
         typed = self.typed.get("dataset")
-        slots = [
-            DatasetSlot(title, by_name(data.words), by_name(data.choose)) for title, data in self.recipe.data.items()
-        ]
+        slots = []
+        for title, data in self.recipe.data.items():
+            overrides = by_name(data.words)
+            folds = {name: override for name, override in overrides.items() if name == "dataset.fold"}
+            slots.append(DatasetSlot(title, overrides, folds | by_name(data.choose)))  # all folds choose
         return [slot for slot in slots if typed in (None, slot.overrides["dataset"])]
 
     def shared(self, slot: DatasetSlot) -> Overrides:

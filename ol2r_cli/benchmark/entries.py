@@ -23,18 +23,23 @@ from ol2r_cli.run.directory import RunDirectory
 class About:
     """What the results of a run say of themselves beside its settings; published with them.
 
-    table: the title of the dataset. words: overrides of the row on one line of `ol2r run`. edges: chosen settings at an
-    end of their grid. candidates: how many settings they were chosen from; choice_seconds: the CPU seconds of that.
-    versions: of ol2r and its libraries, and the processor.
+    table: the title of the dataset. words: overrides of the row on one line of `ol2r run`. settings: the names of those
+    that were chosen. edges: those at an end of their grid. candidates: how many settings they were chosen from.
+    choice_seconds: the CPU seconds of that. versions: of ol2r and its libraries, and the processor.
     """
 
     table: str
     competitor: str
     words: list[str]
+    settings: list[str] = field(default_factory=list)
     edges: list[str] = field(default_factory=list)
     candidates: int = 0
     choice_seconds: float = 0.0
     versions: dict[str, str] = field(default_factory=dict)
+
+    def row(self, run: FinishedRun) -> tuple[str, str, str]:
+        """Which row of which table a run belongs to: dataset, click model, competitor."""
+        return self.table, run.choices["click"], self.competitor
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,6 +101,7 @@ def _about(
         table=condition.slot,
         competitor=condition.competitor,
         words=[override for name, override in named.items() if name not in WITHOUT_EFFECT],
+        settings=list(runs.settings[condition]),
         edges=_at_the_edge(by_name(plan.recipe.competitors[condition.competitor].grid), runs.settings[condition]),
         candidates=runs.candidates[condition],
         choice_seconds=round(runs.choice_seconds.get(condition, 0.0), 1),

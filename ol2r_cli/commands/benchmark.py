@@ -15,11 +15,12 @@ EPILOG = """examples:
   ol2r benchmark linear dataset=mq2008 click=inf          one of them
   ol2r benchmark linear click=inf --add ranker=mine ranker.rate=0.1,1 -cd choices     a ranker of your own in it;
                                                           of several values validation chooses
+  ol2r benchmark linear dataset=mq2008 click=inf --repeat PDGD       a row again: are the numbers the same here?
   ol2r benchmark linear --run --dry-run                   the runs, which of them are finished, how long it takes
   ol2r benchmark linear --run dataset=mq2008 launcher.jobs=4         all of them again, into outputs/benchmark
   ol2r benchmark --out docs/benchmark                     the pages of all published results
 finished runs are not run again: the same command continues
-exit codes: 0 done, 2 bad configuration or data, 3 some runs failed (the others are shown), 130 interrupted
+exit codes: 0 done, 1 --repeat found other numbers, 2 bad configuration or data, 3 some runs failed, 130 interrupted
 """
 
 
@@ -27,7 +28,8 @@ def parser() -> argparse.ArgumentParser:
     """The options of `ol2r benchmark`."""
     options = argparse.ArgumentParser(
         "ol2r benchmark",
-        usage="ol2r benchmark [NAME] [SETTING=VALUE ...] [--add WORDS | --run] [--dry-run] [--out DIR]",
+        usage="ol2r benchmark [NAME] [SETTING=VALUE ...] [--add WORDS | --repeat [ROW ...] | --run] [--dry-run]"
+        " [--out DIR]",
         description=__doc__.partition(": ")[2],
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -36,6 +38,7 @@ def parser() -> argparse.ArgumentParser:
     add("name", metavar="NAME", nargs="?", help="of a benchmark; without a name, all are listed")
     add("overrides", metavar="SETTING=VALUE", nargs="*", help="the part of it, and where runs go: output_dir, launcher")
     add("--add", metavar="WORDS", nargs="+", help="run this ranker in the same way, and show it in the tables")
+    add("--repeat", metavar="ROW", nargs="*", help="run published rows again, with their settings, and compare")
     add("--run", action="store_true", help="run the whole protocol: hours")
     add("--dry-run", action="store_true", help="with --run or --add: list the runs, and run nothing")
     add_config_dir(options)
@@ -56,8 +59,8 @@ def main(arguments: list[str]) -> int:
 def _main(given: argparse.Namespace) -> int:
     from ol2r_cli.benchmark.benchmark_recipe import benchmark_names, load_benchmark
 
-    if given.add and given.run:
-        raise ValueError("--add and --run are two ways of running: leave out one")
+    if sum((bool(given.add), given.repeat is not None, given.run)) > 1:
+        raise ValueError("--add, --repeat and --run exclude each other: leave out all but one")
     if given.name is None:
         if given.out is not None:
             from ol2r_cli.benchmark.actions import write_all
@@ -75,6 +78,9 @@ def _main(given: argparse.Namespace) -> int:
         if not (given.add or given.run):
             raise ValueError("--dry-run goes with --run or --add")
         return actions.dry_run(recipe, typed, words)
+    if given.repeat is not None:
+        rows = [word for word in given.repeat if "=" not in word]
+        return actions.repeat(recipe, rows, [*typed, *(word for word in given.repeat if "=" in word)])
     if given.add:
         return actions.add(recipe, words, typed)
     return actions.run(recipe, typed, given.out) if given.run else actions.show(recipe, typed)

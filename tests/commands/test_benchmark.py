@@ -120,6 +120,21 @@ def test_the_same_ranker_has_the_same_numbers(published, tmp_path, capfd):
     assert [cell.strip() for cell in rows[0][2:5]] == [cell.strip() for cell in rows[1][2:5]]
 
 
+def test_a_row_is_repeated_with_its_settings(published, tmp_path, capfd):
+    assert main(["tiny", "click=inf", "--repeat", "SGD", f"output_dir={tmp_path / 'own'}"]) == 0
+    shown = capfd.readouterr().out
+    assert "2 of 2 runs have the published numbers, to the last digit" in shown
+    assert "random" not in shown
+    rows = pl.read_parquet(published / "tiny.parquet")
+    other = pl.when(pl.col("seed") == 1).then(pl.col("test_ndcg_10") + 0.25).otherwise(pl.col("test_ndcg_10"))
+    rows.with_columns(other).write_parquet(published / "tiny.parquet")
+    assert main(["tiny", "click=inf", "--repeat", "SGD", f"output_dir={tmp_path / 'own'}"]) == 1
+    shown = capfd.readouterr().out
+    assert "0 of 2 runs have the published numbers" in shown
+    assert shown.count("2 of 3") == 2
+    assert shown.count("0.2500") == 2
+
+
 def test_pages_are_written_from_published_results(published, capsys):
     page = (published / "tiny.md").read_text()
     (published / "tiny.md").unlink()
@@ -146,8 +161,12 @@ def test_results_of_an_earlier_version_are_outdated(published, capsys, monkeypat
         (["other"], "NAME must be one of tiny, got other"),
         (["tiny"], "there are no published results of tiny: type ol2r benchmark tiny --run"),
         (["tiny", "--dry-run"], "--dry-run goes with --run or --add"),
-        (["tiny", "--run", "--add", "ranker=pdgd"], "--add and --run are two ways of running: leave out one"),
+        (
+            ["tiny", "--run", "--add", "ranker=pdgd"],
+            "--add, --repeat and --run exclude each other: leave out all but one",
+        ),
         (["tiny", "--add", "ranker=pdgd"], "there are no published results of tiny for this"),
+        (["tiny", "--repeat", "random", "SDG"], "--repeat must name rows, random, SGD, got SDG: did you mean SGD?"),
         (["tiny", "--run", "rounds=3"], "rounds is part of the protocol of tiny: leave out rounds=3"),
     ],
 )
