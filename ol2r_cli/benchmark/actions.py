@@ -107,9 +107,9 @@ def repeat(recipe: BenchmarkRecipe, competitors: Sequence[str], typed: Sequence[
     if runs.code == INTERRUPTED:
         return INTERRUPTED
     lines = [
-        [about.table, run.choices["click"], str(run.fold or ""), about.competitor, *_compared(before[row], run)]
+        [about.table, run.choices["click"], str(run.fold or ""), about.competitor, *_compared(before[key], run)]
         for run, about in played(plan, runs)
-        if (row := (*about.row(run), run.fold)) in before
+        if (key := (*about.row(run), run.fold)) in before
     ]
     same = [line[-2] == "all" for line in lines]
     show_rows(lines, ["data", "click", "fold", "ranker", "seeds the same", "largest difference of NDCG@10"])
