@@ -27,6 +27,7 @@ from ol2r_cli.run.exit_status import DONE, FAILED, INTERRUPTED
 from ol2r_cli.sweep.sweep_output import print_plan
 
 TEST = "test_ndcg_10"
+WITHOUT_CURVE = ("oracle", "random")  # they would take the scale of the others
 Results = list[tuple[FinishedRun, About]]
 
 
@@ -190,9 +191,13 @@ def _curves(recipe: BenchmarkRecipe, rows: Sequence[Entry], folder: Path) -> dic
     """Draw the learning curves of each dataset; the name of each file that was written."""
     drawn = {}
     for title, file in _figure_files(recipe, rows).items():
-        groups = {Condition(*row.table, row.about.competitor): row.group for row in rows if row.about.table == title}
+        groups = {
+            Condition(*row.table, row.about.competitor): row.group
+            for row in rows
+            if row.about.table == title and row.group.choices["ranker"] not in WITHOUT_CURVE
+        }
         try:
-            save(draw("learning_curve", list(groups.values()), CompetitorLabels(groups)), folder / file)
+            save(draw("learning_curve", list(groups.values()), CompetitorLabels(groups), bands=False), folder / file)
         except NothingToDraw:
             continue
         drawn[title] = file

@@ -41,12 +41,21 @@ Bounds = tuple[float, float]
 
 
 def learning_curve(
-    groups: Sequence[Group], labels: Labels, split: str = "test", cutoff: Integer = 10, width: Width = None
+    groups: Sequence[Group],
+    labels: Labels,
+    split: str = "test",
+    cutoff: Integer = 10,
+    bands: Switch = True,
+    width: Width = None,
 ) -> Figure:
     """NDCG at a cutoff of the deployable ranker on held-out queries."""
     column = f"ndcg_{choice('cutoff', cutoff, (1, 3, 5, 10))}"
-    split = choice("split", split, ("test", "validation"))
-    read = partial(evaluation_series, column=column, split=split)
+    split, banded = choice("split", split, ("test", "validation")), switch("bands", bands)
+
+    def read(group: Group) -> Series | None:
+        series = evaluation_series(group, column, split)
+        return series if banded or series is None else Series(series.x, series.mean[None])
+
     return _curves(groups, labels, {"": read}, f"{split} NDCG@{cutoff}", width, bounds=(0, 1), rounds=_spaced(groups))
 
 

@@ -46,7 +46,7 @@ KINDS: Mapping[str, Kind] = {
         "runs with evaluate_on=[validation,test] and a ranker that is evaluated offline",
         "curves",
         _BANDS,
-        {"split": "test or validation", "cutoff": "1, 3, 5 or 10"},
+        {"split": "test or validation", "cutoff": "1, 3, 5 or 10", "bands": "true or false"},
     ),
     "measure": Kind(
         "a measure over rounds",

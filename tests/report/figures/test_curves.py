@@ -37,6 +37,15 @@ def test_learning_curve_has_means_and_intervals(tmp_path):
     assert axes.get_title() == "MQ2008, perfect"
 
 
+def test_a_learning_curve_without_bands(tmp_path):
+    play(tmp_path, trace=ONLINE, test={0: [0.1, 0.5], 1: [0.3, 0.9]})
+    with_bands, without = (drawn(tmp_path, "learning_curve", bands=bands).axes[0] for bands in ("true", "false"))
+    assert [len(axes.collections) for axes in (with_bands, without)] == [1, 0]
+    assert [line.get_ydata().tolist() for line in without.lines] == [
+        line.get_ydata().tolist() for line in with_bands.lines
+    ]
+
+
 def test_one_seed_has_no_band(tmp_path):
     play(tmp_path, trace={"online_ndcg": {0: [0.5, 0.5]}}, test={0: [0.25, 0.5, 0.75]})
     (axes,) = drawn(tmp_path, "learning_curve").axes
