@@ -30,9 +30,13 @@ _COMPARED = {
     "click": "click=NAME,informational",
     "exploration": "exploration=NAME,none",
     "fairness": "fairness=NAME,none",
+    "intent": "intent=NAME,none 'dataset.intents={number: 2, overlap: 0}'",
     "dataset": "dataset=NAME ranker=pairrank,random",
     "measure": "'measures=[ndcg,NAME]' ranker=pairrank,random",
 }
+
+# How a choice is typed for a run, where GROUP=NAME is not it.
+_TYPED = {"measure": "'measures=[ndcg,NAME]'", "intent": "intent=NAME 'dataset.intents={number: 2, overlap: 0}'"}
 
 
 def parser() -> argparse.ArgumentParser:
@@ -85,7 +89,7 @@ def _new(group: str, name: str, folder: Path | None) -> Iterator[str]:
         with open(path, "x") as file:
             file.write(text)
         yield f"written: {shown_path(path)}"
-    choice = f"'measures=[ndcg,{name}]'" if group == "measure" else f"{group}={name}"
+    choice = _TYPED.get(group, "GROUP=NAME").replace("GROUP", group).replace("NAME", name)
     options = "" if found else f" {shlex.join(as_options([folder]))}"
     yield "next:"
     for line in (

@@ -21,7 +21,15 @@ from ol2r_cli.config.project_file import PROJECT_FILE, read_project
 
 VARIABLE = "OL2R_CHOICES"
 ENTRY_POINTS = "ol2r.choices"
-ROLES = ("ranker", "click", "exploration", "fairness", "measure", "dataset")  # that `ol2r new` writes a choice of
+ROLES = (
+    "ranker",
+    "click",
+    "exploration",
+    "fairness",
+    "measure",
+    "intent",
+    "dataset",
+)  # that `ol2r new` writes a choice of
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ import ol2r_cli
 from ol2r_cli.config.composer import Composer, Composition, check_grid
 from ol2r_cli.config.overrides import split_launcher, split_search_path
 from ol2r_cli.contracts.dataset_laws import DATASET_LAWS, plays
+from ol2r_cli.contracts.intent_laws import INTENT_LAWS
 from ol2r_cli.contracts.law import BROKEN, KEPT, LEFT_OUT, Broken, CheckReport, Law, NotApplicable, Stopped, Violation
 from ol2r_cli.contracts.measure_laws import MEASURE_LAWS
 from ol2r_cli.contracts.role_laws import ROLE_LAWS, repeatable, scores, state_in_buffers
@@ -33,6 +34,7 @@ LAWS: dict[str, tuple[Law, ...]] = {
     "fairness": _OF_ROLES,
     "click": _OF_ROLES,
     "dataset": (settings, *DATASET_LAWS),
+    "intent": (settings, *INTENT_LAWS),
     "measure": (settings, *MEASURE_LAWS, repeatable, state_in_buffers, run_and_resume),
 }
 _RUNS = (run_and_resume, plays)  # what breaks other laws may stop them

@@ -35,9 +35,7 @@ class Abrupt(IntentSchedule):
     The other users are spread evenly over the other intents of the list. The last phase does not end.
     """
 
-    def __init__(
-        self, intents: Sequence[Count], every: Count, share: Annotated[float, Range(0, 1, open_below=True)] = 1
-    ):
+    def __init__(self, intents: Sequence[Count], every: Count, share: Annotated[float, Range(0, 1, open_below=True)]):
         super().__init__()
         self.intents, self.every = [int(intent) for intent in intents], int(every)
         if len(set(self.intents)) < 2:
@@ -76,7 +74,7 @@ class Smooth(Abrupt):
         intents: Sequence[Count],
         every: Count,
         width: NonNegative,
-        share: Annotated[float, Range(0, 1, open_below=True)] = 1,
+        share: Annotated[float, Range(0, 1, open_below=True)],
     ):
         super().__init__(intents, every, share)
         if width > every:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -54,16 +55,17 @@ def test_a_choice_runs_and_is_listed_as_printed(here, capsys, group):
     assert printed[: printed.index("next:")] == [f"written: {file}" for file in files]
     assert all((here / file).is_file() for file in files)
     lines = [line.strip() for line in printed[printed.index("next:") + 1 :]]
-    typed = "'measures=[ndcg,my_own]'" if group == "measure" else f"{group}=my_own"
+    intents = "'dataset.intents={number: 2, overlap: 0}'"
+    typed = {"measure": "'measures=[ndcg,my_own]'", "intent": f"intent=my_own {intents}"}.get(group, f"{group}=my_own")
     assert lines[:3] == [
         f"ol2r run {typed} rounds=500",
         f"ol2r list {group} my_own",
         f"ol2r check {group}=my_own",
     ]
     assert lines[3].startswith("ol2r run -m ")
-    assert typed.strip("'") in lines[3].replace("my_own,", "my_own ")
+    assert shlex.split(typed)[0] in lines[3].replace("my_own,", "my_own ")
     assert lines[4:] == ["ol2r report"]
-    told = ol2r("run", typed.strip("'"), *(SMALL if group == "dataset" else TINY))
+    told = ol2r("run", *shlex.split(typed), *(SMALL if group == "dataset" else TINY))
     assert "finished: run" in told
     (run,) = (here / "outputs").glob("*/*/run.json")
     manifest = json.loads(run.read_bytes())
@@ -117,7 +119,7 @@ def test_the_folder_of_the_project_file_need_not_exist_yet(here, capsys):
     [
         (
             ["rankr", "nsgd"],
-            "GROUP must be one of ranker, click, exploration, fairness, measure, dataset, got 'rankr': d",
+            "GROUP must be one of ranker, click, exploration, fairness, measure, intent, dataset, got 'rankr': d",
         ),
         (["launcher", "mine"], "GROUP must be one of ranker, "),
         (

@@ -35,20 +35,20 @@ def test_abrupt_and_recurring(share):
 
 
 def test_smooth_moves_in_equal_steps_at_the_end_of_a_phase():
-    shares = Smooth([1, 2, 3], 10, 4).shares(np.arange(30))
+    shares = Smooth([1, 2, 3], 10, 4, 1).shares(np.arange(30))
     assert shares[:7].tolist() == [[1, 0, 0]] * 7  # the first round of the change still has the shares before it
     assert shares[6:11, 0] == pytest.approx([1, 0.75, 0.5, 0.25, 0])
     assert shares[6:11, 1] == pytest.approx([0, 0.25, 0.5, 0.75, 1])
     assert shares[16:21, 1] == pytest.approx([1, 0.75, 0.5, 0.25, 0])
     assert shares[20:].tolist() == [[0, 0, 1]] * 10
-    np.testing.assert_array_equal(Smooth([1, 2], 10, 0).shares(ROUNDS), Abrupt([1, 2], 10).shares(ROUNDS))
+    np.testing.assert_array_equal(Smooth([1, 2], 10, 0, 1).shares(ROUNDS), Abrupt([1, 2], 10, 1).shares(ROUNDS))
 
 
 def test_a_mixture_stays():
     assert Mixture([0.25, 0.5, 0.25]).shares(ROUNDS).tolist() == [[0.25, 0.5, 0.25]] * 100
 
 
-@pytest.mark.parametrize("schedule", [Smooth([3, 1], 20, 10, 0.8), Mixture([0.1, 0.6, 0.3]), Abrupt([1, 3], 33)])
+@pytest.mark.parametrize("schedule", [Smooth([3, 1], 20, 10, 0.8), Mixture([0.1, 0.6, 0.3]), Abrupt([1, 3], 33, 1)])
 def test_intents_are_drawn_from_the_shares_by_inversion(schedule: IntentSchedule):
     """The intent is the first whose cumulated share exceeds the number of the stream, computed one by one."""
     seeds = [3, 9]
@@ -73,9 +73,9 @@ def test_frequencies_are_the_shares():
 
 def test_wrong_settings_are_explained():
     with pytest.raises(ValueError, match=r"intent\.intents must name two intents or more"):
-        Abrupt([2, 2], 10)
+        Abrupt([2, 2], 10, 1)
     with pytest.raises(ValueError, match=r"intent\.width must be at most intent\.every, which is 10, got 11"):
-        Smooth([1, 2], 10, 11)
+        Smooth([1, 2], 10, 11, 1)
     with pytest.raises(ValueError, match=r"intent\.shares must sum to 1"):
         Mixture([0.5, 0.4])
     assert not NoChange().changes
