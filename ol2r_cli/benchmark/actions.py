@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 from ol2r_cli.benchmark.benchmark_pages import INDEX, index, outdated, page
 from ol2r_cli.benchmark.benchmark_plan import BenchmarkPlan
 from ol2r_cli.benchmark.benchmark_recipe import BenchmarkRecipe, benchmark_names, load_benchmark
 from ol2r_cli.benchmark.benchmark_tables import by_table, result_table
-from ol2r_cli.benchmark.entries import About, Entry, as_notes, entries, played, published, results_file
+from ol2r_cli.benchmark.entries import About, Entry, entries, played, published, results_file
 from ol2r_cli.config.composer import Composer
 from ol2r_cli.formatting import nearest
 from ol2r_cli.formatting import show as show_rows
@@ -59,7 +60,7 @@ def run(recipe: BenchmarkRecipe, typed: Sequence[str], out: Path | None) -> int:
                 figures = _curves(recipe, rows, folder)
                 RunDirectory(folder).write_text(f"{recipe.name}.md", page(recipe, rows, figures))
                 print(f"written: {folder / recipe.name}.md")
-            frame = results_frame([run for run, _ in results], as_notes(results))
+            frame = results_frame([run for run, _ in results], [asdict(about) for _, about in results])
             file = results_file(recipe.name, check=not part.full)
             RunDirectory(folder).write_parquet(file, frame)
             print(f"written: {folder / file}")

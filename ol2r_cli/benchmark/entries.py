@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from ol2r_cli.benchmark.benchmark_plan import WITHOUT_EFFECT, BenchmarkPlan
 from ol2r_cli.config.catalogue import config_dir
@@ -132,18 +131,22 @@ def processor() -> str:
 
 
 def entries(results: Iterable[tuple[FinishedRun, About]]) -> list[Entry]:
-    """Runs of a competitor that differ in nothing but fold and seed are one entry, with what the first run says."""
-    results = list(results)
-    about = {run.path: each for run, each in results}
+    """Runs of a competitor that differ in nothing but fold and seed are one entry, with what the first run says.
+
+    A run may belong to two competitors whose chosen settings are the same.
+    """
+    abouts: dict[Path, list[About]] = {}
+    runs: dict[Path, FinishedRun] = {}
+    for run, about in results:
+        runs[run.path] = run
+        abouts.setdefault(run.path, []).append(about)
     rows = []
-    for group in group_runs(run for run, _ in results):
+    for group in group_runs(runs.values()):
         members: dict[str, list[FinishedRun]] = {}
         for run in group.runs:
-            members.setdefault(about[run.path].competitor, []).append(run)
-        rows += [Entry(about[runs[0].path], replace(group, runs=runs)) for runs in members.values()]
+            for about in abouts[run.path]:
+                members.setdefault(about.competitor, []).append(run)
+        for competitor, own in members.items():
+            first = next(about for about in abouts[own[0].path] if about.competitor == competitor)
+            rows.append(Entry(first, replace(group, runs=own)))
     return rows
-
-
-def as_notes(results: Iterable[tuple[FinishedRun, About]]) -> Mapping[Path, dict[str, Any]]:
-    """What to write beside the results of each run, by its path."""
-    return {run.path: asdict(about) for run, about in results}

@@ -25,21 +25,21 @@ _JSON = ("choices", "settings", "typed", "columns", "about")
 _OF_RUN = ("run", "dataset", "fold", "click", "ranker", "fingerprint", *_COST, *_JSON)
 
 
-def results_frame(runs: Sequence[FinishedRun], about: Mapping[Path, Mapping[str, Any]] | None = None) -> pl.DataFrame:
+def results_frame(runs: Sequence[FinishedRun], about: Sequence[Mapping[str, Any]] = ()) -> pl.DataFrame:
     """A row for each run and seed: what identifies the run, its costs and settings, and all metrics.
 
-    about: what else to keep of each run, by its path. ValueError for a run whose tables cannot be read.
+    about: what else to keep of each run. ValueError for a run whose tables cannot be read.
     """
     import polars as pl
 
     rows = []
-    for run in runs:
+    for run, note in zip(runs, about or [{}] * len(runs), strict=True):
         content = {
             "choices": dict(run.choices),
             "settings": dict(run.settings),
             "typed": sorted(run.typed),
             "columns": run.columns.declared(),
-            "about": dict((about or {}).get(run.path, {})),
+            "about": dict(note),
         }
         row = {"run": run.id, "dataset": run.choices["dataset"], "fold": run.fold}
         row |= {"click": run.choices["click"], "ranker": run.choices["ranker"], "fingerprint": run.fingerprint}

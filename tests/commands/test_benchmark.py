@@ -184,3 +184,18 @@ def test_a_dry_run_runs_nothing(tmp_path, capsys):
 
 def test_completion_knows_the_names():
     assert completions("ol2r benchmark t") == ["tiny "]
+
+
+def test_two_rows_may_have_the_same_run(tiny, tmp_path, capfd):
+    """A competitor whose chosen settings are those that another one has by default."""
+    competitors = {
+        "random": {"words": "ranker=random"},
+        "fixed": {"words": "ranker=sgd_ranknet ranker.learning_rate=0.01"},
+        "chosen": {"words": "ranker=sgd_ranknet", "grid": "ranker.learning_rate=0.01"},
+    }
+    tiny(competitors=competitors)
+    out, folder = tmp_path / "out", tmp_path / "published"
+    assert main(["tiny", "--run", "click=inf", f"output_dir={out}", "--out", str(folder)]) == 0
+    shown = capfd.readouterr().out
+    assert shown.count("| fixed ") == shown.count("| chosen ") == 2
+    assert len(pl.read_parquet(folder / "tiny.parquet")) == 2 * 3 * 3
