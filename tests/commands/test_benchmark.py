@@ -186,14 +186,14 @@ def test_completion_knows_the_names():
     assert completions("ol2r benchmark t") == ["tiny "]
 
 
-def test_two_rows_may_have_the_same_run(tiny, tmp_path, capfd):
+def test_two_rows_may_have_the_same_run(request, tmp_path, capfd):
     """A competitor whose chosen settings are those that another one has by default."""
     competitors = {
         "random": {"words": "ranker=random"},
         "fixed": {"words": "ranker=sgd_ranknet ranker.learning_rate=0.01"},
         "chosen": {"words": "ranker=sgd_ranknet", "grid": "ranker.learning_rate=0.01"},
     }
-    tiny(competitors=competitors)
+    request.getfixturevalue("tiny")(competitors=competitors)
     out, folder = tmp_path / "out", tmp_path / "published"
     assert main(["tiny", "--run", "click=inf", f"output_dir={out}", "--out", str(folder)]) == 0
     shown = capfd.readouterr().out
