@@ -151,9 +151,13 @@ class Lease:
         is put back then.
         """
         aside = self.file.with_name(f".{self.file.name.lstrip('.')}.{self._token}.partial")
-        with suppress(FileNotFoundError, BlockingIOError), open(self.file, "rb+") as file:
-            with suppress(OSError):
+        with suppress(FileNotFoundError), open(self.file, "rb+") as file:
+            try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:  # another process breaks it, or looks at it
+                return
+            except OSError:  # a file system without locks
+                pass
             if self.file.read_bytes() != owner.content:
                 return
             os.rename(self.file, aside)

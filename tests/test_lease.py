@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from unittest.mock import patch
 
@@ -131,6 +132,19 @@ def test_processes_that_break_a_lease_together_own_it_one_by_one(file, flock):
     assert len(owned) + len(lost) == 160
     assert not lost or flock != "with flock"
     assert not list(file.parent.iterdir())
+
+
+def test_a_process_that_breaks_a_lease_keeps_others_from_it(file, flock):
+    """Otherwise the second would move the file of the process that takes the lease next."""
+    write_owner(file)
+    ended = lease._owner(file)
+    with open(file) as first:
+        with suppress(OSError):
+            fcntl.flock(first, fcntl.LOCK_EX)
+        Lease(file)._break(ended)
+        assert file.exists() == (flock == "with flock")
+    Lease(file)._break(ended)
+    assert not file.exists()
 
 
 @pytest.mark.parametrize("age", [0.0, 3600.0])
