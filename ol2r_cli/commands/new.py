@@ -100,6 +100,8 @@ def _new(group: str, name: str, folder: Path | None) -> Iterator[str]:
         "ol2r report",
     ):
         yield f"  {line}"
+    if group == "ranker":
+        yield f"  ol2r benchmark linear dataset=synthetic click=perfect --add {choice}{options}"
 
 
 def _check_name(group: str, name: str, catalogue: Catalogue) -> None:

@@ -64,7 +64,9 @@ def test_a_choice_runs_and_is_listed_as_printed(here, capsys, group):
     ]
     assert lines[3].startswith("ol2r run -m ")
     assert shlex.split(typed)[0] in lines[3].replace("my_own,", "my_own ")
-    assert lines[4:] == ["ol2r report"]
+    assert lines[4] == "ol2r report"
+    added = ["ol2r benchmark linear dataset=synthetic click=perfect --add ranker=my_own"]
+    assert lines[5:] == (added if group == "ranker" else [])
     told = ol2r("run", *shlex.split(typed), *(SMALL if group == "dataset" else TINY))
     assert "finished: run" in told
     (run,) = (here / "outputs").glob("*/*/run.json")
@@ -99,7 +101,7 @@ def test_names_are_put_in_everywhere(here, capsys, group):
 
 
 def test_the_folder_is_that_of_the_project_file_or_typed(here, capsys):
-    assert new(capsys, "ranker", "first_own", "--dir", "my choices")[-1] == "  ol2r report"
+    assert new(capsys, "ranker", "first_own", "--dir", "my choices")[-2] == "  ol2r report"
     assert (here / "ol2r.yaml").read_text() == "choices: my choices\n"
     new(capsys, "click", "second_own")
     assert (here / "my choices" / "click" / "second_own.yaml").is_file()
