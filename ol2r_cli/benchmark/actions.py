@@ -4,28 +4,25 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 
 from ol2r_cli.benchmark.benchmark_pages import INDEX, index, outdated, page
 from ol2r_cli.benchmark.benchmark_plan import BenchmarkPlan
 from ol2r_cli.benchmark.benchmark_recipe import BenchmarkRecipe, benchmark_names, load_benchmark
 from ol2r_cli.benchmark.benchmark_tables import by_table, result_table
-from ol2r_cli.benchmark.entries import About, Entry, entries, played, published, results_file
-from ol2r_cli.config.composer import Composer
+from ol2r_cli.benchmark.entries import About, Entry, as_published, entries, played, published, results_file
+from ol2r_cli.config.composer import expand
 from ol2r_cli.formatting import nearest
 from ol2r_cli.formatting import show as show_rows
 from ol2r_cli.report.figures.drawing import draw, save
 from ol2r_cli.report.figures.kinds import NothingToDraw
 from ol2r_cli.report.finished_run import FinishedRun, by_seed
-from ol2r_cli.report.results_file import results_frame
 from ol2r_cli.report.text_table import markdown, terminal
 from ol2r_cli.reproduce.recipe_page import CompetitorLabels
-from ol2r_cli.reproduce.recipe_runs import RecipeRuns, run_recipe
+from ol2r_cli.reproduce.recipe_runs import RecipeRuns, print_trials, run_recipe
 from ol2r_cli.reproduce.run_plan import Condition, by_name
 from ol2r_cli.run.directory import RunDirectory, create_root
 from ol2r_cli.run.exit_status import DONE, FAILED, INTERRUPTED
-from ol2r_cli.sweep.sweep_output import print_plan
 
 TEST = "test_ndcg_10"
 WITHOUT_CURVE = ("oracle", "random")  # they would take the scale of the others
@@ -60,9 +57,8 @@ def run(recipe: BenchmarkRecipe, typed: Sequence[str], out: Path | None) -> int:
                 figures = _curves(recipe, rows, folder)
                 RunDirectory(folder).write_text(f"{recipe.name}.md", page(recipe, rows, figures))
                 print(f"written: {folder / recipe.name}.md")
-            frame = results_frame([run for run, _ in results], [asdict(about) for _, about in results])
             file = results_file(recipe.name, check=not part.full)
-            RunDirectory(folder).write_parquet(file, frame)
+            RunDirectory(folder).write_parquet(file, as_published(results))
             print(f"written: {folder / file}")
             if part.full:
                 _print(recipe, rows)
@@ -82,7 +78,12 @@ def add(recipe: BenchmarkRecipe, words: Sequence[str], typed: Sequence[str]) -> 
     data = {(run.fold, run.fingerprint) for run, _ in others}
     for title in dict.fromkeys(about.table for run, about in own if (run.fold, run.fingerprint) not in data):
         print(f"ol2r benchmark: {title} has other data here than the published results", file=sys.stderr)
+    for condition, trials in runs.candidates.items():
+        if len(trials) > 1 and len(set(trials.values())) == 1:
+            place = f"{condition.slot}, {condition.click}"
+            print(f"ol2r benchmark: {place}: all settings have the same validation NDCG@10", file=sys.stderr)
     _print(recipe, entries([*others, *own]))
+    print(f"runs: {plan.output_dir}")
     return runs.code
 
 
@@ -91,15 +92,17 @@ def repeat(recipe: BenchmarkRecipe, competitors: Sequence[str], typed: Sequence[
 
     competitors: the rows, all if empty. Exit code 1 where numbers differ.
     """
-    names = list(recipe.competitors)
-    for row in competitors:
-        if row not in names:
-            raise ValueError(f"--repeat must name rows, {', '.join(names)}, got {row}{nearest(row, names)}")
     made = {about.row(run): about for run, about in published(recipe.name)}
+    names = {name.lower(): name for name in recipe.competitors if name in {row[-1] for row in made}}
+    for row in competitors if made else ():
+        if row.lower() not in names:
+            quoted = ", ".join(f"'{name}'" for name in names.values())
+            raise ValueError(f"--repeat must name rows, {quoted}, got {row}{nearest(row, list(names.values()))}")
+    wanted = {names[row.lower()] for row in competitors} if made else set()
     settings = {
         Condition(*row): by_name([word for word in about.words if word.partition("=")[0] in about.settings])
         for row, about in made.items()
-        if not competitors or about.competitor in competitors
+        if not competitors or about.competitor in wanted
     }
     plan = BenchmarkPlan(recipe, typed, settings=settings)
     before = {(*about.row(run), run.fold): run for run, about in _of_plan(published(recipe.name), plan)}
@@ -115,7 +118,7 @@ def repeat(recipe: BenchmarkRecipe, competitors: Sequence[str], typed: Sequence[
     ]
     same = [line[-2] == "all" for line in lines]
     show_rows(lines, ["data", "click", "fold", "ranker", "seeds the same", "largest difference of NDCG@10"])
-    print(f"\n{sum(same)} of {len(lines)} runs have the published numbers, to the last digit")
+    print(f"\n{sum(same)} of {len(lines)} runs have the published numbers in all metrics, to the last digit")
     return runs.code or (DONE if all(same) else FAILED)
 
 
@@ -131,12 +134,7 @@ def dry_run(recipe: BenchmarkRecipe, typed: Sequence[str], words: Sequence[str] 
     """Print which runs there would be, without running anything."""
     plan = BenchmarkPlan(recipe, typed, added=words)
     plan.check_data()
-    candidates, final = list(plan.candidates()), list(plan.final())
-    if candidates:
-        count = sum(len(trial.runs) for trial in final)
-        total = sum(len(trial.runs) for trial in candidates)
-        print(f"{total} runs to choose settings by validation, then {count} with those that were chosen\n")
-    return print_plan([list(run) for trial in candidates or final for run in trial.runs], Composer(plan.folders))
+    return print_trials(plan)
 
 
 def write_all(folder: Path) -> int:
@@ -210,11 +208,21 @@ def _print(recipe: BenchmarkRecipe, rows: Sequence[Entry]) -> None:
     if warning := outdated(rows):
         print(f"ol2r benchmark: {warning}", file=sys.stderr)
     for (title, click), of_table in by_table(rows).items():
-        print(f"\n{title}, {click}\n")
+        print(f"\n{title}{_folds(recipe, title, of_table)}, {click}\n")
         table = result_table(recipe, of_table)
         if sys.stdout.isatty():
             terminal([table], [])
         else:
             print(markdown(table))
-    notes = f"± is half the 95 % interval; ↑ ↓: significantly higher or lower than {recipe.baseline}"
-    print(f"\n{notes}; * at the end of its grid")
+    unit = "over folds, or over seeds where there is one fold"
+    marks = f"↑ ↓: significantly higher or lower than {recipe.baseline}, paired, Holm's correction for a column"
+    print(f"\n± is half the 95 % interval {unit}; {marks}; * at the end of its grid")
+
+
+def _folds(recipe: BenchmarkRecipe, title: str, rows: Sequence[Entry]) -> str:
+    """The folds of a table that has not all of its dataset's."""
+    folds = sorted({run.fold for row in rows for run in row.group.runs if run.fold is not None})
+    protocol = by_name(recipe.data[title].words)
+    if not folds or len(folds) == len(expand(protocol["dataset.fold"])):
+        return ""
+    return f", fold{'s' * (len(folds) > 1)} {', '.join(map(str, folds))}"

@@ -74,7 +74,7 @@ def _reading(recipe: BenchmarkRecipe, entries: Sequence[Entry]) -> str:
     edges = any(entry.about.edges for entry in entries)
     return (
         f"Mean ± half the {LEVEL:.0%} interval. ↑ and ↓: the value is significantly higher or lower than that of "
-        f"{recipe.baseline}, paired, after Holm's correction. "
+        f"{recipe.baseline}, paired, after Holm's correction for the rows of a column. "
         "CPU s: of all seeds and folds together. `settings` were chosen on validation queries"
         + ("; * marks one at the end of its grid." if edges else ".")
     )
@@ -119,9 +119,17 @@ def index(benchmarks: Mapping[str, tuple[BenchmarkRecipe, Sequence[Entry]]]) -> 
         "Which result each ranker of `ol2r` gives on data that everybody can have, with settings chosen on validation "
         "queries. The pages have intervals, settings, costs and the command of every row; "
         "[protocol](protocol.md) says what was fixed beforehand, and [findings](findings.md) what follows from it.",
-        "    ol2r benchmark linear dataset=mq2008 click=inf       # a table on the terminal\n"
-        "    ol2r benchmark linear --add ranker=mine              # a ranker of your own in it\n"
-        "    ol2r report docs/benchmark/linear.parquet            # the raw values, by seed and fold",
+        "    ol2r benchmark linear dataset=mq2008 click=inf                # a table on the terminal\n"
+        "    ol2r benchmark linear dataset=mq2008 click=inf --repeat PDGD  # are the numbers the same here?\n"
+        "    ol2r benchmark linear --add ranker=mine                       # a ranker of your own in it\n"
+        "    ol2r report docs/benchmark/linear.parquet --baseline pdgd --differences     # all differences, with p",
+        "Data sets lie in one folder, `data_dir=FOLDER`: [data](../data.md). A page prints mean ± half of the "
+        "interval; with folds it is wide because folds differ, and says little about differences, which are paired. "
+        "The raw values have a row for each run and seed, and the rows of the tables to which a run belongs:",
+        "    import polars as pl\n\n"
+        '    values = pl.read_parquet("docs/benchmark/linear.parquet")\n'
+        '    values.filter(pl.col("rows").list.contains("PDGD"), dataset="mq2008", click="informational")'
+        '["test_ndcg_10"].mean()',
         "Written by `ol2r benchmark --out`; do not edit.",
     ]
     for name, (recipe, entries) in benchmarks.items():

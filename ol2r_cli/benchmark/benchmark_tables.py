@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from statistics import fmean
 
+from ol2r_cli.benchmark.benchmark_plan import ROLES_OF_A_ROW, role
 from ol2r_cli.benchmark.benchmark_recipe import BenchmarkRecipe
 from ol2r_cli.benchmark.entries import Entry
 from ol2r_cli.formatting import plus_minus
@@ -59,18 +61,21 @@ def settings(row: Entry) -> str:
 
 
 def row_settings(row: Entry) -> list[str]:
-    """The names of settings of the ranker, its exploration and its fairness that the row has typed."""
+    """The names of what the row has typed of its ranker, exploration and fairness, but for the ranker itself."""
     names = [word.partition("=")[0] for word in row.about.words]
-    return [name for name in names if name.split(".")[0] in ("ranker", "exploration", "fairness") and "." in name]
+    return [name for name in names if role(name) in ROLES_OF_A_ROW and name != "ranker"]
 
 
 def ranks(rows: Iterable[Entry], metric: str) -> dict[Entry, int]:
-    """The place of each row by the mean of a metric, the best is 1; rows without it, and all where no direction."""
+    """The place of each row by the mean of a metric: 1 is best, equal ones share the better place.
+
+    Rows without the metric have none, and no row has one where neither direction is better.
+    """
     means = {row: estimate.mean for row in rows if (estimate := row.group.estimate(metric)) is not None}
     if described(metric).higher_is_better is None:
         return {}
-    order = sorted(means, key=lambda row: gain(metric, means[row]), reverse=True)
-    return {row: place for place, row in enumerate(order, 1)}
+    gains = {row: gain(metric, mean) for row, mean in means.items()}
+    return {row: 1 + sum(other > own for other in gains.values()) for row, own in gains.items()}
 
 
 def mean_ranks(tables: Iterable[Sequence[Entry]], metric: str) -> dict[str, float]:
@@ -89,4 +94,4 @@ def _value(row: Entry, metric: str) -> str:
 
 def _brief(word: str, edges: Sequence[str]) -> str:
     name, _, value = word.partition("=")
-    return f"{name.rpartition('.')[2]}={value}" + "*" * (name in edges)
+    return f"{re.split('[./]', name)[-1]}={value}" + "*" * (name in edges)

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ol2r_cli.benchmark.benchmark_plan import WITHOUT_EFFECT, BenchmarkPlan
 from ol2r_cli.config.catalogue import config_dir
 from ol2r_cli.config.composer import expand
 from ol2r_cli.report.finished_run import FinishedRun
-from ol2r_cli.report.results_file import read_results
+from ol2r_cli.report.results_file import read_results, results_frame
 from ol2r_cli.report.run_groups import Group, group_runs
 from ol2r_cli.reproduce.recipe_runs import RecipeRuns
 from ol2r_cli.reproduce.run_plan import Condition, Overrides, by_name
 from ol2r_cli.run.directory import RunDirectory
+
+if TYPE_CHECKING:
+    import polars as pl
 
 
 @dataclass(frozen=True)
@@ -77,9 +81,21 @@ def results_file(name: str, check: bool = False) -> str:
 
 
 def published(name: str, check: bool = False) -> list[tuple[FinishedRun, About]]:
-    """The published results of a benchmark, or those of its check; empty where there are none."""
+    """The published results of a benchmark, or those of its check; empty where there are none.
+
+    A run that belongs to several rows occurs once for each.
+    """
     file = published_dir() / results_file(name, check)
-    return [(run, About(**about)) for run, about in read_results(file)] if file.is_file() else []
+    if not file.is_file():
+        return []
+    return [(run, About(**row)) for run, about in read_results(file) for row in about["rows"]]
+
+
+def as_published(results: Iterable[tuple[FinishedRun, About]]) -> pl.DataFrame:
+    """The table that `published` reads, with every run once."""
+    runs, abouts = _by_path(results)
+    about = [{"rows": [asdict(row) for row in rows]} for rows in abouts.values()]
+    return results_frame(list(runs.values()), about, [[row.competitor for row in rows] for rows in abouts.values()])
 
 
 def played(plan: BenchmarkPlan, runs: RecipeRuns) -> list[tuple[FinishedRun, About]]:
@@ -95,14 +111,15 @@ def played(plan: BenchmarkPlan, runs: RecipeRuns) -> list[tuple[FinishedRun, Abo
 def _about(
     plan: BenchmarkPlan, runs: RecipeRuns, condition: Condition, words: Sequence[str], run: FinishedRun
 ) -> About:
-    named = by_name(words)
+    named, values = by_name(words), list(runs.candidates.get(condition, {}).values())
+    grid = by_name(plan.recipe.competitors[condition.competitor].grid)
     return About(
         table=condition.slot,
         competitor=condition.competitor,
         words=[override for name, override in named.items() if name not in WITHOUT_EFFECT],
         settings=list(runs.settings[condition]),
-        edges=_at_the_edge(by_name(plan.recipe.competitors[condition.competitor].grid), runs.settings[condition]),
-        candidates=runs.candidates[condition],
+        edges=_at_the_edge(grid, runs.settings[condition]) if len(set(values)) > 1 else [],
+        candidates=len(values),
         choice_seconds=round(runs.choice_seconds.get(condition, 0.0), 1),
         versions=RunDirectory(run.path).read_json("run.json")["versions"] | {"processor": processor()},
     )
@@ -135,11 +152,7 @@ def entries(results: Iterable[tuple[FinishedRun, About]]) -> list[Entry]:
 
     A run may belong to two competitors whose chosen settings are the same.
     """
-    abouts: dict[Path, list[About]] = {}
-    runs: dict[Path, FinishedRun] = {}
-    for run, about in results:
-        runs[run.path] = run
-        abouts.setdefault(run.path, []).append(about)
+    runs, abouts = _by_path(results)
     rows = []
     for group in group_runs(runs.values()):
         members: dict[str, list[FinishedRun]] = {}
@@ -150,3 +163,15 @@ def entries(results: Iterable[tuple[FinishedRun, About]]) -> list[Entry]:
             first = next(about for about in abouts[own[0].path] if about.competitor == competitor)
             rows.append(Entry(first, replace(group, runs=own)))
     return rows
+
+
+def _by_path(
+    results: Iterable[tuple[FinishedRun, About]],
+) -> tuple[dict[Path, FinishedRun], dict[Path, list[About]]]:
+    """Every run once, and the rows to which it belongs."""
+    runs: dict[Path, FinishedRun] = {}
+    abouts: dict[Path, list[About]] = {}
+    for run, about in results:
+        runs[run.path] = run
+        abouts.setdefault(run.path, []).append(about)
+    return runs, abouts

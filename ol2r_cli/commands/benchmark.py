@@ -36,8 +36,19 @@ def parser() -> argparse.ArgumentParser:
     )
     add = options.add_argument
     add("name", metavar="NAME", nargs="?", help="of a benchmark; without a name, all are listed")
-    add("overrides", metavar="SETTING=VALUE", nargs="*", help="the part of it, and where runs go: output_dir, launcher")
-    add("--add", metavar="WORDS", nargs="+", help="run this ranker in the same way, and show it in the tables")
+    add(
+        "overrides",
+        metavar="SETTING=VALUE",
+        nargs="*",
+        help="the part of it, where data are and where runs go: data_dir, output_dir, launcher",
+    )
+    add(
+        "--add",
+        metavar="WORDS",
+        nargs="+",
+        action="append",
+        help="run this ranker in the same way, and show it in the tables; validation chooses of several values",
+    )
     add("--repeat", metavar="ROW", nargs="*", help="run published rows again, with their settings, and compare")
     add("--run", action="store_true", help="run the whole protocol: hours")
     add("--dry-run", action="store_true", help="with --run or --add: list the runs, and run nothing")
@@ -66,14 +77,21 @@ def _main(given: argparse.Namespace) -> int:
             from ol2r_cli.benchmark.actions import write_all
 
             return write_all(given.out)
+        from ol2r_cli.benchmark.entries import published
+
         summaries = {name: load_benchmark(name).shows for name in benchmark_names()}
+        missing = {name: "" if published(name) else " (not published yet)" for name in summaries}
         width = max(map(len, summaries))
-        print("\n".join(f"{name:{width}}  {shows}" for name, shows in summaries.items()))
+        print("\n".join(f"{name:{width}}  {shows}{missing[name]}" for name, shows in summaries.items()))
         return DONE
     from ol2r_cli.benchmark import actions
 
     recipe, typed = load_benchmark(given.name), [*given.overrides, *as_options(given.config_dir)]
-    words = given.add or ()
+    if len(given.add or ()) > 1:
+        raise ValueError("--add adds one ranker: add the others with a command each")
+    if given.out and not given.run:
+        raise ValueError("--out goes with --run, or without NAME")
+    words = given.add[0] if given.add else ()
     if given.dry_run:
         if not (given.add or given.run):
             raise ValueError("--dry-run goes with --run or --add")

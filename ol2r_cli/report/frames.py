@@ -54,6 +54,8 @@ def load(
         warnings.warn(f"{line}: all_versions=True shows them", stacklevel=2)
     for damaged in collection.damaged:
         warnings.warn(f"left out, damaged: {damaged}", stacklevel=2)
+    if table != "summary" and (files := [place for place in places if place.is_file()]):
+        raise ValueError(f"table must be summary for {files[0]}, which has final values only, got {table}")
     if not collection.runs:
         raise ValueError(f"there are no finished runs below {' or '.join(map(str, places))}")
     groups = group_runs(collection.runs)

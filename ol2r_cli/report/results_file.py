@@ -22,18 +22,21 @@ SUFFIX = ".parquet"
 _COST = ("cpu_seconds", "peak_memory_gb")
 # Columns that are the same for all seeds of a run; those of `_JSON` have JSON.
 _JSON = ("choices", "settings", "typed", "columns", "about")
-_OF_RUN = ("run", "dataset", "fold", "click", "ranker", "fingerprint", *_COST, *_JSON)
+_OF_RUN = ("run", "rows", "dataset", "fold", "click", "ranker", "fingerprint", *_COST, *_JSON)
 
 
-def results_frame(runs: Sequence[FinishedRun], about: Sequence[Mapping[str, Any]] = ()) -> pl.DataFrame:
+def results_frame(
+    runs: Sequence[FinishedRun], about: Sequence[Mapping[str, Any]] = (), rows: Sequence[Sequence[str]] = ()
+) -> pl.DataFrame:
     """A row for each run and seed: what identifies the run, its costs and settings, and all metrics.
 
-    about: what else to keep of each run. ValueError for a run whose tables cannot be read.
+    about: what else to keep of each run. rows: what tables call each run; a run may have several names. ValueError for
+    a run whose tables cannot be read.
     """
     import polars as pl
 
-    rows = []
-    for run, note in zip(runs, about or [{}] * len(runs), strict=True):
+    values: list[dict[str, Any]] = []
+    for run, note, names in zip(runs, about or [{}] * len(runs), rows or [()] * len(runs), strict=True):
         content = {
             "choices": dict(run.choices),
             "settings": dict(run.settings),
@@ -41,12 +44,13 @@ def results_frame(runs: Sequence[FinishedRun], about: Sequence[Mapping[str, Any]
             "columns": run.columns.declared(),
             "about": dict(note),
         }
-        row = {"run": run.id, "dataset": run.choices["dataset"], "fold": run.fold}
+        row = {"run": run.id, "rows": list(names), "dataset": run.choices["dataset"], "fold": run.fold}
         row |= {"click": run.choices["click"], "ranker": run.choices["ranker"], "fingerprint": run.fingerprint}
         row |= {name: getattr(run, name) for name in _COST}
         row |= {name: json.dumps(content[name]) for name in _JSON}
-        rows += [row | {"seed": seed} | values for seed, values in by_seed(run).items()]
-    return pl.from_dicts(rows, infer_schema_length=None, strict=False)
+        values += [row | {"seed": seed} | metrics for seed, metrics in by_seed(run).items()]
+    text = {"rows": pl.List(pl.String)}
+    return pl.from_dicts(values, schema_overrides=text, infer_schema_length=None, strict=False)
 
 
 def read_results(file: Path) -> list[tuple[FinishedRun, dict[str, Any]]]:

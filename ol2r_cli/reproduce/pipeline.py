@@ -5,15 +5,13 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from ol2r_cli.config.composer import Composer
 from ol2r_cli.report.text_table import markdown, terminal
 from ol2r_cli.reproduce.paper_plan import PaperPlan
 from ol2r_cli.reproduce.paper_table import as_csv, comparison_table, data_values, run_values
 from ol2r_cli.reproduce.recipe_page import caveat, draw_figures, markdown_page, protocol_line
-from ol2r_cli.reproduce.recipe_runs import RecipeRuns, run_recipe
+from ol2r_cli.reproduce.recipe_runs import RecipeRuns, print_trials, run_recipe
 from ol2r_cli.run.directory import RunDirectory, create_root
-from ol2r_cli.run.exit_status import DONE, INTERRUPTED
-from ol2r_cli.sweep.sweep_output import print_plan
+from ol2r_cli.run.exit_status import INTERRUPTED
 
 
 def reproduce(plan: PaperPlan, out: Path | None = None) -> int:
@@ -53,12 +51,4 @@ def dry_run(plan: PaperPlan) -> int:
     """Print the runs of a plan without running or writing anything; return the exit code."""
     plan.check_data()
     print(caveat(plan) or protocol_line(plan))
-    candidates, final = list(plan.candidates()), list(plan.final())
-    jobs = [list(run) for trial in candidates or final for run in trial.runs]
-    if candidates:
-        count = sum(len(trial.runs) for trial in final)
-        print(f"{len(jobs)} runs to choose settings by validation, then {count} with those that were chosen\n")
-    if not jobs:
-        print("nothing is run: the figure is about the data")
-        return DONE
-    return print_plan(jobs, Composer(plan.folders))
+    return print_trials(plan)

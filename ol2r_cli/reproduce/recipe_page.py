@@ -139,7 +139,7 @@ def _notes(values: Sequence[ReportedValue], runs: RecipeRuns) -> str:
         notes.append(f"± is half the width of the {LEVEL:.0%} interval of the mean (Student's t) over {units}")
     if runs.candidates:
         notes.append(
-            f"Settings are the best of up to {max(runs.candidates.values())} by validation NDCG@10, "
+            f"Settings are the best of up to {max(map(len, runs.candidates.values()))} by validation NDCG@10, "
             "chosen with other seeds than those reported."
         )
     return " ".join(notes)

@@ -8,17 +8,18 @@ is chosen as in the paper.
 from __future__ import annotations
 
 import sys
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ol2r_cli.config.composer import Composer
 from ol2r_cli.report.run_groups import Group, collect, group_runs
 from ol2r_cli.report.selection import METRIC
 from ol2r_cli.reproduce.run_plan import Condition, Overrides, RunPlan, Trial
 from ol2r_cli.run.exit_status import DONE
 from ol2r_cli.sweep.sweep_job import SweepJob
+from ol2r_cli.sweep.sweep_output import print_plan
 from ol2r_cli.sweep.sweeper import sweep
 
 
@@ -26,13 +27,14 @@ from ol2r_cli.sweep.sweeper import sweep
 class RecipeRuns:
     """The runs of a recipe: the group of runs of each condition, its settings, and the jobs that failed.
 
-    code: 0, 3 when some jobs failed, 130 when interrupted. candidates: the number of trials from which the settings of
-    a condition were chosen. choice_seconds: their CPU seconds, as far as their runs have recorded them.
+    code: 0, 3 when some jobs failed, 130 when interrupted. candidates: the trials from which the settings of a
+    condition were chosen, with their mean validation NDCG@10. choice_seconds: their CPU seconds, as far as their runs
+    have recorded them.
     """
 
     groups: dict[Condition, Group] = field(default_factory=dict)
     settings: dict[Condition, Overrides] = field(default_factory=dict)
-    candidates: Counter[Condition] = field(default_factory=Counter)
+    candidates: dict[Condition, dict[Trial, float]] = field(default_factory=dict)
     choice_seconds: dict[Condition, float] = field(default_factory=dict)
     failed: list[SweepJob] = field(default_factory=list)
     code: int = DONE
@@ -52,8 +54,8 @@ def run_recipe(plan: RunPlan[Any, Any]) -> RecipeRuns:
         if runs.code:
             return runs
         best = best_settings(finished)
-        runs.candidates = Counter(trial.condition for trial in candidates)
         for trial, group in finished.items():
+            runs.candidates.setdefault(trial.condition, {})[trial] = validation(trial, group)
             seconds = sum(run.cpu_seconds or 0 for run in group.runs)
             runs.choice_seconds[trial.condition] = runs.choice_seconds.get(trial.condition, 0) + seconds
     for trial, group in _run_trials(list(plan.final(best)), plan, launcher, runs).items():
@@ -68,15 +70,34 @@ def best_settings(trials: Mapping[Trial, Group]) -> dict[Condition, Overrides]:
     """
     best: dict[Condition, tuple[float, Trial]] = {}
     for trial, group in trials.items():
-        condition, estimate = trial.condition, group.estimate(METRIC)
-        if estimate is None:
-            raise ValueError(
-                f"settings of {condition.competitor} are chosen by validation, which {group.runs[0].path} lacks: "
-                "type dataset.validation=0.2"
-            )
-        if condition not in best or estimate.mean > best[condition][0]:
-            best[condition] = (estimate.mean, trial)
+        condition, value = trial.condition, validation(trial, group)
+        if condition not in best or value > best[condition][0]:
+            best[condition] = (value, trial)
     return {condition: trial.settings for condition, (_, trial) in best.items()}
+
+
+def validation(trial: Trial, group: Group) -> float:
+    """The mean validation NDCG@10 of the runs of a trial; ValueError where they were not evaluated so."""
+    estimate = group.estimate(METRIC)
+    if estimate is None:
+        raise ValueError(
+            f"settings of {trial.condition.competitor} are chosen by validation, which {group.runs[0].path} lacks: "
+            "type dataset.validation=0.2"
+        )
+    return estimate.mean
+
+
+def print_trials(plan: RunPlan[Any, Any]) -> int:
+    """Print the runs of a plan without running or writing anything; return the exit code."""
+    candidates, final = list(plan.candidates()), list(plan.final())
+    jobs = [[*run, *plan.launcher] for trial in candidates or final for run in trial.runs]
+    if candidates:
+        count = sum(len(trial.runs) for trial in final)
+        print(f"{len(jobs)} runs to choose settings by validation, then {count} with those that were chosen\n")
+    if not jobs:
+        print("nothing is run: the figure is about the data")
+        return DONE
+    return print_plan(jobs, Composer(plan.folders))
 
 
 def _run_trials(

@@ -41,7 +41,7 @@ def published(made, tmp_path, monkeypatch):
 
 def test_without_a_name_all_are_listed(capsys):
     assert main([]) == 0
-    assert capsys.readouterr().out == "tiny  two rankers\n"
+    assert capsys.readouterr().out == "tiny  two rankers (not published yet)\n"
 
 
 def test_it_runs_chooses_and_writes(published, made, capfd):
@@ -85,7 +85,7 @@ def test_the_best_validation_ndcg_chooses(published, made):
 def test_published_tables_are_shown(published, capsys):
     assert main(["tiny"]) == 0
     everything = capsys.readouterr().out
-    assert [line for line in everything.splitlines() if ", " in line and "|" not in line][:4] == [
+    assert [line for line in everything.splitlines() if ", " in line and line[0] not in "|±"][:4] == [
         "small, perfect", "small, informational", "other, perfect", "other, informational",
     ]  # fmt: skip
     assert main(["tiny", "click=inf"]) == 0
@@ -106,10 +106,26 @@ def test_a_ranker_joins_the_table(published, tmp_path, capfd):
     assert main(["tiny", "click=inf", *words]) == 0
     shown = capfd.readouterr().out
     assert shown.count("| pdgd (added)") == 2
+    assert f"runs: {tmp_path / 'own'}" in shown
     assert shown.count("| SGD ") == 2
     assert "perfect" not in shown
     assert main(["tiny", "click=inf", "--dry-run", *words]) == 0
     assert "4 runs to choose settings by validation, then 2" in capfd.readouterr().out
+
+
+def test_a_row_that_is_added_shows_what_was_typed(published, tmp_path, capfd):
+    own = f"output_dir={tmp_path / 'own'}"
+    assert main(["tiny", "click=inf", own, "--add", "ranker=sgd_ranknet", "exploration=epsilon_greedy"]) == 0
+    row = next(line for line in capfd.readouterr().out.splitlines() if "| sgd_ranknet (added)" in line)
+    assert "| exploration=epsilon_greedy |" in row
+
+
+def test_a_choice_between_equal_settings_is_told(published, tmp_path, capfd):
+    own = f"output_dir={tmp_path / 'own'}"
+    assert main(["tiny", "click=inf", own, "--add", "ranker=sgd_ranknet", "ranker.learning_rate=1e-30,2e-30"]) == 0
+    captured = capfd.readouterr()
+    assert "small, informational: all settings have the same validation NDCG@10" in captured.err
+    assert "*" not in next(line for line in captured.out.splitlines() if "| sgd_ranknet (added)" in line)
 
 
 def test_the_same_ranker_has_the_same_numbers(published, tmp_path, capfd):
@@ -121,9 +137,9 @@ def test_the_same_ranker_has_the_same_numbers(published, tmp_path, capfd):
 
 
 def test_a_row_is_repeated_with_its_settings(published, tmp_path, capfd):
-    assert main(["tiny", "click=inf", "--repeat", "SGD", f"output_dir={tmp_path / 'own'}"]) == 0
+    assert main(["tiny", "click=inf", "--repeat", "sgd", f"output_dir={tmp_path / 'own'}"]) == 0
     shown = capfd.readouterr().out
-    assert "2 of 2 runs have the published numbers, to the last digit" in shown
+    assert "2 of 2 runs have the published numbers in all metrics, to the last digit" in shown
     assert "random" not in shown
     rows = pl.read_parquet(published / "tiny.parquet")
     other = pl.when(pl.col("seed") == 1).then(pl.col("test_ndcg_10") + 0.25).otherwise(pl.col("test_ndcg_10"))
@@ -166,14 +182,28 @@ def test_results_of_an_earlier_version_are_outdated(published, capsys, monkeypat
             "--add, --repeat and --run exclude each other: leave out all but one",
         ),
         (["tiny", "--add", "ranker=pdgd"], "there are no published results of tiny for this"),
-        (["tiny", "--repeat", "random", "SDG"], "--repeat must name rows, random, SGD, got SDG: did you mean SGD?"),
+        (["tiny", "--repeat", "SGD"], "there are no published results of tiny for this"),
         (["tiny", "--run", "rounds=3"], "rounds is part of the protocol of tiny: leave out rounds=3"),
+        (["tiny", "--add", "ranker=pdgd", "rounds=3"], "rounds is part of the protocol of tiny: leave out rounds=3"),
+        (["tiny", "--add", "ranker=pdgd", "seed=3"], "seed is part of the protocol of tiny: leave out seed=3"),
+        (["tiny", "dataset.path=a/b"], "leave out dataset.path=a/b: type data_dir=FOLDER"),
+        (["tiny", "--add", "ranker=pdgd,dbgd"], "--add must name one ranker, such as --add ranker=mine"),
+        (["tiny", "--add", "ranker=pdgd", "--add", "ranker=dbgd"], "--add adds one ranker"),
+        (["tiny", "--out", "there"], "--out goes with --run, or without NAME"),
+        (["tiny", "click=infomational"], "click must be perfect or informational, got infomational: did you mean"),
+        (["tiny", "dataset=mq2008"], "dataset must be synthetic, got mq2008"),
     ],
 )
 def test_messages(typed, message, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(entries, "published_dir", lambda: tmp_path / "nothing")
     assert main(typed) == 2
     assert f"ol2r benchmark: {message}" in capsys.readouterr().err
+
+
+def test_a_row_must_be_published_to_be_repeated(published, capsys):
+    assert main(["tiny", "--repeat", "random", "SDG"]) == 2
+    message = "ol2r benchmark: --repeat must name rows, 'random', 'SGD', got SDG: did you mean SGD?"
+    assert message in capsys.readouterr().err
 
 
 def test_a_dry_run_runs_nothing(tmp_path, capsys):
@@ -186,8 +216,8 @@ def test_completion_knows_the_names():
     assert completions("ol2r benchmark t") == ["tiny "]
 
 
-def test_two_rows_may_have_the_same_run(request, tmp_path, capfd):
-    """A competitor whose chosen settings are those that another one has by default."""
+def test_two_rows_may_have_the_same_run(request, tmp_path, capfd, monkeypatch):
+    """A competitor whose chosen settings are those that another one has by default. They share a place."""
     competitors = {
         "random": {"words": "ranker=random"},
         "fixed": {"words": "ranker=sgd_ranknet ranker.learning_rate=0.01"},
@@ -198,4 +228,10 @@ def test_two_rows_may_have_the_same_run(request, tmp_path, capfd):
     assert main(["tiny", "--run", "click=inf", f"output_dir={out}", "--out", str(folder)]) == 0
     shown = capfd.readouterr().out
     assert shown.count("| fixed ") == shown.count("| chosen ") == 2
-    assert len(pl.read_parquet(folder / "tiny.parquet")) == 2 * 3 * 3
+    rows = pl.read_parquet(folder / "tiny.parquet")["rows"].to_list()
+    assert rows == ([["random"]] * 3 + [["fixed", "chosen"]] * 3) * 2  # each run once
+    monkeypatch.setattr(entries, "published_dir", lambda: folder)
+    assert main(["--out", str(folder)]) == 0
+    lines = (folder / "README.md").read_text().splitlines()
+    places = [line.split("|")[2] for line in lines if line.startswith(("| fixed", "| chosen"))]
+    assert places[0] == places[1]

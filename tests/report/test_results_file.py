@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import polars as pl
 import pytest
 
+from ol2r_cli.report.frames import load
 from ol2r_cli.report.labels import Labels
 from ol2r_cli.report.results_file import read_results, results_frame
 from ol2r_cli.report.run_groups import collect, group_runs
@@ -21,8 +24,9 @@ def runs(tmp_path):
 
 def test_runs_are_read_as_they_were(runs, tmp_path):
     file = tmp_path / "results.parquet"
-    results_frame(runs, [{"note": ["a", 1]}, {}, {}]).write_parquet(file)
+    results_frame(runs, [{"note": ["a", 1]}, {}, {}], [["one", "two"], [], ["two"]]).write_parquet(file)
     read = read_results(file)
+    assert pl.read_parquet(file)["rows"].to_list() == [["one", "two"]] * 2 + [[]] * 2 + [["two"]]
     assert [about for _, about in read] == [{"note": ["a", 1]}, {}, {}]
     for (run, _), before in zip(read, runs, strict=True):
         assert (run.choices, run.settings, run.fold) == (before.choices, before.settings, before.fold)
@@ -48,10 +52,19 @@ def test_the_same_runs_in_a_folder_and_in_a_file_are_one_group(runs, tmp_path):
     assert [group.n for group in both] == [group.n for group in group_runs(runs)]
 
 
+def test_a_frame_has_every_run_once_and_no_traces(runs, tmp_path):
+    file = tmp_path / "results.parquet"
+    runs = [replace(run, id=f"run{number}") for number, run in enumerate(runs)]
+    results_frame(runs, rows=[["one", "two"], [], []]).write_parquet(file)
+    assert len(load(file)) == len(pl.read_parquet(file)) == 5
+    with pytest.raises(ValueError, match=r"table must be summary for .*results.parquet, which has final values only"):
+        load(file, table="trace")
+
+
 def test_other_files_are_refused(tmp_path):
     (tmp_path / "text.parquet").write_text("no table")
     with pytest.raises(ValueError, match=r"text.parquet cannot be read"):
         collect([tmp_path / "text.parquet"])
     pl.DataFrame({"run": [1]}).write_parquet(tmp_path / "other.parquet")
-    with pytest.raises(ValueError, match=r"must have the results of runs, got a table without dataset, fold"):
+    with pytest.raises(ValueError, match=r"must have the results of runs, got a table without rows, dataset, fold"):
         collect([tmp_path / "other.parquet"])
