@@ -395,14 +395,14 @@ def compare(
 
 def _collected(places: tuple[RunOrFolder, ...], all_versions: bool) -> Collection:
     """Finished runs, and those below folders; ValueError where there are none."""
-    from ol2r_cli.report.run_groups import collect
+    from ol2r_cli.report.run_groups import collect, nothing_below
 
     paths = _paths(places) or [default_output_dir()]
     collection = collect(paths, all_versions=all_versions)
     for line in collection.earlier:
         warnings.warn(f"{line}: all_versions=True shows them", stacklevel=3)
     if not collection.runs:
-        raise ValueError(f"there are no finished runs below {' or '.join(map(str, paths))}")
+        raise ValueError(nothing_below(paths))
     return collection
 
 

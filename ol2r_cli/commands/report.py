@@ -113,7 +113,7 @@ def make_document(options: argparse.Namespace, all_metrics: bool = False) -> Doc
     from ol2r_cli.report.measures import METRICS, check_metrics, known_metrics, usual_metrics
     from ol2r_cli.report.notes import left_out
     from ol2r_cli.report.result_tables import ordered
-    from ol2r_cli.report.run_groups import collect, group_runs
+    from ol2r_cli.report.run_groups import collect, group_runs, nothing_below
     from ol2r_cli.report.selection import select
 
     _check_options(options)
@@ -123,8 +123,7 @@ def make_document(options: argparse.Namespace, all_metrics: bool = False) -> Doc
         print(f"ol2r report: {line}: --all-versions shows them", file=sys.stderr)
     if not collection.runs:
         others = "".join(f" ({line})" for line in left_out(collection))
-        below = " or ".join(map(str, folders))
-        raise ValueError(f"there are no finished runs below {below}{others}: start one with `ol2r run`")
+        raise ValueError(f"{nothing_below(folders)}{others}: start one with `ol2r run`")
     groups = group_runs(collection.runs)
     labels = Labels(groups)
     check_metrics(options.metric or (), groups)

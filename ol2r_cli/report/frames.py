@@ -15,7 +15,7 @@ from ol2r_cli.report.finished_run import FinishedRun, by_seed, tables_of
 from ol2r_cli.report.labels import PARTS, Labels
 from ol2r_cli.report.measures import METRICS
 from ol2r_cli.report.result_tables import ordered, row_names
-from ol2r_cli.report.run_groups import Group, collect, group_runs
+from ol2r_cli.report.run_groups import Group, collect, group_runs, nothing_below
 from ol2r_cli.report.selection import Selection
 from ol2r_cli.run.integrity import read_table
 
@@ -57,7 +57,7 @@ def load(
     if table != "summary" and (files := [place for place in places if place.is_file()]):
         raise ValueError(f"table must be summary for {files[0]}, which has final values only, got {table}")
     if not collection.runs:
-        raise ValueError(f"there are no finished runs below {' or '.join(map(str, places))}")
+        raise ValueError(nothing_below(places))
     groups = group_runs(collection.runs)
     names = (
         list(dict.fromkeys(n for g in groups for n in g.settings)) if settings else _settings(groups, Labels(groups))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from itertools import groupby
 from pathlib import Path
 from statistics import fmean, stdev
@@ -18,7 +19,6 @@ from ol2r_cli.report.measures import declare
 if TYPE_CHECKING:
     import polars as pl
 
-SUFFIX = ".parquet"
 _COST = ("cpu_seconds", "peak_memory_gb")
 # Columns that are the same for all seeds of a run; those of `_JSON` have JSON.
 _JSON = ("choices", "settings", "typed", "columns", "about")
@@ -67,6 +67,18 @@ def read_results(file: Path) -> list[tuple[FinishedRun, dict[str, Any]]]:
     if missing := [name for name in (*_OF_RUN, "seed") if rows and name not in rows[0]]:
         raise ValueError(f"{file} must have the results of runs, got a table without {', '.join(missing)}")
     return [_read(file, list(of_run)) for _, of_run in groupby(rows, key=lambda row: [row[name] for name in _OF_RUN])]
+
+
+def results_files(folder: Path) -> list[Path]:
+    """The files of a folder that `read_results` reads."""
+    import polars as pl
+
+    files = []
+    for file in sorted(folder.glob("*.parquet")):
+        with suppress(OSError, pl.exceptions.PolarsError):
+            if {*_OF_RUN, "seed"} <= pl.read_parquet_schema(file).keys():
+                files.append(file)
+    return files
 
 
 def _read(file: Path, rows: Sequence[Mapping[str, Any]]) -> tuple[FinishedRun, dict[str, Any]]:

@@ -83,6 +83,15 @@ def collect(folders: Sequence[Path], verify: bool = False, all_versions: bool = 
     return collection
 
 
+def nothing_below(places: Sequence[Path]) -> str:
+    """The message where no finished run was found; it names files of published results that could have been meant."""
+    from ol2r_cli.report.results_file import results_files
+
+    files = [str(file) for place in places for file in results_files(place)]
+    meant = f" (published results: {', '.join(files)})" if files else ""
+    return f"there are no finished runs below {' or '.join(map(str, places))}{meant}"
+
+
 def _verify(state: RunState) -> None:
     """ValueError with the first thing that is wrong with a run."""
     from ol2r_cli.run.verification import differences

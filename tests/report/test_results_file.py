@@ -61,6 +61,16 @@ def test_a_frame_has_every_run_once_and_no_traces(runs, tmp_path):
         load(file, table="trace")
 
 
+def test_a_folder_with_such_files_alone_names_them(runs, tmp_path):
+    folder = tmp_path / "published"
+    folder.mkdir()
+    results_frame(runs).write_parquet(folder / "results.parquet")
+    pl.DataFrame({"run": [1]}).write_parquet(folder / "other.parquet")
+    message = rf"no finished runs below {folder} \(published results: {folder / 'results.parquet'}\)$"
+    with pytest.raises(ValueError, match=message):
+        load(folder)
+
+
 def test_other_files_are_refused(tmp_path):
     (tmp_path / "text.parquet").write_text("no table")
     with pytest.raises(ValueError, match=r"text.parquet cannot be read"):
