@@ -127,20 +127,23 @@ def test_an_own_choice_and_a_package_with_choices_need_no_options(built, tmp_pat
 
 @pytest.mark.parametrize("group", ROLES)
 def test_what_ol2r_new_of_a_wheel_prints_can_be_typed(built, tmp_path, group):
-    """Run, list, check, sweep, report, and the test of the choice: word for word, on less data."""
+    """Run, list, check, sweep, report, benchmark, and the test of the choice: word for word, on less data."""
     installed = Environment(tmp_path / "environment")
     installed.install(built["wheel"])
     here = tmp_path / "here"
     here.mkdir()
     printed = call(installed.ol2r, "new", group, "my_own", cwd=here).splitlines()
     lines = [line.strip() for line in printed[printed.index("next:") + 1 :]]
-    assert [line.split()[1] for line in lines] == ["run", "list", "check", "run", "report"]
+    benchmark = ["benchmark"] if group == "ranker" else []
+    assert [line.split()[1] for line in lines] == ["run", "list", "check", "run", "report", *benchmark]
     small = [] if group == "dataset" else ["dataset.documents=12", "dataset.features=6"]
     for line in lines:
         _, *words = shlex.split(line)
         out = call(installed.ol2r, *words, *(small if words[0] == "run" else ()), cwd=here)
         assert words[0] != "check" or "none broken" in out
-    assert len(list(here.glob("outputs/*/*/summary.json"))) == 6, "the first run is one of the sweep's six"
+        assert words[0] != "benchmark" or "my_own (added)" in out
+    runs = 6 + len(benchmark)  # the first run is one of the sweep's six
+    assert len(list(here.glob("outputs/*/*/summary.json"))) == runs
     call(installed.python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "choices", cwd=here)
 
 
