@@ -70,7 +70,7 @@ def add(recipe: BenchmarkRecipe, words: Sequence[str], typed: Sequence[str]) -> 
     plan = BenchmarkPlan(recipe, typed, added=words)
     others = _of_plan(published(recipe.name), plan)
     if not others:
-        raise ValueError(f"there are no published results of {recipe.name} for this: type ol2r benchmark {recipe.name}")
+        raise _unpublished(recipe)
     runs = _run(plan)
     if runs.code == INTERRUPTED:
         return INTERRUPTED
@@ -92,22 +92,24 @@ def repeat(recipe: BenchmarkRecipe, competitors: Sequence[str], typed: Sequence[
 
     competitors: the rows, all if empty. Exit code 1 where numbers differ.
     """
-    made = {about.row(run): about for run, about in published(recipe.name)}
+    if not (results := published(recipe.name)):
+        raise _unpublished(recipe)
+    made = {about.row(run): about for run, about in results}
     names = {name.lower(): name for name in recipe.competitors if name in {row[-1] for row in made}}
-    for row in competitors if made else ():
+    for row in competitors:
         if row.lower() not in names:
             quoted = ", ".join(f"'{name}'" for name in names.values())
             raise ValueError(f"--repeat must name rows, {quoted}, got {row}{nearest(row, list(names.values()))}")
-    wanted = {names[row.lower()] for row in competitors} if made else set()
+    wanted = {names[row.lower()] for row in competitors}
     settings = {
         Condition(*row): by_name([word for word in about.words if word.partition("=")[0] in about.settings])
         for row, about in made.items()
         if not competitors or about.competitor in wanted
     }
     plan = BenchmarkPlan(recipe, typed, settings=settings)
-    before = {(*about.row(run), run.fold): run for run, about in _of_plan(published(recipe.name), plan)}
+    before = {(*about.row(run), run.fold): run for run, about in _of_plan(results, plan)}
     if not before:
-        raise ValueError(f"there are no published results of {recipe.name} for this: type ol2r benchmark {recipe.name}")
+        raise _unpublished(recipe)
     runs = _run(plan)
     if runs.code == INTERRUPTED:
         return INTERRUPTED
@@ -120,6 +122,10 @@ def repeat(recipe: BenchmarkRecipe, competitors: Sequence[str], typed: Sequence[
     show_rows(lines, ["data", "click", "fold", "ranker", "seeds the same", "largest difference of NDCG@10"])
     print(f"\n{sum(same)} of {len(lines)} runs have the published numbers in all metrics, to the last digit")
     return runs.code or (DONE if all(same) else FAILED)
+
+
+def _unpublished(recipe: BenchmarkRecipe) -> ValueError:
+    return ValueError(f"there are no published results of {recipe.name} for this: type ol2r benchmark {recipe.name}")
 
 
 def _compared(before: FinishedRun, after: FinishedRun) -> tuple[str, str]:
