@@ -16,6 +16,7 @@ checkpoint and `.to(device)` moves the role. A role draws random numbers only fr
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -252,8 +253,20 @@ class Need(NamedTuple):
     use: str
 
 
+class _ConstructorSignature:
+    """`inspect.signature` of a class is that of its constructor; some Pythons, as 3.11.2, prefer that of `__new__`."""
+
+    def __get__(self, instance: object | None, owner: Any) -> inspect.Signature:
+        if instance is not None:
+            raise AttributeError("__signature__")
+        signature = inspect.signature(owner.__init__)
+        return signature.replace(parameters=list(signature.parameters.values())[1:])
+
+
 class Configured(nn.Module):
     """An object whose settings are the keywords of its constructor. It remembers them, so it can be built again."""
+
+    __signature__ = _ConstructorSignature()
 
     def __new__(cls, *arguments: Any, **settings: Any) -> Any:
         """Keep what the constructor is given."""

@@ -187,10 +187,7 @@ def _parameters(target: Any) -> dict[str, Any]:
     """Keywords that have a name, with their defaults; none for a class with only the constructor of torch's Module."""
     if inspect.isclass(target) and getattr(target.__init__, "__module__", "") == "torch.nn.modules.module":
         return {}
-    parameters = list(inspect.signature(target).parameters.values())
-    if inspect.isclass(target) and target.__init__ is not object.__init__:
-        # Python 3.11.2 prefers __new__, which the base of all choices has
-        parameters = list(inspect.signature(target.__init__).parameters.values())[1:]
+    parameters = inspect.signature(target).parameters.values()
     unnamed = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     return {parameter.name: parameter.default for parameter in parameters if parameter.kind not in unnamed}
 

@@ -22,6 +22,7 @@ from ol2r_cli.config.catalogue import Catalogue, Choice
 from ol2r_cli.config.composer import Composer, Composition, compose
 from ol2r_cli.config.instantiate import build, check_settings, import_target
 from ol2r_cli.formatting import nearest
+from ol2r_cli.ranker.pdgd import PDGD
 from ol2r_cli.run.experiment import RunSettings
 from tests.choices import typed
 
@@ -51,6 +52,17 @@ GOOD: dict[str, Any] = {
     "number": 0.5, "whole": 3, "switch": True, "text": "a", "either": "theory", "perhaps": None,
     "numbers": [1, 0.5], "table": {2: [0, 1.0]},
 }  # fmt: skip
+
+
+def test_a_class_says_its_settings_also_where_python_prefers_those_of_new():
+    """Without `__signature__` Python 3.11.2 takes (*arguments, **settings), those of `Configured.__new__`."""
+
+    class Mine(PDGD):
+        def __init__(self, temperature: float = 0.5):
+            super().__init__(learning_rate=0.1)
+
+    assert list(Mine.__signature__.parameters) == ["temperature"]
+    assert list(PDGD.__signature__.parameters) == list(signature(PDGD.__init__).parameters)[1:]
 
 
 def test_settings_that_fit():
