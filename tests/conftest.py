@@ -10,6 +10,7 @@ from jaxtyping import install_import_hook
 from tests import typechecker  # noqa: F401  (the hook finds it as an attribute)
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # also in the processes that tests start
+os.environ.pop("PYTHONUNBUFFERED", None)  # programs print as in the shell of a user who has not set it
 # Only packages with shape annotations: instrumenting all modules would double the time of collection.
 SHAPED = [
     "tensor",

@@ -123,7 +123,7 @@ with exits_when_interrupted():
 try:
     os.kill(os.getpid(), signal.SIGINT)
 except KeyboardInterrupt:
-    print("as before")
+    print("as before", flush=True)
 with exits_when_interrupted():
     try:
         os.kill(os.getpid(), signal.SIGINT)

@@ -162,6 +162,7 @@ def _server_environment(threads: int) -> Iterator[None]:
     for name in THREAD_VARIABLES:
         os.environ.setdefault(name, str(threads))
     os.environ["PYTHONSAFEPATH"] = "1"  # the server would import from the current folder first
+    os.environ["PYTHONUNBUFFERED"] = "1"  # what a job prints is in its log at once, and before an error that follows
     os.environ["PYTHONPATH"] = os.pathsep.join(os.path.abspath(folder) for folder in sys.path)
     try:
         yield

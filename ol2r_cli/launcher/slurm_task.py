@@ -60,7 +60,8 @@ class Task:
         signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)  # in the new process they stay blocked
         with open(self.job.log, "ab") as log:
             command = [sys.executable, "-c", _RUN]
-            environment = {**os.environ, **dict.fromkeys(THREAD_VARIABLES, str(self.cpus))}
+            threads = dict.fromkeys(THREAD_VARIABLES, str(self.cpus))
+            environment = {**os.environ, **threads, "PYTHONUNBUFFERED": "1"}  # prints are in the log at once
             run = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=log, env=environment)
 
         def pass_on(number: int, _: FrameType | None) -> None:
