@@ -108,8 +108,10 @@ def index_table(recipe: BenchmarkRecipe, entries: Sequence[Entry]) -> TextTable:
 
 def _mean(row: Entry, metric: str) -> str:
     estimate = row.group.estimate(metric)
-    shown = 3 if "ndcg_10" in metric else min(1, digits(metric))
-    return "-" if estimate is None else f"{estimate.mean:.{shown}f}"
+    if estimate is None:
+        return "-"
+    shown = 3 if "ndcg_10" in metric or abs(estimate.mean) < 1 else 1
+    return f"{estimate.mean:.{min(shown, digits(metric))}f}"
 
 
 def index(benchmarks: Mapping[str, tuple[BenchmarkRecipe, Sequence[Entry]]]) -> str:
