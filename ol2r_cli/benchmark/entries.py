@@ -139,12 +139,18 @@ def _at_the_edge(grid: Overrides, chosen: Overrides) -> list[str]:
 
 
 def processor() -> str:
-    """The name of the processor of this machine, as far as the system tells."""
+    """The name of the processor of this machine, as far as the system tells, and the instructions that torch uses.
+
+    One name, such as AMD EPYC, may stand for several generations, which round differently.
+    """
+    import torch
+
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
+        name = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
     except OSError:  # not Linux
-        return platform.processor()
-    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
+        name = platform.processor()
+    return f"{name} ({torch.backends.cpu.get_cpu_capability()})"
 
 
 def entries(results: Iterable[tuple[FinishedRun, About]]) -> list[Entry]:
