@@ -60,7 +60,9 @@ def load(
         raise ValueError(nothing_below(places))
     groups = group_runs(collection.runs)
     names = (
-        list(dict.fromkeys(n for g in groups for n in g.settings)) if settings else _settings(groups, Labels(groups))
+        list(dict.fromkeys(n for g in groups for run in g.runs for n in run.settings))
+        if settings
+        else _settings(groups, Labels(groups))
     )
     runs = as_frame([_run_row(number, group, run, names) for number, group in enumerate(groups) for run in group.runs])
     values = (
@@ -72,7 +74,7 @@ def load(
 def _run_row(number: int, group: Group, run: FinishedRun, settings: Iterable[str]) -> dict[str, Any]:
     choices = _choices(group)
     row = {"run": run.id, "path": str(run.path), "group": number, "dataset": choices.pop("dataset"), "fold": run.fold}
-    return row | choices | {name: group.settings.get(name) for name in settings}
+    return row | choices | {name: run.settings.get(name) for name in settings}
 
 
 def _summary_rows(runs: Sequence[FinishedRun], columns: Sequence[str] | None) -> pl.DataFrame:

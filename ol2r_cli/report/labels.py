@@ -9,23 +9,12 @@ from functools import cache
 from typing import Any
 
 from ol2r_cli.config.overrides import as_typed
-from ol2r_cli.report.finished_run import CODE, IGNORED
+from ol2r_cli.report.finished_run import CODE, IGNORED, RECORDING
 from ol2r_cli.report.run_groups import FINGERPRINT, Group
 
 PARTS = ("dataset", "click", "intent", "ranker", "ranker/model", "exploration", "fairness")
 _NO_OVERRIDES = (FINGERPRINT, "results_version", CODE)  # settings, or how their names end
-# Settings of the run that decide what is recorded or how numbers are rounded. They do not change the task.
-_OUTSIDE_TASK = {
-    "evaluate_on",
-    "measures",
-    "trace_blocks",
-    "trace_regret",
-    "trace_cosine",
-    "block_rounds",
-    "save_interactions",
-    "device.dtype",
-    "device.engine",
-}
+_OUTSIDE_TASK = RECORDING | {"device.dtype", "device.engine"}  # what is recorded, and how numbers are rounded
 
 
 class Labels:
@@ -159,9 +148,7 @@ def _sortable(value: Any) -> tuple[int, float, str]:
 
 def defines_task(setting: str) -> bool:
     """Whether different values of a setting are different tasks, instead of competitors in one task."""
-    if setting in _OUTSIDE_TASK or setting.startswith("measure."):
-        return False
-    return part_of(setting) in ("dataset", "click", "intent", "")
+    return setting not in _OUTSIDE_TASK and part_of(setting) in ("dataset", "click", "intent", "")
 
 
 def tasks(groups: Iterable[Group]) -> list[list[Group]]:

@@ -1,13 +1,14 @@
 """Finished runs below some folders, and groups of them: runs that repeat the same experiment.
 
-Runs of one group differ in seed, replicas and fold only. A row of a table and a curve of a figure show one group.
+Runs of one group differ in seed, replicas, fold and in what is recorded only. A row of a table and a curve of a figure
+show one group.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -17,11 +18,7 @@ import yaml
 
 from ol2r_cli.formatting import error_line
 from ol2r_cli.report.estimates import Estimate, over_folds
-from ol2r_cli.report.finished_run import (
-    FinishedRun,
-    by_seed,
-    read_run,
-)
+from ol2r_cli.report.finished_run import RECORDING, FinishedRun, by_seed, read_run
 from ol2r_cli.run.code_versions import earlier_lines, earlier_versions, versioned
 from ol2r_cli.run.run_state import RunState, find_runs, read_state
 
@@ -102,7 +99,10 @@ def _verify(state: RunState) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Group:
-    """Runs with the same choices and settings. A metric has one value for each (fold, seed)."""
+    """Runs of the same experiment, whatever is recorded of it. A metric has one value for each (fold, seed).
+
+    settings: without those in `RECORDING`, and without those of measures in which no two runs differ.
+    """
 
     choices: Mapping[str, str]
     settings: Mapping[str, Any]
@@ -126,51 +126,47 @@ class Group:
         """Names in the summaries of the runs."""
         return list(dict.fromkeys(name for run in self.runs for name in run.metrics))
 
-    @cached_property
-    def new_seeds(self) -> list[tuple[FinishedRun, set[int]]]:
-        """Runs, each with the seeds that no earlier run of its fold has: every (fold, seed) once.
+    def new_seeds(self, records: Callable[[FinishedRun], bool]) -> Iterator[tuple[FinishedRun, set[int]]]:
+        """Runs that record something, each with the seeds that no earlier one of its fold has: every (fold, seed) once.
 
         A seed has the same values in every run, alone or as a replica. Runs with many seeds come first, so that most
         runs contribute all of their seeds or none.
         """
-        new_seeds = []
         seen: set[tuple[Any, int]] = set()
         for run in sorted(self.runs, key=lambda run: (-len(run.seeds), run.seeds, str(run.path))):
-            if new := {seed for seed in run.seeds if (run.fold, seed) not in seen}:
-                new_seeds.append((run, new))
+            if (new := {seed for seed in run.seeds if (run.fold, seed) not in seen}) and records(run):
                 seen |= {(run.fold, seed) for seed in new}
-        return new_seeds
+                yield run, new
 
     def estimate(self, metric: str) -> Estimate | None:
-        """A metric of summary.json over all (fold, seed); None where it does not apply."""
-        if metric not in self._estimates:
-            of_folds = {
-                fold: [part[metric] for part in parts if metric in part] for fold, parts in self._summaries.items()
-            }
-            self._estimates[metric] = over_folds(of_folds)
-        return self._estimates[metric]
-
-    def values(self, metric: str) -> dict[tuple[Any, int], float]:
-        """A metric by (fold, seed), where it applies. ValueError for damaged tables."""
-        return {pair: value for pair, row in self._rows.items() if (value := row.get(metric)) is not None}
-
-    @cached_property
-    def _summaries(self) -> dict[Any, list[Mapping[str, Estimate]]]:
-        """Estimates for each fold that together cover every seed once.
+        """A metric of summary.json over all (fold, seed); None where it does not apply.
 
         The summary of a run serves where all of its seeds are new. Only runs that overlap in part are read seed by
         seed.
         """
-        summaries: dict[Any, list[Mapping[str, Estimate]]] = {fold: [] for fold in self.seeds}
-        for run, seeds in self.new_seeds:
-            summaries[run.fold] += [run.metrics] if len(seeds) == len(run.seeds) else _summaries_of_seeds(run, seeds)
-        return summaries
+        if metric not in self._estimates:
+            parts: dict[Any, list[Estimate]] = {fold: [] for fold in self.seeds}
+            for run, seeds in self.new_seeds(lambda run: metric in run.metrics):
+                known = [self._rows(run)[seed].get(metric) for seed in seeds] if len(seeds) < len(run.seeds) else None
+                of_seeds = [Estimate(value, None, 1) for value in known or () if value is not None]
+                parts[run.fold] += [run.metrics[metric]] if known is None else of_seeds
+            self._estimates[metric] = over_folds(parts)
+        return self._estimates[metric]
+
+    def values(self, metric: str) -> dict[tuple[Any, int], float]:
+        """A metric by (fold, seed), where it applies. ValueError for damaged tables."""
+        new_seeds = self.new_seeds(lambda run: metric in run.metrics)
+        rows = {(run.fold, seed): self._rows(run)[seed] for run, seeds in new_seeds for seed in seeds}
+        return {pair: value for pair, row in rows.items() if (value := row.get(metric)) is not None}
+
+    def _rows(self, run: FinishedRun) -> dict[int, dict[str, float | None]]:
+        if id(run) not in self._read:
+            self._read[id(run)] = by_seed(run)
+        return self._read[id(run)]
 
     @cached_property
-    def _rows(self) -> dict[tuple[Any, int], Mapping[str, float | None]]:
-        return {
-            (run.fold, seed): row for run, new in self.new_seeds for seed, row in by_seed(run).items() if seed in new
-        }
+    def _read(self) -> dict[int, dict[int, dict[str, float | None]]]:
+        return {}
 
     @cached_property
     def _estimates(self) -> dict[str, Estimate | None]:
@@ -178,11 +174,20 @@ class Group:
 
 
 def group_runs(runs: Iterable[FinishedRun]) -> list[Group]:
-    """The groups, in the order of their first runs."""
-    members: dict[str, list[FinishedRun]] = {}
-    for run in _with_settings_of_the_data(list(runs)):
-        members.setdefault(_key(run.choices, run.settings), []).append(run)
-    return [Group(same[0].choices, same[0].settings, same) for same in members.values()]
+    """The groups, in the order of their first runs. Their settings are those that make groups."""
+    runs = list(runs)
+    runs = _with_settings_of_the_data(runs)
+    values: dict[str, set[str]] = {}  # of settings of measures: runs that do not take a measure lack them
+    for run in runs:
+        for name in run.settings:
+            if name.startswith("measure."):
+                values.setdefault(name, set()).add(_key(run.settings[name]))
+    ignored = RECORDING | {name for name in values if len(values[name]) == 1}
+    members: dict[str, tuple[dict[str, Any], list[FinishedRun]]] = {}
+    for run in runs:
+        settings = {name: value for name, value in run.settings.items() if name not in ignored}
+        members.setdefault(_key(run.choices, settings), (settings, []))[1].append(run)
+    return [Group(same[0].choices, settings, same) for settings, same in members.values()]
 
 
 def _with_settings_of_the_data(runs: list[FinishedRun]) -> list[FinishedRun]:
@@ -224,16 +229,3 @@ def _dataset_settings(run: FinishedRun) -> dict[str, Any]:
 
 def _key(*parts: Any) -> str:
     return json.dumps(parts, sort_keys=True, default=str)
-
-
-def _summaries_of_seeds(run: FinishedRun, seeds: set[int]) -> list[dict[str, Estimate]]:
-    """For each seed, the metrics that a summary of this seed alone would have."""
-    rows = by_seed(run)
-    return [
-        {
-            name: Estimate(value, None, 1)
-            for name, value in rows[seed].items()
-            if value is not None and name in run.metrics
-        }
-        for seed in sorted(seeds)
-    ]

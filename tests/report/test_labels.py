@@ -170,11 +170,9 @@ def test_dataset_users_and_settings_of_the_run_make_the_task(tmp_path):
         "exploration.alpha=1",
         "fairness=fairexp",
         "device.dtype=float32",
-        "trace_blocks=false",
-        "evaluate_on=[test]",
     ],
 )
-def test_competitors_and_recording_settings_do_not_make_a_task(tmp_path, other):
+def test_competitors_and_precision_do_not_make_a_task(tmp_path, other):
     make(tmp_path)
     make(tmp_path, other)
     assert [len(task) for task in tasks(groups_below(tmp_path))] == [2]

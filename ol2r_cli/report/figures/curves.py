@@ -283,7 +283,7 @@ def _curves(
 
 def _spaced(groups: Sequence[Group]) -> str:
     """The scale of rounds for evaluations: log where all runs are evaluated at such rounds."""
-    spacings = {group.settings.get("evaluate_rounds") for group in groups}
+    spacings = {run.settings.get("evaluate_rounds") for group in groups for run in group.runs}
     return "log" if spacings == {"log"} else "linear"
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import polars as pl
 
 from ol2r_cli.report.estimates import quantile
-from ol2r_cli.report.finished_run import tables_of
+from ol2r_cli.report.finished_run import FinishedRun, tables_of
 from ol2r_cli.report.run_groups import Group
 from ol2r_cli.run.integrity import read_table
 from ol2r_cli.run.table_file import Table
@@ -46,6 +47,8 @@ class Series:
 def evaluation_series(group: Group, column: str, split: str) -> Series | None:
     """A column of evaluation.parquet by round; None where no run has it."""
     rows = _rows(group, EVALUATION, [column, "split"], lambda rows: rows.filter(split=split))
+    if rows is not None:  # runs may have been evaluated in different rounds
+        rows = rows.filter(pl.len().over("round") == pl.struct("fold", "seed").n_unique())
     return _series(rows, "round", column)
 
 
@@ -93,19 +96,22 @@ def _rows(
 ) -> pl.DataFrame | None:
     """What `reduced` makes of seed, round and these columns of each run, and the fold as text; None without a table.
 
-    A run may have millions of rows, so they are reduced run by run. ValueError when a table cannot be read.
+    A run may have millions of rows, so they are reduced run by run. Runs that did not record the first column give way
+    to those that did. ValueError when a table cannot be read.
     """
-    frames = []
-    for run, seeds in group.new_seeds:
-        file = run.path / table.file
-        if not file.exists():
-            continue
+    rows: dict[Path, pl.DataFrame] = {}
+
+    def records(run: FinishedRun) -> bool:
+        if not (file := run.path / table.file).exists():
+            return False
         with tables_of(run.path):
             frame = read_table(file, ["seed", "round", *columns])
         frame = frame.with_columns(pl.lit(None).alias(name) for name in columns if name not in frame.columns)
-        if len(seeds) < len(run.seeds):
-            frame = frame.filter(pl.col("seed").is_in(list(seeds)))
-        frames.append(reduced(frame).with_columns(fold=pl.lit(str(run.fold))))
+        rows[run.path] = of_run = reduced(frame).with_columns(fold=pl.lit(str(run.fold)))
+        return any(of_run[name].null_count() < len(of_run) for name in columns[:1] or ["seed"])
+
+    new_seeds = group.new_seeds(records)
+    frames = [rows[run.path].filter(pl.col("seed").is_in(list(seeds))) for run, seeds in new_seeds]
     return pl.concat(frames, how="vertical_relaxed") if frames else None
 
 

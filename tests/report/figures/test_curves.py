@@ -69,6 +69,16 @@ def test_folds_count_the_same_and_are_the_units(tmp_path):
     assert band(axes)[1] == [pytest.approx(min(0.625 + T1 * 0.125, 1))]
 
 
+def test_runs_that_were_evaluated_in_other_rounds_are_one_curve_over_the_rounds_of_all(tmp_path):
+    play(
+        tmp_path, "evaluate_every=5", trace={"online_ndcg": {0: [0] * 20}}, test={0: [0.25, 0.5, 0.5, 0.5, 1]}, every=5
+    )
+    play(tmp_path, "evaluate_every=10", trace={"online_ndcg": {1: [0] * 20}}, test={1: [0.75, 1, 0]}, every=10)
+    play(tmp_path, "evaluate_on=[validation]", trace={"online_ndcg": {1: [0] * 20, 2: [0] * 20}})  # has no test split
+    (axes,) = drawn(tmp_path, "learning_curve").axes
+    assert lines(axes) == {"PairRank": ([0, 10, 20], [0.5, 0.75, 0.5])}
+
+
 def test_a_seed_that_two_runs_have_counts_once(tmp_path):
     for fold, values in ((1, (0.25, 0.75, 0.5)), (2, (0.5, 0.5, 0.5))):
         for seeds in ((0, 1), (1, 2)):
