@@ -33,6 +33,7 @@ RECORDING = {
     *("block_rounds", "save_interactions"),
 }
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_REFERENCE = re.compile(r"\$\{(?:oc\.select:)?([\w.]+)(?:,[^{}]*)?\}")  # ${ranker.l2}, ${oc.select:ranker.l2,1.0}
 _ENTRY = re.compile(r"^(?=\w+:)", re.MULTILINE)  # where an entry of the outermost mapping begins
 
 
@@ -76,7 +77,7 @@ def read_run(state: RunState) -> FinishedRun:
     declare(columns := RunColumns.of(manifest))
     choices = {part: str(manifest["choices"][part]) for part in ("dataset", "click", "ranker")} | manifest["choices"]
     choices.setdefault("intent", "none")
-    settings = _added_settings(choices) | settings
+    settings = added_settings(choices) | settings
     return FinishedRun(
         path=state.path,
         choices=choices,
@@ -139,7 +140,27 @@ def _catalogue() -> Catalogue:
     return Catalogue()
 
 
-def _added_settings(choices: Mapping[str, str]) -> dict[str, Any]:
+def default_settings(choices: Mapping[str, str], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The defaults of the chosen files of ol2r beside these settings, without those that depend on the machine.
+
+    A default that follows another setting, as exploration.l2 follows ranker.l2, is that setting's value.
+    """
+    defaults = {}
+    for name, value in _defaults(tuple(choices.items())):
+        reference = _REFERENCE.fullmatch(value) if isinstance(value, str) else None
+        if reference and reference[1] in settings:
+            value = settings[reference[1]]
+        if not (isinstance(value, str) and "${" in value):
+            defaults[name] = value
+    return defaults
+
+
+@lru_cache(maxsize=4096)
+def _defaults(choices: tuple[tuple[str, str], ...]) -> list[tuple[str, Any]]:
+    return list(dotted(_catalogue().tree([f"{group}={choice}" for group, choice in choices])))
+
+
+def added_settings(choices: Mapping[str, str]) -> dict[str, Any]:
     """Settings that an earlier version did not write for these choices, with the values that do as it did."""
     added: dict[str, Any] = {}
     for name, value in ADDED.items():

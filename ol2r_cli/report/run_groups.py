@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -16,50 +18,62 @@ from typing import Any
 
 import yaml
 
+from ol2r_cli.config.overrides import split_words
+from ol2r_cli.config.project_file import default_output_dir
 from ol2r_cli.formatting import error_line
 from ol2r_cli.report.estimates import Estimate, over_folds
 from ol2r_cli.report.finished_run import RECORDING, FinishedRun, by_seed, read_run
+from ol2r_cli.report.run_filter import RunFilter
 from ol2r_cli.run.code_versions import earlier_lines, earlier_versions, versioned
 from ol2r_cli.run.run_state import RunState, find_runs, read_state
 
 FINGERPRINT = "dataset.fingerprint"  # added to the settings where they do not identify the data
+PARTS_OF_OUTPUTS = ("reproduce", "benchmark", "search")  # folders of output_dir with the runs of these commands
 
 
 @dataclass
 class Collection:
     """Finished runs, the number of unfinished runs below each folder, and one line for each damaged run.
 
-    earlier: a line for each choice of which runs of an earlier version of its code are left out.
+    earlier: a line for each choice of which runs of an earlier version of its code are left out. elsewhere: the number
+    of runs below folders of `PARTS_OF_OUTPUTS`, which are left out unless they, or folders in them, are named.
     """
 
     runs: list[FinishedRun] = field(default_factory=list)
     unfinished: dict[Path, int] = field(default_factory=dict)
     damaged: list[str] = field(default_factory=list)
     earlier: list[str] = field(default_factory=list)
+    elsewhere: dict[Path, int] = field(default_factory=dict)
 
 
-def collect(folders: Sequence[Path], verify: bool = False, all_versions: bool = False) -> Collection:
+def collect(
+    folders: Sequence[Path], verify: bool = False, all_versions: bool = False, words: Sequence[str] = ()
+) -> Collection:
     """All runs below `folders`, each once; with `verify`, only those that `ol2r verify` finds intact.
 
     A folder may also be a file of published results, whose runs have no tables. Runs of an earlier version of their
-    code are left out, unless `all_versions` or named themselves. ValueError for a folder that does not exist.
+    code are left out, unless `all_versions` or named themselves. `words` choose among them: see `RunFilter`. ValueError
+    for a folder that does not exist and for a word that no run has.
     """
-    collection, seen = Collection(), set()
+    collection, seen, chosen = Collection(), set(), RunFilter(words)
     manifests: list[tuple[Mapping[str, Any], float]] = []
     for folder in folders:
         if folder.is_file():
             from ol2r_cli.report.results_file import read_results
 
-            collection.runs += (published := [run for run, _ in read_results(folder)])
+            collection.runs += (published := [run for run, _ in read_results(folder) if chosen.run(run)])
             manifests += [({}, 0.0)] * len(published)
             continue
         if not folder.is_dir():
             raise ValueError(f"DIR must be a folder with runs, got {folder}, which does not exist")
         for path in find_runs(folder):
             real_path = os.path.realpath(path)
+            if part := part_of_outputs(path, folder):
+                collection.elsewhere[part] = collection.elsewhere.get(part, 0) + 1
+                continue
             state = None if real_path in seen else read_state(path)
             seen.add(real_path)
-            if state is None:
+            if state is None or not chosen.state(state):
                 continue
             if state.state not in ("finished", "damaged", "unreadable"):
                 collection.unfinished[folder] = collection.unfinished.get(folder, 0) + 1
@@ -72,12 +86,36 @@ def collect(folders: Sequence[Path], verify: bool = False, all_versions: bool = 
                 manifests.append(versioned(state))
             except (OSError, ValueError, LookupError, TypeError, AttributeError, yaml.YAMLError) as error:
                 collection.damaged.append(f"{path} ({error_line(error)})")
+    chosen.check()
     named = {os.path.realpath(folder) for folder in folders}  # a run that is named itself is wanted
     earlier = {} if all_versions else earlier_versions(manifests)
     if earlier := {p: each for p, each in earlier.items() if os.path.realpath(collection.runs[p].path) not in named}:
         collection.earlier = [f"{line}, left out" for line in earlier_lines(earlier)]
         collection.runs = [run for place, run in enumerate(collection.runs) if place not in earlier]
     return collection
+
+
+def chosen_runs(places: Iterable[str | os.PathLike[str]], all_versions: bool, stacklevel: int = 3) -> Collection:
+    """The runs that a Python program names, by folders and words; warns of those that are left out.
+
+    ValueError where there are none.
+    """
+    folders, words = split_words(places)
+    folders = folders or [default_output_dir()]
+    collection = collect(folders, all_versions=all_versions, words=words)
+    lines = [f"{count} runs left out: name {folder}" for folder, count in collection.elsewhere.items()]
+    for line in [*lines, *(f"{line}: all_versions=True shows them" for line in collection.earlier)]:
+        warnings.warn(line, stacklevel=stacklevel)
+    if not collection.runs:
+        raise ValueError(nothing_below(folders))
+    return collection
+
+
+def part_of_outputs(path: Path, folder: Path) -> Path | None:
+    """The folder of a command, such as outputs/reproduce, in which a run below `folder` is."""
+    parts = path.relative_to(folder).parts[:-2]
+    place = next((number for number, part in enumerate(parts) if part in PARTS_OF_OUTPUTS), None)
+    return None if place is None else folder.joinpath(*parts[: place + 1])
 
 
 def nothing_below(places: Sequence[Path]) -> str:
@@ -107,6 +145,7 @@ class Group:
     choices: Mapping[str, str]
     settings: Mapping[str, Any]
     runs: Sequence[FinishedRun]
+    _read: dict[int, dict[int, dict[str, float | None]]] = field(default_factory=dict)
 
     @cached_property
     def seeds(self) -> dict[Any, set[int]]:
@@ -120,6 +159,10 @@ class Group:
     def n(self) -> int:
         """The number of (fold, seed)."""
         return sum(map(len, self.seeds.values()))
+
+    def units(self, units: str | None = None) -> int:
+        """How many seeds or folds there are; None: folds where there are several, otherwise seeds."""
+        return self.n if units == "seeds" or (units is None and len(self.seeds) == 1) else len(self.seeds)
 
     @cached_property
     def metrics(self) -> list[str]:
@@ -165,24 +208,16 @@ class Group:
         return self._read[id(run)]
 
     @cached_property
-    def _read(self) -> dict[int, dict[int, dict[str, float | None]]]:
-        return {}
-
-    @cached_property
     def _estimates(self) -> dict[str, Estimate | None]:
         return {}
 
 
 def group_runs(runs: Iterable[FinishedRun]) -> list[Group]:
     """The groups, in the order of their first runs. Their settings are those that make groups."""
-    runs = list(runs)
-    runs = _with_settings_of_the_data(runs)
-    values: dict[str, set[str]] = {}  # of settings of measures: runs that do not take a measure lack them
-    for run in runs:
-        for name in run.settings:
-            if name.startswith("measure."):
-                values.setdefault(name, set()).add(_key(run.settings[name]))
-    ignored = RECORDING | {name for name in values if len(values[name]) == 1}
+    runs = _with_settings_of_the_data(list(runs))
+    of_measures = {(name, _key(run.settings[name])) for run in runs for name in run.settings if name[:8] == "measure."}
+    values = Counter(name for name, _ in of_measures)  # runs that do not take a measure lack its settings
+    ignored = RECORDING | {name for name in values if values[name] == 1}
     members: dict[str, tuple[dict[str, Any], list[FinishedRun]]] = {}
     for run in runs:
         settings = {name: value for name, value in run.settings.items() if name not in ignored}
