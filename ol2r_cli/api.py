@@ -25,7 +25,6 @@ from typing import TYPE_CHECKING, Any
 from ol2r_cli.columns import RunColumns
 from ol2r_cli.config.overrides import split_launcher, split_search_path
 from ol2r_cli.config.passed_objects import command_of
-from ol2r_cli.config.project_file import default_output_dir
 from ol2r_cli.config.python_settings import as_overrides
 from ol2r_cli.run.code_versions import found_again
 from ol2r_cli.run.directory import RunDirectory
@@ -339,7 +338,8 @@ def _silence() -> Iterator[None]:
 def load(*places: RunOrFolder, **options: Any) -> pl.DataFrame:
     """All finished runs below the folders (default: as `draw`) as one frame with a row per run and seed.
 
-    The options are those of `ol2r_cli.report.load`; table="evaluation" gives a row per evaluated round.
+    Words, such as "dataset=mq2008", choose among them. The options are those of `ol2r_cli.report.load`;
+    table="evaluation" gives a row per evaluated round.
     """
     from ol2r_cli import report
 
@@ -349,10 +349,10 @@ def load(*places: RunOrFolder, **options: Any) -> pl.DataFrame:
 def draw(kind: str, *places: RunOrFolder, all_versions: bool = False, **options: Any) -> RunFigure:
     """A figure, of a kind of `ol2r report --figure`, over runs and all finished runs below folders.
 
-    Without runs and folders, over all below output_dir of the project file, or below outputs. Runs that differ only in
-    seed and fold are one group. Runs of an earlier version of your own code are left out with a warning, unless
-    `all_versions`. ValueError, which lists the alternatives, for an unknown kind
-    or option; ValueError where no run has the data that the figure shows.
+    Without runs and folders, over all below output_dir of the project file, or below outputs. Words, such as
+    "click=per,inf", choose among them. Runs that differ only in seed and fold are one group. Runs of an earlier
+    version of your own code are left out with a warning, unless `all_versions`. ValueError, which lists the
+    alternatives, for an unknown kind or option; ValueError where no run has the data that the figure shows.
     """
     from ol2r_cli.report.figures import drawing
     from ol2r_cli.report.labels import Labels
@@ -395,15 +395,9 @@ def compare(
 
 def _collected(places: tuple[RunOrFolder, ...], all_versions: bool) -> Collection:
     """Finished runs, and those below folders; ValueError where there are none."""
-    from ol2r_cli.report.run_groups import collect, nothing_below
+    from ol2r_cli.report.run_groups import chosen_runs
 
-    paths = _paths(places) or [default_output_dir()]
-    collection = collect(paths, all_versions=all_versions)
-    for line in collection.earlier:
-        warnings.warn(f"{line}: all_versions=True shows them", stacklevel=3)
-    if not collection.runs:
-        raise ValueError(nothing_below(paths))
-    return collection
+    return chosen_runs(_paths(places), all_versions, stacklevel=4)
 
 
 def _folders(named: str | PathLike[str] | Sequence[str | PathLike[str]]) -> list[Path]:
@@ -411,8 +405,8 @@ def _folders(named: str | PathLike[str] | Sequence[str | PathLike[str]]) -> list
     return [Path(folder).expanduser() for folder in folders]
 
 
-def _paths(places: tuple[RunOrFolder, ...]) -> list[Path]:
-    return [place.path if isinstance(place, Run) else Path(place) for place in places]
+def _paths(places: tuple[RunOrFolder, ...]) -> list[str | PathLike[str]]:
+    return [place.path if isinstance(place, Run) else place for place in places]
 
 
 def grid(values: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -21,7 +21,7 @@ from ol2r_cli.report.text_table import markdown, terminal
 from ol2r_cli.reproduce.recipe_page import CompetitorLabels
 from ol2r_cli.reproduce.recipe_runs import RecipeRuns, print_trials, run_recipe
 from ol2r_cli.reproduce.run_plan import Condition, by_name
-from ol2r_cli.run.directory import RunDirectory, create_root
+from ol2r_cli.run.directory import RunDirectory
 from ol2r_cli.run.exit_status import DONE, FAILED, INTERRUPTED
 
 TEST = "test_ndcg_10"
@@ -44,13 +44,12 @@ def show(recipe: BenchmarkRecipe, typed: Sequence[str]) -> int:
 def run(recipe: BenchmarkRecipe, typed: Sequence[str], out: Path | None) -> int:
     """Run what is missing of a benchmark and its check, write results and page, print tables; return the exit code."""
     plan, code = BenchmarkPlan(recipe, typed), DONE
-    folder = out or plan.output_dir / "benchmark"
+    folder = out or plan.output_dir / plan.part
     for part in (BenchmarkPlan(recipe, typed, full=False), plan):
         runs = _run(part)
         code = code or runs.code
         if code == INTERRUPTED:
             return INTERRUPTED
-        create_root(plan.output_dir)
         if results := played(part, runs):
             rows = entries(results)
             if part.full:
@@ -83,7 +82,7 @@ def add(recipe: BenchmarkRecipe, words: Sequence[str], typed: Sequence[str]) -> 
             place = f"{condition.slot}, {condition.click}"
             print(f"ol2r benchmark: {place}: all settings have the same validation NDCG@10", file=sys.stderr)
     _print(recipe, entries([*others, *own]))
-    print(f"runs: {plan.output_dir}")
+    print(f"runs: {plan.output_dir / plan.part}")
     return runs.code
 
 
@@ -202,7 +201,7 @@ def _curves(recipe: BenchmarkRecipe, rows: Sequence[Entry], folder: Path) -> dic
             if row.about.table == title and row.group.choices["ranker"] not in WITHOUT_CURVE
         }
         try:
-            save(draw("learning_curve", list(groups.values()), CompetitorLabels(groups), bands=False), folder / file)
+            save(draw("learning_curve", list(groups.values()), CompetitorLabels(groups), bands="none"), folder / file)
         except NothingToDraw:
             continue
         drawn[title] = file

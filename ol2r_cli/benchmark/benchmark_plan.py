@@ -59,6 +59,8 @@ class BenchmarkPlan(RunPlan[BenchmarkRecipe, DatasetSlot]):
                 f"{name} is part of the protocol of {self.recipe.name}: leave out {override}, or use `ol2r run`"
             )
 
+    part = "benchmark"
+
     @property
     def chooses(self) -> bool:
         return self.full and self.settings is None

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ol2r_cli.config.overrides import split_words
 from ol2r_cli.config.project_file import default_output_dir
 from ol2r_cli.formatting import nearest
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 EPILOG = """examples:
   ol2r report outputs                                     one row per experiment: means over seeds and folds
+  ol2r report outputs dataset=mq2008 click=per,inf        only these runs: the words of `ol2r run`
   ol2r report outputs --metric test_ndcg_1 regret         other columns
   ol2r report outputs --out tables/first.md               into a file; also .csv, .parquet, .tex, .html
 
@@ -38,7 +40,7 @@ users whose intent changes
 figures
   ol2r report --figure                                    the kinds there are
   ol2r report outputs --figure learning_curve cumulative_ndcg --out figures --format pdf
-  ol2r report outputs --figure learning_curve --option split=validation --out curve.svg
+  ol2r report outputs --figure learning_curve --option split=validation bands=sd --out curve.svg
 """
 FIGURE_FORMATS = ("png", "svg", "pdf")
 FIGURE_FOLDER = Path("figures")  # without --out
@@ -64,9 +66,10 @@ def parser() -> argparse.ArgumentParser:
     """The options, in the order of the help."""
     parser = argparse.ArgumentParser(
         "ol2r report",
-        usage="ol2r report [DIR ...] [--metric NAME ...] [--select validation [--keep SETTING ...] [--overrides]]"
-        " [--baseline WORDS | --compare all] [--test t|permutation] [--differences] [--recovery]"
-        " [--figure KIND ... [--option NAME=VALUE ...]] [--format FORMAT] [--out FILE]",
+        usage="ol2r report [DIR ...] [NAME=VALUE ...] [--metric NAME ...]"
+        " [--select validation [--keep SETTING ...] [--overrides]] [--baseline WORDS | --compare all]"
+        " [--test t|permutation] [--differences] [--recovery] [--figure KIND ... [--option NAME=VALUE ...]]"
+        " [--format FORMAT] [--out FILE]",
         description=__doc__.partition(": ")[2],
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -74,10 +77,9 @@ def parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add(
         "folders",
-        metavar="DIR",
+        metavar="DIR|NAME=VALUE",
         nargs="*",
-        type=Path,
-        help="folders with runs (default: output_dir of ol2r.yaml, or outputs)",
+        help="folders with runs (default: output_dir of ol2r.yaml, or outputs); of these the runs with these settings",
     )
     add("--metric", metavar="NAME", nargs="+", help="columns: names in summary.json")
     add("--select", choices=["validation"], help="one cell of each grid, by its validation NDCG@10")
@@ -89,7 +91,7 @@ def parser() -> argparse.ArgumentParser:
     add("--differences", action="store_true", help="a row for each comparison and metric, in place of the table")
     add("--recovery", action="store_true", help="a row for each change of intent, in place of the table")
     add("--figure", metavar="KIND", nargs="*", help="figures instead; without KIND a list of those there are")
-    add("--option", metavar="NAME=VALUE", nargs="+", help="with --figure: such as split=validation")
+    add("--option", metavar="NAME=VALUE", nargs="+", help="with --figure: split=validation, bands=sd; units=seeds")
     add(
         "--format",
         choices=["md", "csv", "parquet", "latex", "html", "png", "svg", "pdf"],
@@ -117,8 +119,9 @@ def make_document(options: argparse.Namespace, all_metrics: bool = False) -> Doc
     from ol2r_cli.report.selection import select
 
     _check_options(options)
-    folders = options.folders or [default_output_dir()]
-    collection = collect(folders, options.verify, options.all_versions)
+    folders, words = split_words(options.folders)
+    folders = folders or [default_output_dir()]
+    collection = collect(folders, options.verify, options.all_versions, words)
     for line in collection.earlier:
         print(f"ol2r report: {line}: --all-versions shows them", file=sys.stderr)
     if not collection.runs:
@@ -142,7 +145,10 @@ def make_document(options: argparse.Namespace, all_metrics: bool = False) -> Doc
         from ol2r_cli.report.recovery import recoveries  # imports torch
 
         found = recoveries(groups, labels)
-    return Document(collection, groups, labels, metrics, selection, comparison, options.differences, found)
+    from ol2r_cli.report.figures.kinds import Look
+
+    look = Look(**_figure_options([], options)) if options.figure is None else Look()
+    return Document(collection, groups, labels, metrics, selection, comparison, options.differences, found, look)
 
 
 def _check_options(options: argparse.Namespace) -> None:
@@ -158,10 +164,11 @@ def _check_options(options: argparse.Namespace) -> None:
             raise ValueError(f"--{option} goes with --baseline RANKER or --compare all")
     if options.recovery and (options.figure is not None or options.select or options.baseline or options.compare):
         raise ValueError("--recovery is a table by itself: leave out --figure, --select, --baseline and --compare")
-    if options.recovery and (options.format == "html" or (options.out and options.out.suffix == ".html")):
+    page = options.format == "html" or (options.out is not None and options.out.suffix == ".html")
+    if options.recovery and page:
         raise ValueError("--recovery has no html: type --format md, csv, parquet or latex")
-    if options.option and options.figure is None:
-        raise ValueError("--option goes with --figure KIND")
+    if options.option and options.figure is None and not page:
+        raise ValueError("--option goes with --figure KIND, or with a page: --out report.html")
 
 
 def _report(options: argparse.Namespace) -> None:
@@ -234,20 +241,21 @@ def _draw_figures(options: argparse.Namespace) -> None:
     """Draw and write the figures of --figure. ValueError where none can be drawn."""
     from ol2r_cli.report.document import writing
     from ol2r_cli.report.figures import drawing
-    from ol2r_cli.report.figures.kinds import KINDS, NothingToDraw
+    from ol2r_cli.report.figures.kinds import EVERY_KIND, KINDS, Look, NothingToDraw
 
-    kinds = [kind for kind in options.figure if kind in KINDS or not Path(kind).is_dir()]
-    options.folders += [Path(kind) for kind in options.figure if kind not in kinds]  # `--figure blocks outputs`
+    kinds = [kind for kind in options.figure if kind in KINDS or not ("=" in kind or Path(kind).is_dir())]
+    options.folders += [kind for kind in options.figure if kind not in kinds]  # `--figure blocks outputs click=per`
     for kind in kinds:
         if kind not in KINDS:
             raise ValueError(f"--figure must be one of {', '.join(KINDS)}, got {kind}{nearest(kind, KINDS)}")
     files = _figure_files(kinds, options)
     figure_options = _figure_options(kinds, options)
     document = make_document(options)
-    written = 0
+    look = Look(**{name: value for name, value in figure_options.items() if name in EVERY_KIND})
+    written, lines = 0, dict[str, None]()
     for kind, file in files.items():
         known = {
-            name: value for name, value in figure_options.items() if name == "width" or name in KINDS[kind].options
+            name: value for name, value in figure_options.items() if name in EVERY_KIND or name in KINDS[kind].options
         }
         try:
             figure = drawing.draw(kind, document.groups, document.labels, **known)
@@ -259,7 +267,10 @@ def _draw_figures(options: argparse.Namespace) -> None:
         with writing(file):
             drawing.save(figure, file)
         print(f"written: {file}")
+        lines[drawing.reading(kind, document.groups, look)[1]] = None
         written += 1
+    for line in filter(None, lines):
+        print(f"ol2r report: {line} --option bands=ci draws those of two", file=sys.stderr)
     if not written:
         raise ValueError("none of the figures could be drawn")
 
@@ -282,10 +293,10 @@ def _figure_files(kinds: Sequence[str], options: argparse.Namespace) -> dict[str
 
 
 def _figure_options(kinds: Sequence[str], options: argparse.Namespace) -> dict[str, str]:
-    """The words of --option; each must be an option of one of the kinds."""
-    from ol2r_cli.report.figures.kinds import KINDS
+    """The words of --option; each must be an option of one of the kinds, or without any of a page."""
+    from ol2r_cli.report.figures.kinds import EVERY_KIND, KINDS
 
-    known = dict.fromkeys(["width", *(name for kind in kinds for name in KINDS[kind].options)])
+    known = dict.fromkeys([*EVERY_KIND[not kinds :], *(name for kind in kinds for name in KINDS[kind].options)])
     values = dict(word.partition("=")[::2] for word in options.option or ())
     for name, value in values.items():
         if name not in known or not value:

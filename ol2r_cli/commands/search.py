@@ -26,7 +26,7 @@ examples:
   ol2r search ranker=pdgd 'ranker.learning_rate=log(1e-3,1)' click=navigational --trials 30 --jobs 4
   ol2r search ranker=pairrank,olranknet 'ranker.l2=log(1e-4,1)' --minutes 60
 The same command continues a search that was stopped, and a finished one when --trials is larger. Several processes of
-the same command share the work. Trials are ordinary runs below output_dir; finished runs are not run again.
+the same command share the work. Trials are runs below <output_dir>/search; finished runs are not run again.
 exit codes: 0 done, 1 no trial has a value, 2 bad configuration or data, 130 interrupted
 """
 

@@ -7,6 +7,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+from ol2r_cli.config.overrides import split_words
 from ol2r_cli.config.project_file import default_output_dir
 from ol2r_cli.formatting import duration, plural, show
 from ol2r_cli.run.code_versions import earlier_lines, earlier_versions, versioned
@@ -22,7 +23,10 @@ def parser() -> argparse.ArgumentParser:
     """The options of `ol2r status`."""
     options = argparse.ArgumentParser("ol2r status", description=__doc__.partition(": ")[2])
     options.add_argument(
-        "directory", metavar="DIR", nargs="?", type=Path, help="default: output_dir of ol2r.yaml, or outputs"
+        "directory",
+        metavar="DIR|NAME=VALUE",
+        nargs="*",
+        help="default: output_dir of ol2r.yaml, or outputs; of these the runs with these settings",
     )
     return options
 
@@ -31,14 +35,23 @@ def main(arguments: list[str]) -> int:
     """Exit code 0, or 2 if DIR does not exist."""
     given = parser().parse_args(arguments)
     try:
-        root = given.directory or default_output_dir()
+        folders, words = split_words(given.directory)
+        if len(folders) > 1:
+            raise ValueError(f"DIR must be one folder, got {' '.join(map(str, folders))}")
+        root = folders[0] if folders else default_output_dir()
         if not root.is_dir():
             missing = f"DIR must be a folder with runs, got {root}, which does not exist"
             raise ValueError(f"{missing}: start a run with `ol2r run`")
+        states = [state for path in find_runs(root) if (state := read_state(path)) is not None]
+        if words:
+            from ol2r_cli.report.run_filter import RunFilter
+
+            chosen = RunFilter(words)
+            states = list(filter(chosen.state, states))
+            chosen.check()
     except ValueError as error:
         print(f"ol2r status: {error}", file=sys.stderr)
         return BAD_CONFIGURATION
-    states = [state for path in find_runs(root) if (state := read_state(path)) is not None]
     if not states:
         print(f"no runs below {root}: start one with `ol2r run`")
         return DONE

@@ -105,6 +105,13 @@ def _quoted(text: str) -> str:
     return "'" + re.sub(r"(\\*)('|$)", lambda end: 2 * end[1] + (r"\'" if end[2] else ""), text) + "'"
 
 
+def split_words(words: Iterable[str | PathLike[str]]) -> tuple[list[Path], list[str]]:
+    """Folders, and words that choose among the runs below them: those with `=` that are no file or folder."""
+    texts = [fspath(word) for word in words]
+    chosen = [text for text in texts if "=" in text and not Path(text).exists()]
+    return [Path(text) for text in texts if text not in chosen], chosen
+
+
 def checked(word: str) -> str:
     """A word that is an override; ValueError for one that is not."""
     if word.startswith("-") and not word.startswith("--config-dir="):

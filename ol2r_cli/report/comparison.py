@@ -14,7 +14,7 @@ from statistics import fmean
 from typing import Any
 
 from ol2r_cli.formatting import nearest
-from ol2r_cli.report.estimates import ALPHA, TESTS, Estimate, effect_size, holm, of_values, paired_t, sign_flips
+from ol2r_cli.report.estimates import ALPHA, TESTS, Estimate, effect_size, holm, of_values, p_value
 from ol2r_cli.report.labels import Labels, find_baseline, task_name, tasks
 from ol2r_cli.report.measures import gain
 from ol2r_cli.report.run_groups import Group
@@ -25,8 +25,9 @@ from ol2r_cli.report.text_table import LETTERS
 class PairedDifference:
     """One metric of `group` minus that of `rival`, over the (fold, seed) that both have.
 
-    p: of the test. holm: the same, corrected for all comparisons of this metric. effect: Hedges' g_z of the units.
-    wins, ties, losses: pairs in which `group` is better, equal, worse. missing: (fold, seed) that only one of them has.
+    p: of the test; None for two units. holm: the same, corrected for all comparisons of this metric. effect: Hedges'
+    g_z of the units. wins, ties, losses: pairs in which `group` is better, equal, worse. missing: (fold, seed) that
+    only one of them has.
     """
 
     metric: str
@@ -173,7 +174,7 @@ def _difference(metric: str, group: Group, rival: Group, test: str) -> PairedDif
         group,
         rival,
         estimate,
-        p=(paired_t if test == "t" else sign_flips)(units),
+        p=p_value(test, units),
         effect=effect_size(units),
         wins=sum(value > 0 for value in gains),
         ties=sum(value == 0 for value in gains),

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ol2r_cli.report.comparison import Comparison
+from ol2r_cli.report.figures.kinds import PLAIN, Look
 from ol2r_cli.report.frames import differences_frame, groups_frame
 from ol2r_cli.report.labels import Labels
 from ol2r_cli.report.notes import notes
@@ -30,7 +31,9 @@ FORMATS = tuple(SUFFIXES.values())
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Document:
-    """A report on groups. differences_only: without the table of groups. recoveries: these instead of the groups."""
+    """A report on groups. differences_only: without the table of groups. recoveries: these instead of the groups.
+    look: of the figures of a page.
+    """
 
     collection: Collection
     groups: Sequence[Group]
@@ -40,6 +43,7 @@ class Document:
     comparison: Comparison | None = None
     differences_only: bool = False
     recoveries: Sequence[Recovery] | None = None
+    look: Look = PLAIN
 
     @cached_property
     def tables(self) -> list[TextTable]:
@@ -97,7 +101,7 @@ class Document:
             if form == "html":
                 from ol2r_cli.report.page import html_page  # imports matplotlib and jinja2
 
-                html_page.write_page(path, self.collection, self.groups, self.labels, self.selection, self.comparison)
+                html_page.write_page(path, self)
             elif form == "parquet":
                 RunDirectory(path.parent).write_parquet(path.name, self.frame())
             else:

@@ -20,6 +20,9 @@ LEVEL = 0.95  # of intervals
 TESTS = ("t", "permutation")
 ALPHA = 0.05
 EXACT = 20  # units: up to this number all 2^units signs are enumerated
+BANDS = ("ci", "sd", "se", "none")
+UNITS = ("seeds", "folds")
+LEAST_UNITS = 3  # for a test, and for an interval that is drawn unless another one is asked for
 _DRAWS = 100_000  # of signs beyond that
 _SEED = 20_260_000  # the same values always give the same p
 
@@ -50,8 +53,25 @@ class Estimate:
 
     @property
     def half_width(self) -> float | None:
-        """Half the interval: t spread / sqrt(units), with units - 1 degrees of freedom; None for one unit."""
-        return None if self.spread is None else quantile(self.units - 1) * self.spread / self.units**0.5
+        """Half the 95 % interval over the units; None for one unit."""
+        return self.band("ci")
+
+    def band(self, bands: str | None = None, units: str | None = None) -> float | None:
+        """`half_width` over these units; None: folds where there are several."""
+        if units is None:
+            return half_width(self.spread, self.units, bands)
+        return half_width(*((self.sd, self.n) if units == "seeds" else (self.between, self.folds)), bands)
+
+
+def half_width(sd: float | None, n: int, bands: str | None) -> float | None:
+    """Half of an interval around the mean of n values; None where it is not drawn, and for one value.
+
+    ci: t sd / sqrt(n), with n - 1 degrees of freedom. sd: the standard deviation. se: sd / sqrt(n). None: ci from
+    `LEAST_UNITS` values on.
+    """
+    if sd is None or n < 2 or bands == "none" or (bands is None and n < LEAST_UNITS):
+        return None
+    return sd if bands == "sd" else (1 if bands == "se" else quantile(n - 1)) * sd / n**0.5
 
 
 @cache
@@ -94,6 +114,11 @@ def _pooled(parts: Sequence[Estimate]) -> Estimate:
     mean = sum(part.n * part.mean for part in parts) / n
     squares = sum((part.n - 1) * (part.sd or 0.0) ** 2 + part.n * (part.mean - mean) ** 2 for part in parts)
     return Estimate(mean, (squares / (n - 1)) ** 0.5, n)
+
+
+def p_value(test: str, differences: Sequence[float]) -> float | None:
+    """p of one of the `TESTS`; None for fewer than `LEAST_UNITS` values."""
+    return None if len(differences) < LEAST_UNITS else (paired_t if test == "t" else sign_flips)(differences)
 
 
 def paired_t(differences: Sequence[float]) -> float | None:

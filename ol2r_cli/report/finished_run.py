@@ -15,7 +15,6 @@ import yaml
 
 from ol2r_cli.columns import RunColumns
 from ol2r_cli.config.catalogue import Catalogue, dotted
-from ol2r_cli.config.overrides import as_typed
 from ol2r_cli.report.estimates import Estimate
 from ol2r_cli.report.measures import declare
 from ol2r_cli.run.code_versions import code_files, code_groups
@@ -27,8 +26,14 @@ from ol2r_cli.run.run_state import RunState
 FOLD = "dataset.fold"
 CODE = "_code_"  # added to the settings, as `ranker._code_`: the hashes of files that ol2r does not record
 # Settings that never distinguish groups. The dataset does, by its data instead of the path of its files: `group_runs`.
-IGNORED = (NOT_HASHED - {"dataset"}) | {"seed", "replicas", FOLD}
+IGNORED = (NOT_HASHED - {"dataset", "measures"}) | {"seed", "replicas", FOLD}
+# Settings of what is recorded of an experiment. They do not change what happens in it.
+RECORDING = {
+    *("evaluate_every", "evaluate_rounds", "evaluate_on", "measures", "trace_blocks", "trace_regret", "trace_cosine"),
+    *("block_rounds", "save_interactions"),
+}
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_REFERENCE = re.compile(r"\$\{(?:oc\.select:)?([\w.]+)(?:,[^{}]*)?\}")  # ${ranker.l2}, ${oc.select:ranker.l2,1.0}
 _ENTRY = re.compile(r"^(?=\w+:)", re.MULTILINE)  # where an entry of the outermost mapping begins
 
 
@@ -65,15 +70,14 @@ def read_run(state: RunState) -> FinishedRun:
     directory, manifest = RunDirectory(state.path), state.manifest
     settings = read_settings(directory / "config.yaml")
     fold = settings.get(FOLD)
-    measures = _measures(settings)
-    settings = {name: value for name, value in settings.items() if distinguishes(name)} | {"measures": measures}
+    settings = {name: value for name, value in settings.items() if distinguishes(name)}
     settings["results_version"] = manifest["results_version"]
     settings |= _code_settings(manifest)
     content = directory.read_json("summary.json")
     declare(columns := RunColumns.of(manifest))
     choices = {part: str(manifest["choices"][part]) for part in ("dataset", "click", "ranker")} | manifest["choices"]
     choices.setdefault("intent", "none")
-    settings = _added_settings(choices) | settings
+    settings = added_settings(choices) | settings
     return FinishedRun(
         path=state.path,
         choices=choices,
@@ -121,10 +125,14 @@ def _leaves(text: str) -> dict[str, Any]:
 
 @lru_cache(maxsize=4096)
 def distinguishes(setting: str) -> bool:
-    """Whether different values of a setting make different groups; false for the dataset's data_dir and cache_dir."""
+    """Whether different values of a setting can make different groups.
+
+    False for the dataset's data_dir and cache_dir, and for what the columns of a measure say: its class and cutoff.
+    """
     parts = setting.split(".")
     prefixes = {".".join(parts[:length]) for length in range(1, len(parts) + 1)}
-    return not prefixes & IGNORED and parts[0] != "measure" and not (parts[0] == "dataset" and parts[-1] in NOT_HASHED)
+    never = {"dataset": NOT_HASHED, "measure": {"_target_", "cutoff"}}.get(parts[0], ())
+    return not prefixes & IGNORED and parts[-1] not in never
 
 
 @lru_cache(maxsize=1)
@@ -132,7 +140,27 @@ def _catalogue() -> Catalogue:
     return Catalogue()
 
 
-def _added_settings(choices: Mapping[str, str]) -> dict[str, Any]:
+def default_settings(choices: Mapping[str, str], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The defaults of the chosen files of ol2r beside these settings, without those that depend on the machine.
+
+    A default that follows another setting, as exploration.l2 follows ranker.l2, is that setting's value.
+    """
+    defaults = {}
+    for name, value in _defaults(tuple(choices.items())):
+        reference = _REFERENCE.fullmatch(value) if isinstance(value, str) else None
+        if reference and reference[1] in settings:
+            value = settings[reference[1]]
+        if not (isinstance(value, str) and "${" in value):
+            defaults[name] = value
+    return defaults
+
+
+@lru_cache(maxsize=4096)
+def _defaults(choices: tuple[tuple[str, str], ...]) -> list[tuple[str, Any]]:
+    return list(dotted(_catalogue().tree([f"{group}={choice}" for group, choice in choices])))
+
+
+def added_settings(choices: Mapping[str, str]) -> dict[str, Any]:
     """Settings that an earlier version did not write for these choices, with the values that do as it did."""
     added: dict[str, Any] = {}
     for name, value in ADDED.items():
@@ -141,25 +169,6 @@ def _added_settings(choices: Mapping[str, str]) -> dict[str, Any]:
         if choice is not None and (not key or key in choice.content):
             added |= dict(dotted({name: int(value) if isinstance(value, float) and value.is_integer() else value}))
     return added
-
-
-def _measures(settings: Mapping[str, Any]) -> list[str]:
-    """The measures of a run as they are typed, sorted, with their settings where the name does not say them.
-
-    Without regret and blocks, which have settings of their own. An earlier version of ol2r wrote none.
-    """
-    nodes: dict[str, dict[str, Any]] = {}
-    for name, value in settings.items():
-        group, _, rest = name.partition(".")
-        measure, _, setting = rest.partition(".")
-        if group == "measure" and measure and measure not in ("regret", "blocks"):
-            nodes.setdefault(measure, {})[setting] = value
-    for name, node in nodes.items():
-        if node.pop("_target_", "") and "@" in name:
-            node.pop("cutoff", None)
-    if not any(name.partition(".")[0] == "measure" for name in settings):
-        return ["ndcg", "unfairness"]
-    return sorted(name + (as_typed(node) if node else "") for name, node in nodes.items())
 
 
 def _code_settings(manifest: Mapping[str, Any]) -> dict[str, str]:

@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ol2r_cli.config.overrides import as_typed
-from ol2r_cli.config.project_file import default_output_dir
 from ol2r_cli.report.comparison import Comparison, PairedDifference
 from ol2r_cli.report.finished_run import FinishedRun, by_seed, tables_of
 from ol2r_cli.report.labels import PARTS, Labels
 from ol2r_cli.report.measures import METRICS
 from ol2r_cli.report.result_tables import ordered, row_names
-from ol2r_cli.report.run_groups import Group, collect, group_runs, nothing_below
+from ol2r_cli.report.run_groups import Group, chosen_runs, group_runs
 from ol2r_cli.report.selection import Selection
 from ol2r_cli.run.integrity import read_table
 
@@ -30,14 +29,15 @@ _NUMBERS = (
 
 
 def load(
-    *folders: str | os.PathLike[str],
+    *places: str | os.PathLike[str],
     table: str = "summary",
     settings: bool = False,
     columns: Sequence[str] | None = None,
     all_versions: bool = False,
 ) -> pl.DataFrame:
-    """One row for each (run, seed) of the finished runs below `folders` (default: `outputs`).
+    """One row for each (run, seed) of the finished runs below folders (default: `outputs`).
 
+    Words of `ol2r run` choose among them: load("outputs", "dataset=mq2008", "click=per,inf").
     Columns: run (its id), path, group (rows with the same number differ in fold and seed only: a row of the report),
     dataset, fold, click, intent, ranker, model, exploration, fairness, the settings in which groups differ by their
     dotted name (all with `settings=True`), seed, and the metrics of summary.json. With `table` "evaluation", "trace" or
@@ -48,19 +48,16 @@ def load(
     """
     if table not in TABLES:
         raise ValueError(f"table must be one of {', '.join(TABLES)}, got {table}")
-    places = [Path(folder) for folder in folders] or [default_output_dir()]
-    collection = collect(places, all_versions=all_versions)
-    for line in collection.earlier:
-        warnings.warn(f"{line}: all_versions=True shows them", stacklevel=2)
+    if table != "summary" and (files := [place for place in places if Path(place).is_file()]):
+        raise ValueError(f"table must be summary for {files[0]}, which has final values only, got {table}")
+    collection = chosen_runs(places, all_versions)
     for damaged in collection.damaged:
         warnings.warn(f"left out, damaged: {damaged}", stacklevel=2)
-    if table != "summary" and (files := [place for place in places if place.is_file()]):
-        raise ValueError(f"table must be summary for {files[0]}, which has final values only, got {table}")
-    if not collection.runs:
-        raise ValueError(nothing_below(places))
     groups = group_runs(collection.runs)
     names = (
-        list(dict.fromkeys(n for g in groups for n in g.settings)) if settings else _settings(groups, Labels(groups))
+        list(dict.fromkeys(n for g in groups for run in g.runs for n in run.settings))
+        if settings
+        else _settings(groups, Labels(groups))
     )
     runs = as_frame([_run_row(number, group, run, names) for number, group in enumerate(groups) for run in group.runs])
     values = (
@@ -72,7 +69,7 @@ def load(
 def _run_row(number: int, group: Group, run: FinishedRun, settings: Iterable[str]) -> dict[str, Any]:
     choices = _choices(group)
     row = {"run": run.id, "path": str(run.path), "group": number, "dataset": choices.pop("dataset"), "fold": run.fold}
-    return row | choices | {name: group.settings.get(name) for name in settings}
+    return row | choices | {name: run.settings.get(name) for name in settings}
 
 
 def _summary_rows(runs: Sequence[FinishedRun], columns: Sequence[str] | None) -> pl.DataFrame:

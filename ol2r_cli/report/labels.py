@@ -4,28 +4,19 @@ from __future__ import annotations
 
 import json
 import shlex
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
 from ol2r_cli.config.overrides import as_typed
-from ol2r_cli.report.finished_run import CODE, IGNORED
+from ol2r_cli.report.finished_run import CODE, IGNORED, RECORDING, default_settings
+from ol2r_cli.report.run_filter import is_typed
 from ol2r_cli.report.run_groups import FINGERPRINT, Group
 
 PARTS = ("dataset", "click", "intent", "ranker", "ranker/model", "exploration", "fairness")
 _NO_OVERRIDES = (FINGERPRINT, "results_version", CODE)  # settings, or how their names end
-# Settings of the run that decide what is recorded or how numbers are rounded. They do not change the task.
-_OUTSIDE_TASK = {
-    "evaluate_on",
-    "measures",
-    "trace_blocks",
-    "trace_regret",
-    "trace_cosine",
-    "block_rounds",
-    "save_interactions",
-    "device.dtype",
-    "device.engine",
-}
+_OUTSIDE_TASK = RECORDING | {"device.dtype", "device.engine"}  # what is recorded, and how numbers are rounded
 
 
 class Labels:
@@ -44,9 +35,6 @@ class Labels:
             for part in (*PARTS, "")
             for choice, alike in _by_choice(groups, part).items()
         }
-        self._following = {
-            choice: _following(alike) for choice, alike in _by_choice(groups, "ranker", "exploration").items()
-        }
         self._several = {
             (part, *ranker)
             for part in ("ranker/model", "exploration", "fairness")
@@ -54,16 +42,15 @@ class Labels:
             if len(_by_choice(alike, part)) > 1
         }
         self._short = _short_names({name for group in groups for name in self.settings(group)})
+        self._taken = Counter(map(self._brief, groups))
 
     def settings(self, group: Group) -> dict[str, Any]:
         """The settings that distinguish this group from others with the same choices, by dotted name."""
         names: set[str] = set()
         for part in (*PARTS, ""):
             names |= self._differing[part, group.choices.get(part, "")]
-        names -= self._following[group.choices.get("ranker", ""), group.choices.get("exploration", "")]
-        return {
-            name: group.settings[name] for name in sorted(names & group.settings.keys(), key=self._column.__getitem__)
-        }
+        names = {name for name in names & group.settings.keys() if name in _typed(group) or not _follows(group, name)}
+        return {name: group.settings[name] for name in sorted(names, key=self._column.__getitem__)}
 
     def ranker(self, group: Group) -> str:
         """The ranker; with its model, exploration and fairness where the ranker occurs with several."""
@@ -76,8 +63,22 @@ class Labels:
         return ""
 
     def short(self, group: Group) -> str:
-        """Its settings as `l2=0.01 alpha=0.1`; with the part where the short name is ambiguous."""
-        return " ".join(f"{self._short[name]}={as_typed(value)}" for name, value in self.settings(group).items())
+        """Its settings as `l2=0.01 alpha=0.1`; with the part where the short name is ambiguous.
+
+        Without defaults that no run typed, unless another group with these choices then looks the same.
+        """
+        brief = self._brief(group)
+        return brief[-1] if self._taken[brief] < 2 else self._text(self.settings(group))
+
+    def _brief(self, group: Group) -> tuple[Any, ...]:
+        """The choices and the short settings of a group."""
+        typed, defaults = _typed(group), default_settings(group.choices, group.settings)
+        settings = self.settings(group).items()
+        shown = {name: value for name, value in settings if name in typed or defaults.get(name, ...) != value}
+        return *sorted(group.choices.items()), self._text(shown)
+
+    def _text(self, settings: Mapping[str, Any]) -> str:
+        return " ".join(f"{self._short[name]}={as_typed(value)}" for name, value in settings.items())
 
     def overrides(self, group: Group) -> str:
         """Choices and settings as overrides for `ol2r run`, quoted for a shell."""
@@ -123,26 +124,14 @@ def _differing(alike: Sequence[Group], part: str) -> frozenset[str]:
     )
 
 
-def _following(alike: Sequence[Group]) -> frozenset[str]:
-    """Settings of the exploration that equal the ranker's of the same name in all groups and that no run typed."""
-    typed = {name for group in alike for run in group.runs for name in run.typed}
-    ranker_names = {
-        name: f"ranker.{name.partition('.')[2]}"
-        for group in alike
-        for name in group.settings
-        if part_of(name) == "exploration" and not name.endswith("._target_")
-    }
-    return frozenset(
-        name
-        for name, ranker_name in ranker_names.items()
-        if name not in typed
-        and all(
-            ranker_name in group.settings
-            and name in group.settings
-            and group.settings[ranker_name] == group.settings[name]
-            for group in alike
-        )
-    )
+def _typed(group: Group) -> set[str]:
+    return {name for run in group.runs for name in run.typed}
+
+
+def _follows(group: Group, name: str) -> bool:
+    """Whether a setting of the exploration equals the ranker's of the same name."""
+    part, _, rest = name.partition(".")
+    return part == "exploration" and group.settings.get(f"ranker.{rest}", ...) == group.settings[name]
 
 
 def _short_names(names: Iterable[str]) -> dict[str, str]:
@@ -159,9 +148,7 @@ def _sortable(value: Any) -> tuple[int, float, str]:
 
 def defines_task(setting: str) -> bool:
     """Whether different values of a setting are different tasks, instead of competitors in one task."""
-    if setting in _OUTSIDE_TASK or setting.startswith("measure."):
-        return False
-    return part_of(setting) in ("dataset", "click", "intent", "")
+    return setting not in _OUTSIDE_TASK and part_of(setting) in ("dataset", "click", "intent", "")
 
 
 def tasks(groups: Iterable[Group]) -> list[list[Group]]:
@@ -208,15 +195,7 @@ def _name_and_value(word: str) -> tuple[str, str]:
 def _matches(group: Group, name: str, typed: str) -> bool:
     if name in PARTS:
         return group.choices.get(name) == typed
-    if name not in group.settings:
-        return False
-    value = group.settings[name]
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        try:
-            return float(typed) == value
-        except ValueError:
-            return False
-    return as_typed(value) == typed or value == typed
+    return name in group.settings and is_typed(group.settings[name], typed)
 
 
 def _distinguishing(groups: Sequence[Group], labels: Labels) -> str:

@@ -6,8 +6,9 @@ import shlex
 from collections import Counter
 from collections.abc import Sequence
 
+from ol2r_cli.formatting import plural
 from ol2r_cli.report.comparison import Comparison
-from ol2r_cli.report.estimates import ALPHA, LEVEL, least_p
+from ol2r_cli.report.estimates import ALPHA, LEAST_UNITS, LEVEL, least_p
 from ol2r_cli.report.run_groups import Collection, Group
 
 _TEST_NAMES = {"t": "paired t test", "permutation": "permutation test (signs of the differences)"}
@@ -29,7 +30,7 @@ def notes(
         else f"means over n values, one for each seed; ± is half the width of the {LEVEL:.0%} interval of the mean "
         "(Student's t)"
     )
-    lines = [f"{_plural(runs, 'run')}. Figures are {figures}, left out for a single value."]
+    lines = [f"{plural(runs, 'run')}. Figures are {figures}, left out for a single value."]
     if chose:
         lines.append(
             "The settings are those with the best mean validation NDCG@10 after the last evaluated round. The seeds "
@@ -41,19 +42,24 @@ def notes(
 def left_out(collection: Collection) -> list[str]:
     """Lines about the runs that are not in the report."""
     lines = [
-        f"{_plural(count, 'run')} not finished: {shlex.join(['ol2r', 'status', str(folder)])}"
+        f"{plural(count, 'run')} not finished: {shlex.join(['ol2r', 'status', str(folder)])}"
         for folder, count in collection.unfinished.items()
+    ]
+    lines += [
+        f"{plural(count, 'run')} of {folder.name} left out: {shlex.join(['ol2r', 'report', str(folder)])}"
+        for folder, count in collection.elsewhere.items()
     ]
     if collection.damaged:
         count = len(collection.damaged)
         first = "the first is " if count > 1 else ""
-        lines.append(f"{_plural(count, 'run')} damaged: {first}{collection.damaged[0]}")
+        lines.append(f"{plural(count, 'run')} damaged: {first}{collection.damaged[0]}")
     return lines
 
 
 def _comparison_notes(comparison: Comparison) -> list[str]:
     tested = [d for d in comparison.differences if d.p is not None]
     units = sorted({"folds" if d.estimate.folds > 1 else "seeds" for d in tested})
+    few = f"too few seeds, or folds where there are several, that both have: a test needs {LEAST_UNITS}"
     family = max(Counter(d.metric for d in tested).values(), default=0)
     mark = (
         "Letters name the rows that a value is significantly better than"
@@ -61,16 +67,18 @@ def _comparison_notes(comparison: Comparison) -> list[str]:
         else f"↑ and ↓ are significantly more and less than {comparison.baseline}"
     )
     lines = [
-        f"{mark}, at {ALPHA} after Holm's correction for the {_plural(family, 'comparison')} of each metric: "
+        f"{mark}, at {ALPHA} after Holm's correction for the {plural(family, 'comparison')} of each metric: "
         f"{_TEST_NAMES[comparison.test]} over the (fold, seed) that both have, with the {_units(units)}."
         if tested
-        else "Nothing was tested: no two rows of a task have two seeds in common. More of them: type replicas=10."
+        else f"Nothing was tested: {few}."
     ]
+    if tested and len(tested) < len(comparison.differences):
+        lines.append(f"{len(comparison.differences) - len(tested)} of {len(comparison.differences)} not tested: {few}.")
     lines += _too_few_units(comparison, family)
     missing = [d for d in comparison.differences if d.missing]
     if missing:
         most = max(missing, key=lambda d: d.missing)
-        several = _plural(len(missing), "comparison")
+        several = plural(len(missing), "comparison")
         pairs = f"{most.missing} of {most.estimate.n + most.missing}"
         lines.append(f"Not all (fold, seed) are in both rows of {several}; where most are missing, {pairs} are.")
     if comparison.alone:
@@ -90,7 +98,7 @@ def _too_few_units(comparison: Comparison, family: int) -> list[str]:
     if least < ALPHA:
         return []
     return [
-        f"With {most.estimate.units} {unit} and {_plural(family, 'comparison')} no p of this test can be below "
+        f"With {most.estimate.units} {unit} and {plural(family, 'comparison')} no p of this test can be below "
         f"{least:.2g} after the correction, so nothing can be significant: type --test t, or run more {unit}."
     ]
 
@@ -98,7 +106,3 @@ def _too_few_units(comparison: Comparison, family: int) -> list[str]:
 def _units(units: Sequence[str]) -> str:
     first, *others = (f"{unit} as units (degrees of freedom: {unit} - 1)" for unit in units)
     return ", or ".join([first, *(other.replace("degrees of freedom: ", "") for other in others)])
-
-
-def _plural(number: int, noun: str) -> str:
-    return f"{number} {noun}{'s' * (number != 1)}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,10 +11,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import yaml
 
-from ol2r_cli.config.catalogue import Catalogue, dotted
+from ol2r_cli.config.catalogue import dotted
 from ol2r_cli.config.overrides import as_typed
 from ol2r_cli.report.estimates import Estimate, of_values
-from ol2r_cli.report.finished_run import tables_of
+from ol2r_cli.report.finished_run import default_settings, tables_of
 from ol2r_cli.run.code_versions import changed_files, code_files
 from ol2r_cli.run.directory import RunDirectory
 from ol2r_cli.run.identity import NOT_HASHED
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
 OBSERVED = ("query", "clicks", "online_ndcg")  # behaviour of user and ranker; other columns are internal state
 TOLERANCE = 1e-6  # of real-valued measures: processors round differently
 _ABSENT = "-"
-_REFERENCE = re.compile(r"\$\{(?:oc\.select:)?([\w.]+)(?:,[^{}]*)?\}")  # ${ranker.l2}, ${oc.select:ranker.l2,1.0}
 
 
 class RunDifference(NamedTuple):
@@ -57,15 +55,7 @@ class DiffedRun:
     @cached_property
     def defaults(self) -> dict[str, Any]:
         """The defaults of the chosen files of ol2r, without those that depend on the machine."""
-        choices = [f"{group}={choice}" for group, choice in self.manifest["choices"].items()]
-        defaults = {}
-        for name, value in dotted(Catalogue().tree(choices)):
-            reference = _REFERENCE.fullmatch(value) if isinstance(value, str) else None
-            if reference and reference[1] in self.settings:
-                value = self.settings[reference[1]]
-            if not (isinstance(value, str) and "${" in value):
-                defaults[name] = value
-        return defaults
+        return default_settings(self.manifest["choices"], self.settings)
 
     def as_typed(self, name: str) -> str:
         """A setting as it is typed, with a star where it is the default."""

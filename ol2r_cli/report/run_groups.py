@@ -1,13 +1,16 @@
 """Finished runs below some folders, and groups of them: runs that repeat the same experiment.
 
-Runs of one group differ in seed, replicas and fold only. A row of a table and a curve of a figure show one group.
+Runs of one group differ in seed, replicas, fold and in what is recorded only. A row of a table and a curve of a figure
+show one group.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -15,54 +18,62 @@ from typing import Any
 
 import yaml
 
+from ol2r_cli.config.overrides import split_words
+from ol2r_cli.config.project_file import default_output_dir
 from ol2r_cli.formatting import error_line
 from ol2r_cli.report.estimates import Estimate, over_folds
-from ol2r_cli.report.finished_run import (
-    FinishedRun,
-    by_seed,
-    read_run,
-)
+from ol2r_cli.report.finished_run import RECORDING, FinishedRun, by_seed, read_run
+from ol2r_cli.report.run_filter import RunFilter
 from ol2r_cli.run.code_versions import earlier_lines, earlier_versions, versioned
 from ol2r_cli.run.run_state import RunState, find_runs, read_state
 
 FINGERPRINT = "dataset.fingerprint"  # added to the settings where they do not identify the data
+PARTS_OF_OUTPUTS = ("reproduce", "benchmark", "search")  # folders of output_dir with the runs of these commands
 
 
 @dataclass
 class Collection:
     """Finished runs, the number of unfinished runs below each folder, and one line for each damaged run.
 
-    earlier: a line for each choice of which runs of an earlier version of its code are left out.
+    earlier: a line for each choice of which runs of an earlier version of its code are left out. elsewhere: the number
+    of runs below folders of `PARTS_OF_OUTPUTS`, which are left out unless they, or folders in them, are named.
     """
 
     runs: list[FinishedRun] = field(default_factory=list)
     unfinished: dict[Path, int] = field(default_factory=dict)
     damaged: list[str] = field(default_factory=list)
     earlier: list[str] = field(default_factory=list)
+    elsewhere: dict[Path, int] = field(default_factory=dict)
 
 
-def collect(folders: Sequence[Path], verify: bool = False, all_versions: bool = False) -> Collection:
+def collect(
+    folders: Sequence[Path], verify: bool = False, all_versions: bool = False, words: Sequence[str] = ()
+) -> Collection:
     """All runs below `folders`, each once; with `verify`, only those that `ol2r verify` finds intact.
 
     A folder may also be a file of published results, whose runs have no tables. Runs of an earlier version of their
-    code are left out, unless `all_versions` or named themselves. ValueError for a folder that does not exist.
+    code are left out, unless `all_versions` or named themselves. `words` choose among them: see `RunFilter`. ValueError
+    for a folder that does not exist and for a word that no run has.
     """
-    collection, seen = Collection(), set()
+    collection, seen, chosen = Collection(), set(), RunFilter(words)
     manifests: list[tuple[Mapping[str, Any], float]] = []
     for folder in folders:
         if folder.is_file():
             from ol2r_cli.report.results_file import read_results
 
-            collection.runs += (published := [run for run, _ in read_results(folder)])
+            collection.runs += (published := [run for run, _ in read_results(folder) if chosen.run(run)])
             manifests += [({}, 0.0)] * len(published)
             continue
         if not folder.is_dir():
             raise ValueError(f"DIR must be a folder with runs, got {folder}, which does not exist")
         for path in find_runs(folder):
             real_path = os.path.realpath(path)
+            if part := part_of_outputs(path, folder):
+                collection.elsewhere[part] = collection.elsewhere.get(part, 0) + 1
+                continue
             state = None if real_path in seen else read_state(path)
             seen.add(real_path)
-            if state is None:
+            if state is None or not chosen.state(state):
                 continue
             if state.state not in ("finished", "damaged", "unreadable"):
                 collection.unfinished[folder] = collection.unfinished.get(folder, 0) + 1
@@ -75,12 +86,36 @@ def collect(folders: Sequence[Path], verify: bool = False, all_versions: bool = 
                 manifests.append(versioned(state))
             except (OSError, ValueError, LookupError, TypeError, AttributeError, yaml.YAMLError) as error:
                 collection.damaged.append(f"{path} ({error_line(error)})")
+    chosen.check()
     named = {os.path.realpath(folder) for folder in folders}  # a run that is named itself is wanted
     earlier = {} if all_versions else earlier_versions(manifests)
     if earlier := {p: each for p, each in earlier.items() if os.path.realpath(collection.runs[p].path) not in named}:
         collection.earlier = [f"{line}, left out" for line in earlier_lines(earlier)]
         collection.runs = [run for place, run in enumerate(collection.runs) if place not in earlier]
     return collection
+
+
+def chosen_runs(places: Iterable[str | os.PathLike[str]], all_versions: bool, stacklevel: int = 3) -> Collection:
+    """The runs that a Python program names, by folders and words; warns of those that are left out.
+
+    ValueError where there are none.
+    """
+    folders, words = split_words(places)
+    folders = folders or [default_output_dir()]
+    collection = collect(folders, all_versions=all_versions, words=words)
+    lines = [f"{count} runs left out: name {folder}" for folder, count in collection.elsewhere.items()]
+    for line in [*lines, *(f"{line}: all_versions=True shows them" for line in collection.earlier)]:
+        warnings.warn(line, stacklevel=stacklevel)
+    if not collection.runs:
+        raise ValueError(nothing_below(folders))
+    return collection
+
+
+def part_of_outputs(path: Path, folder: Path) -> Path | None:
+    """The folder of a command, such as outputs/reproduce, in which a run below `folder` is."""
+    parts = path.relative_to(folder).parts[:-2]
+    place = next((number for number, part in enumerate(parts) if part in PARTS_OF_OUTPUTS), None)
+    return None if place is None else folder.joinpath(*parts[: place + 1])
 
 
 def nothing_below(places: Sequence[Path]) -> str:
@@ -102,11 +137,15 @@ def _verify(state: RunState) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Group:
-    """Runs with the same choices and settings. A metric has one value for each (fold, seed)."""
+    """Runs of the same experiment, whatever is recorded of it. A metric has one value for each (fold, seed).
+
+    settings: without those in `RECORDING`, and without those of measures in which no two runs differ.
+    """
 
     choices: Mapping[str, str]
     settings: Mapping[str, Any]
     runs: Sequence[FinishedRun]
+    _read: dict[int, dict[int, dict[str, float | None]]] = field(default_factory=dict)
 
     @cached_property
     def seeds(self) -> dict[Any, set[int]]:
@@ -121,56 +160,52 @@ class Group:
         """The number of (fold, seed)."""
         return sum(map(len, self.seeds.values()))
 
+    def units(self, units: str | None = None) -> int:
+        """How many seeds or folds there are; None: folds where there are several, otherwise seeds."""
+        return self.n if units == "seeds" or (units is None and len(self.seeds) == 1) else len(self.seeds)
+
     @cached_property
     def metrics(self) -> list[str]:
         """Names in the summaries of the runs."""
         return list(dict.fromkeys(name for run in self.runs for name in run.metrics))
 
-    @cached_property
-    def new_seeds(self) -> list[tuple[FinishedRun, set[int]]]:
-        """Runs, each with the seeds that no earlier run of its fold has: every (fold, seed) once.
+    def new_seeds(self, records: Callable[[FinishedRun], bool]) -> Iterator[tuple[FinishedRun, set[int]]]:
+        """Runs that record something, each with the seeds that no earlier one of its fold has: every (fold, seed) once.
 
         A seed has the same values in every run, alone or as a replica. Runs with many seeds come first, so that most
         runs contribute all of their seeds or none.
         """
-        new_seeds = []
         seen: set[tuple[Any, int]] = set()
         for run in sorted(self.runs, key=lambda run: (-len(run.seeds), run.seeds, str(run.path))):
-            if new := {seed for seed in run.seeds if (run.fold, seed) not in seen}:
-                new_seeds.append((run, new))
+            if (new := {seed for seed in run.seeds if (run.fold, seed) not in seen}) and records(run):
                 seen |= {(run.fold, seed) for seed in new}
-        return new_seeds
+                yield run, new
 
     def estimate(self, metric: str) -> Estimate | None:
-        """A metric of summary.json over all (fold, seed); None where it does not apply."""
-        if metric not in self._estimates:
-            of_folds = {
-                fold: [part[metric] for part in parts if metric in part] for fold, parts in self._summaries.items()
-            }
-            self._estimates[metric] = over_folds(of_folds)
-        return self._estimates[metric]
-
-    def values(self, metric: str) -> dict[tuple[Any, int], float]:
-        """A metric by (fold, seed), where it applies. ValueError for damaged tables."""
-        return {pair: value for pair, row in self._rows.items() if (value := row.get(metric)) is not None}
-
-    @cached_property
-    def _summaries(self) -> dict[Any, list[Mapping[str, Estimate]]]:
-        """Estimates for each fold that together cover every seed once.
+        """A metric of summary.json over all (fold, seed); None where it does not apply.
 
         The summary of a run serves where all of its seeds are new. Only runs that overlap in part are read seed by
         seed.
         """
-        summaries: dict[Any, list[Mapping[str, Estimate]]] = {fold: [] for fold in self.seeds}
-        for run, seeds in self.new_seeds:
-            summaries[run.fold] += [run.metrics] if len(seeds) == len(run.seeds) else _summaries_of_seeds(run, seeds)
-        return summaries
+        if metric not in self._estimates:
+            parts: dict[Any, list[Estimate]] = {fold: [] for fold in self.seeds}
+            for run, seeds in self.new_seeds(lambda run: metric in run.metrics):
+                known = [self._rows(run)[seed].get(metric) for seed in seeds] if len(seeds) < len(run.seeds) else None
+                of_seeds = [Estimate(value, None, 1) for value in known or () if value is not None]
+                parts[run.fold] += [run.metrics[metric]] if known is None else of_seeds
+            self._estimates[metric] = over_folds(parts)
+        return self._estimates[metric]
 
-    @cached_property
-    def _rows(self) -> dict[tuple[Any, int], Mapping[str, float | None]]:
-        return {
-            (run.fold, seed): row for run, new in self.new_seeds for seed, row in by_seed(run).items() if seed in new
-        }
+    def values(self, metric: str) -> dict[tuple[Any, int], float]:
+        """A metric by (fold, seed), where it applies. ValueError for damaged tables."""
+        new_seeds = self.new_seeds(lambda run: metric in run.metrics)
+        rows = {(run.fold, seed): self._rows(run)[seed] for run, seeds in new_seeds for seed in seeds}
+        return {pair: value for pair, row in rows.items() if (value := row.get(metric)) is not None}
+
+    def _rows(self, run: FinishedRun) -> dict[int, dict[str, float | None]]:
+        if id(run) not in self._read:
+            self._read[id(run)] = by_seed(run)
+        return self._read[id(run)]
 
     @cached_property
     def _estimates(self) -> dict[str, Estimate | None]:
@@ -178,11 +213,16 @@ class Group:
 
 
 def group_runs(runs: Iterable[FinishedRun]) -> list[Group]:
-    """The groups, in the order of their first runs."""
-    members: dict[str, list[FinishedRun]] = {}
-    for run in _with_settings_of_the_data(list(runs)):
-        members.setdefault(_key(run.choices, run.settings), []).append(run)
-    return [Group(same[0].choices, same[0].settings, same) for same in members.values()]
+    """The groups, in the order of their first runs. Their settings are those that make groups."""
+    runs = _with_settings_of_the_data(list(runs))
+    of_measures = {(name, _key(run.settings[name])) for run in runs for name in run.settings if name[:8] == "measure."}
+    values = Counter(name for name, _ in of_measures)  # runs that do not take a measure lack its settings
+    ignored = RECORDING | {name for name in values if values[name] == 1}
+    members: dict[str, tuple[dict[str, Any], list[FinishedRun]]] = {}
+    for run in runs:
+        settings = {name: value for name, value in run.settings.items() if name not in ignored}
+        members.setdefault(_key(run.choices, settings), (settings, []))[1].append(run)
+    return [Group(same[0].choices, settings, same) for settings, same in members.values()]
 
 
 def _with_settings_of_the_data(runs: list[FinishedRun]) -> list[FinishedRun]:
@@ -224,16 +264,3 @@ def _dataset_settings(run: FinishedRun) -> dict[str, Any]:
 
 def _key(*parts: Any) -> str:
     return json.dumps(parts, sort_keys=True, default=str)
-
-
-def _summaries_of_seeds(run: FinishedRun, seeds: set[int]) -> list[dict[str, Estimate]]:
-    """For each seed, the metrics that a summary of this seed alone would have."""
-    rows = by_seed(run)
-    return [
-        {
-            name: Estimate(value, None, 1)
-            for name, value in rows[seed].items()
-            if value is not None and name in run.metrics
-        }
-        for seed in sorted(seeds)
-    ]

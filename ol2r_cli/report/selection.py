@@ -100,7 +100,7 @@ def _best(cells: Sequence[Group], labels: Labels) -> Group:
 
 
 def _advice(cell: Group) -> str:
-    if "validation" not in cell.settings.get("evaluate_on", ["validation"]):
+    if "validation" not in cell.runs[0].settings.get("evaluate_on", ["validation"]):
         return "run it with evaluate_on=[validation,test]"
     if cell.estimate("test_ndcg_10") is None:
         return "its ranker is not evaluated offline, so name its settings behind --keep, or leave it out"

@@ -39,7 +39,21 @@ class TextTable:
 
     def without_empty(self) -> TextTable:
         """The same table without the columns that are empty in all rows."""
-        columns = [column for column in range(len(self.headings)) if any(row[column].text for row in self.rows)]
+        return self._with([any(row[column].text for row in self.rows) for column in range(len(self.headings))])
+
+    def fitting(self, width: int) -> tuple[TextTable, str]:
+        """The same table where it has this width, otherwise without columns with one value, and a line with these."""
+        columns = [
+            [heading, *map(_with_mark, cells)] for heading, *cells in zip(self.headings, *self.rows, strict=True)
+        ]
+        same = [len(self.rows) > 1 and len(set(column[1:])) == 1 for column in columns]
+        if sum(2 + max(map(len, column)) for column in columns) - 2 <= width or not any(same):
+            return self, ""
+        said = ", ".join(" ".join(column[:2]) for column, one in zip(columns, same, strict=True) if one)
+        return self._with([not one for one in same]), f"In all rows: {said}."
+
+    def _with(self, kept: Sequence[bool]) -> TextTable:
+        columns = [column for column, keep in enumerate(kept) if keep]
         return TextTable(
             [self.headings[column] for column in columns],
             [[row[column] for column in columns] for row in self.rows],
@@ -110,13 +124,13 @@ def terminal(tables: Sequence[TextTable], notes: Sequence[str]) -> None:
     from rich.text import Text
 
     console = Console(highlight=False)
-    for table in tables:
+    for table, same in (table.fitting(console.width) for table in tables):
         rich = Table(box=None, pad_edge=False, header_style="bold", show_edge=False)
         for heading, number in zip(table.headings, table.numbers, strict=True):
             rich.add_column(Text(heading), justify="right" if number else "left", overflow="fold")
         for row in table.rows:
             rich.add_row(*(Text(_with_mark(cell), style="bold" if cell.best else "") for cell in row))
         console.print(rich)
-        console.print()
+        console.print(Text(same and f"{same}\n", style="dim"))
     for line in notes:
         console.print(Text(line, style="dim"))

@@ -46,6 +46,8 @@ class PaperPlan(RunPlan[Recipe, PaperSlot]):
             if name not in ("click", "dataset.fold") and len(expand(override)) > 1:
                 raise ValueError(f"{name} must have one value, got {override}")
 
+    part = "reproduce"
+
     @property
     def chooses(self) -> bool:
         return self.scale == "paper"

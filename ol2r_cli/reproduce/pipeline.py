@@ -31,7 +31,7 @@ def reproduce(plan: PaperPlan, out: Path | None = None) -> int:
         return INTERRUPTED
     values = run_values(plan, runs) if plan.recipe.competitors else data_values(plan)
     create_root(plan.output_dir)
-    folder = out or plan.output_dir / "reproduce" / plan.recipe.name
+    folder = out or plan.output_dir / plan.part / plan.recipe.name
     figures = list(draw_figures(plan, runs, folder))
     directory = RunDirectory(folder)
     directory.write_text("table.csv", as_csv(values, plan.scale))

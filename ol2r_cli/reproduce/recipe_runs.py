@@ -17,6 +17,7 @@ from ol2r_cli.config.composer import Composer
 from ol2r_cli.report.run_groups import Group, collect, group_runs
 from ol2r_cli.report.selection import METRIC
 from ol2r_cli.reproduce.run_plan import Condition, Overrides, RunPlan, Trial
+from ol2r_cli.run.directory import create_root
 from ol2r_cli.run.exit_status import DONE
 from ol2r_cli.sweep.sweep_job import SweepJob
 from ol2r_cli.sweep.sweep_output import print_plan
@@ -43,6 +44,7 @@ class RecipeRuns:
 def run_recipe(plan: RunPlan[Any, Any]) -> RecipeRuns:
     """Run a plan; finished runs are not run again. A condition with a failed run is absent from `groups`."""
     runs = RecipeRuns()
+    create_root(plan.output_dir)
     one_at_a_time = ["launcher=processes", "launcher.jobs=1"] if plan.recipe.alone and not plan.launcher else []
     launcher = [*one_at_a_time, *plan.launcher]
     candidates = list(plan.candidates())
@@ -90,7 +92,7 @@ def validation(trial: Trial, group: Group) -> float:
 def print_trials(plan: RunPlan[Any, Any]) -> int:
     """Print the runs of a plan without running or writing anything; return the exit code."""
     candidates, final = list(plan.candidates()), list(plan.final())
-    jobs = [[*run, *plan.launcher] for trial in candidates or final for run in trial.runs]
+    jobs = [[*plan.job(run), *plan.launcher] for trial in candidates or final for run in trial.runs]
     if candidates:
         count = sum(len(trial.runs) for trial in final)
         print(f"{len(jobs)} runs to choose settings by validation, then {count} with those that were chosen\n")
@@ -105,7 +107,7 @@ def _run_trials(
 ) -> dict[Trial, Group]:
     """The group of every trial whose runs have all finished; failures and the exit code are added to `runs`."""
     jobs = list(dict.fromkeys(job for trial in trials for job in trial.runs))
-    result = sweep([[*job, *plan.folders] for job in jobs], launcher, terminal=sys.stderr)
+    result = sweep([plan.job(job) for job in jobs], launcher, terminal=sys.stderr)
     runs.failed += result.failed
     runs.code = runs.code or result.code
     directories = {job: path for job, path in zip(jobs, result.directories, strict=True) if path is not None}

@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 
 from ol2r_cli.config.composer import compose, expand
 from ol2r_cli.config.instantiate import build
-from ol2r_cli.config.overrides import split_launcher, split_search_path
+from ol2r_cli.config.overrides import as_typed, split_launcher, split_search_path
 from ol2r_cli.config.own_choices import as_options
 from ol2r_cli.config.project_file import default_output_dir
 from ol2r_cli.reproduce.recipe import RunRecipe
@@ -131,8 +131,18 @@ class RunPlan(ABC, Generic[_Recipe, _Slot]):
         """What to do where the data of a slot are missing, for the given reason."""
 
     @property
+    @abstractmethod
+    def part(self) -> str:
+        """The folder of output_dir in which the runs are."""
+
+    def job(self, run: Sequence[str]) -> list[str]:
+        """The overrides of a job: those of a run, where it is written, and folders with own choices."""
+        place = as_typed(self.output_dir / self.part, "output_dir")
+        return [*(word for word in run if not word.startswith("output_dir=")), f"output_dir={place}", *self.folders]
+
+    @property
     def output_dir(self) -> Path:
-        """The folder of the runs."""
+        """The folder with the folder of the runs."""
         typed = self.typed.get("output_dir", "").partition("=")[2]
         return Path(typed).expanduser() if typed else default_output_dir()
 

@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 
 import ol2r_cli
+from ol2r_cli.config.overrides import as_typed
 from ol2r_cli.formatting import error_line, one_line
 from ol2r_cli.run.directory import RunDirectory
 from ol2r_cli.run.exit_status import FAILED, INTERRUPTED
@@ -55,7 +56,8 @@ class Searcher:
         self.progress.begin(active)
         pruned_at: list[int] = []
         callback = partial(self._evaluated, active, pruned_at) if self.prunes or self.progress.live else None
-        overrides = [*self.study.space.fixed, *active.drawn]
+        fixed = [word for word in self.study.space.fixed if not word.startswith("output_dir=")]
+        overrides = [*fixed, *active.drawn, f"output_dir={as_typed(self.study.runs, 'output_dir')}"]
         try:
             outcome = run_trial(self.study.space.composer, overrides, callback, self.stop)
         except KeyboardInterrupt:  # before the first round, or by a second Ctrl-C

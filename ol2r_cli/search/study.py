@@ -29,6 +29,7 @@ from ol2r_cli.search.space import Space
 from ol2r_cli.search.trial import Direction
 
 FOLDER = ".search"  # below output_dir
+RUNS = "search"  # the folder of output_dir in which the runs of all studies are
 ATTEMPTS = 3  # a trial whose process was killed so often has failed
 RANDOM_TRIALS = 8  # drawn at random before Optuna's model of the earlier trials draws
 UNPRUNED_TRIALS = 5  # run to their end before any trial is pruned
@@ -108,6 +109,7 @@ class Study:
 
     def __init__(self, folder: Path, space: Space, plan: Mapping[str, Any], direction: Direction, rounds: int):
         self.folder, self.space, self.plan = folder, space, dict(plan)
+        self.runs = folder.parents[1] / RUNS
         create_root(folder.parents[1])
         folder.mkdir(parents=True, exist_ok=True)
         journal = folder / "journal.log"

@@ -64,7 +64,7 @@ def test_it_runs_chooses_and_writes(published, made, capfd):
 
 def test_the_best_validation_ndcg_chooses(published, made):
     """Of the three runs that differ in the learning rate alone, the one that is reported has the best."""
-    out = made / "out" / "synthetic"
+    out = made / "out" / "benchmark" / "synthetic"
     candidates = collect([out]).runs
     for run, about in entries.published("tiny"):
         if about.competitor != "SGD":

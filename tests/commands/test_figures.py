@@ -70,7 +70,9 @@ def test_what_cannot_be_drawn_does_not_stop_the_others(drawn, capsys):
     out, errors = capsys.readouterr()
     assert (out, errors) == (
         "written: figures/bar.png\n",
-        "ol2r report: left out, blocks: blocks needs runs with blocks\n",
+        "ol2r report: left out, blocks: blocks needs runs with blocks\n"
+        "ol2r report: No intervals for 1 of 1 groups: they have fewer than 3 seeds or folds. --option bands=ci draws "
+        "those of two\n",
     )
     assert main(["runs", "--figure", "blocks"]) == 2
     assert capsys.readouterr().err == "ol2r report: blocks needs runs with blocks\n"
@@ -83,11 +85,11 @@ def test_what_cannot_be_drawn_does_not_stop_the_others(drawn, capsys):
         (["--figure", "lerning"], "--figure must be one of .*, got lerning: did you mean learning_curve?"),
         (
             ["--figure", "bar", "--option", "split=test"],
-            "--option must be NAME=VALUE with one of width, metric, got split",
+            "--option must be NAME=VALUE with one of width, bands, units, metric, got split",
         ),
         (
             ["--figure", "bar", "--option", "metric"],
-            "--option must be NAME=VALUE with one of width, metric, got metric",
+            "--option must be NAME=VALUE with one of width, bands, units, metric, got metric",
         ),
         (["--figure", "bar", "--format", "csv"], "--format must be one of png, svg, pdf with --figure, got csv"),
         (["--figure", "bar", "--out", "x.doc"], "--out must be a folder, or end in .png, .svg, .pdf, got x.doc"),

@@ -11,8 +11,11 @@ import polars as pl
 import pytest
 
 from ol2r_cli import cli
+from ol2r_cli.api import draw
 from ol2r_cli.commands.completion import completions
 from ol2r_cli.commands.report import main
+from ol2r_cli.commands.status import main as status
+from ol2r_cli.report import load
 from tests.report.runs import make
 
 SMOKE = ["experiment=smoke", "click=perfect"]
@@ -56,6 +59,84 @@ def test_several_folders_around_options(tmp_path, capsys):
     assert "pdgd" in out
     assert "pairrank" in out
     assert f"\n\n1 run not finished: ol2r status {tmp_path / 'b'}\n" in out
+
+
+@pytest.fixture
+def mixed(tmp_path):
+    """Runs of several rankers, users and folds, one of them not finished."""
+    make(tmp_path, "ranker.l2=1e-1", test={0: 0.1, 1: 0.1, 2: 0.1})
+    make(tmp_path, "ranker=pdgd", "click=informational", "dataset.fold=2", test={3: 0.1})
+    make(tmp_path, "ranker=pdgd", "rounds=9")
+    make(tmp_path, "ranker=dbgd", status="failed")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("words", "rankers"),
+    [
+        (["ranker=pdgd"], "pdgd pdgd"),
+        (["click=inf"], "pdgd"),
+        (["click=per,inf", "ranker=pairrank,pdgd"], "pairrank pdgd pdgd"),
+        (["ranker.l2=0.10", "rounds=2", "dataset.fold=1"], "pairrank"),
+        (["seed=3"], "pdgd"),
+        (["rounds=9", "evaluate_on=[validation,test]"], "pdgd"),
+    ],
+)
+def test_words_of_run_choose_among_runs(mixed, words, rankers, capsys):
+    assert main([words[0], str(mixed), *words[1:], "--format", "csv"]) == 0
+    out, notes = capsys.readouterr()
+    assert sorted(line.split(",")[3] for line in out.splitlines()[1:]) == rankers.split()
+    assert "not finished" not in notes or "seed" not in words[0]
+    assert sorted(load(mixed, *words).unique("path")["ranker"]) == rankers.split()
+    assert status([str(mixed), *words]) == 0
+    assert f"{len(rankers.split())} finished" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["ranker=mgd"], "ranker must be one of pairrank, pdgd, dbgd, got mgd"),
+        (["click=per,nav"], "click must be one of perfect, informational, got navigational"),
+        (["rankr=pdgd"], "no run has a setting or group 'rankr': did you mean ranker?"),
+        (["click=inf", "rounds=9"], "no run has click=informational and rounds=9 together"),
+    ],
+)
+def test_words_that_no_run_has_are_answered_with_those_there_are(mixed, words, message, capsys):
+    for command, program in ((main, "report"), (status, "status")):
+        assert command([str(mixed), *words]) == 2
+        assert capsys.readouterr() == ("", f"ol2r {program}: {message}\n")
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        draw("bar", mixed, *words)
+
+
+def test_runs_of_other_commands_are_left_out_unless_their_folder_is_named(tmp_path, capsys):
+    make(tmp_path / "mq2008")
+    for part in ("reproduce", "benchmark", "search"):
+        make(tmp_path / part / "mq2008", "ranker=pdgd")
+    assert main([str(tmp_path)]) == 0
+    out = capsys.readouterr().out
+    assert "pdgd" not in out
+    assert f"1 run of reproduce left out: ol2r report {tmp_path}/reproduce\n" in out
+    with pytest.warns(UserWarning, match=r"^1 runs left out: name .*/(reproduce|benchmark|search)$"):
+        assert load(tmp_path)["ranker"].to_list() == ["pairrank"]
+    for folder in (tmp_path / "reproduce", tmp_path / "search" / "mq2008"):
+        assert main([str(folder)]) == 0
+        out = capsys.readouterr().out
+        assert "pdgd" in out
+        assert "left out:" not in out
+
+
+def test_on_a_narrow_terminal_columns_with_one_value_are_said_once(mixed, monkeypatch, capsys):
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "80")
+    make(mixed, "ranker=pdgd")
+    words = ["click=per", "rounds=2", "ranker=pairrank,pdgd"]
+    assert main([str(mixed), *words, "--metric", "test_ndcg_10", "online_ndcg", "test_ndcg_10_untrained"]) == 0
+    out = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out)
+    table, _, same = out.split("\n\n")[0].partition("In all rows: ")
+    assert max(map(len, table.splitlines())) <= 80
+    assert "mq2008" not in table
+    assert same == "dataset mq2008, click perfect."
 
 
 @pytest.fixture
@@ -119,13 +200,17 @@ def test_latex(compared, tmp_path):
 def test_a_page_is_written_by_its_module(compared, tmp_path, monkeypatch, capsys):
     import ol2r_cli.report.page.html_page as page
 
-    def write_page(path, collection, groups, labels, selection, comparison):
-        path.write_text(f"{len(collection.runs)} {len(groups)} {selection} {len(comparison.differences)}")
+    def write_page(path, document):
+        found = (len(document.collection.runs), len(document.groups), len(document.comparison.differences))
+        path.write_text(f"{found} {document.selection} {document.look.bands}")
 
     monkeypatch.setattr(page, "write_page", write_page, raising=False)
     file = tmp_path / "new" / "report.html"
-    assert main([compared, "--baseline", "pdgd", "--metric", "test_ndcg_10", "--out", str(file)]) == 0
-    assert file.read_text() == "2 2 None 1"
+    assert (
+        main([compared, "--baseline", "pdgd", "--metric", "test_ndcg_10", "--out", str(file), "--option", "bands=sd"])
+        == 0
+    )
+    assert file.read_text() == "(2, 2, 1) None sd"
     assert capsys.readouterr().out == f"written: {file}\n"
 
 

@@ -52,14 +52,14 @@ def test_a_reproduction_chooses_settings_draws_and_runs_nothing_twice(recipes, t
         assert "numbers cannot be compared" in text
     assert shown.out.startswith("paper: T = 40, 2 seeds, generated data, which is not the data of the paper")
     rows = {row["competitor"]: row for row in csv.DictReader((folder / "table.csv").read_text().splitlines())}
-    validation = validated(tmp_path / "out")
+    validation = validated(tmp_path / "out" / "reproduce")
     assert len(validation) == 2
     assert rows["SGD"]["settings"] == f"ranker.learning_rate={max(validation, key=validation.__getitem__)}"
-    runs = sorted(path.name for path in (tmp_path / "out" / "synthetic").iterdir())
+    runs = sorted(path.name for path in (tmp_path / "out" / "reproduce" / "synthetic").iterdir())
     assert len(runs) == 4  # two to choose from, and the two that are reported
     before = (folder / "table.csv").read_bytes()
     assert main([*typed, "--out", str(tmp_path / "elsewhere")]) == 0
-    assert sorted(path.name for path in (tmp_path / "out" / "synthetic").iterdir()) == runs
+    assert sorted(path.name for path in (tmp_path / "out" / "reproduce" / "synthetic").iterdir()) == runs
     assert (tmp_path / "elsewhere" / "table.csv").read_bytes() == before
 
 
@@ -94,7 +94,7 @@ def test_own_choices_are_found_in_dry_runs_and_in_runs(recipes, tmp_path, monkey
     assert main([*typed, "--dry-run"]) == 0
     assert "2 jobs: 2 new" in capsys.readouterr().out
     assert main(typed) == 0
-    assert len(list((tmp_path / "results" / "mine").glob("*/summary.json"))) == 2
+    assert len(list((tmp_path / "results" / "reproduce" / "mine").glob("*/summary.json"))) == 2
     assert (tmp_path / "results" / "reproduce" / "pairrank_x" / "table.csv").is_file()
     assert (tmp_path / "results" / ".gitignore").is_file()
     assert not (tmp_path / "outputs").exists()

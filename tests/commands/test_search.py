@@ -95,7 +95,9 @@ def test_trials_are_ordinary_runs(undisturbed):
 @pytest.mark.parametrize("number", [pytest.param(signal.SIGKILL, marks=pytest.mark.slow), signal.SIGINT])
 def test_a_stopped_search_continues_to_the_same_trials(tmp_path, undisturbed, number):
     first = Launched(command(tmp_path), tmp_path / "log")
-    first.until(lambda: len(list(tmp_path.glob("synthetic/*/checkpoint.pt"))) and len(list(find_runs(tmp_path))) > 2)
+    first.until(
+        lambda: len(list(tmp_path.glob("search/synthetic/*/checkpoint.pt"))) and len(list(find_runs(tmp_path))) > 2
+    )
     first.send(number)
     assert first.wait() == (-signal.SIGKILL if number == signal.SIGKILL else 130), first.errors
     begun = len(reopened(tmp_path).trials())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 
 import pytest
 
@@ -33,7 +34,7 @@ def test_differences_are_taken_pair_by_pair(tmp_path):
     assert (difference.group.choices["ranker"], difference.rival.choices["ranker"]) == ("one", "base")
     assert difference.estimate.mean == pytest.approx((0.25 + 0.125) / 2)
     assert difference.estimate.half_width == pytest.approx(T1 * 0.0625)
-    assert difference.p == pytest.approx(1 - 2 * math.atan(3) / math.pi)  # t = 0.1875 / 0.0625
+    assert (difference.p, difference.arrow) == (None, ""), "two pairs are too few for a test"
     assert (difference.wins, difference.ties, difference.losses, difference.missing) == (2, 0, 0, 2)
     assert difference.effect is None, "two values say too little about it"
 
@@ -48,7 +49,12 @@ def test_several_folds_are_the_units(tmp_path):
     assert difference.estimate.mean == pytest.approx(0.2)
     assert difference.estimate.half_width == pytest.approx(T1 * 0.1, rel=1e-5)
     assert (difference.estimate.n, difference.estimate.folds, difference.wins) == (3, 2, 3)
-    assert difference.p == pytest.approx(1 - 2 * math.atan(2) / math.pi, rel=1e-5)
+    assert difference.p is None, "two folds are too few for a test"
+    for ranker, value in (("base", 0.5), ("one", 0.8)):
+        make(tmp_path, f"ranker={ranker}", "dataset.fold=3", test={0: value})
+    (difference,) = comparison(tmp_path, "base")[1].differences
+    t = 0.7 / 3 / (statistics.stdev([0.3, 0.1, 0.3]) / 3**0.5)
+    assert difference.p == pytest.approx(1 - t / (2 + t**2) ** 0.5, rel=1e-5)  # Student's t, two degrees of freedom
 
 
 def test_holm_is_over_all_tasks_of_a_metric(tmp_path):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 from ol2r_cli.report.comparison import compare
 from ol2r_cli.report.labels import Labels
 from ol2r_cli.report.notes import notes
@@ -28,8 +30,8 @@ def test_units_and_the_number_of_comparisons(tmp_path):
     assert line.endswith(
         "paired t test over the (fold, seed) that both have, with the seeds as units (degrees of freedom: seeds - 1)."
     )
-    for ranker in ("a", "b"):
-        make(tmp_path, f"ranker={ranker}", "dataset.fold=2", test=SEEDS)
+    for ranker, fold in product(("a", "b"), (2, 3)):
+        make(tmp_path, f"ranker={ranker}", f"dataset.fold={fold}", test=SEEDS)
     (line,) = [one for one in lines(tmp_path) if "Letters name the rows" in one]
     assert "for the 3 comparisons of each metric" in line
     assert line.endswith("with the folds as units (degrees of freedom: folds - 1), or seeds as units (seeds - 1).")
@@ -63,11 +65,14 @@ def test_tasks_without_a_comparison(tmp_path):
     )
 
 
-def test_a_single_seed_gives_no_test(tmp_path):
+def test_too_few_units_for_a_test(tmp_path):
     make(tmp_path, "ranker=a")
     make(tmp_path, "ranker=b")
-    (line,) = lines(tmp_path, "a")
-    assert line == "Nothing was tested: no two rows of a task have two seeds in common. More of them: type replicas=10."
+    few = "too few seeds, or folds where there are several, that both have: a test needs 3."
+    assert lines(tmp_path, "a") == [f"Nothing was tested: {few}"]
+    for ranker in "ab":
+        make(tmp_path, f"ranker={ranker}", "click=cascade", test=SEEDS)
+    assert lines(tmp_path, "a")[1:] == [f"1 of 2 not tested: {few}"]
 
 
 def test_lines_under_the_table(tmp_path):

@@ -14,6 +14,7 @@ from omegaconf import OmegaConf
 
 from ol2r_cli.report import finished_run
 from ol2r_cli.report.finished_run import distinguishes, read_settings
+from ol2r_cli.report.labels import Labels
 from ol2r_cli.report.run_groups import collect
 from ol2r_cli.run.directory import RunDirectory
 from ol2r_cli.run.identity import RESULTS_VERSION
@@ -183,6 +184,39 @@ def test_any_other_setting_makes_another_group(tmp_path, other):
     make(tmp_path)
     make(tmp_path, other, fingerprint="other data" if other.startswith("dataset") else None)
     assert len(groups_below(tmp_path)) == 2
+
+
+RECORDED = (
+    "evaluate_every=50",
+    "trace_blocks=false",
+    "save_interactions=true",
+    "measures=[ndcg,err]",
+    "block_rounds=[1]",
+)
+
+
+@pytest.mark.parametrize("other", RECORDED)
+def test_what_is_recorded_makes_no_group_and_a_seed_counts_once(tmp_path, other):
+    make(tmp_path, test={0: 0.1, 1: 0.3, 2: 0.5})
+    make(tmp_path, other, test={0: 0.1, 1: 0.3}, validation={0: 0.2, 1: 0.6})
+    group = only(tmp_path)
+    assert values(group) == expected(0.1, 0.3, 0.5)
+    assert values(group, "validation_ndcg_10") == expected(0.2, 0.6), "which the larger run has not recorded"
+    assert group.values("validation_ndcg_10") == pytest.approx({(1, 0): 0.2, (1, 1): 0.6})
+    assert Labels([group]).settings(group) == {}
+
+
+def test_other_settings_of_a_measure_make_a_group_and_taking_it_does_not(tmp_path):
+    make(tmp_path)
+    make(tmp_path, "measure.err.cutoff=5", "measure.ndcg.discount=0.9995", test={1: 0.5})
+    assert only(tmp_path).n == 2
+    make(tmp_path, "measure.ndcg.discount=0.9")
+    groups = groups_below(tmp_path)
+    assert [Labels(groups).short(group) for group in groups] == [
+        "",
+        "measure.ndcg.discount=0.9995",
+        "measure.ndcg.discount=0.9",
+    ]
 
 
 def test_a_seed_that_several_runs_have_counts_once(tmp_path):

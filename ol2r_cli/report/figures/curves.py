@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from ol2r_cli.columns import SPLITS
-from ol2r_cli.report.figures.kinds import Integer, NothingToDraw, Switch, Width, choice, inches, integer, switch
+from ol2r_cli.report.figures.kinds import PLAIN, Integer, Look, NothingToDraw, Switch, choice, inches, integer, switch
 from ol2r_cli.report.figures.layout import Panels, marked_points
 from ol2r_cli.report.figures.legend import Legend, Panel, in_rows
 from ol2r_cli.report.figures.series import (
@@ -41,32 +41,22 @@ Bounds = tuple[float, float]
 
 
 def learning_curve(
-    groups: Sequence[Group],
-    labels: Labels,
-    split: str = "test",
-    cutoff: Integer = 10,
-    bands: Switch = True,
-    width: Width = None,
+    groups: Sequence[Group], labels: Labels, split: str = "test", cutoff: Integer = 10, look: Look = PLAIN
 ) -> Figure:
     """NDCG at a cutoff of the deployable ranker on held-out queries."""
     column = f"ndcg_{choice('cutoff', cutoff, (1, 3, 5, 10))}"
-    split, banded = choice("split", split, ("test", "validation")), switch("bands", bands)
-
-    def read(group: Group) -> Series | None:
-        series = evaluation_series(group, column, split)
-        return series if banded or series is None else Series(series.x, series.mean[None])
-
-    return _curves(groups, labels, {"": read}, f"{split} NDCG@{cutoff}", width, bounds=(0, 1), rounds=_spaced(groups))
+    read = partial(evaluation_series, column=column, split=choice("split", split, ("test", "validation")))
+    return _curves(groups, labels, {"": read}, f"{split} NDCG@{cutoff}", look, bounds=(0, 1), rounds=_spaced(groups))
 
 
-def cosine(groups: Sequence[Group], labels: Labels, width: Width = None) -> Figure:
+def cosine(groups: Sequence[Group], labels: Labels, look: Look = PLAIN) -> Figure:
     """Cosine between the deployed weights and those of the offline RankNet."""
 
     def read(group: Group) -> Series | None:
         return evaluation_series(group, "cosine", "test") or evaluation_series(group, "cosine", "validation")
 
     label = "cosine to offline RankNet"
-    return _curves(groups, labels, {"": read}, label, width, bounds=(-1, 1), rounds=_spaced(groups))
+    return _curves(groups, labels, {"": read}, label, look, bounds=(-1, 1), rounds=_spaced(groups))
 
 
 def measure(
@@ -75,7 +65,7 @@ def measure(
     column: str = "",
     split: str = "test",
     window: Integer | None = None,
-    width: Width = None,
+    look: Look = PLAIN,
 ) -> Figure:
     """A column of evaluation.parquet, or one of trace.parquet, which is smoothed unless it is a running total."""
     runs = [run for group in groups for run in group.runs]
@@ -89,48 +79,43 @@ def measure(
         split = choice("split", split, SPLITS)
         read: Read = partial(evaluation_series, column=column, split=split)
         label = f"{split} {evaluated[column].heading}"
-        return _curves(groups, labels, {"": read}, label, width, _UNBOUNDED, rounds=_spaced(groups))
+        return _curves(groups, labels, {"": read}, label, look, _UNBOUNDED, rounds=_spaced(groups))
     if traced[column].summary in ("last", "size"):
         read = partial(cumulative_series, column=column, every=_spacing(groups, "window", window))
-        return _curves(groups, labels, {"": read}, traced[column].heading, width, _UNBOUNDED)
-    return _smoothed(groups, labels, column, traced[column].heading, window, width, _UNBOUNDED)
+        return _curves(groups, labels, {"": read}, traced[column].heading, look, _UNBOUNDED)
+    return _smoothed(column, traced[column].heading, _UNBOUNDED)(groups, labels, window, look)
 
 
-def online_ndcg(groups: Sequence[Group], labels: Labels, window: Integer | None = None, width: Width = None) -> Figure:
-    """NDCG of the shown lists."""
-    return _smoothed(groups, labels, "online_ndcg", "online NDCG@10", window, width, bounds=(0, 1))
+def _smoothed(column: str, label: str, bounds: Bounds = _NON_NEGATIVE) -> Callable[..., Figure]:
+    """The function of a figure of a column of trace.parquet, as means over windows of rounds."""
+
+    def draw(groups: Sequence[Group], labels: Labels, window: Integer | None = None, look: Look = PLAIN) -> Figure:
+        rounds = _spacing(groups, "window", window)
+        read = partial(window_means, column=column, window=rounds)
+        return _curves(groups, labels, {"": read}, f"{label}, {_smoothing(rounds)}", look, bounds)
+
+    return draw
 
 
-def blocks(groups: Sequence[Group], labels: Labels, window: Integer | None = None, width: Width = None) -> Figure:
-    """Number of blocks of a query."""
-    return _smoothed(groups, labels, "blocks", "number of blocks", window, width)
+online_ndcg = _smoothed("online_ndcg", "online NDCG@10", bounds=(0, 1))
+blocks = _smoothed("blocks", "number of blocks")
+certain_ratio = _smoothed("certain_top10", "certain pairs in the top 10", bounds=(0, 1))
+violations = _smoothed("violations", "reversed pairs per round")
 
 
-def certain_ratio(
-    groups: Sequence[Group], labels: Labels, window: Integer | None = None, width: Width = None
-) -> Figure:
-    """Share of certain pairs among the first ten ranks."""
-    return _smoothed(groups, labels, "certain_top10", "certain pairs in the top 10", window, width, bounds=(0, 1))
-
-
-def violations(groups: Sequence[Group], labels: Labels, window: Integer | None = None, width: Width = None) -> Figure:
-    """Certain pairs that the shown list reverses, per round."""
-    return _smoothed(groups, labels, "violations", "reversed pairs per round", window, width)
-
-
-def block_size(groups: Sequence[Group], labels: Labels, window: Integer | None = None, width: Width = None) -> Figure:
+def block_size(groups: Sequence[Group], labels: Labels, window: Integer | None = None, look: Look = PLAIN) -> Figure:
     """Size of the block at ranks 1, 5 and 10, with a column of panels for each."""
     rounds = _spacing(groups, "window", window)
     reads = {f"rank {rank}": partial(window_means, column=f"block_size_{rank}", window=rounds) for rank in _RANKS}
-    return _curves(groups, labels, reads, f"block size, {_smoothing(rounds)}", width, bounds=_NON_NEGATIVE)
+    return _curves(groups, labels, reads, f"block size, {_smoothing(rounds)}", look, bounds=_NON_NEGATIVE)
 
 
 def cumulative_ndcg(
-    groups: Sequence[Group], labels: Labels, every: Integer | None = None, width: Width = None
+    groups: Sequence[Group], labels: Labels, every: Integer | None = None, look: Look = PLAIN
 ) -> Figure:
     """Discounted sum of online NDCG up to a round."""
     read = partial(cumulative_series, column="cumulative_ndcg", every=_spacing(groups, "every", every))
-    return _curves(groups, labels, {"": read}, "cumulative NDCG", width, bounds=_NON_NEGATIVE)
+    return _curves(groups, labels, {"": read}, "cumulative NDCG", look, bounds=_NON_NEGATIVE)
 
 
 def unfairness(
@@ -139,7 +124,7 @@ def unfairness(
     signed: Switch = False,
     scale: str = "auto",
     every: Integer | None = None,
-    width: Width = None,
+    look: Look = PLAIN,
 ) -> Figure:
     """Cumulative unfairness of exposure up to a round: its size, or with its sign (positive favours group 0).
 
@@ -152,15 +137,17 @@ def unfairness(
 
     def read(group: Group) -> Series | None:
         series = cumulative_series(group, "unfairness", rounds)
-        return series if series is None or signed else Series(series.x, np.abs(series.values))
+        if series is None or signed:
+            return series
+        return Series(series.x, np.abs(series.values), None if series.seeds is None else np.abs(series.seeds))
 
     label = "cumulative unfairness UF" if signed else "cumulative unfairness |UF|"
     bounds = _UNBOUNDED if signed else _NON_NEGATIVE
-    return _curves(groups, labels, {"": read}, label, width, bounds, "linear" if signed else scale)
+    return _curves(groups, labels, {"": read}, label, look, bounds, "linear" if signed else scale)
 
 
 def block_size_by_rank(
-    groups: Sequence[Group], labels: Labels, rounds: Sequence[int] | str | None = None, width: Width = None
+    groups: Sequence[Group], labels: Labels, rounds: Sequence[int] | str | None = None, look: Look = PLAIN
 ) -> Figure:
     """One panel for each group; a curve for each round, the mean over the seeds whose query has this rank.
 
@@ -177,8 +164,8 @@ def block_size_by_rank(
             f"block_size_by_rank must have at most {_MOST_PANELS} groups, got {len(shown)}: name fewer folders"
         )
     titles = [f"{legend.title(panel)}, {legend.label(group)}" for panel, group in shown]
-    narrow = inches(width, len(shown)) < 5
-    panels = Panels(in_rows(titles, 1 if narrow else 2 if len(shown) in (2, 4) else 3), width)
+    narrow = inches(look.width, len(shown)) < 5
+    panels = Panels(in_rows(titles, 1 if narrow else 2 if len(shown) in (2, 4) else 3), look.width)
     styles = _round_styles(chosen)
     top = 1.0
     for axes, (_, group) in zip(panels.axes, shown, strict=True):
@@ -213,20 +200,6 @@ def _chosen_rounds(rounds: Sequence[int] | str | None, recorded: Sequence[int]) 
     return sorted(set(numbers))
 
 
-def _smoothed(
-    groups: Sequence[Group],
-    labels: Labels,
-    column: str,
-    label: str,
-    window: Integer | None,
-    width: Width,
-    bounds: Bounds = _NON_NEGATIVE,
-) -> Figure:
-    rounds = _spacing(groups, "window", window)
-    read = partial(window_means, column=column, window=rounds)
-    return _curves(groups, labels, {"": read}, f"{label}, {_smoothing(rounds)}", width, bounds)
-
-
 def _spacing(groups: Sequence[Group], name: str, rounds: Integer | None) -> int:
     """Rounds between two points: those of the option, or one fiftieth of all."""
     last = max(map(last_round, groups))
@@ -242,7 +215,7 @@ def _curves(
     labels: Labels,
     reads: Mapping[str, Read],
     label: str,
-    width: Width,
+    look: Look,
     bounds: Bounds,
     scale: str = "linear",
     rounds: str = "linear",
@@ -256,9 +229,9 @@ def _curves(
         raise NothingToDraw
     legend = Legend(list(series), labels)
     parts = list(reads)
-    rows: list[list[Panel]] = legend.rows(width) if len(parts) == 1 else [[panel] for panel in legend.panels]
+    rows: list[list[Panel]] = legend.rows(look.width) if len(parts) == 1 else [[panel] for panel in legend.panels]
     titles = [[", ".join(filter(None, [legend.title(panel), part])) for panel in row for part in parts] for row in rows]
-    panels = Panels(titles, width, share=len(parts) > 1 or legend.shares_rows)
+    panels = Panels(titles, look.width, share=len(parts) > 1 or legend.shares_rows)
     all_series = [each for of_group in series.values() for each in of_group.values()]
     if scale == "log" or (scale == "auto" and _far_apart(all_series)):
         for axes in panels.axes:
@@ -270,11 +243,11 @@ def _curves(
             for part in parts:
                 of_panel = {group: series[group][part] for group in legend.panels[panel] if part in series[group]}
                 axes = next(remaining)
-                _draw(axes, of_panel, legend, bounds)
+                _draw(axes, of_panel, legend, bounds, look)
                 drawn.append((axes, list(of_panel.values())))
         for sharing in [drawn] if panels.share else [[one] for one in drawn]:
             shown = [each for _, of_panel in sharing for each in of_panel]
-            sharing[0][0].set_ylim(_extent(shown, bounds, axes.get_yscale()))
+            sharing[0][0].set_ylim(_extent(shown, bounds, axes.get_yscale(), look))
     panels.set_rounds(max(map(last_round, series)), rounds)
     panels.label("round", label)
     panels.legend(legend.entries())
@@ -283,7 +256,7 @@ def _curves(
 
 def _spaced(groups: Sequence[Group]) -> str:
     """The scale of rounds for evaluations: log where all runs are evaluated at such rounds."""
-    spacings = {group.settings.get("evaluate_rounds") for group in groups}
+    spacings = {run.settings.get("evaluate_rounds") for group in groups for run in group.runs}
     return "log" if spacings == {"log"} else "linear"
 
 
@@ -305,12 +278,12 @@ def _read(groups: Sequence[Group], labels: Labels, reads: Mapping[str, Read]) ->
     return series
 
 
-def _draw(axes: Axes, series: Mapping[Group, Series], legend: Legend, bounds: Bounds) -> None:
+def _draw(axes: Axes, series: Mapping[Group, Series], legend: Legend, bounds: Bounds, look: Look) -> None:
     lowest = max(bounds[0], 1e-12) if axes.get_yscale() == "log" else bounds[0]
     opacity = _FAINT if len(series) > 3 else 2 * _FAINT
     for number, (group, each) in enumerate(series.items()):
         style = legend.style(group)
-        mean, half = each.mean, each.half_width
+        mean, half = each.mean, look.band(each)
         if np.isfinite(half).any():
             low, high = np.clip(mean - half, lowest, bounds[1]), np.clip(mean + half, *bounds)
             axes.fill_between(each.x, low, high, color=style.colour, alpha=opacity, lw=0)
@@ -318,7 +291,7 @@ def _draw(axes: Axes, series: Mapping[Group, Series], legend: Legend, bounds: Bo
         axes.plot(each.x, mean, label=legend.label(group), **line_keywords(style), markevery=marked)
 
 
-def _extent(shown: Sequence[Series], bounds: Bounds, scale: str) -> tuple[float, float]:
+def _extent(shown: Sequence[Series], bounds: Bounds, scale: str, look: Look) -> tuple[float, float]:
     """The y axis: all means, and the part of their intervals within 60 % of the extent of the means around them.
 
     So the wide interval of two seeds leaves the curves legible; it leaves the panel.
@@ -326,7 +299,7 @@ def _extent(shown: Sequence[Series], bounds: Bounds, scale: str) -> tuple[float,
     means = np.concatenate([series.mean for series in shown])
     if scale == "log":
         return float(means[means > 0].min()) / 2, float(means.max()) * 2
-    halves = np.nan_to_num(np.concatenate([series.half_width for series in shown]))
+    halves = np.nan_to_num(np.concatenate([*map(look.band, shown)]))
     low, high = float(means.min()), float(means.max())
     spare = 0.6 * (high - low) or 0.05 * abs(high)
     low, high = (

@@ -14,7 +14,8 @@ from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ol2r_cli.report.figures.kinds import KINDS, NothingToDraw
+from ol2r_cli.report.estimates import LEAST_UNITS
+from ol2r_cli.report.figures.kinds import EVERY_KIND, KINDS, Look, NothingToDraw
 from ol2r_cli.report.labels import Labels
 from ol2r_cli.report.run_groups import Group
 
@@ -40,7 +41,7 @@ def draw(kind: str, groups: Sequence[Group], labels: Labels, **options: Any) -> 
     if find_spec("matplotlib") is None:
         raise ValueError("figures need matplotlib: type pip install 'ol2r[plots]'")
     function = painter(kind)
-    known = list(signature(function).parameters)[2:]
+    known = [*list(signature(function).parameters)[2:-1], *EVERY_KIND]
     for name in options:
         if name not in known:
             raise ValueError(f"an option of figure {kind} must be one of {', '.join(known)}, got {name}")
@@ -48,10 +49,22 @@ def draw(kind: str, groups: Sequence[Group], labels: Labels, **options: Any) -> 
 
     with figure_settings():
         try:
-            return function(groups, labels, **options)
+            look = Look(**{name: options.pop(name) for name in EVERY_KIND if name in options})
+            return function(groups, labels, **options, look=look)
         except NothingToDraw as lacking:
             detail = f" ({lacking})" if str(lacking) else ""
             raise NothingToDraw(f"figure {kind} needs {KINDS[kind].needs}{detail}") from None
+
+
+def reading(kind: str, groups: Sequence[Group], look: Look) -> tuple[str, str]:
+    """What the intervals of a figure are, and how many groups have none by default because they have too few units."""
+    text = "Means without intervals." if look.bands == "none" else KINDS[kind].reading
+    if "{}" not in text:
+        return text, ""
+    sizes = [len(group.runs) if kind == "running_time" else group.units(look.units) for group in groups]
+    few = sum(size < LEAST_UNITS for size in sizes) if look.bands is None else 0
+    some = f"No intervals for {few} of {len(groups)} groups: they have fewer than {LEAST_UNITS} seeds or folds."
+    return text.format(look.reading), some if few else ""
 
 
 def painter(kind: str) -> Any:

@@ -13,7 +13,7 @@ from ol2r_cli.config.overrides import as_typed
 from ol2r_cli.formatting import plus_minus
 from ol2r_cli.report.estimates import Estimate
 from ol2r_cli.report.figures import paper_names
-from ol2r_cli.report.figures.kinds import NothingToDraw, Width
+from ol2r_cli.report.figures.kinds import PLAIN, Look, NothingToDraw
 from ol2r_cli.report.figures.layout import Panels
 from ol2r_cli.report.figures.legend import Legend, in_rows
 from ol2r_cli.report.figures.style import FONT, INK, line_keywords
@@ -28,7 +28,7 @@ Curves = Mapping[str, Mapping[str, Estimate]]  # label -> value of the setting, 
 
 
 def setting(
-    groups: Sequence[Group], labels: Labels, x: str | None = None, metric: str = "test_ndcg_10", width: Width = None
+    groups: Sequence[Group], labels: Labels, x: str | None = None, metric: str = "test_ndcg_10", look: Look = PLAIN
 ) -> Figure:
     """A curve for groups that differ in the setting `x` only; without `x`, in the only setting that differs."""
     check_metrics([metric], groups, "metric")
@@ -44,10 +44,10 @@ def setting(
     if all(len(points) < 2 for of_panel in curves.values() for points in of_panel.values()):
         raise NothingToDraw(f"no groups differ in {x} alone")
     values = _values(groups, x)
-    rows = legend.rows(width)
-    panels = Panels([[legend.title(panel) for panel in row] for row in rows], width, share=legend.shares_rows)
+    rows = legend.rows(look.width)
+    panels = Panels([[legend.title(panel) for panel in row] for row in rows], look.width, share=legend.shares_rows)
     for axes, panel in zip(panels.axes, [panel for row in rows for panel in row], strict=True):
-        _draw_curves(axes, curves[panel], legend, values)
+        _draw_curves(axes, curves[panel], legend, values, look)
         _set_ticks(axes, values)
     panels.label(paper_names.axis(x), axis_label(metric))
     panels.legend(legend.entries())
@@ -60,7 +60,7 @@ def grid(
     x: str | None = None,
     y: str | None = None,
     metric: str = "test_ndcg_10",
-    width: Width = None,
+    look: Look = PLAIN,
 ) -> Figure:
     """A panel for groups that differ in two settings only, with numbers in the cells. All panels share the colours."""
     check_metrics([metric], groups, "metric")
@@ -78,11 +78,11 @@ def grid(
             place = rows.index(group.settings[y]), columns.index(group.settings[x])
             _add(cells.setdefault(title, {}), place, group, metric, title)
     titles = in_rows(list(cells), 3 if len(cells) != 4 else 2)
-    panels = Panels(titles, width)
+    panels = Panels(titles, look.width)
     panels.set_row_heights([max(_CELL * len(rows), 1.0)] * len(titles))
     means = [estimate.mean for of_panel in cells.values() for estimate in of_panel.values()]
     for axes, of_panel in zip(panels.axes, cells.values(), strict=True):
-        image = _draw_cells(axes, of_panel, (len(rows), len(columns)), (min(means), max(means)))
+        image = _draw_cells(axes, of_panel, (len(rows), len(columns)), (min(means), max(means)), look)
         axes.set_xticks([place + 0.5 for place in range(len(columns))], list(map(paper_names.value, columns)))
         axes.set_yticks([place + 0.5 for place in range(len(rows))], list(map(paper_names.value, rows)))
         axes.tick_params(length=0)
@@ -144,11 +144,11 @@ def _curves(members: Sequence[Group], legend: Legend, x: str, metric: str) -> Cu
     return curves
 
 
-def _draw_curves(axes: Axes, curves: Curves, legend: Legend, values: Sequence[Any]) -> None:
+def _draw_curves(axes: Axes, curves: Curves, legend: Legend, values: Sequence[Any], look: Look) -> None:
     positions = dict(zip(map(as_typed, values), _positions(values), strict=True))
     for label, points in curves.items():
         shown = [value for value in positions if value in points]
-        halves = [points[value].half_width or 0.0 for value in shown]
+        halves = [look.band(points[value]) or 0.0 for value in shown]
         axes.errorbar(
             [positions[value] for value in shown],
             [points[value].mean for value in shown],
@@ -176,7 +176,11 @@ def _set_ticks(axes: Axes, values: Sequence[Any]) -> None:
 
 
 def _draw_cells(
-    axes: Axes, cells: Mapping[tuple[int, int], Estimate], shape: tuple[int, int], extent: tuple[float, float]
+    axes: Axes,
+    cells: Mapping[tuple[int, int], Estimate],
+    shape: tuple[int, int],
+    extent: tuple[float, float],
+    look: Look,
 ) -> Any:
     """A heat map of the means; `extent` is the range of the colours."""
     means = np.full(shape, np.nan)
@@ -188,7 +192,7 @@ def _draw_cells(
     digits = 3 if high < 10 else 1 if high < 1000 else 0
     for (row, column), estimate in cells.items():
         dark = estimate.mean < low + 0.55 * (high - low)
-        number = plus_minus(estimate.mean, estimate.half_width, digits, separator=",").replace(" ±", "\n±")
+        number = plus_minus(estimate.mean, look.band(estimate), digits, separator=",").replace(" ±", "\n±")
         colour = "white" if dark else INK
         axes.text(column + 0.5, row + 0.5, number, ha="center", va="center", fontsize=FONT - 2, color=colour)
     return image

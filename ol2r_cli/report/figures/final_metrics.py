@@ -11,7 +11,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from ol2r_cli.formatting import plus_minus
 from ol2r_cli.report.estimates import Estimate, over_folds
-from ol2r_cli.report.figures.kinds import NothingToDraw, Width, choice
+from ol2r_cli.report.figures.kinds import PLAIN, Look, NothingToDraw, choice
 from ol2r_cli.report.figures.layout import Panels
 from ol2r_cli.report.figures.legend import Legend
 from ol2r_cli.report.figures.style import FONT, INK, Style, line_keywords
@@ -26,14 +26,14 @@ _GAP = 8  # pixels around a number, at 100 dots per inch
 _LOG = 100  # the x axis of points is logarithmic where means are further apart
 
 
-def bar(groups: Sequence[Group], labels: Labels, metric: str = "test_ndcg_10", width: Width = None) -> Figure:
+def bar(groups: Sequence[Group], labels: Labels, metric: str = "test_ndcg_10", look: Look = PLAIN) -> Figure:
     """A metric of summary.json, with numbers beside the bars."""
     check_metrics([metric], groups, "metric")
     estimates = {group: estimate for group in groups if (estimate := group.estimate(metric)) is not None}
-    return _bars(estimates, labels, axis_label(metric), width)
+    return _bars(estimates, labels, axis_label(metric), look)
 
 
-def running_time(groups: Sequence[Group], labels: Labels, unit: str = "seconds", width: Width = None) -> Figure:
+def running_time(groups: Sequence[Group], labels: Labels, unit: str = "seconds", look: Look = PLAIN) -> Figure:
     """Wall-clock time of a run over its rounds, evaluation included, in milliseconds; or rounds per second.
 
     Each run is one value. All replicas of a run advance in one round, so runs with equally many are comparable.
@@ -48,7 +48,7 @@ def running_time(groups: Sequence[Group], labels: Labels, unit: str = "seconds",
     replicas = sorted({len(run.seeds) for group in estimates for run in group.runs})
     extent = "one replica" if replicas == [1] else f"{' or '.join(map(str, replicas))} replicas together"
     label = "milliseconds per round" if unit == "seconds" else "rounds per second"
-    return _bars(estimates, labels, f"{label}, {extent}", width)
+    return _bars(estimates, labels, f"{label}, {extent}", look)
 
 
 def scatter(
@@ -56,7 +56,7 @@ def scatter(
     labels: Labels,
     x: str = "unfairness",
     y: str = "test_ndcg_10",
-    width: Width = None,
+    look: Look = PLAIN,
 ) -> Figure:
     """A point for each group, with its 95 % intervals in both directions."""
     if x == "unfairness" and not any(x in group.metrics for group in groups):
@@ -67,17 +67,17 @@ def scatter(
     if not points:
         raise NothingToDraw
     legend = Legend(list(points), labels)
-    rows = legend.rows(width)
+    rows = legend.rows(look.width)
     titles = [[legend.title(panel) for panel in row] for row in rows]
-    panels = Panels(titles, width, share=legend.shares_rows, height=0.75)
+    panels = Panels(titles, look.width, share=legend.shares_rows, height=0.75)
     for axes, panel in zip(panels.axes, [panel for row in rows for panel in row], strict=True):
         for group in legend.panels[panel]:
             across, up = points[group]
             axes.errorbar(
                 across.mean,
                 up.mean,
-                xerr=across.half_width,
-                yerr=up.half_width,
+                xerr=look.band(across),
+                yerr=look.band(up),
                 label=legend.label(group),
                 elinewidth=0.7,
                 **line_keywords(legend.style(group)) | {"markersize": 5, "linestyle": "none"},
@@ -100,7 +100,7 @@ def _seconds_per_round(directory: RunDirectory) -> float | None:
     return manifest["seconds"] / rounds if rounds and manifest["seconds"] else None
 
 
-def _bars(estimates: Mapping[Group, Estimate], labels: Labels, label: str, width: Width) -> Figure:
+def _bars(estimates: Mapping[Group, Estimate], labels: Labels, label: str, look: Look) -> Figure:
     """All panels have the same rows, in the order of the legend; the row of a missing group stays empty."""
     if not estimates:
         raise NothingToDraw
@@ -108,12 +108,13 @@ def _bars(estimates: Mapping[Group, Estimate], labels: Labels, label: str, width
     positions = {name: -number for number, name in enumerate(legend.entries())}
     if len(positions) > MOST_BARS:
         raise ValueError(f"a panel must have at most {MOST_BARS} bars, got {len(positions)}: name fewer folders")
-    rows = legend.rows(width)
-    panels = Panels([[legend.title(panel) for panel in row] for row in rows], width)
+    rows = legend.rows(look.width)
+    panels = Panels([[legend.title(panel) for panel in row] for row in rows], look.width)
     panels.set_row_heights([0.3 + _BAR * len(positions)] * len(rows))
     for axes, panel in zip(panels.axes, [panel for row in rows for panel in row], strict=True):
         for group in legend.panels[panel]:
-            _draw_bar(axes, positions[legend.label(group)], estimates[group], legend.style(group))
+            half = look.band(estimates[group])
+            _draw_bar(axes, positions[legend.label(group)], estimates[group].mean, half, legend.style(group))
         axes.set_yticks(list(positions.values()), list(positions))
         axes.set_ylim(0.6 - len(positions), 0.6)
         axes.tick_params(axis="y", length=0)
@@ -141,21 +142,19 @@ def _make_room(panels: Panels) -> None:
         axes.set_xlim(low, high)
 
 
-def _draw_bar(axes: Axes, position: int, estimate: Estimate, style: Style) -> None:
-    mean, half = estimate.mean, estimate.half_width
+def _draw_bar(axes: Axes, position: int, mean: float, half: float | None, style: Style) -> None:
     hatch = "////" if style.hollow else ""
     axes.barh(position, mean, 0.72, color=style.colour, hatch=hatch, edgecolor="white", lw=0)
     if half:
         axes.errorbar(mean, position, xerr=half, fmt="none", ecolor=INK, elinewidth=0.8, capsize=1.8)
     end = max(mean + (half or 0), 0)
     axes.annotate(
-        _number(estimate), (end, position), (3, 0), textcoords="offset points", va="center", fontsize=FONT - 2
+        _number(mean, half), (end, position), (3, 0), textcoords="offset points", va="center", fontsize=FONT - 2
     )
 
 
-def _number(estimate: Estimate) -> str:
+def _number(mean: float, half: float | None) -> str:
     """Three significant digits of the mean, and as many decimals for its interval."""
-    half = estimate.half_width
-    size = abs(estimate.mean) or half
+    size = abs(mean) or half
     digits = min(max(2 - math.floor(math.log10(size)), 0), 4) if size else 0
-    return plus_minus(estimate.mean, half, digits, separator=",")
+    return plus_minus(mean, half, digits, separator=",")

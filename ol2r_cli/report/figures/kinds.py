@@ -7,11 +7,41 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from ol2r_cli.report.estimates import BANDS, UNITS
+
 WIDTHS = {"column": 3.3, "page": 7.0}  # inches
 Width = str | float | None
 Integer = int | str
 Switch = bool | str
 Choice = TypeVar("Choice", str, int)
+
+
+@dataclass(frozen=True)
+class Look:
+    """The options of every kind. width: column, page or inches. bands, units: those of `Estimate.band`."""
+
+    width: Width = None
+    bands: str | None = None
+    units: str | None = None
+
+    def __post_init__(self) -> None:
+        for name, allowed in (("bands", BANDS), ("units", UNITS)):
+            if (value := getattr(self, name)) is not None:
+                choice(name, value, allowed)
+
+    def band(self, values: Any) -> Any:
+        """The `band` of an estimate or a series."""
+        return values.band(self.bands, self.units)
+
+    @property
+    def reading(self) -> str:
+        """What bands are."""
+        texts = {"sd": "standard deviations", "se": "standard errors of the mean"}
+        return texts.get(self.bands or "", "95% intervals of the mean") + f" over {self.units}" * bool(self.units)
+
+
+PLAIN = Look()
+EVERY_KIND = tuple(vars(PLAIN))  # names of options
 
 
 class NothingToDraw(ValueError):
@@ -23,8 +53,8 @@ class Kind:
     """A figure that `draw` knows.
 
     shows: its content, in one line. needs: what the runs must have, as the end of a sentence. module: the module of its
-    function, which has the name of the kind. reading: a sentence on intervals. options: names and meanings of its
-    options, beside `width` (column, page or inches).
+    function, which has the name of the kind. reading: a sentence on intervals, {} for what they are. options: names and
+    meanings of its options, beside those of `Look`.
     """
 
     shows: str
@@ -38,15 +68,15 @@ _WINDOW = {"window": "rounds that are averaged; 2 % of all"}
 _EVERY = {"every": "rounds between two points; 2 % of all"}
 _METRIC = {"metric": "a name in summary.json; test_ndcg_10"}
 _BLOCKS = "an exploration that forms blocks, such as ranker=pairrank, and trace_blocks=true"
-_BANDS = "Lines are means; bands are 95% intervals of the mean, cut where they leave the panel."
-_WHISKERS = "Lines at the ends of bars are 95% intervals of the mean; without them there is one run."
+_BANDS = "Lines are means; bands are {}, cut where they leave the panel."
+_WHISKERS = "Lines at the ends of bars are {}."
 KINDS: Mapping[str, Kind] = {
     "learning_curve": Kind(
         "NDCG on held-out queries over rounds",
         "runs with evaluate_on=[validation,test] and a ranker that is evaluated offline",
         "curves",
         _BANDS,
-        {"split": "test or validation", "cutoff": "1, 3, 5 or 10", "bands": "true or false"},
+        {"split": "test or validation", "cutoff": "1, 3, 5 or 10"},
     ),
     "measure": Kind(
         "a measure over rounds",
@@ -99,21 +129,21 @@ KINDS: Mapping[str, Kind] = {
         "one metric over two settings as a heat map",
         "runs that differ in two settings: ol2r run -m ranker.members=2,5,10 ranker.label_noise_variance=0.1,0.01 ..",
         "facets",
-        "± is half the width of the 95% interval of the mean.",
+        "Numbers behind ± are {}.",
         {"x": "a setting, such as ranker.members", "y": "another one"} | _METRIC,
     ),
     "setting": Kind(
         "one metric against one setting, with intervals",
         "runs that differ in a setting: ol2r run -m fairness.epsilon=0.1,1,10 ..",
         "facets",
-        "Vertical lines are 95% intervals of the mean.",
+        "Vertical lines are {}.",
         {"x": "a setting, such as fairness.epsilon"} | _METRIC,
     ),
     "scatter": Kind(
         "two metrics, a point for each group",
         "runs that have both metrics in summary.json",
         "final_metrics",
-        "Lines through the points are 95% intervals of both means.",
+        "Lines through the points are {}.",
         {"x": "a name in summary.json; unfairness", "y": "another one; test_ndcg_10"},
     ),
     "lda": Kind(

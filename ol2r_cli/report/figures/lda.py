@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 
 from ol2r_cli.config.stored_targets import trusted_targets
 from ol2r_cli.report.figures import paper_names
-from ol2r_cli.report.figures.kinds import Integer, NothingToDraw, Width, integer
+from ol2r_cli.report.figures.kinds import PLAIN, Integer, Look, NothingToDraw, integer
 from ol2r_cli.report.figures.layout import Panels
 from ol2r_cli.report.figures.legend import Legend
 from ol2r_cli.report.figures.style import Style, shades
@@ -33,7 +33,7 @@ def lda(
     documents: Integer = 300,
     seed: Integer | None = None,
     config_dir: str | Path | None = None,
-    width: Width = None,
+    look: Look = PLAIN,
 ) -> Figure:
     """A row for each network: the documents of its dataset by features, and by its last hidden layer.
 
@@ -55,7 +55,7 @@ def lda(
         [f"{paper_names.dataset(panel[0])}, features", f"{legend.label(group)}, {panel[1]}, last hidden layer"]
         for panel, group in shown
     ]
-    panels = Panels(rows, width, share=False, height=0.8)
+    panels = Panels(rows, look.width, share=False, height=0.8)
     styles = _grade_styles(max(int(projection.grades.max()) for projection in projections) + 1)
     axes = iter(panels.axes)
     for projection in projections:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import polars as pl
 
-from ol2r_cli.report.estimates import quantile
-from ol2r_cli.report.finished_run import tables_of
+from ol2r_cli.report.estimates import half_width
+from ol2r_cli.report.finished_run import FinishedRun, tables_of
 from ol2r_cli.report.run_groups import Group
 from ol2r_cli.run.integrity import read_table
 from ol2r_cli.run.table_file import Table
@@ -21,11 +22,13 @@ from ol2r_cli.tensor.shapes import Float, Int
 class Series:
     """One row for each unit, one column for each x; NaN where there is no value.
 
-    A unit is a fold (the mean of its seeds) where there are several, otherwise a seed: as in `estimates`.
+    A unit is a fold (the mean of its seeds) where there are several, otherwise a seed: as in `estimates`. seeds: with
+    several folds the same with a row for each (fold, seed), otherwise None.
     """
 
     x: Int[np.ndarray, "X"]
     values: Float[np.ndarray, "n X"]
+    seeds: Float[np.ndarray, "m X"] | None = None
 
     @property
     def mean(self) -> Float[np.ndarray, "X"]:
@@ -33,19 +36,22 @@ class Series:
         finite = np.isfinite(self.values)
         return np.where(finite, self.values, 0).sum(0) / np.maximum(finite.sum(0), 1)
 
-    @property
-    def half_width(self) -> Float[np.ndarray, "X"]:
-        """Half the 95 % interval of the mean, by Student's t over the units; NaN where there is one unit."""
-        finite = np.isfinite(self.values)
-        n = finite.sum(0)
-        squares = (np.where(finite, self.values - self.mean, 0) ** 2).sum(0)
-        factor = np.array([quantile(int(count) - 1) if count > 1 else np.nan for count in n])
-        return factor * np.sqrt(squares / np.maximum(n - 1, 1) / np.maximum(n, 1))
+    def band(self, bands: str | None = None, units: str | None = None) -> Float[np.ndarray, "X"]:
+        """`half_width` over these units, as `Estimate.band`; NaN where there is none."""
+        values = self.seeds if units == "seeds" and self.seeds is not None else self.values
+        finite = np.isfinite(values)
+        n = finite.sum(0) if units != "folds" or self.seeds is not None else np.ones(len(self.x), int)
+        mean = np.where(finite, values, 0).sum(0) / np.maximum(finite.sum(0), 1)
+        squares = (np.where(finite, values - mean, 0) ** 2).sum(0)
+        sd = np.sqrt(squares / np.maximum(n - 1, 1))
+        return np.array([half_width(*each, bands) for each in zip(sd, n, strict=True)], float)
 
 
 def evaluation_series(group: Group, column: str, split: str) -> Series | None:
     """A column of evaluation.parquet by round; None where no run has it."""
     rows = _rows(group, EVALUATION, [column, "split"], lambda rows: rows.filter(split=split))
+    if rows is not None:  # runs may have been evaluated in different rounds
+        rows = rows.filter(pl.len().over("round") == pl.struct("fold", "seed").n_unique())
     return _series(rows, "round", column)
 
 
@@ -93,19 +99,22 @@ def _rows(
 ) -> pl.DataFrame | None:
     """What `reduced` makes of seed, round and these columns of each run, and the fold as text; None without a table.
 
-    A run may have millions of rows, so they are reduced run by run. ValueError when a table cannot be read.
+    A run may have millions of rows, so they are reduced run by run. Runs that did not record the first column give way
+    to those that did. ValueError when a table cannot be read.
     """
-    frames = []
-    for run, seeds in group.new_seeds:
-        file = run.path / table.file
-        if not file.exists():
-            continue
+    rows: dict[Path, pl.DataFrame] = {}
+
+    def records(run: FinishedRun) -> bool:
+        if not (file := run.path / table.file).exists():
+            return False
         with tables_of(run.path):
             frame = read_table(file, ["seed", "round", *columns])
         frame = frame.with_columns(pl.lit(None).alias(name) for name in columns if name not in frame.columns)
-        if len(seeds) < len(run.seeds):
-            frame = frame.filter(pl.col("seed").is_in(list(seeds)))
-        frames.append(reduced(frame).with_columns(fold=pl.lit(str(run.fold))))
+        rows[run.path] = of_run = reduced(frame).with_columns(fold=pl.lit(str(run.fold)))
+        return any(of_run[name].null_count() < len(of_run) for name in columns[:1] or ["seed"])
+
+    new_seeds = group.new_seeds(records)
+    frames = [rows[run.path].filter(pl.col("seed").is_in(list(seeds))) for run, seeds in new_seeds]
     return pl.concat(frames, how="vertical_relaxed") if frames else None
 
 
@@ -115,11 +124,16 @@ def _series(rows: pl.DataFrame | None, x: str, column: str) -> Series | None:
     rows = rows.select("fold", "seed", x, pl.col(column).cast(pl.Float64)).drop_nulls()
     if rows.is_empty():
         return None
-    if rows["fold"].n_unique() > 1:
-        rows = rows.group_by("fold", x).agg(pl.col(column).mean()).with_columns(unit=pl.col("fold"))
-    else:
-        rows = rows.with_columns(unit=pl.col("seed"))
+    rows = rows.with_columns(unit=pl.concat_str("fold", "seed", separator=" "))
+    if rows["fold"].n_unique() == 1:
+        return Series(*_by_unit(rows, x, column))
+    folds = rows.group_by("fold", x).agg(pl.col(column).mean()).with_columns(unit=pl.col("fold"))
+    return Series(*_by_unit(folds, x, column), _by_unit(rows, x, column)[1])
+
+
+def _by_unit(rows: pl.DataFrame, x: str, column: str) -> tuple[Int[np.ndarray, "X"], Float[np.ndarray, "n X"]]:
+    """All x, and a row for each unit."""
     units, xs = rows["unit"].unique().sort(), rows[x].unique().sort()
     values = np.full((len(units), len(xs)), np.nan)
     values[units.search_sorted(rows["unit"]).to_numpy(), xs.search_sorted(rows[x]).to_numpy()] = rows[column]
-    return Series(xs.cast(pl.Int64).to_numpy(), values)
+    return xs.cast(pl.Int64).to_numpy(), values

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
@@ -16,17 +16,21 @@ from markupsafe import Markup
 from ol2r_cli.config.overrides import as_typed
 from ol2r_cli.formatting import duration, plus_minus
 from ol2r_cli.report.comparison import Comparison
+from ol2r_cli.report.estimates import LEAST_UNITS
 from ol2r_cli.report.figures import paper_names
 from ol2r_cli.report.figures.legend import Legend
 from ol2r_cli.report.labels import PARTS, Labels, defines_task, tasks
 from ol2r_cli.report.measures import METRICS, digits, heading, usual_metrics
-from ol2r_cli.report.notes import left_out, notes
+from ol2r_cli.report.notes import left_out
 from ol2r_cli.report.page.page_figures import page_figures
 from ol2r_cli.report.result_tables import differences_table, groups_table, ordered
-from ol2r_cli.report.run_groups import Collection, Group
+from ol2r_cli.report.run_groups import Group
 from ol2r_cli.report.selection import Selection
 from ol2r_cli.report.text_table import TextTable
 from ol2r_cli.run.directory import RunDirectory
+
+if TYPE_CHECKING:
+    from ol2r_cli.report.document import Document
 
 _FOLDER = Path(__file__).parent
 _RANKED_BY = ("test_ndcg_10", "online_ndcg")  # leaders are ranked by the first that a group has
@@ -35,26 +39,19 @@ Manifests = Mapping[Group, Sequence[Mapping[str, Any]]]
 Pairs = list[tuple[str, str]]
 
 
-def write_page(
-    path: Path,
-    collection: Collection,
-    groups: Sequence[Group],
-    labels: Labels,
-    selection: Selection | None = None,
-    comparison: Comparison | None = None,
-) -> None:
-    """Write the page of these groups; the same runs give the same bytes.
+def write_page(path: Path, document: Document) -> None:
+    """Write the page of a document; the same runs give the same bytes.
 
     The page has every figure that the runs have data for. Without matplotlib it has none, and says so.
     """
-    groups = ordered(groups, labels, METRICS[0])
+    labels, selection, comparison = document.labels, document.selection, document.comparison
+    groups = ordered(document.groups, labels, METRICS[0])
     manifests = {group: [RunDirectory(run.path).read_json("run.json") for run in group.runs] for group in groups}
     names = {group: _name(group, labels) for group in groups}
     shared = _shared_settings(groups)
-    omitted = left_out(collection)
-    chose = selection is not None and selection.chose
+    omitted = left_out(document.collection)
     baseline = comparison.baseline if comparison and comparison.differences else None
-    figures, not_drawn = page_figures(groups, labels)
+    figures, not_drawn = page_figures(groups, labels, document.look)
     environment = Environment(
         loader=FileSystemLoader(_FOLDER),
         autoescape=True,
@@ -72,7 +69,7 @@ def write_page(
         groups_table=groups_table(groups, labels, usual_metrics(groups), selection, comparison),
         differences_table=differences_table(comparison, labels) if comparison and baseline is not None else None,
         baseline=baseline,
-        notes=[line for line in notes(collection, groups, chose, comparison) if line not in omitted],
+        notes=[line for line in document.notes if line not in omitted],
         figures=figures,
         not_drawn=not_drawn,
         groups=[_group(group, labels, names[group], manifests[group], shared) for group in groups],
@@ -110,7 +107,7 @@ def _significance(comparison: Comparison) -> str:
     significant = sum(difference.significant for difference in tested)
     rivals = "each other" if comparison.baseline is None else comparison.baseline
     if not tested:
-        return f"Differences from {rivals} could not be tested: that takes two seeds or more."
+        return f"Differences from {rivals} could not be tested: that takes {LEAST_UNITS} seeds or folds."
     return f"Significant differences from {rivals}: {significant} of {len(tested)} that were tested."
 
 

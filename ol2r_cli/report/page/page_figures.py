@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from markupsafe import Markup, escape
 
-from ol2r_cli.report.figures.drawing import draw, file_content
-from ol2r_cli.report.figures.kinds import KINDS, NothingToDraw
+from ol2r_cli.report.figures.drawing import draw, file_content, reading
+from ol2r_cli.report.figures.kinds import EVERY_KIND, KINDS, Look, NothingToDraw
 from ol2r_cli.report.figures.legend import Legend
 from ol2r_cli.report.labels import Labels
 from ol2r_cli.report.run_groups import Group
@@ -36,7 +37,7 @@ _SHOWN = (
 _OF_FAIRNESS = ("scatter", "violations")  # without a fairness no certain pair is reversed
 _LONG = re.compile(r"\d+\.\d{3,}")  # coordinates; a hundredth of a point is enough
 _SETTINGS = 6  # figures of a setting, at most
-_CHOSEN = " Of every ranker the settings with the best validation NDCG@10."
+_CHOSEN = "Of every ranker the settings with the best validation NDCG@10."
 
 
 @dataclass(frozen=True)
@@ -49,13 +50,13 @@ class PageFigure:
     svg: Markup
 
 
-def page_figures(groups: Sequence[Group], labels: Labels) -> tuple[list[PageFigure], list[str]]:
+def page_figures(groups: Sequence[Group], labels: Labels, look: Look) -> tuple[list[PageFigure], list[str]]:
     """All figures that there are data for, and lines about those that could not be drawn."""
     figures: list[PageFigure] = []
     refused: dict[str, list[str]] = {}
     for name, kind, options in _wanted(groups, labels):
         try:
-            figures.append(_figure(name, kind, groups, labels, options))
+            figures.append(_figure(name, kind, groups, labels, vars(look) | options))
         except NothingToDraw:
             continue
         except ValueError as error:
@@ -80,7 +81,7 @@ def _wanted(groups: Sequence[Group], labels: Labels) -> Iterator[tuple[str, str,
             yield kind, kind, metric if kind == "grid" else {}
 
 
-def _figure(name: str, kind: str, groups: Sequence[Group], labels: Labels, options: Mapping[str, str]) -> PageFigure:
+def _figure(name: str, kind: str, groups: Sequence[Group], labels: Labels, options: Mapping[str, Any]) -> PageFigure:
     chosen = ""
     try:
         figure = draw(kind, groups, labels, **options)
@@ -93,14 +94,16 @@ def _figure(name: str, kind: str, groups: Sequence[Group], labels: Labels, optio
             raise error from None
         if len(best) == len(groups):
             raise
-        figure, chosen = draw(kind, best, labels, **options), _CHOSEN
+        groups, chosen, figure = best, _CHOSEN, draw(kind, best, labels, **options)
     panels = [title for axes in figure.axes if (title := axes.get_title().replace("\n", ", "))]
     curves = [text.get_text() for legend in figure.legends for text in legend.get_texts()]
     alternative = f"{_title(kind)}: {KINDS[kind].shows}. Panels: {'; '.join(panels)}."
     if curves:
         alternative += f" Shown: {'; '.join(curves)}."
     svg = inline(file_content(figure, "svg", transparent=True).decode(), name, alternative, figure.get_figwidth())
-    return PageFigure(name, _title(kind), f"{KINDS[kind].shows}. {KINDS[kind].reading}{chosen}", svg)
+    look = Look(**{name: options[name] for name in EVERY_KIND})
+    caption = [f"{KINDS[kind].shows}.", *reading(kind, groups, look), chosen]
+    return PageFigure(name, _title(kind), " ".join(filter(None, caption)), svg)
 
 
 def inline(svg: str, name: str, alternative: str, inches: float) -> Markup:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 
 import numpy as np
 import pytest
@@ -25,7 +26,7 @@ def band(axes) -> tuple[list[float], list[float]]:
 
 def test_learning_curve_has_means_and_intervals(tmp_path):
     play(tmp_path, trace=ONLINE, test={0: [0.25, 0.5, 0.625], 1: [0.25, 0.5625, 0.75]}, every=10)
-    (axes,) = drawn(tmp_path, "learning_curve").axes
+    (axes,) = drawn(tmp_path, "learning_curve", bands="ci").axes
     assert lines(axes) == {"PairRank": ([0, 10, 20], [0.25, 0.53125, 0.6875])}
     # Half the distance of two values, times Student's t; NDCG cannot be outside 0 and 1.
     half = [0, T1 * 0.03125, T1 * 0.0625]
@@ -37,13 +38,31 @@ def test_learning_curve_has_means_and_intervals(tmp_path):
     assert axes.get_title() == "MQ2008, perfect"
 
 
-def test_a_learning_curve_without_bands(tmp_path):
-    play(tmp_path, trace=ONLINE, test={0: [0.1, 0.5], 1: [0.3, 0.9]})
-    with_bands, without = (drawn(tmp_path, "learning_curve", bands=bands).axes[0] for bands in ("true", "false"))
-    assert [len(axes.collections) for axes in (with_bands, without)] == [1, 0]
-    assert [line.get_ydata().tolist() for line in without.lines] == [
-        line.get_ydata().tolist() for line in with_bands.lines
-    ]
+@pytest.mark.parametrize(
+    ("bands", "half"),
+    [("ci", 4.302653 * 0.125 / 3**0.5), ("sd", 0.125), ("se", 0.125 / 3**0.5), (None, 4.302653 * 0.125 / 3**0.5)],
+)
+def test_bands_of_three_seeds_by_hand(tmp_path, bands, half):
+    play(tmp_path, trace={"online_ndcg": {s: [0] for s in range(3)}}, test={0: [0.375], 1: [0.5], 2: [0.625]})
+    low, high = band(drawn(tmp_path, "learning_curve", bands=bands).axes[0])
+    assert (low, high) == (pytest.approx([0.5 - half], rel=1e-5), pytest.approx([0.5 + half], rel=1e-5))
+    none = drawn(tmp_path, "learning_curve", bands="none").axes[0]
+    assert not none.collections
+    assert lines(none) == {"PairRank": ([0], [0.5])}
+
+
+def test_seeds_as_units_of_several_folds(tmp_path):
+    """Folds have the means .25 and .5, which is too few for a band; the four seeds have the standard deviation s."""
+    for fold, values in ((1, (0.125, 0.375)), (2, (0.5, 0.5))):
+        trace = {"online_ndcg": {0: [0], 1: [0]}}
+        play(tmp_path, f"dataset.fold={fold}", trace=trace, test={seed: [value] for seed, value in enumerate(values)})
+    assert not drawn(tmp_path, "learning_curve").axes[0].collections
+    s = statistics.stdev([0.125, 0.375, 0.5, 0.5])
+    assert band(drawn(tmp_path, "learning_curve", bands="sd", units="seeds").axes[0])[1] == pytest.approx([0.375 + s])
+    by_folds = drawn(tmp_path, "learning_curve", bands="se", units="folds").axes[0]
+    assert band(by_folds)[1] == pytest.approx([0.375 + 0.125])
+    (text,) = drawn(tmp_path, "bar", metric="test_ndcg_10", bands="sd", units="seeds").axes[0].texts
+    assert text.get_text() == f"0.375 ± {s:.3f}"
 
 
 def test_one_seed_has_no_band(tmp_path):
@@ -64,9 +83,19 @@ def test_folds_count_the_same_and_are_the_units(tmp_path):
         tmp_path, "dataset.fold=1", trace={"online_ndcg": {0: [0], 1: [0], 2: [0]}}, test={s: [0.5] for s in (0, 1, 2)}
     )
     play(tmp_path, "dataset.fold=2", trace={"online_ndcg": {0: [0]}}, test={0: [0.75]})
-    (axes,) = drawn(tmp_path, "learning_curve").axes
+    (axes,) = drawn(tmp_path, "learning_curve", bands="ci").axes
     assert lines(axes)["PairRank"] == ([0], [0.625])
     assert band(axes)[1] == [pytest.approx(min(0.625 + T1 * 0.125, 1))]
+
+
+def test_runs_that_were_evaluated_in_other_rounds_are_one_curve_over_the_rounds_of_all(tmp_path):
+    play(
+        tmp_path, "evaluate_every=5", trace={"online_ndcg": {0: [0] * 20}}, test={0: [0.25, 0.5, 0.5, 0.5, 1]}, every=5
+    )
+    play(tmp_path, "evaluate_every=10", trace={"online_ndcg": {1: [0] * 20}}, test={1: [0.75, 1, 0]}, every=10)
+    play(tmp_path, "evaluate_on=[validation]", trace={"online_ndcg": {1: [0] * 20, 2: [0] * 20}})  # has no test split
+    (axes,) = drawn(tmp_path, "learning_curve").axes
+    assert lines(axes) == {"PairRank": ([0, 10, 20], [0.5, 0.75, 0.5])}
 
 
 def test_a_seed_that_two_runs_have_counts_once(tmp_path):

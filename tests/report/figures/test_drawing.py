@@ -83,7 +83,11 @@ def test_a_place_that_cannot_be_written(tmp_path):
     ("kind", "options", "message"),
     [
         ("pie", {}, r"^a figure must be one of learning_curve, .*, lda, got pie$"),
-        ("blocks", {"split": "test"}, r"^an option of figure blocks must be one of window, width, got split$"),
+        (
+            "blocks",
+            {"split": "test"},
+            r"^an option of figure blocks must be one of window, width, bands, units, got split$",
+        ),
         ("learning_curve", {"cutoff": "7"}, r"^cutoff must be one of 1, 3, 5, 10, got 7$"),
         ("learning_curve", {"split": "train"}, r"^split must be one of test, validation, got train$"),
         ("online_ndcg", {"window": 0}, r"^window must be a whole number from 1 to 1, got 0$"),
@@ -132,4 +136,4 @@ def test_every_listed_option_is_a_parameter():
     from inspect import signature
 
     for name, kind in KINDS.items():
-        assert list(signature(painter(name)).parameters)[2:] == [*kind.options, "width"], name
+        assert list(signature(painter(name)).parameters)[2:] == [*kind.options, "look"], name

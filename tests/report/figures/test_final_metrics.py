@@ -34,7 +34,7 @@ def points(axes) -> dict[str, tuple[float, ...]]:
 def test_bars_begin_at_zero_and_end_at_the_mean(tmp_path):
     play(tmp_path, trace={"online_ndcg": {0: [0.25], 1: [0.75]}})
     play(tmp_path, "ranker=pdgd", trace={"online_ndcg": {0: [0.75]}})
-    (axes,) = drawn(tmp_path, "bar", metric="online_ndcg").axes
+    (axes,) = drawn(tmp_path, "bar", metric="online_ndcg", bands="ci").axes
     assert bars(axes) == {"PairRank": 0.5, "PDGD": 0.75}
     assert all(bar.get_x() == 0 for bar in axes.patches)
     assert axes.get_xlim()[0] == 0
@@ -60,7 +60,7 @@ def test_running_time_is_wall_clock_over_rounds(tmp_path, unit, value):
 def test_setting_against_metric(tmp_path):
     for stop, values in ((0.1, (0.25, 0.75)), (1, (0.5, 0.75)), (10, (0.75, 0.75))):
         play(tmp_path, f"ranker.l2={stop}", trace={"online_ndcg": {0: [values[0]], 1: [values[1]]}})
-    (axes,) = drawn(tmp_path, "setting", metric="online_ndcg").axes
+    (axes,) = drawn(tmp_path, "setting", metric="online_ndcg", bands="ci").axes
     assert points(axes)["PairRank"][:6] == (0.1, 1, 10, 0.5, 0.625, 0.75)
     (whiskers,) = axes.containers[0].lines[2]
     assert [float(s[1][1] - s[0][1]) for s in whiskers.get_segments()] == pytest.approx([T1 * 0.5, T1 * 0.25, 0])
@@ -118,7 +118,7 @@ def test_grid_refuses_several_groups_for_a_cell(tmp_path):
 
 def test_scatter_has_both_means_and_intervals(tmp_path):
     play(tmp_path, trace={"unfairness": {0: [2], 1: [-4]}, "online_ndcg": {0: [0.25], 1: [0.5]}})
-    (axes,) = drawn(tmp_path, "scatter", y="online_ndcg").axes
+    (axes,) = drawn(tmp_path, "scatter", y="online_ndcg", bands="ci").axes
     assert points(axes)["PairRank"] == pytest.approx((3, 0.375, T1, T1 * 0.125))
     assert axes.get_xlabel() == "|cumulative unfairness|"
 

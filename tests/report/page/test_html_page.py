@@ -10,6 +10,8 @@ import pytest
 
 import ol2r_cli.report.figures.drawing as figures
 from ol2r_cli.report.comparison import compare
+from ol2r_cli.report.document import Document
+from ol2r_cli.report.figures.kinds import PLAIN, Look
 from ol2r_cli.report.labels import Labels
 from ol2r_cli.report.page import page_figures
 from ol2r_cli.report.page.html_page import ranges, write_page
@@ -52,14 +54,14 @@ class Page(HTMLParser):
         return " ".join(" ".join(self.texts).split())
 
 
-def written(root: Path, *, baseline: str | None = None, choose: bool = False) -> tuple[str, Page]:
+def written(root: Path, *, baseline: str | None = None, choose: bool = False, look: Look = PLAIN) -> tuple[str, Page]:
     found = collect([root])
     own = group_runs(found.runs)
     labels = Labels(own)
     selection = select(own, labels) if choose else None
     own = selection.groups if selection else own
     comparison = compare(own, labels, ["online_ndcg"], baseline) if baseline else None
-    write_page(root / "report.html", found, own, labels, selection, comparison)
+    write_page(root / "report.html", Document(found, own, labels, ["online_ndcg"], selection, comparison, look=look))
     text = (root / "report.html").read_text(encoding="utf-8")
     return text, Page(text)
 
@@ -74,8 +76,12 @@ def one_figure(monkeypatch):
 def runs(tmp_path_factory) -> Path:
     root = tmp_path_factory.mktemp("runs")
     for ranker, level in (("pairrank", 0.5), ("pdgd", 0.25)):
-        trace = {"online_ndcg": {0: [level] * 4, 1: [level + 0.125] * 4}, "cumulative_ndcg": {0: [1] * 4, 1: [2] * 4}}
-        play(root, f"ranker={ranker}", trace=trace, test={0: [0.1, level], 1: [0.1, level + 0.25]}, every=4)
+        trace = {
+            "online_ndcg": {0: [level] * 4, 1: [level + 0.125] * 4, 2: [level] * 4},
+            "cumulative_ndcg": {seed: [1 + seed] * 4 for seed in range(3)},
+        }
+        test = {0: [0.1, level], 1: [0.1, level + 0.25], 2: [0.1, level + 0.125]}
+        play(root, f"ranker={ranker}", trace=trace, test=test, every=4)
     make(root / "more", status="failed")
     return root
 
@@ -109,7 +115,7 @@ def test_the_same_runs_give_the_same_bytes(page, runs):
 
 def test_it_names_the_best_rankers(page):
     text = page[1].text
-    assert "2 groups of 2 runs: 2 rankers, 1 click model, 1 dataset, 4 rounds; 2 seeds each." in text
+    assert "2 groups of 2 runs: 2 rankers, 1 click model, 1 dataset, 4 rounds; 3 seeds each." in text
     assert re.search(r"the best mean test NDCG@10 is that of PairRank \(0\.6250 ± [\d.]+\), then PDGD \(0\.3750", text)
     assert re.search(r"Significant differences from pairrank: \d of 1 that were tested", text)
 
@@ -117,7 +123,18 @@ def test_it_names_the_best_rankers(page):
 def test_the_summary_says_that_nothing_could_be_tested(tmp_path, one_figure):
     for ranker in "pairrank", "pdgd":
         play(tmp_path, f"ranker={ranker}", trace={"online_ndcg": {0: [0.5] * 4}}, test={0: [0.1, 0.5]}, every=4)
-    assert "could not be tested: that takes two seeds or more" in written(tmp_path, baseline="pairrank")[1].text
+    assert "could not be tested: that takes 3 seeds or folds" in written(tmp_path, baseline="pairrank")[1].text
+
+
+def test_captions_say_what_bands_are_and_which_groups_have_none(tmp_path, one_figure):
+    play(tmp_path, trace={"online_ndcg": {0: [0.5] * 4, 1: [0.5] * 4}}, test={0: [0.1, 0.5], 1: [0.1, 0.5]}, every=4)
+    text = written(tmp_path)[1].text
+    assert "bands are 95% intervals of the mean, cut where" in text
+    assert "No intervals for 1 of 1 groups: they have fewer than 3 seeds or folds." in text
+    text = written(tmp_path, look=Look(bands="sd", units="seeds"))[1].text
+    assert "bands are standard deviations over seeds, cut where" in text
+    assert "No intervals" not in text
+    assert "Means without intervals." in written(tmp_path, look=Look(bands="none"))[1].text
 
 
 def test_it_has_the_tables_with_headings_that_can_be_read_out(page):
