@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 EPILOG = """examples:
   ol2r report outputs                                     one row per experiment: means over seeds and folds
   ol2r report outputs --metric test_ndcg_1 regret         other columns
-  ol2r report outputs --out tables/first.md               into a file; also .csv, .parquet, .tex, .html
+  ol2r report outputs --out tables/first.md               into a file; also .csv, .json, .tex, .html, ..
 
 paired comparisons, over the folds and seeds that both have, after Holm's correction
   ol2r report outputs --baseline pairrank                 every row against this ranker's, in the same task
@@ -92,9 +92,10 @@ def parser() -> argparse.ArgumentParser:
     add("--option", metavar="NAME=VALUE", nargs="+", help="with --figure: such as split=validation")
     add(
         "--format",
-        choices=["md", "csv", "parquet", "latex", "html", "png", "svg", "pdf"],
+        choices=["md", "csv", "json", "parquet", "latex", "html", "png", "svg", "pdf"],
         help="else by --out's ending",
     )
+    add("--json", action="store_const", dest="format", const="json", help="the rows as a JSON list, in full precision")
     add("--all-versions", action="store_true", help="with the runs of earlier versions of code of your own")
     add("--verify", action="store_true", help="leave out runs that `ol2r verify` does not find intact")
     add("--out", metavar="FILE", type=Path, help="write to this file; figures also to a folder (figures)")
@@ -170,7 +171,7 @@ def _report(options: argparse.Namespace) -> None:
     from ol2r_cli.run.directory import RunDirectory
 
     form = "md" if options.overrides else _report_format(options)
-    document = make_document(options, all_metrics=form in ("csv", "parquet"))
+    document = make_document(options, all_metrics=form in ("csv", "json", "parquet"))
     if options.out is not None and not options.overrides:
         document.write(options.out, form)
         print(f"written: {options.out}")
@@ -178,7 +179,7 @@ def _report(options: argparse.Namespace) -> None:
         document.print()
     else:
         text = _overrides(document) if options.overrides else document.text(form)
-        for line in document.notes if form == "csv" else ():
+        for line in document.notes if form in ("csv", "json") else ():
             print(f"ol2r report: {line}", file=sys.stderr)
         if options.out is None:
             print(text)

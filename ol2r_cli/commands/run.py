@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import io
 import sys
 import textwrap
 from collections.abc import Sequence
+from contextlib import nullcontext, redirect_stdout
 from functools import partial
 from pathlib import Path
 from typing import NoReturn
@@ -69,8 +71,11 @@ def parser() -> _Parser:
     add("-m", "--multirun", action="store_true", help="a sweep: values by commas, or as range(0,5); launcher.jobs=4")
     add("--paired", action="append", metavar="A,B", default=[], help="with -m: the values of A and B go together")
     add("--keep-going", action="store_true", help="with -m: run the good jobs although others are bad")
-    add("--dry-run", action="store_true", help="list what would be run, and how long it would take")
-    add("--cfg", "-c", choices=("job", "hydra", "all"), help="show the configuration that would be run")
+    one_of = options.add_mutually_exclusive_group().add_argument
+    one_of("--json", action="store_true", help="print the finished run as JSON, or with -m a list of all")
+    one_of("--quiet", "-q", action="store_true", help="print warnings and errors only")
+    one_of("--dry-run", action="store_true", help="list what would be run, and how long it would take")
+    one_of("--cfg", "-c", choices=("job", "hydra", "all"), help="show the configuration that would be run")
     add("--package", "-p", metavar="NODE", help="with --cfg: only this part of it, such as ranker.model")
     add("--resolve", action="store_true", help="with --cfg: with interpolations replaced by their values")
     add_config_dir(options)
@@ -147,10 +152,15 @@ def _sweep(given: argparse.Namespace) -> int:
 
     composer = Composer([*given.overrides, *given.folders])
     jobs = composer.jobs(given.overrides, given.paired) if given.multirun else [given.overrides]
+        from ol2r_cli.run.directory import RunDirectory, as_json
+        from ol2r_cli.run.summary import record
     if given.dry_run:
         return print_plan(jobs, composer, given.keep_going)
-    result = run_sweep(jobs, composer, keep_going=given.keep_going, terminal=sys.stderr)
-    print_summary(result)
+    result = run_sweep(jobs, composer, keep_going=given.keep_going, terminal=None if given.quiet else sys.stderr)
+    with redirect_stdout(io.StringIO()) if given.quiet or given.json else nullcontext():
+        print_summary(result)  # on stderr are the reasons of failures
+    if given.json:
+        print(as_json([path and record(RunDirectory(path)) for path in result.directories]))
     return result.code
 
 
@@ -169,7 +179,10 @@ def _run(given: argparse.Namespace) -> int:
         if composition.config.device.get("engine") != "tensors" and loops.available():
             _ = loops.random_numbers  # imports all loops, and numba, which must not be interrupted
 
-    return run_experiment(composition.config, composition.choices, words)
+        from ol2r_cli.run.directory import as_json
+    render = None if given.quiet else (lambda run, _: as_json(record(run))) if given.json else render_run
+    return run_experiment(composition.config, composition.choices, words, render=render)
+        from ol2r_cli.run.summary import record, render_run
 
 
 def _choices(named: Sequence[Path]) -> str:

@@ -121,6 +121,11 @@ class Group:
         """The number of (fold, seed)."""
         return sum(map(len, self.seeds.values()))
 
+    @property
+    def note(self) -> str:
+        """The notes of the runs, each once."""
+        return ", ".join(dict.fromkeys(run.note for run in self.runs if run.note))
+
     @cached_property
     def metrics(self) -> list[str]:
         """Names in the summaries of the runs."""

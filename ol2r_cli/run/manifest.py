@@ -51,6 +51,7 @@ class Manifest:
         exposure: Mapping[str, Any] | None = None,
         columns: Mapping[str, Any] | None = None,
         every: float = 2.0,
+        note: str = "",
         explain: Callable[[Exception], str] = error_line,
     ):
         self.directory = directory
@@ -63,6 +64,7 @@ class Manifest:
             "status": "running",
             "id": id,
             "command": command,
+            "note": note,
             "choices": dict(choices),
             "dataset": {"name": choices["dataset"], "fingerprint": fingerprint},
             "code": code,

@@ -200,7 +200,7 @@ def test_the_same_words_from_the_library():
 
 def test_the_command_is_kept_as_it_was_typed(monkeypatch: pytest.MonkeyPatch):
     seen: list[object] = []
-    monkeypatch.setattr("ol2r_cli.run.runner.run_experiment", lambda *given: seen.extend(given) or 0)
+    monkeypatch.setattr("ol2r_cli.run.runner.run_experiment", lambda *given, **_: seen.extend(given) or 0)
     typed = ["ranker=pairrank", "exploration.alpha=${ranker.l2}", "click=nav"]
     assert main(typed) == 0
     config, choices, overrides = seen
