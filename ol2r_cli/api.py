@@ -386,7 +386,7 @@ def compare(
     collection = _collected(places, all_versions)
     groups = group_runs(collection.runs)
     labels = Labels(groups)
-    check_metrics(metrics, groups, "metrics")
+    metrics = check_metrics(metrics, groups, "metrics")
     shown = list(metrics) or usual_metrics(groups)
     groups = ordered(groups, labels, (*shown, METRICS[0])[0])
     compared = comparison.compare(groups, labels, shown, baseline, test) if len(groups) > 1 else None

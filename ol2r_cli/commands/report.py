@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ol2r_cli.config.project_file import default_output_dir
-from ol2r_cli.formatting import nearest
+from ol2r_cli.formatting import must_be_one_of
 
 if TYPE_CHECKING:
     from ol2r_cli.report.document import Document
@@ -127,7 +127,7 @@ def make_document(options: argparse.Namespace, all_metrics: bool = False) -> Doc
         raise ValueError(f"{nothing_below(folders)}{others}: start one with `ol2r run`")
     groups = group_runs(collection.runs)
     labels = Labels(groups)
-    check_metrics(options.metric or (), groups)
+    options.metric = check_metrics(options.metric or (), groups)
     selection = select(groups, labels, options.keep or ()) if options.select else None
     if selection:
         groups = selection.groups
@@ -241,7 +241,7 @@ def _draw_figures(options: argparse.Namespace) -> None:
     options.folders += [Path(kind) for kind in options.figure if kind not in kinds]  # `--figure blocks outputs`
     for kind in kinds:
         if kind not in KINDS:
-            raise ValueError(f"--figure must be one of {', '.join(KINDS)}, got {kind}{nearest(kind, KINDS)}")
+            raise ValueError(must_be_one_of("--figure", KINDS, kind))
     files = _figure_files(kinds, options)
     figure_options = _figure_options(kinds, options)
     document = make_document(options)

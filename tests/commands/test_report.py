@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -44,6 +45,17 @@ def test_into_a_file(tmp_path, capsys):
     assert capsys.readouterr().out == f"written: {file}\n"
     assert file.read_text() == shown
     assert [path.name for path in file.parent.iterdir()] == ["table.md"]
+
+
+def test_json_has_the_rows_in_full_precision_and_metrics_by_their_headings(tmp_path, capsys):
+    make(tmp_path, "ranker=pdgd", test={0: 0.34375}, note="first try")
+    make(tmp_path, "ranker=pdgd", test={1: 0.34375}, note="second")
+    assert main([str(tmp_path), "--json", "--metric", "Test NDCG@10"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)
+    assert (row["ranker"], row["note"], row["n"]) == ("pdgd", "first try, second", 2)
+    assert row["test_ndcg_10_mean"] == 0.34375
+    assert main([str(tmp_path), "--metric", "test_ndcg_10"]) == 0
+    assert "| pdgd   | first try, second | " in capsys.readouterr().out
 
 
 def test_several_folders_around_options(tmp_path, capsys):
@@ -219,7 +231,7 @@ def test_a_misspelt_name_is_answered_with_the_nearest(option, typed, meant, tmp_
     monkeypatch.chdir(tmp_path)
     make(Path("runs"))
     assert main(["runs", option, typed]) == 2
-    assert capsys.readouterr().err.endswith(f", got {typed}: did you mean {meant}?\n")
+    assert f"{typed}: did you mean {meant}?" in capsys.readouterr().err
 
 
 def test_reading_takes_no_torch_and_no_tables(tmp_path):
