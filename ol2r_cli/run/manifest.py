@@ -181,6 +181,12 @@ def versions(engine: str = "tensors", packages: Sequence[str] = ()) -> dict[str,
     return versions
 
 
+def version_line() -> str:
+    """The version, with the commit where the package is a checkout: `0.1.0 (commit 0123abc, modified)`."""
+    git = checkout()
+    return __version__ + (f" (commit {git['commit'][:7]}{', modified' * git['dirty']})" if git else "")
+
+
 def checkout(root: Path | None = None) -> dict[str, Any] | None:
     """The commit and the dirty flag of the git checkout that contains this package at its top level.
 
