@@ -82,7 +82,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _command(arguments: list[str]) -> int:
-    if not arguments:
+    if not arguments or arguments[0] in ("-h", "--help", "help"):
         parser().print_help()
         return 0
     command, *rest = arguments
@@ -92,10 +92,10 @@ def _command(arguments: list[str]) -> int:
         print(f"ol2r {version_line()}")
         return 0
     if command not in COMMANDS:
-        parser().parse_args([command] if command.startswith("-") else ["--", command])
         from ol2r_cli.formatting import nearest
 
-        meant = f": type {_MEANT[command]}" if command in _MEANT else nearest(command, COMMANDS, "ol2r ")
+        near = nearest(command, [*COMMANDS, "--help", "--version"], "ol2r ")
+        meant = f": type {_MEANT[command]}" if command in _MEANT else near
         advice = meant or f": choose from {', '.join(COMMANDS)}"
         print(f"ol2r: no command '{command}'{advice}", file=sys.stderr)
         return 2

@@ -27,7 +27,7 @@ def imported(*arguments: str, cwd: Path) -> tuple[set[str], str]:
     return {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}, done.stdout
 
 
-@pytest.mark.parametrize("arguments", [[], ["--help"]])
+@pytest.mark.parametrize("arguments", [[], ["--help"], ["help"]])
 def test_help_imports_nothing_heavy(tmp_path: Path, arguments: list[str]):
     modules, out = imported(*arguments, cwd=tmp_path)
     assert "ol2r_cli.cli" in modules
@@ -89,7 +89,11 @@ def test_an_unknown_command_is_one_line_and_2(capsys: pytest.CaptureFixture[str]
 
 
 def test_a_misspelt_command_is_answered_with_the_nearest(capsys: pytest.CaptureFixture[str]):
-    for word, advice in {"statsu": "did you mean ol2r status?", "compare": "type ol2r report --compare all"}.items():
+    for word, advice in {
+        "statsu": "did you mean ol2r status?",
+        "--verson": "did you mean ol2r --version?",
+        "compare": "type ol2r report --compare all",
+    }.items():
         assert main([word]) == 2
         assert capsys.readouterr().err == f"ol2r: no command '{word}': {advice}\n"
 

@@ -56,14 +56,14 @@ def main(arguments: list[str]) -> int:
 
 
 def _list(catalogue: Catalogue, group: str | None, name: str | None) -> None:
+    if group and "=" in group:  # GROUP=CHOICE, as it is typed for a run
+        group, _, name = group.partition("=")
     if group is None:
         _show_overview(catalogue)
     elif group == RUN:
         print("settings of a run, as in `ol2r run rounds=1000`; those of choices: `ol2r list GROUP`")
         show([(each.name, each.default, each.comment) for each in catalogue.root.settings], indent=4)
     else:
-        if "=" in group:  # GROUP=CHOICE, as it is typed for a run
-            group, _, name = group.partition("=")
         if group not in catalogue.groups:
             raise ValueError(must_be_one_of("GROUP", [RUN, *catalogue.groups], group))
         choices = catalogue.choices[group]

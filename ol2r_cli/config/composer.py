@@ -128,7 +128,8 @@ class Composer:
             raise ValueError(unknown_name(error.args[0], words, self.catalogue)) from None
         except (HydraException, OmegaConfBaseException) as error:
             raise ValueError(explain(str(error), words, self.catalogue)) from None
-        _check_names(config, base.choices)
+        for name in _unknown(config, base.choices):
+            raise ValueError(unknown_name(name, words, self.catalogue))
         self._add_measures(config)
         return config, base
 
@@ -269,15 +270,13 @@ def _parse(word: str) -> Override:
         raise ValueError(unreadable(word)) from None
 
 
-def _check_names(config: DictConfig, choices: Mapping[str, str]) -> None:
-    """ValueError when a setting of run.yaml is missing, and for a name that is none."""
+def _unknown(config: DictConfig, choices: Mapping[str, str]) -> list[str]:
+    """The names that are no setting or group; ValueError when a setting of run.yaml is missing."""
     needed, present = _needed(), [str(name) for name in config]
     for name in needed:
         if name not in present:
             raise ValueError(f"{name} is missing: leave out ~{name}")
-    for name in present:
-        if name not in needed and name not in choices:
-            raise ValueError(f"there is no setting or group '{name}'{nearest(name, needed)}")
+    return [name for name in present if name not in needed and name not in choices]
 
 
 def _resolved(config: DictConfig) -> dict[str, Any]:

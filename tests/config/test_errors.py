@@ -61,6 +61,7 @@ MISTAKES = {
     "device=gpu": ["device=gpu: did you mean device=cuda?"],
     "seeds=5": ["no setting or group 'seeds': type replicas=5\n"],
     "T=100": ["type rounds=100\n"],
+    "++k=5": ["no setting or group 'k': type positions=5\n"],
     "k=5": ["type positions=5\n"],
     "cutoff=20": ["type measures=[ndcg@20]\n"],
     "alpha=.1": ["type exploration.alpha=.1\n"],
