@@ -74,7 +74,7 @@ class RunFailed(Exception):
 class Run:
     """A finished run, given by the path of its directory or by its id, which is searched for below `root`.
 
-    Without `root`, that is output_dir of the project file, or outputs.
+    Without `root`, that is output_dir of the project file, or outputs; FOLDER/ID names another folder.
 
     Files are read when they are first used; docs/outputs.md describes them and their columns. `config_dir` names
     folders with choices of one's own, of whose classes the trained ranker may be. ValueError where there is no finished
@@ -386,7 +386,7 @@ def compare(
     collection = _collected(places, all_versions)
     groups = group_runs(collection.runs)
     labels = Labels(groups)
-    check_metrics(metrics, groups, "metrics")
+    metrics = check_metrics(metrics, groups, "metrics")
     shown = list(metrics) or usual_metrics(groups)
     groups = ordered(groups, labels, (*shown, METRICS[0])[0])
     compared = comparison.compare(groups, labels, shown, baseline, test) if len(groups) > 1 else None

@@ -7,56 +7,57 @@ import contextlib
 import sys
 from importlib import import_module
 
-from ol2r_cli import __version__
 from ol2r_cli.run.exit_status import INTERRUPTED
 from ol2r_cli.run.stop_signals import exits_when_interrupted
 
 # subcommand: the module with `main(arguments) -> exit code`, and a description
 COMMANDS = {
-    "run": ("ol2r_cli.commands.run", "run one experiment, or a sweep with -m; a finished run is not run again"),
-    "search": ("ol2r_cli.commands.search", "the best settings within ranges, by Optuna, judged by validation NDCG"),
-    "status": ("ol2r_cli.commands.status", "runs below a folder: finished, running, interrupted, failed and why"),
-    "report": ("ol2r_cli.commands.report", "tables and figures over finished runs: intervals, comparisons, selection"),
-    "benchmark": ("ol2r_cli.commands.benchmark", "expected results of every ranker, and your own beside them"),
-    "reproduce": ("ol2r_cli.commands.reproduce", "a figure or table of the papers by name: runs, draws, compares"),
-    "score": ("ol2r_cli.commands.score", "scores of a finished run's ranker for the documents of a file"),
-    "export": ("ol2r_cli.commands.export", "finished runs for other tools: values by query, TREC files, trackers"),
-    "diff": ("ol2r_cli.commands.diff", "two runs side by side: settings, results, where their rounds part"),
-    "verify": ("ol2r_cli.commands.verify", "whether finished runs are intact: hashes, rows, sums, summaries"),
-    "clean": ("ol2r_cli.commands.clean", "what runs take on disk, and removing what is not needed, after asking"),
-    "list": ("ol2r_cli.commands.list", "every choice of every group: rankers, click models, datasets, .."),
-    "new": ("ol2r_cli.commands.new", "a choice of your own that works: its class, its settings and its test"),
-    "check": (
-        "ol2r_cli.commands.check",
-        "whether choices, such as your own, keep the laws of all, and why not",
-    ),
+    "run": ("ol2r_cli.commands.run", "one experiment, or with -m a sweep; finished runs are not repeated"),
+    "list": ("ol2r_cli.commands.list", "all choices and settings: rankers, click models, datasets, .."),
+    "status": ("ol2r_cli.commands.status", "runs in a folder: finished, running, interrupted, failed and why"),
+    "report": ("ol2r_cli.commands.report", "tables and figures of finished runs, with comparisons"),
     "data": ("ol2r_cli.commands.data", "statistics of a dataset, parsing it ahead, checking its files"),
+    "benchmark": ("ol2r_cli.commands.benchmark", "expected results of every ranker, and your own beside them"),
+    "search": ("ol2r_cli.commands.search", "the best settings within ranges by validation NDCG, by Optuna"),
+    "reproduce": ("ol2r_cli.commands.reproduce", "a figure or table of the papers: runs, draws, compares"),
+    "new": ("ol2r_cli.commands.new", "a choice of your own that works: class, settings and test"),
+    "check": ("ol2r_cli.commands.check", "whether choices, such as your own, keep the laws of all"),
+    "diff": ("ol2r_cli.commands.diff", "two runs side by side: settings, results, where rounds part"),
+    "score": ("ol2r_cli.commands.score", "scores of a finished run's ranker for the documents of a file"),
+    "export": ("ol2r_cli.commands.export", "finished runs for other tools: by query, TREC, trackers"),
+    "verify": ("ol2r_cli.commands.verify", "whether finished runs are intact: hashes, rows, sums, summaries"),
+    "clean": ("ol2r_cli.commands.clean", "disk usage of runs, and removal after confirmation"),
     "bench": ("ol2r_cli.commands.bench", "rounds per second on a generated MSLR-sized dataset"),
     "doctor": ("ol2r_cli.commands.doctor", "versions, device, threads, data found, disk"),
     "completion": ("ol2r_cli.commands.completion", "completion script for bash or zsh"),
 }
+FIRST = ("run", "list", "status", "report", "data", "benchmark")
+_MEANT = {"compare": "ol2r report --compare all", "plot": "ol2r report --figure", "sweep": "ol2r run -m"}  # no commands
 
 EPILOG = """examples:
-  ol2r run                                             PairRank on generated data: a first look
-  ol2r run click=navigational rounds=2000 replicas=5   five seeds at once, as one tensor program
-  ol2r run dataset=mq2008 dataset.path=$HOME/MQ2008    real data (LETOR folders)
-  ol2r run -m ranker.l2=0.1,0.01 click=per,nav,inf     a sweep
-  ol2r COMMAND --help                                  more about one command
-exit codes: 0 done, 1 a run failed, 2 bad configuration or data, 3 a sweep with failed jobs, 130 interrupted
+  ol2r run                                            PairRank on generated data
+  ol2r run click=navigational rounds=2000 replicas=5  five seeds at once
+  ol2r run dataset=mq2008 dataset.path=$HOME/MQ2008   real data (LETOR folders)
+  ol2r run -m ranker.l2=0.1,0.01 click=per,nav,inf    a sweep
+  ol2r COMMAND --help                                 more about one command
+exit codes: 0 done, 1 a run failed, 2 bad configuration or data,
+  3 a sweep with failed jobs, 130 interrupted
 """
 
 
 def parser() -> argparse.ArgumentParser:
     """The parser of `ol2r` itself; subcommands parse what follows their name."""
-    listing = "\n".join(f"  {name:11} {what}" for name, (_, what) in COMMANDS.items())
+    lines = {name: f"  {name:11} {what}" for name, (_, what) in COMMANDS.items()}
+    first = "\n".join(lines.pop(name) for name in FIRST)
     top = argparse.ArgumentParser(
         prog="ol2r",
         usage="ol2r COMMAND [ARGUMENT ...]",
-        description=f"Online learning to rank from simulated clicks.\n\ncommands:\n{listing}",
+        description="Online learning to rank from simulated clicks.\n\n"
+        f"commands to begin with:\n{first}\n\nother commands:\n" + "\n".join(lines.values()),
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    top.add_argument("--version", action="version", version=f"ol2r {__version__}")
+    top.add_argument("--version", action="store_true", help="show the version, and the commit of a checkout")
     top.add_argument("command", help=argparse.SUPPRESS, metavar="COMMAND")
     return top
 
@@ -81,15 +82,21 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _command(arguments: list[str]) -> int:
-    if not arguments:
+    if not arguments or arguments[0] in ("-h", "--help", "help"):
         parser().print_help()
         return 0
     command, *rest = arguments
+    if command == "--version":
+        from ol2r_cli.run.manifest import version_line
+
+        print(f"ol2r {version_line()}")
+        return 0
     if command not in COMMANDS:
-        parser().parse_args([command] if command.startswith("-") else ["--", command])
         from ol2r_cli.formatting import nearest
 
-        advice = nearest(command, COMMANDS, "ol2r ") or f": choose from {', '.join(COMMANDS)}"
+        near = nearest(command, [*COMMANDS, "--help", "--version"], "ol2r ")
+        meant = f": type {_MEANT[command]}" if command in _MEANT else near
+        advice = meant or f": choose from {', '.join(COMMANDS)}"
         print(f"ol2r: no command '{command}'{advice}", file=sys.stderr)
         return 2
     with exits_when_interrupted():

@@ -10,8 +10,15 @@ from collections.abc import Collection, Sequence
 
 def nearest(name: str, names: Collection[str], prefix: str = "") -> str:
     """`: did you mean X?` for the name with the most similar spelling; empty when no name is similar."""
-    similar = difflib.get_close_matches(name, names, n=1)
+    similar = difflib.get_close_matches(name, names, n=1) or difflib.get_close_matches(name.lower(), names, n=1)
     return f": did you mean {prefix}{similar[0]}?" if similar else ""
+
+
+def must_be_one_of(what: str, names: Collection[str], given: str, prefix: str = "", meant: str = "") -> str:
+    """The message for a name that is none of `names`: first one that is similar to it, or to what is `meant` by it."""
+    listed = f"{what} must be one of {', '.join(names)}"
+    near = nearest(meant or given, names, prefix)
+    return f"{prefix or f'{what} '}{given}{near} {listed}" if near else f"{listed}, got '{given}'"
 
 
 def duration(seconds: float) -> str:
@@ -59,8 +66,7 @@ def error_line(error: BaseException) -> str:
 def show(rows: Sequence[Sequence[str]], headings: Sequence[str] = (), indent: int = 0, numbers: bool = False) -> None:
     """Prints `rows`, all of the same length, in aligned columns with two blanks between them.
 
-    `numbers` aligns all but the first column right. On a terminal the last column is wrapped, or no column with
-    `numbers`.
+    `numbers` aligns all but the first column right. On a terminal the widest columns are wrapped, none with `numbers`.
     """
     if sys.stdout.isatty():
         _show_wrapped(rows, headings, indent, numbers)
@@ -84,11 +90,10 @@ def _show_wrapped(rows: Sequence[Sequence[str]], headings: Sequence[str], indent
     columns = max(map(len, [headings, *rows]))
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=bool(headings), header_style="bold")
     for column in range(columns):
-        last = column == columns - 1
         table.add_column(
             Text(headings[column]) if headings else "",
             justify="right" if numbers and column else "left",
-            no_wrap=numbers or not last,
+            no_wrap=numbers,  # else the widest columns share what is left
             overflow="fold",
         )
     for row in rows:

@@ -27,13 +27,15 @@ def imported(*arguments: str, cwd: Path) -> tuple[set[str], str]:
     return {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}, done.stdout
 
 
-@pytest.mark.parametrize("arguments", [[], ["--help"]])
+@pytest.mark.parametrize("arguments", [[], ["--help"], ["help"]])
 def test_help_imports_nothing_heavy(tmp_path: Path, arguments: list[str]):
     modules, out = imported(*arguments, cwd=tmp_path)
     assert "ol2r_cli.cli" in modules
     assert not modules & (HEAVY | {"hydra", "omegaconf", "rich", "yaml"})
     for command in COMMANDS:
         assert f"\n  {command} " in out
+    assert out.index("\n  report ") < out.index("\nother commands:") < out.index("\n  search ")
+    assert max(map(len, out.splitlines())) <= 80
 
 
 def test_the_configuration_is_shown_without_torch(tmp_path: Path):
@@ -65,11 +67,18 @@ def test_the_help_of_run_tells_the_true_defaults(tmp_path: Path):
     assert pairs == {name: written[name] for name in pairs}
 
 
-def test_the_version(capsys: pytest.CaptureFixture[str]):
-    with pytest.raises(SystemExit) as stop:
-        main(["--version"])
-    assert stop.value.code == 0
-    assert capsys.readouterr().out == f"ol2r {__version__}\n"
+@pytest.mark.parametrize(
+    ("git", "told"),
+    [
+        (None, f"ol2r {__version__}\n"),
+        ({"commit": "0123456789", "dirty": False}, f"ol2r {__version__} (commit 0123456)\n"),
+        ({"commit": "0123456789", "dirty": True}, f"ol2r {__version__} (commit 0123456, modified)\n"),
+    ],
+)
+def test_the_version_has_the_commit_of_a_checkout(git, told, capsys, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("ol2r_cli.run.manifest.checkout", lambda: git)
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == told
 
 
 def test_an_unknown_command_is_one_line_and_2(capsys: pytest.CaptureFixture[str]):
@@ -80,8 +89,13 @@ def test_an_unknown_command_is_one_line_and_2(capsys: pytest.CaptureFixture[str]
 
 
 def test_a_misspelt_command_is_answered_with_the_nearest(capsys: pytest.CaptureFixture[str]):
-    assert main(["statsu"]) == 2
-    assert capsys.readouterr().err == "ol2r: no command 'statsu': did you mean ol2r status?\n"
+    for word, advice in {
+        "statsu": "did you mean ol2r status?",
+        "--verson": "did you mean ol2r --version?",
+        "compare": "type ol2r report --compare all",
+    }.items():
+        assert main([word]) == 2
+        assert capsys.readouterr().err == f"ol2r: no command '{word}': {advice}\n"
 
 
 @pytest.mark.parametrize("command", sorted(set(COMMANDS) - {"run"}))

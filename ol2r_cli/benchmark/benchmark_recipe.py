@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ol2r_cli.config.catalogue import config_dir
-from ol2r_cli.formatting import nearest
+from ol2r_cli.formatting import must_be_one_of
 from ol2r_cli.reproduce.recipe import RunRecipe, as_record, check_runs, read_yaml
 
 BENCHMARK_SCALES = ("full", "check")
@@ -50,7 +50,7 @@ def load_benchmark(name: str) -> BenchmarkRecipe:
     """The recipe with this name; ValueError for an unknown name and for a mistake in the file."""
     names = benchmark_names()
     if name not in names:
-        raise ValueError(f"NAME must be one of {', '.join(names)}, got {name}{nearest(name, names)}")
+        raise ValueError(must_be_one_of("NAME", names, name))
     recipe = as_record(BenchmarkRecipe, {"name": name, **read_yaml(benchmark_dir() / f"{name}.yaml")}, f"{name}.yaml")
     check_runs(recipe, BENCHMARK_SCALES)
     if recipe.baseline not in recipe.competitors:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 EPILOG = """examples:
   ol2r diff 0123456789 9876543210                      two runs below outputs by their ids
+  ol2r diff outputs/0123456789 before/0123456789       the same id below two folders
   ol2r diff outputs/mq2008/pdgd-perfect-0123456789 before/mq2008/pdgd-perfect-0123456789
   ol2r diff 0123456789 9876543210 --metric test_ndcg_10 regret
   ol2r diff 0123456789 9876543210 --exit-code          for scripts: 1 when their results differ
@@ -36,7 +37,7 @@ def parser() -> argparse.ArgumentParser:
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    options.add_argument("runs", metavar="RUN", nargs=2, help="directory of a run, or its id, below outputs")
+    options.add_argument("runs", metavar="RUN", nargs=2, help="directory of a run, its id below outputs, or FOLDER/ID")
     options.add_argument("--metric", metavar="NAME", nargs="+", help="of the names in summary.json, or all")
     options.add_argument("--exit-code", action="store_true", help="end with 1 when rounds or evaluations differ")
     return options

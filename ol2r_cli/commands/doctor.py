@@ -110,10 +110,10 @@ def examine(overrides: list[str]) -> Iterator[Finding]:
 
 def versions() -> Iterator[Finding]:
     """The versions of ol2r, Python and the packages, which are imported: an installed package may be broken."""
-    from ol2r_cli import __version__
+    from ol2r_cli.run.manifest import version_line
 
     old = "" if sys.version_info >= (3, 11) else "must be 3.11 or later: make a new virtual environment with it"
-    yield Finding("ol2r", f"{__version__} in {Path(__file__).parents[1]}")
+    yield Finding("ol2r", f"{version_line()} in {Path(__file__).parents[1]}")
     yield Finding("python", f"{sys.version.split()[0]} ({sys.executable})", old, needed=True)
     required = _requirements()
     for package, module in PACKAGES.items():

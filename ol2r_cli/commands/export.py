@@ -39,7 +39,7 @@ def parser() -> argparse.ArgumentParser:
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    options.add_argument("runs", metavar="RUN|DIR", nargs="*", help="a run, its id, or a folder of runs (outputs)")
+    options.add_argument("runs", metavar="RUN|DIR", nargs="*", help="a folder of runs, a run, its id or FOLDER/ID")
     options.add_argument("--to", metavar="WHAT", required=True, choices=WHAT, help=f"one of {', '.join(WHAT)}")
     options.add_argument("--out", metavar="PATH", required=True, type=Path, help="a file or a folder: see the examples")
     options.add_argument("--split", choices=("test", "validation"), help="for per-query and trec (default: test)")
@@ -69,9 +69,11 @@ def main(arguments: list[str]) -> int:
 
 def _export(options: argparse.Namespace) -> Iterable[str]:
     """Exports the runs; yields lines that say what was done."""
+    from ol2r_cli.run.run_state import named_runs
+
     _check(options)
     names = options.runs or [str(default_output_dir())]
-    paths = list(dict.fromkeys(path for name in names for path in _paths(name)))
+    paths = list(dict.fromkeys(path for name in names for path in named_runs(name)))
     if options.to in TRACKERS:
         from ol2r_cli.export import trackers
 
@@ -109,14 +111,6 @@ def _check(options: argparse.Namespace) -> None:
         raise ValueError(f"--points must be 1 or more, got {options.points}")
     if options.to == "per-query" and options.out.suffix not in (".csv", ".parquet"):
         raise ValueError(f"--out must end in .csv or .parquet, got {options.out}")
-
-
-def _paths(name: str) -> list[Path]:
-    """The runs below a folder, or one run by its directory or id."""
-    from ol2r_cli.run.run_state import find_run, find_runs
-
-    below = list(find_runs(name)) if Path(name).is_dir() else []
-    return below or [find_run(name)]
 
 
 def _readable(paths: list[Path], read: Callable[[Path], Any]) -> Iterator[Any]:

@@ -13,13 +13,15 @@ from ol2r_cli.config.chosen_measures import GROUP as MEASURE
 from ol2r_cli.config.chosen_measures import measure_nodes
 from ol2r_cli.config.overrides import ALIASES, as_typed
 from ol2r_cli.config.own_choices import add_config_dir, choice_folders
-from ol2r_cli.formatting import nearest, show, shown_path
+from ol2r_cli.formatting import must_be_one_of, show, shown_path
 from ol2r_cli.run.exit_status import BAD_CONFIGURATION, DONE
 
+RUN = "run"  # stands for the settings of configs/run.yaml, where a group can be named
 _LONG = 60  # characters of a default; a longer one is shortened
 
 EPILOG = """examples:
   ol2r list                  all choices of all groups
+  ol2r list run              settings of a run: rounds, replicas, measures, ..
   ol2r list ranker           rankers and their settings
   ol2r list dataset yahoo    one choice
   ol2r list click            with the probabilities of clicking and stopping
@@ -35,7 +37,7 @@ def parser() -> argparse.ArgumentParser:
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    options.add_argument("group", metavar="GROUP", nargs="?", help="only this group: ranker, ranker/model, click, ..")
+    options.add_argument("group", metavar="GROUP", nargs="?", help="run, or a group: ranker, ranker/model, click, ..")
     options.add_argument("choice", metavar="CHOICE", nargs="?", help="only this choice of it")
     add_config_dir(options)
     return options
@@ -54,23 +56,25 @@ def main(arguments: list[str]) -> int:
 
 
 def _list(catalogue: Catalogue, group: str | None, name: str | None) -> None:
+    if group and "=" in group:  # GROUP=CHOICE, as it is typed for a run
+        group, _, name = group.partition("=")
     if group is None:
         _show_overview(catalogue)
+    elif group == RUN:
+        print("settings of a run, as in `ol2r run rounds=1000`; those of choices: `ol2r list GROUP`")
+        show([(each.name, each.default, each.comment) for each in catalogue.root.settings], indent=4)
     else:
-        _check_known("GROUP", group, catalogue.groups)
+        if group not in catalogue.groups:
+            raise ValueError(must_be_one_of("GROUP", [RUN, *catalogue.groups], group))
         choices = catalogue.choices[group]
         if name is not None:
             name = ALIASES.get(group, {}).get(name, name)
-            _check_known("CHOICE", name, list(choices))
+            if name not in choices:
+                raise ValueError(must_be_one_of("CHOICE", choices, name))
             choices = {name: choices[name]}
         _show_choices(catalogue, list(choices.values()))
     for path, other in catalogue.collisions:
         print(f"refused: {path} has the name of {other}: rename it")
-
-
-def _check_known(argument: str, name: str, known: Sequence[str]) -> None:
-    if name not in known:
-        raise ValueError(f"{argument} must be one of {', '.join(known)}, got '{name}'{nearest(name, known)}")
 
 
 def _show_overview(catalogue: Catalogue) -> None:
@@ -84,8 +88,8 @@ def _show_overview(catalogue: Catalogue) -> None:
         ]
     )
     print(
-        "\n* is the default of `ol2r run`; `ol2r run GROUP=CHOICE ..` takes another; `ol2r list GROUP` shows settings;"
-        " `ol2r new GROUP NAME` writes one of your own"
+        "\n* is the default of `ol2r run`; `ol2r run GROUP=CHOICE ..` takes another; `ol2r list GROUP` shows its"
+        " settings, `ol2r list run` those of a run; `ol2r new GROUP NAME` writes a choice of your own"
     )
 
 

@@ -1,4 +1,4 @@
-"""`ol2r new GROUP NAME`: writes a choice of your own that works: a class, its settings and its test."""
+"""`ol2r new GROUP NAME`: writes a choice of your own that works: a class, its settings and its test, or a preset."""
 
 from __future__ import annotations
 
@@ -11,32 +11,28 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
-from ol2r_cli.config.catalogue import Catalogue
+from ol2r_cli.config.catalogue import Catalogue, Choice
 from ol2r_cli.config.overrides import ALIASES, as_typed
-from ol2r_cli.config.own_choices import ROLES, as_options, choice_folders
+from ol2r_cli.config.own_choices import ROLES, as_options, choice_folders, use_choices
 from ol2r_cli.config.project_file import PROJECT_FILE, read_project
-from ol2r_cli.formatting import nearest, shown_path
+from ol2r_cli.formatting import must_be_one_of, shown_path
 from ol2r_cli.run.exit_status import BAD_CONFIGURATION, DONE
 
 EPILOG = """examples:
   ol2r new ranker mine                 choices/mine.py, choices/ranker/mine.yaml and choices/test_mine.py
+  ol2r new ranker mine --like pdgd     the same files, from a copy of ranker=pdgd
+  ol2r new experiment first            choices/experiment/first.yaml: choices and settings under one name
   ol2r new click tired --dir users     users/tired.py, ..
 Without an ol2r.yaml in this folder one is written that names DIR, so that `ol2r run ranker=mine` works at once.
 """
+GROUPS = (*ROLES, "ranker/model", "experiment")
 _TEMPLATES = Path(__file__).parents[1] / "config" / "templates"
-# What a choice is compared with in the sweep that is printed.
-_COMPARED = {
-    "ranker": "ranker=NAME,pairrank",
-    "click": "click=NAME,informational",
-    "exploration": "exploration=NAME,none",
-    "fairness": "fairness=NAME,none",
-    "intent": "intent=NAME,none 'dataset.intents={number: 2, overlap: 0}'",
-    "dataset": "dataset=NAME ranker=pairrank,random",
-    "measure": "'measures=[ndcg,NAME]' ranker=pairrank,random",
-}
-
 # How a choice is typed for a run, where GROUP=NAME is not it.
-_TYPED = {"measure": "'measures=[ndcg,NAME]'", "intent": "intent=NAME 'dataset.intents={number: 2, overlap: 0}'"}
+_TYPED = {
+    "measure": "'measures=[ndcg,NAME]'",
+    "intent": "intent=NAME 'dataset.intents={number: 2, overlap: 0}'",
+    "ranker/model": "ranker=pdgd ranker/model=NAME",
+}
 
 
 def parser() -> argparse.ArgumentParser:
@@ -47,8 +43,9 @@ def parser() -> argparse.ArgumentParser:
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    options.add_argument("group", metavar="GROUP", help=", ".join(ROLES))
+    options.add_argument("group", metavar="GROUP", help=", ".join(GROUPS))
     options.add_argument("name", metavar="NAME", help="of the choice and of its module, such as mine")
+    options.add_argument("--like", metavar="CHOICE", help="a choice of GROUP to copy, such as pairrank")
     options.add_argument("--dir", metavar="DIR", type=Path, help="default: the folder of ol2r.yaml, or choices")
     return options
 
@@ -57,7 +54,7 @@ def main(arguments: list[str]) -> int:
     """Exit code 0, or 2 when the group, the name or the folder cannot be used."""
     given = parser().parse_args(arguments)
     try:
-        for line in _new(given.group, given.name, given.dir):
+        for line in _new(given.group, given.name, given.dir, given.like):
             print(line)
     except (ValueError, OSError) as error:
         print(f"ol2r new: {error}", file=sys.stderr)
@@ -65,16 +62,22 @@ def main(arguments: list[str]) -> int:
     return DONE
 
 
-def _new(group: str, name: str, folder: Path | None) -> Iterator[str]:
+def _new(group: str, name: str, folder: Path | None, like: str | None) -> Iterator[str]:
     """Write the files, and yield the lines to print."""
-    if group not in ROLES:
-        raise ValueError(f"GROUP must be one of {', '.join(ROLES)}, got '{group}'{nearest(group, ROLES)}")
+    if group not in GROUPS:
+        raise ValueError(must_be_one_of("GROUP", GROUPS, group))
     for named in read_project().choices:
         named.expanduser().mkdir(parents=True, exist_ok=True)  # it may be about to get its first choice
     folders = choice_folders()
-    _check_name(group, name, Catalogue([each.path for each in folders]))
+    catalogue = Catalogue([each.path for each in folders])
+    _check_name(group, name, catalogue)
+    like = "linear" if group == "ranker/model" and like is None else ALIASES.get(group, {}).get(like or "", like)
+    if like is not None:
+        if like not in catalogue.choices[group]:
+            raise ValueError(must_be_one_of("--like", catalogue.choices[group], like))
+        use_choices()  # so that the module of an own one is found
     folder = (folder or next(iter(read_project().choices), Path("choices"))).expanduser()
-    files = _files(group, name, folder)
+    files = _files(group, name, folder, catalogue.choices[group][like] if like else None)
     found = folder.resolve() in [each.path for each in folders]
     if not found and not Path(PROJECT_FILE).exists():
         import yaml
@@ -89,19 +92,25 @@ def _new(group: str, name: str, folder: Path | None) -> Iterator[str]:
         with open(path, "x") as file:
             file.write(text)
         yield f"written: {shown_path(path)}"
-    choice = _TYPED.get(group, "GROUP=NAME").replace("GROUP", group).replace("NAME", name)
-    options = "" if found else f" {shlex.join(as_options([folder]))}"
+    choice = "'measures=[NAME]'" if group == "measure" and like else _TYPED.get(group, f"{group}=NAME")
+    compared = choice.replace(f"{group}=NAME", f"{group}=NAME,{catalogue.defaults.get(group, 'linear')}")
+    if group in ("dataset", "measure"):
+        compared = f"{choice} ranker=pairrank,random"
+    lines = [
+        f"run {choice} rounds=500",
+        f"list {group} NAME",
+        *([f"check {group}=NAME"] if group in ROLES else []),
+        f"run -m {compared} rounds=500 'seed=range(0,3)'",
+        "report",
+        *([f"benchmark linear dataset=synthetic click=perfect --add {choice}"] if group == "ranker" else []),
+    ]
+    if group == "experiment":
+        is_grid = re.search(r"^[^#\n]*sweeper:", files[folder / group / f"{name}.yaml"], re.MULTILINE)
+        lines = [f"run {'-m ' if is_grid else ''}{choice}", lines[1], "report"]
     yield "next:"
-    for line in (
-        f"ol2r run {choice} rounds=500{options}",
-        f"ol2r list {group} {name}{options}",
-        f"ol2r check {group}={name}{options}",
-        f"ol2r run -m {_COMPARED[group].replace('NAME', name)} rounds=500 'seed=range(0,3)'{options}",
-        "ol2r report",
-    ):
-        yield f"  {line}"
-    if group == "ranker":
-        yield f"  ol2r benchmark linear dataset=synthetic click=perfect --add {choice}{options}"
+    options = "" if found else f" {shlex.join(as_options([folder]))}"
+    for line in lines:
+        yield f"  ol2r {line.replace('NAME', name)}{options if line != 'report' else ''}"
 
 
 def _check_name(group: str, name: str, catalogue: Catalogue) -> None:
@@ -113,17 +122,25 @@ def _check_name(group: str, name: str, catalogue: Catalogue) -> None:
     if name in known:
         raise ValueError(f"NAME must be new, got {name}: `ol2r list {group} {name}` shows the choice of this name")
     spec = find_spec(name)
-    if spec is not None and spec.origin is not None:
+    if spec is not None and spec.origin is not None and group != "experiment":
         raise ValueError(f"NAME must not be that of a module that Python has, got {name} ({shown_path(spec.origin)})")
 
 
-def _files(group: str, name: str, folder: Path) -> dict[Path, str]:
-    """The files of a choice with their content."""
-    templates = {
-        folder / f"{name}.py": f"{group}.py",
-        folder / group / f"{name}.yaml": f"{group}.yaml",
-        folder / f"test_{name}.py": "test.py",
-    }
+def _files(group: str, name: str, folder: Path, like: Choice | None) -> dict[Path, str]:
+    """The files of a choice with their content: of templates, or copies of those of another choice."""
     words = {"GROUP": group, "NAME": name, "CLASS": "".join(part.capitalize() for part in name.split("_"))}
-    texts = {path: (_TEMPLATES / f"{template}.txt").read_text() for path, template in templates.items()}
-    return {path: re.sub("GROUP|NAME|CLASS", lambda word: words[word[0]], text) for path, text in texts.items()}
+
+    def of_template(template: str) -> str:
+        text = (_TEMPLATES / f"{template}.txt").read_text()
+        return re.sub("GROUP|NAME|CLASS", lambda word: words[word[0]], text)
+
+    module, settings = folder / f"{name}.py", folder / group / f"{name}.yaml"
+    tests = {folder / f"test_{name}.py": of_template("test.py")} if group in ROLES else {}
+    if like is None:
+        code = {} if group == "experiment" else {module: of_template(f"{group}.py")}
+        return {**code, settings: of_template(f"{group}.yaml"), **tests}
+    target = str(like.content.get("_target_", ""))
+    source, _, cls = target.rpartition(".")
+    spec = find_spec(source) if source else None
+    code = {module: Path(spec.origin).read_text()} if spec and spec.origin else {}
+    return {**code, settings: like.path.read_text().replace(f" {target}\n", f" {name}.{cls}\n"), **tests}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ol2r_cli.config.overrides import split_words
 from ol2r_cli.config.project_file import default_output_dir
-from ol2r_cli.formatting import nearest
+from ol2r_cli.formatting import must_be_one_of
 
 if TYPE_CHECKING:
     from ol2r_cli.report.document import Document
@@ -20,7 +20,7 @@ EPILOG = """examples:
   ol2r report outputs                                     one row per experiment: means over seeds and folds
   ol2r report outputs dataset=mq2008 click=per,inf        only these runs: the words of `ol2r run`
   ol2r report outputs --metric test_ndcg_1 regret         other columns
-  ol2r report outputs --out tables/first.md               into a file; also .csv, .parquet, .tex, .html
+  ol2r report outputs --out tables/first.md               into a file; also .csv, .json, .tex, .html, ..
 
 paired comparisons, over the folds and seeds that both have, after Holm's correction
   ol2r report outputs --baseline pairrank                 every row against this ranker's, in the same task
@@ -94,9 +94,10 @@ def parser() -> argparse.ArgumentParser:
     add("--option", metavar="NAME=VALUE", nargs="+", help="with --figure: split=validation, bands=sd; units=seeds")
     add(
         "--format",
-        choices=["md", "csv", "parquet", "latex", "html", "png", "svg", "pdf"],
+        choices=["md", "csv", "json", "parquet", "latex", "html", "png", "svg", "pdf"],
         help="else by --out's ending",
     )
+    add("--json", action="store_const", dest="format", const="json", help="the rows as a JSON list, in full precision")
     add("--all-versions", action="store_true", help="with the runs of earlier versions of code of your own")
     add("--verify", action="store_true", help="leave out runs that `ol2r verify` does not find intact")
     add("--out", metavar="FILE", type=Path, help="write to this file; figures also to a folder (figures)")
@@ -129,7 +130,7 @@ def make_document(options: argparse.Namespace, all_metrics: bool = False) -> Doc
         raise ValueError(f"{nothing_below(folders)}{others}: start one with `ol2r run`")
     groups = group_runs(collection.runs)
     labels = Labels(groups)
-    check_metrics(options.metric or (), groups)
+    options.metric = check_metrics(options.metric or (), groups)
     selection = select(groups, labels, options.keep or ()) if options.select else None
     if selection:
         groups = selection.groups
@@ -177,7 +178,7 @@ def _report(options: argparse.Namespace) -> None:
     from ol2r_cli.run.directory import RunDirectory
 
     form = "md" if options.overrides else _report_format(options)
-    document = make_document(options, all_metrics=form in ("csv", "parquet"))
+    document = make_document(options, all_metrics=form in ("csv", "json", "parquet"))
     if options.out is not None and not options.overrides:
         document.write(options.out, form)
         print(f"written: {options.out}")
@@ -185,7 +186,7 @@ def _report(options: argparse.Namespace) -> None:
         document.print()
     else:
         text = _overrides(document) if options.overrides else document.text(form)
-        for line in document.notes if form == "csv" else ():
+        for line in document.notes if form in ("csv", "json") else ():
             print(f"ol2r report: {line}", file=sys.stderr)
         if options.out is None:
             print(text)
@@ -247,7 +248,7 @@ def _draw_figures(options: argparse.Namespace) -> None:
     options.folders += [kind for kind in options.figure if kind not in kinds]  # `--figure blocks outputs click=per`
     for kind in kinds:
         if kind not in KINDS:
-            raise ValueError(f"--figure must be one of {', '.join(KINDS)}, got {kind}{nearest(kind, KINDS)}")
+            raise ValueError(must_be_one_of("--figure", KINDS, kind))
     files = _figure_files(kinds, options)
     figure_options = _figure_options(kinds, options)
     document = make_document(options)

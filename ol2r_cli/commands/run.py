@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import io
 import sys
 import textwrap
 from collections.abc import Sequence
+from contextlib import nullcontext, redirect_stdout
 from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
 from ol2r_cli import loops
 from ol2r_cli.config.catalogue import Catalogue
+from ol2r_cli.config.errors import meant
 from ol2r_cli.config.overrides import split_launcher, split_search_path
 from ol2r_cli.config.own_choices import add_config_dir, as_options, choice_folders
 from ol2r_cli.formatting import nearest
@@ -28,7 +31,7 @@ groups and their choices (`ol2r list` says more, `ol2r list GROUP` has their set
 _EPILOG = """\
 settings of the experiment, with their defaults:
   rounds=5000 positions=10 replicas=1 seed=0 evaluate_every=100 output_dir=outputs force=false ..
-  ol2r run --cfg job [GROUP=CHOICE ...] shows all, and runs nothing
+  ol2r list run describes all; ol2r run --cfg job [GROUP=CHOICE ...] shows all values, and runs nothing
 
 examples:
   ol2r run                                                 PairRank on generated data
@@ -69,8 +72,11 @@ def parser() -> _Parser:
     add("-m", "--multirun", action="store_true", help="a sweep: values by commas, or as range(0,5); launcher.jobs=4")
     add("--paired", action="append", metavar="A,B", default=[], help="with -m: the values of A and B go together")
     add("--keep-going", action="store_true", help="with -m: run the good jobs although others are bad")
-    add("--dry-run", action="store_true", help="list what would be run, and how long it would take")
-    add("--cfg", "-c", choices=("job", "hydra", "all"), help="show the configuration that would be run")
+    one_of = options.add_mutually_exclusive_group().add_argument
+    one_of("--json", action="store_true", help="print the finished run as JSON, or with -m a list of all")
+    one_of("--quiet", "-q", action="store_true", help="print warnings and errors only")
+    one_of("--dry-run", action="store_true", help="list what would be run, and how long it would take")
+    one_of("--cfg", "-c", choices=("job", "hydra", "all"), help="show the configuration that would be run")
     add("--package", "-p", metavar="NODE", help="with --cfg: only this part of it, such as ranker.model")
     add("--resolve", action="store_true", help="with --cfg: with interpolations replaced by their values")
     add_config_dir(options)
@@ -103,7 +109,11 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
     given, unknown = options.parse_known_intermixed_args(rest)
     if unknown:
         known = [option for action in options._actions for option in action.option_strings]
-        raise ValueError(f"there is no option {unknown[0]}{nearest(unknown[0], known) or ': see `ol2r run --help`'}")
+        name, _, value = unknown[0].lstrip("-").replace("-", "_").partition("=")
+        after = [*rest[rest.index(unknown[0]) + 1 :], ".."][0]
+        catalogue = Catalogue([folder.path for folder in choice_folders(options.folders)])
+        hint = meant(name, value or after, given.overrides, catalogue) or nearest(unknown[0], known)
+        raise ValueError(f"there is no option {unknown[0]}{hint or ': see `ol2r run --help`'}")
     given.folders = as_options(options.folders)
     given.paired = [[name for name in names.split(",") if name] for names in given.paired]
     for names in given.paired:
@@ -142,6 +152,8 @@ def _sweep(given: argparse.Namespace) -> int:
     """`-m` and `--dry-run`."""
     with exits_when_interrupted():
         from ol2r_cli.config.composer import Composer
+        from ol2r_cli.run.directory import RunDirectory, as_json
+        from ol2r_cli.run.summary import record
         from ol2r_cli.sweep.sweep_output import print_plan, print_summary
         from ol2r_cli.sweep.sweeper import run_sweep
 
@@ -149,8 +161,11 @@ def _sweep(given: argparse.Namespace) -> int:
     jobs = composer.jobs(given.overrides, given.paired) if given.multirun else [given.overrides]
     if given.dry_run:
         return print_plan(jobs, composer, given.keep_going)
-    result = run_sweep(jobs, composer, keep_going=given.keep_going, terminal=sys.stderr)
-    print_summary(result)
+    result = run_sweep(jobs, composer, keep_going=given.keep_going, terminal=None if given.quiet else sys.stderr)
+    with redirect_stdout(io.StringIO()) if given.quiet or given.json else nullcontext():
+        print_summary(result)  # on stderr are the reasons of failures
+    if given.json:
+        print(as_json([path and record(RunDirectory(path)) for path in result.directories]))
     return result.code
 
 
@@ -164,12 +179,15 @@ def _run(given: argparse.Namespace) -> int:
         words = [*split_launcher(given.overrides)[0], *composer.options]
         check_grid(composition, words, "add -m")
 
+        from ol2r_cli.run.directory import as_json
         from ol2r_cli.run.runner import run_experiment
+        from ol2r_cli.run.summary import record, render_run
 
         if composition.config.device.get("engine") != "tensors" and loops.available():
             _ = loops.random_numbers  # imports all loops, and numba, which must not be interrupted
 
-    return run_experiment(composition.config, composition.choices, words)
+    render = None if given.quiet else (lambda run, _: as_json(record(run))) if given.json else render_run
+    return run_experiment(composition.config, composition.choices, words, render=render)
 
 
 def _choices(named: Sequence[Path]) -> str:

@@ -12,6 +12,7 @@ from ol2r_cli.run.exit_status import BAD_CONFIGURATION, DONE
 EPILOG = """examples:
   ol2r score outputs/mq2008/pairrank-informational-0123456789 test.txt     to the terminal
   ol2r score 0123456789 test.txt.gz --output scores.txt                    a run below outputs by its id
+  ol2r score tour/0123456789 test.txt                                      a run below another folder by its id
   ol2r score 0123456789 test.txt --seed 3                                  by the replica of seed 3
   ol2r score 0123456789 test.txt --config-dir choices                      a ranker of your own
 """
@@ -26,7 +27,7 @@ def parser() -> argparse.ArgumentParser:
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    options.add_argument("run", metavar="RUN", help="directory of a finished run, or its id, below outputs")
+    options.add_argument("run", metavar="RUN", help="finished run: its directory, its id below outputs, or FOLDER/ID")
     options.add_argument("file", metavar="FILE", type=Path, help="LETOR text, plain or .gz; its grades are ignored")
     options.add_argument("--seed", metavar="S", type=int, help="replica to score with (default: the run's first seed)")
     options.add_argument("--output", metavar="FILE", type=Path, help="write the scores to this file")

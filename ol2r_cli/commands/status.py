@@ -11,6 +11,7 @@ from ol2r_cli.config.overrides import split_words
 from ol2r_cli.config.project_file import default_output_dir
 from ol2r_cli.formatting import duration, plural, show
 from ol2r_cli.run.code_versions import earlier_lines, earlier_versions, versioned
+from ol2r_cli.run.directory import as_json
 from ol2r_cli.run.exit_status import BAD_CONFIGURATION, DONE
 from ol2r_cli.run.run_state import STATES, RunState, find_runs, read_state
 
@@ -28,6 +29,7 @@ def parser() -> argparse.ArgumentParser:
         nargs="*",
         help="default: output_dir of ol2r.yaml, or outputs; of these the runs with these settings",
     )
+    options.add_argument("--json", action="store_true", help="a JSON list: path, state and the content of run.json")
     return options
 
 
@@ -52,6 +54,9 @@ def main(arguments: list[str]) -> int:
     except ValueError as error:
         print(f"ol2r status: {error}", file=sys.stderr)
         return BAD_CONFIGURATION
+    if given.json:
+        print(as_json([{"path": str(r.path), "state": r.state, **r.manifest, "error": r.error} for r in states]))
+        return DONE
     if not states:
         print(f"no runs below {root}: start one with `ol2r run`")
         return DONE
@@ -83,9 +88,10 @@ def _row(run: RunState, root: Path, note: str) -> tuple[str, ...]:
 
 
 def _note(run: RunState) -> str:
-    """The remaining time, or why the run has stopped and what to type."""
-    if run.state == "running":
-        return "" if run.remaining is None else f"{duration(run.remaining)} to go"
-    if run.state == "finished":
-        return ""
-    return (f"{run.error}; " if run.error else "") + f"{_RESUME[run.state]}: {run.manifest.get('command', '')}"
+    """The remaining time, or why the run has stopped and what to type, after the note of the user's."""
+    parts = [run.manifest.get("note", ""), (run.error or "") if run.state in _RESUME else ""]
+    if run.state == "running" and run.remaining is not None:
+        parts.append(f"{duration(run.remaining)} to go")
+    if run.state in _RESUME:
+        parts.append(f"{_RESUME[run.state]}: {run.manifest.get('command', '')}")
+    return "; ".join(filter(None, parts))

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
 
 from ol2r_cli.config.project_file import default_output_dir
 from ol2r_cli.formatting import plural
 from ol2r_cli.run.exit_status import BAD_CONFIGURATION, DONE, FAILED
-from ol2r_cli.run.run_state import find_run, find_runs, read_state
+from ol2r_cli.run.run_state import named_runs, read_state
 
 EPILOG = """\
 Files are compared with the sizes and hashes in run.json, rounds and seeds are counted, cumulative NDCG is summed up
@@ -34,7 +33,7 @@ def main(arguments: list[str]) -> int:
     """Exit code 0, 1 if a finished run is not intact, 2 if there is no such run."""
     given = parser().parse_args(arguments)
     try:
-        paths = [path for name in given.run or [str(default_output_dir())] for path in _runs(name)]
+        paths = [path for name in given.run or [str(default_output_dir())] for path in named_runs(name)]
     except ValueError as error:
         print(f"ol2r verify: {error}", file=sys.stderr)
         return BAD_CONFIGURATION
@@ -56,9 +55,3 @@ def main(arguments: list[str]) -> int:
     rest = f", {unfinished} not finished" if unfinished else ""
     print(f"{plural(intact + bad, 'finished run')}: {intact} intact, {bad} not{rest}")
     return FAILED if bad else DONE
-
-
-def _runs(name: str) -> list[Path]:
-    """The runs that an argument names: those below a folder, or one by its directory or id; ValueError for none."""
-    below = list(find_runs(name))
-    return below or [find_run(name)]

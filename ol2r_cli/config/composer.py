@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import itertools
 import re
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -26,7 +27,7 @@ from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBase
 
 from ol2r_cli.config.catalogue import Catalogue, config_dir
 from ol2r_cli.config.chosen_measures import GROUP, measure_nodes
-from ol2r_cli.config.errors import explain, has_a_value, several_values, unknown_name, unreadable
+from ol2r_cli.config.errors import explain, has_a_value, misplaced, several_values, unknown_name, unreadable
 from ol2r_cli.config.overrides import as_typed, split_search_path, translate
 from ol2r_cli.config.own_choices import as_options, check_modules, use_choices
 from ol2r_cli.config.project_file import read_project
@@ -127,7 +128,8 @@ class Composer:
             raise ValueError(unknown_name(error.args[0], words, self.catalogue)) from None
         except (HydraException, OmegaConfBaseException) as error:
             raise ValueError(explain(str(error), words, self.catalogue)) from None
-        _check_names(config, base.choices)
+        for name in _unknown(config, base.choices):
+            raise ValueError(unknown_name(name, words, self.catalogue))
         self._add_measures(config)
         return config, base
 
@@ -145,8 +147,15 @@ class Composer:
 
     def _words(self, overrides: Sequence[str]) -> list[str]:
         """The overrides of a job, after those of the project file."""
-        typed = _words(overrides)
+        typed = self._typed(overrides)
         return [*self._project.overrides(typed), *typed]
+
+    def _typed(self, overrides: Sequence[str]) -> list[str]:
+        """The overrides as Hydra reads them, without those that name folders; ValueError for misplaced blanks."""
+        words = translate(split_search_path(overrides)[0])
+        if typed := misplaced(words, {*self.catalogue.choices, *self.catalogue.root.values}):
+            raise ValueError(f"{shlex.join(words)} has blanks or quotes in the wrong places: type {typed}")
+        return words
 
     def jobs(self, overrides: Sequence[str], paired: Iterable[Sequence[str]] = ()) -> list[list[str]]:
         """The overrides of every job of a sweep: the product of all values listed, the last one changing fastest.
@@ -154,7 +163,7 @@ class Composer:
         A preset's grid comes first, where it has one. The settings in each group of `paired` advance together.
         ValueError for an override that cannot be read, and where paired settings have different numbers of values.
         """
-        words = _words(overrides)
+        words = self._typed(overrides)
         parsed = [_parse(word) for word in words]
         presets = [one for one in parsed if one.key_or_group == "experiment" or one.is_hydra_override()]
         grid: Mapping[str, str] = {}
@@ -247,11 +256,6 @@ def expand(word: str) -> list[str]:
     return _values(_parse(word))
 
 
-def _words(overrides: Sequence[str]) -> list[str]:
-    """The overrides of a job as Hydra reads them, without those that name folders."""
-    return translate(split_search_path(overrides)[0])
-
-
 @cache
 def _parse(word: str) -> Override:
     if re.match(r"[+~]*hydra/(launcher|sweeper)\b", word):
@@ -266,15 +270,13 @@ def _parse(word: str) -> Override:
         raise ValueError(unreadable(word)) from None
 
 
-def _check_names(config: DictConfig, choices: Mapping[str, str]) -> None:
-    """ValueError when a setting of run.yaml is missing, and for a name that is none."""
+def _unknown(config: DictConfig, choices: Mapping[str, str]) -> list[str]:
+    """The names that are no setting or group; ValueError when a setting of run.yaml is missing."""
     needed, present = _needed(), [str(name) for name in config]
     for name in needed:
         if name not in present:
             raise ValueError(f"{name} is missing: leave out ~{name}")
-    for name in present:
-        if name not in needed and name not in choices:
-            raise ValueError(f"there is no setting or group '{name}'{nearest(name, needed)}")
+    return [name for name in present if name not in needed and name not in choices]
 
 
 def _resolved(config: DictConfig) -> dict[str, Any]:

@@ -7,12 +7,19 @@ OmegaConf.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+import shlex
+from collections.abc import Collection, Mapping, Sequence
 
 from ol2r_cli.config.catalogue import Catalogue, Choice, dotted
 from ol2r_cli.config.own_choices import ROLES
-from ol2r_cli.formatting import nearest
+from ol2r_cli.formatting import must_be_one_of, nearest
 
+# Words of papers and of other programs, with the name here or its last part.
+USUAL = {
+    **{"seeds": "replicas", "T": "rounds", "epochs": "rounds", "k": "positions", "lambda": "l2", "gpu": "cuda"},
+    **{"lr": "learning_rate", "eta": "learning_rate", "out": "output_dir", "name": "note", "data": "dataset"},
+    **{"algorithm": "ranker", "users": "click", "metrics": "measures"},
+}
 NETWORKS = {"pairrank": "olranknet", "pepairrank": "p2neurrank"}  # the ranker that does the same with a network
 
 
@@ -41,7 +48,7 @@ def _unknown_choice(group: str, name: str, complaint: str) -> str:
     if not known:
         return f"there is no {group}={name}, nor any other choice of {group}"
     own = f": own choices: {f'ol2r new {group} NAME, or ' * (group in ROLES)}--config-dir DIR"
-    return f"{group} must be one of {', '.join(known)}, got '{name}'{nearest(name, known, f'{group}=') or own}"
+    return must_be_one_of(group, known, name, f"{group}=", USUAL.get(name, "")) + own
 
 
 def has_a_value(name: str, overrides: Sequence[str]) -> str:
@@ -64,15 +71,64 @@ def unknown_name(name: str, overrides: Sequence[str], catalogue: Catalogue) -> s
         return _without_part(group, chosen, catalogue)
     group = group or name.partition(".")[0]
     if group not in chosen or group == name:
-        near = nearest(name, [*chosen, *catalogue.parts, *settings])
-        return f"there is no setting or group '{name}'{near or ': `ol2r list` shows what there is'}"
+        value = next((word.partition("=")[2] for word in overrides if word.lstrip("+~").startswith(f"{name}=")), "..")
+        hint = meant(name, value, overrides, catalogue) or nearest(name, [*chosen, *catalogue.parts, *settings])
+        return f"there is no setting or group '{name}'{hint or ': `ol2r list run` shows settings, `ol2r list` choices'}"
     prefix = f"{group.replace('/', '.')}."
     own = [setting.removeprefix(prefix) for setting in settings if setting.startswith(prefix)]
     missing = name.removeprefix(prefix)
-    near = nearest(missing, [*own, *_of_parts(group, chosen, catalogue)], prefix)
+    below = [choice for part in chosen if part.startswith(f"{group}/") for choice in catalogue.choices[part].values()]
+    of_parts = [f"{each.node}.{name}".removeprefix(prefix) for each in below for name in catalogue.values(each)]
+    near = nearest(USUAL.get(missing, missing), [*own, *of_parts], prefix)
     has = f": it has {', '.join(dict.fromkeys(setting.partition('.')[0] for setting in own)) or 'none'}"
     others = _choices_with(missing, catalogue.choices[group], catalogue) if group in catalogue.parts else ""
-    return f"{group}={chosen[group]} has no setting '{missing}'{near or others or has}"
+    elsewhere = [setting for setting in settings if setting.endswith(f".{missing}")]
+    hint = near or others or (f": type {elsewhere[0]}=.." if elsewhere else has)
+    return f"{group}={chosen[group]} has no setting '{missing}'{hint}"
+
+
+def meant(name: str, value: str, overrides: Sequence[str], catalogue: Catalogue) -> str:
+    """`: type NAME=VALUE` for a usual word, or the last parts of a setting, under these overrides; or empty."""
+    if name == "cutoff":
+        return f": type measures=[ndcg@{value}]"
+    chosen, word = catalogue.chosen(overrides), USUAL.get(name, name)
+    values = dict(dotted(catalogue.tree(overrides)))
+    if word in (*chosen, *values):
+        return f": type {word}={value}"
+    ends = re.compile(rf"(?:.+\.|){re.escape(word)}(?=\.|$)")  # dataset.queries of dataset.queries.train
+    own = [setting for setting, default in values.items() if "${" not in str(default)]  # none that follows another
+    if found := dict.fromkeys(match[0] for setting in own if (match := ends.match(setting))):
+        return f": type {' or '.join(f'{setting}={value}' for setting in found)}"
+    for group, choices in catalogue.choices.items():
+        if having := [name for name, choice in choices.items() if group in chosen and word in catalogue.values(choice)]:
+            return f": type {group}.{word}={value} and {group}=CHOICE, of {', '.join(having)}"
+    return ""
+
+
+def misplaced(words: Sequence[str], names: Collection[str]) -> str:
+    """What to type for `rounds = 9`, `rounds 9`, `seed=1, 2`, `a={b: 1}` or 'rounds=9 seed=1'; empty for no such words.
+
+    `names` are those of groups and settings of the run.
+    """
+
+    def known(word: str) -> bool:
+        return re.split(r"[./=]", word.lstrip("+~"))[0] in names
+
+    typed: list[str] = []
+    for word in words:
+        last = typed[-1] if typed and not re.match("note=.", typed[-1]) else ""
+        if last.count("{") > last.count("}") or last.count("[") > last.count("]"):
+            typed[-1] = f"{last} {word}"
+        elif last.endswith(","):
+            typed[-1] = last + word
+        elif "=" not in last[:-1] and known(last) and (word.startswith("=") or not re.search(r"=|^[~+]", word)):
+            typed[-1] = last + ("" if "=" in (last[-1], word[:1]) else "=") + word
+        else:
+            typed.append(word)
+    parts = [part for word in typed for part in (word.split(" ") if not word.startswith("note=") else [word])]
+    if len(parts) > len(typed) and all("=" in part and known(part) for part in parts):
+        return " ".join(parts)
+    return shlex.join(typed) if len(typed) < len(words) else ""
 
 
 def _as_mapping(name: str) -> str:
@@ -95,17 +151,6 @@ def _without_part(part: str, chosen: Mapping[str, str | None], catalogue: Catalo
     name = chosen[group] or "null"
     first = f"type {group}={NETWORKS[name]}, or " if NETWORKS.get(name) in others else ""
     return f"{group}={name} has no {what}: {first}choose one of {', '.join(others)}"
-
-
-def _of_parts(group: str, chosen: Mapping[str, str | None], catalogue: Catalogue) -> list[str]:
-    """The settings of all choices of the parts of a group's choice: model.width of ranker/model=mlp."""
-    parts = [part for part in chosen if part.startswith(f"{group}/")]
-    return [
-        f"{part.removeprefix(f'{group}/')}.{setting}"
-        for part in parts
-        for choice in catalogue.choices[part].values()
-        for setting, _ in dotted(catalogue.values(choice))
-    ]
 
 
 def _choices_with(setting: str, choices: Mapping[str, Choice], catalogue: Catalogue) -> str:

@@ -297,6 +297,6 @@ def _option_in_words(kind: Any, right_type: bool) -> str:
         words = typing.get_args(kind)
         return f"one of {', '.join(words)}" if len(words) > 1 else str(words[0])
     if _is_a(kind, Mapping):
-        return "settings {name:value,..}"
+        return "settings in quotes, '{name: value, ..}'"
     each = " or ".join(_option_in_words(option, right_type) for option in _options(entry[0])) if entry else ""
     return f"a list [..,..] of which each is {each}" if each else "a list [..,..]"

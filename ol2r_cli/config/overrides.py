@@ -19,12 +19,15 @@ _NOT_TEXT = re.compile(r"(?i)null|none|true|false|[+-]?(\d.*|\..*|inf|nan)")  # 
 def translate(overrides: Iterable[str]) -> list[str]:
     """The overrides with short names replaced (`click=per,nav`), so that run ids and folders agree.
 
+    The text of `note=..` gets quotes where it needs them.
     `+launcher=slurm`, which is what one types for Hydra programs without such a group, becomes `launcher=slurm`.
     """
 
     def long(override: str) -> str:
         override = override.removeprefix("+") if override.startswith("+launcher=") else override
         group, equals, values = override.partition("=")
+        if group == "note" and not re.fullmatch(r"'.*'|\".*\"", values):
+            return f"note={_quoted(values)}"
         names = ALIASES.get(group, {})
         return group + equals + re.sub(r"\w+", lambda word: names.get(word[0], word[0]), values) if names else override
 

@@ -117,7 +117,8 @@ def group_rule(settings: Mapping[str, Any] | None) -> GroupThreshold | GroupQuan
         return GroupQuantiles(**settings)
     raise ValueError(
         f"{setting('group')} must be null, {{file: FILE}} or {{feature: ID, threshold: X, on: raw|normalised, "
-        f"zeroed: true|false}}, with threshold: [X, Y, ..] or quantiles: GROUPS for more groups, got {settings!r}"
+        f"zeroed: true|false}}, with threshold: [X, Y, ..] or quantiles: GROUPS for more groups, and in quotes, as in "
+        f"'{setting('group')}={{feature: 3, threshold: 0.5}}', got {settings!r}"
     )
 
 

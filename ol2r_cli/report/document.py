@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from ol2r_cli.report.recovery import Recovery
 
-SUFFIXES = {".md": "md", ".csv": "csv", ".parquet": "parquet", ".tex": "latex", ".html": "html"}
+SUFFIXES = {".md": "md", ".csv": "csv", ".parquet": "parquet", ".tex": "latex", ".html": "html", ".json": "json"}
 FORMATS = tuple(SUFFIXES.values())
 
 
@@ -67,9 +67,9 @@ class Document:
         return notes(self.collection, self.groups, chose, self.comparison)
 
     def text(self, form: str) -> str:
-        """The report as md, latex or csv."""
-        if form == "csv":
-            return self.frame().write_csv().rstrip("\n")
+        """The report as md, latex, csv or json."""
+        if form in ("csv", "json"):
+            return self.frame().write_json() if form == "json" else self.frame().write_csv().rstrip("\n")
         if form == "latex":
             return "\n\n".join(latex(table, () if number else self.notes) for number, table in enumerate(self.tables))
         return "\n\n".join([*map(markdown, self.tables), *self.notes])

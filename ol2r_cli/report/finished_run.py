@@ -45,7 +45,7 @@ class FinishedRun:
     dataset.fold, and the versions of its own code, as `ranker._code_`. fingerprint: that of the dataset. metrics: mean,
     sd and n of summary.json. typed: names of settings on the command line. by_seed: the values of each metric, in the
     order of its entry "seed"; empty where an earlier version wrote the summary. columns: those of its tables.
-    cpu_seconds, peak_memory_gb: as in run.json; None where an earlier version wrote it.
+    cpu_seconds, peak_memory_gb, note: as in run.json; None or empty where an earlier version wrote it.
     """
 
     path: Path
@@ -61,6 +61,7 @@ class FinishedRun:
     columns: RunColumns = field(default_factory=RunColumns)
     cpu_seconds: float | None = None
     peak_memory_gb: float | None = None
+    note: str = ""
 
 
 def read_run(state: RunState) -> FinishedRun:
@@ -94,6 +95,7 @@ def read_run(state: RunState) -> FinishedRun:
         columns=columns,
         cpu_seconds=manifest.get("cpu_seconds"),
         peak_memory_gb=manifest.get("peak_memory_gb"),
+        note=manifest.get("note", ""),
     )
 
 

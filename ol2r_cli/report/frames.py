@@ -134,6 +134,7 @@ def groups_frame(
         row: dict[str, Any] = _choices(group) | {setting: group.settings.get(setting) for setting in names}
         row |= {"chosen_from": selection.cells[selection.groups.index(group)]} if selection else {}
         row |= {"letter": comparison.letters.get(group)} if comparison and comparison.letters else {}
+        row |= {"note": group.note} if any(each.note for each in groups) else {}
         row |= {"folds": len(group.seeds), "n": group.n}
         for metric in metrics:
             estimate = group.estimate(metric)

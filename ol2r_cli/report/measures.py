@@ -7,7 +7,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from ol2r_cli.columns import Column, RunColumns, metrics_of
-from ol2r_cli.formatting import nearest
+from ol2r_cli.formatting import must_be_one_of
 
 if TYPE_CHECKING:
     from ol2r_cli.report.run_groups import Group
@@ -69,10 +69,12 @@ def known_metrics(groups: Sequence[Group]) -> list[str]:
     return list(dict.fromkeys(name for group in groups for name in group.metrics))
 
 
-def check_metrics(metrics: Sequence[str], groups: Sequence[Group], option: str = "--metric") -> None:
-    """ValueError, with the option in its text, unless each of these metrics is in the summary of some run."""
+def check_metrics(metrics: Sequence[str], groups: Sequence[Group], option: str = "--metric") -> list[str]:
+    """The names of metrics, or of headings such as `test NDCG@10`; ValueError for what is in no summary of a run."""
     known = known_metrics(groups)
-    for name in metrics:
+    by_heading = {heading(name).lower(): name for name in reversed(known)}
+    names = [name if name in known else by_heading.get(name.lower(), name) for name in metrics]
+    for name in names:
         if name not in known:
-            listed = ", ".join(known) or "none: nothing was measured"
-            raise ValueError(f"{option} must be one of {listed}, got {name}{nearest(name, known)}")
+            raise ValueError(must_be_one_of(option, known or ["none: nothing was measured"], name))
+    return names

@@ -47,6 +47,7 @@ def groups_table(
             group.choices.get("intent", "none").removeprefix("none"),
             labels.ranker(group) + baseline,
             labels.short(group),
+            group.note,
             str(selection.cells[selection.groups.index(group)]) if selection else "",
             _number_of_values(group),
         ]
@@ -55,7 +56,7 @@ def groups_table(
             for name in metrics
         ]
         rows.append([*map(Cell, texts), *values])
-    words = ["", "dataset", "click", "intent", "ranker", "settings"]
+    words = ["", "dataset", "click", "intent", "ranker", "settings", "note"]
     headings = [*words, "chosen from", "n", *map(heading, metrics)]
     return TextTable(headings, rows, [column >= len(words) for column in range(len(headings))]).without_empty()
 

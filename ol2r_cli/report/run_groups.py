@@ -164,6 +164,11 @@ class Group:
         """How many seeds or folds there are; None: folds where there are several, otherwise seeds."""
         return self.n if units == "seeds" or (units is None and len(self.seeds) == 1) else len(self.seeds)
 
+    @property
+    def note(self) -> str:
+        """The notes of the runs, each once."""
+        return ", ".join(dict.fromkeys(run.note for run in self.runs if run.note))
+
     @cached_property
     def metrics(self) -> list[str]:
         """Names in the summaries of the runs."""

@@ -63,6 +63,7 @@ class RunSettings:
     trace_cosine: bool
     block_rounds: Sequence[Count]
     save_interactions: bool
+    note: str
     output_dir: str
     data_dir: str
     cache_dir: str

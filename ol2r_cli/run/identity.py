@@ -20,6 +20,7 @@ RESULTS_VERSION = 4  # raised by every change that alters results, with old and 
 NOT_HASHED = frozenset(
     {
         "force",
+        "note",
         "output_dir",
         "data_dir",
         "cache_dir",

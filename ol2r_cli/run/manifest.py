@@ -51,6 +51,7 @@ class Manifest:
         exposure: Mapping[str, Any] | None = None,
         columns: Mapping[str, Any] | None = None,
         every: float = 2.0,
+        note: str = "",
         explain: Callable[[Exception], str] = error_line,
     ):
         self.directory = directory
@@ -63,6 +64,7 @@ class Manifest:
             "status": "running",
             "id": id,
             "command": command,
+            "note": note,
             "choices": dict(choices),
             "dataset": {"name": choices["dataset"], "fingerprint": fingerprint},
             "code": code,
@@ -177,6 +179,12 @@ def versions(engine: str = "tensors", packages: Sequence[str] = ()) -> dict[str,
         with suppress(PackageNotFoundError):
             versions[package] = version(package)
     return versions
+
+
+def version_line() -> str:
+    """The version, with the commit where the package is a checkout: `0.1.0 (commit 0123abc, modified)`."""
+    git = checkout()
+    return __version__ + (f" (commit {git['commit'][:7]}{', modified' * git['dirty']})" if git else "")
 
 
 def checkout(root: Path | None = None) -> dict[str, Any] | None:

@@ -25,15 +25,15 @@ class Progress:
 
     plain_every, live_every = 30.0, 0.25  # seconds
 
-    def __init__(self, title: str, rounds: int, first: int):
-        self.title, self.rounds, self.first, self.done = title, rounds, first, first
+    def __init__(self, title: str, rounds: int, first: int, quiet: bool = False):
+        self.title, self.rounds, self.first, self.done, self.quiet = title, rounds, first, first, quiet
         self.measures: Mapping[str, Tensor] = {}
         self.ndcg: dict[str, float] = {}
         self.bar: Any = None
 
     def __enter__(self) -> Progress:
         self.start = self.shown = time.monotonic()
-        if sys.stderr.isatty():
+        if sys.stderr.isatty() and not self.quiet:
             self.bar, self.row = _bar(self.title, self.rounds, self.done)
         return self
 
@@ -45,6 +45,8 @@ class Progress:
     def update(self, round: int) -> None:
         """Round `round` is done."""
         self.done = round
+        if self.quiet:
+            return
         if time.monotonic() - self.shown > (self.plain_every if self.bar is None else self.live_every):
             self._show()
 

@@ -106,17 +106,25 @@ def find_runs(root: str | os.PathLike[str]) -> Iterator[Path]:
 def find_run(name: str, root: str | os.PathLike[str] | None = None) -> Path:
     """The run directory with the path `name` or, below `root`, with the id `name`; ValueError if there is none.
 
-    Without `root`, the folder is output_dir of the project file, or outputs.
+    Without `root`, the folder is output_dir of the project file, or outputs; FOLDER/ID names another one.
     """
     path = Path(name)
     if (path / MANIFEST).is_file():
         return path
+    is_id = re.fullmatch("[0-9a-f]{10}", path.name)
+    if is_id and len(path.parts) > 1:
+        root = path.parent
     root = default_output_dir() if root is None else root
-    is_id = re.fullmatch("[0-9a-f]{10}", name)
-    run = next((run for run in find_runs(root) if run.name.endswith(f"-{name}")), None) if is_id else None
+    run = next((run for run in find_runs(root) if run.name.endswith(f"-{path.name}")), None) if is_id else None
     if run is None:
         missing = "in which there is no run" if path.is_dir() else "which is neither"
+        other = f", or type FOLDER/{path.name} if it is in another folder" if is_id else ""
         raise ValueError(
-            f"RUN must be the directory of a run or an id below {root}, got {name}, {missing}: see `ol2r status`"
+            f"RUN must be the directory of a run or an id below {root}, got {name}, {missing}: see `ol2r status`{other}"
         )
     return run
+
+
+def named_runs(name: str) -> list[Path]:
+    """The runs that an argument RUN|DIR names: those below a folder, or one by its directory or id, as `find_run`."""
+    return list(find_runs(name)) or [find_run(name)]

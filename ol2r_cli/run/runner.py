@@ -49,6 +49,8 @@ from ol2r_cli.tensor.shapes import Float
 QUEUE = 10  # evaluations that are scored together
 SNAPSHOTS = 50  # that are scored together where rounds are played together: scoring few would take most of the time
 
+Render = Callable[[RunDirectory, bool], str]  # the text for a finished run; true: it was finished before
+
 # Receives a round and {"validation": NDCG@10}, the mean over replicas; a true result stops the run with a checkpoint.
 ValidationCallback = Callable[[int, Mapping[str, float]], object]
 
@@ -62,13 +64,15 @@ def run_experiment(
     overrides: Sequence[str],
     id: str = "",
     code: Code | None = None,
+    render: Render | None = render_run,
 ) -> int:
     """Run a composed configuration unless it is finished; returns the exit code of `ol2r run`.
 
     `overrides` are the words that were typed, for the command in run.json that runs it again. `id` is the run's id if
     it is known already: with code that was changed meanwhile nothing is run. `code` is that of the run where its source
-    is known to another process only. A bad configuration or bad data are one line on stderr, and nothing is written.
-    Never raises, except after a second Ctrl-C.
+    is known to another process only. `render` gives what is printed for a finished run; None leaves it out, and the
+    progress. A bad configuration or bad data are one line on stderr, and nothing is written. Never raises, except after
+    a second Ctrl-C.
     """
     try:
         with torch.inference_mode():
@@ -78,7 +82,8 @@ def run_experiment(
             if experiment.finished():
                 _remove_leftovers(experiment)
                 found_again(experiment.directory.path)
-                print(render_run(experiment.directory, finished_before=True))
+                if render:
+                    print(render(experiment.directory, True))
                 return DONE
             experiment.check_other_code()
             if problem := experiment.damage():
@@ -86,6 +91,7 @@ def run_experiment(
             # With force=true the command would start over instead of resuming the run.
             words = [word for word in overrides if word.lstrip("+").partition("=")[0] != "force"]
             runner = Runner(experiment, command_of(words))
+            runner.render = render
             with experiment.directory:
                 return runner.run()
     except ValueError as error:
@@ -122,6 +128,7 @@ class Runner:
 
     def __init__(self, experiment: Experiment, command: str, callback: ValidationCallback | None = None):
         self.settings, self.experiment, self.command = experiment.settings, experiment, command
+        self.render: Render | None = render_run  # what is printed at the end; None prints no progress either
         self.directory: RunDirectory = experiment.directory
         self.simulation = experiment.simulation()
         self.evaluators = experiment.evaluators() if self.simulation.ranker.generalises else []
@@ -165,7 +172,8 @@ class Runner:
                 checkpoint.remove(self.directory)
         if self.experiment.code.files:
             unmark(self.directory, self.experiment.base_id)
-        print(render_run(self.directory))
+        if self.render:
+            print(self.render(self.directory, False))
         return DONE
 
     def _manifest(self, first: int) -> Manifest:
@@ -190,6 +198,7 @@ class Runner:
             threads=experiment.device.threads,
             packages=[package for role in roles for package in role.packages],
             command=self.command,
+            note=self.settings["note"],
             columns=self.experiment.columns().declared(),
             explain=self._explain,
         )
@@ -250,7 +259,7 @@ class Runner:
         for line in self.experiment.warnings():
             _log.warning("%s", line)
             print(f"warning: {line}", file=sys.stderr)
-        with Progress(self._title(), rounds, first) as progress:
+        with Progress(self._title(), rounds, first, quiet=self.render is None) as progress:
             for t, interaction in self._rounds():
                 self._record_details(t, interaction)
                 if self.simulation.measurement.full():

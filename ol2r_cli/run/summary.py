@@ -123,6 +123,12 @@ def render_run(directory: RunDirectory, finished_before: bool = False) -> str:
     return text + ("\n(done before: force=true runs it again)" if finished_before else "")
 
 
+def record(directory: RunDirectory) -> dict[str, Any]:
+    """A finished run for other programs: its path, the content of run.json, and the metrics of summary.json."""
+    metrics = directory.read_json(SUMMARY)["metrics"]
+    return {"path": str(directory.path), **directory.read_json(MANIFEST), "metrics": metrics}
+
+
 def render(summary: Mapping[str, Any], manifest: Mapping[str, Any], path: str | Path) -> str:
     """The summary of the run in the directory `path` as text, with the commands to type next."""
     metrics, choices, seeds = summary["metrics"], manifest["choices"], manifest["seeds"]

@@ -106,7 +106,7 @@ def test_mistakes_in_a_recipe(tiny, changed, message):
 
 
 def test_an_unknown_name(tiny):
-    with pytest.raises(ValueError, match=r"NAME must be one of tiny, got tinny: did you mean tiny\?"):
+    with pytest.raises(ValueError, match=r"NAME tinny: did you mean tiny\? NAME must be one of tiny"):
         load_benchmark("tinny")
 
 

@@ -81,8 +81,8 @@ def test_what_cannot_be_drawn_does_not_stop_the_others(drawn, capsys):
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["--figure", "curve"], "--figure must be one of learning_curve, .*, got curve"),
-        (["--figure", "lerning"], "--figure must be one of .*, got lerning: did you mean learning_curve?"),
+        (["--figure", "curve"], "--figure must be one of learning_curve, .*, got 'curve'"),
+        (["--figure", "lerning"], "--figure lerning: did you mean learning_curve? --figure must be one of "),
         (
             ["--figure", "bar", "--option", "split=test"],
             "--option must be NAME=VALUE with one of width, bands, units, metric, got split",

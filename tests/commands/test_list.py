@@ -63,6 +63,17 @@ def test_a_group_with_settings_defaults_and_comments(capsys):
     assert f"{key.removeprefix('ranker.')}: {default}  # {comment}\n" in text
 
 
+def test_the_settings_of_a_run_with_defaults_and_comments(capsys):
+    listed = [line.split(maxsplit=2) for line in lines(capsys, "run")[1:]]
+    assert [name for name, *_ in listed] == list(Catalogue().root.values)
+    text = (config_dir() / "run.yaml").read_text()
+    assert "\nrounds: {}  # {}\n".format(*next(rest for name, *rest in listed if name == "rounds")) in text
+
+
+def test_a_choice_as_it_is_typed_for_a_run(capsys):
+    assert lines(capsys, "click=nav") == lines(capsys, "click", "navigational")
+
+
 def test_a_part_of_a_ranker_is_a_group_below_it(capsys):
     listed = lines(capsys, "ranker/model", "mlp")
     assert listed[0] == "ranker/model=mlp"
@@ -187,8 +198,8 @@ def test_tables_have_the_columns_that_an_own_click_model_has(capsys, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["rankr"], ["GROUP must be one of", "exploration", "got 'rankr'", "did you mean ranker?"]),
-        (["ranker/modl"], ["GROUP must be one of", "got 'ranker/modl'", "did you mean ranker/model?"]),
+        (["rankr"], ["GROUP rankr: did you mean ranker? GROUP must be one of run, ", "exploration"]),
+        (["ranker/modl"], ["GROUP ranker/modl: did you mean ranker/model? GROUP must be one of"]),
         (["ranker/model", "mpl"], ["CHOICE must be one of linear, mlp", "did you mean mlp?"]),
         (["ranker", "pairnk"], ["CHOICE must be one of", "oracle", "did you mean pairrank?"]),
         (["--config-dir", "nowhere"], ["--config-dir must be a folder, got nowhere"]),

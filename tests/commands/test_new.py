@@ -87,6 +87,44 @@ def test_a_sweep_in_two_processes_with_an_own_ranker_then_its_score(here, capsys
     assert len(ol2r("score", manifest["id"], "new.txt").split()) == 2
 
 
+def test_a_copy_of_a_choice_does_what_it_does(here):
+    ol2r("new", "ranker", "copied_own", "--like", "cascade_lints")
+    source = (ROOT / "ol2r_cli" / "ranker" / "cascade_linear.py").read_text()
+    assert (here / "choices" / "copied_own.py").read_text() == source
+    settings = (here / "choices" / "ranker" / "copied_own.yaml").read_text()
+    assert "\n_target_: copied_own.CascadeLinTS\nsigma: " in settings
+    again = ol2r("new", "ranker", "again_own", "--like", "copied_own")  # a copy of one's own
+    assert again.splitlines()[-1].endswith(" --add ranker=again_own")
+    runs = [json.loads(ol2r("run", f"ranker={name}", *TINY, "--json")) for name in ("again_own", "cascade_lints")]
+    assert runs[0]["metrics"] == runs[1]["metrics"]
+
+
+def test_a_copy_of_a_model_and_of_what_has_a_short_name(here):
+    printed = ol2r("new", "ranker/model", "deep_own", "--like", "mlp").splitlines()
+    assert printed[4] == "  ol2r run ranker=pdgd ranker/model=deep_own rounds=500"
+    assert "finished: run" in ol2r(*shlex.split(printed[4])[1:4], *TINY)
+    ol2r("new", "click", "tired_own", "--like", "nav")
+    expected = ol2r("run", "--cfg", "job", "-p", "click.tables", "click=nav")
+    assert ol2r("run", "--cfg", "job", "-p", "click.tables", "click=tired_own") == expected
+
+
+def test_a_preset_runs_and_becomes_a_sweep(here):
+    assert ol2r("new", "experiment", "first").splitlines() == [
+        "written: choices/experiment/first.yaml",
+        "written: ol2r.yaml",
+        "next:",
+        "  ol2r run experiment=first",
+        "  ol2r list experiment first",
+        "  ol2r report",
+    ]
+    run = json.loads(ol2r("run", "experiment=first", *TINY, "--json"))
+    assert (run["choices"]["ranker"], run["choices"]["click"], run["seeds"]) == ("pdgd", "navigational", [0, 1])
+    preset = here / "choices" / "experiment" / "first.yaml"
+    preset.write_text(preset.read_text().replace("# hydra:", "hydra:"))
+    assert "\n3 jobs: " in ol2r("run", "-m", "experiment=first", "--dry-run", *TINY)
+    assert "  ol2r run -m experiment=second" in ol2r("new", "experiment", "second", "--like", "first").splitlines()
+
+
 @pytest.mark.parametrize("group", ROLES)
 def test_names_are_put_in_everywhere(here, capsys, group):
     new(capsys, group, "my_own_2")
@@ -121,7 +159,7 @@ def test_the_folder_of_the_project_file_need_not_exist_yet(here, capsys):
     [
         (
             ["rankr", "nsgd"],
-            "GROUP must be one of ranker, click, exploration, fairness, measure, intent, dataset, got 'rankr': d",
+            "GROUP rankr: did you mean ranker? GROUP must be one of ranker, click, exploration, fairness, measure, ",
         ),
         (["launcher", "mine"], "GROUP must be one of ranker, "),
         (
@@ -138,6 +176,7 @@ def test_the_folder_of_the_project_file_need_not_exist_yet(here, capsys):
         (["click", "a.b"], "NAME must be small letters, digits and _"),
         (["click", "../a"], "NAME must be small letters, digits and _"),
         (["click", "class"], "NAME must be small letters, digits and _"),
+        (["ranker", "mine_own", "--like", "pairank"], "--like pairank: did you mean pairrank? --like must be one of "),
         (["ranker", "null"], "NAME must be small letters, digits and _"),
     ],
 )
@@ -177,6 +216,8 @@ def test_the_page_shows_what_is_printed(capsys):
     command, *words = shown[1].split()
     assert command == "new"
     assert new(capsys, *words) == [line.removeprefix("    ") for line in shown[2].splitlines()]
-    for text in re.findall(r"```yaml\n(.*?)```", page, re.DOTALL):
-        Path("ol2r.yaml").write_text(text)
-        assert read_project().overrides([]) == ["output_dir=results", "data_dir=/data", "launcher.jobs=4"]
+    preset, text = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    new(capsys, "experiment", "first")
+    assert Path("choices/experiment/first.yaml").read_text() == preset
+    Path("ol2r.yaml").write_text(text)
+    assert read_project().overrides([]) == ["output_dir=results", "data_dir=/data", "launcher.jobs=4"]

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -47,6 +48,17 @@ def test_into_a_file(tmp_path, capsys):
     assert capsys.readouterr().out == f"written: {file}\n"
     assert file.read_text() == shown
     assert [path.name for path in file.parent.iterdir()] == ["table.md"]
+
+
+def test_json_has_the_rows_in_full_precision_and_metrics_by_their_headings(tmp_path, capsys):
+    make(tmp_path, "ranker=pdgd", test={0: 0.34375}, note="first try")
+    make(tmp_path, "ranker=pdgd", test={1: 0.34375}, note="second")
+    assert main([str(tmp_path), "--json", "--metric", "Test NDCG@10"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)
+    assert (row["ranker"], row["note"], row["n"]) == ("pdgd", "first try, second", 2)
+    assert row["test_ndcg_10_mean"] == 0.34375
+    assert main([str(tmp_path), "--metric", "test_ndcg_10"]) == 0
+    assert "| pdgd   | first try, second | " in capsys.readouterr().out
 
 
 def test_several_folders_around_options(tmp_path, capsys):
@@ -260,10 +272,13 @@ def test_overrides_are_lines_for_ol2r_run_and_nothing_else_on_stdout(tmp_path, c
         ),
         (["runs", "--keep", "ranker.l2"], "--keep goes with --select validation"),
         (["runs", "--overrides"], "--overrides goes with --select validation"),
-        (["runs", "--out", "table.doc"], "--out must end in .md, .csv, .parquet, .tex, .html, got table.doc"),
+        (["runs", "--out", "table.doc"], "--out must end in .md, .csv, .parquet, .tex, .html, .json, got table.doc"),
         (["runs", "--out", "t.md", "--format", "csv"], "--out must not end in .md with --format csv, got t.md"),
         (["runs", "--format", "parquet"], "--format parquet needs a file: type --out report.parquet"),
-        (["runs", "--format", "png"], "--format must be one of md, csv, parquet, latex, html without --figure KIND"),
+        (
+            ["runs", "--format", "png"],
+            "--format must be one of md, csv, parquet, latex, html, json without --figure KIND",
+        ),
         ([], "DIR must be a folder with runs, got outputs, which does not exist"),
         (["runs", "--test", "t"], "--test goes with --baseline RANKER or --compare all"),
         (["runs", "--differences"], "--differences goes with --baseline RANKER or --compare all"),
@@ -301,7 +316,7 @@ def test_a_misspelt_name_is_answered_with_the_nearest(option, typed, meant, tmp_
     monkeypatch.chdir(tmp_path)
     make(Path("runs"))
     assert main(["runs", option, typed]) == 2
-    assert capsys.readouterr().err.endswith(f", got {typed}: did you mean {meant}?\n")
+    assert f"{typed}: did you mean {meant}?" in capsys.readouterr().err
 
 
 def test_reading_takes_no_torch_and_no_tables(tmp_path):

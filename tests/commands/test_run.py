@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -18,11 +19,17 @@ class _Result:
 def started(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> list[list[str]]:
     """The overrides of each run that `ol2r run ARGUMENTS` would start."""
     seen: list[list[str]] = []
-    monkeypatch.setattr("ol2r_cli.run.runner.run_experiment", lambda *given: seen.append(given[2]) or 0)
+    monkeypatch.setattr("ol2r_cli.run.runner.run_experiment", lambda *given, **_: seen.append(given[2]) or 0)
     monkeypatch.setattr("ol2r_cli.sweep.sweeper.run_sweep", lambda jobs, *_, **__: seen.extend(jobs) or _Result())
     monkeypatch.setattr("ol2r_cli.sweep.sweep_output.print_summary", lambda _: None)
     assert main([*arguments]) == 0
     return seen
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
 
 
 def test_one_run_without_the_settings_of_the_launcher(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -77,6 +84,23 @@ def test_the_configuration_is_shown(capsys: pytest.CaptureFixture[str]):
     assert "pdgd.PDGD" in capsys.readouterr().out
     assert main(["--cfg", "job", "-p", "nothing"]) == 2
     assert "--package must be a part of the configuration" in capsys.readouterr().err
+
+
+def test_a_run_as_json_then_in_a_sweep_then_quietly(here, capsys, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("ol2r_cli.run.progress.Progress.plain_every", -1)
+    assert main(["experiment=smoke", "note=it's 1, a=b", "--json"]) == 0
+    run = json.loads(capsys.readouterr().out)
+    assert (run["status"], run["note"], run["seeds"]) == ("finished", "it's 1, a=b", [0])
+    assert run["metrics"] == json.loads(Path(run["path"], "summary.json").read_bytes())["metrics"]
+    assert main(["experiment=smoke", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == run, "the note is not part of the id, and stays"
+    assert main(["-m", "experiment=smoke", "seed=0,0", "rounds=60", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == [run, run]
+    for words in ["experiment=smoke", "seed=1"], ["experiment=smoke", "seed=1"], ["-m", "experiment=smoke", "seed=1,0"]:
+        assert main([*words, "--quiet"]) == 0
+        assert capsys.readouterr() == ("", "")
+    assert main(["--json", "--quiet"]) == 2
+    assert "--quiet/-q: not allowed with argument --json\n" in capsys.readouterr().err
 
 
 def test_help_lists_every_option_and_choice(capsys: pytest.CaptureFixture[str]):

@@ -73,6 +73,20 @@ def test_every_run_has_an_aligned_line(outputs, capsys):
     assert lines[-1] == "6 runs: 1 running, 1 finished, 1 interrupted, 1 killed, 1 failed, 1 unreadable"
 
 
+def test_notes_and_json(outputs, capsys):
+    make(outputs, "synthetic/a-finished", "finished", 100, note="first try")
+    make(outputs, "synthetic/c-failed", "failed", 30, error="ValueError: x", note="second")
+    assert main([str(outputs)]) == 0
+    out = capsys.readouterr().out
+    assert "3m 05s  first try\n" in out
+    assert "second; ValueError: x; run again: ol2r run name=synthetic/c-failed\n" in out
+    assert main([str(outputs), "--json"]) == 0
+    runs = {Path(run["path"]).name: run for run in json.loads(capsys.readouterr().out)}
+    states = {name: run["state"] for name, run in runs.items()}
+    assert (states["a-finished"], states["b-killed"], states["g-unreadable"]) == ("finished", "killed", "unreadable")
+    assert (runs["a-finished"]["note"], runs["c-failed"]["error"]) == ("first try", "ValueError: x")
+
+
 def test_a_table_on_a_terminal(outputs, capsys, monkeypatch):
     monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
     monkeypatch.setenv("COLUMNS", "200")

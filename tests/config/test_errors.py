@@ -16,8 +16,9 @@ MISTAKES = {
     "rankr=x": ["no setting or group 'rankr'", "did you mean ranker?"],
     "ronds=3": ["no setting or group 'ronds'", "did you mean rounds?"],
     "+ronds=3": ["no setting or group 'ronds'", "did you mean rounds?"],
-    "qwxyz=3": ["no setting or group 'qwxyz'", "`ol2r list`"],
-    "ranker=pairnk": [RANKERS, "oracle", "got 'pairnk'", "did you mean ranker=pairrank?"],
+    "qwxyz=3": ["no setting or group 'qwxyz': `ol2r list run` shows settings, `ol2r list` choices\n"],
+    "ranker=pairnk": ["ol2r run: ranker=pairnk: did you mean ranker=pairrank? ranker must be one of ", "oracle"],
+    "ranker=PDGD": ["ranker=PDGD: did you mean ranker=pdgd? "],
     "ranker=": [RANKERS, "got ''"],
     "ranker.l3=1": ["ranker=pairrank has no setting 'l3'", "it has l2, "],
     "click=nav click.clik=1": ["click=navigational has no setting 'clik'", "did you mean click.click?"],
@@ -40,7 +41,7 @@ MISTAKES = {
     "ranker=oracle ranker/model=mlp": ["ranker=oracle has no model: choose one of coltr, "],
     "+ranker/model=mlp": ["PairwiseRanker has no setting 'model'"],
     "ranker=pdgd ranker/modl=mlp": ["no setting or group 'ranker/modl'", "did you mean ranker/model?"],
-    "ranker=pdgd ranker/model=mpl": ["ranker/model must be one of linear, mlp", "did you mean ranker/model=mlp?"],
+    "ranker=pdgd ranker/model=mpl": ["model=mpl: did you mean ranker/model=mlp? ranker/model must"],
     "ranker=pdgd ranker.modl.width=16": ["no setting 'modl.width'", "did you mean ranker.model.width?"],
     "ranker=pdgd ranker.model.width=16": ["ranker/model=linear has no setting 'width': ranker/model=mlp or "],
     "ranker=pdgd ranker/model=mlp ranker.model.widht=16": [
@@ -56,6 +57,38 @@ MISTAKES = {
     "ranker=pdgd ranker/model=mlp +ranker.model.foo=1": ["MLP has no setting 'foo'", "it has width, "],
     "ranker=pdgd ranker.model._target_=nowhere.X": ["ranker.model._target_ must be a class that can be imported"],
     "ranker=pdgd ranker/model=linear,mlp": ["ranker/model=linear,mlp is several runs: add -m"],
+    # words of papers and other programs
+    "device=gpu": ["device=gpu: did you mean device=cuda?"],
+    "seeds=5": ["no setting or group 'seeds': type replicas=5\n"],
+    "T=100": ["type rounds=100\n"],
+    "++k=5": ["no setting or group 'k': type positions=5\n"],
+    "k=5": ["type positions=5\n"],
+    "cutoff=20": ["type measures=[ndcg@20]\n"],
+    "alpha=.1": ["type exploration.alpha=.1\n"],
+    "lambda=.1": ["type ranker.l2=.1\n"],
+    "ranker=pdgd lr=.1": ["type ranker.learning_rate=.1\n"],
+    "ranker=pdgd ranker.eta=.1": ["ranker=pdgd has no setting 'eta': did you mean ranker.learning_rate?\n"],
+    "eta=.1": ["type ranker.learning_rate=.1 and ranker=CHOICE, of coltr, dbgd, "],
+    "fold=2": ["type dataset.fold=2 and dataset=CHOICE, of ", "mq2008"],
+    "fold=2 dataset=mq2008": ["type dataset.fold=2\n"],
+    "ranker.alpha=.1": ["ranker=pairrank has no setting 'alpha': type exploration.alpha=..\n"],
+    "queries=5": ["type dataset.queries=5\n"],
+    # dashes and blanks
+    "--rounds 100": ["there is no option --rounds: type rounds=100\n"],
+    "--lr=.1 ranker=pdgd": ["there is no option --lr=.1: type ranker.learning_rate=.1\n"],
+    "--output-dir here": ["there is no option --output-dir: type output_dir=here\n"],
+    "rounds = 100 seed=3": ["rounds = 100 seed=3 has blanks or quotes in the wrong places: type rounds=100 seed=3\n"],
+    "rounds= 100": ["type rounds=100\n"],
+    "rounds =100": ["type rounds=100\n"],
+    "ranker pdgd seed=3": ["type ranker=pdgd seed=3\n"],
+    "-m seed=1, 2": ["type seed=1,2\n"],
+    "dataset.group={feature: 3, threshold: 1}": ["type 'dataset.group={feature: 3, threshold: 1}'\n"],
+    "dataset=mq2008 dataset.group={feature:3}": [
+        "as in 'dataset.group={feature: 3, threshold: 0.5}', got {'feature': 3}\n"
+    ],
+    "dataset=mq2008 dataset.group=feature:3": [
+        "group must be null or settings in quotes, '{name: value, ..}', got 'feature:3'"
+    ],
     # values
     "rounds=abc": ["rounds must be a whole number, got 'abc'"],
     "rounds=0": ["rounds must be 1 or more, got 0"],
@@ -178,6 +211,15 @@ def test_a_line_break_in_a_value_does_not_break_the_message(word: str, capsys: p
     assert capsys.readouterr().err.count("\n") == 1
 
 
+def test_several_settings_in_one_word_are_told_and_a_text_is_none(capsys: pytest.CaptureFixture[str]):
+    assert main(["rounds=10 ranker=pdgd", "seed=3"]) == 2
+    assert capsys.readouterr().err.endswith(" in the wrong places: type rounds=10 ranker=pdgd seed=3\n")
+    assert (
+        compose(["dataset.queries={train: 9, test: 3}", "note=it's 1, as seed=3"]).settings["note"]
+        == "it's 1, as seed=3"
+    )
+
+
 def test_a_mistake_in_a_sweep_stops_it_before_its_first_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     assert main(["-m", "ranker=pairrank,pairnk"]) == 2
     captured = capsys.readouterr()
@@ -194,13 +236,13 @@ def test_a_gpu_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[s
 
 
 def test_the_same_words_from_the_library():
-    with pytest.raises(ValueError, match=r"^ranker must be one of .* did you mean ranker=pairrank\?$"):
+    with pytest.raises(ValueError, match=r"^ranker=pairnk: did you mean ranker=pairrank\? ranker must be one of "):
         compose(["ranker=pairnk"])
 
 
 def test_the_command_is_kept_as_it_was_typed(monkeypatch: pytest.MonkeyPatch):
     seen: list[object] = []
-    monkeypatch.setattr("ol2r_cli.run.runner.run_experiment", lambda *given: seen.extend(given) or 0)
+    monkeypatch.setattr("ol2r_cli.run.runner.run_experiment", lambda *given, **_: seen.extend(given) or 0)
     typed = ["ranker=pairrank", "exploration.alpha=${ranker.l2}", "click=nav"]
     assert main(typed) == 0
     config, choices, overrides = seen

@@ -86,7 +86,7 @@ def test_settings_that_fit():
         ("numbers", 1, "a list [..,..] of which each is a number"),
         ("numbers", [1, "x"], "a list [..,..] of which each is a number"),
         ("numbers", "12", "a list [..,..] of which each is a number"),
-        ("table", [1], "settings {name:value,..}"),
+        ("table", [1], "settings in quotes, '{name: value, ..}'"),
         ("number", float("-inf"), "finite"),
         ("number", float("nan"), "a number"),
         ("either", float("inf"), "finite"),

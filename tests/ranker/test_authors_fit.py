@@ -196,7 +196,7 @@ def test_the_network_is_that_of_pytorch_whatever_init_says(init):
         ("ranker.authors.batch=many", "ranker.authors.batch must be a number, got 'many'"),
         ("+ranker.authors.epoch=3", "AuthorsFit has no setting 'epoch': did you mean ranker.authors.epochs?"),
         ("~ranker.authors.epochs", MISSING),
-        ("ranker.authors=3", "ranker.authors must be settings {name:value,..}, got 3"),
+        ("ranker.authors=3", "ranker.authors must be settings in quotes, '{name: value, ..}', got 3"),
     ],
 )
 def test_wrong_settings_are_refused(override, message):

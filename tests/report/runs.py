@@ -50,6 +50,7 @@ def make(
     command: str | None = None,
     evaluated: bool = True,
     code: str = "",
+    note: str = "",
 ) -> Path:
     """A run with these overrides; `test` and `validation` are NDCG@10 by seed, and online NDCG is that on test.
 
@@ -82,6 +83,7 @@ def make(
         device="cpu",
         engine="tensors",
         threads=1,
+        note=note,
         command=shlex.join(["ol2r", "run", *overrides]) if command is None else command,
     )
     directory.write_json("run.json", manifest.content | {"status": status})

@@ -70,7 +70,7 @@ def test_other_columns(tmp_path):
 
 def test_unknown_columns_are_named_with_what_there_is(tmp_path):
     make(tmp_path)
-    with pytest.raises(ValueError, match=r"--metric must be one of online_ndcg, .*test_ndcg_10, .*, got ndcg$"):
+    with pytest.raises(ValueError, match=r"--metric must be one of online_ndcg, .*test_ndcg_10, .*, got 'ndcg'$"):
         check_metrics(["online_ndcg", "ndcg"], groups_below(tmp_path))
 
 

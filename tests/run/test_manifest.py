@@ -68,7 +68,7 @@ def test_a_finished_run(tmp_path, clock):
 
 def test_the_keys_are_public():
     keys = (
-        "status id command choices dataset code seeds exposure columns progress started ended seconds cpu_seconds "
+        "status id command note choices dataset code seeds exposure columns progress started ended seconds cpu_seconds "
         "peak_memory_gb sittings extended_from rounds_per_second error files versions git device engine threads host "
         "pid results_version"
     )

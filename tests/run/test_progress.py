@@ -24,5 +24,9 @@ def test_a_line_has_the_round_and_the_latest_metrics(capsys: pytest.CaptureFixtu
         progress.start -= 10  # seconds ago
         progress.update(150)
     line = capsys.readouterr().err
+    with Progress("quiet", 200, 100, quiet=True) as quiet:
+        quiet.plain_every = -1
+        quiet.update(150)
+    assert capsys.readouterr().err == ""
     assert line.startswith("pairrank · perfect · mq2008  round 150/200  5 rounds/s  10.0s left  ")
     assert line.endswith("  online NDCG 0.400  test NDCG@10 0.750  unfairness 1.500\n")

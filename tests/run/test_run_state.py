@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ol2r_cli.run.directory import RunDirectory
-from ol2r_cli.run.run_state import find_run, find_runs, read_state
+from ol2r_cli.run.run_state import find_run, find_runs, named_runs, read_state
 from tests.manifests import manifest
 
 ID = "0123456789"
@@ -66,7 +66,10 @@ def test_a_folder_without_runs_has_none(tmp_path):
 def test_a_run_is_found_by_its_path_and_by_its_id(tmp_path):
     path = make(tmp_path, "finished")
     assert list(find_runs(tmp_path)) == list(find_runs(path)) == [path]
-    assert find_run(str(path)) == find_run(ID, tmp_path) == path
+    assert find_run(str(path)) == find_run(ID, tmp_path) == find_run(f"{tmp_path}/{ID}") == path
+    assert named_runs(str(tmp_path)) == named_runs(f"{tmp_path}/{ID}") == [path]
+    with pytest.raises(ValueError, match=r"below outputs, got f{10}, .*, or type FOLDER/f{10} if it is in another"):
+        find_run("ffffffffff")
     for name, missing in ("ffffffffff", "which is neither"), (str(tmp_path), "in which there is no run"):
         with pytest.raises(ValueError, match=f"RUN must be the directory of a run or an id .*, {missing}"):
             find_run(name, tmp_path)

@@ -96,7 +96,7 @@ def test_a_place_that_cannot_be_written(tmp_path):
         ("online_ndcg", {"width": 1}, r"^width must be column, page or inches from 2 to 30, got 1$"),
         ("unfairness", {"signed": "yes"}, r"^signed must be one of true, false, got yes$"),
         ("unfairness", {"signed": True, "scale": "log"}, r"^scale must be linear where signed=true, got log$"),
-        ("bar", {"metric": "mrr"}, r"^metric must be one of online_ndcg, .*, got mrr$"),
+        ("bar", {"metric": "mrr"}, r"^metric must be one of online_ndcg, .*, got 'mrr'$"),
         ("running_time", {"unit": "hours"}, r"^unit must be one of seconds, rounds, got hours$"),
     ],
 )
