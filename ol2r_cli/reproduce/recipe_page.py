@@ -119,7 +119,8 @@ def markdown_page(plan: PaperPlan, runs: RecipeRuns, values: Sequence[ReportedVa
         f"# {recipe.title}",
         f"{PAPERS[recipe.paper][1]}, {recipe.where}: {recipe.shows}.",
         f"> **{warning}**" if warning else protocol_line(plan),
-        "The paper says:\n\n" + "\n".join(f"- {claim}" for claim in recipe.claims),
+        "The paper says, and published runs of ol2r (`docs/reproduce.md`) show:",
+        "\n".join(f"- {claim}\n  - **{seen}**" for claim, seen in zip(recipe.claims, recipe.seen, strict=True)),
         *(f"![{path.stem}]({path.name})" for path in figures),
     ]
     if values:
