@@ -18,6 +18,7 @@ from ol2r_cli.config.catalogue import config_dir
 from ol2r_cli.formatting import nearest
 
 SCALES = ("quick", "paper")
+VERDICTS = ("yes", "no", "undecided")  # on a claim of a paper; a comma and the reason may follow
 
 PAPERS = {  # the name of a paper in recipes: its short name, its citation
     "pairrank": ("PairRank", "Jia, Wang, Guo and Wang, PairRank, WWW 2021"),
@@ -90,13 +91,15 @@ class RunRecipe:
 class Recipe(RunRecipe):
     """One figure or table of a paper; configs/reproduce/pairrank_fig3.yaml explains each line.
 
-    scale: quick and paper. queries: number of training queries.
+    claims: what the paper says. seen: for each claim whether published runs show it, `yes`, `no` or `undecided`, and
+    by which numbers. scale: quick and paper. queries: number of training queries.
     """
 
     paper: str
     where: str
     shows: str
     claims: list[str]
+    seen: list[str]
     data: list[str]
     figures: list[FigureSpec] = field(default_factory=list)
     metrics: list[str] = field(default_factory=list)
@@ -162,7 +165,7 @@ def load_recipe(name: str) -> Recipe:
         raise ValueError(f"NAME must be one of those that `ol2r reproduce` lists, got {name}{nearest(name, names)}")
     content = read_yaml(recipe_dir() / f"{name}.yaml")
     if "like" in content:
-        content = read_yaml(recipe_dir() / f"{content.pop('like')}.yaml") | content
+        content = {**read_yaml(recipe_dir() / f"{content.pop('like')}.yaml"), "seen": [], **content}
     for competitor in content.pop("without", ()):
         if competitor not in content.get("competitors", {}):
             raise ValueError(f"{name}.yaml: without must name competitors, got {competitor}")
@@ -189,6 +192,9 @@ def _check(recipe: Recipe) -> None:
     if recipe.paper not in PAPERS:
         raise ValueError(f"{where}: paper must be one of {', '.join(PAPERS)}, got {recipe.paper}")
     check_runs(recipe, SCALES)
+    verdicts = [seen.partition(",")[0] for seen in recipe.seen]
+    if len(verdicts) != len(recipe.claims) or not set(verdicts) <= set(VERDICTS):
+        raise ValueError(f"{where}: seen must be {', '.join(VERDICTS)} for each of the claims, got {recipe.seen}")
     for printed in recipe.printed:
         if printed.data not in recipe.data or (recipe.competitors and printed.competitor not in recipe.competitors):
             raise ValueError(f"{where}: printed must name data and competitors of the recipe, got {printed}")

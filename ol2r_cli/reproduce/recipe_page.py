@@ -119,7 +119,8 @@ def markdown_page(plan: PaperPlan, runs: RecipeRuns, values: Sequence[ReportedVa
         f"# {recipe.title}",
         f"{PAPERS[recipe.paper][1]}, {recipe.where}: {recipe.shows}.",
         f"> **{warning}**" if warning else protocol_line(plan),
-        "The paper says:\n\n" + "\n".join(f"- {claim}" for claim in recipe.claims),
+        "The paper says, and published runs of ol2r (`docs/reproduce.md`) show:",
+        "\n".join(map(_claim, recipe.claims, recipe.seen)),
         *(f"![{path.stem}]({path.name})" for path in figures),
     ]
     if values:
@@ -127,6 +128,12 @@ def markdown_page(plan: PaperPlan, runs: RecipeRuns, values: Sequence[ReportedVa
     parts += [f"failed: `{job.command}` ({job.reason})" for job in runs.failed]
     command = f"ol2r reproduce {recipe.name} --scale {plan.scale} {shlex.join(plan.typed.values())}".strip()
     return "\n\n".join([*parts, f"    {command}"]) + "\n"
+
+
+def _claim(claim: str, seen: str) -> str:
+    """A claim of the paper, and below it what published runs show of it."""
+    verdict, comma, reason = seen.partition(",")
+    return f"- {claim}\n  - **{verdict}**{comma}{reason}"
 
 
 def _notes(values: Sequence[ReportedValue], runs: RecipeRuns) -> str:

@@ -18,6 +18,7 @@ RECIPE = Recipe(
     where="figure 1",
     shows="something",
     claims=[],
+    seen=[],
     data=["mslr", "yahoo"],
     words="click=perfect,informational",
     scale={"quick": "rounds=100 replicas=3", "paper": "rounds=5000 replicas=20"},

@@ -31,6 +31,7 @@ RECIPE = Recipe(
     where="figure 1",
     shows="something",
     claims=["A is best"],
+    seen=["no, B is"],
     data=["mslr", "yahoo"],
     words="click=perfect",
     scale={"quick": "rounds=100 replicas=3", "paper": "rounds=5000 replicas=20"},
@@ -124,7 +125,7 @@ def test_the_caveat_comes_before_the_first_number_of_the_page(runs):
     text = markdown_page(plan, runs, run_values(plan, runs), [Path("somewhere/learning_curve.png")])
     warning = "> **quick: T = 50, 3 seeds, generated data: shapes can be compared, numbers cannot**"
     assert text.index(warning) < text.index("0.5000")
-    assert "- A is best" in text
+    assert "- A is best\n  - **no**, B is" in text
     assert "![learning_curve](learning_curve.png)" in text
     assert text.endswith("    ol2r reproduce pairrank_x --scale quick rounds=50\n")
 

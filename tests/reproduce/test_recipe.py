@@ -37,6 +37,7 @@ MINIMAL = {
     "where": "figure 1",
     "shows": "something",
     "claims": ["A is best"],
+    "seen": ["no, B is"],
     "data": ["mslr"],
     "scale": {"quick": "", "paper": ""},
 }
@@ -170,6 +171,8 @@ def write(folder: Path, name: str, **changes) -> None:
         ({"title": None}, "pairrank_x.yaml: title is missing"),
         ({"claims": "one"}, "pairrank_x.yaml: claims must be list, got 'one'"),
         ({"claims": [1]}, "pairrank_x.yaml: claims 0 must be str, got 1"),
+        ({"claims": ["A", "B"]}, "pairrank_x.yaml: seen must be yes, no, undecided for each of the claims"),
+        ({"seen": ["not quite"]}, "pairrank_x.yaml: seen must be yes, no, undecided for each of the claims"),
         ({"paper": "another"}, "pairrank_x.yaml: paper must be one of pairrank, .*, got another"),
         ({"scale": {"quick": ""}}, "pairrank_x.yaml: scale must have quick and paper, got quick"),
         ({"alone": 1}, "pairrank_x.yaml: alone must be bool, got 1"),
@@ -194,13 +197,18 @@ def test_a_mistake_in_a_recipe_is_one_line(folder, changes, message):
 def test_like_takes_everything_else_from_another_recipe(folder):
     write(folder, "pairrank_x", words="click=perfect")
     (folder / "pairrank_y.yaml").write_text("like: pairrank_x\nwhere: figure 2\n")
+    with pytest.raises(
+        ValueError, match="seen must be yes, no, undecided for each"
+    ):  # another figure shows other things
+        load_recipe("pairrank_y")
+    (folder / "pairrank_y.yaml").write_text("like: pairrank_x\nwhere: figure 2\nseen: [undecided]\n")
     recipe = load_recipe("pairrank_y")
     assert (recipe.name, recipe.where, recipe.words) == ("pairrank_y", "figure 2", "click=perfect")
 
 
 def test_without_leaves_out_competitors_of_another_recipe(folder):
     write(folder, "pairrank_x", competitors={"A": {"words": "x=1"}, "B": {"words": "x=2"}})
-    (folder / "pairrank_y.yaml").write_text("like: pairrank_x\nwithout: [A]\n")
+    (folder / "pairrank_y.yaml").write_text("like: pairrank_x\nwithout: [A]\nseen: [undecided]\n")
     assert list(load_recipe("pairrank_y").competitors) == ["B"]
     (folder / "pairrank_z.yaml").write_text("like: pairrank_x\nwithout: [C]\n")
     with pytest.raises(ValueError, match=r"pairrank_z.yaml: without must name competitors, got C"):
