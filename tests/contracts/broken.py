@@ -54,6 +54,13 @@ class Sound(Ranker):
         return (candidates.features * deployed[:, None, None]).sum(3)
 
 
+class Backwards(Sound):
+    """Keeps all laws, and takes a click for a reason against a document."""
+
+    def learn(self, interaction: Interaction, random: Random) -> None:
+        super().learn(dataclasses.replace(interaction, clicks=~interaction.clicks & interaction.shown), random)
+
+
 class Unlisted(Sound):
     """Has a keyword that is not in its YAML file."""
 
