@@ -15,7 +15,6 @@ import yaml
 
 from ol2r_cli.columns import RunColumns
 from ol2r_cli.config.catalogue import Catalogue, dotted
-from ol2r_cli.config.overrides import as_typed
 from ol2r_cli.report.estimates import Estimate
 from ol2r_cli.report.measures import declare
 from ol2r_cli.run.code_versions import code_files, code_groups
@@ -65,8 +64,7 @@ def read_run(state: RunState) -> FinishedRun:
     directory, manifest = RunDirectory(state.path), state.manifest
     settings = read_settings(directory / "config.yaml")
     fold = settings.get(FOLD)
-    measures = _measures(settings)
-    settings = {name: value for name, value in settings.items() if distinguishes(name)} | {"measures": measures}
+    settings = {name: value for name, value in settings.items() if distinguishes(name)} | _measures(settings)
     settings["results_version"] = manifest["results_version"]
     settings |= _code_settings(manifest)
     content = directory.read_json("summary.json")
@@ -143,23 +141,23 @@ def _added_settings(choices: Mapping[str, str]) -> dict[str, Any]:
     return added
 
 
-def _measures(settings: Mapping[str, Any]) -> list[str]:
-    """The measures of a run as they are typed, sorted, with their settings where the name does not say them.
+def _measures(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """`measures`, sorted, and the settings of measures that are not the defaults, such as measure.ndcg.discount.
 
     Without regret and blocks, which have settings of their own. An earlier version of ol2r wrote none.
     """
-    nodes: dict[str, dict[str, Any]] = {}
+    names = {"ndcg", "unfairness"} if not any(name.partition(".")[0] == "measure" for name in settings) else set()
+    others = {}
     for name, value in settings.items():
-        group, _, rest = name.partition(".")
-        measure, _, setting = rest.partition(".")
-        if group == "measure" and measure and measure not in ("regret", "blocks"):
-            nodes.setdefault(measure, {})[setting] = value
-    for name, node in nodes.items():
-        if node.pop("_target_", "") and "@" in name:
-            node.pop("cutoff", None)
-    if not any(name.partition(".")[0] == "measure" for name in settings):
-        return ["ndcg", "unfairness"]
-    return sorted(name + (as_typed(node) if node else "") for name, node in nodes.items())
+        group, measure, setting = f"{name}..".split(".")[:3]
+        if group == "measure" and measure not in ("", "regret", "blocks"):
+            names.add(measure)
+            plain, at, _ = measure.partition("@")
+            choice = _catalogue().choices["measure"].get(plain)
+            usual = setting == "_target_" or (at and setting == "cutoff")
+            if not usual and (choice is None or choice.content.get(setting) != value):
+                others[f"measure.{plain}.{setting}"] = value
+    return {"measures": sorted(names)} | others
 
 
 def _code_settings(manifest: Mapping[str, Any]) -> dict[str, str]:

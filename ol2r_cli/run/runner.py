@@ -15,6 +15,7 @@ import torch
 from omegaconf import DictConfig, OmegaConf
 from torch import Tensor
 
+from ol2r_cli.columns import main_cutoff
 from ol2r_cli.config.passed_objects import command_of
 from ol2r_cli.formatting import error_line, one_line
 from ol2r_cli.interfaces import Interaction, Ranker
@@ -40,7 +41,7 @@ from ol2r_cli.run.manifest import Manifest
 from ol2r_cli.run.progress import Progress
 from ol2r_cli.run.source import Code, of_classes
 from ol2r_cli.run.stop_signals import stop_signals
-from ol2r_cli.run.summary import render_run, summarise
+from ol2r_cli.run.summary import main_ndcg, render_run, summarise
 from ol2r_cli.run.tables import EVALUATION, TRACE, Trace
 from ol2r_cli.run.unfinished import mark, unmark
 from ol2r_cli.simulation import Simulation
@@ -49,7 +50,7 @@ from ol2r_cli.tensor.shapes import Float
 QUEUE = 10  # evaluations that are scored together
 SNAPSHOTS = 50  # that are scored together where rounds are played together: scoring few would take most of the time
 
-# Receives a round and {"validation": NDCG@10}, the mean over replicas; a true result stops the run with a checkpoint.
+# Receives a round and {"validation": NDCG}, the mean over replicas; a true result stops the run with a checkpoint.
 ValidationCallback = Callable[[int, Mapping[str, float]], object]
 
 _EXPLAINED = (OSError, FloatingPointError, DirectoryLost)  # whose message says what to type; a traceback adds nothing
@@ -313,7 +314,7 @@ class Runner:
         self.queue[t] = self.simulation.ranker.deploy()
 
     def _evaluate(self) -> dict[str, float]:
-        """Evaluate the queue; returns the last NDCG@10 of each split, averaged over replicas."""
+        """Evaluate the queue; returns the last NDCG of each split, averaged over replicas, such as {"test NDCG@10"}."""
         rounds, deployed = list(self.queue), torch.stack(list(self.queue.values()))
         self._check_parameters(rounds, deployed)
         cosine = {} if self.offline is None else {"cosine": _cosine(deployed, self.offline)}
@@ -321,8 +322,9 @@ class Runner:
         for evaluator in self.evaluators:
             columns = evaluator(self.simulation.ranker, deployed, rounds)
             self.trace.record_evaluation(rounds, evaluator.name, columns | cosine)
-            if "ndcg_10" in columns:
-                last[evaluator.name] = float(columns["ndcg_10"][-1].mean())
+            cutoff = main_cutoff(columns)
+            if f"ndcg_{cutoff}" in columns:
+                last[f"{evaluator.name} NDCG@{cutoff}"] = float(columns[f"ndcg_{cutoff}"][-1].mean())
         self.queue.clear()
         return last
 
@@ -404,15 +406,16 @@ class CallbackHandler:
     """
 
     def __init__(self, callback: ValidationCallback | None, evaluators: Sequence[Evaluator]):
-        self.callback = callback
-        measured = [evaluator for evaluator in evaluators if "ndcg" in evaluator.measures]
+        column = f"ndcg_{main_cutoff(name for evaluator in evaluators for name in evaluator.columns)}"
+        measured = [evaluator for evaluator in evaluators if column in evaluator.columns]
+        self.column, self.callback = column, callback
         self.evaluator = next((evaluator for evaluator in measured if evaluator.name == "validation"), None)
 
     def __call__(self, round: int, ranker: Ranker, deployed: Float[Tensor, "B P"]) -> bool:
         """Call the callback for the ranker after `round`; returns whether to stop the run."""
         if self.callback is None or self.evaluator is None:
             return False
-        ndcg = self.evaluator(ranker, deployed[None], [round])["ndcg_10"][0]
+        ndcg = self.evaluator(ranker, deployed[None], [round])[self.column][0]
         return bool(self.callback(round, {self.evaluator.name: float(ndcg.mean())}))
 
     def replay(self, directory: RunDirectory, ranker: Ranker, queue: Mapping[int, Float[Tensor, "B P"]]) -> bool:
@@ -426,11 +429,11 @@ class CallbackHandler:
 
 
 def validation_curve(directory: RunDirectory) -> list[tuple[int, float]]:
-    """Rounds, from 1 on, and validation NDCG@10, the mean over replicas, of the evaluations on disk."""
+    """Rounds, from 1 on, and validation NDCG, the mean over replicas, of the evaluations on disk."""
     import polars as pl
 
     rows = EVALUATION.read(directory).filter(pl.col("round") > 0, pl.col("split") == "validation")
-    means = rows.group_by("round").agg(pl.col("ndcg_10").cast(pl.Float64).mean()).drop_nulls().sort("round")
+    means = rows.group_by("round").agg(pl.col(main_ndcg(rows)).cast(pl.Float64).mean()).drop_nulls().sort("round")
     return [(int(round), float(value)) for round, value in means.iter_rows()]
 
 

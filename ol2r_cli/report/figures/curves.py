@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
@@ -9,7 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from ol2r_cli.columns import SPLITS
+from ol2r_cli.columns import CUTOFFS, SPLITS, main_cutoff
 from ol2r_cli.report.figures.kinds import Integer, NothingToDraw, Switch, Width, choice, inches, integer, switch
 from ol2r_cli.report.figures.layout import Panels, marked_points
 from ol2r_cli.report.figures.legend import Legend, Panel, in_rows
@@ -24,6 +25,7 @@ from ol2r_cli.report.figures.series import (
 )
 from ol2r_cli.report.figures.style import BOTH, DASH_DOT, DASHED, DOTTED, LONG, SOLID, Style, line_keywords, shades
 from ol2r_cli.report.labels import Labels
+from ol2r_cli.report.measures import heading, known_metrics, ndcg_metrics
 from ol2r_cli.report.run_groups import Group
 
 MOST_CURVES = 16  # in a panel
@@ -44,13 +46,15 @@ def learning_curve(
     groups: Sequence[Group],
     labels: Labels,
     split: str = "test",
-    cutoff: Integer = 10,
+    cutoff: Integer | None = None,
     bands: Switch = True,
     width: Width = None,
 ) -> Figure:
     """NDCG at a cutoff of the deployable ranker on held-out queries."""
-    column = f"ndcg_{choice('cutoff', cutoff, (1, 3, 5, 10))}"
-    split, banded = choice("split", split, ("test", "validation")), switch("bands", bands)
+    split, banded, known = choice("split", split, SPLITS), switch("bands", bands), known_metrics(groups)
+    cutoffs = [int(name.rpartition("_")[2]) for name in known if re.fullmatch(rf"{split}_ndcg_\d+", name)]
+    cutoff = choice("cutoff", main_cutoff(known) if cutoff is None else cutoff, cutoffs or CUTOFFS)
+    column = f"ndcg_{cutoff}"
 
     def read(group: Group) -> Series | None:
         series = evaluation_series(group, column, split)
@@ -98,7 +102,8 @@ def measure(
 
 def online_ndcg(groups: Sequence[Group], labels: Labels, window: Integer | None = None, width: Width = None) -> Figure:
     """NDCG of the shown lists."""
-    return _smoothed(groups, labels, "online_ndcg", "online NDCG@10", window, width, bounds=(0, 1))
+    column, cutoff = ndcg_metrics(groups)[3], main_cutoff(known_metrics(groups))
+    return _smoothed(groups, labels, column, f"online NDCG@{cutoff}", window, width, bounds=(0, 1))
 
 
 def blocks(groups: Sequence[Group], labels: Labels, window: Integer | None = None, width: Width = None) -> Figure:
@@ -129,8 +134,9 @@ def cumulative_ndcg(
     groups: Sequence[Group], labels: Labels, every: Integer | None = None, width: Width = None
 ) -> Figure:
     """Discounted sum of online NDCG up to a round."""
-    read = partial(cumulative_series, column="cumulative_ndcg", every=_spacing(groups, "every", every))
-    return _curves(groups, labels, {"": read}, "cumulative NDCG", width, bounds=_NON_NEGATIVE)
+    column = ndcg_metrics(groups)[2]
+    read = partial(cumulative_series, column=column, every=_spacing(groups, "every", every))
+    return _curves(groups, labels, {"": read}, heading(column), width, bounds=_NON_NEGATIVE)
 
 
 def unfairness(
