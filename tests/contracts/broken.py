@@ -58,7 +58,9 @@ class Backwards(Sound):
     """Keeps all laws, and takes a click for a reason against a document."""
 
     def learn(self, interaction: Interaction, random: Random) -> None:
-        super().learn(dataclasses.replace(interaction, clicks=~interaction.clicks & interaction.shown), random)
+        before = self.weights.clone()
+        super().learn(interaction, random)
+        self.weights.copy_(2 * before - self.weights)
 
 
 class Unlisted(Sound):
