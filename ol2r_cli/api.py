@@ -423,7 +423,7 @@ def grid(values: Mapping[str, Any]) -> list[dict[str, Any]]:
 def sweep(
     jobs: Iterable[Any], *, launcher: Any = (), progress: bool = False, keep_going: bool = False, **more: Any
 ) -> list[Run]:
-    """Many runs, several at a time in processes of their own. A job has any form that `run` takes.
+    """A run for each job, several at a time in processes of their own. A job has any form that `run` takes.
 
     `more` are settings of all jobs. `launcher` says where they run: {"launcher.jobs": 4}, "launcher=slurm". All jobs
     are checked before the first one starts: ValueError when one is bad. Finished runs are not run again. `RunFailed`
@@ -442,8 +442,5 @@ def sweep(
             paths = tuple(sweep_job.directory for sweep_job in result.failed if sweep_job.directory is not None)
             raise RunFailed(f"{len(result.failed)} of {len(result.sweep_jobs)} runs failed:\n{reasons}", paths)
         warnings.warn(f"left out:\n{reasons}", stacklevel=2)
-    return [
-        _own_run(sweep_job.directory, sweep_job.settings)
-        for sweep_job in result.sweep_jobs
-        if sweep_job.succeeded and sweep_job.directory is not None
-    ]
+    settings = {sweep_job.directory: sweep_job.settings for sweep_job in result.sweep_jobs}
+    return [_own_run(path, settings[path]) for path in result.directories if path is not None]

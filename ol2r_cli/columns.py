@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-CUTOFFS = (1, 3, 5, 10)  # of NDCG in the offline evaluation
+CUTOFFS = (1, 3, 5, 10)  # of NDCG in the offline evaluation of `ndcg`, whose own cutoff is the last one
 BLOCK_RANKS = (1, 5, 10)  # ranks whose block size is traced
 SPLITS = ("test", "validation")
 
@@ -61,6 +61,26 @@ class Column:
         return self.label or self.name.replace("_", " ")
 
 
+def ndcg_columns(cutoff: int) -> tuple[Column, Column, Column]:
+    """NDCG of the shown list, its sum over rounds t times discount^(t - 1), and NDCG of the offline evaluation."""
+    name, label = ("", "") if cutoff == CUTOFFS[-1] else (f"_{cutoff}", f"@{cutoff}")
+    return (
+        Column(f"online_ndcg{name}", f"online NDCG{label}", "Float32", "mean", True, 4, f"mean online NDCG@{cutoff}"),
+        Column(f"cumulative_ndcg{name}", f"cumulative NDCG{label}", "Float64", "last", True, 2),
+        Column(f"ndcg_{cutoff}", f"NDCG@{cutoff}", higher_is_better=True),
+    )
+
+
+def main_cutoff(names: Iterable[str]) -> int:
+    """The cutoff of the NDCG that stands for a run, by the names of its measures, columns or metrics.
+
+    It is 10 where NDCG@10 is among them, otherwise the largest; 10 where there is none.
+    """
+    pattern = r"(?:test_|validation_|online_|cumulative_)?ndcg(?:[_@](\d+))?"
+    cutoffs = {int(found[1] or CUTOFFS[-1]) for name in names if (found := re.fullmatch(pattern, name))}
+    return CUTOFFS[-1] if CUTOFFS[-1] in cutoffs else max(cutoffs, default=CUTOFFS[-1])
+
+
 def _block_size(rank: int) -> Column:
     name = f"block_size_{rank}"
     return Column(name, "", "Int32", "last_tenth", None, 2, f"size of the block at rank {rank}")
@@ -68,8 +88,7 @@ def _block_size(rank: int) -> Column:
 
 _TRACE = (
     Column("query", type="Int64", summary="none"),  # number within the training split
-    Column("online_ndcg", "online NDCG", "Float32", "mean", True, 4, "mean online NDCG@10"),  # of the shown list
-    Column("cumulative_ndcg", "cumulative NDCG", "Float64", "last", True, 2),  # sum of online_ndcg(t) * 0.9995^(t - 1)
+    *ndcg_columns(CUTOFFS[-1])[:2],
     # Pairs of the proposed order against the ideal one, ties free.
     Column("regret", "regret", "Int64", "sum", False, 2, "misordered pairs"),
     Column("clicks", "clicks", "Int16", "sum", None, 2),
@@ -87,7 +106,7 @@ _TRACE = (
 # Of runs in which users have several intents: the number of the user's, from 1.
 INTENT = Column("user_intent", "intent of the user", "Int16", "none")
 _EVALUATION = (
-    *(Column(f"ndcg_{cutoff}", f"NDCG@{cutoff}", higher_is_better=True) for cutoff in CUTOFFS),
+    *(ndcg_columns(cutoff)[2] for cutoff in CUTOFFS),
     Column("cosine", "cosine", higher_is_better=True, axis="cosine to offline RankNet"),  # of parameters
 )
 TRACE_COLUMNS: Mapping[str, Column] = {column.name: column for column in _TRACE}
@@ -167,9 +186,8 @@ def metrics_of(columns: Iterable[RunColumns]) -> dict[str, Column]:
             metrics |= metrics_of_trace(column)
         for column in of_run.evaluation.values():
             metrics |= metrics_of_evaluation(column)
-    best = ", best round"
-    metrics["test_ndcg_10_best"] = Column(
-        "test_ndcg_10_best", f"test NDCG@10{best}", higher_is_better=True, axis=f"test NDCG@10{best} by validation"
-    )
-    metrics["best_round"] = Column("best_round", digits=2, axis="round of best validation NDCG@10")
+            if column.name.startswith("ndcg_"):
+                name, label = f"test_{column.name}_best", f"test {column.heading}, best round"
+                metrics[name] = Column(name, label, higher_is_better=True, axis=f"{label} by validation")
+    metrics["best_round"] = Column("best_round", digits=2, axis="round of best validation NDCG")
     return metrics

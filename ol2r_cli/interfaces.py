@@ -395,6 +395,10 @@ class IntentSchedule(Configured):
     changes = True  # False if users judge by the labels of the dataset in every round
     largest = 1  # the largest number of an intent that users have, from 1
 
+    def warnings(self, rounds: int) -> list[str]:
+        """Return what a reader of the results should know of a run with so many rounds, a line each."""
+        return []
+
     def shares(self, rounds: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the share [R, I] of users with each intent 1 .. I in each of these rounds, which count from 0."""
         raise NotImplementedError

@@ -196,8 +196,8 @@ def test_a_sweep_gives_its_runs_and_names_those_that_failed(monkeypatch):
     with pytest.warns(UserWarning, match="ranker.l2 must be above 0"):
         runs = ol2r.sweep([{"ranker.l2": 0.1}, {"ranker.l2": -1}], **FEW, keep_going=True)
     assert [run.settings["ranker"]["l2"] for run in runs] == [0.1]
-    again = ol2r.sweep(({"ranker.l2": l2} for l2 in (0.1, 0.2)), **FEW, launcher={"launcher.jobs": 1})
-    assert [run.settings["ranker"]["l2"] for run in again] == [0.1, 0.2]
+    again = ol2r.sweep(({"ranker.l2": l2} for l2 in (0.1, 0.2, 0.1)), **FEW, launcher={"launcher.jobs": 1})
+    assert [run.settings["ranker"]["l2"] for run in again] == [0.1, 0.2, 0.1], "a run for each job"
     assert again[0].manifest == runs[0].manifest
     again[1].path.joinpath("run.json").unlink()
     again[1].path.joinpath("trace.parquet").unlink()

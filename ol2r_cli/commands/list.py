@@ -96,7 +96,7 @@ def _show_overview(catalogue: Catalogue) -> None:
 def _defaults(catalogue: Catalogue) -> list[Choice]:
     """The choices of `ol2r run` without overrides: one of a group, and several measures."""
     chosen = [(group, name) for group, name in catalogue.chosen([]).items() if name]
-    chosen += [(MEASURE, name) for name in measure_nodes(catalogue.root.values, catalogue)]
+    chosen += [(MEASURE, name) for name in measure_nodes(catalogue.root.values, catalogue, {})]
     return [catalogue.choices[group][name] for group, name in chosen]
 
 
@@ -153,10 +153,10 @@ def _settings(catalogue: Catalogue, choice: Choice) -> list[tuple[str, str, str]
 
 
 def _typed_setting(choice: Choice, name: str) -> str:
-    """A setting as it is typed. Of a measure this is the cutoff, behind its name; others are changed in its file."""
+    """A setting as it is typed. The cutoff of a measure is typed behind its name."""
     if choice.group != MEASURE:
         return f"{choice.node}.{name}"
-    return f"measures=[{choice.name}@CUTOFF]" if name == "cutoff" else name
+    return f"measures=[{choice.name}@CUTOFF]" if name == "cutoff" else f"{MEASURE}.{choice.name}.{name}"
 
 
 def _grid(choice: Choice) -> dict[str, Any]:

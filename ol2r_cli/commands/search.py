@@ -10,6 +10,7 @@ import time
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
+from ol2r_cli.columns import main_cutoff
 from ol2r_cli.config.own_choices import add_config_dir, as_options
 from ol2r_cli.run.exit_status import BAD_CONFIGURATION, DONE, FAILED, INTERRUPTED
 
@@ -103,21 +104,22 @@ def _search(given: argparse.Namespace, arguments: list[str]) -> int:
 def _open_study(given: argparse.Namespace) -> Study:
     """The study of this command, after its metric and its space have been checked."""
     from ol2r_cli.search.space import Space
-    from ol2r_cli.search.trial import DEFAULT_METRIC, check_space, code_files, direction
+    from ol2r_cli.search.trial import check_space, code_files, direction
 
-    metric = given.metric or DEFAULT_METRIC
-    better = direction(metric)
-    if given.prune and metric != DEFAULT_METRIC:
-        raise ValueError(f"--prune goes with --metric {DEFAULT_METRIC}, which is known during a run: leave it out")
-    prune = metric == DEFAULT_METRIC if given.prune is None else given.prune
     space = Space([*as_options(given.config_dir), *given.words])
+    config = space.composer([*space.fixed, *next(space.choices())]).config
+    default = f"validation_ndcg_{main_cutoff(map(str, config.measure))}"
+    metric = given.metric or default
+    better = direction(metric)
+    if given.prune and metric != default:
+        raise ValueError(f"--prune goes with --metric {default}, which is known during a run: leave it out")
+    prune = metric == default if given.prune is None else given.prune
     if find_spec("optuna") is None:
         raise ValueError("search needs Optuna: type pip install 'ol2r[search]'")
     from ol2r_cli.search.study import Study, default_name, search_plan, study_folder
 
     if not given.worker:
         check_space(space, metric)
-    config = space.composer([*space.fixed, *next(space.choices())]).config
     plan = search_plan(space, metric, prune, given.seed, code_files(space))
     folder = study_folder(config.output_dir, given.name or default_name(plan))
     return Study(folder, space, plan, better, int(config.rounds))

@@ -115,10 +115,9 @@ class Composer:
                 self._check_choice(override)
             base = self._base(tuple(str(override.input_line) for override in choosing))
             config = copy.deepcopy(base.config)
+            of_measures = [override for override in parsed if str(override.key_or_group).startswith(f"{GROUP}.")]
             for override in parsed:
-                if str(override.key_or_group).startswith(f"{GROUP}."):
-                    raise ValueError(f"{override.input_line} must stand in the list: type measures=[ndcg,err@5]")
-                if not self._chooses(override):
+                if not self._chooses(override) and override not in of_measures:
                     _set_value(config, override, words)
         except yaml.YAMLError as error:
             for choice in (choice for known in self.catalogue.choices.values() for choice in known.values()):
@@ -130,17 +129,17 @@ class Composer:
             raise ValueError(explain(str(error), words, self.catalogue)) from None
         for name in _unknown(config, base.choices):
             raise ValueError(unknown_name(name, words, self.catalogue))
-        self._add_measures(config)
+        self._add_measures(config, {str(override.key_or_group): override.value() for override in of_measures})
         return config, base
 
-    def _add_measures(self, config: DictConfig) -> None:
+    def _add_measures(self, config: DictConfig, typed: Mapping[str, Any]) -> None:
         """Add the node `measure`, and let trace_regret and trace_blocks say whether these two are taken."""
         names = ["measures", "trace_regret", "trace_blocks"]
         try:
             settings: Any = OmegaConf.to_container(OmegaConf.masked_copy(config, names), resolve=True)
         except OmegaConfBaseException as error:
             raise ValueError(str(error).splitlines()[0]) from None
-        nodes = measure_nodes(settings, self.catalogue)
+        nodes = measure_nodes(settings, self.catalogue, typed)
         with open_dict(config):
             config[GROUP] = nodes
             config.trace_regret, config.trace_blocks = "regret" in nodes, "blocks" in nodes

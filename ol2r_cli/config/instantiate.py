@@ -40,7 +40,7 @@ def build(node: Any, **more: Any) -> Any:
     node = node if OmegaConf.is_config(node) else OmegaConf.create(node)
     if node.get("_target_") in MOVED_TO:
         node = OmegaConf.merge(node, {"_target_": MOVED_TO[node._target_]})
-    _check_node(node, str(node._key() or ""), more)
+    _check_node(node, str(node._get_full_key(None)), more)
     try:
         return instantiate(node, _convert_="all", **more)
     except InstantiationException as error:

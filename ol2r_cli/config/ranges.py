@@ -50,6 +50,7 @@ class Range:
 Positive = Annotated[float, Range(0, open_below=True)]
 NonNegative = Annotated[float, Range(0)]
 Share = Annotated[float, Range(0, 1)]
+PositiveShare = Annotated[float, Range(0, 1, open_below=True)]
 Count = Annotated[int, Range(1)]
 WholeNumber = Annotated[int, Range(0)]
 Steps = Annotated[int, Range(1, 100_000)]  # gradient steps of a round, whose random numbers are drawn at once

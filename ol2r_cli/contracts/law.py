@@ -90,7 +90,7 @@ class CheckReport:
 
     subject: the overrides that were checked. passed: names of the laws that are kept. violations: those that are
     broken, one for each place. left_out: names of the laws that say nothing here, or could not be checked, with the
-    reason. notes: what is no violation and worth knowing.
+    reason. notes: what is no violation and worth knowing. warnings: what is likely to be a mistake, and breaks no law.
     """
 
     subject: str
@@ -98,6 +98,7 @@ class CheckReport:
     violations: tuple[Violation, ...]
     left_out: dict[str, str]
     notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -105,8 +106,8 @@ class CheckReport:
         return not self.violations
 
     def explanations(self) -> str:
-        """The violations, the notes and the last line."""
-        notes = [f"note: {note}" for note in self.notes]
+        """The violations, the warnings, the notes and the last line."""
+        notes = [*(f"warning: {warning}" for warning in self.warnings), *(f"note: {note}" for note in self.notes)]
         broken = f"{len(self.violations)} broken" if self.violations else "none broken"
         last = f"{self.subject}: {plural(len(self.passed), 'law')} kept, {broken}"
         if self.left_out:

@@ -19,7 +19,7 @@ from ol2r_cli.contracts.dataset_laws import DATASET_LAWS, plays
 from ol2r_cli.contracts.intent_laws import INTENT_LAWS
 from ol2r_cli.contracts.law import BROKEN, KEPT, LEFT_OUT, Broken, CheckReport, Law, NotApplicable, Stopped, Violation
 from ol2r_cli.contracts.measure_laws import MEASURE_LAWS
-from ol2r_cli.contracts.role_laws import ROLE_LAWS, repeatable, scores, state_in_buffers
+from ol2r_cli.contracts.role_laws import ROLE_LAWS, learns, repeatable, scores, state_in_buffers
 from ol2r_cli.contracts.run_law import run_and_resume
 from ol2r_cli.contracts.setting_law import settings
 from ol2r_cli.contracts.subject import DTYPE, Subject, is_refusal
@@ -29,7 +29,7 @@ from ol2r_cli.metrics.measurement import NonFiniteScores
 # The laws of a group, in the order in which they are checked: the first ones explain most.
 _OF_ROLES = (settings, *ROLE_LAWS, run_and_resume)
 LAWS: dict[str, tuple[Law, ...]] = {
-    "ranker": _OF_ROLES,
+    "ranker": (*_OF_ROLES, learns),
     "exploration": _OF_ROLES,
     "fairness": _OF_ROLES,
     "click": _OF_ROLES,
@@ -178,7 +178,8 @@ class _Checking:
     def report(self, name: str) -> CheckReport:
         """Everything so far."""
         notes = tuple(dict.fromkeys(self.subject.notes))
-        return CheckReport(name, tuple(self.passed), tuple(self.violations), self.left_out, notes)
+        warnings = tuple(self.subject.warnings)
+        return CheckReport(name, tuple(self.passed), tuple(self.violations), self.left_out, notes, warnings)
 
     def _leave_out(self, law: Law, reason: str) -> tuple[str, str]:
         self.left_out[law.name] = reason

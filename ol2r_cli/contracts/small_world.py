@@ -86,19 +86,24 @@ def _target(config: DictConfig, setting: str) -> Any:
     return OmegaConf.select(config, f"{setting.rpartition('.')[0]}._target_")
 
 
+def chosen(group: str, name: str) -> DictConfig:
+    """The default settings of a choice."""
+    return OmegaConf.create({group: Catalogue().choices[group][name].content})[group]
+
+
 def clicking(probability: float) -> DictConfig:
     """The settings of a user who clicks every shown document with this probability, whatever its label."""
-    content = Catalogue().choices["click"]["random"].content
-    return OmegaConf.create({"click": {**content, "click": [probability] * GRADES}}).click
+    node = chosen("click", "random")
+    node.click = [probability] * GRADES
+    return node
 
 
 def measures_of(config: DictConfig, blocks: bool = True, regret: bool = True) -> dict[str, Measure]:
     """The measures that a configuration names, with blocks and regret, or without them."""
-    known = Catalogue().choices["measure"]
     nodes = {str(name): node for name, node in config.measure.items() if name not in ("blocks", "regret")}
     for name, taken in ("regret", regret), ("blocks", blocks):
         if taken:
-            nodes[name] = OmegaConf.create({name: known[name].content})[name]
+            nodes[name] = chosen("measure", name)
     return {name: build(node) for name, node in nodes.items()}
 
 

@@ -64,6 +64,7 @@ class Subject:
                 OmegaConf.update(self.config, name, str(folder / "cache"))
         OmegaConf.set_readonly(self.config, True)
         self.notes: list[str] = []
+        self.warnings: list[str] = []
         self.draws_elsewhere = False  # whether a generator of torch, numpy or Python moved while rounds were played
         self._world = ""
         self._running: Simulation | None = None
@@ -79,7 +80,7 @@ class Subject:
         more.setdefault("loops", loops.available() and self.config.device.engine != "tensors")
         self._world, self._running = f"{world_name}, seeds {_words(seeds)}", None
         try:
-            running = simulation(self.config, world(lists), seeds=seeds, **more)
+            running = simulation(self.config, seeds=seeds, **{"dataset": world(lists)} | more)
         except ValueError as error:
             if is_refusal(error):
                 raise NotApplicable(str(error)) from error

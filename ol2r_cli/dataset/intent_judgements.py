@@ -46,7 +46,7 @@ class IntentFile:
         `files` are those of the splits, whose comments name the documents (`# docid = NAME`), with these queries and
         their offsets in the table. DataError for a malformed line, and if no judgement is of a document of the files.
         """
-        names = [name for file in files for name in _documents(file)]
+        names = document_ids(files)
         query = np.repeat(np.arange(len(queries)), np.diff(offsets))
         if len(names) != len(query):
             raise DataError(f"{setting('intents')} needs a comment `# docid = NAME` behind every document of the data")
@@ -72,13 +72,16 @@ def intent_file(settings: Mapping[str, Any] | None) -> IntentFile | None:
     return IntentFile(**settings)
 
 
-def _documents(file: Path) -> Iterable[str]:
-    """The names of the documents of a LETOR file, in its order, where comments have them."""
-    with open_text(file) as lines:
-        for line in lines:
-            content, _, comment = line.partition(b"#")
-            if content.strip() and (match := _DOCUMENT.search(comment)):
-                yield match[1].decode()
+def document_ids(files: Iterable[Path]) -> list[str]:
+    """The names of the documents of LETOR files, in their order, where comments have them (`# docid = NAME`)."""
+    names = []
+    for file in files:
+        with open_text(file) as lines:
+            for line in lines:
+                content, _, comment = line.partition(b"#")
+                if content.strip() and (match := _DOCUMENT.search(comment)):
+                    names.append(match[1].decode(errors="replace"))
+    return names
 
 
 def _judgements(path: Path) -> Iterable[tuple[tuple[str, str], int, int]]:

@@ -104,6 +104,7 @@ class Letor:
             splits={split: torch.from_numpy(numbers) for split, numbers in splits.items()},
             group=None if group is None else torch.from_numpy(group),
             warnings=shared_queries(table, splits),
+            files=tuple(location.files.values()),
         )
         if self.intents is not None and judgements is not None:
             files = location.files.values()

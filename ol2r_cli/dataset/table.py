@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -58,6 +59,7 @@ class Dataset:
     group: Int[Tensor, "N"] | None = None
     warnings: tuple[str, ...] = ()  # what a reader of results should know, a line each
     intents: Intents | None = None
+    files: tuple[Path, ...] = ()  # LETOR files, whose lines are the rows
 
     def split(
         self,

@@ -7,25 +7,14 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from ol2r_cli.columns import CUTOFFS
 from ol2r_cli.export.ranked_split import RankedSplit
 from ol2r_cli.interfaces import RankedLists
 from ol2r_cli.metrics.evaluation import Lists
-from ol2r_cli.metrics.ranking import (
-    discounts,
-    expected_reciprocal_rank,
-    gains,
-    ideal_dcg,
-    ndcg,
-    reciprocal_rank,
-)
+from ol2r_cli.metrics.ranking import reciprocal_rank
 from ol2r_cli.tensor.shapes import Float
 
 if TYPE_CHECKING:
     import polars as pl
-
-ERR_CUTOFF = 10
-MEASURES = (*(f"ndcg_{cutoff}" for cutoff in CUTOFFS), "reciprocal_rank", f"err_{ERR_CUTOFF}")
 
 
 def per_query(ranked: RankedSplit) -> pl.DataFrame:
@@ -65,17 +54,12 @@ def _run_columns(ranked: RankedSplit) -> dict[str, pl.Expr]:
 
 
 def _measures(ranked: RankedSplit, lists: Lists) -> dict[str, Float[Tensor, "B Q"]]:
-    """`MEASURES`, and the columns of the offline evaluation that the run's measures have besides."""
-    grades = ranked.dataset.grades
-    reached = (gains(lists.label) * discounts(lists.label.shape[-1])).cumsum(-1)
-    values = {}
-    for cutoff in CUTOFFS:
-        dcg = reached[..., min(cutoff, reached.shape[-1]) - 1]
-        values[f"ndcg_{cutoff}"] = ndcg(dcg, ideal_dcg(lists.label, cutoff))
-    values["reciprocal_rank"] = reciprocal_rank(lists.label)
-    values[f"err_{ERR_CUTOFF}"] = expected_reciprocal_rank(lists.label[..., :ERR_CUTOFF], grades)
+    """The columns of the offline evaluation, with the reciprocal rank behind NDCG."""
     best = lists.label.sort(-1, descending=True).values
-    for measure in ranked.measures.values():
-        first = RankedLists(lists.label[..., : measure.places], best[..., : measure.places], grades)
-        values = {**measure.of_lists(first), **values}
-    return {name: values[name] for name in dict.fromkeys([*MEASURES, *values])}
+    values: dict[str, Tensor] = {}
+    for name, measure in ranked.measures.items():
+        first = RankedLists(lists.label[..., : measure.places], best[..., : measure.places], ranked.dataset.grades)
+        values |= measure.of_lists(first)
+        if name == "ndcg":
+            values["reciprocal_rank"] = reciprocal_rank(lists.label)
+    return values

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from omegaconf import OmegaConf
 
+from ol2r_cli.config.catalogue import Catalogue
 from ol2r_cli.config.instantiate import build
 from ol2r_cli.config.stored_targets import check_stored
 from ol2r_cli.dataset.table import Dataset
@@ -55,8 +56,9 @@ class RankedSplit:
 
 
 def _measures(nodes: dict[str, Any], path: Path, own_targets: Collection[str]) -> dict[str, Measure]:
-    """The measures of the run that have columns of the offline evaluation."""
+    """`ndcg` and `err`, and the measures of the run that have columns of the offline evaluation."""
     check_stored(nodes, "measure", path / "config.yaml", own_targets)
+    nodes = {name: Catalogue().choices["measure"][name].content for name in ("ndcg", "err")} | nodes
     measures = {name: build(node) for name, node in OmegaConf.create({"measure": nodes}).measure.items()}
     return {str(name): measure for name, measure in measures.items() if measure.evaluation}
 

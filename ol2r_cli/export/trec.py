@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ol2r_cli.dataset.intent_judgements import document_ids
+from ol2r_cli.dataset.table import Dataset
 from ol2r_cli.export.ranked_split import RankedSplit
 from ol2r_cli.run.directory import RunDirectory
 
@@ -22,21 +24,29 @@ def write_trec(ranked: RankedSplit, folder: Path) -> list[Path]:
     grade as gain (trec_eval) computes the NDCG of this project. Raises OSError when the folder cannot be written.
     """
     queries = dict(sorted(_by_query(ranked)))
-    names = [ranked.query_ids[number] for number in queries]
+    names, ids = [ranked.query_ids[number] for number in queries], _document_ids(ranked.dataset)
     runs: list[list[str]] = [[] for _ in ranked.seeds]
     judgements: dict[str, list[str]] = {QRELS: [], EXPONENTIAL_QRELS: []}
     tag = f"{ranked.manifest['choices']['ranker']}-{ranked.manifest['id']}"
     for name, (document, score, label) in zip(names, queries.values(), strict=True):
         for lines, rows, scores in zip(runs, document, score, strict=True):
-            ordered = zip(rows.tolist(), strictly_descending(scores).tolist(), strict=True)
-            lines += [f"{name} Q0 {row} {rank} {value:.9g} {tag}\n" for rank, (row, value) in enumerate(ordered, 1)]
+            ordered = zip((ids[row] for row in rows), strictly_descending(scores).tolist(), strict=True)
+            lines += [f"{name} Q0 {id} {rank} {value:.9g} {tag}\n" for rank, (id, value) in enumerate(ordered, 1)]
         for row, grade in sorted(zip(document[0].tolist(), label[0].tolist(), strict=True)):
-            judgements[QRELS].append(f"{name} 0 {row} {grade}\n")
-            judgements[EXPONENTIAL_QRELS].append(f"{name} 0 {row} {2**grade - 1}\n")
+            judgements[QRELS].append(f"{name} 0 {ids[row]} {grade}\n")
+            judgements[EXPONENTIAL_QRELS].append(f"{name} 0 {ids[row]} {2**grade - 1}\n")
     files = {f"seed-{seed}.run": lines for seed, lines in zip(ranked.seeds, runs, strict=True)} | judgements
     for file, lines in files.items():
         RunDirectory(folder).write_text(file, "".join(lines))
     return [folder / file for file in files]
+
+
+def _document_ids(dataset: Dataset) -> Sequence[object]:
+    """The ids of all documents in the comments of LETOR files; the rows where not all have one that is their own in
+    the query."""
+    ids, rows = document_ids(dataset.files), range(len(dataset.labels))
+    query = np.repeat(np.arange(len(dataset.query_ids)), np.diff(dataset.offsets)).tolist()
+    return ids if len(set(zip(query, ids, strict=False))) == len(rows) else rows
 
 
 def _by_query(ranked: RankedSplit) -> Iterator[tuple[int, tuple[NDArray, NDArray, NDArray]]]:

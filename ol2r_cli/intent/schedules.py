@@ -7,12 +7,11 @@ abruptly and smoothly, and mix groups of users. docs/algorithms/intents.md descr
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ol2r_cli.config.ranges import Count, NonNegative, Range
+from ol2r_cli.config.ranges import Count, NonNegative, PositiveShare, Share
 from ol2r_cli.interfaces import IntentSchedule
 
 Rounds = NDArray[np.int64]  # [R], from 0
@@ -35,7 +34,7 @@ class Abrupt(IntentSchedule):
     The other users are spread evenly over the other intents of the list. The last phase does not end.
     """
 
-    def __init__(self, intents: Sequence[Count], every: Count, share: Annotated[float, Range(0, 1, open_below=True)]):
+    def __init__(self, intents: Sequence[Count], every: Count, share: PositiveShare):
         super().__init__()
         self.intents, self.every = [int(intent) for intent in intents], int(every)
         if len(set(self.intents)) < 2:
@@ -54,6 +53,12 @@ class Abrupt(IntentSchedule):
         """Return the shares of the phase of each round."""
         return self.of_phase[self._place(rounds // self.every)]
 
+    def warnings(self, rounds: int) -> list[str]:
+        """Return a line if all rounds have the same shares."""
+        shares = self.shares(np.arange(rounds))
+        advice = f"users keep their intent in all {rounds:,} rounds: type intent.every={max(1, rounds // 2)} or less"
+        return [advice] if (shares == shares[0]).all() else []
+
     def _place(self, phase: Rounds) -> Rounds:
         """Return which entry of the list each phase has, for phases from 0."""
         return np.minimum(phase, len(self.intents) - 1)
@@ -69,13 +74,7 @@ class Recurring(Abrupt):
 class Smooth(Abrupt):
     """As `Abrupt`, but in the last `width` rounds of a phase, users move steadily to its successor's shares."""
 
-    def __init__(
-        self,
-        intents: Sequence[Count],
-        every: Count,
-        width: NonNegative,
-        share: Annotated[float, Range(0, 1, open_below=True)],
-    ):
+    def __init__(self, intents: Sequence[Count], every: Count, width: NonNegative, share: PositiveShare):
         super().__init__(intents, every, share)
         if width > every:
             raise ValueError(f"intent.width must be at most intent.every, which is {every}, got {width}")
@@ -92,7 +91,7 @@ class Smooth(Abrupt):
 class Mixture(IntentSchedule):
     """Groups of users with different intents in every round: `shares` of intents 1, 2, .., which sum to 1."""
 
-    def __init__(self, shares: Sequence[Annotated[float, Range(0, 1)]]):
+    def __init__(self, shares: Sequence[Share]):
         super().__init__()
         if not shares or abs(sum(shares) - 1) >= 1e-6:
             raise ValueError(f"intent.shares must sum to 1, such as [.5,.5], got {list(shares)}")

@@ -88,6 +88,11 @@ class Evaluator:
             raise ValueError(f"no query of the {split} split has a relevant document: use no_relevant=zero")
         self.counted = int(counted.sum()) if self.skips else len(counted)
 
+    @property
+    def columns(self) -> list[str]:
+        """The columns of the evaluation."""
+        return list(dict.fromkeys(column.name for measure in self.measures.values() for column in measure.evaluation))
+
     def __call__(
         self, ranker: Ranker, deployed: Float[Tensor, "E B P"], rounds: Sequence[int] = ()
     ) -> dict[str, Float[Tensor, "E B"]]:
@@ -95,8 +100,7 @@ class Evaluator:
 
         `rounds` are those after which the snapshots were taken; only `IntentEvaluator` needs them.
         """
-        snapshots = len(deployed)
-        columns = [column.name for measure in self.measures.values() for column in measure.evaluation]
+        snapshots, columns = len(deployed), self.columns
         shape = snapshots, self.replicas, len(columns)
         total = torch.zeros(shape, dtype=torch.float64, device=deployed.device)
         for number, group in enumerate(self.groups if columns else ()):

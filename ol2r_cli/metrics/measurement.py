@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from ol2r_cli import loops
-from ol2r_cli.columns import TRACE_COLUMNS
+from ol2r_cli.columns import EVALUATION_COLUMNS, TRACE_COLUMNS
 from ol2r_cli.intent.drawn_intents import DrawnIntents
 from ol2r_cli.interfaces import Interaction, Measure, Rounds, RunContext
 from ol2r_cli.metrics.ranking import block_sizes, ideal_lists
@@ -21,7 +21,6 @@ Measures = dict[str, Tensor]  # column -> values [R B] of R rounds and B replica
 
 _IN_EVERY_RUN = ("query", "clicks", "pairs", "user_intent")  # columns of the trace that are no measure
 _NO_GROUPS = np.empty((0, 0), np.int8)
-_MOVED = {"cumulative_ndcg": "by_name.ndcg.cumulative_ndcg", "unfairness": "by_name.unfairness.unfairness"}
 
 
 class NonFiniteScores(ArithmeticError):
@@ -83,14 +82,6 @@ class Measurement(nn.Module):
     def _zeros(self, dtype: torch.dtype, *shape: int) -> Tensor:
         """Return zeros [rounds, B, *shape]."""
         return torch.zeros(self.rounds, self.context.replicas, *shape, dtype=dtype, device=self.context.device)
-
-    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *more: Any) -> None:
-        """Load a checkpoint, also of an earlier version, in which two measures were buffers of this class."""
-        for before, now in _MOVED.items():
-            value = state_dict.pop(prefix + before, None)
-            if value is not None and now.split(".")[1] in self.by_name:
-                state_dict[prefix + now] = value
-        super()._load_from_state_dict(state_dict, prefix, *more)
 
     def record(self, t: int, interaction: Interaction, labels: Int[Tensor, "B D"]) -> None:
         """Record what the measures of round `t` (from 1) need. Rounds must be consecutive."""
@@ -198,13 +189,16 @@ def _check(name: str, computed: Mapping[str, Any], columns: set[str], shape: tor
 
 def check_columns(measures: Mapping[str, Measure]) -> None:
     """Raise ValueError if two measures have a column of the same name, or one that every run has."""
-    owners: dict[tuple[str, str], str] = {("trace", column): "every run" for column in _IN_EVERY_RUN}
+    owners: dict[tuple[str, str], str] = {("trace", column): "" for column in _IN_EVERY_RUN}
     for name, measure in measures.items():
         for table, columns in (("trace", measure.trace), ("evaluation", measure.evaluation)):
             for column in columns:
-                owner = owners.setdefault((table, column.name), f"the measure {name}")
-                if owner != f"the measure {name}":
-                    raise ValueError(f"the measure {name} must have its own column, got {column.name}, as {owner} has")
+                owner = owners.setdefault((table, column.name), name)
+                # NDCG@5 of the evaluation is the same number for `ndcg` and for `ndcg@5`.
+                same = column.name in EVALUATION_COLUMNS and type(measures.get(owner)) is type(measure)
+                if owner != name and not same:
+                    other = f"the measure {owner}" if owner else "every run"
+                    raise ValueError(f"the measure {name} must have its own column, got {column.name}, as {other} has")
                 standard = TRACE_COLUMNS.get(column.name) if table == "trace" else None
                 if standard is not None and column != standard:
                     raise ValueError(f"the measure {name} must not change the column {column.name} of ol2r")

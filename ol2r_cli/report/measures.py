@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 
-from ol2r_cli.columns import Column, RunColumns, metrics_of
+from ol2r_cli.columns import Column, RunColumns, main_cutoff, metrics_of, ndcg_columns
 from ol2r_cli.formatting import must_be_one_of
 
 if TYPE_CHECKING:
@@ -54,14 +54,20 @@ def gain(metric: str, difference: float) -> float:
     return -difference if described(metric).higher_is_better is False else difference
 
 
+def ndcg_metrics(groups: Sequence[Group]) -> tuple[str, str, str, str]:
+    """Test, validation, cumulative and online NDCG at the cutoff that stands for these groups."""
+    online, cumulative, ndcg = ndcg_columns(main_cutoff(known_metrics(groups)))
+    return f"test_{ndcg.name}", f"validation_{ndcg.name}", cumulative.name, online.name
+
+
 def usual_metrics(groups: Sequence[Group]) -> tuple[str, ...]:
     """The default columns of a table: with unfairness and violations where a run has a fairness, and with one metric
     of every column that a measure of a run declares, on test queries where it is evaluated."""
     fair = any(group.choices.get("fairness", "none") != "none" for group in groups)
     others, known = [run.columns.additional for group in groups for run in group.runs], known_metrics(groups)
     declared = [name for each in others for name in [*(f"test_{name}" for name in each.evaluation), *each.trace]]
-    of_measures = [name for name in dict.fromkeys(declared) if name in known]
-    return (*METRICS, *(("unfairness", "violations") if fair else ()), *of_measures)
+    of_measures = [name for name in declared if name in known]
+    return tuple(dict.fromkeys([*ndcg_metrics(groups), *(("unfairness", "violations") if fair else ()), *of_measures]))
 
 
 def known_metrics(groups: Sequence[Group]) -> list[str]:

@@ -33,7 +33,7 @@ def notes(
     lines = [f"{plural(runs, 'run')}. Figures are {figures}, left out for a single value."]
     if chose:
         lines.append(
-            "The settings are those with the best mean validation NDCG@10 after the last evaluated round. The seeds "
+            "The settings are those with the best mean validation NDCG after the last evaluated round. The seeds "
             "that chose them are those that report: to report others, run the chosen ones with them (--overrides)."
         )
     return lines + (_comparison_notes(comparison) if comparison else []) + left_out(collection)

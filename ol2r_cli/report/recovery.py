@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ol2r_cli.columns import main_cutoff
 from ol2r_cli.report.figures.series import Series, evaluation_series
 from ol2r_cli.report.labels import Labels
+from ol2r_cli.report.measures import ndcg_metrics
 from ol2r_cli.report.result_tables import ordered
 from ol2r_cli.report.run_groups import FINGERPRINT, Group
 from ol2r_cli.report.text_table import Cell, TextTable
@@ -23,13 +25,12 @@ if TYPE_CHECKING:
     import polars as pl
 
 SHARE = 0.95  # of the standard: a ranker that reaches it has recovered
-_METRIC = "ndcg_10"
 _SCHEDULE, _INTENT = "intent.", "dataset.intent"
 
 
 @dataclass(frozen=True, eq=False)
 class Recovery:
-    """One change of intent. NDCG@10 on held-out queries, for the current intent, means over units (seeds or folds).
+    """One change of intent. NDCG on held-out queries, for the current intent, means over units (seeds or folds).
 
     before: after the last round before the change. after: at the first evaluation after it. end: after the last round
     of the phase. standard: of the runs whose users have had the intent from the start; None without such runs.
@@ -61,7 +62,7 @@ class Recovery:
 
 def recoveries(groups: Sequence[Group], labels: Labels) -> list[Recovery]:
     """Every change of intent in these groups. ValueError if there is none."""
-    found = [each for group in ordered(groups, labels, f"test_{_METRIC}") for each in _of_group(group, groups)]
+    found = [each for group in ordered(groups, labels, ndcg_metrics(groups)[0]) for each in _of_group(group, groups)]
     if not found:
         raise ValueError("--recovery needs runs whose users change their intent: type ol2r run intent=abrupt")
     return found
@@ -126,8 +127,9 @@ def _fits(group: Group, other: Group) -> bool:
 
 
 def _curve(group: Group) -> Series | None:
-    """NDCG@10 by round, on the test split, or on the validation split if only that is evaluated."""
-    return evaluation_series(group, _METRIC, "test") or evaluation_series(group, _METRIC, "validation")
+    """NDCG by round, on the test split, or on the validation split if only that is evaluated."""
+    column = f"ndcg_{main_cutoff(group.metrics)}"
+    return evaluation_series(group, column, "test") or evaluation_series(group, column, "validation")
 
 
 def _labels(found: Sequence[Recovery]) -> Labels:

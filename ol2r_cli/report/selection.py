@@ -1,4 +1,4 @@
-"""Model selection by validation: the cell of a grid with the best validation NDCG@10 represents its competitor.
+"""Model selection by validation: the cell of a grid with the best validation NDCG represents its competitor.
 
 A competitor is a ranker with a model, an exploration and a fairness, under the same dataset, users and settings of the
 run. Its cells differ in settings of the ranker, the model and the exploration. The selection compares means after the
@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 from ol2r_cli.report.finished_run import CODE
 from ol2r_cli.report.labels import Labels, part_of
+from ol2r_cli.report.measures import ndcg_metrics
 from ol2r_cli.report.run_groups import Group
 
-METRIC = "validation_ndcg_10"
 CHOSEN = ("ranker", "ranker/model", "exploration")  # parts whose settings are chosen
 
 
@@ -89,10 +89,11 @@ def _best(cells: Sequence[Group], labels: Labels) -> Group:
     if len(cells) == 1:  # without alternatives no validation is needed
         return cells[0]
     means = []
+    metric = ndcg_metrics(cells)[1]
     for cell in cells:
-        estimate = cell.estimate(METRIC)
+        estimate = cell.estimate(metric)
         if estimate is None:
-            raise ValueError(f"--select validation needs {METRIC}, which {cell.runs[0].path} lacks: {_advice(cell)}")
+            raise ValueError(f"--select validation needs {metric}, which {cell.runs[0].path} lacks: {_advice(cell)}")
         means.append(estimate.mean)
     best = max(means)
     equal = [cell for cell, mean in zip(cells, means, strict=True) if mean == best]
@@ -102,6 +103,6 @@ def _best(cells: Sequence[Group], labels: Labels) -> Group:
 def _advice(cell: Group) -> str:
     if "validation" not in cell.runs[0].settings.get("evaluate_on", ["validation"]):
         return "run it with evaluate_on=[validation,test]"
-    if cell.estimate("test_ndcg_10") is None:
+    if cell.estimate(ndcg_metrics([cell])[0]) is None:
         return "its ranker is not evaluated offline, so name its settings behind --keep, or leave it out"
     return "run it with dataset.validation=0.2"

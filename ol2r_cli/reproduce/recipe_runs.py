@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from ol2r_cli.config.composer import Composer
+from ol2r_cli.report.measures import ndcg_metrics
 from ol2r_cli.report.run_groups import Group, collect, group_runs
-from ol2r_cli.report.selection import METRIC
 from ol2r_cli.reproduce.run_plan import Condition, Overrides, RunPlan, Trial
 from ol2r_cli.run.directory import create_root
 from ol2r_cli.run.exit_status import DONE
@@ -80,7 +80,7 @@ def best_settings(trials: Mapping[Trial, Group]) -> dict[Condition, Overrides]:
 
 def validation(trial: Trial, group: Group) -> float:
     """The mean validation NDCG@10 of the runs of a trial; ValueError where they were not evaluated so."""
-    estimate = group.estimate(METRIC)
+    estimate = group.estimate(ndcg_metrics([group])[1])
     if estimate is None:
         raise ValueError(
             f"settings of {trial.condition.competitor} are chosen by validation, which {group.runs[0].path} lacks: "

@@ -227,8 +227,9 @@ class Experiment:
         )
 
     def warnings(self) -> list[str]:
-        """What a reader of the results should know, a line each: of the dataset, and of the roles that are set up."""
-        return [line for source in (self.dataset, *self.roles.values()) for line in source.warnings]
+        """What a reader of the results should know, a line each: of dataset, intents, and roles that are set up."""
+        of_intent = self.intent.warnings(self.settings["rounds"])
+        return [*of_intent, *(line for source in (self.dataset, *self.roles.values()) for line in source.warnings)]
 
     def evaluators(self) -> list[Evaluator]:
         """One for each split in `evaluate_on` that the dataset has."""

@@ -53,6 +53,7 @@ ADDED: Mapping[str, Any] = {
     "ranker.window": None,
     "ranker.discount": 1.0,
 }
+_DISCOUNT = 0.9995  # of the measure ndcg in a default run, which had no settings in earlier versions
 _ALWAYS = STANDARD_MEASURES - {"regret", "blocks"}
 
 
@@ -65,7 +66,11 @@ def identity(settings: Mapping[str, Any], fingerprint: str, code: Mapping[str, s
     plain value.
     """
     decisive = {name: value for name, value in settings.items() if name != "measure"}
-    others = {name: node for name, node in (settings.get("measure") or {}).items() if name not in STANDARD_MEASURES}
+    others = {
+        name: node
+        for name, node in (settings.get("measure") or {}).items()
+        if name not in STANDARD_MEASURES or (node or {}).get("discount", _DISCOUNT) != _DISCOUNT
+    }
     left_out = sorted(_ALWAYS - (settings.get("measure", dict.fromkeys(_ALWAYS)).keys()))
     if others or left_out:
         decisive["measure"] = others | dict.fromkeys(left_out)

@@ -11,6 +11,7 @@ from typing import Any
 
 from torch import Tensor
 
+from ol2r_cli.columns import main_cutoff, ndcg_columns
 from ol2r_cli.formatting import duration
 from ol2r_cli.run.directory import LOGGER
 
@@ -55,9 +56,9 @@ class Progress:
         self.measures = measures
 
     def evaluated(self, round: int, ndcg: Mapping[str, float]) -> None:
-        """Keep offline NDCG@10 by split, evaluated up to `round`, for the display, and log it."""
+        """Keep offline NDCG by name, such as `test NDCG@10`, evaluated up to `round`, for the display, and log it."""
         self.ndcg.update(ndcg)
-        numbers = ", ".join(f"{split} NDCG@10 {value:.4f}" for split, value in ndcg.items())
+        numbers = ", ".join(f"{name} {value:.4f}" for name, value in ndcg.items())
         _log.info("round %d: %s", round, numbers)
 
     def _show(self) -> None:
@@ -75,10 +76,10 @@ class Progress:
 
     def _facts(self) -> str:
         """The latest metrics, averaged over replicas."""
-        facts = {}
-        if "online_ndcg" in self.measures:
-            facts["online NDCG"] = float(self.measures["online_ndcg"].nanmean())
-        facts |= {f"{split} NDCG@10": value for split, value in self.ndcg.items() if split == "test"}
+        facts, online = {}, ndcg_columns(main_cutoff(self.measures))[0]
+        if online.name in self.measures:
+            facts[online.heading] = float(self.measures[online.name].nanmean())
+        facts |= {name: value for name, value in self.ndcg.items() if name.startswith("test ")}
         if "unfairness" in self.measures:
             facts["unfairness"] = float(self.measures["unfairness"][-1].mean())
         return "  ".join(f"{name} {value:.3f}" for name, value in facts.items())

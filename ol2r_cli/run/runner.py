@@ -15,6 +15,7 @@ import torch
 from omegaconf import DictConfig, OmegaConf
 from torch import Tensor
 
+from ol2r_cli.columns import main_cutoff
 from ol2r_cli.config.passed_objects import command_of
 from ol2r_cli.formatting import error_line, one_line
 from ol2r_cli.interfaces import Interaction, Ranker
@@ -40,7 +41,7 @@ from ol2r_cli.run.manifest import Manifest
 from ol2r_cli.run.progress import Progress
 from ol2r_cli.run.source import Code, of_classes
 from ol2r_cli.run.stop_signals import stop_signals
-from ol2r_cli.run.summary import render_run, summarise
+from ol2r_cli.run.summary import main_ndcg, render_run, summarise
 from ol2r_cli.run.tables import EVALUATION, TRACE, Trace
 from ol2r_cli.run.unfinished import mark, unmark
 from ol2r_cli.simulation import Simulation
@@ -51,7 +52,7 @@ SNAPSHOTS = 50  # that are scored together where rounds are played together: sco
 
 Render = Callable[[RunDirectory, bool], str]  # the text for a finished run; true: it was finished before
 
-# Receives a round and {"validation": NDCG@10}, the mean over replicas; a true result stops the run with a checkpoint.
+# Receives a round and {"validation": NDCG}, the mean over replicas; a true result stops the run with a checkpoint.
 ValidationCallback = Callable[[int, Mapping[str, float]], object]
 
 _EXPLAINED = (OSError, FloatingPointError, DirectoryLost)  # whose message says what to type; a traceback adds nothing
@@ -322,7 +323,7 @@ class Runner:
         self.queue[t] = self.simulation.ranker.deploy()
 
     def _evaluate(self) -> dict[str, float]:
-        """Evaluate the queue; returns the last NDCG@10 of each split, averaged over replicas."""
+        """Evaluate the queue; returns the last NDCG of each split, averaged over replicas, such as {"test NDCG@10"}."""
         rounds, deployed = list(self.queue), torch.stack(list(self.queue.values()))
         self._check_parameters(rounds, deployed)
         cosine = {} if self.offline is None else {"cosine": _cosine(deployed, self.offline)}
@@ -330,8 +331,9 @@ class Runner:
         for evaluator in self.evaluators:
             columns = evaluator(self.simulation.ranker, deployed, rounds)
             self.trace.record_evaluation(rounds, evaluator.name, columns | cosine)
-            if "ndcg_10" in columns:
-                last[evaluator.name] = float(columns["ndcg_10"][-1].mean())
+            cutoff = main_cutoff(columns)
+            if f"ndcg_{cutoff}" in columns:
+                last[f"{evaluator.name} NDCG@{cutoff}"] = float(columns[f"ndcg_{cutoff}"][-1].mean())
         self.queue.clear()
         return last
 
@@ -356,6 +358,10 @@ class Runner:
     def _likely_setting(self) -> str:
         """What to type where numbers are out of range."""
         settings, name = self.settings["ranker"], self.experiment.choices["ranker"]
+        if not (own := type(self.simulation.ranker)).__module__.startswith("ol2r_cli."):
+            return (
+                f"look at `learn` and `predict` of {own.__module__}.{own.__name__}; `ol2r check ranker={name}` may help"
+            )
         for setting, direction in (("learning_rate", "smaller"), ("l2", "larger")):
             if setting in settings:
                 return f"ranker.{setting} must be {direction}, got {settings[setting]}"
@@ -413,15 +419,16 @@ class CallbackHandler:
     """
 
     def __init__(self, callback: ValidationCallback | None, evaluators: Sequence[Evaluator]):
-        self.callback = callback
-        measured = [evaluator for evaluator in evaluators if "ndcg" in evaluator.measures]
+        column = f"ndcg_{main_cutoff(name for evaluator in evaluators for name in evaluator.columns)}"
+        measured = [evaluator for evaluator in evaluators if column in evaluator.columns]
+        self.column, self.callback = column, callback
         self.evaluator = next((evaluator for evaluator in measured if evaluator.name == "validation"), None)
 
     def __call__(self, round: int, ranker: Ranker, deployed: Float[Tensor, "B P"]) -> bool:
         """Call the callback for the ranker after `round`; returns whether to stop the run."""
         if self.callback is None or self.evaluator is None:
             return False
-        ndcg = self.evaluator(ranker, deployed[None], [round])["ndcg_10"][0]
+        ndcg = self.evaluator(ranker, deployed[None], [round])[self.column][0]
         return bool(self.callback(round, {self.evaluator.name: float(ndcg.mean())}))
 
     def replay(self, directory: RunDirectory, ranker: Ranker, queue: Mapping[int, Float[Tensor, "B P"]]) -> bool:
@@ -435,11 +442,11 @@ class CallbackHandler:
 
 
 def validation_curve(directory: RunDirectory) -> list[tuple[int, float]]:
-    """Rounds, from 1 on, and validation NDCG@10, the mean over replicas, of the evaluations on disk."""
+    """Rounds, from 1 on, and validation NDCG, the mean over replicas, of the evaluations on disk."""
     import polars as pl
 
     rows = EVALUATION.read(directory).filter(pl.col("round") > 0, pl.col("split") == "validation")
-    means = rows.group_by("round").agg(pl.col("ndcg_10").cast(pl.Float64).mean()).drop_nulls().sort("round")
+    means = rows.group_by("round").agg(pl.col(main_ndcg(rows)).cast(pl.Float64).mean()).drop_nulls().sort("round")
     return [(int(round), float(value)) for round, value in means.iter_rows()]
 
 

@@ -9,7 +9,8 @@ The metrics per seed, without those that do not apply to the run:
                                 ranker after the last evaluated round, such as test_ndcg_10
     <split>_<column>_untrained  the same at round 0
     test_ndcg_10_best           test NDCG@10 at the round with the best validation NDCG@10 (the first such round); only
-                                with a validation split, because a round chosen by the test split is biased upwards
+                                with a validation split, because a round chosen by the test split is biased upwards;
+                                without NDCG@10 that at the largest cutoff, such as test_ndcg_20_best
     best_round                  that round
     cosine                      to the offline ranker after the last evaluated round
     <column>                    of each column of trace.parquet what its `summary` says (`ol2r_cli/columns.py`)
@@ -18,12 +19,12 @@ The metrics per seed, without those that do not apply to the run:
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ol2r_cli.columns import SPLITS, Column, RunColumns
+from ol2r_cli.columns import SPLITS, Column, RunColumns, main_cutoff, ndcg_columns
 from ol2r_cli.config.overrides import split_search_path
 from ol2r_cli.config.own_choices import as_options, choice_folders
 from ol2r_cli.config.project_file import default_output_dir
@@ -107,14 +108,18 @@ def _from_evaluation(evaluation: pl.DataFrame, columns: Sequence[str]) -> list[p
         values = rows.group_by("seed").agg(*(pl.col(name).last() for name in by_split), *untrained)
         frames.append(values.rename({name: f"{split}_{name}" for name in values.columns if name != "seed"}))
     frames.append(evaluation.group_by("seed").agg(pl.col("cosine").drop_nulls().last()))
-    validation = evaluation.filter(pl.col("split") == "validation", pl.col("ndcg_10").is_not_null())
-    best = validation.group_by("seed").agg(
-        pl.col("round").sort_by("ndcg_10", descending=True, maintain_order=True).first()
-    )
-    test = evaluation.filter(split="test").select("seed", "round", "ndcg_10")
+    ndcg = main_ndcg(evaluation)
+    validation = evaluation.filter(pl.col("split") == "validation", pl.col(ndcg).is_not_null())
+    best = validation.group_by("seed").agg(pl.col("round").sort_by(ndcg, descending=True, maintain_order=True).first())
+    test = evaluation.filter(split="test").select("seed", "round", ndcg)
     chosen = best.join(test, on=["seed", "round"])
-    frames.append(chosen.rename({"round": "best_round", "ndcg_10": "test_ndcg_10_best"}))
+    frames.append(chosen.rename({"round": "best_round", ndcg: f"test_{ndcg}_best"}))
     return frames
+
+
+def main_ndcg(evaluation: pl.DataFrame) -> str:
+    """The column of NDCG by which a round is chosen: that of `main_cutoff` among the columns with values."""
+    return f"ndcg_{main_cutoff(name for name in evaluation.columns if evaluation[name].count())}"
 
 
 def render_run(directory: RunDirectory, finished_before: bool = False) -> str:
@@ -135,14 +140,15 @@ def render(summary: Mapping[str, Any], manifest: Mapping[str, Any], path: str | 
     model = f" ({choices['ranker/model']})" if "ranker/model" in choices else ""
     fairness = "" if choices.get("fairness", "none") == "none" else f", fairness {choices['fairness']}"
     which_seeds = f"{len(seeds)} seeds ({seeds[0]} to {seeds[-1]})" if len(seeds) > 1 else f"seed {seeds[0]}"
+    online, cumulative, ndcg = ndcg_columns(main_cutoff(metrics))
     lines = {
         "experiment": f"ranker {choices['ranker']}{model}{fairness}, click model {choices['click']}, dataset "
         f"{choices['dataset']}, {summary['rounds']:,} rounds, {which_seeds}",
-        "test NDCG@10": _test_line(metrics, summary["rounds"]),
-        "online NDCG": _online_line(metrics),
-        "cumulative NDCG": _plus_minus(metrics.get("cumulative_ndcg"), 2),
+        f"test {ndcg.heading}": _test_line(metrics, f"test_{ndcg.name}", summary["rounds"]),
+        online.heading: _online_line(metrics, online.name),
+        cumulative.heading: _plus_minus(metrics.get(cumulative.name), 2),
         "unfairness": _plus_minus(metrics.get("unfairness"), 3),
-        **_declared_lines(metrics, manifest),
+        **_declared_lines(metrics, manifest, {online.name, cumulative.name, f"test_{ndcg.name}"}),
         "time": _time_line(manifest),
         "files": str(path),
         "next": f"{_list(manifest)} (other users, rankers and datasets to try), {_status(Path(path))} (all runs)",
@@ -150,17 +156,19 @@ def render(summary: Mapping[str, Any], manifest: Mapping[str, Any], path: str | 
     head = f"{manifest['status']}: run {manifest['id']}"
     if len(seeds) > 1:
         head += "; numbers are mean ± standard deviation over seeds"
-    return "\n".join([head, *(f"  {name:<16} {line}" for name, line in lines.items() if line)])
+    width = max(16, *(len(name) for name, line in lines.items() if line))
+    return "\n".join([head, *(f"  {name:<{width}} {line}" for name, line in lines.items() if line)])
 
 
-def _declared_lines(metrics: Mapping[str, Any], manifest: Mapping[str, Any]) -> dict[str, str]:
-    """A line for each column that a measure has declared: of the evaluation on test queries, and of the rounds."""
+def _declared_lines(metrics: Mapping[str, Any], manifest: Mapping[str, Any], shown: Container[str]) -> dict[str, str]:
+    """A line for each column that a measure has declared: of the evaluation on test queries, and of the rounds; without
+    those of the metrics that are `shown`."""
     others = RunColumns.of(manifest).additional
     evaluated = {f"test_{name}": column for name, column in others.evaluation.items()}
     return {
         f"test {column.heading}" if name in evaluated else column.heading: _plus_minus(metrics[name], column.digits)
         for name, column in {**evaluated, **others.trace}.items()
-        if name in metrics
+        if name in metrics and name not in shown
     }
 
 
@@ -186,23 +194,23 @@ def _plus_minus(values: Mapping[str, Any] | None, digits: int = 4) -> str:
     return "" if values is None else plus_minus(values["mean"], values["sd"], digits)
 
 
-def _test_line(metrics: Mapping[str, Any], rounds: int) -> str:
-    if "test_ndcg_10" not in metrics:
+def _test_line(metrics: Mapping[str, Any], name: str, rounds: int) -> str:
+    if name not in metrics:
         return ""
-    line = f"{_plus_minus(metrics['test_ndcg_10'])} after {rounds:,} rounds"
-    if "test_ndcg_10_untrained" in metrics:
-        line = f"{_plus_minus(metrics['test_ndcg_10_untrained'])} untrained, {line}"
-    if "test_ndcg_10_best" in metrics:
-        line += f"; {_plus_minus(metrics['test_ndcg_10_best'])} at the best round by validation"
+    line = f"{_plus_minus(metrics[name])} after {rounds:,} rounds"
+    if f"{name}_untrained" in metrics:
+        line = f"{_plus_minus(metrics[f'{name}_untrained'])} untrained, {line}"
+    if f"{name}_best" in metrics:
+        line += f"; {_plus_minus(metrics[f'{name}_best'])} at the best round by validation"
     return line
 
 
-def _online_line(metrics: Mapping[str, Any]) -> str:
-    if "online_ndcg" not in metrics:
+def _online_line(metrics: Mapping[str, Any], name: str) -> str:
+    if name not in metrics:
         return ""
-    last = metrics.get("online_ndcg_last_tenth")
+    last = metrics.get(f"{name}_last_tenth")
     end = f", {_plus_minus(last)} in the last tenth" if last else ""
-    return f"{_plus_minus(metrics['online_ndcg'])} of the lists shown{end}"
+    return f"{_plus_minus(metrics[name])} of the lists shown{end}"
 
 
 def _time_line(manifest: Mapping[str, Any]) -> str:

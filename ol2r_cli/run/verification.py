@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ol2r_cli.metrics.ranking import DISCOUNT, TOP, dcg, gains, ideal_lists
+from ol2r_cli.columns import CUTOFFS, ndcg_columns
+from ol2r_cli.metrics.ranking import DISCOUNT, dcg, gains, ideal_lists
 from ol2r_cli.run.directory import INTERACTIONS, SUMMARY, RunDirectory
 from ol2r_cli.run.identity import RESULTS_VERSION
 from ol2r_cli.run.integrity import REMOVABLE, read_table, sha256
@@ -38,11 +39,13 @@ def differences(run: RunState, notes: list[str] | None = None) -> Iterator[str]:
     try:
         trace, evaluation = TRACE.read(directory), EVALUATION.read(directory)
         yield from _rows(trace, rounds, seeds)
-        yield from _cumulative(trace)
+        settings = stored_settings(run.path, run.manifest)
+        for cutoff, discount in _ndcg_discounts(settings).items():
+            yield from _cumulative(trace, cutoff, discount)
         if (directory / INTERACTIONS).is_file():
             saved = read_table(directory / INTERACTIONS)
             yield from _interactions(saved, trace)
-            yield from _online_ndcg(run, saved, trace, [] if notes is None else notes)
+            yield from _online_ndcg(run, settings, saved, trace, [] if notes is None else notes)
         yield from _evaluations(evaluation, rounds, seeds)
         yield from _summary(directory)
     except (OSError, ValueError, LookupError, TypeError) as error:
@@ -72,15 +75,23 @@ def _rows(trace: pl.DataFrame, rounds: int, seeds: list[int]) -> Iterator[str]:
         yield f"{TRACE.file} has {len(trace):,} rows, which are not rounds 1 to {rounds:,} of seeds {sorted(seeds)}"
 
 
-def _cumulative(trace: pl.DataFrame) -> Iterator[str]:
+def _ndcg_discounts(settings: Mapping[str, Any]) -> dict[int, float]:
+    """The discount of cumulative NDCG at each cutoff that a run has measured; an earlier version wrote neither."""
+    nodes = settings.get("measure", {"ndcg": {}}).items()
+    of_ndcg = [node for name, node in nodes if name.partition("@")[0] == "ndcg"]
+    return {node.get("cutoff", CUTOFFS[-1]): node.get("discount", DISCOUNT) for node in of_ndcg}
+
+
+def _cumulative(trace: pl.DataFrame, cutoff: int, discount: float) -> Iterator[str]:
     """Whether cumulative NDCG is the discounted sum of online NDCG; queries that are skipped count 0."""
     import polars as pl
 
-    steps = pl.col("online_ndcg").cast(pl.Float64).fill_null(0) * DISCOUNT ** (pl.col("round") - 1)
-    error = (steps.cum_sum().over("seed") - pl.col("cumulative_ndcg")).abs() / pl.col("round")
+    online, cumulative = (column.name for column in ndcg_columns(cutoff)[:2])
+    steps = pl.col(online).cast(pl.Float64).fill_null(0) * discount ** (pl.col("round") - 1)
+    error = (steps.cum_sum().over("seed") - pl.col(cumulative)).abs() / pl.col("round")
     largest = trace.select(error.max()).item()
     if largest is None or largest > TOLERANCE:
-        yield f"{TRACE.file}: cumulative_ndcg is not the discounted sum of online_ndcg"
+        yield f"{TRACE.file}: {cumulative} is not the discounted sum of {online}"
 
 
 def _interactions(saved: pl.DataFrame, trace: pl.DataFrame) -> Iterator[str]:
@@ -94,12 +105,14 @@ def _interactions(saved: pl.DataFrame, trace: pl.DataFrame) -> Iterator[str]:
         yield f"{INTERACTIONS} has other queries or clicks than {TRACE.file}"
 
 
-def _online_ndcg(run: RunState, saved: pl.DataFrame, trace: pl.DataFrame, notes: list[str]) -> Iterator[str]:
+def _online_ndcg(
+    run: RunState, settings: Mapping[str, Any], saved: pl.DataFrame, trace: pl.DataFrame, notes: list[str]
+) -> Iterator[str]:
     """Whether online NDCG is that of the documents in the saved interactions, by the labels of the run's data."""
     import polars as pl
 
     try:
-        dataset = dataset_source(stored_dataset_settings(run.path, stored_settings(run.path, run.manifest))).load()
+        dataset = dataset_source(stored_dataset_settings(run.path, settings)).load()
         if dataset.fingerprint != run.manifest["dataset"]["fingerprint"]:
             raise ValueError("there are other data now")
     except ValueError as error:
@@ -108,23 +121,23 @@ def _online_ndcg(run: RunState, saved: pl.DataFrame, trace: pl.DataFrame, notes:
     several = "user_intent" in trace.columns
     split = dataset.split("train", by_intent=several)
     query, label = split.judged()
-    best = dcg(ideal_lists(query, label, len(split) * split.intents, TOP)).numpy()
     gain = gains(split.labels).numpy()
     intents = trace.select("seed", "round", "query", intent=pl.col("user_intent") - 1 if several else pl.lit(0))
-    first = saved.filter(pl.col("rank") <= TOP).join(intents.drop("query"), on=["seed", "round"], maintain_order="left")
-    place = first["document"].to_numpy() + first["intent"].cast(pl.Int64).to_numpy() * len(dataset.labels)
-    reached = (
-        first.with_columns(gain=pl.lit(gain[place]) / (pl.col("rank") + 1).log(2))
-        .group_by("seed", "round")
-        .agg(pl.col("gain").sum())
-    )
-    rounds = trace.join(reached, on=["seed", "round"], how="left")
-    ideal = best[rounds["query"].to_numpy() + intents["intent"].cast(pl.Int64).to_numpy() * len(split)]
-    ndcg = (rounds["gain"].to_numpy() / np.maximum(ideal, 1e-12)) * (ideal > 0)
-    stored = rounds["online_ndcg"].to_numpy()
-    differs = (np.abs(stored - ndcg) > TOLERANCE) | (np.isnan(stored) & (ideal > 0))
-    if differs.any():
-        yield f"{TRACE.file}: online_ndcg is not that of {INTERACTIONS} in {differs.sum():,} of {len(rounds):,} rows"
+    shown = saved.join(intents.drop("query"), on=["seed", "round"], maintain_order="left")
+    place = shown["document"].to_numpy() + shown["intent"].cast(pl.Int64).to_numpy() * len(dataset.labels)
+    shown = shown.with_columns(gain=pl.lit(gain[place]) / (pl.col("rank") + 1).log(2))
+    for cutoff in _ndcg_discounts(settings):
+        best = dcg(ideal_lists(query, label, len(split) * split.intents, min(cutoff, settings["positions"]))).numpy()
+        first = shown.filter(pl.col("rank") <= cutoff)
+        reached = first.group_by("seed", "round").agg(pl.col("gain").sum())
+        rounds = trace.join(reached, on=["seed", "round"], how="left")
+        ideal = best[rounds["query"].to_numpy() + intents["intent"].cast(pl.Int64).to_numpy() * len(split)]
+        ndcg = (rounds["gain"].to_numpy() / np.maximum(ideal, 1e-12)) * (ideal > 0)
+        column = ndcg_columns(cutoff)[0].name
+        stored = rounds[column].to_numpy()
+        differs = (np.abs(stored - ndcg) > TOLERANCE) | (np.isnan(stored) & (ideal > 0))
+        if differs.any():
+            yield f"{TRACE.file}: {column} is not that of {INTERACTIONS} in {differs.sum():,} of {len(rounds):,} rows"
 
 
 def _evaluations(evaluation: pl.DataFrame, rounds: int, seeds: list[int]) -> Iterator[str]:

@@ -11,6 +11,7 @@ from pathlib import Path
 import optuna
 from optuna.trial import TrialState
 
+from ol2r_cli.columns import main_cutoff
 from ol2r_cli.formatting import duration
 from ol2r_cli.search.study import ActiveTrial, Study
 from ol2r_cli.search.trial import read_metrics
@@ -34,7 +35,7 @@ class SearchProgress:
         self._show(active)
 
     def evaluated(self, active: ActiveTrial, round: int, value: float) -> None:
-        """A trial has this validation NDCG@10 after a round."""
+        """A trial has this validation NDCG after a round."""
         self._show(active, f"  round {round} {value:.4f}")
 
     def _show(self, active: ActiveTrial, curve: str = "") -> None:
@@ -54,7 +55,7 @@ class SearchProgress:
 
 
 def render_result(study: Study, metric: str) -> str:
-    """The best settings, their test NDCG@10 (shown here for the first time), and the command for fresh seeds."""
+    """The best settings, their test NDCG (shown here for the first time), and the command for fresh seeds."""
     names = {TrialState.COMPLETE: "finished", TrialState.PRUNED: "pruned", TrialState.FAIL: "failed"}
     counts = ", ".join(f"{n} {name}" for state, name in names.items() if (n := len(study.trials(state))))
     head = f"{len(study.trials())} trials" + (f" ({counts})" if counts else "")
@@ -66,7 +67,7 @@ def render_result(study: Study, metric: str) -> str:
     lines = {
         "settings": shlex.join(settings),
         metric: f"{best.value:.4f}, the best of {finished}: with fresh seeds expect less",
-        "test NDCG@10": _test_ndcg(path),
+        **_test_ndcg(path),
         "importance": _importances(study),
         "run": str(path),
         "fresh seeds": f"ol2r run {shlex.join(with_fresh_seeds(study.space.fixed, settings))}",
@@ -82,12 +83,13 @@ def with_fresh_seeds(fixed: Sequence[str], settings: Sequence[str]) -> list[str]
     return [*others, *settings, f"seed={-(-used // 100) * 100}", f"replicas={FRESH_REPLICAS}"]
 
 
-def _test_ndcg(path: Path) -> str:
-    ndcg = read_metrics(path).get("test_ndcg_10")
+def _test_ndcg(path: Path) -> dict[str, str]:
+    cutoff = main_cutoff(metrics := read_metrics(path))
+    ndcg = metrics.get(f"test_ndcg_{cutoff}")
     if ndcg is None:
-        return ""
+        return {}
     spread = "" if ndcg["sd"] is None else f" ± {ndcg['sd']:.4f} (standard deviation over {ndcg['n']} seeds)"
-    return f"{ndcg['mean']:.4f}{spread}"
+    return {f"test NDCG@{cutoff}": f"{ndcg['mean']:.4f}{spread}"}
 
 
 def _importances(study: Study) -> str:

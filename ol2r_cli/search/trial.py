@@ -1,11 +1,13 @@
 """One trial of a search: its run, its metric, and the check of the whole space before the first trial.
 
-A metric is a mean of summary.json over the replicas, never one of the test split.
+A metric is a mean of summary.json over the replicas, never one of the test split. The default is validation NDCG at the
+cutoff of `main_cutoff`, the only metric that is known during a run, so that trials can be pruned by it.
 """
 
 from __future__ import annotations
 
 import io
+import re
 import shlex
 import time
 from collections.abc import Mapping, Sequence
@@ -16,6 +18,7 @@ from typing import Literal
 
 import torch
 
+from ol2r_cli.columns import CUTOFFS, main_cutoff
 from ol2r_cli.config.composer import Composer
 from ol2r_cli.config.instantiate import build
 from ol2r_cli.config.overrides import split_search_path
@@ -30,19 +33,19 @@ from ol2r_cli.search.space import ROLES, Space
 
 Direction = Literal["minimize", "maximize"]
 
-DEFAULT_METRIC = "validation_ndcg_10"  # the only metric that is known during a run, so that trials can be pruned by it
 _VALIDATION = tuple(f"validation_ndcg_{cutoff}" for cutoff in (1, 3, 5, 10))
 _ONLINE = ("online_ndcg", "online_ndcg_last_tenth", "cumulative_ndcg")
 _MINIMISED = ("regret", "unfairness", "violations")
 METRICS = (*_VALIDATION, *_ONLINE, *_MINIMISED)
+_AT_CUTOFF = re.compile(r"validation_ndcg_\d+|online_ndcg_\d+(_last_tenth)?|cumulative_ndcg_\d+")
 _PAUSE = 2.0  # seconds between attempts at a run that another process is running
 
 
 def direction(metric: str) -> Direction:
     """The direction in which a metric is better; ValueError for a metric that cannot be searched by."""
     if metric.startswith("test_"):
-        raise ValueError(f"--metric must not look at the test split, got {metric}: type {DEFAULT_METRIC}, the default")
-    if metric not in METRICS:
+        raise ValueError(f"--metric must not look at the test split, got {metric}: type {_VALIDATION[-1]}, the default")
+    if metric not in METRICS and not _AT_CUTOFF.fullmatch(metric):
         raise ValueError(f"--metric must be one of {', '.join(METRICS)}, got {metric}")
     return "minimize" if metric in _MINIMISED else "maximize"
 
@@ -142,9 +145,11 @@ def _build_roles(composer: Composer, overrides: Sequence[str]) -> None:
 
 def check_metric(metric: str, experiment: Experiment) -> None:
     """Raises ValueError, with the override to type, when the experiment's summary would not have the metric."""
-    if "ndcg" in metric and "ndcg" not in experiment.measures:
-        raise ValueError(f"measures must have ndcg for --metric {metric}: leave measures out, or add ndcg")
-    if metric in _VALIDATION:
+    cutoff = main_cutoff([metric.removesuffix("_last_tenth")])
+    name = "ndcg" if cutoff in CUTOFFS else f"ndcg@{cutoff}"
+    if "ndcg" in metric and not {name, f"ndcg@{cutoff}"} & experiment.measures.keys():
+        raise ValueError(f"measures must have {name} for --metric {metric}: leave measures out, or add {name}")
+    if metric.startswith("validation_"):
         if not experiment.roles["ranker"].generalises:
             name = experiment.choices["ranker"]
             raise ValueError(f"ranker={name} is not evaluated on queries that are new to it: type --metric online_ndcg")

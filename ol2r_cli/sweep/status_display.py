@@ -22,7 +22,7 @@ _END = 4096  # bytes at the end of log.txt that contain the last evaluation
 
 @dataclass(frozen=True)
 class RunProgress:
-    """The progress of a run: completed rounds, rounds per second, seconds left and the last test NDCG@10.
+    """The progress of a run: completed rounds, rounds per second, seconds left and the last test NDCG.
 
     A value is None while it is unknown.
     """
@@ -49,7 +49,7 @@ def read_progress(directory: Path) -> RunProgress:
 def _last_ndcg(log: Path) -> float | None:
     with suppress(OSError), open(log, "rb") as file:
         file.seek(max(0, log.stat().st_size - _END))
-        values = re.findall(rb"test NDCG@10 ([\d.]+)", file.read())
+        values = re.findall(rb"test NDCG@\d+ ([\d.]+)", file.read())
         return float(values[-1]) if values else None
     return None
 
@@ -153,7 +153,7 @@ def _table(running: Running, launcher: Launcher, totals: str, height: int) -> An
 
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("job", ratio=1, no_wrap=True, overflow="ellipsis", min_width=16)
-    for heading in ("where", "round", "rounds/s", "left", "test NDCG@10"):
+    for heading in ("where", "round", "rounds/s", "left", "test NDCG"):
         table.add_column(heading, justify="right", no_wrap=True)
     shown = list(running.values())[: max(1, height)]
     for sweep_job, job, _ in shown:

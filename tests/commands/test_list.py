@@ -104,11 +104,11 @@ def test_the_columns_of_a_measure_are_those_that_it_declares(capsys, name: str):
     assert told.removeprefix("Columns: ") == "; of the evaluation ".join(filter(None, tables))
 
 
-def test_other_settings_of_a_measure_cannot_be_typed(capsys, tmp_path):
+def test_other_settings_of_a_measure_are_typed_by_its_name(capsys, tmp_path):
     (tmp_path / "measure").mkdir()
     (tmp_path / "measure" / "mine.yaml").write_text("# Mine.\n_target_: a.B\ncutoff: 3\ntau: .5  # above 0\n")
     shown = [line.split() for line in lines(capsys, "measure", "mine", "--config-dir", str(tmp_path))]
-    assert ["tau", ".5", "above", "0"] in shown
+    assert ["measure.mine.tau", ".5", "above", "0"] in shown
     assert ["measures=[mine@CUTOFF]", "3"] in shown
 
 

@@ -87,6 +87,12 @@ def test_interpolations_are_resolved_but_shown(composer: Composer):
         (["exploration.alpha=${nope}"], "exploration.alpha cannot be resolved"),
         (["ranker=glob(*)"], "is several runs: add -m"),
         (["~ranker.l2=7"], "ranker.l2 cannot be left out"),
+        (["measure.err.cutoff=5"], "measure.err.cutoff must be a setting of a measure in [ndcg,blocks,unfairness]"),
+        (
+            ["measures=[err]", "measure.ndcg.discount=1"],
+            "measure.ndcg.discount must be a setting of a measure in [err]",
+        ),
+        (["measure.ndcg=1"], "type measures=[ndcg,err@5], or a setting as in measure.ndcg.discount=1"),
     ],
 )
 def test_mistakes_are_one_line_that_says_what_to_type(words: list[str], message: str, composer: Composer):
@@ -94,6 +100,11 @@ def test_mistakes_are_one_line_that_says_what_to_type(words: list[str], message:
         composer(words)
     assert message in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_a_setting_of_a_measure_is_that_of_all_with_its_name(composer: Composer):
+    nodes = composer(["measures=[ndcg,ndcg@20,err]", "measure.ndcg.discount=1"]).settings["measure"]
+    assert [(node["cutoff"], node.get("discount")) for node in nodes.values()] == [(10, 1), (20, 1), (10, None)]
 
 
 @pytest.fixture

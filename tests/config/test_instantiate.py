@@ -142,7 +142,7 @@ def test_no_number_of_any_choice_may_be_infinite_or_nan(choice: Choice):
                 build(OmegaConf.create({group: changed})[group])
                 continue
             whole = OmegaConf.create({group: changed})[group]
-            prefix = f"{choice.name}.{place[1]}" if group == "measure" else f"{group}.{place[0]}"
+            prefix = f"measure.{choice.name}.{place[1]}" if group == "measure" else f"{group}.{place[0]}"
             told = rf"^{re.escape(prefix)}[\w.]* must be "
             with pytest.raises(ValueError, match=told):
                 build(whole[choice.name] if group == "measure" else whole)

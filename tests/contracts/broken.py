@@ -54,6 +54,15 @@ class Sound(Ranker):
         return (candidates.features * deployed[:, None, None]).sum(3)
 
 
+class Backwards(Sound):
+    """Keeps all laws, and takes a click for a reason against a document."""
+
+    def learn(self, interaction: Interaction, random: Random) -> None:
+        before = self.weights.clone()
+        super().learn(interaction, random)
+        self.weights.copy_(2 * before - self.weights)
+
+
 class Unlisted(Sound):
     """Has a keyword that is not in its YAML file."""
 

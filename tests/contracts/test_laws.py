@@ -59,7 +59,7 @@ def own(tmp_path_factory) -> Path:
     """A folder with a YAML file for every class of broken.py that is a role, and one for the dataset."""
     folder = tmp_path_factory.mktemp("own")
     files = {name: (group, f"# Broken.\n_target_: {MODULE}.{name}\n") for name, (group, *_) in BROKEN.items()}
-    files |= {name: ("ranker", f"# Ours.\n_target_: {MODULE}.{name}\n") for name in ("Sound", "Unlisted")}
+    files |= {name: ("ranker", f"# Ours.\n_target_: {MODULE}.{name}\n") for name in ("Sound", "Unlisted", "Backwards")}
     files["Data"] = ("dataset", f"# Data.\n_target_: {MODULE}.Data\nfault: none\nseed: 0\nswitch: false\n")
     for name, (group, text) in files.items():
         (folder / group).mkdir(exist_ok=True)
@@ -87,7 +87,18 @@ def test_a_broken_choice_breaks_its_law_for_its_cause(name, report_of):
 
 def test_every_law_is_broken_by_a_choice(report_of):
     broken = {violation.law for name in BROKEN for violation in report_of(name).violations}
-    assert {law.name for law in laws.LAWS["ranker"]} - broken == {"settings"}, "a test below breaks it"
+    assert {law.name for law in laws.LAWS["ranker"]} - broken == {"settings", "learns"}, "tests below break them"
+
+
+def test_a_ranker_that_learns_backwards_is_a_warning_and_one_that_does_not_learn_is_none(own, capsys):
+    assert main(["ranker=Backwards", f"--config-dir={own}"]) == 0
+    shown = capsys.readouterr().out.splitlines()
+    (warning,) = (line for line in shown if line.startswith("warning: "))
+    assert re.match(r"warning: NDCG@10 is 0\.5\d untrained and 0\.[123]\d after 60 rounds with perfect clicks", warning)
+    assert any(re.match(r"– learns +NDCG@10 is 0\.5", line) for line in shown)
+    for name in "random", "oracle", "offline_ranknet", "toprank":
+        report = check([f"ranker={name}"])
+        assert (report.ok, report.warnings, "learns" in report.left_out) == (True, (), True)
 
 
 def test_a_sound_choice_of_ones_own_keeps_them_all(own):

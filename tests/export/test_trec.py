@@ -13,9 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from ol2r_cli import cli
 from ol2r_cli.export.per_query import per_query
 from ol2r_cli.export.ranked_split import RankedSplit
 from ol2r_cli.export.trec import EXPONENTIAL_QRELS, QRELS, strictly_descending, write_trec
+from ol2r_cli.run.run_state import find_runs
 from tests.export.finished import SEEDS, read
 
 
@@ -94,6 +96,28 @@ def test_lines_have_the_ids_of_the_files_and_rows_of_the_table(runs, written):
         ranks.setdefault(query, []).append(int(rank))
     assert [*ranks] == [*read(runs["data"] / "test.txt")]
     assert all(places == list(range(1, len(places) + 1)) for places in ranks.values())
+
+
+@pytest.mark.parametrize(
+    ("comments", "named"),
+    [
+        (("#docid = GX{}-1 inc = .1 prob = .2", "# docid = GX{}-2 "), ["GX{}-1", "GX{}-2"]),
+        (("# docid = A", "# docid = B"), ["A", "B"]),
+        (("#docid = GX{}-1", "# a document"), []),
+        (("#docid = GX{}-1", "#docid = GX{}-1"), []),
+    ],
+)
+def test_documents_have_the_ids_of_comments_where_all_have_one_of_their_own_in_the_query(tmp_path, comments, named):
+    for number, name in enumerate(["train", "vali", "test"]):
+        lines = [f"{k} qid:{number} 1:{k} 2:{1 - k} {comment.format(number)}\n" for k, comment in enumerate(comments)]
+        (tmp_path / f"{name}.txt").write_text("".join(lines))
+    words = ["dataset=letor", f"dataset.path={tmp_path}", "rounds=3", f"cache_dir={tmp_path / 'cache'}"]
+    assert cli.main(["run", *words, f"output_dir={tmp_path / 'runs'}"]) == 0
+    (run,) = find_runs(tmp_path / "runs")
+    assert cli.main(["export", str(run), "--to", "trec", "--out", str(tmp_path / "trec")]) == 0
+    ids = [name.format(2) for name in named] or ["4", "5"]
+    assert judgements(tmp_path / "trec" / QRELS) == {"2": {ids[0]: 0, ids[1]: 1}}
+    assert scored(tmp_path / "trec" / "seed-0.run")["2"].keys() == {*ids}
 
 
 floats = st.floats(-1e6, 1e6, width=32, allow_subnormal=False)

@@ -153,6 +153,14 @@ def test_a_run_is_named_after_its_schedule_and_is_intact(tmp_path):
     assert any("online_ndcg" in line for line in differences(read_state(folder), []))
 
 
+@pytest.mark.parametrize(("every", "warned"), [(29, False), (30, True)])
+@pytest.mark.parametrize("schedule", ["abrupt", "recurring"])
+def test_a_schedule_that_does_not_change_within_the_run_is_a_warning(tmp_path, capsys, schedule, every, warned):
+    run(tmp_path, "rounds=30", f"intent={schedule}", INTENTS, f"intent.every={every}", "intent.share=.7")
+    line = "warning: users keep their intent in all 30 rounds: type intent.every=15 or less\n"
+    assert (line in capsys.readouterr().err) == warned
+
+
 REFUSED = {
     "has no intents: type dataset.intents=": ["intent=abrupt"],
     "has 2 intents": ["intent=abrupt", "intent.intents=[1,3]", "dataset.intents={number: 2, overlap: 0}"],

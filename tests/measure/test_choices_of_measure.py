@@ -83,6 +83,47 @@ def test_measures_of_lists_are_their_definitions_online(name, cutoff, no_relevan
     assert bool(skipped) == (no_relevant == "skip")
 
 
+def ndcg(labels: list[int], all_labels: list[int], places: int) -> float:
+    ideal = dcg(sorted(all_labels, reverse=True)[:places])
+    return dcg(labels[:places]) / ideal if ideal else 0.0
+
+
+@pytest.mark.parametrize("loops", [False, True])
+@pytest.mark.parametrize("cutoff", [4, 10, 25])
+@pytest.mark.parametrize("no_relevant", ["zero", "skip"])
+def test_ndcg_at_any_cutoff_is_its_definition(cutoff, no_relevant, loops):
+    words = "click=navigational", "measure.ndcg.discount=.9", f"measures=[ndcg@{cutoff}]"
+    taken = {str(name): build(node) for name, node in tiny(*words).measure.items()}
+    settings = {"measures": taken, "loops": loops, "no_relevant": no_relevant}
+    simulation = simulate(tiny(*words), [3, 4], ROUNDS, handmade(LISTS), **settings)
+    values, seen = play(simulation)
+    name = "" if cutoff == 10 else f"_{cutoff}"
+    assert values.keys() == {"query", "clicks", "pairs", f"online_ndcg{name}", f"cumulative_ndcg{name}"}
+    for b in range(2):
+        total = 0.0
+        for t, interaction in enumerate(seen):
+            labels = LISTS[int(interaction.candidates.query[b])]
+            expected = ndcg(shown_labels(interaction, b), labels, min(cutoff, 10))  # ten places are shown
+            total += 0.9**t * expected
+            value = float(values[f"online_ndcg{name}"][t, b])
+            if no_relevant == "skip" and not any(labels):
+                assert math.isnan(value)
+            else:
+                assert value == pytest.approx(expected, abs=1e-12)
+            assert float(values[f"cumulative_ndcg{name}"][t, b]) == pytest.approx(total)
+    evaluate = Evaluator(handmade(LISTS), "test", torch.tensor([3, 4]), "zero", torch.float64, taken, compiled=loops)
+    deployed = simulation.ranker.deploy()
+    columns = evaluate(simulation.ranker, deployed[None])
+    assert list(columns) == ([f"ndcg_{each}" for each in (1, 3, 5, 10)] if cutoff == 10 else [f"ndcg_{cutoff}"])
+    for column, means in columns.items():
+        for b in range(2):
+            expected = []
+            for lists in evaluate.lists(simulation.ranker, deployed):
+                for length, labels in zip(lists.length.tolist(), lists.label[b].tolist(), strict=True):
+                    expected.append(ndcg(labels[:length], labels[:length], int(column.removeprefix("ndcg_"))))
+            assert float(means[0, b]) == pytest.approx(sum(expected) / len(expected), abs=1e-12)
+
+
 @pytest.mark.parametrize("no_relevant", ["zero", "skip"])
 def test_measures_of_lists_are_their_definitions_offline(no_relevant):
     names = [f"{name}@{cutoff}" for name in DEFINITIONS for cutoff in (1, 4, 25)]

@@ -128,19 +128,6 @@ def test_measures_continue_after_a_resume(name, groups):
     assert again.fairness.unfairness.tolist() == pytest.approx(whole["unfairness"][-1].tolist(), abs=1e-9)
 
 
-def test_a_checkpoint_of_before_measures_were_choices_is_continued():
-    whole, _ = measured(running("fair")[0])
-    first, again = running("fair")[0], running("fair")[0]
-    measured(first, last=23)
-    state = dict(first.state_dict())
-    for measure, name in ("ndcg", "cumulative_ndcg"), ("unfairness", "unfairness"):
-        state[f"measurement.{name}"] = state.pop(f"measurement.by_name.{measure}.{name}")
-    again.load_state_dict(state)
-    ended, _ = measured(again)
-    for name in "unfairness", "cumulative_ndcg":
-        assert torch.equal(ended[name], whole[name][23:]), name
-
-
 def test_without_groups_nothing_is_measured():
     simulation = simulate(tiny(), [0], 3, grouped())
     assert not {"unfairness", "exposure_0", "exposure_1"} & measured(simulation, last=3)[0].keys()

@@ -10,6 +10,7 @@ import torch
 from ol2r_cli.commands.run import main
 from ol2r_cli.metrics.measurement import NonFiniteScores
 from ol2r_cli.run.run_state import find_runs, read_state
+from tests.contracts.broken import Sound
 from tests.worlds import simulate, tiny
 
 SMOKE = ["experiment=smoke", "evaluate_every=1000"]
@@ -43,6 +44,25 @@ def failure(folder: Path, *words: str) -> str:
 )
 def test_a_run_that_diverges_says_where_and_what_to_change(tmp_path: Path, words: str, message: str):
     assert failure(tmp_path, *words.split()) == message
+
+
+class NotANumber(Sound):
+    """A ranker of one's own, with a setting of which its mistake is independent."""
+
+    def __init__(self, l2: float):
+        super().__init__()
+
+    def learn(self, interaction, random):
+        self.weights /= 0 * self.weights
+
+
+def test_of_a_ranker_of_ones_own_the_class_is_named_and_no_setting_is_blamed(tmp_path: Path):
+    (tmp_path / "ranker").mkdir()
+    (tmp_path / "ranker" / "mine.yaml").write_text(f"_target_: {__name__}.NotANumber\nl2: .1\n")
+    assert failure(tmp_path / "runs", "ranker=mine", "--config-dir", str(tmp_path)) == (
+        "the scores of ranker=mine are not finite in round 2: look at `learn` and `predict` of "
+        "tests.run.test_divergence.NotANumber; `ol2r check ranker=mine` may help"
+    )
 
 
 @pytest.mark.parametrize("words", ["ranker=pairrank", "ranker=olranknet ranker.model.width=8"])

@@ -111,6 +111,16 @@ def test_the_path_contains_the_choices():
     assert run_path("~/out", choices, "0").is_relative_to(Path.home())
 
 
+def test_settings_of_ndcg_count_where_they_are_not_those_of_a_default_run():
+    nodes = {"ndcg": {"_target_": "a.NDCG"}, "unfairness": {"_target_": "a.Unfairness"}}
+    before = identity(SETTINGS, "f", {})
+    ids = [
+        identity(SETTINGS | {"measure": nodes | {"ndcg": nodes["ndcg"] | more}}, "f", {})
+        for more in ({}, {"cutoff": 10, "discount": 0.9995}, {"cutoff": 10, "discount": 1})
+    ]
+    assert ids[:2] == [before, before] != ids[2:] * 2
+
+
 def test_settings_that_were_added_leave_the_ids_of_before_as_they_were():
     for name, before in module.ADDED.items():
         assert identity(changed(name, before), "f", {}) == identity(SETTINGS, "f", {}), name

@@ -14,7 +14,7 @@ def test_a_line_has_the_round_and_the_latest_metrics(capsys: pytest.CaptureFixtu
         progress.update(110)
         assert capsys.readouterr().err == "", "not again so soon"
         progress.plain_every = -1
-        progress.evaluated(120, {"validation": 0.9, "test": 0.75})
+        progress.evaluated(120, {"validation NDCG@10": 0.9, "test NDCG@10": 0.75})
         progress.measured(
             {
                 "online_ndcg": torch.tensor([[0.5, 0.25], [torch.nan, 0.3], [0.75, 0.2]]),

@@ -41,7 +41,7 @@ def drawn(sweep_jobs: list[SweepJob], height: int) -> list[str]:
 def test_progress_is_read_from_the_files_of_a_run(tmp_path: Path):
     job = run(tmp_path, 0, rounds_per_second=2.5)
     assert read_progress(job.directory) == RunProgress(25, 2.5, 30.0, None)
-    (job.directory / "log.txt").write_text("x" * 5000 + "test NDCG@10 0.1\nround 20: test NDCG@10 0.4321\n")
+    (job.directory / "log.txt").write_text("x" * 5000 + "test NDCG@10 0.1\nround 20: test NDCG@20 0.4321\n")
     assert read_progress(job.directory).ndcg == 0.4321
     assert read_progress(run(tmp_path, 1).directory) == RunProgress(25)
     assert read_progress(run(tmp_path, 2, "interrupted").directory) == RunProgress(), "of before it was resumed"
@@ -54,7 +54,7 @@ def test_the_table_has_a_line_for_each_running_job_as_far_as_there_is_room(tmp_p
     jobs = [run(tmp_path, number, rounds_per_second=2.5 * 4**number) for number in range(3)]
     (jobs[0].directory / "log.txt").write_text("test NDCG@10 0.4321")
     assert drawn(jobs, 3) == [
-        "job where round rounds/s left test NDCG@10",
+        "job where round rounds/s left test NDCG",
         "seed=0 pid 0 25/100 2 30.0s 0.4321",
         "seed=1 pid 1 25/100 10 7.5s",
         "seed=2 pid 2 25/100 40 1.9s",

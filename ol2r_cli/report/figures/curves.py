@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
@@ -9,7 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from ol2r_cli.columns import SPLITS
+from ol2r_cli.columns import CUTOFFS, SPLITS, main_cutoff
 from ol2r_cli.report.figures.kinds import PLAIN, Integer, Look, NothingToDraw, Switch, choice, inches, integer, switch
 from ol2r_cli.report.figures.layout import Panels, marked_points
 from ol2r_cli.report.figures.legend import Legend, Panel, in_rows
@@ -24,6 +25,7 @@ from ol2r_cli.report.figures.series import (
 )
 from ol2r_cli.report.figures.style import BOTH, DASH_DOT, DASHED, DOTTED, LONG, SOLID, Style, line_keywords, shades
 from ol2r_cli.report.labels import Labels
+from ol2r_cli.report.measures import heading, known_metrics, ndcg_metrics
 from ol2r_cli.report.run_groups import Group
 
 MOST_CURVES = 16  # in a panel
@@ -41,11 +43,13 @@ Bounds = tuple[float, float]
 
 
 def learning_curve(
-    groups: Sequence[Group], labels: Labels, split: str = "test", cutoff: Integer = 10, look: Look = PLAIN
+    groups: Sequence[Group], labels: Labels, split: str = "test", cutoff: Integer | None = None, look: Look = PLAIN
 ) -> Figure:
     """NDCG at a cutoff of the deployable ranker on held-out queries."""
-    column = f"ndcg_{choice('cutoff', cutoff, (1, 3, 5, 10))}"
-    read = partial(evaluation_series, column=column, split=choice("split", split, ("test", "validation")))
+    split, known = choice("split", split, SPLITS), known_metrics(groups)
+    cutoffs = [int(name.rpartition("_")[2]) for name in known if re.fullmatch(rf"{split}_ndcg_\d+", name)]
+    cutoff = choice("cutoff", main_cutoff(known) if cutoff is None else cutoff, cutoffs or CUTOFFS)
+    read = partial(evaluation_series, column=f"ndcg_{cutoff}", split=split)
     return _curves(groups, labels, {"": read}, f"{split} NDCG@{cutoff}", look, bounds=(0, 1), rounds=_spaced(groups))
 
 
@@ -97,7 +101,12 @@ def _smoothed(column: str, label: str, bounds: Bounds = _NON_NEGATIVE) -> Callab
     return draw
 
 
-online_ndcg = _smoothed("online_ndcg", "online NDCG@10", bounds=(0, 1))
+def online_ndcg(groups: Sequence[Group], labels: Labels, window: Integer | None = None, look: Look = PLAIN) -> Figure:
+    """NDCG of the shown lists."""
+    label = f"online NDCG@{main_cutoff(known_metrics(groups))}"
+    return _smoothed(ndcg_metrics(groups)[3], label, bounds=(0, 1))(groups, labels, window, look)
+
+
 blocks = _smoothed("blocks", "number of blocks")
 certain_ratio = _smoothed("certain_top10", "certain pairs in the top 10", bounds=(0, 1))
 violations = _smoothed("violations", "reversed pairs per round")
@@ -114,8 +123,9 @@ def cumulative_ndcg(
     groups: Sequence[Group], labels: Labels, every: Integer | None = None, look: Look = PLAIN
 ) -> Figure:
     """Discounted sum of online NDCG up to a round."""
-    read = partial(cumulative_series, column="cumulative_ndcg", every=_spacing(groups, "every", every))
-    return _curves(groups, labels, {"": read}, "cumulative NDCG", look, bounds=_NON_NEGATIVE)
+    column = ndcg_metrics(groups)[2]
+    read = partial(cumulative_series, column=column, every=_spacing(groups, "every", every))
+    return _curves(groups, labels, {"": read}, heading(column), look, bounds=_NON_NEGATIVE)
 
 
 def unfairness(

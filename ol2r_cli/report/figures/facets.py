@@ -18,7 +18,7 @@ from ol2r_cli.report.figures.layout import Panels
 from ol2r_cli.report.figures.legend import Legend, in_rows
 from ol2r_cli.report.figures.style import FONT, INK, line_keywords
 from ol2r_cli.report.labels import Labels
-from ol2r_cli.report.measures import axis_label, check_metrics
+from ol2r_cli.report.measures import axis_label, check_metrics, ndcg_metrics
 from ol2r_cli.report.run_groups import Group
 
 MOST_CURVES = 16
@@ -28,9 +28,10 @@ Curves = Mapping[str, Mapping[str, Estimate]]  # label -> value of the setting, 
 
 
 def setting(
-    groups: Sequence[Group], labels: Labels, x: str | None = None, metric: str = "test_ndcg_10", look: Look = PLAIN
+    groups: Sequence[Group], labels: Labels, x: str | None = None, metric: str = "", look: Look = PLAIN
 ) -> Figure:
     """A curve for groups that differ in the setting `x` only; without `x`, in the only setting that differs."""
+    metric = metric or ndcg_metrics(groups)[0]
     check_metrics([metric], groups, "metric")
     groups = [group for group in groups if group.estimate(metric)]
     (x,) = _axis_settings(groups, labels, [x], ["x"])
@@ -59,10 +60,11 @@ def grid(
     labels: Labels,
     x: str | None = None,
     y: str | None = None,
-    metric: str = "test_ndcg_10",
+    metric: str = "",
     look: Look = PLAIN,
 ) -> Figure:
     """A panel for groups that differ in two settings only, with numbers in the cells. All panels share the colours."""
+    metric = metric or ndcg_metrics(groups)[0]
     check_metrics([metric], groups, "metric")
     groups = [group for group in groups if group.estimate(metric)]
     x, y = _axis_settings(groups, labels, [x, y], ["x", "y"])

@@ -16,7 +16,7 @@ from ol2r_cli.report.figures.layout import Panels
 from ol2r_cli.report.figures.legend import Legend
 from ol2r_cli.report.figures.style import FONT, INK, Style, line_keywords
 from ol2r_cli.report.labels import Labels
-from ol2r_cli.report.measures import axis_label, check_metrics
+from ol2r_cli.report.measures import axis_label, check_metrics, ndcg_metrics
 from ol2r_cli.report.run_groups import Group
 from ol2r_cli.run.directory import RunDirectory
 
@@ -26,8 +26,9 @@ _GAP = 8  # pixels around a number, at 100 dots per inch
 _LOG = 100  # the x axis of points is logarithmic where means are further apart
 
 
-def bar(groups: Sequence[Group], labels: Labels, metric: str = "test_ndcg_10", look: Look = PLAIN) -> Figure:
+def bar(groups: Sequence[Group], labels: Labels, metric: str = "", look: Look = PLAIN) -> Figure:
     """A metric of summary.json, with numbers beside the bars."""
+    metric = metric or ndcg_metrics(groups)[0]
     check_metrics([metric], groups, "metric")
     estimates = {group: estimate for group in groups if (estimate := group.estimate(metric)) is not None}
     return _bars(estimates, labels, axis_label(metric), look)
@@ -55,12 +56,13 @@ def scatter(
     groups: Sequence[Group],
     labels: Labels,
     x: str = "unfairness",
-    y: str = "test_ndcg_10",
+    y: str = "",
     look: Look = PLAIN,
 ) -> Figure:
     """A point for each group, with its 95 % intervals in both directions."""
     if x == "unfairness" and not any(x in group.metrics for group in groups):
         raise NothingToDraw("there is no unfairness without two groups: name another metric, such as x=online_ndcg")
+    y = y or ndcg_metrics(groups)[0]
     check_metrics([x], groups, "x")
     check_metrics([y], groups, "y")
     points = {group: (across, up) for group in groups if (across := group.estimate(x)) and (up := group.estimate(y))}

@@ -66,7 +66,7 @@ class Kind:
 
 _WINDOW = {"window": "rounds that are averaged; 2 % of all"}
 _EVERY = {"every": "rounds between two points; 2 % of all"}
-_METRIC = {"metric": "a name in summary.json; test_ndcg_10"}
+_METRIC = {"metric": "a name in summary.json; test_ndcg_10, or at the cutoff of the runs"}
 _BLOCKS = "an exploration that forms blocks, such as ranker=pairrank, and trace_blocks=true"
 _BANDS = "Lines are means; bands are {}, cut where they leave the panel."
 _WHISKERS = "Lines at the ends of bars are {}."
@@ -76,7 +76,7 @@ KINDS: Mapping[str, Kind] = {
         "runs with evaluate_on=[validation,test] and a ranker that is evaluated offline",
         "curves",
         _BANDS,
-        {"split": "test or validation", "cutoff": "1, 3, 5 or 10"},
+        {"split": "test or validation", "cutoff": "1, 3, 5, 10 or one of measures"},
     ),
     "measure": Kind(
         "a measure over rounds",
@@ -144,7 +144,7 @@ KINDS: Mapping[str, Kind] = {
         "runs that have both metrics in summary.json",
         "final_metrics",
         "Lines through the points are {}.",
-        {"x": "a name in summary.json; unfairness", "y": "another one; test_ndcg_10"},
+        {"x": "a name in summary.json; unfairness", "y": "another one; test_ndcg_10, or at the cutoff of the runs"},
     ),
     "lda": Kind(
         "documents by grade on two axes: features against what a network makes of them",

@@ -20,7 +20,7 @@ from ol2r_cli.report.estimates import LEAST_UNITS
 from ol2r_cli.report.figures import paper_names
 from ol2r_cli.report.figures.legend import Legend
 from ol2r_cli.report.labels import PARTS, Labels, defines_task, tasks
-from ol2r_cli.report.measures import METRICS, digits, heading, usual_metrics
+from ol2r_cli.report.measures import digits, heading, ndcg_metrics, usual_metrics
 from ol2r_cli.report.notes import left_out
 from ol2r_cli.report.page.page_figures import page_figures
 from ol2r_cli.report.result_tables import differences_table, groups_table, ordered
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from ol2r_cli.report.document import Document
 
 _FOLDER = Path(__file__).parent
-_RANKED_BY = ("test_ndcg_10", "online_ndcg")  # leaders are ranked by the first that a group has
 _LEADERS = 12  # tasks at most
 Manifests = Mapping[Group, Sequence[Mapping[str, Any]]]
 Pairs = list[tuple[str, str]]
@@ -45,7 +44,7 @@ def write_page(path: Path, document: Document) -> None:
     The page has every figure that the runs have data for. Without matplotlib it has none, and says so.
     """
     labels, selection, comparison = document.labels, document.selection, document.comparison
-    groups = ordered(document.groups, labels, METRICS[0])
+    groups = ordered(document.groups, labels, ndcg_metrics(document.groups)[0])
     manifests = {group: [RunDirectory(run.path).read_json("run.json") for run in group.runs] for group in groups}
     names = {group: _name(group, labels) for group in groups}
     shared = _shared_settings(groups)
@@ -98,7 +97,7 @@ def _summary(groups: Sequence[Group], selection: Selection | None) -> str:
     extent = f"{_counted(len(groups), 'group')} of {_counted(sum(len(group.runs) for group in groups), 'run')}"
     line = f"{extent}: {', '.join(counts)}, {_range(rounds, 'round')}; {values}."
     if selection and selection.chose:
-        line += f" Each is the best by validation NDCG@10 of up to {max(selection.cells)} cells of its grid."
+        line += f" Each is the best by validation NDCG of up to {max(selection.cells)} cells of its grid."
     return line
 
 
@@ -112,8 +111,9 @@ def _significance(comparison: Comparison) -> str:
 
 
 def _leaders(groups: Sequence[Group], labels: Labels) -> list[str]:
-    """For each task a sentence on the groups with the best and the second best mean."""
-    metric = next((name for name in _RANKED_BY if any(group.estimate(name) for group in groups)), None)
+    """For each task a sentence on the groups with the best and the second best mean of test or else online NDCG."""
+    by = ndcg_metrics(groups)[::3]
+    metric = next((name for name in by if any(group.estimate(name) for group in groups)), None)
     if metric is None:
         return []
     legend, lines = Legend(groups, labels), []

@@ -13,6 +13,7 @@ from ol2r_cli.report.figures.drawing import draw, file_content, reading
 from ol2r_cli.report.figures.kinds import EVERY_KIND, KINDS, Look, NothingToDraw
 from ol2r_cli.report.figures.legend import Legend
 from ol2r_cli.report.labels import Labels
+from ol2r_cli.report.measures import ndcg_metrics
 from ol2r_cli.report.run_groups import Group
 from ol2r_cli.report.selection import select
 
@@ -37,7 +38,7 @@ _SHOWN = (
 _OF_FAIRNESS = ("scatter", "violations")  # without a fairness no certain pair is reversed
 _LONG = re.compile(r"\d+\.\d{3,}")  # coordinates; a hundredth of a point is enough
 _SETTINGS = 6  # figures of a setting, at most
-_CHOSEN = "Of every ranker the settings with the best validation NDCG@10."
+_CHOSEN = "Of every ranker the settings with the best validation NDCG."
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,8 @@ def _wanted(groups: Sequence[Group], labels: Labels) -> Iterator[tuple[str, str,
     """Name, kind and options of each figure; one figure for every setting in which groups differ."""
     fair = any(group.choices.get("fairness", "none") != "none" for group in groups)
     varying = Legend(groups, labels).varying()
-    metric = {} if any(group.estimate("test_ndcg_10") for group in groups) else {"metric": "online_ndcg"}
+    test, _, cumulative, online = ndcg_metrics(groups)
+    metric = {} if any(group.estimate(test) for group in groups) else {"metric": online}
     for kind in _SHOWN:
         if kind == "setting":
             for setting in varying[:_SETTINGS]:
@@ -76,7 +78,8 @@ def _wanted(groups: Sequence[Group], labels: Labels) -> Iterator[tuple[str, str,
         elif kind == "measure":
             others = [run.columns.additional for group in groups for run in group.runs]
             for column in dict.fromkeys(name for each in others for name in [*each.evaluation, *each.trace]):
-                yield f"{kind}-{column}", kind, {"column": column}
+                if column not in (test.removeprefix("test_"), cumulative, online):  # which have kinds of their own
+                    yield f"{kind}-{column}", kind, {"column": column}
         elif (fair or kind not in _OF_FAIRNESS) and (kind != "grid" or len(varying) == 2):
             yield kind, kind, metric if kind == "grid" else {}
 

@@ -1,0 +1,139 @@
+"""Runs that measure NDCG at another cutoff than 10: every table, command and figure follows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from ol2r_cli import cli
+from ol2r_cli.columns import main_cutoff
+from ol2r_cli.report.figures.kinds import KINDS
+from ol2r_cli.run.directory import RunDirectory
+from ol2r_cli.run.run_state import find_runs
+from tests.worlds import TINY
+
+WORDS = [*TINY, "rounds=60", "evaluate_every=20", "replicas=2", "save_interactions=true", "positions=8"]
+
+
+def started(folder: Path, *words: str) -> list[Path]:
+    """The runs below a folder, after one more."""
+    assert cli.main(["run", *WORDS, f"output_dir={folder}", *words]) == 0
+    return [*find_runs(folder)]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two runs with NDCG@20, which is more than the shown places and the documents of a query."""
+    folder = tmp_path_factory.mktemp("cutoffs")
+    for l2 in (0.1, 10):
+        started(folder, "measures=[ndcg@20]", f"ranker.l2={l2}")
+    return folder
+
+
+def printed(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    capsys.readouterr()
+    assert cli.main([*words]) == 0
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("names", "cutoff"),
+    [
+        (["ndcg@5", "ndcg"], 10),
+        (["online_ndcg_20_last_tenth", "test_ndcg_20", "validation_ndcg_5"], 20),
+        (["online_ndcg", "ndcg_20"], 10),
+        (["err_5", "my_ndcg_30"], 10),
+    ],
+)
+def test_the_cutoff_that_stands_for_a_run_is_10_or_the_largest(names: list[str], cutoff: int):
+    assert main_cutoff(names) == cutoff
+
+
+def test_the_tables_and_the_summary_of_a_run(folder: Path):
+    for run in find_runs(folder):
+        trace, evaluation = (pl.read_parquet(run / f"{name}.parquet") for name in ("trace", "evaluation"))
+        assert not {"online_ndcg_20", "cumulative_ndcg_20"} - {*trace.columns}
+        assert trace["online_ndcg"].null_count() == len(trace), "NDCG@10 is not measured"
+        summary = RunDirectory(run).read_json("summary.json")["metrics"]
+        last = evaluation.filter(round=60, split="test")["ndcg_20"].mean()
+        assert summary["test_ndcg_20"]["mean"] == pytest.approx(last)
+        best = evaluation.filter(split="validation").sort("round").sort("ndcg_20", descending=True, maintain_order=True)
+        rounds = best.unique("seed", keep="first").select("seed", "round")
+        at_best = evaluation.filter(split="test").join(rounds, on=["seed", "round"])["ndcg_20"].mean()
+        assert summary["test_ndcg_20_best"]["mean"] == pytest.approx(at_best)
+        assert "test NDCG@20" in (run / "log.txt").read_text()
+
+
+def test_what_is_printed_reported_and_verified(folder: Path, capsys: pytest.CaptureFixture[str]):
+    first = next(find_runs(folder))
+    lines = printed(capsys, "run", *WORDS, "measures=[ndcg@20]", "ranker.l2=0.1", f"output_dir={folder}").splitlines()
+    names = [line[2:20].rstrip() for line in lines[2:5]]
+    assert names == ["test NDCG@20", "online NDCG@20", "cumulative NDCG@20"]
+    assert "at the best round by validation" in lines[2]
+    headings = printed(capsys, "report", str(folder)).splitlines()[0]
+    shown = [" test NDCG@20 ", " validation NDCG@20 ", " cumulative NDCG@20 ", " online NDCG@20 "]
+    places = [headings.index(name) for name in shown]
+    assert places == sorted(places)
+    assert headings.count("NDCG") == len(shown)
+    assert "chosen from" in printed(capsys, "report", str(folder), "--select", "validation")
+    assert printed(capsys, "verify", str(folder)) == "2 finished runs: 2 intact, 0 not\n"
+    content = (first / "trace.parquet").read_bytes()
+    halved = pl.read_parquet(first / "trace.parquet").with_columns(pl.col("online_ndcg_20") / 2)
+    try:
+        halved.write_parquet(first / "trace.parquet")
+        capsys.readouterr()
+        assert cli.main(["verify", str(folder)]) == 1
+        assert "cumulative_ndcg_20 is not the discounted sum of online_ndcg_20" in capsys.readouterr().out
+    finally:
+        (first / "trace.parquet").write_bytes(content)
+
+
+@pytest.mark.parametrize("words", ["measures=[ndcg,ndcg@20,ndcg@5]", "measure.ndcg.discount=1", "positions=3"])
+def test_other_measures_discounts_and_places_are_intact(tmp_path: Path, words: str, capsys: pytest.CaptureFixture[str]):
+    (run,) = started(tmp_path, words)
+    trace = pl.read_parquet(run / "trace.parquet")
+    discount = 1 if "discount" in words else 0.9995
+    steps = pl.col("online_ndcg").cast(pl.Float64) * discount ** (pl.col("round") - 1)
+    sums = trace.select(steps.cum_sum().over("seed")).to_series()
+    assert trace["cumulative_ndcg"].to_list() == pytest.approx(sums.to_list(), abs=1e-5)
+    assert printed(capsys, "verify", str(run)) == "1 finished run: 1 intact, 0 not\n"
+
+
+def test_runs_with_other_discounts_are_other_rows(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    for discount in ("1", "0.9995"):
+        started(tmp_path, f"measure.ndcg.discount={discount}")
+    table = printed(capsys, "report", str(tmp_path))
+    assert "measure.ndcg.discount=1" in table
+    assert table.count("pairrank") == 2
+
+
+def test_figures_and_the_page_show_this_cutoff(folder: Path):
+    drawn = folder / "figures"
+    kinds = ["learning_curve", "online_ndcg", "cumulative_ndcg", "bar", "setting"]
+    assert {*kinds} <= {*KINDS}
+    assert cli.main(["report", str(folder), "--figure", *kinds, "--out", str(drawn), "--format", "svg"]) == 0
+    for kind in kinds:
+        assert "NDCG@20" in (drawn / f"{kind}.svg").read_text(), kind
+    page = drawn / "report.html"
+    assert cli.main(["report", str(folder), "--out", str(page)]) == 0
+    text = page.read_text()
+    assert text.count('id="learning_curve-title"') == 1
+    assert "measure-ndcg_20" not in text
+
+
+def test_a_figure_of_a_cutoff_that_no_run_has_says_which_there_are(folder: Path, capsys: pytest.CaptureFixture[str]):
+    words = ["--figure", "learning_curve", "--option", "cutoff=10", "--out", str(folder / "no.svg")]
+    assert cli.main(["report", str(folder), *words]) == 2
+    assert "cutoff must be one of 20, got 10" in capsys.readouterr().err
+
+
+def test_a_search_is_judged_by_this_cutoff(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    pytest.importorskip("optuna")
+    words = [*TINY, "rounds=20", "evaluate_every=10", "measures=[ndcg@20]", "ranker.l2=1,10", "--trials", "2"]
+    text = printed(capsys, "search", *words, f"output_dir={tmp_path}")
+    assert "validation_ndcg_20" in text
+    assert "test NDCG@20" in text
+    assert cli.main(["search", *words, f"output_dir={tmp_path}", "--metric", "validation_ndcg_7"]) == 2
+    assert "measures must have ndcg@7 for --metric validation_ndcg_7" in capsys.readouterr().err
