@@ -29,7 +29,7 @@ CASES = {
     "generated-perfect": [*_GENERATED, "click=perfect"],
     "generated-navigational": [*_GENERATED, "click=navigational"],
     "generated-informational": [*_GENERATED, "click=informational"],
-    "generated-reduction-mean": [*_GENERATED, "ranker.reduction=mean", "ranker.l2=0.01"],
+    "generated-reduction-sum": [*_GENERATED, "ranker.reduction=sum", "ranker.l2=0.1"],
     "generated-pairs-all": [*_GENERATED, "ranker.pairs=all"],
     "generated-pairs-adjacent": [*_GENERATED, "ranker.pairs=adjacent"],
     "generated-window": [*_GENERATED, "ranker.window=5"],
