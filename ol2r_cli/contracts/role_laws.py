@@ -37,6 +37,7 @@ from ol2r_cli.contracts.subject import DTYPE, RECORDS, Played, Subject, plain_st
 from ol2r_cli.interfaces import Candidates, Ranker
 from ol2r_cli.metrics.evaluation import Evaluator
 
+_LEARNING = 60  # rounds in which every ranker of ol2r becomes better with perfect clicks
 _TOLERANCE = 1e-7  # relative and absolute, of scores in float64
 
 
@@ -224,8 +225,8 @@ def learns(subject: Subject) -> None:
     """With perfect clicks the deployed ranker becomes better than it was untrained; if not, it is a warning."""
     dataset = world(LISTS[-1:] * 8)
     dataset.features[:, 0] += dataset.labels
-    name, perfect = "a feature that follows the labels, perfect clicks", chosen("click", "perfect")
-    running = subject.simulation(name, dataset=dataset, rounds=_LEARNING, click=perfect)
+    running = subject.simulation("perfect clicks", dataset=dataset, rounds=_LEARNING, click=chosen("click", "perfect"))
+    _needs_score(running.ranker)
     untrained = running.ranker.deploy().clone()
     subject.go_on(running, _LEARNING)
     deployed = torch.stack([untrained, running.ranker.deploy()])
@@ -240,7 +241,6 @@ def learns(subject: Subject) -> None:
         raise NotApplicable(f"{change}, which is a warning")
 
 
-_LEARNING = 60  # rounds
 _SHORT = {
     "queries of one document": (((0,), (3,), (1,)), POSITIONS),
     "queries shorter than the number of places": (((0, 1), (2, 0, 1), (1, 0)), POSITIONS),

@@ -93,9 +93,7 @@ def chosen(group: str, name: str) -> DictConfig:
 
 def clicking(probability: float) -> DictConfig:
     """The settings of a user who clicks every shown document with this probability, whatever its label."""
-    node = chosen("click", "random")
-    node.click = [probability] * GRADES
-    return node
+    return OmegaConf.create({"click": {**chosen("click", "random"), "click": [probability] * GRADES}}).click
 
 
 def measures_of(config: DictConfig, blocks: bool = True, regret: bool = True) -> dict[str, Measure]:

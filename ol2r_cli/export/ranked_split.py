@@ -58,7 +58,8 @@ class RankedSplit:
 def _measures(nodes: dict[str, Any], path: Path, own_targets: Collection[str]) -> dict[str, Measure]:
     """`ndcg` and `err`, and the measures of the run that have columns of the offline evaluation."""
     check_stored(nodes, "measure", path / "config.yaml", own_targets)
-    nodes = {name: Catalogue().choices["measure"][name].content for name in ("ndcg", "err")} | nodes
+    usual = {name: Catalogue().choices["measure"][name].content | nodes.get(name, {}) for name in ("ndcg", "err")}
+    nodes = usual | nodes | usual  # these first, and whole: earlier versions wrote no settings of ndcg
     measures = {name: build(node) for name, node in OmegaConf.create({"measure": nodes}).measure.items()}
     return {str(name): measure for name, measure in measures.items() if measure.evaluation}
 

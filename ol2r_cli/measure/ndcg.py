@@ -8,7 +8,7 @@ from torch import Tensor
 from ol2r_cli.columns import CUTOFFS, ndcg_columns
 from ol2r_cli.config.ranges import Count, PositiveShare
 from ol2r_cli.interfaces import Measure, RankedLists, Rounds, RunContext
-from ol2r_cli.metrics.ranking import DISCOUNT, dcg, discounts, gains, ndcg
+from ol2r_cli.metrics.ranking import dcg, discounts, gains, ndcg
 from ol2r_cli.tensor.shapes import Float, Int
 
 
@@ -21,7 +21,7 @@ class NDCG(Measure):
 
     cumulative_ndcg: Tensor
 
-    def __init__(self, cutoff: Count = CUTOFFS[-1], discount: PositiveShare = DISCOUNT):
+    def __init__(self, cutoff: Count, discount: PositiveShare):
         super().__init__()
         self.cutoff = self.places = cutoff
         self.discount = discount

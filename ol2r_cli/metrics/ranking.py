@@ -9,7 +9,7 @@ from torch import Tensor
 from ol2r_cli.tensor.shapes import Bool, Float, Int
 
 TOP = 10  # places of dynamic regret and of certain pairs
-DISCOUNT = 0.9995  # of cumulative NDCG, per round, where no other is set (all five papers)
+DISCOUNT = 0.9995  # of cumulative NDCG, per round, in runs of earlier versions (all five papers)
 
 
 def discounts(count: int, device: torch.device | None = None) -> Float[Tensor, "K"]:

@@ -66,11 +66,10 @@ def identity(settings: Mapping[str, Any], fingerprint: str, code: Mapping[str, s
     plain value.
     """
     decisive = {name: value for name, value in settings.items() if name != "measure"}
-    others = {
-        name: node
-        for name, node in (settings.get("measure") or {}).items()
-        if name not in STANDARD_MEASURES or (node or {}).get("discount", _DISCOUNT) != _DISCOUNT
-    }
+    nodes = settings.get("measure") or {}
+    as_usual = (nodes.get("ndcg") or {}).get("discount", _DISCOUNT) == _DISCOUNT
+    usual = STANDARD_MEASURES if as_usual else STANDARD_MEASURES - {"ndcg"}
+    others = {name: node for name, node in nodes.items() if name not in usual}
     left_out = sorted(_ALWAYS - (settings.get("measure", dict.fromkeys(_ALWAYS)).keys()))
     if others or left_out:
         decisive["measure"] = others | dict.fromkeys(left_out)

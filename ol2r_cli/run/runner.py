@@ -359,9 +359,7 @@ class Runner:
         """What to type where numbers are out of range."""
         settings, name = self.settings["ranker"], self.experiment.choices["ranker"]
         if not (own := type(self.simulation.ranker)).__module__.startswith("ol2r_cli."):
-            return (
-                f"look at `learn` and `predict` of {own.__module__}.{own.__name__}; `ol2r check ranker={name}` may help"
-            )
+            return f"look at {own.__module__}.{own.__name__}, or type ol2r check ranker={name}"
         for setting, direction in (("learning_rate", "smaller"), ("l2", "larger")):
             if setting in settings:
                 return f"ranker.{setting} must be {direction}, got {settings[setting]}"

@@ -77,8 +77,8 @@ def _rows(trace: pl.DataFrame, rounds: int, seeds: list[int]) -> Iterator[str]:
 
 def _ndcg_discounts(settings: Mapping[str, Any]) -> dict[int, float]:
     """The discount of cumulative NDCG at each cutoff that a run has measured; an earlier version wrote neither."""
-    nodes = settings.get("measure", {"ndcg": {}}).items()
-    of_ndcg = [node for name, node in nodes if name.partition("@")[0] == "ndcg"]
+    nodes = settings.get("measure", {"ndcg": {}})
+    of_ndcg = [node for name, node in nodes.items() if name.partition("@")[0] == "ndcg"]
     return {node.get("cutoff", CUTOFFS[-1]): node.get("discount", DISCOUNT) for node in of_ndcg}
 
 

@@ -18,7 +18,7 @@ from typing import Literal
 
 import torch
 
-from ol2r_cli.columns import CUTOFFS, main_cutoff
+from ol2r_cli.columns import main_cutoff
 from ol2r_cli.config.composer import Composer
 from ol2r_cli.config.instantiate import build
 from ol2r_cli.config.overrides import split_search_path
@@ -145,9 +145,9 @@ def _build_roles(composer: Composer, overrides: Sequence[str]) -> None:
 
 def check_metric(metric: str, experiment: Experiment) -> None:
     """Raises ValueError, with the override to type, when the experiment's summary would not have the metric."""
-    cutoff = main_cutoff([metric.removesuffix("_last_tenth")])
-    name = "ndcg" if cutoff in CUTOFFS else f"ndcg@{cutoff}"
-    if "ndcg" in metric and not {name, f"ndcg@{cutoff}"} & experiment.measures.keys():
+    at_cutoff = f"ndcg@{main_cutoff([metric.removesuffix('_last_tenth')])}"
+    name = "ndcg" if metric in METRICS else at_cutoff
+    if "ndcg" in metric and not {name, at_cutoff} & experiment.measures.keys():
         raise ValueError(f"measures must have {name} for --metric {metric}: leave measures out, or add {name}")
     if metric.startswith("validation_"):
         if not experiment.roles["ranker"].generalises:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import polars as pl
@@ -13,6 +14,7 @@ from ol2r_cli.export.ranked_split import RankedSplit
 from ol2r_cli.metrics.ranking import expected_reciprocal_rank, reciprocal_rank
 from ol2r_cli.run.trained_ranker import TrainedRanker
 from tests.export.finished import ROUNDS, SEEDS, read
+from tests.manifests import accept_changes
 from tests.reference.metrics import ndcg
 
 NDCG = ("ndcg_1", "ndcg_3", "ndcg_5", "ndcg_10")
@@ -80,3 +82,13 @@ def test_rows_identify_their_run(runs):
     assert (first["dataset"], first["click"], first["ranker"], first["fold"]) == ("letor", "perfect", "sgd_ranknet", 1)
     assert first["split"] == "validation"
     assert rows.rows_by_key(["seed", "query"]).keys() == {(seed, query) for seed in SEEDS for query in range(6)}
+
+
+def test_a_run_of_a_version_in_which_ndcg_had_no_settings_has_the_same_values(runs, tmp_path: Path):
+    copy = Path(shutil.copytree(runs["linear"], tmp_path / "copy"))
+    settings = (copy / "config.yaml").read_text()
+    earlier = settings.replace("    cutoff: 10\n    discount: 0.9995\n", "")
+    assert earlier != settings
+    (copy / "config.yaml").write_text(earlier)
+    accept_changes(copy)
+    assert table(copy).equals(table(runs["linear"]))

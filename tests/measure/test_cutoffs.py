@@ -137,3 +137,5 @@ def test_a_search_is_judged_by_this_cutoff(tmp_path: Path, capsys: pytest.Captur
     assert "test NDCG@20" in text
     assert cli.main(["search", *words, f"output_dir={tmp_path}", "--metric", "validation_ndcg_7"]) == 2
     assert "measures must have ndcg@7 for --metric validation_ndcg_7" in capsys.readouterr().err
+    assert cli.main(["search", *words[:-3], "ranker.l2=1,10", "measures=[ndcg]", "--metric", "online_ndcg_5"]) == 2
+    assert "measures must have ndcg@5 for --metric online_ndcg_5" in capsys.readouterr().err

@@ -87,6 +87,6 @@ def test_lines_under_the_table(tmp_path):
     first, chosen, unfinished, damaged = notes(collection, group_runs(collection.runs)[:0], chose=True)
     assert first.startswith("2 runs. ")
     assert "one for each seed" in first
-    assert "best mean validation NDCG@10" in chosen
+    assert "best mean validation NDCG" in chosen
     assert unfinished == f"1 run not finished: ol2r status {tmp_path}"
     assert damaged.startswith(f"1 run damaged: {tmp_path / 'more'}")

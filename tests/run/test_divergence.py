@@ -60,8 +60,8 @@ def test_of_a_ranker_of_ones_own_the_class_is_named_and_no_setting_is_blamed(tmp
     (tmp_path / "ranker").mkdir()
     (tmp_path / "ranker" / "mine.yaml").write_text(f"_target_: {__name__}.NotANumber\nl2: .1\n")
     assert failure(tmp_path / "runs", "ranker=mine", "--config-dir", str(tmp_path)) == (
-        "the scores of ranker=mine are not finite in round 2: look at `learn` and `predict` of "
-        "tests.run.test_divergence.NotANumber; `ol2r check ranker=mine` may help"
+        "the scores of ranker=mine are not finite in round 2: look at "
+        "tests.run.test_divergence.NotANumber, or type ol2r check ranker=mine"
     )
 
 

@@ -195,7 +195,7 @@ def test_too_many_curves_are_those_that_validation_chooses(tmp_path, one_figure)
         trace = {"online_ndcg": {0: [0.5] * 2, 1: [0.5] * 2}}
         play(tmp_path, f"ranker.l2={number}", trace=trace, test=validation, validation=validation, every=2)
     _, parsed = written(tmp_path)
-    assert "Of every ranker the settings with the best validation NDCG@10." in parsed.text
+    assert "Of every ranker the settings with the best validation NDCG." in parsed.text
     assert [a["id"] for tag, a in parsed.elements if tag == "figure"][:1] == ["learning_curve"]
 
 
@@ -221,7 +221,7 @@ def test_the_summary_mentions_a_choice_by_validation(tmp_path, one_figure):
         trace = {"online_ndcg": {0: [0.5] * 2, 1: [0.5] * 2}}
         play(tmp_path, f"ranker.l2={number}", trace=trace, test=values, validation=values, every=2)
     _, parsed = written(tmp_path, choose=True)
-    assert "Each is the best by validation NDCG@10 of up to 2 cells of its grid." in parsed.text
+    assert "Each is the best by validation NDCG of up to 2 cells of its grid." in parsed.text
 
 
 @pytest.mark.parametrize(
