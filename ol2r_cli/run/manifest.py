@@ -182,7 +182,7 @@ def versions(engine: str = "tensors", packages: Sequence[str] = ()) -> dict[str,
 
 
 def version_line() -> str:
-    """The version, with the commit where the package is a checkout: `0.1.0 (commit 0123abc, modified)`."""
+    """The version, with the commit where the package is a checkout: `0.2.0.dev0 (commit 0123abc, modified)`."""
     git = checkout()
     return __version__ + (f" (commit {git['commit'][:7]}{', modified' * git['dirty']})" if git else "")
 
