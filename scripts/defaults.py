@@ -27,7 +27,10 @@ def grid(folder: str) -> pl.DataFrame:
     names = [name for name in runs.columns if name.startswith(("ranker.", "exploration.")) and name != "exploration.l2"]
     varied = [name for name in names if runs[name].n_unique() > 1]
     setting = pl.concat_str([pl.format(f"{name}={{}}", pl.col(name)) for name in varied], separator=" ")
-    return runs.select("run", *CELL, "seed", SCORE, ONLINE, setting=setting)
+    rows = runs.select("run", *CELL, "seed", SCORE, ONLINE, setting=setting)
+    counts = rows.group_by("setting").len()
+    everywhere = counts.filter(pl.col("len") == counts["len"].max())
+    return rows.join(everywhere.select("setting"), on="setting")
 
 
 def error(values: pl.Expr) -> pl.Expr:
@@ -66,7 +69,7 @@ def main(folder: str, queries: str, locks: list[str], default: list[str]) -> Non
     print(f"{len(runs)} values; standard error over queries {over_queries:.4f}, over seeds {scores['seeds'][0]:.4f}")
     print(f"chosen: {chosen}")
     for row in table.iter_rows(named=True):
-        rank = "" if row["rank"] is None else f"{row['rank']:.1f}{' tied' * row['tied']}"
+        rank = "" if row["rank"] is None else f"{row['rank']:.1f}{' tied' if row['tied'] else ''}"
         print(f"| {row['setting']} | {row[SCORE]:.4f} | {row[ONLINE]:.1f} | {rank} |")
     same = [name for name in scores["setting"] if sorted(name.split(" ")) == sorted(default)]
     now = by_seed.filter(pl.col("setting").is_in(same))

@@ -1,4 +1,4 @@
-"""How often PairRank locks into a reversed ranking, for docs/algorithms/pairrank.md: python scripts/locked_rankings.py
+"""How often rankers lock into a reversed ranking, for docs/algorithms/pairrank.md: python scripts/locked_rankings.py
 
 Generated queries of 150 documents, a fifth of which have no text: all their features are at the minimum. A ranking that
 puts them first shows equal documents only, whose pairs have no feature to learn from, so that it never changes again.
@@ -19,13 +19,17 @@ from ol2r_cli import api
 
 DOCUMENTS, FEATURES, SEEDS, ROUNDS = 150, 45, 40, 500
 SPLITS = {"train": 63, "test": 22}
-SETTINGS = [  # reduction, l2, alpha
-    *(("sum", l2, 0.1) for l2 in (0.1, 1, 10, 100)),
-    *(("sum", l2, alpha) for l2 in (10, 100) for alpha in (0.01, 0.001)),
-    *(("mean", l2, 0.1) for l2 in (0.001, 0.01, 0.1)),
-    *(("mean", l2, 0.01) for l2 in (0.001, 0.01, 0.1)),
-    *(("mean", l2, 0.001) for l2 in (0.0001, 0.001, 0.01, 0.1)),
+SETTINGS = [  # reduction, l2, and alpha of PairRank, or the noise variance of PePairRank
+    *(("pairrank", "sum", l2, 0.1) for l2 in (0.1, 1, 10, 100)),
+    *(("pairrank", "sum", l2, alpha) for l2 in (10, 100) for alpha in (0.01, 0.001)),
+    *(("pairrank", "mean", l2, 0.1) for l2 in (0.001, 0.01, 0.1)),
+    *(("pairrank", "mean", l2, 0.01) for l2 in (0.001, 0.01, 0.1)),
+    *(("pairrank", "mean", l2, 0.001) for l2 in (0.0001, 0.001, 0.01, 0.1)),
+    *(("pepairrank", "sum", l2, 0.01) for l2 in (0.1, 10)),
+    *(("pepairrank", "mean", l2, 0.01) for l2 in (0.001, 0.01)),
+    ("pepairrank", "mean", 0.01, 0.1),
 ]
+WIDTH = {"pairrank": "exploration.alpha", "pepairrank": "ranker.label_noise_variance"}
 
 
 def write(folder: Path) -> None:
@@ -46,18 +50,18 @@ def write(folder: Path) -> None:
 
 
 def main() -> None:
-    print("| reduction | l2 | alpha | perfect | navigational | informational |\n|---|---|---|---|---|---|")
+    print("| ranker | reduction | l2 | alpha, or noise | perfect | navigational | informational |\n" + "|---" * 7 + "|")
     with TemporaryDirectory() as folder:
         write(Path(folder))
         data = "dataset=letor", f"dataset.path={folder}", f"cache_dir={folder}/cache", f"output_dir={folder}/runs"
-        for reduction, l2, alpha in SETTINGS:
-            words = f"ranker.reduction={reduction}", f"ranker.l2={l2}", f"exploration.alpha={alpha}"
+        for ranker, reduction, l2, width in SETTINGS:
+            words = f"ranker={ranker}", f"ranker.reduction={reduction}", f"ranker.l2={l2}", f"{WIDTH[ranker]}={width}"
             locked = []
             for click in ("perfect", "navigational", "informational"):
                 run = api.run(f"click={click}", *words, *data, replicas=SEEDS, rounds=ROUNDS, evaluate_every=ROUNDS)
                 final, untrained = (run.evaluation.filter(split="test", round=t)["ndcg_10"] for t in (ROUNDS, 0))
                 locked.append(f"{(final < untrained).sum()}")
-            print("|", " | ".join([reduction, f"{l2:g}", f"{alpha:g}", *locked]), "|", flush=True)
+            print("|", " | ".join([ranker, reduction, f"{l2:g}", f"{width:g}", *locked]), "|", flush=True)
 
 
 if __name__ == "__main__":
