@@ -37,6 +37,9 @@ if TYPE_CHECKING:
     import polars as pl
 
 
+_LONG_START = 10.0  # seconds of start-up that the text mentions
+
+
 def summarise(directory: RunDirectory) -> dict[str, Any]:
     """The content of summary.json, from the tables on disk."""
     values = by_seed(directory)
@@ -135,7 +138,7 @@ def render(summary: Mapping[str, Any], manifest: Mapping[str, Any], path: str | 
         "test NDCG@10": _test_line(metrics, summary["rounds"]),
         "online NDCG": _online_line(metrics),
         "cumulative NDCG": _plus_minus(metrics.get("cumulative_ndcg"), 2),
-        "unfairness": _plus_minus(metrics.get("unfairness"), 3),
+        "unfairness": _plus_minus(metrics.get("unfairness"), 3) if shows_unfairness(manifest) else "",
         **_declared_lines(metrics, manifest),
         "time": _time_line(manifest),
         "files": str(path),
@@ -145,6 +148,18 @@ def render(summary: Mapping[str, Any], manifest: Mapping[str, Any], path: str | 
     if len(seeds) > 1:
         head += "; numbers are mean ± standard deviation over seeds"
     return "\n".join([head, *(f"  {name:<16} {line}" for name, line in lines.items() if line)])
+
+
+def shows_unfairness(manifest: Mapping[str, Any]) -> bool:
+    """Whether the user of a run chose a fairness, groups, how exposure is counted, or what is measured.
+
+    Generated data comes with groups; those of other data have been named.
+    """
+    choices = manifest["choices"]
+    if choices["dataset"] != "synthetic" or choices.get("fairness", "none") != "none":
+        return True
+    names = (word.lstrip("+").partition("=")[0] for word in shlex.split(manifest["command"]))
+    return any(name.startswith(("dataset.group", "beta", "exposure", "measures")) for name in names)
 
 
 def _declared_lines(metrics: Mapping[str, Any], manifest: Mapping[str, Any]) -> dict[str, str]:
@@ -203,4 +218,6 @@ def _time_line(manifest: Mapping[str, Any]) -> str:
     speed = manifest["rounds_per_second"]
     threads = manifest["threads"]
     processor = f"{manifest['device']}, {plural(threads, 'thread')}"
-    return duration(manifest["seconds"]) + (f" at {speed:,.0f} rounds/s" if speed else "") + f" ({processor})"
+    startup = manifest.get("startup_seconds") or 0.0
+    before = f", {duration(startup)} to start" if startup > _LONG_START else ""
+    return duration(manifest["seconds"]) + (f" at {speed:,.0f} rounds/s" if speed else "") + f" ({processor}){before}"
