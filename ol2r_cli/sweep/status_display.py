@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -131,18 +131,34 @@ class StatusDisplay:
         shown = (Ending.DONE, Ending.SKIPPED, Ending.FAILED, Ending.BAD)
         parts = [f"{counts[ending]} {ending}" for ending in shown if counts[ending]]
         parts += [f"{len(running)} running"] + ([f"{waiting} waiting"] if waiting else [])
-        left = self._left(running, waiting)
+        left = self._left(running)
         clock = f"{duration(time.monotonic() - self.start)} so far" + (f", about {duration(left)} left" if left else "")
         return f"{', '.join(parts)} of {len(self.sweep_jobs)}; {clock}"
 
-    def _left(self, running: Running, waiting: int) -> float | None:
-        """Seconds left if every job takes as long as the mean of those that are done; None before one is done."""
-        seconds = [sweep_job.seconds for sweep_job in self.sweep_jobs if sweep_job.ending == Ending.DONE]
-        if not seconds:
-            return None
-        mean, now = sum(seconds) / len(seconds), time.monotonic()
-        left = sum(max(0.0, mean - (now - submitted)) for _, _, submitted in running.values())
-        return (waiting * mean + left) / max(1, len(running))
+    def _left(self, running: Running) -> float | None:
+        """Seconds left; None while that is unknown for a job.
+
+        A job takes as long as the mean of those of its kind that are done or have a speed.
+        """
+        now, times, left = time.monotonic(), defaultdict(list), 0.0
+        for sweep_job in self.sweep_jobs:
+            if sweep_job.ending == Ending.DONE:
+                times[_kind(sweep_job)].append(sweep_job.seconds)
+        for sweep_job, job, submitted in running.values():
+            if (remaining := read_progress(job.directory).left) is not None:
+                times[_kind(sweep_job)].append(now - submitted + remaining)
+        for sweep_job in self.sweep_jobs:
+            if sweep_job.ending is None:
+                if not (known := times[_kind(sweep_job)]):
+                    return None
+                began = running[sweep_job.number][2] if sweep_job.number in running else now
+                left += max(0.0, sum(known) / len(known) - (now - began))
+        return left / max(1, len(running))
+
+
+def _kind(sweep_job: SweepJob) -> tuple[str, int]:
+    """What jobs that take equally long have in common."""
+    return sweep_job.kind, sweep_job.settings["rounds"]
 
 
 def _table(running: Running, launcher: Launcher, totals: str, height: int) -> Any:

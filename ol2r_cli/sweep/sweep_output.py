@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from statistics import median
-from typing import Any
+
+import yaml
 
 from ol2r_cli.config.composer import Composer
 from ol2r_cli.formatting import duration, plural, show
-from ol2r_cli.run.directory import RunDirectory
+from ol2r_cli.run.directory import MANIFEST, RunDirectory
 from ol2r_cli.run.exit_status import BAD_CONFIGURATION, DONE
-from ol2r_cli.run.manifest import read_manifest
 from ol2r_cli.run.run_state import find_runs
 from ol2r_cli.run.summary import render_run
 from ol2r_cli.sweep.plan import reason_lines
-from ol2r_cli.sweep.sweep_job import Ending, JobState, SweepJob
+from ol2r_cli.sweep.sweep_job import Ending, JobState, SweepJob, run_kind
 from ol2r_cli.sweep.sweeper import SweepResult, plan_sweep
+
+_SAME = "the same choices, data, replicas and device"
 
 
 def print_summary(result: SweepResult) -> None:
@@ -62,7 +65,7 @@ def print_plan(jobs: Sequence[Sequence[str]], composer: Composer, keep_going: bo
     states = {sweep_job: sweep_job.state() for sweep_job in plan.sweep_jobs}
     not_run = (JobState.FINISHED, JobState.RUNNING)
     to_run = [sweep_job for sweep_job in plan.good if states[sweep_job][0] not in not_run]
-    speeds = Speeds(sweep_job.output_dir for sweep_job in plan.good)
+    speeds = Speeds(plan.good)
     seconds = {sweep_job: speeds.seconds(sweep_job) for sweep_job in to_run}
     rows = [
         (f"#{sweep_job.number}", sweep_job.name, _state_text(*states[sweep_job]), _note(sweep_job, seconds))
@@ -99,46 +102,44 @@ def _total_text(estimates: Sequence[float | None], free_slots: int) -> str:
     known = [estimate for estimate in estimates if estimate is not None]
     at_once = max(1, min(free_slots, len(estimates)))
     if not known:
-        return f"time: unknown, {at_once} at a time: no finished run with these rankers is below output_dir"
+        return f"time: unknown, {at_once} at a time: no finished run below output_dir has {_SAME}"
     unknown = len(estimates) - len(known)
-    without = f", and {unknown} of which nothing is known" if unknown else ""
+    without = f"; {plural(unknown, 'job')} without such a run not counted" if unknown else ""
     total = max(sum(known) / at_once, *known)
-    return f"time: about {duration(total)}, {at_once} at a time, by finished runs below output_dir{without}"
+    return (
+        f"time: about {duration(total)}, {at_once} at a time, by the speed and start-up of finished runs below "
+        f"output_dir with {_SAME}{without}"
+    )
 
 
 class Speeds:
-    """Rounds per second of the finished runs below some folders, by which the time of jobs is estimated."""
+    """Rounds per second and start-up of the finished runs below some folders, by which the time of jobs is estimated.
 
-    def __init__(self, folders: Iterable[Path]):
-        self._speeds: dict[tuple[Any, ...], list[float]] = defaultdict(list)
-        for folder in set(folders):
+    Runs of earlier versions do not count: their speed includes compiling, and their start-up is unknown.
+    """
+
+    def __init__(self, sweep_jobs: Sequence[SweepJob]):
+        self._choices = [json.loads(sweep_job.kind)[0] for sweep_job in sweep_jobs]
+        self._runs: dict[str, list[tuple[float, float]]] = defaultdict(list)
+        for folder in {sweep_job.output_dir for sweep_job in sweep_jobs}:
             for path in find_runs(folder):
-                self._add(path)
+                with suppress(ValueError, OSError, KeyError, yaml.YAMLError):  # damaged
+                    self._add(RunDirectory(path))
 
     def seconds(self, sweep_job: SweepJob) -> float | None:
-        """The time of the rounds of a job that are left, or None if it is unknown.
+        """The time of a job from its start to its last round; None without a finished run of its `kind`.
 
-        It is estimated by the median speed of finished runs with the same ranker, click model, dataset and number of
-        replicas; if there are none, with any number of replicas; if there are none, with the same ranker.
+        That is the median speed of such runs, and the shortest start-up, since the first of many compiles.
         """
-        _, round = sweep_job.state()
-        for key in _speed_keys(sweep_job.choices, sweep_job.settings["replicas"]):
-            if key in self._speeds:
-                return (sweep_job.settings["rounds"] - round) / median(self._speeds[key])
-        return None
+        if (runs := self._runs.get(sweep_job.kind)) is None:
+            return None
+        speeds, startups = zip(*runs, strict=True)
+        return min(startups) + (sweep_job.settings["rounds"] - sweep_job.state()[1]) / median(speeds)
 
-    def _add(self, path: Path) -> None:
-        try:
-            manifest = read_manifest(path) or {}
-        except ValueError:  # damaged
-            return
-        speed = manifest.get("rounds_per_second")
-        if manifest.get("status") == "finished" and speed:
-            for key in _speed_keys(manifest["choices"], len(manifest["seeds"])):
-                self._speeds[key].append(float(speed))
-
-
-def _speed_keys(choices: Mapping[str, str], replicas: int) -> list[tuple[Any, ...]]:
-    """What runs of similar speed have in common, the most similar first."""
-    chosen = tuple(choices.get(group, "") for group in ("ranker", "click", "dataset"))
-    return [(*chosen, replicas), chosen, chosen[:1]]
+    def _add(self, directory: RunDirectory) -> None:
+        manifest = directory.read_json(MANIFEST)
+        speed, startup = manifest.get("rounds_per_second"), manifest.get("startup_seconds")
+        if manifest["status"] == "finished" and manifest["choices"] in self._choices and speed and startup is not None:
+            settings = yaml.safe_load((directory / "config.yaml").read_text())
+            kind = run_kind(manifest["choices"], settings, manifest["device"], manifest["engine"])
+            self._runs[kind].append((speed, startup))

@@ -68,14 +68,19 @@ def test_the_time_left_follows_from_the_jobs_that_are_done(tmp_path: Path, monke
     jobs = [run(tmp_path, number) for number in range(6)]
     display = StatusDisplay(jobs, io.StringIO())
     running = {job.number: (job, job, time.monotonic() - 40) for job in jobs[2:4]}
-    assert display._left(running, 2) is None, "nothing is known yet"
+    assert display._left(running) is None, "nothing is known yet"
     for job in jobs[:2]:
         job.ending, job.seconds = Ending.DONE, 100.0
-    left = display._left(running, 2)
-    assert left is not None
-    assert left == pytest.approx((2 * 100 + 2 * 60) / 2, abs=5), "two at a time"
+    assert display._left(running) == pytest.approx((2 * 100 + 2 * 60) / 2, abs=5), "two at a time"
     display.start = time.monotonic() - 65
     assert display._totals(running, 2) == "2 done, 2 running, 2 waiting of 6; 1m 05s so far, about 2m 40s left"
+    jobs[5].kind = "another ranker"
+    assert display._left(running) is None, "the job that waits may take longer"
+    RunDirectory(jobs[2].directory).write_json(
+        "run.json", {"status": "running", "progress": {"round": 25, "rounds": 100}, "rounds_per_second": 0.25}
+    )
+    jobs[5].kind = ""
+    assert display._left(running) == pytest.approx(2 * (340 / 3 - 40) / 2 + 340 / 3, abs=5), "and one at its speed"
 
 
 def test_without_a_terminal_the_totals_are_a_line_now_and_then(tmp_path: Path):
