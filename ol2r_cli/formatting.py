@@ -4,8 +4,19 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
+import shutil
 import sys
+import textwrap
 from collections.abc import Collection, Sequence
+from itertools import takewhile
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+_WORD = re.compile(r"[^\W\d_]{4}|.{31}")  # what is not in a number with its signs and units: 3m 05s, 1.4 MB
+_NARROW = 16  # columns of a terminal that a column of text with longer words keeps beside numbers
 
 
 def nearest(name: str, names: Collection[str], prefix: str = "") -> str:
@@ -56,14 +67,25 @@ def error_line(error: BaseException) -> str:
     return one_line(f"{type(error).__name__}: {error}")
 
 
+def wrapped(line: str, indent: int = 2) -> str:
+    """A line, on a terminal wrapped between words; `indent` is that of the lines below the first."""
+    if not sys.stdout.isatty():
+        return line
+    width, below = shutil.get_terminal_size().columns, " " * indent
+    return textwrap.fill(line, width, subsequent_indent=below, break_long_words=False, break_on_hyphens=False)
+
+
 def show(rows: Sequence[Sequence[str]], headings: Sequence[str] = (), indent: int = 0, numbers: bool = False) -> None:
     """Prints `rows`, all of the same length, in aligned columns with two blanks between them.
 
-    `numbers` aligns all but the first column right. On a terminal the last column is wrapped, or no column with
-    `numbers`.
+    `numbers` aligns all but the first column right. On a terminal, text is wrapped and numbers are not.
     """
-    if sys.stdout.isatty():
-        _show_wrapped(rows, headings, indent, numbers)
+    if sys.stdout.isatty() and (headings or rows):
+        from rich.text import Text
+
+        columns = len([headings, *rows][-1])
+        texts = [[Text(cell) for cell in row] for row in rows]
+        print_table(headings, texts, [numbers and column > 0 for column in range(columns)], indent)
         return
     table = [*([headings] if headings else []), *rows]
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
@@ -75,25 +97,61 @@ def show(rows: Sequence[Sequence[str]], headings: Sequence[str] = (), indent: in
         print((" " * indent + "  ".join(cells)).rstrip())
 
 
-def _show_wrapped(rows: Sequence[Sequence[str]], headings: Sequence[str], indent: int, numbers: bool) -> None:
+def print_table(
+    headings: Sequence[str], rows: Sequence[Sequence[Text]], numbers: Sequence[bool], indent: int = 0
+) -> None:
+    """Prints a table as wide as the terminal: text is wrapped between words, numbers never are.
+
+    `numbers` is whether a column is aligned right. Where the numbers need more columns than the terminal has, headings
+    are wrapped, and what still has no room is a second table with the same first columns.
+    """
     from rich.console import Console
     from rich.padding import Padding
     from rich.table import Table
     from rich.text import Text
 
-    columns = max(map(len, [headings, *rows]))
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=bool(headings), header_style="bold")
-    for column in range(columns):
-        last = column == columns - 1
-        table.add_column(
-            Text(headings[column]) if headings else "",
-            justify="right" if numbers and column else "left",
-            no_wrap=numbers or not last,
-            overflow="fold",
-        )
-    for row in rows:
-        table.add_row(*map(Text, row))
-    Console(soft_wrap=False).print(Padding(table, (0, 0, 0, indent)))
+    console, gap = Console(highlight=False), 2
+    room, columns = console.width - indent, range(len(numbers))
+    whole = [numbers[column] or not any(_WORD.search(row[column].plain) for row in rows) for column in columns]
+    contents = [max((row[column].cell_len for row in rows), default=0) for column in columns]
+    heads = list(headings) or [""] * len(numbers)
+    if sum(gap + max(len(head), content) for head, content in zip(heads, contents, strict=True)) - gap > room:
+        heads, gap = [re.sub(r" |(?<=-)\b", "\n", head) for head in heads], 1
+    widths = [max(content, *map(len, head.split("\n"))) for head, content in zip(heads, contents, strict=True)]
+    words = [
+        width if is_whole else max((len(word) for row in rows for word in row[column].plain.split()), default=0)
+        for column, (width, is_whole) in enumerate(zip(widths, whole, strict=True))
+    ]
+    least = [word if is_whole else min(word, _NARROW) for word, is_whole in zip(words, whole, strict=True)]
+    first = list(takewhile(lambda column: not whole[column], columns)) or [0]
+    parts = [first]
+    for column in columns[len(first) :]:
+        if len(parts[-1]) > len(first) and sum(least[other] + gap for other in parts[-1]) + least[column] > room:
+            parts.append(first)
+        parts[-1] = [*parts[-1], column]
+    for part in parts:
+        fitted = _fitted({column: widths[column] for column in part}, words, least, room - gap * (len(part) - 1))
+        table = Table(box=None, pad_edge=False, padding=(0, gap, 0, 0), show_header=bool(headings), header_style="bold")
+        for column in part:
+            justify: Literal["right", "left"] = "right" if numbers[column] else "left"
+            table.add_column(Text(heads[column]), justify=justify, width=fitted[column], overflow="fold")
+        for row in rows:
+            table.add_row(*(row[column] for column in part))
+        console.print(Padding(table, (0, 0, 0, indent)))
+
+
+def _fitted(widths: dict[int, int], words: Sequence[int], least: Sequence[int], room: int) -> dict[int, int]:
+    """The widths of columns, made smaller until they fit.
+
+    That is the widest column that is wider than its longest word, and where none is, the last that is above its least.
+    """
+    while sum(widths.values()) > room:
+        loose = [column for column in widths if widths[column] > words[column]]
+        broken = [column for column in widths if widths[column] > least[column]]
+        if not loose and not broken:
+            break
+        widths[max(loose, key=widths.__getitem__) if loose else broken[-1]] -= 1
+    return widths
 
 
 def plus_minus(mean: float, spread: float | None, digits: int, sign: str = "", separator: str = "") -> str:

@@ -136,4 +136,4 @@ def _report(rows: list[Benchmark]) -> None:
              f"{row.processor:.2f}", f"{early * 1e3:.2f}" if early else "", f"{late * 1e3:.2f}" if late else "",
              f"{row.memory:.2f}" if row.memory else "", f"{row.speed / rows[0].speed:.2f}")
         )  # fmt: skip
-    show(lines, headings)
+    show(lines, headings, numbers=True)

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from ol2r_cli.config.project_file import default_output_dir
-from ol2r_cli.formatting import plural
+from ol2r_cli.formatting import plural, wrapped
 from ol2r_cli.run.exit_status import BAD_CONFIGURATION, DONE, FAILED
 from ol2r_cli.run.run_state import find_run, find_runs, read_state
 
@@ -49,7 +49,7 @@ def main(arguments: list[str]) -> int:
             continue
         found = list(differences(state, notes)) if state.manifest else [str(state.error)]
         for what in found:
-            print(f"{path}: {what}", flush=True)
+            print(wrapped(f"{path}: {what}"), flush=True)
         intact, bad = intact + (not found), bad + bool(found)
     for note in notes:
         print(note, file=sys.stderr)

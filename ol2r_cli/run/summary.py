@@ -27,7 +27,7 @@ from ol2r_cli.columns import SPLITS, Column, RunColumns
 from ol2r_cli.config.overrides import split_search_path
 from ol2r_cli.config.own_choices import as_options, choice_folders
 from ol2r_cli.config.project_file import default_output_dir
-from ol2r_cli.formatting import duration, plural, plus_minus
+from ol2r_cli.formatting import duration, plural, plus_minus, wrapped
 from ol2r_cli.run.directory import MANIFEST, SUMMARY, RunDirectory
 from ol2r_cli.run.identity import RESULTS_VERSION
 from ol2r_cli.run.manifest import read_manifest
@@ -147,7 +147,8 @@ def render(summary: Mapping[str, Any], manifest: Mapping[str, Any], path: str | 
     head = f"{manifest['status']}: run {manifest['id']}"
     if len(seeds) > 1:
         head += "; numbers are mean ± standard deviation over seeds"
-    return "\n".join([head, *(f"  {name:<16} {line}" for name, line in lines.items() if line)])
+    texts = [head, *(f"  {name:<16} {line}" for name, line in lines.items() if line)]
+    return "\n".join(wrapped(text, 19) for text in texts)
 
 
 def shows_unfairness(manifest: Mapping[str, Any]) -> bool:

@@ -13,7 +13,7 @@ from statistics import median
 import yaml
 
 from ol2r_cli.config.composer import Composer
-from ol2r_cli.formatting import duration, plural, show
+from ol2r_cli.formatting import duration, plural, show, wrapped
 from ol2r_cli.run.directory import MANIFEST, RunDirectory
 from ol2r_cli.run.exit_status import BAD_CONFIGURATION, DONE
 from ol2r_cli.run.run_state import find_runs
@@ -77,7 +77,7 @@ def print_plan(jobs: Sequence[Sequence[str]], composer: Composer, keep_going: bo
     if plan.duplicates:
         print(f"{len(plan.duplicates)} more are the same run as another, and are left out")
     if to_run and launcher is not None:
-        print(_total_text(list(seconds.values()), launcher.free_slots()))
+        print(wrapped(_total_text(list(seconds.values()), launcher.free_slots())))
     for line in reason_lines(plan.bad, len(jobs)):
         print(f"ol2r run: {line}", file=sys.stderr)
     return BAD_CONFIGURATION if plan.bad and not keep_going else DONE

@@ -80,7 +80,7 @@ def test_the_time_left_follows_from_the_jobs_that_are_done(tmp_path: Path, monke
         "run.json", {"status": "running", "progress": {"round": 25, "rounds": 100}, "rounds_per_second": 0.25}
     )
     jobs[5].kind = ""
-    assert display._left(running) == pytest.approx(2 * (340 / 3 - 40) / 2 + 340 / 3, abs=5), "and one at its speed"
+    assert display._left(running) == pytest.approx((2 * (180 - 40) + 2 * 180) / 2, abs=5), "one takes 340 s"
 
 
 def test_without_a_terminal_the_totals_are_a_line_now_and_then(tmp_path: Path):
