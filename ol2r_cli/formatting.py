@@ -112,17 +112,15 @@ def print_table(
 
     console, gap = Console(highlight=False), 2
     room, columns = console.width - indent, range(len(numbers))
-    whole = [numbers[column] or not any(_WORD.search(row[column].plain) for row in rows) for column in columns]
-    contents = [max((row[column].cell_len for row in rows), default=0) for column in columns]
+    texts = [[row[column].plain for row in rows] for column in columns]
+    whole = [numbers[column] or not any(map(_WORD.search, texts[column])) for column in columns]
     heads = list(headings) or [""] * len(numbers)
-    if sum(gap + max(len(head), content) for head, content in zip(heads, contents, strict=True)) - gap > room:
+    widths = [_longest([heads[column], *texts[column]], "\n") for column in columns]
+    if sum(widths) + gap * (len(widths) - 1) > room:
         heads, gap = [re.sub(r" |(?<=-)\b", "\n", head) for head in heads], 1
-    widths = [max(content, *map(len, head.split("\n"))) for head, content in zip(heads, contents, strict=True)]
-    words = [
-        width if is_whole else max((len(word) for row in rows for word in row[column].plain.split()), default=0)
-        for column, (width, is_whole) in enumerate(zip(widths, whole, strict=True))
-    ]
-    least = [word if is_whole else min(word, _NARROW) for word, is_whole in zip(words, whole, strict=True)]
+        widths = [_longest([heads[column], *texts[column]], "\n") for column in columns]
+    words = [widths[column] if whole[column] else _longest([heads[column], *texts[column]]) for column in columns]
+    least = [words[column] if whole[column] else min(words[column], _NARROW) for column in columns]
     first = list(takewhile(lambda column: not whole[column], columns)) or [0]
     parts = [first]
     for column in columns[len(first) :]:
@@ -130,28 +128,22 @@ def print_table(
             parts.append(first)
         parts[-1] = [*parts[-1], column]
     for part in parts:
-        fitted = _fitted({column: widths[column] for column in part}, words, least, room - gap * (len(part) - 1))
+        width = {column: widths[column] for column in part}
+        while sum(width.values()) + gap * (len(part) - 1) > room and (
+            loose := [c for c in part if width[c] > words[c]] or [c for c in part if width[c] > least[c]][-1:]
+        ):
+            width[max(loose, key=width.__getitem__)] -= 1
         table = Table(box=None, pad_edge=False, padding=(0, gap, 0, 0), show_header=bool(headings), header_style="bold")
         for column in part:
             justify: Literal["right", "left"] = "right" if numbers[column] else "left"
-            table.add_column(Text(heads[column]), justify=justify, width=fitted[column], overflow="fold")
+            table.add_column(Text(heads[column]), justify=justify, width=width[column], overflow="fold")
         for row in rows:
             table.add_row(*(row[column] for column in part))
         console.print(Padding(table, (0, 0, 0, indent)))
 
 
-def _fitted(widths: dict[int, int], words: Sequence[int], least: Sequence[int], room: int) -> dict[int, int]:
-    """The widths of columns, made smaller until they fit.
-
-    That is the widest column that is wider than its longest word, and where none is, the last that is above its least.
-    """
-    while sum(widths.values()) > room:
-        loose = [column for column in widths if widths[column] > words[column]]
-        broken = [column for column in widths if widths[column] > least[column]]
-        if not loose and not broken:
-            break
-        widths[max(loose, key=widths.__getitem__) if loose else broken[-1]] -= 1
-    return widths
+def _longest(texts: Sequence[str], separator: str | None = None) -> int:
+    return max((len(part) for text in texts for part in text.split(separator)), default=0)
 
 
 def plus_minus(mean: float, spread: float | None, digits: int, sign: str = "", separator: str = "") -> str:

@@ -95,21 +95,21 @@ def measure(
     with torch.inference_mode():
         experiment = Experiment(composition.config, composition.choices)
         simulation, evaluators = experiment.simulation(), experiment.evaluators()
-        start, processor = clock.monotonic(), clock.process_time()
+        start, processor = clock.read()
         marks, evaluation, queue = [start], 0.0, [simulation.ranker.deploy()]
         for t, _ in simulation.play_until(experiment.is_evaluated):
             if simulation.measurement.full():
                 simulation.measurement.measures()
-            marks.extend([clock.monotonic() - evaluation] * (t + 1 - len(marks)))
+            marks.extend([clock.read()[0] - evaluation] * (t + 1 - len(marks)))
             if experiment.is_evaluated(t):
                 queue.append(simulation.ranker.deploy())
             if len(queue) == queue_length(simulation) or t == rounds:
-                before = clock.monotonic()
+                before = clock.read()[0]
                 for evaluator in evaluators:
                     evaluator(simulation.ranker, torch.stack(queue))
-                evaluation += clock.monotonic() - before
+                evaluation += clock.read()[0] - before
                 queue.clear()
-        processor = clock.process_time() - processor
+        processor = clock.read()[1] - processor
     label = " ".join([ranker, *overrides])
     windows = {t: (marks[t] - marks[t - WINDOW]) / WINDOW for t in (500, rounds) if WINDOW <= t <= rounds}
     return Benchmark(label, replicas, rounds, marks[-1] - start, evaluation, processor, windows, peak_memory_gb())
@@ -117,17 +117,9 @@ def measure(
 
 def _report(rows: list[Benchmark]) -> None:
     headings = (
-        "ranker",
-        "replicas",
-        "replica-rounds/s",
-        "learning s",
-        "evaluation s",
-        "CPU s",
-        "ms at 500",
-        "at the end",
-        "peak GB",
-        "ratio",
-    )
+        "ranker", "replicas", "replica-rounds/s", "learning s", "evaluation s", "CPU s", "ms at 500", "at the end",
+        "peak GB", "ratio",
+    )  # fmt: skip
     lines = []
     for row in rows:
         early, late = row.at.get(500), row.at.get(row.rounds)

@@ -67,11 +67,11 @@ def _show_different(rows: Sequence[Sequence[str]], root: Path) -> None:
     columns = [column for column in range(len(HEADINGS)) if len({row[column] for row in rows}) > 1]
     same = [f"{HEADINGS[c]} {cell}" for c, cell in enumerate(rows[0]) if cell and c not in columns]
     print(", ".join([f"all below {root}", *same]))
-    long = max(len(row[1]) for row in rows) > shutil.get_terminal_size().columns // 2
+    folder = "/\n" if max(len(row[1]) for row in rows) > shutil.get_terminal_size().columns // 2 else "/"
     cells = [
-        [row[0], row[1].replace("/", "/\n") if long else row[1], *row[2:]] for row in rows
-    ]  # so that ids are whole
-    show([[row[column] for column in columns] for row in cells], [HEADINGS[column] for column in columns])
+        [cell.replace("/", folder) if c == 1 else cell for c, cell in enumerate(row) if c in columns] for row in rows
+    ]
+    show(cells, [HEADINGS[column] for column in columns])
 
 
 def _row(run: RunState, root: Path, note: str) -> tuple[str, ...]:

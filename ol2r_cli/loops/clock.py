@@ -6,37 +6,29 @@ import time
 
 
 class Clock:
-    """Wall-clock and CPU seconds of this process, as those of `time`, without the time between `stop` and `start`."""
+    """Seconds of this process, without those from a `stop` to its `start`. A loop compiles those that it calls, so that
+    stops are nested: `compiling` is their number."""
 
     def __init__(self) -> None:
-        self._depth, self._lost, self._lost_cpu = 0, 0.0, 0.0
-        self._stopped = 0.0, 0.0
-
-    @property
-    def compiling(self) -> bool:
-        """Whether it stands still."""
-        return self._depth > 0
+        self.compiling, self._stopped, self._lost = 0, (0.0, 0.0), (0.0, 0.0)
 
     def stop(self) -> None:
-        """Stand still until `start` has been called as often as `stop`: a loop compiles those that it calls."""
-        if not self._depth:
+        """Stand still until `start` has been called as often."""
+        if not self.compiling:
             self._stopped = time.monotonic(), time.process_time()
-        self._depth += 1
+        self.compiling += 1
 
     def start(self) -> None:
-        """Go on."""
-        self._depth -= 1
-        if not self._depth:
-            self._lost += time.monotonic() - self._stopped[0]
-            self._lost_cpu += time.process_time() - self._stopped[1]
+        """Go on, where the last `stop` ends."""
+        wall, cpu = self.read()
+        self.compiling -= 1
+        if not self.compiling:
+            self._lost = time.monotonic() - wall, time.process_time() - cpu
 
-    def monotonic(self) -> float:
-        """Wall-clock seconds."""
-        return (self._stopped[0] if self._depth else time.monotonic()) - self._lost
-
-    def process_time(self) -> float:
-        """CPU seconds of the process and its threads."""
-        return (self._stopped[1] if self._depth else time.process_time()) - self._lost_cpu
+    def read(self) -> tuple[float, float]:
+        """Wall-clock and CPU seconds, as of `time.monotonic` and `time.process_time`."""
+        wall, cpu = self._stopped if self.compiling else (time.monotonic(), time.process_time())
+        return wall - self._lost[0], cpu - self._lost[1]
 
 
 clock = Clock()

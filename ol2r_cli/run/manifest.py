@@ -98,7 +98,7 @@ class Manifest:
 
     def __enter__(self) -> Manifest:
         """Start the clock and write the manifest, which makes the directory a run."""
-        self._start, self._cpu_start = clock.monotonic(), clock.process_time()
+        self._start, self._cpu_start = clock.read()
         self._first_round = self._round = self.content["progress"]["round"]
         self._write()
         return self
@@ -130,9 +130,10 @@ class Manifest:
 
     def _write(self, ended: bool = False) -> None:
         self._written = time.monotonic()
-        seconds = clock.monotonic() - self._start
+        now, cpu = clock.read()
+        seconds = now - self._start
         self.content["seconds"] = round(self._seconds_before + seconds, 3)
-        self.content["cpu_seconds"] = round(self._cpu_seconds_before + clock.process_time() - self._cpu_start, 3)
+        self.content["cpu_seconds"] = round(self._cpu_seconds_before + cpu - self._cpu_start, 3)
         self.content["startup_seconds"] = round(self._written - self._began - seconds, 3)
         if memory := peak_memory_gb():
             self.content["peak_memory_gb"] = round(max(self._peak_memory_before, memory), 3)

@@ -37,7 +37,7 @@ class Progress:
         self.live: Any = None
 
     def __enter__(self) -> Progress:
-        self.start, self.shown = clock.monotonic(), time.monotonic()
+        self.start, self.shown = clock.read()[0], time.monotonic()
         if sys.stderr.isatty():
             from rich.console import Console
             from rich.live import Live
@@ -73,7 +73,7 @@ class Progress:
 
     def line(self) -> str:
         """The round, the speed, the time left unless too few rounds have been played, metrics, and the title."""
-        seconds, played = clock.monotonic() - self.start, self.done - self.first
+        seconds, played = clock.read()[0] - self.start, self.done - self.first
         parts = [f"round {self.done}/{self.rounds}"]
         if clock.compiling:
             parts.append("compiling")

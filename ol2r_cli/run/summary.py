@@ -37,9 +37,6 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-_LONG_START = 10.0  # seconds of start-up that the text mentions
-
-
 def summarise(directory: RunDirectory) -> dict[str, Any]:
     """The content of summary.json, from the tables on disk."""
     values = by_seed(directory)
@@ -152,10 +149,7 @@ def render(summary: Mapping[str, Any], manifest: Mapping[str, Any], path: str | 
 
 
 def shows_unfairness(manifest: Mapping[str, Any]) -> bool:
-    """Whether the user of a run chose a fairness, groups, how exposure is counted, or what is measured.
-
-    Generated data comes with groups; those of other data have been named.
-    """
+    """Whether the user chose a fairness, groups (which generated data has), exposure, or what is measured."""
     choices = manifest["choices"]
     if choices["dataset"] != "synthetic" or choices.get("fairness", "none") != "none":
         return True
@@ -220,5 +214,5 @@ def _time_line(manifest: Mapping[str, Any]) -> str:
     threads = manifest["threads"]
     processor = f"{manifest['device']}, {plural(threads, 'thread')}"
     startup = manifest.get("startup_seconds") or 0.0
-    before = f", {duration(startup)} to start" if startup > _LONG_START else ""
+    before = f", {duration(startup)} to start" if startup > 10 else ""
     return duration(manifest["seconds"]) + (f" at {speed:,.0f} rounds/s" if speed else "") + f" ({processor}){before}"

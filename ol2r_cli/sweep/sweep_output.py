@@ -22,7 +22,7 @@ from ol2r_cli.sweep.plan import reason_lines
 from ol2r_cli.sweep.sweep_job import Ending, JobState, SweepJob, run_kind
 from ol2r_cli.sweep.sweeper import SweepResult, plan_sweep
 
-_SAME = "the same choices, data, replicas and device"
+_ALIKE = "below output_dir with the same choices, data, replicas and device"
 
 
 def print_summary(result: SweepResult) -> None:
@@ -67,10 +67,11 @@ def print_plan(jobs: Sequence[Sequence[str]], composer: Composer, keep_going: bo
     to_run = [sweep_job for sweep_job in plan.good if states[sweep_job][0] not in not_run]
     speeds = Speeds(plan.good)
     seconds = {sweep_job: speeds.seconds(sweep_job) for sweep_job in to_run}
-    rows = [
-        (f"#{sweep_job.number}", sweep_job.name, _state_text(*states[sweep_job]), _note(sweep_job, seconds))
-        for sweep_job in plan.sweep_jobs
-    ]
+    rows = []
+    for sweep_job in plan.sweep_jobs:
+        state, round = states[sweep_job]
+        where = f" at round {round}" if state == JobState.RESUMES else ""
+        rows.append((f"#{sweep_job.number}", sweep_job.name, f"{state}{where}", _note(sweep_job, seconds)))
     show(rows)
     counts = Counter("to resume" if state == JobState.RESUMES else state for state, _ in states.values())
     print(f"\n{len(plan.sweep_jobs)} jobs: {', '.join(f'{count} {state}' for state, count in counts.items())}")
@@ -81,10 +82,6 @@ def print_plan(jobs: Sequence[Sequence[str]], composer: Composer, keep_going: bo
     for line in reason_lines(plan.bad, len(jobs)):
         print(f"ol2r run: {line}", file=sys.stderr)
     return BAD_CONFIGURATION if plan.bad and not keep_going else DONE
-
-
-def _state_text(state: JobState, round: int) -> str:
-    return f"{state} at round {round}" if state == JobState.RESUMES else state
 
 
 def _note(sweep_job: SweepJob, seconds: Mapping[SweepJob, float | None]) -> str:
@@ -102,14 +99,11 @@ def _total_text(estimates: Sequence[float | None], free_slots: int) -> str:
     known = [estimate for estimate in estimates if estimate is not None]
     at_once = max(1, min(free_slots, len(estimates)))
     if not known:
-        return f"time: unknown, {at_once} at a time: no finished run below output_dir has {_SAME}"
+        return f"time: unknown, {at_once} at a time: no finished run {_ALIKE}"
     unknown = len(estimates) - len(known)
     without = f"; {plural(unknown, 'job')} without such a run not counted" if unknown else ""
     total = max(sum(known) / at_once, *known)
-    return (
-        f"time: about {duration(total)}, {at_once} at a time, by the speed and start-up of finished runs below "
-        f"output_dir with {_SAME}{without}"
-    )
+    return f"time: about {duration(total)}, {at_once} at a time, by finished runs {_ALIKE}{without}"
 
 
 class Speeds:

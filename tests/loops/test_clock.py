@@ -25,16 +25,16 @@ def test_the_clock_stands_still_between_the_first_stop_and_the_last_start(monkey
         now[0] = moment
         if what:
             what()
-        seen.append((clock.monotonic(), clock.process_time(), clock.compiling))
-    assert seen == [(1, 10, False), *[(2, 20, True)] * 3, (2, 20, False), (3, 30, False)]
+        seen.append((*clock.read(), clock.compiling))
+    assert seen == [(1, 10, 0), (2, 20, 1), (2, 20, 2), (2, 20, 1), (2, 20, 0), (3, 30, 0)]
 
 
 def test_the_clock_of_runs_stands_still_while_numba_compiles():
     numba = pytest.importorskip("numba")
     assert loops.random_numbers, "compiled loops have been imported"
-    began, clock_began = time.monotonic(), clock.monotonic()
+    began, clock_began = time.monotonic(), clock.read()[0]
     assert numba.njit(lambda numbers: numbers.sum() + 1)(np.ones(3)) == 4
-    assert clock.monotonic() - clock_began < (time.monotonic() - began) / 2
+    assert clock.read()[0] - clock_began < (time.monotonic() - began) / 2
 
 
 @pytest.mark.slow

@@ -38,8 +38,8 @@ def clock(monkeypatch):
         def monotonic(self) -> float:
             return self.now
 
-        def process_time(self) -> float:
-            return self.now / 2
+        def read(self) -> tuple[float, float]:
+            return self.now, self.now / 2
 
     clock = Clock()
     monkeypatch.setattr(module, "time", clock)

@@ -179,8 +179,8 @@ def test_a_dry_run_lists_the_jobs_and_their_time(composer: Composer, capsys: pyt
         "#3 seed=1 ranker=oracle new time unknown",
         "",
         "4 jobs: 1 finished, 3 new",
-        "time: about 8.0s, 1 at a time, by the speed and start-up of finished runs below output_dir with the same "
-        "choices, data, replicas and device; 2 jobs without such a run not counted",
+        "time: about 8.0s, 1 at a time, by finished runs below output_dir with the same choices, "
+        "data, replicas and device; 2 jobs without such a run not counted",
     ]
     for words, time in (("seed=0 rounds=5", "12.0s"), ("seed=0 dataset.seed=1", "8.0s"), ("seed=1 replicas=5", "")):
         assert main(["--dry-run", *SMOKE, *words.split()]) == 0
