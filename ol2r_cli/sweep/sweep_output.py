@@ -65,8 +65,12 @@ def print_plan(jobs: Sequence[Sequence[str]], composer: Composer, keep_going: bo
     states = {sweep_job: sweep_job.state() for sweep_job in plan.sweep_jobs}
     not_run = (JobState.FINISHED, JobState.RUNNING)
     to_run = [sweep_job for sweep_job in plan.good if states[sweep_job][0] not in not_run]
-    speeds = Speeds(plan.good)
-    seconds = {sweep_job: speeds.seconds(sweep_job) for sweep_job in to_run}
+    seconds: dict[SweepJob, float | None] = dict.fromkeys(to_run)
+    speeds = _speeds(to_run)
+    for sweep_job in to_run:
+        if sweep_job.kind in speeds:
+            startup, speed = speeds[sweep_job.kind]
+            seconds[sweep_job] = startup + (sweep_job.settings["rounds"] - states[sweep_job][1]) / speed
     rows = []
     for sweep_job in plan.sweep_jobs:
         state, round = states[sweep_job]
@@ -106,34 +110,21 @@ def _total_text(estimates: Sequence[float | None], free_slots: int) -> str:
     return f"time: about {duration(total)}, {at_once} at a time, by finished runs {_ALIKE}{without}"
 
 
-class Speeds:
-    """Rounds per second and start-up of the finished runs below some folders, by which the time of jobs is estimated.
+def _speeds(sweep_jobs: Sequence[SweepJob]) -> dict[str, tuple[float, float]]:
+    """By kind of run, the shortest start-up of finished runs, since the first of many compiles, and the median speed.
 
     Runs of earlier versions do not count: their speed includes compiling, and their start-up is unknown.
     """
-
-    def __init__(self, sweep_jobs: Sequence[SweepJob]):
-        self._choices = [json.loads(sweep_job.kind)[0] for sweep_job in sweep_jobs]
-        self._runs: dict[str, list[tuple[float, float]]] = defaultdict(list)
-        for folder in {sweep_job.output_dir for sweep_job in sweep_jobs}:
-            for path in find_runs(folder):
-                with suppress(ValueError, OSError, KeyError, yaml.YAMLError):  # damaged
-                    self._add(RunDirectory(path))
-
-    def seconds(self, sweep_job: SweepJob) -> float | None:
-        """The time of a job from its start to its last round; None without a finished run of its `kind`.
-
-        That is the median speed of such runs, and the shortest start-up, since the first of many compiles.
-        """
-        if (runs := self._runs.get(sweep_job.kind)) is None:
-            return None
-        speeds, startups = zip(*runs, strict=True)
-        return min(startups) + (sweep_job.settings["rounds"] - sweep_job.state()[1]) / median(speeds)
-
-    def _add(self, directory: RunDirectory) -> None:
-        manifest = directory.read_json(MANIFEST)
-        speed, startup = manifest.get("rounds_per_second"), manifest.get("startup_seconds")
-        if manifest["status"] == "finished" and manifest["choices"] in self._choices and speed and startup is not None:
-            settings = yaml.safe_load((directory / "config.yaml").read_text())
-            kind = run_kind(manifest["choices"], settings, manifest["device"], manifest["engine"])
-            self._runs[kind].append((speed, startup))
+    runs: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    choices = [json.loads(sweep_job.kind)[0] for sweep_job in sweep_jobs]
+    for path in (path for folder in {sweep_job.output_dir for sweep_job in sweep_jobs} for path in find_runs(folder)):
+        with suppress(ValueError, OSError, KeyError, yaml.YAMLError):  # damaged, or not finished
+            manifest = RunDirectory(path).read_json(MANIFEST)
+            if manifest["status"] == "finished" and manifest["choices"] in choices and manifest["rounds_per_second"]:
+                settings = yaml.safe_load((path / "config.yaml").read_text())
+                kind = run_kind(manifest["choices"], settings, manifest["device"], manifest["engine"])
+                runs[kind].append((manifest["startup_seconds"], manifest["rounds_per_second"]))
+    return {
+        kind: (min(startup for startup, _ in of_kind), median(speed for _, speed in of_kind))
+        for kind, of_kind in runs.items()
+    }
