@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import shutil
 import sys
 from collections import Counter
@@ -67,11 +68,9 @@ def _show_different(rows: Sequence[Sequence[str]], root: Path) -> None:
     columns = [column for column in range(len(HEADINGS)) if len({row[column] for row in rows}) > 1]
     same = [f"{HEADINGS[c]} {cell}" for c, cell in enumerate(rows[0]) if cell and c not in columns]
     print(", ".join([f"all below {root}", *same]))
-    folder = "/\n" if max(len(row[1]) for row in rows) > shutil.get_terminal_size().columns // 2 else "/"
-    cells = [
-        [cell.replace("/", folder) if c == 1 else cell for c, cell in enumerate(row) if c in columns] for row in rows
-    ]
-    show(cells, [HEADINGS[column] for column in columns])
+    if sum(max(len(row[column]) for row in rows) for column in columns) > shutil.get_terminal_size().columns:
+        rows = [[row[0], re.sub("/|-(?=[0-9a-f]{10}$)", r"\g<0>\n", row[1]), *row[2:]] for row in rows]  # whole ids
+    show([[row[column] for column in columns] for row in rows], [HEADINGS[column] for column in columns])
 
 
 def _row(run: RunState, root: Path, note: str) -> tuple[str, ...]:
