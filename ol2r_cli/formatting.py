@@ -4,8 +4,19 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
+import shutil
 import sys
+import textwrap
 from collections.abc import Collection, Sequence
+from itertools import takewhile
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+_WORD = re.compile(r"[^\W\d_]{4}|.{31}")  # what is not in a number with its signs and units: 3m 05s, 1.4 MB
+_NARROW = 16  # columns of a terminal that a column of text with longer words keeps beside numbers
 
 
 def nearest(name: str, names: Collection[str], prefix: str = "") -> str:
@@ -63,13 +74,25 @@ def error_line(error: BaseException) -> str:
     return one_line(f"{type(error).__name__}: {error}")
 
 
+def wrapped(line: str, indent: int = 2) -> str:
+    """A line, on a terminal wrapped between words; `indent` is that of the lines below the first."""
+    if not sys.stdout.isatty():
+        return line
+    width, below = shutil.get_terminal_size().columns, " " * indent
+    return textwrap.fill(line, width, subsequent_indent=below, break_long_words=False, break_on_hyphens=False)
+
+
 def show(rows: Sequence[Sequence[str]], headings: Sequence[str] = (), indent: int = 0, numbers: bool = False) -> None:
     """Prints `rows`, all of the same length, in aligned columns with two blanks between them.
 
-    `numbers` aligns all but the first column right. On a terminal the widest columns are wrapped, none with `numbers`.
+    `numbers` aligns all but the first column right. On a terminal, text is wrapped and numbers are not.
     """
-    if sys.stdout.isatty():
-        _show_wrapped(rows, headings, indent, numbers)
+    if sys.stdout.isatty() and (headings or rows):
+        from rich.text import Text
+
+        columns = len([headings, *rows][-1])
+        texts = [[Text(cell) for cell in row] for row in rows]
+        print_table(headings, texts, [numbers and column > 0 for column in range(columns)], indent)
         return
     table = [*([headings] if headings else []), *rows]
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
@@ -81,24 +104,53 @@ def show(rows: Sequence[Sequence[str]], headings: Sequence[str] = (), indent: in
         print((" " * indent + "  ".join(cells)).rstrip())
 
 
-def _show_wrapped(rows: Sequence[Sequence[str]], headings: Sequence[str], indent: int, numbers: bool) -> None:
+def print_table(
+    headings: Sequence[str], rows: Sequence[Sequence[Text]], numbers: Sequence[bool], indent: int = 0
+) -> None:
+    """Prints a table as wide as the terminal: text is wrapped between words, numbers never are.
+
+    `numbers` is whether a column is aligned right. Where the numbers need more columns than the terminal has, headings
+    are wrapped, and what still has no room is a second table with the same first columns.
+    """
     from rich.console import Console
     from rich.padding import Padding
     from rich.table import Table
     from rich.text import Text
 
-    columns = max(map(len, [headings, *rows]))
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=bool(headings), header_style="bold")
-    for column in range(columns):
-        table.add_column(
-            Text(headings[column]) if headings else "",
-            justify="right" if numbers and column else "left",
-            no_wrap=numbers,  # else the widest columns share what is left
-            overflow="fold",
-        )
-    for row in rows:
-        table.add_row(*map(Text, row))
-    Console(soft_wrap=False).print(Padding(table, (0, 0, 0, indent)))
+    console, gap = Console(highlight=False), 2
+    room, columns = console.width - indent, range(len(numbers))
+    texts = [[row[column].plain for row in rows] for column in columns]
+    whole = [numbers[column] or not any(map(_WORD.search, texts[column])) for column in columns]
+    heads = list(headings) or [""] * len(numbers)
+    widths = [_longest([heads[column], *texts[column]], "\n") for column in columns]
+    if sum(widths) + gap * (len(widths) - 1) > room:
+        heads, gap = [re.sub(r" |(?<=-)\b", "\n", head) for head in heads], 1
+        widths = [_longest([heads[column], *texts[column]], "\n") for column in columns]
+    words = [widths[column] if whole[column] else _longest([heads[column], *texts[column]]) for column in columns]
+    least = [words[column] if whole[column] else min(words[column], _NARROW) for column in columns]
+    first = list(takewhile(lambda column: not whole[column], columns)) or [0]
+    parts = [first]
+    for column in columns[len(first) :]:
+        if len(parts[-1]) > len(first) and sum(least[other] + gap for other in parts[-1]) + least[column] > room:
+            parts.append(first)
+        parts[-1] = [*parts[-1], column]
+    for part in parts:
+        width = {column: widths[column] for column in part}
+        while sum(width.values()) + gap * (len(part) - 1) > room and (
+            loose := [c for c in part if width[c] > words[c]] or [c for c in part if width[c] > least[c]][-1:]
+        ):
+            width[max(loose, key=width.__getitem__)] -= 1
+        table = Table(box=None, pad_edge=False, padding=(0, gap, 0, 0), show_header=bool(headings), header_style="bold")
+        for column in part:
+            justify: Literal["right", "left"] = "right" if numbers[column] else "left"
+            table.add_column(Text(heads[column]), justify=justify, width=width[column], overflow="fold")
+        for row in rows:
+            table.add_row(*(row[column] for column in part))
+        console.print(Padding(table, (0, 0, 0, indent)))
+
+
+def _longest(texts: Sequence[str], separator: str | None = None) -> int:
+    return max((len(part) for text in texts for part in text.split(separator)), default=0)
 
 
 def plus_minus(mean: float, spread: float | None, digits: int, sign: str = "", separator: str = "") -> str:

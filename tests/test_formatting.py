@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from rich.text import Text
 
-from ol2r_cli.formatting import byte_size, duration, nearest, show
+from ol2r_cli.formatting import byte_size, duration, nearest, print_table, show
 
 
 def test_byte_sizes_have_decimal_units():
@@ -35,3 +36,20 @@ def test_text_is_wrapped_on_a_terminal(capsys: pytest.CaptureFixture[str], monke
     lines = capsys.readouterr().out.splitlines()
     assert all(len(line) <= 30 for line in lines[1:])
     assert " ".join(lines).count("comment") == 1 + 5, "nothing is cut"
+
+
+def test_no_number_is_broken_on_a_terminal_and_what_has_no_room_is_a_second_table(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    values = [f"{0.4 + column:.4f} ± 0.0{column}25 ↓" for column in range(6)]
+    labels = ["synthetic informational", "pairrank with a long label"], ["mq2008", "pdgd"]
+    rows = [[Text(cell) for cell in [*label, *values]] for label in labels]
+    heads = ["dataset", "ranker", *(f"test NDCG@{column}" for column in range(6))]
+    for width, tables in ((50, 6), (80, 2)):
+        monkeypatch.setenv("COLUMNS", str(width))
+        print_table(heads, rows, [False] * 2 + [True] * 6)
+        lines = capsys.readouterr().out.splitlines()
+        assert max(map(len, lines)) <= width
+        assert [" ".join(lines).count(value) for value in values] == [2] * 6
+        assert len([line for line in lines if line.startswith("mq2008")]) == tables
+        assert " ".join(" ".join(lines).split()).count("informational") == tables, "nor a word"

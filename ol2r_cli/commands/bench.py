@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 import sys
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ol2r_cli.config.own_choices import add_config_dir, as_options
 from ol2r_cli.formatting import show
+from ol2r_cli.loops.clock import clock
 from ol2r_cli.run.exit_status import BAD_CONFIGURATION, DONE
 
 # One fold of MSLR-WEB10K has 6,000 / 2,000 / 2,000 queries of 120 documents. The number of training queries does not
@@ -95,21 +95,21 @@ def measure(
     with torch.inference_mode():
         experiment = Experiment(composition.config, composition.choices)
         simulation, evaluators = experiment.simulation(), experiment.evaluators()
-        start, processor = time.perf_counter(), time.process_time()
+        start, processor = clock.read()
         marks, evaluation, queue = [start], 0.0, [simulation.ranker.deploy()]
         for t, _ in simulation.play_until(experiment.is_evaluated):
             if simulation.measurement.full():
                 simulation.measurement.measures()
-            marks.extend([time.perf_counter() - evaluation] * (t + 1 - len(marks)))
+            marks.extend([clock.read()[0] - evaluation] * (t + 1 - len(marks)))
             if experiment.is_evaluated(t):
                 queue.append(simulation.ranker.deploy())
             if len(queue) == queue_length(simulation) or t == rounds:
-                before = time.perf_counter()
+                before = clock.read()[0]
                 for evaluator in evaluators:
                     evaluator(simulation.ranker, torch.stack(queue))
-                evaluation += time.perf_counter() - before
+                evaluation += clock.read()[0] - before
                 queue.clear()
-        processor = time.process_time() - processor
+        processor = clock.read()[1] - processor
     label = " ".join([ranker, *overrides])
     windows = {t: (marks[t] - marks[t - WINDOW]) / WINDOW for t in (500, rounds) if WINDOW <= t <= rounds}
     return Benchmark(label, replicas, rounds, marks[-1] - start, evaluation, processor, windows, peak_memory_gb())
@@ -117,17 +117,9 @@ def measure(
 
 def _report(rows: list[Benchmark]) -> None:
     headings = (
-        "ranker",
-        "replicas",
-        "replica-rounds/s",
-        "learning s",
-        "evaluation s",
-        "CPU s",
-        "ms at 500",
-        "at the end",
-        "peak GB",
-        "ratio",
-    )
+        "ranker", "replicas", "replica-rounds/s", "learning s", "evaluation s", "CPU s", "ms at 500", "at the end",
+        "peak GB", "ratio",
+    )  # fmt: skip
     lines = []
     for row in rows:
         early, late = row.at.get(500), row.at.get(row.rounds)
@@ -136,4 +128,4 @@ def _report(rows: list[Benchmark]) -> None:
              f"{row.processor:.2f}", f"{early * 1e3:.2f}" if early else "", f"{late * 1e3:.2f}" if late else "",
              f"{row.memory:.2f}" if row.memory else "", f"{row.speed / rows[0].speed:.2f}")
         )  # fmt: skip
-    show(lines, headings)
+    show(lines, headings, numbers=True)

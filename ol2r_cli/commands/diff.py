@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ol2r_cli.formatting import duration, nearest, show
+from ol2r_cli.formatting import duration, nearest, show, wrapped
 from ol2r_cli.report.measures import digits
 from ol2r_cli.run.run_state import find_run
 
@@ -68,7 +68,7 @@ def _diff(names: Sequence[str], metric_names: Sequence[str] | None) -> bool:
     same_data = run_diff.same_data(first, second)
     _show_metrics(metrics, len(rounds.seeds), same_data)
     for line in _round_lines(rounds):
-        print(line)
+        print(wrapped(line, 4))
     return rounds.differ
 
 
@@ -114,12 +114,11 @@ def _show_metrics(metrics: Sequence[MetricDifference], common_seeds: int, same_d
         for each in metrics
     ]
     show(rows, ("metric", "first", "second", "difference", "95 % interval", "n"), numbers=True)
-    print(
+    means = (
         f"means over {common_seeds} common seed{'s' * (common_seeds != 1)}; second less first, paired by seed, "
         "with Student's t interval"
-        if common_seeds
-        else "no common seed: means over the seeds of each, and no pairs"
     )
+    print(wrapped(means if common_seeds else "no common seed: means over the seeds of each, and no pairs"))
     if not same_data:
         print("the data differ: pairs of seeds are not of the same queries")
 

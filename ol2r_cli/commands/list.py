@@ -13,7 +13,7 @@ from ol2r_cli.config.chosen_measures import GROUP as MEASURE
 from ol2r_cli.config.chosen_measures import measure_nodes
 from ol2r_cli.config.overrides import ALIASES, as_typed
 from ol2r_cli.config.own_choices import add_config_dir, choice_folders
-from ol2r_cli.formatting import must_be_one_of, show, shown_path
+from ol2r_cli.formatting import must_be_one_of, show, shown_path, wrapped
 from ol2r_cli.run.exit_status import BAD_CONFIGURATION, DONE
 
 RUN = "run"  # stands for the settings of configs/run.yaml, where a group can be named
@@ -127,7 +127,7 @@ def _describe(catalogue: Catalogue, choice: Choice) -> None:
     """Prints the header of the file, the choices of other groups that it brings, and what to type for a preset."""
     print(_typed(choice) + (" (default)" if choice in _defaults(catalogue) else ""))
     for line in choice.header:
-        print(f"  {line}")
+        print(wrapped(f"  {line}"))
     for group, name in catalogue.brings(choice).items():
         print(f"  brings {group}={name}")
     if choice.group == "experiment":

@@ -6,7 +6,7 @@ import argparse
 import sys
 
 from ol2r_cli.config.project_file import default_output_dir
-from ol2r_cli.formatting import plural
+from ol2r_cli.formatting import plural, wrapped
 from ol2r_cli.run.exit_status import BAD_CONFIGURATION, DONE, FAILED
 from ol2r_cli.run.run_state import named_runs, read_state
 
@@ -48,7 +48,7 @@ def main(arguments: list[str]) -> int:
             continue
         found = list(differences(state, notes)) if state.manifest else [str(state.error)]
         for what in found:
-            print(f"{path}: {what}", flush=True)
+            print(wrapped(f"{path}: {what}"), flush=True)
         intact, bad = intact + (not found), bad + bool(found)
     for note in notes:
         print(note, file=sys.stderr)

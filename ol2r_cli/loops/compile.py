@@ -6,6 +6,9 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numba
+from numba.core import event
+
+from ol2r_cli.loops.clock import clock
 
 Function = TypeVar("Function", bound=Callable[..., object])
 
@@ -32,3 +35,16 @@ def _compiled(function: Function, **options: Any) -> Function:
         return numba.njit(cache=True, error_model="numpy", **options)(function)
     except RuntimeError:  # there is no folder for the machine code
         return numba.njit(error_model="numpy", **options)(function)
+
+
+class _CompilerLock(event.Listener):
+    """Stops the clock while numba holds the lock under which it compiles, and loads what it has compiled before."""
+
+    def on_start(self, event: event.Event) -> None:
+        clock.stop()
+
+    def on_end(self, event: event.Event) -> None:
+        clock.start()
+
+
+event.register("numba:compiler_lock", _CompilerLock())

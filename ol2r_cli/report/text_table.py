@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from ol2r_cli.formatting import print_table
+
 _RAISED = dict(zip("abcdefghijklmnoprstuvwxyz", "ᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡᵐⁿᵒᵖʳˢᵗᵘᵛʷˣʸᶻ", strict=True))
 LETTERS = "".join(_RAISED)  # Unicode has no superscript q
 _LATEX = {
@@ -120,17 +122,12 @@ def _escaped(text: str) -> str:
 def terminal(tables: Sequence[TextTable], notes: Sequence[str]) -> None:
     """Print tables and notes with rich, wrapped to the width of the terminal; best values are bold."""
     from rich.console import Console
-    from rich.table import Table
     from rich.text import Text
 
     console = Console(highlight=False)
     for table, same in (table.fitting(console.width) for table in tables):
-        rich = Table(box=None, pad_edge=False, header_style="bold", show_edge=False)
-        for heading, number in zip(table.headings, table.numbers, strict=True):
-            rich.add_column(Text(heading), justify="right" if number else "left", overflow="fold")
-        for row in table.rows:
-            rich.add_row(*(Text(_with_mark(cell), style="bold" if cell.best else "") for cell in row))
-        console.print(rich)
+        rows = [[Text(_with_mark(cell), style="bold" if cell.best else "") for cell in row] for row in table.rows]
+        print_table(table.headings, rows, table.numbers)
         console.print(Text(same and f"{same}\n", style="dim"))
     for line in notes:
         console.print(Text(line, style="dim"))

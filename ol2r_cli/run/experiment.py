@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
@@ -88,6 +89,7 @@ class Experiment:
         make: Callable[[DictConfig], Any] = build,
         code_of: Callable[[Classes], Code] = of_classes,
     ):
+        self.began = time.monotonic()
         self.settings: dict[str, Any] = _in_plain_containers(config)
         _check(self.settings)
         self.config, self.choices = config, choices

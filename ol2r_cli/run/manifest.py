@@ -17,9 +17,12 @@ from typing import Any
 
 from ol2r_cli import __version__
 from ol2r_cli.formatting import error_line
+from ol2r_cli.loops.clock import clock
 from ol2r_cli.run.directory import MANIFEST, RunDirectory
 from ol2r_cli.run.identity import RESULTS_VERSION
 from ol2r_cli.run.integrity import checksum
+
+SETTLED = 5.0  # seconds of rounds, before which neither the speed nor the time left of a running run is known
 
 
 class Manifest:
@@ -28,8 +31,8 @@ class Manifest:
     When the block is left, the status becomes `finished` if all rounds are done, `interrupted` if they are not or after
     KeyboardInterrupt or SystemExit, and `failed` after any other exception. Exceptions are not suppressed. `round` is
     the round of the checkpoint from which the run resumes, `packages` are those of the roles, `every` the least number
-    of seconds between two writes of progress, `columns` those of `RunColumns.declared`, `explain` the text of an
-    exception, and `content` the mapping on disk.
+    of seconds between two writes of progress, `began` when the work on the run began, by `time.monotonic`, `columns`
+    those of `RunColumns.declared`, `explain` the text of an exception, and `content` the mapping on disk.
     """
 
     def __init__(
@@ -52,10 +55,12 @@ class Manifest:
         columns: Mapping[str, Any] | None = None,
         every: float = 2.0,
         note: str = "",
+        began: float | None = None,
         explain: Callable[[Exception], str] = error_line,
     ):
         self.directory = directory
         self.every, self.explain = every, explain
+        self._began = time.monotonic() if began is None else began
         earlier = _earlier(directory)
         self._seconds_before = float(earlier.get("seconds") or 0.0)
         self._cpu_seconds_before = float(earlier.get("cpu_seconds") or 0.0)
@@ -77,6 +82,7 @@ class Manifest:
             "seconds": self._seconds_before,
             "cpu_seconds": self._cpu_seconds_before,
             "peak_memory_gb": self._peak_memory_before or None,
+            "startup_seconds": None,
             "sittings": int(earlier.get("sittings") or 0) + 1,
             "extended_from": earlier.get("extended_from"),
             "rounds_per_second": earlier.get("rounds_per_second"),
@@ -94,7 +100,7 @@ class Manifest:
 
     def __enter__(self) -> Manifest:
         """Start the clock and write the manifest, which makes the directory a run."""
-        self._start, self._cpu_start = time.monotonic(), time.process_time()
+        self._start, self._cpu_start = clock.read()
         self._first_round = self._round = self.content["progress"]["round"]
         self._write()
         return self
@@ -126,13 +132,16 @@ class Manifest:
 
     def _write(self, ended: bool = False) -> None:
         self._written = time.monotonic()
-        seconds = self._written - self._start
+        now, cpu = clock.read()
+        seconds = now - self._start
         self.content["seconds"] = round(self._seconds_before + seconds, 3)
-        self.content["cpu_seconds"] = round(self._cpu_seconds_before + time.process_time() - self._cpu_start, 3)
+        self.content["cpu_seconds"] = round(self._cpu_seconds_before + cpu - self._cpu_start, 3)
+        self.content["startup_seconds"] = round(self._written - self._began - seconds, 3)
         if memory := peak_memory_gb():
             self.content["peak_memory_gb"] = round(max(self._peak_memory_before, memory), 3)
         self.content["progress"]["round"] = self._round
-        if self._round > self._first_round and seconds > 0:
+        settled = seconds >= SETTLED or self.content["status"] != "running"
+        if self._round > self._first_round and seconds > 0 and settled:
             self.content["rounds_per_second"] = round((self._round - self._first_round) / seconds, 3)
         if ended:
             self.content["checksum"] = checksum(self.content)

@@ -1,4 +1,4 @@
-"""Shows the progress of a run on stderr: a live display on a terminal, a line every 30 seconds elsewhere."""
+"""Shows the progress of a run on stderr: a live line on a terminal, a line every 30 seconds elsewhere."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from torch import Tensor
 
 from ol2r_cli.columns import main_cutoff, ndcg_columns
 from ol2r_cli.formatting import duration
+from ol2r_cli.loops.clock import clock
 from ol2r_cli.run.directory import LOGGER
+from ol2r_cli.run.manifest import SETTLED
 
 _log = logging.getLogger(LOGGER)
 
@@ -21,34 +23,45 @@ _log = logging.getLogger(LOGGER)
 class Progress:
     """Progress of a run from round `first` to round `rounds`: a context manager around its rounds.
 
-    `update` is called every round. It is cheap, because measures are read only when they are shown.
+    `update` is called every round. It is cheap, because measures are read only when they are shown. `title` is last in
+    the line, because a narrow terminal cuts it. `unfairness` is whether that is shown.
     """
 
     plain_every, live_every = 30.0, 0.25  # seconds
 
-    def __init__(self, title: str, rounds: int, first: int, quiet: bool = False):
-        self.title, self.rounds, self.first, self.done, self.quiet = title, rounds, first, first, quiet
+    def __init__(self, title: str, rounds: int, first: int, unfairness: bool = True, quiet: bool = False):
+        self.title, self.rounds, self.first, self.done = title, rounds, first, first
+        self.unfairness, self.quiet = unfairness, quiet
         self.measures: Mapping[str, Tensor] = {}
         self.ndcg: dict[str, float] = {}
-        self.bar: Any = None
+        self.facts: list[str] = []
+        self.live: Any = None
 
     def __enter__(self) -> Progress:
-        self.start = self.shown = time.monotonic()
+        self.start, self.shown = clock.read()[0], time.monotonic()
         if sys.stderr.isatty() and not self.quiet:
-            self.bar, self.row = _bar(self.title, self.rounds, self.done)
+            from rich.console import Console
+            from rich.live import Live
+            from rich.text import Text
+
+            self.live = Live(
+                console=Console(stderr=True),
+                get_renderable=lambda: Text(self.line(), no_wrap=True, overflow="ellipsis"),
+            )
+            self.live.start()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        if self.bar is not None:
+        if self.live is not None:
             self._show()
-            self.bar.stop()
+            self.live.stop()
 
     def update(self, round: int) -> None:
         """Round `round` is done."""
         self.done = round
         if self.quiet:
             return
-        if time.monotonic() - self.shown > (self.plain_every if self.bar is None else self.live_every):
+        if time.monotonic() - self.shown > (self.plain_every if self.live is None else self.live_every):
             self._show()
 
     def measured(self, measures: Mapping[str, Tensor]) -> None:
@@ -61,49 +74,30 @@ class Progress:
         numbers = ", ".join(f"{name} {value:.4f}" for name, value in ndcg.items())
         _log.info("round %d: %s", round, numbers)
 
+    def line(self) -> str:
+        """The round, the speed, the time left unless too few rounds have been played, metrics, and the title."""
+        seconds, played = clock.read()[0] - self.start, self.done - self.first
+        parts = [f"round {self.done}/{self.rounds}"]
+        if clock.compiling:
+            parts.append("compiling")
+        elif played and seconds > 0:
+            parts.append(f"{played / seconds:,.0f} rounds/s")
+            if seconds >= SETTLED and self.done < self.rounds:
+                parts.append(f"{duration((self.rounds - self.done) * seconds / played)} left")
+        return "  ".join([*parts, *self.facts, self.title])
+
     def _show(self) -> None:
         self.shown = time.monotonic()
-        if self.bar is not None:
-            self.bar.update(self.row, completed=self.done, facts=self._facts())
-            return
-        speed = (self.done - self.first) / max(self.shown - self.start, 1e-9)
-        left = duration((self.rounds - self.done) / max(speed, 1e-9))
-        print(
-            f"{self.title}  round {self.done}/{self.rounds}  {speed:.0f} rounds/s  {left} left  {self._facts()}",
-            file=sys.stderr,
-            flush=True,
-        )
+        self.facts = self._facts()
+        if self.live is None:
+            print(self.line(), file=sys.stderr, flush=True)
 
-    def _facts(self) -> str:
+    def _facts(self) -> list[str]:
         """The latest metrics, averaged over replicas."""
         facts, online = {}, ndcg_columns(main_cutoff(self.measures))[0]
         if online.name in self.measures:
             facts[online.heading] = float(self.measures[online.name].nanmean())
         facts |= {name: value for name, value in self.ndcg.items() if name.startswith("test ")}
-        if "unfairness" in self.measures:
+        if self.unfairness and "unfairness" in self.measures:
             facts["unfairness"] = float(self.measures["unfairness"][-1].mean())
-        return "  ".join(f"{name} {value:.3f}" for name, value in facts.items())
-
-
-def _bar(title: str, rounds: int, done: int) -> tuple[Any, Any]:
-    """A rich progress display of one run on stderr, and the number of its row."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, ProgressColumn, TextColumn, TimeRemainingColumn
-    from rich.progress import Progress as Display
-    from rich.text import Text
-
-    class Speed(ProgressColumn):
-        def render(self, task: Any) -> Text:
-            return Text(f"{task.finished_speed or task.speed or 0:,.0f} rounds/s")
-
-    display = Display(
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=24),
-        MofNCompleteColumn(),
-        Speed(),
-        TimeRemainingColumn(compact=True, elapsed_when_finished=True),
-        TextColumn("{task.fields[facts]}"),
-        console=Console(stderr=True),
-    )
-    display.start()
-    return display, display.add_task(title, total=rounds, completed=done, facts="")
+        return [f"{name} {value:.3f}" for name, value in facts.items()]

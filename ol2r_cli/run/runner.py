@@ -41,7 +41,7 @@ from ol2r_cli.run.manifest import Manifest
 from ol2r_cli.run.progress import Progress
 from ol2r_cli.run.source import Code, of_classes
 from ol2r_cli.run.stop_signals import stop_signals
-from ol2r_cli.run.summary import main_ndcg, render_run, summarise
+from ol2r_cli.run.summary import main_ndcg, render_run, shows_unfairness, summarise
 from ol2r_cli.run.tables import EVALUATION, TRACE, Trace
 from ol2r_cli.run.unfinished import mark, unmark
 from ol2r_cli.simulation import Simulation
@@ -201,6 +201,7 @@ class Runner:
             command=self.command,
             note=self.settings["note"],
             columns=self.experiment.columns().declared(),
+            began=experiment.began,
             explain=self._explain,
         )
 
@@ -251,16 +252,17 @@ class Runner:
     def _play(self, manifest: Manifest, stop: list[int]) -> None:
         rounds, saved = self.settings["rounds"], time.monotonic()
         first = int(self.simulation.round)
-        if not first and self.evaluators:
-            self._enqueue(0)
-            self._evaluate()
         if self.callbacks.replay(self.directory, self.simulation.ranker, self.queue):
             raise KeyboardInterrupt
         _log.info("%s: from round %d to %d", self.command, first + 1, rounds)
         for line in self.experiment.warnings():
             _log.warning("%s", line)
             print(f"warning: {line}", file=sys.stderr)
-        with Progress(self._title(), rounds, first, quiet=self.render is None) as progress:
+        shown = shows_unfairness(manifest.content)
+        with Progress(self._title(), rounds, first, shown, quiet=self.render is None) as progress:
+            if not first and self.evaluators:
+                self._enqueue(0)
+                self._evaluate()
             for t, interaction in self._rounds():
                 self._record_details(t, interaction)
                 if self.simulation.measurement.full():

@@ -28,7 +28,7 @@ from ol2r_cli.columns import SPLITS, Column, RunColumns, main_cutoff, ndcg_colum
 from ol2r_cli.config.overrides import split_search_path
 from ol2r_cli.config.own_choices import as_options, choice_folders
 from ol2r_cli.config.project_file import default_output_dir
-from ol2r_cli.formatting import duration, plural, plus_minus
+from ol2r_cli.formatting import duration, plural, plus_minus, wrapped
 from ol2r_cli.run.directory import MANIFEST, SUMMARY, RunDirectory
 from ol2r_cli.run.identity import RESULTS_VERSION
 from ol2r_cli.run.manifest import read_manifest
@@ -147,7 +147,7 @@ def render(summary: Mapping[str, Any], manifest: Mapping[str, Any], path: str | 
         f"test {ndcg.heading}": _test_line(metrics, f"test_{ndcg.name}", summary["rounds"]),
         online.heading: _online_line(metrics, online.name),
         cumulative.heading: _plus_minus(metrics.get(cumulative.name), 2),
-        "unfairness": _plus_minus(metrics.get("unfairness"), 3),
+        "unfairness": _plus_minus(metrics.get("unfairness"), 3) if shows_unfairness(manifest) else "",
         **_declared_lines(metrics, manifest, {online.name, cumulative.name, f"test_{ndcg.name}"}),
         "time": _time_line(manifest),
         "files": str(path),
@@ -157,7 +157,17 @@ def render(summary: Mapping[str, Any], manifest: Mapping[str, Any], path: str | 
     if len(seeds) > 1:
         head += "; numbers are mean ± standard deviation over seeds"
     width = max(16, *(len(name) for name, line in lines.items() if line))
-    return "\n".join([head, *(f"  {name:<{width}} {line}" for name, line in lines.items() if line)])
+    texts = [head, *(f"  {name:<{width}} {line}" for name, line in lines.items() if line)]
+    return "\n".join(wrapped(text, width + 3) for text in texts)
+
+
+def shows_unfairness(manifest: Mapping[str, Any]) -> bool:
+    """Whether the user chose a fairness, groups (which generated data has), exposure, or what is measured."""
+    choices = manifest["choices"]
+    if choices["dataset"] != "synthetic" or choices.get("fairness", "none") != "none":
+        return True
+    names = (word.lstrip("+").partition("=")[0] for word in shlex.split(manifest["command"]))
+    return any(name.startswith(("dataset.group", "beta", "exposure", "measures")) for name in names)
 
 
 def _declared_lines(metrics: Mapping[str, Any], manifest: Mapping[str, Any], shown: Container[str]) -> dict[str, str]:
@@ -217,4 +227,6 @@ def _time_line(manifest: Mapping[str, Any]) -> str:
     speed = manifest["rounds_per_second"]
     threads = manifest["threads"]
     processor = f"{manifest['device']}, {plural(threads, 'thread')}"
-    return duration(manifest["seconds"]) + (f" at {speed:,.0f} rounds/s" if speed else "") + f" ({processor})"
+    startup = manifest.get("startup_seconds") or 0.0
+    before = f", {duration(startup)} to start" if startup > 10 else ""
+    return duration(manifest["seconds"]) + (f" at {speed:,.0f} rounds/s" if speed else "") + f" ({processor}){before}"

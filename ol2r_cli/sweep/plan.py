@@ -19,7 +19,7 @@ from ol2r_cli.formatting import error_line, one_line
 from ol2r_cli.run.experiment import Experiment
 from ol2r_cli.run.source import Classes, Code, of_classes
 from ol2r_cli.simulation import check_needs
-from ol2r_cli.sweep.sweep_job import SweepJob, name_sweep_jobs
+from ol2r_cli.sweep.sweep_job import SweepJob, name_sweep_jobs, run_kind
 
 _SHOWN = 10  # reasons that are listed; others are counted
 # The settings of the run that decide, together with the roles, whether a simulation can be set up.
@@ -136,6 +136,8 @@ class _Check:
             return
         sweep_job.settings, sweep_job.choices = composition.settings, composition.choices
         sweep_job.directory, sweep_job.code = experiment.directory.path, experiment.code
+        device = experiment.device
+        sweep_job.kind = run_kind(experiment.recorded_choices(), experiment.settings, device.label, device.engine)
 
     def _build(self, node: DictConfig) -> Any:
         settings: Any = self._settings

@@ -4,46 +4,30 @@ from __future__ import annotations
 
 import re
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+from statistics import mean
 from types import TracebackType
 from typing import Any, Protocol, runtime_checkable
 
 from ol2r_cli.formatting import duration
 from ol2r_cli.launcher.job import Job, Launcher
 from ol2r_cli.run.manifest import read_manifest
+from ol2r_cli.run.run_state import RunState
 from ol2r_cli.sweep.sweep_job import Ending, SweepJob
 
 _END = 4096  # bytes at the end of log.txt that contain the last evaluation
 
 
-@dataclass(frozen=True)
-class RunProgress:
-    """The progress of a run: completed rounds, rounds per second, seconds left and the last test NDCG.
-
-    A value is None while it is unknown.
-    """
-
-    round: int = 0
-    speed: float | None = None
-    left: float | None = None
-    ndcg: float | None = None
-
-
-def read_progress(directory: Path) -> RunProgress:
-    """The progress of the run in a directory, which may not have begun."""
-    try:
+def read_progress(directory: Path) -> RunState:
+    """The progress of the run in a directory, which may not have begun: round 0 until it runs."""
+    manifest: Mapping[str, Any] = {}
+    with suppress(ValueError, OSError):
         manifest = read_manifest(directory) or {}
-    except (ValueError, OSError):
-        return RunProgress()
-    progress, speed = manifest.get("progress"), manifest.get("rounds_per_second")
-    if not progress or manifest.get("status") not in ("running", "finished"):  # from before it was resumed
-        return RunProgress()
-    left = (progress["rounds"] - progress["round"]) / speed if speed else None
-    return RunProgress(progress["round"], speed, left, _last_ndcg(directory / "log.txt"))
+    begun = manifest.get("status") in ("running", "finished")  # otherwise it is from before it was resumed
+    return RunState(directory, "running", dict(manifest) if begun else {})
 
 
 def _last_ndcg(log: Path) -> float | None:
@@ -131,18 +115,30 @@ class StatusDisplay:
         shown = (Ending.DONE, Ending.SKIPPED, Ending.FAILED, Ending.BAD)
         parts = [f"{counts[ending]} {ending}" for ending in shown if counts[ending]]
         parts += [f"{len(running)} running"] + ([f"{waiting} waiting"] if waiting else [])
-        left = self._left(running, waiting)
+        left = self._left(running)
         clock = f"{duration(time.monotonic() - self.start)} so far" + (f", about {duration(left)} left" if left else "")
         return f"{', '.join(parts)} of {len(self.sweep_jobs)}; {clock}"
 
-    def _left(self, running: Running, waiting: int) -> float | None:
-        """Seconds left if every job takes as long as the mean of those that are done; None before one is done."""
-        seconds = [sweep_job.seconds for sweep_job in self.sweep_jobs if sweep_job.ending == Ending.DONE]
-        if not seconds:
-            return None
-        mean, now = sum(seconds) / len(seconds), time.monotonic()
-        left = sum(max(0.0, mean - (now - submitted)) for _, _, submitted in running.values())
-        return (waiting * mean + left) / max(1, len(running))
+    def _left(self, running: Running) -> float | None:
+        """Seconds left; None while that is unknown for a job.
+
+        A round takes as long as the mean of those of the jobs of its kind that are done or have a speed.
+        """
+        times, left = defaultdict(list), 0.0
+        ran = {number: time.monotonic() - submitted for number, (_, _, submitted) in running.items()}
+        for sweep_job in self.sweep_jobs:
+            if sweep_job.ending == Ending.DONE:
+                times[sweep_job.kind].append(sweep_job.seconds / sweep_job.settings["rounds"])
+        for number, (sweep_job, job, _) in running.items():
+            if (remaining := read_progress(job.directory).remaining) is not None:
+                times[sweep_job.kind].append((ran[number] + remaining) / sweep_job.settings["rounds"])
+        for sweep_job in self.sweep_jobs:
+            if sweep_job.ending is None:
+                if not (known := times[sweep_job.kind]):
+                    return None
+                whole = mean(known) * sweep_job.settings["rounds"]
+                left += max(0.0, whole - ran.get(sweep_job.number, 0.0))
+        return left / max(1, len(running))
 
 
 def _table(running: Running, launcher: Launcher, totals: str, height: int) -> Any:
@@ -158,13 +154,14 @@ def _table(running: Running, launcher: Launcher, totals: str, height: int) -> An
     shown = list(running.values())[: max(1, height)]
     for sweep_job, job, _ in shown:
         progress = read_progress(job.directory)
+        speed, ndcg = progress.manifest.get("rounds_per_second"), _last_ndcg(job.directory / "log.txt")
         table.add_row(
             Text(sweep_job.name),
             Text(launcher.location(job)),
             f"{progress.round}/{sweep_job.settings['rounds']}",
-            f"{progress.speed:,.0f}" if progress.speed else "",
-            duration(progress.left) if progress.left is not None else "",
-            f"{progress.ndcg:.4f}" if progress.ndcg is not None else "",
+            f"{speed:,.0f}" if speed else "",
+            duration(progress.remaining) if progress.remaining is not None else "",
+            f"{ndcg:.4f}" if ndcg is not None else "",
         )
     hidden = len(running) - len(shown)
     lines = [Text(f"and {hidden} more", style="dim")] if hidden else []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -43,8 +44,8 @@ class SweepJob:
     """A job from its overrides to its end.
 
     `words` are its overrides. `options` are the `--config-dir DIR` of all jobs. `settings` and `choices` are empty and
-    `directory` and `code` are None until the job is checked, and if it is bad. `reason` says why it is bad or has
-    failed. `ending` is None until it has ended. `seconds` is its wall-clock time in this sweep.
+    `directory` and `code` are None until the job is checked, and if it is bad. `kind` is its `run_kind`. `reason` says
+    why it is bad or has failed. `ending` is None until it has ended. `seconds` is its wall-clock time in this sweep.
     """
 
     number: int
@@ -55,6 +56,7 @@ class SweepJob:
     choices: Mapping[str, str] = field(default_factory=dict)
     directory: Path | None = None
     code: Code | None = None
+    kind: str = ""
     reason: str = ""
     bad: bool = False
     ending: Ending | None = None
@@ -119,6 +121,13 @@ def _manifest(directory: Path | None) -> bytes | None:
         return (directory / MANIFEST).read_bytes() if directory else None
     except FileNotFoundError:
         return None
+
+
+def run_kind(choices: Mapping[str, str], settings: Mapping[str, Any], device: str, engine: str) -> str:
+    """What runs of similar speed have in common: choices, data apart from fold and seed, replicas and device."""
+    data = {name: value for name, value in settings["dataset"].items() if name not in ("fold", "seed")}
+    sizes = [settings["replicas"], settings["device"]["threads"]]
+    return json.dumps([choices, data, sizes, device, engine], sort_keys=True, default=str)
 
 
 def name_sweep_jobs(sweep_jobs: Sequence[SweepJob]) -> None:

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from statistics import median
-from typing import Any
+
+import yaml
 
 from ol2r_cli.config.composer import Composer
-from ol2r_cli.formatting import duration, plural, show
-from ol2r_cli.run.directory import RunDirectory
+from ol2r_cli.formatting import duration, plural, show, wrapped
+from ol2r_cli.run.directory import MANIFEST, RunDirectory
 from ol2r_cli.run.exit_status import BAD_CONFIGURATION, DONE
-from ol2r_cli.run.manifest import read_manifest
 from ol2r_cli.run.run_state import find_runs
 from ol2r_cli.run.summary import render_run
 from ol2r_cli.sweep.plan import reason_lines
-from ol2r_cli.sweep.sweep_job import Ending, JobState, SweepJob
+from ol2r_cli.sweep.sweep_job import Ending, JobState, SweepJob, run_kind
 from ol2r_cli.sweep.sweeper import SweepResult, plan_sweep
+
+_ALIKE = "below output_dir with the same choices, data, replicas and device"
 
 
 def print_summary(result: SweepResult) -> None:
@@ -62,26 +65,27 @@ def print_plan(jobs: Sequence[Sequence[str]], composer: Composer, keep_going: bo
     states = {sweep_job: sweep_job.state() for sweep_job in plan.sweep_jobs}
     not_run = (JobState.FINISHED, JobState.RUNNING)
     to_run = [sweep_job for sweep_job in plan.good if states[sweep_job][0] not in not_run]
-    speeds = Speeds(sweep_job.output_dir for sweep_job in plan.good)
-    seconds = {sweep_job: speeds.seconds(sweep_job) for sweep_job in to_run}
-    rows = [
-        (f"#{sweep_job.number}", sweep_job.name, _state_text(*states[sweep_job]), _note(sweep_job, seconds))
-        for sweep_job in plan.sweep_jobs
-    ]
+    seconds: dict[SweepJob, float | None] = dict.fromkeys(to_run)
+    speeds = _speeds(to_run)
+    for sweep_job in to_run:
+        if sweep_job.kind in speeds:
+            startup, speed = speeds[sweep_job.kind]
+            seconds[sweep_job] = startup + (sweep_job.settings["rounds"] - states[sweep_job][1]) / speed
+    rows = []
+    for sweep_job in plan.sweep_jobs:
+        state, round = states[sweep_job]
+        where = f" at round {round}" if state == JobState.RESUMES else ""
+        rows.append((f"#{sweep_job.number}", sweep_job.name, f"{state}{where}", _note(sweep_job, seconds)))
     show(rows)
     counts = Counter("to resume" if state == JobState.RESUMES else state for state, _ in states.values())
     print(f"\n{len(plan.sweep_jobs)} jobs: {', '.join(f'{count} {state}' for state, count in counts.items())}")
     if plan.duplicates:
         print(f"{len(plan.duplicates)} more are the same run as another, and are left out")
     if to_run and launcher is not None:
-        print(_total_text(list(seconds.values()), launcher.free_slots()))
+        print(wrapped(_total_text(list(seconds.values()), launcher.free_slots())))
     for line in reason_lines(plan.bad, len(jobs)):
         print(f"ol2r run: {line}", file=sys.stderr)
     return BAD_CONFIGURATION if plan.bad and not keep_going else DONE
-
-
-def _state_text(state: JobState, round: int) -> str:
-    return f"{state} at round {round}" if state == JobState.RESUMES else state
 
 
 def _note(sweep_job: SweepJob, seconds: Mapping[SweepJob, float | None]) -> str:
@@ -99,46 +103,28 @@ def _total_text(estimates: Sequence[float | None], free_slots: int) -> str:
     known = [estimate for estimate in estimates if estimate is not None]
     at_once = max(1, min(free_slots, len(estimates)))
     if not known:
-        return f"time: unknown, {at_once} at a time: no finished run with these rankers is below output_dir"
+        return f"time: unknown, {at_once} at a time: no finished run {_ALIKE}"
     unknown = len(estimates) - len(known)
-    without = f", and {unknown} of which nothing is known" if unknown else ""
+    without = f"; {plural(unknown, 'job')} without such a run not counted" if unknown else ""
     total = max(sum(known) / at_once, *known)
-    return f"time: about {duration(total)}, {at_once} at a time, by finished runs below output_dir{without}"
+    return f"time: about {duration(total)}, {at_once} at a time, by finished runs {_ALIKE}{without}"
 
 
-class Speeds:
-    """Rounds per second of the finished runs below some folders, by which the time of jobs is estimated."""
+def _speeds(sweep_jobs: Sequence[SweepJob]) -> dict[str, tuple[float, float]]:
+    """By kind of run, the shortest start-up of finished runs, since the first of many compiles, and the median speed.
 
-    def __init__(self, folders: Iterable[Path]):
-        self._speeds: dict[tuple[Any, ...], list[float]] = defaultdict(list)
-        for folder in set(folders):
-            for path in find_runs(folder):
-                self._add(path)
-
-    def seconds(self, sweep_job: SweepJob) -> float | None:
-        """The time of the rounds of a job that are left, or None if it is unknown.
-
-        It is estimated by the median speed of finished runs with the same ranker, click model, dataset and number of
-        replicas; if there are none, with any number of replicas; if there are none, with the same ranker.
-        """
-        _, round = sweep_job.state()
-        for key in _speed_keys(sweep_job.choices, sweep_job.settings["replicas"]):
-            if key in self._speeds:
-                return (sweep_job.settings["rounds"] - round) / median(self._speeds[key])
-        return None
-
-    def _add(self, path: Path) -> None:
-        try:
-            manifest = read_manifest(path) or {}
-        except ValueError:  # damaged
-            return
-        speed = manifest.get("rounds_per_second")
-        if manifest.get("status") == "finished" and speed:
-            for key in _speed_keys(manifest["choices"], len(manifest["seeds"])):
-                self._speeds[key].append(float(speed))
-
-
-def _speed_keys(choices: Mapping[str, str], replicas: int) -> list[tuple[Any, ...]]:
-    """What runs of similar speed have in common, the most similar first."""
-    chosen = tuple(choices.get(group, "") for group in ("ranker", "click", "dataset"))
-    return [(*chosen, replicas), chosen, chosen[:1]]
+    Runs of earlier versions do not count: their speed includes compiling, and their start-up is unknown.
+    """
+    runs: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    choices = [json.loads(sweep_job.kind)[0] for sweep_job in sweep_jobs]
+    for path in (path for folder in {sweep_job.output_dir for sweep_job in sweep_jobs} for path in find_runs(folder)):
+        with suppress(ValueError, OSError, KeyError, yaml.YAMLError):  # damaged, or not finished
+            manifest = RunDirectory(path).read_json(MANIFEST)
+            if manifest["status"] == "finished" and manifest["choices"] in choices and manifest["rounds_per_second"]:
+                settings = yaml.safe_load((path / "config.yaml").read_text())
+                kind = run_kind(manifest["choices"], settings, manifest["device"], manifest["engine"])
+                runs[kind].append((manifest["startup_seconds"], manifest["rounds_per_second"]))
+    return {
+        kind: (min(startup for startup, _ in of_kind), median(speed for _, speed in of_kind))
+        for kind, of_kind in runs.items()
+    }

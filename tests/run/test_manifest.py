@@ -38,11 +38,12 @@ def clock(monkeypatch):
         def monotonic(self) -> float:
             return self.now
 
-        def process_time(self) -> float:
-            return self.now / 2
+        def read(self) -> tuple[float, float]:
+            return self.now, self.now / 2
 
     clock = Clock()
     monkeypatch.setattr(module, "time", clock)
+    monkeypatch.setattr(module, "clock", clock)
     return clock
 
 
@@ -69,8 +70,8 @@ def test_a_finished_run(tmp_path, clock):
 def test_the_keys_are_public():
     keys = (
         "status id command note choices dataset code seeds exposure columns progress started ended seconds cpu_seconds "
-        "peak_memory_gb sittings extended_from rounds_per_second error files versions git device engine threads host "
-        "pid results_version"
+        "peak_memory_gb startup_seconds sittings extended_from rounds_per_second error files versions git device "
+        "engine threads host pid results_version"
     )
     assert list(Manifest(RunDirectory("nowhere"), **ABOUT).content) == keys.split()
 
@@ -136,6 +137,15 @@ def test_a_run_of_less_than_a_second_has_a_speed(tmp_path, clock):
         clock.now += 0.5
         manifest.progress(100)
     assert read_manifest(tmp_path)["rounds_per_second"] == 200
+
+
+def test_a_running_run_has_no_speed_before_five_seconds_and_start_up_is_counted_apart(tmp_path, clock):
+    with Manifest(RunDirectory(tmp_path), **ABOUT, began=clock.now - 3) as manifest:
+        for moment, round, speed in ((4.0, 10, None), (2.0, 30, 5.0)):
+            clock.now += moment
+            manifest.progress(round)
+            assert read_manifest(tmp_path)["rounds_per_second"] == speed
+    assert read_manifest(tmp_path)["startup_seconds"] == 3.0
 
 
 def test_progress_is_written_every_two_seconds(tmp_path, clock):

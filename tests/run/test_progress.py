@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from ol2r_cli.loops.clock import clock
 from ol2r_cli.run.progress import Progress
 
 
@@ -23,10 +24,28 @@ def test_a_line_has_the_round_and_the_latest_metrics(capsys: pytest.CaptureFixtu
         )
         progress.start -= 10  # seconds ago
         progress.update(150)
-    line = capsys.readouterr().err
+        metrics = "online NDCG 0.400  test NDCG@10 0.750"
+        line = f"round 150/200  5 rounds/s  10.0s left  {metrics}  unfairness 1.500  pairrank · perfect · mq2008"
+        assert capsys.readouterr().err == f"{line}\n"
+        progress.start += 6
+        progress.unfairness = False
+        progress.update(160)
+        line = f"round 160/200  15 rounds/s  {metrics}  pairrank · perfect · mq2008"
+        assert capsys.readouterr().err == f"{line}\n", "no estimate from four seconds"
+
+
+def test_a_quiet_run_prints_nothing(capsys):
     with Progress("quiet", 200, 100, quiet=True) as quiet:
         quiet.plain_every = -1
         quiet.update(150)
     assert capsys.readouterr().err == ""
-    assert line.startswith("pairrank · perfect · mq2008  round 150/200  5 rounds/s  10.0s left  ")
-    assert line.endswith("  online NDCG 0.400  test NDCG@10 0.750  unfairness 1.500\n")
+
+
+def test_the_line_says_that_loops_are_compiled_instead_of_a_speed():
+    with Progress("pdgd · perfect · mq2008", 200, 0) as progress:
+        progress.done, progress.start = 10, progress.start - 10
+        clock.stop()
+        try:
+            assert progress.line() == "round 10/200  compiling  pdgd · perfect · mq2008"
+        finally:
+            clock.start()

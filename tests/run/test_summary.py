@@ -9,7 +9,7 @@ import torch
 
 from ol2r_cli.run.directory import RunDirectory
 from ol2r_cli.run.identity import RESULTS_VERSION
-from ol2r_cli.run.summary import render, summarise
+from ol2r_cli.run.summary import render, shows_unfairness, summarise
 from ol2r_cli.run.tables import Trace
 
 ROUNDS = 20
@@ -140,6 +140,32 @@ def test_the_text_contains_the_experiment_its_results_and_what_to_type(directory
         "  files            outputs/mslr_web10k/a b",
         "  next             ol2r list (other users, rankers and datasets to try), ol2r status (all runs)",
     ]
+
+
+def test_on_a_terminal_the_text_is_wrapped_between_words(directory, monkeypatch):
+    text = render(summarise(directory), MANIFEST, "outputs/mslr_web10k/a b")
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    wrapped = render(summarise(directory), MANIFEST, "outputs/mslr_web10k/a b").splitlines()
+    assert max(map(len, wrapped)) <= 80
+    assert " ".join(" ".join(wrapped).split()) == " ".join(text.split())
+
+
+def test_unfairness_is_shown_to_users_who_chose_something_about_it(directory):
+    choices = {"dataset": "synthetic", "ranker": "pdgd", "click": "perfect", "fairness": "none"}
+    for word, shown in [
+        ("rounds=20", False), ("dataset.group_ratio=.9", True), ("measures=[unfairness]", True), ("beta=2", True),
+        ("exposure=log", True), ("dataset.seed=1", False),
+    ]:  # fmt: skip
+        manifest = MANIFEST | {"choices": choices, "command": f"ol2r run {word}"}
+        assert ("unfairness" in render(summarise(directory), manifest, "outputs/synthetic/a")) is shown
+    for choice in ({"fairness": "fairco"}, {"dataset": "mq2008"}):
+        assert shows_unfairness(MANIFEST | {"choices": choices | choice, "command": "ol2r run"})
+
+
+def test_the_text_says_what_took_long_before_the_first_round(directory):
+    text = render(summarise(directory), MANIFEST | {"startup_seconds": 61.0}, "outputs/mslr_web10k/a")
+    assert "3m 05s at 1,234 rounds/s (cpu, 1 thread), 1m 01s to start\n" in text
 
 
 def test_the_text_names_the_output_folder(directory):

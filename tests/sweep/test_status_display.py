@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from ol2r_cli.run.directory import RunDirectory
-from ol2r_cli.sweep.status_display import RunProgress, StatusDisplay, _table, read_progress
+from ol2r_cli.sweep.status_display import StatusDisplay, _last_ndcg, _table, read_progress
 from ol2r_cli.sweep.sweep_job import Ending, SweepJob
 
 
@@ -21,11 +21,11 @@ class Launcher:
         return f"pid {job.number}"
 
 
-def run(folder: Path, number: int, status: str = "running", **content: object) -> SweepJob:
+def run(folder: Path, number: int, **content: object) -> SweepJob:
     """A job whose run is at round 25 of 100."""
     directory = folder / str(number)
     progress = {"round": 25, "rounds": 100}
-    RunDirectory(directory).write_json("run.json", {"status": status, "progress": progress} | content)
+    RunDirectory(directory).write_json("run.json", {"status": "running", "progress": progress} | content)
     settings = {"rounds": 100, "device": {"name": "cpu"}}
     return SweepJob(number, (f"seed={number}",), f"seed={number}", settings=settings, directory=directory)
 
@@ -39,15 +39,18 @@ def drawn(sweep_jobs: list[SweepJob], height: int) -> list[str]:
 
 
 def test_progress_is_read_from_the_files_of_a_run(tmp_path: Path):
-    job = run(tmp_path, 0, rounds_per_second=2.5)
-    assert read_progress(job.directory) == RunProgress(25, 2.5, 30.0, None)
-    (job.directory / "log.txt").write_text("x" * 5000 + "test NDCG@10 0.1\nround 20: test NDCG@20 0.4321\n")
-    assert read_progress(job.directory).ndcg == 0.4321
-    assert read_progress(run(tmp_path, 1).directory) == RunProgress(25)
-    assert read_progress(run(tmp_path, 2, "interrupted").directory) == RunProgress(), "of before it was resumed"
-    assert read_progress(tmp_path / "nowhere") == RunProgress()
+    for number, (content, expected) in enumerate(
+        [({"rounds_per_second": 2.5}, (25, 30.0)), ({}, (25, None)), ({"status": "interrupted"}, (0, None))]
+    ):
+        progress = read_progress(run(tmp_path, number, **content).directory)
+        assert (progress.round, progress.remaining) == expected, "of an interrupted run: of before it was resumed"
+    log = tmp_path / "log.txt"
+    assert _last_ndcg(log) is None
+    log.write_text("x" * 5000 + "test NDCG@10 0.1\nround 20: test NDCG@20 0.4321\n")
+    assert _last_ndcg(log) == 0.4321
     (tmp_path / "2" / "run.json").write_text("{")
-    assert read_progress(tmp_path / "2") == RunProgress()
+    for name in ("2", "nowhere"):
+        assert read_progress(tmp_path / name).round == 0
 
 
 def test_the_table_has_a_line_for_each_running_job_as_far_as_there_is_room(tmp_path: Path):
@@ -68,14 +71,19 @@ def test_the_time_left_follows_from_the_jobs_that_are_done(tmp_path: Path, monke
     jobs = [run(tmp_path, number) for number in range(6)]
     display = StatusDisplay(jobs, io.StringIO())
     running = {job.number: (job, job, time.monotonic() - 40) for job in jobs[2:4]}
-    assert display._left(running, 2) is None, "nothing is known yet"
+    assert display._left(running) is None, "nothing is known yet"
     for job in jobs[:2]:
         job.ending, job.seconds = Ending.DONE, 100.0
-    left = display._left(running, 2)
-    assert left is not None
-    assert left == pytest.approx((2 * 100 + 2 * 60) / 2, abs=5), "two at a time"
+    assert display._left(running) == pytest.approx((2 * 100 + 2 * 60) / 2, abs=5), "two at a time"
     display.start = time.monotonic() - 65
     assert display._totals(running, 2) == "2 done, 2 running, 2 waiting of 6; 1m 05s so far, about 2m 40s left"
+    jobs[5].kind = "another ranker"
+    assert display._left(running) is None, "the job that waits may take longer"
+    RunDirectory(jobs[2].directory).write_json(
+        "run.json", {"status": "running", "progress": {"round": 25, "rounds": 100}, "rounds_per_second": 0.25}
+    )
+    jobs[5].kind = ""
+    assert display._left(running) == pytest.approx((2 * (180 - 40) + 2 * 180) / 2, abs=5), "one takes 340 s"
 
 
 def test_without_a_terminal_the_totals_are_a_line_now_and_then(tmp_path: Path):
