@@ -29,8 +29,7 @@ class Progress:
     plain_every, live_every = 30.0, 0.25  # seconds
 
     def __init__(self, title: str, rounds: int, first: int, unfairness: bool = True):
-        self.title, self.rounds, self.first, self.done = title, rounds, first, first
-        self.unfairness = unfairness
+        self.title, self.rounds, self.first, self.done, self.unfairness = title, rounds, first, first, unfairness
         self.measures: Mapping[str, Tensor] = {}
         self.ndcg: dict[str, float] = {}
         self.facts: list[str] = []
