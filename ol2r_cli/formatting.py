@@ -76,10 +76,8 @@ def error_line(error: BaseException) -> str:
 
 def wrapped(line: str, indent: int = 2) -> str:
     """A line, on a terminal wrapped between words; `indent` is that of the lines below the first."""
-    if not sys.stdout.isatty():
-        return line
-    width, below = shutil.get_terminal_size().columns, " " * indent
-    return textwrap.fill(line, width, subsequent_indent=below, break_long_words=False, break_on_hyphens=False)
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else len(line) + 1
+    return textwrap.fill(line, width, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False)
 
 
 def show(rows: Sequence[Sequence[str]], headings: Sequence[str] = (), indent: int = 0, numbers: bool = False) -> None:
@@ -90,9 +88,8 @@ def show(rows: Sequence[Sequence[str]], headings: Sequence[str] = (), indent: in
     if sys.stdout.isatty() and (headings or rows):
         from rich.text import Text
 
-        columns = len([headings, *rows][-1])
-        texts = [[Text(cell) for cell in row] for row in rows]
-        print_table(headings, texts, [numbers and column > 0 for column in range(columns)], indent)
+        right = [numbers and column > 0 for column in range(len(rows[0] if rows else headings))]
+        print_table(headings, [[Text(cell) for cell in row] for row in rows], right, indent)
         return
     table = [*([headings] if headings else []), *rows]
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]

@@ -8,7 +8,6 @@ import re
 import shutil
 import sys
 from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 
 from ol2r_cli.config.overrides import split_words
@@ -81,13 +80,13 @@ def main(arguments: list[str]) -> int:
     return DONE
 
 
-def _show_different(rows: Sequence[Sequence[str]], root: Path) -> None:
+def _show_different(rows: list[tuple[str, ...]], root: Path) -> None:
     """Prints the columns that differ, and above them what the others have in every row."""
     columns = [column for column in range(len(HEADINGS)) if len({row[column] for row in rows}) > 1]
     same = [f"{HEADINGS[c]} {cell}" for c, cell in enumerate(rows[0]) if cell and c not in columns]
     print(", ".join([f"all below {root}", *same]))
     if sum(max(len(row[column]) for row in rows) for column in columns) > shutil.get_terminal_size().columns:
-        rows = [[row[0], re.sub("/|-(?=[0-9a-f]{10}$)", r"\g<0>\n", row[1]), *row[2:]] for row in rows]  # whole ids
+        rows = [(row[0], re.sub("/|-(?=[0-9a-f]{10}$)", r"\g<0>\n", row[1]), *row[2:]) for row in rows]  # whole ids
     show([[row[column] for column in columns] for row in rows], [HEADINGS[column] for column in columns])
 
 

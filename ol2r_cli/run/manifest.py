@@ -140,8 +140,7 @@ class Manifest:
         if memory := peak_memory_gb():
             self.content["peak_memory_gb"] = round(max(self._peak_memory_before, memory), 3)
         self.content["progress"]["round"] = self._round
-        settled = seconds >= SETTLED or self.content["status"] != "running"
-        if self._round > self._first_round and seconds > 0 and settled:
+        if self._round > self._first_round and seconds > (SETTLED if self.content["status"] == "running" else 0):
             self.content["rounds_per_second"] = round((self._round - self._first_round) / seconds, 3)
         if ended:
             self.content["checksum"] = checksum(self.content)

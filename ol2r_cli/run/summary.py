@@ -224,8 +224,7 @@ def _online_line(metrics: Mapping[str, Any], name: str) -> str:
 
 
 def _time_line(manifest: Mapping[str, Any]) -> str:
-    speed = manifest["rounds_per_second"]
-    threads = manifest["threads"]
+    speed, threads = manifest["rounds_per_second"], manifest["threads"]
     processor = f"{manifest['device']}, {plural(threads, 'thread')}"
     startup = manifest.get("startup_seconds") or 0.0
     before = f", {duration(startup)} to start" if startup > 10 else ""

@@ -136,8 +136,7 @@ class StatusDisplay:
             if sweep_job.ending is None:
                 if not (known := times[sweep_job.kind]):
                     return None
-                whole = mean(known) * sweep_job.settings["rounds"]
-                left += max(0.0, whole - ran.get(sweep_job.number, 0.0))
+                left += max(0.0, mean(known) * sweep_job.settings["rounds"] - ran.get(sweep_job.number, 0.0))
         return left / max(1, len(running))
 
 

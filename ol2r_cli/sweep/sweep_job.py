@@ -126,8 +126,8 @@ def _manifest(directory: Path | None) -> bytes | None:
 def run_kind(choices: Mapping[str, str], settings: Mapping[str, Any], device: str, engine: str) -> str:
     """What runs of similar speed have in common: choices, data apart from fold and seed, replicas and device."""
     data = {name: value for name, value in settings["dataset"].items() if name not in ("fold", "seed")}
-    sizes = [settings["replicas"], settings["device"]["threads"]]
-    return json.dumps([choices, data, sizes, device, engine], sort_keys=True, default=str)
+    computing = settings["replicas"], settings["device"]["threads"], device, engine
+    return json.dumps([choices, data, computing], sort_keys=True, default=str)
 
 
 def name_sweep_jobs(sweep_jobs: Sequence[SweepJob]) -> None:

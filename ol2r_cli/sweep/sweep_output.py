@@ -6,7 +6,7 @@ import json
 import shlex
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from statistics import median
 
@@ -65,37 +65,25 @@ def print_plan(jobs: Sequence[Sequence[str]], composer: Composer, keep_going: bo
     states = {sweep_job: sweep_job.state() for sweep_job in plan.sweep_jobs}
     not_run = (JobState.FINISHED, JobState.RUNNING)
     to_run = [sweep_job for sweep_job in plan.good if states[sweep_job][0] not in not_run]
-    seconds: dict[SweepJob, float | None] = dict.fromkeys(to_run)
-    speeds = _speeds(to_run)
-    for sweep_job in to_run:
-        if sweep_job.kind in speeds:
-            startup, speed = speeds[sweep_job.kind]
-            seconds[sweep_job] = startup + (sweep_job.settings["rounds"] - states[sweep_job][1]) / speed
-    rows = []
+    rows, seconds, speeds = [], [], _speeds(to_run)
     for sweep_job in plan.sweep_jobs:
         state, round = states[sweep_job]
-        where = f" at round {round}" if state == JobState.RESUMES else ""
-        rows.append((f"#{sweep_job.number}", sweep_job.name, f"{state}{where}", _note(sweep_job, seconds)))
+        where, note = f" at round {round}" if state == JobState.RESUMES else "", sweep_job.reason
+        if sweep_job in to_run:
+            startup, speed = speeds.get(sweep_job.kind, (0.0, 0.0))
+            seconds.append(startup + (sweep_job.settings["rounds"] - round) / speed if speed else None)
+            note = f"about {duration(seconds[-1])}" if seconds[-1] else "time unknown"
+        rows.append((f"#{sweep_job.number}", sweep_job.name, f"{state}{where}", note))
     show(rows)
     counts = Counter("to resume" if state == JobState.RESUMES else state for state, _ in states.values())
     print(f"\n{len(plan.sweep_jobs)} jobs: {', '.join(f'{count} {state}' for state, count in counts.items())}")
     if plan.duplicates:
         print(f"{len(plan.duplicates)} more are the same run as another, and are left out")
     if to_run and launcher is not None:
-        print(wrapped(_total_text(list(seconds.values()), launcher.free_slots())))
+        print(wrapped(_total_text(seconds, launcher.free_slots())))
     for line in reason_lines(plan.bad, len(jobs)):
         print(f"ol2r run: {line}", file=sys.stderr)
     return BAD_CONFIGURATION if plan.bad and not keep_going else DONE
-
-
-def _note(sweep_job: SweepJob, seconds: Mapping[SweepJob, float | None]) -> str:
-    """Why a job is bad, or how long it would take; empty if it would not be run."""
-    if sweep_job.bad:
-        return sweep_job.reason
-    if sweep_job not in seconds:
-        return ""
-    estimate = seconds[sweep_job]
-    return "time unknown" if estimate is None else f"about {duration(estimate)}"
 
 
 def _total_text(estimates: Sequence[float | None], free_slots: int) -> str:
