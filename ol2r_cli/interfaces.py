@@ -284,7 +284,6 @@ class Role(Configured):
     offers: frozenset[str] = frozenset()
     packages: tuple[str, ...] = ()  # optional packages that decide its numbers; `run.json` records their versions
     warnings: tuple[str, ...] = ()  # what a reader of results should know, a line each; `setup` may set it
-    depends_on_rounds = ""  # the setting, as typed, that makes results depend on the total number of rounds
 
     def setting(self, name: str) -> str:
         """Return the full name of a setting for error messages: `ranker.l2` for `l2`."""

@@ -128,16 +128,6 @@ def test_a_run_that_failed_at_once_is_in_nobodys_way(own_ranker: OwnRanker):
     assert [run.state for run in own_ranker.runs()] == ["failed", "finished"]
 
 
-def test_a_longer_run_goes_on_from_the_same_code_only(own_ranker: OwnRanker, capsys):
-    own_ranker.run("keep_checkpoint=true")
-    own_ranker.run("keep_checkpoint=true", "rounds=60")
-    assert "goes on from the run of 40 rounds" in capsys.readouterr().err
-    own_ranker.write("steps.py", FIXED)
-    own_ranker.run("keep_checkpoint=true", "rounds=80")
-    assert "goes on from" not in capsys.readouterr().err
-    assert own_ranker.runs()[-1].manifest["extended_from"] is None
-
-
 def test_code_that_was_edited_after_its_import_is_refused(own_ranker: OwnRanker, capsys):
     own_ranker.run()
     (own_ranker.folder / "steps.py").write_text(FIXED)

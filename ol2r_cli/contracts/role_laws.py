@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -117,39 +116,6 @@ def state_in_buffers(subject: Subject) -> None:
     check_same(resumed.state_dict(), through.state_dict(), "the buffer", place, causes)
 
 
-@law(
-    "what grows with the rounds is not a `RoundBuffer` (learning/history.py)",
-    "decisions depend on context.rounds: name the setting in `depends_on_rounds`",
-    UNSAVED,
-)
-def more_rounds(subject: Subject) -> None:
-    """A saved state goes on with more rounds as undisturbed, unless `depends_on_rounds` is declared."""
-    brief = 5
-    through = subject.simulation()
-    for role in (through.ranker, through.exploration, through.fairness, through.click):
-        if role.depends_on_rounds:
-            raise NotApplicable(f"{role.depends_on_rounds} depends on the number of rounds")
-    subject.go_on(through, brief)
-    through.measurement.measures()
-    short = subject.simulation(f"the small world, {brief} rounds", rounds=brief)
-    subject.go_on(short, brief)
-    short.measurement.measures()
-    longer = subject.simulation(f"the small world, {brief} rounds loaded into {ROUNDS}")
-    try:
-        longer.load_state_dict(short.state_dict())
-    except RuntimeError as error:
-        what = " ".join(str(error).split()[:60])
-        raise Broken(f"a state of {brief} rounds, loaded for {ROUNDS} rounds", what) from None
-    expected = subject.go_on(through)
-    found = subject.go_on(longer)
-    compare(found, expected, ("with the state of a shorter run", "undisturbed"), more_rounds.causes, subject)
-    # The last place of a RoundBuffer receives what a round does not use.
-    modules = through.named_modules()
-    by_round = {f"{path}.{name}" for path, module in modules for name in getattr(module, "by_round", ())}
-    left, right = (_used(each.state_dict(), by_round) for each in (longer, through))
-    check_same(left, right, "the buffer", found.place(-1, 0))
-
-
 @law(DTYPE, DIVISION, "numbers beyond 3.4e38, or below 1e-38 under a division")
 def single_precision(subject: Subject) -> None:
     """It works in single precision: scores and deployed parameters are float32 and finite."""
@@ -257,7 +223,6 @@ ROLE_LAWS: tuple[Law, ...] = (
     repeatable,
     replicas,
     state_in_buffers,
-    more_rounds,
     single_precision,
     short_queries,
     nothing_relevant,
@@ -318,11 +283,6 @@ def _check_close(found: Tensor, expected: Tensor, query: int, named: tuple[str, 
         document = int((found - expected).abs().argmax())
         values = f"{float(found[document])} {named[0]}, and {float(expected[document])} {named[1]}"
         raise Broken(input, f"the score of document {document} is {values}")
-
-
-def _used(state: Mapping[str, Tensor], by_round: set[str]) -> dict[str, Tensor]:
-    tensors = {name: value for name, value in state.items() if isinstance(value, Tensor)}
-    return {name: value[:, :-1] if name in by_round else value for name, value in tensors.items()}
 
 
 def _is_counted(name: str) -> bool:

@@ -56,7 +56,6 @@ class Confidence(DivideAndConquer):
         super().__init__(shuffle, transitive)
         self.alpha = alpha if isinstance(alpha, str) else float(alpha)  # the square of a whole number may be too large
         self.covariance, self.l2 = covariance, l2
-        self.depends_on_rounds = f"{self.setting('alpha')}=theory" if alpha == "theory" else ""
 
     def setup(self, context: RunContext, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
         """Start with M = l2 I."""

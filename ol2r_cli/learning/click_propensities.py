@@ -44,8 +44,6 @@ class ClickEM(HistoryLoss):
     for ever. The entries of the history are rounds.
     """
 
-    by_round = ("document", "outcome")
-
     document: Tensor
     outcome: Tensor  # 1 for a click, 0 for none, -1 where nothing was shown
     propensity: Tensor  # alpha and beta of each place

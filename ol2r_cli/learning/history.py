@@ -1,9 +1,6 @@
-"""Histories of a run: buffers with room for every round, which a longer run takes over from a shorter one."""
+"""Histories of a run: buffers with room for every round."""
 
 from __future__ import annotations
-
-from collections.abc import MutableMapping
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -15,23 +12,8 @@ from ol2r_cli.tensor.shapes import Bool, Float, Int
 from ol2r_cli.tensor.synchronisation import is_host_readable
 
 
-class RoundBuffer(nn.Module):
-    """Keeps entries of every round in the buffers named in `by_round`, which are [B, capacity + 1, ..].
-
-    The last place takes what a round does not use, so that appending needs no branch. A state with fewer places comes
-    from a run of fewer rounds. A module that has been set up for more rounds takes it over: the entries stay in front,
-    the last place of the shorter run is left out, and the rest remains as allocated.
-    """
-
-    by_round: tuple[str, ...] = ()
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.register_load_state_dict_pre_hook(_extend)
-
-
-class CountedBuffer(RoundBuffer):
-    """A `RoundBuffer` in which replica b owns the first `count`[b] entries.
+class CountedBuffer(nn.Module):
+    """A buffer of every round, in which replica b owns the first `count`[b] entries.
 
     `mass`[b] is what they weigh together: with forgetting (`RunContext.forgetting`) those before `first`[b] no longer
     count, and the others by age. Then `pass_round` must follow the entries of every round.
@@ -56,7 +38,6 @@ class CountedBuffer(RoundBuffer):
         if not self.forgets:
             self.mass = self.count
             return
-        self.by_round = (*self.by_round, "born")
         shape = context.replicas, capacity + 1
         self.register_buffer("born", torch.zeros(shape, dtype=torch.int32, device=context.device))
         self.register_buffer("first", torch.zeros_like(self.count))
@@ -103,8 +84,6 @@ class PairLog(CountedBuffer):
     `setup` reserves room for the whole run; memory that no round has used yet is not touched.
     """
 
-    by_round = ("pairs",)
-
     pairs: Tensor
 
     def setup(self, context: RunContext, features: Float[Tensor, "N F"], per_round: int) -> None:
@@ -127,13 +106,11 @@ class PairLog(CountedBuffer):
         return place
 
 
-class RecentRows(RoundBuffer):
+class RecentRows(nn.Module):
     """Keeps the feature differences of the last `window` rounds' pairs, `rows` [B, min(window, T) + 1, M, F].
 
     There are zeros where a round has fewer pairs.
     """
-
-    by_round = ("rows",)
 
     rows: Tensor
 
@@ -193,21 +170,8 @@ def aligned(places: int) -> int:
     return -(-places // 16) * 16
 
 
-def _extend(module: RoundBuffer, state: MutableMapping[str, Any], prefix: str, *_: object) -> None:
-    """Give the buffers of a shorter run the size of this one. What differs in another axis is left for torch to refuse.
-
-    Not a method: a bound hook would make the module hold itself.
-    """
-    for name in module.by_round:
-        allocated, saved = getattr(module, name), state.get(prefix + name)
-        if saved is None or allocated[:, :0].shape != saved[:, :0].shape or saved.shape[1] >= allocated.shape[1]:
-            continue
-        allocated[:, : saved.shape[1] - 1] = saved[:, :-1]
-        state[prefix + name] = allocated
-
-
 def _rebuild(history: PairHistory, _: object) -> None:
-    """Fill `rows` again after the pairs have been loaded. Not a method, for the same reason as `_extend`."""
+    """Fill `rows` again after the pairs have been loaded. A bound method as hook would make the module hold itself."""
     for rows, pairs, count in zip(history.rows, history.pairs.long(), history.count.tolist(), strict=True):
         winner, loser = history.features[pairs[:count, 0]], history.features[pairs[:count, 1]]
         rows[:count] = winner.to(rows.dtype) - loser.to(rows.dtype)

@@ -61,7 +61,6 @@ class LabelledLoss(HistoryLoss):
     """
 
     chunk = 64
-    by_round = ("served",)
 
     served: Tensor
     total: Tensor  # number of pairs

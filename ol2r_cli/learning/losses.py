@@ -71,7 +71,6 @@ class LambdaRankLoss(HistoryLoss):
 
     chunk = 512
     least_batch = 0.5
-    by_round: tuple[str, ...] = ("shown", "clicks", "pairs")
 
     shown: Tensor
     clicks: Tensor

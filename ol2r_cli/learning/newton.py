@@ -14,20 +14,20 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import softplus
 
 from ol2r_cli import loops
 from ol2r_cli.interfaces import RunContext
 from ol2r_cli.learning.descent import descend, steps_after
-from ol2r_cli.learning.history import PairHistory, RoundBuffer
+from ol2r_cli.learning.history import PairHistory
 from ol2r_cli.tensor.gather import cached_arange
 from ol2r_cli.tensor.shapes import Bool, Float, Int
 from ol2r_cli.tensor.streams import Random
 from ol2r_cli.tensor.synchronisation import is_host_readable
 
 
-class AnchoredNewton(RoundBuffer):
+class AnchoredNewton(nn.Module):
     """Newton's method around an anchor whose gradient is exact for the whole history.
 
     A new pair adds one row to the gradient, exact at the anchor, so the step theta = anchor - H^-1 g takes O(F^2) a
@@ -45,8 +45,6 @@ class AnchoredNewton(RoundBuffer):
 
     Guarantee, every round (tests compare with an exact solver): f(theta) - min f <= 1e-3 + 1e-5 f(theta).
     """
-
-    by_round = ("scores", "base_scores")
 
     theta: Tensor
     anchor: Tensor

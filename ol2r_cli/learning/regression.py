@@ -54,8 +54,6 @@ class RidgeRegression(nn.Module):
 class ShownDocuments(HistoryLoss):
     """The squared loss over every document shown so far and its target. The entries are documents."""
 
-    by_round = ("document", "target")
-
     document: Tensor
     target: Tensor
 

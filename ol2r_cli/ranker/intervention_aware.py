@@ -147,8 +147,6 @@ class EstimatedRewards(HistoryLoss):
     served.
     """
 
-    by_round = ("first", "length")
-
     first: Tensor
     length: Tensor
     sums: Tensor  # of every row: clicks, n, and expectations of `columns`

@@ -57,7 +57,7 @@ class TopRank(Ranker):
         super().__init__()
         if delta is not None and delta >= 1:
             raise ValueError(f"{self.setting('delta')} must be below 1, or null for 1/T, got {delta}")
-        self.delta, self.depends_on_rounds = delta, f"{self.setting('delta')}=null" if delta is None else ""
+        self.delta = delta
         self.register_load_state_dict_pre_hook(_resize_pool)
 
     def setup(self, context: RunContext, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:

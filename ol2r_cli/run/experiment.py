@@ -25,12 +25,10 @@ from ol2r_cli.interfaces import ClickModel, Exploration, Fairness, IntentSchedul
 from ol2r_cli.metrics.evaluation import Evaluator, IntentEvaluator, is_evaluated
 from ol2r_cli.metrics.exposure import exposure_of
 from ol2r_cli.metrics.measurement import check_columns
-from ol2r_cli.run.checkpoint import extend
 from ol2r_cli.run.directory import RunDirectory
 from ol2r_cli.run.identity import identity, run_path
 from ol2r_cli.run.run_state import read_state
 from ol2r_cli.run.source import Classes, Code, classes_in, of_classes
-from ol2r_cli.run.tables import INTERACTIONS, TRACE
 from ol2r_cli.run.unfinished import check_other_code
 from ol2r_cli.simulation import Simulation, judged_by_intents
 from ol2r_cli.tensor.memory import MemoryLimit, available_memory
@@ -157,24 +155,6 @@ class Experiment:
     def is_evaluated(self, round: int) -> bool:
         """Whether a round from 1 on is one of the regular evaluations; round 0 and the last one always are."""
         return is_evaluated(round, self.settings["evaluate_every"], self.settings["evaluate_rounds"])
-
-    def extend(self, command: str) -> dict[str, Any] | None:
-        """Continue a finished run of fewer rounds: copies its files to the run directory, which must be locked, and
-        returns its final state. None if there is no such run, or with `force=true`."""
-        if self.settings["force"]:
-            return None
-        return extend(
-            self.directory,
-            self.id_with,
-            rounds=self.settings["rounds"],
-            is_evaluated=self.is_evaluated,
-            command=command,
-            device=self.device.label,
-            depends_on_rounds=next(
-                (role.depends_on_rounds for role in self.roles.values() if role.depends_on_rounds), ""
-            ),
-            tables=[TRACE.file, *([INTERACTIONS.file] if self.settings["save_interactions"] else [])],
-        )
 
     def simulation(self) -> Simulation:
         """The roles on the training queries, ready for round 1.

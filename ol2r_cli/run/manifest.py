@@ -84,7 +84,6 @@ class Manifest:
             "peak_memory_gb": self._peak_memory_before or None,
             "startup_seconds": None,
             "sittings": int(earlier.get("sittings") or 0) + 1,
-            "extended_from": earlier.get("extended_from"),
             "rounds_per_second": earlier.get("rounds_per_second"),
             "error": None,
             "files": None,

@@ -216,11 +216,10 @@ class Runner:
         return f"{what}, and the same command goes on from the last checkpoint; or type output_dir=DIR"
 
     def _resume(self) -> int:
-        """Load the checkpoint, of this run or of a shorter one, if there is one; returns the last completed round."""
+        """Load the checkpoint, if there is one; returns the last completed round."""
         state = checkpoint.load(self.directory, self.experiment.id)
         if state is None:
             self.directory.clear()
-            state = self.experiment.extend(self.command)
         if state is not None and (problem := self._truncated(state)):
             print(f"starts afresh: {problem}", file=sys.stderr)
             self.directory.clear()

@@ -145,19 +145,6 @@ class KeepsAttribute(Sound):
         return dataclasses.replace(prediction, scores=(prediction.scores * 10).sin() * (offset % 5))
 
 
-class KeepsRounds(Sound):
-    def setup(self, context, features, oracle=None):
-        super().setup(context, features)
-        self.register_buffer("served", torch.zeros(context.replicas, context.rounds))
-
-
-class LooksAhead(Sound):
-    def predict(self, candidates, random):
-        prediction = super().predict(candidates, random)
-        early = random.round < self.context.rounds / 3
-        return dataclasses.replace(prediction, scores=prediction.scores * (-1 if early else 1))
-
-
 class AlwaysDouble(Sound):
     def setup(self, context, features, oracle=None):
         super().setup(dataclasses.replace(context, dtype=torch.float64), features)

@@ -38,8 +38,6 @@ BROKEN = {
     "TiesByRounding": ("ranker", "replicas", "ties from rounding"),
     "DrawsByLength": ("exploration", "replicas", "the length of the list"),
     "KeepsAttribute": ("ranker", "state in buffers", "not as they were saved: ranker.sign, ranker.offset"),
-    "KeepsRounds": ("ranker", "more rounds", "RoundBuffer"),
-    "LooksAhead": ("ranker", "more rounds", "depends_on_rounds"),
     "AlwaysDouble": ("ranker", "single precision", "dtypes are mixed"),
     "MixesPrecision": ("ranker", "raises", "dtypes are mixed"),
     "FewPlaces": ("ranker", "short queries", "a division by"),

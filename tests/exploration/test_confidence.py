@@ -100,8 +100,6 @@ def test_theory_is_the_factor_of_lemma_2_and_depends_on_the_number_of_rounds():
     information = reference.information(differences, 4.0)
     expected = reference.theoretical_alpha(information, 4.0, 1 / ROUNDS, 0.5 / exploration.steepness)
     assert math.isclose(float(exploration._alpha(slice(None))), expected, rel_tol=1e-9)
-    assert exploration.depends_on_rounds == "exploration.alpha=theory"
-    assert not learned(alpha=0.1)[0].depends_on_rounds
 
 
 def test_equal_documents_are_never_certain_and_padding_is_always_last():
