@@ -63,7 +63,7 @@ def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("ol2r run dataset.queries.tr", ["dataset.queries.train="]),
         ("ol2r run dataset=mq2008 dataset.queries.tr", []),
         ("ol2r run click.tables.5.s", ["click.tables.5.stop="]),
-        ("ol2r run ranker.l2=", ["ranker.l2=0.1 "]),
+        ("ol2r run ranker.l2=", ["ranker.l2=0.01 "]),
         ("ol2r run force=", ["force=true ", "force=false "]),
         ("ol2r run --cf", ["--cfg "]),
         ("ol2r run --cfg ", ["job ", "hydra ", "all "]),
