@@ -8,8 +8,10 @@ import importlib.util
 import io
 import math
 import re
+import shlex
 import shutil
 import signal
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -228,7 +230,7 @@ def hand_over(tasks: Sequence[Task], folder: Path, parameters: Mapping[str, Any]
 
     if not all(map(shutil.which, ("sbatch", "srun"))):
         raise ValueError("launcher=slurm needs a machine that has sbatch, a login node: else launcher=processes")
-    executor = submitit.SlurmExecutor(folder)
+    executor = submitit.SlurmExecutor(folder, python=f"{shlex.quote(sys.executable)} -P")
     executor.update_parameters(**parameters, array_parallelism=at_once)
     try:
         with contextlib.redirect_stderr(io.StringIO()):  # submitit prints the message of the error as well
