@@ -95,7 +95,7 @@ class Cache:
             entry.parent.mkdir(parents=True, exist_ok=True)
             with leased(self.folder / "sources.lock"), replacing(entry) as temporary:
                 known = {**state, "sha256": sha256}
-                temporary.write_text(json.dumps({**known, "check": digest(known)}))
+                temporary.write(json.dumps({**known, "check": digest(known)}).encode())
         return sha256
 
     @contextmanager

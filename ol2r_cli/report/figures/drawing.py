@@ -14,6 +14,7 @@ from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ol2r_cli.atomic_file import replacing
 from ol2r_cli.report.estimates import LEAST_UNITS
 from ol2r_cli.report.figures.kinds import EVERY_KIND, KINDS, Look, NothingToDraw
 from ol2r_cli.report.labels import Labels
@@ -82,7 +83,8 @@ def save(figure: Figure, path: str | Path) -> None:
         raise ValueError(f"a figure's file must end in {', '.join(SUFFIXES)}, got {path}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(file_content(figure, path.suffix[1:]))
+        with replacing(path) as file:
+            file.write(file_content(figure, path.suffix[1:]))
     except OSError as error:
         raise ValueError(f"a figure's file must be one that can be written, got {path} ({error.strerror})") from error
 
