@@ -26,6 +26,7 @@ from ol2r_cli.columns import RunColumns
 from ol2r_cli.config.overrides import split_launcher, split_search_path
 from ol2r_cli.config.passed_objects import command_of
 from ol2r_cli.config.python_settings import as_overrides
+from ol2r_cli.formatting import from_home
 from ol2r_cli.run.code_versions import found_again
 from ol2r_cli.run.directory import RunDirectory
 from ol2r_cli.run.exit_status import INTERRUPTED
@@ -402,7 +403,7 @@ def _collected(places: tuple[RunOrFolder, ...], all_versions: bool) -> Collectio
 
 def _folders(named: str | PathLike[str] | Sequence[str | PathLike[str]]) -> list[Path]:
     folders = [named] if isinstance(named, str | PathLike) else named
-    return [Path(folder).expanduser() for folder in folders]
+    return [from_home(folder) for folder in folders]
 
 
 def _paths(places: tuple[RunOrFolder, ...]) -> list[str | PathLike[str]]:

@@ -10,6 +10,7 @@ import sys
 import textwrap
 from collections.abc import Collection, Sequence
 from itertools import takewhile
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
@@ -62,6 +63,11 @@ def shown_path(path: str | os.PathLike[str]) -> str:
     """A path, from the working directory on if it is below it."""
     text, below = os.fspath(path), os.getcwd() + os.sep
     return text.removeprefix(below)
+
+
+def from_home(path: str | os.PathLike[str]) -> Path:
+    """A path with `~` and `~user` at its beginning replaced. As in a shell, `~name` is a folder without such a user."""
+    return Path(os.path.expanduser(path))
 
 
 def one_line(text: object) -> str:

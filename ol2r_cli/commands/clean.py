@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ol2r_cli.config.project_file import default_output_dir
-from ol2r_cli.formatting import byte_size, plural, show
+from ol2r_cli.formatting import byte_size, from_home, plural, show
 from ol2r_cli.run.directory import CHECKPOINT, INTERACTIONS
 from ol2r_cli.run.disk_usage import (
     REMOVABLE,
@@ -112,7 +112,7 @@ def _before(age: str | None) -> float:
 
 def _cache_dir(given: argparse.Namespace) -> Path:
     folder = given.cache_dir or os.environ.get("OL2R_CACHE", "~/.cache/ol2r/parsed")
-    return Path(os.path.expandvars(folder)).expanduser()
+    return from_home(os.path.expandvars(folder))
 
 
 def _show_sizes(root: Path, runs: Sequence[StoredRun], logs: Sequence[JobLog], cached: Sequence[Removal]) -> None:

@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 
 from ol2r_cli.atomic_file import replacing
+from ol2r_cli.formatting import from_home
 from ol2r_cli.lease import leased
 
 Arrays = dict[str, np.ndarray]
@@ -112,7 +113,7 @@ class Cache:
 
 def expand(path: str | Path) -> Path:
     """`path` with `~` and environment variables replaced; a relative path is relative to the current directory."""
-    return Path(os.path.expandvars(path)).expanduser()
+    return from_home(os.path.expandvars(path))
 
 
 def digest(content: Any) -> str:

@@ -21,7 +21,7 @@ from typing import Any
 from uuid import uuid4
 
 from ol2r_cli.config.ranges import Count, Positive, WholeNumber
-from ol2r_cli.formatting import one_line
+from ol2r_cli.formatting import from_home, one_line
 from ol2r_cli.launcher.job import Job, Outcome, last_line, reason, setting
 from ol2r_cli.launcher.slurm_files import ExchangeFolder, is_newer, result_name
 from ol2r_cli.launcher.slurm_queue import UNKNOWN, State, cancel, queue, record, send_signal
@@ -90,7 +90,7 @@ class Slurm:
         self.minutes, self.cpus, self.array, self.at_once, self.queued = minutes, cpus, array, at_once, queued
         self.requeue, self.poll_seconds, self.retries, self.fail_fast = requeue, poll, retries, fail_fast
         name = f"{time.strftime('%Y%m%d-%H%M%S')}-{uuid4().hex[:6]}"
-        self.files = ExchangeFolder(Path(folder).expanduser().absolute() / name)
+        self.files = ExchangeFolder(from_home(folder).absolute() / name)
         optional: dict[str, Any] = {"partition": partition, "account": account, "qos": qos, "constraint": constraint}
         optional |= {"mem": f"{math.ceil(memory_gb * 1024)}M" if memory_gb else None, "gpus_per_node": gpus or None}
         self._parameters: dict[str, Any] = {name: value for name, value in optional.items() if value is not None} | {

@@ -106,12 +106,17 @@ def read_table(file: Path, columns: Sequence[str] | None = None, run: str = "") 
 
 def scan_table(file: Path, run: str = "") -> pl.LazyFrame:
     """The table in a file, which nobody else may replace, for reading it in pieces. DamagedTable as `read_table`."""
-    import polars as pl
-
     with open(file, "rb") as stream:
         _check_seal(stream, file.name, run)
     row_count(file)
-    return pl.scan_parquet(file)
+    return scan(file)
+
+
+def scan(file: Path) -> pl.LazyFrame:
+    """A parquet file. polars would take its path for a pattern (`b[1]`, `*`), or for that of a user (`~name`)."""
+    import polars as pl
+
+    return pl.scan_parquet(file.absolute(), glob=False)
 
 
 def row_count(file: Path) -> int:
@@ -119,7 +124,7 @@ def row_count(file: Path) -> int:
     import polars as pl
 
     try:
-        return int(pl.scan_parquet(file).select(pl.len()).collect().item())
+        return int(scan(file).select(pl.len()).collect().item())
     except pl.exceptions.PolarsError as error:
         raise _unreadable(file, error) from None
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ol2r_cli.atomic_file import temporary_beside
 from ol2r_cli.columns import TRACE_COLUMNS, Column
 from ol2r_cli.run.directory import DirectoryLost, RunDirectory
-from ol2r_cli.run.integrity import read_table, row_count, scan_table, write_table
+from ol2r_cli.run.integrity import read_table, row_count, scan, scan_table, write_table
 
 if TYPE_CHECKING:
     import polars as pl
@@ -207,13 +207,11 @@ class Table:
             with temporary_beside(directory / self.file) as piece:
                 write_table(piece, rows, directory.id)
             pieces.append(Path(piece.name))
-        self.write(directory, pl.concat([pl.scan_parquet(piece) for piece in pieces]))
+        self.write(directory, pl.concat([scan(piece) for piece in pieces]))
         for file in (*pieces, *parts):
             file.unlink()
 
 
 def _bound(file: Path, bound: pl.Expr) -> int | None:
-    import polars as pl
-
-    value = pl.scan_parquet(file).select(bound).collect().item()
+    value = scan(file).select(bound).collect().item()
     return None if value is None else int(value)

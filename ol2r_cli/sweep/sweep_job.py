@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ol2r_cli.config.passed_objects import command_of
+from ol2r_cli.formatting import from_home
 from ol2r_cli.launcher.job import Job, payload, without_force
 from ol2r_cli.run.directory import CHECKPOINT, MANIFEST, RunDirectory
 from ol2r_cli.run.disk_usage import SWEEPS
@@ -82,7 +83,7 @@ class SweepJob:
     @property
     def output_dir(self) -> Path:
         """The folder of all its runs."""
-        return Path(str(self.settings["output_dir"])).expanduser()
+        return from_home(str(self.settings["output_dir"]))
 
     def run_state(self) -> RunState | None:
         """The run that is in its directory now, if there is one."""
