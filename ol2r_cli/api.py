@@ -105,17 +105,19 @@ class Run:
 
     def _repr_markdown_(self) -> str:
         """What a notebook displays: the run, and its metrics over seeds."""
-        from ol2r_cli.formatting import plus_minus
+        from ol2r_cli.formatting import plus_minus, printable
         from ol2r_cli.report.measures import declare, described
+        from ol2r_cli.report.text_table import TextTable, markdown
 
         declare(RunColumns.of(self.manifest))
         rows = [
-            f"| {described(name).heading} | {plus_minus(each['mean'], each['sd'], described(name).digits)} |"
+            (described(name).heading, plus_minus(each["mean"], each["sd"], described(name).digits))
             for name, each in self.summary.items()
             if not name.endswith(("_untrained", "_last_tenth"))
         ]
         heading = "mean ± standard deviation over seeds" if len(self.seeds) > 1 else "value"
-        return "\n".join([f"`{self!r}`", "", f"| metric | {heading} |", "|---|---|", *rows])
+        named = printable(repr(self)).replace("`", "'")
+        return f"`{named}`\n\n{markdown(TextTable.of_text(('metric', heading), rows))}"
 
     @property
     def id(self) -> str:

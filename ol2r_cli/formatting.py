@@ -70,9 +70,14 @@ def from_home(path: str | os.PathLike[str]) -> Path:
     return Path(os.path.expanduser(path))
 
 
+def printable(text: object) -> str:
+    """Text of others, in which characters are escaped that a terminal obeys, such as line breaks and colours."""
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in str(text))
+
+
 def one_line(text: object) -> str:
     """Text, such as the message of an error, without line breaks and repeated blanks."""
-    return " ".join(str(text).split())
+    return printable(" ".join(str(text).split()))
 
 
 def error_line(error: BaseException) -> str:
@@ -82,6 +87,7 @@ def error_line(error: BaseException) -> str:
 
 def wrapped(line: str, indent: int = 2) -> str:
     """A line, on a terminal wrapped between words; `indent` is that of the lines below the first."""
+    line = printable(line)
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else len(line) + 1
     return textwrap.fill(line, width, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False)
 
@@ -91,6 +97,7 @@ def show(rows: Sequence[Sequence[str]], headings: Sequence[str] = (), indent: in
 
     `numbers` aligns all but the first column right. On a terminal, text is wrapped and numbers are not.
     """
+    rows = [[printable(cell) for cell in row] for row in rows]
     if sys.stdout.isatty() and (headings or rows):
         from rich.text import Text
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ol2r_cli.config.project_file import default_output_dir
-from ol2r_cli.formatting import byte_size, from_home, plural, show
+from ol2r_cli.formatting import byte_size, from_home, plural, printable, show
 from ol2r_cli.run.directory import CHECKPOINT, INTERACTIONS
 from ol2r_cli.run.disk_usage import (
     REMOVABLE,
@@ -73,7 +73,7 @@ def main(arguments: list[str]) -> int:
     try:
         return _clean(given)
     except ValueError as error:
-        print(f"ol2r clean: {error}", file=sys.stderr)
+        print(f"ol2r clean: {printable(error)}", file=sys.stderr)
         return BAD_CONFIGURATION
 
 

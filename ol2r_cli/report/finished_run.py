@@ -15,6 +15,7 @@ import yaml
 
 from ol2r_cli.columns import RunColumns
 from ol2r_cli.config.catalogue import Catalogue, dotted
+from ol2r_cli.formatting import printable
 from ol2r_cli.report.estimates import Estimate
 from ol2r_cli.report.measures import declare
 from ol2r_cli.run.code_versions import code_files, code_groups
@@ -62,6 +63,23 @@ class FinishedRun:
     cpu_seconds: float | None = None
     peak_memory_gb: float | None = None
     note: str = ""
+
+    def __post_init__(self) -> None:
+        """Tables and figures show this text, which may be of others."""
+        plain = {
+            "choices": {name: printable(choice) for name, choice in self.choices.items()},
+            "settings": {printable(name): _plain(value) for name, value in self.settings.items()},
+            "typed": frozenset(map(printable, self.typed)),
+            "fold": _plain(self.fold),
+            "note": printable(self.note),
+        }
+        vars(self).update(plain)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    return printable(value) if isinstance(value, str) else value
 
 
 def read_run(state: RunState) -> FinishedRun:

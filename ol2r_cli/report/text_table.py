@@ -5,9 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ol2r_cli.formatting import print_table
+
+if TYPE_CHECKING:
+    import polars as pl
 
 _RAISED = dict(zip("abcdefghijklmnoprstuvwxyz", "ᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡᵐⁿᵒᵖʳˢᵗᵘᵛʷˣʸᶻ", strict=True))
 LETTERS = "".join(_RAISED)  # Unicode has no superscript q
@@ -66,12 +69,29 @@ class TextTable:
 def markdown(table: TextTable) -> str:
     """A markdown table whose columns are aligned as text, too."""
     texts = [[*table.headings], *([_with_mark(cell) for cell in row] for row in table.rows)]
-    lines = [[text.replace("|", "\\|") for text in line] for line in texts]
+    lines = [list(map(in_markdown, line)) for line in texts]
     widths = [max(3, *map(len, column)) for column in zip(*lines, strict=True)]
     rule = [
         "-" * (width - 1) + ":" if number else "-" * width for width, number in zip(widths, table.numbers, strict=True)
     ]
     return "\n".join(_markdown_line(line, widths, table.numbers) for line in (lines[0], rule, *lines[1:]))
+
+
+def in_markdown(text: str) -> str:
+    """Text that ends no cell, and is no HTML, link or image."""
+    return re.sub(r"[\\|]|<(?=[A-Za-z/!?])|(?<=\])\(", r"\\\g<0>", text)
+
+
+def in_csv(text: str) -> str:
+    """Text that a spreadsheet does not calculate, because it begins with = + - or @ and is not a number."""
+    return f"'{text}" if re.match(r"[=+\-@\t\r](?!(?<=[+-])[\d.]+([eE][+-]?\d+)?\Z)", text) else text
+
+
+def as_csv(table: pl.DataFrame) -> str:
+    """A frame as CSV."""
+    import polars as pl
+
+    return table.rename(in_csv).with_columns(pl.col(pl.String).map_elements(in_csv, pl.String)).write_csv()
 
 
 def _markdown_line(cells: Sequence[str], widths: Sequence[int], numbers: Sequence[bool]) -> str:
