@@ -10,7 +10,6 @@ import sys
 import textwrap
 from collections.abc import Collection, Sequence
 from itertools import takewhile
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
@@ -65,11 +64,6 @@ def shown_path(path: str | os.PathLike[str]) -> str:
     return text.removeprefix(below)
 
 
-def from_home(path: str | os.PathLike[str]) -> Path:
-    """A path with `~` and `~user` at its beginning replaced. As in a shell, `~name` is a folder without such a user."""
-    return Path(os.path.expanduser(path))
-
-
 def printable(text: object) -> str:
     """Text of others, in which characters are escaped that a terminal obeys, such as line breaks and colours."""
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in str(text))
@@ -87,7 +81,6 @@ def error_line(error: BaseException) -> str:
 
 def wrapped(line: str, indent: int = 2) -> str:
     """A line, on a terminal wrapped between words; `indent` is that of the lines below the first."""
-    line = printable(line)
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else len(line) + 1
     return textwrap.fill(line, width, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False)
 
@@ -97,7 +90,6 @@ def show(rows: Sequence[Sequence[str]], headings: Sequence[str] = (), indent: in
 
     `numbers` aligns all but the first column right. On a terminal, text is wrapped and numbers are not.
     """
-    rows = [[printable(cell) for cell in row] for row in rows]
     if sys.stdout.isatty() and (headings or rows):
         from rich.text import Text
 

@@ -96,7 +96,7 @@ def _selected(metrics: Sequence[MetricDifference], names: Sequence[str] | None) 
 def _show_differences(title: str, differences: Sequence[RunDifference]) -> None:
     if differences:
         print()
-        show(differences, (title, "first", "second", ""))
+        show([tuple(map(printable, each)) for each in differences], (title, "first", "second", ""))
 
 
 def _show_metrics(metrics: Sequence[MetricDifference], common_seeds: int, same_data: bool) -> None:

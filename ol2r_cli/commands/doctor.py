@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from ol2r_cli.config.overrides import split_search_path
 from ol2r_cli.config.own_choices import add_config_dir, as_options, choice_folders
 from ol2r_cli.config.project_file import PROJECT_FILE
-from ol2r_cli.formatting import byte_size, from_home, show
+from ol2r_cli.formatting import byte_size, show
 from ol2r_cli.lease import LeaseHeld, leased
 from ol2r_cli.run.exit_status import BAD_CONFIGURATION, DONE, FAILED
 
@@ -210,7 +210,7 @@ def disk(config: DictConfig) -> Iterator[Finding]:
     """Whether a run can write its folders, and the free space."""
     from ol2r_cli.dataset.cache import expand
 
-    outputs, cache = from_home(config.output_dir), expand(config.cache_dir)
+    outputs, cache = Path(os.path.expanduser(config.output_dir)), expand(config.cache_dir)
     folder = _nearest_existing(outputs)
     free = shutil.disk_usage(folder).free
     full = f"type output_dir=DIR to write elsewhere than {folder}" if free < LITTLE_DISK else ""

@@ -136,7 +136,7 @@ def _write_table(runs: Iterable[RankedSplit], out: Path) -> str:
     import polars as pl
 
     from ol2r_cli.export.per_query import per_query
-    from ol2r_cli.report.text_table import as_csv
+    from ol2r_cli.report.frames import as_csv
     from ol2r_cli.run.directory import RunDirectory
 
     table = pl.concat([per_query(run) for run in runs], how="diagonal")  # runs may have other measures

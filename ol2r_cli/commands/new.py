@@ -15,7 +15,7 @@ from ol2r_cli.config.catalogue import Catalogue, Choice
 from ol2r_cli.config.overrides import ALIASES, as_typed
 from ol2r_cli.config.own_choices import ROLES, as_options, choice_folders, use_choices
 from ol2r_cli.config.project_file import PROJECT_FILE, read_project
-from ol2r_cli.formatting import from_home, must_be_one_of, shown_path
+from ol2r_cli.formatting import must_be_one_of, shown_path
 from ol2r_cli.run.exit_status import BAD_CONFIGURATION, DONE
 
 EPILOG = """examples:
@@ -67,7 +67,7 @@ def _new(group: str, name: str, folder: Path | None, like: str | None) -> Iterat
     if group not in GROUPS:
         raise ValueError(must_be_one_of("GROUP", GROUPS, group))
     for named in read_project().choices:
-        from_home(named).mkdir(parents=True, exist_ok=True)  # it may be about to get its first choice
+        named.expanduser().mkdir(parents=True, exist_ok=True)  # it may be about to get its first choice
     folders = choice_folders()
     catalogue = Catalogue([each.path for each in folders])
     _check_name(group, name, catalogue)
@@ -76,7 +76,7 @@ def _new(group: str, name: str, folder: Path | None, like: str | None) -> Iterat
         if like not in catalogue.choices[group]:
             raise ValueError(must_be_one_of("--like", catalogue.choices[group], like))
         use_choices()  # so that the module of an own one is found
-    folder = from_home(folder or next(iter(read_project().choices), "choices"))
+    folder = (folder or next(iter(read_project().choices), Path("choices"))).expanduser()
     files = _files(group, name, folder, catalogue.choices[group][like] if like else None)
     found = folder.resolve() in [each.path for each in folders]
     if not found and not Path(PROJECT_FILE).exists():

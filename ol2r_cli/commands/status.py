@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ol2r_cli.config.overrides import split_words
 from ol2r_cli.config.project_file import default_output_dir
-from ol2r_cli.formatting import duration, plural, print_table, printable, show, wrapped
+from ol2r_cli.formatting import duration, plural, printable, show, wrapped
 from ol2r_cli.run.code_versions import earlier_lines, earlier_versions, versioned
 from ol2r_cli.run.directory import as_json
 from ol2r_cli.run.exit_status import BAD_CONFIGURATION, DONE
@@ -76,21 +76,18 @@ def main(arguments: list[str]) -> int:
     counts = Counter(state.state for state in states)
     print(f"{plural(len(states), 'run')}: {', '.join(f'{counts[name]} {name}' for name in STATES if counts[name])}")
     for line in earlier_lines(earlier):
-        print(wrapped(f"{line}: `ol2r report` leaves them out"))
+        print(wrapped(printable(f"{line}: `ol2r report` leaves them out")))
     return DONE
 
 
 def _show_different(rows: list[tuple[str, ...]], root: Path) -> None:
     """Prints the columns that differ, and above them what the others have in every row."""
-    from rich.text import Text
-
     columns = [column for column in range(len(HEADINGS)) if len({row[column] for row in rows}) > 1]
     same = [f"{HEADINGS[c]} {cell}" for c, cell in enumerate(rows[0]) if cell and c not in columns]
     print(", ".join([f"all below {root}", *same]))
     if sum(max(len(row[column]) for row in rows) for column in columns) > shutil.get_terminal_size().columns:
         rows = [(row[0], re.sub("/|-(?=[0-9a-f]{10}$)", r"\g<0>\n", row[1]), *row[2:]) for row in rows]  # whole ids
-    cells = [[Text(row[column]) for column in columns] for row in rows]
-    print_table([HEADINGS[column] for column in columns], cells, [False] * len(columns))
+    show([[row[column] for column in columns] for row in rows], [HEADINGS[column] for column in columns])
 
 
 def _row(run: RunState, root: Path, note: str) -> tuple[str, ...]:

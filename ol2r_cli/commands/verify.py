@@ -48,7 +48,7 @@ def main(arguments: list[str]) -> int:
             continue
         found = list(differences(state, notes)) if state.manifest else [str(state.error)]
         for what in found:
-            print(wrapped(f"{path}: {what}"), flush=True)
+            print(wrapped(printable(f"{path}: {what}")), flush=True)
         intact, bad = intact + (not found), bad + bool(found)
     for note in notes:
         print(printable(note), file=sys.stderr)

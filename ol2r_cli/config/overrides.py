@@ -10,8 +10,6 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
-from ol2r_cli.formatting import from_home
-
 ALIASES = {"click": {"per": "perfect", "nav": "navigational", "inf": "informational"}}
 
 _UNQUOTED = re.compile(r"[A-Za-z0-9_./:@%+-]+")
@@ -65,7 +63,7 @@ def _folder(entry: str) -> Path:
         if package is None or not package.submodule_search_locations:
             raise ValueError(f"hydra.searchpath must name packages that can be imported, got {entry}")
         return Path(next(iter(package.submodule_search_locations)))
-    return from_home(entry.removeprefix("file://")).resolve()
+    return Path(entry.removeprefix("file://")).expanduser().resolve()
 
 
 def split_launcher(overrides: Iterable[str]) -> tuple[list[str], list[str]]:

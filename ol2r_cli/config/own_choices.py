@@ -18,7 +18,6 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from ol2r_cli.config.project_file import PROJECT_FILE, read_project
-from ol2r_cli.formatting import from_home
 
 VARIABLE = "OL2R_CHOICES"
 ENTRY_POINTS = "ol2r.choices"
@@ -73,7 +72,7 @@ def choice_folders(named: Iterable[Path] = ()) -> list[ChoiceFolder]:
     ]
     folders: dict[Path, ChoiceFolder] = {}
     for folder in found:
-        path = from_home(folder.path)
+        path = folder.path.expanduser()
         if not path.is_dir():
             source = f"choices in {PROJECT_FILE}" if folder.source == PROJECT_FILE else folder.source
             raise ValueError(f"{source} must be a folder, got {folder.path}, which does not exist")

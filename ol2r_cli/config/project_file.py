@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ol2r_cli.config.overrides import as_typed
-from ol2r_cli.formatting import from_home, nearest, one_line
+from ol2r_cli.formatting import nearest, one_line
 
 PROJECT_FILE = "ol2r.yaml"
 OUTPUTS = "outputs"  # output_dir in configs/run.yaml
@@ -87,4 +87,4 @@ def _checked(choices: Any = None, output_dir: Any = None, data_dir: Any = None, 
 
 def default_output_dir() -> Path:
     """The folder of runs where none is typed; ValueError for a bad project file."""
-    return from_home(read_project().output_dir or OUTPUTS)
+    return Path(read_project().output_dir or OUTPUTS).expanduser()

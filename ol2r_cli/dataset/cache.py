@@ -25,7 +25,6 @@ from typing import Any
 import numpy as np
 
 from ol2r_cli.atomic_file import replacing
-from ol2r_cli.formatting import from_home
 from ol2r_cli.lease import leased
 
 Arrays = dict[str, np.ndarray]
@@ -113,7 +112,7 @@ class Cache:
 
 def expand(path: str | Path) -> Path:
     """`path` with `~` and environment variables replaced; a relative path is relative to the current directory."""
-    return from_home(os.path.expandvars(path))
+    return Path(os.path.expanduser(os.path.expandvars(path)))
 
 
 def digest(content: Any) -> str:

@@ -15,7 +15,6 @@ from ol2r_cli.config.instantiate import check_settings
 from ol2r_cli.dataset.defects import DataError
 from ol2r_cli.dataset.parse import open_text
 from ol2r_cli.dataset.table import Intents, setting
-from ol2r_cli.formatting import from_home
 
 _COLUMNS = ["qid", "intent", "docid", "grade"]
 _DOCUMENT = re.compile(rb"\bdocid\s*=\s*(\S+)")
@@ -35,7 +34,7 @@ class IntentFile:
 
     def within(self, root: Path) -> Path:
         """The path of the file; ValueError if there is none."""
-        path = root / from_home(self.file)
+        path = root / Path(self.file).expanduser()
         if not path.is_file():
             name = setting("intents")
             raise ValueError(f"{name}.file must be a file, got {path}: without judgements of intents type {name}=null")

@@ -13,7 +13,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any
 
 import yaml
@@ -168,11 +167,9 @@ def write_tensorboard(runs: Iterable[TrackedRun], out: Path) -> Iterator[str]:
     from torch.utils.tensorboard.writer import FileWriter
 
     for run in runs:
-        folder = out / run.name
-        folder.mkdir(parents=True, exist_ok=True)
-        for left in folder.glob(".*.partial"):
-            shutil.rmtree(left, ignore_errors=True)  # of an export that was killed
-        partial = Path(mkdtemp(".partial", ".", folder))
+        folder, partial = out / run.name, out / run.name / ".partial"
+        shutil.rmtree(partial, ignore_errors=True)  # of an export that was killed
+        partial.mkdir(parents=True)  # FileExistsError for a link, which is not followed
         writer = FileWriter(str(partial), filename_suffix=MARK)
         try:
             _write_overview(writer, run)

@@ -17,7 +17,6 @@ from typing import Any, Literal
 
 import torch
 
-from ol2r_cli.atomic_file import no_link
 from ol2r_cli.config.ranges import Count, Positive, WholeNumber
 from ol2r_cli.launcher.job import THREAD_VARIABLES, Job, Outcome, killed_for_memory, reason, run_payload, setting
 from ol2r_cli.run.exit_status import INTERRUPTED
@@ -75,7 +74,7 @@ class Processes:
         for job in jobs:
             gpu = self._free.pop(0)
             job.log.parent.mkdir(parents=True, exist_ok=True)
-            open(job.log, "ab", opener=no_link).close()
+            job.log.touch()
             arguments = job.payload, str(job.log), self.threads, gpu, dict(os.environ)
             process = _SERVER.Process(target=_main, args=arguments, name=f"ol2r job {job.number}")
             with _server_environment(self.threads), _no_main_module():
@@ -139,7 +138,7 @@ def _main(payload: bytes, log: str, threads: int, gpu: str | None, environment: 
     if gpu is not None:
         os.environ["CUDA_VISIBLE_DEVICES"] = gpu
     sys.stdout.flush()
-    os.dup2(no_link(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND), 1)
+    os.dup2(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND), 1)
     os.dup2(1, 2)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     torch.set_num_threads(threads)

@@ -8,7 +8,6 @@ import subprocess
 import sys
 from types import FrameType
 
-from ol2r_cli.atomic_file import no_link
 from ol2r_cli.launcher.job import THREAD_VARIABLES, Job, killed_for_memory, reason, without_force
 from ol2r_cli.launcher.slurm_files import is_newer
 from ol2r_cli.run.directory import CHECKPOINT
@@ -59,7 +58,7 @@ class Task:
         # The new process would inherit that SIGINT is ignored, as after `nohup` or `&`.
         signal.signal(signal.SIGINT, signal.default_int_handler)
         signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)  # in the new process they stay blocked
-        with open(self.job.log, "ab", opener=no_link) as log:
+        with open(self.job.log, "ab") as log:
             command = [sys.executable, "-P", "-c", _RUN]  # -P: without modules of the working directory
             threads = dict.fromkeys(THREAD_VARIABLES, str(self.cpus))
             environment = {**os.environ, **threads, "PYTHONUNBUFFERED": "1"}  # prints are in the log at once

@@ -65,20 +65,15 @@ class FinishedRun:
     note: str = ""
 
     def __post_init__(self) -> None:
-        """Tables and figures show this text, which may be of others."""
-        plain = {
-            "choices": {name: printable(choice) for name, choice in self.choices.items()},
-            "settings": {printable(name): _plain(value) for name, value in self.settings.items()},
-            "typed": frozenset(map(printable, self.typed)),
-            "fold": _plain(self.fold),
-            "note": printable(self.note),
-        }
-        vars(self).update(plain)
+        """Tables and figures show its text, which may be of others."""
+        vars(self).update(_plain(vars(self)))
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_plain(item) for item in value]
+    if isinstance(value, dict):
+        return {_plain(name): _plain(each) for name, each in value.items()}
+    if isinstance(value, list | frozenset):
+        return type(value)(map(_plain, value))
     return printable(value) if isinstance(value, str) else value
 
 

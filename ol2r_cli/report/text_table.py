@@ -5,12 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ol2r_cli.formatting import print_table
-
-if TYPE_CHECKING:
-    import polars as pl
 
 _RAISED = dict(zip("abcdefghijklmnoprstuvwxyz", "ᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡᵐⁿᵒᵖʳˢᵗᵘᵛʷˣʸᶻ", strict=True))
 LETTERS = "".join(_RAISED)  # Unicode has no superscript q
@@ -80,18 +77,6 @@ def markdown(table: TextTable) -> str:
 def in_markdown(text: str) -> str:
     """Text that ends no cell, and is no HTML, link or image."""
     return re.sub(r"[\\|]|<(?=[A-Za-z/!?])|(?<=\])\(", r"\\\g<0>", text)
-
-
-def in_csv(text: str) -> str:
-    """Text that a spreadsheet does not calculate, because it begins with = + - or @ and is not a number."""
-    return f"'{text}" if re.match(r"[=+\-@\t\r](?!(?<=[+-])[\d.]+([eE][+-]?\d+)?\Z)", text) else text
-
-
-def as_csv(table: pl.DataFrame) -> str:
-    """A frame as CSV."""
-    import polars as pl
-
-    return table.rename(in_csv).with_columns(pl.col(pl.String).map_elements(in_csv, pl.String)).write_csv()
 
 
 def _markdown_line(cells: Sequence[str], widths: Sequence[int], numbers: Sequence[bool]) -> str:

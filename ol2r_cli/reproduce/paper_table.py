@@ -11,7 +11,7 @@ from ol2r_cli.dataset.dataset_statistics import group_statistics
 from ol2r_cli.report.estimates import Estimate, over_folds
 from ol2r_cli.report.measures import digits, heading
 from ol2r_cli.report.run_groups import Group
-from ol2r_cli.report.text_table import Cell, TextTable, in_csv
+from ol2r_cli.report.text_table import Cell, TextTable
 from ol2r_cli.reproduce.paper_plan import PaperPlan, PaperSlot
 from ol2r_cli.reproduce.recipe import load_dataset
 from ol2r_cli.reproduce.recipe_runs import RecipeRuns
@@ -140,8 +140,7 @@ def as_csv(values: Sequence[ReportedValue], scale: str) -> str:
     writer.writerow([*columns, "paper_data", "paper_value"])
     for reported in values:
         condition, value = reported.condition, reported.value
-        words = [scale, condition.slot, condition.click, condition.competitor, reported.settings, reported.metric]
-        row = list(map(in_csv, words))
+        row = [scale, condition.slot, condition.click, condition.competitor, reported.settings, reported.metric]
         for printed in reported.printed.items() or [("", None)]:
             writer.writerow([*row, value.mean, value.half_width, value.n, *printed])
     return text.getvalue()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,7 +16,6 @@ from ol2r_cli.config.instantiate import build
 from ol2r_cli.config.overrides import as_typed, split_launcher, split_search_path
 from ol2r_cli.config.own_choices import as_options
 from ol2r_cli.config.project_file import default_output_dir
-from ol2r_cli.formatting import from_home
 from ol2r_cli.reproduce.recipe import RunRecipe
 
 Overrides = dict[str, str]  # by the name of the setting: {"ranker.l2": "ranker.l2=0.1"}
@@ -145,7 +145,7 @@ class RunPlan(ABC, Generic[_Recipe, _Slot]):
     def output_dir(self) -> Path:
         """The folder with the folder of the runs."""
         typed = self.typed.get("output_dir", "").partition("=")[2]
-        return from_home(typed) if typed else default_output_dir()
+        return Path(os.path.expanduser(typed)) if typed else default_output_dir()
 
     def candidates(self) -> Iterator[Trial]:
         """The trials from which settings are chosen."""

@@ -95,8 +95,7 @@ def stored_runs(root: Path) -> Iterator[StoredRun]:
 
 def _is_temporary(name: str) -> bool:
     """Whether a file of this name is what a process leaves that is killed while it replaces a file of a run."""
-    found = _TEMPORARY.fullmatch(name)
-    return found is not None and is_run_file(found[1])
+    return (found := _TEMPORARY.fullmatch(name)) is not None and is_run_file(found[1])
 
 
 def _is_left_over(path: Path, names: set[str]) -> bool:

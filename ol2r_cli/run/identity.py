@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from ol2r_cli.config.moved_classes import MOVED_FROM
-from ol2r_cli.formatting import from_home
 
 RESULTS_VERSION = 4  # raised by every change that alters results, with old and new numbers in CHANGELOG.md
 
@@ -109,4 +109,4 @@ def run_path(output_dir: str | Path, choices: Mapping[str, str], id: str) -> Pat
     parts = [choices["ranker"], choices["click"]]
     parts += [choices[group] for group in ("fairness", "intent") if choices.get(group, "none") != "none"]
     dataset, run = (name.replace("/", "_") for name in (choices["dataset"], "-".join([*parts, id])))
-    return from_home(output_dir) / dataset / run
+    return Path(os.path.expanduser(output_dir)) / dataset / run

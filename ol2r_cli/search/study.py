@@ -22,7 +22,6 @@ from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
 from optuna.trial import FrozenTrial, Trial, TrialState
 
 from ol2r_cli.atomic_file import no_link
-from ol2r_cli.formatting import from_home
 from ol2r_cli.lease import leased
 from ol2r_cli.run.code_versions import changed_files
 from ol2r_cli.run.directory import RunDirectory, create_root
@@ -63,7 +62,7 @@ def study_folder(output_dir: str, name: str) -> Path:
     """The folder of a study; ValueError for a name that cannot be the name of a folder."""
     if not name or "/" in name or name.startswith("."):
         raise ValueError(f"--name must be the name of a folder, without / and not beginning with a dot, got {name!r}")
-    return from_home(output_dir) / FOLDER / name
+    return Path(os.path.expanduser(output_dir)) / FOLDER / name
 
 
 class _JournalLock(JournalFileOpenLock):

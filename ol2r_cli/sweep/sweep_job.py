@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -10,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from ol2r_cli.config.passed_objects import command_of
-from ol2r_cli.formatting import from_home
 from ol2r_cli.launcher.job import Job, payload, without_force
 from ol2r_cli.run.directory import CHECKPOINT, MANIFEST, RunDirectory
 from ol2r_cli.run.disk_usage import SWEEPS
@@ -83,7 +83,7 @@ class SweepJob:
     @property
     def output_dir(self) -> Path:
         """The folder of all its runs."""
-        return from_home(str(self.settings["output_dir"]))
+        return Path(os.path.expanduser(str(self.settings["output_dir"])))
 
     def run_state(self) -> RunState | None:
         """The run that is in its directory now, if there is one."""

@@ -10,18 +10,20 @@ import re
 import warnings
 from pathlib import Path
 
+import polars as pl
 import pytest
 import yaml
 
 from ol2r_cli import api as ol2r
 from ol2r_cli.cli import main
 from ol2r_cli.columns import Column
-from ol2r_cli.report.text_table import in_csv, in_markdown
+from ol2r_cli.report.frames import as_csv
+from ol2r_cli.report.text_table import in_markdown
 from tests.report.figures.runs import play
 from tests.report.page.test_html_page import Page
 
 MARKS = [
-    "<i foreign>",
+    '"><i foreign>',
     '" foreign="',
     r"\1",
     "$x_{",
@@ -117,9 +119,10 @@ def test_a_spreadsheet_calculates_nothing_of_others(mark: str, tmp_path: Path, c
 
 def test_numbers_stay_numbers():
     numbers = ["-0.5", "+3", "-1e-5", "-2.5E+10", "0.5", "word", ""]
-    assert list(map(in_csv, numbers)) == numbers
     formulas = ["=1", "+1+1", "-x", "@A1", "\tx", "\rx", "-1e", "-0.5\n=1", "="]
-    assert list(map(in_csv, formulas)) == [f"'{text}" for text in formulas]
+    table = pl.DataFrame({"=text": [*numbers, *formulas], "number": -0.5})
+    rows = list(csv.reader(io.StringIO(as_csv(table), newline="")))
+    assert rows == [["'=text", "number"], *([text, "-0.5"] for text in (*numbers, *(f"'{text}" for text in formulas)))]
 
 
 def test_markdown_keeps_its_cells():

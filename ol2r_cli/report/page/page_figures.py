@@ -37,7 +37,6 @@ _SHOWN = (
 )
 _OF_FAIRNESS = ("scatter", "violations")  # without a fairness no certain pair is reversed
 _LONG = re.compile(r"\d+\.\d{3,}")  # coordinates; a hundredth of a point is enough
-_NOT_ID = re.compile(r"\W+")  # a setting may be one of others, and have any name
 _SETTINGS = 6  # figures of a setting, at most
 _CHOSEN = "Of every ranker the settings with the best validation NDCG."
 
@@ -75,7 +74,7 @@ def _wanted(groups: Sequence[Group], labels: Labels) -> Iterator[tuple[str, str,
     for kind in _SHOWN:
         if kind == "setting":
             for setting in varying[:_SETTINGS]:
-                yield f"{kind}-{_NOT_ID.sub('-', setting)}", kind, {"x": setting} | metric
+                yield re.sub(r"\W+", "-", f"{kind}-{setting}"), kind, {"x": setting} | metric
         elif kind == "measure":
             others = [run.columns.additional for group in groups for run in group.runs]
             for column in dict.fromkeys(name for each in others for name in [*each.evaluation, *each.trace]):
