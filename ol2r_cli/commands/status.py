@@ -84,7 +84,7 @@ def _show_different(rows: list[tuple[str, ...]], root: Path) -> None:
     """Prints the columns that differ, and above them what the others have in every row."""
     columns = [column for column in range(len(HEADINGS)) if len({row[column] for row in rows}) > 1]
     same = [f"{HEADINGS[c]} {cell}" for c, cell in enumerate(rows[0]) if cell and c not in columns]
-    print(", ".join([f"all below {root}", *same]))
+    print(printable(", ".join([f"all below {root}", *same])))
     if sum(max(len(row[column]) for row in rows) for column in columns) > shutil.get_terminal_size().columns:
         rows = [(row[0], re.sub("/|-(?=[0-9a-f]{10}$)", r"\g<0>\n", row[1]), *row[2:]) for row in rows]  # whole ids
     show([[row[column] for column in columns] for row in rows], [HEADINGS[column] for column in columns])
