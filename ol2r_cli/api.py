@@ -106,16 +106,16 @@ class Run:
     def _repr_markdown_(self) -> str:
         """What a notebook displays: the run, and its metrics over seeds."""
         from ol2r_cli.report.measures import declare, described
-        from ol2r_cli.report.text_table import TextTable, markdown
+        from ol2r_cli.report.text_table import in_markdown
 
         declare(RunColumns.of(self.manifest))
         rows = [
-            (described(name).heading, plus_minus(each["mean"], each["sd"], described(name).digits))
-            for name, each in self.summary.items()
+            f"| {in_markdown(described(name).heading)} | {plus_minus(of['mean'], of['sd'], described(name).digits)} |"
+            for name, of in self.summary.items()
             if not name.endswith(("_untrained", "_last_tenth"))
         ]
         heading = "mean ± standard deviation over seeds" if len(self.seeds) > 1 else "value"
-        return f"`{self!r}`\n\n{markdown(TextTable.of_text(('metric', heading), rows))}"
+        return "\n".join([f"`{self!r}`", "", f"| metric | {heading} |", "|---|---|", *rows])
 
     @property
     def id(self) -> str:
