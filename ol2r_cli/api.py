@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
 import sys
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import product
-from os import PathLike
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -26,6 +26,7 @@ from ol2r_cli.columns import RunColumns
 from ol2r_cli.config.overrides import split_launcher, split_search_path
 from ol2r_cli.config.passed_objects import command_of
 from ol2r_cli.config.python_settings import as_overrides
+from ol2r_cli.formatting import plus_minus, printable
 from ol2r_cli.run.code_versions import found_again
 from ol2r_cli.run.directory import RunDirectory
 from ol2r_cli.run.exit_status import INTERRUPTED
@@ -83,9 +84,9 @@ class Run:
 
     def __init__(
         self,
-        run: str | PathLike[str],
-        root: str | PathLike[str] | None = None,
-        config_dir: str | PathLike[str] | Sequence[str | PathLike[str]] = (),
+        run: str | os.PathLike[str],
+        root: str | os.PathLike[str] | None = None,
+        config_dir: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] = (),
     ):
         self._config_dirs = _folders(config_dir)
         self._own_targets: frozenset[str] = frozenset()  # classes that the caller named to start the run
@@ -100,17 +101,17 @@ class Run:
     def __repr__(self) -> str:
         chosen = ", ".join(f"{group}={self.choices[group]}" for group in ("ranker", "click", "dataset"))
         seeds = f"{len(self.seeds)} seed{'s' * (len(self.seeds) > 1)}"
-        return f"<Run {self.id}: {chosen}, {self.rounds} rounds, {seeds}, in {self.path}>"
+        return printable(f"<Run {self.id}: {chosen}, {self.rounds} rounds, {seeds}, in {self.path}>").replace("`", "'")
 
     def _repr_markdown_(self) -> str:
         """What a notebook displays: the run, and its metrics over seeds."""
-        from ol2r_cli.formatting import plus_minus
         from ol2r_cli.report.measures import declare, described
+        from ol2r_cli.report.text_table import in_markdown
 
         declare(RunColumns.of(self.manifest))
         rows = [
-            f"| {described(name).heading} | {plus_minus(each['mean'], each['sd'], described(name).digits)} |"
-            for name, each in self.summary.items()
+            f"| {in_markdown(described(name).heading)} | {plus_minus(of['mean'], of['sd'], described(name).digits)} |"
+            for name, of in self.summary.items()
             if not name.endswith(("_untrained", "_last_tenth"))
         ]
         heading = "mean ± standard deviation over seeds" if len(self.seeds) > 1 else "value"
@@ -184,7 +185,7 @@ class Run:
         return TrainedRanker(self.path, self._own_targets | trusted_targets(self._config_dirs))
 
     def score(
-        self, file: str | PathLike[str], seed: int | None = None, data: str | PathLike[str] | None = None
+        self, file: str | os.PathLike[str], seed: int | None = None, data: str | os.PathLike[str] | None = None
     ) -> pl.Series:
         """Scores of all documents of a LETOR file, in the order of the file, as `ol2r score` writes them.
 
@@ -230,7 +231,7 @@ class RunFigure:
             return self.save(Path(folder) / "figure.png").read_bytes()
 
 
-RunOrFolder = Run | str | PathLike[str]
+RunOrFolder = Run | str | os.PathLike[str]
 
 
 def compose(*settings: Any, **more: Any) -> Composition:
@@ -268,7 +269,7 @@ def _prepared(overrides: Sequence[str]) -> tuple[Experiment, str]:
 
 
 def check(
-    *settings: Any, config_dir: str | PathLike[str] | Sequence[str | PathLike[str]] = (), **more: Any
+    *settings: Any, config_dir: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] = (), **more: Any
 ) -> CheckReport:
     """Hold the choices that are named, such as "ranker=mine", to the laws of all choices, as `ol2r check` does.
 
@@ -400,12 +401,12 @@ def _collected(places: tuple[RunOrFolder, ...], all_versions: bool) -> Collectio
     return chosen_runs(_paths(places), all_versions, stacklevel=4)
 
 
-def _folders(named: str | PathLike[str] | Sequence[str | PathLike[str]]) -> list[Path]:
-    folders = [named] if isinstance(named, str | PathLike) else named
-    return [Path(folder).expanduser() for folder in folders]
+def _folders(named: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> list[Path]:
+    folders = [named] if isinstance(named, str | os.PathLike) else named
+    return [Path(os.path.expanduser(folder)) for folder in folders]
 
 
-def _paths(places: tuple[RunOrFolder, ...]) -> list[str | PathLike[str]]:
+def _paths(places: tuple[RunOrFolder, ...]) -> list[str | os.PathLike[str]]:
     return [place.path if isinstance(place, Run) else place for place in places]
 
 

@@ -1,31 +1,39 @@
-"""Replaces files in one step."""
+"""Replaces files in one step, and opens files without following links that others may have put there."""
 
 from __future__ import annotations
 
 import os
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 
-def temporary_of(file: Path) -> Path:
-    """The temporary file beside `file` that `replacing` writes to."""
-    return file.with_name(f".{file.name}.partial")
+def no_link(path: str, flags: int) -> int:
+    """An `opener` for `open`, which raises OSError where the file is a link."""
+    return os.open(path, flags | os.O_NOFOLLOW, 0o666)
+
+
+def temporary_beside(file: Path) -> BinaryIO:
+    """A new file for writing and reading beside `file`. Its `name`, which nobody can foresee, ends in `.partial`."""
+    return open(file.with_name(f".{file.name}.{secrets.token_hex(8)}.partial"), "xb+")  # x follows no link
 
 
 @contextmanager
-def replacing(file: Path) -> Iterator[Path]:
-    """A temporary path to write to; it replaces `file` at the end of the block, unless the block raises.
+def replacing(file: Path) -> Iterator[BinaryIO]:
+    """A temporary file to write to; it replaces `file` at the end of the block, unless the block raises.
 
     The content is forced to the disk before the file is renamed. A reader, and the next process after a kill or a power
-    cut, therefore find the old content or the new content and never a part of it.
+    cut, therefore find the old content or the new content and never a part of it. Of several writers the last one wins.
     """
-    temporary = temporary_of(file)
-    try:
-        yield temporary
-        with open(temporary, "rb") as written:
-            os.fsync(written.fileno())
-        os.replace(temporary, file)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    with temporary_beside(file) as temporary:
+        path = Path(temporary.name)
+        try:
+            yield temporary
+            temporary.flush()
+            os.fsync(temporary.fileno())
+            os.replace(path, file)
+        except BaseException:
+            path.unlink(missing_ok=True)
+            raise

@@ -45,6 +45,8 @@ class Column:
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[a-z][a-z0-9_]*", self.name):
             raise ValueError(f"the name of a column must be of small letters, digits and _, got {self.name!r}")
+        if not f"{self.label}{self.axis}".isprintable():
+            raise ValueError(f"the label of column {self.name} must be of printable characters, got {self.label!r}")
         if self.type not in TYPES:
             raise ValueError(f"the type of column {self.name} must be one of {', '.join(TYPES)}, got {self.type!r}")
         if self.summary not in Summary.__args__:  # type: ignore[attr-defined]

@@ -64,9 +64,14 @@ def shown_path(path: str | os.PathLike[str]) -> str:
     return text.removeprefix(below)
 
 
+def printable(text: object) -> str:
+    """Text of others, in which characters are escaped that a terminal obeys, such as line breaks and colours."""
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in str(text))
+
+
 def one_line(text: object) -> str:
     """Text, such as the message of an error, without line breaks and repeated blanks."""
-    return " ".join(str(text).split())
+    return printable(" ".join(str(text).split()))
 
 
 def error_line(error: BaseException) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ol2r_cli.config.project_file import default_output_dir
-from ol2r_cli.formatting import byte_size, plural, show
+from ol2r_cli.formatting import byte_size, plural, printable, show
 from ol2r_cli.run.directory import CHECKPOINT, INTERACTIONS
 from ol2r_cli.run.disk_usage import (
     REMOVABLE,
@@ -73,7 +73,7 @@ def main(arguments: list[str]) -> int:
     try:
         return _clean(given)
     except ValueError as error:
-        print(f"ol2r clean: {error}", file=sys.stderr)
+        print(f"ol2r clean: {printable(error)}", file=sys.stderr)
         return BAD_CONFIGURATION
 
 
@@ -112,7 +112,7 @@ def _before(age: str | None) -> float:
 
 def _cache_dir(given: argparse.Namespace) -> Path:
     folder = given.cache_dir or os.environ.get("OL2R_CACHE", "~/.cache/ol2r/parsed")
-    return Path(os.path.expandvars(folder)).expanduser()
+    return Path(os.path.expanduser(os.path.expandvars(folder)))
 
 
 def _show_sizes(root: Path, runs: Sequence[StoredRun], logs: Sequence[JobLog], cached: Sequence[Removal]) -> None:
@@ -136,7 +136,7 @@ def _show_sizes(root: Path, runs: Sequence[StoredRun], logs: Sequence[JobLog], c
 
 def _show_removals(removals: Sequence[Removal]) -> None:
     print(f"\nto remove: {byte_size(sum(removal.size for removal in removals))}")
-    show([(f"  {removal.kind}", byte_size(removal.size), str(removal.path)) for removal in removals[:_LISTED]])
+    show([(f"  {removal.kind}", byte_size(removal.size), printable(removal.path)) for removal in removals[:_LISTED]])
     if len(removals) > _LISTED:
         print(f"  and {len(removals) - _LISTED} more")
 

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ol2r_cli.formatting import duration, nearest, show, wrapped
+from ol2r_cli.formatting import duration, nearest, printable, show, wrapped
 from ol2r_cli.report.measures import digits
 from ol2r_cli.run.run_state import find_run
 
@@ -49,7 +49,7 @@ def main(arguments: list[str]) -> int:
     try:
         differ = _diff(options.runs, options.metric)
     except ValueError as error:
-        print(f"ol2r diff: {error}", file=sys.stderr)
+        print(f"ol2r diff: {printable(error)}", file=sys.stderr)
         return 2
     return int(options.exit_code and differ)
 
@@ -96,7 +96,7 @@ def _selected(metrics: Sequence[MetricDifference], names: Sequence[str] | None) 
 def _show_differences(title: str, differences: Sequence[RunDifference]) -> None:
     if differences:
         print()
-        show(differences, (title, "first", "second", ""))
+        show([tuple(map(printable, each)) for each in differences], (title, "first", "second", ""))
 
 
 def _show_metrics(metrics: Sequence[MetricDifference], common_seeds: int, same_data: bool) -> None:

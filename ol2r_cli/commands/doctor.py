@@ -210,7 +210,7 @@ def disk(config: DictConfig) -> Iterator[Finding]:
     """Whether a run can write its folders, and the free space."""
     from ol2r_cli.dataset.cache import expand
 
-    outputs, cache = Path(config.output_dir).expanduser(), expand(config.cache_dir)
+    outputs, cache = Path(os.path.expanduser(config.output_dir)), expand(config.cache_dir)
     folder = _nearest_existing(outputs)
     free = shutil.disk_usage(folder).free
     full = f"type output_dir=DIR to write elsewhere than {folder}" if free < LITTLE_DISK else ""

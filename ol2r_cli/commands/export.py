@@ -136,11 +136,12 @@ def _write_table(runs: Iterable[RankedSplit], out: Path) -> str:
     import polars as pl
 
     from ol2r_cli.export.per_query import per_query
+    from ol2r_cli.report.frames import as_csv
     from ol2r_cli.run.directory import RunDirectory
 
     table = pl.concat([per_query(run) for run in runs], how="diagonal")  # runs may have other measures
     if out.suffix == ".csv":
-        RunDirectory(out.parent).write_text(out.name, table.write_csv())
+        RunDirectory(out.parent).write_text(out.name, as_csv(table))
     else:
         RunDirectory(out.parent).write_parquet(out.name, table)
     count = table["run"].n_unique()

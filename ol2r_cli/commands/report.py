@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ol2r_cli.config.overrides import split_words
 from ol2r_cli.config.project_file import default_output_dir
-from ol2r_cli.formatting import must_be_one_of
+from ol2r_cli.formatting import must_be_one_of, printable
 
 if TYPE_CHECKING:
     from ol2r_cli.report.document import Document
@@ -57,7 +57,7 @@ def main(arguments: list[str]) -> int:
         else:
             _list_figures()
     except ValueError as error:
-        print(f"ol2r report: {error}", file=sys.stderr)
+        print(f"ol2r report: {printable(error)}", file=sys.stderr)
         return 2
     return 0
 

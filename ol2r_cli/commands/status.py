@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ol2r_cli.config.overrides import split_words
 from ol2r_cli.config.project_file import default_output_dir
-from ol2r_cli.formatting import duration, plural, show, wrapped
+from ol2r_cli.formatting import duration, plural, printable, show, wrapped
 from ol2r_cli.run.code_versions import earlier_lines, earlier_versions, versioned
 from ol2r_cli.run.directory import as_json
 from ol2r_cli.run.exit_status import BAD_CONFIGURATION, DONE
@@ -55,7 +55,7 @@ def main(arguments: list[str]) -> int:
             states = list(filter(chosen.state, states))
             chosen.check()
     except ValueError as error:
-        print(f"ol2r status: {error}", file=sys.stderr)
+        print(f"ol2r status: {printable(error)}", file=sys.stderr)
         return BAD_CONFIGURATION
     if given.json:
         print(as_json([{"path": str(r.path), "state": r.state, **r.manifest, "error": r.error} for r in states]))
@@ -68,7 +68,7 @@ def main(arguments: list[str]) -> int:
     notes = {finished[place].path: f"earlier version of {version.file}" for place, version in earlier.items()}
     if sys.stdout.isatty():
         root = Path(os.path.commonpath([state.path.parent for state in states]))
-    rows = [_row(state, root, notes.get(state.path, "")) for state in states]
+    rows = [tuple(map(printable, _row(state, root, notes.get(state.path, "")))) for state in states]
     if sys.stdout.isatty() and len(rows) > 1:
         _show_different(rows, root)
     else:
@@ -76,7 +76,7 @@ def main(arguments: list[str]) -> int:
     counts = Counter(state.state for state in states)
     print(f"{plural(len(states), 'run')}: {', '.join(f'{counts[name]} {name}' for name in STATES if counts[name])}")
     for line in earlier_lines(earlier):
-        print(wrapped(f"{line}: `ol2r report` leaves them out"))
+        print(wrapped(printable(f"{line}: `ol2r report` leaves them out")))
     return DONE
 
 
@@ -84,7 +84,7 @@ def _show_different(rows: list[tuple[str, ...]], root: Path) -> None:
     """Prints the columns that differ, and above them what the others have in every row."""
     columns = [column for column in range(len(HEADINGS)) if len({row[column] for row in rows}) > 1]
     same = [f"{HEADINGS[c]} {cell}" for c, cell in enumerate(rows[0]) if cell and c not in columns]
-    print(", ".join([f"all below {root}", *same]))
+    print(printable(", ".join([f"all below {root}", *same])))
     if sum(max(len(row[column]) for row in rows) for column in columns) > shutil.get_terminal_size().columns:
         rows = [(row[0], re.sub("/|-(?=[0-9a-f]{10}$)", r"\g<0>\n", row[1]), *row[2:]) for row in rows]  # whole ids
     show([[row[column] for column in columns] for row in rows], [HEADINGS[column] for column in columns])

@@ -6,7 +6,7 @@ import argparse
 import sys
 
 from ol2r_cli.config.project_file import default_output_dir
-from ol2r_cli.formatting import plural, wrapped
+from ol2r_cli.formatting import plural, printable, wrapped
 from ol2r_cli.run.exit_status import BAD_CONFIGURATION, DONE, FAILED
 from ol2r_cli.run.run_state import named_runs, read_state
 
@@ -35,7 +35,7 @@ def main(arguments: list[str]) -> int:
     try:
         paths = [path for name in given.run or [str(default_output_dir())] for path in named_runs(name)]
     except ValueError as error:
-        print(f"ol2r verify: {error}", file=sys.stderr)
+        print(f"ol2r verify: {printable(error)}", file=sys.stderr)
         return BAD_CONFIGURATION
     from ol2r_cli.run.verification import differences
 
@@ -48,10 +48,10 @@ def main(arguments: list[str]) -> int:
             continue
         found = list(differences(state, notes)) if state.manifest else [str(state.error)]
         for what in found:
-            print(wrapped(f"{path}: {what}"), flush=True)
+            print(wrapped(printable(f"{path}: {what}")), flush=True)
         intact, bad = intact + (not found), bad + bool(found)
     for note in notes:
-        print(note, file=sys.stderr)
+        print(printable(note), file=sys.stderr)
     rest = f", {unfinished} not finished" if unfinished else ""
     print(f"{plural(intact + bad, 'finished run')}: {intact} intact, {bad} not{rest}")
     return FAILED if bad else DONE

@@ -95,7 +95,7 @@ class Cache:
             entry.parent.mkdir(parents=True, exist_ok=True)
             with leased(self.folder / "sources.lock"), replacing(entry) as temporary:
                 known = {**state, "sha256": sha256}
-                temporary.write_text(json.dumps({**known, "check": digest(known)}))
+                temporary.write(json.dumps({**known, "check": digest(known)}).encode())
         return sha256
 
     @contextmanager
@@ -112,7 +112,7 @@ class Cache:
 
 def expand(path: str | Path) -> Path:
     """`path` with `~` and environment variables replaced; a relative path is relative to the current directory."""
-    return Path(os.path.expandvars(path)).expanduser()
+    return Path(os.path.expanduser(os.path.expandvars(path)))
 
 
 def digest(content: Any) -> str:

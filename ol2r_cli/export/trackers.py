@@ -169,6 +169,7 @@ def write_tensorboard(runs: Iterable[TrackedRun], out: Path) -> Iterator[str]:
     for run in runs:
         folder, partial = out / run.name, out / run.name / ".partial"
         shutil.rmtree(partial, ignore_errors=True)  # of an export that was killed
+        partial.mkdir(parents=True)  # FileExistsError for a link, which is not followed
         writer = FileWriter(str(partial), filename_suffix=MARK)
         try:
             _write_overview(writer, run)

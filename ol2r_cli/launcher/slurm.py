@@ -7,6 +7,7 @@ import dataclasses
 import importlib.util
 import io
 import math
+import os
 import re
 import shutil
 import signal
@@ -88,7 +89,7 @@ class Slurm:
         self.minutes, self.cpus, self.array, self.at_once, self.queued = minutes, cpus, array, at_once, queued
         self.requeue, self.poll_seconds, self.retries, self.fail_fast = requeue, poll, retries, fail_fast
         name = f"{time.strftime('%Y%m%d-%H%M%S')}-{uuid4().hex[:6]}"
-        self.files = ExchangeFolder(Path(folder).expanduser().absolute() / name)
+        self.files = ExchangeFolder(Path(os.path.expanduser(folder)).absolute() / name)
         optional: dict[str, Any] = {"partition": partition, "account": account, "qos": qos, "constraint": constraint}
         optional |= {"mem": f"{math.ceil(memory_gb * 1024)}M" if memory_gb else None, "gpus_per_node": gpus or None}
         self._parameters: dict[str, Any] = {name: value for name, value in optional.items() if value is not None} | {
@@ -229,6 +230,7 @@ def hand_over(tasks: Sequence[Task], folder: Path, parameters: Mapping[str, Any]
     if not all(map(shutil.which, ("sbatch", "srun"))):
         raise ValueError("launcher=slurm needs a machine that has sbatch, a login node: else launcher=processes")
     executor = submitit.SlurmExecutor(folder)
+    executor.python += " -P"  # without modules of the working directory
     executor.update_parameters(**parameters, array_parallelism=at_once)
     try:
         with contextlib.redirect_stderr(io.StringIO()):  # submitit prints the message of the error as well

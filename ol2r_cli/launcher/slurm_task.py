@@ -59,7 +59,7 @@ class Task:
         signal.signal(signal.SIGINT, signal.default_int_handler)
         signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)  # in the new process they stay blocked
         with open(self.job.log, "ab") as log:
-            command = [sys.executable, "-c", _RUN]
+            command = [sys.executable, "-P", "-c", _RUN]  # -P: without modules of the working directory
             threads = dict.fromkeys(THREAD_VARIABLES, str(self.cpus))
             environment = {**os.environ, **threads, "PYTHONUNBUFFERED": "1"}  # prints are in the log at once
             run = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=log, env=environment)

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 from ol2r_cli.report.comparison import Comparison
 from ol2r_cli.report.figures.kinds import PLAIN, Look
-from ol2r_cli.report.frames import differences_frame, groups_frame
+from ol2r_cli.report.frames import as_csv, differences_frame, groups_frame
 from ol2r_cli.report.labels import Labels
 from ol2r_cli.report.notes import notes
 from ol2r_cli.report.result_tables import differences_table, groups_table
 from ol2r_cli.report.run_groups import Collection, Group
 from ol2r_cli.report.selection import Selection
-from ol2r_cli.report.text_table import TextTable, latex, markdown, terminal
+from ol2r_cli.report.text_table import TextTable, in_markdown, latex, markdown, terminal
 from ol2r_cli.run.directory import RunDirectory
 
 if TYPE_CHECKING:
@@ -69,10 +69,10 @@ class Document:
     def text(self, form: str) -> str:
         """The report as md, latex, csv or json."""
         if form in ("csv", "json"):
-            return self.frame().write_json() if form == "json" else self.frame().write_csv().rstrip("\n")
+            return self.frame().write_json() if form == "json" else as_csv(self.frame()).rstrip("\n")
         if form == "latex":
             return "\n\n".join(latex(table, () if number else self.notes) for number, table in enumerate(self.tables))
-        return "\n\n".join([*map(markdown, self.tables), *self.notes])
+        return "\n\n".join([*map(markdown, self.tables), *map(in_markdown, self.notes)])
 
     def __repr__(self) -> str:
         return self.text("md")

@@ -15,6 +15,7 @@ import yaml
 
 from ol2r_cli.columns import RunColumns
 from ol2r_cli.config.catalogue import Catalogue, dotted
+from ol2r_cli.formatting import printable
 from ol2r_cli.report.estimates import Estimate
 from ol2r_cli.report.measures import declare
 from ol2r_cli.run.code_versions import code_files, code_groups
@@ -62,6 +63,18 @@ class FinishedRun:
     cpu_seconds: float | None = None
     peak_memory_gb: float | None = None
     note: str = ""
+
+    def __post_init__(self) -> None:
+        """Tables and figures show its text, which may be of others."""
+        vars(self).update(_plain(vars(self)))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {_plain(name): _plain(each) for name, each in value.items()}
+    if isinstance(value, list | frozenset):
+        return type(value)(map(_plain, value))
+    return printable(value) if isinstance(value, str) else value
 
 
 def read_run(state: RunState) -> FinishedRun:

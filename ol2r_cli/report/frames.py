@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +23,7 @@ from ol2r_cli.run.integrity import read_table
 if TYPE_CHECKING:
     import polars as pl
 
+_FORMULA = re.compile(r"^(?=[=+\-@\t\r])(?![+-][\d.]+([eE][+-]?\d+)?\Z)")
 TABLES = ("summary", "evaluation", "trace", "blocks")
 _NUMBERS = (
     *("difference", "difference_half_width", "p", "p_holm", "effect"),
@@ -62,6 +65,14 @@ def load(
         _summary_rows(collection.runs, columns) if table == "summary" else _table_rows(collection.runs, table, columns)
     )
     return runs.join(values, on="path", maintain_order="left_right")
+
+
+def as_csv(table: pl.DataFrame) -> str:
+    """CSV in which text is marked by a quote that a spreadsheet would calculate; numbers are not."""
+    import polars as pl
+
+    mark = partial(_FORMULA.sub, "'")
+    return table.rename(mark).with_columns(pl.col(pl.String).map_elements(mark, pl.String)).write_csv()
 
 
 def _run_row(number: int, group: Group, run: FinishedRun, settings: Iterable[str]) -> dict[str, Any]:

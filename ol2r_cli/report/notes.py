@@ -6,7 +6,7 @@ import shlex
 from collections import Counter
 from collections.abc import Sequence
 
-from ol2r_cli.formatting import plural
+from ol2r_cli.formatting import plural, printable
 from ol2r_cli.report.comparison import Comparison
 from ol2r_cli.report.estimates import ALPHA, LEAST_UNITS, LEVEL, least_p
 from ol2r_cli.report.run_groups import Collection, Group
@@ -53,7 +53,7 @@ def left_out(collection: Collection) -> list[str]:
         count = len(collection.damaged)
         first = "the first is " if count > 1 else ""
         lines.append(f"{plural(count, 'run')} damaged: {first}{collection.damaged[0]}")
-    return lines
+    return list(map(printable, lines))
 
 
 def _comparison_notes(comparison: Comparison) -> list[str]:

@@ -15,6 +15,7 @@ from ol2r_cli.columns import RunColumns
 from ol2r_cli.report.estimates import Estimate
 from ol2r_cli.report.finished_run import FinishedRun, by_seed
 from ol2r_cli.report.measures import declare
+from ol2r_cli.run.integrity import scan
 
 if TYPE_CHECKING:
     import polars as pl
@@ -61,7 +62,7 @@ def read_results(file: Path) -> list[tuple[FinishedRun, dict[str, Any]]]:
     import polars as pl
 
     try:
-        rows = pl.read_parquet(file).to_dicts()
+        rows = scan(file).collect().to_dicts()
     except (OSError, pl.exceptions.PolarsError) as error:
         raise ValueError(f"{file} cannot be read: {error}") from None
     if missing := [name for name in (*_OF_RUN, "seed") if rows and name not in rows[0]]:
@@ -76,7 +77,7 @@ def results_files(folder: Path) -> list[Path]:
     files = []
     for file in sorted(folder.glob("*.parquet")):
         with suppress(OSError, pl.exceptions.PolarsError):
-            if {*_OF_RUN, "seed"} <= pl.read_parquet_schema(file).keys():
+            if {*_OF_RUN, "seed"} <= scan(file).collect_schema().keys():
                 files.append(file)
     return files
 

@@ -66,12 +66,17 @@ class TextTable:
 def markdown(table: TextTable) -> str:
     """A markdown table whose columns are aligned as text, too."""
     texts = [[*table.headings], *([_with_mark(cell) for cell in row] for row in table.rows)]
-    lines = [[text.replace("|", "\\|") for text in line] for line in texts]
+    lines = [list(map(in_markdown, line)) for line in texts]
     widths = [max(3, *map(len, column)) for column in zip(*lines, strict=True)]
     rule = [
         "-" * (width - 1) + ":" if number else "-" * width for width, number in zip(widths, table.numbers, strict=True)
     ]
     return "\n".join(_markdown_line(line, widths, table.numbers) for line in (lines[0], rule, *lines[1:]))
+
+
+def in_markdown(text: str) -> str:
+    """Text that ends no cell, and is no HTML, link or image."""
+    return re.sub(r"[\\|]|<(?=[A-Za-z/!?])|(?<=\])\(", r"\\\g<0>", text)
 
 
 def _markdown_line(cells: Sequence[str], widths: Sequence[int], numbers: Sequence[bool]) -> str:

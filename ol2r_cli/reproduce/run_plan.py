@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -144,7 +145,7 @@ class RunPlan(ABC, Generic[_Recipe, _Slot]):
     def output_dir(self) -> Path:
         """The folder with the folder of the runs."""
         typed = self.typed.get("output_dir", "").partition("=")[2]
-        return Path(typed).expanduser() if typed else default_output_dir()
+        return Path(os.path.expanduser(typed)) if typed else default_output_dir()
 
     def candidates(self) -> Iterator[Trial]:
         """The trials from which settings are chosen."""

@@ -17,9 +17,9 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
-from ol2r_cli.atomic_file import replacing
+from ol2r_cli.atomic_file import no_link, replacing
 from ol2r_cli.lease import EXPIRES, Lease, LeaseHeld, is_held
 
 if TYPE_CHECKING:
@@ -146,8 +146,8 @@ class RunDirectory:
         os.replace(self / name, self / part_name(name, len(self.parts(name)) + 1))
 
     @contextmanager
-    def replacing(self, name: str) -> Iterator[Path]:
-        """A temporary path to write to; it replaces the file `name` at the end, unless an exception comes first.
+    def replacing(self, name: str) -> Iterator[BinaryIO]:
+        """A temporary file to write to; it replaces the file `name` at the end, unless an exception comes first.
 
         `DirectoryLost` where the directory belonged to this object and does not any more.
         """
@@ -168,15 +168,15 @@ class RunDirectory:
         """
         self._check_lease()
         text = (as_json(content) + "\n").encode()
-        with open(self / name, "rb+") as file:
+        with open(self / name, "rb+", opener=no_link) as file:
             status = os.fstat(file.fileno())
             if len(text) > status.st_blocks * 512:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             file.write(text.ljust(status.st_size))  # JSON may end in blanks
 
     def write_bytes(self, name: str, content: bytes) -> None:
-        with self.replacing(name) as path:
-            path.write_bytes(content)
+        with self.replacing(name) as file:
+            file.write(content)
 
     def write_text(self, name: str, content: str) -> None:
         self.write_bytes(name, content.encode())
@@ -194,7 +194,7 @@ class RunDirectory:
         """Anything that `torch.load(..., weights_only=True)` can read: tensors, numbers, strings, lists, dicts."""
         import torch
 
-        with self.replacing(name) as path, open(path, "wb") as file:
+        with self.replacing(name) as file:
             try:
                 torch.save(content, file)
             except RuntimeError as error:  # it hides the error of a full disk
@@ -224,7 +224,8 @@ def as_json(value: Any, margin: str = "") -> str:
 @contextmanager
 def log_file(directory: RunDirectory) -> Iterator[None]:
     """Append the package's log to log.txt during the block."""
-    logger, handler = logging.getLogger(LOGGER), logging.FileHandler(directory / "log.txt")
+    file = open(directory / "log.txt", "a", opener=no_link)  # noqa: SIM115
+    logger, handler = logging.getLogger(LOGGER), logging.StreamHandler(file)
     handler.handleError = lambda record: None  # type: ignore[method-assign]  # a full disk ends the run, not its log
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
     level = logger.level
@@ -235,4 +236,4 @@ def log_file(directory: RunDirectory) -> Iterator[None]:
     finally:
         logger.removeHandler(handler)
         logger.setLevel(level)
-        handler.close()
+        file.close()

@@ -23,6 +23,7 @@ DAMAGED = "damaged"
 REMOVABLE = ("failed", "interrupted", "killed", DAMAGED)  # states of runs that can be removed as a whole
 SWEEPS = ".sweep"  # the folder with logs of sweeps
 _ID = re.compile(r"-[0-9a-f]{10}$")  # how the name of a run directory ends
+_TEMPORARY = re.compile(r"\.(.+?)(\.[0-9a-f]{16})?\.partial")  # in version 0.1 without a number
 _LOG = re.compile(r"-[0-9a-f]{10}\.log$")
 _REQUIRED = ("config.yaml", "summary.json", "trace.parquet")  # a finished run without these is damaged
 
@@ -94,7 +95,7 @@ def stored_runs(root: Path) -> Iterator[StoredRun]:
 
 def _is_temporary(name: str) -> bool:
     """Whether a file of this name is what a process leaves that is killed while it replaces a file of a run."""
-    return name.startswith(".") and name.endswith(".partial") and is_run_file(name[1 : -len(".partial")])
+    return (found := _TEMPORARY.fullmatch(name)) is not None and is_run_file(found[1])
 
 
 def _is_left_over(path: Path, names: set[str]) -> bool:
@@ -241,7 +242,7 @@ def _remove_empty_folders(folder: Path, root: Path) -> None:
 # Version 0.1 wrote an offline fit as one file. Leases remain of processes that were killed.
 _ARRAYS = re.compile(r"[0-9a-f]{24}(\.partial)?")
 _FIT = re.compile(r"[0-9a-f]{64}(\.partial)?")
-_CHECKSUM = re.compile(r"\.?[0-9a-f]{24}(\.\d+)?\.(json|partial|json\.partial)")
+_CHECKSUM = re.compile(r"\.?[0-9a-f]{24}(\.\d+)?\.(json|partial|json(\.[0-9a-f]{16})?\.partial)")
 _FIT_FILE = re.compile(r"\.?[0-9a-f]{64}\.(npy|partial|npy\.partial)")
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -108,4 +109,4 @@ def run_path(output_dir: str | Path, choices: Mapping[str, str], id: str) -> Pat
     parts = [choices["ranker"], choices["click"]]
     parts += [choices[group] for group in ("fairness", "intent") if choices.get(group, "none") != "none"]
     dataset, run = (name.replace("/", "_") for name in (choices["dataset"], "-".join([*parts, id])))
-    return Path(output_dir).expanduser() / dataset / run
+    return Path(os.path.expanduser(output_dir)) / dataset / run

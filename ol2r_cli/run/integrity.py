@@ -39,7 +39,7 @@ class DamagedTable(ValueError):
     """A table of a run was changed after it was written, or is not a table."""
 
 
-def write_table(file: Path, rows: pl.DataFrame | pl.LazyFrame, run: str) -> None:
+def write_table(stream: BinaryIO, rows: pl.DataFrame | pl.LazyFrame, run: str) -> None:
     """Write a table with its seal. `run` is the id of the run. Rows of a LazyFrame never are all in memory.
 
     OSError where the file cannot be written, also on a full disk, which polars reports as an error of its own.
@@ -48,21 +48,20 @@ def write_table(file: Path, rows: pl.DataFrame | pl.LazyFrame, run: str) -> None
 
     seal = f"ol2r run {run} crc32 {_OPEN}".encode()
     settings: Any = {"compression": "zstd", "row_group_size": ROW_GROUP, "metadata": {"ol2r": seal.decode()}}
-    with open(file, "wb+") as stream:
-        target = _Target(stream)
-        try:
-            if isinstance(rows, pl.LazyFrame):
-                rows.sink_parquet(target, **settings)  # type: ignore[call-overload]
-            else:
-                rows.write_parquet(target, **settings)  # type: ignore[arg-type]
-        except pl.exceptions.PolarsError:
-            if target.error is not None:
-                raise target.error from None
-            raise
-        end = max(0, stream.tell() - _END)
-        stream.seek(end)
-        stream.seek(end + stream.read().rindex(seal) + len(seal) - len(_OPEN))
-        stream.write(f"{target.crc32:08x}".encode())
+    target = _Target(stream)
+    try:
+        if isinstance(rows, pl.LazyFrame):
+            rows.sink_parquet(target, **settings)  # type: ignore[call-overload]
+        else:
+            rows.write_parquet(target, **settings)  # type: ignore[arg-type]
+    except pl.exceptions.PolarsError:
+        if target.error is not None:
+            raise target.error from None
+        raise
+    end = max(0, stream.tell() - _END)
+    stream.seek(end)
+    stream.seek(end + stream.read().rindex(seal) + len(seal) - len(_OPEN))
+    stream.write(f"{target.crc32:08x}".encode())
 
 
 class _Target:
@@ -107,12 +106,17 @@ def read_table(file: Path, columns: Sequence[str] | None = None, run: str = "") 
 
 def scan_table(file: Path, run: str = "") -> pl.LazyFrame:
     """The table in a file, which nobody else may replace, for reading it in pieces. DamagedTable as `read_table`."""
-    import polars as pl
-
     with open(file, "rb") as stream:
         _check_seal(stream, file.name, run)
     row_count(file)
-    return pl.scan_parquet(file)
+    return scan(file)
+
+
+def scan(file: Path) -> pl.LazyFrame:
+    """A parquet file. polars would take its path for a pattern (`b[1]`, `*`), or for that of a user (`~name`)."""
+    import polars as pl
+
+    return pl.scan_parquet(file.absolute(), glob=False)
 
 
 def row_count(file: Path) -> int:
@@ -120,7 +124,7 @@ def row_count(file: Path) -> int:
     import polars as pl
 
     try:
-        return int(pl.scan_parquet(file).select(pl.len()).collect().item())
+        return int(scan(file).select(pl.len()).collect().item())
     except pl.exceptions.PolarsError as error:
         raise _unreadable(file, error) from None
 

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ol2r_cli.atomic_file import temporary_of
+from ol2r_cli.atomic_file import temporary_beside
 from ol2r_cli.columns import TRACE_COLUMNS, Column
-from ol2r_cli.run.directory import DirectoryLost, RunDirectory, part_name
-from ol2r_cli.run.integrity import read_table, row_count, scan_table, write_table
+from ol2r_cli.run.directory import DirectoryLost, RunDirectory
+from ol2r_cli.run.integrity import read_table, row_count, scan, scan_table, write_table
 
 if TYPE_CHECKING:
     import polars as pl
@@ -147,8 +147,8 @@ class Table:
 
     def write(self, directory: RunDirectory, rows: pl.DataFrame | pl.LazyFrame, file: str = "") -> None:
         """Replace the file, or the part `file`, with the seal of the run that the directory is of."""
-        with directory.replacing(file or self.file) as path:
-            write_table(path, rows, directory.id)
+        with directory.replacing(file or self.file) as stream:
+            write_table(stream, rows, directory.id)
 
     def append(self, directory: RunDirectory, rows: pl.DataFrame, present_rows: int | None) -> int:
         """Add rows, and return how many there are then; a new row replaces one with the same key that is in no part.
@@ -203,16 +203,15 @@ class Table:
             directory.close_part(self.file)
         parts = directory.parts(self.file)
         pieces = []
-        for number, rows in enumerate(self.pieces(directory, directory.id), 1):
-            pieces.append(temporary_of(directory / part_name(self.file, number)))
-            write_table(pieces[-1], rows, directory.id)
-        self.write(directory, pl.concat([pl.scan_parquet(piece) for piece in pieces]))
+        for rows in self.pieces(directory, directory.id):
+            with temporary_beside(directory / self.file) as piece:
+                write_table(piece, rows, directory.id)
+            pieces.append(Path(piece.name))
+        self.write(directory, pl.concat([scan(piece) for piece in pieces]))
         for file in (*pieces, *parts):
             file.unlink()
 
 
 def _bound(file: Path, bound: pl.Expr) -> int | None:
-    import polars as pl
-
-    value = pl.scan_parquet(file).select(bound).collect().item()
+    value = scan(file).select(bound).collect().item()
     return None if value is None else int(value)

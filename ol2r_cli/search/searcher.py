@@ -116,7 +116,7 @@ def run_workers(study: Study, arguments: Sequence[str], count: int) -> bool:
 
 def _run_until_end(arguments: Sequence[str], count: int, stop: list[int]) -> None:
     """Start workers and wait until all have ended. The first signal is sent on to them; a second one kills them."""
-    command = [sys.executable, "-m", "ol2r_cli", "search", *arguments, "--worker"]
+    command = [sys.executable, "-P", "-m", "ol2r_cli", "search", *arguments, "--worker"]
     package = str(Path(ol2r_cli.__file__).parents[1])
     path = os.pathsep.join([package, os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
     environment = {**os.environ, "PYTHONPATH": path}

@@ -21,6 +21,7 @@ from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
 from optuna.trial import FrozenTrial, Trial, TrialState
 
+from ol2r_cli.atomic_file import no_link
 from ol2r_cli.lease import leased
 from ol2r_cli.run.code_versions import changed_files
 from ol2r_cli.run.directory import RunDirectory, create_root
@@ -61,7 +62,7 @@ def study_folder(output_dir: str, name: str) -> Path:
     """The folder of a study; ValueError for a name that cannot be the name of a folder."""
     if not name or "/" in name or name.startswith("."):
         raise ValueError(f"--name must be the name of a folder, without / and not beginning with a dot, got {name!r}")
-    return Path(output_dir).expanduser() / FOLDER / name
+    return Path(os.path.expanduser(output_dir)) / FOLDER / name
 
 
 class _JournalLock(JournalFileOpenLock):
@@ -77,7 +78,7 @@ class _JournalLock(JournalFileOpenLock):
 
     def acquire(self) -> bool:
         self._held.enter_context(leased(self._journal.with_name(".journal.lock")))
-        with open(self._journal, "rb+") as file:
+        with open(self._journal, "rb+", opener=no_link) as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - 1))
             if file.read(1) not in (b"", b"\n"):
                 file.seek(0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -82,7 +83,7 @@ class SweepJob:
     @property
     def output_dir(self) -> Path:
         """The folder of all its runs."""
-        return Path(str(self.settings["output_dir"])).expanduser()
+        return Path(os.path.expanduser(str(self.settings["output_dir"])))
 
     def run_state(self) -> RunState | None:
         """The run that is in its directory now, if there is one."""

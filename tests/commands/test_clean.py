@@ -45,7 +45,7 @@ def outputs(tmp_path: Path) -> Path:
     (make(root, "unreadable", "finished") / "run.json").write_text("{")
     begun = root / "letters" / f"begun-{ID}"
     begun.mkdir()
-    (begun / ".config.yaml.partial").write_bytes(b"x" * 30)
+    (begun / ".config.yaml.0123456789abcdef.partial").write_bytes(b"x" * 30)
     return root
 
 

@@ -7,6 +7,7 @@ import json
 import os
 import pwd
 import re
+import sys
 import time
 from pathlib import Path
 
@@ -71,6 +72,7 @@ def test_settings_become_options_of_sbatch(tmp_path, cluster):
         --gpus-per-node=2 --signal=USR2@99 --reservation=paper --requeue --job-name=ol2r"""
     assert set(expected.split()) <= set(re.findall(r"^#SBATCH (.*)$", script, re.MULTILINE))
     assert script.index("module load cuda") < script.index("srun")
+    assert f"{sys.executable} -P -u -m submitit" in script  # else modules of the working directory come first
     submitted(tmp_path, cluster, requeue=0, memory_gb=None)
     assert "#SBATCH --no-requeue" in cluster.scripts()[1]
     assert "--mem" not in cluster.scripts()[1]

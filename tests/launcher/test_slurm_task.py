@@ -77,6 +77,16 @@ def test_a_job_that_ends_by_itself_leaves_a_result(tmp_path, source, expected):
     assert Node(does(source, tmp_path), tmp_path).result() == expected
 
 
+def test_a_run_imports_nothing_of_the_working_directory(tmp_path):
+    (tmp_path / "random.py").write_text("print('foreign', flush=True)")
+    job = does("import os, sys; print(sys.path[0], flush=True); os._exit(0)", tmp_path)
+    (tmp_path / "task").write_bytes(pickle.dumps(Task(job, cpus=1, minutes=30, requeue=0, since=0)))
+    command = [sys.executable, "-P", "-c", NODE, str(tmp_path / "task"), str(tmp_path / "result")]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    subprocess.run(command, cwd=tmp_path, env=environment, check=True, timeout=60)
+    assert job.log.read_text() == f"{ROOT}\n"
+
+
 def test_a_run_is_interrupted_although_its_parent_ignores_sigint(tmp_path):
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # as in the background of a shell
     try:

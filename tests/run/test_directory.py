@@ -94,7 +94,8 @@ def test_leaving_keeps_files_and_removes_the_lock_file(tmp_path):
 
 
 def test_entry_removes_temporary_files_and_nothing_else(tmp_path):
-    (tmp_path / ".trace.parquet.partial").write_bytes(b"half")
+    for number in ("", ".0123456789abcdef"):  # as version 0.1 called it, and as it is called now
+        (tmp_path / f".trace.parquet{number}.partial").write_bytes(b"half")
     (tmp_path / ".notes").write_text("mine")
     with RunDirectory(tmp_path):
         assert sorted(os.listdir(tmp_path)) == [".lock", ".notes"]
@@ -105,8 +106,8 @@ def test_a_failed_write_leaves_the_old_content_and_no_temporary(tmp_path):
     directory.write_text("log.txt", "old")
 
     def half_written() -> None:
-        with directory.replacing("log.txt") as path:
-            path.write_text("half of the n")
+        with directory.replacing("log.txt") as file:
+            file.write(b"half of the n")
             assert (tmp_path / "log.txt").read_text() == "old"
             raise OSError("disk full")
 

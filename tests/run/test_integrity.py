@@ -69,7 +69,8 @@ def test_the_manifest_of_a_finished_run_names_its_files(tmp_path: Path):
 def test_a_table_with_a_flipped_bit_is_never_read(tmp_path: Path):
     """polars itself reads most of them, with other numbers."""
     rows = TRACE.frame({"seed": np.repeat([1, 2], 50), "round": np.tile(np.arange(50), 2), "clicks": np.arange(100.0)})
-    write_table(tmp_path / "trace.parquet", rows, "0123456789")
+    with open(tmp_path / "trace.parquet", "wb+") as file:
+        write_table(file, rows, "0123456789")
     assert read_table(tmp_path / "trace.parquet").equals(rows)
     assert read_table(tmp_path / "trace.parquet", ["clicks", "none"]).equals(rows.select("clicks"))
     content, draw = (tmp_path / "trace.parquet").read_bytes(), random.Random(1)
@@ -83,7 +84,8 @@ def test_a_table_with_a_flipped_bit_is_never_read(tmp_path: Path):
 
 def test_a_table_of_another_run_is_not_that_of_this_one(tmp_path: Path):
     rows = TRACE.frame({"seed": np.array([1]), "round": np.array([1])})
-    write_table(tmp_path / "trace.parquet", rows, "0123456789")
+    with open(tmp_path / "trace.parquet", "wb+") as file:
+        write_table(file, rows, "0123456789")
     assert read_table(tmp_path / "trace.parquet", run="0123456789").equals(rows)
     with pytest.raises(DamagedTable, match="is of the run 0123456789"):
         read_table(tmp_path / "trace.parquet", run="9876543210")

@@ -14,7 +14,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from ol2r_cli.config.overrides import as_typed
-from ol2r_cli.formatting import duration, plus_minus
+from ol2r_cli.formatting import duration, plus_minus, printable
 from ol2r_cli.report.comparison import Comparison
 from ol2r_cli.report.estimates import LEAST_UNITS
 from ol2r_cli.report.figures import paper_names
@@ -54,6 +54,7 @@ def write_page(path: Path, document: Document) -> None:
     environment = Environment(
         loader=FileSystemLoader(_FOLDER),
         autoescape=True,
+        finalize=lambda value: printable(value) if type(value) is str else value,  # not of Markup, which is ours
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
@@ -184,7 +185,7 @@ def _group(
     return {
         "name": name,
         "distinguishing": [*choices, *_as_pairs(differing), *seeds],
-        "commands": list(dict.fromkeys(str(manifest["command"]) for manifest in manifests)),
+        "commands": Markup("\n").join(dict.fromkeys(printable(manifest["command"]) for manifest in manifests)),
         "others": _as_pairs(others),
     }
 

@@ -74,7 +74,7 @@ def _wanted(groups: Sequence[Group], labels: Labels) -> Iterator[tuple[str, str,
     for kind in _SHOWN:
         if kind == "setting":
             for setting in varying[:_SETTINGS]:
-                yield f"{kind}-{setting.replace('.', '-')}", kind, {"x": setting} | metric
+                yield re.sub(r"\W+", "-", f"{kind}-{setting}"), kind, {"x": setting} | metric
         elif kind == "measure":
             others = [run.columns.additional for group in groups for run in group.runs]
             for column in dict.fromkeys(name for each in others for name in [*each.evaluation, *each.trace]):

@@ -1,0 +1,80 @@
+"""A path is a path: characters that are a pattern or the home folder for others name a folder like all others."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ol2r_cli import api as ol2r
+from ol2r_cli.cli import main
+from ol2r_cli.report.frames import load
+from ol2r_cli.report.results_file import read_results, results_files, results_frame
+from ol2r_cli.report.run_groups import collect
+from ol2r_cli.run.directory import RunDirectory
+from ol2r_cli.run.integrity import row_count
+from ol2r_cli.run.table_file import Table
+from ol2r_cli.run.tables import TRACE
+from tests.report.runs import make
+
+# Folders, each with one beside it that the first matches as a pattern.
+PATTERNS = {"b[1]": "b1", "c*": "cx", "d?": "dy", "**": "e", "[!f]": "g", "~": "h", "~nobody": "i", "\\j[1]": "j1"}
+
+
+def rows(count: int) -> dict[str, np.ndarray]:
+    return {"seed": np.ones(count, int), "round": np.arange(1, count + 1)}
+
+
+@pytest.fixture
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs in an empty folder, whose files have relative paths."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+
+
+@pytest.mark.usefixtures("_here")
+@pytest.mark.parametrize("name", PATTERNS)
+def test_rows_of_another_folder_are_not_counted(name: str):
+    table = Table(TRACE.file, TRACE.key, TRACE.columns)
+    for folder, count in (name, 3), (PATTERNS[name], 5):
+        for part in 1, 2:
+            values = rows(count) | {"round": np.arange(1, count + 1) + count * (part - 1)}
+            table.write(RunDirectory(folder), TRACE.frame(values), f"trace.part{part:05}.parquet")
+    directory = RunDirectory(name)
+    assert row_count(directory / "trace.part00001.parquet") == 3
+    assert table.last_round(directory) == 6
+    assert table.truncate(directory, 5) == 5
+    table.merge(directory)
+    assert table.read(directory)["round"].to_list() == [1, 2, 3, 4, 5]
+    assert table.last_round(RunDirectory(PATTERNS[name])) == 10
+
+
+@pytest.mark.usefixtures("_here")
+@pytest.mark.parametrize("name", PATTERNS)
+def test_results_of_another_folder_are_not_read(name: str):
+    for folder, level in (name, 0.25), (PATTERNS[name], 0.75):
+        make(Path("runs", folder), test={0: level})
+        RunDirectory(folder).write_parquet("r.parquet", results_frame(collect([Path("runs", folder)]).runs))
+    (file,) = results_files(Path(name))
+    ((run, _),) = read_results(file)
+    assert run.metrics["test_ndcg_10"].mean == 0.25
+
+
+@pytest.mark.usefixtures("_here")
+def test_a_folder_whose_name_begins_with_a_tilde_is_not_that_of_a_user(capsys: pytest.CaptureFixture[str]):
+    make(Path("~nobody_of_this_name"))
+    assert load("~nobody_of_this_name").height == 1
+    for words in (
+        ["status", "~nobody_of_this_name"],
+        ["report", "~nobody_of_this_name"],
+        ["clean", "~nobody_of_this_name"],
+        ["run", "experiment=smoke", "rounds=2", "output_dir='~nobody_of_this_name'"],
+        ["run", "-m", "experiment=smoke", "rounds=2", "seed=1,2", "output_dir='~nobody_of_this_name'", "--dry-run"],
+        ["data", "info", "cache_dir='~nobody_of_this_name'"],
+    ):
+        assert main(words) == 0, words
+    assert "Traceback" not in capsys.readouterr().err
+    assert ol2r.run("experiment=smoke", "rounds=2", "output_dir='~nobody_of_this_name'").path.is_dir()
+    assert os.listdir() == ["~nobody_of_this_name"]

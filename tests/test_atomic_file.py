@@ -1,0 +1,102 @@
+"""Files are replaced in one step, follow no links that others have put there, and have one writer's content."""
+
+from __future__ import annotations
+
+import logging
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+import torch
+from matplotlib.figure import Figure
+
+from ol2r_cli.dataset.cache import Cache
+from ol2r_cli.report.figures.drawing import save
+from ol2r_cli.run.directory import RunDirectory, log_file
+from ol2r_cli.run.table_file import Table
+from ol2r_cli.run.tables import TRACE
+
+ROWS = {"seed": np.array([1]), "round": np.array([1])}
+FRAME = pl.DataFrame(ROWS)
+
+
+def merged(folder: Path) -> None:
+    """A table in two parts that becomes one file."""
+    table = Table(TRACE.file, TRACE.key, TRACE.columns)
+    for number in (1, 2):
+        table.write(RunDirectory(folder), TRACE.frame(ROWS), f"trace.part{number:05}.parquet")
+    table.merge(RunDirectory(folder))
+
+
+def logged(folder: Path) -> None:
+    with log_file(RunDirectory(folder)):
+        logging.getLogger("ol2r_cli").info("a line")
+
+
+WRITERS: dict[str, tuple[str, Callable[[Path], object]]] = {
+    "text": ("report.md", lambda folder: RunDirectory(folder).write_text("report.md", "new")),
+    "frame": (
+        "report.parquet",
+        lambda folder: RunDirectory(folder).write_parquet("report.parquet", FRAME),
+    ),
+    "torch": ("ranker.pt", lambda folder: RunDirectory(folder).write_torch("ranker.pt", torch.ones(2))),
+    "table": ("trace.parquet", lambda folder: TRACE.write(RunDirectory(folder), TRACE.frame(ROWS))),
+    "part": ("trace.part00001.parquet", merged),
+    "figure": ("curve.svg", lambda folder: save(Figure(), folder / "curve.svg")),
+    "log": ("log.txt", logged),
+}
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+def test_no_writer_follows_a_link(writer: str, tmp_path: Path):
+    name, write = WRITERS[writer]
+    outside, folder = tmp_path / "outside", tmp_path / "folder"
+    outside.write_bytes(before := b"of another")
+    folder.mkdir()
+    for link in (name, f".{name}.partial"):
+        (folder / link).symlink_to(outside)
+    if writer == "log":
+        with pytest.raises(OSError, match="symbolic links"):
+            write(folder)
+    else:
+        write(folder)
+        assert not [path for path in folder.iterdir() if path.is_symlink() and path.suffix != ".partial"]
+    assert outside.read_bytes() == before
+
+
+def test_a_checksum_follows_no_link(tmp_path: Path):
+    (tmp_path / "data").write_text("1 qid:1 1:0")
+    Cache(tmp_path / "cache").sha256(tmp_path / "data")
+    (entry,) = (tmp_path / "cache" / "sources").iterdir()
+    entry.unlink()
+    for link in (entry, entry.with_name(f".{entry.name}.partial")):
+        link.symlink_to(tmp_path / "outside")
+    Cache(tmp_path / "cache").sha256(tmp_path / "data")
+    assert not (tmp_path / "outside").exists()
+
+
+def test_two_writers_of_a_file_leave_one_complete_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    fsync, others = os.fsync, iter([b"second" * 1000])
+
+    def meanwhile(descriptor: int) -> None:
+        for content in others:
+            RunDirectory(tmp_path).write_bytes("file", content)
+            assert (tmp_path / "file").read_bytes() == content
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", meanwhile)
+    RunDirectory(tmp_path).write_bytes("file", b"first")
+    assert (tmp_path / "file").read_bytes() == b"first"
+    assert os.listdir(tmp_path) == ["file"]
+
+
+def test_files_have_the_mode_of_other_files(tmp_path: Path):
+    """A file that is created under a name of its own is often readable for its owner only."""
+    (tmp_path / "usual").touch()
+    RunDirectory(tmp_path).write_text("file", "")
+    modes = {stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("usual", "file")}
+    assert len(modes) == 1
