@@ -18,6 +18,7 @@ import shutil
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from tokenize import TokenError
 from typing import Any
@@ -118,6 +119,13 @@ def expand(path: str | Path) -> Path:
 def digest(content: Any) -> str:
     """The sha256 of anything that JSON can express; the order of keys does not matter."""
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+@cache
+def code_hash(*packages: str) -> str:
+    """The sha256 of the source of packages of ol2r. An entry is of this code, if its identity has the hash."""
+    files = (file for package in packages for file in sorted((Path(__file__).parents[1] / package).rglob("*.py")))
+    return digest([hashlib.sha256(file.read_bytes()).hexdigest() for file in files])
 
 
 def write_rows(file: Path, shape: tuple[int, int], blocks: Iterable[np.ndarray]) -> None:
