@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import shutil
@@ -260,6 +261,18 @@ for job in {jobs}:
     )
     assert done.returncode == 0, done.stderr
     return [(id, files) for id, *files in map(str.split, done.stdout.splitlines())]
+
+
+def test_a_compiled_module_that_own_code_imports_is_part_of_the_id(own_ranker: OwnRanker, monkeypatch):
+    origin = importlib.util.find_spec("markupsafe._speedups").origin
+    compiled, ids = own_ranker.folder / Path(origin).name, set()
+    for more in b"", b"another build":
+        compiled.unlink(missing_ok=True)
+        compiled.write_bytes(Path(origin).read_bytes() + more)
+        sys.modules.pop("_speedups", None)
+        own_ranker.write("mine.py", f"import _speedups\n{RANKER}")
+        ids.add(api.experiment(*WORDS).id)
+    assert len(ids) == 2
 
 
 MODEL = """\
