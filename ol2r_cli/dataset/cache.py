@@ -2,11 +2,11 @@
 
     arrays = Cache(cache_dir).open(digest(identity)[:24], build)
 
-`identity` is everything that decides the numbers; `build(folder)` writes one .npy file per array into `folder`. An
-entry is the folder `<cache_dir>/<key>` with these files and a `meta.json`, which describes them and is compared with
-them at every opening: an entry that does not fit is built again. An entry is complete or absent: it is built in
-`<key>.partial` under a file lock, so that processes that start together build it once, and then renamed. Nothing is
-written outside `cache_dir`, and everything below it may be deleted at any time.
+`identity` is everything that decides the numbers, code included (`code_hash`); `build(folder)` writes one .npy file per
+array into `folder`. An entry is the folder `<cache_dir>/<key>` with these files and a `meta.json`, which describes them
+and is compared with them at every opening: an entry that does not fit is built again. An entry is complete or absent:
+it is built in `<key>.partial` under a file lock, so that processes that start together build it once, and then renamed.
+Nothing is written outside `cache_dir`, and everything below it may be deleted at any time.
 """
 
 from __future__ import annotations
