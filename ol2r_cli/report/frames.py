@@ -51,8 +51,6 @@ def load(
     if table != "summary" and (files := [place for place in places if Path(place).is_file()]):
         raise ValueError(f"table must be summary for {files[0]}, which has final values only, got {table}")
     collection = chosen_runs(places, all_versions)
-    for damaged in collection.damaged:
-        warnings.warn(f"left out, damaged: {damaged}", stacklevel=2)
     groups = group_runs(collection.runs)
     names = (
         list(dict.fromkeys(n for g in groups for run in g.runs for n in run.settings))

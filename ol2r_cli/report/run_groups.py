@@ -103,7 +103,8 @@ def chosen_runs(places: Iterable[str | os.PathLike[str]], all_versions: bool, st
     folders, words = split_words(places)
     folders = folders or [default_output_dir()]
     collection = collect(folders, all_versions=all_versions, words=words)
-    lines = [f"{count} runs left out: name {folder}" for folder, count in collection.elsewhere.items()]
+    lines = [f"left out, damaged: {damaged}" for damaged in collection.damaged]
+    lines += [f"{count} runs left out: name {folder}" for folder, count in collection.elsewhere.items()]
     for line in [*lines, *(f"{line}: all_versions=True shows them" for line in collection.earlier)]:
         warnings.warn(line, stacklevel=stacklevel)
     if not collection.runs:

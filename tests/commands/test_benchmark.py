@@ -174,7 +174,7 @@ def test_results_of_an_earlier_version_are_outdated(published, capsys, monkeypat
 @pytest.mark.parametrize(
     ("typed", "message"),
     [
-        (["other"], "NAME must be one of tiny, got other"),
+        (["other"], "NAME must be one of tiny, got 'other'"),
         (["tiny"], "there are no published results of tiny: type ol2r benchmark tiny --run"),
         (["tiny", "--dry-run"], "--dry-run goes with --run or --add"),
         (

@@ -126,6 +126,7 @@ def test_an_unbiased_estimate_of_relevance():
         "positions=5",
         "exploration=epsilon_greedy",
         "exploration.epsilon=1",
+        "ranker.l2=10",
     )
     simulation = simulate(config, list(range(100)), 200, dataset)
     for _ in rounds(simulation):

@@ -133,7 +133,7 @@ def test_combinations_are_listed_only_when_they_are_few():
             "experiment=grid_pairrank is a grid: give a range",
         ),
         ("ranker.l3=1,2", "ranker=pairrank has no setting 'l3'"),
-        ("ranker=pairrank,pdgt", "ranker must be one of"),
+        ("ranker=pairrank,pdgt", "ranker=pdgt: did you mean ranker=pdgd? ranker must be one of"),
         ("ranker=pairrank,pdgd ranker.steps=int(1,5)", "ranker=pairrank has no setting 'steps'"),
         ("ranker.l2=float(-1,1)", "ranker.l2 must be above 0, got -1"),
         ("ranker.l2=1,x", "ranker.l2 must be a number, got 'x'"),
