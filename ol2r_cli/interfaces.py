@@ -207,6 +207,7 @@ class RunContext:
     loops: bool = False  # whether compiled loops may be used: device.engine=loops
     pairs: int = 0  # M: the largest number of preferences of a round
     forgetting: Forgetting = Forgetting()  # how the ranker weighs pairs by their age
+    code: str = ""  # hash of the code of the run that is not of ol2r: part of the key of what a role keeps on disk
 
     def exposure_of_places(self) -> Float[Tensor, "K"]:
         """Return the exposure of ranks 1 .. K, float64: 1 / rank where the dataset has no groups."""

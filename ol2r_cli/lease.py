@@ -4,9 +4,10 @@ Locks of the operating system (flock) are not enough: some network file systems 
 refuse them. A lease works without them. It takes them as well, because where they work they are exact.
 
 1. The file is created exclusively (O_EXCL), which network file systems guarantee too: it has one owner.
-2. It names the process that owns it. On the same machine, the lease is held as long as that process runs.
+2. It names the process that owns it. On the same machine, the lease is held as long as that process runs. It also names
+   the number of the file, so that the copy of a directory is not held.
 3. Its modification time is a heartbeat. The owner renews it every `BEAT` seconds; another machine may break a lease
-   that was not renewed for `EXPIRES` seconds.
+   that was not renewed for `EXPIRES` seconds, or whose time lies as far in the future.
 4. An owner that was suspended for longer finds that the file names another owner: it asks `is_ours` before it writes.
 """
 
@@ -68,7 +69,7 @@ class Lease:
                 unknown = unknown or owner
                 if owner != unknown:  # it was renewed, or has another owner now
                     runs = True
-                elif self._age(owner) > owner.patience:
+                elif abs(self._age(owner)) > owner.patience:
                     runs = False
             looks += runs is True
             if runs is False:
@@ -108,8 +109,9 @@ class Lease:
             self._descriptor = os.open(self.file, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
         except (FileExistsError, FileNotFoundError):  # or the last owner has just removed the folder
             return False
-        owner = {"pid": os.getpid(), "started": _started(os.getpid()), "host": platform.node()}
-        self._content = json.dumps(owner | {"machine": _machine(), "token": self._token}).encode()
+        owner: dict[str, Any] = {"pid": os.getpid(), "started": _started(os.getpid()), "host": platform.node()}
+        owner |= {"machine": _machine(), "token": self._token, "inode": os.fstat(self._descriptor).st_ino}
+        self._content = json.dumps(owner).encode()
         _held.add(self._token)
         try:
             os.write(self._descriptor, self._content)
@@ -190,7 +192,7 @@ def is_held(file: Path) -> bool:
     if owner is None:
         return False
     runs = owner.runs()
-    return time.time() - owner.renewed <= owner.patience if runs is None else runs
+    return abs(time.time() - owner.renewed) <= owner.patience if runs is None else runs
 
 
 def is_lease(content: bytes) -> bool:
@@ -201,11 +203,13 @@ def is_lease(content: bytes) -> bool:
 
 @dataclass(frozen=True)
 class _Owner:
-    """What a lease says of its owner. renewed: in seconds, by the file system's clock. locked: whether flock holds."""
+    """What a lease says of its owner. renewed: in seconds, by the file system's clock. locked: whether flock holds.
+    inode: of the file, 0 where it is not known."""
 
     content: bytes
     renewed: float
     locked: bool
+    inode: int = 0
 
     def __str__(self) -> str:
         return "pid {pid} on {host}".format(**self.process) if self.process else self.content.decode(errors="replace")
@@ -230,6 +234,8 @@ class _Owner:
             return True
         if not self.process or self.process["machine"] != _machine():
             return None
+        if self.process.get("inode", self.inode) != self.inode:  # a copy
+            return False
         if self.process["pid"] == os.getpid():  # a file that could not be removed remains after its release
             return self.process["token"] in _held
         return _runs(self.process["pid"], self.process["started"])
@@ -246,7 +252,8 @@ def _owner(file: Path) -> _Owner | None:
                 locked = True
             except OSError:  # a file system without locks
                 pass
-            return _Owner(stream.read(), os.fstat(stream.fileno()).st_mtime, locked)
+            status = os.fstat(stream.fileno())
+            return _Owner(stream.read(), status.st_mtime, locked, status.st_ino)
     except (FileNotFoundError, NotADirectoryError):
         return None
 

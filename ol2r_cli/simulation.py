@@ -73,8 +73,8 @@ class Simulation(nn.Module):
 
     Replica b is the simulation with seed seeds[b]; its results do not depend on the other replicas. The keyword
     settings have the meaning that `configs/run.yaml` explains; `measures` are by name, `block_rounds` is whether the
-    blocks of any round are kept, `loops` whether compiled loops may be used. `intent` is None if users judge by the
-    labels of the dataset in every round.
+    blocks of any round are kept, `loops` whether compiled loops may be used, `code` that of `RunContext`. `intent` is
+    None if users judge by the labels of the dataset in every round.
     """
 
     round: Tensor
@@ -97,6 +97,7 @@ class Simulation(nn.Module):
         block_rounds: bool = False,
         loops: bool = False,
         intent: IntentSchedule | None = None,
+        code: str = "",
     ):
         super().__init__()
         schedule = intent if intent is not None and intent.changes else None
@@ -131,6 +132,7 @@ class Simulation(nn.Module):
             loops=loops,
             pairs=most_pairs(ranker.pairs, positions),
             forgetting=ranker.forgetting,
+            code=code,
         )
         self.click, self.ranker, self.exploration, self.fairness = click, ranker, exploration, fairness
         check_needs({"click": click, "ranker": ranker, "exploration": exploration, "fairness": fairness})

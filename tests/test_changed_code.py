@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import shutil
@@ -11,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import torch
 
 from ol2r_cli import api, cli
 from ol2r_cli.config.composer import Composer
@@ -259,6 +261,85 @@ for job in {jobs}:
     )
     assert done.returncode == 0, done.stderr
     return [(id, files) for id, *files in map(str.split, done.stdout.splitlines())]
+
+
+def test_a_compiled_module_that_own_code_imports_is_part_of_the_id(own_ranker: OwnRanker, monkeypatch):
+    origin = importlib.util.find_spec("markupsafe._speedups").origin
+    compiled, ids = own_ranker.folder / Path(origin).name, set()
+    for more in b"", b"another build":
+        compiled.unlink(missing_ok=True)
+        compiled.write_bytes(Path(origin).read_bytes() + more)
+        sys.modules.pop("_speedups", None)
+        own_ranker.write("mine.py", f"import _speedups\n{RANKER}")
+        ids.add(api.experiment(*WORDS).id)
+    assert len(ids) == 2
+
+
+MODEL = """\
+import torch
+from ol2r_cli.learning.tangents import LinearTangent
+from ol2r_cli.ranker.model.linear import Linear, LinearForward
+
+
+class Mine(Linear):
+    def forward(self, parameters, features):
+        from steps import seen
+
+        return LinearForward(torch.bmm(seen(features), parameters.mT).mT, seen(features))
+"""
+
+
+def test_an_offline_fit_is_that_of_the_present_model(own_ranker: OwnRanker, monkeypatch):
+    monkeypatch.setattr("ol2r_cli.ranker.offline_network.LEAST_WORK", 0)
+    own_ranker.write("choices/ranker/model/mine.yaml", "# A model.\n_target_: mine.Mine\n")
+    own_ranker.write("mine.py", MODEL)
+    words = ["ranker=offline_network", "ranker/model=mine", "rounds=1"]
+    own_ranker.write("steps.py", "def seen(features):\n    return features\n")
+
+    def fit(cache: str) -> torch.Tensor:
+        own_ranker.run(*words, f"cache_dir={cache}", "force=true")
+        return torch.load(own_ranker.runs()[-1].path / "ranker.pt")["deployed"]
+
+    before = fit("cache")
+    own_ranker.write("steps.py", "def seen(features):\n    return features * (features > 0.5)\n")
+    after = fit("cache")
+    assert not torch.equal(after, before)
+    assert torch.equal(after, fit("empty"))
+
+
+def test_what_is_cached_is_of_the_present_code(copied: Path):
+    script = """
+import sys
+from ol2r_cli import api
+from ol2r_cli.ranker import offline_ranknet
+offline_ranknet.LEAST_WORK = 0
+made = api.experiment(
+    "dataset=letor", f"dataset.path={sys.argv[1]}", "dataset.normalise=query_minmax", "ranker=offline_ranknet",
+    "dataset.group={feature: 1, threshold: 0.5, on: raw}", f"cache_dir={sys.argv[2]}", "replicas=1",
+)
+print(made.dataset.features.tolist(), made.dataset.group.tolist(), made.simulation().ranker.deploy().tolist())
+"""
+
+    def numbers(cache: str) -> str:
+        env = {**os.environ, "PYTHONPATH": str(copied), "PYTHONDONTWRITEBYTECODE": "1"}
+        command = [sys.executable, "-c", script, str(ROOT / "tests/data/tiny"), cache]
+        done = subprocess.run(command, cwd=copied, env=env, capture_output=True, text=True, timeout=200)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    found = [numbers("cache")]
+    for file, before, after in (
+        ("dataset/parse.py", "dense.astype(", "(dense**2).astype("),
+        ("dataset/normalise.py", "return (x - np.repeat(low", "return 2 * (x - np.repeat(low"),
+        ("dataset/document_groups.py", "values <= threshold", "values > threshold"),
+        ("learning/ranknet_fit.py", "unwhitened(optimum.x)", "2 * unwhitened(optimum.x)"),
+    ):
+        path = copied / "ol2r_cli" / file
+        assert before in path.read_text()
+        path.write_text(path.read_text().replace(before, after))
+        found.append(numbers("cache"))
+        assert found[-1] not in found[:-1], file
+    assert found[-1] == numbers("empty")
 
 
 def add(text: str, *files: Path) -> None:

@@ -86,6 +86,16 @@ def test_the_command_of_a_forced_run_resumes_it(tmp_path, monkeypatch, capsys):
     assert state.round == 50
 
 
+def test_a_run_that_goes_on_with_another_version_says_so_and_records_both(tmp_path, monkeypatch, capsys):
+    for round, threads in (60, 1), (130, 1), (190, 2), (250, 2):
+        monkeypatch.setattr("ol2r_cli.run.manifest.version", lambda _, threads=threads: f"{threads}.0")
+        interrupt(monkeypatch, tmp_path, round)
+        line = "warning: goes on after round 130 with torch 1.0 -> 2.0, numpy 1.0 -> 2.0"
+        assert (line in capsys.readouterr().err) == (round == 190)
+    ran = read_state(the_run(tmp_path)).manifest["ran"]
+    assert [(part["after"], part["torch"], part["device"]) for part in ran] == [(0, "1.0", "cpu"), (130, "2.0", "cpu")]
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 def test_a_run_that_is_asked_to_stop_resumes_where_it_stopped(tmp_path, undisturbed, number):
     first = Launched(command(tmp_path), tmp_path / "log")

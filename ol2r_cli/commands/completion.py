@@ -97,7 +97,7 @@ def quoted_completions(line: str, replaces: str | None = None) -> list[str]:
     kept = "" if replaces is None else re.sub("['\"]", "", last.removesuffix(replaces))
     inside_quotes = last.count("'") % 2 or last.count('"') % 2
     words = [word.rstrip(" ") if inside_quotes else _quoted(word) for word in completions(line)]
-    return [word[len(kept) :] for word in words if word.startswith(kept)]
+    return [word[len(kept) :] for word in words if word.startswith(kept) and word.isprintable()]
 
 
 def _quoted(word: str) -> str:
@@ -105,7 +105,7 @@ def _quoted(word: str) -> str:
 
     `$HOME/` at the start of a path is left to the shell.
     """
-    return re.sub(r"(?<=.)(?!(?<==)\$HOME/)(?=[ '\"\\()&;|<>$`!*?\[\]#])(?!.$)", r"\\", word)
+    return re.sub(r"(?!(?:^|(?<==))\$HOME/)(?=[ '\"\\()&;|<>$`!*?\[\]{}#])(?!.$)", r"\\", word)
 
 
 def completions(line: str) -> list[str]:

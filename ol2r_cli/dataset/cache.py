@@ -2,11 +2,11 @@
 
     arrays = Cache(cache_dir).open(digest(identity)[:24], build)
 
-`identity` is everything that decides the numbers; `build(folder)` writes one .npy file per array into `folder`. An
-entry is the folder `<cache_dir>/<key>` with these files and a `meta.json`, which describes them and is compared with
-them at every opening: an entry that does not fit is built again. An entry is complete or absent: it is built in
-`<key>.partial` under a file lock, so that processes that start together build it once, and then renamed. Nothing is
-written outside `cache_dir`, and everything below it may be deleted at any time.
+`identity` is everything that decides the numbers, code included (`code_hash`); `build(folder)` writes one .npy file per
+array into `folder`. An entry is the folder `<cache_dir>/<key>` with these files and a `meta.json`, which describes them
+and is compared with them at every opening: an entry that does not fit is built again. An entry is complete or absent:
+it is built in `<key>.partial` under a file lock, so that processes that start together build it once, and then renamed.
+Nothing is written outside `cache_dir`, and everything below it may be deleted at any time.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import shutil
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from tokenize import TokenError
 from typing import Any
@@ -118,6 +119,13 @@ def expand(path: str | Path) -> Path:
 def digest(content: Any) -> str:
     """The sha256 of anything that JSON can express; the order of keys does not matter."""
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+@cache
+def code_hash(*packages: str) -> str:
+    """The sha256 of the source of packages of ol2r. An entry is of this code, if its identity has the hash."""
+    files = (file for package in packages for file in sorted((Path(__file__).parents[1] / package).rglob("*.py")))
+    return digest([hashlib.sha256(file.read_bytes()).hexdigest() for file in files])
 
 
 def write_rows(file: Path, shape: tuple[int, int], blocks: Iterable[np.ndarray]) -> None:

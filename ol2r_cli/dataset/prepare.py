@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from ol2r_cli.dataset.cache import Arrays, Cache, digest, write_rows
+from ol2r_cli.dataset.cache import Arrays, Cache, code_hash, digest, write_rows
 from ol2r_cli.dataset.document_groups import GroupFile, GroupQuantiles, GroupThreshold
 from ol2r_cli.dataset.normalise import Normaliser, blocks, column_ranges, normaliser
-from ol2r_cli.dataset.parse import PARSER_VERSION, parse
+from ol2r_cli.dataset.parse import parse
 from ol2r_cli.dataset.table import SPLITS, setting
 from ol2r_cli.tensor.shapes import Bool, Float, Int
 
@@ -26,7 +26,7 @@ _ROWS = 8192  # padded at a time
 class ParsedTable:
     """The files of one fold as one table; queries are numbered through train, validation and test."""
 
-    key: str  # of its entry in the cache: depends on the content of the files and on how they are read
+    key: str  # of its entry in the cache: depends on the content of the files, and on the code that prepares them
     features: Float[np.ndarray, "N F"]
     labels: Int[np.ndarray, "N"]
     offsets: Int[np.ndarray, "Q1"]
@@ -44,7 +44,8 @@ def parsed_table(
     missing: float | str,
 ) -> ParsedTable:
     """The table of these files, from the cache where possible; the last three are those of `parse`."""
-    identity = {"parser": PARSER_VERSION, "files": dict(sha256), "features": features, "overflow": overflow}
+    code = code_hash("dataset"), np.__version__
+    identity = {"code": code, "files": dict(sha256), "features": features, "overflow": overflow}
     key = digest(identity | stated(missing))[:24]
     arrays = cache.open(key, lambda folder: _write_table(folder, files, features, overflow, missing))
     return ParsedTable(

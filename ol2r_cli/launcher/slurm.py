@@ -92,6 +92,8 @@ class Slurm:
         self.files = ExchangeFolder(Path(os.path.expanduser(folder)).absolute() / name)
         optional: dict[str, Any] = {"partition": partition, "account": account, "qos": qos, "constraint": constraint}
         optional |= {"mem": f"{math.ceil(memory_gb * 1024)}M" if memory_gb else None, "gpus_per_node": gpus or None}
+        if len(str(self.files.path).splitlines()) > 1:  # the script of a job is made of lines
+            raise ValueError(f"{setting('folder')} must be a path in one line, got {str(self.files.path)!r}")
         self._parameters: dict[str, Any] = {name: value for name, value in optional.items() if value is not None} | {
             "job_name": "ol2r",
             "time": minutes,

@@ -9,20 +9,23 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy
 import torch
 from torch import Tensor
 
-from ol2r_cli.dataset.cache import Cache
+from ol2r_cli.dataset.cache import Cache, code_hash
 from ol2r_cli.interfaces import Oracle
 from ol2r_cli.tensor.shapes import Float
 
 
-def fit_key(features: Float[Tensor, "N F"], oracle: Oracle, version: int | str, *settings: Any) -> str:
-    """sha256 of a fit with these settings to these labels; change `version` when the numbers of the fit change.
+def fit_key(features: Float[Tensor, "N F"], oracle: Oracle, *settings: Any) -> str:
+    """sha256 of a fit with these settings to these labels, by the present code of ol2r and of libraries.
 
     The labels are hashed besides the fingerprint, which does not cover them where a dataset was made by hand.
     """
-    text = json.dumps([version, oracle.fingerprint, list(features.shape), *settings], default=repr)
+    libraries = [library.__version__ for library in (np, scipy, torch)]
+    code = code_hash("dataset", "learning", "metrics", "ranker", "tensor"), libraries
+    text = json.dumps([code, oracle.fingerprint, list(features.shape), *settings], default=repr)
     key = hashlib.sha256(text.encode())
     for part in oracle.start, oracle.length, oracle.labels:
         key.update(part.numpy().tobytes())

@@ -17,7 +17,6 @@ from ol2r_cli.tensor.shapes import Float
 from ol2r_cli.tensor.streams import Random
 from ol2r_cli.tensor.synchronisation import is_host_readable
 
-VERSION = "lambdamart 1"  # of the fit: change it when the numbers of a fit change
 LEAST_WORK = 100_000  # feature values and pairs of documents; a fit to fewer takes a fraction of a second
 
 Leaves = Annotated[int, Range(2, 512)]  # the depth of what LightGBM describes as nested JSON
@@ -59,7 +58,7 @@ class OfflineLambdaMART(Ranker):
         if self.fit.patience is not None and oracle.validation is None:
             setting = self.setting("patience")
             raise ValueError(f"{setting} needs a dataset with a validation split: type {setting}=null")
-        theta = self._fitted(features, oracle, context.grades)
+        theta = self._fitted(features, oracle, context)
         self.register_buffer("theta", theta.to(context.device, context.dtype).expand(context.replicas, -1).clone())
 
     def predict(self, candidates: Candidates, random: Random) -> Prediction:
@@ -80,7 +79,7 @@ class OfflineLambdaMART(Ranker):
         scores = torch.stack([self.trees.scores(parameters, documents) for parameters in deployed])
         return scores[of].unflatten(1, candidates.mask.shape)
 
-    def _fitted(self, features: Float[Tensor, "N F"], oracle: Oracle, grades: int) -> Float[Tensor, "P"]:
+    def _fitted(self, features: Float[Tensor, "N F"], oracle: Oracle, context: RunContext) -> Float[Tensor, "P"]:
         try:
             import lightgbm
         except (ImportError, OSError) as error:  # OSError: a library that it needs is missing
@@ -88,12 +87,12 @@ class OfflineLambdaMART(Ranker):
             raise ValueError(f"{needs} ({error}): type pip install 'ol2r[lightgbm]'") from None
 
         def fit() -> Tensor:
-            return self.trees.parameters(self.fit(features, oracle, grades))
+            return self.trees.parameters(self.fit(features, oracle, context.grades))
 
         work = int((oracle.length * (oracle.length + features.shape[1])).sum())
         if work < LEAST_WORK:
             return fit()
-        settings = [lightgbm.__version__, vars(self.fit), grades]
+        settings = [lightgbm.__version__, vars(self.fit), context.grades, context.code]
         if self.fit.patience is not None and oracle.validation is not None:
-            settings.append(fit_key(features, oracle.validation, VERSION))
-        return cached_fit(self.cache_dir, fit_key(features, oracle, VERSION, *settings), fit)
+            settings.append(fit_key(features, oracle.validation))
+        return cached_fit(self.cache_dir, fit_key(features, oracle, *settings), fit)

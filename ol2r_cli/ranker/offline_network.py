@@ -14,7 +14,6 @@ from ol2r_cli.learning.network_fit import NetworkFit
 from ol2r_cli.ranker.model_ranker import ModelRanker
 from ol2r_cli.tensor.shapes import Float
 
-VERSION = "network 1"  # of the fit: change it when the numbers of a fit change
 LEAST_WORK = 10_000  # feature values and pairs of documents; a fit to fewer takes less than a second
 
 
@@ -48,14 +47,14 @@ class OfflineNetwork(ModelRanker):
         """Fit, or load an earlier fit; all replicas share it."""
         if oracle is None:
             raise ValueError("ranker=offline_network needs the labels of the dataset")
-        theta = self._trained(features, oracle)
+        theta = self._trained(features, oracle, context.code)
         self.register_buffer("theta", theta.to(context.device, context.dtype).expand(context.replicas, 1, -1).clone())
 
     def weights(self) -> Float[Tensor, "B N P"]:
         """One member: theta."""
         return self.theta
 
-    def _trained(self, features: Float[Tensor, "N F"], oracle: Oracle) -> Float[Tensor, "P"]:
+    def _trained(self, features: Float[Tensor, "N F"], oracle: Oracle, code: str) -> Float[Tensor, "P"]:
         def fit() -> Tensor:
             return self.fit(self.model, features, oracle)
 
@@ -64,4 +63,4 @@ class OfflineNetwork(ModelRanker):
             return fit()
         kind = type(self.model)
         model = f"{kind.__module__}.{kind.__qualname__}", getattr(self.model, "__dict__", repr(self.model))
-        return cached_fit(self.cache_dir, fit_key(features, oracle, VERSION, *model, vars(self.fit)), fit)
+        return cached_fit(self.cache_dir, fit_key(features, oracle, code, *model, vars(self.fit)), fit)

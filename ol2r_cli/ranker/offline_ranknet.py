@@ -11,7 +11,6 @@ from ol2r_cli.learning.ranknet_fit import fit_ranknet
 from ol2r_cli.ranker.model_ranker import LinearRanker
 from ol2r_cli.tensor.shapes import Float
 
-VERSION = 1  # of the fit: raise it when the numbers of a fit change
 LEAST_WORK = 100_000  # feature values and pairs of documents; a fit to fewer takes less time than a file
 
 
@@ -34,14 +33,14 @@ class OfflineRankNet(LinearRanker):
         """Fit, or load an earlier fit; all replicas share it. ValueError where the optimum is out of reach."""
         if oracle is None:
             raise ValueError("ranker=offline_ranknet needs the labels of the dataset")
-        theta = self._weights(features, oracle)
+        theta = self._weights(features, oracle, context.code)
         self.register_buffer("theta", theta.to(context.device, context.dtype).expand(context.replicas, -1).clone())
 
     def weights(self) -> Float[Tensor, "B N F"]:
         """One member: theta."""
         return self.theta[:, None]
 
-    def _weights(self, features: Float[Tensor, "N F"], oracle: Oracle) -> Float[Tensor, "F"]:
+    def _weights(self, features: Float[Tensor, "N F"], oracle: Oracle, code: str) -> Float[Tensor, "F"]:
         def fit() -> Tensor:
             try:
                 return fit_ranknet(features, oracle, self.l2)
@@ -52,4 +51,4 @@ class OfflineRankNet(LinearRanker):
         work = int((oracle.length * (oracle.length + features.shape[1])).sum())
         if work < LEAST_WORK:
             return fit()
-        return cached_fit(self.cache_dir, fit_key(features, oracle, VERSION, self.l2), fit)
+        return cached_fit(self.cache_dir, fit_key(features, oracle, code, self.l2), fit)

@@ -159,10 +159,15 @@ def sweep_logs(root: Path) -> Iterator[JobLog]:
         if SWEEPS in subfolders:
             for path in sorted(Path(folder, SWEEPS).glob("*/*.log")):
                 run = RunDirectory(Path(folder, path.parent.name, path.stem))
-                if _LOG.search(path.name) and not run.is_running():
+                if _LOG.search(path.name) and not run.is_running() and not _is_linked(path, root):
                     status = path.lstat()
                     yield JobLog(path, status.st_size, status.st_mtime)
         subfolders[:] = sorted(name for name in subfolders if not name.startswith("."))
+
+
+def _is_linked(path: Path, root: Path) -> bool:
+    """Whether a path below `root` leads over a link of the user, whose target may be used elsewhere."""
+    return any(each.is_symlink() for each in (path, *path.parents) if each != root and each.is_relative_to(root))
 
 
 def choose(runs: Iterable[StoredRun], logs: Iterable[JobLog], plan: RemovalPlan, root: Path) -> Iterator[Removal]:
@@ -257,8 +262,8 @@ def cache_entries(folder: Path, before: float) -> Iterator[Removal]:
         for path in sorted((folder / subfolder).glob("*")):
             if not name.fullmatch(path.name) or path.stat().st_mtime >= before:
                 continue
-            if path.is_symlink():
-                continue  # of the user: its target may be used elsewhere
+            if _is_linked(path, folder):
+                continue
             if path.is_dir() and name in (_ARRAYS, _FIT):
                 size = sum(file.stat().st_size for file in path.iterdir() if file.is_file())
                 yield Removal(kind, path, size, partial(_remove_arrays, path))

@@ -18,6 +18,7 @@ from ol2r_cli.columns import EVALUATION_COLUMNS, INTENT, TRACE_COLUMNS, RunColum
 from ol2r_cli.config.catalogue import Catalogue
 from ol2r_cli.config.instantiate import build, check_settings
 from ol2r_cli.config.ranges import Count, NonNegative, Range, WholeNumber
+from ol2r_cli.dataset.cache import digest
 from ol2r_cli.dataset.table import Dataset, DatasetSource
 from ol2r_cli.device import Device
 from ol2r_cli.intent.drawn_intents import DrawnIntents
@@ -206,6 +207,7 @@ class Experiment:
             block_rounds=bool(settings["block_rounds"]),
             loops=self.device.engine == "loops",
             intent=self.intent,
+            code=digest(dict(self.code.files)) if self.code.files else "",
         )
 
     def warnings(self) -> list[str]:

@@ -32,7 +32,8 @@ class Manifest:
     KeyboardInterrupt or SystemExit, and `failed` after any other exception. Exceptions are not suppressed. `round` is
     the round of the checkpoint from which the run resumes, `packages` are those of the roles, `every` the least number
     of seconds between two writes of progress, `began` when the work on the run began, by `time.monotonic`, `columns`
-    those of `RunColumns.declared`, `explain` the text of an exception, and `content` the mapping on disk.
+    those of `RunColumns.declared`, `explain` the text of an exception, and `content` the mapping on disk. `warnings`
+    has a line if versions, device or number of threads are not those of the rounds before.
     """
 
     def __init__(
@@ -62,6 +63,17 @@ class Manifest:
         self.every, self.explain = every, explain
         self._began = time.monotonic() if began is None else began
         earlier = _earlier(directory)
+        now = {**versions(engine, packages), "device": device, "threads": threads}
+        only = {**(earlier.get("versions") or {}), "device": earlier.get("device"), "threads": earlier.get("threads")}
+        ran = [each for each in earlier.get("ran") or [{"after": 0, **only}] if each["after"] < round]
+        before = ran[-1] if ran else now
+        changed = [f"{name} {before.get(name)} -> {now[name]}" for name in now if before.get(name) != now[name]]
+        what = (
+            f"goes on after round {round} with {', '.join(changed)}: the last digits can differ from an undisturbed run"
+        )
+        self.warnings = [what] if changed else []
+        if changed or not ran:
+            ran.append({"after": round, **now})
         self._seconds_before = float(earlier.get("seconds") or 0.0)
         self._cpu_seconds_before = float(earlier.get("cpu_seconds") or 0.0)
         self._peak_memory_before = float(earlier.get("peak_memory_gb") or 0.0)
@@ -83,6 +95,7 @@ class Manifest:
             "cpu_seconds": self._cpu_seconds_before,
             "peak_memory_gb": self._peak_memory_before or None,
             "startup_seconds": None,
+            "ran": ran,
             "sittings": int(earlier.get("sittings") or 0) + 1,
             "rounds_per_second": earlier.get("rounds_per_second"),
             "error": None,

@@ -254,7 +254,7 @@ class Runner:
         if self.callbacks.replay(self.directory, self.simulation.ranker, self.queue):
             raise KeyboardInterrupt
         _log.info("%s: from round %d to %d", self.command, first + 1, rounds)
-        for line in self.experiment.warnings():
+        for line in [*manifest.warnings, *self.experiment.warnings()]:
             _log.warning("%s", line)
             print(f"warning: {line}", file=sys.stderr)
         shown = shows_unfairness(manifest.content)

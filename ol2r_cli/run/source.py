@@ -2,7 +2,8 @@
 
 Own code is every class that the settings name and ol2r does not define, with what its file imports from the same folder
 or package. Files of ol2r count where they take part in the run and differ from `source_hashes.json`, which
-`make sources` writes. Hashes are of syntax trees: comments, docstrings and formatting change nothing.
+`make sources` writes. Hashes are of syntax trees: comments, docstrings and formatting change nothing. Those of compiled
+modules are of their bytes.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from typing import Any
 
@@ -89,7 +91,7 @@ class SourceFile:
     @property
     def module(self) -> str:
         """The name under which it is imported."""
-        return self.name.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+        return self.name.partition(".")[0].removesuffix("/__init__").replace("/", ".")
 
     @property
     def of_ol2r(self) -> bool:
@@ -237,7 +239,7 @@ def _imported(file: SourceFile) -> Iterator[SourceFile]:
 
 def _module_file(root: Path, parts: Sequence[str]) -> SourceFile | None:
     name = "/".join(parts)
-    for ending in ("/__init__.py", ".py"):
+    for ending in ("/__init__.py", *EXTENSION_SUFFIXES, ".py"):  # as Python looks for them
         if os.path.isfile(root / f"{name}{ending}"):
             return SourceFile(root, name + ending)
     return None

@@ -8,6 +8,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterator
 from functools import cache
+from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -51,7 +52,12 @@ def parse(content: bytes | str, name: str) -> ast.Module:
 
 
 def hash_of_file(path: Path) -> str:
-    """The hash of the syntax tree of a file, computed once until the file changes; ValueError if it has none."""
+    """The hash of the syntax tree of a file, computed once until the file changes; ValueError if it has none.
+
+    Of a compiled module, it is that of its content.
+    """
+    if path.suffix in EXTENSION_SUFFIXES:
+        return hash_of_bytes_in(path)
     return _hash_of_file(path, *_stamp(path))
 
 
@@ -62,7 +68,7 @@ def hash_of_bytes_in(path: Path) -> str:
 
 def imports_of(path: Path) -> tuple[Import, ...]:
     """The imports of a file, also inside functions, without those that only type checkers see; ValueError as above."""
-    return _imports_of(path, *_stamp(path))
+    return () if path.suffix in EXTENSION_SUFFIXES else _imports_of(path, *_stamp(path))
 
 
 def _stamp(path: Path) -> tuple[int, int]:

@@ -117,6 +117,22 @@ def test_cache_entries_with_files_of_the_user_and_links_are_kept(tmp_path, capsy
     assert sorted(path.name for path in elsewhere.iterdir()) == ["features.npy", "meta.json"]
 
 
+def test_what_lies_behind_links_is_kept(outputs, tmp_path, capsys):
+    elsewhere, cache = tmp_path / "elsewhere", tmp_path / "cache"
+    files = {f"letters/failed-{ID}.log": outputs / ".sweep", "e" * 64 + ".npy": cache / "offline"}
+    files["d" * 24 + ".json"] = cache / "sources"
+    for number, (name, link) in enumerate(files.items()):
+        file = elsewhere / str(number) / name
+        file.parent.mkdir(parents=True)
+        file.write_text("of another project")
+        link.parent.mkdir(exist_ok=True)
+        link.symlink_to(elsewhere / str(number))
+    (outputs / "more" / ".sweep").mkdir(parents=True)
+    (outputs / "more" / ".sweep" / "letters").symlink_to(elsewhere / "0" / "letters")
+    clean(capsys, outputs, "--logs", "--cache", "--cache-dir", cache, "--yes")
+    assert len([path for path in elsewhere.rglob("*") if path.is_file()]) == len(files)
+
+
 def test_an_array_of_the_user_in_a_cache_entry_is_kept(tmp_path, capsys):
     cache = tmp_path / "cache"
     Cache(cache).open("a" * 24, lambda folder: np.save(folder / "features.npy", np.zeros(3)))

@@ -185,6 +185,19 @@ def test_words_are_quoted_and_shortened_to_the_part_that_bash_replaces(folders: 
     assert quoted_completions("ol2r run measures=[er", "[er") == ["\\[err"]
 
 
+def test_names_of_any_characters_are_typed_as_they_are(folders: Path, capsys: pytest.CaptureFixture[str]):
+    """A name that begins with a special character of the shell, and none that cannot be printed."""
+    names = [";touch x", "$(touch x)", "`touch x`", "#a", "&b", "{c,d}", "(e", "!f", "'g", '"h', "\\\\i", "a~b"]
+    for name in [*names, "line\nbreak", "escape\x1b[2J", os.fsdecode(b"\xff")]:
+        (folders / name).mkdir()
+    assert main(["--query", "ol2r status "]) == 0
+    words = capsys.readouterr().out.splitlines()
+    echo = ["bash", "-c", f"printf '%s\\n' {' '.join(words)}"]
+    typed = subprocess.run(echo, capture_output=True, text=True, check=True).stdout.splitlines()
+    assert set(typed) == {f"{name}/" for name in [*names, "alpha", "alpine trees"]}
+    assert not (folders / "x").exists()
+
+
 def test_each_shell_has_a_script_and_other_shells_are_refused(capsys: pytest.CaptureFixture[str]):
     for shell in ("bash", "zsh"):
         assert main([shell]) == 0

@@ -78,6 +78,15 @@ def test_settings_become_options_of_sbatch(tmp_path, cluster):
     assert "--mem" not in cluster.scripts()[1]
 
 
+def test_a_line_break_in_a_path_is_refused(tmp_path, cluster):
+    """The script of a job is lines: what follows the break would be an option of sbatch or a command."""
+    with pytest.raises(
+        ValueError, match=r"^launcher\.folder must be a path in one line, got .*a\\n#SBATCH --begin=now"
+    ):
+        submitted(tmp_path / "a\n#SBATCH --begin=now\nb", cluster)
+    assert cluster.scripts() == []
+
+
 def test_free_slots_are_those_of_the_queue(tmp_path, cluster):
     slurm, _ = submitted(tmp_path, cluster, 2, queued=3)
     assert slurm.free_slots() == 1

@@ -70,7 +70,7 @@ def test_a_finished_run(tmp_path, clock):
 def test_the_keys_are_public():
     keys = (
         "status id command note choices dataset code seeds exposure columns progress started ended seconds cpu_seconds "
-        "peak_memory_gb startup_seconds sittings rounds_per_second error files versions git device "
+        "peak_memory_gb startup_seconds ran sittings rounds_per_second error files versions git device "
         "engine threads host pid results_version"
     )
     assert list(Manifest(RunDirectory("nowhere"), **ABOUT).content) == keys.split()

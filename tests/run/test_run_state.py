@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
+import shutil
+import time
 from pathlib import Path
 
 import pytest
@@ -33,6 +37,30 @@ def test_the_state_follows_from_the_status_and_the_lock(tmp_path):
     state = read_state(path)
     assert (state.state, state.manifest, state.round) == ("unreadable", {}, 0)
     assert "run.json must be JSON" in state.error
+
+
+def test_a_copy_of_a_running_directory_is_not_running(tmp_path):
+    path = make(tmp_path / "runs", "running")
+    with RunDirectory(path):
+        shutil.copytree(path, tmp_path / "copy")
+        assert (read_state(path).state, read_state(tmp_path / "copy").state) == ("running", "killed")
+        with RunDirectory(tmp_path / "copy"):
+            assert read_state(path).state == "running"
+        path.rename(tmp_path / "moved")
+        assert read_state(tmp_path / "moved").state == "running"
+
+
+@pytest.mark.parametrize("ended", [True, False])
+def test_a_lock_of_tomorrow_is_not_waited_for(tmp_path, ended):
+    """Of another machine, or of a process that was killed before it wrote into it."""
+    path = make(tmp_path, "running")
+    owner = {"pid": 1, "started": "1", "host": "node7", "machine": "another", "token": "t"}
+    (path / ".lock").write_text(json.dumps(owner) if ended else "")
+    os.utime(path / ".lock", (time.time() + 86400,) * 2)
+    assert read_state(path).state == "killed"
+    start = time.monotonic()
+    with RunDirectory(path):
+        assert time.monotonic() - start < 30
 
 
 @pytest.mark.parametrize("name", ["id", "command", "choices", "seeds", "progress", "results_version"])
