@@ -57,6 +57,14 @@ def test_no_number_is_broken_on_a_terminal_and_what_has_no_room_is_a_second_tabl
         assert " ".join(" ".join(lines).split()).count("informational") == tables, "nor a word"
 
 
+def test_a_long_setting_is_broken_before_its_value(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("COLUMNS", "50")
+    cells = ["rounds=60 measure.ndcg.discount=0.9995", *["0.4123 ± 0.0021"] * 2]
+    print_table(["settings", "a", "b"], [list(map(Text, cells))], [False, True, True])
+    lines = [line.split()[0] for line in capsys.readouterr().out.splitlines()[1:]]
+    assert lines == ["rounds=60", "measure.ndcg.disco", "unt=", "0.9995"]
+
+
 def test_an_address_leaves_room_for_the_text_beside_it(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):
