@@ -145,7 +145,7 @@ def print_table(
         heads, gap = [re.sub(r" |(?<=-)\b", "\n", head) for head in heads], 1
         widths = [_longest([heads[column], *texts[column]], "\n") for column in columns]
     words = [  # an address may be broken, so that it leaves room for other text
-        widths[c] if whole[c] else max(_longest([heads[c]]), min(_longest(texts[c]), room // 3)) for c in columns
+        widths[c] if whole[c] else max(_longest([heads[c]]), min(_longest(texts[c]), 2 * room // 5)) for c in columns
     ]
     least = [words[column] if whole[column] else min(words[column], _NARROW) for column in columns]
     first = list(takewhile(lambda column: not whole[column], columns)) or [0]
@@ -165,8 +165,15 @@ def print_table(
             justify: Literal["right", "left"] = "right" if numbers[column] else "left"
             table.add_column(Text(heads[column]), justify=justify, width=width[column], overflow="fold")
         for row in rows:
-            table.add_row(*(row[column] for column in part))
+            table.add_row(*(_broken(row[column], width[column]) for column in part))
         console.print(Padding(table, (int(part is not parts[0]), 0, 0, indent)))
+
+
+def _broken(cell: Text, width: int) -> Text:
+    """The cell; a setting that is longer than `width` is broken before its value, and not inside it."""
+    words = re.split(r"(\s)", cell.plain)
+    value = "".join(word.replace("=", "=\n") if len(word) > width else word for word in words)
+    return type(cell)(value, style=cell.style)
 
 
 def _longest(texts: Sequence[str], separator: str | None = None) -> int:
