@@ -61,8 +61,8 @@ def changed(source: Path, target: Path, file: str, *values: tuple[int, int, str,
 
 def test_settings_that_differ_with_the_defaults_marked(made, capsys):
     found = rows(diff(capsys, made["first"], made["l2"]))
-    assert found["ranker.l2"] == ["0.1*", "1.0"]
-    assert found["exploration.l2"] == ["0.1*", "1.0*"], "by default it follows the ranker's"
+    assert found["ranker.l2"] == ["0.01*", "1.0"]
+    assert found["exploration.l2"] == ["0.01*", "1.0*"], "by default it follows the ranker's"
     assert found["seed"] == ["3", "4"]
     assert found["keep_checkpoint"] == ["false*", "true", "no", "effect", "on", "results"]
     assert found["output_dir"][2:] == ["no", "effect", "on", "results"]
