@@ -1,7 +1,8 @@
-"""Numbers, durations, names and tables as text. Imports only the standard library, and rich for a terminal."""
+"""Numbers, durations, names, tables and help as text. Imports only the standard library, and rich for a terminal."""
 
 from __future__ import annotations
 
+import argparse
 import difflib
 import os
 import re
@@ -17,6 +18,26 @@ if TYPE_CHECKING:
 
 _WORD = re.compile(r"[^\W\d_]{4}|.{31}")  # what is not in a number with its signs and units: 3m 05s, 1.4 MB
 _NARROW = 16  # columns of a terminal that a column of text with longer words keeps beside numbers
+
+
+class HelpFormatter(argparse.RawDescriptionHelpFormatter):
+    """Lines as they are written; of those that the terminal is too narrow for, each part has lines of its own."""
+
+    def format_help(self) -> str:
+        """The help, of which no line is longer than the terminal."""
+        return "".join(f"{self._narrow(line)}\n" for line in super().format_help().splitlines())
+
+    def _narrow(self, line: str) -> str:
+        if len(line) <= self._width:
+            return line
+        margin = " " * (len(line) - len(line.lstrip()) + 2)
+        example, *said = re.split(r"(?<=\S) {2,}", line, maxsplit=1)
+        filled = [textwrap.fill(example, self._width, subsequent_indent=margin, break_on_hyphens=False)]
+        filled += [
+            textwrap.fill(each, self._width, initial_indent=f"{margin}  ", subsequent_indent=f"{margin}  ")
+            for each in said
+        ]
+        return "\n".join(filled)
 
 
 def nearest(name: str, names: Collection[str], prefix: str = "") -> str:
@@ -128,7 +149,9 @@ def print_table(
     if sum(widths) + gap * (len(widths) - 1) > room:
         heads, gap = [re.sub(r" |(?<=-)\b", "\n", head) for head in heads], 1
         widths = [_longest([heads[column], *texts[column]], "\n") for column in columns]
-    words = [widths[column] if whole[column] else _longest([heads[column], *texts[column]]) for column in columns]
+    words = [  # an address may be broken, so that it leaves room for other text
+        widths[c] if whole[c] else max(_longest([heads[c]]), min(_longest(texts[c]), 2 * room // 5)) for c in columns
+    ]
     least = [words[column] if whole[column] else min(words[column], _NARROW) for column in columns]
     first = list(takewhile(lambda column: not whole[column], columns)) or [0]
     parts = [first]
@@ -147,8 +170,15 @@ def print_table(
             justify: Literal["right", "left"] = "right" if numbers[column] else "left"
             table.add_column(Text(heads[column]), justify=justify, width=width[column], overflow="fold")
         for row in rows:
-            table.add_row(*(row[column] for column in part))
-        console.print(Padding(table, (0, 0, 0, indent)))
+            table.add_row(*(_broken(row[column], width[column]) for column in part))
+        console.print(Padding(table, (int(part is not parts[0]), 0, 0, indent)))
+
+
+def _broken(cell: Text, width: int) -> Text:
+    """The cell; a setting that is longer than `width` is broken before its value, and not inside it."""
+    words = re.split(r"(\s)", cell.plain)
+    value = "".join(word.replace("=", "=\n") if len(word) > width else word for word in words)
+    return type(cell)(value, style=cell.style)
 
 
 def _longest(texts: Sequence[str], separator: str | None = None) -> int:

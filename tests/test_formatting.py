@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from argparse import ArgumentParser
+
 import pytest
 from rich.text import Text
 
-from ol2r_cli.formatting import byte_size, duration, nearest, print_table, show
+from ol2r_cli.formatting import HelpFormatter, byte_size, duration, nearest, print_table, show
 
 
 def test_byte_sizes_have_decimal_units():
@@ -53,3 +55,33 @@ def test_no_number_is_broken_on_a_terminal_and_what_has_no_room_is_a_second_tabl
         assert [" ".join(lines).count(value) for value in values] == [2] * 6
         assert len([line for line in lines if line.startswith("mq2008")]) == tables
         assert " ".join(" ".join(lines).split()).count("informational") == tables, "nor a word"
+
+
+def test_a_long_setting_is_broken_before_its_value(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("COLUMNS", "50")
+    cells = ["rounds=60 measure.ndcg.discount=0.9995", *["0.4123 ± 0.0021"] * 2]
+    print_table(["settings", "a", "b"], [list(map(Text, cells))], [False, True, True])
+    lines = [line.split()[0] for line in capsys.readouterr().out.splitlines()[1:]]
+    assert lines == ["rounds=60", "measure.ndcg.disco", "unt=", "0.9995"]
+
+
+def test_an_address_leaves_room_for_the_text_beside_it(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("COLUMNS", "80")
+    address = "https://example.org/a/long/address/that/has/no/blank"
+    print_table(["", "", ""], [[Text("source"), Text(address), Text("a comment of many words " * 3)]], [False] * 3)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) <= 4, "the comment is not one word a line"
+    assert max(map(len, lines)) <= 80
+
+
+def test_help_is_no_wider_than_the_terminal_and_an_explanation_stands_below_a_long_example(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setenv("COLUMNS", "42")
+    epilog = "examples:\n  run a  short\n  run rounds=1000 clicks=perfect   what it is for"
+    parser = ArgumentParser("x", description="one two " * 9, epilog=epilog, formatter_class=HelpFormatter)
+    lines = parser.format_help().splitlines()
+    assert max(map(len, lines)) <= 40
+    assert lines[-3:] == ["  run a  short", "  run rounds=1000 clicks=perfect", "      what it is for"]

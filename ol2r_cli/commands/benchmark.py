@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from ol2r_cli.config.own_choices import add_config_dir, as_options
+from ol2r_cli.formatting import HelpFormatter
 from ol2r_cli.run.exit_status import BAD_CONFIGURATION, DONE
 
 EPILOG = """examples:
@@ -32,7 +33,7 @@ def parser() -> argparse.ArgumentParser:
         " [--out DIR]",
         description=__doc__.partition(": ")[2],
         epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpFormatter,
     )
     add = options.add_argument
     add("name", metavar="NAME", nargs="?", help="of a benchmark; without a name, all are listed")

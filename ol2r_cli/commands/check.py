@@ -7,7 +7,7 @@ import sys
 
 from ol2r_cli.config.overrides import split_search_path
 from ol2r_cli.contracts.law import LEFT_OUT, Law
-from ol2r_cli.formatting import nearest
+from ol2r_cli.formatting import HelpFormatter, nearest, wrapped
 from ol2r_cli.run.exit_status import BAD_CONFIGURATION, DONE, FAILED
 from ol2r_cli.run.stop_signals import exits_when_interrupted
 
@@ -32,7 +32,7 @@ def parser() -> argparse.ArgumentParser:
         usage="ol2r check GROUP=CHOICE [GROUP=CHOICE ...] [SETTING=VALUE ...] [--config-dir DIR]",
         description=__doc__.partition(": ")[2],
         epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpFormatter,
         allow_abbrev=False,
     )
     options.add_argument("overrides", nargs="*", metavar="GROUP=CHOICE", help="as for `ol2r run`")
@@ -59,7 +59,7 @@ def main(arguments: list[str]) -> int:
     except ValueError as error:
         print(f"ol2r check: {error}", file=sys.stderr)
         return BAD_CONFIGURATION
-    print(f"\n{report.explanations()}")
+    print("\n" + "\n".join(wrapped(line) for line in report.explanations().splitlines()))
     tracebacks = [violation.traceback for violation in report.violations if violation.traceback]
     if given.verbose:
         print("\n".join(["", *tracebacks]), end="")
@@ -74,6 +74,6 @@ def _show(law: Law, sign: str = "", reason: str = "") -> None:
     if sign:
         clear = "\x1b[K" if terminal else ""
         text = reason if sign == LEFT_OUT else law.statement
-        print(f"{clear}{sign} {law.name:{_NAME_WIDTH}} {text}", flush=True)
+        print(clear + wrapped(f"{sign} {law.name:{_NAME_WIDTH}} {text}", _NAME_WIDTH + 3), flush=True)
     elif terminal:
         print(f"  {law.name} ..", end="\r", flush=True)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ol2r_cli.config.project_file import default_output_dir
-from ol2r_cli.formatting import byte_size, plural, printable, show
+from ol2r_cli.formatting import HelpFormatter, byte_size, plural, printable, show
 from ol2r_cli.run.directory import CHECKPOINT, INTERACTIONS
 from ol2r_cli.run.disk_usage import (
     REMOVABLE,
@@ -47,7 +47,7 @@ def parser() -> argparse.ArgumentParser:
         " [--older-than AGE] [--yes]",
         description=__doc__.partition(": ")[2],
         epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpFormatter,
     )
     options.add_argument(
         "directory", metavar="DIR", nargs="?", type=Path, help="default: output_dir of ol2r.yaml, or outputs"

@@ -22,6 +22,7 @@ from ol2r_cli.config.catalogue import Catalogue
 from ol2r_cli.config.chosen_measures import GROUP as MEASURE
 from ol2r_cli.config.overrides import split_search_path
 from ol2r_cli.config.own_choices import ROLES, choice_folders
+from ol2r_cli.formatting import HelpFormatter
 from ol2r_cli.reproduce.recipe import recipe_names
 from ol2r_cli.run.exit_status import DONE
 
@@ -65,7 +66,7 @@ def parser() -> argparse.ArgumentParser:
         usage="ol2r completion bash|zsh",
         description="Writes the script that completes the words of `ol2r` in a shell.",
         epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpFormatter,
     )
     options.add_argument("shell", choices=SCRIPTS, nargs="?", help="the shell to write for")
     options.add_argument("--query", metavar="LINE", help=argparse.SUPPRESS)  # used by the scripts

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ol2r_cli.config.instantiate import build
 from ol2r_cli.config.own_choices import add_config_dir, as_options
-from ol2r_cli.formatting import show
+from ol2r_cli.formatting import HelpFormatter, show
 from ol2r_cli.run.exit_status import BAD_CONFIGURATION, DONE
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def parser() -> argparse.ArgumentParser:
         usage="ol2r data info|prepare|check [dataset=CHOICE] [dataset.SETTING=VALUE ...]",
         description=__doc__.partition(": ")[2],
         epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpFormatter,
     )
     options.add_argument("action", choices=ACTIONS, help="statistics; parse and cache; counts and checksums")
     options.add_argument("override", nargs="*", help="as for `ol2r run`")

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ol2r_cli.formatting import duration, nearest, printable, show, wrapped
+from ol2r_cli.formatting import HelpFormatter, duration, nearest, printable, show, wrapped
 from ol2r_cli.report.measures import digits
 from ol2r_cli.run.run_state import find_run
 
@@ -35,7 +35,7 @@ def parser() -> argparse.ArgumentParser:
         usage="ol2r diff RUN RUN [--metric NAME ...] [--exit-code]",
         description=__doc__.partition(": ")[2],
         epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpFormatter,
     )
     options.add_argument("runs", metavar="RUN", nargs=2, help="directory of a run, its id below outputs, or FOLDER/ID")
     options.add_argument("--metric", metavar="NAME", nargs="+", help="of the names in summary.json, or all")

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from ol2r_cli.config.overrides import split_search_path
 from ol2r_cli.config.own_choices import add_config_dir, as_options, choice_folders
 from ol2r_cli.config.project_file import PROJECT_FILE
-from ol2r_cli.formatting import byte_size, show
+from ol2r_cli.formatting import HelpFormatter, byte_size, show
 from ol2r_cli.lease import LeaseHeld, leased
 from ol2r_cli.run.exit_status import BAD_CONFIGURATION, DONE, FAILED
 
@@ -66,7 +66,7 @@ def parser() -> argparse.ArgumentParser:
         usage="ol2r doctor [data_dir=DIR] [output_dir=DIR] [SETTING=VALUE ...]",
         description=__doc__.partition(": ")[2],
         epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpFormatter,
     )
     options.add_argument("override", nargs="*", help="as for `ol2r run`")
     add_config_dir(options)

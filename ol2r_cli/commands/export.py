@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ol2r_cli.config.own_choices import add_config_dir
 from ol2r_cli.config.project_file import default_output_dir
+from ol2r_cli.formatting import HelpFormatter
 from ol2r_cli.run.exit_status import BAD_CONFIGURATION, DONE
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def parser() -> argparse.ArgumentParser:
         " [--points N]",
         description=__doc__.partition(": ")[2] + " Exporting again replaces what was exported before.",
         epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpFormatter,
     )
     options.add_argument("runs", metavar="RUN|DIR", nargs="*", help="a folder of runs, a run, its id or FOLDER/ID")
     options.add_argument("--to", metavar="WHAT", required=True, choices=WHAT, help=f"one of {', '.join(WHAT)}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from itertools import groupby
@@ -13,7 +14,7 @@ from ol2r_cli.config.chosen_measures import GROUP as MEASURE
 from ol2r_cli.config.chosen_measures import measure_nodes
 from ol2r_cli.config.overrides import ALIASES, as_typed
 from ol2r_cli.config.own_choices import add_config_dir, choice_folders
-from ol2r_cli.formatting import must_be_one_of, show, shown_path, wrapped
+from ol2r_cli.formatting import HelpFormatter, must_be_one_of, show, shown_path, wrapped
 from ol2r_cli.run.exit_status import BAD_CONFIGURATION, DONE
 
 RUN = "run"  # stands for the settings of configs/run.yaml, where a group can be named
@@ -35,7 +36,7 @@ def parser() -> argparse.ArgumentParser:
         "ol2r list",
         description=__doc__.partition(": ")[2],
         epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpFormatter,
     )
     options.add_argument("group", metavar="GROUP", nargs="?", help="run, or a group: ranker, ranker/model, click, ..")
     options.add_argument("choice", metavar="CHOICE", nargs="?", help="only this choice of it")
@@ -61,8 +62,10 @@ def _list(catalogue: Catalogue, group: str | None, name: str | None) -> None:
     if group is None:
         _show_overview(catalogue)
     elif group == RUN:
-        print("settings of a run, as in `ol2r run rounds=1000`; those of choices: `ol2r list GROUP`")
-        show([(each.name, each.default, each.comment) for each in catalogue.root.settings], indent=4)
+        print(wrapped("settings of a run, as in `ol2r run rounds=1000`; those of choices: `ol2r list GROUP`"))
+        variable = re.compile(r"\$\{oc\.env:(\w+),'(.*)'\}")  # as a shell has it: $OL2R_DATA
+        settings = catalogue.root.settings
+        show([(each.name, variable.sub(r"$\1 or \2", each.default), each.comment) for each in settings], indent=4)
     else:
         if group not in catalogue.groups:
             raise ValueError(must_be_one_of("GROUP", [RUN, *catalogue.groups], group))
@@ -108,7 +111,7 @@ def _show_choices(catalogue: Catalogue, choices: Sequence[Choice]) -> None:
         if settings:
             show(settings, indent=4)
         print()
-    _show_tables([(_typed(choice), catalogue.values(choice).get("tables")) for choice in choices])
+    _show_tables([(choice.name, catalogue.values(choice).get("tables")) for choice in choices])
 
 
 def _typed(choice: Choice) -> str:

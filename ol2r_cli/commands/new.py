@@ -15,7 +15,7 @@ from ol2r_cli.config.catalogue import Catalogue, Choice
 from ol2r_cli.config.overrides import ALIASES, as_typed
 from ol2r_cli.config.own_choices import ROLES, as_options, choice_folders, use_choices
 from ol2r_cli.config.project_file import PROJECT_FILE, read_project
-from ol2r_cli.formatting import must_be_one_of, shown_path
+from ol2r_cli.formatting import HelpFormatter, must_be_one_of, shown_path
 from ol2r_cli.run.exit_status import BAD_CONFIGURATION, DONE
 
 EPILOG = """examples:
@@ -41,7 +41,7 @@ def parser() -> argparse.ArgumentParser:
         "ol2r new",
         description=__doc__.partition(": ")[2] + " Nothing is overwritten.",
         epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpFormatter,
     )
     options.add_argument("group", metavar="GROUP", help=", ".join(GROUPS))
     options.add_argument("name", metavar="NAME", help="of the choice and of its module, such as mine")

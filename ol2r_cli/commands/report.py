@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ol2r_cli.config.overrides import split_words
 from ol2r_cli.config.project_file import default_output_dir
-from ol2r_cli.formatting import must_be_one_of, printable
+from ol2r_cli.formatting import HelpFormatter, must_be_one_of, printable
 
 if TYPE_CHECKING:
     from ol2r_cli.report.document import Document
@@ -72,7 +72,7 @@ def parser() -> argparse.ArgumentParser:
         " [--format FORMAT] [--out FILE]",
         description=__doc__.partition(": ")[2],
         epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpFormatter,
     )
     add = parser.add_argument
     add(

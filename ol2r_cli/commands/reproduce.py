@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from ol2r_cli.config.own_choices import add_config_dir, as_options
+from ol2r_cli.formatting import HelpFormatter
 from ol2r_cli.reproduce.recipe import SCALES, load_recipe, recipe_names
 from ol2r_cli.run.exit_status import BAD_CONFIGURATION, DONE
 
@@ -29,7 +30,7 @@ def parser() -> argparse.ArgumentParser:
         usage="ol2r reproduce [NAME] [SETTING=VALUE ...] [--scale quick|paper] [--dry-run] [--out DIR]",
         description=__doc__.partition(": ")[2],
         epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpFormatter,
     )
     add = options.add_argument
     add("name", metavar="NAME", nargs="?", help="of a recipe; without a name, all recipes are listed")

@@ -5,10 +5,8 @@ from __future__ import annotations
 import argparse
 import io
 import sys
-import textwrap
 from collections.abc import Sequence
 from contextlib import nullcontext, redirect_stdout
-from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
@@ -17,11 +15,9 @@ from ol2r_cli.config.catalogue import Catalogue
 from ol2r_cli.config.errors import meant
 from ol2r_cli.config.overrides import split_launcher, split_search_path
 from ol2r_cli.config.own_choices import add_config_dir, as_options, choice_folders
-from ol2r_cli.formatting import nearest
+from ol2r_cli.formatting import HelpFormatter, nearest
 from ol2r_cli.run.exit_status import BAD_CONFIGURATION, DONE, INTERRUPTED
 from ol2r_cli.run.stop_signals import exits_when_interrupted
-
-_WIDTH = 120  # characters of a line of the help
 
 _DESCRIPTION = """\
 One experiment, or with -m one for every combination of the values listed. A finished run is not run again.
@@ -34,11 +30,11 @@ settings of the experiment, with their defaults:
   ol2r list run describes all; ol2r run --cfg job [GROUP=CHOICE ...] shows all values, and runs nothing
 
 examples:
-  ol2r run                                                 PairRank on generated data
-  ol2r run click=navigational rounds=2000 replicas=5       five seeds at once
-  ol2r run dataset=mq2008 dataset.path=$HOME/MQ2008        real data
-  ol2r run -m ranker.l2=0.1,0.01 'seed=range(0,3)'         a sweep of six runs
-  ol2r run 'measures=[ndcg,err@5,ctr]'                     other measures
+  ol2r run                                            PairRank on generated data
+  ol2r run click=navigational rounds=2000 replicas=5  five seeds at once
+  ol2r run dataset=mq2008 dataset.path=$HOME/MQ2008   real data
+  ol2r run -m ranker.l2=0.1,0.01 'seed=range(0,3)'    a sweep of six runs
+  ol2r run 'measures=[ndcg,err@5,ctr]'                other measures
 """
 
 
@@ -64,7 +60,7 @@ def parser() -> _Parser:
         prog="ol2r run",
         usage="ol2r run [-m] [GROUP=CHOICE ...] [SETTING=VALUE ...]",
         epilog=_EPILOG,
-        formatter_class=partial(argparse.RawDescriptionHelpFormatter, max_help_position=40, width=_WIDTH),
+        formatter_class=HelpFormatter,
         allow_abbrev=False,
     )
     options.add_argument("overrides", nargs="*", help=argparse.SUPPRESS)
@@ -193,5 +189,4 @@ def _run(given: argparse.Namespace) -> int:
 def _choices(named: Sequence[Path]) -> str:
     """A line for each group, with the names of its choices, own ones included."""
     catalogue = Catalogue([folder.path for folder in choice_folders(named)])
-    lines = [f"{group}: {', '.join(catalogue.choices[group])}" for group in catalogue.groups]
-    return "\n".join(textwrap.fill(line, _WIDTH, subsequent_indent="  ") for line in lines)
+    return "\n".join(f"{group}: {', '.join(catalogue.choices[group])}" for group in catalogue.groups)

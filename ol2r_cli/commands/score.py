@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from ol2r_cli.config.own_choices import add_config_dir
+from ol2r_cli.formatting import HelpFormatter
 from ol2r_cli.run.exit_status import BAD_CONFIGURATION, DONE
 
 EPILOG = """examples:
@@ -25,7 +26,7 @@ def parser() -> argparse.ArgumentParser:
         description=__doc__.partition(": ")[2] + " The scores are those of the offline evaluation, without exploration,"
         " in the order of the file; features are normalised as those of the run's dataset.",
         epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpFormatter,
     )
     options.add_argument("run", metavar="RUN", help="finished run: its directory, its id below outputs, or FOLDER/ID")
     options.add_argument("file", metavar="FILE", type=Path, help="LETOR text, plain or .gz; its grades are ignored")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from ol2r_cli.columns import main_cutoff
 from ol2r_cli.config.own_choices import add_config_dir, as_options
+from ol2r_cli.formatting import HelpFormatter
 from ol2r_cli.run.exit_status import BAD_CONFIGURATION, DONE, FAILED, INTERRUPTED
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def parser() -> argparse.ArgumentParser:
         "                   [--metric NAME] [--no-prune] [--seed S] [--name NAME]",
         description=__doc__.partition(": ")[2],
         epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpFormatter,
         allow_abbrev=False,
     )
     add = options.add_argument

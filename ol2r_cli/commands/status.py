@@ -83,7 +83,7 @@ def main(arguments: list[str]) -> int:
 def _show_different(rows: list[tuple[str, ...]], root: Path) -> None:
     """Prints the columns that differ, and above them what the others have in every row."""
     columns = [column for column in range(len(HEADINGS)) if len({row[column] for row in rows}) > 1]
-    same = [f"{HEADINGS[c]} {cell}" for c, cell in enumerate(rows[0]) if cell and c not in columns]
+    same = [f"{HEADINGS[c]} {cell.strip()}" for c, cell in enumerate(rows[0]) if cell and c not in columns]
     print(printable(", ".join([f"all below {root}", *same])))
     if sum(max(len(row[column]) for row in rows) for column in columns) > shutil.get_terminal_size().columns:
         rows = [(row[0], re.sub("/|-(?=[0-9a-f]{10}$)", r"\g<0>\n", row[1]), *row[2:]) for row in rows]  # whole ids
@@ -100,7 +100,7 @@ def _row(run: RunState, root: Path, note: str) -> tuple[str, ...]:
         run.state,
         name,
         f"{run.round}/{run.rounds}{percent}",
-        f"{speed:.1f}" if speed else "",
+        f"{speed:8,.1f}" if speed else "",
         duration(run.manifest.get("seconds") or 0.0),
         note or _note(run),
     )

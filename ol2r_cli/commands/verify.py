@@ -6,7 +6,7 @@ import argparse
 import sys
 
 from ol2r_cli.config.project_file import default_output_dir
-from ol2r_cli.formatting import plural, printable, wrapped
+from ol2r_cli.formatting import HelpFormatter, plural, printable, wrapped
 from ol2r_cli.run.exit_status import BAD_CONFIGURATION, DONE, FAILED
 from ol2r_cli.run.run_state import named_runs, read_state
 
@@ -23,7 +23,7 @@ def parser() -> argparse.ArgumentParser:
         "ol2r verify",
         description=__doc__.partition(": ")[2],
         epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpFormatter,
     )
     options.add_argument("run", metavar="RUN|DIR", nargs="*", help="default: output_dir of ol2r.yaml, or outputs")
     return options

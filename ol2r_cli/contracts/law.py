@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -79,9 +80,8 @@ class Violation:
 
 
 def _wrapped(label: str, text: str) -> list[str]:
-    return textwrap.wrap(
-        text, _WIDTH, initial_indent=f"  {label:>7}", subsequent_indent=" " * 9, break_on_hyphens=False
-    )
+    width = min(_WIDTH, shutil.get_terminal_size((_WIDTH, 1)).columns)
+    return textwrap.wrap(text, width, initial_indent=f"  {label:>7}", subsequent_indent=" " * 9, break_on_hyphens=False)
 
 
 @dataclass(frozen=True, repr=False)

@@ -167,6 +167,10 @@ def default_settings(choices: Mapping[str, str], settings: Mapping[str, Any]) ->
             value = settings[reference[1]]
         if not (isinstance(value, str) and "${" in value):
             defaults[name] = value
+    for name in settings:
+        if found := re.fullmatch(r"measure\.(\w+)(?:@\d+)?\.(\w+)", name):  # measures are no choices of a run
+            choice = _catalogue().choices["measure"].get(found[1])
+            defaults |= {name: choice.values[found[2]]} if choice and found[2] in choice.values else {}
     return defaults
 
 

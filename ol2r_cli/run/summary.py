@@ -144,6 +144,7 @@ def render(summary: Mapping[str, Any], manifest: Mapping[str, Any], path: str | 
     lines = {
         "experiment": f"ranker {choices['ranker']}{model}{fairness}, click model {choices['click']}, dataset "
         f"{choices['dataset']}, {summary['rounds']:,} rounds, {which_seeds}",
+        "note": manifest.get("note", ""),
         f"test {ndcg.heading}": _test_line(metrics, f"test_{ndcg.name}", summary["rounds"]),
         online.heading: _online_line(metrics, online.name),
         cumulative.heading: _plus_minus(metrics.get(cumulative.name), 2),

@@ -147,7 +147,7 @@ def _table(running: Running, launcher: Launcher, totals: str, height: int) -> An
     from rich.text import Text
 
     table = Table(box=None, pad_edge=False, header_style="dim")
-    table.add_column("job", ratio=1, no_wrap=True, overflow="ellipsis", min_width=16)
+    table.add_column("job", ratio=1)  # the only column that may be narrowed: of a name the beginning is enough
     for heading in ("where", "round", "rounds/s", "left", "test NDCG"):
         table.add_column(heading, justify="right", no_wrap=True)
     shown = list(running.values())[: max(1, height)]
@@ -155,7 +155,7 @@ def _table(running: Running, launcher: Launcher, totals: str, height: int) -> An
         progress = read_progress(job.directory)
         speed, ndcg = progress.manifest.get("rounds_per_second"), _last_ndcg(job.directory / "log.txt")
         table.add_row(
-            Text(sweep_job.name),
+            Text(sweep_job.name, no_wrap=True, overflow="ellipsis"),
             Text(launcher.location(job)),
             f"{progress.round}/{sweep_job.settings['rounds']}",
             f"{speed:,.0f}" if speed else "",

@@ -76,7 +76,9 @@ def print_plan(jobs: Sequence[Sequence[str]], composer: Composer, keep_going: bo
         rows.append((f"#{sweep_job.number}", sweep_job.name, f"{state}{where}", note))
     show(rows)
     counts = Counter("to resume" if state == JobState.RESUMES else state for state, _ in states.values())
-    print(f"\n{len(plan.sweep_jobs)} jobs: {', '.join(f'{count} {state}' for state, count in counts.items())}")
+    print(
+        f"\n{plural(len(plan.sweep_jobs), 'job')}: {', '.join(f'{count} {state}' for state, count in counts.items())}"
+    )
     if plan.duplicates:
         print(f"{len(plan.duplicates)} more are the same run as another, and are left out")
     if to_run and launcher is not None:

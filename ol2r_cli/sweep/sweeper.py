@@ -14,6 +14,7 @@ from omegaconf import OmegaConf
 from ol2r_cli.config.composer import Composer
 from ol2r_cli.config.instantiate import build
 from ol2r_cli.config.overrides import split_launcher, split_search_path
+from ol2r_cli.formatting import plural
 from ol2r_cli.launcher.job import Launcher
 from ol2r_cli.run.code_versions import found_again
 from ol2r_cli.run.directory import create_root
@@ -130,7 +131,7 @@ def _announce(plan: Plan, display: StatusDisplay, jobs: int) -> None:
     if plan.duplicates:
         pairs = ", ".join(f"#{number} is #{first}" for number, first in list(plan.duplicates.items())[:5])
         more = ", .." if len(plan.duplicates) > 5 else ""
-        display.say(f"{len(plan.duplicates)} jobs are the same run as another and are left out: {pairs}{more}")
+        display.say(f"{plural(len(plan.duplicates), 'job')} left out, the same run as another: {pairs}{more}")
     for line in reason_lines(plan.bad, jobs):
         display.say(f"bad: {line}")
 

@@ -136,7 +136,7 @@ def test_the_probabilities_are_those_of_the_files(capsys, grades: int):
     rows = {cells[0]: cells[1:] for cells in map(str.split, block[1:])}
     for path in (config_dir() / "click").glob("*.yaml"):
         table = yaml.safe_load(path.read_text())["tables"][grades]
-        row = rows[f"click={path.stem}"]
+        row = rows[path.stem]
         assert [float(cell) for cell in row[:grades]] == table["click"]
         if "stop" in table:
             assert [float(cell) for cell in row[grades:]] == table["stop"]
@@ -188,7 +188,7 @@ def test_tables_have_the_columns_that_an_own_click_model_has(capsys, tmp_path):
     listed = lines(capsys, "click", "patient", "--config-dir", str(tmp_path))
     assert [line.split() for line in listed[-3:-1]] == [
         ["5", "grades", "P(click", "|", "0)", "1)", "2)", "3)", "4)", "P(stays", "|", "0)", "1)", "2)", "3)", "4)"],
-        ["click=patient", "0.00", "0.10", "0.20", "0.30", "0.40", "1.00", "0.90", "0.80", "0.70", "0.65"],
+        ["patient", "0.00", "0.10", "0.20", "0.30", "0.40", "1.00", "0.90", "0.80", "0.70", "0.65"],
     ]
     assert not [line for line in lines(capsys, "click", "odd", "--config-dir", str(tmp_path)) if "grades" in line]
     together = lines(capsys, "click", "--config-dir", str(tmp_path))
@@ -239,3 +239,8 @@ def test_nothing_heavy_is_imported(tmp_path):
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=env, timeout=60)
     assert done.stderr.strip() == ""
     assert "click=perfect" in done.stdout
+
+
+def test_a_variable_of_the_shell_is_shown_as_a_shell_has_it(capsys):
+    (line,) = [line for line in lines(capsys, "run") if line.strip().startswith("data_dir")]
+    assert "  $OL2R_DATA or ~/.cache/ol2r/data  " in line

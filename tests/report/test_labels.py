@@ -34,6 +34,12 @@ def test_settings_of_the_run_are_compared_among_all(tmp_path):
     assert short(tmp_path) == [("pairrank", "rounds=10"), ("pdgd", "rounds=20")]
 
 
+def test_the_default_of_a_measure_is_left_out_like_those_of_choices(tmp_path):
+    make(tmp_path, "measure.ndcg.discount=0.9995", command="ol2r run")
+    make(tmp_path, "measure.ndcg.discount=1")
+    assert short(tmp_path) == [("pairrank", ""), ("pairrank", "measure.ndcg.discount=1")]
+
+
 def test_the_exploration_is_named_where_a_ranker_has_several(tmp_path):
     make(tmp_path)
     make(tmp_path, "exploration=none")

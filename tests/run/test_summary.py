@@ -146,6 +146,8 @@ def test_on_a_terminal_the_text_is_wrapped_between_words(directory, monkeypatch)
     text = render(summarise(directory), MANIFEST, "outputs/mslr_web10k/a b")
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    noted = render(summarise(directory), {**MANIFEST, "note": "first try"}, "outputs/mslr_web10k/a b")
+    assert any(line.split() == ["note", "first", "try"] for line in noted.splitlines()), "a finished run keeps its note"
     wrapped = render(summarise(directory), MANIFEST, "outputs/mslr_web10k/a b").splitlines()
     assert max(map(len, wrapped)) <= 80
     assert " ".join(" ".join(wrapped).split()) == " ".join(text.split())

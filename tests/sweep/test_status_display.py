@@ -30,11 +30,11 @@ def run(folder: Path, number: int, **content: object) -> SweepJob:
     return SweepJob(number, (f"seed={number}",), f"seed={number}", settings=settings, directory=directory)
 
 
-def drawn(sweep_jobs: list[SweepJob], height: int) -> list[str]:
+def drawn(sweep_jobs: list[SweepJob], height: int, width: int = 100) -> list[str]:
     """The lines of the table of running jobs, without repeated blanks."""
     running = {job.number: (job, job, 0.0) for job in sweep_jobs}
     screen = io.StringIO()
-    Console(file=screen, width=100).print(_table(running, Launcher(), "the totals", height))
+    Console(file=screen, width=width).print(_table(running, Launcher(), "the totals", height))
     return [" ".join(line.split()) for line in screen.getvalue().splitlines()]
 
 
@@ -65,6 +65,12 @@ def test_the_table_has_a_line_for_each_running_job_as_far_as_there_is_room(tmp_p
     ]
     assert [line for line in drawn(jobs, 1) if "seed" not in line][1:] == ["and 2 more", "the totals"]
     assert len(drawn(jobs, 1)) == 4
+
+
+def test_on_a_narrow_terminal_only_the_name_is_shortened(tmp_path: Path):
+    (job,) = jobs = [run(tmp_path, 1, rounds_per_second=1.0)]
+    job.name = "ranker=pairrank click=informational ranker.l2=0.001"
+    assert drawn(jobs, 3, width=60)[1] == "ranker=pairrank… pid 1 25/100 1 1m 15s"
 
 
 def test_the_time_left_follows_from_the_jobs_that_are_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

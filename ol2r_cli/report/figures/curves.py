@@ -248,17 +248,18 @@ def _curves(
             axes.set_yscale("log")
     remaining = iter(panels.axes)
     for row in rows:
-        drawn: list[tuple[Axes, list[Series]]] = []
+        drawn: list[tuple[Axes, dict[Group, Series]]] = []
         for panel in row:
             for part in parts:
                 of_panel = {group: series[group][part] for group in legend.panels[panel] if part in series[group]}
                 axes = next(remaining)
                 _draw(axes, of_panel, legend, bounds, look)
-                drawn.append((axes, list(of_panel.values())))
+                drawn.append((axes, of_panel))
         for sharing in [drawn] if panels.share else [[one] for one in drawn]:
-            shown = [each for _, of_panel in sharing for each in of_panel]
-            sharing[0][0].set_ylim(_extent(shown, bounds, axes.get_yscale(), look))
-    panels.set_rounds(max(map(last_round, series)), rounds)
+            every = [each for _, of_panel in sharing for each in of_panel.values()]
+            sharing[0][0].set_ylim(_extent(every, bounds, axes.get_yscale(), look))
+            last = max(last_round(group) for _, of_panel in sharing for group in of_panel)
+            panels.set_rounds([axes for axes, _ in sharing], last, rounds)
     panels.label("round", label)
     panels.legend(legend.entries())
     return panels.figure

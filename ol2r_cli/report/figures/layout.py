@@ -66,10 +66,10 @@ class Panels:
                 if not column:
                     panel.set_ylabel("\n".join(textwrap.wrap(y, int(0.85 * self.panel_height / LETTER))))
 
-    def set_rounds(self, last: int, scale: str = "linear") -> None:
-        """Let all x axes show rounds from 0 to `last`, or with `scale` log from 1."""
+    def set_rounds(self, panels: Sequence[Axes], last: int, scale: str = "linear") -> None:
+        """Let the x axes of some panels show rounds from 0 to `last`, or with `scale` log from 1."""
         ticks = 4 if self.panel_width < 3 else 5
-        for axes in self.axes:
+        for axes in panels:
             axes.set_xscale(scale)
             axes.set_xlim(0 if scale == "linear" else 1, last)
             locator = MaxNLocator(ticks, integer=True) if scale == "linear" else LogLocator(numticks=ticks)

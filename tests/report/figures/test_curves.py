@@ -180,6 +180,12 @@ def test_a_panel_for_each_dataset_and_click_model(tmp_path):
     assert len(figure.legends) == 1
 
 
+def test_a_short_run_of_another_dataset_has_rounds_of_its_own(tmp_path):
+    play(tmp_path, trace={"online_ndcg": {0: [0.5] * 200}})
+    play(tmp_path, "dataset=yahoo", trace={"online_ndcg": {0: [0.5] * 8}})
+    assert [axes.get_xlim() for axes in drawn(tmp_path, "online_ndcg").axes] == [(0, 200), (0, 8)]
+
+
 def test_a_wide_interval_does_not_flatten_the_curves(tmp_path):
     play(tmp_path, trace=ONLINE, test={0: [0.25, 0.25], 1: [0.75, 0.75]}, every=20)
     play(tmp_path, "ranker=pdgd", trace=ONLINE, test={0: [0.5, 0.625], 1: [0.5, 0.625]}, every=20)
