@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
+import time
 from collections.abc import Callable
+from contextlib import suppress
+from hashlib import sha256
+from pathlib import Path
 from typing import Any, TypeVar
 
+import llvmlite
 import numba
 from numba.core import event
 
@@ -16,8 +22,9 @@ Function = TypeVar("Function", bound=Callable[..., object])
 def compiled(function: Function) -> Function:
     """Compile with numba when first called, for the types of that call, and keep the machine code on disk.
 
-    Numba keeps it beside the source, or in the user's cache folder where that is read-only. Where neither can be
-    written, every process compiles anew. Division by zero gives infinity or NaN, as in numpy.
+    Numba keeps it in NUMBA_CACHE_DIR, otherwise beside the source, or in the user's cache folder where that is
+    read-only. Where none can be written, every process compiles anew. Division by zero gives infinity or NaN, as in
+    numpy.
     """
     return _compiled(function)
 
@@ -31,10 +38,35 @@ def compiled_sums(function: Function) -> Function:
 
 
 def _compiled(function: Function, **options: Any) -> Function:
+    outer = numba.config.CACHE_DIR
     try:
-        return numba.njit(cache=True, error_model="numpy", **options)(function)
-    except RuntimeError:  # there is no folder for the machine code
-        return numba.njit(error_model="numpy", **options)(function)
+        numba.config.CACHE_DIR = outer if FOLDER is None else str(FOLDER)
+        return numba.njit(cache=FOLDER is not None, error_model="numpy", **options)(function)
+    finally:
+        numba.config.CACHE_DIR = outer  # other functions, such as those of own rankers, are kept where they were
+
+
+def _folder() -> Path | None:
+    """The folder for the machine code of these sources and this numba, below the one that numba chooses; or None.
+
+    Numba compiles a loop again when its own file changes, not when those change that it calls: they are linked into it.
+    """
+    try:
+        chosen = Path(numba.njit(cache=True)(lambda: None).stats.cache_path)
+    except RuntimeError:  # there is none that can be written
+        return None
+    sources = b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py")))
+    versions = f"{numba.__version__} {llvmlite.__version__}".encode()
+    folder = chosen / f"ol2r-{sha256(sources + versions).hexdigest()[:16]}"
+    with suppress(OSError):  # another process may remove the same ones
+        for other in () if folder.exists() else chosen.glob("ol2r-*"):
+            if time.time() - other.stat().st_mtime > _STALE:
+                shutil.rmtree(other)
+    return folder
+
+
+_STALE = 30 * 24 * 3600  # seconds; a younger folder may be that of a running process, or of another environment
+FOLDER = _folder()
 
 
 class _CompilerLock(event.Listener):
