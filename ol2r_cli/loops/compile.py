@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
-import time
 from collections.abc import Callable
-from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeVar
@@ -38,34 +35,28 @@ def compiled_sums(function: Function) -> Function:
 
 
 def _compiled(function: Function, **options: Any) -> Function:
-    outer = numba.config.CACHE_DIR
+    config: Any = numba.config
+    outer, config.CACHE_DIR = config.CACHE_DIR, FOLDER
     try:
-        numba.config.CACHE_DIR = outer if FOLDER is None else str(FOLDER)
-        return numba.njit(cache=FOLDER is not None, error_model="numpy", **options)(function)
+        return numba.njit(cache=bool(FOLDER), error_model="numpy", **options)(function)
     finally:
-        numba.config.CACHE_DIR = outer  # other functions, such as those of own rankers, are kept where they were
+        config.CACHE_DIR = outer  # where other functions are kept, such as those of own rankers
 
 
-def _folder() -> Path | None:
-    """The folder for the machine code of these sources and this numba, below the one that numba chooses; or None.
+def _folder() -> str:
+    """The folder for the machine code of these sources and this numba, below the one that numba chooses; "" for none.
 
     Numba compiles a loop again when its own file changes, not when those change that it calls: they are linked into it.
     """
     try:
-        chosen = Path(numba.njit(cache=True)(lambda: None).stats.cache_path)
+        chosen = Path(str(numba.njit(cache=True)(lambda: None).stats.cache_path))
     except RuntimeError:  # there is none that can be written
-        return None
+        return ""
     sources = b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py")))
     versions = f"{numba.__version__} {llvmlite.__version__}".encode()
-    folder = chosen / f"ol2r-{sha256(sources + versions).hexdigest()[:16]}"
-    with suppress(OSError):  # another process may remove the same ones
-        for other in () if folder.exists() else chosen.glob("ol2r-*"):
-            if time.time() - other.stat().st_mtime > _STALE:
-                shutil.rmtree(other)
-    return folder
+    return str(chosen / f"ol2r-{sha256(sources + versions).hexdigest()[:16]}")
 
 
-_STALE = 30 * 24 * 3600  # seconds; a younger folder may be that of a running process, or of another environment
 FOLDER = _folder()
 
 
