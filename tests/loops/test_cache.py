@@ -63,6 +63,7 @@ def test_a_run_after_a_change_of_the_clicks_has_their_numbers(tmp_path: Path):
     """Clicks of 300 rounds by default, in the first three places only: 425, where the code before has 1,005."""
     for folder in "ol2r_cli", "configs":
         shutil.copytree(ROOT / folder, tmp_path / folder, ignore=lambda *_: ["__pycache__"])
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)  # or it would be an installation
     clicks, found = tmp_path / "ol2r_cli" / "loops" / "clicks.py", {}
     for name, cache in ("original", "kept"), ("edited", "kept"), ("edited, empty cache", "empty"):
         if name == "edited":
