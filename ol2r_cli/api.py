@@ -250,7 +250,8 @@ def experiment(*settings: Any, **more: Any) -> Experiment:
     """An experiment with checked settings and its dataset loaded. Nothing is written.
 
     `experiment.simulation().play()` yields one round after the other. Make only one simulation of an experiment. Sets
-    the number of threads of this process to `device.threads`. ValueError for a bad setting.
+    the number of threads of this process to `device.threads`, and torch's default dtype, precision of matrix products,
+    autocast and flush-to-zero to those of runs. ValueError for a bad setting.
     """
     return _prepared(as_overrides(*settings, **more))[0]
 
@@ -291,18 +292,16 @@ def run(*settings: Any, progress: bool = False, **more: Any) -> Run:
     """
     import torch
 
-    threads = torch.get_num_threads()
-    try:
-        with torch.inference_mode():
-            prepared, command = _prepared(as_overrides(*settings, **more))
-            if prepared.finished():
-                found_again(prepared.directory.path)
-            else:
-                prepared.check_other_code()
-                _play(prepared, command, progress)
-            return _own_run(prepared.directory.path, prepared.settings)
-    finally:
-        torch.set_num_threads(threads)
+    from ol2r_cli.device import restored
+
+    with restored(), torch.inference_mode():
+        prepared, command = _prepared(as_overrides(*settings, **more))
+        if prepared.finished():
+            found_again(prepared.directory.path)
+        else:
+            prepared.check_other_code()
+            _play(prepared, command, progress)
+        return _own_run(prepared.directory.path, prepared.settings)
 
 
 def _own_run(path: Path, settings: Mapping[str, Any]) -> Run:
@@ -430,11 +429,13 @@ def sweep(
     are checked before the first one starts: ValueError when one is bad. Finished runs are not run again. `RunFailed`
     is raised after all others are done; with `keep_going`, bad and failed jobs are left out with a warning.
     """
+    from ol2r_cli.device import restored
     from ol2r_cli.sweep import sweeper
 
     lists = [as_overrides(job, **more) for job in jobs]
     terminal = sys.stderr if progress else None
-    result = sweeper.sweep(lists, as_overrides(launcher), keep_going=keep_going, terminal=terminal)
+    with restored():  # jobs are checked in this process
+        result = sweeper.sweep(lists, as_overrides(launcher), keep_going=keep_going, terminal=terminal)
     if result.code == INTERRUPTED:
         raise KeyboardInterrupt("the same call resumes the sweep")
     if result.failed:

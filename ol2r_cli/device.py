@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import ctypes
 import sys
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
 from importlib import import_module
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import torch
 from threadpoolctl import ThreadpoolController
@@ -15,6 +19,7 @@ from ol2r_cli.config.ranges import Range
 
 Threads = Annotated[int, Range(1, 1024)]  # OpenMP ends the process if it cannot start them all
 _DTYPES = {"auto": None, "float64": torch.float64, "float32": torch.float32}
+_AUTOCAST = "cpu", "cuda"
 
 
 class Device:
@@ -49,7 +54,9 @@ class Device:
         if engine == "loops" and self.torch.type != "cpu":
             raise ValueError(f"{self.group}.engine=loops needs {self.group}.name=cpu, got {self.torch}")
         if engine == "loops" and not loops.available():
-            raise ValueError(f"{self.group}.engine=loops needs numba, which is not installed: pip install 'ol2r[fast]'")
+            raise ValueError(
+                f"{self.group}.engine=loops needs numba, which {loops.missing()}: pip install 'ol2r[fast]'"
+            )
         if engine == "auto":
             engine = "loops" if self.torch.type == "cpu" and loops.available() else "tensors"
         self.engine = engine
@@ -60,11 +67,49 @@ class Device:
         return f"{self.torch} ({torch.cuda.get_device_name(self.torch)})" if self.torch.type == "cuda" else "cpu"
 
     def prepare(self) -> None:
-        """Set the number of threads of this process, and keep freed memory in the process."""
-        torch.set_num_threads(self.threads)
+        """Set threads, default dtype and modes of arithmetic of this process; keep freed memory in the process.
+
+        ValueError where other threads, which torch has started before, compute in another mode.
+        """
+        set_torch(self.threads)
+        if not (torch.full((2**15 * self.threads,), sys.float_info.min, dtype=torch.float64) / 2).all():
+            cause = "torch.set_flush_denormal(True), or a library linked with -Ofast"
+            raise ValueError(f"{self.group}.threads must be 1 where threads take small numbers as zero ({cause})")
         if self.engine == "loops":
             _limit_openblas()
         _keep_freed_memory()
+
+
+def set_torch(threads: int) -> None:
+    """Set the state of torch in this process that decides numbers: what other code has set must not."""
+    torch.set_num_threads(threads)
+    torch.set_default_dtype(torch.float32)
+    torch.set_flush_denormal(False)
+    for device in _AUTOCAST:
+        torch.set_autocast_enabled(device, False)
+    with warnings.catch_warnings(action="ignore"):  # torch 2.9: that there is another way
+        torch.set_float32_matmul_precision("highest")  # without TF32
+
+
+@contextmanager
+def restored() -> Iterator[None]:
+    """Restore in the end what `set_torch` sets, for the program that calls ol2r."""
+    matmuls: Any = torch.backends.cuda.matmul, getattr(torch.backends.mkldnn, "matmul", None)
+    undo: list[Callable[[], object]] = [
+        partial(torch.set_num_threads, torch.get_num_threads()),
+        partial(torch.set_default_dtype, torch.get_default_dtype()),
+        partial(torch.set_flush_denormal, sys.float_info.min / 2 == 0),
+        *(partial(torch.set_autocast_enabled, device, torch.is_autocast_enabled(device)) for device in _AUTOCAST),
+    ]
+    with warnings.catch_warnings(action="ignore"), suppress(RuntimeError):  # where only what follows knows it
+        undo.append(partial(torch.set_float32_matmul_precision, torch.get_float32_matmul_precision()))
+    known = [each for each in matmuls if hasattr(each, "fp32_precision")]  # with torch 2.9 or newer
+    undo.extend(partial(setattr, each, "fp32_precision", each.fp32_precision) for each in known)
+    try:
+        yield
+    finally:
+        for restore in undo:
+            restore()
 
 
 def _limit_openblas() -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from unittest.mock import Mock
+
 import pytest
 import torch
 
@@ -75,11 +78,16 @@ def test_the_engine_is_part_of_the_id_and_tensors_have_the_ids_of_before(monkeyp
 
 
 def test_an_engine_that_cannot_run_is_refused(monkeypatch):
-    monkeypatch.setattr(loops, "available", lambda: False)
-    with pytest.raises(
-        ValueError, match=r"^device\.engine=loops needs numba, which is not installed: pip install 'ol2r"
-    ):
-        Device("cpu", "auto", 1, "loops")
+    errors = {
+        "is not installed": ModuleNotFoundError("No module named 'numba'"),
+        "cannot be imported (Numba needs NumPy 2.4 or less)": ImportError("Numba needs NumPy 2.4 or less\nmore"),
+    }
+    monkeypatch.setattr(loops, "missing", loops.missing.__wrapped__)  # without what was found before
+    for reason, error in errors.items():
+        monkeypatch.setattr(loops, "import_module", Mock(side_effect=error))
+        message = re.escape(f"device.engine=loops needs numba, which {reason}: pip install 'ol2r[fast]'")
+        with pytest.raises(ValueError, match=f"^{message}$"):
+            Device("cpu", "auto", 1, "loops")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     with pytest.raises(ValueError, match=r"^device\.engine=loops needs device\.name=cpu, got cuda$"):
         Device("cuda", "auto", 1, "loops")

@@ -31,7 +31,7 @@ def parser() -> argparse.ArgumentParser:
         "ol2r benchmark",
         usage="ol2r benchmark [NAME] [SETTING=VALUE ...] [--add WORDS | --repeat [ROW ...] | --run] [--dry-run]"
         " [--out DIR]",
-        description=__doc__.partition(": ")[2],
+        description=(__doc__ or "").partition(": ")[2],
         epilog=EPILOG,
         formatter_class=HelpFormatter,
     )

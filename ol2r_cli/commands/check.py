@@ -30,7 +30,7 @@ def parser() -> argparse.ArgumentParser:
     options = argparse.ArgumentParser(
         "ol2r check",
         usage="ol2r check GROUP=CHOICE [GROUP=CHOICE ...] [SETTING=VALUE ...] [--config-dir DIR]",
-        description=__doc__.partition(": ")[2],
+        description=(__doc__ or "").partition(": ")[2],
         epilog=EPILOG,
         formatter_class=HelpFormatter,
         allow_abbrev=False,

@@ -45,7 +45,7 @@ def parser() -> argparse.ArgumentParser:
         "ol2r clean",
         usage="ol2r clean [DIR] [--state STATE ...] [--checkpoints] [--interactions] [--logs] [--cache]"
         " [--older-than AGE] [--yes]",
-        description=__doc__.partition(": ")[2],
+        description=(__doc__ or "").partition(": ")[2],
         epilog=EPILOG,
         formatter_class=HelpFormatter,
     )

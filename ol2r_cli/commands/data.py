@@ -32,7 +32,7 @@ def parser() -> argparse.ArgumentParser:
     options = argparse.ArgumentParser(
         "ol2r data",
         usage="ol2r data info|prepare|check [dataset=CHOICE] [dataset.SETTING=VALUE ...]",
-        description=__doc__.partition(": ")[2],
+        description=(__doc__ or "").partition(": ")[2],
         epilog=EPILOG,
         formatter_class=HelpFormatter,
     )

@@ -33,7 +33,7 @@ def parser() -> argparse.ArgumentParser:
     options = argparse.ArgumentParser(
         "ol2r diff",
         usage="ol2r diff RUN RUN [--metric NAME ...] [--exit-code]",
-        description=__doc__.partition(": ")[2],
+        description=(__doc__ or "").partition(": ")[2],
         epilog=EPILOG,
         formatter_class=HelpFormatter,
     )

@@ -18,6 +18,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ol2r_cli import loops
 from ol2r_cli.config.overrides import split_search_path
 from ol2r_cli.config.own_choices import add_config_dir, as_options, choice_folders
 from ol2r_cli.config.project_file import PROJECT_FILE
@@ -64,7 +65,7 @@ def parser() -> argparse.ArgumentParser:
     options = argparse.ArgumentParser(
         "ol2r doctor",
         usage="ol2r doctor [data_dir=DIR] [output_dir=DIR] [SETTING=VALUE ...]",
-        description=__doc__.partition(": ")[2],
+        description=(__doc__ or "").partition(": ")[2],
         epilog=EPILOG,
         formatter_class=HelpFormatter,
     )
@@ -167,11 +168,7 @@ def machine() -> Iterator[Finding]:
 
 def _engine() -> tuple[str, str]:
     """What `device.engine=auto` chooses, and a note where it is the slower one."""
-    try:
-        importlib.import_module(ENGINE)
-    except Exception as error:
-        missing = isinstance(error, ModuleNotFoundError)
-        reason = "is not installed" if missing else f"cannot be imported ({_first_line(error)})"
+    if reason := loops.missing():
         slower = f"{ENGINE} {reason}; with it, rankers without a network are two to three times as fast on a CPU"
         return "tensors", f"{slower}: type: pip install '{ENGINE}{_requirements().get(ENGINE, '')}'"
     return f"loops on a CPU ({ENGINE} {metadata.version(ENGINE)}), tensors on a GPU", ""

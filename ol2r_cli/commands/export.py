@@ -36,7 +36,7 @@ def parser() -> argparse.ArgumentParser:
         "ol2r export",
         usage="ol2r export [RUN|DIR ...] --to WHAT --out PATH [--split SPLIT] [--data DIR] [--config-dir DIR]"
         " [--points N]",
-        description=__doc__.partition(": ")[2] + " Exporting again replaces what was exported before.",
+        description=(__doc__ or "").partition(": ")[2] + " Exporting again replaces what was exported before.",
         epilog=EPILOG,
         formatter_class=HelpFormatter,
     )

@@ -34,7 +34,7 @@ def parser() -> argparse.ArgumentParser:
     """The options of `ol2r list`."""
     options = argparse.ArgumentParser(
         "ol2r list",
-        description=__doc__.partition(": ")[2],
+        description=(__doc__ or "").partition(": ")[2],
         epilog=EPILOG,
         formatter_class=HelpFormatter,
     )

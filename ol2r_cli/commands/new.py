@@ -39,7 +39,7 @@ def parser() -> argparse.ArgumentParser:
     """The options of `ol2r new`."""
     options = argparse.ArgumentParser(
         "ol2r new",
-        description=__doc__.partition(": ")[2] + " Nothing is overwritten.",
+        description=(__doc__ or "").partition(": ")[2] + " Nothing is overwritten.",
         epilog=EPILOG,
         formatter_class=HelpFormatter,
     )

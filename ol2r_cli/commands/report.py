@@ -70,7 +70,7 @@ def parser() -> argparse.ArgumentParser:
         " [--select validation [--keep SETTING ...] [--overrides]] [--baseline WORDS | --compare all]"
         " [--test t|permutation] [--differences] [--recovery] [--figure KIND ... [--option NAME=VALUE ...]]"
         " [--format FORMAT] [--out FILE]",
-        description=__doc__.partition(": ")[2],
+        description=(__doc__ or "").partition(": ")[2],
         epilog=EPILOG,
         formatter_class=HelpFormatter,
     )

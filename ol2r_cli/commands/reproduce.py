@@ -28,7 +28,7 @@ def parser() -> argparse.ArgumentParser:
     options = argparse.ArgumentParser(
         "ol2r reproduce",
         usage="ol2r reproduce [NAME] [SETTING=VALUE ...] [--scale quick|paper] [--dry-run] [--out DIR]",
-        description=__doc__.partition(": ")[2],
+        description=(__doc__ or "").partition(": ")[2],
         epilog=EPILOG,
         formatter_class=HelpFormatter,
     )

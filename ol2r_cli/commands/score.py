@@ -23,7 +23,8 @@ def parser() -> argparse.ArgumentParser:
     """The options of `ol2r score`."""
     options = argparse.ArgumentParser(
         "ol2r score",
-        description=__doc__.partition(": ")[2] + " The scores are those of the offline evaluation, without exploration,"
+        description=(__doc__ or "").partition(": ")[2]
+        + " The scores are those of the offline evaluation, without exploration,"
         " in the order of the file; features are normalised as those of the run's dataset.",
         epilog=EPILOG,
         formatter_class=HelpFormatter,

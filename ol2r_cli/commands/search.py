@@ -39,7 +39,7 @@ def parser() -> argparse.ArgumentParser:
         "ol2r search",
         usage="ol2r search SETTING=RANGE [SETTING=RANGE ...] [OVERRIDE ...] [--trials N] [--minutes M] [--jobs N]\n"
         "                   [--metric NAME] [--no-prune] [--seed S] [--name NAME]",
-        description=__doc__.partition(": ")[2],
+        description=(__doc__ or "").partition(": ")[2],
         epilog=EPILOG,
         formatter_class=HelpFormatter,
         allow_abbrev=False,

@@ -25,7 +25,7 @@ _RESUME = {"failed": "run again", "damaged": "run again", "killed": "go on", "in
 
 def parser() -> argparse.ArgumentParser:
     """The options of `ol2r status`."""
-    options = argparse.ArgumentParser("ol2r status", description=__doc__.partition(": ")[2])
+    options = argparse.ArgumentParser("ol2r status", description=(__doc__ or "").partition(": ")[2])
     options.add_argument(
         "directory",
         metavar="DIR|NAME=VALUE",

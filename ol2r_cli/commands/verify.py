@@ -21,7 +21,7 @@ def parser() -> argparse.ArgumentParser:
     """The options of `ol2r verify`."""
     options = argparse.ArgumentParser(
         "ol2r verify",
-        description=__doc__.partition(": ")[2],
+        description=(__doc__ or "").partition(": ")[2],
         epilog=EPILOG,
         formatter_class=HelpFormatter,
     )

@@ -8,6 +8,7 @@ parts that Hydra documents for programs and sweeper plugins.
 from __future__ import annotations
 
 import copy
+import inspect
 import itertools
 import re
 import shlex
@@ -19,6 +20,7 @@ from typing import Any
 
 import hydra
 import yaml
+from hydra.core.override_parser import overrides_parser, overrides_visitor
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Glob, Override
 from hydra.errors import HydraException
@@ -33,6 +35,11 @@ from ol2r_cli.config.own_choices import as_options, check_modules, use_choices
 from ol2r_cli.config.project_file import read_project
 from ol2r_cli.config.stored_targets import targets
 from ol2r_cli.formatting import nearest
+
+if not __debug__:  # Hydra's parser takes steps in assert statements, which PYTHONOPTIMIZE leaves out
+    source = inspect.getsource(overrides_visitor)
+    exec(compile(source, str(overrides_visitor.__file__), "exec", optimize=0), vars(overrides_visitor))
+    vars(overrides_parser)["HydraOverrideVisitor"] = overrides_visitor.HydraOverrideVisitor
 
 
 @dataclass(frozen=True)

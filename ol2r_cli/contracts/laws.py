@@ -23,6 +23,7 @@ from ol2r_cli.contracts.role_laws import ROLE_LAWS, learns, repeatable, scores, 
 from ol2r_cli.contracts.run_law import run_and_resume
 from ol2r_cli.contracts.setting_law import settings
 from ol2r_cli.contracts.subject import DTYPE, Subject, is_refusal
+from ol2r_cli.device import restored, set_torch
 from ol2r_cli.formatting import error_line
 from ol2r_cli.metrics.measurement import NonFiniteScores
 
@@ -100,24 +101,20 @@ def check_composition(
     """Hold a configuration to the laws of some groups (`ranker`, `ranker/model`, ..), or to `laws` if they are given.
 
     `name` is what the report calls the configuration. ValueError if the choices do not go together, or a setting is
-    bad. Files are written to a temporary folder. The number of threads is that of the configuration in the meantime.
+    bad. Files are written to a temporary folder. The state of torch is that of a run in the meantime.
     """
-    threads = torch.get_num_threads()
     if laws is None:
         laws = list(dict.fromkeys(law for group in groups for law in LAWS[group.partition("/")[0]]))
-    try:
-        with torch.inference_mode(), TemporaryDirectory(prefix="ol2r-check-") as folder:
-            torch.set_num_threads(composition.config.device.threads)
-            subject = Subject(composition, groups, Path(folder))
-            subject.notes += notes
-            _check_words(subject, laws)
-            checking = _Checking(subject)
-            for law in laws:
-                watching(law)
-                watching(law, *checking.hold(law))
-            return checking.report(name)
-    finally:
-        torch.set_num_threads(threads)
+    with restored(), torch.inference_mode(), TemporaryDirectory(prefix="ol2r-check-") as folder:
+        set_torch(composition.config.device.threads)
+        subject = Subject(composition, groups, Path(folder))
+        subject.notes += notes
+        _check_words(subject, laws)
+        checking = _Checking(subject)
+        for law in laws:
+            watching(law)
+            watching(law, *checking.hold(law))
+        return checking.report(name)
 
 
 def _check_words(subject: Subject, laws: Sequence[Law]) -> None:

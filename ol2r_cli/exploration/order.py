@@ -13,6 +13,7 @@ from ol2r_cli.tensor.shapes import Bool, Float, Int
 from ol2r_cli.tensor.streams import Random
 
 LEAST = torch.finfo(torch.float64).min
+TINY = 2.0**-1000  # a key of its bits and random ones is a normal number, which no process takes as 0
 CHANCE = 1 << 29  # the last 29 bits of a float64 are beyond the precision of float32
 
 
@@ -23,7 +24,7 @@ def sortable(scores: Float[Tensor, "B N D"], mask: Bool[Tensor, "B D"], random: 
     are in random order. Padding gets `LEAST`, the lowest score of all.
     """
     chance = (random.uniform(scores.shape[2]) * -CHANCE).long()[:, None]  # 0 or negative
-    bits = (scores.double() + 0.0).view(torch.int64) | (CHANCE - 1)  # + 0.0 gives -0.0 the bits of 0.0
+    bits = (scores.double() + TINY).view(torch.int64) | (CHANCE - 1)  # 0.0 and -0.0 become TINY
     bits += torch.where(bits < 0, 1 - CHANCE - chance, chance)  # for negative scores, larger bits are lower scores
     return bits.view(torch.float64).masked_fill_(~mask[:, None], LEAST)
 

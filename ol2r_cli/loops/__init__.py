@@ -44,14 +44,21 @@ __all__ = [
 ]
 
 
-@cache
 def available() -> bool:
-    """Return whether numba is installed and can be imported: it may be too old for numpy."""
+    """Return whether numba is installed and can be imported."""
+    return not missing()
+
+
+@cache
+def missing() -> str:
+    """Return why there is no numba, such as `is not installed`; empty if there is. It may be too old for numpy."""
     try:
         import_module("numba")
-    except Exception:
-        return False
-    return True
+    except ModuleNotFoundError:
+        return "is not installed"
+    except Exception as error:
+        return f"cannot be imported ({(str(error).splitlines() or [type(error).__name__])[0]})"
+    return ""
 
 
 def __getattr__(name: str) -> Any:

@@ -6,14 +6,14 @@ import numpy as np
 
 from ol2r_cli.loops.compile import compiled
 
-_CHANCE = np.int64(1 << 29)  # as in exploration/order.py
+_CHANCE, _TINY = np.int64(1 << 29), 2.0**-1000  # as in exploration/order.py
 
 
 @compiled
 def sortable(score, chance):
     """Return a score whose last 29 of 52 bits are random, as `exploration.order.sortable` does for tensors."""
     drawn = np.int64(chance * -_CHANCE)  # 0 or negative
-    bits = np.float64(score + 0.0).view(np.int64) | (_CHANCE - 1)
+    bits = np.float64(score + _TINY).view(np.int64) | (_CHANCE - 1)
     bits += 1 - _CHANCE - drawn if bits < 0 else drawn
     return np.int64(bits).view(np.float64)
 

@@ -17,6 +17,7 @@ from ol2r_cli.tensor.streams import Streams
 
 GROUP = 4_000  # largest number of documents, with padding, in a group of queries, so that it fits a cache
 PADDING = torch.finfo(torch.float32).min  # below every score; its last bits are 0, which means label 0
+TINY = 2.0**-1000  # the key of 0.0 and -0.0: 0.0 with a tail would be subnormal, which some processes take as 0
 
 
 def is_evaluated(round: int, every: int, spacing: str) -> bool:
@@ -210,7 +211,7 @@ def _values(measures: Mapping[str, Measure], lists: RankedLists) -> Iterator[tup
 
 def _keys(scores: Float[Tensor, "*S"], tails: Int[Tensor, "*T"]) -> Float[Tensor, "*S"]:
     """Return the scores rounded to float32, so that rounding errors are ties, with `tails` in the remaining bits."""
-    return ((scores.float() + 0.0).double().view(torch.int64) | tails).view(torch.float64)  # + 0.0 turns -0.0 into 0.0
+    return ((scores.float().double() + TINY).view(torch.int64) | tails).view(torch.float64)
 
 
 def _even_groups(lengths: list[int]) -> Iterator[slice]:

@@ -93,7 +93,6 @@ class Experiment:
         _check(self.settings)
         self.config, self.choices = config, choices
         self.device = _of_kind(Device, "device", make(config.device))
-        self.device.prepare()
         self.roles = {group: _of_kind(kind, group, make(config[group])) for group, kind in _ROLES.items()}
         self.measures = {
             str(name): _of_kind(Measure, f"measure.{name}", make(node)) for name, node in config.measure.items()
@@ -104,8 +103,10 @@ class Experiment:
             raise ValueError(
                 f"trace_cosine=true needs a ranker with linear weights: leave it out with ranker={choices['ranker']}"
             )
-        self.dataset: Dataset = _of_kind(DatasetSource, "dataset", make(config.dataset)).load()
+        source: DatasetSource = _of_kind(DatasetSource, "dataset", make(config.dataset))
         self.intent: IntentSchedule = _of_kind(IntentSchedule, "intent", make(config.intent))
+        self.device.prepare()  # after the import of own classes, which can set modes of torch
+        self.dataset: Dataset = source.load()
         if self.intent.changes:
             self.dataset = judged_by_intents(self.dataset, self.intent, self.roles)
             if self.settings["trace_cosine"]:

@@ -8,10 +8,12 @@ import re
 import sys
 from importlib import metadata
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import torch
 
+from ol2r_cli import loops
 from ol2r_cli.commands import doctor
 from ol2r_cli.commands.doctor import Finding, examine, main
 from ol2r_cli.config.catalogue import Catalogue
@@ -53,14 +55,8 @@ def test_a_machine_without_problems(tmp_path: Path, capsys: pytest.CaptureFixtur
     ],
 )
 def test_a_machine_without_a_working_numba(monkeypatch: pytest.MonkeyPatch, capsys, error: Exception, reason: str):
-    imports = importlib.import_module
-
-    def import_module(name: str):
-        if name == "numba":
-            raise error
-        return imports(name)
-
-    monkeypatch.setattr(doctor.importlib, "import_module", import_module)
+    monkeypatch.setattr(loops, "missing", loops.missing.__wrapped__)  # without what was found before
+    monkeypatch.setattr(loops, "import_module", Mock(side_effect=error))
     found = named(list(examine([])))["engine"]
     assert (found.value, found.needed) == ("tensors", False)
     assert found.problem.startswith(reason)

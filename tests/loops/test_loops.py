@@ -93,6 +93,7 @@ def test_loops_work_where_their_machine_code_cannot_be_kept(monkeypatch):
         return njit(**options)
 
     monkeypatch.setattr(compiling.numba, "njit", without_cache)
+    monkeypatch.setattr(compiling, "FOLDER", compiling._folder())
 
     @compiling.compiled
     def twice(x):

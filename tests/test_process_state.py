@@ -1,0 +1,150 @@
+"""A run has the same numbers in every process: what a program sets in torch neither reaches a run nor is lost."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from ol2r_cli import api as ol2r
+from ol2r_cli import loops
+from ol2r_cli.device import Device, restored
+from tests.worlds import TINY
+
+RANKERS = [
+    *["pairrank", "pepairrank", "pdgd", "sgd_ranknet", "epsilon_greedy", "dbgd", "mgd", "nsgd", "random", "olranknet"],
+    "toprank",
+]
+MANY = {"pairrank", "pepairrank", "pdgd", "mgd", "random", "olranknet", "toprank"}  # one of each kind stays fast
+ENGINES = ["tensors", pytest.param("loops", marks=pytest.mark.skipif(not loops.available(), reason="needs numba"))]
+ROUNDS = 60
+NETWORK = [*TINY, "ranker=pdgd", "ranker/model=mlp", "device=cpu", f"rounds={ROUNDS}"]
+
+
+def flushes() -> bool:
+    """Whether this process takes subnormal numbers as zero."""
+    return sys.float_info.min / 2 == 0
+
+
+@pytest.fixture(autouse=True)
+def _restored():
+    with restored():
+        yield
+
+
+def numbers(ranker: str, engine: str, flush: bool) -> dict[str, float]:
+    """Online NDCG of a short run, its discounted sum, and NDCG before it; the mode is set after what resets it."""
+    words = [f"ranker={ranker}", "device=cpu", f"device.engine={engine}", f"rounds={ROUNDS}", "click=informational"]
+    with torch.inference_mode():
+        experiment = ol2r.experiment([*TINY, *words])
+        torch.set_flush_denormal(flush)
+        simulation = experiment.simulation()
+        untrained = experiment.evaluators()[0](simulation.ranker, simulation.ranker.deploy()[None])["ndcg_10"].item()
+        for _ in simulation.play_until(lambda t: t == ROUNDS):
+            assert flushes() == flush
+        measures = simulation.measurement.measures()[1]
+    online, cumulative = measures["online_ndcg"].mean().item(), measures["cumulative_ndcg"][-1].item()
+    return {"online": online, "cumulative": cumulative, "untrained": untrained}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(
+    "ranker", [pytest.param(name, marks=[pytest.mark.slow] if name in MANY else []) for name in RANKERS]
+)
+def test_ties_are_broken_alike_where_small_numbers_are_zero(ranker: str, engine: str):
+    if not torch.set_flush_denormal(True):
+        pytest.skip("this processor cannot")
+    usual, flushed = (numbers(ranker, engine, flush) for flush in (False, True))
+    assert flushed == usual, f"{ranker} {engine}: with flush-to-zero {flushed}, without {usual}"
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_run_computes_with_small_numbers(engine: str):
+    torch.set_flush_denormal(True)
+    Device("cpu", "auto", 1, engine).prepare()
+    small = torch.tensor([sys.float_info.min], dtype=torch.float64) / 2 if engine == "tensors" else None
+    if small is None:
+        import numba
+
+        small = numba.njit(lambda number: number / 2)(sys.float_info.min)
+    assert small * 2 > 0
+
+
+def test_threads_of_torch_that_compute_otherwise_are_refused():
+    program = (
+        "import torch; from ol2r_cli.device import Device; torch.set_num_threads(2); torch.set_flush_denormal(True); "
+        "torch.ones(2**20).sum(); [Device('cpu', 'auto', threads, 'tensors').prepare() for threads in (1, 2)]"
+    )
+    root = {"PYTHONPATH": str(Path(__file__).parents[1])}
+    done = subprocess.run([sys.executable, "-c", program], env=os.environ | root, capture_output=True, text=True)
+    assert (
+        done.stderr.strip().splitlines()[-1].startswith("ValueError: device.threads must be 1 where threads take small")
+    )
+
+
+def tf32() -> None:
+    torch.backends.cuda.matmul.allow_tf32 = True
+
+
+def bfloat16() -> None:
+    torch.backends.mkldnn.matmul.fp32_precision = "bf16"
+
+
+STATES: dict[str, Callable[[], object]] = {
+    "default dtype": lambda: torch.set_default_dtype(torch.float64),
+    "matmul precision": lambda: torch.set_float32_matmul_precision("medium"),
+    "TF32": tf32,
+    "bfloat16": bfloat16,
+    "autocast": lambda: torch.set_autocast_enabled("cpu", True),
+    "flush to zero": lambda: torch.set_flush_denormal(True),
+}
+
+
+def state() -> tuple[object, ...]:
+    """What the program has set."""
+    matmul = [torch.backends.cuda.matmul.allow_tf32]
+    if hasattr(torch.backends.mkldnn, "matmul"):
+        matmul += [torch.backends.mkldnn.matmul.fp32_precision, torch.backends.cuda.matmul.fp32_precision]
+    return torch.get_default_dtype(), torch.is_autocast_enabled("cpu"), flushes(), *matmul
+
+
+@pytest.mark.parametrize("name", STATES)
+def test_what_a_program_sets_in_torch_does_not_reach_a_run_and_is_restored(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    if name == "bfloat16" and not hasattr(torch.backends.mkldnn, "matmul"):
+        pytest.skip("before torch 2.9")
+    play, seen = ol2r._play, []
+    monkeypatch.setattr(ol2r, "_play", lambda *given: (seen.append(state()), play(*given)))
+    usual = ol2r.run(NETWORK, output_dir=tmp_path / "usual")
+    STATES[name]()
+    outer = state()
+    found = ol2r.run(NETWORK, output_dir=tmp_path / "found")
+    assert state() == outer != seen[0], f"{name}: {outer}"
+    assert found.id == usual.id
+    ndcg = [run.summary["test_ndcg_10"]["mean"] for run in (usual, found)]
+    weights = [torch.load(run.path / "ranker.pt", weights_only=True)["deployed"] for run in (usual, found)]
+    assert ndcg[0] == ndcg[1], f"{name}: {ndcg[1]} in place of {ndcg[0]}"
+    assert torch.equal(*weights), f"{name}: parameters differ by {(weights[0] - weights[1]).abs().max()}"
+    assert found.trace.equals(usual.trace)
+    full = {value for value in seen[1] if isinstance(value, str)} <= {"ieee", "none"}
+    assert (full, *seen[1][:4]) == (True, torch.float32, False, False, False), f"{name}: {seen[1]}"
+
+
+def test_without_docstrings_a_run_and_every_help_text_work(tmp_path: Path):
+    program = (
+        "from importlib import import_module\nfrom ol2r_cli.cli import COMMANDS, main\n"
+        "for name in COMMANDS:\n"
+        "    try: import_module(COMMANDS[name][0]).main(['--help'])\n"
+        "    except SystemExit as end: assert not end.code\n"
+        f"raise SystemExit(main(['run', *{[*TINY, '-m', 'seed=range(0,2)', 'rounds=20', 'device=cpu']}]))"
+    )
+    settings = {"PYTHONPATH": str(Path(__file__).parents[1]), "PYTHONOPTIMIZE": "2", "PYTHONDONTWRITEBYTECODE": "1"}
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, cwd=tmp_path, env=os.environ | settings, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
