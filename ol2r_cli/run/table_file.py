@@ -78,7 +78,7 @@ class Table:
         import polars as pl
 
         parts, file = directory.parts(self.file), directory / self.file
-        if not file.exists():
+        if not file.is_file():
             return parts
         if parts:
             first, last = (_bound(path, pl.col("round").min()) for path in (parts[0], file))
