@@ -209,7 +209,7 @@ def test_a_ranker_of_another_form_is_damaged(deployed, bases, tmp_path, capsys):
     content = torch.load(run / "ranker.pt", weights_only=True)
     torch.save({**content, "deployed": deployed(content["deployed"])}, run / "ranker.pt")
     accept_changes(run)
-    (tmp_path / "file.txt").write_text("0 qid:1 1:0.5 2:1\n")
+    (tmp_path / "file.txt").write_text("0 qid:1 1:0.5 2:1 3:0 4:0 5:1\n")
     capsys.readouterr()
     assert cli.main(["score", str(run), str(tmp_path / "file.txt")]) == 2
     error = capsys.readouterr().err
