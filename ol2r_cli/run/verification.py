@@ -50,7 +50,10 @@ def differences(run: RunState, notes: list[str] | None = None) -> Iterator[str]:
             yield from _online_ndcg(run, settings, saved, trace, [] if notes is None else notes)
         yield from _evaluations(evaluation, rounds, seeds)
         yield from _summary(directory)
-    except (OSError, ValueError, LookupError, TypeError, ArithmeticError, pl.exceptions.PolarsError) as error:
+    except (
+        *(OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError),
+        pl.exceptions.PolarsError,
+    ) as error:
         if not wrong:  # otherwise the damage has been named
             yield f"cannot be read ({str(error).splitlines()[0]})"
 
