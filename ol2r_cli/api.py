@@ -26,6 +26,7 @@ from ol2r_cli.columns import RunColumns
 from ol2r_cli.config.overrides import split_launcher, split_search_path
 from ol2r_cli.config.passed_objects import command_of
 from ol2r_cli.config.python_settings import as_overrides
+from ol2r_cli.foreign_file import read_yaml
 from ol2r_cli.formatting import plus_minus, printable
 from ol2r_cli.run.code_versions import found_again
 from ol2r_cli.run.directory import RunDirectory
@@ -140,9 +141,7 @@ class Run:
     @cached_property
     def settings(self) -> dict[str, Any]:
         """All settings, nested as in config.yaml: settings["ranker"]["l2"]."""
-        import yaml
-
-        return yaml.safe_load((self.path / "config.yaml").read_text())
+        return read_yaml(self.path / "config.yaml")
 
     @cached_property
     def summary(self) -> dict[str, dict[str, Any]]:

@@ -49,6 +49,8 @@ class Column:
             raise ValueError(f"the label of column {self.name} must be of printable characters, got {self.label!r}")
         if self.type not in TYPES:
             raise ValueError(f"the type of column {self.name} must be one of {', '.join(TYPES)}, got {self.type!r}")
+        if not (isinstance(self.label, str) and isinstance(self.axis, str) and self.digits in range(20)):
+            raise ValueError(f"column {self.name} must have text as label and axis, and 0 to 19 digits")
         if self.summary not in Summary.__args__:  # type: ignore[attr-defined]
             allowed = ", ".join(Summary.__args__)  # type: ignore[attr-defined]
             raise ValueError(f"the summary of column {self.name} must be one of {allowed}, got {self.summary!r}")

@@ -28,6 +28,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from ol2r_cli.foreign_file import open_file
+
 BEAT, EXPIRES = 10.0, 60.0  # seconds
 _UNWRITTEN = 5.0  # seconds after which a file that names no process belongs to none: it was killed before it wrote
 _POLL, _PAUSE = 0.05, 1.0  # seconds between two looks at a lease, and at one of another machine
@@ -244,7 +246,7 @@ class _Owner:
 def _owner(file: Path) -> _Owner | None:
     """The owner of a lease; None without a file."""
     try:
-        with open(file, "rb") as stream:
+        with open_file(file) as stream:
             locked = False
             try:
                 fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -253,7 +255,7 @@ def _owner(file: Path) -> _Owner | None:
             except OSError:  # a file system without locks
                 pass
             status = os.fstat(stream.fileno())
-            return _Owner(stream.read(), status.st_mtime, locked, status.st_ino)
+            return _Owner(stream.read(2**16), status.st_mtime, locked, status.st_ino)
     except (FileNotFoundError, NotADirectoryError):
         return None
 

@@ -83,6 +83,7 @@ NodeName=$node NodeAddr=127.0.0.1 CPUs=$(nproc) RealMemory=$(($(awk '/MemTotal/ 
 PartitionName=debug Nodes=$node Default=YES MaxTime=INFINITE PriorityTier=1 State=UP
 PartitionName=urgent Nodes=$node MaxTime=INFINITE PriorityTier=10 PreemptMode=OFF State=UP
 CONF
+    (umask 077 && : > "$state/slurmdbd.conf")
     cat > "$state/slurmdbd.conf" << CONF
 AuthType=auth/munge
 DbdHost=localhost
@@ -94,10 +95,9 @@ StorageType=accounting_storage/mysql
 StorageHost=127.0.0.1
 StoragePort=3399
 StorageUser=slurm
-StoragePass=slurm
+StoragePass=$password
 StorageLoc=slurm_acct_db
 CONF
-    chmod 600 "$state/slurmdbd.conf"
 }
 
 start_munge() {
@@ -116,14 +116,15 @@ database() {
 start_database() {
     chown mysql "$state/database"
     su mysql -s /bin/sh -c "test -w '$state/database'" || unavailable "all users must be able to enter $state"
-    mysql_install_db --no-defaults --user=mysql --datadir="$state/database" --auth-root-authentication-method=normal \
+    mysql_install_db --no-defaults --user=mysql --datadir="$state/database" --auth-root-authentication-method=socket \
         --skip-test-db > "$state/log/database.log" 2>&1
     nohup mariadbd --no-defaults --user=mysql --datadir="$state/database" --socket="$state/database/socket" \
         --pid-file="$state/database/pid" --bind-address=127.0.0.1 --port=3399 --innodb-buffer-pool-size=128M \
         --innodb-lock-wait-timeout=900 >> "$state/log/database.log" 2>&1 &
     until_it_works 20 database --execute='select 1' || return
     for host in localhost 127.0.0.1; do
-        database --execute="create user 'slurm'@'$host' identified by 'slurm'; grant all on *.* to 'slurm'@'$host'"
+        database <<< "create user 'slurm'@'$host' identified by '$password';
+            grant all on slurm_acct_db.* to 'slurm'@'$host'"  # not as an argument, which others see
     done
 }
 
@@ -134,9 +135,16 @@ fi
 if [ -n "$(ls -A "$state" 2> /dev/null)" ] && ! grep -qs '^ClusterName=ol2r$' "$state/slurm.conf"; then
     unavailable "$state must be a folder that does not exist, that is empty, or that a Slurm of this script has left"
 fi
+# Nobody else may have made the folder, or a part of it, to put links in the place of what root writes.
+for folder in "$state" "$(dirname "$state")"; do
+    [ ! -e "$folder" ] || [ "$(stat -c %u "$folder")" = 0 ] || unavailable "$folder must belong to root"
+done
 rm -rf "$state"
-mkdir -p "$state"/{controller,spool,log,database}
-chmod 755 "$state"
+mkdir -p "$(dirname "$state")"
+mkdir -m 755 "$state" || unavailable "$state was made by another"
+mkdir "$state"/{controller,spool,log,database}
+chmod 700 "$state"/{controller,spool,log,database}
+password=$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')
 install
 configure
 begun=1

@@ -17,6 +17,7 @@ def manifest(status: str, round: int = 0, rounds: int = 100, **more: Any) -> dic
         "id": "0" * 10,
         "command": "ol2r run",
         "choices": {"dataset": "synthetic", "ranker": "pairrank", "click": "perfect"},
+        "dataset": {"name": "synthetic", "fingerprint": "f"},
         "seeds": [0],
         "progress": {"round": round, "rounds": rounds},
         "results_version": 2,

@@ -48,7 +48,7 @@ def main(arguments: list[str]) -> int:
     options = parser().parse_intermixed_args(arguments)
     try:
         differ = _diff(options.runs, options.metric)
-    except ValueError as error:
+    except (ValueError, OverflowError) as error:
         print(f"ol2r diff: {printable(error)}", file=sys.stderr)
         return 2
     return int(options.exit_code and differ)

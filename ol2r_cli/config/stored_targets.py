@@ -99,5 +99,5 @@ def _is_installed(target: str) -> bool:
     try:
         found = import_target(target)
     except ImportError:
-        return True  # nothing that could be called: `build` says what is wrong
+        return False
     return inspect.isclass(found) and found.__module__.partition(".")[0] in packages

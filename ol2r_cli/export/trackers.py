@@ -15,10 +15,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import yaml
-
 from ol2r_cli.columns import RunColumns
 from ol2r_cli.config.catalogue import dotted
+from ol2r_cli.foreign_file import read_yaml
 from ol2r_cli.formatting import error_line
 from ol2r_cli.run.directory import RunDirectory
 from ol2r_cli.run.run_state import finished_manifest
@@ -71,7 +70,7 @@ def tracked_run(path: Path, points: int = POINTS) -> TrackedRun:
     manifest, directory = finished_manifest(path), RunDirectory(path)
     try:
         _check_names(manifest)
-        settings = yaml.safe_load((path / "config.yaml").read_text())
+        settings = read_yaml(path / "config.yaml")
         return TrackedRun(
             path=path,
             id=manifest["id"],
@@ -84,7 +83,7 @@ def tracked_run(path: Path, points: int = POINTS) -> TrackedRun:
             started=datetime.fromisoformat(manifest["started"]),
             ended=datetime.fromisoformat(manifest["ended"]),
         )
-    except (OSError, ValueError, LookupError, TypeError, AttributeError, yaml.YAMLError) as error:
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise ValueError(
             f"{path} is damaged ({error_line(error)}): type {manifest.get('command')} force=true"
         ) from error

@@ -11,13 +11,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from ol2r_cli.columns import RunColumns
 from ol2r_cli.config.catalogue import Catalogue, dotted
-from ol2r_cli.formatting import printable
+from ol2r_cli.foreign_file import parse_yaml, read_text, unfit
+from ol2r_cli.formatting import one_line, printable
 from ol2r_cli.report.estimates import Estimate
-from ol2r_cli.report.measures import declare
+from ol2r_cli.report.measures import declare, described
 from ol2r_cli.run.code_versions import code_files, code_groups
 from ol2r_cli.run.directory import RunDirectory
 from ol2r_cli.run.identity import ADDED, NOT_HASHED
@@ -33,7 +32,10 @@ RECORDING = {
     *("evaluate_every", "evaluate_rounds", "evaluate_on", "measures", "trace_blocks", "trace_regret", "trace_cosine"),
     *("block_rounds", "save_interactions"),
 }
-_Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_SUMMARY: dict[Any, Any] = {
+    "metrics": {...: {"mean": (int, float), "sd": (int, float, None), "n": int}},
+    "by_seed": ({"seed": [int]}, None),
+}
 _REFERENCE = re.compile(r"\$\{(?:oc\.select:)?([\w.]+)(?:,[^{}]*)?\}")  # ${ranker.l2}, ${oc.select:ranker.l2,1.0}
 _ENTRY = re.compile(r"^(?=\w+:)", re.MULTILINE)  # where an entry of the outermost mapping begins
 
@@ -65,8 +67,13 @@ class FinishedRun:
     note: str = ""
 
     def __post_init__(self) -> None:
-        """Tables and figures show its text, which may be of others."""
+        """Make text, which may be of others, printable; ValueError for unknown metrics and a wrong number of values."""
         vars(self).update(_plain(vars(self)))
+        for name in self.metrics:
+            described(name)
+        seeds = self.by_seed.get("seed", ())
+        if self.by_seed and not (set(self.seeds) <= {*seeds} and {*map(len, self.by_seed.values())} == {len(seeds)}):
+            raise ValueError("by_seed must have a value of every metric for each seed")
 
 
 def _plain(value: Any) -> Any:
@@ -88,6 +95,8 @@ def read_run(state: RunState) -> FinishedRun:
     settings["results_version"] = manifest["results_version"]
     settings |= _code_settings(manifest)
     content = directory.read_json("summary.json")
+    if wrong := unfit(content, _SUMMARY):
+        raise ValueError(f"summary.json has no valid {', '.join(wrong)}")
     declare(columns := RunColumns.of(manifest))
     choices = {part: str(manifest["choices"][part]) for part in ("dataset", "click", "ranker")} | manifest["choices"]
     choices.setdefault("intent", "none")
@@ -103,12 +112,12 @@ def read_run(state: RunState) -> FinishedRun:
             name: Estimate(values["mean"], values["sd"], values["n"]) for name, values in content["metrics"].items()
         },
         typed=_typed(manifest["command"]),
-        by_seed=content.get("by_seed", {}),
+        by_seed=content.get("by_seed") or {},
         id=manifest["id"],
         columns=columns,
         cpu_seconds=manifest.get("cpu_seconds"),
         peak_memory_gb=manifest.get("peak_memory_gb"),
-        note=manifest.get("note", ""),
+        note=manifest.get("note") or "",
     )
 
 
@@ -118,19 +127,19 @@ def read_settings(path: Path) -> dict[str, Any]:
     Parsing YAML takes milliseconds, which adds up over a thousand runs, and the runs of a sweep share most of their
     text. So the text is split where an entry of the outermost mapping begins (`ranker:`, `rounds: 500`), and each
     distinct piece is parsed once. If a piece is not a mapping by itself, the text is parsed as a whole. OSError,
-    YAMLError, or ValueError for content that is not a mapping.
+    or ValueError for content that is not a mapping.
     """
-    text = path.read_bytes().decode()
+    text = read_text(path)
     pieces = [piece for piece in _ENTRY.split(text) if piece] or [text]
     try:
         return {name: value for piece in pieces for name, value in _leaves(piece).items()}
-    except (yaml.YAMLError, ValueError):
+    except ValueError:
         return _leaves(text)
 
 
 @lru_cache(maxsize=4096)
 def _leaves(text: str) -> dict[str, Any]:
-    tree = yaml.load(text, _Loader)
+    tree = parse_yaml(text)
     if not isinstance(tree, dict):
         raise ValueError(f"a configuration must be a mapping, got {type(tree).__name__}")
     return {
@@ -231,7 +240,11 @@ def by_seed(run: FinishedRun) -> dict[int, dict[str, float | None]]:
 @contextmanager
 def tables_of(path: Path) -> Iterator[None]:
     """Turns an error while reading the tables of a run into a ValueError that names the run."""
+    from polars.exceptions import PolarsError
+
     try:
         yield
-    except (OSError, DamagedTable) as error:
-        raise ValueError(f"the tables of {path} cannot be read ({error}): force=true runs it again") from error
+    except (OSError, DamagedTable, PolarsError) as error:
+        raise ValueError(
+            f"the tables of {path} cannot be read ({one_line(error)}): force=true runs it again"
+        ) from error

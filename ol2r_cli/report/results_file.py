@@ -12,6 +12,8 @@ from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any
 
 from ol2r_cli.columns import RunColumns
+from ol2r_cli.foreign_file import plain, unfit
+from ol2r_cli.formatting import error_line, one_line
 from ol2r_cli.report.estimates import Estimate
 from ol2r_cli.report.finished_run import FinishedRun, by_seed
 from ol2r_cli.report.measures import declare
@@ -23,6 +25,15 @@ if TYPE_CHECKING:
 _COST = ("cpu_seconds", "peak_memory_gb")
 # Columns that are the same for all seeds of a run; those of `_JSON` have JSON.
 _JSON = ("choices", "settings", "typed", "columns", "about")
+_FORM: dict[Any, Any] = {
+    **dict.fromkeys(("run", "fingerprint"), str),
+    **dict.fromkeys(_COST, (int, float, None)),
+    "choices": {...: str},
+    "settings": dict,
+    "typed": ([str], list),
+    "columns": dict,
+    "by_seed": {...: [(int, float, None)]},
+}
 _OF_RUN = ("run", "rows", "dataset", "fold", "click", "ranker", "fingerprint", *_COST, *_JSON)
 
 
@@ -64,10 +75,14 @@ def read_results(file: Path) -> list[tuple[FinishedRun, dict[str, Any]]]:
     try:
         rows = scan(file).collect().to_dicts()
     except (OSError, pl.exceptions.PolarsError) as error:
-        raise ValueError(f"{file} cannot be read: {error}") from None
+        raise ValueError(f"{file} cannot be read: {one_line(error)}") from None
     if missing := [name for name in (*_OF_RUN, "seed") if rows and name not in rows[0]]:
         raise ValueError(f"{file} must have the results of runs, got a table without {', '.join(missing)}")
-    return [_read(file, list(of_run)) for _, of_run in groupby(rows, key=lambda row: [row[name] for name in _OF_RUN])]
+    of_runs = groupby(rows, key=lambda row: [row[name] for name in _OF_RUN])
+    try:
+        return [_read(file, list(of_run)) for _, of_run in of_runs]
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
+        raise ValueError(f"{file} must have the results of runs, got a damaged row ({error_line(error)})") from None
 
 
 def results_files(folder: Path) -> list[Path]:
@@ -75,7 +90,7 @@ def results_files(folder: Path) -> list[Path]:
     import polars as pl
 
     files = []
-    for file in sorted(folder.glob("*.parquet")):
+    for file in filter(Path.is_file, sorted(folder.glob("*.parquet"))):
         with suppress(OSError, pl.exceptions.PolarsError):
             if {*_OF_RUN, "seed"} <= scan(file).collect_schema().keys():
                 files.append(file)
@@ -84,8 +99,11 @@ def results_files(folder: Path) -> list[Path]:
 
 def _read(file: Path, rows: Sequence[Mapping[str, Any]]) -> tuple[FinishedRun, dict[str, Any]]:
     first = rows[0]
-    content = {name: json.loads(first[name]) for name in _JSON}
+    content = {name: plain(json.loads(first[name])) for name in _JSON}
     names = [name for name in first if name not in _OF_RUN and any(row[name] is not None for row in rows)]
+    by_seed = {name: [row[name] for row in rows] for name in names}
+    if wrong := unfit({**first, **content, "by_seed": by_seed}, _FORM):
+        raise ValueError(f"no valid {', '.join(wrong)}")
     columns = RunColumns.of({"columns": content["columns"]})
     declare(columns)
     run = FinishedRun(
@@ -95,9 +113,9 @@ def _read(file: Path, rows: Sequence[Mapping[str, Any]]) -> tuple[FinishedRun, d
         fold=first["fold"],
         fingerprint=first["fingerprint"],
         seeds=tuple(row["seed"] for row in rows),
-        metrics={name: _estimate([row[name] for row in rows]) for name in names if name != "seed"},
+        metrics={name: _estimate(values) for name, values in by_seed.items() if name != "seed"},
         typed=frozenset(content["typed"]),
-        by_seed={name: [row[name] for row in rows] for name in names},
+        by_seed=by_seed,
         id=first["run"],
         columns=columns,
         **{name: first[name] for name in _COST},

@@ -9,10 +9,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import yaml
-
 from ol2r_cli.config.catalogue import dotted
 from ol2r_cli.config.overrides import as_typed
+from ol2r_cli.foreign_file import read_yaml
 from ol2r_cli.report.estimates import Estimate, of_values
 from ol2r_cli.report.finished_run import default_settings, tables_of
 from ol2r_cli.run.code_versions import changed_files, code_files
@@ -71,9 +70,9 @@ def read(path: Path) -> DiffedRun:
     try:
         if state is None or not state.manifest:
             raise ValueError(state.error if state else "there is no run")
-        content = yaml.safe_load((path / "config.yaml").read_text())
+        content = read_yaml(path / "config.yaml")
         return DiffedRun(path, state, dict(dotted(content)))
-    except (OSError, ValueError, AttributeError, yaml.YAMLError) as error:
+    except (OSError, ValueError, AttributeError) as error:
         raise ValueError(f"RUN must be a run that can be read, got {path} ({' '.join(str(error).split())})") from None
 
 
@@ -113,7 +112,7 @@ def _environment(manifest: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "dataset.fingerprint": manifest["dataset"]["fingerprint"][:12],
         "results_version": manifest["results_version"],
-        **manifest["versions"],
+        **(manifest.get("versions") or {}),
         "commit": git and git["commit"][:12] + " and changes" * git["dirty"],
         **{name: manifest.get(name) for name in ("device", "engine", "threads", "host")},
     }

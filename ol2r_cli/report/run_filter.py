@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-import yaml
-
 from ol2r_cli.config.overrides import as_typed, translate
 from ol2r_cli.formatting import nearest
 from ol2r_cli.report.finished_run import FOLD, FinishedRun, added_settings, read_settings
@@ -37,7 +35,7 @@ class RunFilter:
         if not self.wanted or not state.manifest:
             return True
         choices, settings = {"intent": "none"} | state.manifest["choices"], {}
-        with suppress(OSError, ValueError, yaml.YAMLError):
+        with suppress(OSError, ValueError):
             settings = read_settings(state.path / "config.yaml")
         return self._matches({**added_settings(choices), **settings, **choices})
 

@@ -16,8 +16,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from ol2r_cli.config.overrides import split_words
 from ol2r_cli.config.project_file import default_output_dir
 from ol2r_cli.formatting import error_line
@@ -84,7 +82,7 @@ def collect(
                     _verify(state)
                 collection.runs.append(run)
                 manifests.append(versioned(state))
-            except (OSError, ValueError, LookupError, TypeError, AttributeError, yaml.YAMLError) as error:
+            except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
                 collection.damaged.append(f"{path} ({error_line(error)})")
     chosen.check()
     named = {os.path.realpath(folder) for folder in folders}  # a run that is named itself is wanted

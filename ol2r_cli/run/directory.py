@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from ol2r_cli.atomic_file import no_link, replacing
+from ol2r_cli.foreign_file import read_json
 from ol2r_cli.lease import EXPIRES, Lease, LeaseHeld, is_held
 
 if TYPE_CHECKING:
@@ -202,10 +203,7 @@ class RunDirectory:
 
     def read_json(self, name: str) -> dict[str, Any]:
         """The mapping in the file `name`; ValueError for any other content, FileNotFoundError without a file."""
-        try:
-            content = json.loads((self / name).read_bytes())
-        except ValueError as error:
-            raise ValueError(f"{self / name} must be JSON, got: {error}") from error
+        content = read_json(self / name)
         if not isinstance(content, dict):
             raise ValueError(f"{self / name} must be a JSON object, got {type(content).__name__}")
         return content

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-import yaml
-
+from ol2r_cli.foreign_file import open_file, read_yaml
 from ol2r_cli.lease import LeaseHeld, is_lease, leased
 from ol2r_cli.run.directory import CHECKPOINT, INTERACTIONS, LOCK, MANIFEST, RunDirectory, RunningElsewhere, is_run_file
 from ol2r_cli.run.manifest import read_manifest
@@ -104,16 +103,16 @@ def _is_left_over(path: Path, names: set[str]) -> bool:
     if names and all(name == LOCK or _is_temporary(name) for name in names):
         return LOCK not in names or _is_lock(path / LOCK)
     try:
-        settings = yaml.safe_load((path / "config.yaml").read_bytes())
-    except (OSError, yaml.YAMLError):
+        settings = read_yaml(path / "config.yaml")
+    except (OSError, ValueError):
         return False
     return isinstance(settings, dict) and {"ranker", "click", "dataset", "rounds"} <= settings.keys()
 
 
 def _is_lock(path: Path) -> bool:
     """Whether a file is the lease of a run."""
-    with suppress(OSError):
-        return is_lease(path.read_bytes())
+    with suppress(OSError), open_file(path) as file:
+        return is_lease(file.read(2**16))
     return False
 
 

@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from ol2r_cli.foreign_file import open_file
 from ol2r_cli.run.directory import INTERACTIONS, SUMMARY, RunDirectory
 
 if TYPE_CHECKING:
@@ -94,7 +95,8 @@ def read_table(file: Path, columns: Sequence[str] | None = None, run: str = "") 
     """
     import polars as pl
 
-    content = io.BytesIO(file.read_bytes())  # at once, because a run may replace the file
+    with open_file(file) as stream:
+        content = io.BytesIO(stream.read())  # at once, because a run may replace the file
     _check_seal(content, file.name, run)
     try:
         names = pl.read_parquet_schema(content)
@@ -106,7 +108,7 @@ def read_table(file: Path, columns: Sequence[str] | None = None, run: str = "") 
 
 def scan_table(file: Path, run: str = "") -> pl.LazyFrame:
     """The table in a file, which nobody else may replace, for reading it in pieces. DamagedTable as `read_table`."""
-    with open(file, "rb") as stream:
+    with open_file(file) as stream:
         _check_seal(stream, file.name, run)
     row_count(file)
     return scan(file)
@@ -161,7 +163,7 @@ def file_records(directory: RunDirectory) -> dict[str, dict[str, Any]]:
 
 def sha256(path: Path) -> str:
     """The hash of a file, in hexadecimal digits."""
-    with open(path, "rb") as file:
+    with open_file(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 

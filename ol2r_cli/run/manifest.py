@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import Any
 
 from ol2r_cli import __version__
+from ol2r_cli.foreign_file import unfit
 from ol2r_cli.formatting import error_line
 from ol2r_cli.loops.clock import clock
 from ol2r_cli.run.directory import MANIFEST, RunDirectory
@@ -23,6 +24,23 @@ from ol2r_cli.run.identity import RESULTS_VERSION
 from ol2r_cli.run.integrity import checksum
 
 SETTLED = 5.0  # seconds of rounds, before which neither the speed nor the time left of a running run is known
+# What a run.json has; with None, what earlier versions have not written or what is not known at first.
+_FORM: dict[Any, Any] = {
+    **dict.fromkeys(("id", "command"), str),
+    "choices": {...: str},
+    "dataset": {"fingerprint": str},
+    "seeds": [int],
+    "progress": {"round": int, "rounds": int},
+    "results_version": int,
+    **dict.fromkeys(("note", "error", "checksum", "device", "engine", "host"), (str, None)),
+    **dict.fromkeys(("seconds", "cpu_seconds", "peak_memory_gb", "rounds_per_second"), (int, float, None)),
+    "sittings": (int, None),
+    "files": ({...: {"bytes": int, "sha256": str}}, None),
+    "versions": ({...: (str, None)}, None),
+    "git": ({"commit": str, "dirty": bool}, None),
+    "code": ({"files": {...: str}, "groups": ({...: ([str], list)}, None)}, None),
+    "columns": ({"trace": (list, None), "evaluation": (list, None)}, None),
+}
 
 
 class Manifest:
@@ -162,9 +180,14 @@ class Manifest:
 def read_manifest(path: str | os.PathLike[str]) -> dict[str, Any] | None:
     """The manifest of the run in the directory `path`; None without a manifest, ValueError for a damaged one."""
     try:
-        return RunDirectory(path).read_json(MANIFEST)
+        manifest = RunDirectory(path).read_json(MANIFEST)
     except (FileNotFoundError, NotADirectoryError):
         return None
+    if manifest.get("status") not in ("running", "finished", "interrupted", "failed"):
+        raise ValueError(f"its status is {manifest.get('status')}")
+    if wrong := unfit(manifest, _FORM):
+        raise ValueError(f"{MANIFEST} has no valid {', '.join(wrong)}")
+    return manifest
 
 
 def peak_memory_gb() -> float | None:

@@ -16,9 +16,6 @@ from ol2r_cli.run.manifest import read_manifest
 
 STATES = ("running", "finished", "interrupted", "killed", "failed", "damaged", "unreadable")
 
-# What every manifest has, from the first moment of a run on.
-_FIELDS = {"id": str, "command": str, "choices": dict, "seeds": list, "progress": dict, "results_version": int}
-
 
 @dataclass(frozen=True)
 class RunState:
@@ -37,18 +34,18 @@ class RunState:
     @property
     def round(self) -> int:
         """The last completed round."""
-        return int(self.manifest.get("progress", {}).get("round", 0))
+        return max(0, self.manifest.get("progress", {}).get("round", 0))
 
     @property
     def rounds(self) -> int:
         """The number of rounds of the whole run."""
-        return int(self.manifest.get("progress", {}).get("rounds", 0))
+        return max(0, self.manifest.get("progress", {}).get("rounds", 0))
 
     @property
     def remaining(self) -> float | None:
         """Seconds left at the present speed; None unless the run is running and its speed is known."""
         speed = self.manifest.get("rounds_per_second")
-        return (self.rounds - self.round) / speed if self.state == "running" and speed else None
+        return (self.rounds - self.round) / speed if self.state == "running" and speed and speed > 1e-9 else None
 
 
 def read_state(path: str | os.PathLike[str], thorough: bool = False) -> RunState | None:
@@ -66,14 +63,7 @@ def read_state(path: str | os.PathLike[str], thorough: bool = False) -> RunState
         return RunState(directory.path, "unreadable", {}, str(error))
     if manifest is None:
         return None
-    status = manifest.get("status")
-    if status not in ("running", "finished", "interrupted", "failed"):
-        return RunState(directory.path, "unreadable", {}, f"its status is {status}")
-    missing = [name for name, kind in _FIELDS.items() if not isinstance(manifest.get(name), kind)]
-    if not missing and not all(isinstance(manifest["progress"].get(name), int) for name in ("round", "rounds")):
-        missing = ["progress"]
-    if missing:
-        return RunState(directory.path, "unreadable", {}, f"{MANIFEST} has no valid {', '.join(missing)}")
+    status = manifest["status"]
     if status == "finished" and (what := damage(directory.path, manifest, thorough)):
         return RunState(directory.path, "damaged", manifest, what)
     state = status if status != "running" or running else "killed"

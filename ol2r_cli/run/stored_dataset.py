@@ -7,13 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from omegaconf import OmegaConf
-from omegaconf.errors import OmegaConfBaseException
-from yaml import YAMLError
 
 from ol2r_cli.config.catalogue import Catalogue
 from ol2r_cli.config.instantiate import build
 from ol2r_cli.config.stored_targets import check_stored
 from ol2r_cli.dataset.table import DatasetSource
+from ol2r_cli.foreign_file import read_yaml
 from ol2r_cli.formatting import error_line
 
 # The settings that a dataset did not have in runs of earlier versions, with what it did then.
@@ -30,9 +29,9 @@ def stored_settings(path: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
     ValueError for a damaged file.
     """
     try:
-        content: Any = OmegaConf.to_container(OmegaConf.load(path / "config.yaml"))
+        content = read_yaml(path / "config.yaml")
         return {**content, "dataset": dict(content["dataset"])}
-    except (OSError, LookupError, TypeError, ValueError, YAMLError, OmegaConfBaseException) as error:
+    except (OSError, LookupError, TypeError, ValueError) as error:
         command, reason = manifest["command"], error_line(error)
         raise ValueError(f"{path}/config.yaml is damaged ({reason}): type {command} force=true") from error
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ol2r_cli.atomic_file import temporary_beside
 from ol2r_cli.columns import TRACE_COLUMNS, Column
 from ol2r_cli.run.directory import DirectoryLost, RunDirectory
-from ol2r_cli.run.integrity import read_table, row_count, scan, scan_table, write_table
+from ol2r_cli.run.integrity import DamagedTable, read_table, row_count, scan, scan_table, write_table
 
 if TYPE_CHECKING:
     import polars as pl
@@ -78,7 +78,7 @@ class Table:
         import polars as pl
 
         parts, file = directory.parts(self.file), directory / self.file
-        if not file.exists():
+        if not file.is_file():
             return parts
         if parts:
             first, last = (_bound(path, pl.col("round").min()) for path in (parts[0], file))
@@ -131,10 +131,15 @@ class Table:
             return None
 
     def _complete(self, rows: pl.LazyFrame) -> pl.LazyFrame:
-        """Rows with all columns of this table; those that they lack are null."""
+        """Rows with all columns of this table; those that they lack are null. DamagedTable for another type."""
         import polars as pl
 
-        schema, present = self.schema, rows.collect_schema().names()
+        schema, present = self.schema, rows.collect_schema()
+        for name, kind in present.items():
+            wanted = schema.get(name, pl.Float64 if kind != pl.Boolean else kind)
+            like = kind.is_integer() if wanted.is_integer() else wanted.is_float() and kind.is_numeric()
+            if kind != wanted and not like:
+                raise DamagedTable(f"{self.file} must have {wanted} as {name}, got {kind}")
         missing = [pl.lit(None, kind).alias(name) for name, kind in schema.items() if name not in present]
         return rows.with_columns(missing).select(*schema, pl.exclude(*schema)) if missing else rows
 

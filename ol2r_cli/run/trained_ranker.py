@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Collection
 from functools import cached_property
 from pathlib import Path
@@ -16,7 +15,7 @@ from ol2r_cli.config.instantiate import build
 from ol2r_cli.config.moved_classes import MOVED_TO
 from ol2r_cli.config.stored_targets import check_stored
 from ol2r_cli.dataset.inference_data import inference_data
-from ol2r_cli.interfaces import Ranker
+from ol2r_cli.interfaces import Candidates, Ranker
 from ol2r_cli.run.code_versions import check_unchanged
 from ol2r_cli.run.integrity import sha256
 from ol2r_cli.run.run_state import finished_manifest
@@ -56,12 +55,14 @@ class TrainedRanker:
             content = torch.load(path / "ranker.pt", map_location="cpu", weights_only=True)
             self.deployed, self.seeds = content["deployed"], [int(seed) for seed in content["seeds"]]
             self.features, settings = int(content["features"]), dict(content["ranker"])
+            shape = (len(self.seeds), self.deployed.shape[1])
+            numbers = self.deployed.layout == torch.strided and self.deployed.is_floating_point()
+            if not numbers or self.deployed.shape != shape:
+                raise ValueError("its parameters are not numbers for every seed")
         except FileNotFoundError:
             raise ValueError(f"{path} has no ranker.pt: type {command} force=true") from None
-        except (OSError, RuntimeError, EOFError, LookupError, TypeError, ValueError, pickle.UnpicklingError) as error:
-            raise ValueError(
-                f"{path}/ranker.pt is damaged ({type(error).__name__}): type {command} force=true"
-            ) from None
+        except Exception as error:  # torch.load has no end of them
+            raise self._damaged(error) from None
         check_stored(settings, "ranker", path / "ranker.pt", own_targets)
         target = str(settings["_target_"])
         settings = {**_ADDED.get(MOVED_TO.get(target, target), {}), **settings}
@@ -73,6 +74,15 @@ class TrainedRanker:
         if not self.ranker.generalises or sorts_by_label:
             name = self.manifest["choices"]["ranker"]
             raise ValueError(f"RUN must be of a ranker that can score new queries, got {path}: ranker={name} cannot")
+        one, features = torch.zeros(1, 1, dtype=torch.int64), self.deployed.new_zeros(1, 1, self.features)
+        try:  # whether the parameters fit the ranker
+            self.ranker.score(self.deployed, Candidates(one[0], one, features, one == 0))
+        except (RuntimeError, LookupError, ValueError, TypeError) as error:
+            raise self._damaged(error) from None
+
+    def _damaged(self, error: Exception) -> ValueError:
+        what = f"{self.path}/ranker.pt is damaged ({type(error).__name__})"
+        return ValueError(f"{what}: type {self.manifest['command']} force=true")
 
     def scores(self, file: Path, seed: int | None = None, data: Path | None = None) -> Float[Tensor, "N"]:
         """The scores of all documents of a LETOR file, in its order, by the replica of a seed (None: the first).

@@ -31,6 +31,8 @@ def differences(run: RunState, notes: list[str] | None = None) -> Iterator[str]:
     and online NDCG against the saved interactions, and the summary against the tables. Online NDCG needs the labels of
     the data; where they are not found, a line is added to `notes`.
     """
+    import polars as pl
+
     wrong = list(_files(run.path, run.manifest))
     directory, rounds, seeds = RunDirectory(run.path), run.rounds, list(run.manifest["seeds"])
     if run.manifest.get("files") is None and not (directory / SUMMARY).is_file():
@@ -48,7 +50,10 @@ def differences(run: RunState, notes: list[str] | None = None) -> Iterator[str]:
             yield from _online_ndcg(run, settings, saved, trace, [] if notes is None else notes)
         yield from _evaluations(evaluation, rounds, seeds)
         yield from _summary(directory)
-    except (OSError, ValueError, LookupError, TypeError) as error:
+    except (
+        *(OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError),
+        pl.exceptions.PolarsError,
+    ) as error:
         if not wrong:  # otherwise the damage has been named
             yield f"cannot be read ({str(error).splitlines()[0]})"
 

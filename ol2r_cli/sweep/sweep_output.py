@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from contextlib import suppress
 from statistics import median
 
-import yaml
-
 from ol2r_cli.config.composer import Composer
+from ol2r_cli.foreign_file import read_yaml
 from ol2r_cli.formatting import duration, plural, show, wrapped
-from ol2r_cli.run.directory import MANIFEST, RunDirectory
+from ol2r_cli.run.directory import RunDirectory
 from ol2r_cli.run.exit_status import BAD_CONFIGURATION, DONE
+from ol2r_cli.run.manifest import read_manifest
 from ol2r_cli.run.run_state import find_runs
 from ol2r_cli.run.summary import render_run
 from ol2r_cli.sweep.plan import reason_lines
@@ -108,10 +108,10 @@ def _speeds(sweep_jobs: Sequence[SweepJob]) -> dict[str, tuple[float, float]]:
     runs: dict[str, list[tuple[float, float]]] = defaultdict(list)
     choices = [json.loads(sweep_job.kind)[0] for sweep_job in sweep_jobs]
     for path in (path for folder in {sweep_job.output_dir for sweep_job in sweep_jobs} for path in find_runs(folder)):
-        with suppress(ValueError, OSError, KeyError, yaml.YAMLError):  # damaged, or not finished
-            manifest = RunDirectory(path).read_json(MANIFEST)
+        with suppress(ValueError, OSError, LookupError, TypeError):  # damaged, or not finished
+            manifest = read_manifest(path) or {}
             if manifest["status"] == "finished" and manifest["choices"] in choices and manifest["rounds_per_second"]:
-                settings = yaml.safe_load((path / "config.yaml").read_text())
+                settings = read_yaml(path / "config.yaml")
                 kind = run_kind(manifest["choices"], settings, manifest["device"], manifest["engine"])
                 runs[kind].append((manifest["startup_seconds"], manifest["rounds_per_second"]))
     return {

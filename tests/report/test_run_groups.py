@@ -75,7 +75,8 @@ def test_a_missing_folder_is_an_error(tmp_path):
 
 
 NAMES = st.from_regex(r"\A[a-z_]{1,6}\Z")
-LEAVES = st.none() | st.booleans() | st.integers() | st.text() | st.lists(st.integers() | st.text(), max_size=3)
+INTEGERS = st.integers(-(2**63), 2**63 - 1)
+LEAVES = st.none() | st.booleans() | INTEGERS | st.text() | st.lists(INTEGERS | st.text(), max_size=3)
 TREES = st.dictionaries(
     NAMES, st.recursive(LEAVES, lambda below: st.dictionaries(NAMES, below, max_size=3), max_leaves=6)
 )
@@ -100,7 +101,6 @@ def test_settings_parsed_in_pieces_equal_those_parsed_as_a_whole(tmp_path_factor
 @pytest.mark.parametrize(
     "text",
     [
-        "a: &x [1]\nb: *x\n",
         "# all\na: [1]\nb: [1]\n",
         "---\na: [1]\nb: [1]\n",
         "{a: [1], b: [1]}",
@@ -112,18 +112,18 @@ def test_text_that_cannot_be_split_is_parsed_as_a_whole(tmp_path, text):
     assert read_settings(tmp_path / "config.yaml") == {"a": [1], "b": [1]}
 
 
-@pytest.mark.parametrize("text", ["", "word", "a: 1\n- b", "a: [1"])
+@pytest.mark.parametrize("text", ["", "word", "a: 1\n- b", "a: [1", "a: &x [1]\nb: *x\n"])
 def test_content_that_is_no_mapping_is_an_error(tmp_path, text):
     (tmp_path / "config.yaml").write_text(text)
-    with pytest.raises((ValueError, yaml.YAMLError)):
+    with pytest.raises(ValueError):
         read_settings(tmp_path / "config.yaml")
 
 
 def test_text_that_runs_share_is_parsed_once(tmp_path, monkeypatch):
     """100 runs, 10 values of l2, 10 seeds: ten `ranker`, ten `seed`, and one of each of the others."""
     parsed = []
-    load = yaml.load
-    monkeypatch.setattr(finished_run.yaml, "load", lambda text, loader: parsed.append(text) or load(text, loader))
+    parse = finished_run.parse_yaml
+    monkeypatch.setattr(finished_run, "parse_yaml", lambda text: parsed.append(text) or parse(text))
     for run in range(100):
         tree = {"click": {"stop": 0.5}, "ranker": {"l2": run // 10, "why": "only in this test"}, "seed": run % 10}
         (tmp_path / f"{run}.yaml").write_text(OmegaConf.to_yaml(OmegaConf.create(tree)))

@@ -1,0 +1,104 @@
+"""Reads files that others may have written, such as those of a run: in limited time and memory, and as plain values.
+
+Such a file can be a FIFO, a link to a device, a kilobyte of YAML aliases for more values than fit into memory, or
+200,000 brackets, which end the process. None of them may end or hang a command that reads many runs.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import stat
+from io import BufferedReader
+from pathlib import Path
+from typing import Any
+
+LARGEST = 2**24  # bytes of JSON or YAML
+DEPTH = 40  # levels of nested mappings and lists
+
+
+def open_file(path: str | os.PathLike[str]) -> BufferedReader:
+    """Open a regular file, or a link to one, to be read; OSError for anything else."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # without waiting for a writer of a FIFO
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return os.fdopen(descriptor, "rb")
+    os.close(descriptor)
+    raise OSError(f"{path} must be a regular file")
+
+
+def read_text(path: str | os.PathLike[str]) -> str:
+    """The text of a file of JSON or YAML; OSError unless it is a regular file, ValueError for too long a text."""
+    with open_file(path) as file:
+        content = file.read(LARGEST + 1)
+    if len(content) > LARGEST:
+        raise ValueError(f"{path} must have at most {LARGEST:,} bytes")
+    return content.decode()
+
+
+def read_json(path: Path) -> Any:
+    """The value in a file of JSON; OSError, or a ValueError that names the file."""
+    try:
+        return plain(json.loads(read_text(path)))
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path} must be JSON, got: {error}") from None
+
+
+def read_yaml(path: Path) -> Any:
+    """The value in a file of YAML; OSError, or a ValueError that names the file."""
+    try:
+        return parse_yaml(read_text(path))
+    except ValueError as error:
+        raise ValueError(f"{path} must be YAML, got: {' '.join(str(error).split())}") from None
+
+
+def parse_yaml(text: str) -> Any:
+    """The value of a text; ValueError, also for aliases, which a run does not write."""
+    import yaml
+
+    loader, depth = getattr(yaml, "CSafeLoader", yaml.SafeLoader), 0
+    try:
+        for event in yaml.parse(text, loader):  # the loader itself recurses, and would end the process
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            if depth > DEPTH or isinstance(event, yaml.AliasEvent):
+                raise ValueError("an alias" if depth <= DEPTH else f"more than {DEPTH} levels")
+        return plain(yaml.load(text, loader))
+    except yaml.YAMLError as error:
+        raise ValueError(str(error)) from None
+
+
+def plain(value: Any, depth: int = DEPTH) -> Any:
+    """The value; ValueError unless it consists of text that can be printed, 64-bit integers, finite numbers, true,
+    false and null, in at most `depth` levels of mappings and lists."""
+    if isinstance(value, dict | list):
+        if not depth:
+            raise ValueError(f"more than {DEPTH} levels")
+        for inner in value if isinstance(value, list) else (*value, *value.values()):
+            plain(inner, depth - 1)
+    elif isinstance(value, str):
+        value.encode()  # a UnicodeEncodeError, which is a ValueError, for half of a surrogate pair
+    elif isinstance(value, int):
+        if not -(2**63) <= value < 2**63:
+            raise ValueError("an integer of more than 64 bits")
+    elif value is not None and not (isinstance(value, float) and math.isfinite(value)):
+        raise ValueError(f"{str(value)[:40]!r} of type {type(value).__name__}")
+    return value
+
+
+def fits(value: Any, form: Any) -> bool:
+    """Whether a value has a form: a type, [form] of a list with entries, {name: form} of a mapping, in which the name
+    `...` stands for all, or a tuple of forms, of which one is enough; None stands for null."""
+    if isinstance(form, tuple):
+        return any(fits(value, one) for one in form)
+    if isinstance(form, list):
+        return isinstance(value, list) and bool(value) and all(fits(inner, form[0]) for inner in value)
+    if isinstance(form, dict):
+        if not isinstance(value, dict):
+            return False
+        return all(fits(inner, form[...]) for inner in value.values()) if ... in form else not unfit(value, form)
+    return value is None if form is None else isinstance(value, form)
+
+
+def unfit(value: dict[str, Any], form: dict[Any, Any]) -> list[str]:
+    """The names of a form whose values do not fit it."""
+    return [name for name, inner in form.items() if not fits(value.get(name), inner)]
