@@ -59,9 +59,9 @@ gpu: setup  ## on a machine with a GPU: its tests, and the speed of the rankers 
 	$(OL2R) bench $(GPU_RANKERS) --replicas 1 10 100 1000 --rounds 500 device=cuda $(ARGS)
 
 mutation: setup  ## what the tests protect: the share of seeded mutants that they notice (an hour or more)
-	$(VENV)/bin/python scripts/mutation --equivalent scripts/mutation/equivalent.json $(ARGS)
+	$(VENV)/bin/python scripts/mutation.py $(ARGS)
 
-campaign: setup  ## fault campaigns: kills, failing disks, damaged files, .. (hours; make campaign ARGS="kills --count 50")
+campaign: setup  ## fault campaigns: kills, damaged files, writers, settings (hours; make campaign ARGS="kills --count 50")
 	$(VENV)/bin/python scripts/campaign $(ARGS)
 
 check: setup  ## style and types: ruff and mypy
