@@ -263,12 +263,8 @@ def main() -> None:
                     executing[name, int(line)] |= {*tests}
         tasks = []
         for area in areas:
-            found = (m for path in (ROOT / "ol2r_cli").glob(AREAS[area][0]) for m in mutants(area, path, options.seed))
-            drawn = {
-                (m.file, m.lines[0]): m for m in sorted(found, key=lambda m: m.order, reverse=True)
-            }  # one per line
-            for mutant in sorted(drawn.values(), key=lambda m: m.order)[: options.mutants]:
-                tests = set().union(*(executing[mutant.file, line] for line in mutant.lines)) & seconds.keys()
+            for file, lines, change, text in drawn(area, options.seed, options.mutants):
+                tests = set().union(*(executing[file, line] for line in lines)) & seconds.keys()
                 tests = tests or {test for test in seconds if test.startswith(asked[area])}
                 chosen, expected = [], 0.0
                 for test in sorted(tests, key=lambda test: (seconds[test], test)):
