@@ -62,7 +62,7 @@ mutation: setup  ## what the tests protect: the share of seeded mutants that the
 	$(VENV)/bin/python scripts/mutation.py $(ARGS)
 
 campaign: setup  ## fault campaigns: kills, damaged files, writers, settings (hours; make campaign ARGS="kills --count 50")
-	$(VENV)/bin/python scripts/campaign $(ARGS)
+	$(VENV)/bin/python scripts/campaign.py $(ARGS)
 
 check: setup  ## style and types: ruff and mypy
 	$(VENV)/bin/ruff check .

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import ast
-import copy
 import hashlib
 import json
 import multiprocessing
@@ -26,11 +25,11 @@ import sys
 import tempfile
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
-from functools import partial
+from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import coverage
 import pytest
@@ -65,17 +64,6 @@ TEXTS = ast.JoinedStr | ast.List | ast.ListComp | ast.Dict | ast.Tuple  # anothe
 NOT_COPIED = shutil.ignore_patterns(".*", "outputs", "dist", "build", "__pycache__", "shared")
 
 
-class Mutant(NamedTuple):
-    """A change of a file; `make` returns the file with it."""
-
-    order: str
-    area: str
-    file: str
-    lines: range
-    change: str
-    make: Callable[[], str]
-
-
 def replacements(node: Any) -> Iterator[ast.AST]:
     """What a node can become."""
     match node:
@@ -105,9 +93,7 @@ def replacements(node: Any) -> Iterator[ast.AST]:
 
 
 def changed(node: ast.AST, **fields: Any) -> Any:
-    new = copy.copy(node)
-    vars(new).update(fields)
-    return new
+    return type(node)(**{**vars(node), **fields})
 
 
 def swapped(operator: ast.AST) -> Any:
@@ -115,53 +101,46 @@ def swapped(operator: ast.AST) -> Any:
     return getattr(ast, name)() if name else None
 
 
-def slots(node: ast.AST, around: tuple[str, Any] = ("", None)) -> Iterator[tuple[tuple[str, Any], list[Any], int, Any]]:
-    """Every node that could be replaced, its place, and the function and statement around it."""
-    function, statement = around
+def slots(node: ast.AST, function: str = "", statement: Any = None) -> Iterator[tuple[str, Any, Any, Any, Any]]:
+    """Every node that could be replaced: the function and the statement around it, its container and key there."""
+    if isinstance(node, ast.JoinedStr | ast.Raise | ast.Assert):
+        return
     if isinstance(node, ast.FunctionDef | ast.ClassDef):
         function = f"{function}.{node.name}"
     for field, value in ast.iter_fields(node):
-        if field in ("annotation", "returns", "decorator_list") or isinstance(
-            node, ast.JoinedStr | ast.Raise | ast.Assert
-        ):
-            continue
-        children = value if isinstance(value, list) else [value]
-        for index, child in enumerate(children):
-            if isinstance(child, ast.AST):
-                place = children if children is value else (node, field)
-                inside = (function, child if isinstance(child, ast.stmt) else statement)
-                yield inside, place, index, child
-                yield from slots(child, inside)
+        if field not in ("annotation", "returns", "decorator_list"):
+            container = value if isinstance(value, list) else vars(node)
+            for key, child in list(enumerate(value)) if isinstance(value, list) else [(field, value)]:
+                if isinstance(child, ast.AST):
+                    around = child if isinstance(child, ast.stmt) else statement
+                    yield function, around, container, key, child
+                    yield from slots(child, function, around)
 
 
-def put(place: Any, index: int, node: ast.AST) -> None:
-    if isinstance(place, list):
-        place[index] = node
-    else:
-        setattr(*place, node)
-
-
-def mutants(area: str, path: Path, seed: int) -> Iterator[Mutant]:
-    tree, file, seen = ast.parse(path.read_text()), str(path.relative_to(ROOT)), Counter[str]()
-    for (function, statement), place, index, node in list(slots(tree)):
+def candidates(path: Path) -> Iterator[tuple[str, range, str, ast.AST]]:
+    """Function, lines and change of every mutant of a file, and its tree, which has the change until the next one."""
+    tree = ast.parse(path.read_text())
+    for function, statement, container, key, node in list(slots(tree)):
         before = ast.unparse(statement).split("\n")
         for new in replacements(node):
-            put(place, index, new)
+            container[key] = new
             after = ast.unparse(new if node is statement else statement).split("\n")
-            put(place, index, node)
-            different = [(a.strip(), b.strip()) for a, b in zip(before, after, strict=False) if a != b]
-            change = " -> ".join(different[0])
-            seen[key := f"{seed} {function} {change}"] += 1
-            order = hashlib.sha1(f"{key} {seen[key]}".encode()).hexdigest()
-            lines = range(node.lineno, node.end_lineno + 1)
-            yield Mutant(order, area, file, lines, change, partial(made, tree, place, index, node, new))
+            change = next(f"{a.strip()} -> {b.strip()}" for a, b in zip(before, after, strict=False) if a != b)
+            yield function, range(node.lineno, node.end_lineno + 1), change, tree
+            container[key] = node
 
 
-def made(tree: ast.AST, place: Any, index: int, node: ast.AST, new: ast.AST) -> str:
-    put(place, index, new)
-    text = ast.unparse(tree)
-    put(place, index, node)
-    return text
+def drawn(area: str, seed: int, number: int) -> Iterator[tuple[str, range, str, str]]:
+    """File, lines, change and text of so many mutants."""
+    first: dict[tuple[str, int], tuple[str, Path, int]] = {}  # of each line the one with the lowest hash
+    for path in (ROOT / "ol2r_cli").glob(AREAS[area][0]):
+        for place, (function, lines, change, _) in enumerate(candidates(path)):
+            hashed = hashlib.sha1(f"{seed} {function} {change}".encode()).hexdigest()
+            line = str(path), lines[0]
+            first[line] = min(first.get(line, (hashed, path, place)), (hashed, path, place))
+    for _, path, place in sorted(first.values())[:number]:
+        _, lines, change, tree = next(islice(candidates(path), place, None))
+        yield str(path.relative_to(ROOT)), lines, change, ast.unparse(tree)
 
 
 class Watch:
@@ -194,20 +173,17 @@ def in_a_fork(words: list[str], only: list[str], limit: float) -> tuple[int | No
     process = os.fork()
     if not process:
         with suppress(BaseException):
-            code = run_pytest(words, only, scratch)
-            os._exit(code)
+            os._exit(run_pytest(words, only, scratch))
         os._exit(70)
-    end, code = time.monotonic() + limit, None
-    while code is None and time.monotonic() < end:
-        done, status = os.waitpid(process, os.WNOHANG)
-        code = os.waitstatus_to_exitcode(status) if done else None
+    end, done = time.monotonic() + limit, (0, 0)
+    while not done[0] and time.monotonic() < end:
+        done = os.waitpid(process, os.WNOHANG)
         time.sleep(0.02)
     with suppress(ProcessLookupError):
         os.killpg(process, signal.SIGKILL)  # it, or what it has left behind
-    if code is None:
-        os.waitpid(process, 0)
-    seen = scratch / "seen.json"
-    told = json.loads(seen.read_text()) if seen.exists() else {"seconds": {}, "failed": [], "lines": {}}
+    code = os.waitstatus_to_exitcode(done[1]) if done[0] else os.waitpid(process, 0) and None
+    told, seen = {"seconds": {}, "failed": [], "lines": {}}, scratch / "seen.json"
+    told |= json.loads(seen.read_text()) if seen.exists() else {}
     output = (scratch / "output").read_text(errors="replace")[-600:]
     shutil.rmtree(scratch, ignore_errors=True)
     return code, told, output
@@ -287,20 +263,15 @@ def main() -> None:
                     executing[name, int(line)] |= {*tests}
         tasks = []
         for area in areas:
-            found = (m for path in (ROOT / "ol2r_cli").glob(AREAS[area][0]) for m in mutants(area, path, options.seed))
-            drawn = {
-                (m.file, m.lines[0]): m for m in sorted(found, key=lambda m: m.order, reverse=True)
-            }  # one per line
-            for mutant in sorted(drawn.values(), key=lambda m: m.order)[: options.mutants]:
-                tests = set().union(*(executing[mutant.file, line] for line in mutant.lines)) & seconds.keys()
+            for file, lines, change, text in drawn(area, options.seed, options.mutants):
+                tests = set().union(*(executing[file, line] for line in lines)) & seconds.keys()
                 tests = tests or {test for test in seconds if test.startswith(asked[area])}
                 chosen, expected = [], 0.0
                 for test in sorted(tests, key=lambda test: (seconds[test], test)):
                     if not chosen or expected + seconds[test] <= options.budget:
                         chosen.append(test)
                         expected += seconds[test]
-                about = area, mutant.file, mutant.lines[0], mutant.change
-                tasks.append((about, mutant.make(), chosen, expected))
+                tasks.append(((area, file, lines[0], change), text, chosen, expected))
         for (area, file, line, change), ended in pool.imap_unordered(attempt, tasks):
             kind = "equivalent" if change in EQUIVALENT and ended == "survived" else ended.split()[0]
             counts[area][kind] += 1

@@ -1,4 +1,4 @@
-"""The fault campaigns of scripts/campaign, each with a few cases."""
+"""The fault campaigns of scripts/campaign.py, each with a few cases."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[1]
 @pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("cc"), reason="needs a C compiler")
 def test_no_case_of_a_short_campaign_is_wrong():
-    command = [sys.executable, "scripts/campaign", "--count", "12", "--seed", "3"]
+    command = [sys.executable, "scripts/campaign.py", "--count", "12", "--seed", "3"]
     ended = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=540)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     rows = re.findall(r"^\| (\w+) \| (\d+) \| \d+ \| \d+ \| 0 \|$", ended.stdout, re.MULTILINE)

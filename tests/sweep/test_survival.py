@@ -58,7 +58,7 @@ def until_running(folder: Path, sweep: subprocess.Popen[str]) -> None:
 
 @pytest.mark.slow
 def test_a_sweep_with_failures_ends_like_an_undisturbed_one(tmp_path: Path):
-    """One job raises, one is killed, six have a bad setting; the same command runs the two that are missing."""
+    """One job raises, one is killed by SIGKILL, six have a bad setting; the same command runs the missing two."""
     own = tmp_path / "own"
     (own / "ranker").mkdir(parents=True)
     (own / "mine_failing.py").write_text(FAILING)

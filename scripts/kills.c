@@ -1,4 +1,4 @@
-/* Counts the file operations of a process below a folder, and kills the process at one of them; see __main__.py. */
+/* Counts the file operations of a process below a folder, and kills the process at one of them; see campaign.py. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <linux/fcntl.h> /* not <fcntl.h>, whose open() takes any number of arguments */
@@ -13,7 +13,7 @@ static char folder[4096];
 static int how, listing = -1;
 static long chosen, done;
 
-/* What happens at the `number`-th operation below `path`, counted from 1. The names of all go to the file `list`. */
+/* From now on, at the `number`-th operation below `path`, counted from 1; the names of all go to the file `list`. */
 void ol2r_kill(const char *path, long number, int kind, int list) {
     snprintf(folder, sizeof folder, "%s", path);
     chosen = number, how = kind, listing = list, done = 0;
