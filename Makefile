@@ -8,7 +8,7 @@ SLURM  ?= /tmp/ol2r-slurm
 FAST   := not slow and not gpu and not slurm
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-all test-processors test-slurm gpu mutation campaign check format smoke bench golden sources notebook clean
+.PHONY: help setup run test test-all test-processors test-slurm gpu mutation campaign check format smoke bench golden notebook clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/ /' | awk '{name=$$1; $$1=""; printf "  make %-15s %s\n", name, $$0}'
@@ -83,9 +83,6 @@ bench: setup  ## rounds per second on a generated MSLR-sized dataset
 
 golden: setup  ## rewrite the golden traces; read the diff before committing it
 	$(VENV)/bin/python scripts/golden.py $(ARGS)
-
-sources: setup  ## record the code of ol2r, after checking that its results are unchanged (make golden)
-	$(VENV)/bin/python scripts/sources.py
 
 notebook: setup  ## execute docs/notebook.ipynb; look at it before committing it
 	$(VENV)/bin/python scripts/notebook.py

@@ -117,7 +117,7 @@ def _run_trials(
 
 def _group(directories: Sequence[Path]) -> Group:
     """The group of runs that differ in nothing but the fold."""
-    collected = collect(directories, all_versions=True)
+    collected = collect(directories)
     if collected.damaged:
         raise ValueError(f"a run is damaged, {collected.damaged[0]}: type force=true to run it again")
     (group,) = group_runs(collected.runs)

@@ -38,7 +38,7 @@ _FORM: dict[Any, Any] = {
     "files": ({...: {"bytes": int, "sha256": str}}, None),
     "versions": ({...: (str, None)}, None),
     "git": ({"commit": str, "dirty": bool}, None),
-    "code": ({"files": {...: str}, "groups": ({...: ([str], list)}, None)}, None),
+    "code": (dict, None),
     "columns": ({"trace": (list, None), "evaluation": (list, None)}, None),
 }
 
@@ -61,7 +61,7 @@ class Manifest:
         id: str,
         choices: Mapping[str, str],
         fingerprint: str,
-        code: Mapping[str, Any] | None = None,
+        code: Mapping[str, str] | None = None,
         seeds: Sequence[int],
         rounds: int,
         round: int = 0,
@@ -102,7 +102,7 @@ class Manifest:
             "note": note,
             "choices": dict(choices),
             "dataset": {"name": choices["dataset"], "fingerprint": fingerprint},
-            "code": code,
+            "code": dict(code) if code else None,
             "seeds": list(seeds),
             "exposure": exposure,
             "columns": columns or None,
@@ -215,8 +215,12 @@ def versions(engine: str = "tensors", packages: Sequence[str] = ()) -> dict[str,
     """The versions of the packages that decide numbers, from their metadata, so that none has to be imported.
 
     Those of the engine `loops` include numba; `packages` are more. A package that is not installed has None.
+    `ol2r_code` is the hash of all files of ol2r.
     """
-    versions: dict[str, str | None] = {"ol2r": __version__, "python": platform.python_version()}
+    from ol2r_cli.dataset.cache import code_hash  # imports numpy, which `ol2r status` does not need
+
+    versions: dict[str, str | None] = {"ol2r": __version__, "ol2r_code": code_hash("")[:12]}
+    versions["python"] = platform.python_version()
     for package in ("torch", "numpy", *(["numba"] if engine == "loops" else []), *packages):
         versions[package] = None
         with suppress(PackageNotFoundError):

@@ -22,7 +22,6 @@ from ol2r_cli.interfaces import Interaction, Ranker
 from ol2r_cli.metrics.evaluation import Evaluator
 from ol2r_cli.metrics.measurement import Measures, NonFiniteScores, sizes_at_every_rank
 from ol2r_cli.run import checkpoint
-from ol2r_cli.run.code_versions import found_again
 from ol2r_cli.run.directory import (
     CHECKPOINT,
     LOCK,
@@ -39,11 +38,9 @@ from ol2r_cli.run.experiment import Experiment
 from ol2r_cli.run.integrity import DamagedTable, file_records, missing_rows
 from ol2r_cli.run.manifest import Manifest
 from ol2r_cli.run.progress import Progress
-from ol2r_cli.run.source import Code, of_classes
 from ol2r_cli.run.stop_signals import stop_signals
 from ol2r_cli.run.summary import main_ndcg, render_run, shows_unfairness, summarise
 from ol2r_cli.run.tables import EVALUATION, TRACE, Trace
-from ol2r_cli.run.unfinished import mark, unmark
 from ol2r_cli.simulation import Simulation
 from ol2r_cli.tensor.shapes import Float
 
@@ -64,7 +61,7 @@ def run_experiment(
     choices: Mapping[str, str],
     overrides: Sequence[str],
     id: str = "",
-    code: Code | None = None,
+    code: Mapping[str, str] | None = None,
     render: Render | None = render_run,
 ) -> int:
     """Run a composed configuration unless it is finished; returns the exit code of `ol2r run`.
@@ -77,16 +74,14 @@ def run_experiment(
     """
     try:
         with torch.inference_mode():
-            experiment = Experiment(config, choices, code_of=of_classes if code is None else lambda _: code)
+            experiment = Experiment(config, choices, code=code)
             if id not in ("", experiment.id):
                 raise ValueError("code or data were changed after the sweep was checked: type its command again")
             if experiment.finished():
                 _remove_leftovers(experiment)
-                found_again(experiment.directory.path)
                 if render:
                     print(render(experiment.directory, True))
                 return DONE
-            experiment.check_other_code()
             if problem := experiment.damage():
                 print(f"starts afresh: {problem}", file=sys.stderr)
             # With force=true the command would start over instead of resuming the run.
@@ -171,25 +166,21 @@ class Runner:
             # After the manifest says finished: a run killed between the two steps would otherwise start from nothing.
             with suppress(OSError):
                 checkpoint.remove(self.directory)
-        if self.experiment.code.files:
-            unmark(self.directory, self.experiment.base_id)
         if self.render:
             print(self.render(self.directory, False))
         return DONE
 
     def _manifest(self, first: int) -> Manifest:
         experiment, exposure = self.experiment, self.simulation.context.exposure
-        code, simulation = experiment.code, self.simulation
+        simulation = self.simulation
         roles = simulation.click, simulation.ranker, simulation.exploration, simulation.fairness
-        if code.files:
-            mark(self.directory, experiment.base_id)
         self.directory.write_text("config.yaml", OmegaConf.to_yaml(OmegaConf.create(self.settings)))
         return Manifest(
             self.directory,
             id=experiment.id,
             choices=experiment.recorded_choices(),
             fingerprint=experiment.dataset.fingerprint,
-            code={"files": code.files, "groups": code.groups, "base": experiment.base_id} if code.files else None,
+            code=experiment.code,
             seeds=experiment.seeds,
             exposure=None if exposure is None else {"position": exposure.position.tolist(), "beta": exposure.beta},
             rounds=self.settings["rounds"],

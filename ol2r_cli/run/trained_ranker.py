@@ -16,7 +16,7 @@ from ol2r_cli.config.moved_classes import MOVED_TO
 from ol2r_cli.config.stored_targets import check_stored
 from ol2r_cli.dataset.inference_data import inference_data
 from ol2r_cli.interfaces import Candidates, Ranker
-from ol2r_cli.run.code_versions import check_unchanged
+from ol2r_cli.run.code import check_unchanged
 from ol2r_cli.run.integrity import sha256
 from ol2r_cli.run.run_state import finished_manifest
 from ol2r_cli.run.stored_dataset import dataset_source, stored_dataset_settings, stored_settings
@@ -65,11 +65,11 @@ class TrainedRanker:
             raise self._damaged(error) from None
         check_stored(settings, "ranker", path / "ranker.pt", own_targets)
         target = str(settings["_target_"])
+        check_unchanged(path, self.manifest, {"ranker": settings})
         settings = {**_ADDED.get(MOVED_TO.get(target, target), {}), **settings}
         self.ranker: Ranker = build(OmegaConf.create({"ranker": settings}).ranker)
         if not isinstance(self.ranker, Ranker):
             raise ValueError(f"ranker._target_ in {path}/ranker.pt must be a ranker, got {settings['_target_']}")
-        check_unchanged(path, self.manifest, type(self.ranker))
         sorts_by_label = self.ranker.needs_labels and not self.deployed.shape[1]
         if not self.ranker.generalises or sorts_by_label:
             name = self.manifest["choices"]["ranker"]
