@@ -20,7 +20,7 @@ HEAVY = ("hydra", "omegaconf", "torch", "polars", "sklearn", "scipy", "rich", "n
 # The import rule: a package imports from its own line and the lines above it, and lines have no cycles among modules.
 LAYERS = (
     ("loops", "foreign_file"),
-    ("tensor", "formatting", "atomic_file", "lease", "columns"),
+    ("tensor", "formatting", "atomic_file", "lock", "columns"),
     ("interfaces", "config"),
     ("dataset", "click", "fairness", "intent"),
     ("metrics",),

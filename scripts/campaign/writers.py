@@ -1,8 +1,8 @@
-"""Several processes that start the same run, with and without working locks, on one machine or on several.
+"""Several processes that start the same run, with and without working locks.
 
-Each case draws how many processes start and when, what the file system does with locks, whether the processes believe
-to be on different machines, and which of them are killed, or are suspended for longer than their lease lasts. Every
-process must finish, or end with one line; then the same command must give the results of an undisturbed run.
+Each case draws how many processes start and when, what the file system does with locks, and which of them are killed or
+suspended. Every process must finish, or end with one line; then the same command must give the results of an
+undisturbed run.
 """
 
 from __future__ import annotations
@@ -19,10 +19,7 @@ from faults import Disturbance, How, ended, start
 from small_run import SmallRun, bad_output
 from tally import Tally
 
-from ol2r_cli import lease
-
 LOCKS = ("flock", "flock has no effect", "flock is refused")
-EXPIRES = 1.0  # seconds until a lease of another machine is broken, instead of a minute
 
 
 def run(seed: int, count: int, folder: Path) -> Tally:
@@ -30,7 +27,7 @@ def run(seed: int, count: int, folder: Path) -> Tally:
     tally, small = Tally("two to six processes"), SmallRun(folder / "run")
     for number in range(count):
         draw = random.Random(f"{seed} {number}")
-        locks, several_machines = draw.choice(LOCKS), draw.random() < 0.5
+        locks = draw.choice(LOCKS)
         small.clear()
         if draw.random() < 0.5:  # resume what a killed process has left
             kill = Disturbance(draw.randint(1, len(small.operations)), How.KILL_AFTER)
@@ -38,23 +35,21 @@ def run(seed: int, count: int, folder: Path) -> Tally:
         processes = []
         for index in range(draw.randint(2, 6)):
             kill = Disturbance(draw.randint(1, len(small.operations)), draw.choice([How.KILL_BEFORE, How.KILL_AFTER]))
-            machine = f"machine {index}" if several_machines else ""
-            before = _before(locks, machine, draw.choice([0.0, 0.0, draw.uniform(0, 0.6)]))
+            before = _before(locks, draw.choice([0.0, 0.0, draw.uniform(0, 0.6)]))
             started = start(small.words, small.folder, kill if draw.random() < 0.2 else None, before, f".{index}")
             processes.append(started)
         if draw.random() < 0.5:
-            _suspend(draw.choice(processes).pid, draw.uniform(0.1, 0.8), 1.5 * EXPIRES)
+            _suspend(draw.choice(processes).pid, draw.uniform(0.1, 0.8))
         problem = ""
         for process in processes:
             end = ended(process)
             if end.code not in (0, 1, 2, -signal.SIGKILL) or bad_output(end.errors):
                 problem = problem or f"a process ended with {end.code}: {end.errors[-300:]!r}"
-        where = "several machines" if several_machines else "one machine"
-        tally.add(f"case {number} ({locks}, {where})", problem or small.wrong_at_the_end())
+        tally.add(f"case {number} ({locks})", problem or small.wrong_at_the_end())
     return tally
 
 
-def _before(locks: str, machine: str, pause: float) -> Callable[[], object]:
+def _before(locks: str, pause: float) -> Callable[[], object]:
     """What a process does before it starts the run."""
 
     def no_locks(*_: object) -> None:
@@ -62,20 +57,16 @@ def _before(locks: str, machine: str, pause: float) -> Callable[[], object]:
             raise OSError(37, os.strerror(37))
 
     def before() -> None:
-        lease.BEAT, lease.EXPIRES = EXPIRES / 5, EXPIRES
-        lease._PAUSE = EXPIRES / 10
         if locks != "flock":
             fcntl.flock = no_locks  # type: ignore[assignment]
-        if machine:
-            lease._machine = lambda: machine
         time.sleep(pause)
 
     return before
 
 
-def _suspend(process: int, after: float, seconds: float) -> None:
+def _suspend(process: int, after: float) -> None:
     """Suspend a process, unless it has ended."""
     time.sleep(after)
     os.kill(process, signal.SIGSTOP)
-    time.sleep(seconds)
+    time.sleep(1.5)
     os.kill(process, signal.SIGCONT)

@@ -139,9 +139,10 @@ def test_a_failed_build_leaves_nothing_and_may_be_tried_again(tmp_path: Path):
     with pytest.raises(ValueError, match="bad line"):
         Cache(tmp_path).open("key", fail)
     assert not list(tmp_path.iterdir())
-    (tmp_path / "key.partial").mkdir()  # of a process that was killed
-    (tmp_path / "key.partial" / "old.npy").write_bytes(b"half")
+    (tmp_path / "key.0123.partial").mkdir()  # of a process that was killed
+    (tmp_path / "key.0123.partial" / "old.npy").write_bytes(b"half")
     assert set(Cache(tmp_path).open("key", Builder())) == {"values", "names"}
+    assert [path.name for path in tmp_path.iterdir()] == ["key"]
 
 
 def test_openings_at_the_same_time_build_once(tmp_path: Path):
@@ -166,8 +167,8 @@ def test_an_opening_waits_for_the_lock_of_another_process(tmp_path: Path):
     hold = """
 import sys
 from pathlib import Path
-from ol2r_cli.lease import leased
-with leased(Path(sys.argv[1])):
+from ol2r_cli.lock import locked
+with locked(Path(sys.argv[1])):
     print("held", flush=True)
     input()
 """
