@@ -127,6 +127,7 @@ class RunDirectory:
 
     def clear(self) -> None:
         """Remove the files of an earlier run (`force=true`), and nothing that a user has put beside them."""
+        self._check_lock()
         for name in FILES:
             (self / name).unlink(missing_ok=True)
             for part in self.parts(name):

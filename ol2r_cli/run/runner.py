@@ -95,9 +95,9 @@ def run_experiment(
             runner.render = render
             with experiment.directory:
                 return runner.run()
-    except ValueError as error:
+    except (ValueError, DirectoryLost) as error:
         print(f"ol2r run: {error}", file=sys.stderr)
-        return BAD_CONFIGURATION
+        return FAILED if isinstance(error, DirectoryLost) else BAD_CONFIGURATION
     except BrokenPipeError:  # the reader of the summary has closed the pipe; the summary is on disk
         return DONE
     except OSError as error:
@@ -163,7 +163,8 @@ class Runner:
                 _log.error("%s", traceback.format_exc())
                 print(f"ol2r run: failed: {self._explain(error)}", file=sys.stderr)
                 if not (self.directory / MANIFEST).is_file():
-                    self.directory.clear()  # the first file could not be written: there is no run
+                    with suppress(DirectoryLost):
+                        self.directory.clear()  # the first file could not be written: there is no run
                 elif not isinstance(error, _EXPLAINED):
                     print(f"the traceback is in {self.directory / 'log.txt'}", file=sys.stderr)
                 return FAILED

@@ -21,7 +21,7 @@ from ol2r_cli.run.verification import differences
 
 TABLES = [table.file for table in (TRACE, EVALUATION, BLOCKS, INTERACTIONS)]
 RESULTS = [*TABLES, "summary.json", "ranker.pt", "config.yaml"]
-REFUSALS = ("ol2r run: ", "starts afresh: ", "waits up to ", "interrupted after ", "the traceback is in ")
+REFUSALS = ("ol2r run: ", "starts afresh: ", "interrupted after ", "the traceback is in ")
 
 
 class SmallRun:
