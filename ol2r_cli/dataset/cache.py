@@ -195,8 +195,7 @@ def _sample(file: Path, size: int) -> int:
 def _read(folder: Path, thorough: bool) -> Arrays | None:
     """The arrays of an entry, or None when it is absent or a file differs from its description.
 
-    Checksums are compared if the file is small or `thorough`. An entry of an earlier version has none, and `thorough`
-    does not believe it.
+    Checksums are compared if the file is small or `thorough`.
     """
     try:
         descriptions = json.loads((folder / "meta.json").read_text())["arrays"]
@@ -205,10 +204,10 @@ def _read(folder: Path, thorough: bool) -> Arrays | None:
             file = folder / f"{name}.npy"
             array = np.load(file, mmap_mode="c")
             expected = dict(description)
-            crc32 = expected.pop("crc32", None)
+            crc32 = expected.pop("crc32")
             if _description(file, array) != expected:
                 return None
-            is_compared = thorough or (crc32 is not None and expected["bytes"] <= _SMALL)
+            is_compared = thorough or expected["bytes"] <= _SMALL
             if is_compared and _crc32(file) != crc32:
                 return None
             arrays[name] = array

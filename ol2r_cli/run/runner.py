@@ -247,7 +247,7 @@ class Runner:
         except DamagedTable as error:
             return str(error)
         rows = {TRACE.file: round * len(self.experiment.seeds)}
-        return missing_rows(self.directory, {**state.get("rows", {}), **rows})
+        return missing_rows(self.directory, {**state["rows"], **rows})
 
     def _play(self, manifest: Manifest, stop: list[int]) -> None:
         rounds, saved = self.settings["rounds"], time.monotonic()
@@ -280,10 +280,9 @@ class Runner:
                     saved = time.monotonic()
                     if stop:
                         raise KeyboardInterrupt
-            waiting = self._waiting()
             if self.queue:
                 progress.evaluated(rounds, self._evaluate())
-        self._finish(waiting)
+        self._finish()
 
     def _rounds(self) -> Iterator[tuple[int, Interaction | None]]:
         """The remaining rounds, with what happened in them if it is recorded; otherwise many may be played together."""
@@ -367,15 +366,6 @@ class Runner:
                 return f"ranker.{setting} must be {direction}, got {settings[setting]}"
         return f"see `ol2r list ranker {name}`"
 
-    def _waiting(self) -> dict[int, torch.Tensor]:
-        """The part of the queue that a longer run would still hold after this round.
-
-        An extended run evaluates the same snapshots together as an undisturbed one, ten at a time, because the last
-        digit of a matrix product can depend on its size.
-        """
-        regular = {t: deployed for t, deployed in self.queue.items() if t == 0 or self.experiment.is_evaluated(t)}
-        return regular if len(regular) < self.queue_length else {}
-
     def _save(self) -> None:
         """Write the tables and then the checkpoint, which must never be ahead of them."""
         self._measure()
@@ -383,7 +373,7 @@ class Runner:
         state = {"simulation": dict(self.simulation.state_dict()), "queue": dict(self.queue), "rows": self.trace.rows}
         checkpoint.save(self.directory, state, self.experiment.id)
 
-    def _finish(self, waiting: dict[int, torch.Tensor]) -> None:
+    def _finish(self) -> None:
         self._measure()
         self.trace.finish()
         rows = {TRACE.file: self.settings["rounds"] * len(self.experiment.seeds)}
@@ -400,7 +390,6 @@ class Runner:
         self.directory.write_torch("ranker.pt", ranker)
         self.directory.write_json(SUMMARY, summarise(self.directory))
         if self.settings["keep_checkpoint"]:
-            self.queue = waiting
             self._save()
         _log.info("finished")
 

@@ -118,19 +118,6 @@ def test_an_array_without_a_readable_header_is_built_again(tmp_path: Path):
     assert build.calls == 21
 
 
-def test_an_entry_of_an_earlier_version_is_believed_unless_it_must_be_verified(tmp_path: Path):
-    build = Builder()
-    Cache(tmp_path).open("key", build)
-    meta = json.loads((tmp_path / "key" / "meta.json").read_text())
-    for description in meta["arrays"].values():
-        del description["crc32"]
-    (tmp_path / "key" / "meta.json").write_text(json.dumps(meta))
-    Cache(tmp_path).open("key", build)
-    assert build.calls == 1
-    Cache(tmp_path, thorough=True).open("key", build)
-    assert build.calls == 2
-
-
 def test_a_failed_build_leaves_nothing_and_may_be_tried_again(tmp_path: Path):
     def fail(folder: Path) -> None:
         np.save(folder / "values.npy", VALUES)
