@@ -24,7 +24,7 @@ from ol2r_cli.run.identity import RESULTS_VERSION
 from ol2r_cli.run.integrity import checksum
 
 SETTLED = 5.0  # seconds of rounds, before which neither the speed nor the time left of a running run is known
-# What a run.json has; with None, what earlier versions have not written or what is not known at first.
+# What a run.json has; with None, what is not known at first.
 _FORM: dict[Any, Any] = {
     **dict.fromkeys(("id", "command"), str),
     "choices": {...: str},
@@ -82,8 +82,7 @@ class Manifest:
         self._began = time.monotonic() if began is None else began
         earlier = _earlier(directory)
         now = {**versions(engine, packages), "device": device, "threads": threads}
-        only = {**(earlier.get("versions") or {}), "device": earlier.get("device"), "threads": earlier.get("threads")}
-        ran = [each for each in earlier.get("ran") or [{"after": 0, **only}] if each["after"] < round]
+        ran = [each for each in earlier.get("ran", []) if each["after"] < round]
         before = ran[-1] if ran else now
         changed = [f"{name} {before.get(name)} -> {now[name]}" for name in now if before.get(name) != now[name]]
         what = (

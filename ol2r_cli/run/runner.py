@@ -90,9 +90,9 @@ def run_experiment(
             runner.render = render
             with experiment.directory:
                 return runner.run()
-    except ValueError as error:
+    except (ValueError, DirectoryLost) as error:
         print(f"ol2r run: {error}", file=sys.stderr)
-        return BAD_CONFIGURATION
+        return FAILED if isinstance(error, DirectoryLost) else BAD_CONFIGURATION
     except BrokenPipeError:  # the reader of the summary has closed the pipe; the summary is on disk
         return DONE
     except OSError as error:
@@ -158,7 +158,8 @@ class Runner:
                 _log.error("%s", traceback.format_exc())
                 print(f"ol2r run: failed: {self._explain(error)}", file=sys.stderr)
                 if not (self.directory / MANIFEST).is_file():
-                    self.directory.clear()  # the first file could not be written: there is no run
+                    with suppress(DirectoryLost):
+                        self.directory.clear()  # the first file could not be written: there is no run
                 elif not isinstance(error, _EXPLAINED):
                     print(f"the traceback is in {self.directory / 'log.txt'}", file=sys.stderr)
                 return FAILED
@@ -237,7 +238,7 @@ class Runner:
         except DamagedTable as error:
             return str(error)
         rows = {TRACE.file: round * len(self.experiment.seeds)}
-        return missing_rows(self.directory, {**state.get("rows", {}), **rows})
+        return missing_rows(self.directory, {**state["rows"], **rows})
 
     def _play(self, manifest: Manifest, stop: list[int]) -> None:
         rounds, saved = self.settings["rounds"], time.monotonic()
@@ -270,10 +271,9 @@ class Runner:
                     saved = time.monotonic()
                     if stop:
                         raise KeyboardInterrupt
-            waiting = self._waiting()
             if self.queue:
                 progress.evaluated(rounds, self._evaluate())
-        self._finish(waiting)
+        self._finish()
 
     def _rounds(self) -> Iterator[tuple[int, Interaction | None]]:
         """The remaining rounds, with what happened in them if it is recorded; otherwise many may be played together."""
@@ -357,15 +357,6 @@ class Runner:
                 return f"ranker.{setting} must be {direction}, got {settings[setting]}"
         return f"see `ol2r list ranker {name}`"
 
-    def _waiting(self) -> dict[int, torch.Tensor]:
-        """The part of the queue that a longer run would still hold after this round.
-
-        An extended run evaluates the same snapshots together as an undisturbed one, ten at a time, because the last
-        digit of a matrix product can depend on its size.
-        """
-        regular = {t: deployed for t, deployed in self.queue.items() if t == 0 or self.experiment.is_evaluated(t)}
-        return regular if len(regular) < self.queue_length else {}
-
     def _save(self) -> None:
         """Write the tables and then the checkpoint, which must never be ahead of them."""
         self._measure()
@@ -373,7 +364,7 @@ class Runner:
         state = {"simulation": dict(self.simulation.state_dict()), "queue": dict(self.queue), "rows": self.trace.rows}
         checkpoint.save(self.directory, state, self.experiment.id)
 
-    def _finish(self, waiting: dict[int, torch.Tensor]) -> None:
+    def _finish(self) -> None:
         self._measure()
         self.trace.finish()
         rows = {TRACE.file: self.settings["rounds"] * len(self.experiment.seeds)}
@@ -390,7 +381,6 @@ class Runner:
         self.directory.write_torch("ranker.pt", ranker)
         self.directory.write_json(SUMMARY, summarise(self.directory))
         if self.settings["keep_checkpoint"]:
-            self.queue = waiting
             self._save()
         _log.info("finished")
 

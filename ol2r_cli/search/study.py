@@ -22,7 +22,7 @@ from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
 from optuna.trial import FrozenTrial, Trial, TrialState
 
 from ol2r_cli.atomic_file import no_link
-from ol2r_cli.lease import leased
+from ol2r_cli.lock import locked
 from ol2r_cli.run.directory import RunDirectory, create_root
 from ol2r_cli.run.identity import NOT_HASHED
 from ol2r_cli.search.space import Space
@@ -74,7 +74,7 @@ class _JournalLock(JournalFileOpenLock):
         self._held = ExitStack()
 
     def acquire(self) -> bool:
-        self._held.enter_context(leased(self._journal.with_name(".journal.lock")))
+        self._held.enter_context(locked(self._journal.with_name(".journal.lock")))
         with open(self._journal, "rb+", opener=no_link) as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - 1))
             if file.read(1) not in (b"", b"\n"):
@@ -132,7 +132,7 @@ class Study:
 
     def _turn(self) -> Any:
         """Lock for choosing the next trial, which takes several operations on the journal."""
-        return leased(self.folder / ".turn")
+        return locked(self.folder / ".turn")
 
     @contextmanager
     def next(self, max_trials: int) -> Iterator[ActiveTrial | None]:
