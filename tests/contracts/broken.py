@@ -1,13 +1,15 @@
-"""A ranker and a dataset that keep all laws, and choices of which each breaks one for its usual cause."""
+"""Roles, a dataset, measures and schedules that keep all laws, and those of which each breaks one."""
 
 from __future__ import annotations
 
 import dataclasses
 import sys
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from ol2r_cli.columns import Column
 from ol2r_cli.dataset.table import Dataset
 from ol2r_cli.exploration.order import best
 from ol2r_cli.interfaces import (
@@ -15,7 +17,9 @@ from ol2r_cli.interfaces import (
     ClickModel,
     Exploration,
     Fairness,
+    IntentSchedule,
     Interaction,
+    Measure,
     Oracle,
     Prediction,
     Proposal,
@@ -28,18 +32,21 @@ from tests.worlds import handmade
 
 
 class Sound(Ranker):
-    """Keeps all laws: adds up the features of what was clicked."""
+    """Keeps all laws: adds up the features of what was clicked. `changed` changes its scores."""
 
     pairs = "none"
     linear = True
 
     def setup(self, context: RunContext, features: Tensor, oracle: Oracle | None = None) -> None:
-        self.context = context
+        self.context, self.oracle = context, oracle
         self.register_buffer("weights", torch.zeros(context.replicas, context.features, dtype=context.dtype))
 
+    def changed(self, scores: Tensor, candidates: Candidates) -> Tensor:
+        return scores
+
     def predict(self, candidates: Candidates, random: Random) -> Prediction:
-        scores = (candidates.features * self.weights[:, None]).sum(2)
-        return Prediction(scores[:, None], lambda: LinearTangent(candidates.features))
+        scores = (candidates.features * self.weights[:, None]).sum(2)[:, None]
+        return Prediction(self.changed(scores, candidates), lambda: LinearTangent(candidates.features))
 
     def learn(self, interaction: Interaction, random: Random) -> None:
         rows = interaction.candidates.features.gather(
@@ -89,9 +96,8 @@ class DividesByClicks(Sound):
 
 
 class DrawsElsewhere(Sound):
-    def predict(self, candidates, random):
-        prediction = super().predict(candidates, random)
-        return dataclasses.replace(prediction, scores=prediction.scores + torch.rand_like(prediction.scores))
+    def changed(self, scores, candidates):
+        return scores + torch.rand_like(scores)
 
 
 class SharesState(Sound):
@@ -101,18 +107,14 @@ class SharesState(Sound):
         super().learn(interaction, random)
         self.clicked[0] = self.clicked.get(0, 0.0) + 1
 
-    def predict(self, candidates, random):
-        prediction = super().predict(candidates, random)
-        turned = (-1) ** int(self.clicked.get(0, 0.0) // 7)
-        return dataclasses.replace(prediction, scores=prediction.scores * turned)
+    def changed(self, scores, candidates):
+        return scores * (-1) ** int(self.clicked.get(0, 0.0) // 7)
 
 
 class ReadsPadding(Sound):
-    def predict(self, candidates, random):
-        centred = dataclasses.replace(
-            candidates, features=candidates.features * candidates.features.mean(1, keepdim=True).round(decimals=1)
-        )
-        return super().predict(centred, random)
+    def changed(self, scores, candidates):
+        centred = candidates.features * candidates.features.mean(1, keepdim=True).round(decimals=1)
+        return (centred * self.weights[:, None]).sum(2)[:, None]
 
 
 class ReadsOtherReplicas(Sound):
@@ -124,25 +126,20 @@ class ReadsOtherReplicas(Sound):
 class TiesByRounding(Sound):
     """Scores that are equal but for what rounding leaves in products of this shape."""
 
-    def predict(self, candidates, random):
-        prediction = super().predict(candidates, random)
-        replicas, _, documents = prediction.scores.shape
-        rounding = torch.arange(documents, dtype=torch.float64) * (replicas + documents) % 7 * 3e-6
-        return dataclasses.replace(prediction, scores=prediction.scores.round() + 10 + rounding)
+    def changed(self, scores, candidates):
+        replicas, _, documents = scores.shape
+        return scores.round() + 10 + torch.arange(documents, dtype=torch.float64) * (replicas + documents) % 7 * 3e-6
 
 
 class KeepsAttribute(Sound):
-    sign = 1.0
+    offset = 0
 
     def learn(self, interaction, random):
         super().learn(interaction, random)
-        self.sign = -self.sign if interaction.clicks[0].any() else self.sign
-        self.offset = getattr(self, "offset", 0) + 1
+        self.offset += 1
 
-    def predict(self, candidates, random):
-        prediction = super().predict(candidates, random)
-        offset = getattr(self, "offset", 0)
-        return dataclasses.replace(prediction, scores=(prediction.scores * 10).sin() * (offset % 5))
+    def changed(self, scores, candidates):
+        return (scores * 10).sin() * (self.offset % 5)
 
 
 class AlwaysDouble(Sound):
@@ -156,22 +153,16 @@ class MixesPrecision(Sound):
 
 
 class FewPlaces(Sound):
-    def predict(self, candidates, random):
-        prediction = super().predict(candidates, random)
-        room = torch.tensor(float(self.context.documents - self.context.positions)).log()
-        return dataclasses.replace(prediction, scores=prediction.scores + room)
+    def changed(self, scores, candidates):
+        return scores + torch.tensor(float(self.context.documents - self.context.positions)).log()
 
 
 class DividesByLabels(Sound):
     needs_labels = True
 
-    def setup(self, context, features, oracle=None):
-        super().setup(context, features)
-        self.worth = oracle.labels.to(context.dtype) / oracle.labels.max()
-
-    def predict(self, candidates, random):
-        prediction = super().predict(candidates, random)
-        return dataclasses.replace(prediction, scores=self.worth[candidates.document][:, None])
+    def changed(self, scores, candidates):
+        worth = self.oracle.labels.to(self.context.dtype) / self.oracle.labels.max()
+        return worth[candidates.document][:, None]
 
 
 class DividesByAllClicks(Sound):
@@ -189,12 +180,11 @@ class DividesByAllClicks(Sound):
 class Peeks(Sound):
     """Finds the labels in the frames of its callers."""
 
-    def predict(self, candidates, random):
-        prediction = super().predict(candidates, random)
+    def changed(self, scores, candidates):
         frame = sys._getframe()
         while "labels" not in frame.f_locals:
             frame = frame.f_back
-        return dataclasses.replace(prediction, scores=frame.f_locals["labels"][:, None].to(self.context.dtype))
+        return frame.f_locals["labels"][:, None].to(self.context.dtype)
 
 
 class MixesSnapshots(Sound):
@@ -242,9 +232,8 @@ class SortsPadding(Exploration):
 
 class DrawsByLength(Exploration):
     def propose(self, prediction, candidates, random):
-        scores = prediction.scores.mean(1)
         chance = random.uniform(candidates.mask.shape[1]).flip(1).masked_fill(~candidates.mask, -1)
-        return Proposal(best(chance, self.ranking_depth), scores)
+        return Proposal(best(chance, self.ranking_depth), prediction.scores.mean(1))
 
 
 class HalfOrder(Exploration):
@@ -270,10 +259,6 @@ class NumberOfClicks(ClickModel):
         return (grades * shown).long()
 
 
-LISTS = [[0, 1, 2], [2, 0], [1, 0, 4, 0], [1], [0, 3]]
-TRAIN, VALIDATION, TEST = torch.tensor([0, 2, 4]), torch.tensor([1]), torch.tensor([3])
-
-
 class Data:
     """A dataset that keeps all laws, unless `fault` names the one that it breaks."""
 
@@ -281,46 +266,133 @@ class Data:
         self.fault, self.seed, self.switch = fault, seed, switch
 
     def load(self) -> Dataset:
-        table = handmade(LISTS, seed=self.seed)
+        table = handmade([[0, 1, 2], [2, 0], [1, 0, 4, 0], [1], [0, 3]], seed=self.seed)
+        numbers = {"train": [0, 2, 4], "validation": [1], "test": [3]}
+        numbers |= {"overlap": {"test": [2]}, "beyond": {"test": [5]}, "untrained": {"train": []}}.get(self.fault, {})
+        splits = {name: torch.tensor(queries, dtype=torch.int64) for name, queries in numbers.items()}
+        parts = {"fingerprint": f"data-{self.seed}-{self.switch}", "splits": splits}
         labels, features, offsets = table.labels.clone(), table.features.clone(), table.offsets.clone()
-        splits = {"train": TRAIN, "validation": VALIDATION, "test": TEST}
-        fingerprint, group = f"data-{self.seed}-{self.switch}", None
-        if self.switch:
-            labels[0] = 1
+        labels[0] += self.switch
         if self.fault == "frame":
             return features
-        if self.fault == "double":
-            features = features.double()
-        if self.fault == "offsets":
-            offsets = offsets[1:]
         if self.fault == "empty":
             offsets[1] = 0
-        if self.fault == "overlap":
-            splits["test"] = torch.tensor([2])
-        if self.fault == "beyond":
-            splits["test"] = torch.tensor([5])
-        if self.fault == "untrained":
-            splits["train"] = splits["train"][:0]
         if self.fault == "label":
             labels[3] = -1
         if self.fault == "unknown":
             features[2, 1] = torch.nan
-        if self.fault == "group":
-            group = torch.full((len(labels),), -1, dtype=torch.int8)
-        if self.fault == "groups":
-            group = (torch.arange(len(labels)) % 3).to(torch.int8)
-        if self.fault == "random":
-            features = torch.rand_like(features)
-        if self.fault == "constant":
-            fingerprint = "always"
-        number = len(offsets) - 1
-        return dataclasses.replace(
-            table,
-            fingerprint=fingerprint,
-            features=features,
-            labels=labels,
-            offsets=offsets,
-            splits=splits,
-            group=group,
-            query_ids=table.query_ids[:number],
-        )
+        parts |= {"labels": labels, "features": features, "offsets": offsets}
+        parts |= {
+            "double": {"features": features.double()},
+            "offsets": {"offsets": offsets[1:], "query_ids": table.query_ids[1:]},
+            "group": {"group": torch.full((len(labels),), -1, dtype=torch.int8)},
+            "groups": {"group": (torch.arange(len(labels)) % 3).to(torch.int8)},
+            "random": {"features": torch.rand_like(features)},
+            "constant": {"fingerprint": "always"},
+        }.get(self.fault, {})
+        return dataclasses.replace(table, **parts)
+
+
+class SoundMeasure(Measure):
+    """Keeps all laws: counts clicks. `counts` and `total` are what the others change."""
+
+    trace = (Column("mine", summary="last"),)
+
+    def setup(self, context, best):
+        self.register_buffer("total", torch.zeros(context.replicas, dtype=torch.float64))
+
+    def of_rounds(self, rounds):
+        sums = self.total + rounds.clicks.sum(2).cumsum(0)
+        self.total = sums[-1].clone()
+        return {"mine": sums}
+
+
+class NoColumn(SoundMeasure):
+    trace = ()
+
+
+class Undeclared(SoundMeasure):
+    def of_rounds(self, rounds):
+        return {"other": rounds.clicks.sum(2)}
+
+
+class OneForAll(SoundMeasure):
+    def of_rounds(self, rounds):
+        return {"mine": rounds.clicks.sum((1, 2))}
+
+
+class WithoutLists(Measure):
+    evaluation = (Column("mine"),)
+
+
+class Divides(SoundMeasure):
+    def of_rounds(self, rounds):
+        return {"mine": rounds.shown.sum(2) / rounds.clicks.sum(2)}
+
+
+class Accumulates(SoundMeasure):
+    def of_rounds(self, rounds):
+        return {"mine": rounds.clicks.sum(2).cumsum(0)}
+
+
+class MeanOfReplicas(SoundMeasure):
+    def of_rounds(self, rounds):
+        return {"mine": rounds.clicks.sum(2).double().mean(1, keepdim=True).expand(rounds.query.shape)}
+
+
+class CountsPlaces(Measure):
+    evaluation = (Column("mine"),)
+
+    def of_lists(self, lists):
+        return {"mine": (lists.labels > 0).double().mean(-1)}
+
+
+class AttributeTotal(SoundMeasure):
+    """Its running total survives a call, and not a checkpoint."""
+
+    def setup(self, context, best):
+        self.total = torch.zeros(context.replicas, dtype=torch.float64)
+
+
+class SoundSchedule(IntentSchedule):
+    """Keeps the laws: half of the users have each of two intents."""
+
+    largest = 2
+
+    def shares(self, rounds):
+        return np.full((len(rounds), 2), 0.5)
+
+
+class WithoutLargest(SoundSchedule):
+    largest = 1
+
+
+class ColumnsOfRounds(SoundSchedule):
+    def shares(self, rounds):
+        return super().shares(rounds).T
+
+
+class MoreThanAll(SoundSchedule):
+    def shares(self, rounds):
+        return super().shares(rounds) * np.where(rounds < 30, 1, 1.5)[:, None]
+
+
+class BelowNothing(SoundSchedule):
+    def shares(self, rounds):
+        return super().shares(rounds) + np.where(rounds < 30, 0, 1)[:, None] * [1, -1]
+
+
+class CountsCalls(SoundSchedule):
+    calls = 0
+
+    def shares(self, rounds):
+        self.calls += 1
+        return np.stack([np.full(len(rounds), 1 / self.calls), np.full(len(rounds), 1 - 1 / self.calls)], 1)
+
+
+class SharesByPlace(SoundSchedule):
+    """Takes the place in the argument for the round."""
+
+    def shares(self, rounds):
+        first = np.arange(len(rounds)) % 2
+        return np.stack([first, 1 - first], 1)
