@@ -32,7 +32,7 @@ from tests.worlds import handmade
 
 
 class Sound(Ranker):
-    """Keeps all laws: adds up the features of what was clicked. `changed` changes its scores."""
+    """Keeps all laws: adds up the features of what was clicked. `changed` changes its scores, `after` its weights."""
 
     pairs = "none"
     linear = True
@@ -53,6 +53,10 @@ class Sound(Ranker):
             1, interaction.ranking[:, :, None].expand(-1, -1, self.context.features)
         )
         self.weights += (rows * interaction.clicks[:, :, None]).sum(1)
+        self.after(interaction, random)
+
+    def after(self, interaction: Interaction, random: Random) -> None:
+        """What else is learnt from a round."""
 
     def deploy(self) -> Tensor:
         return self.weights.clone()
@@ -77,50 +81,34 @@ class Unlisted(Sound):
         super().__init__()
 
 
-class FlatScores(Sound):
-    def predict(self, candidates, random):
-        prediction = super().predict(candidates, random)
-        object.__setattr__(prediction, "scores", prediction.scores[:, 0])  # a user has no shapes checked
-        return prediction
+def of(base: type, **parts: object) -> type:
+    """A class that differs from another one in these parts."""
+    return type(base)(f"Other{base.__name__}", (base,), {"__module__": __name__, **parts})
 
 
-class BareScores(Sound):
-    def predict(self, candidates, random):
-        return super().predict(candidates, random).scores
+def flat(self, candidates, random):
+    prediction = Sound.predict(self, candidates, random)
+    object.__setattr__(prediction, "scores", prediction.scores[:, 0])  # a user has no shapes checked
+    return prediction
 
 
-class DividesByClicks(Sound):
-    def learn(self, interaction, random):
-        super().learn(interaction, random)
-        self.weights /= interaction.clicks.sum(1, keepdim=True)
-
-
-class DrawsElsewhere(Sound):
-    def changed(self, scores, candidates):
-        return scores + torch.rand_like(scores)
-
-
-class SharesState(Sound):
-    clicked: dict[int, float] = {}  # noqa: RUF012
-
-    def learn(self, interaction, random):
-        super().learn(interaction, random)
-        self.clicked[0] = self.clicked.get(0, 0.0) + 1
-
-    def changed(self, scores, candidates):
-        return scores * (-1) ** int(self.clicked.get(0, 0.0) // 7)
+FlatScores = of(Sound, predict=flat)
+BareScores = of(Sound, predict=lambda self, *given: Sound.predict(self, *given).scores)
+DividesByClicks = of(Sound, after=lambda self, one, random: self.weights.div_(one.clicks.sum(1, keepdim=True)))
+DrawsElsewhere = of(Sound, changed=lambda self, scores, candidates: scores + torch.rand_like(scores))
+SharesState = of(
+    Sound,
+    learned=[],
+    after=lambda self, one, random: self.learned.append(1),
+    changed=lambda self, scores, candidates: scores * (-1) ** (len(self.learned) // 7),
+)
+ReadsOtherReplicas = of(Sound, after=lambda self, one, random: self.weights.sub_(self.weights.mean(0)))
 
 
 class ReadsPadding(Sound):
     def changed(self, scores, candidates):
         centred = candidates.features * candidates.features.mean(1, keepdim=True).round(decimals=1)
         return (centred * self.weights[:, None]).sum(2)[:, None]
-
-
-class ReadsOtherReplicas(Sound):
-    def learn(self, interaction, random):
-        super().learn(interaction, random)
-        self.weights -= self.weights.mean(0)
 
 
 class TiesByRounding(Sound):
@@ -131,38 +119,31 @@ class TiesByRounding(Sound):
         return scores.round() + 10 + torch.arange(documents, dtype=torch.float64) * (replicas + documents) % 7 * 3e-6
 
 
-class KeepsAttribute(Sound):
-    offset = 0
-
-    def learn(self, interaction, random):
-        super().learn(interaction, random)
-        self.offset += 1
-
-    def changed(self, scores, candidates):
-        return (scores * 10).sin() * (self.offset % 5)
-
-
-class AlwaysDouble(Sound):
-    def setup(self, context, features, oracle=None):
-        super().setup(dataclasses.replace(context, dtype=torch.float64), features)
-
-
-class MixesPrecision(Sound):
-    def learn(self, interaction, random):
-        torch.zeros(1, self.context.features, dtype=torch.float64) @ interaction.candidates.features[0].mT
-
-
-class FewPlaces(Sound):
-    def changed(self, scores, candidates):
-        return scores + torch.tensor(float(self.context.documents - self.context.positions)).log()
-
-
-class DividesByLabels(Sound):
-    needs_labels = True
-
-    def changed(self, scores, candidates):
-        worth = self.oracle.labels.to(self.context.dtype) / self.oracle.labels.max()
-        return worth[candidates.document][:, None]
+KeepsAttribute = of(
+    Sound,
+    offset=0,
+    after=lambda self, one, random: setattr(self, "offset", self.offset + 1),
+    changed=lambda self, scores, candidates: (scores * 10).sin() * (self.offset % 5),
+)
+AlwaysDouble = of(
+    Sound,
+    setup=lambda self, context, *given: Sound.setup(self, dataclasses.replace(context, dtype=torch.float64), *given),
+)
+MixesPrecision = of(
+    Sound,
+    after=lambda self, one, random: one.candidates.features[0] @ torch.zeros(self.context.features, 1).double(),
+)
+FewPlaces = of(
+    Sound,
+    changed=lambda self, scores, _: scores + torch.tensor(1.0 * self.context.documents - self.context.positions).log(),
+)
+DividesByLabels = of(
+    Sound,
+    needs_labels=True,
+    changed=lambda self, scores, candidates: (self.oracle.labels.to(scores.dtype) / self.oracle.labels.max())[
+        candidates.document
+    ][:, None],
+)
 
 
 class DividesByAllClicks(Sound):
@@ -170,8 +151,7 @@ class DividesByAllClicks(Sound):
         super().setup(context, features)
         self.register_buffer("count", torch.zeros(context.replicas, dtype=context.dtype))
 
-    def learn(self, interaction, random):
-        super().learn(interaction, random)
+    def after(self, interaction, random):
         self.count += interaction.clicks.sum(1)
         if random.round == 9:
             self.weights /= self.count[:, None]
@@ -211,10 +191,7 @@ class Raises(Sound):
             _ = 1 // (random.round - 4)
 
 
-class RaisesValueError(Sound):
-    def setup(self, context, features, oracle=None):
-        super().setup(context, features)
-        int("no number")
+RaisesValueError = of(Sound, setup=lambda self, *given: int("no number"))
 
 
 class PlacesTwice(Exploration):
@@ -244,19 +221,9 @@ class HalfOrder(Exploration):
         return proposal
 
 
-class PaddingFirst(Fairness):
-    def rerank(self, proposal, candidates, random):
-        return proposal.order.flip(1)
-
-
-class ClicksEverywhere(ClickModel):
-    def click(self, grades, shown, random):
-        return random.uniform(grades.shape[1]) < 0.5
-
-
-class NumberOfClicks(ClickModel):
-    def click(self, grades, shown, random):
-        return (grades * shown).long()
+PaddingFirst = of(Fairness, rerank=lambda self, proposal, candidates, random: proposal.order.flip(1))
+ClicksEverywhere = of(ClickModel, click=lambda self, grades, shown, random: random.uniform(grades.shape[1]) < 0.5)
+NumberOfClicks = of(ClickModel, click=lambda self, grades, shown, random: (grades * shown).long())
 
 
 class Data:
@@ -294,7 +261,7 @@ class Data:
 
 
 class SoundMeasure(Measure):
-    """Keeps all laws: counts clicks. `counts` and `total` are what the others change."""
+    """Keeps all laws: counts clicks, of earlier rounds, too."""
 
     trace = (Column("mine", summary="last"),)
 
@@ -307,44 +274,19 @@ class SoundMeasure(Measure):
         return {"mine": sums}
 
 
-class NoColumn(SoundMeasure):
-    trace = ()
+def counting(values) -> type:
+    """A measure without state, of these values by round and replica."""
+    return of(SoundMeasure, of_rounds=lambda self, rounds: {"mine": values(rounds)})
 
 
-class Undeclared(SoundMeasure):
-    def of_rounds(self, rounds):
-        return {"other": rounds.clicks.sum(2)}
-
-
-class OneForAll(SoundMeasure):
-    def of_rounds(self, rounds):
-        return {"mine": rounds.clicks.sum((1, 2))}
-
-
-class WithoutLists(Measure):
-    evaluation = (Column("mine"),)
-
-
-class Divides(SoundMeasure):
-    def of_rounds(self, rounds):
-        return {"mine": rounds.shown.sum(2) / rounds.clicks.sum(2)}
-
-
-class Accumulates(SoundMeasure):
-    def of_rounds(self, rounds):
-        return {"mine": rounds.clicks.sum(2).cumsum(0)}
-
-
-class MeanOfReplicas(SoundMeasure):
-    def of_rounds(self, rounds):
-        return {"mine": rounds.clicks.sum(2).double().mean(1, keepdim=True).expand(rounds.query.shape)}
-
-
-class CountsPlaces(Measure):
-    evaluation = (Column("mine"),)
-
-    def of_lists(self, lists):
-        return {"mine": (lists.labels > 0).double().mean(-1)}
+NoColumn = of(SoundMeasure, trace=())
+Undeclared = of(SoundMeasure, of_rounds=lambda self, rounds: {"other": rounds.clicks.sum(2)})
+OneForAll = counting(lambda rounds: rounds.clicks.sum((1, 2)))
+Divides = counting(lambda rounds: rounds.shown.sum(2) / rounds.clicks.sum(2))
+Accumulates = counting(lambda rounds: rounds.clicks.sum(2).cumsum(0))
+MeanOfReplicas = counting(lambda rounds: rounds.clicks.sum(2).double().mean(1, keepdim=True).expand(rounds.query.shape))
+WithoutLists = of(Measure, evaluation=(Column("mine"),))
+CountsPlaces = of(WithoutLists, of_lists=lambda self, lists: {"mine": (lists.labels > 0).double().mean(-1)})
 
 
 class AttributeTotal(SoundMeasure):
@@ -363,23 +305,15 @@ class SoundSchedule(IntentSchedule):
         return np.full((len(rounds), 2), 0.5)
 
 
-class WithoutLargest(SoundSchedule):
-    largest = 1
+def late(rounds, values):
+    """Shares that differ from a half by these values from round 31."""
+    return 0.5 + (rounds >= 30)[:, None] * values
 
 
-class ColumnsOfRounds(SoundSchedule):
-    def shares(self, rounds):
-        return super().shares(rounds).T
-
-
-class MoreThanAll(SoundSchedule):
-    def shares(self, rounds):
-        return super().shares(rounds) * np.where(rounds < 30, 1, 1.5)[:, None]
-
-
-class BelowNothing(SoundSchedule):
-    def shares(self, rounds):
-        return super().shares(rounds) + np.where(rounds < 30, 0, 1)[:, None] * [1, -1]
+WithoutLargest = of(SoundSchedule, largest=1)
+ColumnsOfRounds = of(SoundSchedule, shares=lambda self, rounds: np.full((2, len(rounds)), 0.5))
+MoreThanAll = of(SoundSchedule, shares=lambda self, rounds: late(rounds, np.array([0.25, 0.25])))
+BelowNothing = of(SoundSchedule, shares=lambda self, rounds: late(rounds, np.array([1, -1])))
 
 
 class CountsCalls(SoundSchedule):
@@ -387,12 +321,11 @@ class CountsCalls(SoundSchedule):
 
     def shares(self, rounds):
         self.calls += 1
-        return np.stack([np.full(len(rounds), 1 / self.calls), np.full(len(rounds), 1 - 1 / self.calls)], 1)
+        return np.full((len(rounds), 2), [1 / self.calls, 1 - 1 / self.calls])
 
 
 class SharesByPlace(SoundSchedule):
     """Takes the place in the argument for the round."""
 
     def shares(self, rounds):
-        first = np.arange(len(rounds)) % 2
-        return np.stack([first, 1 - first], 1)
+        return np.eye(2, dtype=int)[(np.arange(len(rounds)) + 1) % 2]
