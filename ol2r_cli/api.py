@@ -272,8 +272,8 @@ def check(
 ) -> CheckReport:
     """Hold the choices that are named, such as "ranker=mine", to the laws of all choices, as `ol2r check` does.
 
-    `config_dir` names folders with choices of one's own. The report has the `violations`, each with its input and usual
-    causes, and the names of the laws that `passed`; printed, it is the text of the command. ValueError for a bad
+    `config_dir` names folders with choices of one's own. The report has the `violations`, each with its input and
+    difference, and the names of the laws that `passed`; printed, it is the text of the command. ValueError for a bad
     setting, and if no choice of a group with laws is named.
     """
     from ol2r_cli.contracts.laws import check
