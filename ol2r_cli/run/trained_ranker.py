@@ -53,10 +53,10 @@ class TrainedRanker:
         except Exception as error:  # torch.load has no end of them
             raise self._damaged(error) from None
         check_stored(settings, "ranker", path / "ranker.pt", own_targets)
-        check_unchanged(path, self.manifest, {"ranker": settings})
         self.ranker: Ranker = build(OmegaConf.create({"ranker": settings}).ranker)
         if not isinstance(self.ranker, Ranker):
             raise ValueError(f"ranker._target_ in {path}/ranker.pt must be a ranker, got {settings['_target_']}")
+        check_unchanged(path, self.manifest, {"ranker": settings})
         sorts_by_label = self.ranker.needs_labels and not self.deployed.shape[1]
         if not self.ranker.generalises or sorts_by_label:
             name = self.manifest["choices"]["ranker"]

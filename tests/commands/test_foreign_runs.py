@@ -7,6 +7,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -227,7 +228,7 @@ def test_resuming_takes_nothing_from_the_files_but_state(tmp_path, hit):
 
 def test_reading_commands_build_nothing(foreign, hit, tmp_path, capsys):
     node = filled(NODES["archive"], hit)
-    foreign.edit_config(lambda content: content.update(dataset=node, ranker=node))
+    foreign.edit_config(lambda content: content.update(dataset=node, ranker=deepcopy(node)))  # without an alias
     foreign.edit_ranker(lambda content: content.update(ranker=node))
     for words in (
         ["report", foreign.path],

@@ -18,6 +18,7 @@ from ol2r_cli.launcher.job import Outcome, run_payload
 from ol2r_cli.launcher.processes import Processes
 from ol2r_cli.run.directory import RunDirectory
 from tests.launcher.jobs import does, payload_of
+from tests.manifests import manifest
 
 ROOT = Path(__file__).parents[2]
 
@@ -85,7 +86,8 @@ def test_each_job_ends_by_itself_with_a_reason(tmp_path: Path, launched):
 
 
 def test_the_reason_is_the_error_in_the_manifest(tmp_path: Path, launched):
-    RunDirectory(tmp_path / "runs" / "0").write_json("run.json", {"status": "failed", "error": "RuntimeError: a slip"})
+    failed = manifest("failed", error="RuntimeError: a slip")
+    RunDirectory(tmp_path / "runs" / "0").write_json("run.json", failed)
     launcher = launched()
     launcher.submit([does("import os; os.write(1, b'the traceback is in log.txt'); os._exit(1)", tmp_path)])
     assert outcomes(launcher, 1)[0].reason == "RuntimeError: a slip"
