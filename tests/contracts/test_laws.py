@@ -40,7 +40,7 @@ BROKEN = {
     "MixesPrecision": ("ranker", "raises", "same dtype"),
     "FewPlaces": ("ranker", "short queries", "must be finite"),
     "DividesByLabels": ("ranker", "nothing relevant", "must be finite"),
-    "DividesByAllClicks": ("ranker", "no clicks", "are not finite"),
+    "DividesByAllClicks": ("ranker", "no clicks", "must be finite"),
     "Peeks": ("ranker", "labels", "with reversed labels documents"),
     "MixesSnapshots": ("ranker", "snapshots", "among others"),
     "ScoresByPlace": ("ranker", "order of documents", "in the reverse list"),
