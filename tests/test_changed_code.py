@@ -16,8 +16,8 @@ import torch
 
 from ol2r_cli import api, cli
 from ol2r_cli.config.composer import Composer
-from ol2r_cli.reproduce.paper_plan import PaperPlan
-from ol2r_cli.reproduce.recipe import load_recipe
+from ol2r_cli.recipes.recipe import load_recipe
+from ol2r_cli.recipes.run_plan import paper_plan
 from ol2r_cli.run import source
 from ol2r_cli.run.identity import RESULTS_VERSION
 from ol2r_cli.run.run_state import RunState
@@ -425,10 +425,10 @@ def test_the_code_of_an_installed_package_is_part_of_the_id(tmp_path: Path, monk
 
 def test_reproduce_does_not_take_runs_of_other_code(own_ranker: OwnRanker, monkeypatch: pytest.MonkeyPatch):
     """The runs of a recipe are jobs of a sweep; with edited code they have other directories."""
-    recipe = load_recipe("pairrank_fig3")
+    recipe = load_recipe("reproduce", "pairrank_fig3")
 
     def directories() -> set[Path | None]:
-        plan = PaperPlan(recipe, "quick", WORDS[2:-2])
+        plan = paper_plan(recipe, "quick", WORDS[2:-2])
         jobs = [list(run) for trial in list(plan.candidates()) or list(plan.final()) for run in trial.runs]
         return {job.directory for job in Plan(jobs[:3], Composer(plan.folders)).good}
 

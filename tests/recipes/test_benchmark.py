@@ -6,26 +6,26 @@ import shutil
 
 import polars as pl
 import pytest
-import yaml
 
-from ol2r_cli.benchmark import benchmark_recipe, entries
 from ol2r_cli.commands.benchmark import main
 from ol2r_cli.commands.completion import completions
 from ol2r_cli.commands.report import main as report
+from ol2r_cli.recipes import entries
 from ol2r_cli.report.run_groups import collect
-from tests.benchmark.test_benchmark_recipe import TINY, tiny  # noqa: F401  (a fixture)
+from tests.recipes.small import BENCHMARK, use, write
 
-pytestmark = pytest.mark.usefixtures("tiny")
+
+@pytest.fixture(autouse=True)
+def tiny(recipes):
+    write(recipes, "tiny", **BENCHMARK)
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     """The runs of `tiny` in out/, and its results in published/."""
     folder = tmp_path_factory.mktemp("made")
-    (folder / "recipes").mkdir()
-    (folder / "recipes" / "tiny.yaml").write_text(yaml.safe_dump(TINY, sort_keys=False))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(benchmark_recipe, "benchmark_dir", lambda: folder / "recipes")
+        write(use(folder / "recipes", patch), "tiny", **BENCHMARK)
         assert main(["tiny", "--run", f"output_dir={folder / 'out'}", "--out", str(folder / "published")]) == 0
     return folder
 
@@ -162,7 +162,7 @@ def test_pages_are_written_from_published_results(published, capsys):
 
 
 def test_results_of_an_earlier_version_are_outdated(published, capsys, monkeypatch):
-    monkeypatch.setattr("ol2r_cli.benchmark.benchmark_pages.RESULTS_VERSION", 1000)
+    monkeypatch.setattr("ol2r_cli.recipes.recipe_pages.RESULTS_VERSION", 1000)
     assert main(["tiny", "click=inf"]) == 0
     warning = "outdated: made with results_version"
     assert warning in capsys.readouterr().err
@@ -171,33 +171,31 @@ def test_results_of_an_earlier_version_are_outdated(published, capsys, monkeypat
         assert f"> **{warning}" in (published / name).read_text()
 
 
-@pytest.mark.parametrize(
-    ("typed", "message"),
-    [
+def test_messages(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(entries, "published_dir", lambda: tmp_path / "nothing")
+    add, excluded = (
+        ["tiny", "--add", "ranker=pdgd"],
+        "--add, --repeat and --run exclude each other: leave out all but one",
+    )
+    for typed, message in (
         (["other"], "NAME must be one of tiny, got 'other'"),
         (["tiny"], "there are no published results of tiny: type ol2r benchmark tiny --run"),
         (["tiny", "--dry-run"], "--dry-run goes with --run or --add"),
-        (
-            ["tiny", "--run", "--add", "ranker=pdgd"],
-            "--add, --repeat and --run exclude each other: leave out all but one",
-        ),
-        (["tiny", "--add", "ranker=pdgd"], "there are no published results of tiny for this"),
+        (["tiny", "--run", "--add", "ranker=pdgd"], excluded),
+        (add, "there are no published results of tiny for this"),
         (["tiny", "--repeat", "SGD"], "there are no published results of tiny for this"),
         (["tiny", "--run", "rounds=3"], "rounds is part of the protocol of tiny: leave out rounds=3"),
-        (["tiny", "--add", "ranker=pdgd", "rounds=3"], "rounds is part of the protocol of tiny: leave out rounds=3"),
-        (["tiny", "--add", "ranker=pdgd", "seed=3"], "seed is part of the protocol of tiny: leave out seed=3"),
+        ([*add, "rounds=3"], "rounds is part of the protocol of tiny: leave out rounds=3"),
+        ([*add, "seed=3"], "seed is part of the protocol of tiny: leave out seed=3"),
         (["tiny", "dataset.path=a/b"], "leave out dataset.path=a/b: type data_dir=FOLDER"),
         (["tiny", "--add", "ranker=pdgd,dbgd"], "--add must name one ranker, such as --add ranker=mine"),
-        (["tiny", "--add", "ranker=pdgd", "--add", "ranker=dbgd"], "--add adds one ranker"),
+        ([*add, "--add", "ranker=dbgd"], "--add adds one ranker"),
         (["tiny", "--out", "there"], "--out goes with --run, or without NAME"),
         (["tiny", "click=infomational"], "click must be perfect or informational, got infomational: did you mean"),
         (["tiny", "dataset=mq2008"], "dataset must be synthetic, got mq2008"),
-    ],
-)
-def test_messages(typed, message, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(entries, "published_dir", lambda: tmp_path / "nothing")
-    assert main(typed) == 2
-    assert f"ol2r benchmark: {message}" in capsys.readouterr().err
+    ):
+        assert main(typed) == 2, typed
+        assert f"ol2r benchmark: {message}" in capsys.readouterr().err, typed
 
 
 def test_a_row_must_be_published_to_be_repeated(published, capsys):
@@ -216,14 +214,14 @@ def test_completion_knows_the_names():
     assert completions("ol2r benchmark t") == ["tiny "]
 
 
-def test_two_rows_may_have_the_same_run(request, tmp_path, capfd, monkeypatch):
+def test_two_rows_may_have_the_same_run(recipes, tmp_path, capfd, monkeypatch):
     """A competitor whose chosen settings are those that another one has by default. They share a place."""
     competitors = {
         "random": {"words": "ranker=random"},
         "fixed": {"words": "ranker=sgd_ranknet ranker.learning_rate=0.01"},
         "chosen": {"words": "ranker=sgd_ranknet", "grid": "ranker.learning_rate=0.01"},
     }
-    request.getfixturevalue("tiny")(competitors=competitors)
+    write(recipes, "tiny", **BENCHMARK | {"competitors": competitors})
     out, folder = tmp_path / "out", tmp_path / "published"
     assert main(["tiny", "--run", "click=inf", f"output_dir={out}", "--out", str(folder)]) == 0
     shown = capfd.readouterr().out

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ol2r_cli.benchmark.benchmark_plan import WITHOUT_EFFECT, BenchmarkPlan
 from ol2r_cli.config.catalogue import config_dir
 from ol2r_cli.config.composer import expand
+from ol2r_cli.recipes.recipe_runs import RecipeRuns
+from ol2r_cli.recipes.run_plan import WITHOUT_EFFECT, Condition, Overrides, RunPlan, by_name
 from ol2r_cli.report.finished_run import FinishedRun
 from ol2r_cli.report.results_file import read_results, results_frame
 from ol2r_cli.report.run_groups import Group, group_runs
-from ol2r_cli.reproduce.recipe_runs import RecipeRuns
-from ol2r_cli.reproduce.run_plan import Condition, Overrides, by_name
 from ol2r_cli.run.directory import RunDirectory
 
 if TYPE_CHECKING:
@@ -40,9 +40,12 @@ class About:
     choice_seconds: float = 0.0
     versions: dict[str, str] = field(default_factory=dict)
 
-    def row(self, run: FinishedRun) -> tuple[str, str, str]:
-        """Which row of which table a run belongs to: dataset, click model, competitor."""
-        return self.table, run.choices["click"], self.competitor
+    def row(self, run: FinishedRun) -> Condition:
+        """Which row of which table a run belongs to."""
+        return Condition(self.table, run.choices["click"], self.competitor)
+
+
+Results = list[tuple[FinishedRun, About]]  # a run that belongs to several rows occurs once for each
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,11 +66,6 @@ class Entry:
         seconds = [run.cpu_seconds for run in self.group.runs]
         return None if None in seconds else sum(second for second in seconds if second is not None)
 
-    @property
-    def peak_memory_gb(self) -> float | None:
-        """The largest of its runs."""
-        return max((run.peak_memory_gb for run in self.group.runs if run.peak_memory_gb is not None), default=None)
-
 
 def published_dir() -> Path:
     """The folder of the published results: docs/benchmark of a checkout, or a folder of the installed package."""
@@ -75,70 +73,55 @@ def published_dir() -> Path:
     return beside if beside.is_dir() else Path(__file__).parents[1] / "published"
 
 
-def results_file(name: str, check: bool = False) -> str:
-    """The name of the file with the results of a benchmark, or with those of its check: a few rounds."""
-    return f"{name}_check.parquet" if check else f"{name}.parquet"
-
-
-def published(name: str, check: bool = False) -> list[tuple[FinishedRun, About]]:
-    """The published results of a benchmark, or those of its check; empty where there are none.
-
-    A run that belongs to several rows occurs once for each.
-    """
-    file = published_dir() / results_file(name, check)
+def published(name: str) -> Results:
+    """The published results of a benchmark, those of its check for NAME_check; empty where there are none."""
+    file = published_dir() / f"{name}.parquet"
     if not file.is_file():
         return []
     return [(run, About(**row)) for run, about in read_results(file) for row in about["rows"]]
 
 
-def as_published(results: Iterable[tuple[FinishedRun, About]]) -> pl.DataFrame:
+def as_published(results: Results) -> pl.DataFrame:
     """The table that `published` reads, with every run once."""
     runs, abouts = _by_path(results)
     about = [{"rows": [asdict(row) for row in rows]} for rows in abouts.values()]
     return results_frame(list(runs.values()), about, [[row.competitor for row in rows] for rows in abouts.values()])
 
 
-def played(plan: BenchmarkPlan, runs: RecipeRuns) -> list[tuple[FinishedRun, About]]:
+def played(plan: RunPlan, runs: RecipeRuns) -> Results:
     """The finished runs of a plan."""
-    words = {trial.condition: trial.words for trial in plan.final(runs.settings)}
-    return [
-        (run, _about(plan, runs, condition, words[condition], run))
-        for condition, group in runs.groups.items()
-        for run in group.runs
-    ]
-
-
-def _about(
-    plan: BenchmarkPlan, runs: RecipeRuns, condition: Condition, words: Sequence[str], run: FinishedRun
-) -> About:
-    named, values = by_name(words), list(runs.candidates.get(condition, {}).values())
-    grid = by_name(plan.recipe.competitors[condition.competitor].grid)
-    return About(
-        table=condition.slot,
-        competitor=condition.competitor,
-        words=[override for name, override in named.items() if name not in WITHOUT_EFFECT],
-        settings=list(runs.settings[condition]),
-        edges=_at_the_edge(grid, runs.settings[condition]) if len(set(values)) > 1 else [],
-        candidates=len(values),
-        choice_seconds=round(runs.choice_seconds.get(condition, 0.0), 1),
-        versions=RunDirectory(run.path).read_json("run.json")["versions"] | {"processor": processor()},
-    )
+    results = []
+    words = {trial.condition: by_name(trial.words) for trial in plan.final(runs.settings)}
+    for condition, group in runs.groups.items():
+        validation = runs.candidates.get(condition, {}).values()
+        grid = by_name(plan.recipe.competitors[condition.competitor].grid)
+        about = About(
+            table=condition.slot,
+            competitor=condition.competitor,
+            words=[override for name, override in words[condition].items() if name not in WITHOUT_EFFECT],
+            settings=list(runs.settings[condition]),
+            edges=_at_the_edge(grid, runs.settings[condition]) if len(set(validation)) > 1 else [],
+            candidates=len(validation),
+            choice_seconds=round(runs.choice_seconds.get(condition, 0.0), 1),
+        )
+        for run in group.runs:
+            versions = RunDirectory(run.path).read_json("run.json")["versions"] | {"processor": _processor()}
+            results.append((run, replace(about, versions=versions)))
+    return results
 
 
 def _at_the_edge(grid: Overrides, chosen: Overrides) -> list[str]:
     """The chosen settings that are the smallest or the largest number of their grid."""
-    found = []
+    edges = []
     for name, override in chosen.items():
-        try:
+        with suppress(ValueError):  # words have no order
             values = [float(each.partition("=")[2]) for each in expand(grid[name])]
-        except ValueError:  # words have no order
-            continue
-        if len(values) > 1 and float(override.partition("=")[2]) in (min(values), max(values)):
-            found.append(name)
-    return found
+            if len(values) > 1 and float(override.partition("=")[2]) in (min(values), max(values)):
+                edges.append(name)
+    return edges
 
 
-def processor() -> str:
+def _processor() -> str:
     """The name of the processor of this machine, as far as the system tells, and the instructions that torch uses.
 
     One name, such as AMD EPYC, may stand for several generations, which round differently.
@@ -153,7 +136,7 @@ def processor() -> str:
     return f"{name} ({torch.backends.cpu.get_cpu_capability()})"
 
 
-def entries(results: Iterable[tuple[FinishedRun, About]]) -> list[Entry]:
+def entries(results: Results) -> list[Entry]:
     """Runs of a competitor that differ in nothing but fold and seed are one entry, with what the first run says.
 
     A run may belong to two competitors whose chosen settings are the same.
@@ -161,23 +144,17 @@ def entries(results: Iterable[tuple[FinishedRun, About]]) -> list[Entry]:
     runs, abouts = _by_path(results)
     rows = []
     for group in group_runs(runs.values()):
-        members: dict[str, list[FinishedRun]] = {}
+        members: dict[str, Results] = {}
         for run in group.runs:
             for about in abouts[run.path]:
-                members.setdefault(about.competitor, []).append(run)
-        for competitor, own in members.items():
-            first = next(about for about in abouts[own[0].path] if about.competitor == competitor)
-            rows.append(Entry(first, replace(group, runs=own)))
+                members.setdefault(about.competitor, []).append((run, about))
+        rows += [Entry(own[0][1], replace(group, runs=[run for run, _ in own])) for own in members.values()]
     return rows
 
 
-def _by_path(
-    results: Iterable[tuple[FinishedRun, About]],
-) -> tuple[dict[Path, FinishedRun], dict[Path, list[About]]]:
+def _by_path(results: Iterable[tuple[FinishedRun, About]]) -> tuple[dict[Path, FinishedRun], dict[Path, list[About]]]:
     """Every run once, and the rows to which it belongs."""
-    runs: dict[Path, FinishedRun] = {}
     abouts: dict[Path, list[About]] = {}
     for run, about in results:
-        runs[run.path] = run
         abouts.setdefault(run.path, []).append(about)
-    return runs, abouts
+    return {run.path: run for run, _ in results}, abouts
