@@ -78,7 +78,7 @@ def _main(given: argparse.Namespace) -> int:
             from ol2r_cli.recipes.actions import write_all
 
             return write_all(given.out)
-        from ol2r_cli.recipes.entries import published
+        from ol2r_cli.recipes.recipe_runs import published
 
         summaries = {name: load_recipe("benchmark", name).summary for name in recipe_names("benchmark")}
         missing = {name: "" if published(name) else " (not published yet)" for name in summaries}

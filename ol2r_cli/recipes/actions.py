@@ -11,10 +11,19 @@ from typing import Any
 from ol2r_cli.config.composer import expand
 from ol2r_cli.formatting import nearest
 from ol2r_cli.formatting import show as show_rows
-from ol2r_cli.recipes.entries import Entry, Results, as_published, entries, played, published
 from ol2r_cli.recipes.recipe import Recipe, load_recipe, recipe_names
 from ol2r_cli.recipes.recipe_pages import benchmark_page, caveat, index, outdated, paper_page, protocol_line
-from ol2r_cli.recipes.recipe_runs import RecipeRuns, print_trials, run_recipe
+from ol2r_cli.recipes.recipe_runs import (
+    Entry,
+    RecipeRuns,
+    Results,
+    as_published,
+    entries,
+    played,
+    print_trials,
+    published,
+    run_recipe,
+)
 from ol2r_cli.recipes.recipe_tables import as_csv, by_table, comparison_table, data_values, result_table, run_values
 from ol2r_cli.recipes.run_plan import Condition, RunPlan, benchmark_plan, by_name
 from ol2r_cli.report.figures.drawing import draw, save

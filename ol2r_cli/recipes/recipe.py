@@ -8,11 +8,10 @@ runs.
 from __future__ import annotations
 
 import re
-import types
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any
 
 import yaml
 
@@ -168,14 +167,26 @@ def load_recipe(kind: str, name: str) -> Recipe:
             raise ValueError(f"{where}: without must name competitors, got {competitor}")
         del content["competitors"][competitor]
     if kind == "reproduce":
-        content["data"] = {each: _read(folder / "data" / f"{each}.yaml") for each in content.get("data", ())}
+        content["data"] = {each: _read(folder / "data" / f"{each}.yaml") for each in content["data"]}
     else:
-        content["data"] = {title: {"title": title, **each} for title, each in content.get("data", {}).items()}
+        content["data"] = {title: {"title": title, **each} for title, each in content["data"].items()}
         content.setdefault("metrics", ["test_ndcg_10", "cumulative_ndcg"])
-    recipe = _as_record(Recipe, {"kind": kind, "name": name, **content}, where)
+    try:
+        content["data"] = {each: _data(**values) for each, values in content["data"].items()}
+        content["competitors"] = {each: Competitor(**values) for each, values in content.get("competitors", {}).items()}
+        content["figures"] = [FigureSpec(**values) for values in content.get("figures", ())]
+        content["printed"] = [PrintedNumber(**values) for values in content.get("printed", ())]
+        recipe = Recipe(kind=kind, name=name, **content)
+    except TypeError as error:  # which names the key that is missing or unknown
+        raise ValueError(f"{where}: {error}") from None
     if mistake := _mistake(recipe):
         raise ValueError(f"{where}: {mistake}")
     return recipe
+
+
+def _data(stands_in: Mapping[str, Mapping[str, Any]] | None = None, **values: Any) -> RecipeData:
+    others = {choice: RecipeData(**content) for choice, content in (stands_in or {}).items()}
+    return RecipeData(**values, stands_in=others)
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -199,38 +210,3 @@ def _mistake(recipe: Recipe) -> str:
         if printed.data not in recipe.data or (recipe.competitors and printed.competitor not in recipe.competitors):
             return f"printed must name data and competitors of the recipe, got {printed}"
     return ""
-
-
-_Record = TypeVar("_Record")
-
-
-def _as_record(kind: type[_Record], content: Any, where: str) -> _Record:
-    """A dataclass from a mapping; ValueError, which begins with `where`, for keys and values that it does not have."""
-    hints = get_type_hints(kind)
-    if not isinstance(content, Mapping):
-        raise ValueError(f"{where} must be a mapping of {', '.join(hints)}, got {content!r}")
-    for key in content:
-        if key not in hints:
-            raise ValueError(f"{where}: a key must be one of {', '.join(hints)}, got {key}")
-    for entry in fields(kind):  # type: ignore[arg-type]
-        if entry.name not in content and entry.default is MISSING and entry.default_factory is MISSING:
-            raise ValueError(f"{where}: {entry.name} is missing")
-    return kind(**{key: _value(hints[key], value, f"{where}: {key}") for key, value in content.items()})
-
-
-def _value(hint: Any, value: Any, where: str) -> Any:
-    """A value as its annotation wants it; nested dataclasses are built."""
-    origin, arguments = get_origin(hint), get_args(hint)
-    if is_dataclass(hint):
-        return _as_record(hint, value, where)  # type: ignore[arg-type]
-    if origin in (Union, types.UnionType):
-        fitting = (option for option in arguments if isinstance(value, get_origin(option) or option))
-        return _value(next(fitting, arguments[0]), value, where)
-    if origin is list and isinstance(value, list):
-        return [_value(arguments[0], item, f"{where} {position}") for position, item in enumerate(value)]
-    if origin is dict and isinstance(value, Mapping):
-        return {key: _value(arguments[1], item, f"{where}.{key}") for key, item in value.items()}
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if hint is Any or (is_number if hint is float else origin is None and type(value) is hint):
-        return value
-    raise ValueError(f"{where} must be {getattr(hint, '__name__', hint)}, got {value!r}")

@@ -7,11 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from ol2r_cli.config.composer import expand
-from ol2r_cli.recipes.entries import Entry
 from ol2r_cli.recipes.recipe import PAPERS, Recipe
-from ol2r_cli.recipes.recipe_runs import RecipeRuns
+from ol2r_cli.recipes.recipe_runs import Entry, RecipeRuns
 from ol2r_cli.recipes.recipe_tables import ReportedValue, by_table, comparison_table, index_table, result_table
-from ol2r_cli.recipes.run_plan import STAND_IN, Overrides, RunPlan
+from ol2r_cli.recipes.run_plan import STAND_IN, RunPlan
 from ol2r_cli.report.estimates import LEVEL
 from ol2r_cli.report.measures import heading
 from ol2r_cli.report.text_table import markdown
@@ -29,18 +28,14 @@ def protocol_line(plan: RunPlan) -> str:
     parts = []
     if plan.recipe.competitors:
         shared = plan.slots[0].shared
-        rounds, seeds = _whole_number(shared, "rounds"), _whole_number(shared, "replicas")
+        for name in ("rounds", "replicas"):
+            if not (value := shared[name].partition("=")[2]).isdecimal():
+                raise ValueError(f"{name} must be a whole number, got {value}")
+        rounds, seeds = (int(shared[name].partition("=")[2]) for name in ("rounds", "replicas"))
         folds = len(expand(shared["dataset.fold"])) if "dataset.fold" in shared else 1
         parts.append(f"T = {rounds:,}")
         parts.append(f"{seeds} seed{'s' * (seeds > 1)}" + (f" x {folds} folds" if folds > 1 else ""))
     return f"{plan.scale}: {', '.join([*parts, ' and '.join(dict.fromkeys(datasets))])}"
-
-
-def _whole_number(overrides: Overrides, name: str) -> int:
-    value = overrides[name].partition("=")[2]
-    if not value.isdecimal():
-        raise ValueError(f"{name} must be a whole number, got {value}")
-    return int(value)
 
 
 def caveat(plan: RunPlan) -> str:
@@ -85,15 +80,12 @@ def _notes(values: Sequence[ReportedValue], runs: RecipeRuns) -> str:
     """What ± and n mean, and how settings were chosen."""
     notes = []
     if any(value.value.half_width is not None for value in values):
-        units = "seeds, of which there are n."
-        if any(value.value.folds > 1 for value in values):
-            units = "folds; n counts (fold, seed)."
+        several = any(value.value.folds > 1 for value in values)
+        units = "folds; n counts (fold, seed)." if several else "seeds, of which there are n."
         notes.append(f"± is half the width of the {LEVEL:.0%} interval of the mean (Student's t) over {units}")
-    if runs.candidates:
-        notes.append(
-            f"Settings are the best of up to {max(map(len, runs.candidates.values()))} by validation NDCG@10, "
-            "chosen with other seeds than those reported."
-        )
+    if most := max(map(len, runs.candidates.values()), default=0):
+        chosen = f"Settings are the best of up to {most} by validation NDCG@10"
+        notes.append(f"{chosen}, chosen with other seeds than those reported.")
     return " ".join(notes)
 
 

@@ -11,9 +11,8 @@ from statistics import fmean
 
 from ol2r_cli.dataset.dataset_statistics import group_statistics
 from ol2r_cli.formatting import plus_minus
-from ol2r_cli.recipes.entries import Entry
 from ol2r_cli.recipes.recipe import Recipe
-from ol2r_cli.recipes.recipe_runs import RecipeRuns
+from ol2r_cli.recipes.recipe_runs import Entry, RecipeRuns
 from ol2r_cli.recipes.run_plan import ROLES_OF_A_ROW, Condition, RunPlan, Slot, role
 from ol2r_cli.report.comparison import compare_with
 from ol2r_cli.report.estimates import Estimate, over_folds

@@ -113,14 +113,15 @@ class RunPlan:
                 reason = str(error).partition(", or use dataset=")[0]
                 # dataset.path would hold for every dataset of the recipe
                 reason = reason.replace("then type dataset.path=FOLDER", "then type data_dir=FOLDER, in which it lies")
-                name, scale = self.recipe.name, self.scale
-                raise ValueError(
-                    f"{name} needs {slot.title}: {reason}, or type dataset=synthetic for the generated part alone"
-                    if self.recipe.kind == "benchmark"
-                    else f"{name} at scale={scale} needs {slot.title}: {reason}, or go on with the same protocol on "
-                    f"other data, labelled as such: ol2r reproduce {name} --scale {scale} dataset=mq2008 "
-                    "dataset.path=FOLDER, or dataset=synthetic, or --scale quick"
-                ) from None
+                scale, advice = "", "type dataset=synthetic for the generated part alone"
+                if self.recipe.kind == "reproduce":
+                    scale = f" at scale={self.scale}"
+                    advice = (
+                        "go on with the same protocol on other data, labelled as such: ol2r reproduce "
+                        f"{self.recipe.name} --scale {self.scale} dataset=mq2008 dataset.path=FOLDER, "
+                        "or dataset=synthetic, or --scale quick"
+                    )
+                raise ValueError(f"{self.recipe.name}{scale} needs {slot.title}: {reason}, or {advice}") from None
         return source
 
     def check_data(self) -> None:
