@@ -8,7 +8,7 @@ SLURM  ?= /tmp/ol2r-slurm
 FAST   := not slow and not gpu and not slurm
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-all test-processors test-slurm gpu mutation campaign check format smoke bench golden sources notebook clean
+.PHONY: help setup run test test-all test-processors test-slurm gpu mutation campaign check format smoke bench golden notebook clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/ /' | awk '{name=$$1; $$1=""; printf "  make %-15s %s\n", name, $$0}'
@@ -25,7 +25,7 @@ setup: $(VENV)/.installed  ## create .venv and install ol2r with its development
 run: setup  ## set up and run the main job, PairRank on generated data (make run ARGS="click=navigational rounds=2000")
 	$(OL2R) run $(ARGS)
 
-test: setup  ## set up and run the tests, about 15 minutes on two cores (make test ARGS=tests/click)
+test: setup  ## set up and run the tests, about ten minutes on two idle cores (make test ARGS=tests/click)
 	$(PYTEST) --numprocesses 2 --dist worksteal -m "$(FAST)" $(ARGS)
 
 test-all: setup  ## the tests with the long ones, and those on a Slurm where one can be installed
@@ -59,10 +59,10 @@ gpu: setup  ## on a machine with a GPU: its tests, and the speed of the rankers 
 	$(OL2R) bench $(GPU_RANKERS) --replicas 1 10 100 1000 --rounds 500 device=cuda $(ARGS)
 
 mutation: setup  ## what the tests protect: the share of seeded mutants that they notice (an hour or more)
-	$(VENV)/bin/python scripts/mutation --equivalent scripts/mutation/equivalent.json $(ARGS)
+	$(VENV)/bin/python scripts/mutation.py $(ARGS)
 
-campaign: setup  ## fault campaigns: kills, failing disks, damaged files, .. (hours; make campaign ARGS="kills --count 50")
-	$(VENV)/bin/python scripts/campaign $(ARGS)
+campaign: setup  ## fault campaigns: kills, damaged files, writers, settings (hours; make campaign ARGS="kills --count 50")
+	$(VENV)/bin/python scripts/campaign.py $(ARGS)
 
 check: setup  ## style and types: ruff and mypy
 	$(VENV)/bin/ruff check .
@@ -83,9 +83,6 @@ bench: setup  ## rounds per second on a generated MSLR-sized dataset
 
 golden: setup  ## rewrite the golden traces; read the diff before committing it
 	$(VENV)/bin/python scripts/golden.py $(ARGS)
-
-sources: setup  ## record the code of ol2r, after checking that its results are unchanged (make golden)
-	$(VENV)/bin/python scripts/sources.py
 
 notebook: setup  ## execute docs/notebook.ipynb; look at it before committing it
 	$(VENV)/bin/python scripts/notebook.py

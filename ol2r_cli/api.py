@@ -28,7 +28,6 @@ from ol2r_cli.config.passed_objects import command_of
 from ol2r_cli.config.python_settings import as_overrides
 from ol2r_cli.foreign_file import read_yaml
 from ol2r_cli.formatting import plus_minus, printable
-from ol2r_cli.run.code_versions import found_again
 from ol2r_cli.run.directory import RunDirectory
 from ol2r_cli.run.exit_status import INTERRUPTED
 from ol2r_cli.run.run_state import find_run, read_state
@@ -273,8 +272,8 @@ def check(
 ) -> CheckReport:
     """Hold the choices that are named, such as "ranker=mine", to the laws of all choices, as `ol2r check` does.
 
-    `config_dir` names folders with choices of one's own. The report has the `violations`, each with its input and usual
-    causes, and the names of the laws that `passed`; printed, it is the text of the command. ValueError for a bad
+    `config_dir` names folders with choices of one's own. The report has the `violations`, each with its input and
+    difference, and the names of the laws that `passed`; printed, it is the text of the command. ValueError for a bad
     setting, and if no choice of a group with laws is named.
     """
     from ol2r_cli.contracts.laws import check
@@ -295,10 +294,7 @@ def run(*settings: Any, progress: bool = False, **more: Any) -> Run:
 
     with restored(), torch.inference_mode():
         prepared, command = _prepared(as_overrides(*settings, **more))
-        if prepared.finished():
-            found_again(prepared.directory.path)
-        else:
-            prepared.check_other_code()
+        if not prepared.finished():
             _play(prepared, command, progress)
         return _own_run(prepared.directory.path, prepared.settings)
 
@@ -345,19 +341,18 @@ def load(*places: RunOrFolder, **options: Any) -> pl.DataFrame:
     return report.load(*_paths(places), **options)
 
 
-def draw(kind: str, *places: RunOrFolder, all_versions: bool = False, **options: Any) -> RunFigure:
+def draw(kind: str, *places: RunOrFolder, **options: Any) -> RunFigure:
     """A figure, of a kind of `ol2r report --figure`, over runs and all finished runs below folders.
 
     Without runs and folders, over all below output_dir of the project file, or below outputs. Words, such as
-    "click=per,inf", choose among them. Runs that differ only in seed and fold are one group. Runs of an earlier
-    version of your own code are left out with a warning, unless `all_versions`. ValueError, which lists the
-    alternatives, for an unknown kind or option; ValueError where no run has the data that the figure shows.
+    "click=per,inf", choose among them. Runs that differ only in seed and fold are one group. ValueError, which lists
+    the alternatives, for an unknown kind or option; ValueError where no run has the data that the figure shows.
     """
     from ol2r_cli.report.figures import drawing
     from ol2r_cli.report.labels import Labels
     from ol2r_cli.report.run_groups import group_runs
 
-    rows = group_runs(_collected(places, all_versions).runs)
+    rows = group_runs(_collected(places).runs)
     return RunFigure(drawing.draw(kind, rows, Labels(rows), **options))
 
 
@@ -366,7 +361,6 @@ def compare(
     baseline: str | None = None,
     metrics: Sequence[str] = (),
     test: str = "t",
-    all_versions: bool = False,
 ) -> Document:
     """A table of runs and of all finished runs below folders, with paired tests; a notebook displays it.
 
@@ -382,7 +376,7 @@ def compare(
     from ol2r_cli.report.result_tables import ordered
     from ol2r_cli.report.run_groups import group_runs
 
-    collection = _collected(places, all_versions)
+    collection = _collected(places)
     groups = group_runs(collection.runs)
     labels = Labels(groups)
     metrics = check_metrics(metrics, groups, "metrics")
@@ -392,11 +386,11 @@ def compare(
     return Document(collection, groups, labels, shown, None, compared)
 
 
-def _collected(places: tuple[RunOrFolder, ...], all_versions: bool) -> Collection:
+def _collected(places: tuple[RunOrFolder, ...]) -> Collection:
     """Finished runs, and those below folders; ValueError where there are none."""
     from ol2r_cli.report.run_groups import chosen_runs
 
-    return chosen_runs(_paths(places), all_versions, stacklevel=4)
+    return chosen_runs(_paths(places), stacklevel=4)
 
 
 def _folders(named: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> list[Path]:

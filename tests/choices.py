@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
+from importlib.util import find_spec
 
 import pytest
 from omegaconf import DictConfig
@@ -143,6 +144,11 @@ def held(overrides: Overrides, laws: Sequence[Law] | None = None) -> CheckReport
 
 def skip_without_package(overrides: Overrides) -> None:
     """Skip the test where the package that one of the choices needs is not installed."""
-    for word in overrides:
-        if package := NEEDS_PACKAGE.get(word):
-            pytest.importorskip(package, reason=f"{word} needs {package}", exc_type=ImportError)
+    if package := missing_package(overrides):
+        pytest.skip(f"{' '.join(overrides)} needs {package}")
+
+
+def missing_package(overrides: Overrides) -> str:
+    """The package that one of the choices needs and that is not installed; empty if there is none."""
+    needed = (NEEDS_PACKAGE.get(word) for word in overrides)
+    return next((package for package in needed if package and not find_spec(package)), "")

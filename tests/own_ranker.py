@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import json
 import os
 import signal
 import sys
@@ -12,8 +11,6 @@ from pathlib import Path
 import pytest
 
 from ol2r_cli import cli
-from ol2r_cli.run import source
-from ol2r_cli.run.identity import RESULTS_VERSION
 from ol2r_cli.run.run_state import RunState, find_runs, read_state
 from tests.moments import at_round
 from tests.worlds import TINY
@@ -63,11 +60,6 @@ pairs: matching
 """
 RANKER_WORDS = ["--config-dir=choices", "ranker=mine"]
 WORDS = [*RANKER_WORDS, *TINY, "click=perfect", "rounds=40", "evaluate_every=20"]
-
-
-def present_code() -> dict[str, tuple[str, str]]:
-    """What `make sources` would record now, so that tests do not depend on when it was typed last."""
-    return json.loads(source.reference(RESULTS_VERSION))["files"]
 
 
 class OwnRanker:

@@ -1,4 +1,4 @@
-"""`ol2r check ranker=NAME`: holds choices, such as your own, to the laws of all, and explains what they break."""
+"""`ol2r check ranker=NAME`: holds choices, such as your own, to the laws of all, and shows what breaks them."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from ol2r_cli.run.stop_signals import exits_when_interrupted
 _NAME_WIDTH = 18  # characters of the longest name of a law
 
 EPILOG = """\
-Small simulations take the choices through lists of many lengths, several seeds, interruptions and hard cases. What
-breaks a law is explained: on which input, the first difference, and the usual causes.
+Small simulations take the choices through lists of many lengths, several seeds, interruptions and hard cases. For a
+law that is broken, the input and the first difference are shown, and for an exception its place in your code.
 
 examples:
   ol2r check ranker=mine --config-dir choices              a ranker of your own, with what it brings

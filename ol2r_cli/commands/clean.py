@@ -55,9 +55,7 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument(
         "--state", metavar="STATE", nargs="+", choices=REMOVABLE, default=[], help=", ".join(REMOVABLE)
     )
-    options.add_argument(
-        "--checkpoints", action="store_true", help="checkpoint.pt of finished runs, which then cannot be extended"
-    )
+    options.add_argument("--checkpoints", action="store_true", help="checkpoint.pt of finished runs")
     options.add_argument("--interactions", action="store_true", help="interactions.parquet of finished runs")
     options.add_argument("--logs", action="store_true", help="the output of failed jobs of sweeps")
     options.add_argument("--cache", action="store_true", help="the cache of parsed datasets and offline fits")

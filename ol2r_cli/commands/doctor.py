@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import fcntl
 import importlib
 import os
 import re
@@ -23,7 +22,7 @@ from ol2r_cli.config.overrides import split_search_path
 from ol2r_cli.config.own_choices import add_config_dir, as_options, choice_folders
 from ol2r_cli.config.project_file import PROJECT_FILE
 from ol2r_cli.formatting import HelpFormatter, byte_size, show
-from ol2r_cli.lease import LeaseHeld, leased
+from ol2r_cli.lock import is_held, locked
 from ol2r_cli.run.exit_status import BAD_CONFIGURATION, DONE, FAILED
 
 if TYPE_CHECKING:
@@ -218,33 +217,23 @@ def disk(config: DictConfig) -> Iterator[Finding]:
 
 
 def _unusable(folder: Path, setting: str) -> str:
-    """Empty when a file in the folder can be written, renewed, and leased to one process at a time."""
+    """Empty when a file in the folder can be written."""
     try:
-        with tempfile.TemporaryDirectory(dir=folder, prefix=".ol2r-doctor-") as scratch:
-            file = Path(scratch, ".lock")
-            with leased(file):
-                os.utime(file, (0, 0))
-                if file.stat().st_mtime:
-                    return f"{folder} must keep the times of files: type {setting}=DIR"
-                with suppress(LeaseHeld), leased(file, wait=False):
-                    return f"{folder} must create a file for one process only: type {setting}=DIR"
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.write(b"ol2r")
     except OSError as error:
         return f"{folder} must be writable ({error.strerror}): type {setting}=DIR"
     return ""
 
 
 def _locks(folder: Path) -> str:
-    """What keeps two processes from writing the same run: leases, and flock where it works."""
-    try:
-        with tempfile.NamedTemporaryFile(dir=folder) as file, open(file.name) as again:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            try:
-                fcntl.flock(again, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                return "leases, and flock"
-            return "leases (flock has no effect)"
-    except OSError as error:
-        return f"leases (no flock: {error.strerror})"
+    """Whether a second process that starts the same run is refused."""
+    with suppress(OSError), tempfile.TemporaryDirectory(dir=folder, prefix=".ol2r-doctor-") as scratch:
+        file = Path(scratch, ".lock")
+        with locked(file):
+            if is_held(file):
+                return "flock"
+    return "none: start every run in one process only"
 
 
 def _nearest_existing(path: Path) -> Path:

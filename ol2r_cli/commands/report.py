@@ -98,7 +98,6 @@ def parser() -> argparse.ArgumentParser:
         help="else by --out's ending",
     )
     add("--json", action="store_const", dest="format", const="json", help="the rows as a JSON list, in full precision")
-    add("--all-versions", action="store_true", help="with the runs of earlier versions of code of your own")
     add("--verify", action="store_true", help="leave out runs that `ol2r verify` does not find intact")
     add("--out", metavar="FILE", type=Path, help="write to this file; figures also to a folder (figures)")
     return parser
@@ -122,9 +121,7 @@ def make_document(options: argparse.Namespace, all_metrics: bool = False) -> Doc
     _check_options(options)
     folders, words = split_words(options.folders)
     folders = folders or [default_output_dir()]
-    collection = collect(folders, options.verify, options.all_versions, words)
-    for line in collection.earlier:
-        print(f"ol2r report: {line}: --all-versions shows them", file=sys.stderr)
+    collection = collect(folders, options.verify, words)
     if not collection.runs:
         others = "".join(f" ({line})" for line in left_out(collection))
         raise ValueError(f"{nothing_below(folders)}{others}: start one with `ol2r run`")

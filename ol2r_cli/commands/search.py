@@ -105,7 +105,7 @@ def _search(given: argparse.Namespace, arguments: list[str]) -> int:
 def _open_study(given: argparse.Namespace) -> Study:
     """The study of this command, after its metric and its space have been checked."""
     from ol2r_cli.search.space import Space
-    from ol2r_cli.search.trial import check_space, code_files, direction
+    from ol2r_cli.search.trial import check_space, codes_of, direction
 
     space = Space([*as_options(given.config_dir), *given.words])
     config = space.composer([*space.fixed, *next(space.choices())]).config
@@ -121,6 +121,6 @@ def _open_study(given: argparse.Namespace) -> Study:
 
     if not given.worker:
         check_space(space, metric)
-    plan = search_plan(space, metric, prune, given.seed, code_files(space))
+    plan = search_plan(space, metric, prune, given.seed, codes_of(space))
     folder = study_folder(config.output_dir, given.name or default_name(plan))
     return Study(folder, space, plan, better, int(config.rounds))

@@ -12,8 +12,7 @@ from pathlib import Path
 
 from ol2r_cli.config.overrides import split_words
 from ol2r_cli.config.project_file import default_output_dir
-from ol2r_cli.formatting import duration, plural, printable, show, wrapped
-from ol2r_cli.run.code_versions import earlier_lines, earlier_versions, versioned
+from ol2r_cli.formatting import duration, plural, printable, show
 from ol2r_cli.run.directory import as_json
 from ol2r_cli.run.exit_status import BAD_CONFIGURATION, DONE
 from ol2r_cli.run.run_state import STATES, RunState, find_runs, read_state
@@ -63,20 +62,15 @@ def main(arguments: list[str]) -> int:
     if not states:
         print(f"no runs below {root}: start one with `ol2r run`")
         return DONE
-    finished = [state for state in states if state.state == "finished"]
-    earlier = earlier_versions([versioned(state) for state in finished])
-    notes = {finished[place].path: f"earlier version of {version.file}" for place, version in earlier.items()}
     if sys.stdout.isatty():
         root = Path(os.path.commonpath([state.path.parent for state in states]))
-    rows = [tuple(map(printable, _row(state, root, notes.get(state.path, "")))) for state in states]
+    rows = [tuple(map(printable, _row(state, root))) for state in states]
     if sys.stdout.isatty() and len(rows) > 1:
         _show_different(rows, root)
     else:
         show(rows, HEADINGS)
     counts = Counter(state.state for state in states)
     print(f"{plural(len(states), 'run')}: {', '.join(f'{counts[name]} {name}' for name in STATES if counts[name])}")
-    for line in earlier_lines(earlier):
-        print(wrapped(printable(f"{line}: `ol2r report` leaves them out")))
     return DONE
 
 
@@ -90,7 +84,7 @@ def _show_different(rows: list[tuple[str, ...]], root: Path) -> None:
     show([[row[column] for column in columns] for row in rows], [HEADINGS[column] for column in columns])
 
 
-def _row(run: RunState, root: Path, note: str) -> tuple[str, ...]:
+def _row(run: RunState, root: Path) -> tuple[str, ...]:
     name = run.path.name if run.path == root else str(run.path.relative_to(root))
     if not run.manifest:
         return run.state, name, "", "", "", run.error or ""
@@ -102,7 +96,7 @@ def _row(run: RunState, root: Path, note: str) -> tuple[str, ...]:
         f"{run.round}/{run.rounds}{percent}",
         f"{speed:8,.1f}" if speed else "",
         duration(run.manifest.get("seconds") or 0.0),
-        note or _note(run),
+        _note(run),
     )
 
 

@@ -11,18 +11,15 @@ from typing import Any
 from ol2r_cli.formatting import plural
 
 KEPT, BROKEN, LEFT_OUT = "✓", "✗", "–"
-_WIDTH = 110  # characters of a line of an explanation
+_WIDTH = 110  # characters of a line of a violation
 
 
 class Broken(Exception):
-    """Raised by a law that is broken: on which input, and what differs there.
+    """Raised by a law that is broken: on which input, and what differs there."""
 
-    `causes` are those that this difference speaks for; the law's own usual causes where none are given.
-    """
-
-    def __init__(self, input: str, difference: str, causes: tuple[str, ...] = ()):
+    def __init__(self, input: str, difference: str):
         super().__init__(f"{difference} ({input})")
-        self.input, self.difference, self.causes = input, difference, causes
+        self.input, self.difference = input, difference
 
 
 class Stopped(Broken):
@@ -33,35 +30,24 @@ class NotApplicable(Exception):
     """Raised by a law that says nothing about a choice; the message says why."""
 
 
-@dataclass(frozen=True)
 class Law:
-    """A law: its name, one sentence that states it, its usual causes of being broken, and the function that checks it.
+    """A law, made of a function: its name is the function's, with blanks, and its statement the docstring.
 
     Calling it with a subject returns nothing if the subject keeps the law, and raises `Broken` or `NotApplicable`, or
     what the code of the subject raises.
     """
 
-    name: str
-    statement: str
-    causes: tuple[str, ...]
-    function: Callable[[Any], None]
+    def __init__(self, function: Callable[[Any], None]):
+        self.function, self.name = function, function.__name__.replace("_", " ")
+        self.statement = " ".join((function.__doc__ or "").split())
 
     def __call__(self, subject: Any) -> None:
         self.function(subject)
 
 
-def law(*causes: str) -> Callable[[Callable[[Any], None]], Law]:
-    """Make a function a law. The function's name is the law's, with blanks, and its docstring the statement."""
-
-    def made(function: Callable[[Any], None]) -> Law:
-        return Law(function.__name__.replace("_", " "), " ".join((function.__doc__ or "").split()), causes, function)
-
-    return made
-
-
 @dataclass(frozen=True)
 class Violation:
-    """A broken law: its name, the input (seed, round, labels), what differs there, and the usual causes.
+    """A broken law: its name, the input (seed, round, labels), and what differs there.
 
     The law is `raises` where the code of the choice raised an exception; `traceback` has its traceback.
     """
@@ -69,19 +55,15 @@ class Violation:
     law: str
     input: str
     difference: str
-    causes: tuple[str, ...] = ()
     traceback: str = field(default="", repr=False)
 
     def __str__(self) -> str:
-        lines = [f"{BROKEN} {self.law}", *_wrapped("on: ", self.input), *_wrapped("what: ", self.difference)]
-        for number, cause in enumerate(self.causes):
-            lines += _wrapped("cause: " if number == 0 else "or: ", cause)
-        return "\n".join(lines)
+        return "\n".join([f"{BROKEN} {self.law}", _wrapped("on: ", self.input), _wrapped("what: ", self.difference)])
 
 
-def _wrapped(label: str, text: str) -> list[str]:
+def _wrapped(label: str, text: str) -> str:
     width = min(_WIDTH, shutil.get_terminal_size((_WIDTH, 1)).columns)
-    return textwrap.wrap(text, width, initial_indent=f"  {label:>7}", subsequent_indent=" " * 9, break_on_hyphens=False)
+    return textwrap.fill(text, width, initial_indent=f"  {label:>7}", subsequent_indent=" " * 9, break_on_hyphens=False)
 
 
 @dataclass(frozen=True, repr=False)

@@ -1,9 +1,8 @@
-"""The laws of every group, and `check`, which holds choices to them and explains what they break."""
+"""The laws of every group, and `check`, which holds choices to them and reports what they break."""
 
 from __future__ import annotations
 
 import re
-import sysconfig
 import traceback
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -15,19 +14,17 @@ from hydra.errors import InstantiationException
 import ol2r_cli
 from ol2r_cli.config.composer import Composer, Composition, check_grid
 from ol2r_cli.config.overrides import split_launcher, split_search_path
-from ol2r_cli.contracts.dataset_laws import DATASET_LAWS, plays
-from ol2r_cli.contracts.intent_laws import INTENT_LAWS
+from ol2r_cli.contracts.choice_laws import run_and_resume, settings
+from ol2r_cli.contracts.data_laws import DATASET_LAWS, INTENT_LAWS, plays
 from ol2r_cli.contracts.law import BROKEN, KEPT, LEFT_OUT, Broken, CheckReport, Law, NotApplicable, Stopped, Violation
 from ol2r_cli.contracts.measure_laws import MEASURE_LAWS
 from ol2r_cli.contracts.role_laws import ROLE_LAWS, learns, repeatable, scores, state_in_buffers
-from ol2r_cli.contracts.run_law import run_and_resume
-from ol2r_cli.contracts.setting_law import settings
-from ol2r_cli.contracts.subject import DTYPE, Subject, is_refusal
+from ol2r_cli.contracts.subject import Subject, is_refusal
 from ol2r_cli.device import restored, set_torch
 from ol2r_cli.formatting import error_line
 from ol2r_cli.metrics.measurement import NonFiniteScores
 
-# The laws of a group, in the order in which they are checked: the first ones explain most.
+# The laws of a group, in the order in which they are checked: the first ones say most.
 _OF_ROLES = (settings, *ROLE_LAWS, run_and_resume)
 LAWS: dict[str, tuple[Law, ...]] = {
     "ranker": (*_OF_ROLES, learns),
@@ -44,9 +41,9 @@ FIXED = ("rounds", "seed", "replicas", "positions")  # settings of a run of whic
 # Called with a law before it is checked, and again with what came of it: `KEPT`, `BROKEN` or `LEFT_OUT`, and why.
 Watching = Callable[..., object]
 _PACKAGE = Path(ol2r_cli.__file__).parent
-# Packages between a law and the code of a choice, in which nobody looks for the mistake.
-_BETWEEN = {"torch", "numpy", "hydra", "omegaconf", "jaxtyping", "beartype", "scipy", "sklearn"}
-_AXES = "axes: B replicas, N members, D documents with padding, F features, K places (ol2r_cli/tensor/shapes.py)"
+# Files of Python itself, and of packages between a law and the code of a choice.
+_PACKAGES = "torch|numpy|hydra|omegaconf|jaxtyping|beartype|scipy|sklearn"
+_BETWEEN = re.compile(rf"^<|/lib/python[\d.]+/(?!\w+-packages/)|-packages/({_PACKAGES})/")
 
 
 def check(overrides: Sequence[str], watching: Watching = lambda *_: None) -> CheckReport:
@@ -77,11 +74,8 @@ def named_groups(job: Iterable[str]) -> tuple[str, ...]:
 
     ValueError if none of them has laws.
     """
-    named = [re.sub(r"^measure=", "measure/", word) for word in job]
-    names = [
-        word if word.startswith("measure/") else word.lstrip("+~").partition("=")[0].partition("@")[0].partition(".")[0]
-        for word in named
-    ]
+    named = [re.sub(r"^measure=", "measure/", word).lstrip("+~") for word in job]
+    names = [word if word.startswith("measure/") else re.split("[=@.]", word)[0] for word in named]
     groups = tuple(name for name in dict.fromkeys(names) if name.partition("/")[0] in LAWS)
     if not groups:
         listed = ", ".join(f"{group}=NAME" for group in LAWS if group != "ranker")
@@ -114,7 +108,8 @@ def check_composition(
         for law in laws:
             watching(law)
             watching(law, *checking.hold(law))
-        return checking.report(name)
+        outcome = tuple(checking.passed), tuple(checking.violations), checking.left_out
+        return CheckReport(name, *outcome, tuple(dict.fromkeys(subject.notes)), tuple(subject.warnings))
 
 
 def _check_words(subject: Subject, laws: Sequence[Law]) -> None:
@@ -150,7 +145,7 @@ class _Checking:
         except NotApplicable as reason:
             return self._leave_out(law, str(reason))
         except Exception as error:
-            violation, key = self._explained(law, error)
+            violation, key = self._violation(law, error)
             if key in self._reported or (law in _RUNS and self.violations and key != law.name):
                 return self._leave_out(law, "stops in the same way")
             self._reported.add(key)
@@ -159,24 +154,18 @@ class _Checking:
         self.passed.append(law.name)
         return KEPT, ""
 
-    def _explained(self, law: Law, error: Exception) -> tuple[Violation, str]:
+    def _violation(self, law: Law, error: Exception) -> tuple[Violation, str]:
         """The violation, and what is the same for all laws that stop in this way."""
         if isinstance(error, Broken):
-            violation = Violation(law.name, error.input, error.difference, error.causes or law.causes)
-            return violation, error.input if isinstance(error, Stopped) else law.name
+            key = error.input if isinstance(error, Stopped) else law.name
+            return Violation(law.name, error.input, error.difference), key
         situation = self.subject.situation()
         if isinstance(error, NonFiniteScores):
-            return Violation(scores.name, situation, str(error), scores.causes), scores.name
+            return Violation(scores.name, situation, str(error)), scores.name
         if isinstance(error, InstantiationException) and isinstance(error.__cause__, Exception):
             error = error.__cause__  # what the constructor raised
         what, lines = f"{error_line(error)} ({_place(error)})", "".join(traceback.format_exception(error))
-        return Violation("raises", f"the law `{law.name}`: {situation}", what, _speaks_for(error), lines), what
-
-    def report(self, name: str) -> CheckReport:
-        """Everything so far."""
-        notes = tuple(dict.fromkeys(self.subject.notes))
-        warnings = tuple(self.subject.warnings)
-        return CheckReport(name, tuple(self.passed), tuple(self.violations), self.left_out, notes, warnings)
+        return Violation("raises", f"the law `{law.name}`: {situation}", what, lines), what
 
     def _leave_out(self, law: Law, reason: str) -> tuple[str, str]:
         self.left_out[law.name] = reason
@@ -185,27 +174,11 @@ class _Checking:
 
 def _place(error: BaseException) -> str:
     """File, line and function in which an exception was raised: in the code of the choice, if that was on the way."""
-    if isinstance(error, SyntaxError) and error.filename:
-        return f"{error.filename}:{error.lineno}"
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not _is_between(Path(frame.filename))]
-    own = [frame for frame in frames if not Path(frame.filename).is_relative_to(_PACKAGE)]
-    roles = [frame for frame in frames if not Path(frame.filename).is_relative_to(_PACKAGE / "contracts")]
-    frame = (own or roles or frames or traceback.extract_tb(error.__traceback__))[-1]
+    frames = traceback.extract_tb(error.__traceback__)
+    outside = [frame for frame in frames if not _BETWEEN.search(frame.filename)]
+    own = [frame for frame in outside if not Path(frame.filename).is_relative_to(_PACKAGE)]
+    roles = [frame for frame in outside if not Path(frame.filename).is_relative_to(_PACKAGE / "contracts")]
+    frame = (own or roles or frames)[-1]
     file = Path(frame.filename)
     shown = file.relative_to(Path.cwd()) if file.is_relative_to(Path.cwd()) else file
     return f"{shown}:{frame.lineno}, in {frame.name}"
-
-
-def _is_between(file: Path) -> bool:
-    """Whether a file is of Python itself, or of a package between a law and the code of a choice."""
-    installed = {"site-packages", "dist-packages"} & set(file.parts)
-    of_python = not installed and file.is_relative_to(sysconfig.get_paths()["stdlib"])
-    return of_python or not file.is_absolute() or (bool(installed) and bool(_BETWEEN & set(file.parts)))
-
-
-def _speaks_for(error: BaseException) -> tuple[str, ...]:
-    """The causes that the message of torch speaks for."""
-    text = str(error).lower()
-    if any(word in text for word in ("dtype", "scalar type", "expected float", "expected double")):
-        return (DTYPE,)
-    return (_AXES,) if any(word in text for word in ("size", "shape", "dimension", "out of bounds")) else ()

@@ -73,17 +73,13 @@ def small(config: DictConfig) -> DictConfig:
     The copy is read-only, so that it can be shared.
     """
     config = config.copy()
-    own = {setting for setting in SMALL if not str(_target(config, setting)).startswith("ol2r_cli.")}
     with open_dict(config):
         for setting, value in SMALL.items():
-            if setting not in own and OmegaConf.select(config, setting) is not None:
+            target = OmegaConf.select(config, f"{setting.rpartition('.')[0]}._target_")
+            if str(target).startswith("ol2r_cli.") and OmegaConf.select(config, setting) is not None:
                 OmegaConf.update(config, setting, value)
     OmegaConf.set_readonly(config, True)
     return config
-
-
-def _target(config: DictConfig, setting: str) -> Any:
-    return OmegaConf.select(config, f"{setting.rpartition('.')[0]}._target_")
 
 
 def chosen(group: str, name: str) -> DictConfig:
@@ -99,10 +95,8 @@ def clicking(probability: float) -> DictConfig:
 def measures_of(config: DictConfig, blocks: bool = True, regret: bool = True) -> dict[str, Measure]:
     """The measures that a configuration names, with blocks and regret, or without them."""
     nodes = {str(name): node for name, node in config.measure.items() if name not in ("blocks", "regret")}
-    for name, taken in ("regret", regret), ("blocks", blocks):
-        if taken:
-            nodes[name] = chosen("measure", name)
-    return {name: build(node) for name, node in nodes.items()}
+    more = [name for name, taken in (("regret", regret), ("blocks", blocks)) if taken]
+    return {name: build(node) for name, node in (nodes | {name: chosen("measure", name) for name in more}).items()}
 
 
 def simulation_of(
@@ -170,11 +164,7 @@ def seen(interactions: Sequence[Interaction], replica: int | None = None) -> lis
     rounds = []
     for one in interactions:
         documents = one.candidates.document.gather(1, one.ranking)
-        rows = [
-            (int(query), shown_documents[shown].tolist(), clicks[shown].tolist())
-            for query, shown_documents, shown, clicks in zip(
-                one.candidates.query, documents, one.shown, one.clicks, strict=True
-            )
-        ]
-        rounds.append(rows if replica is None else rows[replica : replica + 1])
+        every = range(len(documents)) if replica is None else [replica]
+        shown = [(int(one.candidates.query[b]), documents[b][one.shown[b]], one.clicks[b][one.shown[b]]) for b in every]
+        rounds.append([(query, places.tolist(), clicks.tolist()) for query, places, clicks in shown])
     return rounds

@@ -1,33 +1,30 @@
-"""The choices that are held to the laws: simulations of them, with everything watched that they return."""
+"""The choices that are held to the laws: simulations of them, with everything checked that they return."""
 
 from __future__ import annotations
 
 import functools
 import linecache
-import random
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from omegaconf import DictConfig, OmegaConf
-from torch import Tensor, nn
+from torch import Tensor
 
 from ol2r_cli import loops
 from ol2r_cli.config.composer import Composition
 from ol2r_cli.config.instantiate import build
-from ol2r_cli.contracts.law import NotApplicable, Stopped
-from ol2r_cli.contracts.small_world import LISTS, ROUNDS, SEEDS, Lists, play, simulation, small, world
+from ol2r_cli.contracts.law import Broken, NotApplicable, Stopped
+from ol2r_cli.contracts.small_world import LISTS, ROUNDS, SEEDS, Lists, play, seen, simulation, small, world
 from ol2r_cli.dataset.table import Dataset, DatasetSource
-from ol2r_cli.interfaces import Interaction, Prediction, Proposal
+from ol2r_cli.formatting import plural
+from ol2r_cli.interfaces import Candidates, Interaction, Prediction, Proposal
 from ol2r_cli.simulation import Simulation
 
-DTYPE = "dtypes are mixed: a tensor made without dtype=context.dtype, or .float() or .double() on the way"
-RECORDS = "a method returns another record, axis or dtype than interfaces.py states"
-_PRECISION = "the precision of the run"
+Fault = tuple[Tensor, str, Tensor]  # where it is, [B, ..], what must be, and what is, [B, ..]
 
 
 @dataclass(frozen=True)
@@ -44,8 +41,8 @@ class Played:
         """The input of one list: seed, round, query and labels, in words."""
         query = int(self.rounds[index].candidates.query[replica])
         labels = self.lists[query]
-        told = f"query {query} with {len(labels)} document{'s' * (len(labels) > 1)} of labels {_words(labels)}"
-        return f"seed {self.seeds[replica]}, round {self.first + index}, {told}"
+        documents = f"{plural(len(labels), 'document')} of labels {_words(labels)}"
+        return f"seed {self.seeds[replica]}, round {self.first + index}, query {query} with {documents}"
 
 
 class Subject:
@@ -65,7 +62,6 @@ class Subject:
         OmegaConf.set_readonly(self.config, True)
         self.notes: list[str] = []
         self.warnings: list[str] = []
-        self.draws_elsewhere = False  # whether a generator of torch, numpy or Python moved while rounds were played
         self._world = ""
         self._running: Simulation | None = None
 
@@ -98,10 +94,8 @@ class Subject:
         self, running: Simulation, rounds: int = ROUNDS, seeds: Sequence[int] = SEEDS, lists: Lists = LISTS
     ) -> Played:
         """The next so many rounds of a simulation."""
-        self._running, first, before = running, int(running.round) + 1, _generators()
-        interactions = play(running, rounds)
-        self.draws_elsewhere |= _generators() != before
-        return Played(running, interactions, seeds, lists, first)
+        self._running, first = running, int(running.round) + 1
+        return Played(running, play(running, rounds), seeds, lists, first)
 
     @functools.cached_property
     def ordinary(self) -> Played:
@@ -140,101 +134,135 @@ def is_refusal(error: ValueError) -> bool:
     return linecache.getline(last.filename, last.lineno or 0).lstrip().startswith("raise ")
 
 
-def plain_state(module: nn.Module) -> dict[str, bytes]:
-    """What the attributes of a module and its parts hold besides buffers, parameters and parts, as bytes."""
-    found: dict[str, bytes] = {}
-    for path, part in module.named_modules():
-        for name, value in vars(part).items():
-            if not name.startswith("_") and (content := _content(value)) is not None:
-                found[f"{path}.{name}".lstrip(".")] = content
-    return found
+def score_faults(one: Interaction) -> Iterator[Fault]:
+    """Scores of documents that are not finite, or of padding that are NaN or above all."""
+    scores, mask = one.prediction.scores, one.candidates.mask[:, None]
+    bad = (mask & ~scores.isfinite()) | scores.isnan() | (scores == torch.inf)
+    yield bad, "the scores of documents must be finite, and those of padding numbers", scores
 
 
-def _content(value: Any) -> bytes | None:
-    """The value of a number, text, tensor or array, or of a collection of these; None for anything else."""
-    if isinstance(value, bool | int | float | str | None):
-        return repr(value).encode()
-    if isinstance(value, Tensor):
-        return value.detach().cpu().numpy().tobytes()
-    if isinstance(value, np.ndarray):
-        return value.tobytes()
-    if isinstance(value, Mapping):
-        value = [part for item in value.items() for part in item]
-    if isinstance(value, list | tuple | set | frozenset):
-        parts = [_content(item) for item in value]
-        return None if None in parts else b"[" + b",".join(part for part in parts if part is not None) + b"]"
-    return None
+def order_faults(one: Interaction) -> Iterator[Fault]:
+    """Orders in which a document is absent."""
+    for name, places in ("proposed", one.proposal.order), ("served", one.order):
+        bad = places.sort(1).values != torch.arange(places.shape[1])
+        yield bad, f"the order that is {name} must have every document once", places
 
 
-def _generators() -> tuple[bytes, object, str]:
-    """The state of the generators that roles must not use."""
-    return torch.get_rng_state().numpy().tobytes(), random.getstate(), repr(np.random.get_state())  # noqa: NPY002
+def padding_faults(one: Interaction) -> Iterator[Fault]:
+    """Orders with padding before a document."""
+    mask = one.candidates.mask
+    for name, places in ("proposed", one.proposal.order), ("served", one.order):
+        what = f"the order that is {name} must have documents before padding, which has the higher numbers"
+        yield mask.gather(1, places) != mask, what, places
+
+
+def click_faults(one: Interaction) -> Iterator[Fault]:
+    """Clicks on places that show nothing."""
+    yield one.clicks & ~one.shown, "clicks must be on the documents that are shown", one.clicks
+
+
+def check_rounds(
+    played: Played,
+    faults: Sequence[Callable[[Interaction], Iterator[Fault]]] = (
+        score_faults,
+        order_faults,
+        padding_faults,
+        click_faults,
+    ),
+    where: str = "",
+) -> None:
+    """Broken at the first round that has one of the faults. The input begins with `where`."""
+    for index, one in enumerate(played.rounds):
+        for bad, what, values in (fault for find in faults for fault in find(one)):
+            if bad.any():
+                replica = int(bad.nonzero()[0, 0])
+                raise Broken(where + played.place(index, replica), f"{what}, got {values[replica].tolist()}")
+
+
+def check_same(found: Mapping[str, Any], expected: Mapping[str, Any], what: str, input: str) -> None:
+    """Broken unless two mappings, such as states, are equal to the last bit, with NaN in the same places."""
+    try:
+        torch.testing.assert_close(dict(found), dict(expected), rtol=0, atol=0, equal_nan=True)
+    except AssertionError as error:
+        raise Broken(input, f"the {what} differ: {' '.join(str(error).split())}") from None
+
+
+def check_shown(
+    found: Played, expected: Played, named: tuple[str, str], replicas: Sequence[tuple[int, int]] | None = None
+) -> None:
+    """Broken at the first round in which two runs show other documents, or get other clicks.
+
+    `replicas` are the pairs of replicas to compare; None for each with itself.
+    """
+    pairs = replicas or [(replica, replica) for replica in range(len(found.seeds))]
+    for index, (one, other) in enumerate(zip(found.rounds, expected.rounds, strict=True)):
+        for first, second in pairs:
+            if seen([one], first) != seen([other], second):
+                lists = f"{named[0]} {_list(one, first)}; {named[1]} {_list(other, second)}"
+                raise Broken(found.place(index, first), f"{lists}; {_scores_apart(one, other, first, second)}")
+
+
+def _list(one: Interaction, replica: int) -> str:
+    """The documents shown to a replica, by their number in the list, and the places that were clicked."""
+    shown = one.shown[replica]
+    clicked = (one.clicks[replica] & shown).nonzero().flatten() + 1
+    return f"documents {_words(one.ranking[replica][shown].tolist())}, clicks {_words(clicked.tolist()) or 'none'}"
+
+
+def _scores_apart(one: Interaction, other: Interaction, first: int, second: int) -> str:
+    """How the scores of a replica differ in one round."""
+    length = int(one.candidates.mask[first].sum())
+    left, right = one.prediction.scores[first, :, :length], other.prediction.scores[second, :, :length]
+    if left.shape != right.shape:
+        return f"there are {len(left)} members, and {len(right)}"
+    apart = (left - right).abs().amax(0)
+    document = int(apart.argmax())
+    values = f"{float(left[:, document].mean()):.6g} and {float(right[:, document].mean()):.6g}"
+    return f"the score of document {document} is {values}" if apart.any() else "the scores are equal"
 
 
 def _words(numbers: Sequence[int]) -> str:
     return " ".join(map(str, numbers))
 
 
+# The method of a role, the record that it returns, the part of it that is a tensor, and the axes of the tensor.
+_RETURNED: dict[str, tuple[str, type, str, str]] = {
+    "ranker": ("predict", Prediction, "scores", "[B, N, D]"),
+    "exploration": ("propose", Proposal, "order", "[B, D]"),
+    "fairness": ("rerank", Tensor, "order", "[B, D]"),
+    "click": ("click", Tensor, "clicks", "[B, K]"),
+}
+
+
 def _watch(running: Simulation) -> None:
     """Check what the methods of the roles return when they return it, because another role would fail on it later."""
-    roles = {"ranker": running.ranker, "exploration": running.exploration}
-    roles |= {"fairness": running.fairness, "click": running.click}
-    for (group, method), check in _RETURNED.items():
-        role: Any = roles[group]
-        setattr(role, method, _checked(getattr(role, method), f"{group}'s `{method}`", check))
+    for group, (method, *_) in _RETURNED.items():
+        role: Any = getattr(running, group)
+        setattr(role, method, _checked(getattr(role, method), group))
 
 
-def _checked(method: Callable[..., Any], name: str, check: Callable[..., str]) -> Callable[..., Any]:
-    @functools.wraps(method)
+def _checked(function: Callable[..., Any], group: str) -> Callable[..., Any]:
+    method, record, name, axes = _RETURNED[group]
+    where = f"what the {group}'s `{method}` returns"
+
+    @functools.wraps(function)
     def checked(*arguments: Any) -> Any:
-        result = method(*arguments)
-        if problem := check(result, *arguments):
-            raise Stopped(f"what the {name} returns", problem, (DTYPE if _PRECISION in problem else RECORDS,))
+        result = function(*arguments)
+        if not isinstance(result, record):
+            raise Stopped(where, f"it must be a {record.__name__}, got {type(result).__name__}")
+        values = result if isinstance(result, Tensor) else getattr(result, name)
+        candidates = next((one for one in arguments if isinstance(one, Candidates)), None)
+        shape = list(arguments[0].shape if candidates is None else candidates.mask.shape)
+        dtype = torch.bool if candidates is None else torch.int64
+        if name == "scores":
+            shape.insert(1, values.shape[1] if values.ndim == 3 else 1)
+            dtype = arguments[0].features.dtype
+        if (values.dtype, list(values.shape)) != (dtype, shape):
+            must = f"{name} must be {dtype} {axes}, here {shape}"
+            raise Stopped(where, f"{must}, got {values.dtype} {list(values.shape)}")
+        if name == "order" and ((values < 0) | (values >= shape[1])).any():
+            numbers = f"{int(values.min())} to {int(values.max())}"
+            raise Stopped(where, f"order must have numbers of documents, from 0 to {shape[1] - 1}, got {numbers}")
         return result
 
     return checked
-
-
-def _scores_problem(prediction: Any, candidates: Any, _: Any) -> str:
-    if not isinstance(prediction, Prediction):
-        return f"it must be a Prediction, got {type(prediction).__name__}"
-    replicas, documents = candidates.mask.shape
-    scores = prediction.scores
-    if scores.ndim != 3 or (scores.shape[0], scores.shape[2]) != (replicas, documents):
-        return f"scores must be [B, N, D], here [{replicas}, N, {documents}], got {list(scores.shape)}"
-    if scores.dtype != candidates.features.dtype:
-        return f"scores must be of {_PRECISION}, {candidates.features.dtype}, got {scores.dtype}"
-    return ""
-
-
-def _proposal_problem(proposal: Any, prediction: Any, candidates: Any, _: Any) -> str:
-    if not isinstance(proposal, Proposal):
-        return f"it must be a Proposal, got {type(proposal).__name__}"
-    return _order_problem(proposal.order, proposal, candidates)
-
-
-def _order_problem(order: Any, proposal: Any, candidates: Any, _: Any = None) -> str:
-    """The orders of a simulation whose regret is traced have all places."""
-    shape = candidates.mask.shape
-    if not isinstance(order, Tensor) or order.dtype != torch.int64 or order.shape != shape:
-        kind = f"{order.dtype} {list(order.shape)}" if isinstance(order, Tensor) else type(order).__name__
-        return f"the order must be torch.int64 [B, D], here {list(shape)}, got {kind}"
-    if bool(((order < 0) | (order >= shape[1])).any()):
-        numbers = f"{int(order.min())} to {int(order.max())}"
-        return f"the order must have numbers of documents, from 0 to {shape[1] - 1}, got {numbers}"
-    return ""
-
-
-def _clicks_problem(clicks: Any, grades: Any, *_: Any) -> str:
-    if not isinstance(clicks, Tensor) or clicks.dtype != torch.bool or clicks.shape != grades.shape:
-        kind = f"{clicks.dtype} {list(clicks.shape)}" if isinstance(clicks, Tensor) else type(clicks).__name__
-        return f"clicks must be torch.bool [B, K], here {list(grades.shape)}, got {kind}"
-    return ""
-
-
-_RETURNED: dict[tuple[str, str], Callable[..., str]] = {
-    ("ranker", "predict"): _scores_problem,
-    ("exploration", "propose"): _proposal_problem,
-    ("fairness", "rerank"): _order_problem,
-    ("click", "click"): _clicks_problem,
-}

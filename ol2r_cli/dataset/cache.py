@@ -5,7 +5,8 @@
 `identity` is everything that decides the numbers, code included (`code_hash`); `build(folder)` writes one .npy file per
 array into `folder`. An entry is the folder `<cache_dir>/<key>` with these files and a `meta.json`, which describes them
 and is compared with them at every opening: an entry that does not fit is built again. An entry is complete or absent:
-it is built in `<key>.partial` under a file lock, so that processes that start together build it once, and then renamed.
+it is built in a folder of its own under a file lock, so that processes that start together build it once, and then
+renamed. Where locks have no effect, each of them builds it, and the first one that has done so wins.
 Nothing is written outside `cache_dir`, and everything below it may be deleted at any time.
 """
 
@@ -14,10 +15,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import secrets
 import shutil
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from tokenize import TokenError
@@ -26,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from ol2r_cli.atomic_file import replacing
-from ol2r_cli.lease import leased
+from ol2r_cli.lock import is_held, locked
 
 Arrays = dict[str, np.ndarray]
 
@@ -57,11 +59,15 @@ class Cache:
             return arrays
         with self._explaining_errors():
             final.parent.mkdir(parents=True, exist_ok=True)
-            with leased(final.with_name(f"{final.name}.lock")):
+            lock = final.with_name(f"{final.name}.lock")
+            with locked(lock):
                 arrays = _read(final, self.thorough)
                 if arrays is None:
                     if final.exists():
                         self.rebuilt.append(key)
+                    if is_held(lock):  # nobody else builds the entry: what is left of it is of killed processes
+                        for left in final.parent.glob(f"{final.name}.*.partial"):
+                            shutil.rmtree(left, ignore_errors=True)
                     _build(final, build)
                     arrays = _read(final, thorough=False)
         if arrays is None:
@@ -94,7 +100,7 @@ class Cache:
             sha256 = hashlib.file_digest(stream, "sha256").hexdigest()
         with self._explaining_errors():
             entry.parent.mkdir(parents=True, exist_ok=True)
-            with leased(self.folder / "sources.lock"), replacing(entry) as temporary:
+            with locked(self.folder / "sources.lock"), replacing(entry) as temporary:
                 known = {**state, "sha256": sha256}
                 temporary.write(json.dumps({**known, "check": digest(known)}).encode())
         return sha256
@@ -139,8 +145,7 @@ def write_rows(file: Path, shape: tuple[int, int], blocks: Iterable[np.ndarray])
 
 def _build(final: Path, build: Callable[[Path], None]) -> None:
     """Replaces the entry `final`; the caller holds its lock."""
-    partial = final.with_name(f"{final.name}.partial")
-    shutil.rmtree(partial, ignore_errors=True)  # of a process that was killed
+    partial = final.with_name(f"{final.name}.{secrets.token_hex(8)}.partial")
     try:
         partial.mkdir()
         build(partial)
@@ -149,7 +154,8 @@ def _build(final: Path, build: Callable[[Path], None]) -> None:
             with file.open("rb") as written:
                 os.fsync(written.fileno())
         shutil.rmtree(final, ignore_errors=True)  # damaged
-        partial.rename(final)
+        with suppress(OSError):  # another process was faster
+            partial.rename(final)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
 
@@ -189,8 +195,7 @@ def _sample(file: Path, size: int) -> int:
 def _read(folder: Path, thorough: bool) -> Arrays | None:
     """The arrays of an entry, or None when it is absent or a file differs from its description.
 
-    Checksums are compared if the file is small or `thorough`. An entry of an earlier version has none, and `thorough`
-    does not believe it.
+    Checksums are compared if the file is small or `thorough`.
     """
     try:
         descriptions = json.loads((folder / "meta.json").read_text())["arrays"]
@@ -199,10 +204,10 @@ def _read(folder: Path, thorough: bool) -> Arrays | None:
             file = folder / f"{name}.npy"
             array = np.load(file, mmap_mode="c")
             expected = dict(description)
-            crc32 = expected.pop("crc32", None)
+            crc32 = expected.pop("crc32")
             if _description(file, array) != expected:
                 return None
-            is_compared = thorough or (crc32 is not None and expected["bytes"] <= _SMALL)
+            is_compared = thorough or expected["bytes"] <= _SMALL
             if is_compared and _crc32(file) != crc32:
                 return None
             arrays[name] = array

@@ -16,7 +16,7 @@ from ol2r_cli.config.stored_targets import check_stored
 from ol2r_cli.dataset.table import Dataset
 from ol2r_cli.interfaces import Measure
 from ol2r_cli.metrics.evaluation import Evaluator, Lists
-from ol2r_cli.run.code_versions import check_unchanged
+from ol2r_cli.run.code import check_unchanged
 from ol2r_cli.run.stored_dataset import dataset_source
 from ol2r_cli.run.trained_ranker import TrainedRanker
 
@@ -44,8 +44,7 @@ class RankedSplit:
         seeds, dtype = torch.tensor(self.seeds), self.trained.deployed.dtype
         self._evaluator = Evaluator(self.dataset, split, seeds, self.settings["no_relevant"], dtype, {})
         self.measures = _measures(self.settings.get("measure") or {}, path, own_targets)
-        for measure in self.measures.values():
-            check_unchanged(path, self.manifest, type(measure))
+        check_unchanged(path, self.manifest, {"measure": self.settings.get("measure")})
 
     def lists(self) -> Iterator[Lists]:
         """The queries of the split in groups of similar length, replicas in the order of `seeds`.

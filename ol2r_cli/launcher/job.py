@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from ol2r_cli.config.stored_targets import targets
+from ol2r_cli.run.code import own_code
 from ol2r_cli.run.exit_status import DONE, FAILED, INTERRUPTED
 from ol2r_cli.run.manifest import read_manifest
-from ol2r_cli.run.source import Code
 
 # Environment variables by which libraries decide how many threads to start; they read them when they are loaded.
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
@@ -92,7 +92,6 @@ def payload(
     choices: Mapping[str, str],
     overrides: Sequence[str],
     id: str = "",
-    code: Code | None = None,
 ) -> bytes:
     """A run for `run_payload`: its resolved configuration in plain containers, its choices, its overrides and its id.
 
@@ -102,7 +101,7 @@ def payload(
     """
     run: dict[str, Any] = {"config": config, "choices": dict(choices), "overrides": list(overrides), "id": id}
     if classes := main_classes(config):
-        run |= {"classes": _cloudpickle().dumps(classes), "code": code}
+        run |= {"classes": _cloudpickle().dumps(classes), "code": own_code(config)}
     return pickle.dumps(run | {"folder": os.getcwd(), "modules": [os.path.abspath(folder) for folder in sys.path]})
 
 

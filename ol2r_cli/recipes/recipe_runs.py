@@ -124,7 +124,7 @@ def _run_trials(trials: Sequence[Trial], plan: RunPlan, runs: RecipeRuns) -> dic
     groups = {}
     for trial in trials:
         if directories.keys() >= set(trial.runs):
-            collected = collect([directories[job] for job in trial.runs], all_versions=True)
+            collected = collect([directories[job] for job in trial.runs])
             if collected.damaged:
                 raise ValueError(f"a run is damaged, {collected.damaged[0]}: type force=true to run it again")
             (groups[trial],) = group_runs(collected.runs)

@@ -17,14 +17,13 @@ from ol2r_cli.foreign_file import parse_yaml, read_text, unfit
 from ol2r_cli.formatting import one_line, printable
 from ol2r_cli.report.estimates import Estimate
 from ol2r_cli.report.measures import declare, described
-from ol2r_cli.run.code_versions import code_files, code_groups
 from ol2r_cli.run.directory import RunDirectory
 from ol2r_cli.run.identity import ADDED, NOT_HASHED
 from ol2r_cli.run.integrity import DamagedTable
 from ol2r_cli.run.run_state import RunState
 
 FOLD = "dataset.fold"
-CODE = "_code_"  # added to the settings, as `ranker._code_`: the hashes of files that ol2r does not record
+CODE = "own_code"  # added to the settings, as `ranker.own_code`: the hash of the user's code
 # Settings that never distinguish groups. The dataset does, by its data instead of the path of its files: `group_runs`.
 IGNORED = (NOT_HASHED - {"dataset", "measures"}) | {"seed", "replicas", FOLD}
 # Settings of what is recorded of an experiment. They do not change what happens in it.
@@ -45,7 +44,7 @@ class FinishedRun:
     """One finished run.
 
     settings: those that can change results, by dotted name (`dataset.queries.train`), without seed, replicas and
-    dataset.fold, and the versions of its own code, as `ranker._code_`. fingerprint: that of the dataset. metrics: mean,
+    dataset.fold, and the hashes of its own code, as `ranker.own_code`. fingerprint: that of the dataset. metrics: mean,
     sd and n of summary.json. typed: names of settings on the command line. by_seed: the values of each metric, in the
     order of its entry "seed"; empty where an earlier version wrote the summary. columns: those of its tables.
     cpu_seconds, peak_memory_gb, note: as in run.json; None or empty where an earlier version wrote it.
@@ -93,7 +92,7 @@ def read_run(state: RunState) -> FinishedRun:
     fold = settings.get(FOLD)
     settings = {name: value for name, value in settings.items() if distinguishes(name)}
     settings["results_version"] = manifest["results_version"]
-    settings |= _code_settings(manifest)
+    settings |= code_settings(manifest)
     content = directory.read_json("summary.json")
     if wrong := unfit(content, _SUMMARY):
         raise ValueError(f"summary.json has no valid {', '.join(wrong)}")
@@ -199,14 +198,9 @@ def added_settings(choices: Mapping[str, str]) -> dict[str, Any]:
     return added
 
 
-def _code_settings(manifest: Mapping[str, Any]) -> dict[str, str]:
-    """The files of its own code with their hashes, by group: {"ranker._code_": "nsgd.py:3f2a99c10b7d"}."""
-    settings: dict[str, list[str]] = {}
-    files = code_files(manifest)
-    for name, groups in code_groups(manifest).items():
-        for setting in [f"{group.replace('/', '.')}.{CODE}" for group in groups] or [CODE]:
-            settings.setdefault(setting, []).append(f"{name}:{files[name]}")
-    return {setting: " ".join(versions) for setting, versions in settings.items()}
+def code_settings(manifest: Mapping[str, Any]) -> dict[str, str]:
+    """The hashes of its own code: {"ranker.own_code": "3f2a99c10b7d"}."""
+    return {f"{part}.{CODE}": str(hash) for part, hash in (manifest.get("code") or {}).items()}
 
 
 def _typed(command: str) -> frozenset[str]:

@@ -36,7 +36,6 @@ def load(
     table: str = "summary",
     settings: bool = False,
     columns: Sequence[str] | None = None,
-    all_versions: bool = False,
 ) -> pl.DataFrame:
     """One row for each (run, seed) of the finished runs below folders (default: `outputs`).
 
@@ -46,14 +45,14 @@ def load(
     dotted name (all with `settings=True`), seed, and the metrics of summary.json. With `table` "evaluation", "trace" or
     "blocks", the rows of that table replace the metrics, several for each seed; `columns` selects some of them, since
     traces are long. A seed of several runs has several rows: use `.unique(["group", "fold", "seed"])`. A damaged run is
-    left out with a warning, and so are runs of an earlier version of code of one's own, unless `all_versions`.
-    ValueError for a table, a column or a folder that does not exist, and without finished runs.
+    left out with a warning. ValueError for a table, a column or a folder that does not exist, and without finished
+    runs.
     """
     if table not in TABLES:
         raise ValueError(f"table must be one of {', '.join(TABLES)}, got {table}")
     if table != "summary" and (files := [place for place in places if Path(place).is_file()]):
         raise ValueError(f"table must be summary for {files[0]}, which has final values only, got {table}")
-    collection = chosen_runs(places, all_versions)
+    collection = chosen_runs(places)
     groups = group_runs(collection.runs)
     names = (
         list(dict.fromkeys(n for g in groups for run in g.runs for n in run.settings))

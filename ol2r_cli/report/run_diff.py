@@ -13,8 +13,7 @@ from ol2r_cli.config.catalogue import dotted
 from ol2r_cli.config.overrides import as_typed
 from ol2r_cli.foreign_file import read_yaml
 from ol2r_cli.report.estimates import Estimate, of_values
-from ol2r_cli.report.finished_run import default_settings, tables_of
-from ol2r_cli.run.code_versions import changed_files, code_files
+from ol2r_cli.report.finished_run import code_settings, default_settings, tables_of
 from ol2r_cli.run.directory import RunDirectory
 from ol2r_cli.run.identity import NOT_HASHED
 from ol2r_cli.run.run_state import RunState, read_state
@@ -100,10 +99,10 @@ def same_data(first: DiffedRun, second: DiffedRun) -> bool:
 
 def different_environment(first: DiffedRun, second: DiffedRun) -> list[RunDifference]:
     """Data, versions of results and packages, commit, device, engine, threads, host and code, where they differ."""
-    code = changed_files(code_files(first.manifest), code_files(second.manifest))
+    codes = (code_settings(run.manifest) for run in (first, second))
     return [
         *_different(_environment(first.manifest), _environment(second.manifest)),
-        *(RunDifference(file.name, *file.texts, "can change results") for file in code),
+        *(each._replace(note="can change results") for each in _different(*codes)),
     ]
 
 

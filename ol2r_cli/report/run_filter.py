@@ -8,7 +8,7 @@ from typing import Any
 
 from ol2r_cli.config.overrides import as_typed, translate
 from ol2r_cli.formatting import nearest
-from ol2r_cli.report.finished_run import FOLD, FinishedRun, added_settings, read_settings
+from ol2r_cli.report.finished_run import FOLD, FinishedRun, added_settings, code_settings, read_settings
 from ol2r_cli.run.run_state import RunState
 
 
@@ -37,7 +37,7 @@ class RunFilter:
         choices, settings = {"intent": "none"} | state.manifest["choices"], {}
         with suppress(OSError, ValueError):
             settings = read_settings(state.path / "config.yaml")
-        return self._matches({**added_settings(choices), **settings, **choices})
+        return self._matches({**added_settings(choices), **settings, **code_settings(state.manifest), **choices})
 
     def _matches(self, values: Mapping[str, Any]) -> bool:
         for name, value in values.items():

@@ -22,7 +22,6 @@ from ol2r_cli.formatting import error_line
 from ol2r_cli.report.estimates import Estimate, over_folds
 from ol2r_cli.report.finished_run import RECORDING, FinishedRun, by_seed, read_run
 from ol2r_cli.report.run_filter import RunFilter
-from ol2r_cli.run.code_versions import earlier_lines, earlier_versions, versioned
 from ol2r_cli.run.run_state import RunState, find_runs, read_state
 
 FINGERPRINT = "dataset.fingerprint"  # added to the settings where they do not identify the data
@@ -33,34 +32,28 @@ PARTS_OF_OUTPUTS = ("reproduce", "benchmark", "search")  # folders of output_dir
 class Collection:
     """Finished runs, the number of unfinished runs below each folder, and one line for each damaged run.
 
-    earlier: a line for each choice of which runs of an earlier version of its code are left out. elsewhere: the number
-    of runs below folders of `PARTS_OF_OUTPUTS`, which are left out unless they, or folders in them, are named.
+    elsewhere: the number of runs below folders of `PARTS_OF_OUTPUTS`, which are left out unless they, or folders in
+    them, are named.
     """
 
     runs: list[FinishedRun] = field(default_factory=list)
     unfinished: dict[Path, int] = field(default_factory=dict)
     damaged: list[str] = field(default_factory=list)
-    earlier: list[str] = field(default_factory=list)
     elsewhere: dict[Path, int] = field(default_factory=dict)
 
 
-def collect(
-    folders: Sequence[Path], verify: bool = False, all_versions: bool = False, words: Sequence[str] = ()
-) -> Collection:
+def collect(folders: Sequence[Path], verify: bool = False, words: Sequence[str] = ()) -> Collection:
     """All runs below `folders`, each once; with `verify`, only those that `ol2r verify` finds intact.
 
-    A folder may also be a file of published results, whose runs have no tables. Runs of an earlier version of their
-    code are left out, unless `all_versions` or named themselves. `words` choose among them: see `RunFilter`. ValueError
-    for a folder that does not exist and for a word that no run has.
+    A folder may also be a file of published results, whose runs have no tables. `words` choose among them: see
+    `RunFilter`. ValueError for a folder that does not exist and for a word that no run has.
     """
     collection, seen, chosen = Collection(), set(), RunFilter(words)
-    manifests: list[tuple[Mapping[str, Any], float]] = []
     for folder in folders:
         if folder.is_file():
             from ol2r_cli.report.results_file import read_results
 
-            collection.runs += (published := [run for run, _ in read_results(folder) if chosen.run(run)])
-            manifests += [({}, 0.0)] * len(published)
+            collection.runs += [run for run, _ in read_results(folder) if chosen.run(run)]
             continue
         if not folder.is_dir():
             raise ValueError(f"DIR must be a folder with runs, got {folder}, which does not exist")
@@ -81,29 +74,23 @@ def collect(
                 if verify:
                     _verify(state)
                 collection.runs.append(run)
-                manifests.append(versioned(state))
             except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
                 collection.damaged.append(f"{path} ({error_line(error)})")
     chosen.check()
-    named = {os.path.realpath(folder) for folder in folders}  # a run that is named itself is wanted
-    earlier = {} if all_versions else earlier_versions(manifests)
-    if earlier := {p: each for p, each in earlier.items() if os.path.realpath(collection.runs[p].path) not in named}:
-        collection.earlier = [f"{line}, left out" for line in earlier_lines(earlier)]
-        collection.runs = [run for place, run in enumerate(collection.runs) if place not in earlier]
     return collection
 
 
-def chosen_runs(places: Iterable[str | os.PathLike[str]], all_versions: bool, stacklevel: int = 3) -> Collection:
+def chosen_runs(places: Iterable[str | os.PathLike[str]], stacklevel: int = 3) -> Collection:
     """The runs that a Python program names, by folders and words; warns of those that are left out.
 
     ValueError where there are none.
     """
     folders, words = split_words(places)
     folders = folders or [default_output_dir()]
-    collection = collect(folders, all_versions=all_versions, words=words)
+    collection = collect(folders, words=words)
     lines = [f"left out, damaged: {damaged}" for damaged in collection.damaged]
     lines += [f"{count} runs left out: name {folder}" for folder, count in collection.elsewhere.items()]
-    for line in [*lines, *(f"{line}: all_versions=True shows them" for line in collection.earlier)]:
+    for line in lines:
         warnings.warn(line, stacklevel=stacklevel)
     if not collection.runs:
         raise ValueError(nothing_below(folders))

@@ -1,4 +1,4 @@
-"""The state of a run on disk, `checkpoint.pt`, and going on from it: in the same run, or in a run of more rounds.
+"""The state of a run on disk, `checkpoint.pt`, from which the same command goes on.
 
 A checkpoint is a nested mapping of tensors and plain values. It is replaced atomically and read with
 `weights_only=True`, so that reading it never executes code from the file.

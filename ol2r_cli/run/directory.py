@@ -1,8 +1,8 @@
 """The directory of a run: at most one process writes to it, and every file in it is complete.
 
-Every file is replaced atomically (`ol2r_cli/atomic_file.py`). The writer holds the lease in `.lock`
-(`ol2r_cli/lease.py`), which distinguishes a killed run from a running one. A directory is a run only once it contains a
-`run.json`; the lease alone does not make it one.
+Every file is replaced atomically (`ol2r_cli/atomic_file.py`). The writer holds the lock `.lock`
+(`ol2r_cli/lock.py`), which distinguishes a killed run from a running one. A directory is a run only once it contains a
+`run.json`; the lock alone does not make it one.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import json
 import logging
 import os
 import re
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -21,7 +20,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from ol2r_cli.atomic_file import no_link, replacing
 from ol2r_cli.foreign_file import read_json
-from ol2r_cli.lease import EXPIRES, Lease, LeaseHeld, is_held
+from ol2r_cli.lock import Lock, LockHeld, is_held
 
 if TYPE_CHECKING:
     import polars as pl
@@ -84,7 +83,7 @@ class RunDirectory:
 
     def __init__(self, path: str | os.PathLike[str], root: Path | None = None):
         self.path, self.root = Path(path), root
-        self._lease: Lease | None = None
+        self._lock: Lock | None = None
 
     @property
     def id(self) -> str:
@@ -95,36 +94,32 @@ class RunDirectory:
         return self.path / name
 
     def __enter__(self) -> RunDirectory:
-        lease = Lease(self / LOCK)
+        lock = Lock(self / LOCK)
         try:
             if self.root is not None:
                 create_root(self.root)
-            lease.acquire(waiting=self._announce)
-        except LeaseHeld as error:
+            lock.acquire()
+        except LockHeld as error:
             raise RunningElsewhere(
                 f"another process ({error}) is running this in {self.path}: wait for it, or stop it; see `ol2r status`"
             ) from None
         except OSError:
             self._remove_if_empty()
             raise
-        self._lease = lease
+        self._lock = lock
         for temporary in self.path.glob(".*.partial"):
             temporary.unlink(missing_ok=True)
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._lease is not None:
-            self._lease.release()
-            self._lease = None
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
             self._remove_if_empty()
 
     def _remove_if_empty(self) -> None:
         with suppress(OSError):
             self.path.rmdir()
-
-    def _announce(self, owner: str) -> None:
-        what = f"waits up to {EXPIRES:.0f} s for a sign of life of the process ({owner}) that was running this"
-        print(f"{what} in {self.path}", file=sys.stderr)
 
     def is_running(self) -> bool:
         """Whether a process, this one included, writes to the directory. Never creates anything."""
@@ -132,6 +127,7 @@ class RunDirectory:
 
     def clear(self) -> None:
         """Remove the files of an earlier run (`force=true`), and nothing that a user has put beside them."""
+        self._check_lock()
         for name in FILES:
             (self / name).unlink(missing_ok=True)
             for part in self.parts(name):
@@ -143,7 +139,7 @@ class RunDirectory:
 
     def close_part(self, name: str) -> None:
         """Make the file of the table `name` its next part."""
-        self._check_lease()
+        self._check_lock()
         os.replace(self / name, self / part_name(name, len(self.parts(name)) + 1))
 
     @contextmanager
@@ -152,13 +148,13 @@ class RunDirectory:
 
         `DirectoryLost` where the directory belonged to this object and does not any more.
         """
-        self._check_lease()
+        self._check_lock()
         self.path.mkdir(parents=True, exist_ok=True)
         with replacing(self / name) as temporary:
             yield temporary
 
-    def _check_lease(self) -> None:
-        if self._lease is not None and not self._lease.is_ours():
+    def _check_lock(self) -> None:
+        if self._lock is not None and not self._lock.is_ours():
             what = f"{self.path} was removed, or another process has taken it over"
             raise DirectoryLost(f"{what}, while the run was writing to it: run it again")
 
@@ -167,7 +163,7 @@ class RunDirectory:
 
         A kill at this moment may damage the file, so this is for the last word of a run that cannot go on.
         """
-        self._check_lease()
+        self._check_lock()
         text = (as_json(content) + "\n").encode()
         with open(self / name, "rb+", opener=no_link) as file:
             status = os.fstat(file.fileno())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import secrets
 import shutil
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -13,7 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from ol2r_cli.foreign_file import open_file, read_yaml
-from ol2r_cli.lease import LeaseHeld, is_lease, leased
+from ol2r_cli.lock import LockHeld, locked
 from ol2r_cli.run.directory import CHECKPOINT, INTERACTIONS, LOCK, MANIFEST, RunDirectory, RunningElsewhere, is_run_file
 from ol2r_cli.run.manifest import read_manifest
 from ol2r_cli.run.run_state import RunState, read_state
@@ -22,7 +23,7 @@ DAMAGED = "damaged"
 REMOVABLE = ("failed", "interrupted", "killed", DAMAGED)  # states of runs that can be removed as a whole
 SWEEPS = ".sweep"  # the folder with logs of sweeps
 _ID = re.compile(r"-[0-9a-f]{10}$")  # how the name of a run directory ends
-_TEMPORARY = re.compile(r"\.(.+?)(\.[0-9a-f]{16})?\.partial")  # in version 0.1 without a number
+_TEMPORARY = re.compile(r"\.(.+)\.[0-9a-f]{16}\.partial")
 _LOG = re.compile(r"-[0-9a-f]{10}\.log$")
 _REQUIRED = ("config.yaml", "summary.json", "trace.parquet")  # a finished run without these is damaged
 
@@ -110,9 +111,9 @@ def _is_left_over(path: Path, names: set[str]) -> bool:
 
 
 def _is_lock(path: Path) -> bool:
-    """Whether a file is the lease of a run."""
+    """Whether a file is the lock of a run, which may have been killed before it wrote its name."""
     with suppress(OSError), open_file(path) as file:
-        return is_lease(file.read(2**16))
+        return file.read(4) in (b"", b"pid ")
     return False
 
 
@@ -243,11 +244,10 @@ def _remove_empty_folders(folder: Path, root: Path) -> None:
 
 
 # The cache contains folders of arrays, temporary folders of processes that were killed, and files with checksums.
-# Version 0.1 wrote an offline fit as one file. Leases remain of processes that were killed.
-_ARRAYS = re.compile(r"[0-9a-f]{24}(\.partial)?")
-_FIT = re.compile(r"[0-9a-f]{64}(\.partial)?")
-_CHECKSUM = re.compile(r"\.?[0-9a-f]{24}(\.\d+)?\.(json|partial|json(\.[0-9a-f]{16})?\.partial)")
-_FIT_FILE = re.compile(r"\.?[0-9a-f]{64}\.(npy|partial|npy\.partial)")
+# Locks remain of processes that were killed.
+_ARRAYS = re.compile(r"[0-9a-f]{24}(\.[0-9a-f]{16}\.partial)?")
+_FIT = re.compile(r"[0-9a-f]{64}(\.[0-9a-f]{16}\.partial)?")
+_CHECKSUM = re.compile(r"[0-9a-f]{24}\.json|\.[0-9a-f]{24}\.json\.[0-9a-f]{16}\.partial")
 
 
 def cache_entries(folder: Path, before: float) -> Iterator[Removal]:
@@ -256,17 +256,16 @@ def cache_entries(folder: Path, before: float) -> Iterator[Removal]:
         (".", _ARRAYS, "parsed dataset"),
         ("sources", _CHECKSUM, "checksum of a file"),
         ("offline", _FIT, "offline fit"),
-        ("offline", _FIT_FILE, "offline fit"),
     ):
         for path in sorted((folder / subfolder).glob("*")):
             if not name.fullmatch(path.name) or path.stat().st_mtime >= before:
                 continue
             if _is_linked(path, folder):
                 continue
-            if path.is_dir() and name in (_ARRAYS, _FIT):
+            if path.is_dir() and name is not _CHECKSUM:
                 size = sum(file.stat().st_size for file in path.iterdir() if file.is_file())
                 yield Removal(kind, path, size, partial(_remove_arrays, path))
-            elif path.is_file() and name in (_CHECKSUM, _FIT_FILE):
+            elif path.is_file() and name is _CHECKSUM:
                 yield Removal(kind, path, path.stat().st_size, partial(_remove_file, path))
 
 
@@ -281,15 +280,14 @@ def _remove_arrays(path: Path) -> int:
         if file.is_symlink() or not file.is_file() or not (is_array or file.name == "meta.json"):
             raise ValueError(f"it contains {file.name}, which ol2r has not written")
     try:
-        with leased(path.with_suffix(".lock"), wait=False):
-            renamed = path.with_suffix(".partial")
-            if path != renamed:
-                shutil.rmtree(renamed, ignore_errors=True)
-                path.rename(renamed)  # so that no process opens an entry of which a part is removed
+        key = path.name.partition(".")[0]
+        with locked(path.with_name(f"{key}.lock"), wait=False):
+            renamed = path.with_name(f"{key}.{secrets.token_hex(8)}.partial")
+            path.rename(renamed)  # so that no process opens an entry of which a part is removed
             size = sum(file.stat().st_size for file in renamed.iterdir() if file.is_file())
             shutil.rmtree(renamed)
             return size
-    except LeaseHeld:
+    except LockHeld:
         raise ValueError("it is being written") from None
 
 

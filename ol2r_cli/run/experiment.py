@@ -18,7 +18,6 @@ from ol2r_cli.columns import EVALUATION_COLUMNS, INTENT, TRACE_COLUMNS, RunColum
 from ol2r_cli.config.catalogue import Catalogue
 from ol2r_cli.config.instantiate import build, check_settings
 from ol2r_cli.config.ranges import Count, NonNegative, Range, WholeNumber
-from ol2r_cli.dataset.cache import digest
 from ol2r_cli.dataset.table import Dataset, DatasetSource
 from ol2r_cli.device import Device
 from ol2r_cli.intent.drawn_intents import DrawnIntents
@@ -26,11 +25,10 @@ from ol2r_cli.interfaces import ClickModel, Exploration, Fairness, IntentSchedul
 from ol2r_cli.metrics.evaluation import Evaluator, IntentEvaluator, is_evaluated
 from ol2r_cli.metrics.exposure import exposure_of
 from ol2r_cli.metrics.measurement import check_columns
+from ol2r_cli.run.code import own_code
 from ol2r_cli.run.directory import RunDirectory
 from ol2r_cli.run.identity import identity, run_path
 from ol2r_cli.run.run_state import read_state
-from ol2r_cli.run.source import Classes, Code, classes_in, of_classes
-from ol2r_cli.run.unfinished import check_other_code
 from ol2r_cli.simulation import Simulation, judged_by_intents
 from ol2r_cli.tensor.memory import MemoryLimit, available_memory
 from ol2r_cli.tensor.shapes import Float
@@ -77,8 +75,8 @@ class Experiment:
     """A checked configuration with its roles, its dataset and its run directory.
 
     `config` and `choices` are those of a `Composition`. `make` builds the object that a node of the configuration
-    names, and `code_of` hashes the code of its classes; a sweep passes functions that do equal work once. ValueError
-    for a bad setting, and for a class whose source is not available.
+    names; a sweep passes a function that does equal work once. `code` is that of `own_code` where the source is known
+    to another process only. ValueError for a bad setting, and for a class whose source is not available.
     """
 
     def __init__(
@@ -86,7 +84,7 @@ class Experiment:
         config: DictConfig,
         choices: Mapping[str, str],
         make: Callable[[DictConfig], Any] = build,
-        code_of: Callable[[Classes], Code] = of_classes,
+        code: Mapping[str, str] | None = None,
     ):
         self.began = time.monotonic()
         self.settings: dict[str, Any] = _in_plain_containers(config)
@@ -112,24 +110,19 @@ class Experiment:
             if self.settings["trace_cosine"]:
                 raise ValueError("trace_cosine=true compares with a ranker for labels that stay: type intent=none")
         self.seeds = [self.settings["seed"] + replica for replica in range(self.settings["replicas"])]
-        rankers = [self.settings["ranker"], *([_offline_ranker()] if self.settings["trace_cosine"] else [])]
-        self.code = code_of(classes_in({**self.settings, "ranker": rankers}))
+        self.code = own_code(self.settings) if code is None else code
         self.id = self.id_with(self.settings["rounds"])
-        self.base_id = self._id(self.settings["rounds"], {})  # what the id would be if ol2r recorded all of the code
         path = run_path(self.settings["output_dir"], choices, self.id)
         self.directory = RunDirectory(path, root=path.parents[1])
 
     def id_with(self, rounds: int) -> str:
         """The id of the run with these settings, this code and this number of rounds."""
-        return self._id(rounds, self.code.files)
-
-    def _id(self, rounds: int, code: Mapping[str, str]) -> str:
         precision = str(self.dtype).removeprefix("torch.")
         device = {**self.settings["device"], "dtype": precision, "engine": self.device.engine}
         decisive = {**self.settings, "rounds": rounds, "device": device}
         if self.dataset.group is not None and (last := int(self.dataset.group.max())) > 1:
             decisive["groups"] = last + 1  # versions that measured no more than two groups gave the id without it
-        return identity(decisive, self.dataset.fingerprint, code)
+        return identity(decisive, self.dataset.fingerprint, self.code)
 
     def recorded_choices(self) -> dict[str, str]:
         """The choices of the dataset, the roles and their parts (`ranker/model`), as the manifest records them."""
@@ -148,11 +141,6 @@ class Experiment:
         """What is wrong with the files of this run, if it was finished; empty if nothing is, or with `force=true`."""
         state = None if self.settings["force"] else read_state(self.directory.path, thorough=True)
         return state.error or "" if state is not None and state.state == "damaged" else ""
-
-    def check_other_code(self) -> None:
-        """ValueError if an unfinished run of the same settings has other code, and would be left; not with `force`."""
-        if not self.settings["force"]:
-            check_other_code(self.directory, self.base_id, self.code.files)
 
     def is_evaluated(self, round: int) -> bool:
         """Whether a round from 1 on is one of the regular evaluations; round 0 and the last one always are."""
@@ -208,7 +196,7 @@ class Experiment:
             block_rounds=bool(settings["block_rounds"]),
             loops=self.device.engine == "loops",
             intent=self.intent,
-            code=digest(dict(self.code.files)) if self.code.files else "",
+            code=" ".join(self.code.values()),
         )
 
     def warnings(self) -> list[str]:

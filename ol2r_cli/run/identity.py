@@ -62,9 +62,8 @@ def identity(settings: Mapping[str, Any], fingerprint: str, code: Mapping[str, s
     """The run id: the first 10 hex digits of a sha256 over the canonical JSON of everything that decides the results.
 
     `settings` is the resolved configuration in plain containers, of which `NOT_HASHED` is left out; `fingerprint` is
-    that of the dataset; `code` has the hashes of files that are not as ol2r records them (`run/source.py`), and is
-    mostly empty. The order of keys does not matter, and 1 and 1.0 are the same. TypeError for a setting that is not a
-    plain value.
+    that of the dataset; `code` has the hashes of the user's own code (`run/code.py`), and is mostly empty. The
+    order of keys does not matter, and 1 and 1.0 are the same. TypeError for a setting that is not a plain value.
     """
     decisive = {name: value for name, value in settings.items() if name != "measure"}
     nodes = settings.get("measure") or {}

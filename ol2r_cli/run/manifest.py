@@ -24,7 +24,7 @@ from ol2r_cli.run.identity import RESULTS_VERSION
 from ol2r_cli.run.integrity import checksum
 
 SETTLED = 5.0  # seconds of rounds, before which neither the speed nor the time left of a running run is known
-# What a run.json has; with None, what earlier versions have not written or what is not known at first.
+# What a run.json has; with None, what is not known at first.
 _FORM: dict[Any, Any] = {
     **dict.fromkeys(("id", "command"), str),
     "choices": {...: str},
@@ -38,7 +38,7 @@ _FORM: dict[Any, Any] = {
     "files": ({...: {"bytes": int, "sha256": str}}, None),
     "versions": ({...: (str, None)}, None),
     "git": ({"commit": str, "dirty": bool}, None),
-    "code": ({"files": {...: str}, "groups": ({...: ([str], list)}, None)}, None),
+    "code": (dict, None),
     "columns": ({"trace": (list, None), "evaluation": (list, None)}, None),
 }
 
@@ -61,7 +61,7 @@ class Manifest:
         id: str,
         choices: Mapping[str, str],
         fingerprint: str,
-        code: Mapping[str, Any] | None = None,
+        code: Mapping[str, str] | None = None,
         seeds: Sequence[int],
         rounds: int,
         round: int = 0,
@@ -82,8 +82,7 @@ class Manifest:
         self._began = time.monotonic() if began is None else began
         earlier = _earlier(directory)
         now = {**versions(engine, packages), "device": device, "threads": threads}
-        only = {**(earlier.get("versions") or {}), "device": earlier.get("device"), "threads": earlier.get("threads")}
-        ran = [each for each in earlier.get("ran") or [{"after": 0, **only}] if each["after"] < round]
+        ran = [each for each in earlier.get("ran", []) if each["after"] < round]
         before = ran[-1] if ran else now
         changed = [f"{name} {before.get(name)} -> {now[name]}" for name in now if before.get(name) != now[name]]
         what = (
@@ -102,7 +101,7 @@ class Manifest:
             "note": note,
             "choices": dict(choices),
             "dataset": {"name": choices["dataset"], "fingerprint": fingerprint},
-            "code": code,
+            "code": dict(code) if code else None,
             "seeds": list(seeds),
             "exposure": exposure,
             "columns": columns or None,
@@ -215,8 +214,12 @@ def versions(engine: str = "tensors", packages: Sequence[str] = ()) -> dict[str,
     """The versions of the packages that decide numbers, from their metadata, so that none has to be imported.
 
     Those of the engine `loops` include numba; `packages` are more. A package that is not installed has None.
+    `ol2r_code` is the hash of all files of ol2r.
     """
-    versions: dict[str, str | None] = {"ol2r": __version__, "python": platform.python_version()}
+    from ol2r_cli.dataset.cache import code_hash  # imports numpy, which `ol2r status` does not need
+
+    versions: dict[str, str | None] = {"ol2r": __version__, "ol2r_code": code_hash("")[:12]}
+    versions["python"] = platform.python_version()
     for package in ("torch", "numpy", *(["numba"] if engine == "loops" else []), *packages):
         versions[package] = None
         with suppress(PackageNotFoundError):

@@ -1,9 +1,11 @@
-"""Finds runs on disk and determines their state, from their manifests and leases."""
+"""Finds runs on disk and determines their state, from their manifests and locks."""
 
 from __future__ import annotations
 
 import os
+import platform
 import re
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,14 +18,17 @@ from ol2r_cli.run.manifest import read_manifest
 
 STATES = ("running", "finished", "interrupted", "killed", "failed", "damaged", "unreadable")
 
+RENEWED = 120.0  # seconds; a process renews its manifest every two, if rounds are not longer
+
 
 @dataclass(frozen=True)
 class RunState:
     """A run on disk: its directory, its state (one of `STATES`), its manifest and the error with which it failed.
 
-    running: a process holds the lease. killed: the manifest says running, but no process holds the lease. damaged: it
-    was finished, and a file of its results is missing or was changed. unreadable: the manifest is damaged, and
-    `manifest` is empty. In both cases `error` describes the damage.
+    running: a process holds the lock, or one on another machine, whose lock may not be seen here, has renewed the
+    manifest in the last `RENEWED` seconds. killed: the manifest says running, but neither is so. damaged: it was
+    finished, and a file of its results is missing or was changed. unreadable: the manifest is damaged, and `manifest`
+    is empty. In both cases `error` describes the damage.
     """
 
     path: Path
@@ -56,7 +61,7 @@ def read_state(path: str | os.PathLike[str], thorough: bool = False) -> RunState
     directory = RunDirectory(path)
     try:
         manifest = read_manifest(path)
-        running = manifest is not None and manifest.get("status") == "running" and directory.is_running()
+        running = manifest is not None and manifest.get("status") == "running" and _is_running(directory, manifest)
         if manifest is not None and manifest.get("status") == "running" and not running:
             manifest = read_manifest(path)  # the run may have ended after the first reading
     except (OSError, ValueError) as error:
@@ -68,6 +73,12 @@ def read_state(path: str | os.PathLike[str], thorough: bool = False) -> RunState
         return RunState(directory.path, "damaged", manifest, what)
     state = status if status != "running" or running else "killed"
     return RunState(directory.path, state, manifest, manifest.get("error"))
+
+
+def _is_running(directory: RunDirectory, manifest: dict[str, Any]) -> bool:
+    is_elsewhere = manifest.get("host") not in (None, platform.node())
+    is_recent = abs(time.time() - (directory / MANIFEST).stat().st_mtime) < RENEWED
+    return directory.is_running() or (is_elsewhere and is_recent)
 
 
 def finished_manifest(path: Path) -> dict[str, Any]:

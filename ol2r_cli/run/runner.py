@@ -22,7 +22,6 @@ from ol2r_cli.interfaces import Interaction, Ranker
 from ol2r_cli.metrics.evaluation import Evaluator
 from ol2r_cli.metrics.measurement import Measures, NonFiniteScores, sizes_at_every_rank
 from ol2r_cli.run import checkpoint
-from ol2r_cli.run.code_versions import found_again
 from ol2r_cli.run.directory import (
     CHECKPOINT,
     LOCK,
@@ -39,11 +38,9 @@ from ol2r_cli.run.experiment import Experiment
 from ol2r_cli.run.integrity import DamagedTable, file_records, missing_rows
 from ol2r_cli.run.manifest import Manifest
 from ol2r_cli.run.progress import Progress
-from ol2r_cli.run.source import Code, of_classes
 from ol2r_cli.run.stop_signals import stop_signals
 from ol2r_cli.run.summary import main_ndcg, render_run, shows_unfairness, summarise
 from ol2r_cli.run.tables import EVALUATION, TRACE, Trace
-from ol2r_cli.run.unfinished import mark, unmark
 from ol2r_cli.simulation import Simulation
 from ol2r_cli.tensor.shapes import Float
 
@@ -64,7 +61,7 @@ def run_experiment(
     choices: Mapping[str, str],
     overrides: Sequence[str],
     id: str = "",
-    code: Code | None = None,
+    code: Mapping[str, str] | None = None,
     render: Render | None = render_run,
 ) -> int:
     """Run a composed configuration unless it is finished; returns the exit code of `ol2r run`.
@@ -77,16 +74,14 @@ def run_experiment(
     """
     try:
         with torch.inference_mode():
-            experiment = Experiment(config, choices, code_of=of_classes if code is None else lambda _: code)
+            experiment = Experiment(config, choices, code=code)
             if id not in ("", experiment.id):
                 raise ValueError("code or data were changed after the sweep was checked: type its command again")
             if experiment.finished():
                 _remove_leftovers(experiment)
-                found_again(experiment.directory.path)
                 if render:
                     print(render(experiment.directory, True))
                 return DONE
-            experiment.check_other_code()
             if problem := experiment.damage():
                 print(f"starts afresh: {problem}", file=sys.stderr)
             # With force=true the command would start over instead of resuming the run.
@@ -95,9 +90,9 @@ def run_experiment(
             runner.render = render
             with experiment.directory:
                 return runner.run()
-    except ValueError as error:
+    except (ValueError, DirectoryLost) as error:
         print(f"ol2r run: {error}", file=sys.stderr)
-        return BAD_CONFIGURATION
+        return FAILED if isinstance(error, DirectoryLost) else BAD_CONFIGURATION
     except BrokenPipeError:  # the reader of the summary has closed the pipe; the summary is on disk
         return DONE
     except OSError as error:
@@ -163,7 +158,8 @@ class Runner:
                 _log.error("%s", traceback.format_exc())
                 print(f"ol2r run: failed: {self._explain(error)}", file=sys.stderr)
                 if not (self.directory / MANIFEST).is_file():
-                    self.directory.clear()  # the first file could not be written: there is no run
+                    with suppress(DirectoryLost):
+                        self.directory.clear()  # the first file could not be written: there is no run
                 elif not isinstance(error, _EXPLAINED):
                     print(f"the traceback is in {self.directory / 'log.txt'}", file=sys.stderr)
                 return FAILED
@@ -171,25 +167,21 @@ class Runner:
             # After the manifest says finished: a run killed between the two steps would otherwise start from nothing.
             with suppress(OSError):
                 checkpoint.remove(self.directory)
-        if self.experiment.code.files:
-            unmark(self.directory, self.experiment.base_id)
         if self.render:
             print(self.render(self.directory, False))
         return DONE
 
     def _manifest(self, first: int) -> Manifest:
         experiment, exposure = self.experiment, self.simulation.context.exposure
-        code, simulation = experiment.code, self.simulation
+        simulation = self.simulation
         roles = simulation.click, simulation.ranker, simulation.exploration, simulation.fairness
-        if code.files:
-            mark(self.directory, experiment.base_id)
         self.directory.write_text("config.yaml", OmegaConf.to_yaml(OmegaConf.create(self.settings)))
         return Manifest(
             self.directory,
             id=experiment.id,
             choices=experiment.recorded_choices(),
             fingerprint=experiment.dataset.fingerprint,
-            code={"files": code.files, "groups": code.groups, "base": experiment.base_id} if code.files else None,
+            code=experiment.code,
             seeds=experiment.seeds,
             exposure=None if exposure is None else {"position": exposure.position.tolist(), "beta": exposure.beta},
             rounds=self.settings["rounds"],
@@ -246,7 +238,7 @@ class Runner:
         except DamagedTable as error:
             return str(error)
         rows = {TRACE.file: round * len(self.experiment.seeds)}
-        return missing_rows(self.directory, {**state.get("rows", {}), **rows})
+        return missing_rows(self.directory, {**state["rows"], **rows})
 
     def _play(self, manifest: Manifest, stop: list[int]) -> None:
         rounds, saved = self.settings["rounds"], time.monotonic()
@@ -279,10 +271,9 @@ class Runner:
                     saved = time.monotonic()
                     if stop:
                         raise KeyboardInterrupt
-            waiting = self._waiting()
             if self.queue:
                 progress.evaluated(rounds, self._evaluate())
-        self._finish(waiting)
+        self._finish()
 
     def _rounds(self) -> Iterator[tuple[int, Interaction | None]]:
         """The remaining rounds, with what happened in them if it is recorded; otherwise many may be played together."""
@@ -366,15 +357,6 @@ class Runner:
                 return f"ranker.{setting} must be {direction}, got {settings[setting]}"
         return f"see `ol2r list ranker {name}`"
 
-    def _waiting(self) -> dict[int, torch.Tensor]:
-        """The part of the queue that a longer run would still hold after this round.
-
-        An extended run evaluates the same snapshots together as an undisturbed one, ten at a time, because the last
-        digit of a matrix product can depend on its size.
-        """
-        regular = {t: deployed for t, deployed in self.queue.items() if t == 0 or self.experiment.is_evaluated(t)}
-        return regular if len(regular) < self.queue_length else {}
-
     def _save(self) -> None:
         """Write the tables and then the checkpoint, which must never be ahead of them."""
         self._measure()
@@ -382,7 +364,7 @@ class Runner:
         state = {"simulation": dict(self.simulation.state_dict()), "queue": dict(self.queue), "rows": self.trace.rows}
         checkpoint.save(self.directory, state, self.experiment.id)
 
-    def _finish(self, waiting: dict[int, torch.Tensor]) -> None:
+    def _finish(self) -> None:
         self._measure()
         self.trace.finish()
         rows = {TRACE.file: self.settings["rounds"] * len(self.experiment.seeds)}
@@ -399,7 +381,6 @@ class Runner:
         self.directory.write_torch("ranker.pt", ranker)
         self.directory.write_json(SUMMARY, summarise(self.directory))
         if self.settings["keep_checkpoint"]:
-            self.queue = waiting
             self._save()
         _log.info("finished")
 

@@ -15,13 +15,6 @@ from ol2r_cli.dataset.table import DatasetSource
 from ol2r_cli.foreign_file import read_yaml
 from ol2r_cli.formatting import error_line
 
-# The settings that a dataset did not have in runs of earlier versions, with what it did then.
-_NO_INTENTS = {"intents": None, "intent": None}
-_ADDED: dict[str, dict[str, Any]] = {
-    "ol2r_cli.dataset.letor.Letor": {"missing": "error", **_NO_INTENTS},
-    "ol2r_cli.dataset.synthetic.Synthetic": _NO_INTENTS,
-}
-
 
 def stored_settings(path: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
     """All settings of the run in a directory, as `config.yaml` has them; nothing in them has been checked.
@@ -50,12 +43,7 @@ def stored_dataset_settings(
         raise ValueError(f"--data is for data that lie in files, got {data}: {path} generates its own")
     here = {"cache_dir": Catalogue().root.values["cache_dir"]} if "cache_dir" in dataset else {}
     resolved: Any = OmegaConf.to_container(OmegaConf.create(here), resolve=True)
-    return {
-        **_ADDED.get(dataset["_target_"], {}),
-        **dataset,
-        **resolved,
-        **({} if data is None else {"path": str(data)}),
-    }
+    return {**dataset, **resolved, **({} if data is None else {"path": str(data)})}
 
 
 def dataset_source(settings: Mapping[str, Any]) -> DatasetSource:

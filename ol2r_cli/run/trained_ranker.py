@@ -12,25 +12,14 @@ from omegaconf import OmegaConf
 from torch import Tensor
 
 from ol2r_cli.config.instantiate import build
-from ol2r_cli.config.moved_classes import MOVED_TO
 from ol2r_cli.config.stored_targets import check_stored
 from ol2r_cli.dataset.inference_data import inference_data
 from ol2r_cli.interfaces import Candidates, Ranker
-from ol2r_cli.run.code_versions import check_unchanged
+from ol2r_cli.run.code import check_unchanged
 from ol2r_cli.run.integrity import sha256
 from ol2r_cli.run.run_state import finished_manifest
 from ol2r_cli.run.stored_dataset import dataset_source, stored_dataset_settings, stored_settings
 from ol2r_cli.tensor.shapes import Float
-
-# The settings that a ranker did not have in runs of earlier versions, with what it did then.
-_FORGETTING: dict[str, Any] = {"window": None, "discount": 1.0}
-_ADDED: dict[str, dict[str, Any]] = {
-    "ol2r_cli.ranker.dueling_bandits.DuelingBandits": {"projection": "none", "document_space": {}},
-    "ol2r_cli.ranker.pairrank.PairwiseRanker": _FORGETTING,
-    "ol2r_cli.ranker.pepairrank.PerturbedRanker": _FORGETTING,
-    "ol2r_cli.ranker.refitted.RefittedRanker": _FORGETTING,
-    "ol2r_cli.ranker.p2neurrank.PerturbedNetworks": _FORGETTING,
-}
 
 
 class TrainedRanker:
@@ -64,12 +53,10 @@ class TrainedRanker:
         except Exception as error:  # torch.load has no end of them
             raise self._damaged(error) from None
         check_stored(settings, "ranker", path / "ranker.pt", own_targets)
-        target = str(settings["_target_"])
-        settings = {**_ADDED.get(MOVED_TO.get(target, target), {}), **settings}
+        check_unchanged(path, self.manifest, {"ranker": settings})
         self.ranker: Ranker = build(OmegaConf.create({"ranker": settings}).ranker)
         if not isinstance(self.ranker, Ranker):
             raise ValueError(f"ranker._target_ in {path}/ranker.pt must be a ranker, got {settings['_target_']}")
-        check_unchanged(path, self.manifest, type(self.ranker))
         sorts_by_label = self.ranker.needs_labels and not self.deployed.shape[1]
         if not self.ranker.generalises or sorts_by_label:
             name = self.manifest["choices"]["ranker"]

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ol2r_cli.columns import CUTOFFS, ndcg_columns
-from ol2r_cli.metrics.ranking import DISCOUNT, dcg, gains, ideal_lists
+from ol2r_cli.columns import ndcg_columns
+from ol2r_cli.metrics.ranking import dcg, gains, ideal_lists
 from ol2r_cli.run.directory import INTERACTIONS, SUMMARY, RunDirectory
 from ol2r_cli.run.identity import RESULTS_VERSION
 from ol2r_cli.run.integrity import REMOVABLE, read_table, sha256
@@ -81,10 +81,9 @@ def _rows(trace: pl.DataFrame, rounds: int, seeds: list[int]) -> Iterator[str]:
 
 
 def _ndcg_discounts(settings: Mapping[str, Any]) -> dict[int, float]:
-    """The discount of cumulative NDCG at each cutoff that a run has measured; an earlier version wrote neither."""
-    nodes = settings.get("measure", {"ndcg": {}})
-    of_ndcg = [node for name, node in nodes.items() if name.partition("@")[0] == "ndcg"]
-    return {node.get("cutoff", CUTOFFS[-1]): node.get("discount", DISCOUNT) for node in of_ndcg}
+    """The discount of cumulative NDCG at each cutoff that a run has measured."""
+    of_ndcg = [node for name, node in settings["measure"].items() if name.partition("@")[0] == "ndcg"]
+    return {node["cutoff"]: node["discount"] for node in of_ndcg}
 
 
 def _cumulative(trace: pl.DataFrame, cutoff: int, discount: float) -> Iterator[str]:

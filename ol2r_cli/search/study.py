@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,8 +22,7 @@ from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
 from optuna.trial import FrozenTrial, Trial, TrialState
 
 from ol2r_cli.atomic_file import no_link
-from ol2r_cli.lease import leased
-from ol2r_cli.run.code_versions import changed_files
+from ol2r_cli.lock import locked
 from ol2r_cli.run.directory import RunDirectory, create_root
 from ol2r_cli.run.identity import NOT_HASHED
 from ol2r_cli.search.space import Space
@@ -39,17 +38,15 @@ EARLIEST = 0.25  # share of the rounds before which no trial is pruned: early on
 optuna.logging.set_verbosity(optuna.logging.WARNING)
 
 
-def search_plan(
-    space: Space, metric: str, prune: bool, seed: int, code: Mapping[str, str] | None = None
-) -> dict[str, Any]:
+def search_plan(space: Space, metric: str, prune: bool, seed: int, code: Sequence[str] = ()) -> dict[str, Any]:
     """All that decides which trials a study has; folders and other settings without effect on results are left out.
 
-    `code` has the hashes of files that ol2r does not record.
+    `code` has the hashes of the user's own code.
     """
     settings = [word for word in space.fixed if word.partition("=")[0] not in NOT_HASHED - {"dataset"}]
     ranges = sorted(map(repr, space.ranges))
     plan = {"settings": sorted(settings), "ranges": ranges, "metric": metric, "prune": prune, "seed": seed}
-    return plan | ({"code": dict(code)} if code else {})
+    return plan | ({"code": list(code)} if code else {})
 
 
 def default_name(plan: Mapping[str, Any]) -> str:
@@ -77,7 +74,7 @@ class _JournalLock(JournalFileOpenLock):
         self._held = ExitStack()
 
     def acquire(self) -> bool:
-        self._held.enter_context(leased(self._journal.with_name(".journal.lock")))
+        self._held.enter_context(locked(self._journal.with_name(".journal.lock")))
         with open(self._journal, "rb+", opener=no_link) as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - 1))
             if file.read(1) not in (b"", b"\n"):
@@ -126,22 +123,16 @@ class Study:
             if existing != self.plan:
                 differs = [name for name in self.plan if name != "code" and existing.get(name) != self.plan[name]]
                 if not differs:
-                    raise ValueError(self._changed_code(existing))
+                    what = f"--name must be new for changed code: the trials in {folder} are of another version of it"
+                    raise ValueError(f"{what}; or put it back to continue them, or remove the folder")
                 raise ValueError(
                     f"--name must be new for another search: the one in {folder} has other {', '.join(differs)}"
                 )
             self.optuna_study.set_user_attr("plan", self.plan)
 
-    def _changed_code(self, existing: Mapping[str, Any]) -> str:
-        """What to type where the trials of the study have other code than the next would have."""
-        first, *others = changed_files(existing.get("code", {}), self.plan.get("code", {}))
-        more = f" and {len(others)} more" * bool(others)
-        what = f"--name must be new for changed code: the trials in {self.folder} are of another {first}{more}"
-        return f"{what}; or put the file back to continue them, or remove the folder"
-
     def _turn(self) -> Any:
         """Lock for choosing the next trial, which takes several operations on the journal."""
-        return leased(self.folder / ".turn")
+        return locked(self.folder / ".turn")
 
     @contextmanager
     def next(self, max_trials: int) -> Iterator[ActiveTrial | None]:

@@ -22,13 +22,12 @@ from ol2r_cli.columns import main_cutoff
 from ol2r_cli.config.composer import Composer
 from ol2r_cli.config.instantiate import build
 from ol2r_cli.config.overrides import split_search_path
-from ol2r_cli.run.code_versions import found_again
+from ol2r_cli.run.code import own_code
 from ol2r_cli.run.directory import RunDirectory, RunningElsewhere
 from ol2r_cli.run.exit_status import DONE, FAILED
 from ol2r_cli.run.experiment import Experiment
 from ol2r_cli.run.manifest import read_manifest
 from ol2r_cli.run.runner import Runner, ValidationCallback
-from ol2r_cli.run.source import classes_in, of_classes
 from ol2r_cli.search.space import ROLES, Space
 
 Direction = Literal["minimize", "maximize"]
@@ -68,8 +67,7 @@ def run_trial(
 ) -> TrialOutcome:
     """Run `ol2r run OVERRIDES` without its output, to the end or until `callback` (see `Runner`) stops it.
 
-    A run that another process is running is waited for. An unfinished run of other code is not looked for: the study
-    has been compared with the present code. KeyboardInterrupt when a signal fills `stop` before the first
+    A run that another process is running is waited for. KeyboardInterrupt when a signal fills `stop` before the first
     round; ValueError for a bad configuration.
     """
     words = [*split_search_path(overrides)[0], *composer.options]
@@ -79,7 +77,6 @@ def run_trial(
             experiment = Experiment(composition.config, composition.choices)
             path = experiment.directory.path
             if experiment.finished():
-                found_again(path)
                 return TrialOutcome(DONE, path, finished_before=True)
             runner = Runner(experiment, f"ol2r run {shlex.join(words)}", callback)
             try:
@@ -128,12 +125,10 @@ def check_space(space: Space, metric: str) -> None:
             raise ValueError(f"{range.name} must be a setting of what is searched: see `ol2r list`")
 
 
-def code_files(space: Space) -> dict[str, str]:
-    """The hashes of the files that ol2r does not record, for all choices of a space."""
-    files: dict[str, str] = {}
-    for choices in space.choices():
-        files |= of_classes(classes_in(space.composer([*space.fixed, *choices]).settings)).files
-    return files
+def codes_of(space: Space) -> list[str]:
+    """The hashes of the user's own code for all choices of a space."""
+    settings = (space.composer([*space.fixed, *choices]).settings for choices in space.choices())
+    return sorted({hash for each in settings for hash in own_code(each).values()})
 
 
 def _build_roles(composer: Composer, overrides: Sequence[str]) -> None:

@@ -6,7 +6,6 @@ import copy
 import json
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,6 @@ from ol2r_cli.config.composer import Composer, Composition, check_grid
 from ol2r_cli.config.instantiate import build
 from ol2r_cli.formatting import error_line, one_line
 from ol2r_cli.run.experiment import Experiment
-from ol2r_cli.run.source import Classes, Code, of_classes
 from ol2r_cli.simulation import check_needs
 from ol2r_cli.sweep.sweep_job import SweepJob, name_sweep_jobs, run_kind
 
@@ -82,9 +80,8 @@ class Plan:
             else:
                 by_dataset[_as_json(composition.settings["dataset"])].append((sweep_job, composition))
         with torch.inference_mode():
-            code_of = cache(of_classes)
             for compositions in by_dataset.values():  # one dataset in memory at a time
-                check = _Check(code_of)
+                check = _Check()
                 for sweep_job, composition in compositions:
                     check(sweep_job, composition)
                     progress(sum(bool(checked.directory or checked.bad) for checked in self.sweep_jobs))
@@ -116,8 +113,7 @@ class Plan:
 class _Check:
     """Checks the jobs of one dataset: builds them without playing a round. Equal parts, and the dataset, once."""
 
-    def __init__(self, code_of: Callable[[Classes], Code]) -> None:
-        self._code_of = code_of
+    def __init__(self) -> None:
         self._built: dict[str, Any] = {}  # objects or the errors of building them
         self._setup_errors: dict[str, str] = {}
         self._settings: Mapping[str, Any] = {}  # of the job that is checked
@@ -127,15 +123,14 @@ class _Check:
         try:
             self._settings = composition.settings
             check_grid(composition, sweep_job.words, "sweep one grid at a time")
-            experiment = Experiment(composition.config, composition.choices, self._build, self._code_of)
-            experiment.check_other_code()
+            experiment = Experiment(composition.config, composition.choices, self._build)
             if error := self._setup_error(experiment):
                 raise ValueError(error)
         except (ValueError, OSError) as error:
             sweep_job.bad, sweep_job.reason = True, _message(error)
             return
         sweep_job.settings, sweep_job.choices = composition.settings, composition.choices
-        sweep_job.directory, sweep_job.code = experiment.directory.path, experiment.code
+        sweep_job.directory = experiment.directory.path
         device = experiment.device
         sweep_job.kind = run_kind(experiment.recorded_choices(), experiment.settings, device.label, device.engine)
 

@@ -15,7 +15,6 @@ from ol2r_cli.launcher.job import Job, payload, without_force
 from ol2r_cli.run.directory import CHECKPOINT, MANIFEST, RunDirectory
 from ol2r_cli.run.disk_usage import SWEEPS
 from ol2r_cli.run.run_state import RunState, read_state
-from ol2r_cli.run.source import Code
 
 
 class JobState(StrEnum):
@@ -45,7 +44,7 @@ class SweepJob:
     """A job from its overrides to its end.
 
     `words` are its overrides. `options` are the `--config-dir DIR` of all jobs. `settings` and `choices` are empty and
-    `directory` and `code` are None until the job is checked, and if it is bad. `kind` is its `run_kind`. `reason` says
+    `directory` is None until the job is checked, and if it is bad. `kind` is its `run_kind`. `reason` says
     why it is bad or has failed. `ending` is None until it has ended. `seconds` is its wall-clock time in this sweep.
     """
 
@@ -56,7 +55,6 @@ class SweepJob:
     settings: Mapping[str, Any] = field(default_factory=dict)
     choices: Mapping[str, str] = field(default_factory=dict)
     directory: Path | None = None
-    code: Code | None = None
     kind: str = ""
     reason: str = ""
     bad: bool = False
@@ -107,7 +105,7 @@ class SweepJob:
         self.manifest_before = _manifest(self.directory)
         self.log = self.output_dir / SWEEPS / self.directory.parent.name / f"{self.directory.name}.log"
         id = RunDirectory(self.directory).id
-        content = payload(self.settings, self.choices, [*self.words, *self.options], id, self.code)
+        content = payload(self.settings, self.choices, [*self.words, *self.options], id)
         return Job(self.number, self.name, self.command, content, self.directory, self.log)
 
     def retry(self, job: Job) -> Job:

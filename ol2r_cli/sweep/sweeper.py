@@ -16,7 +16,6 @@ from ol2r_cli.config.instantiate import build
 from ol2r_cli.config.overrides import split_launcher, split_search_path
 from ol2r_cli.formatting import plural
 from ol2r_cli.launcher.job import Launcher
-from ol2r_cli.run.code_versions import found_again
 from ol2r_cli.run.directory import create_root
 from ol2r_cli.run.exit_status import BAD_CONFIGURATION, DONE, FAILED, INTERRUPTED, JOBS_FAILED
 from ol2r_cli.sweep.plan import BadJobs, Plan, reason_lines
@@ -81,8 +80,6 @@ def run_sweep(
     for sweep_job in plan.good:
         if sweep_job.state()[0] == JobState.FINISHED:
             sweep_job.ending = Ending.SKIPPED
-            assert sweep_job.directory is not None
-            found_again(sweep_job.directory)
     to_run = [sweep_job for sweep_job in plan.sweep_jobs if not sweep_job.ending]
     _check_output_dirs(to_run)
     display = StatusDisplay(plan.sweep_jobs, terminal)

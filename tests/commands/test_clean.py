@@ -13,7 +13,7 @@ import pytest
 from ol2r_cli import cli
 from ol2r_cli.commands.completion import completions
 from ol2r_cli.dataset.cache import Cache
-from ol2r_cli.lease import leased
+from ol2r_cli.lock import locked
 from ol2r_cli.run.directory import FILES, RunDirectory
 from ol2r_cli.run.disk_usage import REMOVABLE, stored_runs
 from tests.manifests import manifest
@@ -186,12 +186,16 @@ def test_only_finished_runs_lose_checkpoints_and_interactions(outputs, capsys):
 def test_a_running_run_is_kept_whatever_its_manifest_says(outputs, capsys):
     running = outputs / "letters" / f"killed-{ID}"
     with RunDirectory(running), RunDirectory(outputs / "letters" / f"failed-{ID}") as failed:
-        (running / ".trace.parquet.partial").write_text("being written")
+        (running / ".trace.parquet.0123456789abcdef.partial").write_text("being written")
         out, err = clean(capsys, outputs, "--state", "failed", "killed", "--yes")
         assert {path.name for path in failed.path.iterdir()} >= {"run.json", ".lock"}
     assert "running runs" in out
     assert err == f"ol2r clean: left: {failed.path} (it is running)\n"
-    assert {path.name for path in running.iterdir()} >= {"run.json", "trace.parquet", ".trace.parquet.partial"}
+    assert {path.name for path in running.iterdir()} >= {
+        "run.json",
+        "trace.parquet",
+        ".trace.parquet.0123456789abcdef.partial",
+    }
 
 
 def test_a_run_that_goes_on_during_the_question_is_kept(outputs, capsys, monkeypatch):
@@ -269,16 +273,16 @@ def test_logs_of_sweeps_are_removed_except_those_of_running_runs(outputs, capsys
 
 def test_the_cache_is_removed_except_entries_that_are_being_written_and_other_files(tmp_path, capsys):
     cache, key = tmp_path / "cache", "a" * 24
-    for name in (key, "b" * 24, "c" * 24 + ".partial", "mine", "offline/" + "f" * 64):
+    for name in (key, "b" * 24, "c" * 24 + f".{16 * '0'}.partial", "mine", "offline/" + "f" * 64):
         (cache / name).mkdir(parents=True)
         (cache / name / "features.npy").write_bytes(b"x" * 100)
-    for name in ("sources/" + "d" * 24 + ".json", "offline/" + "e" * 64 + ".npy", "offline/mine.npy"):
+    for name in ("sources/" + "d" * 24 + ".json", "offline/mine.npy"):
         (cache / name).parent.mkdir(exist_ok=True)
         (cache / name).write_bytes(b"x" * 10)
-    with leased(cache / f"{key}.lock"):
+    with locked(cache / f"{key}.lock"):
         out, err = clean(capsys, "--cache", "--cache-dir", cache, "--yes")
     assert err == f"ol2r clean: left: {cache / key} (it is being written)\n"
-    assert "freed 320 B: 5 of 6 removed" in out
+    assert "freed 310 B: 4 of 5 removed" in out
     left = {path.relative_to(cache).as_posix() for path in cache.rglob("*") if path.suffix != ".lock"}
     assert left == {key, f"{key}/features.npy", "mine", "mine/features.npy", "sources", "offline", "offline/mine.npy"}
 

@@ -66,7 +66,7 @@ class ForeignRun:
     def __init__(self, run: Path, path: Path):
         self.path = path
         shutil.copytree(run, path)
-        self.edit_manifest(lambda manifest: manifest.update(files=None, checksum=""))
+        self.edit_manifest(lambda manifest: manifest.update(files={}, checksum=""))
 
     def edit_manifest(self, edit: Callable[[dict[str, Any]], Any]) -> None:
         manifest = json.loads((self.path / "run.json").read_text())

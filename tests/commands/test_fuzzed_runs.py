@@ -146,7 +146,7 @@ def test_a_file_that_is_none_or_too_much(file: str, what: str, case):
 
     def spoil(path: Path) -> None:
         manifest = json.loads((path / "run.json").read_bytes())
-        changes = {"status": "running" if file == ".lock" else "finished", "files": None, "checksum": None}
+        changes = {"status": "running" if file == ".lock" else "finished", "files": {}, "checksum": None}
         (path / "run.json").write_text(json.dumps(manifest | changes))
         (path / file).unlink(missing_ok=True)
         SPECIAL[what](path / file)

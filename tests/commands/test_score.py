@@ -112,40 +112,6 @@ def test_a_sparse_file_is_filled_with_zeros_and_other_widths_are_refused(runs, t
         assert message == f"FILE must have 5 features, as the data of the run, got {other}, which has {number}"
 
 
-def test_a_run_of_a_version_without_a_setting_of_its_dataset_is_scored_as_it_was(runs, tmp_path, capsys):
-    run, file = tmp_path / "run", runs["data"] / "vali.txt"
-    shutil.copytree(runs["linear"], run)
-    lines = (run / "config.yaml").read_text().splitlines(keepends=True)
-    (run / "config.yaml").write_text("".join(line for line in lines if not line.startswith("  missing: ")))
-    accept_changes(run)
-    assert len((run / "config.yaml").read_text().splitlines()) == len(lines) - 1
-    assert score(capsys, run, file) == score(capsys, runs["linear"], file)
-    assert cli.main(["export", str(run), "--to", "trec", "--out", str(tmp_path / "trec")]) == 0
-
-
-def test_a_run_of_a_version_without_a_setting_of_its_ranker_is_scored_as_it_was(runs, tmp_path, capsys):
-    run, file = tmp_path / "run", runs["data"] / "vali.txt"
-    shutil.copytree(runs["dueling bandits"], run)
-    content = torch.load(run / "ranker.pt", weights_only=True)
-    del content["ranker"]["projection"], content["ranker"]["document_space"]
-    torch.save(content, run / "ranker.pt")
-    accept_changes(run)
-    assert score(capsys, run, file) == score(capsys, runs["dueling bandits"], file)
-
-
-def test_a_run_of_a_version_in_which_pairs_were_not_forgotten_is_scored_as_it_was(runs, tmp_path, capsys):
-    """Also under the earlier name of its class."""
-    run, file = tmp_path / "run", runs["data"] / "vali.txt"
-    shutil.copytree(runs["linear"], run)
-    content = torch.load(run / "ranker.pt", weights_only=True)
-    del content["ranker"]["window"], content["ranker"]["discount"]
-    assert content["ranker"]["_target_"] == "ol2r_cli.ranker.pairrank.PairwiseRanker"
-    content["ranker"]["_target_"] = "ol2r_cli.ranker.pairwise.PairwiseRanker"
-    torch.save(content, run / "ranker.pt")
-    accept_changes(run)
-    assert score(capsys, run, file) == score(capsys, runs["linear"], file)
-
-
 def test_null_in_a_file_is_read_as_in_the_data_of_the_run(runs, tmp_path, capsys):
     run, whole, with_null = tmp_path / "run", tmp_path / "whole", tmp_path / "null"
     whole.write_text("1 qid:1 1:2 2:3 3:0 4:1 5:1\n0 qid:1 1:1 2:0 3:4 4:0 5:1\n")
@@ -202,9 +168,7 @@ def test_damaged_and_unfinished_runs_are_refused(runs, tmp_path, capsys):
     assert refused(capsys, run, file).endswith(f": type {command}")
     (run / "ranker.pt").unlink()
     assert refused(capsys, run, file) == f"{run} is damaged (ranker.pt is missing): type {command}"
-    (run / "run.json").write_text(
-        json.dumps({**manifest, "files": None, "checksum": ""})
-    )  # as versions before wrote it
+    (run / "run.json").write_text(json.dumps({**manifest, "files": {}, "checksum": ""}))
     (run / "ranker.pt").write_bytes(b"half of it")
     assert refused(capsys, run, file).endswith(f": type {command} force=true")
     (run / "ranker.pt").unlink()

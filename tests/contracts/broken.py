@@ -1,13 +1,15 @@
-"""A ranker and a dataset that keep all laws, and choices of which each breaks one for its usual cause."""
+"""Roles, a dataset, measures and schedules that keep all laws, and those of which each breaks one."""
 
 from __future__ import annotations
 
 import dataclasses
 import sys
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from ol2r_cli.columns import Column
 from ol2r_cli.dataset.table import Dataset
 from ol2r_cli.exploration.order import best
 from ol2r_cli.interfaces import (
@@ -15,7 +17,9 @@ from ol2r_cli.interfaces import (
     ClickModel,
     Exploration,
     Fairness,
+    IntentSchedule,
     Interaction,
+    Measure,
     Oracle,
     Prediction,
     Proposal,
@@ -28,24 +32,31 @@ from tests.worlds import handmade
 
 
 class Sound(Ranker):
-    """Keeps all laws: adds up the features of what was clicked."""
+    """Keeps all laws: adds up the features of what was clicked. `changed` changes its scores, `after` its weights."""
 
     pairs = "none"
     linear = True
 
     def setup(self, context: RunContext, features: Tensor, oracle: Oracle | None = None) -> None:
-        self.context = context
+        self.context, self.oracle = context, oracle
         self.register_buffer("weights", torch.zeros(context.replicas, context.features, dtype=context.dtype))
 
+    def changed(self, scores: Tensor, candidates: Candidates) -> Tensor:
+        return scores
+
     def predict(self, candidates: Candidates, random: Random) -> Prediction:
-        scores = (candidates.features * self.weights[:, None]).sum(2)
-        return Prediction(scores[:, None], lambda: LinearTangent(candidates.features))
+        scores = (candidates.features * self.weights[:, None]).sum(2)[:, None]
+        return Prediction(self.changed(scores, candidates), lambda: LinearTangent(candidates.features))
 
     def learn(self, interaction: Interaction, random: Random) -> None:
         rows = interaction.candidates.features.gather(
             1, interaction.ranking[:, :, None].expand(-1, -1, self.context.features)
         )
         self.weights += (rows * interaction.clicks[:, :, None]).sum(1)
+        self.after(interaction, random)
+
+    def after(self, interaction: Interaction, random: Random) -> None:
+        """What else is learnt from a round."""
 
     def deploy(self) -> Tensor:
         return self.weights.clone()
@@ -70,108 +81,69 @@ class Unlisted(Sound):
         super().__init__()
 
 
-class FlatScores(Sound):
-    def predict(self, candidates, random):
-        prediction = super().predict(candidates, random)
-        object.__setattr__(prediction, "scores", prediction.scores[:, 0])  # a user has no shapes checked
-        return prediction
+def of(base: type, **parts: object) -> type:
+    """A class that differs from another one in these parts."""
+    return type(base)(f"Other{base.__name__}", (base,), {"__module__": __name__, **parts})
 
 
-class BareScores(Sound):
-    def predict(self, candidates, random):
-        return super().predict(candidates, random).scores
+def flat(self, candidates, random):
+    prediction = Sound.predict(self, candidates, random)
+    object.__setattr__(prediction, "scores", prediction.scores[:, 0])  # a user has no shapes checked
+    return prediction
 
 
-class DividesByClicks(Sound):
-    def learn(self, interaction, random):
-        super().learn(interaction, random)
-        self.weights /= interaction.clicks.sum(1, keepdim=True)
-
-
-class DrawsElsewhere(Sound):
-    def predict(self, candidates, random):
-        prediction = super().predict(candidates, random)
-        return dataclasses.replace(prediction, scores=prediction.scores + torch.rand_like(prediction.scores))
-
-
-class SharesState(Sound):
-    clicked: dict[int, float] = {}  # noqa: RUF012
-
-    def learn(self, interaction, random):
-        super().learn(interaction, random)
-        self.clicked[0] = self.clicked.get(0, 0.0) + 1
-
-    def predict(self, candidates, random):
-        prediction = super().predict(candidates, random)
-        turned = (-1) ** int(self.clicked.get(0, 0.0) // 7)
-        return dataclasses.replace(prediction, scores=prediction.scores * turned)
+FlatScores = of(Sound, predict=flat)
+BareScores = of(Sound, predict=lambda self, *given: Sound.predict(self, *given).scores)
+DividesByClicks = of(Sound, after=lambda self, one, random: self.weights.div_(one.clicks.sum(1, keepdim=True)))
+DrawsElsewhere = of(Sound, changed=lambda self, scores, candidates: scores + torch.rand_like(scores))
+SharesState = of(
+    Sound,
+    learned=[],
+    after=lambda self, one, random: self.learned.append(1),
+    changed=lambda self, scores, candidates: scores * (-1) ** (len(self.learned) // 7),
+)
+ReadsOtherReplicas = of(Sound, after=lambda self, one, random: self.weights.sub_(self.weights.mean(0)))
 
 
 class ReadsPadding(Sound):
-    def predict(self, candidates, random):
-        centred = dataclasses.replace(
-            candidates, features=candidates.features * candidates.features.mean(1, keepdim=True).round(decimals=1)
-        )
-        return super().predict(centred, random)
-
-
-class ReadsOtherReplicas(Sound):
-    def learn(self, interaction, random):
-        super().learn(interaction, random)
-        self.weights -= self.weights.mean(0)
+    def changed(self, scores, candidates):
+        centred = candidates.features * candidates.features.mean(1, keepdim=True).round(decimals=1)
+        return (centred * self.weights[:, None]).sum(2)[:, None]
 
 
 class TiesByRounding(Sound):
     """Scores that are equal but for what rounding leaves in products of this shape."""
 
-    def predict(self, candidates, random):
-        prediction = super().predict(candidates, random)
-        replicas, _, documents = prediction.scores.shape
-        rounding = torch.arange(documents, dtype=torch.float64) * (replicas + documents) % 7 * 3e-6
-        return dataclasses.replace(prediction, scores=prediction.scores.round() + 10 + rounding)
+    def changed(self, scores, candidates):
+        replicas, _, documents = scores.shape
+        return scores.round() + 10 + torch.arange(documents, dtype=torch.float64) * (replicas + documents) % 7 * 3e-6
 
 
-class KeepsAttribute(Sound):
-    sign = 1.0
-
-    def learn(self, interaction, random):
-        super().learn(interaction, random)
-        self.sign = -self.sign if interaction.clicks[0].any() else self.sign
-        self.offset = getattr(self, "offset", 0) + 1
-
-    def predict(self, candidates, random):
-        prediction = super().predict(candidates, random)
-        offset = getattr(self, "offset", 0)
-        return dataclasses.replace(prediction, scores=(prediction.scores * 10).sin() * (offset % 5))
-
-
-class AlwaysDouble(Sound):
-    def setup(self, context, features, oracle=None):
-        super().setup(dataclasses.replace(context, dtype=torch.float64), features)
-
-
-class MixesPrecision(Sound):
-    def learn(self, interaction, random):
-        torch.zeros(1, self.context.features, dtype=torch.float64) @ interaction.candidates.features[0].mT
-
-
-class FewPlaces(Sound):
-    def predict(self, candidates, random):
-        prediction = super().predict(candidates, random)
-        room = torch.tensor(float(self.context.documents - self.context.positions)).log()
-        return dataclasses.replace(prediction, scores=prediction.scores + room)
-
-
-class DividesByLabels(Sound):
-    needs_labels = True
-
-    def setup(self, context, features, oracle=None):
-        super().setup(context, features)
-        self.worth = oracle.labels.to(context.dtype) / oracle.labels.max()
-
-    def predict(self, candidates, random):
-        prediction = super().predict(candidates, random)
-        return dataclasses.replace(prediction, scores=self.worth[candidates.document][:, None])
+KeepsAttribute = of(
+    Sound,
+    offset=0,
+    after=lambda self, one, random: setattr(self, "offset", self.offset + 1),
+    changed=lambda self, scores, candidates: (scores * 10).sin() * (self.offset % 5),
+)
+AlwaysDouble = of(
+    Sound,
+    setup=lambda self, context, *given: Sound.setup(self, dataclasses.replace(context, dtype=torch.float64), *given),
+)
+MixesPrecision = of(
+    Sound,
+    after=lambda self, one, random: one.candidates.features[0] @ torch.zeros(self.context.features, 1).double(),
+)
+FewPlaces = of(
+    Sound,
+    changed=lambda self, scores, _: scores + torch.tensor(1.0 * self.context.documents - self.context.positions).log(),
+)
+DividesByLabels = of(
+    Sound,
+    needs_labels=True,
+    changed=lambda self, scores, candidates: (self.oracle.labels.to(scores.dtype) / self.oracle.labels.max())[
+        candidates.document
+    ][:, None],
+)
 
 
 class DividesByAllClicks(Sound):
@@ -179,8 +151,7 @@ class DividesByAllClicks(Sound):
         super().setup(context, features)
         self.register_buffer("count", torch.zeros(context.replicas, dtype=context.dtype))
 
-    def learn(self, interaction, random):
-        super().learn(interaction, random)
+    def after(self, interaction, random):
         self.count += interaction.clicks.sum(1)
         if random.round == 9:
             self.weights /= self.count[:, None]
@@ -189,12 +160,11 @@ class DividesByAllClicks(Sound):
 class Peeks(Sound):
     """Finds the labels in the frames of its callers."""
 
-    def predict(self, candidates, random):
-        prediction = super().predict(candidates, random)
+    def changed(self, scores, candidates):
         frame = sys._getframe()
         while "labels" not in frame.f_locals:
             frame = frame.f_back
-        return dataclasses.replace(prediction, scores=frame.f_locals["labels"][:, None].to(self.context.dtype))
+        return frame.f_locals["labels"][:, None].to(self.context.dtype)
 
 
 class MixesSnapshots(Sound):
@@ -221,10 +191,7 @@ class Raises(Sound):
             _ = 1 // (random.round - 4)
 
 
-class RaisesValueError(Sound):
-    def setup(self, context, features, oracle=None):
-        super().setup(context, features)
-        int("no number")
+RaisesValueError = of(Sound, setup=lambda self, *given: int("no number"))
 
 
 class PlacesTwice(Exploration):
@@ -242,9 +209,8 @@ class SortsPadding(Exploration):
 
 class DrawsByLength(Exploration):
     def propose(self, prediction, candidates, random):
-        scores = prediction.scores.mean(1)
         chance = random.uniform(candidates.mask.shape[1]).flip(1).masked_fill(~candidates.mask, -1)
-        return Proposal(best(chance, self.ranking_depth), scores)
+        return Proposal(best(chance, self.ranking_depth), prediction.scores.mean(1))
 
 
 class HalfOrder(Exploration):
@@ -255,23 +221,9 @@ class HalfOrder(Exploration):
         return proposal
 
 
-class PaddingFirst(Fairness):
-    def rerank(self, proposal, candidates, random):
-        return proposal.order.flip(1)
-
-
-class ClicksEverywhere(ClickModel):
-    def click(self, grades, shown, random):
-        return random.uniform(grades.shape[1]) < 0.5
-
-
-class NumberOfClicks(ClickModel):
-    def click(self, grades, shown, random):
-        return (grades * shown).long()
-
-
-LISTS = [[0, 1, 2], [2, 0], [1, 0, 4, 0], [1], [0, 3]]
-TRAIN, VALIDATION, TEST = torch.tensor([0, 2, 4]), torch.tensor([1]), torch.tensor([3])
+PaddingFirst = of(Fairness, rerank=lambda self, proposal, candidates, random: proposal.order.flip(1))
+ClicksEverywhere = of(ClickModel, click=lambda self, grades, shown, random: random.uniform(grades.shape[1]) < 0.5)
+NumberOfClicks = of(ClickModel, click=lambda self, grades, shown, random: (grades * shown).long())
 
 
 class Data:
@@ -281,46 +233,99 @@ class Data:
         self.fault, self.seed, self.switch = fault, seed, switch
 
     def load(self) -> Dataset:
-        table = handmade(LISTS, seed=self.seed)
+        table = handmade([[0, 1, 2], [2, 0], [1, 0, 4, 0], [1], [0, 3]], seed=self.seed)
+        numbers = {"train": [0, 2, 4], "validation": [1], "test": [3]}
+        numbers |= {"overlap": {"test": [2]}, "beyond": {"test": [5]}, "untrained": {"train": []}}.get(self.fault, {})
+        splits = {name: torch.tensor(queries, dtype=torch.int64) for name, queries in numbers.items()}
+        parts = {"fingerprint": f"data-{self.seed}-{self.switch}", "splits": splits}
         labels, features, offsets = table.labels.clone(), table.features.clone(), table.offsets.clone()
-        splits = {"train": TRAIN, "validation": VALIDATION, "test": TEST}
-        fingerprint, group = f"data-{self.seed}-{self.switch}", None
-        if self.switch:
-            labels[0] = 1
+        labels[0] += self.switch
         if self.fault == "frame":
             return features
-        if self.fault == "double":
-            features = features.double()
-        if self.fault == "offsets":
-            offsets = offsets[1:]
         if self.fault == "empty":
             offsets[1] = 0
-        if self.fault == "overlap":
-            splits["test"] = torch.tensor([2])
-        if self.fault == "beyond":
-            splits["test"] = torch.tensor([5])
-        if self.fault == "untrained":
-            splits["train"] = splits["train"][:0]
         if self.fault == "label":
             labels[3] = -1
         if self.fault == "unknown":
             features[2, 1] = torch.nan
-        if self.fault == "group":
-            group = torch.full((len(labels),), -1, dtype=torch.int8)
-        if self.fault == "groups":
-            group = (torch.arange(len(labels)) % 3).to(torch.int8)
-        if self.fault == "random":
-            features = torch.rand_like(features)
-        if self.fault == "constant":
-            fingerprint = "always"
-        number = len(offsets) - 1
-        return dataclasses.replace(
-            table,
-            fingerprint=fingerprint,
-            features=features,
-            labels=labels,
-            offsets=offsets,
-            splits=splits,
-            group=group,
-            query_ids=table.query_ids[:number],
-        )
+        parts |= {"labels": labels, "features": features, "offsets": offsets}
+        parts |= {
+            "double": {"features": features.double()},
+            "offsets": {"offsets": offsets[1:], "query_ids": table.query_ids[1:]},
+            "group": {"group": torch.full((len(labels),), -1, dtype=torch.int8)},
+            "groups": {"group": (torch.arange(len(labels)) % 3).to(torch.int8)},
+            "random": {"features": torch.rand_like(features)},
+            "constant": {"fingerprint": "always"},
+        }.get(self.fault, {})
+        return dataclasses.replace(table, **parts)
+
+
+class SoundMeasure(Measure):
+    """Keeps all laws: counts clicks, of earlier rounds, too."""
+
+    trace = (Column("mine", summary="last"),)
+
+    def setup(self, context, best):
+        self.register_buffer("total", torch.zeros(context.replicas, dtype=torch.float64))
+
+    def of_rounds(self, rounds):
+        sums = self.total + rounds.clicks.sum(2).cumsum(0)
+        self.total = sums[-1].clone()
+        return {"mine": sums}
+
+
+def counting(values) -> type:
+    """A measure without state, of these values by round and replica."""
+    return of(SoundMeasure, of_rounds=lambda self, rounds: {"mine": values(rounds)})
+
+
+NoColumn = of(SoundMeasure, trace=())
+Undeclared = of(SoundMeasure, of_rounds=lambda self, rounds: {"other": rounds.clicks.sum(2)})
+OneForAll = counting(lambda rounds: rounds.clicks.sum((1, 2)))
+Divides = counting(lambda rounds: rounds.shown.sum(2) / rounds.clicks.sum(2))
+Accumulates = counting(lambda rounds: rounds.clicks.sum(2).cumsum(0))
+MeanOfReplicas = counting(lambda rounds: rounds.clicks.sum(2).double().mean(1, keepdim=True).expand(rounds.query.shape))
+WithoutLists = of(Measure, evaluation=(Column("mine"),))
+CountsPlaces = of(WithoutLists, of_lists=lambda self, lists: {"mine": (lists.labels > 0).double().mean(-1)})
+
+
+class AttributeTotal(SoundMeasure):
+    """Its running total survives a call, and not a checkpoint."""
+
+    def setup(self, context, best):
+        self.total = torch.zeros(context.replicas, dtype=torch.float64)
+
+
+class SoundSchedule(IntentSchedule):
+    """Keeps the laws: half of the users have each of two intents."""
+
+    largest = 2
+
+    def shares(self, rounds):
+        return np.full((len(rounds), 2), 0.5)
+
+
+def late(rounds, values):
+    """Shares that differ from a half by these values from round 31."""
+    return 0.5 + (rounds >= 30)[:, None] * values
+
+
+WithoutLargest = of(SoundSchedule, largest=1)
+ColumnsOfRounds = of(SoundSchedule, shares=lambda self, rounds: np.full((2, len(rounds)), 0.5))
+MoreThanAll = of(SoundSchedule, shares=lambda self, rounds: late(rounds, np.array([0.25, 0.25])))
+BelowNothing = of(SoundSchedule, shares=lambda self, rounds: late(rounds, np.array([1, -1])))
+
+
+class CountsCalls(SoundSchedule):
+    calls = 0
+
+    def shares(self, rounds):
+        self.calls += 1
+        return np.full((len(rounds), 2), [1 / self.calls, 1 - 1 / self.calls])
+
+
+class SharesByPlace(SoundSchedule):
+    """Takes the place in the argument for the round."""
+
+    def shares(self, rounds):
+        return np.eye(2, dtype=int)[(np.arange(len(rounds)) + 1) % 2]

@@ -22,7 +22,7 @@ from tests.reference.violations import broken as counted
 from tests.reference.violations import brute_force_minimum, certain_across
 from tests.rounds import fresh
 
-# Figure 3.1 of the dissertation, with x4 before x3, as fetching x4 asks for: see test_reference_fairswap.py.
+# Figure 3.1 of the dissertation, with x4 before x3, as fetching x4 asks for: see test_reference_fairness.py.
 FIGURE_BLOCKS, FIGURE_GROUPS, FIGURE_TEMPLATE = [[0, 1], [3, 2, 4]], "ABAAB", "AABAB"
 
 

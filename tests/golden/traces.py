@@ -55,7 +55,10 @@ CASES = {
     "generated-toprank": [*_TWO_QUERIES, "ranker=toprank", "ranker.delta=0.9", "click=perfect"],
     "generated-cascade-ucb1": [*_TWO_QUERIES, "ranker=cascade_ucb1", "ranker.alpha=0.1", "click=cascade"],
     "generated-cascade-kl-ucb": [*_TWO_QUERIES, "ranker=cascade_kl_ucb", "positions=4"],
-    "generated-cascade-linucb": [*_GENERATED, "ranker=cascade_linucb", "ranker.alpha=0.1", "click=cascade"],
+    "generated-cascade-linucb": [
+        *_GENERATED,
+        *("ranker=cascade_linucb", "ranker.sigma=1", "ranker.alpha=0.1", "click=cascade"),
+    ],
     "generated-cascade-lints": [*_GENERATED, "ranker=cascade_lints", "ranker.feedback=last_click"],
     "generated-pepairrank": [*_GENERATED, "ranker=pepairrank", "click=perfect"],
     "generated-position-based": [*_GENERATED, "click=position_based"],

@@ -71,7 +71,7 @@ def test_the_evaluation_is_that_of_theta():
 
 @pytest.mark.parametrize("ranker", RANKERS)
 def test_drawn_weights_and_bounds_come_closer_to_theta(ranker):
-    simulation, distance = bandits(ranker, total=300), []
+    simulation, distance = bandits(ranker, "ranker.sigma=1", total=300), []
     for _, one in rounds(simulation):
         theta = simulation.ranker.deploy()
         plain = torch.einsum("bf,bdf->bd", theta, one.candidates.features)

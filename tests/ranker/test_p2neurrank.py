@@ -219,4 +219,4 @@ def test_it_learns_what_its_linear_form_cannot():
     assert max(before) < 0.7
     assert min(after) > 0.9
     _, linear = learned("ranker=pepairrank")
-    assert max(linear) < 0.7
+    assert max(linear) < 0.8

@@ -41,7 +41,7 @@ def test_every_round_is_that_of_algorithm_1(reduction, covariance, shuffle, tran
         f"exploration.transitive={transitive}",
     )
     simulation = simulate(config, [0, 1, 2], rounds)
-    oracles = [PairRank(6, l2, alpha, READINGS[covariance], reduction, rounds) for _ in range(3)]
+    oracles = [PairRank(6, l2, alpha, READINGS[covariance], reduction) for _ in range(3)]
     theta = simulation.ranker.solver.theta.clone()
     learned = 0
     for t, interaction in simulation.play():

@@ -1,6 +1,7 @@
 """Oracles: slow, plain ports of the papers' definitions, on one query at a time, that the fast code is tested against.
 
 Nothing here shares a line with `ol2r_cli`; what it shares is the papers. Plain loops are wanted, speed is not.
+The tests beside the oracles compare them with what papers print, with libraries, or with a calculation by hand.
 
     blocks     certain rank order -> ordered blocks            PairRank, Definition 4
     shuffles   blocks -> exact distribution of served orders   PairRank, Section 3.2.3
@@ -17,7 +18,7 @@ Nothing here shares a line with `ol2r_cli`; what it shares is the papers. Plain 
     nsgd, document_space      what the variants of dueling bandits store, draw and project
     interleaving, plackett_luce                                lists drawn, by enumeration
     network    scores and gradients of a ReLU network          olRankNet, Section 3.1
-    olranknet, ollambdarank, p2neurrank, neural_steps          what they fit, and of what they are certain
+    olranknet, ollambdarank, p2neurrank, neural_steps          what they fit, and their single steps
     exposure   exposure of groups, and what each is due        FairExp, Sections 3.2 and 4.2.1
     fairexp, fairswap, fairexp_toprank, violations             templates, their lists, what these break
     mcfair     the gradient of the disparity of exposure       Yang et al. 2023

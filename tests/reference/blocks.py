@@ -1,4 +1,4 @@
-"""Blocks of documents whose mutual order is still to be explored, found with a graph library and by enumeration.
+"""Blocks of documents whose mutual order is still to be explored, found with a graph library.
 
 Jia, Wang, Guo, Wang: PairRank: Online Pairwise Learning to Rank by Divide-and-Conquer (WWW 2021), Section 3.2.3,
 Definition 4 and line 6 of Algorithm 1.
@@ -6,7 +6,6 @@ Definition 4 and line 6 of Algorithm 1.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import combinations
 
 import networkx as nx
@@ -57,35 +56,3 @@ def partition(certain: Bool[np.ndarray, "D D"]) -> list[set[int]]:
     merged = nx.condensation(above)
     members = merged.nodes(data="members")
     return [set().union(*(components[c] for c in members[block])) for block in nx.topological_sort(merged)]
-
-
-def is_admissible(blocks: list[set[int]], certain: Bool[np.ndarray, "D D"]) -> bool:
-    """Every pair across blocks is certain from the upper to the lower block, and in no case the other way round."""
-    return all(
-        certain[i, j] and not certain[j, i] for upper, lower in combinations(blocks, 2) for i in upper for j in lower
-    )
-
-
-def ordered_partitions(documents: frozenset[int]) -> Iterator[list[set[int]]]:
-    """All ways to divide `documents` into an ordered list of non-empty blocks: 1, 3, 13, 75, 541, 4683 for 1 .. 6."""
-    if not documents:
-        yield []
-    for size in range(1, len(documents) + 1):
-        for top in combinations(sorted(documents), size):
-            for rest in ordered_partitions(documents - set(top)):
-                yield [set(top), *rest]
-
-
-def finest_admissible(certain: Bool[np.ndarray, "D D"]) -> list[list[set[int]]]:
-    """The definition by brute force, for at most 6 documents: the admissible ordered partitions with the most blocks.
-
-    There is only ever one. If the upper parts S and S' of two admissible cuts were not nested, a document of S alone
-    would be certainly above one of S' alone and the other way round; so all admissible cuts can be made at once.
-    """
-    if len(certain) > 6:
-        raise ValueError(f"certain must be of at most 6 documents, got {len(certain)}")
-    candidates = [
-        blocks for blocks in ordered_partitions(frozenset(range(len(certain)))) if is_admissible(blocks, certain)
-    ]
-    most = max(len(blocks) for blocks in candidates)
-    return [blocks for blocks in candidates if len(blocks) == most]

@@ -1,6 +1,6 @@
 """Exact probabilities of what simulated users examine and click.
 
-Jia et al., PairRank (WWW 2021), Section 4.1 and Table 1: the dependent click model of Guo, Liu, Wang (2009).
+Jia et al., PairRank (WWW 2021), Section 4.1: the dependent click model of Guo, Liu, Wang (2009).
 Cascade: Craswell et al. (2008). Position-based, with examination 1 / rank^eta: Joachims et al. (2017). Continuation by
 place: Guo, Liu and Wang (2009). Dynamic Bayesian network: Chapelle and Zhang (2009). User browsing: Dupret and
 Piwowarski (2008). Trust bias: Vardasbi, Oosterhuis and de Rijke (2020).
@@ -13,13 +13,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 Pattern = tuple[bool, ...]  # for every rank from the top: clicked?
-
-# PairRank, Table 1: name -> (click, stop) for the grades 0, 1, 2
-TABLE_1 = {
-    "perfect": ((0.0, 0.5, 1.0), (0.0, 0.0, 0.0)),
-    "navigational": ((0.05, 0.5, 0.95), (0.2, 0.5, 0.9)),
-    "informational": ((0.4, 0.7, 0.9), (0.1, 0.3, 0.5)),
-}
 
 
 def dependent_examination(
@@ -81,17 +74,6 @@ def cascade_clicks(grades: Sequence[int], click: Sequence[float]) -> list[float]
     return [p * click[grade] for p, grade in zip(cascade_examination(grades, click), grades, strict=True)]
 
 
-def cascade_patterns(grades: Sequence[int], click: Sequence[float]) -> dict[Pattern, float]:
-    """P(pattern of clicks): one click at some rank, or none at all."""
-    distribution = {}
-    nothing = 1.0
-    for rank, probability in enumerate(cascade_clicks(grades, click)):
-        distribution[tuple(other == rank for other in range(len(grades)))] = probability
-        nothing -= probability
-    distribution[(False,) * len(grades)] = nothing
-    return distribution
-
-
 def position_based_examination(grades: Sequence[int], eta: float) -> list[float]:
     """P(rank is examined) = 1 / rank^eta, whatever is shown or clicked; ranks count from 1."""
     return [1 / rank**eta for rank in range(1, len(grades) + 1)]
@@ -100,18 +82,6 @@ def position_based_examination(grades: Sequence[int], eta: float) -> list[float]
 def position_based_clicks(grades: Sequence[int], click: Sequence[float], eta: float) -> list[float]:
     """P(click at rank) = P(examined) click[grade]."""
     return [p * click[grade] for p, grade in zip(position_based_examination(grades, eta), grades, strict=True)]
-
-
-def position_based_patterns(grades: Sequence[int], click: Sequence[float], eta: float) -> dict[Pattern, float]:
-    """P(pattern of clicks): a product, because ranks are independent of each other."""
-    distribution: dict[Pattern, float] = {(): 1.0}
-    for probability in position_based_clicks(grades, click, eta):
-        distribution = {
-            (*pattern, clicked): chance * (probability if clicked else 1 - probability)
-            for pattern, chance in distribution.items()
-            for clicked in (True, False)
-        }
-    return distribution
 
 
 def dependent_by_place_examination(

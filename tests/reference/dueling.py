@@ -43,8 +43,6 @@ def step(
     The length of the step does not depend on delta. Without a winner neither theta nor the rate changes; with one the
     rate is multiplied by `decay`.
     """
-    if len(credit) != len(directions) + 1:
-        raise ValueError(f"credit must be of {len(directions) + 1} members, got {len(credit)}")
     won = winners(credit)
     if not won:
         return theta, rate

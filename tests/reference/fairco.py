@@ -23,8 +23,6 @@ def errors(history: Sequence[Sequence[float]], merit: Sequence[float]) -> list[f
     documents stay the same; over queries of other documents it does not, and the caller says which is meant. Before
     round 1 all errors are 0, and they are never negative, because a group is compared with itself, too.
     """
-    if any(value <= 0 for value in merit):
-        raise ValueError(f"merit must be above 0 in every group, got {list(merit)}")
     if not history:
         return [0.0] * len(merit)
     rounds = len(history)
@@ -48,8 +46,6 @@ def loss(relevance: Sequence[float], clicks: Sequence[int], propensity: Sequence
     """
     total = 0.0
     for r, c, p in zip(relevance, clicks, propensity, strict=True):
-        if p <= 0:
-            raise ValueError(f"propensity must be above 0 for every shown document, got {p}")
         total += r**2 + c / p * (1 - 2 * r)
     return total
 

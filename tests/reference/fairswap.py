@@ -33,8 +33,6 @@ def merge(order: Sequence[int], groups: str, template: str) -> Order:
     `order` may be part of the documents.
     """
     queues = {group: [d for d in order if groups[d] == group] for group in "AB"}
-    if any(template.count(group) > len(queue) for group, queue in queues.items()):
-        raise ValueError(f"template must be fillable, got {template} for {''.join(groups[d] for d in order)}")
     top = [queues[group].pop(0) for group in template]
     return (*top, *(d for d in order if d not in top))
 
@@ -53,8 +51,6 @@ def missing_group(segment: str, block: Sequence[int], groups: str) -> tuple[str,
 
 def calibrate(blocks: Blocks, groups: str, template: str) -> list[list[int]]:
     """Lines 3 to 15: blocks that have the groups of their segments of the template; empty ones are left out."""
-    if not is_fillable(template, groups):
-        raise ValueError(f"template must be fillable, got {template} for {groups}")
     calibrated = [list(block) for block in blocks]
     start = i = 0
     while i < len(calibrated):  # also over the blocks that are inserted on the way

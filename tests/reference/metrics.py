@@ -22,26 +22,13 @@ def dcg(grades: Sequence[int], k: int = 10) -> float:
     return sum(((2**grade - 1) / log2(rank + 1) for rank, grade in enumerate(grades[:k], start=1)), start=0.0)
 
 
-def ndcg(order: Sequence[int], labels: Sequence[int], k: int = 10, no_relevant: str = "zero") -> float:
+def ndcg(order: Sequence[int], labels: Sequence[int], k: int = 10) -> float:
     """DCG@k over the DCG@k of the best order of all documents of the query; `order` may be only the part shown.
 
-    Where no document is relevant: 0 for `zero`, nan for `skip`.
+    0 where no document is relevant.
     """
-    if no_relevant not in ("zero", "skip"):
-        raise ValueError(f"no_relevant must be 'zero' or 'skip', got {no_relevant!r}")
     ideal = dcg(sorted(labels, reverse=True), k)
-    if ideal == 0:
-        return 0.0 if no_relevant == "zero" else nan
-    return dcg([labels[document] for document in order], k) / ideal
-
-
-def mean_ndcg(
-    orders: Sequence[Sequence[int]], labels: Sequence[Sequence[int]], k: int = 10, no_relevant: str = "zero"
-) -> float:
-    """The mean over queries. `skip` leaves queries without relevant documents out of sum and count; nan if all are."""
-    values = [ndcg(order, grades, k, no_relevant) for order, grades in zip(orders, labels, strict=True)]
-    counted = [value for value in values if value == value]  # nan differs from itself
-    return sum(counted) / len(counted) if counted else nan
+    return dcg([labels[document] for document in order], k) / ideal if ideal else 0.0
 
 
 def cumulative_ndcg(values: Sequence[float], gamma: float = 0.9995) -> float:
@@ -55,9 +42,7 @@ def pairwise_regret(order: Sequence[int], labels: Sequence[int]) -> int:
 
 
 def block_size_at(rank: int, order: Sequence[int], blocks: Sequence[set[int]]) -> int:
-    """Documents in the block of the document at `rank`, which counts from 1 and must not exceed the documents."""
-    if not 1 <= rank <= len(order):
-        raise ValueError(f"rank must be between 1 and {len(order)}, got {rank}")
+    """Documents in the block of the document at `rank`, which counts from 1."""
     return next(len(block) for block in blocks if order[rank - 1] in block)
 
 

@@ -23,11 +23,7 @@ def weights(reduction: str, count: int) -> tuple[float, float]:
     `sum`: Eq. (1), both by 1. `mean`: by 1/count and by 2, that is the mean of cross-entropies + l2 |theta|^2; its
     optimum is that of the sum with l2 multiplied by 2 count. Without pairs only the penalty is there.
     """
-    if reduction == "sum":
-        return 1.0, 1.0
-    if reduction == "mean":
-        return 1.0 / max(count, 1), 2.0
-    raise ValueError(f"reduction must be 'sum' or 'mean', got {reduction!r}")
+    return (1.0, 1.0) if reduction == "sum" else (1.0 / max(count, 1), 2.0)
 
 
 def objective(
@@ -89,7 +85,7 @@ def optimum(
         jac=lambda theta: gradient(theta, pairs, labels, l2, reduction),
         hess=lambda theta: hessian(theta, pairs, l2, reduction),
         method="trust-exact",
-        options={"gtol": 1e-12, "maxiter": 2000},
+        options={"gtol": 1e-12, "maxiter": 2000, "max_trust_radius": 1e9},
     )
     polished = root(
         lambda theta: gradient(theta, pairs, labels, l2, reduction),

@@ -48,25 +48,24 @@ def order_by_score(values: Sequence[float]) -> list[int]:
     return sorted(range(len(values)), key=lambda place: (-values[place], place))
 
 
-def swap_effect(grades: Sequence[int], values: Sequence[float], pair: Pair, k: int | None = None) -> float:
-    """|delta NDCG@k| of exchanging the two documents of `pair` in the ranking of the list by `values`.
+def swap_effect(grades: Sequence[int], values: Sequence[float], pair: Pair) -> float:
+    """|delta NDCG| of exchanging the two documents of `pair` in the ranking of the list by `values`.
 
-    Ranks and ideal DCG are those of this list alone. `k` None counts every rank. 0 if nothing has a gain.
+    Ranks and ideal DCG are those of this list alone, with every rank counted. 0 if nothing has a gain.
     """
-    cutoff = len(grades) if k is None else k
-    ideal = dcg(sorted(grades, reverse=True), cutoff)
+    ideal = dcg(sorted(grades, reverse=True), len(grades))
     if ideal == 0:
         return 0.0
     ranking = order_by_score(values)
     i, j = (ranking.index(place) for place in pair)
     swapped = list(ranking)
     swapped[i], swapped[j] = ranking[j], ranking[i]
-    before, after = (dcg([grades[place] for place in order], cutoff) for order in (ranking, swapped))
+    before, after = (dcg([grades[place] for place in order], len(grades)) for order in (ranking, swapped))
     return abs(after - before) / ideal
 
 
 def gradient(
-    weights: Weights, initial: Weights, rounds: Sequence[Round], l2: float, reduction: str, k: int | None = None
+    weights: Weights, initial: Weights, rounds: Sequence[Round], l2: float, reduction: str
 ) -> Float[np.ndarray, "P"]:
     """Sum or mean over all pairs of all rounds of |delta NDCG| (sigma(f_ij) - 1) g_ij, + m l2 (theta - theta_0).
 
@@ -76,7 +75,7 @@ def gradient(
     for each in rounds:
         f = scores(weights, each.documents)
         for i, j in each.pairs:
-            pull = swap_effect(each.grades, f, (i, j), k) * (sigmoid(f[i] - f[j]) - 1)
+            pull = swap_effect(each.grades, f, (i, j)) * (sigmoid(f[i] - f[j]) - 1)
             total += pull * pair_gradient(weights, each.documents[i], each.documents[j])
             count += 1
     return share(reduction, count) * total + penalty_slope(weights, initial, l2)
@@ -90,7 +89,6 @@ def fit(
     reduction: str,
     rate: float,
     steps: int,
-    k: int | None = None,
     precondition: Float[np.ndarray, "P P"] | None = None,
 ) -> Weights:
     """`olranknet.fit` with this gradient: every one of the `steps` ranks all lists anew with the weights it starts at.
@@ -99,7 +97,7 @@ def fit(
     """
 
     def slope(weights: Weights) -> Float[np.ndarray, "P"]:
-        return gradient(weights, initial, rounds, 0.0, "mean", k)
+        return gradient(weights, initial, rounds, 0.0, "mean")
 
     count = sum(len(each.pairs) for each in rounds)
     return descend(start, initial, slope, l2, count, reduction, rate, steps, precondition)

@@ -1,8 +1,8 @@
-"""olRankNet: what it minimises, how far it goes, and which pairs it is then certain of.
+"""olRankNet: the slope of what it minimises, and how far it goes.
 
-Jia and Wang, Learning Neural Ranking Models Online from Implicit User Feedback (WWW 2022): Eq. (3.2), Lemma 3.3 and
-Definition 3.4 without epsilon(m), lines 7, 11 and 12 of Algorithm 1. Row n of `winners` and row n of `losers` are the
-documents of pair n of the whole history, `labels[n]` is y: 1 where the winner is preferred. m is the hidden width.
+Jia and Wang, Learning Neural Ranking Models Online from Implicit User Feedback (WWW 2022): Eq. (3.2) and line 11 of
+Algorithm 1. Row n of `winners` and row n of `losers` are the documents of pair n of the whole history, `labels[n]` is
+y: 1 where the winner is preferred. m is the hidden width.
 """
 
 from __future__ import annotations
@@ -11,9 +11,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ol2r_cli.tensor.shapes import Bool, Float
-from tests.reference.network import Weights, flat, pair_gradient, score, scores, unflat
-from tests.reference.network import gradient as tangent
+from ol2r_cli.tensor.shapes import Float
+from tests.reference.network import Weights, flat, pair_gradient, score, unflat
 from tests.reference.objective import sigmoid
 
 Slope = Callable[[Weights], Float[np.ndarray, "P"]]
@@ -21,37 +20,12 @@ Slope = Callable[[Weights], Float[np.ndarray, "P"]]
 
 def share(reduction: str, count: int) -> float:
     """What the sum over `count` pairs is multiplied by; the penalty m l2/2 |theta - theta_0|^2 is left as it is."""
-    if reduction not in ("sum", "mean"):
-        raise ValueError(f"reduction must be 'sum' or 'mean', got {reduction!r}")
     return 1.0 if reduction == "sum" else 1.0 / max(count, 1)
-
-
-def penalty(weights: Weights, initial: Weights, l2: float) -> float:
-    """m l2/2 |theta - theta_0|^2."""
-    moved = flat(weights) - flat(initial)
-    return len(weights[-1]) * l2 / 2 * sum(move**2 for move in moved)
 
 
 def penalty_slope(weights: Weights, initial: Weights, l2: float) -> Float[np.ndarray, "P"]:
     """m l2 (theta - theta_0)."""
     return len(weights[-1]) * l2 * (flat(weights) - flat(initial))
-
-
-def objective(
-    weights: Weights,
-    initial: Weights,
-    winners: Float[np.ndarray, "M F"],
-    losers: Float[np.ndarray, "M F"],
-    labels: Float[np.ndarray, "M"],
-    l2: float,
-    reduction: str,
-) -> float:
-    """Eq. (3.2) for `sum`; with the mean of the cross-entropies in place of their sum for `mean`."""
-    total = 0.0
-    for winner, loser, label in zip(winners, losers, labels, strict=True):
-        f = score(weights, winner) - score(weights, loser)
-        total += label * np.logaddexp(0.0, -f) + (1 - label) * np.logaddexp(0.0, f)
-    return float(share(reduction, len(winners)) * total + penalty(weights, initial, l2))
 
 
 def gradient(
@@ -63,7 +37,7 @@ def gradient(
     l2: float,
     reduction: str,
 ) -> Float[np.ndarray, "P"]:
-    """The derivative of `objective`: sum or mean of (sigma(f_ij) - y) g_ij, + m l2 (theta - theta_0)."""
+    """The derivative of Eq. (3.2): sum or mean of (sigma(f_ij) - y) g_ij, + m l2 (theta - theta_0)."""
     total = np.zeros(len(flat(weights)))
     for winner, loser, label in zip(winners, losers, labels, strict=True):
         f = score(weights, winner) - score(weights, loser)
@@ -120,41 +94,3 @@ def fit(
         return gradient(weights, initial, winners, losers, labels, 0.0, "mean")
 
     return descend(start, initial, slope, l2, len(winners), reduction, rate, steps, precondition)
-
-
-def information(tangents: Float[np.ndarray, "M P"], l2: float, m: int) -> Float[np.ndarray, "P P"]:
-    """A_t: l2 I + the sum of g_ij g_ij^T / m over the history; each g_ij as of the round that the pair comes from."""
-    total = l2 * np.eye(tangents.shape[1])
-    for g in tangents:
-        total = total + np.outer(g, g) / m
-    return total
-
-
-def width(g: Float[np.ndarray, "P"], a: Float[np.ndarray, "P P"], m: int, covariance: str) -> float:
-    """|g_ij / sqrt(m)|_{A^-1}, before alpha is applied: `full` sqrt(g^T A^-1 g / m), `diagonal` with 1 / A_pp alone."""
-    if covariance == "full":
-        squared = g @ np.linalg.inv(a) @ g / m
-    elif covariance == "diagonal":
-        squared = sum(slope**2 / a[p, p] for p, slope in enumerate(g)) / m
-    else:
-        raise ValueError(f"covariance must be 'full' or 'diagonal', got {covariance!r}")
-    return float(np.sqrt(squared))
-
-
-def certain_rank_order(
-    weights: Weights,
-    documents: Float[np.ndarray, "D F"],
-    a: Float[np.ndarray, "P P"],
-    alpha: float,
-    covariance: str,
-) -> Bool[np.ndarray, "D D"]:
-    """omega_t: [i, j] iff sigma(f_i - f_j) - alpha * width > 1/2. Not closed."""
-    f = scores(weights, documents)
-    g = [tangent(weights, x) for x in documents]
-    m = len(weights[-1])
-    certain = np.zeros((len(documents), len(documents)), dtype=bool)
-    for i in range(len(documents)):
-        for j in range(len(documents)):
-            if i != j:
-                certain[i, j] = sigmoid(f[i] - f[j]) - alpha * width(g[i] - g[j], a, m, covariance) > 0.5
-    return certain

@@ -1,8 +1,8 @@
 """P2NeurRank: olRankNet without a covariance, N times over, each with its own start and its own noise in the labels.
 
 Jia and Wang, Scalable Exploration for Neural Online Learning to Rank with Perturbed Feedback (SIGIR 2022), Eq. (3.3)
-and Algorithm 1. Functions are of one member, save `certain_rank_order`; `gamma[n]` is the noise of pair n for it (see
-`perturbed.literal_noise`), whose label is 1 + gamma[n].
+and Algorithm 1. Functions are of one member; `gamma[n]` is the noise of pair n for it (see `perturbed.literal_noise`),
+whose label is 1 + gamma[n]. What members agree on is in `ensemble`.
 
 A label outside [0, 1] makes Eq. (3.3) unbounded below in f_ij, and a network follows it. So what gamma adds to the
 slope is left out where |f_ij| >= `REACH`. This guard is not in the paper.
@@ -10,16 +10,12 @@ slope is left out where |f_ij| >= `REACH`. This guard is not in the paper.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
-from ol2r_cli.tensor.shapes import Bool, Float
-from tests.reference.ensemble import certain
-from tests.reference.network import Weights, flat, pair_gradient, score, scores
+from ol2r_cli.tensor.shapes import Float
+from tests.reference.network import Weights, flat, pair_gradient, score
 from tests.reference.objective import sigmoid
-from tests.reference.olranknet import descend, penalty, penalty_slope, share
-from tests.reference.relations import from_edges
+from tests.reference.olranknet import descend, penalty_slope, share
 
 REACH = 10.0
 
@@ -27,26 +23,6 @@ REACH = 10.0
 def pull(f: float, gamma: float) -> float:
     """The slope of one pair in f_ij = `f`: sigma(f) - (1 + gamma) where |f| < REACH, else sigma(f) - 1."""
     return sigmoid(f) - 1 - (gamma if abs(f) < REACH else 0.0)
-
-
-def objective(
-    weights: Weights,
-    initial: Weights,
-    winners: Float[np.ndarray, "M F"],
-    losers: Float[np.ndarray, "M F"],
-    gamma: Float[np.ndarray, "M"],
-    l2: float,
-    reduction: str,
-) -> float:
-    """Eq. (3.3) within REACH: -(1 + gamma) log sigma(f) + gamma log(1 - sigma(f)) = -log sigma(f) - gamma f.
-
-    Beyond it gamma f stays what it is at its edge, which is what the guarded slope is the derivative of.
-    """
-    total = 0.0
-    for winner, loser, noise in zip(winners, losers, gamma, strict=True):
-        f = score(weights, winner) - score(weights, loser)
-        total += np.logaddexp(0.0, -f) - noise * min(max(f, -REACH), REACH)
-    return float(share(reduction, len(winners)) * total + penalty(weights, initial, l2))
 
 
 def gradient(
@@ -84,8 +60,3 @@ def fit(
         return gradient(weights, initial, winners, losers, gamma, 0.0, "mean")
 
     return descend(start, initial, slope, l2, len(winners), reduction, rate, steps, precondition)
-
-
-def certain_rank_order(members: Sequence[Weights], documents: Float[np.ndarray, "D F"]) -> Bool[np.ndarray, "D D"]:
-    """S^c of lines 7 to 14: [i, j] iff every member scores i strictly above j. Transitive as it stands."""
-    return from_edges(len(documents), certain([scores(weights, documents) for weights in members]))

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
 
 import numpy as np
 
@@ -38,36 +37,18 @@ def width(difference: Float[np.ndarray, "F"], m: Float[np.ndarray, "F F"], covar
         squared = difference @ inverse @ difference
     elif covariance == "diagonal_of_inverse":
         squared = sum(x**2 * inverse[f, f] for f, x in enumerate(difference))
-    elif covariance == "inverse_of_diagonal":
-        squared = sum(x**2 / m[f, f] for f, x in enumerate(difference))
     else:
-        raise ValueError(
-            f"covariance must be 'full', 'diagonal_of_inverse' or 'inverse_of_diagonal', got {covariance!r}"
-        )
+        squared = sum(x**2 / m[f, f] for f, x in enumerate(difference))
     return float(np.sqrt(squared))
 
 
-def smallest_slope(differences: Float[np.ndarray, "M F"], q: float = 1.0) -> float:
-    """c_mu of Lemma 2: the least sigma'(x.theta) over |theta| <= q, met where theta points along the longest x."""
-    longest = max(float(np.linalg.norm(difference)) for difference in differences)
-    wins = sigmoid(q * longest)
-    return wins * (1 - wins)
-
-
-def theoretical_alpha(
-    m: Float[np.ndarray, "F F"],
-    l2: float,
-    delta: float,
-    c_mu: float,
-    r: float = 0.5,
-    q: float = 1.0,
-    k_mu: float = 0.25,
-) -> float:
+def theoretical_alpha(m: Float[np.ndarray, "F F"], l2: float, delta: float, c_mu: float) -> float:
     """alpha_t of Lemma 2: (2 k_mu / c_mu) (sqrt(r^2 log(det M / (delta^2 det l2 I))) + sqrt(l2) q).
 
     r: sub-Gaussian parameter of click noise, q: bound on |theta|, k_mu: Lipschitz constant of the sigmoid, 1 - delta:
     probability that the interval holds.
     """
+    r, q, k_mu = 0.5, 1.0, 0.25
     log_ratio = np.linalg.slogdet(m)[1] - np.linalg.slogdet(l2 * np.eye(len(m)))[1] - 2 * np.log(delta)
     return float(2 * k_mu / c_mu * (np.sqrt(r**2 * log_ratio) + np.sqrt(l2) * q))
 
@@ -93,17 +74,14 @@ def certain_rank_order(
 class PairRank:
     """One run, driven from outside: ask for an order with `propose`, hand the pairs of the round to `learn`.
 
-    `alpha` is a number or "theory", which needs `rounds` (delta = 1 / rounds) and `c_mu`. `l2` is the lambda of both
-    the objective and M, whatever the reduction.
+    `l2` is the lambda of both the objective and M, whatever the reduction.
     """
 
     features: int
     l2: float
-    alpha: float | Literal["theory"]
-    covariance: str = "full"
-    reduction: str = "sum"
-    rounds: int = 5000
-    c_mu: float = 0.25
+    alpha: float
+    covariance: str
+    reduction: str
     theta: Float[np.ndarray, "F"] = field(init=False)
     pairs: Float[np.ndarray, "M F"] = field(init=False)  # winner minus loser, so that every label is 1
 
@@ -117,16 +95,9 @@ class PairRank:
         """M over all rounds learned so far."""
         return information(self.pairs, self.l2)
 
-    @property
-    def current_alpha(self) -> float:
-        """The number given, or alpha_t of Lemma 2 for the M of this moment."""
-        if self.alpha == "theory":
-            return theoretical_alpha(self.m, self.l2, 1 / self.rounds, self.c_mu)
-        return self.alpha
-
     def certain(self, documents: Float[np.ndarray, "D F"], transitive: bool = True) -> Bool[np.ndarray, "D D"]:
         """Line 4, closed on request."""
-        raw = certain_rank_order(documents, self.theta, self.m, self.current_alpha, self.covariance)
+        raw = certain_rank_order(documents, self.theta, self.m, self.alpha, self.covariance)
         return transitive_closure(raw) if transitive else raw
 
     def blocks(self, documents: Float[np.ndarray, "D F"], transitive: bool = True) -> list[set[int]]:
@@ -134,11 +105,7 @@ class PairRank:
         return partition(self.certain(documents, transitive))
 
     def propose(
-        self,
-        documents: Float[np.ndarray, "D F"],
-        clocks: Sequence[float],
-        shuffle: str = "conservative",
-        transitive: bool = True,
+        self, documents: Float[np.ndarray, "D F"], clocks: Sequence[float], shuffle: str, transitive: bool
     ) -> Order:
         """Line 7, with chance taken from exponential `clocks`, one for each document."""
         certain = self.certain(documents, transitive)

@@ -1,7 +1,6 @@
 """Pairwise Differentiable Gradient Descent, one interaction at a time, for linear scores.
 
-Oosterhuis and de Rijke, Differentiable Unbiased Online Learning to Rank (CIKM 2018). Their theorem, that the gradient
-is unbiased with respect to document pair preferences, is what `test_reference_pdgd.py` checks by enumeration.
+Oosterhuis and de Rijke, Differentiable Unbiased Online Learning to Rank (CIKM 2018).
 
 Documents are numbers, a list is the shown ranking, and `clicks` has an entry for each of its places.
 """

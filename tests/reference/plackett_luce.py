@@ -22,8 +22,6 @@ def log_probability(ranking: Sequence[int], scores: Sequence[float]) -> float:
     remaining = set(range(len(scores)))
     total = 0.0
     for document in ranking:
-        if document not in remaining:
-            raise ValueError(f"ranking must hold different documents of 0 .. {len(scores) - 1}, got {list(ranking)}")
         largest = max(scores[d] for d in remaining)
         total += scores[document] - largest - log(sum(exp(scores[d] - largest) for d in remaining))
         remaining.remove(document)

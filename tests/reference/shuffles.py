@@ -23,8 +23,6 @@ def dominators(certain: Bool[np.ndarray, "D D"], shuffle: str) -> list[set[int]]
 
     Pairs that a cycle makes certain both ways contradict each other and are not kept.
     """
-    if shuffle not in ("random", "conservative"):
-        raise ValueError(f"shuffle must be 'random' or 'conservative', got {shuffle!r}")
     closed = transitive_closure(certain)
     kept = closed & ~closed.T & (shuffle == "conservative")
     return [{i for i in range(len(kept)) if kept[i, j]} for j in range(len(kept))]

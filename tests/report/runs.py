@@ -54,7 +54,7 @@ def make(
 ) -> Path:
     """A run with these overrides; `test` and `validation` are NDCG@10 by seed, and online NDCG is that on test.
 
-    `code` is the hash of the file of its ranker, if it is a ranker of the user. The data are those of the fold, unless
+    `code` is the hash of the code of its ranker, if it is a ranker of the user. The data are those of the fold, unless
     a `fingerprint` says otherwise.
     """
     test = {0: 0.5} if test is None else test
@@ -77,7 +77,7 @@ def make(
         id="0123456789",
         choices=choices,
         fingerprint=fingerprint or f"data of fold {settings['dataset']['fold']}",
-        code={"files": {"mine.py": code}, "groups": {"mine.py": ["ranker"]}, "base": "0"} if code else None,
+        code={"ranker": code} if code else None,
         seeds=seeds,
         rounds=2,
         device="cpu",

@@ -135,7 +135,7 @@ def test_versions_of_code_are_competitors_and_no_overrides(tmp_path):
     for code in "old", "new":
         make(tmp_path, "ranker.l2=1", validation={0: 0.5}, code=code)
         make(tmp_path, "ranker.l2=2", validation={0: 0.6}, code=code)
-    labels = Labels(rows := group_runs(collect([tmp_path], all_versions=True).runs))
+    labels = Labels(rows := group_runs(collect([tmp_path]).runs))
     selection = select(rows, labels)
-    assert [labels.short(group) for group in selection.groups] == ["l2=2 _code_=mine.py:old", "l2=2 _code_=mine.py:new"]
+    assert [labels.short(group) for group in selection.groups] == ["l2=2 own_code=old", "l2=2 own_code=new"]
     assert {labels.overrides(group).partition(" ranker.")[2] for group in selection.groups} == {"l2=2"}

@@ -94,8 +94,7 @@ def test_leaving_keeps_files_and_removes_the_lock_file(tmp_path):
 
 
 def test_entry_removes_temporary_files_and_nothing_else(tmp_path):
-    for number in ("", ".0123456789abcdef"):  # as version 0.1 called it, and as it is called now
-        (tmp_path / f".trace.parquet{number}.partial").write_bytes(b"half")
+    (tmp_path / ".trace.parquet.0123456789abcdef.partial").write_bytes(b"half")
     (tmp_path / ".notes").write_text("mine")
     with RunDirectory(tmp_path):
         assert sorted(os.listdir(tmp_path)) == [".lock", ".notes"]

@@ -179,16 +179,6 @@ def test_a_run_whose_tables_are_not_those_of_its_checkpoint_starts_afresh(
     assert results(path) == undisturbed
 
 
-def test_a_checkpoint_of_an_earlier_version_has_no_row_counts(tmp_path: Path):
-    undisturbed = results(finished(tmp_path / "whole"))
-    path = interrupted(tmp_path / "runs")
-    content = torch.load(path / "checkpoint.pt", weights_only=True)
-    del content["state"]["rows"]
-    torch.save(content, path / "checkpoint.pt")
-    assert main(command(tmp_path / "runs")) == 0
-    assert results(path) == undisturbed
-
-
 def test_a_checkpoint_of_another_layout_is_refused_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     path = interrupted(tmp_path)
     content = torch.load(path / "checkpoint.pt", weights_only=True)

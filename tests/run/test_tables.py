@@ -254,7 +254,7 @@ def test_large_seeds_are_exact(directory):
 
 
 def test_a_table_with_fewer_columns_goes_on(directory):
-    """As an earlier version of ol2r wrote it: what was not measured is null."""
+    """What was not measured is null."""
     earlier = pl.DataFrame({"seed": [1, 1], "round": [1, 2], "online_ndcg": [0.25, 0.5]}).cast(
         {"online_ndcg": pl.Float32}
     )

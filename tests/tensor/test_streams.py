@@ -8,25 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ol2r_cli.tensor.streams import Streams, philox
-from tests.reference.philox import philox4x32
+from tests.reference.philox import PUBLISHED, philox4x32
 
 
 def words(*numbers: int) -> list[torch.Tensor]:
     return [torch.tensor(number) for number in numbers]
 
 
-@pytest.mark.parametrize(
-    ("counter", "key", "answer"),
-    [
-        ((0, 0, 0, 0), (0, 0), (0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8)),
-        ((0xFFFFFFFF,) * 4, (0xFFFFFFFF,) * 2, (0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD)),
-        (
-            (0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344),
-            (0xA4093822, 0x299F31D0),
-            (0xD16CFE09, 0x94FDCCEB, 0x5001E420, 0x24126EA1),
-        ),
-    ],
-)
+@pytest.mark.parametrize(("counter", "key", "answer"), PUBLISHED)
 def test_philox_gives_the_known_answers_of_random123(counter, key, answer):
     assert tuple(int(word) for word in philox(words(*counter), words(*key))) == answer
 

@@ -1,0 +1,95 @@
+"""One process at a time plays a run, and where locks have no effect, none reports a wrong result."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ol2r_cli.lock import Lock, LockHeld, is_held, locked
+from ol2r_cli.run.directory import DirectoryLost, RunDirectory
+from ol2r_cli.run.run_state import find_runs, read_state
+from tests.launch import Launched
+
+QUERIES = "dataset.queries={train: 15, validation: 4, test: 4}"
+RESULTS = ("trace.parquet", "evaluation.parquet", "ranker.pt")
+WITHOUT_LOCKS = """
+import fcntl, sys
+fcntl.flock = lambda *_: None
+from ol2r_cli.cli import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def refuse(*_: object) -> None:
+    raise OSError(37, "No locks available")
+
+
+def words(root: Path) -> list[str]:
+    sizes = ["dataset.documents=8", "dataset.features=5", "rounds=400", "checkpoint_rounds=20", "replicas=2"]
+    return ["run", "ranker=sgd_ranknet", QUERIES, *sizes, "device.engine=tensors", f"output_dir={root}"]
+
+
+def results(root: Path) -> list[bytes]:
+    """The files with results of the only run below a folder, which must be finished."""
+    (path,) = find_runs(root)
+    assert read_state(path, thorough=True).state == "finished"
+    assert not (path / ".lock").exists()
+    return [(path / name).read_bytes() for name in RESULTS]
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> list[bytes]:
+    folder = tmp_path_factory.mktemp("undisturbed")
+    assert Launched(words(folder / "runs"), folder).wait() == 0
+    return results(folder / "runs")
+
+
+def test_one_of_two_processes_plays_a_run(tmp_path: Path, undisturbed: list[bytes]):
+    root = tmp_path / "runs"
+    both = [Launched(words(root), tmp_path / name) for name in "ab"]
+    codes = [process.wait() for process in both]
+    assert sorted(codes) in ([0, 2], [0, 0]), "the second one may find the finished run"
+    for process, code in zip(both, codes, strict=True):
+        assert process.errors.count("\n") == (code == 2)
+        assert code == 0 or "another process (pid " in process.errors
+    assert results(root) == undisturbed
+
+
+def test_processes_that_do_not_see_each_other_report_no_wrong_result(tmp_path: Path, undisturbed: list[bytes]):
+    command = [sys.executable, "-c", WITHOUT_LOCKS, *words(tmp_path / "runs")]
+    both = [subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) for _ in "ab"]
+    for process in both:
+        _, errors = process.communicate()
+        assert process.returncode in (0, 1), errors
+        assert (process.returncode == 0) == (errors == "")
+        assert "Traceback" not in errors
+    if any(process.returncode for process in both):
+        assert subprocess.run(command, stdout=subprocess.DEVNULL).returncode == 0
+    assert results(tmp_path / "runs") == undisturbed
+
+
+@pytest.mark.parametrize("flock", [refuse, lambda *_: None], ids=["refused", "without effect"])
+def test_without_locks_the_last_process_has_the_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flock):
+    monkeypatch.setattr(fcntl, "flock", flock)
+    with RunDirectory(tmp_path) as first, RunDirectory(tmp_path) as last:
+        last.write_text("log.txt", "last")
+        with pytest.raises(DirectoryLost, match="another process has taken it over"):
+            first.write_text("log.txt", "first")
+    assert (tmp_path / "log.txt").read_text() == "last"
+    assert not (tmp_path / ".lock").exists()
+
+
+def test_a_lock_is_taken_once_and_its_file_removed(tmp_path: Path):
+    file = tmp_path / "folder" / "lock"
+    with locked(file), pytest.raises(LockHeld, match=f"^pid {os.getpid()} on "):
+        Lock(file).acquire()
+    assert not file.exists()
+    file.write_text("pid 1 on a machine that has ended")
+    assert not is_held(file)
+    with locked(file, wait=False):
+        assert is_held(file)
