@@ -32,8 +32,7 @@ LAYERS = (
     ("launcher", "contracts"),
     ("sweep",),
     ("search", "report"),
-    ("export", "reproduce"),
-    ("benchmark",),
+    ("export", "recipes"),
     ("cli",),
     ("commands", "api"),
 )

@@ -69,25 +69,26 @@ def main(arguments: list[str]) -> int:
 
 
 def _main(given: argparse.Namespace) -> int:
-    from ol2r_cli.benchmark.benchmark_recipe import benchmark_names, load_benchmark
+    from ol2r_cli.recipes.recipe import load_recipe, recipe_names
 
     if sum((bool(given.add), given.repeat is not None, given.run)) > 1:
         raise ValueError("--add, --repeat and --run exclude each other: leave out all but one")
     if given.name is None:
         if given.out is not None:
-            from ol2r_cli.benchmark.actions import write_all
+            from ol2r_cli.recipes.actions import write_all
 
             return write_all(given.out)
-        from ol2r_cli.benchmark.entries import published
+        from ol2r_cli.recipes.recipe_runs import published
 
-        summaries = {name: load_benchmark(name).shows for name in benchmark_names()}
+        summaries = {name: load_recipe("benchmark", name).summary for name in recipe_names("benchmark")}
         missing = {name: "" if published(name) else " (not published yet)" for name in summaries}
         width = max(map(len, summaries))
         print("\n".join(f"{name:{width}}  {shows}{missing[name]}" for name, shows in summaries.items()))
         return DONE
-    from ol2r_cli.benchmark import actions
+    from ol2r_cli.recipes import actions
+    from ol2r_cli.recipes.run_plan import benchmark_plan
 
-    recipe, typed = load_benchmark(given.name), [*given.overrides, *as_options(given.config_dir)]
+    recipe, typed = load_recipe("benchmark", given.name), [*given.overrides, *as_options(given.config_dir)]
     if len(given.add or ()) > 1:
         raise ValueError("--add adds one ranker: add the others with a command each")
     if given.out and not given.run:
@@ -96,7 +97,7 @@ def _main(given: argparse.Namespace) -> int:
     if given.dry_run:
         if not (given.add or given.run):
             raise ValueError("--dry-run goes with --run or --add")
-        return actions.dry_run(recipe, typed, words)
+        return actions.dry_run(benchmark_plan(recipe, typed, added=words))
     if given.repeat is not None:
         rows = [word for word in given.repeat if "=" not in word]
         return actions.repeat(recipe, rows, [*typed, *(word for word in given.repeat if "=" in word)])

@@ -16,14 +16,13 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from ol2r_cli.benchmark.benchmark_recipe import benchmark_names
 from ol2r_cli.cli import COMMANDS
 from ol2r_cli.config.catalogue import Catalogue
 from ol2r_cli.config.chosen_measures import GROUP as MEASURE
 from ol2r_cli.config.overrides import split_search_path
 from ol2r_cli.config.own_choices import ROLES, choice_folders
 from ol2r_cli.formatting import HelpFormatter
-from ol2r_cli.reproduce.recipe import recipe_names
+from ol2r_cli.recipes.recipe import recipe_names
 from ol2r_cli.run.exit_status import DONE
 
 _FOLDER_SETTINGS = ("path", "output_dir", "data_dir", "cache_dir")  # in any group
@@ -191,9 +190,9 @@ def _values_of(
 
         yield from _complete(KINDS)
     elif (command, action.dest) == ("reproduce", "name"):
-        yield from _complete(recipe_names())
+        yield from _complete(recipe_names("reproduce"))
     elif (command, action.dest) == ("benchmark", "name"):
-        yield from _complete(benchmark_names())
+        yield from _complete(recipe_names("benchmark"))
     elif (command, action.dest) == ("list", "group"):
         yield from _complete(catalogue.groups)
     elif (command, action.dest) == ("new", "group"):

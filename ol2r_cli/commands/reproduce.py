@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ol2r_cli.config.own_choices import add_config_dir, as_options
 from ol2r_cli.formatting import HelpFormatter
-from ol2r_cli.reproduce.recipe import SCALES, load_recipe, recipe_names
+from ol2r_cli.recipes.recipe import SCALES, load_recipe, recipe_names
 from ol2r_cli.run.exit_status import BAD_CONFIGURATION, DONE
 
 EPILOG = """examples:
@@ -35,7 +35,7 @@ def parser() -> argparse.ArgumentParser:
     add = options.add_argument
     add("name", metavar="NAME", nargs="?", help="of a recipe; without a name, all recipes are listed")
     add("overrides", metavar="SETTING=VALUE", nargs="*", help="as for `ol2r run`, for all runs")
-    add("--scale", choices=SCALES, help="quick: minutes, the default | paper: the protocol of the paper")
+    add("--scale", choices=SCALES["reproduce"], help="quick: minutes, the default | paper: the protocol of the paper")
     add("--dry-run", action="store_true", help="list the runs, and run nothing")
     add_config_dir(options)
     add("--out", metavar="DIR", type=Path, help="for the figures (default: <output_dir>/reproduce/NAME)")
@@ -53,17 +53,17 @@ def main(arguments: list[str]) -> int:
 
 
 def _list() -> int:
-    summaries = {name: load_recipe(name).summary for name in recipe_names()}
+    summaries = {name: load_recipe("reproduce", name).summary for name in recipe_names("reproduce")}
     width = max(map(len, summaries))
     print("\n".join(f"{name:{width}}  {summary}" for name, summary in summaries.items()))
     return DONE
 
 
 def _reproduce(given: argparse.Namespace) -> int:
-    from ol2r_cli.reproduce.paper_plan import PaperPlan
-    from ol2r_cli.reproduce.pipeline import dry_run, reproduce
+    from ol2r_cli.recipes.actions import dry_run, reproduce
+    from ol2r_cli.recipes.run_plan import paper_plan
 
     scales = [word.partition("=")[2] for word in given.overrides if word.startswith("scale=")]
     overrides = [word for word in given.overrides if not word.startswith("scale=")] + as_options(given.config_dir)
-    plan = PaperPlan(load_recipe(given.name), given.scale or (scales or ["quick"])[-1], overrides)
+    plan = paper_plan(load_recipe("reproduce", given.name), given.scale or (scales or ["quick"])[-1], overrides)
     return dry_run(plan) if given.dry_run else reproduce(plan, given.out)

@@ -24,10 +24,11 @@ class Labels:
 
     A setting of a part (`ranker.l2`) is compared among groups with the same choice of that part, a setting of the run
     (`rounds`) among all groups. A setting of the exploration that only follows the ranker's setting of the same name is
-    left out.
+    left out. `called` are fixed names for figures, which otherwise derive the shortest name from the settings.
     """
 
-    def __init__(self, groups: Sequence[Group]):
+    def __init__(self, groups: Sequence[Group], called: Mapping[Group, str] | None = None):
+        self.called = called or {}
         names = dict.fromkeys(name for group in groups for name in group.settings)
         self._column = {name: column for column, name in enumerate(sorted(names, key=_part_rank))}
         self._differing = {
@@ -57,10 +58,6 @@ class Labels:
         ranker = group.choices["ranker"]
         parts = [part for part in PARTS if (part, ranker) in self._several]
         return " ".join([ranker, *(f"{part}={group.choices.get(part, '')}" for part in parts)])
-
-    def called(self, group: Group) -> str:
-        """A fixed name for figures; empty where figures derive the shortest name from the settings."""
-        return ""
 
     def short(self, group: Group) -> str:
         """Its settings as `l2=0.01 alpha=0.1`; with the part where the short name is ambiguous.

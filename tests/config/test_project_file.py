@@ -9,8 +9,8 @@ import pytest
 from ol2r_cli.commands import clean, export, report, run, status, verify
 from ol2r_cli.config.composer import Composer, compose
 from ol2r_cli.config.project_file import ProjectFile, default_output_dir, read_project
-from ol2r_cli.reproduce.paper_plan import PaperPlan
-from ol2r_cli.reproduce.recipe import load_recipe
+from ol2r_cli.recipes.recipe import load_recipe
+from ol2r_cli.recipes.run_plan import paper_plan
 from ol2r_cli.run.run_state import find_run
 
 
@@ -58,7 +58,7 @@ def test_its_output_dir_is_the_default_of_the_commands_that_read_runs(here, caps
         assert command.main(words) == 0
         assert "1 finished" in (out := capsys.readouterr().out) or "pairrank" in out or "1 run below results" in out
     assert export.main(["--to", "per-query", "--out", "values.csv"]) == 0
-    assert PaperPlan(load_recipe("pairrank_fig3")).output_dir == Path("results")
+    assert paper_plan(load_recipe("reproduce", "pairrank_fig3")).output_dir == Path("results")
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ class Legend:
         self._several = _parts_with_several_choices(groups)
         shown = self._shown_settings()
         self._names = {
-            id(group): labels.called(group) or self._with_settings(group, shown[self.ranker(group)])
+            id(group): labels.called.get(group) or self._with_settings(group, shown[self.ranker(group)])
             for members in self.panels.values()
             for group in members
         }

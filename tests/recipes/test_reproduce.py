@@ -11,20 +11,16 @@ import yaml
 
 from ol2r_cli.commands.completion import completions
 from ol2r_cli.commands.reproduce import main
-from ol2r_cli.reproduce import recipe
-from tests.reproduce.test_recipe import MINIMAL
+from ol2r_cli.recipes.recipe import recipe_names
+from tests.recipes.small import PAPER, write
 
 SMALL = ["dataset.queries={train:10,validation:5,test:5}", "dataset.documents=8", "device.threads=1"]
 
 
 @pytest.fixture
-def recipes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of recipes with one that chooses among two settings, and the datasets of the papers."""
-    folder = tmp_path / "recipes"
-    folder.mkdir()
-    content = {
-        **MINIMAL,
-        "words": "click=perfect",
+def choosing(recipes: Path) -> None:
+    """A recipe that chooses among two settings."""
+    changes = {
         "competitors": {
             "random": {"words": "ranker=random"},
             "SGD": {"words": "ranker=sgd_ranknet", "grid": "ranker.learning_rate=0.001,5"},
@@ -34,13 +30,10 @@ def recipes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "figures": [{"kind": "learning_curve"}, {"kind": "cumulative_ndcg", "click": ["informational"]}],
         "metrics": ["test_ndcg_10"],
     }
-    (folder / "pairrank_x.yaml").write_text(yaml.safe_dump(content))
-    (folder / "data").symlink_to(recipe.recipe_dir() / "data")
-    monkeypatch.setattr(recipe, "recipe_dir", lambda: folder)
-    return folder
+    write(recipes, "pairrank_x", **PAPER | changes)
 
 
-def test_a_reproduction_chooses_settings_draws_and_runs_nothing_twice(recipes, tmp_path, capfd):
+def test_a_reproduction_chooses_settings_draws_and_runs_nothing_twice(choosing, tmp_path, capfd):
     typed = ["pairrank_x", "--scale", "paper", "dataset=synthetic", f"output_dir={tmp_path / 'out'}", *SMALL]
     assert main(typed) == 0
     shown = capfd.readouterr()
@@ -74,7 +67,7 @@ def validated(folder: Path) -> dict[float, float]:
     return ndcg
 
 
-def test_a_dry_run_lists_the_runs_and_writes_nothing(recipes, tmp_path, capsys):
+def test_a_dry_run_lists_the_runs_and_writes_nothing(choosing, tmp_path, capsys):
     assert main(["pairrank_x", "scale=quick", "--dry-run", f"output_dir={tmp_path / 'out'}", *SMALL]) == 0
     out = capsys.readouterr().out
     assert "quick: T = 40, 2 seeds, generated data" in out
@@ -84,7 +77,7 @@ def test_a_dry_run_lists_the_runs_and_writes_nothing(recipes, tmp_path, capsys):
     assert not (tmp_path / "out").exists()
 
 
-def test_own_choices_are_found_in_dry_runs_and_in_runs(recipes, tmp_path, monkeypatch, capsys):
+def test_own_choices_are_found_in_dry_runs_and_in_runs(choosing, tmp_path, monkeypatch, capsys):
     """A dataset of one's own, in a folder that is typed; output_dir is that of the project file."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "own" / "dataset").mkdir(parents=True)
@@ -101,9 +94,8 @@ def test_own_choices_are_found_in_dry_runs_and_in_runs(recipes, tmp_path, monkey
     assert main(["pairrank_x", "dataset=mine", *SMALL]) == 2
 
 
-@pytest.mark.parametrize(
-    ("typed", "message"),
-    [
+def test_an_error_is_one_line(capfd):
+    for typed, message in (
         (
             ["pairrank_fg3"],
             "NAME must be one of those that `ol2r reproduce` lists, got pairrank_fg3: did you mean pair",
@@ -112,12 +104,9 @@ def test_own_choices_are_found_in_dry_runs_and_in_runs(recipes, tmp_path, monkey
         (["pairrank_fig3", "ranker=mgd"], "ranker is what pairrank_fig3 compares or chooses: leave out ranker=mgd"),
         (["pairrank_fig3", "rounds=many"], "rounds must be a whole number, got many"),
         (["pairrank_fig6", "rounds=0", *SMALL], "rounds must be"),
-    ],
-)
-def test_an_error_is_one_line(typed, message, capfd):
-    assert main(typed) == 2
-    (line,) = capfd.readouterr().err.splitlines()[:1]
-    assert line.startswith(f"ol2r reproduce: {message}")
+    ):
+        assert main(typed) == 2, typed
+        assert capfd.readouterr().err.startswith(f"ol2r reproduce: {message}"), typed
 
 
 def test_missing_data_are_an_error_that_says_where_to_get_them_and_how_to_go_on(tmp_path, capsys):
@@ -133,7 +122,7 @@ def test_missing_data_are_an_error_that_says_where_to_get_them_and_how_to_go_on(
 def test_recipes_are_listed_and_completed(capsys):
     assert main([]) == 0
     listed = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
-    assert listed == recipe.recipe_names()
+    assert listed == recipe_names("reproduce")
     assert completions("ol2r reproduce pairrank_fig") == [f"pairrank_fig{number} " for number in (3, 4, 5, 6, 7)]
     assert completions("ol2r reproduce pairrank_fig3 --scale ") == ["quick ", "paper "]
     assert "rounds=" in completions("ol2r reproduce pairrank_fig3 round")

@@ -7,14 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from ol2r_cli.benchmark.actions import write_all
-from ol2r_cli.benchmark.benchmark_plan import BenchmarkPlan
-from ol2r_cli.benchmark.benchmark_recipe import benchmark_names, load_benchmark
-from ol2r_cli.benchmark.entries import played, published, published_dir
+from ol2r_cli.recipes.actions import write_all
+from ol2r_cli.recipes.recipe import load_recipe, recipe_names
+from ol2r_cli.recipes.recipe_runs import played, published, published_dir, run_recipe
+from ol2r_cli.recipes.run_plan import benchmark_plan
 from ol2r_cli.report.finished_run import by_seed
-from ol2r_cli.reproduce.recipe_runs import run_recipe
 
-PUBLISHED = [name for name in benchmark_names() if published(name)]
+PUBLISHED = [name for name in recipe_names("benchmark") if published(name)]
 TOLERANCE = 0.05  # of NDCG on another processor, where ties may be broken otherwise
 
 
@@ -32,19 +31,19 @@ def test_the_results_are_small():
     assert sum(file.stat().st_size for file in published_dir().glob("*.parquet")) < 5e6
 
 
-@pytest.mark.parametrize("name", PUBLISHED)
-def test_the_results_follow_the_protocol(name):
+def test_the_results_follow_the_protocol():
     """Rows, seeds and settings are those of the recipe."""
-    recipe = load_benchmark(name)
-    plan = BenchmarkPlan(recipe)
-    grids = {trial.condition.competitor: set() for trial in plan.final()}
-    for trial in plan.candidates():
-        grids[trial.condition.competitor].add(tuple(trial.settings.values()))
-    replicas = int(recipe.scale["full"].partition("replicas=")[2].split()[0])
-    for run, about in published(name):
-        assert run.seeds == tuple(range(replicas))
-        if grids[about.competitor]:
-            assert any(set(settings) <= set(about.words) for settings in grids[about.competitor])
+    for name in PUBLISHED:
+        recipe = load_recipe("benchmark", name)
+        plan = benchmark_plan(recipe)
+        grids = {trial.condition.competitor: set() for trial in plan.final()}
+        for trial in plan.candidates():
+            grids[trial.condition.competitor].add(tuple(trial.settings.values()))
+        replicas = int(recipe.scale["full"].partition("replicas=")[2].split()[0])
+        for run, about in published(name):
+            grid = grids[about.competitor]
+            assert run.seeds == tuple(range(replicas)), (name, about)
+            assert not grid or any(set(settings) <= set(about.words) for settings in grid), (name, about)
 
 
 @pytest.mark.slow
@@ -55,10 +54,10 @@ def test_a_few_rounds_repeat_the_published_check(name, tmp_path, monkeypatch):
     monkeypatch.setenv("OL2R_DATA", str(data))
     part = [] if (data / "MQ2008").is_dir() else ["dataset=synthetic"]
     typed = [f"output_dir={tmp_path}", "launcher.jobs=1", *part]
-    plan = BenchmarkPlan(load_benchmark(name), typed, full=False)
+    plan = benchmark_plan(load_recipe("benchmark", name), typed, scale="check")
     runs = run_recipe(plan)
     assert runs.code == 0
-    expected = {(about.table, about.competitor): (run, about) for run, about in published(name, check=True)}
+    expected = {(about.table, about.competitor): (run, about) for run, about in published(f"{name}_check")}
     found = [(run, about) for run, about in played(plan, runs) if (about.table, about.competitor) in expected]
     assert found
     assert part or {(about.table, about.competitor) for _, about in found} == expected.keys()

@@ -8,37 +8,26 @@ from pathlib import Path
 
 import pytest
 
+from ol2r_cli.recipes.recipe import Recipe
+from ol2r_cli.recipes.recipe_pages import paper_page
+from ol2r_cli.recipes.recipe_runs import RecipeRuns, best_settings
+from ol2r_cli.recipes.recipe_tables import ReportedValue, as_csv, comparison_table, data_values, run_values
+from ol2r_cli.recipes.run_plan import Condition, Trial, by_name, paper_plan
 from ol2r_cli.report.estimates import Estimate
 from ol2r_cli.report.run_groups import Group
 from ol2r_cli.report.text_table import TextTable, markdown
-from ol2r_cli.reproduce.paper_plan import PaperPlan
-from ol2r_cli.reproduce.paper_table import ReportedValue, as_csv, comparison_table, data_values, run_values
-from ol2r_cli.reproduce.recipe import Competitor, PrintedNumber, Recipe
-from ol2r_cli.reproduce.recipe_page import markdown_page
-from ol2r_cli.reproduce.recipe_runs import RecipeRuns, best_settings
-from ol2r_cli.reproduce.run_plan import Condition, Trial, by_name
+from tests.recipes.small import load
 from tests.report.runs import make, only
 
 CONDITION = Condition("synthetic", "perfect", "A")
-PRINTED = [
-    PrintedNumber("mslr", "A", "test_ndcg_10", 0.4, "paper.txt", "Table 1", click="perfect"),
-    PrintedNumber("yahoo", "A", "test_ndcg_10", 0.7, "paper.txt", "Table 1"),
-]
-RECIPE = Recipe(
-    name="pairrank_x",
-    title="A figure",
-    paper="pairrank",
-    where="figure 1",
-    shows="something",
-    claims=["A is best"],
-    seen=["no, B is"],
-    data=["mslr", "yahoo"],
-    words="click=perfect",
-    scale={"quick": "rounds=100 replicas=3", "paper": "rounds=5000 replicas=20"},
-    metrics=["test_ndcg_10"],
-    competitors={"A": Competitor("ranker=pairrank")},
-    printed=PRINTED,
-)
+NUMBER = {"competitor": "A", "metric": "test_ndcg_10", "text": "paper.txt", "near": "Table 1"}
+PRINTED = [NUMBER | {"data": "mslr", "value": 0.4, "click": "perfect"}, NUMBER | {"data": "yahoo", "value": 0.7}]
+
+
+@pytest.fixture
+def recipe(recipes) -> Recipe:
+    competitors = {"A": {"words": "ranker=pairrank"}}
+    return load("reproduce", recipes, metrics=["test_ndcg_10"], competitors=competitors, printed=PRINTED)
 
 
 def trial(settings: str) -> Trial:
@@ -74,8 +63,8 @@ def runs(tmp_path) -> RecipeRuns:
     )
 
 
-def test_a_value_has_the_printed_numbers_of_all_datasets_that_its_slot_replaces(runs):
-    (line,) = run_values(PaperPlan(RECIPE), runs)
+def test_a_value_has_the_printed_numbers_of_all_datasets_that_its_slot_replaces(recipe, runs):
+    (line,) = run_values(paper_plan(recipe), runs)
     assert (line.value.mean, line.value.n) == (pytest.approx(0.5), 2)
     assert line.printed == {"MSLR-WEB10K": 0.4, "Yahoo": 0.7}
     head, _, row = cells_of(comparison_table([line], comparable=False))
@@ -113,16 +102,16 @@ def test_metrics_are_columns_of_one_row():
     ]
 
 
-def test_the_csv_has_full_precision_and_a_row_for_every_printed_number(runs):
-    rows = list(csv.DictReader(io.StringIO(as_csv(run_values(PaperPlan(RECIPE), runs), "quick"))))
+def test_the_csv_has_full_precision_and_a_row_for_every_printed_number(recipe, runs):
+    rows = list(csv.DictReader(io.StringIO(as_csv(run_values(paper_plan(recipe), runs), "quick"))))
     assert [(row["paper_data"], row["paper_value"]) for row in rows] == [("MSLR-WEB10K", "0.4"), ("Yahoo", "0.7")]
     assert rows[0]["scale"] == "quick"
     assert float(rows[0]["half_width"]) == pytest.approx(12.7062047 * 0.05)
 
 
-def test_the_caveat_comes_before_the_first_number_of_the_page(runs):
-    plan = PaperPlan(RECIPE, "quick", ["rounds=50"])
-    text = markdown_page(plan, runs, run_values(plan, runs), [Path("somewhere/learning_curve.png")])
+def test_the_caveat_comes_before_the_first_number_of_the_page(recipe, runs):
+    plan = paper_plan(recipe, "quick", ["rounds=50"])
+    text = paper_page(plan, runs, run_values(plan, runs), [Path("somewhere/learning_curve.png")])
     warning = "> **quick: T = 50, 3 seeds, generated data: shapes can be compared, numbers cannot**"
     assert text.index(warning) < text.index("0.5000")
     assert "- A is best\n  - **no**, B is" in text
@@ -130,11 +119,11 @@ def test_the_caveat_comes_before_the_first_number_of_the_page(runs):
     assert text.endswith("    ol2r reproduce pairrank_x --scale quick rounds=50\n")
 
 
-def test_sizes_of_document_groups_in_every_dataset():
+def test_sizes_of_document_groups_in_every_dataset(recipes):
     """Sizes agree with `dataset.group_ratio` of the generated data to within 3 per cent."""
-    recipe = Recipe(**{**vars(RECIPE), "data": ["mslr_inlink", "yahoo_471"], "competitors": {}, "printed": []})
+    recipe = load("reproduce", recipes, data=["mslr_inlink", "yahoo_471"])
     small = ["dataset.queries={train:30,validation:5,test:5}"]
-    values = data_values(PaperPlan(recipe, "quick", small))
+    values = data_values(paper_plan(recipe, "quick", small))
     shares = {(v.condition.slot, v.condition.competitor): v.value.mean for v in values if v.metric == "size"}
     for ratio in (0.65, 0.86):
         slot = f"synthetic, group_ratio={ratio}"

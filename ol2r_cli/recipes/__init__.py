@@ -1,0 +1,1 @@
+"""Papers and benchmark from recipes: their runs, tables and pages. Imports `report`, `sweep` and what they import."""

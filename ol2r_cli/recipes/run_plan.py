@@ -1,0 +1,305 @@
+"""The runs of a recipe: which overrides each has, with the overrides that the user typed."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import product
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ol2r_cli.config.composer import compose, expand
+from ol2r_cli.config.instantiate import build
+from ol2r_cli.config.overrides import as_typed, split_launcher, split_search_path
+from ol2r_cli.config.own_choices import as_options
+from ol2r_cli.config.project_file import default_output_dir
+from ol2r_cli.formatting import nearest
+from ol2r_cli.recipes.recipe import SCALES, Competitor, Recipe, RecipeData
+from ol2r_cli.run.identity import NOT_HASHED
+
+STAND_IN = "synthetic"  # the dataset of scale=quick unless another one is typed
+LIMITS = ("dataset", "dataset.fold", "click")  # typed overrides that limit a benchmark to a part
+ROLES_OF_A_ROW = ("ranker", "exploration", "fairness")  # what rows of a benchmark may differ in
+WITHOUT_EFFECT = NOT_HASHED - {"dataset", "measures"} | {"device"}  # on the protocol of a benchmark
+
+Overrides = dict[str, str]  # by the name of the setting: {"ranker.l2": "ranker.l2=0.1"}
+
+
+def by_name(*overrides: str | Iterable[str]) -> Overrides:
+    """Overrides by setting, in the order of first mention; the last of several with one name counts.
+
+    A text is split into overrides as a shell splits it.
+    """
+    named: Overrides = {}
+    for part in overrides:
+        for override in shlex.split(part) if isinstance(part, str) else part:
+            named[override.partition("=")[0].lstrip("+~")] = override
+    return named
+
+
+@dataclass(frozen=True)
+class Slot:
+    """A dataset that is used, with the overrides of all runs on it.
+
+    choose: further ones of the runs by which settings are chosen. stands_for: names of the datasets of the paper that
+    it is or that it replaces.
+    """
+
+    title: str
+    shared: Overrides
+    choose: Overrides = field(default_factory=dict)
+    stands_for: tuple[str, ...] = ()
+
+
+class Condition(NamedTuple):
+    """One line of a figure or row of a table: a competitor on a dataset (the title of a slot) under a click model."""
+
+    slot: str
+    click: str
+    competitor: str
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """One choice of settings under a condition.
+
+    words: the overrides of its runs on one line, which may list several values: dataset.fold=1,2.
+    """
+
+    condition: Condition
+    settings: Overrides
+    words: tuple[str, ...]
+
+    @cached_property
+    def runs(self) -> list[tuple[str, ...]]:
+        """The overrides of its runs, one run for each fold."""
+        return list(product(*map(expand, self.words)))
+
+
+@dataclass(frozen=True)
+class RunPlan:
+    """The runs of a recipe at a scale.
+
+    typed: overrides that replace those of the recipe. folders: options that name folders with own choices. launcher:
+    overrides that say where jobs run. settings: those of each condition, in place of a choice; conditions without an
+    entry are left out.
+    """
+
+    recipe: Recipe
+    scale: str
+    slots: Sequence[Slot]
+    typed: Overrides
+    folders: Sequence[str]
+    launcher: Sequence[str]
+    settings: Mapping[Condition, Overrides] | None = None
+
+    def dataset(self, slot: Slot) -> Any:
+        """The object that loads the data of a slot; ValueError, which says how to go on, when there are no data."""
+        overrides = [
+            override
+            for name, override in slot.shared.items()
+            if name in ("dataset", "data_dir", "cache_dir") or (name.startswith("dataset.") and name != "dataset.fold")
+        ]
+        source = build(compose([*overrides, *self.folders]).config.dataset)
+        if hasattr(source, "locate"):
+            try:
+                source.locate()
+            except ValueError as error:
+                reason = str(error).partition(", or use dataset=")[0]
+                # dataset.path would hold for every dataset of the recipe
+                reason = reason.replace("then type dataset.path=FOLDER", "then type data_dir=FOLDER, in which it lies")
+                scale, advice = "", "type dataset=synthetic for the generated part alone"
+                if self.recipe.kind == "reproduce":
+                    scale = f" at scale={self.scale}"
+                    advice = (
+                        "go on with the same protocol on other data, labelled as such: ol2r reproduce "
+                        f"{self.recipe.name} --scale {self.scale} dataset=mq2008 dataset.path=FOLDER, "
+                        "or dataset=synthetic, or --scale quick"
+                    )
+                raise ValueError(f"{self.recipe.name}{scale} needs {slot.title}: {reason}, or {advice}") from None
+        return source
+
+    def check_data(self) -> None:
+        """Raises ValueError unless all data are present."""
+        for slot in self.slots:
+            self.dataset(slot)
+
+    @property
+    def output_dir(self) -> Path:
+        """The folder with the folder of the runs, which has the name of the command."""
+        typed = self.typed.get("output_dir", "").partition("=")[2]
+        return Path(os.path.expanduser(typed)) if typed else default_output_dir()
+
+    def job(self, run: Sequence[str]) -> list[str]:
+        """The overrides of a job: those of a run, where it is written, and folders with own choices."""
+        place = as_typed(self.output_dir / self.recipe.kind, "output_dir")
+        return [*(word for word in run if not word.startswith("output_dir=")), f"output_dir={place}", *self.folders]
+
+    @property
+    def chooses(self) -> bool:
+        """Whether settings are chosen from grids."""
+        return self.scale in ("paper", "full") and self.settings is None
+
+    def candidates(self) -> Iterator[Trial]:
+        """The trials from which settings are chosen."""
+        for slot, condition in self._conditions() if self.chooses else ():
+            grid = by_name(self.recipe.competitors[condition.competitor].grid)
+            for settings in product(*map(expand, grid.values())) if grid else ():
+                choose = slot.shared | by_name(self.recipe.choose) | slot.choose
+                yield self._trial(condition, by_name(settings), choose)
+
+    def final(self, best: Mapping[Condition, Overrides] | None = None) -> Iterator[Trial]:
+        """The trials that are reported: with the `best` settings where they are chosen, or with fixed ones."""
+        for slot, condition in self._conditions():
+            if self.chooses or self.settings is not None:
+                settings = (self.settings or best or {}).get(condition, {})
+            else:
+                settings = by_name(self.recipe.competitors[condition.competitor].quick_settings(condition.click))
+            yield self._trial(condition, settings, slot.shared)
+
+    def _conditions(self) -> Iterator[tuple[Slot, Condition]]:
+        for slot in self.slots if self.recipe.competitors else ():
+            for click in expand(slot.shared["click"]):
+                for competitor in self.recipe.competitors:
+                    condition = Condition(slot.title, click.partition("=")[2], competitor)
+                    if self.settings is None or condition in self.settings:
+                        yield slot, condition
+
+    def _trial(self, condition: Condition, settings: Overrides, shared: Overrides) -> Trial:
+        click = by_name([f"click={condition.click}"])
+        words = shared | click | by_name(self.recipe.competitors[condition.competitor].words) | settings
+        return Trial(condition, settings, tuple(words.values()))
+
+
+def _split(typed: Sequence[str]) -> tuple[Overrides, list[str], list[str]]:
+    """Typed overrides by name, options that name folders with own choices, and overrides that say where jobs run."""
+    words, folders = split_search_path(typed)
+    overrides, launcher = split_launcher(words)
+    return by_name(overrides), as_options(folders), launcher
+
+
+def paper_plan(recipe: Recipe, scale: str = "quick", typed: Sequence[str] = ()) -> RunPlan:
+    """The runs of a figure or table of a paper, on its data or on what replaces them.
+
+    Datasets of the paper with the same replacement share a slot; when one of them was typed, it is used alone.
+    ValueError for an unknown scale, and for overrides that would change what the recipe compares.
+    """
+    if scale not in SCALES["reproduce"]:
+        raise ValueError(f"scale must be one of {', '.join(SCALES['reproduce'])}, got {scale}")
+    named, folders, launcher = _split(typed)
+    compared = {
+        name
+        for each in recipe.competitors.values()
+        for name in by_name(
+            each.words, each.grid, *([each.quick] if isinstance(each.quick, str) else each.quick.values())
+        )
+    }
+    for name, override in named.items():
+        if name in compared:
+            raise ValueError(f"{name} is what {recipe.name} compares or chooses: leave out {override}")
+        if name not in ("click", "dataset.fold") and len(expand(override)) > 1:
+            raise ValueError(f"{name} must have one value, got {override}")
+    choice = named["dataset"].partition("=")[2] if "dataset" in named else STAND_IN if scale == "quick" else ""
+    sources: dict[str, RecipeData] = {}  # by their words
+    names: dict[str, list[str]] = {}
+    for name, data in ({n: data for n, data in recipe.data.items() if data.choice == choice} or recipe.data).items():
+        source = data.source(choice)
+        sources[source.words] = source
+        names.setdefault(source.words, []).append(name)
+    titles = Counter(source.title for source in sources.values())
+    slots = []
+    for words, source in sources.items():
+        overrides = by_name(words)
+        settings = [override.removeprefix("dataset.") for name, override in overrides.items() if name != "dataset"]
+        title = source.title if titles[source.title] == 1 else f"{source.title}, {' '.join(settings)}"
+        if recipe.queries is not None:
+            setting = "dataset.queries.train" if choice == STAND_IN else "dataset.queries"
+            overrides[setting] = f"{setting}={recipe.queries}"
+        if scale == "paper" and source.folds:
+            overrides["dataset.fold"] = f"dataset.fold={','.join(map(str, range(1, source.folds + 1)))}"
+        shared = overrides | by_name(recipe.words, recipe.scale[scale]) | named
+        slots.append(Slot(title, _played_blocks(shared), stands_for=tuple(names[words])))
+    return RunPlan(recipe, scale, slots, named, folders, launcher)
+
+
+def _played_blocks(overrides: Overrides) -> Overrides:
+    """The overrides with `block_rounds` limited to rounds that are played: the user may type fewer `rounds`."""
+    rounds = overrides.get("rounds", "").partition("=")[2]
+    listed = re.findall(r"\d+", overrides.get("block_rounds", ""))
+    if not listed or not rounds.isdecimal():
+        return overrides
+    played = ",".join(round for round in listed if int(round) <= int(rounds))
+    return overrides | {"block_rounds": f"block_rounds=[{played}]"}
+
+
+def benchmark_plan(
+    recipe: Recipe,
+    typed: Sequence[str] = (),
+    *,
+    scale: str = "full",
+    added: Sequence[str] = (),
+    settings: Mapping[Condition, Overrides] | None = None,
+) -> RunPlan:
+    """The runs of a benchmark. Typed overrides limit it to a part, or do not change results.
+
+    scale: full, the published protocol, or check, a few rounds with default settings and one fold of each dataset.
+    added: the words of a ranker of the user, which is the only competitor then; a setting may list several values, of
+    which validation chooses. settings: as in a plan. ValueError for typed overrides that would change the protocol.
+    """
+    named, folders, launcher = _split([*typed, *filter(_limits, added)])
+    own = by_name([word for word in added if not _limits(word)])
+    if own:
+        if "ranker" not in own or len(expand(own["ranker"])) > 1:
+            raise ValueError(f"--add must name one ranker, such as --add ranker=mine, got {shlex.join(own.values())}")
+        grid = {name: override for name, override in own.items() if len(expand(override)) > 1}
+        words = shlex.join(override for name, override in own.items() if name not in grid)
+        competitor = Competitor(words, shlex.join(grid.values()))
+        recipe = replace(recipe, competitors={f"{own['ranker'].partition('=')[2]} (added)": competitor})
+    for name, override in [*named.items(), *own.items()]:
+        if name == "dataset.path":
+            raise ValueError(f"leave out {override}: type data_dir=FOLDER, in which the folder of the data set lies")
+        if not (_limits(override) if name in named else role(name) in ROLES_OF_A_ROW):
+            raise ValueError(
+                f"{name} is part of the protocol of {recipe.name}: leave out {override}, or use `ol2r run`"
+            )
+    _check_values(named, "dataset", [[data.choice for data in recipe.data.values()]])
+    slots = []
+    of_data = {title: by_name(data.words, recipe.words) for title, data in recipe.data.items()}
+    of_data = {t: protocol for t, protocol in of_data.items() if named.get("dataset") in (None, protocol["dataset"])}
+    for name in LIMITS[1:]:
+        listed = [expand(protocol[name]) for protocol in of_data.values() if name in protocol]
+        _check_values(named, name, [[each.partition("=")[2] for each in values] for values in listed])
+    for title, protocol in of_data.items():
+        folds = {"dataset.fold": protocol["dataset.fold"]} if "dataset.fold" in protocol else {}
+        limits = {name: override for name, override in named.items() if folds or name != "dataset.fold"}
+        if folds and scale == "check":
+            protocol["dataset.fold"] = expand(protocol["dataset.fold"])[0]
+        shared = protocol | by_name(recipe.scale[scale]) | limits
+        slots.append(Slot(title, shared, folds | by_name(recipe.data[title].choose)))  # all folds choose
+    return RunPlan(recipe, scale, slots, named, folders, launcher, settings)
+
+
+def _limits(word: str) -> bool:
+    """Whether an override leaves the protocol as it is: it limits the benchmark to a part, or changes no result."""
+    name = word.partition("=")[0].lstrip("+")
+    return name in LIMITS or name in WITHOUT_EFFECT
+
+
+def role(name: str) -> str:
+    """The group of a setting: `ranker` of `ranker.l2` and `ranker/model`."""
+    return re.split(r"[./@]", name, maxsplit=1)[0]
+
+
+def _check_values(typed: Overrides, name: str, protocols: Sequence[Collection[str]]) -> None:
+    """ValueError for a typed value that is not in all of the protocols."""
+    for override in expand(typed[name]) if name in typed and protocols else ():
+        value = override.partition("=")[2]
+        allowed = [each for each in dict.fromkeys(protocols[0]) if all(each in values for values in protocols)]
+        if value not in allowed:
+            where = "" if len(protocols) == 1 or name != "dataset.fold" else " unless dataset= is typed as well"
+            raise ValueError(f"{name} must be {' or '.join(allowed)}{where}, got {value}{nearest(value, allowed)}")

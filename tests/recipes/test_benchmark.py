@@ -1,0 +1,199 @@
+"""`ol2r benchmark` as typed: a small benchmark is run, published, shown, and joined by another ranker."""
+
+from __future__ import annotations
+
+import shutil
+
+import polars as pl
+import pytest
+
+from ol2r_cli.commands.benchmark import main
+from ol2r_cli.commands.completion import completions
+from ol2r_cli.commands.report import main as report
+from ol2r_cli.recipes import recipe_runs
+from ol2r_cli.report.run_groups import collect
+from tests.recipes.small import BENCHMARK, use, write
+
+
+@pytest.fixture(autouse=True)
+def tiny(recipes):
+    write(recipes, "tiny", **BENCHMARK)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """The runs of `tiny` in out/, and its results in published/."""
+    folder = tmp_path_factory.mktemp("made")
+    with pytest.MonkeyPatch.context() as patch:
+        write(use(folder / "recipes", patch), "tiny", **BENCHMARK)
+        assert main(["tiny", "--run", f"output_dir={folder / 'out'}", "--out", str(folder / "published")]) == 0
+    return folder
+
+
+@pytest.fixture
+def published(made, tmp_path, monkeypatch):
+    """A folder with the published results of `tiny`."""
+    folder = tmp_path / "published"
+    shutil.copytree(made / "published", folder)
+    monkeypatch.setattr(recipe_runs, "published_dir", lambda: folder)
+    return folder
+
+
+def test_it_runs_chooses_and_writes(published, made, capfd):
+    files = sorted(path.name for path in published.iterdir())
+    assert files == ["tiny.md", "tiny.parquet", "tiny_check.parquet", "tiny_other.svg", "tiny_small.svg"]
+    rows = pl.read_parquet(published / "tiny.parquet")
+    assert len(rows) == 2 * 2 * 2 * 3  # datasets, click models, rankers, seeds
+    assert rows["seed"].unique().sort().to_list() == [0, 1, 2]
+    assert pl.read_parquet(published / "tiny_check.parquet")["click"].unique().to_list() == ["informational"]
+    page = (published / "tiny.md").read_text()
+    assert "| random (baseline) |" in page
+    assert "![test NDCG@10 by round on small](tiny_small.svg)" in page
+    shared = "dataset=synthetic 'dataset.queries={train:10,validation:5,test:5}' dataset.documents=8 click=perfect"
+    assert f"    ol2r run -m {shared} rounds=40 replicas=3 evaluate_every=20 WORDS" in page
+    before = {path: path.read_bytes() for path in published.iterdir()}
+    assert main(["tiny", "--run", f"output_dir={made / 'out'}", "--out", str(published)]) == 0
+    assert {path: path.read_bytes() for path in published.iterdir()} == before
+    assert "done in" not in capfd.readouterr().err  # nothing was run
+    (published / "tiny.md").unlink()
+    assert main(["--out", str(published)]) == 0  # pages from published results
+    assert (published / "tiny.md").read_text() == page
+    index = (published / "README.md").read_text()
+    assert "## [Tiny](tiny.md)" in index
+    assert "| mean rank |" in index
+
+
+def test_the_best_validation_ndcg_chooses(published, made):
+    """Of the three runs that differ in the learning rate alone, the one that is reported has the best."""
+    candidates = [run for run in collect([made / "out" / "benchmark" / "synthetic"]).runs if run.seeds == (1000,)]
+    for run, about in recipe_runs.published("tiny"):
+        if about.competitor == "SGD":
+            data = (run.fingerprint, run.choices["click"])
+            rivals = [each for each in candidates if (each.fingerprint, each.choices["click"]) == data]
+            assert len(rivals) == about.candidates == 3
+            best = max(rivals, key=lambda each: each.metrics["validation_ndcg_10"].mean)
+            rate = run.settings["ranker.learning_rate"]
+            assert rate == best.settings["ranker.learning_rate"]
+            assert about.edges == (["ranker.learning_rate"] if rate != 0.01 else [])
+
+
+def test_published_tables_are_shown(published, capsys, monkeypatch):
+    assert main(["tiny"]) == 0
+    everything = capsys.readouterr().out
+    assert [line for line in everything.splitlines() if ", " in line and line[0] not in "|±"][:4] == [
+        "small, perfect", "small, informational", "other, perfect", "other, informational",
+    ]  # fmt: skip
+    assert main(["tiny", "click=inf"]) == 0
+    part = capsys.readouterr().out
+    assert "informational" in part
+    assert "perfect" not in part
+    assert all(line in everything for line in part.splitlines())
+    assert report([str(published / "tiny.parquet"), "--metric", "test_ndcg_10", "--format", "csv"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 1 + 2 * 2 * 2  # the published file is a report
+    monkeypatch.setattr("ol2r_cli.recipes.recipe_pages.RESULTS_VERSION", 1000)
+    assert main(["tiny", "click=inf"]) == 0
+    assert "outdated: made with results_version" in capsys.readouterr().err
+    assert main(["--out", str(published)]) == 0
+    for name in ("tiny.md", "README.md"):
+        assert "> **outdated: made with results_version" in (published / name).read_text(), name
+
+
+def test_a_ranker_joins_the_table(published, tmp_path, capfd):
+    words = ["--add", "ranker=pdgd", "ranker.learning_rate=0.1,1", f"output_dir={tmp_path / 'own'}"]
+    assert main(["tiny", "click=inf", *words]) == 0
+    shown = capfd.readouterr().out
+    assert shown.count("| pdgd (added)") == shown.count("| SGD ") == 2
+    assert f"runs: {tmp_path / 'own'}" in shown
+    assert "perfect" not in shown
+    assert main(["tiny", "click=inf", "--dry-run", *words]) == 0
+    assert "4 runs to choose settings by validation, then 2" in capfd.readouterr().out
+
+
+def test_rows_that_are_added_beside_a_published_one(published, tmp_path, capfd):
+    """A row shows what was typed; a choice between equal settings is told; the same ranker has the same numbers."""
+
+    def added(*words: str) -> tuple[list[list[str]], str]:
+        assert main(["tiny", "click=inf", f"output_dir={tmp_path / 'own'}", "--add", *words]) == 0
+        captured = capfd.readouterr()
+        rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in captured.out.splitlines()]
+        return [row for row in rows if row and row[0].startswith(words[0].partition("=")[2])], captured.err
+
+    rows, _ = added("ranker=sgd_ranknet", "exploration=epsilon_greedy")
+    assert [row[:2] for row in rows] == [["sgd_ranknet (added)", "exploration=epsilon_greedy"]] * 2
+    rows, told = added("ranker=sgd_ranknet", "ranker.learning_rate=1e-30,2e-30")
+    assert "small, informational: all settings have the same validation NDCG@10" in told
+    assert not any("*" in cell for row in rows for cell in row)
+    rows, _ = added("ranker=random")
+    assert [row[0] for row in rows] == ["random (baseline)", "random (added)"] * 2
+    assert rows[0][1:4] == rows[1][1:4]
+
+
+def test_a_row_is_repeated_with_its_settings(published, tmp_path, capfd):
+    assert main(["tiny", "click=inf", "--repeat", "sgd", f"output_dir={tmp_path / 'own'}"]) == 0
+    shown = capfd.readouterr().out
+    assert "2 of 2 runs have the published numbers in all metrics, to the last digit" in shown
+    assert "random" not in shown
+    rows = pl.read_parquet(published / "tiny.parquet")
+    other = pl.when(pl.col("seed") == 1).then(pl.col("test_ndcg_10") + 0.25).otherwise(pl.col("test_ndcg_10"))
+    rows.with_columns(other).write_parquet(published / "tiny.parquet")
+    assert main(["tiny", "click=inf", "--repeat", "SGD", f"output_dir={tmp_path / 'own'}"]) == 1
+    shown = capfd.readouterr().out
+    assert "0 of 2 runs have the published numbers" in shown
+    assert shown.count("2 of 3") == shown.count("0.2500") == 2
+    assert main(["tiny", "--repeat", "random", "SDG"]) == 2
+    message = "ol2r benchmark: --repeat must name rows, 'random', 'SGD', got SDG: did you mean SGD?"
+    assert message in capfd.readouterr().err
+
+
+def test_messages(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(recipe_runs, "published_dir", lambda: tmp_path / "nothing")
+    assert main([]) == 0
+    assert capsys.readouterr().out == "tiny  two rankers (not published yet)\n"
+    assert completions("ol2r benchmark t") == ["tiny "]
+    for typed, message in (
+        ("other", "NAME must be one of tiny, got 'other'"),
+        ("tiny", "there are no published results of tiny: type ol2r benchmark tiny --run"),
+        ("tiny --dry-run", "--dry-run goes with --run or --add"),
+        ("tiny --run --add ranker=pdgd", "--add, --repeat and --run exclude each other: leave out all but one"),
+        ("tiny --add ranker=pdgd", "there are no published results of tiny for this"),
+        ("tiny --repeat SGD", "there are no published results of tiny for this"),
+        ("tiny --run rounds=3", "rounds is part of the protocol of tiny: leave out rounds=3"),
+        ("tiny --add ranker=pdgd rounds=3", "rounds is part of the protocol of tiny: leave out rounds=3"),
+        ("tiny --add ranker=pdgd seed=3", "seed is part of the protocol of tiny: leave out seed=3"),
+        ("tiny dataset.path=a/b", "leave out dataset.path=a/b: type data_dir=FOLDER"),
+        ("tiny --add ranker=pdgd,dbgd", "--add must name one ranker, such as --add ranker=mine"),
+        ("tiny --add ranker.l2=1", "--add must name one ranker, such as --add ranker=mine, got ranker.l2=1"),
+        ("tiny --add ranker=pdgd --add ranker=dbgd", "--add adds one ranker"),
+        ("tiny --out there", "--out goes with --run, or without NAME"),
+        ("tiny click=infomational", "click must be perfect or informational, got infomational: did you mean"),
+        ("tiny dataset=mq2008", "dataset must be synthetic, got mq2008"),
+    ):
+        assert main(typed.split()) == 2, typed
+        assert f"ol2r benchmark: {message}" in capsys.readouterr().err, typed
+
+
+def test_a_dry_run_runs_nothing(tmp_path, capsys):
+    assert main(["tiny", "--run", "--dry-run", f"output_dir={tmp_path / 'out'}"]) == 0
+    assert "12 runs to choose settings by validation, then 8 with those that were chosen" in capsys.readouterr().out
+    assert not (tmp_path / "out").exists()
+
+
+def test_two_rows_may_have_the_same_run(recipes, tmp_path, capfd, monkeypatch):
+    """A competitor whose chosen settings are those that another one has by default. They share a place."""
+    competitors = {
+        "random": {"words": "ranker=random"},
+        "fixed": {"words": "ranker=sgd_ranknet ranker.learning_rate=0.01"},
+        "chosen": {"words": "ranker=sgd_ranknet", "grid": "ranker.learning_rate=0.01"},
+    }
+    write(recipes, "tiny", **BENCHMARK | {"competitors": competitors})
+    folder = tmp_path / "published"
+    assert main(["tiny", "--run", "click=inf", f"output_dir={tmp_path / 'out'}", "--out", str(folder)]) == 0
+    shown = capfd.readouterr().out
+    assert shown.count("| fixed ") == shown.count("| chosen ") == 2
+    rows = pl.read_parquet(folder / "tiny.parquet")["rows"].to_list()
+    assert rows == ([["random"]] * 3 + [["fixed", "chosen"]] * 3) * 2  # each run once
+    monkeypatch.setattr(recipe_runs, "published_dir", lambda: folder)
+    assert main(["--out", str(folder)]) == 0
+    lines = (folder / "README.md").read_text().splitlines()
+    places = [line.split("|")[2] for line in lines if line.startswith(("| fixed", "| chosen"))]
+    assert places[0] == places[1]

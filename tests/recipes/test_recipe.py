@@ -1,0 +1,197 @@
+"""Recipes: every file is complete, its overrides compose, its printed numbers are in the papers; mistakes are named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from omegaconf import OmegaConf
+
+from ol2r_cli.config.catalogue import Catalogue, config_dir, dotted
+from ol2r_cli.config.composer import Composer, compose, expand
+from ol2r_cli.config.instantiate import build
+from ol2r_cli.recipes.recipe import SCALES, load_recipe, recipe_names
+from ol2r_cli.recipes.run_plan import benchmark_plan, by_name, paper_plan
+from ol2r_cli.report.figures.kinds import KINDS
+from tests.recipes.small import BENCHMARK, PAPER, load, write
+
+PAPERS = Path(__file__).parents[3] / "shared" / "papers"
+FIGURES_AND_TABLES = {  # of the papers, those with results
+    *(f"pairrank_fig{number}" for number in (3, 4, 5, 6, 7)),
+    *(f"olranknet_fig{number}" for number in (3, 4, 5, 6)),
+    *(f"p2neurrank_fig{number}" for number in (2, 3, 4, 5, 7, 8, 9)),
+    *("p2neurrank_table", "fairexp_table1", "dissertation_fig3_2", "dissertation_fig3_3"),
+    *(f"fairexp_fig{number}" for number in range(2, 11)),
+    *("pdgd_offline", "pdgd_online"),
+}
+CLICK_MODELS = {"perfect", "navigational", "informational"}
+OF_PAPERS = {name: load_recipe("reproduce", name) for name in recipe_names("reproduce")}
+OF_BENCHMARK = {name: load_recipe("benchmark", name) for name in recipe_names("benchmark")}
+
+
+def test_all_are_listed_in_the_order_of_the_papers_and_linear_rankers_first():
+    assert set(OF_PAPERS) == FIGURES_AND_TABLES
+    fairexp = [name for name in OF_PAPERS if name.startswith("fairexp")]
+    assert fairexp == ["fairexp_table1", *(f"fairexp_fig{number}" for number in range(2, 11))]
+    assert list(OF_BENCHMARK) == ["linear", "drift", "fairness", "million", "neural"]
+    assert not [group for group in Catalogue().choices if "reproduce" in group or "benchmark" in group]
+    assert (config_dir() / "reproduce" / "pairrank_fig3.yaml").is_file()
+
+
+class Checker:
+    """Composes overrides and builds the objects that they name, equal ones once; ValueError for bad overrides."""
+
+    def __init__(self) -> None:
+        self.composer = Composer()
+        self.built: set[str] = set()
+
+    def __call__(self, overrides: tuple[str, ...]) -> None:
+        config = self.composer(overrides).config
+        for group in ("click", "ranker", "exploration", "fairness", "dataset"):
+            text = OmegaConf.to_yaml(config[group])
+            if text not in self.built:
+                self.built.add(text)
+                build(config[group])
+
+
+@pytest.mark.slow
+def test_every_override_of_every_paper_composes():
+    """One run for what all runs of a recipe share, and as few as contain every override of every competitor."""
+    check, seen = Checker(), set()
+    for recipe in OF_PAPERS.values():
+        for plan in (paper_plan(recipe, scale) for scale in SCALES["reproduce"]):
+            for trials in (list(plan.final()), list(plan.candidates())):
+                for trial in trials:
+                    words = recipe.competitors[trial.condition.competitor].words
+                    overrides = {(words, override) for override in (words, *trial.settings.values())}
+                    if trial is trials[0] or not overrides <= seen:
+                        seen |= overrides
+                        check(trial.runs[0])
+
+
+def test_settings_of_every_paper_exist():
+    """Every name is in the YAML files of the choices; the test above checks values."""
+    catalogue = Catalogue()
+    for recipe in OF_PAPERS.values():
+        for scale in SCALES["reproduce"]:
+            for trial in list(paper_plan(recipe, scale).final())[: len(recipe.competitors)]:  # of the first condition
+                grid = recipe.competitors[trial.condition.competitor].grid
+                settings = [f"{name}." for name, _ in dotted(catalogue.tree(trial.runs[0]))]
+                for name in by_name(trial.runs[0], grid, recipe.choose):
+                    exists = name in catalogue.choices or any(setting.startswith(f"{name}.") for setting in settings)
+                    assert exists, (recipe.name, trial.condition.competitor, name)
+
+
+def test_datasets_of_papers_and_their_replacements_compose():
+    check = Checker()
+    for data in {data.title: data for recipe in OF_PAPERS.values() for data in recipe.data.values()}.values():
+        for source in map(data.source, ("", "synthetic", "mq2008")):
+            fold = [f"dataset.fold={source.folds}"] if source.folds else []
+            check((*by_name(source.words).values(), *fold))
+
+
+def test_click_models_figures_and_options_exist_and_quick_settings_are_of_the_grid():
+    for name, recipe in OF_PAPERS.items():
+        for overrides in (recipe.words, *recipe.scale.values()):
+            click = by_name(overrides).get("click", "click=perfect").partition("=")[2]
+            assert set(click.split(",")) <= CLICK_MODELS, name
+        assert recipe.figures or recipe.printed, name
+        for figure in recipe.figures:
+            assert set(figure.options) <= {*KINDS[figure.kind].options, "width"}, name
+            assert set(figure.click) <= CLICK_MODELS, name
+        for competitor in recipe.competitors.values():
+            for click in CLICK_MODELS:
+                settings = by_name(competitor.quick_settings(click))
+                assert settings.keys() <= by_name(competitor.grid).keys(), (name, click)
+
+
+def test_printed_numbers_are_in_the_papers_close_to_the_phrase_that_is_named():
+    if not PAPERS.is_dir():
+        pytest.skip(f"no papers: {PAPERS} does not exist")
+    printed_numbers = [printed for recipe in OF_PAPERS.values() for printed in recipe.printed]
+    assert printed_numbers
+    for printed in printed_numbers:
+        lines = (PAPERS / printed.text).read_text().splitlines()
+        positions = [position for position, line in enumerate(lines) if printed.near in line]
+        near = [line for position in positions for line in lines[max(0, position - 20) : position + 2]]
+        number = f"{printed.value:.2f}%" if printed.metric == "size" else f"{printed.value:.4f}"
+        assert any(number in line for line in near), printed
+
+
+def test_every_row_of_every_benchmark_composes():
+    """Of each dataset one, of each competitor one with the first settings of its grid and one without."""
+    for name, recipe in OF_BENCHMARK.items():
+        seen: set[object] = set()
+        for plan in (benchmark_plan(recipe, scale=scale) for scale in SCALES["benchmark"]):
+            for trial in [*plan.candidates(), *plan.final()]:
+                row = {trial.condition.slot, (trial.condition.competitor, bool(trial.settings))}
+                if not row <= seen:
+                    seen |= row
+                    assert compose(list(trial.runs[0])).config.replicas <= 10, (name, trial.condition)
+
+
+def test_the_protocol_of_every_benchmark_holds():
+    """Other seeds choose than are reported, and the chosen seeds, rounds and folds are those of the page."""
+    for name, recipe in OF_BENCHMARK.items():
+        plan = benchmark_plan(recipe)
+        for trial in plan.candidates():
+            named = by_name(trial.words)
+            assert (named["seed"], named["evaluate_on"]) == ("seed=1000", "evaluate_on=[validation]"), name
+            assert ("dataset.validation" in named) == (named["dataset"] == "dataset=clueweb09"), name
+        for trial in plan.final():
+            named = by_name(trial.words)
+            assert not {"seed", "dataset.validation"} & named.keys(), name
+            folds = {"dataset=mq2008": 5, "dataset=clueweb09": 2, "dataset=synthetic": 1}[named["dataset"]]
+            assert len(trial.runs) == folds, name
+        for competitor in recipe.competitors.values():
+            for override in by_name(competitor.grid).values():
+                values = [float(each.partition("=")[2]) for each in expand(override)]
+                assert values == sorted(set(values)), (name, override)
+                assert len(values) >= 3, (name, override)
+
+
+PRINTED = {"data": "yahoo_9", "competitor": "A", "metric": "m", "value": 1, "text": "t", "near": "n"}
+MISTAKES = [
+    ("reproduce", {"figure": []}, "unexpected keyword argument 'figure'"),
+    ("reproduce", {"title": None}, "missing 1 required keyword-only argument: 'title'"),
+    ("reproduce", {"competitors": {"A": {"word": "x"}}}, r"Competitor\..* unexpected keyword argument 'word'"),
+    ("reproduce", {"figures": [{"options": {}}]}, r"FigureSpec\..* missing 1 required positional argument: 'kind'"),
+    ("benchmark", {"data": {"small": {"word": "x"}}}, r"RecipeData\..* unexpected keyword argument 'word'"),
+    ("reproduce", {"claims": ["A", "B"]}, "seen must be yes, no, undecided for each of the claims"),
+    ("reproduce", {"seen": ["not quite"]}, "seen must be yes, no, undecided for each of the claims"),
+    ("reproduce", {"paper": "another"}, "paper must be one of pairrank, .*, got another"),
+    ("reproduce", {"scale": {"quick": ""}}, "scale must have quick and paper, got quick"),
+    ("reproduce", {"competitors": {"A": {"words": "x", "grid": "y=1,2"}}}, "choose must say how settings are chosen"),
+    ("reproduce", {"printed": [PRINTED]}, "printed must name data and competitors of the recipe"),
+    ("benchmark", {"baseline": "PDGD"}, "baseline must be one of its competitors, got PDGD"),
+    ("benchmark", {"scale": {"full": ""}}, "scale must have full and check, got full"),
+    ("benchmark", {"choose": ""}, "choose must say how settings are chosen from the grids, got nothing"),
+]
+
+
+def test_a_mistake_in_a_recipe_is_one_line(recipes):
+    for kind, changes, message in MISTAKES:
+        with pytest.raises(ValueError, match=rf"^\w+.yaml: [^\n]*{message}[^\n]*$"):
+            load(kind, recipes, **changes)
+
+
+def test_like_takes_everything_else_from_another_recipe_but_the_competitors_left_out(recipes):
+    write(recipes, "pairrank_x", **PAPER, competitors={"A": {"words": "x=1"}, "B": {"words": "x=2"}})
+    write(recipes, "pairrank_y", like="pairrank_x", where="figure 2")
+    with pytest.raises(ValueError, match="seen must be yes, no, undecided for each"):  # another figure shows others
+        load_recipe("reproduce", "pairrank_y")
+    write(recipes, "pairrank_y", like="pairrank_x", where="figure 2", seen=["undecided"], without=["A"])
+    recipe = load_recipe("reproduce", "pairrank_y")
+    assert (recipe.name, recipe.where, recipe.words) == ("pairrank_y", "figure 2", "click=perfect")
+    assert list(recipe.competitors) == ["B"]
+    write(recipes, "pairrank_z", like="pairrank_x", without=["C"])
+    with pytest.raises(ValueError, match=r"pairrank_z.yaml: without must name competitors, got C"):
+        load_recipe("reproduce", "pairrank_z")
+
+
+def test_the_message_for_an_unknown_name_suggests_the_nearest(recipes):
+    write(recipes, "tiny", **BENCHMARK)
+    with pytest.raises(ValueError, match=r"`ol2r reproduce` lists, got tinny: did you mean tiny\?"):
+        load_recipe("reproduce", "tinny")
+    with pytest.raises(ValueError, match=r"NAME tinny: did you mean tiny\? NAME must be one of tiny"):
+        load_recipe("benchmark", "tinny")

@@ -1,0 +1,160 @@
+"""The runs of a recipe: scales, typed overrides, folds, a ranker that is added, and the caveat above the results."""
+
+from __future__ import annotations
+
+import pytest
+
+from ol2r_cli.recipes.recipe import Recipe, load_recipe
+from ol2r_cli.recipes.recipe_pages import caveat
+from ol2r_cli.recipes.run_plan import Condition, benchmark_plan, by_name, paper_plan
+from tests.recipes.small import load
+
+PAPER = {
+    "words": "click=perfect,informational",
+    "choose": "seed=1000 replicas=2",
+    "competitors": {
+        "A": {
+            "words": "ranker=pairrank",
+            "grid": "ranker.l2=0.1,1 exploration.alpha=0.1,0.2,0.3",
+            "quick": "ranker.l2=7",
+        },
+        "B": {"words": "ranker=pdgd", "quick": {"perfect": "ranker.decay=1", "informational": "ranker.decay=0.9"}},
+    },
+}
+
+
+@pytest.fixture
+def paper(recipes) -> Recipe:
+    return load("reproduce", recipes, **PAPER)
+
+
+@pytest.fixture
+def tiny(recipes) -> Recipe:
+    return load("benchmark", recipes)
+
+
+def test_a_later_override_replaces_an_earlier_one_in_its_place():
+    assert by_name("a=1 b=2", ["a=3", "+c=4"]) == {"a": "a=3", "b": "b=2", "c": "+c=4"}
+
+
+def test_quick_runs_every_competitor_once_for_each_click_model_on_the_dataset_that_replaces_both(paper):
+    plan = paper_plan(paper)
+    assert [slot.stands_for for slot in plan.slots] == [("mslr", "yahoo")]
+    competitors = {
+        "perfect": {"A": ["ranker=pairrank", "ranker.l2=7"], "B": ["ranker=pdgd", "ranker.decay=1"]},
+        "informational": {"A": ["ranker=pairrank", "ranker.l2=7"], "B": ["ranker=pdgd", "ranker.decay=0.9"]},
+    }
+    assert [(trial.condition, trial.runs) for trial in plan.final()] == [
+        (
+            Condition("synthetic", click, name),
+            [("dataset=synthetic", f"click={click}", "rounds=100", "replicas=3", *overrides)],
+        )
+        for click, by_competitor in competitors.items()
+        for name, overrides in by_competitor.items()
+    ]
+    assert list(plan.candidates()) == []
+
+
+def test_the_protocol_of_the_paper_chooses_from_the_grid_on_every_fold_with_other_seeds(paper):
+    plan = paper_plan(paper, "paper")
+    assert [slot.title for slot in plan.slots] == ["MSLR-WEB10K", "Yahoo"]
+    candidates = list(plan.candidates())
+    assert len(candidates) == 2 * 2 * 6  # datasets, click models, settings of A; B has no grid
+    assert [trial.settings for trial in candidates[:3]] == [
+        {"ranker.l2": "ranker.l2=0.1", "exploration.alpha": f"exploration.alpha={alpha}"} for alpha in (0.1, 0.2, 0.3)
+    ]
+    assert [len(trial.runs) for trial in candidates] == [5] * 12 + [1] * 12
+    assert all({"seed=1000", "replicas=2", "rounds=5000"} <= set(run) for trial in candidates for run in trial.runs)
+    assert [run[1] for run in candidates[0].runs] == [f"dataset.fold={fold}" for fold in range(1, 6)]
+    best = {trial.condition: trial.settings for trial in candidates}  # the last settings of each condition
+    final = {trial.condition: trial.runs for trial in plan.final(best)}
+    run = set(final[Condition("Yahoo", "perfect", "A")][0])
+    assert {"ranker.l2=1", "exploration.alpha=0.3", "replicas=20"} <= run
+    assert not [word for word in run if word.startswith("seed=")]
+    assert len(final[Condition("MSLR-WEB10K", "perfect", "B")]) == 5
+
+
+def test_typed_overrides_replace_those_of_the_paper(paper):
+    plan = paper_plan(paper, "quick", ["click=inf", "rounds=7", "dataset=mq2008", "launcher.jobs=2"])
+    trials = list(plan.final())
+    assert {trial.condition for trial in trials} == {Condition("mq2008", "informational", name) for name in "AB"}
+    assert all({"rounds=7", "dataset=mq2008"} <= set(run) for trial in trials for run in trial.runs)
+    assert not any("launcher" in word for trial in trials for run in trial.runs for word in run)
+    assert plan.launcher == ["launcher.jobs=2"]
+    for scale, typed, folds in (("quick", [], 1), ("paper", [], 5), ("quick", ["dataset.fold=1,2"], 2)):
+        final = paper_plan(paper, scale, ["dataset=mq2008", *typed]).final()
+        assert {len(trial.runs) for trial in final} == {folds}, (scale, typed)
+
+
+def test_block_rounds_beyond_the_typed_rounds_are_left_out(recipes):
+    recipe = load("reproduce", recipes, **PAPER | {"words": "click=perfect block_rounds=[10,100,500]"})
+    for rounds, played in ((50, "[10]"), (500, "[10,100,500]")):
+        run = next(paper_plan(recipe, typed=[f"rounds={rounds}"]).final()).runs[0]
+        assert f"block_rounds={played}" in run, rounds
+
+
+def test_overrides_that_would_change_what_is_compared_are_refused(paper, tiny):
+    for scale, typed, complaint in (
+        ("quick", "ranker=mgd", "ranker is what pairrank_x compares or chooses: leave out ranker=mgd"),
+        ("quick", "exploration.alpha=1", "exploration.alpha is what pairrank_x compares or chooses"),
+        ("quick", "positions=5,10", "positions must have one value, got positions=5,10"),
+        ("large", "rounds=3", "scale must be one of quick, paper, got large"),
+    ):
+        with pytest.raises(ValueError, match=complaint):
+            paper_plan(paper, scale, [typed])
+    for typed in ("rounds=3", "ranker.l2=1", "seed=4", "measures=[ndcg]", "trace_blocks=true"):
+        with pytest.raises(ValueError, match=f"is part of the protocol of tiny: leave out {typed[:4]}"):
+            benchmark_plan(tiny, [typed])
+
+
+def test_titles_and_words_of_slots(recipes, paper):
+    """Other data replace all; slots of one dataset have their settings in the title; queries are a setting of it."""
+    plan = paper_plan(paper, "paper", ["dataset=istella_s"])
+    assert [(slot.title, slot.stands_for) for slot in plan.slots] == [("istella_s", ("mslr", "yahoo"))]
+    fair = load("reproduce", recipes, **PAPER | {"data": ["mslr_inlink", "mslr_pagerank", "yahoo_9"], "queries": 10})
+    assert [(slot.title, slot.stands_for) for slot in paper_plan(fair).slots] == [
+        ("synthetic, group_ratio=0.65", ("mslr_inlink",)),
+        ("synthetic, group_ratio=0.5", ("mslr_pagerank", "yahoo_9")),
+    ]
+    assert "dataset.queries.train=10" in next(iter(paper_plan(fair).final())).runs[0]
+    assert "dataset.queries=10" in next(iter(paper_plan(fair, "paper").final())).runs[0]
+
+
+def test_the_caveat_names_what_differs_from_the_paper(paper):
+    cannot, folds = "shapes can be compared, numbers cannot", "paper: T = 5,000, 20 seeds x 5 folds"
+    not_its_data = f"{folds}, mq2008, which is not the data of the paper: numbers cannot be compared"
+    not_its_protocol = f"{folds}, MSLR-WEB10K and Yahoo, with positions=5, which is not the protocol of the paper"
+    for scale, typed, expected in (
+        ("quick", [], f"quick: T = 100, 3 seeds, generated data: {cannot}"),
+        ("quick", ["replicas=1"], f"quick: T = 100, 1 seed, generated data: {cannot}"),
+        ("quick", ["dataset=yahoo"], f"quick: T = 100, 3 seeds, Yahoo: {cannot}"),
+        ("paper", ["dataset=yahoo"], ""),
+        ("paper", [], ""),
+        ("paper", ["output_dir=there", "click=inf", "device.threads=1"], ""),
+        ("paper", ["dataset=mq2008"], not_its_data),
+        ("paper", ["positions=5"], not_its_protocol),
+    ):
+        assert caveat(paper_plan(paper, scale, typed)) == expected, (scale, typed)
+
+
+def test_networks_that_are_fitted_otherwise_have_a_caveat():
+    differs = "with networks that are not fitted as in the paper: numbers cannot be compared"
+    for name, expected in (("olranknet_fig4", differs), ("p2neurrank_fig7", differs), ("pairrank_fig3", "")):
+        shown = caveat(paper_plan(load_recipe("reproduce", name), "paper", ["dataset=yahoo"]))
+        assert shown.endswith(expected), name
+        assert bool(shown) == bool(expected), name
+
+
+def test_typed_overrides_limit_a_benchmark(tiny):
+    plan = benchmark_plan(tiny, ["click=inf", "output_dir=x", "launcher.jobs=1"])
+    assert [trial.condition.click for trial in plan.final()] == ["informational"] * 4
+    assert all("output_dir=x" in trial.words for trial in plan.final())
+    assert plan.launcher == ["launcher.jobs=1"]
+    assert len(list(plan.candidates())) == 6
+
+
+def test_a_ranker_is_added_with_its_grid(tiny):
+    plan = benchmark_plan(tiny, added=["ranker=pdgd", "ranker.learning_rate=0.1,1", "click=per", "output_dir=x"])
+    assert {trial.condition[1:] for trial in plan.final()} == {("perfect", "pdgd (added)")}
+    settings = [trial.settings["ranker.learning_rate"] for trial in plan.candidates()]
+    assert settings == ["ranker.learning_rate=0.1", "ranker.learning_rate=1"] * 2
