@@ -22,6 +22,9 @@ class RunFilter:
 
             for name, _, value in (each.partition("=") for word in translate(words) for each in expand(word)):
                 self.wanted.setdefault(name, []).append(value)
+        if (preset := self.wanted.get("experiment")) is not None:
+            shows = f"what `ol2r list experiment {preset[0]}` shows of it"
+            raise ValueError(f"experiment must be left out, a run does not record its preset: type {shows}")
         self._known: dict[str, dict[str, Any]] = {}  # the values that runs have, by name and as typed
         self._chosen = False
 
