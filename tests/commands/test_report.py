@@ -109,7 +109,11 @@ def test_words_of_run_choose_among_runs(mixed, words, rankers, capsys):
     [
         (["ranker=mgd"], "ranker must be one of pairrank, pdgd, dbgd, got mgd"),
         (["click=per,nav"], "click must be one of perfect, informational, got navigational"),
-        (["experiment=smoke"], "experiment must be left out, a run does not record its preset: type what `ol2r list"),
+        (
+            ["experiment=smoke"],
+            "experiment must be left out, a run does not record its preset: "
+            "type what `ol2r list experiment smoke` shows of it",
+        ),
         (["rankr=pdgd"], "no run has a setting or group 'rankr': did you mean ranker?"),
         (["click=inf", "rounds=9"], "no run has click=informational and rounds=9 together"),
     ],
