@@ -159,7 +159,7 @@ def test_a_run_without_its_settings(runs, tmp_path, capsys):
     assert message.endswith(" force=true")
     (copy / "config.yaml").write_text("dataset: [")
     accept_changes(copy)
-    assert "config.yaml is damaged (ParserError: " in refused(capsys, copy, "--to", "trec", "--out", tmp_path / "out")
+    assert "config.yaml is damaged (ValueError: " in refused(capsys, copy, "--to", "trec", "--out", tmp_path / "out")
 
 
 def test_completion_offers_targets_and_options():

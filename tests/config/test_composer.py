@@ -25,7 +25,7 @@ LINES = [
     "experiment=smoke dataset.queries={train:5,validation:2,test:2} evaluate_on=[test]",
     "seed=1 seed=2 ++seed=3",
     "checkpoint_rounds=null output_dir='a_b' ~ranker.l2 +ranker.l2=3",
-    "~ranker.l2=0.1 +ranker.l2=3",
+    "~ranker.l2=0.01 +ranker.l2=3",
     "++ranker.l2=2 +evaluate_on=[test]",
     "dataset=mq2008 dataset.path=/nowhere dataset.fold=3",
     "ranker=oracle click=perfect",

@@ -20,6 +20,7 @@ from ol2r_cli.launcher.job import Outcome
 from ol2r_cli.launcher.slurm import Slurm
 from tests.launcher.fake_slurm import FakeSlurm, leave_result
 from tests.launcher.jobs import does
+from tests.manifests import manifest
 
 USER = pwd.getpwuid(os.getuid()).pw_name
 KEPT = "interrupted: what was done is kept"
@@ -225,13 +226,13 @@ def test_close_cancels_the_jobs_that_are_left(tmp_path, cluster):
 def test_a_run_that_finished_before_its_node_failed_is_done(tmp_path, cluster):
     slurm, (job,) = submitted(tmp_path, cluster, requeue=0)
     job.directory.mkdir(parents=True)
-    manifest = job.directory / "run.json"
-    manifest.write_text(json.dumps({"status": "finished"}))
+    file = job.directory / "run.json"
+    file.write_text(json.dumps(manifest("finished")))
     cluster.states({"1": "NODE_FAIL"})
-    os.utime(manifest, (time.time() + 5,) * 2)
+    os.utime(file, (time.time() + 5,) * 2)
     assert slurm.poll(5) == [(job, Outcome(0))]
     slurm, (job,) = submitted(tmp_path, cluster, requeue=0)
-    os.utime(manifest, (time.time() - 60,) * 2)  # of an earlier run: force=true
+    os.utime(file, (time.time() - 60,) * 2)  # of an earlier run: force=true
     cluster.states({"2": "NODE_FAIL"})
     ((_, outcome),) = slurm.poll(5)
     assert outcome.code == 1

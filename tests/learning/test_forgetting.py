@@ -11,7 +11,7 @@ import torch
 
 from ol2r_cli.interfaces import Forgetting, RunContext
 from ol2r_cli.learning.covariance import remove_outer_products
-from ol2r_cli.learning.history import PairHistory, RecentRows
+from ol2r_cli.learning.history import RecentRows
 from ol2r_cli.learning.newton import AnchoredNewton
 from tests.learning.test_newton import play
 from tests.pretended_gpu import pretended_gpu
@@ -191,26 +191,3 @@ def test_rows_come_back_after_a_window():
         if t >= 5:
             expected[:, : given[t - 5].shape[1]] = given[t - 5]
         assert torch.equal(left, expected)
-
-
-@pytest.mark.parametrize("forgetting", [Forgetting(window=5), Forgetting(window=30), Forgetting(discount=0.8)], ids=str)
-def test_a_longer_run_takes_over_a_shorter_one(forgetting):
-    """History and rows of a run of 12 rounds go on in one of 40."""
-    solver = AnchoredNewton(0.1, "sum")
-    for _ in play(solver, 4, 12, 1.0, 2, forgetting=forgetting):
-        pass
-    context = RunContext(2, 10, 4, 10, 1, 40, 5, forgetting=forgetting, pairs=3)
-    longer = PairHistory()
-    longer.setup(context, solver.history.features, 5)
-    longer.load_state_dict(solver.history.state_dict())
-    short = solver.history
-    for replica, count in enumerate(short.count.tolist()):
-        assert torch.equal(longer.born[replica, :count], short.born[replica, :count])
-    kept, taken = RecentRows(), RecentRows()
-    kept.setup(RunContext(2, 10, 4, 10, 1, 12, 5, pairs=3), 30)
-    taken.setup(context, 30)
-    for t in range(12):
-        kept.replace(t, torch.full((2, 3, 4), float(t)))
-    taken.load_state_dict(kept.state_dict())
-    assert [float(taken.rows[0, t, 0, 0]) for t in range(12)] == list(range(12))
-    assert taken.rows.shape[1] == 31

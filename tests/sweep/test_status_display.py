@@ -12,6 +12,7 @@ from rich.console import Console
 from ol2r_cli.run.directory import RunDirectory
 from ol2r_cli.sweep.status_display import StatusDisplay, _last_ndcg, _table, read_progress
 from ol2r_cli.sweep.sweep_job import Ending, SweepJob
+from tests.manifests import manifest
 
 
 class Launcher:
@@ -24,8 +25,7 @@ class Launcher:
 def run(folder: Path, number: int, **content: object) -> SweepJob:
     """A job whose run is at round 25 of 100."""
     directory = folder / str(number)
-    progress = {"round": 25, "rounds": 100}
-    RunDirectory(directory).write_json("run.json", {"status": "running", "progress": progress} | content)
+    RunDirectory(directory).write_json("run.json", manifest("running", 25) | content)
     settings = {"rounds": 100, "device": {"name": "cpu"}}
     return SweepJob(number, (f"seed={number}",), f"seed={number}", settings=settings, directory=directory)
 
@@ -85,9 +85,7 @@ def test_the_time_left_follows_from_the_jobs_that_are_done(tmp_path: Path, monke
     assert display._totals(running, 2) == "2 done, 2 running, 2 waiting of 6; 1m 05s so far, about 2m 40s left"
     jobs[5].kind = "another ranker"
     assert display._left(running) is None, "the job that waits may take longer"
-    RunDirectory(jobs[2].directory).write_json(
-        "run.json", {"status": "running", "progress": {"round": 25, "rounds": 100}, "rounds_per_second": 0.25}
-    )
+    RunDirectory(jobs[2].directory).write_json("run.json", manifest("running", 25, rounds_per_second=0.25))
     jobs[5].kind = ""
     assert display._left(running) == pytest.approx((2 * (180 - 40) + 2 * 180) / 2, abs=5), "one takes 340 s"
 
