@@ -23,6 +23,9 @@ _NARROW = 16  # columns of a terminal that a column of text with longer words ke
 class HelpFormatter(argparse.RawDescriptionHelpFormatter):
     """Lines as they are written; of those that the terminal is too narrow for, each part has lines of its own."""
 
+    def __init__(self, prog: str):
+        super().__init__(prog, max_help_position=28)
+
     def format_help(self) -> str:
         """The help, of which no line is longer than the terminal."""
         return "".join(f"{self._narrow(line)}\n" for line in super().format_help().splitlines())
