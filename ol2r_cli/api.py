@@ -26,11 +26,11 @@ from ol2r_cli.columns import RunColumns
 from ol2r_cli.config.overrides import split_launcher, split_search_path
 from ol2r_cli.config.passed_objects import command_of
 from ol2r_cli.config.python_settings import as_overrides
-from ol2r_cli.foreign_file import read_yaml
 from ol2r_cli.formatting import plus_minus, printable
 from ol2r_cli.run.directory import RunDirectory
 from ol2r_cli.run.exit_status import INTERRUPTED
 from ol2r_cli.run.run_state import find_run, read_state
+from ol2r_cli.untrusted_file import read_yaml
 
 if TYPE_CHECKING:
     import polars as pl

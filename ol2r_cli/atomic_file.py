@@ -16,7 +16,7 @@ def no_link(path: str, flags: int) -> int:
 
 
 def temporary_beside(file: Path) -> BinaryIO:
-    """A new file for writing and reading beside `file`. Its `name`, which nobody can foresee, ends in `.partial`."""
+    """A new file for writing and reading beside `file`. Its `name`, which is random, ends in `.partial`."""
     return open(file.with_name(f".{file.name}.{secrets.token_hex(8)}.partial"), "xb+")  # x follows no link
 
 

@@ -81,30 +81,32 @@ class Device:
 
 
 def set_torch(threads: int) -> None:
-    """Set the state of torch in this process that decides numbers: what other code has set must not."""
+    """Set the state of torch that decides numbers, so that what other code of this process has set does not."""
     torch.set_num_threads(threads)
     torch.set_default_dtype(torch.float32)
     torch.set_flush_denormal(False)
     for device in _AUTOCAST:
         torch.set_autocast_enabled(device, False)
-    with warnings.catch_warnings(action="ignore"):  # torch 2.9: that there is another way
+    with warnings.catch_warnings(action="ignore"):  # it is deprecated in favour of fp32_precision
         torch.set_float32_matmul_precision("highest")  # without TF32
 
 
 @contextmanager
 def restored() -> Iterator[None]:
     """Restore in the end what `set_torch` sets, for the program that calls ol2r."""
-    matmuls: Any = torch.backends.cuda.matmul, getattr(torch.backends.mkldnn, "matmul", None)
+    backends: Any = torch.backends
     undo: list[Callable[[], object]] = [
         partial(torch.set_num_threads, torch.get_num_threads()),
         partial(torch.set_default_dtype, torch.get_default_dtype()),
         partial(torch.set_flush_denormal, sys.float_info.min / 2 == 0),
         *(partial(torch.set_autocast_enabled, device, torch.is_autocast_enabled(device)) for device in _AUTOCAST),
     ]
-    with warnings.catch_warnings(action="ignore"), suppress(RuntimeError):  # where only what follows knows it
+    with warnings.catch_warnings(action="ignore"), suppress(RuntimeError):  # where fp32_precision was set
         undo.append(partial(torch.set_float32_matmul_precision, torch.get_float32_matmul_precision()))
-    known = [each for each in matmuls if hasattr(each, "fp32_precision")]  # with torch 2.9 or newer
-    undo.extend(partial(setattr, each, "fp32_precision", each.fp32_precision) for each in known)
+    undo.extend(
+        partial(setattr, each, "fp32_precision", each.fp32_precision)
+        for each in (backends.cuda.matmul, backends.mkldnn.matmul)
+    )
     try:
         yield
     finally:

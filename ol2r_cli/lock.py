@@ -17,7 +17,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from ol2r_cli.atomic_file import no_link
-from ol2r_cli.foreign_file import open_file
+from ol2r_cli.untrusted_file import open_file
 
 _LOOKS, _PAUSE = 20, 0.01  # attempts, and seconds between two: `is_held` locks a file for microseconds
 

@@ -65,7 +65,7 @@ class Cache:
                 if arrays is None:
                     if final.exists():
                         self.rebuilt.append(key)
-                    if is_held(lock):  # nobody else builds the entry: what is left of it is of killed processes
+                    if is_held(lock):  # the lock has an effect, so that what is left here is of killed processes
                         for left in final.parent.glob(f"{final.name}.*.partial"):
                             shutil.rmtree(left, ignore_errors=True)
                     _build(final, build)

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 from ol2r_cli.columns import RunColumns
 from ol2r_cli.config.catalogue import dotted
-from ol2r_cli.foreign_file import read_yaml
 from ol2r_cli.formatting import error_line
 from ol2r_cli.run.directory import RunDirectory
 from ol2r_cli.run.run_state import finished_manifest
 from ol2r_cli.run.tables import EVALUATION, TRACE
+from ol2r_cli.untrusted_file import read_yaml
 
 if TYPE_CHECKING:
     import polars as pl

@@ -13,7 +13,6 @@ from typing import Any
 
 from ol2r_cli.columns import RunColumns
 from ol2r_cli.config.catalogue import Catalogue, dotted
-from ol2r_cli.foreign_file import parse_yaml, read_text, unfit
 from ol2r_cli.formatting import one_line, printable
 from ol2r_cli.report.estimates import Estimate
 from ol2r_cli.report.measures import declare, described
@@ -21,6 +20,7 @@ from ol2r_cli.run.directory import RunDirectory
 from ol2r_cli.run.identity import ADDED, NOT_HASHED
 from ol2r_cli.run.integrity import DamagedTable
 from ol2r_cli.run.run_state import RunState
+from ol2r_cli.untrusted_file import invalid_fields, parse_yaml, read_text
 
 FOLD = "dataset.fold"
 CODE = "own_code"  # added to the settings, as `ranker.own_code`: the hash of the user's code
@@ -67,7 +67,7 @@ class FinishedRun:
 
     def __post_init__(self) -> None:
         """Make text, which may be of others, printable; ValueError for unknown metrics and a wrong number of values."""
-        vars(self).update(_plain(vars(self)))
+        vars(self).update(_printable(vars(self)))
         for name in self.metrics:
             described(name)
         seeds = self.by_seed.get("seed", ())
@@ -75,11 +75,11 @@ class FinishedRun:
             raise ValueError("by_seed must have a value of every metric for each seed")
 
 
-def _plain(value: Any) -> Any:
+def _printable(value: Any) -> Any:
     if isinstance(value, dict):
-        return {_plain(name): _plain(each) for name, each in value.items()}
+        return {_printable(name): _printable(each) for name, each in value.items()}
     if isinstance(value, list | frozenset):
-        return type(value)(map(_plain, value))
+        return type(value)(map(_printable, value))
     return printable(value) if isinstance(value, str) else value
 
 
@@ -94,7 +94,7 @@ def read_run(state: RunState) -> FinishedRun:
     settings["results_version"] = manifest["results_version"]
     settings |= code_settings(manifest)
     content = directory.read_json("summary.json")
-    if wrong := unfit(content, _SUMMARY):
+    if wrong := invalid_fields(content, _SUMMARY):
         raise ValueError(f"summary.json has no valid {', '.join(wrong)}")
     declare(columns := RunColumns.of(manifest))
     choices = {part: str(manifest["choices"][part]) for part in ("dataset", "click", "ranker")} | manifest["choices"]

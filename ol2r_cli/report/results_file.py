@@ -12,12 +12,12 @@ from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any
 
 from ol2r_cli.columns import RunColumns
-from ol2r_cli.foreign_file import plain, unfit
 from ol2r_cli.formatting import error_line, one_line
 from ol2r_cli.report.estimates import Estimate
 from ol2r_cli.report.finished_run import FinishedRun, by_seed
 from ol2r_cli.report.measures import declare
 from ol2r_cli.run.integrity import scan
+from ol2r_cli.untrusted_file import invalid_fields, plain
 
 if TYPE_CHECKING:
     import polars as pl
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _COST = ("cpu_seconds", "peak_memory_gb")
 # Columns that are the same for all seeds of a run; those of `_JSON` have JSON.
 _JSON = ("choices", "settings", "typed", "columns", "about")
-_FORM: dict[Any, Any] = {
+_SCHEMA: dict[Any, Any] = {
     **dict.fromkeys(("run", "fingerprint"), str),
     **dict.fromkeys(_COST, (int, float, None)),
     "choices": {...: str},
@@ -102,7 +102,7 @@ def _read(file: Path, rows: Sequence[Mapping[str, Any]]) -> tuple[FinishedRun, d
     content = {name: plain(json.loads(first[name])) for name in _JSON}
     names = [name for name in first if name not in _OF_RUN and any(row[name] is not None for row in rows)]
     by_seed = {name: [row[name] for row in rows] for name in names}
-    if wrong := unfit({**first, **content, "by_seed": by_seed}, _FORM):
+    if wrong := invalid_fields({**first, **content, "by_seed": by_seed}, _SCHEMA):
         raise ValueError(f"no valid {', '.join(wrong)}")
     columns = RunColumns.of({"columns": content["columns"]})
     declare(columns)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ol2r_cli.config.catalogue import dotted
 from ol2r_cli.config.overrides import as_typed
-from ol2r_cli.foreign_file import read_yaml
 from ol2r_cli.report.estimates import Estimate, of_values
 from ol2r_cli.report.finished_run import code_settings, default_settings, tables_of
 from ol2r_cli.run.directory import RunDirectory
@@ -20,6 +19,7 @@ from ol2r_cli.run.run_state import RunState, read_state
 from ol2r_cli.run.summary import by_seed
 from ol2r_cli.run.table_file import Table
 from ol2r_cli.run.tables import EVALUATION, TRACE
+from ol2r_cli.untrusted_file import read_yaml
 
 if TYPE_CHECKING:
     import polars as pl

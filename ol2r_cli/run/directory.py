@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from ol2r_cli.atomic_file import no_link, replacing
-from ol2r_cli.foreign_file import read_json
 from ol2r_cli.lock import Lock, LockHeld, is_held
+from ol2r_cli.untrusted_file import read_json
 
 if TYPE_CHECKING:
     import polars as pl

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from ol2r_cli.foreign_file import open_file, read_yaml
 from ol2r_cli.lock import LockHeld, locked
 from ol2r_cli.run.directory import CHECKPOINT, INTERACTIONS, LOCK, MANIFEST, RunDirectory, RunningElsewhere, is_run_file
 from ol2r_cli.run.manifest import read_manifest
 from ol2r_cli.run.run_state import RunState, read_state
+from ol2r_cli.untrusted_file import open_file, read_yaml
 
 DAMAGED = "damaged"
 REMOVABLE = ("failed", "interrupted", "killed", DAMAGED)  # states of runs that can be removed as a whole

@@ -17,8 +17,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from ol2r_cli.foreign_file import open_file
 from ol2r_cli.run.directory import INTERACTIONS, SUMMARY, RunDirectory
+from ol2r_cli.untrusted_file import open_file
 
 if TYPE_CHECKING:
     import polars as pl

@@ -16,16 +16,16 @@ from types import TracebackType
 from typing import Any
 
 from ol2r_cli import __version__
-from ol2r_cli.foreign_file import unfit
 from ol2r_cli.formatting import error_line
 from ol2r_cli.loops.clock import clock
 from ol2r_cli.run.directory import MANIFEST, RunDirectory
 from ol2r_cli.run.identity import RESULTS_VERSION
 from ol2r_cli.run.integrity import checksum
+from ol2r_cli.untrusted_file import invalid_fields
 
 SETTLED = 5.0  # seconds of rounds, before which neither the speed nor the time left of a running run is known
 # What a run.json has; with None, what is not known at first.
-_FORM: dict[Any, Any] = {
+_SCHEMA: dict[Any, Any] = {
     **dict.fromkeys(("id", "command"), str),
     "choices": {...: str},
     "dataset": {"fingerprint": str},
@@ -184,7 +184,7 @@ def read_manifest(path: str | os.PathLike[str]) -> dict[str, Any] | None:
         return None
     if manifest.get("status") not in ("running", "finished", "interrupted", "failed"):
         raise ValueError(f"its status is {manifest.get('status')}")
-    if wrong := unfit(manifest, _FORM):
+    if wrong := invalid_fields(manifest, _SCHEMA):
         raise ValueError(f"{MANIFEST} has no valid {', '.join(wrong)}")
     return manifest
 

@@ -12,8 +12,8 @@ from ol2r_cli.config.catalogue import Catalogue
 from ol2r_cli.config.instantiate import build
 from ol2r_cli.config.stored_targets import check_stored
 from ol2r_cli.dataset.table import DatasetSource
-from ol2r_cli.foreign_file import read_yaml
 from ol2r_cli.formatting import error_line
+from ol2r_cli.untrusted_file import read_yaml
 
 
 def stored_settings(path: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,6 @@ from contextlib import suppress
 from statistics import median
 
 from ol2r_cli.config.composer import Composer
-from ol2r_cli.foreign_file import read_yaml
 from ol2r_cli.formatting import duration, plural, show, wrapped
 from ol2r_cli.run.directory import RunDirectory
 from ol2r_cli.run.exit_status import BAD_CONFIGURATION, DONE
@@ -21,6 +20,7 @@ from ol2r_cli.run.summary import render_run
 from ol2r_cli.sweep.plan import reason_lines
 from ol2r_cli.sweep.sweep_job import Ending, JobState, SweepJob, run_kind
 from ol2r_cli.sweep.sweeper import SweepResult, plan_sweep
+from ol2r_cli.untrusted_file import read_yaml
 
 _ALIKE = "below output_dir with the same choices, data, replicas and device"
 

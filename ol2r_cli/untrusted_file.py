@@ -85,20 +85,22 @@ def plain(value: Any, depth: int = DEPTH) -> Any:
     return value
 
 
-def fits(value: Any, form: Any) -> bool:
-    """Whether a value has a form: a type, [form] of a list with entries, {name: form} of a mapping, in which the name
-    `...` stands for all, or a tuple of forms, of which one is enough; None stands for null."""
-    if isinstance(form, tuple):
-        return any(fits(value, one) for one in form)
-    if isinstance(form, list):
-        return isinstance(value, list) and bool(value) and all(fits(inner, form[0]) for inner in value)
-    if isinstance(form, dict):
+def conforms(value: Any, schema: Any) -> bool:
+    """Whether a value conforms to a schema: a type, [schema] of a list with entries, {name: schema} of a mapping, in
+    which the name `...` stands for all, or a tuple of schemas, of which one is enough; None stands for null."""
+    if isinstance(schema, tuple):
+        return any(conforms(value, one) for one in schema)
+    if isinstance(schema, list):
+        return isinstance(value, list) and bool(value) and all(conforms(inner, schema[0]) for inner in value)
+    if isinstance(schema, dict):
         if not isinstance(value, dict):
             return False
-        return all(fits(inner, form[...]) for inner in value.values()) if ... in form else not unfit(value, form)
-    return value is None if form is None else isinstance(value, form)
+        if ... in schema:
+            return all(conforms(inner, schema[...]) for inner in value.values())
+        return not invalid_fields(value, schema)
+    return value is None if schema is None else isinstance(value, schema)
 
 
-def unfit(value: dict[str, Any], form: dict[Any, Any]) -> list[str]:
-    """The names of a form whose values do not fit it."""
-    return [name for name, inner in form.items() if not fits(value.get(name), inner)]
+def invalid_fields(value: dict[str, Any], schema: dict[Any, Any]) -> list[str]:
+    """The names in a schema whose values do not conform to it."""
+    return [name for name, inner in schema.items() if not conforms(value.get(name), inner)]
