@@ -140,6 +140,7 @@ def _main(payload: bytes, log: str, threads: int, gpu: str | None, environment: 
     sys.stdout.flush()
     os.dup2(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND), 1)
     os.dup2(1, 2)
+    sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # prints are in the log before an error
     threading.Thread(target=_end_with_parent, daemon=True).start()
     torch.set_num_threads(threads)
     sys.exit(run_payload(payload))
@@ -162,7 +163,6 @@ def _server_environment(threads: int) -> Iterator[None]:
     for name in THREAD_VARIABLES:
         os.environ.setdefault(name, str(threads))
     os.environ["PYTHONSAFEPATH"] = "1"  # the server would import from the current folder first
-    os.environ["PYTHONUNBUFFERED"] = "1"  # what a job prints is in its log at once, and before an error that follows
     os.environ["PYTHONPATH"] = os.pathsep.join(os.path.abspath(folder) for folder in sys.path)
     try:
         yield

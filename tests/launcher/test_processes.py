@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from multiprocessing import forkserver
 from pathlib import Path
 
 import pytest
@@ -62,6 +63,8 @@ def seen(path: Path, what: Callable[[str], object] = bool) -> str:
 
 
 def test_each_job_ends_by_itself_with_a_reason(tmp_path: Path, launched):
+    """Also where the program has started the fork server before, whose output is buffered."""
+    forkserver.ensure_running()
     texts = [
         "import os; os._exit(0)",
         "import os, signal; os.kill(os.getpid(), signal.SIGKILL)",
