@@ -74,6 +74,7 @@ def main(arguments: list[str] | None = None) -> int:
         sys.stdout.flush()
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
+        exec("")  # if it passed an exec() of text, as in a dataclass, Python would end with SIGINT instead of this code
         code = INTERRUPTED
     except BrokenPipeError:  # `ol2r list | head`
         with contextlib.suppress(BrokenPipeError):

@@ -152,6 +152,19 @@ with exits_when_interrupted():
     assert (ended.returncode, ended.stdout, ended.stderr) == (130, "as before\n", "interrupted\n")
 
 
+def test_ctrl_c_in_executed_text_has_the_same_code(tmp_path):
+    """As while a dataclass is made: CPython remembers such an interruption, and would end the process with SIGINT."""
+    code = """
+import sys, types
+from ol2r_cli import cli
+cli.import_module = lambda _: types.SimpleNamespace(main=lambda _: exec("raise KeyboardInterrupt"))
+sys.exit(cli.main(["run"]))
+"""
+    (tmp_path / "interrupted.py").write_text(code)  # python -c would end in another way
+    ended = subprocess.run([sys.executable, "-m", "interrupted"], capture_output=True, text=True, cwd=tmp_path)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "interrupted\n")
+
+
 @pytest.mark.slow
 def test_ctrl_c_at_any_moment_is_one_line(tmp_path):
     command = [sys.executable, "-m", "ol2r_cli", "run", "experiment=smoke", "rounds=100000", f"output_dir={tmp_path}"]
