@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from ol2r_cli import api as ol2r
-from ol2r_cli.click.dependent import DependentClick
+from ol2r_cli.click.models import DependentClick
 from ol2r_cli.columns import Column
 from ol2r_cli.config.python_settings import as_overrides
 from ol2r_cli.fairness.no_fairness import NoFairness

@@ -7,7 +7,7 @@ import io
 import pytest
 import torch
 
-from ol2r_cli.click.dependent import DependentClick
+from ol2r_cli.click.models import DependentClick
 from ol2r_cli.config.instantiate import check_settings
 from ol2r_cli.exploration import neural_confidence
 from ol2r_cli.exploration.divide_and_conquer import ScoreOrder
