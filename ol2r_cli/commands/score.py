@@ -61,7 +61,7 @@ def _scores(options: argparse.Namespace) -> str:
 
     import torch
 
-    from ol2r_cli.config.stored_targets import trusted_targets
+    from ol2r_cli.config.instantiate import trusted_targets
     from ol2r_cli.run.trained_ranker import TrainedRanker
 
     with torch.inference_mode():

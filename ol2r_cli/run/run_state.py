@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ol2r_cli.config.project_file import default_output_dir
+from ol2r_cli.config.own_choices import default_output_dir
 from ol2r_cli.run.directory import MANIFEST, RunDirectory
 from ol2r_cli.run.integrity import damage
 from ol2r_cli.run.manifest import read_manifest

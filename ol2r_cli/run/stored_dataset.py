@@ -9,8 +9,7 @@ from typing import Any
 from omegaconf import OmegaConf
 
 from ol2r_cli.config.catalogue import Catalogue
-from ol2r_cli.config.instantiate import build
-from ol2r_cli.config.stored_targets import check_stored
+from ol2r_cli.config.instantiate import build, check_stored
 from ol2r_cli.dataset.table import DatasetSource
 from ol2r_cli.formatting import error_line
 from ol2r_cli.untrusted_file import read_yaml

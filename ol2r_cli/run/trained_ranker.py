@@ -11,8 +11,7 @@ import torch
 from omegaconf import OmegaConf
 from torch import Tensor
 
-from ol2r_cli.config.instantiate import build
-from ol2r_cli.config.stored_targets import check_stored
+from ol2r_cli.config.instantiate import build, check_stored
 from ol2r_cli.dataset.inference_data import inference_data
 from ol2r_cli.interfaces import Candidates, Ranker
 from ol2r_cli.run.code import check_unchanged
@@ -27,7 +26,7 @@ class TrainedRanker:
 
     `deployed` is what `Ranker.deploy` returned after the last round, replicas in the order of `seeds`; `features` is
     the number of features that the ranker sees. `own_targets` are classes of the user that the run may name, besides
-    those of ol2r and of plug-ins (`config/stored_targets.py`). Raises ValueError, which says what to type, when the run
+    those of ol2r and of plug-ins (`config/instantiate.py`). Raises ValueError, which says what to type, when the run
     is not finished, when its `ranker.pt` is missing, damaged or names another class, and when its ranker cannot score
     queries that it has not served.
     """
