@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ol2r_cli.atomic_file import write_parquet, write_text
-from ol2r_cli.config.own_choices import add_config_dir
-from ol2r_cli.config.project_file import default_output_dir
+from ol2r_cli.config.own_choices import add_config_dir, default_output_dir
 from ol2r_cli.formatting import HelpFormatter
 from ol2r_cli.run.exit_status import BAD_CONFIGURATION, DONE
 
@@ -86,7 +85,7 @@ def _export(options: argparse.Namespace) -> Iterable[str]:
 
     import torch
 
-    from ol2r_cli.config.stored_targets import trusted_targets
+    from ol2r_cli.config.instantiate import trusted_targets
     from ol2r_cli.export.ranked_split import RankedSplit
 
     own_targets = trusted_targets(options.config_dir)

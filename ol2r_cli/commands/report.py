@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ol2r_cli.atomic_file import write_text
 from ol2r_cli.config.overrides import split_words
-from ol2r_cli.config.project_file import default_output_dir
+from ol2r_cli.config.own_choices import default_output_dir
 from ol2r_cli.formatting import HelpFormatter, must_be_one_of, printable
 
 if TYPE_CHECKING:

@@ -62,7 +62,7 @@ def _scores(options: argparse.Namespace) -> str:
 
     import torch
 
-    from ol2r_cli.config.stored_targets import trusted_targets
+    from ol2r_cli.config.instantiate import trusted_targets
 
     with torch.inference_mode():
         ranker = Run.read_finished(path).read_ranker(trusted_targets(options.config_dir))

@@ -11,7 +11,7 @@ from collections import Counter
 from pathlib import Path
 
 from ol2r_cli.config.overrides import split_words
-from ol2r_cli.config.project_file import default_output_dir
+from ol2r_cli.config.own_choices import default_output_dir
 from ol2r_cli.formatting import duration, plural, printable, show
 from ol2r_cli.run.exit_status import BAD_CONFIGURATION, DONE
 from ol2r_cli.run.run import STATES, Run, find_runs

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from ol2r_cli.config.project_file import default_output_dir
+from ol2r_cli.config.own_choices import default_output_dir
 from ol2r_cli.formatting import HelpFormatter, plural, printable, wrapped
 from ol2r_cli.run.exit_status import BAD_CONFIGURATION, DONE, FAILED
 from ol2r_cli.run.run import Run, named_runs
