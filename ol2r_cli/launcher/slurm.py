@@ -117,7 +117,7 @@ class Slurm:
                 f"launcher.notice must be from 1 to {60 * minutes - 1} seconds with "
                 f"launcher.minutes={minutes}, got {notice}"
             )
-        if not all(map(importlib.util.find_spec, ("submitit", "cloudpickle"))):
+        if importlib.util.find_spec("submitit") is None:
             raise ValueError("launcher=slurm needs submitit: type pip install 'ol2r[slurm]'")
         self.minutes, self.cpus, self.array, self.at_once, self.queued = minutes, cpus, array, at_once, queued
         self.requeue, self.poll_seconds, self.retries, self.fail_fast = requeue, poll, retries, fail_fast
