@@ -86,8 +86,7 @@ def _search(given: argparse.Namespace, arguments: list[str]) -> int:
         raise ValueError(f"--minutes must be above 0, got {given.minutes}")
     study = _open_study(given)
 
-    from ol2r_cli.search.search_output import render_result
-    from ol2r_cli.search.searcher import Searcher, run_workers
+    from ol2r_cli.search.searcher import Searcher, render_result, run_workers
 
     if given.worker:
         return DONE if Searcher(study, given.trials, until, parent=os.getppid()).run() else INTERRUPTED
