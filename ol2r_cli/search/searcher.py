@@ -24,7 +24,7 @@ from ol2r_cli.run.directory import RunDirectory
 from ol2r_cli.run.exit_status import FAILED, INTERRUPTED
 from ol2r_cli.run.runner import validation_curve
 from ol2r_cli.run.stop_signals import stop_signals
-from ol2r_cli.search.study import ATTEMPTS, ActiveTrial, Study
+from ol2r_cli.search.study import ActiveTrial, Study
 from ol2r_cli.search.trial import TrialOutcome, read_metrics, run_trial
 
 FRESH_REPLICAS = 10  # of the run that is proposed at the end
@@ -120,40 +120,32 @@ class Searcher:
             print(f"\r\033[K{line[:_WIDTH]}", end="", file=self.terminal, flush=True)
 
 
-def run_workers(study: Study, arguments: Sequence[str], count: int) -> bool:
-    """Run `ol2r search ARGUMENTS` in `count` worker processes; False when a signal stopped them.
+def run_workers(arguments: Sequence[str], count: int) -> bool:
+    """Run `ol2r search ARGUMENTS` in `count` worker processes until all have ended; False when a signal stopped them.
 
-    The trial of a worker that was killed is continued by another worker, or by a new one when none is left.
+    The first signal is sent on to them; a second one kills them. The trial of a worker that was killed is continued by
+    another worker, or else by whoever runs the study next.
     """
-    with stop_signals() as stop:
-        _run_until_end(arguments, count, stop)
-        for _ in range(ATTEMPTS):
-            if stop or not study.has_abandoned_trials():
-                break
-            _run_until_end(arguments, 1, stop)
-    return not stop
-
-
-def _run_until_end(arguments: Sequence[str], count: int, stop: list[int]) -> None:
-    """Start workers and wait until all have ended. The first signal is sent on to them; a second one kills them."""
     command = [sys.executable, "-P", "-m", "ol2r_cli", "search", *arguments, "--worker"]
     package = str(Path(ol2r_cli.__file__).parents[1])
     path = os.pathsep.join([package, os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
     environment = {**os.environ, "PYTHONPATH": path}
-    # In their own session, so that a Ctrl-C reaches them through this process only, and only once.
-    workers = [subprocess.Popen(command, env=environment, start_new_session=True) for _ in range(count)]
-    try:
-        signalled = False
-        while any(worker.poll() is None for worker in workers):
-            if stop and not signalled:
-                signalled = True
-                for worker in workers:
-                    worker.send_signal(signal.SIGTERM)
-            time.sleep(_POLL_INTERVAL)
-    finally:
-        for worker in workers:
-            worker.kill()  # without effect on a worker that has ended
-            worker.wait()
+    with stop_signals() as stop:
+        # In their own session, so that a Ctrl-C reaches them through this process only, and only once.
+        workers = [subprocess.Popen(command, env=environment, start_new_session=True) for _ in range(count)]
+        try:
+            signalled = False
+            while any(worker.poll() is None for worker in workers):
+                if stop and not signalled:
+                    signalled = True
+                    for worker in workers:
+                        worker.send_signal(signal.SIGTERM)
+                time.sleep(_POLL_INTERVAL)
+        finally:
+            for worker in workers:
+                worker.kill()  # without effect on a worker that has ended
+                worker.wait()
+        return not stop
 
 
 def render_result(study: Study, metric: str) -> str:

@@ -164,10 +164,6 @@ class Study:
             self.end(self._optuna_trial(trial.number), reason=f"its process was killed {ATTEMPTS} times")
         return None
 
-    def has_abandoned_trials(self) -> bool:
-        """Whether a trial has begun and no process works on it."""
-        return any(not is_held(self._lock(trial.number)) for trial in self._all_trials(TrialState.RUNNING))
-
     def _new_trial(self, max_trials: int) -> int | None:
         """Draw the settings of a new trial; where all combinations can be listed, none is drawn twice."""
         tried = {tuple(self.overrides(trial)) for trial in self.trials()}

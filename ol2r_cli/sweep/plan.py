@@ -62,11 +62,15 @@ class Plan:
 
     `jobs` are the overrides of each job. `duplicates` maps the numbers of jobs that are the same run as an earlier job
     to the numbers of the earlier jobs; `sweep_jobs` does not contain duplicates. `progress` is called with the number
-    of jobs that have been checked.
+    of jobs that have been checked. `check` raises ValueError for an experiment that is bad for other reasons.
     """
 
     def __init__(
-        self, jobs: Sequence[Sequence[str]], composer: Composer, progress: Callable[[int], None] = lambda _: None
+        self,
+        jobs: Sequence[Sequence[str]],
+        composer: Composer,
+        progress: Callable[[int], object] = lambda _: None,
+        check: Callable[[Experiment], object] = lambda _: None,
     ):
         options = tuple(composer.options)
         self.sweep_jobs = [SweepJob(number, tuple(words), options=options) for number, words in enumerate(jobs)]
@@ -82,9 +86,9 @@ class Plan:
         checked = len(self.bad)
         with torch.inference_mode():
             for compositions in by_dataset.values():  # one dataset in memory at a time
-                check = _Check()
+                of_dataset = _Check(check)
                 for sweep_job, composition in compositions:
-                    check(sweep_job, composition)
+                    of_dataset(sweep_job, composition)
                     progress(checked := checked + 1)
         self.duplicates = self._remove_duplicates()
 
@@ -113,7 +117,8 @@ class Plan:
 class _Check:
     """Checks the jobs of one dataset: builds and sets them up without playing a round. Equal parts once."""
 
-    def __init__(self) -> None:
+    def __init__(self, check: Callable[[Experiment], object]):
+        self._check = check
         self._made: dict[str, Any] = {}
         self._setup_errors: dict[str, str] = {}
 
@@ -123,6 +128,7 @@ class _Check:
         try:
             check_grid(composition, sweep_job.words, "sweep one grid at a time")
             experiment = Experiment(composition.config, composition.choices, partial(self._make, settings))
+            self._check(experiment)
             key = _as_json([settings[name] for name in (*experiment.roles, *_SETUP_SETTINGS)])
             if key not in self._setup_errors:
                 self._setup_errors[key] = _setup_error(experiment)
