@@ -129,7 +129,6 @@ class Processes:
 
 
 def _main(payload: bytes, log: str, threads: int, gpu: str | None, environment: Mapping[str, str]) -> None:
-    """The process of one job."""
     os.setpgid(0, 0)  # Ctrl-C on the terminal must reach the sweep only, which then asks its jobs to stop
     os.environ.clear()
     os.environ.update({name: str(threads) for name in THREAD_VARIABLES} | dict(environment))

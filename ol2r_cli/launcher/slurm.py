@@ -325,7 +325,6 @@ class Task:
 
 
 def _result(path: Path) -> Outcome:
-    """The outcome in the result file of a job, which is complete once it exists."""
     status, content = pickle.loads(path.read_bytes())
     if status == "success":
         return Outcome(*content)

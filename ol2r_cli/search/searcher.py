@@ -115,7 +115,6 @@ class Searcher:
         self._show(f"trial {active.number}/{self.max_trials}  {' '.join(active.drawn)}{curve}")
 
     def _show(self, line: str) -> None:
-        """Replace the line on the terminal."""
         if self.terminal is not None:
             print(f"\r\033[K{line[:_WIDTH]}", end="", file=self.terminal, flush=True)
 

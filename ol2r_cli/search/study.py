@@ -151,7 +151,6 @@ class Study:
             yield active
 
     def _lock(self, number: int) -> Path:
-        """The file that the process working on a trial locks."""
         return self.folder / f"trial-{number}.lock"
 
     def _abandoned_trial(self) -> int | None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from statistics import mean
 from types import TracebackType
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, TextIO
 
 from ol2r_cli.formatting import duration
 from ol2r_cli.launcher.job import Launcher
@@ -20,26 +20,12 @@ _END = 4096  # bytes at the end of log.txt that contain the last evaluation
 Running = Mapping[int, SweepJob]  # the jobs that the launcher has, by number
 
 
-@runtime_checkable
-class Terminal(Protocol):
-    """Where a sweep shows its progress: standard error, or an object with the same methods."""
-
-    def write(self, text: str, /) -> object:
-        """Show text."""
-
-    def flush(self) -> object:
-        """Show the text now."""
-
-    def isatty(self) -> bool:
-        """Whether lines that are shown can be replaced."""
-
-
 class StatusDisplay:
-    """Context manager around a sweep of these jobs; `terminal` None for silence."""
+    """Context manager around a sweep of these jobs; `terminal` is where they are shown, None for silence."""
 
     plain_every, live_every = 30.0, 1.0  # seconds
 
-    def __init__(self, sweep_jobs: Sequence[SweepJob], terminal: Terminal | None):
+    def __init__(self, sweep_jobs: Sequence[SweepJob], terminal: TextIO | None):
         self.sweep_jobs, self.terminal = sweep_jobs, terminal
         self.live: Any = None
         self.start = self.shown = time.monotonic()
@@ -50,9 +36,9 @@ class StatusDisplay:
             from rich.console import Console
             from rich.live import Live
 
-            screen: Any = self.terminal
-            console = Console(file=screen)
-            self.live = Live(console=console, refresh_per_second=4, transient=True, redirect_stdout=False)
+            self.live = Live(
+                console=Console(file=self.terminal), refresh_per_second=4, transient=True, redirect_stdout=False
+            )
             self.live.start()
         return self
 

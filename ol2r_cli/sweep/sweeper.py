@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, TextIO
 
 from omegaconf import OmegaConf
 
@@ -32,7 +32,7 @@ from ol2r_cli.run.run_state import find_runs
 from ol2r_cli.run.summary import render_run
 from ol2r_cli.sweep.plan import BadJobs, Plan, reason_lines
 from ol2r_cli.sweep.scheduler import Scheduler
-from ol2r_cli.sweep.status_display import StatusDisplay, Terminal
+from ol2r_cli.sweep.status_display import StatusDisplay
 from ol2r_cli.sweep.sweep_job import Ending, JobState, SweepJob, run_kind
 from ol2r_cli.untrusted_file import read_yaml
 
@@ -66,7 +66,7 @@ def sweep(
     launcher: Sequence[str] = (),
     *,
     keep_going: bool = False,
-    terminal: Terminal | None = None,
+    terminal: TextIO | None = None,
 ) -> SweepResult:
     """Run many jobs. Each is a list of the words of `ol2r run`; they need not have anything in common.
 
@@ -82,7 +82,7 @@ def sweep(
 
 
 def run_sweep(
-    jobs: Sequence[Sequence[str]], composer: Composer, *, keep_going: bool = False, terminal: Terminal | None = None
+    jobs: Sequence[Sequence[str]], composer: Composer, *, keep_going: bool = False, terminal: TextIO | None = None
 ) -> SweepResult:
     """`sweep` with a composer: the overrides of the jobs contain the words of the launcher but no folders."""
     start = time.monotonic()
@@ -114,7 +114,7 @@ def run_sweep(
 
 
 def plan_sweep(
-    jobs: Sequence[Sequence[str]], composer: Composer, terminal: Terminal | None = None
+    jobs: Sequence[Sequence[str]], composer: Composer, terminal: TextIO | None = None
 ) -> tuple[Plan, Launcher | None]:
     """The checked jobs and the launcher, which is None if no job is good. Nothing is written or started.
 
