@@ -31,7 +31,7 @@ from ol2r_cli.config.ranges import Count, Positive, WholeNumber
 from ol2r_cli.formatting import one_line
 from ol2r_cli.launcher.job import THREAD_VARIABLES, Job, Outcome, killed_for_memory, last_line, reason
 from ol2r_cli.run.exit_status import BAD_CONFIGURATION, DONE, FAILED, INTERRUPTED
-from ol2r_cli.run.manifest import read_manifest
+from ol2r_cli.run.run import read_manifest
 
 STOP = signal.SIGUSR1  # from the sweep: stop for good
 LIMIT = signal.SIGUSR2  # from Slurm, some time before the time limit; submitit configures this signal

@@ -20,12 +20,11 @@ import ol2r_cli
 from ol2r_cli.columns import main_cutoff
 from ol2r_cli.config.overrides import as_typed
 from ol2r_cli.formatting import duration, error_line, one_line
-from ol2r_cli.run.directory import RunDirectory
-from ol2r_cli.run.exit_status import FAILED, INTERRUPTED
+from ol2r_cli.run.exit_status import FAILED, INTERRUPTED, stop_signals
+from ol2r_cli.run.run import Run
 from ol2r_cli.run.runner import validation_curve
-from ol2r_cli.run.stop_signals import stop_signals
 from ol2r_cli.search.study import ActiveTrial, Study
-from ol2r_cli.search.trial import TrialOutcome, read_metrics, run_trial
+from ol2r_cli.search.trial import TrialOutcome, run_trial
 
 FRESH_REPLICAS = 10  # of the run that is proposed at the end
 _IMPORTANCE_TRIALS = 8  # with fewer different values, importances are left out
@@ -101,13 +100,13 @@ class Searcher:
         if outcome.code == INTERRUPTED:
             self.study.end(active.trial, pruned=True)
             return f"pruned at round {pruned_at[0]}"
-        metric = {} if outcome.code else read_metrics(outcome.path).get(self.metric, {})
+        metric = {} if outcome.code else Run.read_finished(outcome.path).summary.get(self.metric, {})
         if "mean" not in metric:
             reason = outcome.reason or f"its summary has no {self.metric}"
             self.study.end(active.trial, reason=reason)
             return f"failed: {reason}"
         if outcome.finished_before and self.prunes:
-            self.study.report(active.trial, validation_curve(RunDirectory(outcome.path)))
+            self.study.report(active.trial, validation_curve(Run.read_finished(outcome.path)))
         self.study.end(active.trial, metric["mean"], path=str(outcome.path))
         return f"{metric['mean']:.4f}{' (done before)' if outcome.finished_before else ''}"
 
@@ -177,7 +176,7 @@ def with_fresh_seeds(fixed: Sequence[str], settings: Sequence[str]) -> list[str]
 
 
 def _test_ndcg(path: Path) -> dict[str, str]:
-    cutoff = main_cutoff(metrics := read_metrics(path))
+    cutoff = main_cutoff(metrics := Run.read_finished(path).summary)
     ndcg = metrics.get(f"test_ndcg_{cutoff}")
     if ndcg is None:
         return {}

@@ -10,7 +10,7 @@ import io
 import re
 import shlex
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from functools import partial
@@ -23,11 +23,11 @@ from ol2r_cli.columns import main_cutoff
 from ol2r_cli.config.composer import Composer
 from ol2r_cli.config.overrides import split_search_path
 from ol2r_cli.run.code import own_code
-from ol2r_cli.run.directory import RunDirectory, RunningElsewhere
 from ol2r_cli.run.exit_status import DONE, FAILED
 from ol2r_cli.run.experiment import Experiment
-from ol2r_cli.run.manifest import read_manifest
+from ol2r_cli.run.run import Run
 from ol2r_cli.run.runner import Runner, ValidationCallback
+from ol2r_cli.run.store import RunningElsewhere
 from ol2r_cli.search.space import Space
 from ol2r_cli.sweep.plan import Plan
 
@@ -90,13 +90,8 @@ def run_trial(
                     raise KeyboardInterrupt from None
                 time.sleep(_PAUSE)
                 continue
-            reason = (read_manifest(path) or {}).get("error") if code == FAILED else None
-            return TrialOutcome(code, path, reason or "")
-
-
-def read_metrics(path: Path) -> Mapping[str, Mapping[str, float]]:
-    """The metrics in summary.json of a finished run."""
-    return RunDirectory(path).read_json("summary.json")["metrics"]
+            run = Run.read(path) if code == FAILED else None
+            return TrialOutcome(code, path, (run and run.error) or "")
 
 
 def check_space(space: Space, metric: str) -> None:

@@ -11,11 +11,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ol2r_cli.config.passed_objects import command_of
+from ol2r_cli.config.python_settings import command_of
 from ol2r_cli.launcher.job import Job, manifest_bytes, payload
-from ol2r_cli.run.directory import CHECKPOINT, RunDirectory
-from ol2r_cli.run.disk_usage import SWEEPS
-from ol2r_cli.run.run_state import RunState, read_state
+from ol2r_cli.run import CHECKPOINT
+from ol2r_cli.run.clean import SWEEPS
+from ol2r_cli.run.run import Run
 
 
 class JobState(StrEnum):
@@ -79,9 +79,9 @@ class SweepJob:
         """The folder of all its runs."""
         return Path(os.path.expanduser(str(self.settings["output_dir"])))
 
-    def run_state(self) -> RunState | None:
+    def run_state(self) -> Run | None:
         """The run that is in its directory now, if there is one."""
-        return read_state(self.directory) if self.directory else None
+        return Run.read(self.directory) if self.directory else None
 
     def state(self) -> tuple[JobState, int]:
         """Its state, and the round from which its run would resume."""
@@ -106,7 +106,7 @@ class SweepJob:
     def job(self) -> Job:
         """The job for a launcher, made when it is first submitted."""
         assert self.directory is not None
-        id, overrides = RunDirectory(self.directory).id, [*self.words, *self.options]
+        id, overrides = self.directory.name.rpartition("-")[2], [*self.words, *self.options]
         content = payload(self.settings, self.choices, overrides, id)
         before = manifest_bytes(self.directory)
         return Job(self.number, content, self.directory.absolute(), self.log.absolute(), before)

@@ -19,7 +19,7 @@ import pytest
 from ol2r_cli.config.instantiate import build
 from ol2r_cli.launcher.job import Outcome, run_payload
 from ol2r_cli.launcher.processes import Processes
-from ol2r_cli.run.directory import RunDirectory
+from ol2r_cli.run.store import RunDirectory
 from tests.launcher.jobs import does, payload_of
 from tests.manifests import manifest
 

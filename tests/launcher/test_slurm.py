@@ -16,7 +16,7 @@ from ol2r_cli.config.instantiate import build
 from ol2r_cli.launcher import slurm as module
 from ol2r_cli.launcher.job import Outcome
 from ol2r_cli.launcher.slurm import Slurm
-from ol2r_cli.run.directory import RunDirectory
+from ol2r_cli.run.store import RunDirectory
 from tests.launcher.fake_slurm import FakeSlurm, leave_result
 from tests.launcher.jobs import does
 from tests.manifests import manifest

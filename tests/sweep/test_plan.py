@@ -10,8 +10,8 @@ import pytest
 from ol2r_cli.commands.run import main
 from ol2r_cli.config.composer import Composer
 from ol2r_cli.dataset.synthetic import Synthetic
-from ol2r_cli.run.directory import RunDirectory
 from ol2r_cli.run.runner import run_experiment
+from ol2r_cli.run.store import RunDirectory
 from ol2r_cli.sweep.plan import BadJobs, Plan
 from ol2r_cli.sweep.sweeper import run_sweep, sweep
 from tests.manifests import manifest

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ol2r_cli.launcher.job import Job, Outcome
-from ol2r_cli.run.directory import RunDirectory
+from ol2r_cli.run.store import RunDirectory
 from ol2r_cli.sweep.scheduler import Scheduler
 from ol2r_cli.sweep.status_display import StatusDisplay
 from ol2r_cli.sweep.sweep_job import Ending, SweepJob

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ol2r_cli.run.run_state import find_runs, read_state
+from ol2r_cli.run.run import Run, find_runs
 from tests.launcher.stumbling import own_configs
 
 ROOT = Path(__file__).parents[2]
@@ -36,7 +36,7 @@ def finished(folder: Path) -> dict[str, int]:
 def until_running(folder: Path, sweep: subprocess.Popen[str]) -> None:
     """Wait until a run has begun."""
     limit = time.monotonic() + 120
-    while not any(state and state.state == "running" for state in map(read_state, find_runs(folder))):
+    while not any(state and state.state == "running" for state in map(Run.read, find_runs(folder))):
         assert sweep.poll() is None, sweep.communicate()
         assert time.monotonic() < limit
         time.sleep(0.01)
@@ -56,7 +56,7 @@ def test_a_sweep_with_failures_ends_like_an_undisturbed_one(tmp_path: Path):
     killed = False
     while not killed and sweep.poll() is None:
         for path in troubled.glob("*/pairrank-navigational-*"):
-            state = read_state(path)
+            state = Run.read(path)
             if not killed and state is not None and state.state == "running":
                 os.kill(state.manifest["pid"], signal.SIGKILL)
                 killed = True
@@ -91,7 +91,7 @@ def test_a_stopped_sweep_keeps_what_is_done_and_resumes(tmp_path: Path, number: 
     assert "the same command goes on from here" in err
     assert "1 interrupted, 1 not started" in out
     (path,) = find_runs(tmp_path / "outputs")
-    reached = read_state(path)
+    reached = Run.read(path)
     assert reached is not None
     assert (reached.state, reached.round < 1000) == ("interrupted", True)
     again = started(tmp_path / "outputs", *words, "--dry-run")
@@ -102,7 +102,7 @@ def test_a_stopped_sweep_keeps_what_is_done_and_resumes(tmp_path: Path, number: 
     out, err = final.communicate(timeout=300)
     assert final.returncode == 0, err
     assert "2 jobs in" in out
-    manifest = read_state(path)
+    manifest = Run.read(path)
     assert manifest is not None
     assert manifest.manifest["sittings"] == 2
     assert len(finished(tmp_path / "outputs")) == 2
