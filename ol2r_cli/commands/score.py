@@ -1,16 +1,8 @@
-"""`ol2r score RUN FILE`: the scores of a finished run's ranker for the documents of a file, one per line."""
+"""`ol2r score RUN FILE`: the scores of a finished run's ranker for the documents of a file, one per line. The scores
+are those of the offline evaluation, without exploration, in the order of the file; features are normalised as those of
+the run's dataset.
 
-from __future__ import annotations
-
-import argparse
-import sys
-from pathlib import Path
-
-from ol2r_cli.config.own_choices import add_config_dir
-from ol2r_cli.formatting import HelpFormatter
-from ol2r_cli.run.exit_status import BAD_CONFIGURATION, DONE
-
-EPILOG = """examples:
+examples:
   ol2r score outputs/mq2008/pairrank-informational-0123456789 test.txt     to the terminal
   ol2r score 0123456789 test.txt.gz --output scores.txt                    a run below outputs by its id
   ol2r score tour/0123456789 test.txt                                      a run below another folder by its id
@@ -18,46 +10,29 @@ EPILOG = """examples:
   ol2r score 0123456789 test.txt --config-dir choices                      a ranker of your own
 """
 
+from __future__ import annotations
 
-def parser() -> argparse.ArgumentParser:
-    """The options of `ol2r score`."""
-    options = argparse.ArgumentParser(
-        "ol2r score",
-        description=(__doc__ or "").partition(": ")[2]
-        + " The scores are those of the offline evaluation, without exploration,"
-        " in the order of the file; features are normalised as those of the run's dataset.",
-        epilog=EPILOG,
-        formatter_class=HelpFormatter,
-    )
-    options.add_argument("run", metavar="RUN", help="finished run: its directory, its id below outputs, or FOLDER/ID")
-    options.add_argument("file", metavar="FILE", type=Path, help="LETOR text, plain or .gz; its grades are ignored")
-    options.add_argument("--seed", metavar="S", type=int, help="replica to score with (default: the run's first seed)")
-    options.add_argument("--output", metavar="FILE", type=Path, help="write the scores to this file")
-    options.add_argument("--data", metavar="DIR", type=Path, help="where the run's data are now, if they are needed")
-    add_config_dir(options)
-    return options
+import argparse
+import sys
+from pathlib import Path
+
+from ol2r_cli.commands.command import argument, command
+from ol2r_cli.config.own_choices import add_config_dir
+from ol2r_cli.run.exit_status import DONE
 
 
-def main(arguments: list[str]) -> int:
-    """Exit code 0, or 2 when the run or the file is not what it should be."""
-    options = parser().parse_intermixed_args(arguments)
-    try:
-        scores = _scores(options)
-        if options.output is None:
-            sys.stdout.write(scores)
-        else:
-            _write(options.output, scores)
-    except ValueError as error:
-        print(f"ol2r score: {error}", file=sys.stderr)
-        return BAD_CONFIGURATION
-    return DONE
-
-
-def _scores(options: argparse.Namespace) -> str:
-    """One score per line, in as many digits as identify it in its precision."""
+@command(
+    argument("run", metavar="RUN", help="finished run: its directory, its id below outputs, or FOLDER/ID"),
+    argument("file", metavar="FILE", type=Path, help="LETOR text, plain or .gz; its grades are ignored"),
+    argument("--seed", metavar="S", type=int, help="replica to score with (default: the run's first seed)"),
+    argument("--output", metavar="FILE", type=Path, help="write the scores to this file"),
+    argument("--data", metavar="DIR", type=Path, help="where the run's data are now, if they are needed"),
+    add_config_dir,
+)
+def main(given: argparse.Namespace) -> int:
     from ol2r_cli.run.run_state import find_run
 
-    path = find_run(options.run)
+    path = find_run(given.run)
 
     import torch
 
@@ -65,16 +40,19 @@ def _scores(options: argparse.Namespace) -> str:
     from ol2r_cli.run.trained_ranker import TrainedRanker
 
     with torch.inference_mode():
-        ranker = TrainedRanker(path, trusted_targets(options.config_dir))
-        scores = ranker.scores(options.file, options.seed, options.data)
-    return "".join(f"{score!s}\n" for score in scores.numpy())
-
-
-def _write(path: Path, text: str) -> None:
+        ranker = TrainedRanker(path, trusted_targets(given.config_dir))
+        scores = ranker.scores(given.file, given.seed, given.data)
+    text = "".join(f"{score!s}\n" for score in scores.numpy())  # as many digits as identify it in its precision
+    if given.output is None:
+        sys.stdout.write(text)
+        return DONE
     from ol2r_cli.run.directory import RunDirectory
 
     try:
-        RunDirectory(path.parent).write_text(path.name, text)
+        RunDirectory(given.output.parent).write_text(given.output.name, text)
     except OSError as error:
-        raise ValueError(f"--output must be a file that can be written, got {path} ({error.strerror})") from error
-    print(f"written: {path}")
+        raise ValueError(
+            f"--output must be a file that can be written, got {given.output} ({error.strerror})"
+        ) from error
+    print(f"written: {given.output}")
+    return DONE
