@@ -8,8 +8,7 @@ import os
 import sys
 from importlib import import_module
 
-from ol2r_cli.run.exit_status import INTERRUPTED
-from ol2r_cli.run.stop_signals import exits_when_interrupted
+from ol2r_cli.run.exit_status import INTERRUPTED, exits_when_interrupted
 
 # subcommand, `main` of the module of its name in commands/: a description
 COMMANDS = {
@@ -91,7 +90,7 @@ def _command(arguments: list[str]) -> int:
         return 0
     command, *rest = arguments
     if command == "--version":
-        from ol2r_cli.run.manifest import version_line
+        from ol2r_cli.run.code import version_line
 
         print(f"ol2r {version_line()}")
         return 0

@@ -20,8 +20,7 @@ from ol2r_cli.config.overrides import split_search_path
 from ol2r_cli.config.own_choices import add_config_dir, as_options
 from ol2r_cli.contracts.law import LEFT_OUT, Law
 from ol2r_cli.formatting import wrapped
-from ol2r_cli.run.exit_status import DONE, FAILED
-from ol2r_cli.run.stop_signals import exits_when_interrupted
+from ol2r_cli.run.exit_status import DONE, FAILED, exits_when_interrupted
 
 _NAME_WIDTH = 18  # characters of the longest name of a law
 

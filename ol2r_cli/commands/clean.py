@@ -23,8 +23,8 @@ from pathlib import Path
 from ol2r_cli.commands.command import argument, command
 from ol2r_cli.config.project_file import default_output_dir
 from ol2r_cli.formatting import byte_size, plural, printable, show
-from ol2r_cli.run.directory import CHECKPOINT, INTERACTIONS
-from ol2r_cli.run.disk_usage import (
+from ol2r_cli.run import CHECKPOINT, INTERACTIONS
+from ol2r_cli.run.clean import (
     REMOVABLE,
     JobLog,
     Removal,

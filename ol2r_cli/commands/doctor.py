@@ -28,8 +28,8 @@ from ol2r_cli.config.overrides import split_search_path
 from ol2r_cli.config.own_choices import add_config_dir, as_options, choice_folders
 from ol2r_cli.formatting import byte_size, error_line, show
 from ol2r_cli.lock import is_held, locked
+from ol2r_cli.run.code import version_line
 from ol2r_cli.run.exit_status import DONE, FAILED
-from ol2r_cli.run.manifest import version_line
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig

@@ -34,6 +34,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from ol2r_cli.atomic_file import write_text
 from ol2r_cli.commands.command import argument, command
 from ol2r_cli.config.overrides import split_words
 from ol2r_cli.config.project_file import default_output_dir
@@ -48,7 +49,6 @@ from ol2r_cli.report.notes import left_out
 from ol2r_cli.report.result_tables import ordered
 from ol2r_cli.report.run_groups import collect, group_runs, nothing_below
 from ol2r_cli.report.selection import select
-from ol2r_cli.run.directory import RunDirectory
 from ol2r_cli.run.exit_status import DONE
 
 FIGURE_FORMATS = ("png", "svg", "pdf")
@@ -168,7 +168,7 @@ def _report(options: argparse.Namespace) -> None:
             print(text)
             return
         with writing(options.out):
-            RunDirectory(options.out.parent).write_text(options.out.name, text + "\n")
+            write_text(options.out, text + "\n")
         print(f"written: {options.out}")
 
 

@@ -16,6 +16,7 @@ import argparse
 import sys
 from pathlib import Path
 
+from ol2r_cli.atomic_file import write_text
 from ol2r_cli.commands.command import argument, command
 from ol2r_cli.config.own_choices import add_config_dir
 from ol2r_cli.run.exit_status import DONE
@@ -30,26 +31,23 @@ from ol2r_cli.run.exit_status import DONE
     add_config_dir,
 )
 def main(given: argparse.Namespace) -> int:
-    from ol2r_cli.run.run_state import find_run
+    from ol2r_cli.run.run import Run, find_run
 
     path = find_run(given.run)
 
     import torch
 
     from ol2r_cli.config.stored_targets import trusted_targets
-    from ol2r_cli.run.trained_ranker import TrainedRanker
 
     with torch.inference_mode():
-        ranker = TrainedRanker(path, trusted_targets(given.config_dir))
+        ranker = Run.read_finished(path).read_ranker(trusted_targets(given.config_dir))
         scores = ranker.scores(given.file, given.seed, given.data)
     text = "".join(f"{score!s}\n" for score in scores.numpy())  # as many digits as identify it in its precision
     if given.output is None:
         sys.stdout.write(text)
         return DONE
-    from ol2r_cli.run.directory import RunDirectory
-
     try:
-        RunDirectory(given.output.parent).write_text(given.output.name, text)
+        write_text(given.output, text)
     except OSError as error:
         raise ValueError(
             f"--output must be a file that can be written, got {given.output} ({error.strerror})"

@@ -10,9 +10,9 @@ from ol2r_cli.commands.command import argument, command
 from ol2r_cli.config.overrides import split_words
 from ol2r_cli.config.project_file import default_output_dir
 from ol2r_cli.formatting import duration, plural, printable, show
-from ol2r_cli.run.directory import as_json
 from ol2r_cli.run.exit_status import DONE
-from ol2r_cli.run.run_state import STATES, RunState, find_runs, read_state
+from ol2r_cli.run.run import STATES, Run, find_runs
+from ol2r_cli.run.store import as_json
 
 HEADINGS = ("state", "run", "rounds", "rounds/s", "time", "note")
 # What the command in the note does.
@@ -36,7 +36,7 @@ def main(given: argparse.Namespace) -> int:
     if not root.is_dir():
         missing = f"DIR must be a folder with runs, got {root}, which does not exist"
         raise ValueError(f"{missing}: start a run with `ol2r run`")
-    states = [state for path in find_runs(root) if (state := read_state(path)) is not None]
+    states = [state for path in find_runs(root) if (state := Run.read(path)) is not None]
     if words:
         from ol2r_cli.report.run_filter import RunFilter
 
@@ -55,7 +55,7 @@ def main(given: argparse.Namespace) -> int:
     return DONE
 
 
-def _row(run: RunState, root: Path) -> tuple[str, ...]:
+def _row(run: Run, root: Path) -> tuple[str, ...]:
     name = run.path.name if run.path == root else str(run.path.relative_to(root))
     if not run.manifest:
         return run.state, name, "", "", "", run.error or ""
@@ -71,7 +71,7 @@ def _row(run: RunState, root: Path) -> tuple[str, ...]:
     )
 
 
-def _note(run: RunState) -> str:
+def _note(run: Run) -> str:
     """The remaining time, or why the run has stopped and what to type, after the note of the user's."""
     parts = [run.manifest.get("note", ""), (run.error or "") if run.state in _RESUME else ""]
     if run.state == "running" and run.remaining is not None:

@@ -14,7 +14,7 @@ from ol2r_cli.commands.command import argument, command
 from ol2r_cli.config.project_file import default_output_dir
 from ol2r_cli.formatting import plural, printable, wrapped
 from ol2r_cli.run.exit_status import DONE, FAILED
-from ol2r_cli.run.run_state import named_runs, read_state
+from ol2r_cli.run.run import Run, named_runs
 
 
 @command(argument("run", metavar="RUN|DIR", nargs="*", help="default: output_dir of ol2r.yaml, or outputs"))
@@ -25,11 +25,11 @@ def main(given: argparse.Namespace) -> int:
     intact = bad = unfinished = 0
     notes: list[str] = []
     for path in dict.fromkeys(paths):
-        state = read_state(path)
-        if state is None or (state.manifest and state.state not in ("finished", "damaged")):
+        run = Run.read(path)
+        if run is None or (run.manifest and run.state not in ("finished", "damaged")):
             unfinished += 1
             continue
-        found = list(differences(state, notes)) if state.manifest else [str(state.error)]
+        found = list(differences(run, notes)) if run.manifest else [str(run.error)]
         for what in found:
             print(wrapped(printable(f"{path}: {what}")), flush=True)
         intact, bad = intact + (not found), bad + bool(found)
