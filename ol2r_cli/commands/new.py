@@ -19,6 +19,8 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
+import yaml
+
 from ol2r_cli.commands.command import argument, command
 from ol2r_cli.config.catalogue import Catalogue, Choice
 from ol2r_cli.config.overrides import ALIASES, as_typed
@@ -68,8 +70,6 @@ def _new(group: str, name: str, folder: Path | None, like: str | None) -> Iterat
     files = _files(group, name, folder, catalogue.choices[group][like] if like else None)
     found = folder.resolve() in [each.path for each in folders]
     if not found and not Path(PROJECT_FILE).exists():
-        import yaml
-
         files[Path(PROJECT_FILE)] = yaml.safe_dump({"choices": str(folder)})
         found = True
     for path in files:

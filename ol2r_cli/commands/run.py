@@ -19,6 +19,7 @@ import argparse
 import io
 import sys
 from contextlib import nullcontext, redirect_stdout
+from typing import TYPE_CHECKING
 
 from ol2r_cli import loops
 from ol2r_cli.commands.command import Parser, argument, command
@@ -27,6 +28,10 @@ from ol2r_cli.config.errors import meant
 from ol2r_cli.config.overrides import split_launcher, split_search_path
 from ol2r_cli.config.own_choices import add_config_dir, as_options, choice_folders
 from ol2r_cli.run.exit_status import DONE, exits_when_interrupted
+from ol2r_cli.run.run import Run
+
+if TYPE_CHECKING:
+    from ol2r_cli.config.composer import Composer
 
 _CHOICES = "groups and their choices (`ol2r list` says more, `ol2r list GROUP` has their settings):"
 
@@ -75,11 +80,14 @@ def _output(parser: argparse.ArgumentParser) -> None:
 def main(given: argparse.Namespace) -> int:
     """Run what the arguments say; everything that is no option is an override, which Hydra reads."""
     given.overrides, folders = split_search_path([*given.overrides, *as_options(given.config_dir)])
-    given.folders = as_options(folders)
     _check(given)
+    with exits_when_interrupted():
+        from ol2r_cli.config.composer import Composer
+
+        composer = Composer([*given.overrides, *as_options(folders)])
     if given.cfg:
-        return _show_configuration(given)
-    return _sweep(given) if given.multirun or given.dry_run else _run(given)
+        return _show_configuration(given, composer)
+    return _sweep(given, composer) if given.multirun or given.dry_run else _run(given, composer)
 
 
 def _check(given: argparse.Namespace) -> None:
@@ -96,13 +104,10 @@ def _check(given: argparse.Namespace) -> None:
             raise ValueError(f"{option} is for showing a configuration: add --cfg job")
 
 
-def _show_configuration(given: argparse.Namespace) -> int:
-    """`--cfg`: the configuration as YAML; with -m that of the first job."""
+def _show_configuration(given: argparse.Namespace, composer: Composer) -> int:
+    """Print the configuration as YAML; with -m that of the first job."""
     from omegaconf import OmegaConf
 
-    from ol2r_cli.config.composer import Composer
-
-    composer = Composer([*given.overrides, *given.folders])
     overrides = composer.jobs(given.overrides, given.paired)[0] if given.multirun else given.overrides
     config = composer.shown(overrides, given.cfg)
     if given.resolve:
@@ -116,17 +121,13 @@ def _show_configuration(given: argparse.Namespace) -> int:
     return DONE
 
 
-def _sweep(given: argparse.Namespace) -> int:
-    """`-m` and `--dry-run`."""
+def _sweep(given: argparse.Namespace, composer: Composer) -> int:
     with exits_when_interrupted():
-        from ol2r_cli.config.composer import Composer
-        from ol2r_cli.run.run import Run
         from ol2r_cli.run.store import as_json
         from ol2r_cli.run.summary import record
         from ol2r_cli.sweep.sweep_output import print_plan, print_summary
         from ol2r_cli.sweep.sweeper import run_sweep
 
-    composer = Composer([*given.overrides, *given.folders])
     jobs = composer.jobs(given.overrides, given.paired) if given.multirun else [given.overrides]
     if given.dry_run:
         return print_plan(jobs, composer, given.keep_going)
@@ -138,12 +139,11 @@ def _sweep(given: argparse.Namespace) -> int:
     return result.code
 
 
-def _run(given: argparse.Namespace) -> int:
-    """One run. Torch is imported after everything that can be checked without it."""
+def _run(given: argparse.Namespace, composer: Composer) -> int:
+    """Import torch after everything that can be checked without it."""
     with exits_when_interrupted():
-        from ol2r_cli.config.composer import Composer, check_grid
+        from ol2r_cli.config.composer import check_grid
 
-        composer = Composer([*given.overrides, *given.folders])
         composition = composer(given.overrides)
         words = [*split_launcher(given.overrides)[0], *composer.options]
         check_grid(composition, words, "add -m")

@@ -19,7 +19,9 @@ from pathlib import Path
 from ol2r_cli.atomic_file import write_text
 from ol2r_cli.commands.command import argument, command
 from ol2r_cli.config.own_choices import add_config_dir
+from ol2r_cli.config.stored_targets import trusted_targets
 from ol2r_cli.run.exit_status import DONE
+from ol2r_cli.run.run import Run, find_run
 
 
 @command(
@@ -31,13 +33,8 @@ from ol2r_cli.run.exit_status import DONE
     add_config_dir,
 )
 def main(given: argparse.Namespace) -> int:
-    from ol2r_cli.run.run import Run, find_run
-
     path = find_run(given.run)
-
     import torch
-
-    from ol2r_cli.config.stored_targets import trusted_targets
 
     with torch.inference_mode():
         ranker = Run.read_finished(path).read_ranker(trusted_targets(given.config_dir))

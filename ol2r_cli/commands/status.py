@@ -10,9 +10,9 @@ from ol2r_cli.commands.command import argument, command
 from ol2r_cli.config.overrides import split_words
 from ol2r_cli.config.project_file import default_output_dir
 from ol2r_cli.formatting import duration, plural, printable, show
+from ol2r_cli.report.run_filter import RunFilter
 from ol2r_cli.run.exit_status import DONE
 from ol2r_cli.run.run import STATES, Run, find_runs
-from ol2r_cli.run.store import as_json
 
 HEADINGS = ("state", "run", "rounds", "rounds/s", "time", "note")
 # What the command in the note does.
@@ -38,12 +38,12 @@ def main(given: argparse.Namespace) -> int:
         raise ValueError(f"{missing}: start a run with `ol2r run`")
     states = [state for path in find_runs(root) if (state := Run.read(path)) is not None]
     if words:
-        from ol2r_cli.report.run_filter import RunFilter
-
         chosen = RunFilter(words)
         states = list(filter(chosen.state, states))
         chosen.check()
     if given.json:
+        from ol2r_cli.run.store import as_json  # imports numpy
+
         print(as_json([{"path": str(r.path), "state": r.state, **r.manifest, "error": r.error} for r in states]))
         return DONE
     if not states:

@@ -12,7 +12,7 @@ import torch
 from ol2r_cli.export.per_query import per_query
 from ol2r_cli.export.ranked_split import RankedSplit
 from ol2r_cli.metrics.ranking import expected_reciprocal_rank, reciprocal_rank
-from ol2r_cli.run.trained_ranker import TrainedRanker
+from ol2r_cli.run.run import Run
 from tests.export.finished import ROUNDS, SEEDS, read
 from tests.reference.metrics import ndcg
 
@@ -38,7 +38,7 @@ def test_each_value_follows_from_the_order_by_score(runs):
     seed = SEEDS[1]
     file = runs["data"] / "test.txt"
     with torch.inference_mode():
-        scores = iter(TrainedRanker(runs["linear"]).scores(file, seed).tolist())
+        scores = iter(Run.read_finished(runs["linear"]).read_ranker().scores(file, seed).tolist())
     rows = {row["query_id"]: row for row in table(runs["linear"]).filter(seed=seed).to_dicts()}
     for place, (query, documents) in enumerate(read(file).items()):
         grades = [grade for grade, _ in documents]
