@@ -23,8 +23,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from ol2r_cli.config.overrides import split_launcher, split_search_path
-from ol2r_cli.config.passed_objects import command_of
-from ol2r_cli.config.python_settings import as_overrides
+from ol2r_cli.config.python_settings import as_overrides, command_of
 from ol2r_cli.formatting import plus_minus, printable
 from ol2r_cli.run import run as run_reader
 from ol2r_cli.run.exit_status import INTERRUPTED
@@ -115,7 +114,7 @@ class Run(run_reader.Run):
     @cached_property
     def trained_ranker(self) -> TrainedRanker:
         """The trained ranker of every seed; ValueError for a ranker that cannot score new queries."""
-        from ol2r_cli.config.stored_targets import trusted_targets
+        from ol2r_cli.config.instantiate import trusted_targets
 
         return self.read_ranker(self._own_targets | trusted_targets(self._config_dirs))
 
@@ -232,7 +231,7 @@ def run(*settings: Any, progress: bool = False, **more: Any) -> Run:
 
 def _own_run(path: Path, settings: Mapping[str, Any]) -> Run:
     """A run of settings that the caller has composed, so that their classes are the caller's own words."""
-    from ol2r_cli.config.stored_targets import targets
+    from ol2r_cli.config.instantiate import targets
 
     run = Run(path)
     run._own_targets = frozenset(targets(settings))

@@ -22,8 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from ol2r_cli.atomic_file import write_parquet, write_text
 from ol2r_cli.commands.command import argument, command
-from ol2r_cli.config.own_choices import add_config_dir
-from ol2r_cli.config.project_file import default_output_dir
+from ol2r_cli.config.own_choices import add_config_dir, default_output_dir
 from ol2r_cli.formatting import plural
 from ol2r_cli.run.exit_status import DONE
 
@@ -70,7 +69,7 @@ def _export(options: argparse.Namespace) -> Iterable[str]:
 
     import torch
 
-    from ol2r_cli.config.stored_targets import trusted_targets
+    from ol2r_cli.config.instantiate import trusted_targets
     from ol2r_cli.export.ranked_split import RankedSplit
 
     own_targets = trusted_targets(options.config_dir)

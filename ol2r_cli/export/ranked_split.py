@@ -11,8 +11,7 @@ import torch
 from omegaconf import OmegaConf
 
 from ol2r_cli.config.catalogue import Catalogue
-from ol2r_cli.config.instantiate import build
-from ol2r_cli.config.stored_targets import check_stored
+from ol2r_cli.config.instantiate import build, check_stored
 from ol2r_cli.dataset.table import Dataset
 from ol2r_cli.interfaces import Measure
 from ol2r_cli.metrics.evaluation import Evaluator, Lists

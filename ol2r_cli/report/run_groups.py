@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ol2r_cli.config.overrides import split_words
-from ol2r_cli.config.project_file import default_output_dir
+from ol2r_cli.config.own_choices import default_output_dir
 from ol2r_cli.formatting import error_line
 from ol2r_cli.report.estimates import Estimate, over_folds
 from ol2r_cli.report.finished_run import RECORDING, FinishedRun, by_seed, read_run

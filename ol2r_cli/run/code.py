@@ -31,7 +31,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ol2r_cli import __version__
-from ol2r_cli.config.moved_classes import MOVED_TO
 
 _NO_ROLES = ("launcher", "hydra")  # entries of the settings whose classes do not take part in a run
 
@@ -58,8 +57,8 @@ def own_code(settings: Mapping[str, Any]) -> dict[str, str]:
     ValueError where source is not available, and where a file was changed after this process had imported it.
     """
     roles = {name: value for name, value in settings.items() if name not in _NO_ROLES}
-    targets = ((part, MOVED_TO.get(target, target)) for part, target in _targets(roles))
-    hashes = {part: code_hash_of(_resolved(target)) for part, target in targets if not target.startswith("ol2r_cli.")}
+    own = ((part, target) for part, target in _targets(roles) if not target.startswith("ol2r_cli."))
+    hashes = {part: code_hash_of(_resolved(target)) for part, target in own}
     return {part: hash for part, hash in hashes.items() if hash}
 
 

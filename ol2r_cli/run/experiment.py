@@ -16,8 +16,8 @@ from torch import Tensor
 
 from ol2r_cli.columns import EVALUATION_COLUMNS, INTENT, TRACE_COLUMNS, RunColumns
 from ol2r_cli.config.catalogue import Catalogue
-from ol2r_cli.config.instantiate import build, check_settings
-from ol2r_cli.config.ranges import Count, NonNegative, Range, WholeNumber
+from ol2r_cli.config.instantiate import build
+from ol2r_cli.config.ranges import Count, NonNegative, Range, WholeNumber, check_settings
 from ol2r_cli.dataset.table import Dataset, DatasetSource
 from ol2r_cli.device import Device
 from ol2r_cli.intent.schedules import DrawnIntents

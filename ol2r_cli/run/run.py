@@ -24,7 +24,7 @@ from zipfile import BadZipFile, ZipFile
 
 from ol2r_cli.columns import RunColumns
 from ol2r_cli.config.catalogue import dotted
-from ol2r_cli.config.project_file import default_output_dir
+from ol2r_cli.config.own_choices import default_output_dir
 from ol2r_cli.formatting import error_line
 from ol2r_cli.lock import is_held
 from ol2r_cli.run import CHECKPOINT, CONFIG, LOCK, MANIFEST, REMOVABLE, SUMMARY

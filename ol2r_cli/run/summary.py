@@ -26,8 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from ol2r_cli.columns import SPLITS, Column, RunColumns, main_cutoff, ndcg_columns
 from ol2r_cli.config.overrides import split_search_path
-from ol2r_cli.config.own_choices import as_options, choice_folders
-from ol2r_cli.config.project_file import default_output_dir
+from ol2r_cli.config.own_choices import as_options, choice_folders, default_output_dir
 from ol2r_cli.formatting import duration, plural, plus_minus, wrapped
 from ol2r_cli.run.identity import RESULTS_VERSION
 from ol2r_cli.run.tables import EVALUATION, TRACE

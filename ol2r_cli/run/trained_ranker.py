@@ -16,8 +16,7 @@ from omegaconf import OmegaConf
 from torch import Tensor
 
 from ol2r_cli.config.catalogue import Catalogue
-from ol2r_cli.config.instantiate import build
-from ol2r_cli.config.stored_targets import check_stored
+from ol2r_cli.config.instantiate import build, check_stored
 from ol2r_cli.dataset.inference_data import inference_data
 from ol2r_cli.dataset.table import DatasetSource
 from ol2r_cli.interfaces import Candidates, Ranker

@@ -10,7 +10,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from ol2r_cli.config.passed_objects import command_of
+from ol2r_cli.config.python_settings import command_of
 from ol2r_cli.launcher.job import Job, payload, without_force
 from ol2r_cli.run import CHECKPOINT, MANIFEST
 from ol2r_cli.run.clean import SWEEPS

@@ -15,7 +15,7 @@ from ol2r_cli.lock import locked
 from ol2r_cli.run import FILES
 from ol2r_cli.run.clean import REMOVABLE, stored_runs
 from ol2r_cli.run.store import RunDirectory
-from tests.manifests import manifest
+from tests.manifests import accept_changes, manifest
 
 ID = "0123456789"
 
@@ -29,6 +29,8 @@ def make(root: Path, name: str, status: str, **files: int) -> Path:
     run.write_text("config.yaml", "ranker: {}\nclick: {}\ndataset: {}\nrounds: 2\n")
     for file, size in files.items():
         run.write_bytes(file.replace("_", "."), b"x" * size)
+    if status == "finished":
+        accept_changes(run.path)
     return run.path
 
 

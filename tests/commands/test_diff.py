@@ -12,6 +12,7 @@ import pytest
 from ol2r_cli import cli
 from ol2r_cli.run.directory import RunDirectory
 from ol2r_cli.run.run_state import find_runs
+from tests.manifests import accept_changes
 
 SMALL = ["dataset.queries={train:10,validation:4,test:4}", "dataset.documents=8", "dataset.features=6", "rounds=20"]
 
@@ -56,6 +57,7 @@ def changed(source: Path, target: Path, file: str, *values: tuple[int, int, str,
         kind = table.schema[column]
         table = table.with_columns(pl.when(here).then(pl.lit(value).cast(kind)).otherwise(pl.col(column)).alias(column))
     RunDirectory(target).write_parquet(file, table)
+    accept_changes(target)
     return target
 
 
@@ -152,6 +154,7 @@ def test_the_same_results(made, tmp_path, capsys):
     without = tmp_path / "without"
     shutil.copytree(first, without)
     RunDirectory(without).write_parquet("trace.parquet", trace.with_columns(blocks=pl.lit(None, dtype=pl.Int32)))
+    accept_changes(without)
     assert "the results are the same" in diff(capsys, first, without, "--exit-code"), "not traced is no difference"
     RunDirectory(without).write_parquet("trace.parquet", trace.filter(pl.col("round") <= 15))
     text = diff(capsys, first, without, "--exit-code", code=1)

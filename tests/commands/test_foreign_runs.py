@@ -21,6 +21,7 @@ from ol2r_cli import api as ol2r
 from ol2r_cli import cli
 from ol2r_cli.run.run import Run, find_runs
 from tests.export.finished import FinishedRuns, finished_runs
+from tests.manifests import accept_changes
 
 NODES: dict[str, dict[str, Any]] = {
     "archive": {"_target_": "zipfile.ZipFile", "file": "{hit}", "mode": "w"},
@@ -68,22 +69,24 @@ class ForeignRun:
     def __init__(self, run: Path, path: Path):
         self.path = path
         shutil.copytree(run, path)
-        self.edit_manifest(lambda manifest: manifest.update(files={}, checksum=""))
 
     def edit_manifest(self, edit: Callable[[dict[str, Any]], Any]) -> None:
         manifest = json.loads((self.path / "run.json").read_text())
         edit(manifest)
         (self.path / "run.json").write_text(json.dumps(manifest))
+        accept_changes(self.path)
 
     def edit_config(self, edit: Callable[[dict[str, Any]], Any]) -> None:
         content: Any = OmegaConf.to_container(OmegaConf.load(self.path / "config.yaml"))
         edit(content)
         (self.path / "config.yaml").write_text(yaml.safe_dump(content))
+        accept_changes(self.path)
 
     def edit_ranker(self, edit: Callable[[dict[str, Any]], Any]) -> None:
         content = torch.load(self.path / "ranker.pt", weights_only=True)
         edit(content)
         torch.save(content, self.path / "ranker.pt")
+        accept_changes(self.path)
 
 
 @pytest.fixture

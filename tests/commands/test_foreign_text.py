@@ -19,6 +19,7 @@ from ol2r_cli.cli import main
 from ol2r_cli.columns import Column
 from ol2r_cli.report.frames import as_csv
 from ol2r_cli.report.text_table import in_markdown
+from tests.manifests import accept_changes
 from tests.report.figures.runs import play
 from tests.report.page.test_html_page import Page
 
@@ -53,6 +54,7 @@ def foreign(root: Path, mark: str) -> list[Path]:
         manifest |= {"note": mark, "command": f"ol2r run {mark}", "versions": {mark: mark}, "error": mark}
         manifest["choices"]["dataset"] = mark
         (path / "run.json").write_text(json.dumps(manifest))
+        accept_changes(path)
         paths.append(path)
     return paths
 
