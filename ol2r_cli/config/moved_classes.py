@@ -1,8 +1,4 @@
-"""Classes of choices that moved since runs were written with their earlier path.
-
-Run ids are computed with the earlier path, so that a run keeps its id. Configurations of finished runs are built with
-the present one.
-"""
+"""Earlier paths of classes of choices, with which run ids are computed, so that a run keeps its id."""
 
 from __future__ import annotations
 

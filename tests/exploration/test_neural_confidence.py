@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from ol2r_cli.click.models import DependentClick
-from ol2r_cli.config.instantiate import check_settings
+from ol2r_cli.config.ranges import check_settings
 from ol2r_cli.exploration import neural_confidence
 from ol2r_cli.exploration.divide_and_conquer import ScoreOrder
 from ol2r_cli.exploration.neural_confidence import NeuralConfidence

@@ -12,8 +12,8 @@ import pytest
 from ol2r_cli.commands.report import main as report
 from ol2r_cli.commands.run import main as run
 from ol2r_cli.commands.verify import main
-from ol2r_cli.run.directory import RunDirectory
-from ol2r_cli.run.run_state import find_runs
+from ol2r_cli.run.run import find_runs
+from ol2r_cli.run.store import RunDirectory
 from ol2r_cli.run.summary import summarise
 from tests.manifests import accept_changes
 
