@@ -105,6 +105,8 @@ def test_a_copy_of_a_model_and_of_what_has_a_short_name(here):
     ol2r("new", "click", "tired_own", "--like", "nav")
     expected = ol2r("run", "--cfg", "job", "-p", "click.tables", "click=nav")
     assert ol2r("run", "--cfg", "job", "-p", "click.tables", "click=tired_own") == expected
+    copied = Path("choices/tired_own.py").read_text()
+    assert re.findall(r"^class (\w+)", copied, re.M) == ["_User", "CascadeBased", "DependentClick"], "what it needs"
 
 
 def test_a_preset_runs_and_becomes_a_sweep(here):
