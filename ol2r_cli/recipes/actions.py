@@ -12,7 +12,20 @@ from ol2r_cli.config.composer import expand
 from ol2r_cli.formatting import nearest
 from ol2r_cli.formatting import show as show_rows
 from ol2r_cli.recipes.recipe import Recipe, load_recipe, recipe_names
-from ol2r_cli.recipes.recipe_pages import benchmark_page, caveat, index, outdated, paper_page, protocol_line
+from ol2r_cli.recipes.recipe_pages import (
+    as_csv,
+    benchmark_page,
+    by_table,
+    caveat,
+    comparison_table,
+    data_values,
+    index,
+    outdated,
+    paper_page,
+    protocol_line,
+    result_table,
+    run_values,
+)
 from ol2r_cli.recipes.recipe_runs import (
     Entry,
     RecipeRuns,
@@ -24,7 +37,6 @@ from ol2r_cli.recipes.recipe_runs import (
     published,
     run_recipe,
 )
-from ol2r_cli.recipes.recipe_tables import as_csv, by_table, comparison_table, data_values, result_table, run_values
 from ol2r_cli.recipes.run_plan import Condition, RunPlan, benchmark_plan, by_name
 from ol2r_cli.report.figures.drawing import draw, save
 from ol2r_cli.report.figures.kinds import NothingToDraw
@@ -84,7 +96,7 @@ def _draw_figures(plan: RunPlan, runs: RecipeRuns, folder: Path) -> Iterator[Pat
 
 
 def _drawn(kind: str, groups: Mapping[Condition, Group], **options: Any) -> Any:
-    """A figure in which groups have the names of their competitors."""
+    """Return a figure in which groups have the names of their competitors."""
     names = {group: condition.competitor for condition, group in groups.items()}
     return draw(kind, list(names), Labels(list(names), names), **options)
 
@@ -186,7 +198,6 @@ def repeat(recipe: Recipe, competitors: Sequence[str], typed: Sequence[str]) -> 
 
 
 def _compared(before: FinishedRun, after: FinishedRun) -> tuple[str, str]:
-    """How many seeds have all metrics alike, and the largest difference of NDCG@10 on test queries."""
     one, other = by_seed(before), by_seed(after)
     same = sum(all(other[seed].get(name) == value for name, value in row.items()) for seed, row in one.items())
     apart = max(abs((other[seed].get(TEST) or 0.0) - (row.get(TEST) or 0.0)) for seed, row in one.items())
@@ -238,7 +249,6 @@ def _of_plan(results: Results, plan: RunPlan) -> Results:
 
 
 def _figure_files(recipe: Recipe, rows: Sequence[Entry]) -> dict[str, str]:
-    """The file of the curves of each dataset."""
     titles = dict.fromkeys(row.about.table for row in rows)
     return {title: f"{recipe.name}_{title.lower().replace(', ', '_')}.svg" for title in titles}
 
@@ -272,7 +282,7 @@ def _print(recipe: Recipe, rows: Sequence[Entry]) -> None:
 
 
 def _folds(recipe: Recipe, title: str, rows: Sequence[Entry]) -> str:
-    """The folds of a table that has not all of its dataset's."""
+    """Return the folds of a table that has not all of its dataset's."""
     folds = sorted({run.fold for row in rows for run in row.group.runs if run.fold is not None})
     if not folds or len(folds) == len(expand(by_name(recipe.data[title].words)["dataset.fold"])):
         return ""
