@@ -109,7 +109,7 @@ def examine(overrides: list[str]) -> Iterator[Finding]:
 
 def versions() -> Iterator[Finding]:
     """The versions of ol2r, Python and the packages, which are imported: an installed package may be broken."""
-    from ol2r_cli.run.manifest import version_line
+    from ol2r_cli.run.code import version_line
 
     old = "" if sys.version_info >= (3, 11) else "must be 3.11 or later: make a new virtual environment with it"
     yield Finding("ol2r", f"{version_line()} in {Path(__file__).parents[1]}")

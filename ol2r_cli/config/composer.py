@@ -73,6 +73,8 @@ class Composer:
         self.catalogue = Catalogue([folder.path for folder in self._folders])
         for path, other in self.catalogue.collisions:
             raise ValueError(f"{path} must not have the name of {other}: rename it")
+        chosen = (group for group, choice in self.catalogue.defaults.items() if choice)
+        self._needed = [*self.catalogue.root.values, *chosen]
         self._bases: dict[tuple[str, ...], Composition] = {}
 
     @property
@@ -125,12 +127,11 @@ class Composer:
             raise ValueError(unknown_name(error.args[0], words, self.catalogue)) from None
         except (HydraException, OmegaConfBaseException) as error:
             raise ValueError(explain(str(error), words, self.catalogue)) from None
-        needed = _needed()
-        for name in needed:
+        for name in self._needed:
             if name not in config:
                 raise ValueError(f"{name} is missing: leave out ~{name}")
         for name in map(str, config):
-            if name not in needed and name not in base.choices:
+            if name not in self._needed and name not in base.choices:
                 raise ValueError(unknown_name(name, words, self.catalogue))
         self._add_measures(config, {str(override.key_or_group): override.value() for override in of_measures})
         return replace(base, config=config)
@@ -281,13 +282,6 @@ def _resolved(config: DictConfig) -> dict[str, Any]:
         raise ValueError(f"{error.full_key} cannot be resolved: {str(error).splitlines()[0]}") from None
     assert isinstance(settings, dict)
     return {str(name): value for name, value in settings.items()}
-
-
-@cache
-def _needed() -> list[str]:
-    """Return the settings of run.yaml, and the groups of which it has a choice."""
-    catalogue = Catalogue()
-    return [*catalogue.root.values, *(group for group, choice in catalogue.defaults.items() if choice)]
 
 
 def _values(override: Override, choices: Sequence[str] = ()) -> list[str]:
