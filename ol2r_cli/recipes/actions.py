@@ -11,21 +11,8 @@ from typing import Any
 from ol2r_cli.config.composer import expand
 from ol2r_cli.formatting import nearest
 from ol2r_cli.formatting import show as show_rows
+from ol2r_cli.recipes import recipe_pages as pages
 from ol2r_cli.recipes.recipe import Recipe, load_recipe, recipe_names
-from ol2r_cli.recipes.recipe_pages import (
-    as_csv,
-    benchmark_page,
-    by_table,
-    caveat,
-    comparison_table,
-    data_values,
-    index,
-    outdated,
-    paper_page,
-    protocol_line,
-    result_table,
-    run_values,
-)
 from ol2r_cli.recipes.recipe_runs import (
     Entry,
     RecipeRuns,
@@ -61,19 +48,19 @@ def reproduce(plan: RunPlan, out: Path | None = None) -> int:
     missing data and a bad configuration.
     """
     plan.check_data()
-    warning = caveat(plan)
-    print(warning or protocol_line(plan))
+    warning = pages.caveat(plan)
+    print(warning or pages.protocol_line(plan))
     runs = run_recipe(plan) if plan.recipe.competitors else RecipeRuns()
     if runs.code == INTERRUPTED:
         return INTERRUPTED
-    values = run_values(plan, runs) if plan.recipe.competitors else data_values(plan)
+    values = pages.run_values(plan, runs) if plan.recipe.competitors else pages.data_values(plan)
     create_root(plan.output_dir)
     directory = RunDirectory(out or plan.output_dir / "reproduce" / plan.recipe.name)
     figures = list(_draw_figures(plan, runs, directory.path))
-    directory.write_text("table.csv", as_csv(values, plan.scale))
-    directory.write_text("README.md", paper_page(plan, runs, values, figures))
+    directory.write_text("table.csv", pages.as_csv(values, plan.scale))
+    directory.write_text("README.md", pages.paper_page(plan, runs, values, figures))
     # the warning is repeated below the numbers
-    _print_table(comparison_table(values, comparable=not warning, settings=False), [warning] if warning else [])
+    _print_table(pages.comparison_table(values, comparable=not warning, settings=False), [warning] if warning else [])
     for path in [*figures, directory / "README.md"]:
         print(f"written: {path}")
     return runs.code
@@ -87,7 +74,7 @@ def _draw_figures(plan: RunPlan, runs: RecipeRuns, folder: Path) -> Iterator[Pat
             figure = _drawn(spec.kind, groups, **spec.options)
             # a wrapped text above the figure, which grows by the height of the text
             width, height = figure.get_size_inches()
-            lines = textwrap.wrap(caveat(plan) or protocol_line(plan), int(width * _CHARACTERS))
+            lines = textwrap.wrap(pages.caveat(plan) or pages.protocol_line(plan), int(width * _CHARACTERS))
             figure.set_size_inches(width, height + (len(lines) + 0.5) * _FONT_SIZE * 1.3 / 72)
             figure.suptitle("\n".join(lines), fontsize=_FONT_SIZE, fontweight="bold", color=_WARNING_COLOUR)
             for suffix in ("png", "svg", "pdf"):
@@ -131,7 +118,7 @@ def run(recipe: Recipe, typed: Sequence[str], out: Path | None) -> int:
             continue
         directory, rows = RunDirectory(out or plan.output_dir / "benchmark"), entries(results)
         if scale == "full":
-            page = benchmark_page(recipe, rows, _curves(recipe, rows, directory.path))
+            page = pages.benchmark_page(recipe, rows, _curves(recipe, rows, directory.path))
             directory.write_text(f"{recipe.name}.md", page)
             print(f"written: {directory / recipe.name}.md")
         file = f"{recipe.name}.parquet" if scale == "full" else f"{recipe.name}_check.parquet"
@@ -206,17 +193,17 @@ def _compared(before: FinishedRun, after: FinishedRun) -> tuple[str, str]:
 
 def write_all(folder: Path) -> int:
     """Write the pages of all published results, and the index, without running anything."""
-    pages, directory = {}, RunDirectory(folder)
+    published_pages, directory = {}, RunDirectory(folder)
     for name in recipe_names("benchmark"):
         if results := published(name):
             recipe, rows = load_recipe("benchmark", name), entries(results)
-            pages[name] = recipe, rows
+            published_pages[name] = recipe, rows
             figures = {title: file for title, file in _figure_files(recipe, rows).items() if (folder / file).exists()}
-            directory.write_text(f"{name}.md", benchmark_page(recipe, rows, figures))
+            directory.write_text(f"{name}.md", pages.benchmark_page(recipe, rows, figures))
             print(f"written: {folder / name}.md")
-    if not pages:
+    if not published_pages:
         raise ValueError("there are no published results: type ol2r benchmark linear --run --out docs/benchmark")
-    directory.write_text("README.md", index(pages))
+    directory.write_text("README.md", pages.index(published_pages))
     print(f"written: {folder / 'README.md'}")
     return DONE
 
@@ -225,7 +212,7 @@ def dry_run(plan: RunPlan) -> int:
     """Print the runs of a plan without running or writing anything; return the exit code."""
     plan.check_data()
     if plan.recipe.kind == "reproduce":
-        print(caveat(plan) or protocol_line(plan))
+        print(pages.caveat(plan) or pages.protocol_line(plan))
     return print_trials(plan)
 
 
@@ -271,11 +258,11 @@ def _curves(recipe: Recipe, rows: Sequence[Entry], folder: Path) -> dict[str, st
 
 def _print(recipe: Recipe, rows: Sequence[Entry]) -> None:
     """Print the tables, with a warning where the results are of an earlier version."""
-    if warning := outdated(rows):
+    if warning := pages.outdated(rows):
         print(f"ol2r benchmark: {warning}", file=sys.stderr)
-    for (title, click), of_table in by_table(rows).items():
+    for (title, click), of_table in pages.by_table(rows).items():
         print(f"\n{title}{_folds(recipe, title, of_table)}, {click}\n")
-        _print_table(result_table(recipe, of_table))
+        _print_table(pages.result_table(recipe, of_table))
     unit = "over folds, or over seeds where there is one fold"
     marks = f"↑ ↓: significantly higher or lower than {recipe.baseline}, paired, Holm's correction for a column"
     print(f"\n± is half the 95 % interval {unit}; {marks}; * at the end of its grid")
