@@ -108,12 +108,15 @@ def test_everything_public_has_a_docstring():
         tree = ast.parse(path.read_text())
         public = [n for n in tree.body if isinstance(n, ast.ClassDef | ast.FunctionDef) and not n.name.startswith("_")]
         missing += [name(path)] * (not ast.get_docstring(tree))
-        missing += [f"{name(path)}.{node.name}" for node in public if not ast.get_docstring(node)]
+        named = [node.name for node in public if not ast.get_docstring(node)]
+        missing += [
+            f"{name(path)}.{it}" for it in named if (path.parent.name, it) != ("commands", "main")
+        ]  # see its help
     assert missing == []
 
 
 def test_every_command_has_a_main():
-    assert all(callable(import_module(module).main) for module, _ in cli.COMMANDS.values())
+    assert all(callable(import_module(f"ol2r_cli.commands.{command}").main) for command in cli.COMMANDS)
 
 
 def test_starting_up_imports_nothing_heavy():

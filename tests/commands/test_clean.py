@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import time
 from pathlib import Path
 
@@ -11,7 +10,6 @@ import numpy as np
 import pytest
 
 from ol2r_cli import cli
-from ol2r_cli.commands.completion import completions
 from ol2r_cli.dataset.cache import Cache
 from ol2r_cli.lock import locked
 from ol2r_cli.run import FILES
@@ -297,11 +295,3 @@ def test_bad_arguments_are_one_line(tmp_path, capsys):
     ]:
         _, err = clean(capsys, *arguments, code=2)
         assert err == f"ol2r clean: {message}\n"
-
-
-def test_completion_offers_states_and_options(capsys):
-    assert completions("ol2r clean --state ") == [f"{state} " for state in REMOVABLE]
-    with pytest.raises(SystemExit):
-        cli.main(["clean", "--help"])
-    options = set(re.findall(r"(?<=  )--[a-z-]+", capsys.readouterr().out)) | {"--help"}
-    assert {word.strip() for word in completions("ol2r clean --")} == options

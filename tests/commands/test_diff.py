@@ -161,19 +161,6 @@ def test_the_same_results(made, tmp_path, capsys):
     assert "in rounds 1 to 15\nthey have other seeds, or another number of rounds" in text
 
 
-def test_no_common_seed(made, tmp_path, capsys):
-    other = tmp_path / "other"
-    shutil.copytree(made["first"], other)
-    for file in ("trace.parquet", "evaluation.parquet"):
-        table = pl.read_parquet(other / file).with_columns(pl.col("seed") + 100)
-        RunDirectory(other).write_parquet(file, table)
-    accept_changes(other)
-    text = diff(capsys, made["first"], other, "--metric", "online_ndcg", "--exit-code", code=1)
-    assert rows(text)["online_ndcg"][0] == rows(text)["online_ndcg"][1]
-    assert len(rows(text)["online_ndcg"]) == 2
-    assert text.endswith("no common seed: means over the seeds of each, and no pairs\n")
-
-
 def test_what_cannot_be_compared(made, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     shutil.copytree(made["first"], "run")
@@ -191,9 +178,3 @@ def test_what_cannot_be_compared(made, tmp_path, capsys, monkeypatch):
     assert "--metric must be all, or of online_ndcg, " in capsys.readouterr().err
     assert cli.main(["diff", str(made["first"]), str(made["l2"]), "--metric", "online"]) == 2
     assert capsys.readouterr().err.endswith(", got online: did you mean online_ndcg?\n")
-
-
-def test_metrics_have_the_digits_of_a_report(made, capsys):
-    shown = rows(diff(capsys, made["first"], made["l2"], "--metric", "clicks", "cumulative_ndcg", "test_ndcg_10"))
-    for metric, places in {"clicks": 2, "cumulative_ndcg": 2, "test_ndcg_10": 4}.items():
-        assert [len(shown[metric][place].partition(".")[2]) for place in (0, 1, 2, 3, 5)] == [places] * 5
