@@ -15,6 +15,7 @@ from ol2r_cli.config.instantiate import build
 from ol2r_cli.dataset.table import Dataset
 from ol2r_cli.run.run import Run
 from ol2r_cli.run.verification import differences
+from tests.manifests import accept_changes
 from tests.worlds import simulate, tiny
 
 INTENTS = "dataset.intents={number: 3, overlap: -0.3}"
@@ -148,6 +149,7 @@ def test_a_run_is_named_after_its_schedule_and_is_intact(tmp_path):
     assert trace["user_intent"].is_between(1, 3).all()
     wrong = trace.with_columns(user_intent=4 - pl.col("user_intent"))
     wrong.write_parquet(folder / "trace.parquet")
+    accept_changes(folder)
     assert any("online_ndcg" in line for line in differences(Run.read(folder), []))
 
 
