@@ -158,7 +158,7 @@ def test_a_run_that_fails_and_one_that_is_interrupted(folder, monkeypatch):
             ol2r.run(TINY, rounds=20, checkpoint_rounds=10)
     (path,) = failed.value.paths
     assert "in fail" in (path / "log.txt").read_text()
-    with pytest.raises(ValueError, match="RUN must be a finished run, got .*: type ol2r run"):
+    with pytest.raises(ValueError, match=r"RUN must be a finished run, got .*: type ol2r run"):
         ol2r.Run(path)
     with monkeypatch.context() as patch:
         at_round(patch, 15, lambda: os.kill(os.getpid(), signal.SIGINT))
