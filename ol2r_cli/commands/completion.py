@@ -186,7 +186,7 @@ def _values_of(
     if action.choices is not None:
         yield from _complete(action.choices)
     elif metavar == "KIND":
-        from ol2r_cli.report.figures.kinds import KINDS
+        from ol2r_cli.report.figures.drawing import KINDS
 
         yield from _complete(KINDS)
     elif (command, action.dest) == ("reproduce", "name"):

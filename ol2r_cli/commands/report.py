@@ -109,14 +109,12 @@ def make_document(options: argparse.Namespace, all_metrics: bool = False) -> Doc
     all_metrics: include every metric, instead of the usual ones, unless --metric names some. ValueError where there
     are no finished runs, and for options that do not fit the runs or each other.
     """
-    from ol2r_cli.report.comparison import compare
-    from ol2r_cli.report.document import Document
-    from ol2r_cli.report.labels import Labels
+    from ol2r_cli.report.comparison import compare, select
+    from ol2r_cli.report.document import Document, left_out
+    from ol2r_cli.report.figures.drawing import Look
     from ol2r_cli.report.measures import METRICS, check_metrics, known_metrics, usual_metrics
-    from ol2r_cli.report.notes import left_out
-    from ol2r_cli.report.result_tables import ordered
+    from ol2r_cli.report.names import Labels
     from ol2r_cli.report.run_groups import collect, group_runs, nothing_below
-    from ol2r_cli.report.selection import select
 
     _check_options(options)
     folders, words = split_words(options.folders)
@@ -136,15 +134,13 @@ def make_document(options: argparse.Namespace, all_metrics: bool = False) -> Doc
     metrics = options.metric or (known_metrics(groups) if all_metrics else usual_metrics(groups))
     comparison = None
     if options.baseline or options.compare:
-        groups = ordered(groups, labels, (*metrics, METRICS[0])[0])  # letters in the order of the table
+        groups = labels.ordered(groups, (*metrics, METRICS[0])[0])  # letters in the order of the table
         comparison = compare(groups, labels, metrics, options.baseline, options.test or "t")
     found = None
     if options.recovery:
         from ol2r_cli.report.recovery import recoveries  # imports torch
 
         found = recoveries(groups, labels)
-    from ol2r_cli.report.figures.kinds import Look
-
     look = Look(**_figure_options([], options)) if options.figure is None else Look()
     return Document(collection, groups, labels, metrics, selection, comparison, options.differences, found, look)
 
@@ -219,17 +215,16 @@ def _check_suffix(options: argparse.Namespace, by_suffix: str | None) -> None:
 
 
 def _overrides(document: Document) -> str:
+    from ol2r_cli.report.document import left_out
     from ol2r_cli.report.measures import METRICS
-    from ol2r_cli.report.notes import left_out
-    from ol2r_cli.report.result_tables import ordered
 
     for line in left_out(document.collection):
         print(f"ol2r report: {line}", file=sys.stderr)
-    return "\n".join(map(document.labels.overrides, ordered(document.groups, document.labels, METRICS[0])))
+    return "\n".join(map(document.labels.overrides, document.labels.ordered(document.groups, METRICS[0])))
 
 
 def _list_figures() -> None:
-    from ol2r_cli.report.figures.kinds import KINDS
+    from ol2r_cli.report.figures.drawing import KINDS
 
     width = max(map(len, KINDS))
     print("\n".join(f"{name:{width}}  {kind.shows}" for name, kind in KINDS.items()))
@@ -239,7 +234,7 @@ def _draw_figures(options: argparse.Namespace) -> None:
     """Draw and write the figures of --figure. ValueError where none can be drawn."""
     from ol2r_cli.report.document import writing
     from ol2r_cli.report.figures import drawing
-    from ol2r_cli.report.figures.kinds import EVERY_KIND, KINDS, Look, NothingToDraw
+    from ol2r_cli.report.figures.drawing import EVERY_KIND, KINDS, Look, NothingToDraw
 
     kinds = [kind for kind in options.figure if kind in KINDS or not ("=" in kind or Path(kind).is_dir())]
     options.folders += [kind for kind in options.figure if kind not in kinds]  # `--figure blocks outputs click=per`
@@ -292,7 +287,7 @@ def _figure_files(kinds: Sequence[str], options: argparse.Namespace) -> dict[str
 
 def _figure_options(kinds: Sequence[str], options: argparse.Namespace) -> dict[str, str]:
     """The words of --option; each must be an option of one of the kinds, or without any of a page."""
-    from ol2r_cli.report.figures.kinds import EVERY_KIND, KINDS
+    from ol2r_cli.report.figures.drawing import EVERY_KIND, KINDS
 
     known = dict.fromkeys([*EVERY_KIND[not kinds :], *(name for kind in kinds for name in KINDS[kind].options)])
     values = dict(word.partition("=")[::2] for word in options.option or ())

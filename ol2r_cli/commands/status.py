@@ -48,7 +48,7 @@ def main(arguments: list[str]) -> int:
             raise ValueError(f"{missing}: start a run with `ol2r run`")
         states = [state for path in find_runs(root) if (state := read_state(path)) is not None]
         if words:
-            from ol2r_cli.report.run_filter import RunFilter
+            from ol2r_cli.report.run_groups import RunFilter
 
             chosen = RunFilter(words)
             states = list(filter(chosen.state, states))

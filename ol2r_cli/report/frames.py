@@ -11,13 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ol2r_cli.config.overrides import as_typed
-from ol2r_cli.report.comparison import Comparison, PairedDifference
+from ol2r_cli.report.comparison import Comparison, PairedDifference, Selection
 from ol2r_cli.report.finished_run import FinishedRun, by_seed, tables_of
-from ol2r_cli.report.labels import PARTS, Labels
 from ol2r_cli.report.measures import METRICS
-from ol2r_cli.report.result_tables import ordered, row_names
+from ol2r_cli.report.names import PARTS, Labels
 from ol2r_cli.report.run_groups import Group, chosen_runs, group_runs
-from ol2r_cli.report.selection import Selection
 from ol2r_cli.run.integrity import read_table
 
 if TYPE_CHECKING:
@@ -138,7 +136,7 @@ def groups_frame(
     """One row for each group: choices, differing settings, folds, n, and mean, sd, half_width and n of each metric."""
     names = _settings(groups, labels)
     rows = []
-    for group in ordered(groups, labels, (*metrics, METRICS[0])[0]):
+    for group in labels.ordered(groups, (*metrics, METRICS[0])[0]):
         row: dict[str, Any] = _choices(group) | {setting: group.settings.get(setting) for setting in names}
         row |= {"chosen_from": selection.cells[selection.groups.index(group)]} if selection else {}
         row |= {"letter": comparison.letters.get(group)} if comparison and comparison.letters else {}
@@ -155,11 +153,9 @@ def groups_frame(
 
 def differences_frame(comparison: Comparison, labels: Labels) -> pl.DataFrame:
     """One row for each comparison and metric."""
-    rows, names = [], row_names(comparison, labels)
+    rows, names = [], comparison.row_names(labels)
     for d in comparison.differences:
-        rival = {
-            f"rival_{part}": choice for part, choice in _choices(d.rival).items() if part not in ("dataset", "click")
-        }
+        rival = {f"rival_{part}": name for part, name in _choices(d.rival).items() if part not in ("dataset", "click")}
         row: dict[str, Any] = {"metric": d.metric} | _choices(d.group) | {"row": names[d.group]}
         rows.append(row | rival | {"rival_row": names[d.rival]} | _numbers(d))
     return as_frame(rows)

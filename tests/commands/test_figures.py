@@ -8,7 +8,8 @@ import pytest
 
 from ol2r_cli.commands.completion import completions
 from ol2r_cli.commands.report import main
-from ol2r_cli.report.figures import drawing, kinds
+from ol2r_cli.report.figures import drawing
+from ol2r_cli.report.figures import drawing as kinds
 from tests.report.runs import make
 
 

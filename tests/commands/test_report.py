@@ -215,7 +215,7 @@ def test_latex(compared, tmp_path):
 
 
 def test_a_page_is_written_by_its_module(compared, tmp_path, monkeypatch, capsys):
-    import ol2r_cli.report.page.html_page as page
+    import ol2r_cli.report.html_page as page
 
     def write_page(path, document):
         found = (len(document.collection.runs), len(document.groups), len(document.comparison.differences))

@@ -9,7 +9,7 @@ import pytest
 
 from ol2r_cli.report.comparison import compare
 from ol2r_cli.report.estimates import holm, paired_t
-from ol2r_cli.report.labels import Labels
+from ol2r_cli.report.names import Labels
 from tests.report.runs import groups_below, make
 
 T1 = math.tan(math.pi * 0.475)  # Student's t for one degree of freedom

@@ -20,7 +20,6 @@ from ol2r_cli.report.estimates import (
     of_values,
     over_folds,
     paired_t,
-    pool,
     quantile,
     sign_flips,
 )
@@ -49,16 +48,12 @@ def test_the_half_width_is_t_times_the_standard_error():
 @given(st.lists(VALUES, min_size=1, max_size=5))
 def test_pooled_parts_equal_the_estimate_from_all_values(parts):
     values = [value for part in parts for value in part]
-    pooled, direct = pool(map(of, parts)), of(values)
+    pooled, direct = over_folds({1: list(map(of, parts))}), of(values)
     assert pooled.n == direct.n
     assert pooled.mean == pytest.approx(direct.mean, abs=1e-9)
     assert (pooled.sd is None) == (direct.sd is None)
     if pooled.sd is not None:
         assert pooled.sd == pytest.approx(direct.sd, abs=1e-9)
-
-
-def test_no_parts_pool_to_none():
-    assert pool([]) is None
 
 
 @given(st.lists(VALUES, min_size=2, max_size=4))

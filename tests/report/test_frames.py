@@ -8,8 +8,8 @@ import pytest
 from ol2r_cli.report import load
 from ol2r_cli.report.comparison import compare
 from ol2r_cli.report.frames import as_frame, differences_frame, groups_frame
-from ol2r_cli.report.result_tables import differences_table
-from ol2r_cli.report.selection import Selection
+from ol2r_cli.report.document import differences_table
+from ol2r_cli.report.comparison import Selection
 from ol2r_cli.run.directory import RunDirectory
 from tests.report.runs import make
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ol2r_cli.config.overrides import as_typed as text
-from ol2r_cli.report.labels import Labels, defines_task, find_baseline, task_name, tasks
+from ol2r_cli.report.names import Labels, defines_task, find_baseline, task_name, tasks
 from tests.report.runs import groups_below, make
 
 

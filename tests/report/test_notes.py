@@ -5,12 +5,18 @@ from __future__ import annotations
 from itertools import product
 
 from ol2r_cli.report.comparison import compare
-from ol2r_cli.report.labels import Labels
-from ol2r_cli.report.notes import notes
+from ol2r_cli.report.names import Labels
+from ol2r_cli.report.comparison import Selection
+from ol2r_cli.report.document import Document
 from ol2r_cli.report.run_groups import Collection, collect, group_runs
 from tests.report.runs import groups_below, make
 
 SEEDS = {0: 0.25, 1: 0.5, 2: 0.5}
+
+
+def notes(collection, groups, chose=False, comparison=None):
+    selection = Selection(groups, [2] if chose else [1], [])
+    return Document(collection, groups, Labels(groups), [], selection, comparison).notes
 
 
 def lines(root, *arguments, metrics=("test_ndcg_10",), **keywords) -> list[str]:

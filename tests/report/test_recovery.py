@@ -12,7 +12,7 @@ import pytest
 from ol2r_cli import cli
 from ol2r_cli.report import recovery
 from ol2r_cli.report.figures.series import Series
-from ol2r_cli.report.labels import Labels
+from ol2r_cli.report.names import Labels
 from ol2r_cli.report.recovery import recoveries, recovery_frame, recovery_table
 from ol2r_cli.report.run_groups import Group
 
@@ -48,7 +48,7 @@ def curves(monkeypatch):
         return CURVES[id(group)] if split == "test" else None
 
     monkeypatch.setattr(recovery, "evaluation_series", curve)
-    monkeypatch.setattr(recovery, "ordered", lambda groups, labels, metric: groups)
+    monkeypatch.setattr(Labels, "ordered", lambda self, groups, metric: groups)
     yield
     CURVES.clear()
 

@@ -8,10 +8,10 @@ import re
 import pytest
 
 from ol2r_cli.report.comparison import compare
-from ol2r_cli.report.labels import Labels
+from ol2r_cli.report.names import Labels
 from ol2r_cli.report.measures import METRICS, check_metrics, heading, usual_metrics
-from ol2r_cli.report.result_tables import differences_table, format_p, groups_table
-from ol2r_cli.report.selection import Selection
+from ol2r_cli.report.document import differences_table, format_p, groups_table
+from ol2r_cli.report.comparison import Selection
 from ol2r_cli.report.text_table import markdown
 from tests.report.runs import groups_below, make
 

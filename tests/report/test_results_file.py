@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from ol2r_cli.report.frames import load
-from ol2r_cli.report.labels import Labels
+from ol2r_cli.report.names import Labels
 from ol2r_cli.report.results_file import read_results, results_frame
 from ol2r_cli.report.run_groups import collect, group_runs
 from tests.report.runs import make

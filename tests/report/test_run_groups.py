@@ -14,7 +14,7 @@ from omegaconf import OmegaConf
 
 from ol2r_cli.report import finished_run
 from ol2r_cli.report.finished_run import distinguishes, read_settings
-from ol2r_cli.report.labels import Labels
+from ol2r_cli.report.names import Labels
 from ol2r_cli.report.run_groups import collect
 from ol2r_cli.run.directory import RunDirectory
 from ol2r_cli.run.identity import RESULTS_VERSION

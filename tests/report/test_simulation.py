@@ -14,7 +14,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import nct, t
 
-from ol2r_cli.report.estimates import ALPHA, Estimate, holm, of_values, paired_t, pool, sign_flips
+from ol2r_cli.report.estimates import ALPHA, Estimate, holm, of_values, over_folds, paired_t, sign_flips
 
 DRAWS = 1500
 NEAR = 3 * (0.05 * 0.95 / DRAWS) ** 0.5  # three standard errors of a share of 5 %: 1.7 %
@@ -58,7 +58,7 @@ def coverage(draws: int, folds: int, seeds: int, spread: float, flat: bool = Fal
     for _ in range(draws):
         drawn = spread * random.normal(size=(folds, 1)) + random.normal(size=(folds, seeds))
         by_pair = {(f, s): value for (f, s), value in np.ndenumerate(drawn)}
-        estimate = pool(Estimate(v, None, 1) for v in by_pair.values()) if flat else of_values(by_pair)
+        estimate = over_folds({1: [Estimate(v, None, 1) for v in by_pair.values()]}) if flat else of_values(by_pair)
         right += estimate is not None and abs(estimate.mean) <= (estimate.half_width or 0)
     return right / draws
 

@@ -11,7 +11,7 @@ import torch
 from omegaconf import OmegaConf
 
 from ol2r_cli.report.figures.drawing import draw
-from ol2r_cli.report.labels import Labels
+from ol2r_cli.report.names import Labels
 from ol2r_cli.report.run_groups import Group, collect, group_runs
 from ol2r_cli.run.directory import RunDirectory
 from ol2r_cli.run.manifest import Manifest

@@ -8,7 +8,7 @@ import statistics
 import numpy as np
 import pytest
 
-from ol2r_cli.report.figures.kinds import NothingToDraw
+from ol2r_cli.report.figures.drawing import NothingToDraw
 from tests.report.figures.runs import drawn, lines, play
 
 T1 = math.tan(math.pi * 0.475)  # Student's t for one degree of freedom

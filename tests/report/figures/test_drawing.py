@@ -12,7 +12,7 @@ import pytest
 
 import ol2r_cli.report.figures.drawing as figures
 from ol2r_cli.report.figures.drawing import SUFFIXES, painter, save
-from ol2r_cli.report.figures.kinds import KINDS
+from ol2r_cli.report.figures.drawing import KINDS
 from tests.report.figures.runs import drawn, play
 
 ROOT = Path(__file__).parents[3]
@@ -21,7 +21,7 @@ import sys
 from pathlib import Path
 from ol2r_cli.report.run_groups import collect, group_runs
 from ol2r_cli.report.figures.drawing import draw, save
-from ol2r_cli.report.labels import Labels
+from ol2r_cli.report.names import Labels
 own = group_runs(collect([Path(sys.argv[1])]).runs)
 for suffix in (".png", ".svg", ".pdf"):
     save(draw("online_ndcg", own, Labels(own)), Path(sys.argv[2]) / f"online{suffix}")
@@ -122,7 +122,7 @@ sys.modules["matplotlib"] = None
 import importlib.util
 find_spec = importlib.util.find_spec
 importlib.util.find_spec = lambda name, *rest: None if name == "matplotlib" else find_spec(name, *rest)
-from ol2r_cli.report.figures.kinds import KINDS
+from ol2r_cli.report.figures.drawing import KINDS
 from ol2r_cli.commands.report import main
 print(len(KINDS), main([{str(tmp_path)!r}, "--out", {str(tmp_path / "report.html")!r}]))
 """

@@ -7,8 +7,16 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from ol2r_cli.report.figures.legend import Legend, distinguishing_settings
-from ol2r_cli.report.figures.style import RANKERS, shade, style, variants
+from ol2r_cli.report.names import (
+    RANKERS as NAMED,
+    Legend,
+    distinguishing_settings,
+    ranker_style as style,
+    shade,
+    variants,
+)
+
+RANKERS = {k: v[1] for k, v in NAMED.items()}
 from tests.report.figures.runs import groups_and_labels, play
 
 # Machado, Oliveira and Fernandes (2009), severity 1: linear RGB as the colour-blind see it.
@@ -51,8 +59,8 @@ def test_a_ranker_has_the_same_style_beside_any_other(tmp_path):
     play(tmp_path / "b", "ranker=pairrank")
     play(tmp_path / "b", "ranker=dbgd")
     first, second = (
-        Legend(*groups_and_labels(tmp_path / "a")).entries(),
-        Legend(*groups_and_labels(tmp_path / "b")).entries(),
+        Legend(*groups_and_labels(tmp_path / "a")).styles,
+        Legend(*groups_and_labels(tmp_path / "b")).styles,
     )
     assert first["PDGD"] == RANKERS["pdgd"]
     assert first["my_own"] == second["my_own"]
@@ -86,29 +94,29 @@ def test_names_are_those_of_the_papers(tmp_path):
     play(tmp_path, "ranker=ips_regression", "fairness=fairco")
     play(tmp_path, "ranker=pdgd", "ranker/model=mlp")
     play(tmp_path, "ranker=pdgd", "ranker/model=linear")
-    entries = list(Legend(*groups_and_labels(tmp_path)).entries())
+    entries = list(Legend(*groups_and_labels(tmp_path)).styles)
     assert entries == ["FairExp-PairRank", "P²LinRank", "Linear-PDGD", "Neural-PDGD", "FairCo"]
 
 
 def test_runs_of_versions_without_models_say_nothing_of_a_model(tmp_path):
     play(tmp_path, "ranker=p2neurrank", "ranker/model=mlp", "click=perfect")
     play(tmp_path, "ranker=p2neurrank", "click=informational")
-    assert Legend(*groups_and_labels(tmp_path)).entries() == {"P²NeurRank": RANKERS["p2neurrank"]}
+    assert Legend(*groups_and_labels(tmp_path)).styles == {"P²NeurRank": RANKERS["p2neurrank"]}
 
 
 def test_settings_are_named_only_where_a_panel_has_several(tmp_path):
     play(tmp_path, "click=perfect", "ranker.l2=0.1")
     play(tmp_path, "click=informational", "ranker.l2=10")
-    assert list(Legend(*groups_and_labels(tmp_path)).entries()) == ["PairRank"]
+    assert list(Legend(*groups_and_labels(tmp_path)).styles) == ["PairRank"]
     play(tmp_path, "click=perfect", "ranker.l2=1", "ranker.pairs=all")
-    assert list(Legend(*groups_and_labels(tmp_path)).entries()) == ["PairRank λ=0.1", "PairRank λ=1", "PairRank λ=10"]
+    assert list(Legend(*groups_and_labels(tmp_path)).styles) == ["PairRank λ=0.1", "PairRank λ=1", "PairRank λ=10"]
 
 
 def test_settings_of_users_and_data_stand_in_the_title(tmp_path):
     play(tmp_path, "click.stop=0.5")
     play(tmp_path, "click.stop=0.25")
     legend = Legend(*groups_and_labels(tmp_path))
-    assert list(legend.entries()) == ["PairRank"]
+    assert list(legend.styles) == ["PairRank"]
     assert [legend.title(panel) for panel in legend.panels] == [
         "MQ2008, perfect, stop=0.25",
         "MQ2008, perfect, stop=0.5",
