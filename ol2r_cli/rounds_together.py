@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ol2r_cli import loops
 from ol2r_cli.dataset.table import Split
-from ol2r_cli.intent.drawn_intents import DrawnIntents
+from ol2r_cli.intent.schedules import DrawnIntents
 from ol2r_cli.interfaces import CERTAIN, ClickModel, Exploration, Fairness, Measure, Ranker, Role, RunContext
 from ol2r_cli.metrics.measurement import Measurement
 from ol2r_cli.tensor.streams import Streams

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator, Mapping
 import torch
 from torch import Tensor, nn
 
+from ol2r_cli.columns import CUTOFF
 from ol2r_cli.dataset.table import Dataset
-from ol2r_cli.intent.drawn_intents import DrawnIntents
+from ol2r_cli.intent.schedules import DrawnIntents
 from ol2r_cli.interfaces import (
     ClickModel,
     Exploration,
@@ -23,7 +24,6 @@ from ol2r_cli.interfaces import (
 )
 from ol2r_cli.learning.preferences import infer_preferences, most_pairs
 from ol2r_cli.metrics.measurement import Measurement
-from ol2r_cli.metrics.ranking import TOP
 from ol2r_cli.rounds_together import rounds_together
 from ol2r_cli.tensor.shapes import Int
 from ol2r_cli.tensor.streams import Streams
@@ -117,7 +117,7 @@ class Simulation(nn.Module):
             positions=positions,
             ranking_depth=longest if needs_order else positions,
             needs_reasons=needs_reasons or block_rounds,
-            certain_places=longest if fairness.reranks else max(TOP, positions),
+            certain_places=longest if fairness.reranks else max(CUTOFF, positions),
             queries=len(self.train_split),
             rounds=rounds,
             grades=dataset.grades,

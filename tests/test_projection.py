@@ -10,8 +10,8 @@ import torch
 
 from ol2r_cli.cli import main
 from ol2r_cli.report.figures.drawing import draw
-from ol2r_cli.report.names import Labels
 from ol2r_cli.report.figures.lda import _discriminants, _evenly_spaced, project
+from ol2r_cli.report.names import Labels
 from ol2r_cli.report.run_groups import collect, group_runs
 from tests.manifests import accept_changes
 

@@ -87,8 +87,8 @@ def measure(
 
     from ol2r_cli.config.composer import compose
     from ol2r_cli.run.experiment import Experiment
-    from ol2r_cli.run.manifest import peak_memory_gb
     from ol2r_cli.run.runner import queue_length
+    from ol2r_cli.run.store import peak_memory_gb
 
     sizes = [f"ranker={ranker}", f"replicas={replicas}", f"rounds={rounds}", DATASET]
     composition = compose([*sizes, *overrides, *folders])

@@ -11,11 +11,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ol2r_cli.columns import CUTOFF
 from ol2r_cli.interfaces import Oracle
 from ol2r_cli.learning.regression_trees import RegressionTree
 from ol2r_cli.tensor.shapes import Float
 
-CUTOFF = 10  # of the NDCG that decides when to stop
 LONGEST = 10_000  # documents of a query that LightGBM accepts
 QUIET = 2.0  # seconds after which a fit is announced
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from ol2r_cli.columns import CUTOFF
 from ol2r_cli.interfaces import Oracle
 from ol2r_cli.learning.adam import Adam
 from ol2r_cli.learning.labelled_lists import LabelledLists
@@ -19,7 +20,6 @@ from ol2r_cli.tensor.shapes import Float, Int
 from ol2r_cli.tensor.streams import Streams
 
 HELD_OUT = 10  # one in this many queries is held out to decide when to stop
-CUTOFF = 10  # of the NDCG that decides it
 AVERAGED = 50  # steps that the moving average is about over: it takes the noise of small batches away
 EPSILON = 1e-12  # of Adam: small, because the gradients of LambdaRank are
 QUIET = 2.0  # seconds after which a fit is announced

@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 
 from ol2r_cli import loops
-from ol2r_cli.config.instantiate import check_settings
-from ol2r_cli.config.ranges import Count, Positive
+from ol2r_cli.config.ranges import Count, Positive, check_settings
 from ol2r_cli.interfaces import CREDIT, FEATURES, MEMBERS, Candidates, Interaction, Need, Oracle, Prediction, RunContext
 from ol2r_cli.learning.document_space import DocumentSpace
 from ol2r_cli.learning.model import Model

@@ -9,8 +9,7 @@ from typing import Annotated, Any, Literal
 import torch
 from torch import Tensor
 
-from ol2r_cli.config.instantiate import check_settings
-from ol2r_cli.config.ranges import Count, NonNegative, Positive, Range, Steps
+from ol2r_cli.config.ranges import Count, NonNegative, Positive, Range, Steps, check_settings
 from ol2r_cli.interfaces import Forgetting, Interaction, Oracle, RunContext
 from ol2r_cli.learning.authors_fit import AuthorsFit
 from ol2r_cli.learning.forgetting import Discount, forgetting_of

@@ -11,6 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ol2r_cli.atomic_file import write_parquet, write_text
 from ol2r_cli.formatting import plural, plus_minus, printable
 from ol2r_cli.report.comparison import Comparison, Selection
 from ol2r_cli.report.estimates import ALPHA, LEAST_UNITS, LEVEL, least_p
@@ -20,7 +21,6 @@ from ol2r_cli.report.measures import METRICS, described, digits, gain, heading
 from ol2r_cli.report.names import Labels, tasks
 from ol2r_cli.report.run_groups import Collection, Group
 from ol2r_cli.report.text_table import Cell, TextTable, in_markdown, latex, markdown, terminal
-from ol2r_cli.run.directory import RunDirectory
 
 if TYPE_CHECKING:
     import polars as pl
@@ -117,9 +117,9 @@ class Document:
 
                 html_page.write_page(path, self)
             elif form == "parquet":
-                RunDirectory(path.parent).write_parquet(path.name, self.frame())
+                write_parquet(path, self.frame())
             else:
-                RunDirectory(path.parent).write_text(path.name, self.text(form) + "\n")
+                write_text(path, self.text(form) + "\n")
 
 
 @contextmanager

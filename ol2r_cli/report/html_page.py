@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from ol2r_cli.atomic_file import write_text
 from ol2r_cli.config.overrides import as_typed
 from ol2r_cli.formatting import duration, plural, plus_minus, printable
 from ol2r_cli.report.comparison import Comparison, Selection, select
@@ -24,7 +25,7 @@ from ol2r_cli.report.measures import digits, heading, ndcg_metrics, usual_metric
 from ol2r_cli.report.names import Labels, Legend, dataset_name, defines_task, symbol, tasks
 from ol2r_cli.report.run_groups import Group
 from ol2r_cli.report.text_table import TextTable
-from ol2r_cli.run.directory import RunDirectory
+from ol2r_cli.run.run import Run
 
 if TYPE_CHECKING:
     from ol2r_cli.report.document import Document
@@ -48,7 +49,7 @@ def write_page(path: Path, document: Document) -> None:
     """
     labels, selection, comparison = document.labels, document.selection, document.comparison
     groups = labels.ordered(document.groups, ndcg_metrics(document.groups)[0])
-    manifests = {group: [RunDirectory(run.path).read_json("run.json") for run in group.runs] for group in groups}
+    manifests = {group: [Run.read_finished(run.path).manifest for run in group.runs] for group in groups}
     shared = [
         (name, value)
         for name, value in _as_pairs(groups[0].settings)
@@ -81,7 +82,7 @@ def write_page(path: Path, document: Document) -> None:
         provenance=_provenance(manifests),
         runs=_runs_table(manifests, labels),
     )
-    RunDirectory(path.parent).write_text(path.name, text)
+    write_text(path, text)
 
 
 def _name(group: Group, labels: Labels) -> str:

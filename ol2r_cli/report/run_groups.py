@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from ol2r_cli.config.overrides import as_typed, split_words, translate
-from ol2r_cli.config.project_file import default_output_dir
+from ol2r_cli.config.own_choices import default_output_dir
 from ol2r_cli.formatting import error_line, nearest
 from ol2r_cli.report.estimates import Estimate, over_folds
 from ol2r_cli.report.finished_run import (
@@ -29,9 +29,8 @@ from ol2r_cli.report.finished_run import (
     by_seed,
     code_settings,
     read_run,
-    read_settings,
 )
-from ol2r_cli.run.run_state import RunState, find_runs, read_state
+from ol2r_cli.run.run import Run, find_runs
 
 FINGERPRINT = "dataset.fingerprint"  # added to the settings where they do not identify the data
 PARTS_OF_OUTPUTS = ("reproduce", "benchmark", "search")  # folders of output_dir with the runs of these commands
@@ -58,14 +57,14 @@ class RunFilter:
         own = {FOLD: run.fold, "seed": run.seeds[0], "replicas": len(run.seeds)}
         return self._matches({**run.settings, **own, **run.choices})
 
-    def state(self, state: RunState) -> bool:
+    def state(self, run: Run) -> bool:
         """Whether a run on disk is chosen, as far as its files can be read."""
-        if not self.wanted or not state.manifest:
+        if not self.wanted or not run.manifest:
             return True
-        choices, settings = {"intent": "none"} | state.manifest["choices"], {}
+        choices, settings = {"intent": "none"} | dict(run.choices), {}
         with suppress(OSError, ValueError):
-            settings = read_settings(state.path / "config.yaml")
-        return self._matches({**added_settings(choices), **settings, **code_settings(state.manifest), **choices})
+            settings = run.flat_settings
+        return self._matches({**added_settings(choices), **settings, **code_settings(run.manifest), **choices})
 
     def _matches(self, values: Mapping[str, Any]) -> bool:
         for name, value in values.items():
@@ -132,7 +131,7 @@ def collect(folders: Sequence[Path], verify: bool = False, words: Sequence[str] 
             if part := part_of_outputs(path, folder):
                 collection.elsewhere[part] = collection.elsewhere.get(part, 0) + 1
                 continue
-            state = None if real_path in seen else read_state(path)
+            state = None if real_path in seen else Run.read(path)
             seen.add(real_path)
             if state is None or not chosen.state(state):
                 continue
@@ -183,11 +182,11 @@ def nothing_below(places: Sequence[Path]) -> str:
     return f"there are no finished runs below {' or '.join(map(str, places))}{meant}"
 
 
-def _verify(state: RunState) -> None:
+def _verify(run: Run) -> None:
     """ValueError with the first thing that is wrong with a run."""
     from ol2r_cli.run.verification import differences
 
-    if wrong := next(differences(state), None):
+    if wrong := next(differences(run), None):
         raise ValueError(wrong)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from ol2r_cli.config.instantiate import check_settings
+from ol2r_cli.config.ranges import check_settings
 from ol2r_cli.exploration.confidence import Confidence
 from ol2r_cli.exploration.divide_and_conquer import ScoreOrder
 from ol2r_cli.interfaces import Candidates, Interaction, Prediction, Preferences, Proposal, RunContext

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from itertools import product
 
-from ol2r_cli.report.comparison import compare
-from ol2r_cli.report.names import Labels
-from ol2r_cli.report.comparison import Selection
+from ol2r_cli.report.comparison import Selection, compare
 from ol2r_cli.report.document import Document
+from ol2r_cli.report.names import Labels
 from ol2r_cli.report.run_groups import Collection, collect, group_runs
 from tests.report.runs import groups_below, make
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from ol2r_cli.report.comparison import Selection, select
 from ol2r_cli.report.names import Labels
 from ol2r_cli.report.run_groups import collect, group_runs
-from ol2r_cli.report.comparison import Selection, select
 from tests.report.runs import groups_below, make
 
 

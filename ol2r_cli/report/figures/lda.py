@@ -16,13 +16,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from ol2r_cli.config.stored_targets import trusted_targets
+from ol2r_cli.config.instantiate import trusted_targets
 from ol2r_cli.report.figures.drawing import Look, NothingToDraw, integer
 from ol2r_cli.report.figures.panels import Panels, shades
 from ol2r_cli.report.names import SOLID, Labels, Legend, Style, dataset_name
 from ol2r_cli.report.run_groups import Group
-from ol2r_cli.run.stored_dataset import dataset_source
-from ol2r_cli.run.trained_ranker import TrainedRanker
+from ol2r_cli.run.run import Run
+from ol2r_cli.run.trained_ranker import dataset_source
 from ol2r_cli.tensor.shapes import Float, Int
 
 MOST_NETWORKS = 6
@@ -104,17 +104,15 @@ def project(path: Path, documents: int, seed: int | None = None, own_targets: Co
     for a run without a network, for a seed that the run does not have, for other data than the run's, and for fewer
     than three grades.
     """
-    trained = TrainedRanker(path, own_targets)
+    trained = Run.read_finished(path).read_ranker(own_targets)
     model = getattr(trained.ranker, "model", None)
     if model is None or model.linear:
         raise ValueError(f"lda needs a ranker with a network, got {path}: run one, such as ranker=olranknet")
     replica = trained.replica(seed, "seed")
     dataset = dataset_source(trained.dataset_settings()).load()
-    if dataset.fingerprint != trained.manifest["dataset"]["fingerprint"]:
-        command = trained.manifest["command"]
-        raise ValueError(
-            f"lda needs the data of the run {trained.path}, which are no longer there: type {command} force=true"
-        )
+    if dataset.fingerprint != trained.run.fingerprint:
+        command = trained.run.command
+        raise ValueError(f"lda needs the data of the run {path}, which are no longer there: type {command} force=true")
     fitted = _evenly_spaced(torch.arange(len(dataset.labels)), _MOST_FITTED)
     grades = dataset.labels[fitted].numpy()
     if len(np.unique(grades)) < 3:

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 import ol2r_cli.report.figures.drawing as figures
-from ol2r_cli.report.figures.drawing import SUFFIXES, painter, save
-from ol2r_cli.report.figures.drawing import KINDS
+from ol2r_cli.report.figures.drawing import KINDS, SUFFIXES, painter, save
 from tests.report.figures.runs import drawn, play
 
 ROOT = Path(__file__).parents[3]

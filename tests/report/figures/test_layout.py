@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ol2r_cli.report.figures.drawing import draw
-from ol2r_cli.report.figures.drawing import KINDS
+from ol2r_cli.report.figures.drawing import KINDS, draw
 from tests.report.figures.runs import drawn, groups_and_labels, play
 
 

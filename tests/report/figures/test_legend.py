@@ -9,11 +9,15 @@ import pytest
 
 from ol2r_cli.report.names import (
     RANKERS as NAMED,
+)
+from ol2r_cli.report.names import (
     Legend,
     distinguishing_settings,
-    ranker_style as style,
     shade,
     variants,
+)
+from ol2r_cli.report.names import (
+    ranker_style as style,
 )
 
 RANKERS = {k: v[1] for k, v in NAMED.items()}

@@ -9,14 +9,13 @@ from pathlib import Path
 import pytest
 
 import ol2r_cli.report.figures.drawing as figures
-from ol2r_cli.report.comparison import compare
+import ol2r_cli.report.html_page as page_figures
+from ol2r_cli.report.comparison import compare, select
 from ol2r_cli.report.document import Document
 from ol2r_cli.report.figures.drawing import PLAIN, Look
-from ol2r_cli.report.names import Labels
-import ol2r_cli.report.html_page as page_figures
 from ol2r_cli.report.html_page import ranges, write_page
+from ol2r_cli.report.names import Labels
 from ol2r_cli.report.run_groups import collect, group_runs
-from ol2r_cli.report.comparison import select
 from tests.report.figures.runs import play
 from tests.report.runs import make
 
