@@ -2,9 +2,9 @@
 
 Settings of a condition are those of the trial with the best mean validation NDCG@10.
 
-`ol2r_cli.report.comparison.select` chooses from whatever runs a folder holds and never chooses settings of fairness, because
-runs with other fairness settings are another task there. Here the recipe says what competes, so that the gain of FairCo
-is chosen as in the paper.
+`ol2r_cli.report.comparison.select` chooses from whatever runs a folder holds and never chooses settings of fairness,
+because runs with other fairness settings are another task there. Here the recipe says what competes, so that the gain
+of FairCo is chosen as in the paper.
 """
 
 from __future__ import annotations
