@@ -111,10 +111,11 @@ def make_document(options: argparse.Namespace, all_metrics: bool = False) -> Doc
     are no finished runs, and for options that do not fit the runs or each other.
     """
     from ol2r_cli.report.comparison import compare, select
-    from ol2r_cli.report.document import Document, left_out
+    from ol2r_cli.report.document import Document
     from ol2r_cli.report.figures.drawing import Look
     from ol2r_cli.report.measures import METRICS, check_metrics, known_metrics, usual_metrics
     from ol2r_cli.report.names import Labels
+    from ol2r_cli.report.result_tables import left_out
     from ol2r_cli.report.run_groups import collect, group_runs, nothing_below
 
     _check_options(options)
@@ -215,8 +216,8 @@ def _check_suffix(options: argparse.Namespace, by_suffix: str | None) -> None:
 
 
 def _overrides(document: Document) -> str:
-    from ol2r_cli.report.document import left_out
     from ol2r_cli.report.measures import METRICS
+    from ol2r_cli.report.result_tables import left_out
 
     for line in left_out(document.collection):
         print(f"ol2r report: {line}", file=sys.stderr)

@@ -18,11 +18,11 @@ from ol2r_cli.atomic_file import write_text
 from ol2r_cli.config.overrides import as_typed
 from ol2r_cli.formatting import duration, plural, plus_minus, printable
 from ol2r_cli.report.comparison import Comparison, Selection, select
-from ol2r_cli.report.document import differences_table, groups_table, left_out
 from ol2r_cli.report.estimates import LEAST_UNITS
 from ol2r_cli.report.figures.drawing import KINDS, Look, NothingToDraw, draw, file_content, reading
 from ol2r_cli.report.measures import digits, heading, ndcg_metrics, usual_metrics
 from ol2r_cli.report.names import Labels, Legend, dataset_name, defines_task, symbol, tasks
+from ol2r_cli.report.result_tables import differences_table, groups_table, left_out
 from ol2r_cli.report.run_groups import Group
 from ol2r_cli.report.text_table import TextTable
 from ol2r_cli.run.run import Run

@@ -129,7 +129,9 @@ def test_it_has_every_figure_that_there_are_data_for(page, tmp_path):
     own = [attributes["id"] for attributes in page[1].all("figure")]
     assert own == ["learning_curve", "cumulative_ndcg", "online_ndcg", "running_time"]
     assert [(a["role"], a["aria-labelledby"]) for a in page[1].all("svg")] == [("img", f"{each}-title") for each in own]
-    alternative = "Learning curve: NDCG on held-out queries over rounds. Panels: MQ2008, perfect. Shown: PairRank; PDGD."
+    alternative = (
+        "Learning curve: NDCG on held-out queries over rounds. Panels: MQ2008, perfect. Shown: PairRank; PDGD."
+    )
     assert alternative in page[1].text
     for number in (0.001, 0.0034):
         play(tmp_path, f"fairness.epsilon={number}", "fairness=fairexp")
