@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -51,15 +50,13 @@ def load(
         raise ValueError(f"table must be summary for {files[0]}, which has final values only, got {table}")
     collection = chosen_runs(places)
     groups = group_runs(collection.runs)
-    names = (
-        list(dict.fromkeys(n for g in groups for run in g.runs for n in run.settings))
-        if settings
-        else _settings(groups, Labels(groups))
-    )
+    every = dict.fromkeys(name for run in collection.runs for name in run.settings)
+    names = list(every) if settings else _settings(groups, Labels(groups))
     runs = as_frame([_run_row(number, group, run, names) for number, group in enumerate(groups) for run in group.runs])
-    values = (
-        _summary_rows(collection.runs, columns) if table == "summary" else _table_rows(collection.runs, table, columns)
-    )
+    if table == "summary":
+        values = _summary_rows(collection.runs, columns)
+    else:
+        values = _table_rows(collection.runs, table, columns)
     return runs.join(values, on="path", maintain_order="left_right")
 
 
@@ -88,16 +85,9 @@ def _summary_rows(runs: Sequence[FinishedRun], columns: Sequence[str] | None) ->
     metrics = known if columns is None else list(columns)
     rows: list[dict[str, Any]] = []
     for run in runs:
-        try:
-            values = by_seed(run)
-        except ValueError as error:
-            warnings.warn(f"left out, damaged: {error}", stacklevel=3)
-            continue
-        path = str(run.path)
-        rows += [
-            {"path": path, "seed": seed} | {name: values[seed].get(name) for name in metrics}
-            for seed in sorted(run.seeds)
-        ]
+        for seed, values in sorted(by_seed(run).items()):
+            if seed in run.seeds:
+                rows.append({"path": str(run.path), "seed": seed} | {name: values.get(name) for name in metrics})
     return as_frame(rows) if rows else pl.DataFrame(schema={"path": pl.String, "seed": pl.Int64})
 
 

@@ -26,7 +26,6 @@ from ol2r_cli.report.finished_run import (
     RECORDING,
     FinishedRun,
     added_settings,
-    by_seed,
     code_settings,
     read_run,
 )
@@ -200,7 +199,6 @@ class Group:
     choices: Mapping[str, str]
     settings: Mapping[str, Any]
     runs: Sequence[FinishedRun]
-    _read: dict[int, dict[int, dict[str, float | None]]] = field(default_factory=dict)
 
     @cached_property
     def seeds(self) -> dict[Any, set[int]]:
@@ -250,26 +248,25 @@ class Group:
         if metric not in self._estimates:
             parts: dict[Any, list[Estimate]] = {fold: [] for fold in self.seeds}
             for run, seeds in self.new_seeds(lambda run: metric in run.metrics):
-                known = [self._rows(run)[seed].get(metric) for seed in seeds] if len(seeds) < len(run.seeds) else None
-                of_seeds = [Estimate(value, None, 1) for value in known or () if value is not None]
-                parts[run.fold] += [run.metrics[metric]] if known is None else of_seeds
+                whole = len(seeds) == len(run.seeds)
+                of_seeds = [] if whole else [Estimate(value, None, 1) for value in _values(run, metric, seeds).values()]
+                parts[run.fold] += [run.metrics[metric]] if whole else of_seeds
             self._estimates[metric] = over_folds(parts)
         return self._estimates[metric]
 
     def values(self, metric: str) -> dict[tuple[Any, int], float]:
-        """A metric by (fold, seed), where it applies. ValueError for damaged tables."""
+        """A metric by (fold, seed), where it applies."""
         new_seeds = self.new_seeds(lambda run: metric in run.metrics)
-        rows = {(run.fold, seed): self._rows(run)[seed] for run, seeds in new_seeds for seed in seeds}
-        return {pair: value for pair, row in rows.items() if (value := row.get(metric)) is not None}
-
-    def _rows(self, run: FinishedRun) -> dict[int, dict[str, float | None]]:
-        if id(run) not in self._read:
-            self._read[id(run)] = by_seed(run)
-        return self._read[id(run)]
+        return {(run.fold, s): value for run, seeds in new_seeds for s, value in _values(run, metric, seeds).items()}
 
     @cached_property
     def _estimates(self) -> dict[str, Estimate | None]:
         return {}
+
+
+def _values(run: FinishedRun, metric: str, seeds: Iterable[int]) -> dict[int, float]:
+    known = dict(zip(run.by_seed["seed"], run.by_seed[metric], strict=True))
+    return {seed: known[seed] for seed in seeds if known[seed] is not None}
 
 
 def group_runs(runs: Iterable[FinishedRun]) -> list[Group]:
