@@ -133,7 +133,7 @@ def _differing(alike: Sequence[Group], part: str) -> frozenset[str]:
     """Settings of a part that differ among these groups, or that some of them lack."""
     names = {name for group in alike for name in group.settings if part_of(name) == part}
     texts = {name: {as_typed(g.settings[name]) if name in g.settings else "" for g in alike} for name in names}
-    return frozenset(name for name in names if len(texts[name]) > 1)
+    return frozenset(name for name, several in texts.items() if len(several) > 1)
 
 
 def _typed(group: Group) -> set[str]:
@@ -229,9 +229,8 @@ class Style:
 
 
 # The name of each ranker in the papers, in the order of a legend, and its style in all figures. Colours are those of
-# Okabe and Ito (2008) and of Paul Tol's muted scheme, which colour-blind readers can distinguish. There are more
-# rankers than such colours: rankers of similar colours differ in dash and marker, and rankers that the papers show
-# together differ in colour. A fairness keeps the colour of its ranker and has another dash and a hollow marker.
+# Okabe and Ito (2008) and of Paul Tol's muted scheme, for colour-blind readers. There are more rankers than such
+# colours: rankers of similar colours differ in dash and marker, and rankers that papers show together in colour.
 RANKERS = {
     "pairrank": ("PairRank", Style("#0072b2", SOLID, "o")),
     "pepairrank": ("P²LinRank", Style("#44aa99", LONG, "d")),
@@ -405,13 +404,12 @@ class Legend:
         """Dataset and click model, then the ranker in the order of `RANKERS`, then settings."""
         panel_settings = self._labels.sort_key(group, lambda name: part_of(name) in _PANEL_PARTS)
         click = group.choices["click"]
-        rank = _CLICKS.index(click) if click in _CLICKS else len(_CLICKS)
+        rank = [*_CLICKS, click].index(click)
         return (group.choices["dataset"], panel_settings, rank, click, *self._ranker_key(group))
 
     def _ranker_key(self, group: Group) -> tuple[Any, ...]:
-        known, ranker = [*RANKERS], group.choices["ranker"]
-        rank = known.index(ranker) if ranker in known else len(known)
         choices = [group.choices.get(part, "") for part in ("ranker", "ranker/model", "exploration")]
+        rank = [*RANKERS, choices[0]].index(choices[0])
         fairness = group.choices.get("fairness", "none")
         settings = self._labels.sort_key(group, lambda name: part_of(name) not in _PANEL_PARTS)
         return (rank, choices, fairness != "none", fairness, settings)
@@ -483,7 +481,7 @@ def variants(base: Style, count: int) -> list[Style]:
     if count == 1:
         return [base]
     first = _MARKERS.index(base.marker) if base.marker in _MARKERS else 0
-    dashes = list(dict.fromkeys([base.dash, SOLID, DASHED, DASH_DOT, LONG, BOTH]))
+    dashes = list(dict.fromkeys([base.dash, *_OTHER_DASHES]))
     return [
         replace(
             base,

@@ -116,6 +116,8 @@ def collect(folders: Sequence[Path], verify: bool = False, words: Sequence[str] 
     A folder may also be a file of published results, whose runs have no tables. `words` choose among them: see
     `RunFilter`. ValueError for a folder that does not exist and for a word that no run has.
     """
+    if verify:
+        from ol2r_cli.run.verification import differences  # imports torch
     collection, seen, chosen = Collection(), set(), RunFilter(words)
     for folder in folders:
         if folder.is_file():
@@ -139,8 +141,8 @@ def collect(folders: Sequence[Path], verify: bool = False, words: Sequence[str] 
                 continue
             try:
                 run = read_run(state)
-                if verify:
-                    _verify(state)
+                if verify and (wrong := next(differences(state), None)):
+                    raise ValueError(wrong)
                 collection.runs.append(run)
             except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
                 collection.damaged.append(f"{path} ({error_line(error)})")
@@ -179,14 +181,6 @@ def nothing_below(places: Sequence[Path]) -> str:
     files = [str(file) for place in places for file in results_files(place)]
     meant = f" (published results: {', '.join(files)})" if files else ""
     return f"there are no finished runs below {' or '.join(map(str, places))}{meant}"
-
-
-def _verify(run: Run) -> None:
-    """ValueError with the first thing that is wrong with a run."""
-    from ol2r_cli.run.verification import differences
-
-    if wrong := next(differences(run), None):
-        raise ValueError(wrong)
 
 
 @dataclass(frozen=True, eq=False)
