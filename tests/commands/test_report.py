@@ -188,7 +188,7 @@ def test_frames_have_all_metrics_in_full_precision(compared, tmp_path, capsys):
 
 
 def test_a_page_is_written_by_its_module(compared, tmp_path, monkeypatch, capsys):
-    import ol2r_cli.report.page.html_page as page
+    import ol2r_cli.report.html_page as page
 
     def write_page(path, document):
         found = (len(document.collection.runs), len(document.groups), len(document.comparison.differences))
