@@ -28,8 +28,8 @@ COMMANDS = {
     "verify": "whether finished runs are intact: hashes, rows, sums, summaries",
     "clean": "disk usage of runs, and removal after confirmation",
     "bench": "rounds per second on a generated MSLR-sized dataset",
-    "doctor": "versions, device, threads, data found, disk",
-    "completion": "completion script for bash or zsh",
+    "doctor": "versions, CUDA, data found, disk",
+    "completion": "completion script for bash, zsh, fish or tcsh",
 }
 FIRST = ("run", "list", "status", "report", "data", "benchmark")
 _MEANT = {"compare": "ol2r report --compare all", "plot": "ol2r report --figure", "sweep": "ol2r run -m"}  # no commands
