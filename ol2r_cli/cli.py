@@ -46,7 +46,7 @@ exit codes: 0 done, 1 a run failed, 2 bad configuration or data,
 
 
 def parser() -> argparse.ArgumentParser:
-    """The parser of `ol2r` itself; subcommands parse what follows their name."""
+    """Return the parser of `ol2r` itself; subcommands parse what follows their name."""
     lines = {name: f"  {name:11} {what}" for name, what in COMMANDS.items()}
     first = "\n".join(lines.pop(name) for name in FIRST)
     top = argparse.ArgumentParser(
