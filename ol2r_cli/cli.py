@@ -7,6 +7,7 @@ import contextlib
 import os
 import sys
 from importlib import import_module
+from importlib.util import find_spec
 
 from ol2r_cli.run.exit_status import INTERRUPTED, exits_when_interrupted
 
@@ -101,6 +102,9 @@ def _command(arguments: list[str]) -> int:
         meant = f": type {_MEANT[command]}" if command in _MEANT else near
         advice = meant or f": choose from {', '.join(COMMANDS)}"
         print(f"ol2r: no command '{command}'{advice}", file=sys.stderr)
+        return 2
+    if command == "completion" and find_spec("argcomplete") is None:
+        print("ol2r completion: needs argcomplete: type pip install 'ol2r[completion]'", file=sys.stderr)
         return 2
     with exits_when_interrupted():
         module = import_module(f"ol2r_cli.commands.{command}")

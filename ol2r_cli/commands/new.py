@@ -12,6 +12,7 @@ Without an ol2r.yaml in this folder one is written that names DIR, so that `ol2r
 from __future__ import annotations
 
 import argparse
+import ast
 import keyword
 import re
 import shlex
@@ -128,5 +129,22 @@ def _files(group: str, name: str, folder: Path, like: Choice | None) -> dict[Pat
     target = str(like.content.get("_target_", ""))
     source, _, cls = target.rpartition(".")
     spec = find_spec(source) if source else None
-    code = {module: Path(spec.origin).read_text()} if spec and spec.origin else {}
+    code = {module: _of_class(Path(spec.origin).read_text(), cls)} if spec and spec.origin else {}
     return {**code, settings: like.path.read_text().replace(f" {target}\n", f" {name}.{cls}\n"), **tests}
+
+
+def _of_class(source: str, cls: str) -> str:
+    """The source without classes and functions that this class does not need: a module may have several choices."""
+    nodes = {node.name: node for node in ast.parse(source).body if isinstance(node, ast.ClassDef | ast.FunctionDef)}
+    needed, waiting = set[str](), [cls]
+    while waiting:
+        name = waiting.pop()
+        if name in nodes and name not in needed:
+            needed.add(name)
+            waiting += [node.id for node in ast.walk(nodes[name]) if isinstance(node, ast.Name)]
+    lines = source.splitlines()
+    for name, node in reversed(nodes.items()):
+        if name not in needed:
+            first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+            del lines[first - 1 : node.end_lineno]
+    return re.sub(r"\n{4,}", "\n\n\n", "\n".join(lines)).rstrip() + "\n"

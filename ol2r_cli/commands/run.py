@@ -124,8 +124,7 @@ def _sweep(given: argparse.Namespace, composer: Composer) -> int:
     with exits_when_interrupted():
         from ol2r_cli.run.store import as_json
         from ol2r_cli.run.summary import record
-        from ol2r_cli.sweep.sweep_output import print_plan, print_summary
-        from ol2r_cli.sweep.sweeper import run_sweep
+        from ol2r_cli.sweep.sweeper import print_plan, print_summary, run_sweep
 
     jobs = composer.jobs(given.overrides, given.paired) if given.multirun else [given.overrides]
     if given.dry_run:

@@ -70,17 +70,13 @@ def _search(given: argparse.Namespace) -> int:
         raise ValueError(f"--minutes must be above 0, got {given.minutes}")
     study = _open_study(given)
 
-    from ol2r_cli.search.search_output import render_result
-    from ol2r_cli.search.searcher import Searcher, run_workers
+    from ol2r_cli.search.searcher import Searcher, render_result, run_workers
 
     if given.worker:
         return DONE if Searcher(study, given.trials, until, parent=os.getppid()).run() else INTERRUPTED
     print(f"search in {study.folder}", flush=True)
-    if given.jobs > 1:
-        completed = run_workers(study, given.typed, given.jobs)
-    else:
-        completed = Searcher(study, given.trials, until).run()
-    if not completed:
+    completed = given.jobs == 1 or run_workers(given.typed, given.jobs)
+    if not (completed and Searcher(study, given.trials, until).run()):  # after workers, what is left of killed ones
         return INTERRUPTED
     print(render_result(study, study.plan["metric"]))
     return FAILED if study.best() is None else DONE

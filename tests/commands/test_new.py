@@ -95,6 +95,17 @@ def test_a_copy_of_a_choice_does_what_it_does(here):
     assert runs[0]["metrics"] == runs[1]["metrics"]
 
 
+def test_a_copy_of_a_model_and_of_what_has_a_short_name(here):
+    printed = ol2r("new", "ranker/model", "deep_own", "--like", "mlp").splitlines()
+    assert printed[4] == "  ol2r run ranker=pdgd ranker/model=deep_own rounds=500"
+    assert "finished: run" in ol2r(*shlex.split(printed[4])[1:4], *TINY)
+    ol2r("new", "click", "tired_own", "--like", "nav")
+    expected = ol2r("run", "--cfg", "job", "-p", "click.tables", "click=nav")
+    assert ol2r("run", "--cfg", "job", "-p", "click.tables", "click=tired_own") == expected
+    copied = Path("choices/tired_own.py").read_text()
+    assert re.findall(r"^class (\w+)", copied, re.M) == ["_User", "CascadeBased", "DependentClick"], "what it needs"
+
+
 def test_a_preset_runs_and_becomes_a_sweep(here):
     assert ol2r("new", "experiment", "first").splitlines() == [
         "written: choices/experiment/first.yaml",

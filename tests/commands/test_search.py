@@ -15,7 +15,7 @@ import pytest
 from optuna.trial import TrialState
 
 from ol2r_cli import cli
-from ol2r_cli.run.run_state import find_runs, read_state
+from ol2r_cli.run.run import Run, find_runs
 from ol2r_cli.search import searcher, space
 from ol2r_cli.search.study import Study
 from ol2r_cli.search.trial import TrialOutcome, run_trial
@@ -83,14 +83,14 @@ def test_a_search_prints_its_trials_and_what_to_type_next(undisturbed):
 
 def test_trials_are_ordinary_runs(undisturbed):
     """`status` finds them, and a pruned one goes on by the command in its manifest."""
-    states = {path: read_state(path) for path in find_runs(undisturbed)}
+    states = {path: Run.read(path) for path in find_runs(undisturbed)}
     assert len(states) == TRIALS
     kinds = [trial.state for trial in reopened(undisturbed).trials()]
     assert sum(state.state == "finished" for state in states.values()) == kinds.count(TrialState.COMPLETE)
     stopped = next(state for state in states.values() if state.state == "interrupted")
     assert stopped.round in (10, 20, 30)
     assert cli.main(shlex.split(stopped.manifest["command"])[1:]) == 0
-    assert read_state(stopped.path).state == "finished"
+    assert Run.read(stopped.path).state == "finished"
 
 
 @pytest.mark.parametrize("number", [pytest.param(signal.SIGKILL, marks=pytest.mark.slow), signal.SIGINT])

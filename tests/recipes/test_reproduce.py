@@ -118,6 +118,15 @@ def test_missing_data_are_an_error_that_says_where_to_get_them_and_how_to_go_on(
     assert line.endswith("dataset=mq2008 dataset.path=FOLDER, or dataset=synthetic, or --scale quick")
 
 
+def test_settings_cannot_be_chosen_without_validation(choosing, recipes, tmp_path, capfd):
+    text = (recipes / "pairrank_x.yaml").read_text().replace("evaluate_on=[validation]", "evaluate_on=[test]")
+    (recipes / "pairrank_x.yaml").write_text(text)
+    typed = ["pairrank_x", "--scale", "paper", "dataset=synthetic", f"output_dir={tmp_path / 'out'}", *SMALL]
+    assert main(typed) == 2
+    assert "ol2r reproduce: settings of SGD are chosen by validation, which " in (err := capfd.readouterr().err)
+    assert err.endswith(" lacks: type dataset.validation=0.2\n")
+
+
 def test_recipes_are_listed_and_completed(capsys):
     assert main([]) == 0
     listed = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
