@@ -154,14 +154,17 @@ def by_table(entries: Iterable[Entry]) -> dict[tuple[str, str], list[Entry]]:
     return tables
 
 
-def result_table(recipe: Recipe, rows: Sequence[Entry]) -> TextTable:
-    """One table: best first, by the first metric of the recipe, with marks against its baseline and the costs."""
+def result_table(recipe: Recipe, rows: Sequence[Entry], words: bool = False) -> TextTable:
+    """Return one table: best first, by the first metric of the recipe, with marks against its baseline and the costs.
+
+    words: whether settings are those that one types, with the ranker.
+    """
     base = next((row for row in rows if row.about.competitor == recipe.baseline), None)
     comparison = compare_with(base.group, [row.group for row in rows], recipe.metrics) if base else None
     places = {metric: _places(rows, metric) for metric in recipe.metrics}
 
     def cells(row: Entry) -> list[Cell]:
-        cells = [Cell(row.about.competitor + (" (baseline)" if row is base else "")), Cell(_settings(row))]
+        cells = [Cell(row.about.competitor + (" (baseline)" if row is base else "")), Cell(_settings(row, words))]
         for metric, place in places.items():
             estimate = row.group.estimate(metric)
             value = "" if estimate is None else plus_minus(estimate.mean, estimate.half_width, digits(metric))
@@ -171,17 +174,18 @@ def result_table(recipe: Recipe, rows: Sequence[Entry]) -> TextTable:
         memory = [run.peak_memory_gb for run in row.group.runs if run.peak_memory_gb is not None]
         return [*cells, Cell(f"{max(memory):.2f}" if memory else "")]
 
-    headings = ["ranker", "settings", *map(heading, recipe.metrics), "CPU s", "peak GB"]
+    headings = ["ranker", "words" if words else "settings", *map(heading, recipe.metrics), "CPU s", "peak GB"]
     best_first = sorted(rows, key=lambda row: places[recipe.metrics[0]].get(row, len(rows)))
     numbers = [column > 1 for column in range(len(headings))]
     return TextTable(headings, list(map(cells, best_first)), numbers).without_empty()
 
 
-def _settings(row: Entry) -> str:
-    """What it has typed of its ranker, exploration and fairness, but for the ranker itself; * at the end of a grid."""
+def _settings(row: Entry, words: bool) -> str:
+    """Return what was typed of its ranker, exploration and fairness, or it in short; * at the end of a grid."""
     names = {word: word.partition("=")[0] for word in row.about.words}
-    shown = {word: name for word, name in names.items() if role(name) in ROLES_OF_A_ROW and name != "ranker"}
-    return " ".join(_brief(word) + "*" * (name in row.about.edges) for word, name in shown.items())
+    shown = {word: name for word, name in names.items() if role(name) in ROLES_OF_A_ROW and (words or name != "ranker")}
+    short = shlex.quote if words else _brief
+    return " ".join(short(word) + "*" * (name in row.about.edges) for word, name in shown.items())
 
 
 def _places(rows: Iterable[Entry], metric: str) -> dict[Entry, int]:
@@ -309,8 +313,9 @@ def benchmark_page(recipe: Recipe, entries: Sequence[Entry], figures: Mapping[st
         _made_with(entries),
         f"Mean ± half the {LEVEL:.0%} interval. ↑ and ↓: the value is significantly higher or lower than that of "
         f"{recipe.baseline}, paired, after Holm's correction for the rows of a column. "
-        "CPU s: of all seeds and folds together. `settings` were chosen on validation queries"
-        + ("; * marks one at the end of its grid." if edges else "."),
+        "CPU s: of all seeds and folds together. `words` run a row with the line below its table; "
+        "settings were chosen on validation queries"
+        + ("; * marks one at the end of its grid and is not typed." if edges else "."),
     ]
     for title in dict.fromkeys(entry.about.table for entry in entries):
         parts.append(f"## {title}")
@@ -318,7 +323,7 @@ def benchmark_page(recipe: Recipe, entries: Sequence[Entry], figures: Mapping[st
             parts.append(f"![{heading('test_ndcg_10')} by round on {title}]({figures[title]})")
         for (dataset, click), rows in by_table(entries).items():
             if dataset == title:
-                parts += [f"### {title}, {click}", markdown(result_table(recipe, rows)), _command(rows)]
+                parts += [f"### {title}, {click}", markdown(result_table(recipe, rows, words=True)), _command(rows)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -337,13 +342,9 @@ def _made_with(entries: Sequence[Entry]) -> str:
 
 
 def _command(rows: Sequence[Entry]) -> str:
-    """Return what to type to repeat a table: the words that all rows share, then those of each row."""
+    """Return what to type to repeat a row: the words that all rows share; the table has those of each."""
     shared = [word for word in rows[0].about.words if all(word in row.about.words for row in rows)]
-    lines = [f"    ol2r run -m {shlex.join(shared)} WORDS", "", "with the words of a row:", ""]
-    for row in rows:
-        own = [word for word in row.about.words if word not in shared]
-        lines.append(f"- {row.about.competitor}: `{shlex.join(own)}`")
-    return "\n".join(lines)
+    return f"    ol2r run -m {shlex.join(shared)} WORDS"
 
 
 def index(benchmarks: Mapping[str, tuple[Recipe, Sequence[Entry]]]) -> str:

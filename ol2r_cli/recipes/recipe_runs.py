@@ -27,8 +27,7 @@ from ol2r_cli.report.run_groups import Group, collect, group_runs
 from ol2r_cli.run.exit_status import DONE, INTERRUPTED
 from ol2r_cli.run.run import Run
 from ol2r_cli.run.store import create_root
-from ol2r_cli.sweep.sweep_output import print_plan
-from ol2r_cli.sweep.sweeper import sweep
+from ol2r_cli.sweep.sweeper import print_plan, sweep
 
 if TYPE_CHECKING:
     import polars as pl

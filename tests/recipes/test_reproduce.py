@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ol2r_cli.commands.completion import completions
 from ol2r_cli.commands.reproduce import main
 from ol2r_cli.recipes.recipe import recipe_names
 from tests.recipes.small import PAPER, write
@@ -132,4 +131,3 @@ def test_recipes_are_listed_and_completed(capsys):
     assert main([]) == 0
     listed = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
     assert listed == recipe_names("reproduce")
-    assert completions("ol2r reproduce pairrank_fig") == [f"pairrank_fig{number} " for number in (3, 4, 5, 6, 7)]
