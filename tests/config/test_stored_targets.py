@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 from pathlib import Path
 
 import pytest
 
+from ol2r_cli.click.models import DependentClick
 from ol2r_cli.config.catalogue import Catalogue
-from ol2r_cli.config.instantiate import check_stored, targets, trusted_targets
+from ol2r_cli.config.instantiate import build, check_stored, import_target, targets, trusted_targets
+from ol2r_cli.config.moved_classes import MOVED_TO
 
 FILE = Path("run/config.yaml")
 PDGD = "ol2r_cli.ranker.pdgd.PDGD"
@@ -18,8 +21,16 @@ def test_every_choice_of_ol2r_is_trusted_with_its_parts_and_under_its_earlier_pa
     contents = [choice.content for group in Catalogue().choices.values() for choice in group.values()]
     named = {target for content in contents for target in targets(content)}
     assert {PDGD, "ol2r_cli.ranker.model.mlp.MLP", "ol2r_cli.dataset.letor.Letor"} <= named
-    for target in named:
+    for target in named | MOVED_TO.keys():
         check_stored({"_target_": target, "part": {"_target_": target}, "several": [{"_target_": target}]}, "x", FILE)
+
+
+def test_a_class_is_built_by_its_earlier_path():
+    earlier = "ol2r_cli.click.dependent.DependentClick"
+    settings = {"click": [0, 1], "stop": [0, 0], "tables": {}, "stop_without_click": False}
+    assert isinstance(build({"_target_": earlier, **settings}), DependentClick)
+    for target in MOVED_TO.values():
+        assert inspect.isclass(import_target(target)), target
 
 
 @pytest.mark.parametrize(

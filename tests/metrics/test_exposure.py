@@ -45,7 +45,7 @@ def test_exposure_and_unfairness_of_a_list_are_their_definitions(word, beyond, m
         assert unfair == pytest.approx(reference.list_unfairness(word, p, beta), abs=1e-12)
 
 
-@given(labelled, st.sampled_from(["merit", "parity", 0, 0.5, 2]))
+@given(labelled, st.sampled_from(["merit", "parity"]))
 def test_the_ratio_due_to_groups_is_its_definition(documents, beta):
     labels, groups = zip(*documents, strict=True)
     given = torch.tensor(labels), torch.tensor(["AB".index(letter) for letter in groups])
