@@ -94,13 +94,13 @@ def test_a_search_does_not_use_trials_of_other_code(own_ranker: OwnRanker, capsy
 
 
 def test_a_sweep_notices_code_that_changes_while_it_runs(own_ranker: OwnRanker, monkeypatch, capsys):
-    announce = sweeper._announce
+    create_root = sweeper.create_root
 
-    def edit(*arguments):
+    def edit(folder: Path):
         (own_ranker.folder / "steps.py").write_text(FIXED)
-        announce(*arguments)
+        create_root(folder)
 
-    monkeypatch.setattr(sweeper, "_announce", edit)
+    monkeypatch.setattr(sweeper, "create_root", edit)
     own_ranker.run("-m", "seed=0,1", expected=3)
     assert "code or data were changed after the sweep was checked: type its command again" in capsys.readouterr().err
     assert own_ranker.runs() == []

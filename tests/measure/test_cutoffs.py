@@ -10,7 +10,7 @@ import pytest
 from ol2r_cli import cli
 from ol2r_cli.columns import main_cutoff
 from ol2r_cli.report.figures.kinds import KINDS
-from ol2r_cli.run.directory import RunDirectory
+from ol2r_cli.run.run import Run
 from ol2r_cli.run.run_state import find_runs
 from tests.worlds import TINY
 
@@ -49,7 +49,7 @@ def test_the_tables_and_the_summary_of_a_run(folder: Path):
         trace, evaluation = (pl.read_parquet(run / f"{name}.parquet") for name in ("trace", "evaluation"))
         assert not {"online_ndcg_20", "cumulative_ndcg_20"} - {*trace.columns}
         assert trace["online_ndcg"].null_count() == len(trace), "NDCG@10 is not measured"
-        summary = RunDirectory(run).read_json("summary.json")["metrics"]
+        summary = Run.read_finished(run).summary
         last = evaluation.filter(round=60, split="test")["ndcg_20"].mean()
         assert summary["test_ndcg_20"]["mean"] == pytest.approx(last)
         best = evaluation.filter(split="validation").sort("round").sort("ndcg_20", descending=True, maintain_order=True)
