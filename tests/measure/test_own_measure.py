@@ -66,14 +66,7 @@ def test_it_is_in_the_tables_and_in_the_summary(run: Path):
     assert ((trace["clicks"] == 0).cast(pl.Float32) == trace["abandoned"]).all()
     assert trace["blocks"].null_count() == len(trace), "it was not asked for"
     assert pl.read_parquet(run / "evaluation.parquet")["barren_3"].is_between(0, 1).all()
-<<<<<<< HEAD
-    metrics = RunDirectory(run).read_json("summary.json")["metrics"]
-=======
-
-
-def test_it_is_in_the_summary(run: Path):
     metrics = Run.read_finished(run).summary
->>>>>>> main
     mean = pl.read_parquet(run / "trace.parquet")["abandoned"].mean()
     assert metrics["abandoned"]["mean"] == pytest.approx(mean)
     assert {"abandoned_last_tenth", "test_barren_3", "validation_barren_3_untrained"} <= metrics.keys()
