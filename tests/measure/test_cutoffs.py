@@ -10,8 +10,7 @@ import pytest
 from ol2r_cli import cli
 from ol2r_cli.columns import main_cutoff
 from ol2r_cli.report.figures.kinds import KINDS
-from ol2r_cli.run.run import Run
-from ol2r_cli.run.run_state import find_runs
+from ol2r_cli.run.run import Run, find_runs
 from tests.worlds import TINY
 
 WORDS = [*TINY, "rounds=60", "evaluate_every=20", "replicas=2", "save_interactions=true", "positions=8"]

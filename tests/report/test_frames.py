@@ -10,7 +10,7 @@ from ol2r_cli.report.comparison import compare
 from ol2r_cli.report.frames import as_frame, differences_frame, groups_frame
 from ol2r_cli.report.result_tables import differences_table
 from ol2r_cli.report.selection import Selection
-from ol2r_cli.run.directory import RunDirectory
+from ol2r_cli.run.store import RunDirectory
 from tests.manifests import accept_changes
 from tests.report.runs import make
 
