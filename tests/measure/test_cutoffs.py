@@ -92,14 +92,6 @@ def test_other_measures_discounts_and_places_are_intact(tmp_path: Path, capsys: 
     assert printed(capsys, "verify", str(run)) == "1 finished run: 1 intact, 0 not\n"
 
 
-def test_runs_with_other_discounts_are_other_rows(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    for discount in ("1", "0.9995"):
-        started(tmp_path, f"measure.ndcg.discount={discount}")
-    table = printed(capsys, "report", str(tmp_path))
-    assert "measure.ndcg.discount=1" in table
-    assert table.count("pairrank") == 2
-
-
 def test_figures_and_the_page_show_this_cutoff(folder: Path):
     drawn = folder / "figures"
     kinds = ["learning_curve", "online_ndcg", "cumulative_ndcg", "bar", "setting"]
