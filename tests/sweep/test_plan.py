@@ -12,8 +12,7 @@ from ol2r_cli.config.composer import Composer
 from ol2r_cli.dataset.synthetic import Synthetic
 from ol2r_cli.run.runner import run_experiment
 from ol2r_cli.run.store import RunDirectory
-from ol2r_cli.sweep.plan import BadJobs, Plan
-from ol2r_cli.sweep.sweep_job import Ending, SweepJob
+from ol2r_cli.sweep.plan import BadJobs, Ending, Plan, SweepJob
 from ol2r_cli.sweep.sweeper import SweepResult, print_summary, run_sweep, sweep
 from tests.manifests import manifest
 
