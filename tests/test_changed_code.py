@@ -150,7 +150,7 @@ def test_what_is_cached_is_of_the_present_ol2r(tmp_path: Path):
     words = ["dataset=letor", f"dataset.path={ROOT / 'tests/data/tiny'}", "dataset.normalise=query_minmax"]
     script = f"from ol2r_cli import api\nprint(api.experiment(*{words}, 'cache_dir=c').dataset.features.tolist())"
     env = {**os.environ, "PYTHONPATH": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
-    edited, printed = tmp_path / "ol2r_cli/dataset/normalise.py", set()
+    edited, printed = tmp_path / "ol2r_cli/dataset/prepare.py", set()
     for factor in "", "2 * ":
         text = edited.read_text()
         edited.write_text(text.replace("return (x - np.repeat(low", f"return {factor}(x - np.repeat(low"))

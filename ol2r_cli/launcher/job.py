@@ -109,7 +109,7 @@ def payload(config: Mapping[str, Any], choices: Mapping[str, str], overrides: Se
     """
     run: dict[str, Any] = {"config": config, "choices": dict(choices), "overrides": list(overrides), "id": id}
     if names := [target.removeprefix("__main__.") for target in targets(config) if target.startswith("__main__.")]:
-        import cloudpickle
+        from joblib.externals import cloudpickle
 
         classes = {name: getattr(sys.modules["__main__"], name) for name in names}
         run |= {"classes": cloudpickle.dumps(classes), "code": own_code(config)}
