@@ -27,7 +27,6 @@ from ol2r_cli.metrics.ranking import TOP
 from ol2r_cli.rounds_together import rounds_together
 from ol2r_cli.tensor.shapes import Int
 from ol2r_cli.tensor.streams import Streams
-from ol2r_cli.tensor.synchronisation import is_host_readable
 
 
 def check_needs(roles: Mapping[str, Role]) -> None:
@@ -141,7 +140,7 @@ class Simulation(nn.Module):
         judged = self.train_split.judged()
         self.measurement = Measurement(self.context, measures, judged, self.intents, pairs=ranker.pairs != "none")
         self.register_buffer("round", torch.zeros((), dtype=torch.int64))
-        self.longest = None if is_host_readable(seeds) else self._longest_lists()
+        self.longest = None if loops else self._longest_lists()
         self.together = rounds_together(
             self.context,
             self.train_split,
@@ -189,7 +188,7 @@ class Simulation(nn.Module):
             ranking = order[:, : context.positions]
             shown = candidates.mask[:, : context.positions]  # in every order, real documents come before padding
             clicks = user.click(labels.gather(1, ranking), shown, streams.at("click", t))
-            preferences = infer_preferences(ranking, clicks, shown, ranker.pairs, streams.at("pairs", t), context.loops)
+            preferences = infer_preferences(ranking, clicks, shown, ranker.pairs, streams.at("pairs", t))
             interaction = Interaction(candidates, prediction, proposal, order, ranking, shown, clicks, preferences)
             ranker.learn(interaction, streams.at("learn/ranker", t))
             exploration.learn(interaction, streams.at("learn/exploration", t))

@@ -38,7 +38,7 @@ class CascadeBased(ClickModel):
             clicks = np.empty(shown.shape, np.bool_)
             probabilities = self.click_probability.numpy(), self.leaving.numpy()
             given = grades.numpy(), shown.numpy(), random.array(2 * positions)
-            loops.clicks.cascade(*given, *probabilities, clicks)
+            loops.lists.cascade(*given, *probabilities, clicks)
             return torch.from_numpy(clicks)
         click_chance, leave_chance = random.uniform(2 * positions).unflatten(1, (positions, 2)).unbind(2)
         clicks = click_chance < self.click_probability[grades]

@@ -31,7 +31,7 @@ class IndependentClicks(ClickModel):
         if self.loops:
             clicks = np.empty(shown.shape, np.bool_)
             given = grades.numpy(), shown.numpy(), random.array(positions)
-            loops.clicks.independent(*given, self.probability.numpy(), clicks)
+            loops.lists.independent(*given, self.probability.numpy(), clicks)
             return torch.from_numpy(clicks)
         places = torch.arange(positions, device=grades.device)
         return (random.uniform(positions) < self.probability[places, grades]) & shown

@@ -73,7 +73,7 @@ class UserBrowsing(ClickModel):
         if self.loops:
             clicks = np.empty(shown.shape, np.bool_)
             given = grades.numpy(), shown.numpy(), random.array(positions)
-            loops.clicks.user_browsing(*given, self.click_probability.numpy(), self.examined.numpy(), clicks)
+            loops.lists.user_browsing(*given, self.click_probability.numpy(), self.examined.numpy(), clicks)
             return torch.from_numpy(clicks)
         chance, attraction = random.uniform(positions), self.click_probability[grades]
         clicked, last = torch.empty_like(shown), torch.full_like(grades[:, 0], -1)

@@ -6,11 +6,9 @@ from collections.abc import Callable
 from functools import cache
 from typing import Literal
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from ol2r_cli import loops
 from ol2r_cli.interfaces import Preferences
 from ol2r_cli.tensor.gather import cached_arange
 from ol2r_cli.tensor.shapes import Bool, Float, Int
@@ -25,38 +23,18 @@ def infer_preferences(
     shown: Bool[Tensor, "B K"],
     pairs: str,
     random: Random,
-    compiled: bool = False,
 ) -> Preferences:
-    """Preferences between candidates; `ranking` names the candidate at each place.
+    """Return preferences between candidates; `ranking` names the candidate at each place.
 
-    `pairs` is one of `Pairs`, or `none` for rankers that do not learn from pairs. With `compiled`, compiled loops infer
-    them.
+    `pairs` is one of `Pairs`, or `none` for rankers that do not learn from pairs.
     """
     if pairs == "none":
         nothing = torch.zeros(len(clicks), 0, dtype=torch.int64, device=clicks.device)
         return Preferences(nothing, nothing, nothing.bool())
-    if compiled:
-        return _by_loops(ranking, clicks, shown, pairs, random)
     seen = examined(clicks, shown)
     by_place = _PAIRINGS[pairs](clicks, seen & ~clicks, random)
     winner, loser = ranking.gather(1, by_place.winner), ranking.gather(1, by_place.loser)
     return Preferences(winner, loser, by_place.valid)
-
-
-def _by_loops(
-    ranking: Int[Tensor, "B K"], clicks: Bool[Tensor, "B K"], shown: Bool[Tensor, "B K"], pairs: str, random: Random
-) -> Preferences:
-    places = clicks.shape[1]
-    given = ranking.numpy(), clicks.numpy(), shown.numpy()
-    shape = len(clicks), most_pairs(pairs, places)
-    winner, loser, valid = np.empty(shape, np.int64), np.empty(shape, np.int64), np.empty(shape, np.bool_)
-    if pairs == "all":
-        loops.pairs.every_pair(*given, winner, loser, valid)
-    elif pairs == "matching":
-        loops.pairs.matching(*given, random.array(places), winner, loser, valid)
-    else:
-        loops.pairs.adjacent(*given, winner, loser, valid)
-    return Preferences(torch.from_numpy(winner), torch.from_numpy(loser), torch.from_numpy(valid))
 
 
 def most_pairs(pairs: str, positions: int) -> int:

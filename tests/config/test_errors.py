@@ -114,8 +114,8 @@ MISTAKES = {
     "experiment=[null]": ["experiment must be one of ", "got [null]"],
     "-m experiment=[null] seed=1,2": ["experiment must be one of ", "got [null]"],
     "exploration=${oc.select:nothing,3}": ["exploration must be one of confidence, ", "got ${oc.select:nothing,3}"],
-    "fairness._target_=ol2r_cli.exploration.stated.Stated": [
-        "fairness._target_ must be a class that is ol2r_cli.interfaces.Fairness, got ol2r_cli.exploration.stated.Stated"
+    "fairness._target_=ol2r_cli.exploration.order.PlackettLuce": [
+        "fairness._target_ must be a class that is ol2r_cli.interfaces.Fairness, got ol2r_cli.exploration.order."
     ],
     "ranker=oracle ranker._target_=builtins.dict": [
         "ranker._target_ must be a class whose settings have names, got dict"
@@ -129,7 +129,7 @@ MISTAKES = {
     "ranker=oracle ranker._target_=torch.nn.Linear": ["ranker.in_features is missing: Linear needs it"],
     "fairness._target_=torch.nn.Identity": ["fairness._target_ must be a class that is", "Identity\n"],
     "fairness._target_=os.getpid": ["fairness._target_ must be a class that is", "got builtins.int"],
-    "ranker=dbgd ranker.model._target_=ol2r_cli.ranker.oracle.OracleRanker": [
+    "ranker=dbgd ranker.model._target_=ol2r_cli.ranker.anchors.OracleRanker": [
         "ranker.model._target_ must be a class with the methods size, initial, forward, on_features, got ol2r_cli."
     ],
     "click.tables.5.stop=[1]": ["click.tables.5.stop cannot be set alone: type click.tables={5:{stop:VALUE}}\n"],
@@ -271,6 +271,6 @@ def test_a_mistake_in_the_program_shows_where(capsys: pytest.CaptureFixture[str]
 def test_unknown_choices_of_own_folders_are_offered_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     own = tmp_path / "own" / "ranker"
     own.mkdir(parents=True)
-    (own / "elsewhere.yaml").write_text("_target_: ol2r_cli.ranker.oracle.OracleRanker\n")
+    (own / "elsewhere.yaml").write_text("_target_: ol2r_cli.ranker.anchors.OracleRanker\n")
     assert main(["--config-dir", str(tmp_path / "own"), "ranker=elsewher"]) == 2
     assert "did you mean ranker=elsewhere?" in capsys.readouterr().err

@@ -16,7 +16,7 @@ from ol2r_cli.config.instantiate import build
 from ol2r_cli.config.own_choices import ChoiceFolder, choice_folders
 from ol2r_cli.config.stored_targets import check_stored, trusted_targets
 
-CODE = "from ol2r_cli.ranker.random import RandomRanker\n\n\nclass Mine(RandomRanker):\n    pass\n"
+CODE = "from ol2r_cli.ranker.anchors import RandomRanker\n\n\nclass Mine(RandomRanker):\n    pass\n"
 
 
 @pytest.fixture(autouse=True)

@@ -7,10 +7,10 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from ol2r_cli.exploration.confidence import Ensemble
+from ol2r_cli.exploration.divide_and_conquer import similar_lengths
 
 from ol2r_cli.config.instantiate import build
-from ol2r_cli.exploration.ensemble import Ensemble
-from ol2r_cli.exploration.ordered_blocks import similar_lengths
 from tests.reference.blocks import partition, transitive_closure
 from tests.reference.ensemble import certain as unanimous
 from tests.reference.relations import from_edges

@@ -7,9 +7,9 @@ from itertools import permutations, product
 
 import pytest
 import torch
+from ol2r_cli.exploration.order import EpsilonGreedy
 
 from ol2r_cli.config.instantiate import build
-from ol2r_cli.exploration.epsilon_greedy import EpsilonGreedy
 from tests.reference.epsilon_greedy import order as reference
 from tests.rounds import LEAST_P, LISTS, REPLICAS, SEEDS, fresh, p_value, propose, rounds, shown, some_scores
 from tests.worlds import handmade, simulate, tiny

@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import permutations
 
 import pytest
+from ol2r_cli.exploration.order import NoExploration
 
-from ol2r_cli.exploration.no_exploration import NoExploration
 from tests.rounds import LEAST_P, LISTS, REPLICAS, SEEDS, fresh, p_value, propose, ranked, rounds, shown, some_scores
 from tests.worlds import handmade, simulate, tiny
 

@@ -106,7 +106,7 @@ def test_turns_by_hand(turns, expected):
         assert take_turns_in_step(keys, torch.tensor([turns])).tolist() == [expected]
     if loops.available():
         order = np.empty(len(turns), dtype=np.int64)
-        loops.orders.take_turns(queues.numpy(), np.array(turns, dtype=np.int64), np.empty(4, dtype=np.bool_), order)
+        loops.lists.take_turns(queues.numpy(), np.array(turns, dtype=np.int64), np.empty(4, dtype=np.bool_), order)
         assert order.tolist() == expected
 
 

@@ -9,8 +9,8 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from ol2r_cli.exploration.divide_and_conquer import CELLS, close, partition, shuffle, similar_lengths
 
-from ol2r_cli.exploration.ordered_blocks import CELLS, close, partition, shuffle, similar_lengths
 from ol2r_cli.tensor.streams import Streams
 from tests.reference import blocks as reference
 from tests.reference.relations import figure_1, from_edges, random_relation

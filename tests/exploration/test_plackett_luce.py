@@ -6,8 +6,8 @@ from itertools import permutations
 
 import pytest
 import torch
+from ol2r_cli.exploration.order import PlackettLuce
 
-from ol2r_cli.exploration.plackett_luce import PlackettLuce
 from tests.reference.plackett_luce import enumerate_rankings, order_of, probability
 from tests.rounds import LEAST_P, LISTS, REPLICAS, SEEDS, fresh, p_value, propose, rounds, shown, some_scores
 from tests.worlds import handmade, simulate, tiny

@@ -7,9 +7,9 @@ from math import prod
 
 import pytest
 import torch
+from ol2r_cli.exploration.interleaving import ProbabilisticInterleaving
 
 from ol2r_cli.config.instantiate import build
-from ol2r_cli.exploration.probabilistic_interleaving import ProbabilisticInterleaving
 from tests.reference.interleaving import choice, credit_probabilistic, probabilistic
 from tests.rounds import LEAST_P, REPLICAS, fresh, p_value, propose, ranked, shown, some_scores
 from tests.worlds import tiny

@@ -9,8 +9,8 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from ol2r_cli.exploration.divide_and_conquer import Stated, layers
 
-from ol2r_cli.exploration.stated import Stated, layers
 from ol2r_cli.interfaces import Candidates, Prediction
 from ol2r_cli.learning.tangents import LinearTangent
 from tests.reference.relations import from_edges, random_relation

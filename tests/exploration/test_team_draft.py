@@ -7,8 +7,8 @@ from itertools import permutations
 
 import pytest
 import torch
+from ol2r_cli.exploration.interleaving import TeamDraft
 
-from ol2r_cli.exploration.team_draft import TeamDraft
 from tests.reference.interleaving import all_turns, common_prefix, credit_team_draft, team_draft
 from tests.rounds import LEAST_P, REPLICAS, fresh, p_value, propose, ranked, shown, some_scores
 

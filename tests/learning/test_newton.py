@@ -8,8 +8,7 @@ import torch
 
 from ol2r_cli.interfaces import Forgetting, Preferences, RunContext
 from ol2r_cli.learning.history import PairHistory
-from ol2r_cli.learning.lbfgs import RestartedLBFGS
-from ol2r_cli.learning.newton import AnchoredNewton
+from ol2r_cli.learning.newton import AnchoredNewton, RestartedLBFGS
 from ol2r_cli.learning.tangents import LinearTangent
 from ol2r_cli.tensor.streams import Streams
 from tests.reference import objective as reference

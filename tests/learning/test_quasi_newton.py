@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from ol2r_cli.learning.quasi_newton import inverse_hessian, quasi_newton
+from ol2r_cli.learning.perturbed_optima import inverse_hessian, quasi_newton
 from tests.reference.objective import objective
 from tests.reference.perturbed import gap, perturbed_optimum, tilt
 

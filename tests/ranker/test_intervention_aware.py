@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from ol2r_cli.config.instantiate import build
-from ol2r_cli.learning.adam import Adam
+from ol2r_cli.learning.refit import Adam
 from tests.reference import intervention_aware as reference
 from tests.reference.plackett_luce import order_of
 from tests.rounds import LISTS, SEEDS, fresh, rounds

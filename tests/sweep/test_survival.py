@@ -19,7 +19,7 @@ OL2R = [sys.executable, "-m", "ol2r_cli"]
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT)}
 FAILING = """
 from pathlib import Path
-from ol2r_cli.ranker.random import RandomRanker
+from ol2r_cli.ranker.anchors import RandomRanker
 
 class Mine(RandomRanker):
     rounds = 0

@@ -1,4 +1,4 @@
-"""The upper anchor: a ranker with access to the true labels."""
+"""The anchors between which rankers are: one that orders at random, and one with access to the true labels."""
 
 from __future__ import annotations
 
@@ -8,6 +8,29 @@ from ol2r_cli.interfaces import Candidates, Oracle, Prediction, Ranker, RunConte
 from ol2r_cli.learning.tangents import LinearTangent
 from ol2r_cli.tensor.shapes import Float
 from ol2r_cli.tensor.streams import Random
+
+
+class RandomRanker(Ranker):
+    """Uniformly random scores every round; evaluated with all scores equal, so that ties are broken at random."""
+
+    nothing: Tensor
+
+    def setup(self, context: RunContext, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
+        """Allocate the empty parameters that `deploy` returns."""
+        self.register_buffer("nothing", features.new_zeros(context.replicas, 0, device=context.device))
+
+    def predict(self, candidates: Candidates, random: Random) -> Prediction:
+        """One uniform score per document."""
+        scores = random.uniform(candidates.mask.shape[1]).to(candidates.features.dtype)
+        return Prediction(scores[:, None], lambda: LinearTangent(candidates.features))
+
+    def deploy(self) -> Float[Tensor, "B P"]:
+        """Nothing."""
+        return self.nothing
+
+    def score(self, deployed: Float[Tensor, "S P"], candidates: Candidates) -> Float[Tensor, "S Q D"]:
+        """Zero for every document."""
+        return candidates.features.new_zeros(len(deployed), *candidates.mask.shape)
 
 
 class OracleRanker(Ranker):
