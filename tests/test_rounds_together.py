@@ -6,8 +6,8 @@ import dataclasses
 
 import pytest
 import torch
-from ol2r_cli.exploration.order import PlackettLuce
 
+from ol2r_cli.exploration.order import PlackettLuce
 from ol2r_cli.ranker.pdgd import PDGD
 from tests.choices import SEEDS, simulation, world
 
