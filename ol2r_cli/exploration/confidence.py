@@ -103,7 +103,6 @@ class Confidence(DivideAndConquer):
             self.inverse.copy_(torch.linalg.inv(self.matrix))
 
     def learn(self, interaction: Interaction, random: Random) -> None:
-        """Add the round's pairs to M."""
         rows = interaction.prediction.tangent().differences(interaction.preferences)
         if self.discount < 1:
             self._discount(rows)
@@ -166,7 +165,6 @@ class Confidence(DivideAndConquer):
         return margin > self._squared_widths(x).mul_(self._alpha(replicas) ** 2).clamp_(min=0)
 
     def _form(self) -> int:
-        """Return the number of the covariance for compiled loops."""
         names = {"full": "FULL", "diagonal": "DIAGONAL", "inverse_diagonal": "INVERSE_DIAGONAL"}
         number: int = getattr(loops.certain_pairs, names[self.form])
         return number

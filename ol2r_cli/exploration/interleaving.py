@@ -35,7 +35,6 @@ class TeamDraft(Interleaving):
     """
 
     def for_loops(self) -> Any:
-        """Return the exploration for rounds that are played together."""
         return loops.play.Strategy(loops.play.TEAM_DRAFT)
 
     def propose(self, prediction: Prediction, candidates: Candidates, random: Random) -> Proposal:
@@ -69,7 +68,6 @@ class ProbabilisticInterleaving(Interleaving):
         self.tau = tau
 
     def for_loops(self) -> Any:
-        """Return the exploration for rounds that are played together."""
         return loops.play.Strategy(loops.play.PROBABILISTIC, float(self.tau))
 
     def propose(self, prediction: Prediction, candidates: Candidates, random: Random) -> Proposal:

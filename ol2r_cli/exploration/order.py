@@ -29,7 +29,6 @@ class NoExploration(Exploration):
     offers = frozenset({BY_SCORE})
 
     def for_loops(self) -> Any:
-        """Return the exploration for rounds that are played together."""
         return loops.play.Strategy(loops.play.BY_SCORE)
 
     def propose(self, prediction: Prediction, candidates: Candidates, random: Random) -> Proposal:
@@ -51,7 +50,6 @@ class EpsilonGreedy(Exploration):
         self.epsilon = epsilon
 
     def for_loops(self) -> Any:
-        """Return the exploration for rounds that are played together."""
         return loops.play.Strategy(loops.play.EPSILON_GREEDY, float(self.epsilon))
 
     def propose(self, prediction: Prediction, candidates: Candidates, random: Random) -> Proposal:
@@ -74,7 +72,6 @@ class PlackettLuce(Exploration):
     offers = frozenset({PLACKETT_LUCE})
 
     def for_loops(self) -> Any:
-        """Return the exploration for rounds that are played together."""
         return loops.play.Strategy(loops.play.PLACKETT_LUCE)
 
     def propose(self, prediction: Prediction, candidates: Candidates, random: Random) -> Proposal:

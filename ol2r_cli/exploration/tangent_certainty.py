@@ -154,7 +154,6 @@ class DiagonalTangentCovariance:
         return list(torch.stack(kept, 1)) if len(kept) > 1 else list(self.diagonal.clone())
 
     def restore(self, state: list[Any]) -> None:
-        """Restore the diagonals."""
         self.diagonal, self.squared, self.recent = None, None, []
         if not state:
             return
@@ -229,7 +228,6 @@ class FullTangentCovariance:
                 self.parts[replica].append(solved, rank.gather(1, winner), rank.gather(1, loser))
 
     def state(self) -> list[Any]:
-        """Return the history of every replica."""
         return [part.state() for part in self.parts]
 
     def restore(self, state: list[Any]) -> None:

@@ -278,7 +278,6 @@ def _paired(table: Float[Tensor, "b x y"]) -> Float[Tensor, "b x z"]:
 
 
 def _centred(table: Float[Tensor, "b x y"]) -> Float[Tensor, "b x y"]:
-    """Each column less its mean."""
     return table - table.mean(1, keepdim=True)
 
 

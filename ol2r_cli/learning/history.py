@@ -129,7 +129,6 @@ class RecentRows(nn.Module):
     rows: Tensor
 
     def setup(self, context: RunContext, window: int) -> None:
-        """Start without pairs."""
         self.window = window
         shape = context.replicas, min(window, context.rounds) + 1, context.pairs, context.features
         self.register_buffer("rows", torch.zeros(shape, dtype=context.dtype, device=context.device))

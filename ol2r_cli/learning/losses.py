@@ -255,7 +255,6 @@ class LabelledLoss(HistoryLoss):
         self.register_buffer("total", torch.zeros(context.replicas, dtype=torch.int64, device=device))
 
     def terms(self) -> Int[Tensor, "B"]:
-        """Number of pairs."""
         return self.total
 
     def append(self, interaction: Interaction) -> Bool[Tensor, "B"]:

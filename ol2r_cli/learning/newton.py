@@ -72,7 +72,6 @@ class AnchoredNewton(nn.Module):
         self.l2, self.reduction = l2, reduction
 
     def setup(self, context: RunContext, history: PairHistory) -> None:
-        """Start at theta = 0 with no pairs."""
         self.loops = context.loops
         object.__setattr__(self, "history", history)  # not as a submodule: it belongs to the ranker's state
         place: dict[str, Any] = {"dtype": context.dtype, "device": context.device}
@@ -197,7 +196,6 @@ class AnchoredNewton(nn.Module):
         return max(now, base) > self.growth * shared
 
     def _descend(self, rounds: int) -> None:
-        """Take as many steps as the round says, for all replicas together, over the whole history."""
         history, count = self.history, rounds * self.history.per_round
         weights = history.weights(slice(None), slice(count)) if self.forgets else None
         theta, rows = self.theta[:, None], history.rows[:, :count]

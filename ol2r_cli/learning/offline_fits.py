@@ -153,7 +153,6 @@ class TrainingPairs:
         return total / (4 * self.count)
 
     def _rows(self, batch: Batch) -> Float[Tensor, "R F"]:
-        """Features of a batch, padding included."""
         return self.features.index_select(0, batch.document.flatten()).double()
 
 
@@ -186,7 +185,6 @@ def _batches(oracle: Oracle, features: int) -> Iterator[Batch]:
 
 
 def _queries(oracle: Oracle) -> Iterator[_Query]:
-    """The training queries that have a pair."""
     for start, length in zip(oracle.start.tolist(), oracle.length.tolist(), strict=True):
         label, order = oracle.labels[start : start + length].sort(descending=True, stable=True)
         winners = int((label > label[-1]).sum())
@@ -195,7 +193,6 @@ def _queries(oracle: Oracle) -> Iterator[_Query]:
 
 
 def _padded(queries: Sequence[_Query]) -> Batch:
-    """A batch of these queries, padded to the longest."""
     labels = [query.label for query in queries]
     first = int(queries[0].document[0])
     document = pad_sequence([query.document for query in queries], batch_first=True, padding_value=first)

@@ -99,7 +99,6 @@ class PerturbedOptima(nn.Module):
                 self.theta[replica] = 0
 
     def _counted(self, replica: int, start: int, end: int) -> Float[Tensor, "n F"]:
-        """Rows times their weights."""
         rows = self.history.rows[replica, start:end]
         return rows * self.history.weights(replica, slice(start, end))[:, None] if self.discounted else rows
 

@@ -76,7 +76,6 @@ class FeatureCovariance(nn.Module):
         self.damping = damping
 
     def setup(self, context: RunContext) -> None:
-        """Start without documents."""
         shape = context.replicas, context.features, context.features
         self.register_buffer("total", torch.zeros(shape, dtype=torch.float64, device=context.device))
         self.register_buffer("rounds", torch.zeros((), dtype=torch.int64))
@@ -215,7 +214,6 @@ class GradientRefit:
         return width * self.l2 / n
 
     def _steps(self, loss: HistoryLoss, random: Random) -> Iterator[Iterable[Sample]]:
-        """The samples of each step."""
         if self.batch is None:
             return (loss.whole() for _ in range(self.steps))
         return ([sample] for sample in loss.draw(random, self.batch, self.steps))

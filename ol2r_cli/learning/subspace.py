@@ -59,7 +59,6 @@ class DocumentSpace(nn.Module):
         self.below, self.earlier, self.normalise = below, earlier, normalise
 
     def setup(self, context: RunContext, features: Float[Tensor, "N F"]) -> None:
-        """Start without documents of earlier rounds."""
         self.features = features.to(context.device)
         rows = torch.full((context.replicas, self.earlier), -1, dtype=torch.int64, device=context.device)
         self.register_buffer("recent", rows)  # rows of the document table, the newest last; -1 for none

@@ -31,7 +31,6 @@ class LinearTangent:
         self._latest: tuple[Preferences, Tensor] | None = None
 
     def dense(self) -> Float[Tensor, "B D F"]:
-        """The features themselves."""
         return self.features
 
     def differences(self, preferences: Preferences) -> Float[Tensor, "B M F"]:

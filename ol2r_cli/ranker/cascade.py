@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from ol2r_cli.config.ranges import NonNegative, Positive
-from ol2r_cli.interfaces import Candidates, Interaction, Oracle, Prediction, Ranker, RunContext
+from ol2r_cli.interfaces import Candidates, Interaction, Oracle, Prediction, RunContext
 from ol2r_cli.learning.tangents import LinearTangent
-from ol2r_cli.ranker.model_ranker import LinearRanker
+from ol2r_cli.ranker.model_ranker import LinearRanker, ParameterFree
 from ol2r_cli.tensor.gather import gather
 from ol2r_cli.tensor.shapes import Bool, Float, Int
 from ol2r_cli.tensor.streams import Random
@@ -39,7 +39,7 @@ UNOBSERVED = 1e6  # score of a document that was never examined: above every ind
 NEWTON_STEPS = 12  # ten reach the last bit for N up to a million and log t up to 60
 
 
-class CascadeBandit(Ranker):
+class CascadeBandit(ParameterFree):
     """Scores a document by an upper confidence bound of its attraction, the mean of its clicks while it was examined.
 
     Documents that were never examined come first. `feedback` says which places of a list were examined. It learns
@@ -53,22 +53,18 @@ class CascadeBandit(Ranker):
     served: Tensor
     observations: Tensor
     attractions: Tensor
-    nothing: Tensor
 
     def __init__(self, feedback: Feedback):
         super().__init__()
         self.feedback: Feedback = feedback
 
     def setup(self, context: RunContext, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
-        """Start without observations."""
-
-        def zeros(columns: int, dtype: torch.dtype) -> Tensor:
-            return torch.zeros(context.replicas, columns, dtype=dtype, device=context.device)
-
-        self.register_buffer("served", zeros(context.queries, torch.int64))  # rounds of each query
-        self.register_buffer("observations", zeros(len(features), torch.int32))  # N of each document
-        self.register_buffer("attractions", zeros(len(features), torch.int32))  # S, clicks on it when it was examined
-        self.register_buffer("nothing", zeros(0, context.dtype))
+        super().setup(context, features)
+        rounds = torch.zeros(context.replicas, context.queries, dtype=torch.int64, device=context.device)
+        self.register_buffer("served", rounds)  # of each query
+        counts = torch.zeros(context.replicas, len(features), dtype=torch.int32, device=context.device)
+        self.register_buffer("observations", counts)  # N of each document
+        self.register_buffer("attractions", counts.clone())  # S, clicks on it when it was examined
 
     def index(
         self, mean: Float[Tensor, "B D"], count: Float[Tensor, "B D"], t: Int[Tensor, "B 1"]
@@ -77,7 +73,6 @@ class CascadeBandit(Ranker):
         raise NotImplementedError
 
     def predict(self, candidates: Candidates, random: Random) -> Prediction:
-        """The index of every document."""
         count = self.observations.gather(1, candidates.document).double()
         mean = self.attractions.gather(1, candidates.document) / count.clamp(min=1)
         t = self.served.gather(1, candidates.query[:, None]) + 1
@@ -85,21 +80,12 @@ class CascadeBandit(Ranker):
         return Prediction(scores.to(self.nothing.dtype)[:, None], lambda: LinearTangent(candidates.features))
 
     def learn(self, interaction: Interaction, random: Random) -> None:
-        """Count examined documents and the clicks on them."""
         counts = examined(interaction, self.feedback)
         document = interaction.candidates.document.gather(1, interaction.ranking)
         self.observations.scatter_add_(1, document, counts.int())
         self.attractions.scatter_add_(1, document, (counts & interaction.clicks).int())
         query = interaction.candidates.query[:, None]
         self.served.scatter_add_(1, query, torch.ones_like(query))
-
-    def deploy(self) -> Float[Tensor, "B P"]:
-        """No parameters: see `generalises`."""
-        return self.nothing
-
-    def score(self, deployed: Float[Tensor, "S P"], candidates: Candidates) -> Float[Tensor, "S Q D"]:
-        """Zero for every document."""
-        return candidates.features.new_zeros(len(deployed), *candidates.mask.shape)
 
 
 class CascadeUCB1(CascadeBandit):
@@ -112,7 +98,6 @@ class CascadeUCB1(CascadeBandit):
     def index(
         self, mean: Float[Tensor, "B D"], count: Float[Tensor, "B D"], t: Int[Tensor, "B 1"]
     ) -> Float[Tensor, "B D"]:
-        """Hoeffding's bound."""
         return mean + (self.alpha * t.double().log() / count).sqrt()
 
 
@@ -129,7 +114,6 @@ class CascadeKLUCB(CascadeBandit):
     def index(
         self, mean: Float[Tensor, "B D"], count: Float[Tensor, "B D"], t: Int[Tensor, "B 1"]
     ) -> Float[Tensor, "B D"]:
-        """Chernoff's bound."""
         log = t.double().log()
         budget = log + self.c * log.log() if self.c else log  # log log t is -inf in the first round
         return kl_upper_bound(mean, budget.clamp(min=0) / count)
@@ -186,7 +170,6 @@ class CascadeLinear(LinearRanker):
         return torch.cholesky_solve(self.clicked[:, :, None], root).squeeze(2) / self.sigma**2
 
     def weights(self) -> Float[Tensor, "B N P"]:
-        """One member: theta."""
         return self.theta(self.root())[:, None]
 
     def learn(self, interaction: Interaction, random: Random) -> None:
@@ -206,7 +189,6 @@ class CascadeLinUCB(CascadeLinear):
         self.alpha = alpha
 
     def predict(self, candidates: Candidates, random: Random) -> Prediction:
-        """Upper confidence bounds of attraction."""
         features, root = candidates.features, self.root()
         width = torch.linalg.solve_triangular(root, features.mT, upper=False).norm(dim=1)
         scores = (features * self.theta(root)[:, None]).sum(2) + self.alpha * width

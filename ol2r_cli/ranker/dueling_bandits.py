@@ -72,7 +72,6 @@ class DuelingBandits(GradientRanker):
         self.directions = torch.zeros(shape, dtype=context.dtype, device=context.device)
 
     def predict(self, candidates: Candidates, random: Random) -> Prediction:
-        """Scores of the current ranker and of this round's candidates."""
         self.directions = self.draw(candidates, random)
         return super().predict(candidates, random)
 
@@ -98,7 +97,6 @@ class DuelingBandits(GradientRanker):
         return loops.play.Learner(loops.play.DUELING, loops.play.PAIRS[self.pairs], *state)
 
     def learn(self, interaction: Interaction, random: Random) -> None:
-        """Move to the mean of the winners, projected if that is set."""
         won = self.winners(interaction, random)
         share = won.to(self.theta.dtype) / won.sum(1, keepdim=True).clamp(min=1)
         direction = torch.bmm(share[:, None], self.directions).squeeze(1)
@@ -243,7 +241,6 @@ class DifficultQueries(nn.Module):
         self.room, self.window = room, window
 
     def setup(self, context: RunContext, features: Float[Tensor, "N F"]) -> None:
-        """Start empty."""
         self.features = features.to(context.device)
         shape, documents, device = (context.replicas, self.room), context.documents, context.device
         self.register_buffer("ease", torch.full(shape, torch.inf, dtype=torch.float64, device=device))  # if empty

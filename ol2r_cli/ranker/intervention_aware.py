@@ -95,7 +95,6 @@ class InterventionAware(ModelRanker):
         self.rewards.setup(context, features, places, known)
 
     def _known(self, positions: int) -> list[tuple[float, float]]:
-        """alpha and beta of each place."""
         curves = [list(column) for column in zip(*map(CURVES[self.propensities], range(1, positions + 1)), strict=True)]
         for column, (name, values) in enumerate(self.given.items()):
             if values is not None:
@@ -108,7 +107,6 @@ class InterventionAware(ModelRanker):
         return list(zip(*curves, strict=True))
 
     def weights(self) -> Float[Tensor, "B N P"]:
-        """One member: theta."""
         return self.theta
 
     def learn(self, interaction: Interaction, random: Random) -> None:
@@ -185,7 +183,6 @@ class EstimatedRewards(HistoryLoss):
         self.sums.view(-1, self.sums.shape[2]).index_add_(0, row.flatten(), added.flatten(0, 1))
 
     def _row(self, document: Int[Tensor, "B *X"]) -> Int[Tensor, "B *X"]:
-        """Rows of `sums` with its first two axes as one."""
         first = self.replica.view(-1, *[1] * (document.dim() - 1)) * self.sums.shape[1]
         return first + document
 

@@ -40,7 +40,6 @@ class RidgeRegression(nn.Module):
         self.l2 = l2
 
     def setup(self, context: RunContext, features: Float[Tensor, "N F"]) -> None:
-        """Start at theta = 0."""
         place: dict[str, Any] = {"dtype": context.dtype, "device": context.device}
         self.register_buffer("theta", torch.zeros(context.replicas, 1, context.features, **place))
         self.register_buffer("moment", torch.zeros(context.replicas, context.features, **place))
@@ -99,7 +98,6 @@ class GradientRegression(nn.Module):
         self.model, self.refit, self.history = model, refit, ShownDocuments()
 
     def setup(self, context: RunContext, features: Float[Tensor, "N F"]) -> None:
-        """Start at the model's initial parameters."""
         initial = self.model.initial(context.random, context.features, 1)
         theta = initial.to(context.device, context.dtype).expand(context.replicas, -1, -1).contiguous()
         self.register_buffer("start", theta)
@@ -107,7 +105,6 @@ class GradientRegression(nn.Module):
         self.history.setup(context, features)
 
     def learn(self, interaction: Interaction, target: Float[Tensor, "B K"], random: Random) -> None:
-        """Add the documents shown, and take the steps."""
         moved = self.history.append(interaction, target)
         self.refit(self.theta, self.start, self.model, self.history, random, moved)
 
@@ -139,7 +136,6 @@ class IPSRegression(ModelRanker):
         self.regression.setup(context, features)
 
     def weights(self) -> Float[Tensor, "B N P"]:
-        """One member: theta."""
         return self.regression.theta
 
     def learn(self, interaction: Interaction, random: Random) -> None:

@@ -30,6 +30,22 @@ from ol2r_cli.tensor.streams import Random
 Decay = Annotated[float, Range(0, 1, open_below=True)]  # factor of a learning rate
 
 
+class ParameterFree(Ranker):
+    """A ranker that deploys nothing: to queries that it has not served all documents are alike."""
+
+    nothing: Tensor
+
+    def setup(self, context: RunContext, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
+        """Allocate the empty parameters that `deploy` returns."""
+        self.register_buffer("nothing", torch.zeros(context.replicas, 0, dtype=context.dtype, device=context.device))
+
+    def deploy(self) -> Float[Tensor, "B P"]:
+        return self.nothing
+
+    def score(self, deployed: Float[Tensor, "S P"], candidates: Candidates) -> Float[Tensor, "S Q D"]:
+        return candidates.features.new_zeros(len(deployed), *candidates.mask.shape)
+
+
 class ModelRanker(Ranker):
     """Every member scores with the same model and parameters of its own; parameters are what is deployed."""
 
@@ -80,7 +96,6 @@ class LinearRanker(ModelRanker):
         super().__init__(Linear())
 
     def predict(self, candidates: Candidates, random: Random) -> Prediction:
-        """Return every member's scores."""
         if candidates.rows is not None:
             return super().predict(candidates, random)
         features = candidates.features
@@ -115,7 +130,6 @@ class GradientRanker(ModelRanker):
         raise NotImplementedError(f"{type(self).__name__} must define `learn`")
 
     def weights(self) -> Float[Tensor, "B N P"]:
-        """One member: theta."""
         return self.theta[:, None]
 
     def gradient(self, features: Float[Tensor, "B X F"], weights: Float[Tensor, "B X"]) -> Float[Tensor, "B P"]:

@@ -51,7 +51,6 @@ class OfflineRanker(Ranker):
         raise NotImplementedError
 
     def fitted(self, features: Float[Tensor, "N F"], oracle: Oracle, context: RunContext) -> Float[Tensor, "P"]:
-        """Return the parameters."""
         raise NotImplementedError
 
 
@@ -65,11 +64,9 @@ class OfflineRankNet(OfflineRanker, LinearRanker):
         self.l2, self.cache_dir = float(l2), cache_dir
 
     def weights(self) -> Float[Tensor, "B N F"]:
-        """Return one member: theta."""
         return self.theta[:, None]
 
     def decisive(self, features: Float[Tensor, "N F"], oracle: Oracle, context: RunContext) -> list[Any]:
-        """Return lambda."""
         return [self.l2]
 
     def fitted(self, features: Float[Tensor, "N F"], oracle: Oracle, context: RunContext) -> Float[Tensor, "F"]:
@@ -102,17 +99,14 @@ class OfflineNetwork(OfflineRanker, ModelRanker):
         self.cache_dir = cache_dir
 
     def weights(self) -> Float[Tensor, "B N P"]:
-        """Return one member: theta."""
         return self.theta[:, None]
 
     def decisive(self, features: Float[Tensor, "N F"], oracle: Oracle, context: RunContext) -> list[Any]:
-        """Return the model and all settings."""
         kind = type(self.model)
         model = f"{kind.__module__}.{kind.__qualname__}", getattr(self.model, "__dict__", repr(self.model))
         return [*model, vars(self.fit)]
 
     def fitted(self, features: Float[Tensor, "N F"], oracle: Oracle, context: RunContext) -> Float[Tensor, "P"]:
-        """Return the trained parameters."""
         return self.fit(self.model, features, oracle)
 
 
@@ -155,7 +149,6 @@ class OfflineLambdaMART(OfflineRanker):
         return [lightgbm.__version__, vars(self.fit), context.grades, validation]
 
     def fitted(self, features: Float[Tensor, "N F"], oracle: Oracle, context: RunContext) -> Float[Tensor, "P"]:
-        """Return the trees."""
         return self.trees.parameters(self.fit(features, oracle, context.grades))
 
     def predict(self, candidates: Candidates, random: Random) -> Prediction:
@@ -164,7 +157,6 @@ class OfflineLambdaMART(OfflineRanker):
         return Prediction(scores[:, None], lambda: LinearTangent(candidates.features))
 
     def deploy(self) -> Float[Tensor, "B P"]:
-        """Return a copy of the trees."""
         return self.theta.clone()
 
     def score(self, deployed: Float[Tensor, "S P"], candidates: Candidates) -> Float[Tensor, "S Q D"]:

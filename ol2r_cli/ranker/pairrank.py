@@ -63,7 +63,6 @@ class PairwiseRanker(LinearRanker):
         self.solver.setup(context, self.history)
 
     def for_loops(self) -> Any:
-        """The ranker for rounds that are played together, with the solver `newton`."""
         if not isinstance(self.solver, AnchoredNewton) or self.history.forgets:
             return None
         theta = self.solver.theta.numpy()
@@ -77,11 +76,9 @@ class PairwiseRanker(LinearRanker):
         self.solver.attend()
 
     def weights(self) -> Float[Tensor, "B N F"]:
-        """One member: theta."""
         return self.solver.theta[:, None]
 
     def learn(self, interaction: Interaction, random: Random) -> None:
-        """Remember the round's preferences and move to the new optimum."""
         candidates, preferences = interaction.candidates, interaction.preferences
         added = interaction.prediction.tangent().differences(preferences)
         self.history.append(added, candidates.document, preferences)
@@ -125,11 +122,9 @@ class PerturbedRanker(PairwiseRanker):
         self.optima.update(random)
 
     def weights(self) -> Float[Tensor, "B N F"]:
-        """Every member's optimum."""
         return self.optima.theta
 
     def deploy(self) -> Float[Tensor, "B P"]:
-        """The weights that `deploy` names."""
         if self.deployed == "unperturbed":
             return self.solver.theta.clone()
         return self.optima.theta.mean(1) if self.deployed == "mean" else self.optima.theta[:, 0].clone()

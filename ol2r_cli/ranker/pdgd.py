@@ -32,7 +32,6 @@ class PDGD(GradientRanker):
     needs = (Need(PLACKETT_LUCE, "exploration=plackett_luce"),)
 
     def for_loops(self) -> Any:
-        """The ranker for rounds that are played together, where its model is linear."""
         if type(self.model) is not Linear:
             return None
         state = self.theta.numpy(), self.rate.numpy(), float(self.decay)

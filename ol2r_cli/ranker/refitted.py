@@ -105,7 +105,6 @@ class RefittedRanker(ModelRanker):
             self.covariance.setup(context)
 
     def weights(self) -> Float[Tensor, "B N P"]:
-        """The parameters of every member."""
         return self.theta
 
     def learn(self, interaction: Interaction, random: Random) -> None:
@@ -227,5 +226,4 @@ class PerturbedNetworks(RefittedRanker):
         super().learn(interaction, random)
 
     def deploy(self) -> Float[Tensor, "B P"]:
-        """The parameters of what `deploy` names."""
         return self.theta.flatten(1).clone() if self.deployed == "mean" else self.theta[:, 0].clone()

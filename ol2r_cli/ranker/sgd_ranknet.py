@@ -27,7 +27,6 @@ class SGDRankNet(GradientRanker):
         self.pairs = pairs
 
     def for_loops(self) -> Any:
-        """The ranker for rounds that are played together, where its model is linear."""
         if type(self.model) is not Linear:
             return None
         state = self.theta.numpy(), self.rate.numpy(), float(self.decay)

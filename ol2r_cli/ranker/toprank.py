@@ -18,17 +18,17 @@ from ol2r_cli.interfaces import (
     Need,
     Oracle,
     Prediction,
-    Ranker,
     RunContext,
 )
 from ol2r_cli.learning.tangents import LinearTangent
+from ol2r_cli.ranker.model_ranker import ParameterFree
 from ol2r_cli.tensor.shapes import Bool, Float, Int
 from ol2r_cli.tensor.streams import Random
 
 SCALE = 4 * math.sqrt(2 / math.pi) / math.erf(math.sqrt(2))  # c of the paper, 3.344 (its text prints 3.43)
 
 
-class TopRank(Ranker):
+class TopRank(ParameterFree):
     """Counts clicks between documents of the same layer until one is certainly better, query by query.
 
     With U_ij = c_i - c_j in a round whose layers hold i and j together, else 0, S = sum U and N = sum |U|: i is above j
@@ -48,7 +48,6 @@ class TopRank(Ranker):
     used: Tensor
     wins: Tensor
     above: Tensor
-    nothing: Tensor
 
     def __init__(self, delta: Positive | None):
         super().__init__()
@@ -59,12 +58,12 @@ class TopRank(Ranker):
 
     def setup(self, context: RunContext, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
         """Start with an empty pool; a query gets room in it when it is first served."""
+        super().setup(context, features)
         shape = context.replicas, context.queries
         self.register_buffer("start", torch.full(shape, -1, dtype=torch.int64, device=context.device))
         self.register_buffer("used", torch.zeros((), dtype=torch.int64, device=context.device))
         self.register_buffer("wins", torch.zeros(0, dtype=torch.int32, device=context.device))
         self.register_buffer("above", torch.zeros(0, dtype=torch.bool, device=context.device))
-        self.register_buffer("nothing", features.new_zeros(context.replicas, 0, device=context.device))
         self.error = self.delta or 1 / max(context.rounds, 2)
 
     def predict(self, candidates: Candidates, random: Random) -> Prediction:
@@ -87,14 +86,6 @@ class TopRank(Ranker):
             wins = self._square(self.wins, replica, query, length)
             wins += _won(clicked[replica, :length], block[replica, :length])
             self._square(self.above, replica, query, length).logical_or_(self._decided(wins))
-
-    def deploy(self) -> Float[Tensor, "B P"]:
-        """No parameters: see `generalises`."""
-        return self.nothing
-
-    def score(self, deployed: Float[Tensor, "S P"], candidates: Candidates) -> Float[Tensor, "S Q D"]:
-        """Zero for every document."""
-        return candidates.features.new_zeros(len(deployed), *candidates.mask.shape)
 
     def _decided(self, wins: Int[Tensor, "D D"]) -> Bool[Tensor, "D D"]:
         """[i, j]: i has won against j so much more often than j against i that it is certainly better."""
@@ -124,7 +115,6 @@ def _won(clicked: Bool[Tensor, "D"], layer: Int[Tensor, "D"]) -> Bool[Tensor, "D
 
 
 def _served(candidates: Candidates) -> list[tuple[int, int]]:
-    """Query and number of documents, by replica."""
     return list(zip(candidates.query.tolist(), candidates.mask.sum(1).tolist(), strict=True))
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from ol2r_cli.learning import regression_trees
+from ol2r_cli.learning import lambdamart_fit as regression_trees
 from ol2r_cli.learning.lambdamart_fit import RegressionTrees, _tree
 from tests.reference import regression_trees as reference
 

@@ -18,7 +18,7 @@ from ol2r_cli.config.instantiate import build
 from ol2r_cli.dataset.table import Dataset
 from ol2r_cli.interfaces import RunContext
 from ol2r_cli.learning import lambdamart_fit
-from ol2r_cli.ranker import offline_lambdamart
+from ol2r_cli.ranker import offline as offline_lambdamart
 from ol2r_cli.run.trained_ranker import TrainedRanker
 from tests.reference import metrics
 from tests.reference import regression_trees as reference

@@ -10,8 +10,8 @@ import torch
 
 from ol2r_cli.config.instantiate import build
 from ol2r_cli.interfaces import RunContext
-from ol2r_cli.learning import network_fit
-from ol2r_cli.ranker import offline_network
+from ol2r_cli.learning import offline_fits as network_fit
+from ol2r_cli.ranker import offline as offline_network
 from tests.worlds import handmade, offline_ndcg, simulate, tiny
 
 LISTS = [[4, 0, 1, 2, 0, 3], [1, 0, 0], [0, 2], [0, 0], [3, 1, 0]]

@@ -12,8 +12,8 @@ import torch
 
 from ol2r_cli.config.instantiate import build
 from ol2r_cli.interfaces import RunContext
-from ol2r_cli.learning import ranknet_fit
-from ol2r_cli.ranker import offline_ranknet
+from ol2r_cli.learning import offline_fits as ranknet_fit
+from ol2r_cli.ranker import offline as offline_ranknet
 from tests.choices import names
 from tests.reference import objective as reference
 from tests.worlds import handmade, offline_ndcg, simulate, tiny
