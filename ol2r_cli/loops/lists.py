@@ -120,7 +120,7 @@ def team_draft(scores, chance, turn_chance, length, first, credit):
 
 @compiled
 def probabilistic(scores, chance, author, document_chance, tau, length, first, credit):
-    """Probabilistic interleaving (exploration/probabilistic_interleaving.py): fills first [B, K] and credit [B, N, D].
+    """Probabilistic interleaving (exploration/interleaving.py): fills first [B, K] and credit [B, N, D].
 
     `credit` is zeros. author and document_chance [B, K] draw the member of each place, and the document it places.
     """

@@ -1,4 +1,4 @@
-"""Compiled loops alone, against plain numpy; tests/test_engines.py plays whole rounds."""
+"""Compiled loops alone, against plain numpy; tests/test_two_forms.py plays whole rounds."""
 
 from __future__ import annotations
 

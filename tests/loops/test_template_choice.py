@@ -1,6 +1,6 @@
 """The compiled loop of FairExp against its tensor form, on random proposals: equal lists, and unfairness to the bit.
 
-tests/fairness plays the loop against the plain port, and tests/test_engines.py whole runs with both.
+tests/fairness plays the loop against the plain port, and tests/test_two_forms.py whole runs with both.
 """
 
 from __future__ import annotations
