@@ -22,15 +22,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from ol2r_cli.columns import RunColumns
 from ol2r_cli.config.overrides import split_launcher, split_search_path
-from ol2r_cli.config.passed_objects import command_of
-from ol2r_cli.config.python_settings import as_overrides
+from ol2r_cli.config.python_settings import as_overrides, command_of
 from ol2r_cli.formatting import plus_minus, printable
-from ol2r_cli.run.directory import RunDirectory
+from ol2r_cli.run import run as run_reader
 from ol2r_cli.run.exit_status import INTERRUPTED
-from ol2r_cli.run.run_state import find_run, read_state
-from ol2r_cli.untrusted_file import read_yaml
 
 if TYPE_CHECKING:
     import polars as pl
@@ -41,7 +37,6 @@ if TYPE_CHECKING:
     from ol2r_cli.report.document import Document
     from ol2r_cli.report.run_groups import Collection
     from ol2r_cli.run.experiment import Experiment
-    from ol2r_cli.run.table_file import Table
     from ol2r_cli.run.trained_ranker import TrainedRanker
 
 
@@ -72,7 +67,7 @@ class RunFailed(Exception):
         self.paths = paths
 
 
-class Run:
+class Run(run_reader.Run):
     """A finished run, given by the path of its directory or by its id, which is searched for below `root`.
 
     Without `root`, that is output_dir of the project file, or outputs; FOLDER/ID names another folder.
@@ -90,13 +85,12 @@ class Run:
     ):
         self._config_dirs = _folders(config_dir)
         self._own_targets: frozenset[str] = frozenset()  # classes that the caller named to start the run
-        self.path = find_run(str(run), root)
-        self._directory = RunDirectory(self.path)
-        state = read_state(self.path)
-        if state is None or state.state != "finished":
-            problem = "no run" if state is None else state.state + (f": {state.error}" if state.error else "")
-            raise ValueError(f"a run must be finished, got {self.path} ({problem})")
-        self.manifest: Mapping[str, Any] = state.manifest  # run.json
+        path = run_reader.find_run(str(run), root)
+        stored = run_reader.Run.read(path)
+        if stored is None or stored.state != "finished":
+            problem = "no run" if stored is None else stored.state + (f": {stored.error}" if stored.error else "")
+            raise ValueError(f"a run must be finished, got {path} ({problem})")
+        super().__init__(path, stored.manifest, stored.state)
 
     def __repr__(self) -> str:
         chosen = ", ".join(f"{group}={self.choices[group]}" for group in ("ranker", "click", "dataset"))
@@ -108,7 +102,7 @@ class Run:
         from ol2r_cli.report.measures import declare, described
         from ol2r_cli.report.text_table import in_markdown
 
-        declare(RunColumns.of(self.manifest))
+        declare(self.columns)
         rows = [
             f"| {in_markdown(described(name).heading)} | {plus_minus(of['mean'], of['sd'], described(name).digits)} |"
             for name, of in self.summary.items()
@@ -117,70 +111,12 @@ class Run:
         heading = "mean ± standard deviation over seeds" if len(self.seeds) > 1 else "value"
         return "\n".join([f"`{self!r}`", "", f"| metric | {heading} |", "|---|---|", *rows])
 
-    @property
-    def id(self) -> str:
-        """The run id, 10 hexadecimal digits."""
-        return self.manifest["id"]
-
-    @property
-    def choices(self) -> Mapping[str, str]:
-        """The choice of each group."""
-        return self.manifest["choices"]
-
-    @property
-    def seeds(self) -> list[int]:
-        """The seed of each replica."""
-        return list(self.manifest["seeds"])
-
-    @property
-    def rounds(self) -> int:
-        """The number of rounds."""
-        return self.manifest["progress"]["rounds"]
-
-    @cached_property
-    def settings(self) -> dict[str, Any]:
-        """All settings, nested as in config.yaml: settings["ranker"]["l2"]."""
-        return read_yaml(self.path / "config.yaml")
-
-    @cached_property
-    def summary(self) -> dict[str, dict[str, Any]]:
-        """Final values: metric -> mean, sd (over seeds, n - 1) and n."""
-        return self._directory.read_json("summary.json")["metrics"]
-
-    @cached_property
-    def per_seed(self) -> pl.DataFrame:
-        """The values behind `summary`: a row per seed, a column per metric."""
-        from ol2r_cli.run.summary import by_seed
-
-        return by_seed(self._directory)
-
-    @cached_property
-    def trace(self) -> pl.DataFrame:
-        """A row per seed and round."""
-        return self._read("TRACE")
-
-    @cached_property
-    def evaluation(self) -> pl.DataFrame:
-        """A row per seed, evaluated round and split."""
-        return self._read("EVALUATION")
-
-    @cached_property
-    def blocks(self) -> pl.DataFrame:
-        """Block size at every rank; empty without `block_rounds`, or without blocks."""
-        return self._read("BLOCKS")
-
-    @cached_property
-    def interactions(self) -> pl.DataFrame:
-        """Documents shown and clicked; empty without `save_interactions=true`."""
-        return self._read("INTERACTIONS")
-
     @cached_property
     def trained_ranker(self) -> TrainedRanker:
         """The trained ranker of every seed; ValueError for a ranker that cannot score new queries."""
-        from ol2r_cli.config.stored_targets import trusted_targets
-        from ol2r_cli.run.trained_ranker import TrainedRanker
+        from ol2r_cli.config.instantiate import trusted_targets
 
-        return TrainedRanker(self.path, self._own_targets | trusted_targets(self._config_dirs))
+        return self.read_ranker(self._own_targets | trusted_targets(self._config_dirs))
 
     def score(
         self, file: str | os.PathLike[str], seed: int | None = None, data: str | os.PathLike[str] | None = None
@@ -199,12 +135,6 @@ class Run:
     def plot(self, kind: str = "learning_curve", **options: Any) -> RunFigure:
         """A figure of this run alone; see `draw`."""
         return draw(kind, self, **options)
-
-    def _read(self, name: str) -> pl.DataFrame:
-        from ol2r_cli.run import tables
-
-        table: Table = getattr(tables, name)
-        return table.read(self._directory)
 
 
 class RunFigure:
@@ -301,7 +231,7 @@ def run(*settings: Any, progress: bool = False, **more: Any) -> Run:
 
 def _own_run(path: Path, settings: Mapping[str, Any]) -> Run:
     """A run of settings that the caller has composed, so that their classes are the caller's own words."""
-    from ol2r_cli.config.stored_targets import targets
+    from ol2r_cli.config.instantiate import targets
 
     run = Run(path)
     run._own_targets = frozenset(targets(settings))
@@ -309,7 +239,6 @@ def _own_run(path: Path, settings: Mapping[str, Any]) -> Run:
 
 
 def _play(prepared: Experiment, command: str, progress: bool) -> None:
-    from ol2r_cli.run.manifest import read_manifest
     from ol2r_cli.run.runner import Runner
 
     runner = Runner(prepared, command)
@@ -319,7 +248,7 @@ def _play(prepared: Experiment, command: str, progress: bool) -> None:
         raise KeyboardInterrupt("the same call resumes the run")
     if code:
         path = prepared.directory.path
-        error = (read_manifest(path) or {}).get("error")
+        error = (run_reader.read_manifest(path) or {}).get("error")
         raise RunFailed(f"{error} (the traceback is in {path / 'log.txt'})", (path,))
 
 

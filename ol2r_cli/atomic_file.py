@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import os
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
+
+if TYPE_CHECKING:
+    import polars as pl
 
 
 def no_link(path: str, flags: int) -> int:
@@ -37,3 +41,22 @@ def replacing(file: Path) -> Iterator[BinaryIO]:
         except BaseException:
             path.unlink(missing_ok=True)
             raise
+
+
+def write_bytes(file: Path, content: bytes) -> None:
+    """Replace a file, in a folder that is created."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(file) as temporary:
+        temporary.write(content)
+
+
+def write_text(file: Path, content: str) -> None:
+    """Replace a file, in a folder that is created."""
+    write_bytes(file, content.encode())
+
+
+def write_parquet(file: Path, frame: pl.DataFrame) -> None:
+    """Replace a file, in a folder that is created."""
+    content = io.BytesIO()  # polars would hide the error of a full disk
+    frame.write_parquet(content, compression="zstd")
+    write_bytes(file, content.getvalue())

@@ -7,8 +7,7 @@ import contextlib
 import sys
 from importlib import import_module
 
-from ol2r_cli.run.exit_status import INTERRUPTED
-from ol2r_cli.run.stop_signals import exits_when_interrupted
+from ol2r_cli.run.exit_status import INTERRUPTED, exits_when_interrupted
 
 # subcommand: the module with `main(arguments) -> exit code`, and a description
 COMMANDS = {
@@ -88,7 +87,7 @@ def _command(arguments: list[str]) -> int:
         return 0
     command, *rest = arguments
     if command == "--version":
-        from ol2r_cli.run.manifest import version_line
+        from ol2r_cli.run.code import version_line
 
         print(f"ol2r {version_line()}")
         return 0

@@ -13,8 +13,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-CUTOFFS = (1, 3, 5, 10)  # of NDCG in the offline evaluation of `ndcg`, whose own cutoff is the last one
-BLOCK_RANKS = (1, 5, 10)  # ranks whose block size is traced
+CUTOFF = (
+    10  # of measures of the top of a list, where no other is set; `ndcg` has no number in names of its columns then
+)
+CUTOFFS = (1, 3, 5, CUTOFF)  # of NDCG in the offline evaluation of `ndcg`
+BLOCK_RANKS = (1, 5, CUTOFF)  # ranks whose block size is traced
 SPLITS = ("test", "validation")
 
 # What summary.json has of a column of the trace, for each seed: its mean over all rounds, and as `<name>_last_tenth`
@@ -67,7 +70,7 @@ class Column:
 
 def ndcg_columns(cutoff: int) -> tuple[Column, Column, Column]:
     """NDCG of the shown list, its sum over rounds t times discount^(t - 1), and NDCG of the offline evaluation."""
-    name, label = ("", "") if cutoff == CUTOFFS[-1] else (f"_{cutoff}", f"@{cutoff}")
+    name, label = ("", "") if cutoff == CUTOFF else (f"_{cutoff}", f"@{cutoff}")
     return (
         Column(f"online_ndcg{name}", f"online NDCG{label}", "Float32", "mean", True, 4, f"mean online NDCG@{cutoff}"),
         Column(f"cumulative_ndcg{name}", f"cumulative NDCG{label}", "Float64", "last", True, 2),
@@ -81,8 +84,8 @@ def main_cutoff(names: Iterable[str]) -> int:
     It is 10 where NDCG@10 is among them, otherwise the largest; 10 where there is none.
     """
     pattern = r"(?:test_|validation_|online_|cumulative_)?ndcg(?:[_@](\d+))?"
-    cutoffs = {int(found[1] or CUTOFFS[-1]) for name in names if (found := re.fullmatch(pattern, name))}
-    return CUTOFFS[-1] if CUTOFFS[-1] in cutoffs else max(cutoffs, default=CUTOFFS[-1])
+    cutoffs = {int(found[1] or CUTOFF) for name in names if (found := re.fullmatch(pattern, name))}
+    return CUTOFF if CUTOFF in cutoffs else max(cutoffs, default=CUTOFF)
 
 
 def _block_size(rank: int) -> Column:
@@ -92,7 +95,7 @@ def _block_size(rank: int) -> Column:
 
 _TRACE = (
     Column("query", type="Int64", summary="none"),  # number within the training split
-    *ndcg_columns(CUTOFFS[-1])[:2],
+    *ndcg_columns(CUTOFF)[:2],
     # Pairs of the proposed order against the ideal one, ties free.
     Column("regret", "regret", "Int64", "sum", False, 2, "misordered pairs"),
     Column("clicks", "clicks", "Int16", "sum", None, 2),

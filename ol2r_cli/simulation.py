@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from ol2r_cli import loops
+from ol2r_cli.columns import CUTOFF
 from ol2r_cli.dataset.table import Dataset
-from ol2r_cli.intent.drawn_intents import DrawnIntents
+from ol2r_cli.intent.schedules import DrawnIntents
 from ol2r_cli.interfaces import (
     CERTAIN,
     ClickModel,
@@ -32,7 +33,6 @@ from ol2r_cli.interfaces import (
 )
 from ol2r_cli.learning.preferences import infer_preferences, most_pairs
 from ol2r_cli.metrics.measurement import Measurement
-from ol2r_cli.metrics.ranking import TOP
 from ol2r_cli.tensor.shapes import Int
 from ol2r_cli.tensor.streams import Streams
 
@@ -124,7 +124,7 @@ class Simulation(nn.Module):
             positions=positions,
             ranking_depth=longest if needs_order else positions,
             needs_reasons=needs_reasons or block_rounds,
-            certain_places=longest if fairness.reranks else max(TOP, positions),
+            certain_places=longest if fairness.reranks else max(CUTOFF, positions),
             queries=len(self.train_split),
             rounds=rounds,
             grades=dataset.grades,
@@ -186,7 +186,7 @@ class Simulation(nn.Module):
             ranking = order[:, : context.positions]
             shown = candidates.mask[:, : context.positions]  # in every order, real documents come before padding
             clicks = user.click(labels.gather(1, ranking), shown, streams.at("click", t))
-            preferences = infer_preferences(ranking, clicks, shown, ranker.pairs, streams.at("pairs", t))
+            preferences = infer_preferences(ranking, clicks, shown, ranker.pairs, streams.at("pairs", t), context.loops)
             interaction = Interaction(candidates, prediction, proposal, order, ranking, shown, clicks, preferences)
             ranker.learn(interaction, streams.at("learn/ranker", t))
             exploration.learn(interaction, streams.at("learn/exploration", t))

@@ -30,18 +30,30 @@ def open_file(path: str | os.PathLike[str]) -> BufferedReader:
 def read_text(path: str | os.PathLike[str]) -> str:
     """The text of a file of JSON or YAML; OSError unless it is a regular file, ValueError for too long a text."""
     with open_file(path) as file:
-        content = file.read(LARGEST + 1)
+        return text_of(file.read(LARGEST + 1))
+
+
+def text_of(content: bytes) -> str:
+    """The text of the bytes of JSON or YAML; ValueError for too many."""
     if len(content) > LARGEST:
-        raise ValueError(f"{path} must have at most {LARGEST:,} bytes")
+        raise ValueError(f"a text must have at most {LARGEST:,} bytes")
     return content.decode()
 
 
 def read_json(path: Path) -> Any:
     """The value in a file of JSON; OSError, or a ValueError that names the file."""
     try:
-        return plain(json.loads(read_text(path)))
-    except (ValueError, RecursionError) as error:
+        return parse_json(read_text(path))
+    except ValueError as error:
         raise ValueError(f"{path} must be JSON, got: {error}") from None
+
+
+def parse_json(text: str) -> Any:
+    """The value of a text; ValueError."""
+    try:
+        return plain(json.loads(text))
+    except RecursionError as error:
+        raise ValueError(str(error)) from None
 
 
 def read_yaml(path: Path) -> Any:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ol2r_cli.run.directory import RunDirectory
-from ol2r_cli.run.integrity import checksum, file_records
+from ol2r_cli.run import RESULTS
+from ol2r_cli.run.run import checksum, sha256
+from ol2r_cli.run.store import RunDirectory
 
 
 def manifest(status: str, round: int = 0, rounds: int = 100, **more: Any) -> dict[str, Any]:
@@ -29,6 +32,16 @@ def manifest(status: str, round: int = 0, rounds: int = 100, **more: Any) -> dic
 def accept_changes(path: Path) -> None:
     """Record the files of a finished run as they are now, as whoever changes them on purpose can do."""
     content = json.loads((path / "run.json").read_text())
-    content["files"] = file_records(RunDirectory(path))
+    files = [path / name for name in RESULTS if (path / name).is_file()]
+    content["files"] = {file.name: {"bytes": file.stat().st_size, "sha256": sha256(file)} for file in files}
     content["checksum"] = checksum(content)
     RunDirectory(path).write_json("run.json", content)
+
+
+@contextmanager
+def edited_summary(path: Path) -> Iterator[dict[str, Any]]:
+    """The content of summary.json, which is written and recorded at the end of the block."""
+    content = json.loads((path / "summary.json").read_text())
+    yield content
+    RunDirectory(path).write_json("summary.json", content)
+    accept_changes(path)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ol2r_cli import cli
-from ol2r_cli.run.run_state import RunState, find_runs, read_state
+from ol2r_cli.run.run import Run, find_runs
 from tests.moments import at_round
 from tests.worlds import TINY
 
@@ -87,7 +87,7 @@ class OwnRanker:
         """`ol2r run` with the ranker."""
         assert cli.main(["run", *WORDS, *words]) == expected
 
-    def interrupt(self, monkeypatch: pytest.MonkeyPatch, *words: str, round: int = 25) -> RunState:
+    def interrupt(self, monkeypatch: pytest.MonkeyPatch, *words: str, round: int = 25) -> Run:
         """`ol2r run` until a signal comes after a round; returns the state of the run."""
         before = set(find_runs("outputs"))
         with monkeypatch.context() as patch:
@@ -97,12 +97,12 @@ class OwnRanker:
         return self.state(path)
 
     @staticmethod
-    def state(path: Path) -> RunState:
+    def state(path: Path) -> Run:
         """The state of a run, which must exist."""
-        state = read_state(path)
+        state = Run.read(path)
         assert state is not None
         return state
 
-    def runs(self) -> list[RunState]:
+    def runs(self) -> list[Run]:
         """All runs, those first that were started first."""
         return sorted(map(self.state, find_runs("outputs")), key=lambda run: (run.path / "config.yaml").stat().st_mtime)

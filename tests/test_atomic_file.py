@@ -16,9 +16,8 @@ from matplotlib.figure import Figure
 
 from ol2r_cli.dataset.cache import Cache
 from ol2r_cli.report.figures.drawing import save
-from ol2r_cli.run.directory import RunDirectory, log_file
-from ol2r_cli.run.table_file import Table
-from ol2r_cli.run.tables import TRACE
+from ol2r_cli.run.store import RunDirectory, log_file
+from ol2r_cli.run.tables import TRACE, Table
 
 ROWS = {"seed": np.array([1]), "round": np.array([1])}
 FRAME = pl.DataFrame(ROWS)

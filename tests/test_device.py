@@ -10,7 +10,7 @@ import torch
 
 from ol2r_cli import loops
 from ol2r_cli.config.composer import compose
-from ol2r_cli.config.instantiate import check_settings
+from ol2r_cli.config.ranges import check_settings
 from ol2r_cli.device import Device
 from ol2r_cli.interfaces import Ranker
 from ol2r_cli.run.experiment import Experiment

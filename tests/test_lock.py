@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from ol2r_cli.lock import Lock, LockHeld, is_held, locked
-from ol2r_cli.run.directory import DirectoryLost, RunDirectory
-from ol2r_cli.run.run_state import find_runs, read_state
+from ol2r_cli.run.run import Run, find_runs
+from ol2r_cli.run.store import DirectoryLost, RunDirectory
 from tests.launch import Launched
 
 QUERIES = "dataset.queries={train: 15, validation: 4, test: 4}"
@@ -37,7 +37,7 @@ def words(root: Path) -> list[str]:
 def results(root: Path) -> list[bytes]:
     """The files with results of the only run below a folder, which must be finished."""
     (path,) = find_runs(root)
-    assert read_state(path, thorough=True).state == "finished"
+    assert Run.read(path, thorough=True).state == "finished"
     assert not (path / ".lock").exists()
     return [(path / name).read_bytes() for name in RESULTS]
 

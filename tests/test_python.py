@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from ol2r_cli import api as ol2r
 from ol2r_cli import cli
 from ol2r_cli.config.python_settings import as_overrides as words
-from ol2r_cli.run.run_state import find_runs, read_state
+from ol2r_cli.run.run import Run, find_runs
 from tests.moments import at_round
 
 ROOT = Path(__file__).parents[1]
@@ -164,7 +164,7 @@ def test_a_run_that_fails_and_one_that_is_interrupted(folder, monkeypatch):
         at_round(patch, 15, lambda: os.kill(os.getpid(), signal.SIGINT))
         with pytest.raises(KeyboardInterrupt):
             ol2r.run(TINY, rounds=20)
-    assert (read_state(path).state, read_state(path).round) == ("interrupted", 15)
+    assert (Run.read(path).state, Run.read(path).round) == ("interrupted", 15)
     assert ol2r.run(TINY, rounds=20).manifest["sittings"] == 3
 
 

@@ -15,8 +15,7 @@ import pytest
 from ol2r_cli import cli
 from ol2r_cli.config.composer import Composition, compose
 from ol2r_cli.run import checkpoint
-from ol2r_cli.run.integrity import read_table
-from ol2r_cli.run.run_state import find_runs, read_state
+from ol2r_cli.run.run import Run, find_runs
 from ol2r_cli.run.runner import run_experiment
 from tests.launch import Launched
 from tests.moments import at_round
@@ -73,7 +72,7 @@ def interrupt(monkeypatch, folder: Path, round: int) -> None:
     with monkeypatch.context() as patch:
         at_round(patch, round, lambda: os.kill(os.getpid(), signal.SIGTERM))
         assert run_experiment(composed.config, composed.choices, words) == 130
-    assert read_state(the_run(folder)).round == round
+    assert Run.read(the_run(folder)).round == round
 
 
 def test_the_command_of_a_forced_run_resumes_it(tmp_path, monkeypatch, capsys):
@@ -81,18 +80,18 @@ def test_the_command_of_a_forced_run_resumes_it(tmp_path, monkeypatch, capsys):
         at_round(patch, 50, lambda: os.kill(os.getpid(), signal.SIGTERM))
         assert cli.main([*command(tmp_path), "force=true"]) == 130
     assert "the same command without force=true goes on from there" in capsys.readouterr().err
-    state = read_state(the_run(tmp_path))
+    state = Run.read(the_run(tmp_path))
     assert "force=true" not in state.manifest["command"]
     assert state.round == 50
 
 
 def test_a_run_that_goes_on_with_another_version_says_so_and_records_both(tmp_path, monkeypatch, capsys):
     for round, threads in (60, 1), (130, 1), (190, 2), (250, 2):
-        monkeypatch.setattr("ol2r_cli.run.manifest.version", lambda _, threads=threads: f"{threads}.0")
+        monkeypatch.setattr("ol2r_cli.run.code.version", lambda _, threads=threads: f"{threads}.0")
         interrupt(monkeypatch, tmp_path, round)
         line = "warning: goes on after round 130 with torch 1.0 -> 2.0, numpy 1.0 -> 2.0"
         assert (line in capsys.readouterr().err) == (round == 190)
-    ran = read_state(the_run(tmp_path)).manifest["ran"]
+    ran = Run.read(the_run(tmp_path)).manifest["ran"]
     assert [(part["after"], part["torch"], part["device"]) for part in ran] == [(0, "1.0", "cpu"), (130, "2.0", "cpu")]
 
 
@@ -102,12 +101,12 @@ def test_a_run_that_is_asked_to_stop_resumes_where_it_stopped(tmp_path, undistur
     first.until(lambda: (the_run(tmp_path) / "checkpoint.pt").exists())
     first.send(number)
     assert first.wait() == 130
-    state = read_state(the_run(tmp_path))
+    state = Run.read(the_run(tmp_path))
     assert state.state == "interrupted"
     assert 50 <= state.round < ROUNDS
     assert first.errors == f"interrupted after round {state.round}: the same command goes on from there\n"
     assert Launched(command(tmp_path), tmp_path / "log").wait() == 0
-    state = read_state(the_run(tmp_path))
+    state = Run.read(the_run(tmp_path))
     assert (state.state, state.manifest["sittings"]) == ("finished", 2)
     assert contents(tmp_path) == undisturbed
     assert not (the_run(tmp_path) / "checkpoint.pt").exists()
@@ -123,8 +122,8 @@ def test_a_run_can_be_stopped_at_any_round(tmp_path, undisturbed, monkeypatch):
 
 def test_a_long_run_writes_its_tables_in_parts_and_ends_with_the_same_rows(tmp_path, undisturbed, monkeypatch):
     """As in a run of a million rounds, with small parts; interrupted or not, the files are equal."""
-    monkeypatch.setattr("ol2r_cli.run.table_file.PART_ROWS", 300)
-    monkeypatch.setattr("ol2r_cli.run.tables.FLUSH_ROWS", 200)
+    monkeypatch.setattr("ol2r_cli.run.trace.PART_ROWS", 300)
+    monkeypatch.setattr("ol2r_cli.run.trace.FLUSH_ROWS", 200)
     words = command(tmp_path / "once")[1:]
     composed = composition(*words)
     assert run_experiment(composed.config, composed.choices, words) == 0
@@ -136,9 +135,9 @@ def test_a_long_run_writes_its_tables_in_parts_and_ends_with_the_same_rows(tmp_p
     assert run_experiment(composed.config, composed.choices, words) == 0
     assert contents(tmp_path / "once") == contents(tmp_path / "often")
     assert not list(the_run(tmp_path / "often").glob("*part*"))
-    assert read_state(the_run(tmp_path / "often"), thorough=True).state == "finished"
+    assert Run.read(the_run(tmp_path / "often"), thorough=True).state == "finished"
     for name in RESULTS[:-1]:
-        assert read_table(the_run(tmp_path / "once") / name).equals(pl.read_parquet(undisturbed[name]))
+        assert pl.read_parquet(the_run(tmp_path / "once") / name).equals(pl.read_parquet(undisturbed[name]))
 
 
 def test_a_killed_run_resumes_from_its_checkpoint(tmp_path, undisturbed):
@@ -146,9 +145,9 @@ def test_a_killed_run_resumes_from_its_checkpoint(tmp_path, undisturbed):
     running.until(lambda: (the_run(tmp_path) / "checkpoint.pt").exists())
     running.send(signal.SIGKILL)
     assert running.wait() == -signal.SIGKILL
-    assert read_state(the_run(tmp_path)).state == "killed"
+    assert Run.read(the_run(tmp_path)).state == "killed"
     assert Launched(command(tmp_path), tmp_path / "log").wait() == 0
-    assert read_state(the_run(tmp_path)).state == "finished"
+    assert Run.read(the_run(tmp_path)).state == "finished"
     assert contents(tmp_path) == undisturbed
 
 
@@ -160,12 +159,12 @@ def test_a_run_can_be_killed_at_any_moment(tmp_path, undisturbed):
         running.until(lambda: (the_run(tmp_path) / "run.json").exists())  # from the second time on at once
         time.sleep(moments.uniform(0, 0.4))
         running.send(signal.SIGKILL)
-        code, state = running.wait(), read_state(the_run(tmp_path))
+        code, state = running.wait(), Run.read(the_run(tmp_path))
         states.append(state.state if state else "untouched")
         assert states[-1] == "finished" if code == 0 else states[-1] in ("killed", "untouched")
     assert "killed" in states
     assert Launched(command(tmp_path), tmp_path / "log").wait() == 0
-    assert read_state(the_run(tmp_path)).state == "finished"
+    assert Run.read(the_run(tmp_path)).state == "finished"
     assert contents(tmp_path) == undisturbed
 
 
@@ -192,7 +191,7 @@ def test_a_finished_run_is_shown_and_not_changed_without_force(tmp_path, undistu
     assert capsys.readouterr().out == f"{first.output}(done before: force=true runs it again)\n"
     assert {path.name: (path.stat().st_mtime_ns, path.stat().st_ino) for path in run.iterdir()} == before
     assert Launched([*command(tmp_path), "force=true"], tmp_path / "log").wait() == 0
-    assert read_state(run).manifest["sittings"] == 1
+    assert Run.read(run).manifest["sittings"] == 1
     assert all((run / name).stat().st_mtime_ns > before[name][0] for name in RESULTS)
     assert contents(tmp_path) == undisturbed
 
@@ -224,7 +223,7 @@ def test_a_failure_is_one_line_and_a_traceback_in_the_log(tmp_path, undisturbed,
             patch.setattr(checkpoint, "save", save_once)
         assert cli.main(command(tmp_path)) == 1
     run = the_run(tmp_path)
-    state = read_state(run)
+    state = Run.read(run)
     assert (state.state, state.error) == ("failed", "ZeroDivisionError: an error in a test")
     lines = capsys.readouterr().err.splitlines()
     assert lines[0] == "ol2r run: failed: ZeroDivisionError: an error in a test"

@@ -95,8 +95,8 @@ def _timed(ranker: str, replicas: int, rounds: int, words: Sequence[str], overri
 
     from ol2r_cli.config.composer import compose
     from ol2r_cli.run.experiment import Experiment
-    from ol2r_cli.run.manifest import peak_memory_gb
     from ol2r_cli.run.runner import queue_length
+    from ol2r_cli.run.store import peak_memory_gb
 
     composition = compose([*words, f"rounds={rounds}"])
     with torch.inference_mode():

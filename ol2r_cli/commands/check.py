@@ -8,8 +8,7 @@ import sys
 from ol2r_cli.config.overrides import split_search_path
 from ol2r_cli.contracts.law import LEFT_OUT, Law
 from ol2r_cli.formatting import HelpFormatter, nearest, wrapped
-from ol2r_cli.run.exit_status import BAD_CONFIGURATION, DONE, FAILED
-from ol2r_cli.run.stop_signals import exits_when_interrupted
+from ol2r_cli.run.exit_status import BAD_CONFIGURATION, DONE, FAILED, exits_when_interrupted
 
 _NAME_WIDTH = 18  # characters of the longest name of a law
 

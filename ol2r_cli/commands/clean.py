@@ -10,10 +10,10 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from ol2r_cli.config.project_file import default_output_dir
+from ol2r_cli.config.own_choices import default_output_dir
 from ol2r_cli.formatting import HelpFormatter, byte_size, plural, printable, show
-from ol2r_cli.run.directory import CHECKPOINT, INTERACTIONS
-from ol2r_cli.run.disk_usage import (
+from ol2r_cli.run import CHECKPOINT, INTERACTIONS
+from ol2r_cli.run.clean import (
     REMOVABLE,
     JobLog,
     Removal,

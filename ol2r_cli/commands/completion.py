@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ol2r_cli.cli import COMMANDS
-from ol2r_cli.config.catalogue import Catalogue
-from ol2r_cli.config.chosen_measures import GROUP as MEASURE
+from ol2r_cli.config.catalogue import MEASURE, Catalogue
 from ol2r_cli.config.overrides import split_search_path
 from ol2r_cli.config.own_choices import ROLES, choice_folders
 from ol2r_cli.formatting import HelpFormatter

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ol2r_cli.formatting import HelpFormatter, duration, nearest, printable, show, wrapped
 from ol2r_cli.report.measures import digits
-from ol2r_cli.run.run_state import find_run
+from ol2r_cli.run.run import find_run
 
 if TYPE_CHECKING:
     from ol2r_cli.report.run_diff import DiffedRun, Divergence, MetricDifference, RoundComparison, RunDifference
@@ -59,8 +59,8 @@ def _diff(names: Sequence[str], metric_names: Sequence[str] | None) -> bool:
     from ol2r_cli.report import run_diff
 
     first, second = (run_diff.read(find_run(name)) for name in names)
-    metrics = _selected(run_diff.compare_metrics(first.path, second.path), metric_names)
-    rounds = run_diff.compare_rounds(first.path, second.path)
+    metrics = _selected(run_diff.compare_metrics(first.run.path, second.run.path), metric_names)
+    rounds = run_diff.compare_rounds(first.run.path, second.run.path)
     show([_description("first", first), _description("second", second)])
     _show_differences("choice", run_diff.different_choices(first, second))
     _show_differences("setting (* default)", run_diff.different_settings(first, second))
@@ -76,8 +76,8 @@ def _description(name: str, run: DiffedRun) -> tuple[str, ...]:
     seeds = list(run.manifest["seeds"])
     extent = f"seeds {seeds[0]} to {seeds[-1]}" if len(seeds) > 1 else f"seed {seeds[0]}"
     took = duration(run.manifest.get("seconds") or 0.0)
-    state = run.state
-    return (name, f"{state.state}, {state.round:,} of {state.rounds:,} rounds, {extent}, {took}", str(run.path))
+    state = run.run
+    return (name, f"{state.state}, {state.round:,} of {state.rounds:,} rounds, {extent}, {took}", str(state.path))
 
 
 def _selected(metrics: Sequence[MetricDifference], names: Sequence[str] | None) -> list[MetricDifference]:

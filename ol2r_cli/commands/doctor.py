@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from ol2r_cli import loops
 from ol2r_cli.config.overrides import split_search_path
-from ol2r_cli.config.own_choices import add_config_dir, as_options, choice_folders
-from ol2r_cli.config.project_file import PROJECT_FILE
+from ol2r_cli.config.own_choices import PROJECT_FILE, add_config_dir, as_options, choice_folders
 from ol2r_cli.formatting import HelpFormatter, byte_size, show
 from ol2r_cli.lock import is_held, locked
 from ol2r_cli.run.exit_status import BAD_CONFIGURATION, DONE, FAILED
@@ -110,7 +109,7 @@ def examine(overrides: list[str]) -> Iterator[Finding]:
 
 def versions() -> Iterator[Finding]:
     """The versions of ol2r, Python and the packages, which are imported: an installed package may be broken."""
-    from ol2r_cli.run.manifest import version_line
+    from ol2r_cli.run.code import version_line
 
     old = "" if sys.version_info >= (3, 11) else "must be 3.11 or later: make a new virtual environment with it"
     yield Finding("ol2r", f"{version_line()} in {Path(__file__).parents[1]}")

@@ -9,8 +9,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ol2r_cli.config.own_choices import add_config_dir
-from ol2r_cli.config.project_file import default_output_dir
+from ol2r_cli.atomic_file import write_parquet, write_text
+from ol2r_cli.config.own_choices import add_config_dir, default_output_dir
 from ol2r_cli.formatting import HelpFormatter
 from ol2r_cli.run.exit_status import BAD_CONFIGURATION, DONE
 
@@ -70,7 +70,7 @@ def main(arguments: list[str]) -> int:
 
 def _export(options: argparse.Namespace) -> Iterable[str]:
     """Exports the runs; yields lines that say what was done."""
-    from ol2r_cli.run.run_state import named_runs
+    from ol2r_cli.run.run import named_runs
 
     _check(options)
     names = options.runs or [str(default_output_dir())]
@@ -85,7 +85,7 @@ def _export(options: argparse.Namespace) -> Iterable[str]:
 
     import torch
 
-    from ol2r_cli.config.stored_targets import trusted_targets
+    from ol2r_cli.config.instantiate import trusted_targets
     from ol2r_cli.export.ranked_split import RankedSplit
 
     own_targets = trusted_targets(options.config_dir)
@@ -138,13 +138,12 @@ def _write_table(runs: Iterable[RankedSplit], out: Path) -> str:
 
     from ol2r_cli.export.per_query import per_query
     from ol2r_cli.report.frames import as_csv
-    from ol2r_cli.run.directory import RunDirectory
 
     table = pl.concat([per_query(run) for run in runs], how="diagonal")  # runs may have other measures
     if out.suffix == ".csv":
-        RunDirectory(out.parent).write_text(out.name, as_csv(table))
+        write_text(out, as_csv(table))
     else:
-        RunDirectory(out.parent).write_parquet(out.name, table)
+        write_parquet(out, table)
     count = table["run"].n_unique()
     return f"written: {out} ({len(table):,} rows of {count} run{'s' * (count > 1)})"
 
@@ -153,6 +152,6 @@ def _write_trec(runs: Iterable[RankedSplit], out: Path, several: bool) -> Iterat
     from ol2r_cli.export.trec import write_trec
 
     for run in runs:
-        folder = out / run.trained.path.name if several else out
+        folder = out / run.trained.run.path.name if several else out
         files = write_trec(run, folder)
         yield f"written: {folder} ({', '.join(file.name for file in files)})"

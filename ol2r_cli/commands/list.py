@@ -9,9 +9,7 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from ol2r_cli.config.catalogue import Catalogue, Choice, dotted
-from ol2r_cli.config.chosen_measures import GROUP as MEASURE
-from ol2r_cli.config.chosen_measures import measure_nodes
+from ol2r_cli.config.catalogue import MEASURE, Catalogue, Choice, dotted, measure_nodes
 from ol2r_cli.config.overrides import ALIASES, as_typed
 from ol2r_cli.config.own_choices import add_config_dir, choice_folders
 from ol2r_cli.formatting import HelpFormatter, must_be_one_of, show, shown_path, wrapped

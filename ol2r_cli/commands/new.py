@@ -13,8 +13,7 @@ from pathlib import Path
 
 from ol2r_cli.config.catalogue import Catalogue, Choice
 from ol2r_cli.config.overrides import ALIASES, as_typed
-from ol2r_cli.config.own_choices import ROLES, as_options, choice_folders, use_choices
-from ol2r_cli.config.project_file import PROJECT_FILE, read_project
+from ol2r_cli.config.own_choices import PROJECT_FILE, ROLES, as_options, choice_folders, read_project, use_choices
 from ol2r_cli.formatting import HelpFormatter, must_be_one_of, shown_path
 from ol2r_cli.run.exit_status import BAD_CONFIGURATION, DONE
 

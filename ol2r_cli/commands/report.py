@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ol2r_cli.atomic_file import write_text
 from ol2r_cli.config.overrides import split_words
-from ol2r_cli.config.project_file import default_output_dir
+from ol2r_cli.config.own_choices import default_output_dir
 from ol2r_cli.formatting import HelpFormatter, must_be_one_of, printable
 
 if TYPE_CHECKING:
@@ -172,7 +173,6 @@ def _check_options(options: argparse.Namespace) -> None:
 def _report(options: argparse.Namespace) -> None:
     """Print or write tables, or the overrides of the selected rows."""
     from ol2r_cli.report.document import writing
-    from ol2r_cli.run.directory import RunDirectory
 
     form = "md" if options.overrides else _report_format(options)
     document = make_document(options, all_metrics=form in ("csv", "json", "parquet"))
@@ -189,7 +189,7 @@ def _report(options: argparse.Namespace) -> None:
             print(text)
             return
         with writing(options.out):
-            RunDirectory(options.out.parent).write_text(options.out.name, text + "\n")
+            write_text(options.out, text + "\n")
         print(f"written: {options.out}")
 
 

@@ -16,8 +16,7 @@ from ol2r_cli.config.errors import meant
 from ol2r_cli.config.overrides import split_launcher, split_search_path
 from ol2r_cli.config.own_choices import add_config_dir, as_options, choice_folders
 from ol2r_cli.formatting import HelpFormatter, nearest
-from ol2r_cli.run.exit_status import BAD_CONFIGURATION, DONE, INTERRUPTED
-from ol2r_cli.run.stop_signals import exits_when_interrupted
+from ol2r_cli.run.exit_status import BAD_CONFIGURATION, DONE, INTERRUPTED, exits_when_interrupted
 
 _DESCRIPTION = """\
 One experiment, or with -m one for every combination of the values listed. A finished run is not run again.
@@ -148,7 +147,8 @@ def _sweep(given: argparse.Namespace) -> int:
     """`-m` and `--dry-run`."""
     with exits_when_interrupted():
         from ol2r_cli.config.composer import Composer
-        from ol2r_cli.run.directory import RunDirectory, as_json
+        from ol2r_cli.run.run import Run
+        from ol2r_cli.run.store import as_json
         from ol2r_cli.run.summary import record
         from ol2r_cli.sweep.sweep_output import print_plan, print_summary
         from ol2r_cli.sweep.sweeper import run_sweep
@@ -161,7 +161,7 @@ def _sweep(given: argparse.Namespace) -> int:
     with redirect_stdout(io.StringIO()) if given.quiet or given.json else nullcontext():
         print_summary(result)  # on stderr are the reasons of failures
     if given.json:
-        print(as_json([path and record(RunDirectory(path)) for path in result.directories]))
+        print(as_json([path and record(Run.read_finished(path)) for path in result.directories]))
     return result.code
 
 
@@ -175,14 +175,15 @@ def _run(given: argparse.Namespace) -> int:
         words = [*split_launcher(given.overrides)[0], *composer.options]
         check_grid(composition, words, "add -m")
 
-        from ol2r_cli.run.directory import as_json
         from ol2r_cli.run.runner import run_experiment
-        from ol2r_cli.run.summary import record, render_run
+        from ol2r_cli.run.store import as_json
+        from ol2r_cli.run.summary import record
+        from ol2r_cli.run.summary import render as render_text
 
         if composition.config.device.get("engine") != "tensors" and loops.available():
             _ = loops.random_numbers  # imports all loops, and numba, which must not be interrupted
 
-    render = None if given.quiet else (lambda run, _: as_json(record(run))) if given.json else render_run
+    render = None if given.quiet else (lambda run, _: as_json(record(run))) if given.json else render_text
     return run_experiment(composition.config, composition.choices, words, render=render)
 
 

@@ -6,6 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
+from ol2r_cli.atomic_file import write_text
 from ol2r_cli.config.own_choices import add_config_dir
 from ol2r_cli.formatting import HelpFormatter
 from ol2r_cli.run.exit_status import BAD_CONFIGURATION, DONE
@@ -55,26 +56,23 @@ def main(arguments: list[str]) -> int:
 
 def _scores(options: argparse.Namespace) -> str:
     """One score per line, in as many digits as identify it in its precision."""
-    from ol2r_cli.run.run_state import find_run
+    from ol2r_cli.run.run import Run, find_run
 
     path = find_run(options.run)
 
     import torch
 
-    from ol2r_cli.config.stored_targets import trusted_targets
-    from ol2r_cli.run.trained_ranker import TrainedRanker
+    from ol2r_cli.config.instantiate import trusted_targets
 
     with torch.inference_mode():
-        ranker = TrainedRanker(path, trusted_targets(options.config_dir))
+        ranker = Run.read_finished(path).read_ranker(trusted_targets(options.config_dir))
         scores = ranker.scores(options.file, options.seed, options.data)
     return "".join(f"{score!s}\n" for score in scores.numpy())
 
 
 def _write(path: Path, text: str) -> None:
-    from ol2r_cli.run.directory import RunDirectory
-
     try:
-        RunDirectory(path.parent).write_text(path.name, text)
+        write_text(path, text)
     except OSError as error:
         raise ValueError(f"--output must be a file that can be written, got {path} ({error.strerror})") from error
     print(f"written: {path}")

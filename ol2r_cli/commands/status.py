@@ -11,11 +11,11 @@ from collections import Counter
 from pathlib import Path
 
 from ol2r_cli.config.overrides import split_words
-from ol2r_cli.config.project_file import default_output_dir
+from ol2r_cli.config.own_choices import default_output_dir
 from ol2r_cli.formatting import duration, plural, printable, show
-from ol2r_cli.run.directory import as_json
 from ol2r_cli.run.exit_status import BAD_CONFIGURATION, DONE
-from ol2r_cli.run.run_state import STATES, RunState, find_runs, read_state
+from ol2r_cli.run.run import STATES, Run, find_runs
+from ol2r_cli.run.store import as_json
 
 HEADINGS = ("state", "run", "rounds", "rounds/s", "time", "note")
 # What the command in the note does.
@@ -46,7 +46,7 @@ def main(arguments: list[str]) -> int:
         if not root.is_dir():
             missing = f"DIR must be a folder with runs, got {root}, which does not exist"
             raise ValueError(f"{missing}: start a run with `ol2r run`")
-        states = [state for path in find_runs(root) if (state := read_state(path)) is not None]
+        states = [state for path in find_runs(root) if (state := Run.read(path)) is not None]
         if words:
             from ol2r_cli.report.run_filter import RunFilter
 
@@ -84,7 +84,7 @@ def _show_different(rows: list[tuple[str, ...]], root: Path) -> None:
     show([[row[column] for column in columns] for row in rows], [HEADINGS[column] for column in columns])
 
 
-def _row(run: RunState, root: Path) -> tuple[str, ...]:
+def _row(run: Run, root: Path) -> tuple[str, ...]:
     name = run.path.name if run.path == root else str(run.path.relative_to(root))
     if not run.manifest:
         return run.state, name, "", "", "", run.error or ""
@@ -100,7 +100,7 @@ def _row(run: RunState, root: Path) -> tuple[str, ...]:
     )
 
 
-def _note(run: RunState) -> str:
+def _note(run: Run) -> str:
     """The remaining time, or why the run has stopped and what to type, after the note of the user's."""
     parts = [run.manifest.get("note", ""), (run.error or "") if run.state in _RESUME else ""]
     if run.state == "running" and run.remaining is not None:

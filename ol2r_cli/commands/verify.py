@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 import sys
 
-from ol2r_cli.config.project_file import default_output_dir
+from ol2r_cli.config.own_choices import default_output_dir
 from ol2r_cli.formatting import HelpFormatter, plural, printable, wrapped
 from ol2r_cli.run.exit_status import BAD_CONFIGURATION, DONE, FAILED
-from ol2r_cli.run.run_state import named_runs, read_state
+from ol2r_cli.run.run import Run, named_runs
 
 EPILOG = """\
 Files are compared with the sizes and hashes in run.json, rounds and seeds are counted, cumulative NDCG is summed up
@@ -42,11 +42,11 @@ def main(arguments: list[str]) -> int:
     intact = bad = unfinished = 0
     notes: list[str] = []
     for path in dict.fromkeys(paths):
-        state = read_state(path)
-        if state is None or (state.manifest and state.state not in ("finished", "damaged")):
+        run = Run.read(path)
+        if run is None or (run.manifest and run.state not in ("finished", "damaged")):
             unfinished += 1
             continue
-        found = list(differences(state, notes)) if state.manifest else [str(state.error)]
+        found = list(differences(run, notes)) if run.manifest else [str(run.error)]
         for what in found:
             print(wrapped(printable(f"{path}: {what}")), flush=True)
         intact, bad = intact + (not found), bad + bool(found)

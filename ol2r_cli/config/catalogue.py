@@ -15,9 +15,11 @@ from typing import Any
 
 import yaml
 
-from ol2r_cli.config.overrides import translate
+from ol2r_cli.config.overrides import as_typed, translate
+from ol2r_cli.formatting import nearest
 
 RECIPES = ("reproduce", "benchmark")  # folders of configs/ that are no groups of choices
+MEASURE = "measure"  # the group of which several choices are taken at once, by the list `measures`
 
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _NO_SETTINGS = ("_target_", "defaults", "hydra")
@@ -159,8 +161,11 @@ class Catalogue:
         for folder in (config_dir(), *own):
             for path in _yaml_files(folder):
                 self._add(path.parent.relative_to(folder).as_posix(), path)
-        groups = [*self.choices]
-        self.choices = {group: self.choices[group] for group in sorted(groups, key=lambda g: _position(g, groups))}
+        groups = [*self.choices]  # a part, such as ranker/model, comes after the group above it
+        places = {
+            group: groups.index(above if (above := group.partition("/")[0]) in groups else group) for group in groups
+        }
+        self.choices = {group: self.choices[group] for group in sorted(groups, key=places.__getitem__)}
 
     def _add(self, group: str, path: Path) -> None:
         if group == "." or group.partition("/")[0] in RECIPES:
@@ -184,32 +189,27 @@ class Catalogue:
         return choice.path.is_relative_to(self.root.path.parent)
 
     def settings(self, choice: Choice) -> list[Setting]:
-        """The settings of a choice, after those that it inherits."""
+        """Return the settings of a choice, after those that it inherits."""
         settings: dict[str, Setting] = {}
-        for parent in self._parents(choice):
-            settings |= {setting.name: setting for setting in self.settings(parent)}
-        for setting in choice.settings:
-            inherited = settings.get(setting.name, setting)
-            settings[setting.name] = Setting(setting.name, setting.default, setting.comment or inherited.comment)
+        for each in self._lineage(choice):
+            for setting in each.settings:
+                inherited = settings.get(setting.name, setting)
+                settings[setting.name] = Setting(setting.name, setting.default, setting.comment or inherited.comment)
         return list(settings.values())
 
     def values(self, choice: Choice) -> dict[str, Any]:
-        """The default values of a choice, inherited ones included."""
-        values: dict[str, Any] = {}
-        for parent in self._parents(choice):
-            values |= self.values(parent)
-        return values | choice.values
+        """Return the default values of a choice, inherited ones included."""
+        return {name: value for each in self._lineage(choice) for name, value in each.values.items()}
 
     def brings(self, choice: Choice) -> dict[str, str]:
-        """The choices of other groups in its defaults, inherited ones included."""
-        brought: dict[str, str] = {}
-        for parent in self._parents(choice):
-            brought |= self.brings(parent)
-        return brought | choice.brings
+        """Return the choices of other groups in its defaults, inherited ones included."""
+        return {group: name for each in self._lineage(choice) for group, name in each.brings.items()}
 
-    def _parents(self, choice: Choice) -> list[Choice]:
+    def _lineage(self, choice: Choice) -> list[Choice]:
+        """Return the choices from which a choice inherits, and itself as the last, which decides."""
         known = self.choices.get(choice.group, {})
-        return [known[name] for name in choice.parents if name in known and name != choice.name]
+        parents = [known[name] for name in choice.parents if name in known and name != choice.name]
+        return [*(each for parent in parents for each in self._lineage(parent)), choice]
 
     def chosen(self, overrides: Sequence[str]) -> dict[str, str | None]:
         """The choice of every group under these overrides: of a list the first value, of several overrides the last."""
@@ -250,12 +250,6 @@ def _yaml_files(folder: Path) -> list[Path]:
     return sorted(found)
 
 
-def _position(group: str, groups: Sequence[str]) -> int:
-    """The position of a group in lists: that of the group above it."""
-    above = group.partition("/")[0]
-    return groups.index(above if above in groups else group)
-
-
 def dotted(tree: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     """The leaves of nested settings with their name on the command line: (`dataset.queries.train`, 300)."""
     for key, value in tree.items():
@@ -263,3 +257,51 @@ def dotted(tree: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str, Any
             yield from dotted(value, f"{prefix}{key}.")
         else:
             yield f"{prefix}{key}", value
+
+
+def measure_nodes(
+    settings: Mapping[str, Any], catalogue: Catalogue, typed: Mapping[str, Any]
+) -> dict[str, dict[str, Any]]:
+    """Return the settings of every measure that is taken, by its name in the list; `name@5` sets its `cutoff` to 5.
+
+    `typed` has other settings, such as {"measure.ndcg.discount": 1}, of all measures of the list with this name.
+
+    A list that the user types takes what it names. The default list takes `regret` only with trace_regret=true, which
+    adds it to every list, because it makes a round slower; trace_blocks=false leaves out `blocks`. ValueError for a
+    name that is no measure, for one that is there twice, and for a setting that no measure of the list has.
+    """
+    listed, known = settings["measures"], catalogue.choices[MEASURE]
+    if not isinstance(listed, Sequence) or isinstance(listed, str) or not all(isinstance(n, str) for n in listed):
+        raise ValueError(f"measures must be a list of names, such as [ndcg,err@5], got {listed!r}")
+    names = list(listed)
+    if settings["trace_regret"] and "regret" not in names:
+        names.append("regret")
+    elif not settings["trace_regret"] and names == catalogue.root.values["measures"]:
+        names.remove("regret")
+    if not settings["trace_blocks"] and "blocks" in names:
+        names.remove("blocks")
+    nodes: dict[str, dict[str, Any]] = {}
+    for name in names:
+        plain, _, cutoff = name.partition("@")
+        if plain not in known:
+            advice = nearest(plain, known)
+            raise ValueError(f"measures must be some of {', '.join(known)}, got '{name}'{advice}")
+        node = {"_target_": known[plain].content.get("_target_"), **catalogue.values(known[plain])}
+        if plain != name:
+            if "cutoff" not in node:
+                raise ValueError(f"measures must have {plain} without a number, got '{name}': it has no cutoff")
+            if not re.fullmatch(r"[1-9]\d{0,5}", cutoff):
+                raise ValueError(f"measures must have a whole number above 0 behind @, as in {plain}@5, got '{name}'")
+            node["cutoff"] = int(cutoff)
+        if name in nodes:
+            raise ValueError(f"measures must have each name once, got '{name}' twice")
+        nodes[name] = node
+    for key, value in typed.items():
+        _, plain, setting = f"{key}..".split(".")[:3]
+        having = [node for name, node in nodes.items() if name.partition("@")[0] == plain and setting in node]
+        if setting in ("", "_target_", "cutoff") or not having:
+            usual = "type measures=[ndcg,err@5], or a setting as in measure.ndcg.discount=1"
+            raise ValueError(f"{key} must be a setting of a measure in {as_typed(names)}, without its cutoff: {usual}")
+        for node in having:
+            node[setting] = value
+    return nodes

@@ -14,7 +14,7 @@ import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -27,13 +27,11 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
 
-from ol2r_cli.config.catalogue import Catalogue, config_dir
-from ol2r_cli.config.chosen_measures import GROUP, measure_nodes
+from ol2r_cli.config.catalogue import MEASURE, Catalogue, config_dir, measure_nodes
 from ol2r_cli.config.errors import explain, has_a_value, misplaced, several_values, unknown_name, unreadable
+from ol2r_cli.config.instantiate import targets
 from ol2r_cli.config.overrides import as_typed, split_search_path, translate
-from ol2r_cli.config.own_choices import as_options, check_modules, use_choices
-from ol2r_cli.config.project_file import read_project
-from ol2r_cli.config.stored_targets import targets
+from ol2r_cli.config.own_choices import as_options, check_modules, read_project, use_choices
 from ol2r_cli.formatting import nearest
 
 if not __debug__:  # Hydra's parser takes steps in assert statements, which PYTHONOPTIMIZE leaves out
@@ -57,15 +55,6 @@ class Composition:
     grid: Mapping[str, str]
 
 
-@dataclass(frozen=True)
-class _Base:
-    """What Hydra composes for a set of choices, before values are set; interpolations are left."""
-
-    config: DictConfig
-    choices: Mapping[str, str]
-    grid: Mapping[str, str]
-
-
 class Composer:
     """Composes any number of configurations from the same configuration folders.
 
@@ -84,7 +73,7 @@ class Composer:
         self.catalogue = Catalogue([folder.path for folder in self._folders])
         for path, other in self.catalogue.collisions:
             raise ValueError(f"{path} must not have the name of {other}: rename it")
-        self._bases: dict[tuple[str, ...], _Base] = {}
+        self._bases: dict[tuple[str, ...], Composition] = {}
 
     @property
     def options(self) -> list[str]:
@@ -94,12 +83,12 @@ class Composer:
 
     def __call__(self, overrides: Sequence[str]) -> Composition:
         """The configuration of `ol2r run OVERRIDES`; ValueError, of one line that says what to type, for a bad one."""
-        config, base = self._composed(overrides)
-        return Composition(config, _resolved(config), base.choices, base.grid)
+        composed = self._composed(overrides)
+        return replace(composed, settings=_resolved(composed.config))
 
     def shown(self, overrides: Sequence[str], part: str) -> DictConfig:
         """The configuration as `--cfg PART` shows it: `job`, `hydra` (Hydra's own settings) or `all`."""
-        config, _ = self._composed(overrides)
+        config = self._composed(overrides).config
         _resolved(copy.deepcopy(config))
         if part == "job":
             return config
@@ -108,8 +97,8 @@ class Composer:
             whole = hydra.compose("run", words, return_hydra_config=True)
         return OmegaConf.create({"hydra": whole.hydra}) if part == "hydra" else whole
 
-    def _composed(self, overrides: Sequence[str]) -> tuple[DictConfig, _Base]:
-        """The configuration with its interpolations, and the composition that it is a copy of; ValueError as above."""
+    def _composed(self, overrides: Sequence[str]) -> Composition:
+        """Return the composition with interpolations and without `settings`; ValueError as above."""
         words = self._words(overrides)
         parsed = [_parse(word) for word in words]
         for override in parsed:
@@ -122,7 +111,7 @@ class Composer:
                 self._check_choice(override)
             base = self._base(tuple(str(override.input_line) for override in choosing))
             config = copy.deepcopy(base.config)
-            of_measures = [override for override in parsed if str(override.key_or_group).startswith(f"{GROUP}.")]
+            of_measures = [override for override in parsed if str(override.key_or_group).startswith(f"{MEASURE}.")]
             for override in parsed:
                 if not self._chooses(override) and override not in of_measures:
                     _set_value(config, override, words)
@@ -134,10 +123,15 @@ class Composer:
             raise ValueError(unknown_name(error.args[0], words, self.catalogue)) from None
         except (HydraException, OmegaConfBaseException) as error:
             raise ValueError(explain(str(error), words, self.catalogue)) from None
-        for name in _unknown(config, base.choices):
-            raise ValueError(unknown_name(name, words, self.catalogue))
+        needed = _needed()
+        for name in needed:
+            if name not in config:
+                raise ValueError(f"{name} is missing: leave out ~{name}")
+        for name in map(str, config):
+            if name not in needed and name not in base.choices:
+                raise ValueError(unknown_name(name, words, self.catalogue))
         self._add_measures(config, {str(override.key_or_group): override.value() for override in of_measures})
-        return config, base
+        return replace(base, config=config)
 
     def _add_measures(self, config: DictConfig, typed: Mapping[str, Any]) -> None:
         """Add the node `measure`, and let trace_regret and trace_blocks say whether these two are taken."""
@@ -148,11 +142,11 @@ class Composer:
             raise ValueError(str(error).splitlines()[0]) from None
         nodes = measure_nodes(settings, self.catalogue, typed)
         with open_dict(config):
-            config[GROUP] = nodes
+            config[MEASURE] = nodes
             config.trace_regret, config.trace_blocks = "regret" in nodes, "blocks" in nodes
 
     def _words(self, overrides: Sequence[str]) -> list[str]:
-        """The overrides of a job, after those of the project file."""
+        """Return the overrides of a job, after those of the project file."""
         typed = self._typed(overrides)
         return [*self._project.overrides(typed), *typed]
 
@@ -183,8 +177,8 @@ class Composer:
         swept = [_parse(f"{name}={values}") for name, values in grid.items()]
         return self._product([*swept, *parsed], paired)
 
-    def _base(self, choosing: tuple[str, ...]) -> _Base:
-        """The composition of a set of choices, by Hydra."""
+    def _base(self, choosing: tuple[str, ...]) -> Composition:
+        """Return what Hydra composes for a set of choices, before values are set."""
         if choosing not in self._bases:
             with hydra.initialize_config_dir(version_base="1.3", config_dir=str(config_dir())):
                 whole = hydra.compose("run", [*self._search_path, *choosing], return_hydra_config=True)
@@ -193,16 +187,12 @@ class Composer:
                 hydra_node = whole.pop("hydra")
             choices = {group: name for group, name in hydra_node.runtime.choices.items() if name is not None}
             grid = {str(name): str(values) for name, values in (hydra_node.sweeper.get("params") or {}).items()}
-            self._check_modules(choices)
-            self._bases[choosing] = _Base(whole, choices, grid)
+            for group, name in choices.items():
+                choice = self.catalogue.choices.get(group, {}).get(name)
+                if choice is not None and not self.catalogue.comes_along(choice):
+                    check_modules(targets(choice.content), choice.folder, choice.node)
+            self._bases[choosing] = Composition(whole, {}, choices, grid)
         return self._bases[choosing]
-
-    def _check_modules(self, choices: Mapping[str, str]) -> None:
-        """ValueError for an own choice whose class Python would import from another file than the one beside it."""
-        for group, name in choices.items():
-            choice = self.catalogue.choices.get(group, {}).get(name)
-            if choice is not None and not self.catalogue.comes_along(choice):
-                check_modules(targets(choice.content), choice.folder, choice.node)
 
     def _chooses(self, override: Override) -> bool:
         """Whether an override names a choice, or a setting of Hydra, rather than a value."""
@@ -213,7 +203,7 @@ class Composer:
     def _check_choice(self, override: Override) -> None:
         """ValueError where a number, a list or an interpolation stands instead of the name of a choice."""
         group, value = str(override.key_or_group), override.value()
-        if group == GROUP:
+        if group == MEASURE:
             raise ValueError(f"measures are chosen by a list: type measures=[ndcg,{value}]")
         named = isinstance(value, str) and "${" not in value
         if group in self.catalogue.choices and not override.is_delete() and not named:
@@ -274,15 +264,6 @@ def _parse(word: str) -> Override:
         return OverridesParser.create().parse_override(word)
     except HydraException:
         raise ValueError(unreadable(word)) from None
-
-
-def _unknown(config: DictConfig, choices: Mapping[str, str]) -> list[str]:
-    """The names that are no setting or group; ValueError when a setting of run.yaml is missing."""
-    needed, present = _needed(), [str(name) for name in config]
-    for name in needed:
-        if name not in present:
-            raise ValueError(f"{name} is missing: leave out ~{name}")
-    return [name for name in present if name not in needed and name not in choices]
 
 
 def _resolved(config: DictConfig) -> dict[str, Any]:

@@ -17,7 +17,7 @@ _NOT_TEXT = re.compile(r"(?i)null|none|true|false|[+-]?(\d.*|\..*|inf|nan)")  # 
 
 
 def translate(overrides: Iterable[str]) -> list[str]:
-    """The overrides with short names replaced (`click=per,nav`), so that run ids and folders agree.
+    """Return the overrides with short names replaced (`click=per,nav`), so that run ids and folders agree.
 
     The text of `note=..` gets quotes where it needs them.
     `+launcher=slurm`, which is what one types for Hydra programs without such a group, becomes `launcher=slurm`.
@@ -35,7 +35,7 @@ def translate(overrides: Iterable[str]) -> list[str]:
 
 
 def split_search_path(words: Sequence[str]) -> tuple[list[str], list[Path]]:
-    """The words without those that name folders with the user's own choices, and these folders.
+    """Return the words without those that name folders with the user's own choices, and these folders.
 
     `--config-dir DIR` (or `-cd DIR`, `--config-dir=DIR`) and `hydra.searchpath=[file://DIR,pkg://PACKAGE]` name them.
     ValueError for a package that cannot be imported.
@@ -67,7 +67,7 @@ def _folder(entry: str) -> Path:
 
 
 def split_launcher(overrides: Iterable[str]) -> tuple[list[str], list[str]]:
-    """The overrides that describe a job, short names replaced, and those that say where the jobs of a sweep run."""
+    """Return the overrides that describe a job, short names replaced, and those that say where jobs run."""
     job: list[str] = []
     launcher: list[str] = []
     for word in translate(overrides):
@@ -77,7 +77,7 @@ def split_launcher(overrides: Iterable[str]) -> tuple[list[str], list[str]]:
 
 
 def as_typed(value: Any, name: str = "a setting") -> str:
-    """A value as Hydra reads it back, without blanks where possible: true, 1e-05, [1,2], 'two words'.
+    """Return a value as Hydra reads it back, without blanks where possible: true, 1e-05, [1,2], 'two words'.
 
     Numbers and arrays of numpy and torch are written as numbers and lists. ValueError, which begins with `name`, for a
     value that has no form on the command line.
@@ -102,23 +102,14 @@ def as_typed(value: Any, name: str = "a setting") -> str:
 
 
 def _quoted(text: str) -> str:
-    """Text in quotes where Hydra could read it as something else; a backslash is doubled only before a quote."""
+    """Return text in quotes where Hydra could read it as something else; a backslash is doubled only before a quote."""
     if _UNQUOTED.fullmatch(text) and not _NOT_TEXT.fullmatch(text):
         return text
     return "'" + re.sub(r"(\\*)('|$)", lambda end: 2 * end[1] + (r"\'" if end[2] else ""), text) + "'"
 
 
 def split_words(words: Iterable[str | PathLike[str]]) -> tuple[list[Path], list[str]]:
-    """Folders, and words that choose among the runs below them: those with `=` that are no file or folder."""
+    """Return folders, and words that choose among the runs below them: those with `=` that are no file or folder."""
     texts = [fspath(word) for word in words]
     chosen = [text for text in texts if "=" in text and not Path(text).exists()]
     return [Path(text) for text in texts if text not in chosen], chosen
-
-
-def checked(word: str) -> str:
-    """A word that is an override; ValueError for one that is not."""
-    if word.startswith("-") and not word.startswith("--config-dir="):
-        raise ValueError(f"a setting must be 'NAME=VALUE', got {word!r}: of the options only --config-dir=DIR is here")
-    if "=" not in word and not word.startswith("~"):
-        raise ValueError(f"a setting must be 'NAME=VALUE', got {word!r}")
-    return word

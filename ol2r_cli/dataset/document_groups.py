@@ -13,8 +13,7 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 
-from ol2r_cli.config.instantiate import check_settings
-from ol2r_cli.config.ranges import Count, Range
+from ol2r_cli.config.ranges import Count, Range, check_settings
 from ol2r_cli.dataset.cache import expand
 from ol2r_cli.dataset.table import setting
 from ol2r_cli.tensor.shapes import Float, Int

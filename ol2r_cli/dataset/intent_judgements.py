@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from ol2r_cli.config.instantiate import check_settings
-from ol2r_cli.dataset.defects import DataError
-from ol2r_cli.dataset.parse import open_text
+from ol2r_cli.config.ranges import check_settings
+from ol2r_cli.dataset.parse import DataError, open_text
 from ol2r_cli.dataset.table import Intents, setting
 
 _COLUMNS = ["qid", "intent", "docid", "grade"]

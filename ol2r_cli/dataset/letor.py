@@ -14,11 +14,10 @@ import torch
 
 from ol2r_cli.config.ranges import Count, Range
 from ol2r_cli.dataset.cache import Cache, digest, expand
-from ol2r_cli.dataset.defects import DataError
 from ol2r_cli.dataset.document_groups import GroupFile, group_rule
 from ol2r_cli.dataset.intent_judgements import intent_file
 from ol2r_cli.dataset.normalise import Normalisation
-from ol2r_cli.dataset.parse import PARSER_VERSION, Missing
+from ol2r_cli.dataset.parse import PARSER_VERSION, DataError, Missing
 from ol2r_cli.dataset.prepare import ParsedTable, document_groups, parsed_table, ranking_features, stated
 from ol2r_cli.dataset.shared_queries import shared_queries
 from ol2r_cli.dataset.table import SPLITS, Dataset, setting

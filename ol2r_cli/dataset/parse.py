@@ -1,43 +1,64 @@
 """A parser for LETOR text: SVMlight lines with query ids, plain or gzipped.
 
-polars converts large chunks of lines at once. When a chunk is malformed, `diagnose` (`defects.py`) reads the file
-again, line by line, to name the first defect.
+A compiled loop (`loops/letor_text.py`) reads chunks of whole lines. Where it is not sure of one, or without numba,
+`_strict` reads the file line by line, ten times as slowly, and names the first defect. It defines what is read.
 """
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import re
+import shlex
 import zlib
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from array import array
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BufferedIOBase
-from itertools import groupby, islice
-from operator import itemgetter
+from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Literal
 
 import numpy as np
-import polars as pl
 
+from ol2r_cli import loops
 from ol2r_cli.config.ranges import Range
-from ol2r_cli.dataset.defects import LARGEST_FEATURE, LARGEST_FLOAT32, LARGEST_GRADE, data_error, diagnose
 from ol2r_cli.dataset.normalise import blocks
+from ol2r_cli.dataset.table import setting
 from ol2r_cli.tensor.shapes import Float, Int
 
 PARSER_VERSION = 1  # raise it when the same file gives other arrays than before
 CHUNK = 1 << 23  # bytes of text that are converted at once
-WORKERS = 2
 
 Missing = Literal["error", "minimum"] | Annotated[float, Range(-1e38, 1e38)]  # what NULL is
+LARGEST_FLOAT32 = 3.4028234663852886e38
+LARGEST_FEATURE = 100_000  # the table is dense
+LARGEST_GRADE = 127  # labels are stored as int8
 
-_COMMENT = re.compile(rb"#[^\n]*")
-_BLANK_LINE = re.compile(rb"\n *(?=\n|\Z)")
-_HEAD = re.compile(rb"\n *([0-9]{1,3})(?:\.0*)? +qid:([^ \n:\0]+)(?![^ \n])")  # grade and query
-_NULL = re.compile(rb"( [0-9]+:)NULL(?=[ \n]|\Z)")  # a feature without a value
-_LINE_MARK = b" -1:0"  # replaces the head of a line
+_GRADE = re.compile(rb"([0-9]{1,3})(\.0*)?")
+_NUMBER = re.compile(rb"[+-]?(([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?|inf(inity)?)", re.IGNORECASE)
+_BYTE_ORDER_MARKS = {  # the first bytes of a text, and its encoding
+    codecs.BOM_UTF8: "UTF-8",
+    codecs.BOM_UTF32_LE: "UTF-32",  # begins with the mark of UTF-16
+    codecs.BOM_UTF32_BE: "UTF-32",
+    codecs.BOM_UTF16_LE: "UTF-16",
+    codecs.BOM_UTF16_BE: "UTF-16",
+}
+_DAMAGED = EOFError, zlib.error, gzip.BadGzipFile
+
+
+class DataError(ValueError):
+    """A data file is malformed. The message is one line: file, line number, what was found and what was expected."""
+
+
+class _Defect(Exception):
+    """What was found in a line, and what was expected."""
+
+
+def data_error(name: str, line: int, found: str, expected: str) -> DataError:
+    """Return an error about the content of a file; `line` counts from 1."""
+    return DataError(f"{name}:{line}: found {found}, expected {expected}")
 
 
 @dataclass(frozen=True)
@@ -53,7 +74,7 @@ class Documents:
 def parse(
     path: Path, features: int | None = None, overflow: str = "error", missing: float | str = "error"
 ) -> Documents:
-    """The documents of a file, in its order; a feature that a line leaves out is 0.
+    """Return the documents of a file, in its order; a feature that a line leaves out is 0.
 
     `features` is the largest feature id allowed, None for any. `overflow` says what a value beyond the range of float32
     is: an `error`, or `zero` (some publishers write 1.8e308 for "unknown"). `missing` says what the value NULL is: an
@@ -61,11 +82,10 @@ def parse(
     always an error. Raises DataError for the first defect of the file.
     """
     try:
-        with open_text(path) as file, ThreadPoolExecutor(WORKERS) as pool:
-            documents = _join(list(_in_order(pool, file, features, overflow, missing)))
-    except (_Malformed, pl.exceptions.PolarsError):
+        documents = _fast(path, features, overflow)
+    except _Unsure:
         with open_text(path) as file:
-            raise diagnose(file, str(path), features, overflow, missing) from None
+            documents = _joined([_strict(file, str(path), features, overflow, missing)])
     if missing == "minimum":
         _fill(documents)
     return documents
@@ -73,7 +93,7 @@ def parse(
 
 @contextmanager
 def open_text(path: Path) -> Iterator[BufferedIOBase]:
-    """Opens a plain or gzipped file, which its first two bytes distinguish; a damaged gzip file raises DataError."""
+    """Open a plain or gzipped file, which its first two bytes distinguish; a damaged gzip file raises DataError."""
     with path.open("rb") as raw:
         gzipped = raw.read(2) == b"\x1f\x8b"
         raw.seek(0)
@@ -83,173 +103,94 @@ def open_text(path: Path) -> Iterator[BufferedIOBase]:
         with gzip.open(raw) as file:
             try:
                 yield file
-            except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            except _DAMAGED as error:
                 found, expected = f"a damaged gzip file ({error})", "a complete one: copy or download it again"
                 raise data_error(str(path), _readable_lines(path) + 1, found, expected) from None
 
 
-@dataclass(frozen=True)
-class _Chunk:
-    features: Float[np.ndarray, "n f"]
-    labels: Int[np.ndarray, "n"]
-    runs: list[tuple[str, int]]  # query id and number of consecutive documents
-
-
-class _Malformed(Exception):
-    """A chunk is malformed; `diagnose` finds the line."""
-
-
-def _in_order(
-    pool: ThreadPoolExecutor, file: BufferedIOBase, features: int | None, overflow: str, missing: float | str
-) -> Iterator[_Chunk]:
-    """Converts chunks in WORKERS threads, and never more than WORKERS chunks ahead, to bound memory."""
-    texts = iter(lambda: file.read(CHUNK) + file.readline(), b"")
-    running = [pool.submit(_convert, text, features, overflow, missing) for text in islice(texts, WORKERS)]
-    while running:
-        yield running.pop(0).result()
-        running += [pool.submit(_convert, text, features, overflow, missing) for text in islice(texts, 1)]
-
-
-def _convert(text: bytes, limit: int | None, overflow: str, missing: float | str) -> _Chunk:
-    """Converts whole lines; `limit` is the largest feature id allowed. A minimum is NaN until the query is complete."""
-    if b"#" in text:
-        text = _COMMENT.sub(b"", text)
-    text = _BLANK_LINE.sub(b"", b"\n" + text.replace(b"\t", b" ").replace(b"\r", b" ").rstrip(b" \n"))
-    heads = _HEAD.findall(text)
-    if len(heads) != text.count(b"\n"):
-        raise _Malformed  # a line without a grade or a query
-    if not heads:
-        return _Chunk(np.zeros((0, 0), np.float32), np.zeros(0, np.int8), [])
-    holes = 0
-    if missing == "minimum":
-        text, holes = _NULL.subn(rb"\1nan", text)
-    elif missing != "error":
-        text = _NULL.sub(rb"\g<1>" + repr(float(missing)).encode(), text)
-    dense = _columns(text, len(heads), limit, holes)
-    if dense is None:
-        key, value = _tokens(_HEAD.sub(_LINE_MARK, text), text.count(b":"), len(heads), holes)
-        dense = _table(key, value, len(heads), limit)
-    outside = np.abs(dense) > LARGEST_FLOAT32
-    if outside.any():
-        if overflow == "error":
-            raise _Malformed
-        dense = np.where(outside, 0.0, dense)
-    labels = np.array([grade for grade, _ in heads]).astype(np.int16)
-    if labels.max() > LARGEST_GRADE:
-        raise _Malformed
+def _readable_lines(path: Path) -> int:
+    lines = 0
     try:
-        runs = [(query.decode(), len(list(run))) for query, run in groupby(q for _, q in heads)]
-    except UnicodeDecodeError:
-        raise _Malformed from None
-    return _Chunk(dense.astype(np.float32), labels.astype(np.int8), runs)
+        with gzip.open(path) as file:
+            for _ in file:
+                lines += 1
+    except _DAMAGED:
+        pass
+    return lines
 
 
-def _columns(text: bytes, lines: int, limit: int | None, holes: int) -> Float[np.ndarray, "n f"] | None:
-    """The features by line, float64, of lines that all have the features 1, 2, .., F, separated by single blanks.
-
-    `holes` is the number of values that are NaN in place of NULL; every other one is a defect. None for other text,
-    which `_tokens` and `_table` convert or reject at twice the cost.
-    """
-    first = text[1 : text.find(b"\n", 1)].split(b" ") if lines > 1 else []
-    ids = range(1, sum(b":" in token for token in first))
-    if not ids or text.count(b":") != lines * (len(ids) + 1) or (limit is not None and len(ids) > limit):
-        return None
-    names = ["grade", "query", *map(str, ids), *(["end"] if first[-1] == b"" else [])]
-    schema = dict.fromkeys(names, pl.String)
-    try:
-        table = pl.read_csv(text[1:], separator=" ", has_header=False, quote_char=None, schema=schema)
-        numbers = table.select(pl.col(str(i)).str.strip_prefix(f"{i}:").cast(pl.Float64) for i in ids)
-    except pl.exceptions.PolarsError:
-        return None
-    if "end" in names and table["end"].fill_null("").ne("").any():  # a value with a blank in it has shifted the others
-        return None
-    dense = numbers.to_numpy()
-    return dense if dense.shape == (lines, len(ids)) and np.count_nonzero(np.isnan(dense)) == holes else None
+class _Unsure(Exception):
+    """The strict parser has to read the file."""
 
 
-def _tokens(text: bytes, colons: int, lines: int, holes: int) -> tuple[Int[np.ndarray, "t"], Float[np.ndarray, "t"]]:
-    """Key and value of every token, line marks included; `colons` counts those of the text, heads included.
-
-    `holes` as in `_columns`.
-    """
-    if b" +" in text:  # polars takes +2 for a whole number; a value follows a colon, never a blank
-        raise _Malformed
-    table = pl.read_csv(
-        text,
-        separator=":",
-        eol_char=" ",
-        has_header=False,
-        quote_char=None,
-        schema={"key": pl.Int32, "value": pl.Float64},
-        ignore_errors=True,  # other text than a number becomes null
-        missing_columns="insert",
-        extra_columns="ignore",
-    )
-    table = table.filter(pl.col("key").is_not_null() & pl.col("value").is_not_null())
-    key, value, tokens = table["key"].to_numpy(), table["value"].to_numpy(), len(table)
-    # In well-formed text every token is a pair of numbers with one colon, and only line marks have the key -1.
-    if tokens != _count_tokens(text) or colons != tokens or np.count_nonzero(key == -1) != lines:
-        raise _Malformed
-    if np.count_nonzero(np.isnan(value)) != holes:
-        raise _Malformed
-    return key, value
+_Chunk = tuple[Float[np.ndarray, "n f"], Int[np.ndarray, "n"], list[str]]  # features, grades, queries
 
 
-def _count_tokens(text: bytes) -> int:
-    """The number of tokens, which blanks separate; the text begins with a blank."""
-    blank = np.frombuffer(text, np.uint8) == ord(" ")
-    return int(np.count_nonzero(blank[:-1] > blank[1:]))
-
-
-def _table(
-    key: Int[np.ndarray, "t"], value: Float[np.ndarray, "t"], lines: int, limit: int | None
-) -> Float[np.ndarray, "n f"]:
-    """The features by line, float64; _Malformed unless ids are at least 1 and ascend within a line."""
-    width = len(key) // lines
-    ids = np.array([-1, *range(1, width)], key.dtype)
-    if len(key) == lines * width and (key.reshape(lines, width) == ids).all():
-        if limit is not None and width - 1 > limit:
-            raise _Malformed
-        return value.reshape(lines, width)[:, 1:]
-    mark = key == -1
-    row = (np.cumsum(mark, dtype=np.int32) - 1)[~mark]
-    key, value = key[~mark], value[~mark]
-    largest = key.max(initial=0)
-    if key.min(initial=1) < 1 or largest > (LARGEST_FEATURE if limit is None else limit):
-        raise _Malformed
-    if not ((key[1:] > key[:-1]) | (row[1:] != row[:-1])).all():
-        raise _Malformed
-    dense = np.zeros((lines, int(largest)))
+def _chunk(
+    grades: Int[np.ndarray, "n"],
+    row: Int[np.ndarray, "t"],
+    key: Int[np.ndarray, "t"],
+    value: Float[np.ndarray, "t"],
+    queries: list[str],
+) -> _Chunk:
+    dense = np.zeros((len(grades), int(key.max(initial=0))), np.float32)
     dense[row, key - 1] = value
-    return dense
+    return dense, grades, queries
 
 
-def _join(chunks: list[_Chunk]) -> Documents:
-    """Concatenates the chunks, which it releases as it copies them; a query may continue in the next chunk."""
-    rows = sum(len(chunk.labels) for chunk in chunks)
-    features = np.zeros((rows, max((chunk.features.shape[1] for chunk in chunks), default=0)), np.float32)
-    labels = np.zeros(rows, np.int8)
-    runs: list[tuple[str, int]] = []
+def _fast(path: Path, features: int | None, overflow: str) -> Documents:
+    if not loops.available():
+        raise _Unsure
+    with open_text(path) as file:
+        texts = iter(lambda: file.read(CHUNK) + file.readline(), b"")
+        return _joined([_converted(text, features or LARGEST_FEATURE, overflow) for text in texts])
+
+
+def _converted(text: bytes, most: int, overflow: str) -> _Chunk:
+    """Convert whole lines."""
+    from ol2r_cli.loops.letor_text import read  # imports numba
+
+    text = text if text.endswith(b"\n") else text + b"\n"
+    lines, tokens = text.count(b"\n"), text.count(b":")
+    grades, query, row = np.empty(lines, np.int8), np.empty((lines, 2), np.int64), np.empty(tokens, np.int64)
+    key, value, inexact = np.empty(tokens, np.int64), np.empty(tokens), np.empty((tokens, 3), np.int64)
+    arrays = grades, query, row, key, value, inexact
+    documents, count, inexacts = read(np.frombuffer(text, np.uint8), most, *arrays)
+    if documents < 0:
+        raise _Unsure
+    for number, begin, end in inexact[:inexacts].tolist():
+        value[number] = float(text[begin:end])
+    value = value[:count]
+    outside = np.abs(value) > LARGEST_FLOAT32
+    if outside.any() and overflow == "error":
+        raise _Unsure
+    value[outside] = 0
+    try:
+        queries = [text[begin:end].decode() for begin, end in query[:documents].tolist()]
+    except UnicodeDecodeError:
+        raise _Unsure from None
+    return _chunk(grades[:documents], row[:count], key[:count], value, queries)
+
+
+def _joined(chunks: list[_Chunk]) -> Documents:
+    """Concatenate the chunks, which are released as they are copied; a query may continue in the next chunk."""
+    labels = np.concatenate([grades for _, grades, _ in chunks]) if chunks else np.zeros(0, np.int8)
+    runs = [(query, len(list(run))) for query, run in groupby(query for *_, queries in chunks for query in queries)]
+    query_ids = [query for query, _ in runs]
+    if not query_ids or len(set(query_ids)) < len(query_ids):
+        raise _Unsure
+    features = np.zeros((len(labels), max(table.shape[1] for table, *_ in chunks)), np.float32)
     start = 0
     chunks.reverse()
     while chunks:
-        chunk = chunks.pop()
-        target = slice(start, start := start + len(chunk.labels))
-        features[target, : chunk.features.shape[1]] = chunk.features
-        labels[target] = chunk.labels
-        runs += chunk.runs
-    query_ids, lengths = [], []
-    for query_id, parts in groupby(runs, key=itemgetter(0)):
-        query_ids.append(query_id)
-        lengths.append(sum(length for _, length in parts))
-    if not query_ids or len(set(query_ids)) < len(query_ids):
-        raise _Malformed
-    return Documents(features, labels, np.cumsum([0, *lengths], dtype=np.int64), query_ids)
+        table = chunks.pop()[0]
+        features[start : start + len(table), : table.shape[1]] = table
+        start += len(table)
+    return Documents(features, labels, np.cumsum([0, *(length for _, length in runs)], dtype=np.int64), query_ids)
 
 
 def _fill(documents: Documents) -> None:
-    """Replaces NaN by the minimum of the feature over the documents of the query that have a value, and by 0 if none
-    has."""
+    """Replace NaN by the minimum of the feature over the documents of the query that have a value; 0 if none has."""
     for rows, start in blocks(documents.offsets):
         block = documents.features[rows]
         if not (holes := np.isnan(block)).any():
@@ -258,13 +199,97 @@ def _fill(documents: Documents) -> None:
         block[holes] = np.repeat(low, np.diff(start, append=len(block)), 0)[holes]
 
 
-def _readable_lines(path: Path) -> int:
-    """The number of lines that can be read from a damaged gzip file."""
-    lines = 0
+def _strict(lines: Iterable[bytes], name: str, features: int | None, overflow: str, missing: float | str) -> _Chunk:
+    """Read line by line; DataError for the first defect. A minimum is NaN until the query is complete."""
+    grades, queries, began = array("b"), list[str](), dict[str, int]()
+    row, key, value = array("l"), array("l"), array("d")
+    number = 0
+    for number, line in enumerate(lines, 1):
+        tokens = re.findall(rb"[^ \t\r\n]+", line.split(b"#", 1)[0])
+        if not tokens:
+            continue
+        try:
+            _check_encoding(line, name, number)
+            grade, query = _grade(tokens[0]), _query(tokens[1:2])
+            previous = 0
+            for token in tokens[2:]:
+                previous, content = _feature(token, previous, features, overflow, missing)
+                row.append(len(grades))
+                key.append(previous)
+                value.append(content)
+            if began.setdefault(query, number) != number and query != queries[-1]:
+                again = f"{f'qid:{query}'[:40]!r} again, after other queries (it began at line {began[query]})"
+                raise _Defect(again, "the documents of a query on consecutive lines")
+        except _Defect as defect:
+            raise data_error(name, number, *defect.args) from None
+        queries.append(query)
+        grades.append(grade)
+    if not grades:
+        raise data_error(name, max(number, 1), "no document", "lines of the form '2 qid:10 1:0.5 2:0.25'")
+    return _chunk(np.array(grades), np.array(row), np.array(key), np.array(value), queries)
+
+
+def _check_encoding(line: bytes, name: str, number: int) -> None:
+    for mark, encoding in _BYTE_ORDER_MARKS.items():
+        if line.startswith(mark):
+            utf8 = rf"sed '{number}s/^\xEF\xBB\xBF//'"  # in a later line where files were joined
+            without = utf8 if encoding == "UTF-8" else f"iconv -f {encoding} -t UTF-8"
+            typed = f"{'zcat' if name.endswith('.gz') else 'cat'} {shlex.quote(name)} | {without} > NEW"
+            raise _Defect(f"a byte order mark ({encoding})", f"UTF-8 text without one: type {typed}")
+
+
+def _grade(token: bytes) -> int:
+    grade = _GRADE.fullmatch(token)
+    if grade is None or int(grade[1]) > LARGEST_GRADE:
+        raise _Defect(f"grade {_shown(token)}", f"a whole number from 0 to {LARGEST_GRADE}")
+    return int(grade[1])
+
+
+def _query(tokens: list[bytes]) -> str:
+    if not tokens or not tokens[0].startswith(b"qid:") or tokens[0].count(b":") > 1 or tokens[0] == b"qid:":
+        raise _Defect(_shown(tokens[0]) if tokens else "the end of the line", "qid:<query> after the grade")
     try:
-        with gzip.open(path) as file:
-            for _ in file:
-                lines += 1
-    except (EOFError, zlib.error, gzip.BadGzipFile):
-        pass
-    return lines
+        query = tokens[0][4:].decode()
+    except UnicodeDecodeError:
+        query = "\0"
+    if "\0" in query:  # numpy cuts a NUL off the end of a text
+        raise _Defect(f"query id {tokens[0][4:44]!r}", "UTF-8 text without NUL")
+    return query
+
+
+def _feature(token: bytes, previous: int, most: int | None, overflow: str, missing: float | str) -> tuple[int, float]:
+    """Return id and value; `previous` is the id before it in the line."""
+    digits, colon, text = token.partition(b":")
+    if not colon or not digits.isdigit():
+        raise _Defect(_shown(token), "<feature id>:<value>")
+    feature = int(digits.lstrip(b"0")[:20] or b"0")  # int refuses thousands of digits; 20 are beyond every limit
+    limit, rule = (LARGEST_FEATURE, "") if most is None else (most, f" ({setting('features')})")
+    if feature < 1:
+        raise _Defect("feature id 0", "feature ids that start at 1")
+    if feature > limit:
+        raise _Defect(f"feature id {feature}", f"at most {limit}{rule}")
+    if feature == previous:
+        raise _Defect(f"feature id {feature} twice", "every feature at most once in a line")
+    if feature < previous:
+        raise _Defect(f"feature id {feature} after {previous}", "feature ids in ascending order")
+    return feature, _value(feature, text, overflow, missing)
+
+
+def _value(feature: int, text: bytes, overflow: str, missing: float | str) -> float:
+    if text == b"NULL" and missing != "error":
+        return float("nan") if missing == "minimum" else float(missing)
+    if text == b"NULL":
+        name = setting("missing")
+        raise _Defect(f"value 'NULL' of feature {feature}", f"a number: {name}=minimum or {name}=0 reads NULL as one")
+    if not _NUMBER.fullmatch(text):  # `float` accepts 1_000 and form feeds too
+        raise _Defect(f"value {_shown(text)} of feature {feature}", "a number")
+    if abs(number := float(text)) <= LARGEST_FLOAT32:
+        return number
+    if overflow == "error":
+        raise _Defect(f"value {_shown(text)} of feature {feature}", "a finite number within the range of float32")
+    return 0.0
+
+
+def _shown(text: bytes, width: int = 40) -> str:
+    """Return the text in quotes, cut to `width` characters."""
+    return repr(text[:width].decode("utf-8", "replace")) + ("..." if len(text) > width else "")

@@ -44,7 +44,7 @@ def parsed_table(
     missing: float | str,
 ) -> ParsedTable:
     """The table of these files, from the cache where possible; the last three are those of `parse`."""
-    code = code_hash("dataset"), np.__version__
+    code = code_hash("dataset", "loops"), np.__version__
     identity = {"code": code, "files": dict(sha256), "features": features, "overflow": overflow}
     key = digest(identity | stated(missing))[:24]
     arrays = cache.open(key, lambda folder: _write_table(folder, files, features, overflow, missing))

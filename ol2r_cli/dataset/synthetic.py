@@ -18,8 +18,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from ol2r_cli.config.instantiate import check_settings
-from ol2r_cli.config.ranges import Count, Positive, Range, Share, WholeNumber
+from ol2r_cli.config.ranges import Count, Positive, Range, Share, WholeNumber, check_settings
 from ol2r_cli.dataset.document_groups import LARGEST_GROUP
 from ol2r_cli.dataset.table import SPLITS, Dataset, Intents, setting
 from ol2r_cli.tensor.memory import available_memory

@@ -11,14 +11,13 @@ import torch
 from omegaconf import OmegaConf
 
 from ol2r_cli.config.catalogue import Catalogue
-from ol2r_cli.config.instantiate import build
-from ol2r_cli.config.stored_targets import check_stored
+from ol2r_cli.config.instantiate import build, check_stored
 from ol2r_cli.dataset.table import Dataset
 from ol2r_cli.interfaces import Measure
 from ol2r_cli.metrics.evaluation import Evaluator, Lists
 from ol2r_cli.run.code import check_unchanged
-from ol2r_cli.run.stored_dataset import dataset_source
-from ol2r_cli.run.trained_ranker import TrainedRanker
+from ol2r_cli.run.run import Run
+from ol2r_cli.run.trained_ranker import TrainedRanker, dataset_source
 
 
 class RankedSplit:
@@ -30,9 +29,9 @@ class RankedSplit:
     """
 
     def __init__(self, path: Path, split: str, data: Path | None = None, own_targets: Collection[str] = ()):
-        self.trained, self.split = TrainedRanker(path, own_targets), split
-        self.manifest, self.seeds = self.trained.manifest, self.trained.seeds
-        self.settings = self.trained.settings
+        run, self.split = Run.read_finished(path), split
+        self.trained = run.read_ranker(own_targets)
+        self.manifest, self.settings, self.seeds = run.manifest, run.settings, self.trained.seeds
         if "intent" in self.manifest["choices"]:
             raise ValueError(
                 f"{path} has users whose intent changes, so that its documents have no lasting labels: export a run "
@@ -64,14 +63,14 @@ def _measures(nodes: dict[str, Any], path: Path, own_targets: Collection[str]) -
 
 
 def _dataset(trained: TrainedRanker, data: Path | None) -> Dataset:
-    path, settings = trained.path, trained.dataset_settings(data)
+    path, settings = trained.run.path, trained.dataset_settings(data)
     try:
         dataset = _load(OmegaConf.to_yaml(OmegaConf.create(settings)))
     except ValueError as error:
         if "path" not in settings or data is not None:
             raise
         raise ValueError(f"the data of {path} cannot be read: type --data FOLDER ({error})") from error
-    if dataset.fingerprint != trained.manifest["dataset"]["fingerprint"]:
+    if dataset.fingerprint != trained.run.fingerprint:
         folder = settings.get("path") or settings.get("data_dir")
         if folder is None:  # generated
             raise ValueError(f"{path} is of data that this version generates in another way: run it again")

@@ -15,13 +15,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ol2r_cli.columns import RunColumns
 from ol2r_cli.config.catalogue import dotted
 from ol2r_cli.formatting import error_line
-from ol2r_cli.run.directory import RunDirectory
-from ol2r_cli.run.run_state import finished_manifest
+from ol2r_cli.run.run import Run
 from ol2r_cli.run.tables import EVALUATION, TRACE
-from ol2r_cli.untrusted_file import read_yaml
 
 if TYPE_CHECKING:
     import polars as pl
@@ -67,26 +64,24 @@ def tracked_run(path: Path, points: int = POINTS) -> TrackedRun:
 
     Raises ValueError, which says what to type, when it is not finished or damaged.
     """
-    manifest, directory = finished_manifest(path), RunDirectory(path)
+    run = Run.read_finished(path)
+    manifest = run.manifest
     try:
         _check_names(manifest)
-        settings = read_yaml(path / "config.yaml")
         return TrackedRun(
             path=path,
-            id=manifest["id"],
+            id=run.id,
             name=f"{manifest['dataset']['name']}/{path.resolve().name}",
-            choices=manifest["choices"],
-            settings={name: value for name, value in dotted(settings) if name.rpartition(".")[2] != "_target_"},
+            choices=run.choices,
+            settings={name: value for name, value in dotted(run.settings) if name.rpartition(".")[2] != "_target_"},
             facts=_facts(manifest),
-            summary=_summary(directory.read_json("summary.json")["metrics"]),
-            curves=_curves(directory, RunColumns.of(manifest), points),
+            summary=_summary(run.summary),
+            curves=_curves(run, points),
             started=datetime.fromisoformat(manifest["started"]),
             ended=datetime.fromisoformat(manifest["ended"]),
         )
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
-        raise ValueError(
-            f"{path} is damaged ({error_line(error)}): type {manifest.get('command')} force=true"
-        ) from error
+        raise ValueError(f"{path} is damaged ({error_line(error)}): type {run.command} force=true") from error
 
 
 def _check_names(manifest: Mapping[str, Any]) -> None:
@@ -119,7 +114,7 @@ def _summary(metrics: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
     return means | deviations
 
 
-def _curves(directory: RunDirectory, columns: RunColumns, points: int) -> dict[str, Curve]:
+def _curves(run: Run, points: int) -> dict[str, Curve]:
     """The curves of a run, without columns that are null throughout.
 
     The rounds of the trace are cut into `points` stretches of equal length, of which the last one may be shorter. A
@@ -128,8 +123,9 @@ def _curves(directory: RunDirectory, columns: RunColumns, points: int) -> dict[s
     """
     import polars as pl
 
-    trace = TRACE.with_columns(columns.trace).read(directory)
-    evaluation = EVALUATION.with_columns(columns.evaluation).read(directory)
+    columns = run.columns
+    trace = run.table(TRACE.with_columns(columns.trace))
+    evaluation = run.table(EVALUATION.with_columns(columns.evaluation))
     names = [name for name in columns.trace if name != "query"]
     running_totals = [name for name in names if columns.trace[name].summary in ("last", "size")]
     length = -(-int(trace["round"].max() or 1) // points)  # type: ignore[arg-type]

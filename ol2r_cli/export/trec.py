@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from ol2r_cli.atomic_file import write_text
 from ol2r_cli.dataset.intent_judgements import document_ids
 from ol2r_cli.dataset.table import Dataset
 from ol2r_cli.export.ranked_split import RankedSplit
-from ol2r_cli.run.directory import RunDirectory
 
 QRELS, EXPONENTIAL_QRELS = "qrels.txt", "qrels-exponential.txt"
 _STEP = 1e-30  # between equal scores at zero, where a tool might read the next float32 as zero
@@ -37,7 +37,7 @@ def write_trec(ranked: RankedSplit, folder: Path) -> list[Path]:
             judgements[EXPONENTIAL_QRELS].append(f"{name} 0 {ids[row]} {2**grade - 1}\n")
     files = {f"seed-{seed}.run": lines for seed, lines in zip(ranked.seeds, runs, strict=True)} | judgements
     for file, lines in files.items():
-        RunDirectory(folder).write_text(file, "".join(lines))
+        write_text(folder / file, "".join(lines))
     return [folder / file for file in files]
 
 

@@ -9,10 +9,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from ol2r_cli.config.ranges import Count, NonNegative, PositiveShare, Share
 from ol2r_cli.interfaces import IntentSchedule
+from ol2r_cli.tensor.shapes import Float, Int
+from ol2r_cli.tensor.streams import Streams
+
+_AHEAD = 256  # rounds drawn together where single rounds are asked for
 
 Rounds = NDArray[np.int64]  # [R], from 0
 Shares = NDArray[np.float64]  # [R, I]: rows sum to 1
@@ -100,3 +105,26 @@ class Mixture(IntentSchedule):
     def shares(self, rounds: Rounds) -> Shares:
         """Return the same shares for every round."""
         return np.broadcast_to(self.of_all, (len(rounds), self.largest))
+
+
+class DrawnIntents:
+    """The intent of each replica's user in each round, by seed and schedule; rounds and intents count from 0."""
+
+    def __init__(self, schedule: IntentSchedule, streams: Streams):
+        self.schedule, self.streams = schedule, streams
+        self._first, self._drawn = 0, torch.empty(0, 0, dtype=torch.int64)
+
+    def shares(self, first: int, rounds: int) -> Float[torch.Tensor, "R I"]:
+        """Return the shares of the intents in so many rounds."""
+        return torch.from_numpy(np.ascontiguousarray(self.schedule.shares(np.arange(first, first + rounds))))
+
+    def __call__(self, first: int, rounds: int) -> Int[torch.Tensor, "R B"]:
+        """Return the intents in so many rounds."""
+        borders = self.shares(first, rounds).cumsum(1)[:, None, :-1].to(self.streams.device)
+        return (self.streams.first_numbers("intent/", first, rounds)[..., None] >= borders).sum(-1)
+
+    def at(self, round: int) -> Int[torch.Tensor, "B"]:
+        """Return the intents in one round."""
+        if not self._first <= round < self._first + len(self._drawn):
+            self._first, self._drawn = round, self(round, _AHEAD)
+        return self._drawn[round - self._first]

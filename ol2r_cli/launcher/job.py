@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from ol2r_cli.config.stored_targets import targets
+from ol2r_cli.config.instantiate import targets
 from ol2r_cli.run.code import own_code
 from ol2r_cli.run.exit_status import DONE, FAILED, INTERRUPTED
-from ol2r_cli.run.manifest import read_manifest
+from ol2r_cli.run.run import read_manifest
 
 # Environment variables by which libraries decide how many threads to start; they read them when they are loaded.
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")

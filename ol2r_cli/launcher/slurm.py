@@ -25,9 +25,9 @@ from ol2r_cli.launcher.job import Job, Outcome, last_line, reason, setting
 from ol2r_cli.launcher.slurm_files import ExchangeFolder, is_newer, result_name
 from ol2r_cli.launcher.slurm_queue import UNKNOWN, State, cancel, queue, record, send_signal
 from ol2r_cli.launcher.slurm_task import STOP, Task
-from ol2r_cli.run.directory import MANIFEST
+from ol2r_cli.run import MANIFEST
 from ol2r_cli.run.exit_status import BAD_CONFIGURATION, DONE, FAILED, INTERRUPTED
-from ol2r_cli.run.manifest import read_manifest
+from ol2r_cli.run.run import read_manifest
 
 _PAUSE = 0.5  # seconds between two listings of the exchange folder
 # Seconds that a result may take to appear on a shared file system after Slurm has said that the job ended.

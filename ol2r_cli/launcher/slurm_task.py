@@ -10,7 +10,7 @@ from types import FrameType
 
 from ol2r_cli.launcher.job import THREAD_VARIABLES, Job, killed_for_memory, reason, without_force
 from ol2r_cli.launcher.slurm_files import is_newer
-from ol2r_cli.run.directory import CHECKPOINT
+from ol2r_cli.run import CHECKPOINT
 from ol2r_cli.run.exit_status import FAILED, INTERRUPTED
 
 STOP = signal.SIGUSR1  # from the sweep: stop for good

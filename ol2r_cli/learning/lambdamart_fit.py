@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from ol2r_cli.columns import CUTOFF
 from ol2r_cli.interfaces import Oracle
 from ol2r_cli.tensor.shapes import Float
 
@@ -74,7 +75,6 @@ def _rounded_down(threshold: Float[Tensor, "*S"]) -> Float[Tensor, "*S"]:
     return torch.where(nearest.double() > threshold, below, nearest).double()
 
 
-CUTOFF = 10  # of the NDCG that decides when to stop
 LONGEST = 10_000  # documents of a query that LightGBM accepts
 QUIET = 2.0  # seconds after which a fit is announced
 

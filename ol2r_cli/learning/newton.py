@@ -45,7 +45,8 @@ class AnchoredNewton(nn.Module):
     At the anchor forgetting is exact as well: gradient and Hessian of the pairs are multiplied by the discount in every
     round, and what a pair that leaves the window has added to them is subtracted.
 
-    Guarantee, every round (tests compare with an exact solver): f(theta) - min f <= 1e-3 + 1e-5 f(theta).
+    Guarantee, every round (tests compare with an exact solver): f(theta) - min f <= 1e-3 + 1e-5 f(theta). If `exact`,
+    the anchor moves until q is a rounding error.
     """
 
     theta: Tensor
@@ -67,9 +68,9 @@ class AnchoredNewton(nn.Module):
     growth = 1.05
     passes = 100  # at most, in one round: rounding could keep float32 from ever reaching the tolerance
 
-    def __init__(self, l2: float, reduction: str):
+    def __init__(self, l2: float, reduction: str, exact: bool = False):
         super().__init__()
-        self.l2, self.reduction = l2, reduction
+        self.l2, self.reduction, self.exact = l2, reduction, exact
 
     def setup(self, context: RunContext, history: PairHistory) -> None:
         self.loops = context.loops
@@ -214,6 +215,8 @@ class AnchoredNewton(nn.Module):
         exceed the tolerated gap 100-fold then, but not at all while pairs are few or separable (calibrated; see
         docs/algorithms/pairrank.md).
         """
+        if self.exact:
+            return q > torch.finfo(self.theta.dtype).eps
         evidence = objective / (3 * self.theta.shape[1])
         trust = min(max(20 * evidence**2, 1), 100)
         return q > trust * (1e-3 + 1e-5 * objective)

@@ -19,6 +19,7 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid, pad
 from torch.nn.utils.rnn import pad_sequence
 
+from ol2r_cli.columns import CUTOFF
 from ol2r_cli.dataset.cache import Cache, code_hash
 from ol2r_cli.interfaces import Oracle
 from ol2r_cli.learning.losses import LabelledLists
@@ -202,7 +203,6 @@ def _padded(queries: Sequence[_Query]) -> Batch:
 
 
 HELD_OUT = 10  # one in this many queries is held out to decide when to stop
-CUTOFF = 10  # of the NDCG that decides it
 AVERAGED = 50  # steps that the moving average is about over: it takes the noise of small batches away
 EPSILON = 1e-12  # of Adam: small, because the gradients of LambdaRank are
 QUIET = 2.0  # seconds after which a fit is announced

@@ -9,6 +9,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from ol2r_cli import loops
 from ol2r_cli.interfaces import Preferences
 from ol2r_cli.tensor.gather import cached_arange
 from ol2r_cli.tensor.shapes import Bool, Float, Int
@@ -23,6 +24,7 @@ def infer_preferences(
     shown: Bool[Tensor, "B K"],
     pairs: str,
     random: Random,
+    by_loops: bool = False,
 ) -> Preferences:
     """Return preferences between candidates; `ranking` names the candidate at each place.
 
@@ -31,6 +33,14 @@ def infer_preferences(
     if pairs == "none":
         nothing = torch.zeros(len(clicks), 0, dtype=torch.int64, device=clicks.device)
         return Preferences(nothing, nothing, nothing.bool())
+    if by_loops:
+        drawn = (random.array(clicks.shape[1]),) if pairs == "matching" else ()
+        infer = {"all": loops.lists.every_pair, "matching": loops.lists.matching, "adjacent": loops.lists.adjacent}
+        found = torch.empty(2, len(clicks), most_pairs(pairs, clicks.shape[1]), dtype=torch.int64)
+        winner, loser, valid = *found, torch.empty_like(found[0], dtype=torch.bool)
+        given = ranking.numpy(), clicks.numpy(), shown.numpy(), *drawn
+        infer[pairs](*given, winner.numpy(), loser.numpy(), valid.numpy())
+        return Preferences(winner, loser, valid)
     seen = examined(clicks, shown)
     by_place = _PAIRINGS[pairs](clicks, seen & ~clicks, random)
     winner, loser = ranking.gather(1, by_place.winner), ranking.gather(1, by_place.loser)

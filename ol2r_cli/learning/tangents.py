@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterable, Sequence
 import torch
 from torch import Tensor
 
-from ol2r_cli.interfaces import Preferences
+from ol2r_cli import loops
+from ol2r_cli.interfaces import Candidates, Preferences, Rows
 from ol2r_cli.tensor.gather import gather
 from ol2r_cli.tensor.shapes import Float, Int
 
@@ -39,6 +40,25 @@ class LinearTangent:
             both = torch.cat([preferences.winner, preferences.loser], dim=1)
             winner, loser = gather(self.features, both).tensor_split(2, dim=1)
             self._latest = preferences, (winner - loser) * preferences.valid[:, :, None]
+        return self._latest[1]
+
+
+class TableTangent(LinearTangent):
+    """The tangent of a linear score in loops, which leave the features of most candidates in the table."""
+
+    def __init__(self, candidates: Candidates, rows: Rows, dtype: torch.dtype):
+        self.candidates, self.rows, self.dtype = candidates, rows, dtype
+        self._latest = None
+
+    def dense(self) -> Float[Tensor, "B D F"]:
+        return self.candidates.features
+
+    def differences(self, preferences: Preferences) -> Float[Tensor, "B M F"]:
+        if self._latest is None or self._latest[0] is not preferences:
+            rows = torch.empty(*preferences.winner.shape, self.rows.table.shape[1], dtype=self.dtype)
+            pairs = preferences.winner.numpy(), preferences.loser.numpy(), preferences.valid.numpy()
+            loops.updates.differences(self.rows.table, self.rows.start, *pairs, rows.numpy())
+            self._latest = preferences, rows
         return self._latest[1]
 
 

@@ -1,6 +1,6 @@
 """FairExp, one list after the other (Jia and Wang, 2021, section 4.2): broken pairs of all templates, and the choice.
 
-fairness/templates.py has the same as tensors, and says what a template is. Templates of some places are nodes of a
+fairness/fairexp.py has the same as tensors, and says what a template is. Templates of some places are nodes of a
 binary tree, in which node n has the children 2n, which takes a document of group 0, and 2n + 1. The root is 1.
 """
 

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from ol2r_cli import loops
-from ol2r_cli.columns import BLOCK_RANKS, TRACE_COLUMNS
+from ol2r_cli.columns import BLOCK_RANKS, CUTOFF, TRACE_COLUMNS
 from ol2r_cli.interfaces import Interaction, Measure, Rounds, RunContext
-from ol2r_cli.metrics.ranking import TOP, block_sizes, certain_ratio
+from ol2r_cli.metrics.ranking import block_sizes, certain_ratio
 from ol2r_cli.tensor.shapes import Bool, Int
 
 _SIZES = tuple(f"block_size_{rank}" for rank in BLOCK_RANKS)
@@ -26,14 +26,14 @@ class Blocks(Measure):
     def setup(self, context: RunContext, best: Int[Tensor, "Q K"]) -> None:
         """Allocate room for the blocks and the certain pairs of the rounds."""
         self.positions, self.loops = context.positions, context.loops
-        # Whether shown documents may be outside the first TOP of the proposal, for which certain pairs are recorded.
-        self.counts_violations = context.reranked or context.positions > TOP
+        # Whether shown documents may be outside the first CUTOFF of the proposal, for which certain pairs are recorded.
+        self.counts_violations = context.reranked or context.positions > CUTOFF
 
         def zeros(dtype: torch.dtype, *shape: int) -> Tensor:
             return torch.zeros(context.measured_rounds, context.replicas, *shape, dtype=dtype, device=context.device)
 
         self.block = zeros(torch.int16, context.documents)  # in proposed order
-        self.certain = zeros(torch.bool, TOP, TOP)
+        self.certain = zeros(torch.bool, CUTOFF, CUTOFF)
         self.broken = zeros(torch.int16)  # certain pairs among the shown documents
         self.has_blocks = self.has_certain = False
 
@@ -63,14 +63,14 @@ class Blocks(Measure):
                     row, proposal.certain.numpy(), *lists, self.certain.numpy(), self.broken.numpy()
                 )
             else:
-                pairs = _pairs_by_place(proposal.certain, proposal.order[:, :TOP])
+                pairs = _pairs_by_place(proposal.certain, proposal.order[:, :CUTOFF])
                 self.certain[row, :, : pairs.shape[1], : pairs.shape[1]] = pairs
                 if self.counts_violations:
                     self.broken[row] = _violations(_pairs_by_place(proposal.certain, interaction.ranking))
         elif proposal.certain_by_place is not None:
             if not self.has_certain:
                 self.has_certain = True
-            pairs = proposal.certain_by_place[:, :TOP, :TOP]
+            pairs = proposal.certain_by_place[:, :CUTOFF, :CUTOFF]
             self.certain[row, :, : pairs.shape[1], : pairs.shape[1]] = pairs
             if self.counts_violations:
                 self.broken[row] = _violations(proposal.certain_by_place[:, :shown, :shown])

@@ -15,8 +15,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from ol2r_cli.config.instantiate import check_settings
-from ol2r_cli.config.ranges import NonNegative, Positive, Share
+from ol2r_cli.config.ranges import NonNegative, Positive, Share, check_settings
 from ol2r_cli.dataset.table import Dataset
 from ol2r_cli.interfaces import ClickModel, Exposure, Oracle, RunContext
 from ol2r_cli.tensor.shapes import Float, Int

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from ol2r_cli import loops
 from ol2r_cli.columns import EVALUATION_COLUMNS, TRACE_COLUMNS
-from ol2r_cli.intent.drawn_intents import DrawnIntents
+from ol2r_cli.intent.schedules import DrawnIntents
 from ol2r_cli.interfaces import Interaction, Measure, Rounds, RunContext
 from ol2r_cli.metrics.ranking import block_sizes, ideal_lists
 from ol2r_cli.tensor.shapes import Bool, Float, Int

@@ -4,12 +4,9 @@ regret, block sizes and certain pairs."""
 from __future__ import annotations
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ol2r_cli.tensor.shapes import Bool, Float, Int
-
-TOP = 10  # places of dynamic regret and of certain pairs
-DISCOUNT = 0.9995  # of cumulative NDCG, per round, in runs of earlier versions (all five papers)
 
 
 def discounts(count: int, device: torch.device | None = None) -> Float[Tensor, "K"]:
@@ -91,3 +88,11 @@ def expected_reciprocal_rank(labels: Int[Tensor, "*L K"], grades: int) -> Float[
     continued = torch.cat([torch.ones_like(satisfied[..., :1]), (1 - satisfied).cumprod(-1)[..., :-1]], -1)
     rank = torch.arange(1, labels.shape[-1] + 1, dtype=torch.float64, device=labels.device)
     return (satisfied * continued / rank).sum(-1)
+
+
+def add_up(measure: nn.Module, total: str, steps: Float[Tensor, "R ..."]) -> Float[Tensor, "R ..."]:
+    """Return the running total after each of R rounds, and keep the last in the buffer `total` of a measure."""
+    steps[0] += getattr(measure, total)  # adding it first keeps the last digit independent of interruptions
+    sums = steps.cumsum(0)
+    setattr(measure, total, sums[-1].clone())
+    return sums

@@ -16,8 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from ol2r_cli import loops
-from ol2r_cli.config.instantiate import check_settings
-from ol2r_cli.config.ranges import Count, Positive, WholeNumber
+from ol2r_cli.config.ranges import Count, Positive, WholeNumber, check_settings
 from ol2r_cli.interfaces import CREDIT, FEATURES, MEMBERS, Candidates, Interaction, Need, Oracle, Prediction, RunContext
 from ol2r_cli.learning.model import Model
 from ol2r_cli.learning.subspace import DocumentSpace, orthonormal_basis, projected

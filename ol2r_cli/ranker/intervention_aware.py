@@ -13,8 +13,7 @@ from typing import Annotated, Any, Literal
 import torch
 from torch import Tensor
 
-from ol2r_cli.config.instantiate import check_settings
-from ol2r_cli.config.ranges import Count, NonNegative, Positive, Range, Share, Steps
+from ol2r_cli.config.ranges import Count, NonNegative, Positive, Range, Share, Steps, check_settings
 from ol2r_cli.interfaces import PLACKETT_LUCE, Interaction, Need, Oracle, RunContext
 from ol2r_cli.learning.counterfactual import CURVES, ClickEM, SampledLists
 from ol2r_cli.learning.model import Model

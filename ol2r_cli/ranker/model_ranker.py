@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Annotated
 
 import torch
@@ -21,7 +20,7 @@ from ol2r_cli.interfaces import (
     RunContext,
 )
 from ol2r_cli.learning.model import Model
-from ol2r_cli.learning.tangents import LinearTangent
+from ol2r_cli.learning.tangents import LinearTangent, TableTangent
 from ol2r_cli.ranker.model.linear import Linear
 from ol2r_cli.tensor.gather import gather
 from ol2r_cli.tensor.shapes import Bool, Float
@@ -75,7 +74,8 @@ class ModelRanker(Ranker):
         weights = self.weights()
         scores = weights.new_zeros(*weights.shape[:2], candidates.mask.shape[1])
         loops.updates.linear(weights.numpy(), *candidates.rows, scores.numpy())
-        return Prediction(scores, cache(lambda: LinearTangent(candidates.features)))
+        tangent = TableTangent(candidates, candidates.rows, weights.dtype)
+        return Prediction(scores, lambda: tangent)
 
     def score(self, deployed: Float[Tensor, "S P"], candidates: Candidates) -> Float[Tensor, "S Q D"]:
         """Scores of every setting; where the parameters of several members are deployed, the mean of their scores."""

@@ -3,6 +3,8 @@ and PePairRank, an ensemble on perturbed labels (P2NeurRank, SIGIR 2022, section
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -19,8 +21,9 @@ from ol2r_cli.ranker.model_ranker import LinearRanker
 from ol2r_cli.tensor.shapes import Float
 from ol2r_cli.tensor.streams import Random
 
-SOLVERS: dict[str, type[AnchoredNewton] | type[RestartedLBFGS]] = {
+SOLVERS: dict[str, Callable[[float, str], AnchoredNewton | RestartedLBFGS]] = {
     "newton": AnchoredNewton,
+    "exact": partial(AnchoredNewton, exact=True),
     "lbfgs_restart": RestartedLBFGS,
 }
 
@@ -29,9 +32,10 @@ class PairwiseRanker(LinearRanker):
     """A single-layer RankNet refitted to the whole history after every round.
 
     `l2` is lambda; `reduction` is `sum` (cross-entropies + l2/2 |theta|^2, the paper) or `mean` (their mean +
-    l2 |theta|^2, the authors' code); `pairs` is how clicks become preferences; `solver` is `newton` (the optimum) or
-    `lbfgs_restart` (the authors' fit, for comparison only, on the CPU). `window` is the number of rounds whose pairs
-    count, None for all; `discount` multiplies what a pair counts in every round. One of the two is None or 1.
+    l2 |theta|^2, the authors' code); `pairs` is how clicks become preferences; `solver` is `newton` (near the
+    optimum), `exact` (the optimum up to rounding, on the CPU) or `lbfgs_restart` (the authors' fit, likewise).
+    `window` is the number of rounds whose pairs count, None for all; `discount` multiplies what a pair counts in every
+    round. One of the two is None or 1.
     """
 
     solver: AnchoredNewton | RestartedLBFGS
@@ -41,7 +45,7 @@ class PairwiseRanker(LinearRanker):
         l2: Positive,
         reduction: Literal["sum", "mean"],
         pairs: Pairs,
-        solver: Literal["newton", "lbfgs_restart"],
+        solver: Literal["newton", "exact", "lbfgs_restart"],
         window: Count | None,
         discount: Discount,
     ):
@@ -52,19 +56,22 @@ class PairwiseRanker(LinearRanker):
             forgetting = f"{self.setting('window')} or {self.setting('discount')}"
             raise ValueError(f"{self.setting('solver')} must be newton with {forgetting}, got {solver}")
         self.history = PairHistory()
-        self.solver = SOLVERS[solver](l2, reduction)
+        self.solver_name, self.solver = solver, SOLVERS[solver](l2, reduction)
 
     def setup(self, context: RunContext, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
         """Reserve the history and start at theta = 0. ValueError where the solver cannot compute on this device."""
         self.history.setup(context, features, most_pairs(self.pairs, context.positions))
-        if isinstance(self.solver, RestartedLBFGS) and not self.history.count.is_cpu:
+        if self.solver_name == "exact" and not context.loops:
+            raise ValueError(f"{self.setting('solver')} must be newton with device.engine=tensors, got exact")
+        if self.solver_name != "newton" and not self.history.count.is_cpu:
             setting = self.setting("solver")
-            raise ValueError(f"{setting} must be newton on a GPU, got lbfgs_restart (or use device=cpu)")
+            raise ValueError(f"{setting} must be newton on a GPU, got {self.solver_name} (or use device=cpu)")
         self.solver.setup(context, self.history)
 
     def for_loops(self) -> Any:
-        if not isinstance(self.solver, AnchoredNewton) or self.history.forgets:
+        if self.solver_name != "newton" or self.history.forgets:
             return None
+        assert isinstance(self.solver, AnchoredNewton)
         theta = self.solver.theta.numpy()
         state = theta, np.empty((len(theta), 1), theta.dtype), 1.0
         pairs = loops.play.PAIRS[self.pairs]

@@ -10,8 +10,7 @@ from typing import Annotated, Any, Literal
 import torch
 from torch import Tensor
 
-from ol2r_cli.config.instantiate import check_settings
-from ol2r_cli.config.ranges import Count, NonNegative, Positive, Range, Steps
+from ol2r_cli.config.ranges import Count, NonNegative, Positive, Range, Steps, check_settings
 from ol2r_cli.interfaces import MEMBERS, Forgetting, Interaction, Oracle, RunContext
 from ol2r_cli.learning.history import Discount, forgetting_of
 from ol2r_cli.learning.losses import LabelledLoss, LambdaRankLoss, RankNetLoss

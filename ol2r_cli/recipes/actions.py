@@ -32,8 +32,8 @@ from ol2r_cli.report.finished_run import FinishedRun, by_seed
 from ol2r_cli.report.labels import Labels
 from ol2r_cli.report.run_groups import Group
 from ol2r_cli.report.text_table import TextTable, markdown, terminal
-from ol2r_cli.run.directory import RunDirectory, create_root
 from ol2r_cli.run.exit_status import DONE, FAILED, INTERRUPTED
+from ol2r_cli.run.store import RunDirectory, create_root
 
 TEST = "test_ndcg_10"
 WITHOUT_CURVE = ("oracle", "random")  # they would take the scale of the others

@@ -26,8 +26,9 @@ from ol2r_cli.report.finished_run import FinishedRun
 from ol2r_cli.report.measures import ndcg_metrics
 from ol2r_cli.report.results_file import read_results, results_frame
 from ol2r_cli.report.run_groups import Group, collect, group_runs
-from ol2r_cli.run.directory import RunDirectory, create_root
 from ol2r_cli.run.exit_status import DONE, INTERRUPTED
+from ol2r_cli.run.run import Run
+from ol2r_cli.run.store import create_root
 from ol2r_cli.sweep.sweep_output import print_plan
 from ol2r_cli.sweep.sweeper import sweep
 
@@ -214,7 +215,7 @@ def played(plan: RunPlan, runs: RecipeRuns) -> Results:
             choice_seconds=round(runs.choice_seconds.get(condition, 0.0), 1),
         )
         for run in group.runs:
-            versions = RunDirectory(run.path).read_json("run.json")["versions"] | {"processor": _processor()}
+            versions = Run.read_finished(run.path).manifest["versions"] | {"processor": _processor()}
             results.append((run, replace(about, versions=versions)))
     return results
 

@@ -18,7 +18,7 @@ from ol2r_cli.report.comparison import compare_with
 from ol2r_cli.report.estimates import Estimate, over_folds
 from ol2r_cli.report.measures import described, digits, gain, heading
 from ol2r_cli.report.text_table import Cell, TextTable
-from ol2r_cli.run.directory import RunDirectory
+from ol2r_cli.run.run import Run
 
 SECONDS = "seconds"  # wall-clock time of a run; all other metrics are those of summary.json
 SIZE, UTILITY = "size", "utility"  # of a group of documents: per cent of all documents, mean label
@@ -50,7 +50,7 @@ def run_values(plan: RunPlan, runs: RecipeRuns) -> list[ReportedValue]:
         settings = " ".join(runs.settings[condition].values())
         for metric in plan.recipe.metrics:
             if metric == SECONDS:
-                seconds = [RunDirectory(run.path).read_json("run.json")["seconds"] for run in group.runs]
+                seconds = [Run.read_finished(run.path).manifest["seconds"] for run in group.runs]
                 value = over_folds({None: [Estimate(each, None, 1) for each in seconds]})
             else:
                 value = group.estimate(metric)

@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ol2r_cli.atomic_file import write_parquet, write_text
 from ol2r_cli.report.comparison import Comparison
 from ol2r_cli.report.figures.kinds import PLAIN, Look
 from ol2r_cli.report.frames import as_csv, differences_frame, groups_frame
@@ -18,7 +19,6 @@ from ol2r_cli.report.result_tables import differences_table, groups_table
 from ol2r_cli.report.run_groups import Collection, Group
 from ol2r_cli.report.selection import Selection
 from ol2r_cli.report.text_table import TextTable, in_markdown, latex, markdown, terminal
-from ol2r_cli.run.directory import RunDirectory
 
 if TYPE_CHECKING:
     import polars as pl
@@ -103,9 +103,9 @@ class Document:
 
                 html_page.write_page(path, self)
             elif form == "parquet":
-                RunDirectory(path.parent).write_parquet(path.name, self.frame())
+                write_parquet(path, self.frame())
             else:
-                RunDirectory(path.parent).write_text(path.name, self.text(form) + "\n")
+                write_text(path, self.text(form) + "\n")
 
 
 @contextmanager

@@ -16,11 +16,8 @@ from ol2r_cli.config.catalogue import Catalogue, dotted
 from ol2r_cli.formatting import one_line, printable
 from ol2r_cli.report.estimates import Estimate
 from ol2r_cli.report.measures import declare, described
-from ol2r_cli.run.directory import RunDirectory
 from ol2r_cli.run.identity import ADDED, NOT_HASHED
-from ol2r_cli.run.integrity import DamagedTable
-from ol2r_cli.run.run_state import RunState
-from ol2r_cli.untrusted_file import invalid_fields, parse_yaml, read_text
+from ol2r_cli.run.run import DamagedFile, Run
 
 FOLD = "dataset.fold"
 CODE = "own_code"  # added to the settings, as `ranker.own_code`: the hash of the user's code
@@ -31,12 +28,7 @@ RECORDING = {
     *("evaluate_every", "evaluate_rounds", "evaluate_on", "measures", "trace_blocks", "trace_regret", "trace_cosine"),
     *("block_rounds", "save_interactions"),
 }
-_SUMMARY: dict[Any, Any] = {
-    "metrics": {...: {"mean": (int, float), "sd": (int, float, None), "n": int}},
-    "by_seed": ({"seed": [int]}, None),
-}
 _REFERENCE = re.compile(r"\$\{(?:oc\.select:)?([\w.]+)(?:,[^{}]*)?\}")  # ${ranker.l2}, ${oc.select:ranker.l2,1.0}
-_ENTRY = re.compile(r"^(?=\w+:)", re.MULTILINE)  # where an entry of the outermost mapping begins
 
 
 @dataclass(frozen=True)
@@ -46,7 +38,7 @@ class FinishedRun:
     settings: those that can change results, by dotted name (`dataset.queries.train`), without seed, replicas and
     dataset.fold, and the hashes of its own code, as `ranker.own_code`. fingerprint: that of the dataset. metrics: mean,
     sd and n of summary.json. typed: names of settings on the command line. by_seed: the values of each metric, in the
-    order of its entry "seed"; empty where an earlier version wrote the summary. columns: those of its tables.
+    order of its entry "seed". columns: those of its tables.
     cpu_seconds, peak_memory_gb, note: as in run.json; None or empty where an earlier version wrote it.
     """
 
@@ -71,7 +63,7 @@ class FinishedRun:
         for name in self.metrics:
             described(name)
         seeds = self.by_seed.get("seed", ())
-        if self.by_seed and not (set(self.seeds) <= {*seeds} and {*map(len, self.by_seed.values())} == {len(seeds)}):
+        if not (set(self.seeds) <= {*seeds} and {*map(len, self.by_seed.values())} == {len(seeds)}):
             raise ValueError("by_seed must have a value of every metric for each seed")
 
 
@@ -83,67 +75,33 @@ def _printable(value: Any) -> Any:
     return printable(value) if isinstance(value, str) else value
 
 
-def read_run(state: RunState) -> FinishedRun:
-    """The run in this state; ValueError, OSError or LookupError where its files cannot be read."""
-    if state.state in ("damaged", "unreadable"):
-        raise ValueError(state.error)
-    directory, manifest = RunDirectory(state.path), state.manifest
-    settings = read_settings(directory / "config.yaml")
-    fold = settings.get(FOLD)
-    settings = {name: value for name, value in settings.items() if distinguishes(name)}
-    settings["results_version"] = manifest["results_version"]
-    settings |= code_settings(manifest)
-    content = directory.read_json("summary.json")
-    if wrong := invalid_fields(content, _SUMMARY):
-        raise ValueError(f"summary.json has no valid {', '.join(wrong)}")
-    declare(columns := RunColumns.of(manifest))
-    choices = {part: str(manifest["choices"][part]) for part in ("dataset", "click", "ranker")} | manifest["choices"]
+def read_run(run: Run) -> FinishedRun:
+    """A run as a report reads it; ValueError, OSError or LookupError where its files cannot be read."""
+    if run.state in ("damaged", "unreadable"):
+        raise ValueError(run.error)
+    settings = {name: value for name, value in run.flat_settings.items() if distinguishes(name)}
+    settings["results_version"] = run.manifest["results_version"]
+    settings |= code_settings(run.manifest)
+    declare(run.columns)
+    choices = {part: str(run.choices[part]) for part in ("dataset", "click", "ranker")} | dict(run.choices)
     choices.setdefault("intent", "none")
     settings = added_settings(choices) | settings
     return FinishedRun(
-        path=state.path,
+        path=run.path,
         choices=choices,
         settings=settings,
-        fold=fold,
-        fingerprint=manifest["dataset"]["fingerprint"],
-        seeds=tuple(manifest["seeds"]),
-        metrics={
-            name: Estimate(values["mean"], values["sd"], values["n"]) for name, values in content["metrics"].items()
-        },
-        typed=_typed(manifest["command"]),
-        by_seed=content.get("by_seed") or {},
-        id=manifest["id"],
-        columns=columns,
-        cpu_seconds=manifest.get("cpu_seconds"),
-        peak_memory_gb=manifest.get("peak_memory_gb"),
-        note=manifest.get("note") or "",
+        fold=run.flat_settings.get(FOLD),
+        fingerprint=run.fingerprint,
+        seeds=tuple(run.seeds),
+        metrics={name: Estimate(values["mean"], values["sd"], values["n"]) for name, values in run.summary.items()},
+        typed=_typed(run.command),
+        by_seed=run.summary_file["by_seed"],
+        id=run.id,
+        columns=run.columns,
+        cpu_seconds=run.manifest.get("cpu_seconds"),
+        peak_memory_gb=run.manifest.get("peak_memory_gb"),
+        note=run.manifest.get("note") or "",
     )
-
-
-def read_settings(path: Path) -> dict[str, Any]:
-    """The leaves of a `config.yaml` by dotted name; whole numbers are equal written 1 or 1.0, as in the id of a run.
-
-    Parsing YAML takes milliseconds, which adds up over a thousand runs, and the runs of a sweep share most of their
-    text. So the text is split where an entry of the outermost mapping begins (`ranker:`, `rounds: 500`), and each
-    distinct piece is parsed once. If a piece is not a mapping by itself, the text is parsed as a whole. OSError,
-    or ValueError for content that is not a mapping.
-    """
-    text = read_text(path)
-    pieces = [piece for piece in _ENTRY.split(text) if piece] or [text]
-    try:
-        return {name: value for piece in pieces for name, value in _leaves(piece).items()}
-    except ValueError:
-        return _leaves(text)
-
-
-@lru_cache(maxsize=4096)
-def _leaves(text: str) -> dict[str, Any]:
-    tree = parse_yaml(text)
-    if not isinstance(tree, dict):
-        raise ValueError(f"a configuration must be a mapping, got {type(tree).__name__}")
-    return {
-        name: int(value) if isinstance(value, float) and value.is_integer() else value for name, value in dotted(tree)
-    }
 
 
 @lru_cache(maxsize=4096)
@@ -212,33 +170,21 @@ def _typed(command: str) -> frozenset[str]:
 
 
 def by_seed(run: FinishedRun) -> dict[int, dict[str, float | None]]:
-    """The metrics of each seed, from the summary, or from the tables where the summary lacks them.
-
-    ValueError where the tables cannot be read or lack a seed.
-    """
-    if run.by_seed:
-        rows = [dict(zip(run.by_seed, row, strict=True)) for row in zip(*run.by_seed.values(), strict=True)]
-    elif len(run.seeds) == 1:
-        rows = [{"seed": run.seeds[0]} | {name: estimate.mean for name, estimate in run.metrics.items()}]
-    else:
-        from ol2r_cli.run import summary  # imports torch
-
-        with tables_of(run.path):
-            rows = summary.by_seed(RunDirectory(run.path)).to_dicts()
-    values = {int(row.pop("seed")): row for row in rows}
-    if missing := sorted(set(run.seeds) - values.keys()):
-        raise ValueError(f"the tables of {run.path} must have its seeds {missing}: force=true runs it again")
-    return values
+    """The metrics of each seed."""
+    rows = [dict(zip(run.by_seed, row, strict=True)) for row in zip(*run.by_seed.values(), strict=True)]
+    return {int(row.pop("seed")): row for row in rows}
 
 
 @contextmanager
-def tables_of(path: Path) -> Iterator[None]:
-    """Turns an error while reading the tables of a run into a ValueError that names the run."""
+def tables_of(path: Path) -> Iterator[Run]:
+    """The run in a directory, for reading its tables; ValueError, which names the run, where that fails."""
     from polars.exceptions import PolarsError
 
     try:
-        yield
-    except (OSError, DamagedTable, PolarsError) as error:
+        if (run := Run.read(path)) is None or not run.manifest:
+            raise DamagedFile(run.error if run else "there is no run")
+        yield run
+    except (OSError, DamagedFile, PolarsError) as error:
         raise ValueError(
             f"the tables of {path} cannot be read ({one_line(error)}): force=true runs it again"
         ) from error

@@ -18,7 +18,6 @@ from ol2r_cli.report.measures import METRICS
 from ol2r_cli.report.result_tables import ordered, row_names
 from ol2r_cli.report.run_groups import Group, chosen_runs, group_runs
 from ol2r_cli.report.selection import Selection
-from ol2r_cli.run.integrity import read_table
 
 if TYPE_CHECKING:
     import polars as pl
@@ -108,7 +107,7 @@ def _table_rows(runs: Iterable[FinishedRun], table: str, columns: Sequence[str] 
     """The rows of one table of all runs, with the path of the run; a column that an old file lacks is null."""
     import polars as pl
 
-    from ol2r_cli.run import tables  # imports torch
+    from ol2r_cli.run import tables
 
     known, runs = getattr(tables, table.upper()), list(runs)
     if table in ("trace", "evaluation"):
@@ -119,11 +118,10 @@ def _table_rows(runs: Iterable[FinishedRun], table: str, columns: Sequence[str] 
     types = {name: getattr(pl, known.columns[name]) for name in wanted}
     frames = [pl.DataFrame(schema={"path": pl.String} | types)]
     for run in runs:
-        file = run.path / known.file
-        if not file.exists():
+        if not (run.path / known.file).exists():
             continue
-        with tables_of(run.path):
-            rows = read_table(file, wanted)
+        with tables_of(run.path) as stored:
+            rows = stored.table(known, wanted)
         frames.append(rows.select(pl.lit(str(run.path)).alias("path"), pl.all()))
     return pl.concat(frames, how="diagonal")
 

@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 
 from ol2r_cli.dataset.table import Dataset
-from ol2r_cli.run.stored_dataset import dataset_source
-from ol2r_cli.run.trained_ranker import TrainedRanker
+from ol2r_cli.run.run import Run
+from ol2r_cli.run.trained_ranker import TrainedRanker, dataset_source
 from ol2r_cli.tensor.shapes import Float, Int
 
 _MOST_FITTED = 100_000  # documents that the axes are computed from
@@ -41,7 +41,7 @@ def project(path: Path, documents: int, seed: int | None = None, own_targets: Co
     for a run without a network, for a seed that the run does not have, for other data than the run's, and for fewer
     than three grades.
     """
-    trained = TrainedRanker(path, own_targets)
+    trained = Run.read_finished(path).read_ranker(own_targets)
     model = getattr(trained.ranker, "model", None)
     if model is None or model.linear:
         raise ValueError(f"lda needs a ranker with a network, got {path}: run one, such as ranker=olranknet")
@@ -61,10 +61,10 @@ def project(path: Path, documents: int, seed: int | None = None, own_targets: Co
 
 def _dataset(trained: TrainedRanker) -> Dataset:
     dataset = dataset_source(trained.dataset_settings()).load()
-    if dataset.fingerprint != trained.manifest["dataset"]["fingerprint"]:
-        command = trained.manifest["command"]
+    if dataset.fingerprint != trained.run.fingerprint:
+        command = trained.run.command
         raise ValueError(
-            f"lda needs the data of the run {trained.path}, which are no longer there: type {command} force=true"
+            f"lda needs the data of the run {trained.run.path}, which are no longer there: type {command} force=true"
         )
     return dataset
 

@@ -16,7 +16,7 @@ from ol2r_cli.formatting import error_line, one_line
 from ol2r_cli.report.estimates import Estimate
 from ol2r_cli.report.finished_run import FinishedRun, by_seed
 from ol2r_cli.report.measures import declare
-from ol2r_cli.run.integrity import scan
+from ol2r_cli.run.tables import scan
 from ol2r_cli.untrusted_file import invalid_fields, plain
 
 if TYPE_CHECKING:

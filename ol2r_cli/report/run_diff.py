@@ -13,13 +13,9 @@ from ol2r_cli.config.catalogue import dotted
 from ol2r_cli.config.overrides import as_typed
 from ol2r_cli.report.estimates import Estimate, of_values
 from ol2r_cli.report.finished_run import code_settings, default_settings, tables_of
-from ol2r_cli.run.directory import RunDirectory
 from ol2r_cli.run.identity import NOT_HASHED
-from ol2r_cli.run.run_state import RunState, read_state
-from ol2r_cli.run.summary import by_seed
-from ol2r_cli.run.table_file import Table
-from ol2r_cli.run.tables import EVALUATION, TRACE
-from ol2r_cli.untrusted_file import read_yaml
+from ol2r_cli.run.run import Run
+from ol2r_cli.run.tables import EVALUATION, TRACE, Table
 
 if TYPE_CHECKING:
     import polars as pl
@@ -40,20 +36,19 @@ class RunDifference(NamedTuple):
 
 @dataclass(frozen=True)
 class DiffedRun:
-    """One of the two runs: its state and its settings by dotted name."""
+    """One of the two runs, and its settings by dotted name."""
 
-    path: Path
-    state: RunState
+    run: Run
     settings: Mapping[str, Any]
 
     @property
     def manifest(self) -> Mapping[str, Any]:
-        return self.state.manifest
+        return self.run.manifest
 
     @cached_property
     def defaults(self) -> dict[str, Any]:
         """The defaults of the chosen files of ol2r, without those that depend on the machine."""
-        return default_settings(self.manifest["choices"], self.settings)
+        return default_settings(self.run.choices, self.settings)
 
     def as_typed(self, name: str) -> str:
         """A setting as it is typed, with a star where it is the default."""
@@ -65,12 +60,11 @@ class DiffedRun:
 
 def read(path: Path) -> DiffedRun:
     """The run in a directory, in any state; ValueError when its manifest or its settings are damaged."""
-    state = read_state(path)
+    run = Run.read(path)
     try:
-        if state is None or not state.manifest:
-            raise ValueError(state.error if state else "there is no run")
-        content = read_yaml(path / "config.yaml")
-        return DiffedRun(path, state, dict(dotted(content)))
+        if run is None or not run.manifest:
+            raise ValueError(run.error if run else "there is no run")
+        return DiffedRun(run, dict(dotted(run.settings)))
     except (OSError, ValueError, AttributeError) as error:
         raise ValueError(f"RUN must be a run that can be read, got {path} ({' '.join(str(error).split())})") from None
 
@@ -175,8 +169,8 @@ def _mean(name: str, run: Mapping[int, Mapping[str, float]]) -> float | None:
 
 def _metrics_by_seed(path: Path) -> dict[int, dict[str, float]]:
     """The metrics that apply, for each seed."""
-    with tables_of(path):
-        rows: list[dict[str, Any]] = by_seed(RunDirectory(path)).to_dicts()
+    with tables_of(path) as run:
+        rows: list[dict[str, Any]] = run.per_seed.to_dicts()
     return {row.pop("seed"): {name: value for name, value in row.items() if value is not None} for row in rows}
 
 
@@ -278,5 +272,5 @@ def _differs(joined: pl.DataFrame, name: str) -> pl.Expr:
 
 
 def _read_table(path: Path, table: Table) -> pl.DataFrame:
-    with tables_of(path):
-        return table.read(RunDirectory(path)).sort(table.key)
+    with tables_of(path) as run:
+        return run.table(table).sort(table.key)

@@ -8,8 +8,8 @@ from typing import Any
 
 from ol2r_cli.config.overrides import as_typed, translate
 from ol2r_cli.formatting import nearest
-from ol2r_cli.report.finished_run import FOLD, FinishedRun, added_settings, code_settings, read_settings
-from ol2r_cli.run.run_state import RunState
+from ol2r_cli.report.finished_run import FOLD, FinishedRun, added_settings, code_settings
+from ol2r_cli.run.run import Run
 
 
 class RunFilter:
@@ -33,14 +33,14 @@ class RunFilter:
         own = {FOLD: run.fold, "seed": run.seeds[0], "replicas": len(run.seeds)}
         return self._matches({**run.settings, **own, **run.choices})
 
-    def state(self, state: RunState) -> bool:
+    def state(self, run: Run) -> bool:
         """Whether a run on disk is chosen, as far as its files can be read."""
-        if not self.wanted or not state.manifest:
+        if not self.wanted or not run.manifest:
             return True
-        choices, settings = {"intent": "none"} | state.manifest["choices"], {}
+        choices, settings = {"intent": "none"} | dict(run.choices), {}
         with suppress(OSError, ValueError):
-            settings = read_settings(state.path / "config.yaml")
-        return self._matches({**added_settings(choices), **settings, **code_settings(state.manifest), **choices})
+            settings = run.flat_settings
+        return self._matches({**added_settings(choices), **settings, **code_settings(run.manifest), **choices})
 
     def _matches(self, values: Mapping[str, Any]) -> bool:
         for name, value in values.items():

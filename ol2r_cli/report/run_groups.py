@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import Any
 
 from ol2r_cli.config.overrides import split_words
-from ol2r_cli.config.project_file import default_output_dir
+from ol2r_cli.config.own_choices import default_output_dir
 from ol2r_cli.formatting import error_line
 from ol2r_cli.report.estimates import Estimate, over_folds
 from ol2r_cli.report.finished_run import RECORDING, FinishedRun, by_seed, read_run
 from ol2r_cli.report.run_filter import RunFilter
-from ol2r_cli.run.run_state import RunState, find_runs, read_state
+from ol2r_cli.run.run import Run, find_runs
 
 FINGERPRINT = "dataset.fingerprint"  # added to the settings where they do not identify the data
 PARTS_OF_OUTPUTS = ("reproduce", "benchmark", "search")  # folders of output_dir with the runs of these commands
@@ -62,7 +62,7 @@ def collect(folders: Sequence[Path], verify: bool = False, words: Sequence[str] 
             if part := part_of_outputs(path, folder):
                 collection.elsewhere[part] = collection.elsewhere.get(part, 0) + 1
                 continue
-            state = None if real_path in seen else read_state(path)
+            state = None if real_path in seen else Run.read(path)
             seen.add(real_path)
             if state is None or not chosen.state(state):
                 continue
@@ -113,11 +113,11 @@ def nothing_below(places: Sequence[Path]) -> str:
     return f"there are no finished runs below {' or '.join(map(str, places))}{meant}"
 
 
-def _verify(state: RunState) -> None:
+def _verify(run: Run) -> None:
     """ValueError with the first thing that is wrong with a run."""
     from ol2r_cli.run.verification import differences
 
-    if wrong := next(differences(state), None):
+    if wrong := next(differences(run), None):
         raise ValueError(wrong)
 
 

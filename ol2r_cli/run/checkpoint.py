@@ -1,69 +1,67 @@
 """The state of a run on disk, `checkpoint.pt`, from which the same command goes on.
 
-A checkpoint is a nested mapping of tensors and plain values. It is replaced atomically and read with
-`weights_only=True`, so that reading it never executes code from the file.
+A checkpoint is a nested mapping of tensors and plain values, with the sizes and hashes of the parts of tables that were
+written before it. It is replaced atomically, after them.
 """
 
 from __future__ import annotations
 
-import pickle
 import sys
 from collections.abc import Mapping
 from typing import Any
-from zipfile import BadZipFile, ZipFile
 
-import torch
 from torch import Tensor
 
-from ol2r_cli.formatting import error_line
-from ol2r_cli.run.directory import CHECKPOINT, RunDirectory
+from ol2r_cli.run import CHECKPOINT, TABLES
 from ol2r_cli.run.identity import RESULTS_VERSION
+from ol2r_cli.run.run import damaged_files, read_checkpoint
+from ol2r_cli.run.store import RunDirectory
+from ol2r_cli.run.tables import is_part
 
 _PLAIN = (bool, int, float, str, type(None))
-# The errors that zipfile and torch raise for a damaged file, and for a file that is not a checkpoint.
-_DAMAGE = (BadZipFile, OSError, EOFError, RuntimeError, LookupError, ValueError, TypeError, pickle.UnpicklingError)
 
 
 def save(directory: RunDirectory, state: Mapping[str, Any], fingerprint: str) -> None:
-    """Replace the checkpoint. `fingerprint` is the id of the run that the state belongs to.
+    """Replace the checkpoint of the run with the id `fingerprint`, and remove the parts of tables that only the one
+    before had.
 
     TypeError if `state` contains anything but tensors, numbers, strings, None, and lists, tuples and mappings of them,
     because it could be written but not read.
     """
     _check(state, "state")
-    content = {"results_version": RESULTS_VERSION, "fingerprint": fingerprint, "state": dict(state)}
+    files = {name: record for name, record in directory.files.items() if name in TABLES or is_part(name)}
+    content = {"results_version": RESULTS_VERSION, "fingerprint": fingerprint, "files": files, "state": dict(state)}
     directory.write_torch(CHECKPOINT, content)
+    directory.remove_parts()
 
 
-def load(directory: RunDirectory, fingerprint: str) -> dict[str, Any] | None:
-    """The state, with its tensors on the CPU; None without a checkpoint that can be read.
+def restore(directory: RunDirectory, fingerprint: str) -> dict[str, Any] | None:
+    """The state from which the run with the id `fingerprint` goes on, with its directory as it was then.
 
-    A damaged file is named on stderr and ignored, because starting from nothing costs only time. ValueError for a
-    sound checkpoint of another run, or of another `results_version`.
+    None, with an empty directory, without a checkpoint, and where it or a table was damaged, which is named on stderr
+    and not used, because starting from nothing costs only time. ValueError for a sound checkpoint of another run, or of
+    another `results_version`.
     """
+    saved, problem = None, ""
     try:
-        with ZipFile(directory / CHECKPOINT) as archive:  # torch does not verify the checksums of its own format
-            if (damaged := archive.testzip()) is not None:
-                raise BadZipFile(f"wrong checksum of {damaged}")
-        content = torch.load(directory / CHECKPOINT, map_location="cpu", weights_only=True)
-        version, owner, state = content["results_version"], content["fingerprint"], content["state"]
-    except FileNotFoundError:
+        saved = read_checkpoint(directory.path)
+    except ValueError as error:
+        problem = str(error)
+    if saved is not None:
+        version, run = saved["results_version"], saved["fingerprint"]
+        for what, actual, expected in ("results_version", version, RESULTS_VERSION), ("run", run, fingerprint):
+            if actual != expected:
+                must = f"{directory / CHECKPOINT} must be of {what} {expected}, got {actual}"
+                raise ValueError(f"{must}: type force=true to start afresh")
+        problem = next(damaged_files(directory.path, saved["files"]), "")
+    if problem:
+        print(f"starts afresh: {problem}", file=sys.stderr)
+    if saved is None or problem:
+        directory.clear()
         return None
-    except _DAMAGE as error:
-        reason = error_line(error)[:200]
-        print(f"starts afresh: {directory / CHECKPOINT} cannot be read ({reason})", file=sys.stderr)
-        return None
-    for what, actual, expected in (("results_version", version, RESULTS_VERSION), ("run", owner, fingerprint)):
-        if actual != expected:
-            raise ValueError(
-                f"{directory / CHECKPOINT} must be of {what} {expected}, got {actual}: type force=true to start afresh"
-            )
-    return state
-
-
-def remove(directory: RunDirectory) -> None:
-    """Remove the checkpoint, if there is one."""
-    (directory / CHECKPOINT).unlink(missing_ok=True)
+    directory.files = saved["files"]
+    directory.remove_parts()
+    return saved["state"]
 
 
 def _check(value: Any, name: str) -> None:

@@ -1,4 +1,6 @@
-"""Hashes of the user's own code, which are part of the id of a run: an edited ranker is another run.
+"""The program that a run is played with: hashes of the user's own code, and the versions of everything else.
+
+The hashes of own code are part of the id of a run: an edited ranker is another run.
 
 Own code is every class that the settings name and ol2r does not define, with what its file imports from the same folder
 or package, one by the other; of an installed package, files of its own only. Of a class of a notebook or a script, it
@@ -15,16 +17,20 @@ import json
 import linecache
 import os
 import pkgutil
+import platform
+import subprocess
 import symtable
 import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from importlib.machinery import EXTENSION_SUFFIXES
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ol2r_cli.config.moved_classes import MOVED_TO
+from ol2r_cli import __version__
 
 _NO_ROLES = ("launcher", "hydra")  # entries of the settings whose classes do not take part in a run
 
@@ -51,8 +57,8 @@ def own_code(settings: Mapping[str, Any]) -> dict[str, str]:
     ValueError where source is not available, and where a file was changed after this process had imported it.
     """
     roles = {name: value for name, value in settings.items() if name not in _NO_ROLES}
-    targets = ((part, MOVED_TO.get(target, target)) for part, target in _targets(roles))
-    hashes = {part: code_hash_of(_resolved(target)) for part, target in targets if not target.startswith("ol2r_cli.")}
+    own = ((part, target) for part, target in _targets(roles) if not target.startswith("ol2r_cli."))
+    hashes = {part: code_hash_of(_resolved(target)) for part, target in own}
     return {part: hash for part, hash in hashes.items() if hash}
 
 
@@ -254,3 +260,44 @@ def _text(value: Any) -> str:
 def _in_a_file(name: str, reason: str) -> str:
     what = f"{name} must be in a file, since its code is part of the run id, and {reason}"
     return f"{what}: put the class in a file, and import it"
+
+
+def versions(engine: str = "tensors", packages: Sequence[str] = ()) -> dict[str, str | None]:
+    """The versions of the packages that decide numbers, from their metadata, so that none has to be imported.
+
+    Those of the engine `loops` include numba; `packages` are more. A package that is not installed has None.
+    `ol2r_code` is the hash of all files of ol2r.
+    """
+    from ol2r_cli.dataset.cache import code_hash  # imports numpy, which `ol2r status` does not need
+
+    versions: dict[str, str | None] = {"ol2r": __version__, "ol2r_code": code_hash("")[:12]}
+    versions["python"] = platform.python_version()
+    for package in ("torch", "numpy", *(["numba"] if engine == "loops" else []), *packages):
+        versions[package] = None
+        with suppress(PackageNotFoundError):
+            versions[package] = version(package)
+    return versions
+
+
+def version_line() -> str:
+    """The version, with the commit where the package is a checkout: `0.2.0.dev0 (commit 0123abc, modified)`."""
+    git = checkout()
+    return __version__ + (f" (commit {git['commit'][:7]}{', modified' * git['dirty']})" if git else "")
+
+
+def checkout(root: Path | None = None) -> dict[str, Any] | None:
+    """The commit and the dirty flag of the git checkout that contains this package at its top level.
+
+    None for an installed package, also if its environment is inside another project's repository.
+    """
+    root = Path(__file__).parents[2] if root is None else root
+    if not (root / ".git").exists():
+        return None
+    describe = ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    try:
+        answer = subprocess.run(describe, capture_output=True, text=True, timeout=10, check=True, env=environment)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    commit, _, dirty = answer.stdout.strip().partition("-")
+    return {"commit": commit, "dirty": bool(dirty)}

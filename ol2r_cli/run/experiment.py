@@ -16,19 +16,19 @@ from torch import Tensor
 
 from ol2r_cli.columns import EVALUATION_COLUMNS, INTENT, TRACE_COLUMNS, RunColumns
 from ol2r_cli.config.catalogue import Catalogue
-from ol2r_cli.config.instantiate import build, check_settings
-from ol2r_cli.config.ranges import Count, NonNegative, Range, WholeNumber
+from ol2r_cli.config.instantiate import build
+from ol2r_cli.config.ranges import Count, NonNegative, Range, WholeNumber, check_settings
 from ol2r_cli.dataset.table import Dataset, DatasetSource
 from ol2r_cli.device import Device
-from ol2r_cli.intent.drawn_intents import DrawnIntents
+from ol2r_cli.intent.schedules import DrawnIntents
 from ol2r_cli.interfaces import ClickModel, Exploration, Fairness, IntentSchedule, Measure, Ranker
 from ol2r_cli.metrics.evaluation import Evaluator, IntentEvaluator, is_evaluated
 from ol2r_cli.metrics.exposure import exposure_of
 from ol2r_cli.metrics.measurement import check_columns
 from ol2r_cli.run.code import own_code
-from ol2r_cli.run.directory import RunDirectory
 from ol2r_cli.run.identity import identity, run_path
-from ol2r_cli.run.run_state import read_state
+from ol2r_cli.run.run import Run
+from ol2r_cli.run.store import RunDirectory
 from ol2r_cli.simulation import Simulation, judged_by_intents
 from ol2r_cli.tensor.memory import MemoryLimit, available_memory
 from ol2r_cli.tensor.shapes import Float
@@ -134,13 +134,13 @@ class Experiment:
 
     def finished(self) -> bool:
         """Whether this run is finished, is as it was then, and does not have to be run again."""
-        state = read_state(self.directory.path, thorough=True)
-        return state is not None and state.state == "finished" and not self.settings["force"]
+        run = None if self.settings["force"] else Run.read(self.directory.path, thorough=True)
+        return run is not None and run.state == "finished"
 
     def damage(self) -> str:
         """What is wrong with the files of this run, if it was finished; empty if nothing is, or with `force=true`."""
-        state = None if self.settings["force"] else read_state(self.directory.path, thorough=True)
-        return state.error or "" if state is not None and state.state == "damaged" else ""
+        run = None if self.settings["force"] else Run.read(self.directory.path, thorough=True)
+        return run.error or "" if run is not None and run.state == "damaged" else ""
 
     def is_evaluated(self, round: int) -> bool:
         """Whether a round from 1 on is one of the regular evaluations; round 0 and the last one always are."""

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ol2r_cli.config.moved_classes import MOVED_FROM
+from ol2r_cli.config.moved_classes import MOVED_FROM, MOVED_TO
 
 RESULTS_VERSION = 4  # raised by every change that alters results, with old and new numbers in CHANGELOG.md
 
@@ -92,7 +92,8 @@ def _decisive(value: Any, name: str = "") -> Any:
     if isinstance(value, list | tuple):
         return [_decisive(item, name) for item in value]
     if isinstance(value, str) and name.endswith("._target_"):
-        return MOVED_FROM.get(value, value)
+        present = MOVED_TO.get(value, value)
+        return MOVED_FROM.get(present, present)
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if value is None or isinstance(value, bool | int | float | str):

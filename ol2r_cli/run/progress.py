@@ -14,8 +14,7 @@ from torch import Tensor
 from ol2r_cli.columns import main_cutoff, ndcg_columns
 from ol2r_cli.formatting import duration
 from ol2r_cli.loops.clock import clock
-from ol2r_cli.run.directory import LOGGER
-from ol2r_cli.run.manifest import SETTLED
+from ol2r_cli.run.store import LOGGER, SETTLED
 
 _log = logging.getLogger(LOGGER)
 

@@ -16,43 +16,37 @@ from omegaconf import DictConfig, OmegaConf
 from torch import Tensor
 
 from ol2r_cli.columns import main_cutoff
-from ol2r_cli.config.passed_objects import command_of
+from ol2r_cli.config.python_settings import command_of
 from ol2r_cli.formatting import error_line, one_line
 from ol2r_cli.interfaces import Interaction, Ranker
 from ol2r_cli.metrics.evaluation import Evaluator
 from ol2r_cli.metrics.measurement import Measures, NonFiniteScores, sizes_at_every_rank
-from ol2r_cli.run import checkpoint
-from ol2r_cli.run.directory import (
-    CHECKPOINT,
-    LOCK,
-    LOGGER,
-    MANIFEST,
-    SUMMARY,
-    DirectoryLost,
-    RunDirectory,
-    RunningElsewhere,
-    log_file,
-)
-from ol2r_cli.run.exit_status import BAD_CONFIGURATION, DONE, FAILED, INTERRUPTED
+from ol2r_cli.run import CHECKPOINT, CONFIG, LOCK, LOG, MANIFEST, RANKER, SUMMARY, checkpoint
+from ol2r_cli.run.exit_status import BAD_CONFIGURATION, DONE, FAILED, INTERRUPTED, stop_signals
 from ol2r_cli.run.experiment import Experiment
-from ol2r_cli.run.integrity import DamagedTable, file_records, missing_rows
-from ol2r_cli.run.manifest import Manifest
 from ol2r_cli.run.progress import Progress
-from ol2r_cli.run.stop_signals import stop_signals
-from ol2r_cli.run.summary import main_ndcg, render_run, shows_unfairness, summarise
-from ol2r_cli.run.tables import EVALUATION, TRACE, Trace
+from ol2r_cli.run.run import DamagedFile, Run
+from ol2r_cli.run.store import LOGGER, DirectoryLost, Manifest, RunDirectory, RunningElsewhere, log_file
+from ol2r_cli.run.summary import main_ndcg, render, shows_unfairness, summarise
+from ol2r_cli.run.tables import EVALUATION, TRACE
+from ol2r_cli.run.trace import Trace
 from ol2r_cli.simulation import Simulation
 from ol2r_cli.tensor.shapes import Float
 
 QUEUE = 10  # evaluations that are scored together
 SNAPSHOTS = 50  # that are scored together where rounds are played together: scoring few would take most of the time
 
-Render = Callable[[RunDirectory, bool], str]  # the text for a finished run; true: it was finished before
+Render = Callable[[Run, bool], str]  # the text for a finished run; true: it was finished before
 
 # Receives a round and {"validation": NDCG}, the mean over replicas; a true result stops the run with a checkpoint.
 ValidationCallback = Callable[[int, Mapping[str, float]], object]
 
-_EXPLAINED = (OSError, FloatingPointError, DirectoryLost)  # whose message says what to type; a traceback adds nothing
+_EXPLAINED = (
+    OSError,
+    FloatingPointError,
+    DirectoryLost,
+    DamagedFile,
+)  # whose message says what to type; a traceback adds nothing
 _log = logging.getLogger(LOGGER)
 
 
@@ -62,7 +56,7 @@ def run_experiment(
     overrides: Sequence[str],
     id: str = "",
     code: Mapping[str, str] | None = None,
-    render: Render | None = render_run,
+    render: Render | None = render,
 ) -> int:
     """Run a composed configuration unless it is finished; returns the exit code of `ol2r run`.
 
@@ -80,7 +74,7 @@ def run_experiment(
             if experiment.finished():
                 _remove_leftovers(experiment)
                 if render:
-                    print(render(experiment.directory, True))
+                    print(render(Run.read_finished(experiment.directory.path), True))
                 return DONE
             if problem := experiment.damage():
                 print(f"starts afresh: {problem}", file=sys.stderr)
@@ -111,9 +105,7 @@ def _remove_leftovers(experiment: Experiment) -> None:
     if not any((directory / name).exists() for name in (CHECKPOINT, LOCK)):
         return
     with suppress(RunningElsewhere, OSError), directory:
-        settings: Any = OmegaConf.load(directory / "config.yaml")
-        if not settings.get("keep_checkpoint"):
-            checkpoint.remove(directory)
+        directory.clean_up(Run.read_finished(directory.path).settings["keep_checkpoint"])
 
 
 class Runner:
@@ -124,7 +116,7 @@ class Runner:
 
     def __init__(self, experiment: Experiment, command: str, callback: ValidationCallback | None = None):
         self.settings, self.experiment, self.command = experiment.settings, experiment, command
-        self.render: Render | None = render_run  # what is printed at the end; None prints no progress either
+        self.render: Render | None = render  # what is printed at the end; None prints no progress either
         self.directory: RunDirectory = experiment.directory
         self.simulation = experiment.simulation()
         self.evaluators = experiment.evaluators() if self.simulation.ranker.generalises else []
@@ -144,7 +136,6 @@ class Runner:
                 with self._manifest(first) as manifest:
                     try:
                         self._play(manifest, stop)
-                        manifest.content["files"] = file_records(self.directory)
                     except torch.linalg.LinAlgError as error:
                         round, advice = int(self.simulation.round) + 1, self._likely_setting()
                         raise FloatingPointError(f"a matrix is singular in round {round}: {advice}") from error
@@ -161,21 +152,19 @@ class Runner:
                     with suppress(DirectoryLost):
                         self.directory.clear()  # the first file could not be written: there is no run
                 elif not isinstance(error, _EXPLAINED):
-                    print(f"the traceback is in {self.directory / 'log.txt'}", file=sys.stderr)
+                    print(f"the traceback is in {self.directory / LOG}", file=sys.stderr)
                 return FAILED
-        if not self.settings["keep_checkpoint"]:
-            # After the manifest says finished: a run killed between the two steps would otherwise start from nothing.
-            with suppress(OSError):
-                checkpoint.remove(self.directory)
+        with suppress(OSError):  # after the manifest says finished: a run that is killed before goes on from these
+            self.directory.clean_up(self.settings["keep_checkpoint"])
         if self.render:
-            print(self.render(self.directory, False))
+            print(self.render(Run.read_finished(self.directory.path), False))
         return DONE
 
     def _manifest(self, first: int) -> Manifest:
         experiment, exposure = self.experiment, self.simulation.context.exposure
         simulation = self.simulation
         roles = simulation.click, simulation.ranker, simulation.exploration, simulation.fairness
-        self.directory.write_text("config.yaml", OmegaConf.to_yaml(OmegaConf.create(self.settings)))
+        self.directory.write_text(CONFIG, OmegaConf.to_yaml(OmegaConf.create(self.settings)))
         return Manifest(
             self.directory,
             id=experiment.id,
@@ -199,6 +188,8 @@ class Runner:
 
     def _explain(self, error: Exception) -> str:
         """An error in one line; of the file system, with what to type."""
+        if isinstance(error, DamagedFile):
+            return f"{error}, while the run was writing to it: run it again"
         if not isinstance(error, OSError):
             return error_line(error)
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
@@ -209,15 +200,7 @@ class Runner:
 
     def _resume(self) -> int:
         """Load the checkpoint, if there is one; returns the last completed round."""
-        state = checkpoint.load(self.directory, self.experiment.id)
-        if state is None:
-            self.directory.clear()
-        if state is not None and (problem := self._truncated(state)):
-            print(f"starts afresh: {problem}", file=sys.stderr)
-            self.directory.clear()
-            state = None
-        if state is None:
-            self.trace.truncate(0)
+        if (state := checkpoint.restore(self.directory, self.experiment.id)) is None:
             return 0
         try:
             self.simulation.load_state_dict(state["simulation"])
@@ -230,20 +213,10 @@ class Runner:
         self.queue = {t: deployed.to(self.experiment.device.torch) for t, deployed in state["queue"].items()}
         return int(state["simulation"]["round"])
 
-    def _truncated(self, state: Mapping[str, Any]) -> str:
-        """Remove what the tables have after a checkpoint; returns why they do not fit it, empty if they do."""
-        round = int(state["simulation"]["round"])
-        try:
-            self.trace.truncate(round, state["queue"])
-        except DamagedTable as error:
-            return str(error)
-        rows = {TRACE.file: round * len(self.experiment.seeds)}
-        return missing_rows(self.directory, {**state["rows"], **rows})
-
     def _play(self, manifest: Manifest, stop: list[int]) -> None:
         rounds, saved = self.settings["rounds"], time.monotonic()
         first = int(self.simulation.round)
-        if self.callbacks.replay(self.directory, self.simulation.ranker, self.queue):
+        if self.callbacks.replay(self._written(manifest), self.simulation.ranker, self.queue):
             raise KeyboardInterrupt
         _log.info("%s: from round %d to %d", self.command, first + 1, rounds)
         for line in [*manifest.warnings, *self.experiment.warnings()]:
@@ -273,7 +246,7 @@ class Runner:
                         raise KeyboardInterrupt
             if self.queue:
                 progress.evaluated(rounds, self._evaluate())
-        self._finish()
+        self._finish(manifest)
 
     def _rounds(self) -> Iterator[tuple[int, Interaction | None]]:
         """The remaining rounds, with what happened in them if it is recorded; otherwise many may be played together."""
@@ -361,15 +334,20 @@ class Runner:
         """Write the tables and then the checkpoint, which must never be ahead of them."""
         self._measure()
         self.trace.flush()
-        state = {"simulation": dict(self.simulation.state_dict()), "queue": dict(self.queue), "rows": self.trace.rows}
+        state = {"simulation": dict(self.simulation.state_dict()), "queue": dict(self.queue)}
         checkpoint.save(self.directory, state, self.experiment.id)
 
-    def _finish(self) -> None:
+    def _written(self, manifest: Manifest) -> Run:
+        """The run as far as it is written."""
+        return Run(self.directory.path, manifest.content, files=self.directory.files)
+
+    def _finish(self, manifest: Manifest) -> None:
         self._measure()
         self.trace.finish()
-        rows = {TRACE.file: self.settings["rounds"] * len(self.experiment.seeds)}
-        if problem := missing_rows(self.directory, {**self.trace.rows, **rows}):
-            raise DirectoryLost(f"{problem}: they were removed while the run was writing them, run it again")
+        written = self._written(manifest)
+        rows, expected = written.row_count(TRACE.file), self.settings["rounds"] * len(self.experiment.seeds)
+        if rows != expected:
+            raise DirectoryLost(f"{TRACE.file} has {rows:,} rows, and {expected:,} were written: run it again")
         deployed = self.simulation.ranker.deploy()
         self._check_parameters([self.settings["rounds"]], deployed[None])
         ranker: dict[str, Any] = {
@@ -378,8 +356,8 @@ class Runner:
             "ranker": self.settings["ranker"],
             "features": self.simulation.context.features,
         }
-        self.directory.write_torch("ranker.pt", ranker)
-        self.directory.write_json(SUMMARY, summarise(self.directory))
+        self.directory.write_torch(RANKER, ranker)
+        self.directory.write_json(SUMMARY, summarise(written))
         if self.settings["keep_checkpoint"]:
             self._save()
         _log.info("finished")
@@ -411,21 +389,21 @@ class CallbackHandler:
         ndcg = self.evaluator(ranker, deployed[None], [round])[self.column][0]
         return bool(self.callback(round, {self.evaluator.name: float(ndcg.mean())}))
 
-    def replay(self, directory: RunDirectory, ranker: Ranker, queue: Mapping[int, Float[Tensor, "B P"]]) -> bool:
+    def replay(self, written: Run, ranker: Ranker, queue: Mapping[int, Float[Tensor, "B P"]]) -> bool:
         """Call the callback for the rounds before the run was resumed, from the evaluations on disk and from the queue
         of the checkpoint; returns whether to stop the run."""
         if self.callback is None or self.evaluator is None:
             return False
         name = self.evaluator.name
-        stop = any(self.callback(round, {name: value}) for round, value in validation_curve(directory))
+        stop = any(self.callback(round, {name: value}) for round, value in validation_curve(written))
         return stop or any(self(round, ranker, deployed) for round, deployed in queue.items())
 
 
-def validation_curve(directory: RunDirectory) -> list[tuple[int, float]]:
+def validation_curve(run: Run) -> list[tuple[int, float]]:
     """Rounds, from 1 on, and validation NDCG, the mean over replicas, of the evaluations on disk."""
     import polars as pl
 
-    rows = EVALUATION.read(directory).filter(pl.col("round") > 0, pl.col("split") == "validation")
+    rows = run.table(EVALUATION).filter(pl.col("round") > 0, pl.col("split") == "validation")
     means = rows.group_by("round").agg(pl.col(main_ndcg(rows)).cast(pl.Float64).mean()).drop_nulls().sort("round")
     return [(int(round), float(value)) for round, value in means.iter_rows()]
 

@@ -26,40 +26,38 @@ from typing import TYPE_CHECKING, Any
 
 from ol2r_cli.columns import SPLITS, Column, RunColumns, main_cutoff, ndcg_columns
 from ol2r_cli.config.overrides import split_search_path
-from ol2r_cli.config.own_choices import as_options, choice_folders
-from ol2r_cli.config.project_file import default_output_dir
+from ol2r_cli.config.own_choices import as_options, choice_folders, default_output_dir
 from ol2r_cli.formatting import duration, plural, plus_minus, wrapped
-from ol2r_cli.run.directory import MANIFEST, SUMMARY, RunDirectory
 from ol2r_cli.run.identity import RESULTS_VERSION
-from ol2r_cli.run.manifest import read_manifest
 from ol2r_cli.run.tables import EVALUATION, TRACE
 
 if TYPE_CHECKING:
     import polars as pl
 
+    from ol2r_cli.run.run import Run
 
-def summarise(directory: RunDirectory) -> dict[str, Any]:
+
+def summarise(run: Run) -> dict[str, Any]:
     """The content of summary.json, from the tables on disk."""
-    values = by_seed(directory)
+    values = by_seed(run)
     metrics = {name: _over_seeds(values[name]) for name in values.columns if name != "seed"}
     return {
         "results_version": RESULTS_VERSION,
         "seeds": len(values),
-        "rounds": TRACE.last_round(directory),
+        "rounds": run.rounds,
         "metrics": {name: over_seeds for name, over_seeds in metrics.items() if over_seeds["n"]},
         "by_seed": {name: values[name].to_list() for name in values.columns if name == "seed" or metrics[name]["n"]},
     }
 
 
-def by_seed(directory: RunDirectory) -> pl.DataFrame:
+def by_seed(run: Run) -> pl.DataFrame:
     """The values behind summary.json: a row per seed, a column per metric, null where the metric does not apply."""
     import polars as pl
 
-    columns = RunColumns.of(read_manifest(directory.path) or {})
-    trace = TRACE.with_columns(columns.trace)
+    columns, trace = run.columns, TRACE.with_columns(run.columns.trace)
     empty = _from_trace(pl.DataFrame(schema=trace.schema), columns.trace)
-    values = pl.concat([empty, *(_from_trace(rows, columns.trace) for rows in trace.pieces(directory))])
-    evaluation = EVALUATION.with_columns(columns.evaluation).read(directory)
+    values = pl.concat([empty, *(_from_trace(rows, columns.trace) for rows in run.pieces(trace))])
+    evaluation = run.table(EVALUATION.with_columns(columns.evaluation))
     for frame in _from_evaluation(evaluation, list(columns.evaluation)):
         values = values.join(frame, on="seed", how="full", coalesce=True)
     return values.sort("seed")
@@ -122,44 +120,39 @@ def main_ndcg(evaluation: pl.DataFrame) -> str:
     return f"ndcg_{main_cutoff(name for name in evaluation.columns if evaluation[name].count())}"
 
 
-def render_run(directory: RunDirectory, finished_before: bool = False) -> str:
-    """The text that `ol2r run` prints for a finished run."""
-    text = render(directory.read_json(SUMMARY), directory.read_json(MANIFEST), directory.path)
-    return text + ("\n(done before: force=true runs it again)" if finished_before else "")
-
-
-def record(directory: RunDirectory) -> dict[str, Any]:
+def record(run: Run) -> dict[str, Any]:
     """A finished run for other programs: its path, the content of run.json, and the metrics of summary.json."""
-    metrics = directory.read_json(SUMMARY)["metrics"]
-    return {"path": str(directory.path), **directory.read_json(MANIFEST), "metrics": metrics}
+    return {"path": str(run.path), **run.manifest, "metrics": run.summary}
 
 
-def render(summary: Mapping[str, Any], manifest: Mapping[str, Any], path: str | Path) -> str:
-    """The summary of the run in the directory `path` as text, with the commands to type next."""
-    metrics, choices, seeds = summary["metrics"], manifest["choices"], manifest["seeds"]
+def render(run: Run, finished_before: bool = False) -> str:
+    """The text that `ol2r run` prints for a finished run: its summary, and the commands to type next."""
+    manifest = run.manifest
+    metrics, choices, seeds, rounds = run.summary, run.choices, run.seeds, run.rounds
     model = f" ({choices['ranker/model']})" if "ranker/model" in choices else ""
     fairness = "" if choices.get("fairness", "none") == "none" else f", fairness {choices['fairness']}"
     which_seeds = f"{len(seeds)} seeds ({seeds[0]} to {seeds[-1]})" if len(seeds) > 1 else f"seed {seeds[0]}"
     online, cumulative, ndcg = ndcg_columns(main_cutoff(metrics))
     lines = {
         "experiment": f"ranker {choices['ranker']}{model}{fairness}, click model {choices['click']}, dataset "
-        f"{choices['dataset']}, {summary['rounds']:,} rounds, {which_seeds}",
+        f"{choices['dataset']}, {rounds:,} rounds, {which_seeds}",
         "note": manifest.get("note", ""),
-        f"test {ndcg.heading}": _test_line(metrics, f"test_{ndcg.name}", summary["rounds"]),
+        f"test {ndcg.heading}": _test_line(metrics, f"test_{ndcg.name}", rounds),
         online.heading: _online_line(metrics, online.name),
         cumulative.heading: _plus_minus(metrics.get(cumulative.name), 2),
         "unfairness": _plus_minus(metrics.get("unfairness"), 3) if shows_unfairness(manifest) else "",
         **_declared_lines(metrics, manifest, {online.name, cumulative.name, f"test_{ndcg.name}"}),
         "time": _time_line(manifest),
-        "files": str(path),
-        "next": f"{_list(manifest)} (other users, rankers and datasets to try), {_status(Path(path))} (all runs)",
+        "files": str(run.path),
+        "next": f"{_list(manifest)} (other users, rankers and datasets to try), {_status(run.path)} (all runs)",
     }
-    head = f"{manifest['status']}: run {manifest['id']}"
+    head = f"{manifest['status']}: run {run.id}"
     if len(seeds) > 1:
         head += "; numbers are mean ± standard deviation over seeds"
     width = max(16, *(len(name) for name, line in lines.items() if line))
     texts = [head, *(f"  {name:<{width}} {line}" for name, line in lines.items() if line)]
-    return "\n".join(wrapped(text, width + 3) for text in texts)
+    text = "\n".join(wrapped(text, width + 3) for text in texts)
+    return text + ("\n(done before: force=true runs it again)" if finished_before else "")
 
 
 def shows_unfairness(manifest: Mapping[str, Any]) -> bool:

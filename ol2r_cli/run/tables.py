@@ -1,233 +1,127 @@
-"""The parquet files of a run directory: their columns, and `Trace`, which records rounds and writes them.
+"""The tables of a run: their columns, which are public and frozen by tests, and their rows as frames.
 
-The columns are public: tests freeze them, and a change belongs into CHANGELOG.md. Every run has those of `TRACE` and
-`EVALUATION`; measures may add more, which `run.json` records. polars is imported inside functions,
-because importing it takes as long as a short command.
+Every run has the columns of `TRACE` and `EVALUATION`; measures may add more, which `run.json` records. polars is
+imported inside functions, because importing it takes as long as a short command.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
-from torch import Tensor
+from numpy.typing import NDArray
 
-from ol2r_cli.columns import EVALUATION_COLUMNS, TRACE_COLUMNS, RunColumns
-from ol2r_cli.run.directory import RunDirectory
-from ol2r_cli.run.table_file import Table
-from ol2r_cli.tensor.shapes import Int
+from ol2r_cli.columns import EVALUATION_COLUMNS, TRACE_COLUMNS, Column
 
 if TYPE_CHECKING:
-    from ol2r_cli.interfaces import Interaction
+    import polars as pl
 
 
-TRACE = Table(
-    "trace.parquet",
-    ("seed", "round"),
-    {"seed": "Int64", "round": "Int64"} | {name: column.type for name, column in TRACE_COLUMNS.items()},
-)  # rounds are from 1
+@dataclass(frozen=True, eq=False)
+class Table:
+    """A parquet file with one row per `key`, sorted by it. `columns` maps names of columns to names of polars types."""
 
-EVALUATION = Table(
+    file: str
+    key: tuple[str, ...]
+    columns: Mapping[str, str]
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        """The columns that are not part of the key."""
+        return tuple(name for name in self.columns if name not in self.key)
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """The columns with their types of polars."""
+        import polars as pl
+
+        return {name: getattr(pl, kind) for name, kind in self.columns.items()}
+
+    def with_columns(self, measured: Mapping[str, Column]) -> Table:
+        """The table of a run whose measures have these columns, which are added where it does not have them."""
+        return replace(self, columns={**self.columns, **{name: each.type for name, each in measured.items()}})
+
+    def check(self, names: Mapping[str, Any]) -> None:
+        """ValueError unless every name is a measure of this table."""
+        for name in names:
+            if name not in self.measures:
+                raise ValueError(f"a measure in {self.file} must be one of {', '.join(self.measures)}, got {name}")
+
+    def frame(self, values: Mapping[str, NDArray[Any]]) -> pl.DataFrame:
+        """Arrays [rows] as a frame with the columns of this table.
+
+        Absent columns, NaN and negative counts in the columns of every run become null, since such a count is never
+        below zero. A number that is too large for its type raises an error of polars.
+        """
+        import polars as pl
+
+        rows = len(values[self.key[0]])
+        series = []
+        for name, dtype in self.schema.items():
+            column = values.get(name)
+            if column is None:
+                series.append(pl.Series(name, [None] * rows, dtype=dtype))
+                continue
+            if name in TRACE_COLUMNS and dtype.is_integer() and column.dtype.kind == "f":
+                column = np.where(column < 0, np.nan, column)
+            series.append(pl.Series(name, column, nan_to_null=column.dtype.kind == "f").cast(dtype))
+        return pl.DataFrame(series)
+
+    def complete(self, rows: pl.LazyFrame) -> pl.LazyFrame:
+        """Rows of a file with all columns of this table: a column that they lack is null, and one that only they have
+        stays. ValueError for another type."""
+        import polars as pl
+
+        schema, present = self.schema, rows.collect_schema()
+        for name, kind in present.items():
+            wanted = schema.get(name, pl.Float64 if kind != pl.Boolean else kind)
+            like = kind.is_integer() if wanted.is_integer() else wanted.is_float() and kind.is_numeric()
+            if kind != wanted and not like:
+                raise ValueError(f"{self.file} must have {wanted} as {name}, got {kind}")
+        missing = [pl.lit(None, kind).alias(name) for name, kind in schema.items() if name not in present]
+        return rows.with_columns(missing).select(*schema, pl.exclude(*schema)) if missing else rows
+
+
+_BY_ROUND = {"seed": "Int64", "round": "Int64"}
+TRACE = Table(  # rounds are from 1
+    "trace.parquet", ("seed", "round"), _BY_ROUND | {name: column.type for name, column in TRACE_COLUMNS.items()}
+)
+EVALUATION = Table(  # round 0 is the untrained ranker; split is validation or test
     "evaluation.parquet",
     ("seed", "round", "split"),
-    {"seed": "Int64", "round": "Int64", "split": "String"}
-    | {name: column.type for name, column in EVALUATION_COLUMNS.items()},
-)  # round 0 is the untrained ranker; split is validation or test
-
+    _BY_ROUND | {"split": "String"} | {name: column.type for name, column in EVALUATION_COLUMNS.items()},
+)
 BLOCKS = Table(
     "blocks.parquet",
     ("seed", "round", "rank"),
-    {
-        "seed": "Int64",
-        "round": "Int64",
-        "rank": "Int32",  # from 1, over all documents of the query
-        "block_size": "Int32",  # of the block that contains this rank
-    },
+    # `rank` is from 1, over all documents of the query; `block_size` is of the block that contains this rank
+    _BY_ROUND | {"rank": "Int32", "block_size": "Int32"},
 )
-
 INTERACTIONS = Table(
     "interactions.parquet",
     ("seed", "round", "rank"),
-    {
-        "seed": "Int64",
-        "round": "Int64",
-        "rank": "Int32",  # from 1, in the shown list
-        "query": "Int64",  # number within the training split
-        "document": "Int64",  # row of the dataset's document table
-        "click": "Boolean",
-    },
+    # `rank` is from 1, in the shown list; `query` is its number within the training split; `document` is its row in the
+    # dataset's document table
+    _BY_ROUND | {"rank": "Int32", "query": "Int64", "document": "Int64", "click": "Boolean"},
 )
 
 
-FLUSH_ROWS = 2**17  # of the trace; a buffer of so many is written to disk
-Columns = dict[str, np.ndarray]
+def parts(names: Mapping[str, Any], table: Table) -> list[str]:
+    """Those of the named files that have rows of a table, earlier rounds first."""
+    return sorted(name for name in names if name == table.file or is_part(name, table.file))
 
 
-class Trace:
-    """Records what happens in the replicas with these seeds, and writes it to the tables of the run directory.
-
-    A measure is a tensor [B], one value per replica, or [R, B] for R rounds. A measure that does not apply is left out,
-    or is NaN (a count: negative) for the replicas to which it does not apply; it becomes null. `capacity` is the
-    number of rounds for which the buffer has room at first; it grows when necessary. `columns` are those of the run.
-    """
-
-    def __init__(
-        self,
-        directory: RunDirectory,
-        seeds: Sequence[int],
-        capacity: int = 1024,
-        columns: RunColumns = RunColumns(),  # noqa: B008
-    ):
-        if len(set(seeds)) != len(seeds):
-            raise ValueError(f"seeds must differ from each other, got {list(seeds)}")
-        self.directory = directory
-        self.seeds = np.asarray(seeds, dtype=np.int64)
-        self.capacity = capacity
-        self._rounds: list[_Rounds] = []
-        self.trace = TRACE.with_columns(columns.trace)
-        self.evaluation = EVALUATION.with_columns(columns.evaluation)
-        self._waiting: dict[Table, list[Columns]] = {self.evaluation: [], BLOCKS: [], INTERACTIONS: []}
-        self.rows: dict[str, int] = {}  # by file, as this object has left them
-
-    def record(self, round: int, measures: Mapping[str, Tensor]) -> None:
-        """Record one row of trace.parquet per replica for `round`, or for the R rounds from `round` on.
-
-        The values stay on their device, in one float64 buffer, in which whole numbers up to 2^53 are exact.
-        """
-        last = self._rounds[-1] if self._rounds else None
-        if last is None or last.names != tuple(measures):
-            self.trace.check(measures)
-            last = _Rounds(tuple(measures), len(self.seeds), self.capacity)
-            self._rounds.append(last)
-        last.add(round, list(measures.values()))
-        if len(last.rounds) * len(self.seeds) >= FLUSH_ROWS:
-            self.flush()
-
-    def record_evaluation(self, rounds: int | Sequence[int], split: str, measures: Mapping[str, Tensor]) -> None:
-        """Record one row of evaluation.parquet per replica for one round [B] or for R rounds [R, B]; 0 is untrained."""
-        self.evaluation.check(measures)
-        if split not in ("validation", "test"):
-            raise ValueError(f"split must be validation or test, got {split}")
-        numbers = np.atleast_1d(np.asarray(rounds, dtype=np.int64))
-        shape = len(numbers), len(self.seeds)
-        columns = {name: _doubles(values).reshape(shape).ravel() for name, values in measures.items()}
-        columns |= {"seed": np.tile(self.seeds, len(numbers)), "round": np.repeat(numbers, len(self.seeds))}
-        self._waiting[self.evaluation].append(columns | {"split": np.full(len(columns["seed"]), split)})
-
-    def record_blocks(self, round: int, sizes: Int[Tensor, "B D"]) -> None:
-        """Record one row of blocks.parquet per replica and rank. `sizes` are block sizes, 0 on padding (no row)."""
-        block_size = _doubles(sizes)
-        replica, place = np.nonzero(block_size > 0)
-        self._waiting[BLOCKS].append(
-            {
-                "seed": self.seeds[replica],
-                "round": np.full(len(replica), round),
-                "rank": place + 1,
-                "block_size": block_size[replica, place],
-            }
-        )
-
-    def record_interaction(self, round: int, interaction: Interaction) -> None:
-        """Record one row of interactions.parquet per replica and shown document."""
-        replica, place = np.nonzero(interaction.shown.cpu().numpy())
-        document = interaction.candidates.document.gather(1, interaction.ranking).cpu().numpy()
-        self._waiting[INTERACTIONS].append(
-            {
-                "seed": self.seeds[replica],
-                "round": np.full(len(replica), round),
-                "rank": place + 1,
-                "query": interaction.candidates.query.cpu().numpy()[replica],
-                "document": document[replica, place],
-                "click": interaction.clicks.cpu().numpy()[replica, place],
-            }
-        )
-
-    def flush(self) -> None:
-        """Write everything recorded to disk; each file is replaced atomically. Call it before writing a checkpoint."""
-        self._append(self.trace, [rounds.columns(self.seeds) for rounds in self._rounds])
-        self._rounds.clear()
-        for table, waiting in self._waiting.items():
-            self._append(table, waiting)
-            waiting.clear()
-
-    def finish(self) -> None:
-        """Write everything recorded to disk, each table as one file."""
-        self.flush()
-        for table in (self.trace, *self._waiting):
-            table.merge(self.directory)
-
-    def _append(self, table: Table, parts: list[Columns]) -> None:
-        if not parts:
-            return
-        import polars as pl
-
-        by_names: dict[tuple[str, ...], list[Columns]] = {}  # arrays are joined first, because there may be many
-        for columns in parts:
-            by_names.setdefault(tuple(columns), []).append(columns)
-        frames = [
-            table.frame({name: np.concatenate([part[name] for part in group]) for name in names})
-            for names, group in by_names.items()
-        ]
-        self.rows[table.file] = table.append(self.directory, pl.concat(frames), self.rows.get(table.file))
-
-    def truncate(self, round: int, evaluated_again: Iterable[int] = ()) -> None:
-        """Remove all rows after `round`, on disk and recorded, and evaluations that will be made again.
-
-        A resumed run produces them again.
-        """
-        self._rounds.clear()
-        for waiting in self._waiting.values():
-            waiting.clear()
-        for table in (self.trace, *self._waiting):
-            without = evaluated_again if table is self.evaluation else ()
-            self.rows[table.file] = table.truncate(self.directory, round, without)
+def is_part(name: str, table: str = r"(trace|evaluation|blocks|interactions).parquet") -> bool:
+    """Whether a file of this name has some rows of a table of an unfinished run: `trace.part00001.parquet`."""
+    return re.fullmatch(table.replace(".", r"\.part\d{5}\."), name) is not None
 
 
-class _Rounds:
-    """Consecutive rounds with the same measures: a buffer [rounds, measures, B] on the device of the run."""
+def scan(file: Path) -> pl.LazyFrame:
+    """A parquet file. polars would take its path for a pattern (`b[1]`, `*`), or for that of a user (`~name`)."""
+    import polars as pl
 
-    def __init__(self, names: tuple[str, ...], replicas: int, capacity: int):
-        self.names = names
-        self.replicas = replicas
-        self.rounds: list[int] = []
-        self.buffer = torch.empty(0, len(names), replicas, dtype=torch.float64)
-        self.capacity = max(capacity, 1)
-
-    @torch.inference_mode()
-    def add(self, round: int, values: list[Tensor]) -> None:
-        start = len(self.rounds)
-        if {tensor.shape for tensor in values} == {(self.replicas,)}:  # the common case, kept fast
-            self._reserve(start + 1, values[0].device)
-            torch.stack([tensor.double() for tensor in values], out=self.buffer[start])
-            self.rounds.append(round)
-            return
-        shapes = [tuple(tensor.shape) for tensor in values]
-        count = max((shape[0] for shape in shapes if len(shape) == 2), default=1)
-        if not {*shapes} <= {(self.replicas,), (count, self.replicas)}:
-            raise ValueError(
-                f"measures must be [{self.replicas}] or [rounds, {self.replicas}], got {sorted({*shapes})}"
-            )
-        self._reserve(start + count, values[0].device)
-        blocks = [tensor.double().expand(count, self.replicas) for tensor in values]
-        torch.stack(blocks, dim=1, out=self.buffer[start : start + count])
-        self.rounds.extend(range(round, round + count))
-
-    def _reserve(self, rounds: int, device: torch.device) -> None:
-        if rounds > len(self.buffer):
-            grown = max(rounds, self.capacity, 2 * len(self.buffer))
-            buffer = torch.empty(grown, len(self.names), self.replicas, dtype=torch.float64, device=device)
-            buffer[: len(self.buffer)] = self.buffer.to(device)
-            self.buffer = buffer
-
-    def columns(self, seeds: np.ndarray) -> Columns:
-        """One array [B * rounds] per column, sorted by seed and round like the table."""
-        count = len(self.rounds)
-        values = _doubles(self.buffer[:count])
-        columns = {name: values[:, column].T.ravel() for column, name in enumerate(self.names)}
-        return columns | {"seed": np.repeat(seeds, count), "round": np.tile(np.asarray(self.rounds), len(seeds))}
-
-
-def _doubles(values: Tensor) -> np.ndarray:
-    return values.detach().double().cpu().numpy()
+    return pl.scan_parquet(file.absolute(), glob=False)

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ol2r_cli.columns import ndcg_columns
 from ol2r_cli.metrics.ranking import dcg, gains, ideal_lists
-from ol2r_cli.run.directory import INTERACTIONS, SUMMARY, RunDirectory
+from ol2r_cli.run import INTERACTIONS, SUMMARY
 from ol2r_cli.run.identity import RESULTS_VERSION
-from ol2r_cli.run.integrity import REMOVABLE, read_table, sha256
-from ol2r_cli.run.run_state import RunState
-from ol2r_cli.run.stored_dataset import dataset_source, stored_dataset_settings, stored_settings
+from ol2r_cli.run.run import Run, damaged_files
 from ol2r_cli.run.summary import summarise
 from ol2r_cli.run.tables import EVALUATION, TRACE
+from ol2r_cli.run.trained_ranker import dataset_settings, dataset_source
 
 if TYPE_CHECKING:
     import polars as pl
@@ -24,7 +22,7 @@ if TYPE_CHECKING:
 TOLERANCE = 1e-6  # of online NDCG, which is stored in single precision, and of cumulative NDCG per round
 
 
-def differences(run: RunState, notes: list[str] | None = None) -> Iterator[str]:
+def differences(run: Run, notes: list[str] | None = None) -> Iterator[str]:
     """What is wrong with a finished run, each in a few words; nothing if it is intact.
 
     Looked at: sizes and hashes of files, rounds and seeds of the tables, cumulative NDCG against online NDCG, clicks
@@ -33,40 +31,23 @@ def differences(run: RunState, notes: list[str] | None = None) -> Iterator[str]:
     """
     import polars as pl
 
-    wrong = list(_files(run.path, run.manifest))
-    directory, rounds, seeds = RunDirectory(run.path), run.rounds, list(run.manifest["seeds"])
-    if run.manifest.get("files") is None and not (directory / SUMMARY).is_file():
-        wrong.append(f"{SUMMARY} is missing")
+    wrong = list(damaged_files(run.path, run.manifest["files"]))
     yield from wrong
     try:
-        trace, evaluation = TRACE.read(directory), EVALUATION.read(directory)
-        yield from _rows(trace, rounds, seeds)
-        settings = stored_settings(run.path, run.manifest)
-        for cutoff, discount in _ndcg_discounts(settings).items():
-            yield from _cumulative(trace, cutoff, discount)
-        if (directory / INTERACTIONS).is_file():
-            saved = read_table(directory / INTERACTIONS)
-            yield from _interactions(saved, trace)
-            yield from _online_ndcg(run, settings, saved, trace, [] if notes is None else notes)
-        yield from _evaluations(evaluation, rounds, seeds)
-        yield from _summary(directory)
+        yield from _rows(run.trace, run.rounds, run.seeds)
+        for cutoff, discount in _ndcg_discounts(run.settings).items():
+            yield from _cumulative(run.trace, cutoff, discount)
+        if len(run.interactions):
+            yield from _interactions(run.interactions, run.trace)
+            yield from _online_ndcg(run, [] if notes is None else notes)
+        yield from _evaluations(run.evaluation, run.rounds, run.seeds)
+        yield from _summary(run)
     except (
         *(OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError),
         pl.exceptions.PolarsError,
     ) as error:
         if not wrong:  # otherwise the damage has been named
             yield f"cannot be read ({str(error).splitlines()[0]})"
-
-
-def _files(path: Path, manifest: dict[str, Any]) -> Iterator[str]:
-    """Files that are missing or have another content than when the run finished."""
-    for name, record in (manifest.get("files") or {}).items():
-        file = path / name
-        if not file.is_file():
-            if name not in REMOVABLE:
-                yield f"{name} is missing"
-        elif file.stat().st_size != record["bytes"] or sha256(file) != record["sha256"]:
-            yield f"{name} has another content than when the run finished"
 
 
 def _rows(trace: pl.DataFrame, rounds: int, seeds: list[int]) -> Iterator[str]:
@@ -109,15 +90,14 @@ def _interactions(saved: pl.DataFrame, trace: pl.DataFrame) -> Iterator[str]:
         yield f"{INTERACTIONS} has other queries or clicks than {TRACE.file}"
 
 
-def _online_ndcg(
-    run: RunState, settings: Mapping[str, Any], saved: pl.DataFrame, trace: pl.DataFrame, notes: list[str]
-) -> Iterator[str]:
+def _online_ndcg(run: Run, notes: list[str]) -> Iterator[str]:
     """Whether online NDCG is that of the documents in the saved interactions, by the labels of the run's data."""
     import polars as pl
 
+    trace = run.trace
     try:
-        dataset = dataset_source(stored_dataset_settings(run.path, settings)).load()
-        if dataset.fingerprint != run.manifest["dataset"]["fingerprint"]:
+        dataset = dataset_source(dataset_settings(run)).load()
+        if dataset.fingerprint != run.fingerprint:
             raise ValueError("there are other data now")
     except ValueError as error:
         notes.append(f"{run.path}: online NDCG is not recomputed, because its data cannot be read ({error})")
@@ -127,11 +107,13 @@ def _online_ndcg(
     query, label = split.judged()
     gain = gains(split.labels).numpy()
     intents = trace.select("seed", "round", "query", intent=pl.col("user_intent") - 1 if several else pl.lit(0))
-    shown = saved.join(intents.drop("query"), on=["seed", "round"], maintain_order="left")
+    shown = run.interactions.join(intents.drop("query"), on=["seed", "round"], maintain_order="left")
     place = shown["document"].to_numpy() + shown["intent"].cast(pl.Int64).to_numpy() * len(dataset.labels)
     shown = shown.with_columns(gain=pl.lit(gain[place]) / (pl.col("rank") + 1).log(2))
-    for cutoff in _ndcg_discounts(settings):
-        best = dcg(ideal_lists(query, label, len(split) * split.intents, min(cutoff, settings["positions"]))).numpy()
+    for cutoff in _ndcg_discounts(run.settings):
+        best = dcg(
+            ideal_lists(query, label, len(split) * split.intents, min(cutoff, run.settings["positions"]))
+        ).numpy()
         first = shown.filter(pl.col("rank") <= cutoff)
         reached = first.group_by("seed", "round").agg(pl.col("gain").sum())
         rounds = trace.join(reached, on=["seed", "round"], how="left")
@@ -157,14 +139,13 @@ def _evaluations(evaluation: pl.DataFrame, rounds: int, seeds: list[int]) -> Ite
         yield f"{EVALUATION.file} has rows twice"
 
 
-def _summary(directory: RunDirectory) -> Iterator[str]:
+def _summary(run: Run) -> Iterator[str]:
     """Whether the summary is that of the tables."""
-    content = directory.read_json(SUMMARY)
-    if content.get("results_version") != RESULTS_VERSION:
+    if run.summary_file.get("results_version") != RESULTS_VERSION:
         return
-    expected = summarise(directory)
+    expected = summarise(run)
     for part in ("rounds", "seeds", "metrics", "by_seed"):
-        names = _parts_that_differ(content.get(part), expected[part])
+        names = _parts_that_differ(run.summary_file.get(part), expected[part])
         if names:
             yield f"{SUMMARY}: {part} {', '.join(names)}".rstrip() + " is not that of the tables"
 

@@ -15,10 +15,9 @@ from pathlib import Path
 import ol2r_cli
 from ol2r_cli.config.overrides import as_typed
 from ol2r_cli.formatting import error_line, one_line
-from ol2r_cli.run.directory import RunDirectory
-from ol2r_cli.run.exit_status import FAILED, INTERRUPTED
+from ol2r_cli.run.exit_status import FAILED, INTERRUPTED, stop_signals
+from ol2r_cli.run.run import Run
 from ol2r_cli.run.runner import validation_curve
-from ol2r_cli.run.stop_signals import stop_signals
 from ol2r_cli.search.search_output import SearchProgress
 from ol2r_cli.search.study import ATTEMPTS, ActiveTrial, Study
 from ol2r_cli.search.trial import TrialOutcome, read_metrics, run_trial
@@ -90,7 +89,7 @@ class Searcher:
             self.study.fail(active.trial.number, reason)
             return f"failed: {reason}"
         if outcome.finished_before and self.prunes:
-            self.study.report(active, validation_curve(RunDirectory(outcome.path)))
+            self.study.report(active, validation_curve(Run.read_finished(outcome.path)))
         self.study.finish(active, metric["mean"], outcome.path)
         return f"{metric['mean']:.4f}{' (done before)' if outcome.finished_before else ''}"
 

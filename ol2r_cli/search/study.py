@@ -23,8 +23,8 @@ from optuna.trial import FrozenTrial, Trial, TrialState
 
 from ol2r_cli.atomic_file import no_link
 from ol2r_cli.lock import locked
-from ol2r_cli.run.directory import RunDirectory, create_root
 from ol2r_cli.run.identity import NOT_HASHED
+from ol2r_cli.run.store import RunDirectory, create_root
 from ol2r_cli.search.space import Space
 from ol2r_cli.search.trial import Direction
 

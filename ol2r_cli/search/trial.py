@@ -23,11 +23,11 @@ from ol2r_cli.config.composer import Composer
 from ol2r_cli.config.instantiate import build
 from ol2r_cli.config.overrides import split_search_path
 from ol2r_cli.run.code import own_code
-from ol2r_cli.run.directory import RunDirectory, RunningElsewhere
 from ol2r_cli.run.exit_status import DONE, FAILED
 from ol2r_cli.run.experiment import Experiment
-from ol2r_cli.run.manifest import read_manifest
+from ol2r_cli.run.run import Run, read_manifest
 from ol2r_cli.run.runner import Runner, ValidationCallback
+from ol2r_cli.run.store import RunningElsewhere
 from ol2r_cli.search.space import ROLES, Space
 
 Direction = Literal["minimize", "maximize"]
@@ -95,7 +95,7 @@ def run_trial(
 
 def read_metrics(path: Path) -> Mapping[str, Mapping[str, float]]:
     """The metrics in summary.json of a finished run."""
-    return RunDirectory(path).read_json("summary.json")["metrics"]
+    return Run.read_finished(path).summary
 
 
 def check_space(space: Space, metric: str) -> None:

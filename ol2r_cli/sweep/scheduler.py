@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from ol2r_cli.launcher.job import Job, Launcher, Outcome
-from ol2r_cli.run.exit_status import BAD_CONFIGURATION, DONE, INTERRUPTED
-from ol2r_cli.run.stop_signals import stop_signals
+from ol2r_cli.run.exit_status import BAD_CONFIGURATION, DONE, INTERRUPTED, stop_signals
 from ol2r_cli.sweep.status_display import StatusDisplay
 from ol2r_cli.sweep.sweep_job import Ending, JobState, SweepJob
 

@@ -14,20 +14,19 @@ from typing import Any, Protocol, runtime_checkable
 
 from ol2r_cli.formatting import duration
 from ol2r_cli.launcher.job import Job, Launcher
-from ol2r_cli.run.manifest import read_manifest
-from ol2r_cli.run.run_state import RunState
+from ol2r_cli.run.run import Run, read_manifest
 from ol2r_cli.sweep.sweep_job import Ending, SweepJob
 
 _END = 4096  # bytes at the end of log.txt that contain the last evaluation
 
 
-def read_progress(directory: Path) -> RunState:
+def read_progress(directory: Path) -> Run:
     """The progress of the run in a directory, which may not have begun: round 0 until it runs."""
     manifest: Mapping[str, Any] = {}
     with suppress(ValueError, OSError):
         manifest = read_manifest(directory) or {}
     begun = manifest.get("status") in ("running", "finished")  # otherwise it is from before it was resumed
-    return RunState(directory, "running", dict(manifest) if begun else {})
+    return Run(directory, manifest if begun else {})
 
 
 def _last_ndcg(log: Path) -> float | None:

@@ -10,11 +10,11 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from ol2r_cli.config.passed_objects import command_of
+from ol2r_cli.config.python_settings import command_of
 from ol2r_cli.launcher.job import Job, payload, without_force
-from ol2r_cli.run.directory import CHECKPOINT, MANIFEST, RunDirectory
-from ol2r_cli.run.disk_usage import SWEEPS
-from ol2r_cli.run.run_state import RunState, read_state
+from ol2r_cli.run import CHECKPOINT, MANIFEST
+from ol2r_cli.run.clean import SWEEPS
+from ol2r_cli.run.run import Run
 
 
 class JobState(StrEnum):
@@ -83,9 +83,9 @@ class SweepJob:
         """The folder of all its runs."""
         return Path(os.path.expanduser(str(self.settings["output_dir"])))
 
-    def run_state(self) -> RunState | None:
+    def run_state(self) -> Run | None:
         """The run that is in its directory now, if there is one."""
-        return read_state(self.directory) if self.directory else None
+        return Run.read(self.directory) if self.directory else None
 
     def state(self) -> tuple[JobState, int]:
         """Its state, and the round from which its run would resume."""
@@ -104,7 +104,7 @@ class SweepJob:
         assert self.directory is not None
         self.manifest_before = _manifest(self.directory)
         self.log = self.output_dir / SWEEPS / self.directory.parent.name / f"{self.directory.name}.log"
-        id = RunDirectory(self.directory).id
+        id = self.directory.name.rpartition("-")[2]
         content = payload(self.settings, self.choices, [*self.words, *self.options], id)
         return Job(self.number, self.name, self.command, content, self.directory, self.log)
 

@@ -12,15 +12,12 @@ from statistics import median
 
 from ol2r_cli.config.composer import Composer
 from ol2r_cli.formatting import duration, plural, show, wrapped
-from ol2r_cli.run.directory import RunDirectory
 from ol2r_cli.run.exit_status import BAD_CONFIGURATION, DONE
-from ol2r_cli.run.manifest import read_manifest
-from ol2r_cli.run.run_state import find_runs
-from ol2r_cli.run.summary import render_run
+from ol2r_cli.run.run import Run, find_runs
+from ol2r_cli.run.summary import render
 from ol2r_cli.sweep.plan import reason_lines
 from ol2r_cli.sweep.sweep_job import Ending, JobState, SweepJob, run_kind
 from ol2r_cli.sweep.sweeper import SweepResult, plan_sweep
-from ol2r_cli.untrusted_file import read_yaml
 
 _ALIKE = "below output_dir with the same choices, data, replicas and device"
 
@@ -33,7 +30,7 @@ def print_summary(result: SweepResult) -> None:
     sweep_jobs = result.sweep_jobs
     if len(sweep_jobs) == 1 and sweep_jobs[0].succeeded:
         assert sweep_jobs[0].directory is not None
-        print(render_run(RunDirectory(sweep_jobs[0].directory), sweep_jobs[0].ending == Ending.SKIPPED))
+        print(render(Run.read_finished(sweep_jobs[0].directory), sweep_jobs[0].ending == Ending.SKIPPED))
         return
     counts = Counter(sweep_job.ending for sweep_job in sweep_jobs)
     names = {Ending.SKIPPED: "finished before"}
@@ -109,10 +106,10 @@ def _speeds(sweep_jobs: Sequence[SweepJob]) -> dict[str, tuple[float, float]]:
     choices = [json.loads(sweep_job.kind)[0] for sweep_job in sweep_jobs]
     for path in (path for folder in {sweep_job.output_dir for sweep_job in sweep_jobs} for path in find_runs(folder)):
         with suppress(ValueError, OSError, LookupError, TypeError):  # damaged, or not finished
-            manifest = read_manifest(path) or {}
-            if manifest["status"] == "finished" and manifest["choices"] in choices and manifest["rounds_per_second"]:
-                settings = read_yaml(path / "config.yaml")
-                kind = run_kind(manifest["choices"], settings, manifest["device"], manifest["engine"])
+            run = Run.read_finished(path)
+            manifest = run.manifest
+            if run.choices in choices and manifest["rounds_per_second"]:
+                kind = run_kind(run.choices, run.settings, manifest["device"], manifest["engine"])
                 runs[kind].append((manifest["startup_seconds"], manifest["rounds_per_second"]))
     return {
         kind: (min(startup for startup, _ in of_kind), median(speed for _, speed in of_kind))

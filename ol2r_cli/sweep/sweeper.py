@@ -16,8 +16,8 @@ from ol2r_cli.config.instantiate import build
 from ol2r_cli.config.overrides import split_launcher, split_search_path
 from ol2r_cli.formatting import plural
 from ol2r_cli.launcher.job import Launcher
-from ol2r_cli.run.directory import create_root
 from ol2r_cli.run.exit_status import BAD_CONFIGURATION, DONE, FAILED, INTERRUPTED, JOBS_FAILED
+from ol2r_cli.run.store import create_root
 from ol2r_cli.sweep.plan import BadJobs, Plan, reason_lines
 from ol2r_cli.sweep.scheduler import Scheduler
 from ol2r_cli.sweep.status_display import StatusDisplay, Terminal

@@ -14,8 +14,9 @@ from ol2r_cli import cli
 from ol2r_cli.commands.completion import completions
 from ol2r_cli.dataset.cache import Cache
 from ol2r_cli.lock import locked
-from ol2r_cli.run.directory import FILES, RunDirectory
-from ol2r_cli.run.disk_usage import REMOVABLE, stored_runs
+from ol2r_cli.run import FILES
+from ol2r_cli.run.clean import REMOVABLE, stored_runs
+from ol2r_cli.run.store import RunDirectory
 from tests.manifests import manifest
 
 ID = "0123456789"

@@ -18,7 +18,7 @@ from omegaconf import OmegaConf
 
 from ol2r_cli import api as ol2r
 from ol2r_cli import cli
-from ol2r_cli.run.run_state import find_runs, read_state
+from ol2r_cli.run.run import Run, find_runs
 from tests.export.finished import FinishedRuns, finished_runs
 
 NODES: dict[str, dict[str, Any]] = {
@@ -222,7 +222,7 @@ def test_resuming_takes_nothing_from_the_files_but_state(tmp_path, hit):
         {"results_version": 2, "fingerprint": path.name[-10:], "state": Shell(f"touch {hit}")}, path / "checkpoint.pt"
     )
     assert run() == 0, "it starts afresh"
-    assert read_state(path).state == "finished"
+    assert Run.read(path).state == "finished"
     assert not hit.exists()
 
 

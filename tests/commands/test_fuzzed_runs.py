@@ -19,7 +19,7 @@ import torch
 from ol2r_cli import cli
 from ol2r_cli.report.results_file import results_frame
 from ol2r_cli.report.run_groups import collect
-from ol2r_cli.run.run_state import find_runs, read_state
+from ol2r_cli.run.run import Run, find_runs
 from tests.fuzzing import BRACKETS, alias_bomb, mutated_json, mutated_table, mutated_yaml
 from tests.manifests import accept_changes
 
@@ -171,7 +171,7 @@ def test_a_run_that_cannot_be_read_is_listed_with_the_reason(bases, tmp_path, ca
         ({"more": json.loads("[" * 50 + "]" * 50)}, "more than 40 levels"),
     ):
         (tmp_path / "run" / "run.json").write_text(json.dumps(manifest | change))
-        state = read_state(tmp_path / "run")
+        state = Run.read(tmp_path / "run")
         assert (state.state, state.manifest) == ("unreadable", {})
         assert reason in state.error
         assert cli.main(["status", str(tmp_path)]) == 0

@@ -16,8 +16,7 @@ from omegaconf import OmegaConf
 
 from ol2r_cli.commands.new import main
 from ol2r_cli.config.instantiate import build
-from ol2r_cli.config.own_choices import ROLES
-from ol2r_cli.config.project_file import read_project
+from ol2r_cli.config.own_choices import ROLES, read_project
 from ol2r_cli.interfaces import Candidates, Proposal
 from ol2r_cli.tensor.streams import Streams
 

@@ -20,7 +20,8 @@ from torch import nn
 from ol2r_cli import api as ol2r
 from ol2r_cli.config.catalogue import Catalogue, Choice
 from ol2r_cli.config.composer import Composer, Composition, compose
-from ol2r_cli.config.instantiate import build, check_settings, import_target
+from ol2r_cli.config.instantiate import build, import_target
+from ol2r_cli.config.ranges import check_settings
 from ol2r_cli.formatting import nearest
 from ol2r_cli.ranker.pdgd import PDGD
 from ol2r_cli.run.experiment import RunSettings

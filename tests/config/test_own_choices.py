@@ -12,9 +12,8 @@ import pytest
 
 from ol2r_cli.commands.run import main
 from ol2r_cli.config.composer import Composer, compose
-from ol2r_cli.config.instantiate import build
+from ol2r_cli.config.instantiate import build, check_stored, trusted_targets
 from ol2r_cli.config.own_choices import ChoiceFolder, choice_folders
-from ol2r_cli.config.stored_targets import check_stored, trusted_targets
 
 CODE = "from ol2r_cli.ranker.anchors import RandomRanker\n\n\nclass Mine(RandomRanker):\n    pass\n"
 

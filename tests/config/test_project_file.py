@@ -8,7 +8,7 @@ import pytest
 
 from ol2r_cli.commands import clean, export, report, run, status, verify
 from ol2r_cli.config.composer import Composer, compose
-from ol2r_cli.config.project_file import ProjectFile, default_output_dir, read_project
+from ol2r_cli.config.own_choices import ProjectFile, default_output_dir, read_project
 from ol2r_cli.recipes.recipe import load_recipe
 from ol2r_cli.recipes.run_plan import paper_plan
 from ol2r_cli.run.run_state import find_run

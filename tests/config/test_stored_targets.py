@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from ol2r_cli.config.catalogue import Catalogue
-from ol2r_cli.config.moved_classes import MOVED_TO
-from ol2r_cli.config.stored_targets import check_stored, targets, trusted_targets
+from ol2r_cli.config.instantiate import check_stored, targets, trusted_targets
 
 FILE = Path("run/config.yaml")
 PDGD = "ol2r_cli.ranker.pdgd.PDGD"
@@ -19,7 +18,7 @@ def test_every_choice_of_ol2r_is_trusted_with_its_parts_and_under_its_earlier_pa
     contents = [choice.content for group in Catalogue().choices.values() for choice in group.values()]
     named = {target for content in contents for target in targets(content)}
     assert {PDGD, "ol2r_cli.ranker.model.mlp.MLP", "ol2r_cli.dataset.letor.Letor"} <= named
-    for target in named | MOVED_TO.keys():
+    for target in named:
         check_stored({"_target_": target, "part": {"_target_": target}, "several": [{"_target_": target}]}, "x", FILE)
 
 

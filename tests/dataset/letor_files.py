@@ -7,7 +7,7 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from ol2r_cli.config.instantiate import check_settings
+from ol2r_cli.config.ranges import check_settings
 from ol2r_cli.dataset.letor import Letor
 
 ROOT = Path(__file__).parents[2]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from ol2r_cli.dataset.defects import DataError
+from ol2r_cli.dataset.parse import DataError
 from tests.dataset.letor_files import configured, letor, write_fold
 
 TRAIN = "1 qid:a 1:3 # docid = D1 inc = 1\n0 qid:a 1:4 #docid = D2\n2 qid:b 1:1 # docid = D1\n"

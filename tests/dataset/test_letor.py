@@ -13,9 +13,8 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 
-from ol2r_cli.dataset.defects import DataError
 from ol2r_cli.dataset.letor import Letor
-from ol2r_cli.dataset.parse import parse
+from ol2r_cli.dataset.parse import DataError, parse
 from tests.dataset.letor_files import ROOT, TEST_TEXT, TINY, TRAIN_TEXT, configured, letor, write_fold
 
 CHOICES = ("letor", "mslr_web10k", "mslr_web30k", "yahoo", "mq2007", "mq2008", "istella_s")

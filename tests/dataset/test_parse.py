@@ -1,9 +1,12 @@
-"""The parser against sklearn, against a slow reader, and on every defect a file may have."""
+"""The fast and the strict parser against sklearn, against a slow reader, and on every defect a file may have."""
 
 from __future__ import annotations
 
 import gzip
+import re
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -14,17 +17,36 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_svmlight_file
 
 from ol2r_cli.dataset import parse as parser
-from ol2r_cli.dataset.defects import DataError
-from ol2r_cli.dataset.parse import Documents, _columns, parse
+from ol2r_cli.dataset.parse import DataError, Documents, parse
 from tests.dataset.letor_files import TINY
 from tests.reference.letor import LetorLines, read_letor
 
 
+@contextmanager
+def set_to(**values: object) -> Iterator[None]:
+    """Other values of the parser's names, also within an example of hypothesis."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in values.items():
+            patch.setattr(parser, name, value)
+        yield
+
+
+def not_sure(*_: object) -> Documents:
+    raise parser._Unsure
+
+
 def parse_text(text: bytes, **options: object) -> Documents:
+    """What is read; both parsers agree where the fast one is sure."""
     with TemporaryDirectory() as folder:
         file = Path(folder) / "data.txt"
         file.write_bytes(text)
-        return parse(file, **options)  # type: ignore[arg-type]
+        read = parse(file, **options)  # type: ignore[arg-type]
+        with set_to(_fast=not_sure):
+            strictly = parse(file, **options)  # type: ignore[arg-type]
+    np.testing.assert_array_equal(read.features.view(np.uint32), strictly.features.view(np.uint32))
+    np.testing.assert_array_equal(read.labels, strictly.labels)
+    assert (read.query_ids, read.offsets.tolist()) == (strictly.query_ids, strictly.offsets.tolist())
+    return read
 
 
 def assert_equals_reference(documents: Documents, text: bytes, missing: float | str = "error") -> None:
@@ -40,17 +62,34 @@ def assert_equals_reference(documents: Documents, text: bytes, missing: float | 
     assert np.repeat(documents.query_ids, np.diff(documents.offsets)).tolist() == reference.queries
 
 
-@pytest.mark.parametrize("name", ["MQ2008/Fold1/test.txt", "ClueWeb09/Fold1/test.txt", "yahoo_sample/Fold1/train.txt"])
-def test_real_files_equal_sklearn_bit_by_bit(data_dir: Path, name: str):
-    path = data_dir / name
-    documents = parse(path)
-    features, labels, queries = load_svmlight_file(str(path), query_id=True)
-    np.testing.assert_array_equal(
-        documents.features.view(np.uint32), features.toarray().astype(np.float32).view(np.uint32)
-    )
-    np.testing.assert_array_equal(documents.labels, labels)
-    np.testing.assert_array_equal(np.repeat(np.array(documents.query_ids, int), np.diff(documents.offsets)), queries)
-    assert (documents.features.dtype, documents.labels.dtype) == (np.float32, np.int8)
+def test_real_files_equal_sklearn_bit_by_bit(data_dir: Path):
+    """And the fast parser is sure of them."""
+    for name in ("MQ2008/Fold1/test.txt", "ClueWeb09/Fold1/test.txt", "yahoo_sample/Fold1/train.txt"):
+        path = data_dir / name
+        features, labels, queries = load_svmlight_file(str(path), query_id=True)
+        for documents in (parser._fast(path, None, "error"), parse(path)):
+            np.testing.assert_array_equal(
+                documents.features.view(np.uint32), features.toarray().astype(np.float32).view(np.uint32), name
+            )
+            np.testing.assert_array_equal(documents.labels, labels, name)
+            found = np.repeat(np.array(documents.query_ids, int), np.diff(documents.offsets))
+            np.testing.assert_array_equal(found, queries, name)
+            assert (documents.features.dtype, documents.labels.dtype) == (np.float32, np.int8)
+
+
+@pytest.mark.parametrize("most", [1 << 53, 1 << 62])
+def test_every_number_is_rounded_as_float_rounds_it(most: int):
+    """To double precision first: also beside the limits up to which a product or a quotient is exact."""
+    numbers = np.random.default_rng(most % 97).integers(0, most, 3_000).tolist()
+    near = [2**53 + offset for offset in range(-3, 4)] + [10**17 + offset for offset in range(-3, 4)] + [0, 1, 9]
+    texts = [f"{'-' * (n % 2)}{n}e{n % 60 - 40}" for n in numbers]
+    texts += [f"{n // 10**6}.{n % 10**6:06}E{n % 9}" for n in numbers]
+    texts += [f"{n}e{power}" for n in near for power in (-24, -23, -22, -21, 0, 19, 20)]
+    text = "".join(f"0 qid:1 1:{number}\n" for number in texts).encode()
+    expected = np.array([float(number) for number in texts])
+    assert np.abs(expected).max() < 3e38
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(parse_text(text).features[:, 0], expected.astype(np.float32))
 
 
 def test_values_are_rounded_to_double_first_as_sklearn_does(tmp_path: Path):
@@ -62,11 +101,11 @@ def test_values_are_rounded_to_double_first_as_sklearn_does(tmp_path: Path):
     assert load_svmlight_file(str(tmp_path / "a.txt"))[0].toarray().astype(np.float32)[0, 0] == 1
 
 
-@pytest.mark.parametrize("chunk", [1, 700, 1 << 20])
-def test_chunks_make_no_difference(monkeypatch: pytest.MonkeyPatch, chunk: int):
+def test_chunks_make_no_difference():
     file = TINY / "Fold1" / "train.txt"
-    monkeypatch.setattr(parser, "CHUNK", chunk)
-    assert_equals_reference(parse(file), file.read_bytes())
+    for chunk in (1, 700, 1 << 20):
+        with set_to(CHUNK=chunk):
+            assert_equals_reference(parse(file), file.read_bytes())
 
 
 NUMBER = st.one_of(
@@ -130,98 +169,80 @@ GOOD = "1 qid:1 1:1 2:2\n0 qid:1 1:3 2:4\n"
 READS_NULL = "dataset.missing=minimum or dataset.missing=0 reads NULL as one"
 
 
-@pytest.mark.parametrize(
-    ("line", "found", "expected"),
-    [
-        ("0 qid:2 1:x 2:2", "value 'x' of feature 1", "a number"),
-        ("0 qid:2 1:1 2:NULL", "value 'NULL' of feature 2", f"a number: {READS_NULL}"),
-        ("0 qid:2 1:1 2:null", "value 'null' of feature 2", "a number"),
-        ("0 qid:2 1:1 2:NaN", "value 'NaN' of feature 2", "a number"),
-        ("0 qid:2 1:1 2:", "value '' of feature 2", "a number"),
-        ("0 qid:2 1:1_0", "value '1_0' of feature 1", "a number"),
-        ("0 qid:2 1:1 2:3:4", "value '3:4' of feature 2", "a number"),
-        ("0 qid:2 1:1 2:-inf", "value '-inf' of feature 2", "a finite number within the range of float32"),
-        ("0 qid:2 1:1e39", "value '1e39' of feature 1", "a finite number within the range of float32"),
-        ("0 qid:2 2:1 1:2", "feature id 1 after 2", "feature ids in ascending order"),
-        ("0 qid:2 1:1 1:2", "feature id 1 twice", "every feature at most once in a line"),
-        ("0 qid:2 0:1 1:2", "feature id 0", "feature ids that start at 1"),
-        ("0 qid:2 1:1 3:2", "feature id 3", "at most 2 (dataset.features)"),
-        ("0 qid:2 1:1 0.5", "'0.5'", "<feature id>:<value>"),
-        ("0 qid:2 1:1 b:2", "'b:2'", "<feature id>:<value>"),
-        ("0 qid:2 1.5:2", "'1.5:2'", "<feature id>:<value>"),
-        ("0 qid:2 1e0:2", "'1e0:2'", "<feature id>:<value>"),
-        ("0 qid:2 1.0:2", "'1.0:2'", "<feature id>:<value>"),
-        ("0 qid:2 +1:2", "'+1:2'", "<feature id>:<value>"),
-        ("0 qid:2 1:1 +2:2", "'+2:2'", "<feature id>:<value>"),
-        ("0 qid:2 -1:2", "'-1:2'", "<feature id>:<value>"),
-        (f"0 qid:2 {'1' * 5000}:2", f"feature id {'1' * 20}", "at most 2 (dataset.features)"),
-        ("0 qid:2 1:1\x0b", "value '1\\x0b' of feature 1", "a number"),
-        ("0 qid:2 1:\x0c1 2:1", "value '\\x0c1' of feature 1", "a number"),
-        ("0 qid:2 1:1\x1c", "value '1\\x1c' of feature 1", "a number"),
-        ("0 1:1 2:2", "'1:1'", "qid:<query> after the grade"),
-        ("0", "the end of the line", "qid:<query> after the grade"),
-        ("0 qid: 1:1 2:2", "'qid:'", "qid:<query> after the grade"),
-        ("-1 qid:2 1:1 2:2", "grade '-1'", "a whole number from 0 to 127"),
-        ("0.5 qid:2 1:1 2:2", "grade '0.5'", "a whole number from 0 to 127"),
-        ("128 qid:2 1:1 2:2", "grade '128'", "a whole number from 0 to 127"),
-        ("nan qid:2 1:1 2:2", "grade 'nan'", "a whole number from 0 to 127"),
-        ("qid:2 1:1 2:2", "grade 'qid:2'", "a whole number from 0 to 127"),
-    ],
-)
-def test_a_defect_is_named_with_file_and_line(tmp_path: Path, line: str, found: str, expected: str):
+DEFECTS = [
+    ("0 qid:2 1:x 2:2", "value 'x' of feature 1", "a number"),
+    ("0 qid:2 1:1 2:NULL", "value 'NULL' of feature 2", f"a number: {READS_NULL}"),
+    ("0 qid:2 1:1 2:null", "value 'null' of feature 2", "a number"),
+    ("0 qid:2 1:1 2:NaN", "value 'NaN' of feature 2", "a number"),
+    ("0 qid:2 1:1 2:", "value '' of feature 2", "a number"),
+    ("0 qid:2 1:1_0", "value '1_0' of feature 1", "a number"),
+    ("0 qid:2 1:1 2:3:4", "value '3:4' of feature 2", "a number"),
+    ("0 qid:2 1:1 2:-inf", "value '-inf' of feature 2", "a finite number within the range of float32"),
+    ("0 qid:2 1:1e39", "value '1e39' of feature 1", "a finite number within the range of float32"),
+    ("0 qid:2 2:1 1:2", "feature id 1 after 2", "feature ids in ascending order"),
+    ("0 qid:2 1:1 1:2", "feature id 1 twice", "every feature at most once in a line"),
+    ("0 qid:2 0:1 1:2", "feature id 0", "feature ids that start at 1"),
+    ("0 qid:2 1:1 3:2", "feature id 3", "at most 2 (dataset.features)"),
+    ("0 qid:2 1:1 0.5", "'0.5'", "<feature id>:<value>"),
+    ("0 qid:2 1:1 b:2", "'b:2'", "<feature id>:<value>"),
+    ("0 qid:2 1.5:2", "'1.5:2'", "<feature id>:<value>"),
+    ("0 qid:2 1e0:2", "'1e0:2'", "<feature id>:<value>"),
+    ("0 qid:2 1.0:2", "'1.0:2'", "<feature id>:<value>"),
+    ("0 qid:2 +1:2", "'+1:2'", "<feature id>:<value>"),
+    ("0 qid:2 1:1 +2:2", "'+2:2'", "<feature id>:<value>"),
+    ("0 qid:2 -1:2", "'-1:2'", "<feature id>:<value>"),
+    (f"0 qid:2 {'1' * 5000}:2", f"feature id {'1' * 20}", "at most 2 (dataset.features)"),
+    ("0 qid:2 1:1\x0b", "value '1\\x0b' of feature 1", "a number"),
+    ("0 qid:2 1:\x0c1 2:1", "value '\\x0c1' of feature 1", "a number"),
+    ("0 qid:2 1:1\x1c", "value '1\\x1c' of feature 1", "a number"),
+    ("0 1:1 2:2", "'1:1'", "qid:<query> after the grade"),
+    ("0", "the end of the line", "qid:<query> after the grade"),
+    ("0 qid: 1:1 2:2", "'qid:'", "qid:<query> after the grade"),
+    ("-1 qid:2 1:1 2:2", "grade '-1'", "a whole number from 0 to 127"),
+    ("0.5 qid:2 1:1 2:2", "grade '0.5'", "a whole number from 0 to 127"),
+    ("128 qid:2 1:1 2:2", "grade '128'", "a whole number from 0 to 127"),
+    ("nan qid:2 1:1 2:2", "grade 'nan'", "a whole number from 0 to 127"),
+    ("qid:2 1:1 2:2", "grade 'qid:2'", "a whole number from 0 to 127"),
+]
+
+
+def test_a_defect_is_named_with_file_and_line(tmp_path: Path):
     file = tmp_path / "train.txt"
-    file.write_text(GOOD + line + "\n0 qid:3 1:1 2:2\n")
-    with pytest.raises(DataError) as error:
-        parse(file, features=2)
-    assert str(error.value) == f"{file}:3: found {found}, expected {expected}"
-
-
-@pytest.mark.parametrize(
-    "number", ["infinit", "1d5", "--5", "+-5", "0x10", "1e", "e5", ".", "1,5", "1\0", "1\xa0", "١"]
-)
-@pytest.mark.parametrize("line", ["0 qid:2 1:{} 2:2", "0 qid:2 2:{}"])
-def test_the_fast_path_and_the_diagnosis_agree_on_numbers(number: str, line: str):
-    with pytest.raises(DataError, match=r"data\.txt:3: found value .* of feature \d, expected a number"):
-        parse_text((GOOD + line.format(number) + "\n0 qid:3 1:1 2:2\n").encode())
-
-
-MARKED = "UTF-8 text without one: type "
-
-
-@pytest.mark.parametrize("line", ["0 qid:1 1:1\n", "# a comment\n0 qid:1 1:1\n", "0 qid:1 2:1 3:1\n0 qid:1 1:1\n"])
-def test_a_byte_order_mark_is_named_with_what_removes_it(tmp_path: Path, line: str):
-    """And what is typed makes a file that is read."""
-    file, new = tmp_path / "my train.txt", tmp_path / "new.txt"
-    for encoding, name, typed in (
-        ("utf-8-sig", "UTF-8", rf"sed -i '1s/^\xEF\xBB\xBF//' '{file}'"),
-        ("utf-16", "UTF-16", f"iconv -f UTF-16 -t UTF-8 '{file}' > NEW"),
-        ("utf-32", "UTF-32", f"iconv -f UTF-32 -t UTF-8 '{file}' > NEW"),
-    ):
-        file.write_bytes(line.encode(encoding))
+    for line, found, expected in DEFECTS:
+        file.write_text(GOOD + line + "\n0 qid:3 1:1 2:2\n")
         with pytest.raises(DataError) as error:
-            parse(file)
-        assert str(error.value) == f"{file}:1: found a byte order mark ({name}), expected {MARKED}{typed}"
-        subprocess.run(["bash", "-c", typed.replace("NEW", str(new))], check=True)
-        text = (file if "-i" in typed else new).read_bytes()
-        assert text == line.encode()
-    for big, name in (("utf-16-be", "UTF-16"), ("utf-32-be", "UTF-32")):
-        file.write_bytes(f"\ufeff{line}".encode(big))
-        with pytest.raises(DataError, match=rf":1: found a byte order mark \({name}\), expected "):
-            parse(file)
+            parse(file, features=2)
+        assert str(error.value) == f"{file}:3: found {found}, expected {expected}"
 
 
-def test_a_byte_order_mark_of_a_packed_file_and_between_joined_files(tmp_path: Path):
-    packed, joined = tmp_path / "train.txt.gz", tmp_path / "train.txt"
-    packed.write_bytes(gzip.compress(GOOD.encode("utf-8-sig")))
-    with pytest.raises(DataError) as error:
-        parse(packed)
-    sed = r"sed '1s/^\xEF\xBB\xBF//'"
-    assert str(error.value).endswith(f"{MARKED}zcat {packed} | {sed} | gzip > NEW.gz")
-    joined.write_text(f"{GOOD}\ufeff0 qid:2 1:1\n")
-    with pytest.raises(DataError) as error:
-        parse(joined)
-    assert f"{joined}:3: found a byte order mark (UTF-8)" in str(error.value)
-    assert f"{MARKED}sed -i '3s/^" in str(error.value)
+def test_what_is_no_number():
+    """With any setting; beside NULL where that is one."""
+    for number in ("infinit", "1d5", "--5", "+-5", "0x10", "1e", "1e+", "e5", ".", "1,5", "1\0", "1\xa0", "١", "nan"):
+        for line in ("0 qid:2 1:{} 2:2", "0 qid:2 2:{}"):
+            with pytest.raises(DataError, match=r"data\.txt:3: found value .* of feature \d, expected a number$"):
+                parse_text(f"{GOOD}{line.format(number)}\n0 qid:3 1:1 2:2\n".encode(), overflow="zero")
+    for value in ("nan", "null", "NULLS", "NULL5", "xNULL", "", "NULL:3"):
+        for line, missing in (("0 qid:2 1:NULL 2:{}", "minimum"), ("0 qid:2 2:{} 3:NULL", 0)):
+            with pytest.raises(DataError, match=r"data\.txt:3: found value .* of feature 2, expected a number$"):
+                parse_text(f"{GOOD}{line.format(value)}\n0 qid:3 1:1 2:NULL\n".encode(), missing=missing)
+
+
+def test_a_byte_order_mark_is_named_with_what_removes_it(tmp_path: Path):
+    """And what is typed makes a file that is read, also of a packed file, and where files were joined."""
+    plain, packed, new = tmp_path / "my train.txt", tmp_path / "train.txt.gz", tmp_path / "new.txt"
+    utf8 = "# a comment\n0 qid:1 1:1\n"
+    marked = [(utf8.encode(encoding), 1) for encoding in ("utf-8-sig", "utf-16", "utf-32")]
+    marked += [(f"\ufeff{utf8}".encode(encoding), 1) for encoding in ("utf-16-be", "utf-32-be")]
+    for content, line in [*marked, ("0 qid:2 1:1\n\ufeff0 qid:2 1:1\n".encode(), 2)]:
+        plain.write_bytes(content)
+        packed.write_bytes(gzip.compress(content))
+        for file in plain, packed:
+            with pytest.raises(DataError) as error:
+                parse(file)
+            start, typed = str(error.value).split("type ")
+            assert re.fullmatch(rf".*:{line}: found a byte order mark .*, expected UTF-8 text without one: ", start)
+            subprocess.run(["bash", "-c", typed.replace("NEW", str(new))], check=True)
+            assert new.read_bytes() == (utf8 if line == 1 else "0 qid:2 1:1\n0 qid:2 1:1\n").encode()
 
 
 @st.composite
@@ -243,44 +264,30 @@ def text_with_null(draw: st.DrawFn) -> str:
 @example("0 qid:1 1:NULL 2:5\n0 qid:1 2:NULL\n0 qid:1 1:3\n", "minimum", 1 << 20)
 @settings(max_examples=80)
 def test_null_is_a_number_or_the_minimum_of_the_query(text: str, missing: float | str, chunk: int):
-    parser.CHUNK, before = chunk, parser.CHUNK
-    try:
+    with set_to(CHUNK=chunk):
         documents = parse_text(text.encode(), missing=missing)
-    finally:
-        parser.CHUNK = before
     assert_equals_reference(documents, text.encode(), missing)
 
 
-@pytest.mark.parametrize("others", ["", "0 qid:9 3:1\n"])  # by columns, by tokens
-def test_null_by_hand(others: str):
-    text = f"0 qid:1 1:NULL 2:5\n0 qid:1 1:4 2:NULL\n1 qid:1 1:3 2:-7\n0 qid:2 1:NULL 2:NULL\n{others}".encode()
+def test_null_by_hand():
+    text = b"0 qid:1 1:NULL 2:5\n0 qid:1 1:4 2:NULL\n1 qid:1 1:3 2:-7\n0 qid:2 1:NULL 2:NULL\n"
     lowest = [[3, 5], [4, -7], [3, -7], [0, 0]]  # of query 1; query 2 has no value
-    assert parse_text(text, missing="minimum").features[:4, :2].tolist() == lowest
-    assert parse_text(text, missing=9).features[:4, :2].tolist() == [[9, 5], [4, 9], [3, -7], [9, 9]]
+    assert parse_text(text, missing="minimum").features.tolist() == lowest
+    assert parse_text(text, missing=9).features.tolist() == [[9, 5], [4, 9], [3, -7], [9, 9]]
 
 
-@pytest.mark.parametrize("missing", ["minimum", 0])
-@pytest.mark.parametrize("value", ["nan", "null", "NULLS", "NULL5", "xNULL", "", "NULL:3"])
-@pytest.mark.parametrize("line", ["0 qid:2 1:NULL 2:{}", "0 qid:2 2:{} 3:NULL"])
-def test_nothing_else_is_read_as_null(missing: float | str, value: str, line: str):
-    with pytest.raises(DataError, match=r"data\.txt:3: found value .* of feature 2, expected a number$"):
-        parse_text(f"{GOOD}{line.format(value)}\n0 qid:3 1:1 2:NULL\n".encode(), missing=missing)
+def test_a_form_feed_at_the_end_of_a_chunk_is_no_blank():
+    for chunk in (1, 1 << 20):
+        for end in ("", "\n", "\n\n", " \n"):
+            with set_to(CHUNK=chunk), pytest.raises(DataError, match=r"data\.txt:3: found value '4.x0c' of feature 2"):
+                parse_text(f"{GOOD}0 qid:1 1:3 2:4\x0c{end}".encode())
 
 
-@pytest.mark.parametrize("chunk", [1, 1 << 20])
-@pytest.mark.parametrize("end", ["", "\n", "\n\n", " \n"])
-def test_a_form_feed_at_the_end_of_a_chunk_is_no_blank(monkeypatch: pytest.MonkeyPatch, chunk: int, end: str):
-    monkeypatch.setattr(parser, "CHUNK", chunk)
-    with pytest.raises(DataError, match=r"data\.txt:3: found value '4.x0c' of feature 2, expected a number"):
-        parse_text(f"{GOOD}0 qid:1 1:3 2:4\x0c{end}".encode())
-
-
-@pytest.mark.parametrize("others", ["", "0 qid:9 3:1\n"])  # by columns, by tokens
-def test_leading_zeros_of_a_feature_id_do_not_count(others: str):
-    text = f"0 qid:1 01:1 002:2\n0 qid:1 {'0' * 5000}1:3 2:4\n{others}".encode()
+def test_leading_zeros_of_a_feature_id_do_not_count():
+    text = f"0 qid:1 01:1 002:2\n0 qid:1 {'0' * 5000}1:3 2:4\n".encode()
     assert_equals_reference(parse_text(text), text)
     with pytest.raises(DataError, match=r"data\.txt:3: found feature id 2 after 3,"):
-        parse_text(f"0 qid:1 01:1 002:2\n0 qid:1 {'0' * 5000}1:3 2:4\n0 qid:1 3:1 2:1".encode())
+        parse_text(text + b"0 qid:1 3:1 2:1")
 
 
 def test_a_query_id_is_text_in_utf_8():
@@ -291,20 +298,15 @@ def test_a_query_id_is_text_in_utf_8():
             parse_text(text + line)
 
 
-def test_a_limit_above_that_of_other_files_holds_in_messages_too():
-    with pytest.raises(DataError, match=r"data\.txt:2: found value 'x' of feature 1, expected a number"):
-        parse_text(b"0 qid:1 100001:1\n0 qid:1 1:x\n", features=100_001)
-
-
 def test_feature_ids_have_a_limit_in_dense_and_sparse_files():
     for text, limit in (("0 qid:1 1:1 2:2\n", 1), ("0 qid:1 2:1\n", 1), ("0 qid:1 100001:1\n", None)):
         with pytest.raises(DataError, match=r"found feature id \d+, expected at most"):
             parse_text(text.encode(), features=limit)
+    assert parse_text(b"0 qid:1 100001:1\n", features=100_001).features[0, -1] == 1
 
 
-def test_a_chunk_of_nothing_but_a_bad_line_is_not_left_out(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(parser, "CHUNK", 1)
-    with pytest.raises(DataError, match=r"data\.txt:3: found grade 'abc'"):
+def test_a_chunk_of_nothing_but_a_bad_line_is_not_left_out():
+    with set_to(CHUNK=1), pytest.raises(DataError, match=r"data\.txt:3: found grade 'abc'"):
         parse_text(f"{GOOD}abc\n{GOOD}".encode())
 
 
@@ -317,19 +319,15 @@ def test_a_query_in_two_places_is_an_error(tmp_path: Path):
         parse(file)
 
 
-@pytest.mark.parametrize("text", ["", "\n\n", "# only a comment\n"])
-def test_a_file_without_documents_is_an_error(tmp_path: Path, text: str):
-    file = tmp_path / "train.txt"
-    file.write_text(text)
-    with pytest.raises(DataError, match=r"train\.txt:\d: found no document, expected lines of the form"):
-        parse(file)
+def test_a_file_without_documents_is_an_error():
+    for text in (b"", b"\n\n", b"# only a comment\n"):
+        with pytest.raises(DataError, match=r"data\.txt:\d: found no document, expected lines of the form"):
+            parse_text(text)
 
 
 def test_values_beyond_float32_count_as_zero_when_asked():
     documents = parse_text(b"0 qid:1 1:1.79769313486232E+308 2:-inf 3:7\n", overflow="zero")
     assert documents.features.tolist() == [[0, 0, 7]]
-    with pytest.raises(DataError, match="value 'nan' of feature 1"):
-        parse_text(b"0 qid:1 1:nan\n", overflow="zero")
 
 
 def test_gzip_is_read_and_a_truncated_one_named(tmp_path: Path):
@@ -342,26 +340,3 @@ def test_gzip_is_read_and_a_truncated_one_named(tmp_path: Path):
         file.write_bytes(damaged)
         with pytest.raises(DataError, match=r"train\.txt\.gz:\d+: found a damaged gzip file .*expected a complete one"):
             parse(file)
-
-
-def test_columns_and_tokens_give_the_same_features(monkeypatch: pytest.MonkeyPatch):
-    path = TINY / "Fold1" / "train.txt"
-    by_columns = parse(path).features
-    monkeypatch.setattr(parser, "_columns", lambda *_: None)
-    assert np.array_equal(by_columns, parse(path).features)
-    assert by_columns.any()
-
-
-@pytest.mark.parametrize(
-    "line", ["0 qid:2 1:1 3:2 2:3", "0 qid:2 1:1 2:2 4:3", "0 qid:2 1:1 2:x 3:3", "0 qid:2 1:1 2: 3:3"]
-)
-def test_a_line_that_does_not_fit_the_columns_is_left_to_tokens(line: str):
-    text = f"\n1 qid:1 1:1 2:2 3:3\n{line}".encode()
-    assert _columns(text, 2, None, 0) is None
-
-
-def test_a_value_with_a_blank_is_found_after_a_line_that_ends_in_a_blank(tmp_path: Path):
-    file = tmp_path / "train.txt"
-    file.write_text("0 qid:1 1:0.5 2:0.5 3:0.5 \n0 qid:2 1:0.5 2:0 .5 3:0.5\n")
-    with pytest.raises(DataError, match=r"train.txt:2: found '.5', expected <feature id>:<value>"):
-        parse(file)

@@ -15,7 +15,7 @@ import torch
 from hydra.utils import instantiate
 from omegaconf import OmegaConf
 
-from ol2r_cli.config.instantiate import check_settings
+from ol2r_cli.config.ranges import check_settings
 from ol2r_cli.dataset.synthetic import (
     POPULARITY,
     QUALITIES,

@@ -7,12 +7,12 @@ import io
 import pytest
 import torch
 
-from ol2r_cli.click.dependent import DependentClick
+from ol2r_cli.click.models import DependentClick
 from ol2r_cli.exploration import neural_confidence
 from ol2r_cli.exploration.divide_and_conquer import ScoreOrder
 from ol2r_cli.exploration.neural_confidence import NeuralConfidence
 from ol2r_cli.exploration.tangent_certainty import Criterion, _bytes, most_rounds
-from ol2r_cli.fairness.no_fairness import NoFairness
+from ol2r_cli.fairness.by_merit import NoFairness
 from ol2r_cli.interfaces import TANGENT, Prediction, Ranker, RunContext
 from ol2r_cli.learning import covariance
 from ol2r_cli.learning.covariance import PrimalInverse

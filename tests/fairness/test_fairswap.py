@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from ol2r_cli.fairness.fairswap import FairSwap, calibrated
-from ol2r_cli.fairness.templates import broken_pairs, group_queues
+from ol2r_cli.fairness.fairexp import FairSwap, broken_pairs, calibrated, group_queues
 from ol2r_cli.interfaces import Candidates, Proposal
 from tests.reference import fairswap as reference
 from tests.reference.exposure import letters

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ol2r_cli.config.instantiate import build
 from ol2r_cli.dataset.table import Dataset
-from ol2r_cli.fairness.mcfair import gradient
+from ol2r_cli.fairness.by_merit import gradient
 from ol2r_cli.interfaces import Candidates, Exposure, Proposal, RunContext
 from ol2r_cli.metrics.exposure import position_exposure
 from ol2r_cli.simulation import Simulation

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from ol2r_cli.fairness.templates import broken_pairs, fillable, group_queues, merge, templates
+from ol2r_cli.fairness.fairexp import broken_pairs, fillable, group_queues, merge, templates
 from tests.reference import violations
 from tests.reference.exposure import letters
 from tests.reference.fairexp import lists

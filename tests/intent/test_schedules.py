@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from ol2r_cli.intent.drawn_intents import DrawnIntents
-from ol2r_cli.intent.schedules import Abrupt, Mixture, NoChange, Recurring, Smooth
+from ol2r_cli.intent.schedules import Abrupt, DrawnIntents, Mixture, NoChange, Recurring, Smooth
 from ol2r_cli.interfaces import IntentSchedule
 from ol2r_cli.tensor.streams import Streams
 

@@ -35,7 +35,7 @@ NOISE = [
 REFUSED = {
     "pairrank": [
         ("l2", 0, "must be above 0, got 0"),
-        ("solver", "sgd", "must be one of newton, lbfgs_restart, got 'sgd'"),
+        ("solver", "sgd", "must be one of newton, exact, lbfgs_restart, got 'sgd'"),
         ("window", 0, "must be null or 1 or more, got 0"),
         ("discount", 0, "must be above 0 and at most 1, got 0"),
         ("discount", 1.01, "must be above 0 and at most 1, got 1.01"),

@@ -12,10 +12,10 @@ import torch
 from omegaconf import OmegaConf
 
 from ol2r_cli.report.run_groups import Group, collect, group_runs
-from ol2r_cli.run.directory import RunDirectory
-from ol2r_cli.run.manifest import Manifest
+from ol2r_cli.run.run import Run
+from ol2r_cli.run.store import Manifest, RunDirectory
 from ol2r_cli.run.summary import summarise
-from ol2r_cli.run.tables import Trace
+from ol2r_cli.run.trace import Trace
 
 SETTINGS = {
     "dataset": {"path": None, "data_dir": "here", "fold": 1, "normalise": "query_minmax"},
@@ -71,7 +71,7 @@ def make(
         if values and evaluated:
             last = torch.tensor([values[seed] for seed in seeds], dtype=torch.float64)
             trace.record_evaluation([0, 2], split, {"ndcg_10": torch.stack([0 * last, last])})
-    trace.flush()
+    trace.finish()
     manifest = Manifest(
         directory,
         id="0123456789",
@@ -86,8 +86,9 @@ def make(
         note=note,
         command=shlex.join(["ol2r", "run", *overrides]) if command is None else command,
     )
-    directory.write_json("run.json", manifest.content | {"status": status})
-    directory.write_json("summary.json", summarise(directory))
+    run = Run(directory.path, manifest.content, files=directory.files)
+    directory.write_json("summary.json", summarise(run))
+    directory.write_json("run.json", manifest.content | {"status": status, "files": directory.files})
     return directory.path
 
 

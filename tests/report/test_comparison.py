@@ -10,6 +10,7 @@ import pytest
 from ol2r_cli.report.comparison import compare
 from ol2r_cli.report.estimates import holm, paired_t
 from ol2r_cli.report.labels import Labels
+from tests.manifests import edited_summary
 from tests.report.runs import groups_below, make
 
 T1 = math.tan(math.pi * 0.475)  # Student's t for one degree of freedom
@@ -87,16 +88,12 @@ def test_letters_name_those_that_are_worse(tmp_path):
 
 
 def test_less_regret_is_better(tmp_path):
-    from ol2r_cli.run.directory import RunDirectory
-
     for ranker, regret in (("base", 100), ("good", 50)):
         for seed in range(6):
-            directory = RunDirectory(make(tmp_path, f"ranker={ranker}", test={seed: 0.5}))
-            summary = directory.read_json("summary.json")
             value = regret + seed % 2 * (ranker == "good")
-            summary["metrics"]["regret"] = {"mean": value, "sd": None, "n": 1}
-            summary["by_seed"]["regret"] = [value]
-            directory.write_json("summary.json", summary)
+            with edited_summary(make(tmp_path, f"ranker={ranker}", test={seed: 0.5})) as summary:
+                summary["metrics"]["regret"] = {"mean": value, "sd": None, "n": 1}
+                summary["by_seed"]["regret"] = [value]
     groups, result = comparison(tmp_path, "base", metrics=("regret",))
     assert result.mark(groups[1], "regret") == "↓", "it is less"
     assert (result.differences[0].wins, result.differences[0].better) == (6, True)

@@ -13,6 +13,7 @@ from ol2r_cli.report.measures import METRICS, check_metrics, heading, usual_metr
 from ol2r_cli.report.result_tables import differences_table, format_p, groups_table
 from ol2r_cli.report.selection import Selection
 from ol2r_cli.report.text_table import markdown
+from tests.manifests import edited_summary
 from tests.report.runs import groups_below, make
 
 T1 = math.tan(math.pi * 0.475)  # Student's t for one degree of freedom
@@ -171,13 +172,9 @@ def test_small_probabilities(p, text):
 
 
 def test_the_best_is_the_least_where_less_is_better(tmp_path):
-    from ol2r_cli.run.directory import RunDirectory
-
     for ranker, regret in (("a", 2), ("b", 1)):
-        directory = RunDirectory(make(tmp_path, f"ranker={ranker}"))
-        summary = directory.read_json("summary.json")
-        summary["metrics"]["regret"] = summary["metrics"]["clicks"] = {"mean": regret, "sd": None, "n": 1}
-        directory.write_json("summary.json", summary)
+        with edited_summary(make(tmp_path, f"ranker={ranker}")) as summary:
+            summary["metrics"]["regret"] = summary["metrics"]["clicks"] = {"mean": regret, "sd": None, "n": 1}
     labels = Labels(groups := groups_below(tmp_path))
     rows = groups_table(groups, labels, ["regret", "clicks"]).rows
     assert [[cell.best for cell in row[-2:]] for row in rows] == [[False, False], [True, False]]

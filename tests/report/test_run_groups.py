@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import statistics
-from pathlib import Path
 
 import pytest
 import yaml
@@ -12,12 +11,12 @@ from hypothesis import settings as settings_of_hypothesis
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
-from ol2r_cli.report import finished_run
-from ol2r_cli.report.finished_run import distinguishes, read_settings
+from ol2r_cli.report.finished_run import distinguishes
 from ol2r_cli.report.labels import Labels
 from ol2r_cli.report.run_groups import collect
-from ol2r_cli.run.directory import RunDirectory
+from ol2r_cli.run import run as run_module
 from ol2r_cli.run.identity import RESULTS_VERSION
+from ol2r_cli.run.run import flat_settings
 from tests.report.runs import groups_below, make, only
 
 
@@ -92,42 +91,29 @@ def whole(tree: dict, prefix: str = "") -> dict:
 
 @settings_of_hypothesis(max_examples=40, deadline=None)
 @given(TREES)
-def test_settings_parsed_in_pieces_equal_those_parsed_as_a_whole(tmp_path_factory, tree):
-    path = tmp_path_factory.mktemp("run") / "config.yaml"
-    path.write_text(text := yaml.safe_dump({"all": 1} | tree, allow_unicode=True, sort_keys=False))
-    assert read_settings(path) == whole(yaml.safe_load(text))
+def test_settings_parsed_in_pieces_equal_those_parsed_as_a_whole(tree):
+    text = yaml.safe_dump({"all": 1} | tree, allow_unicode=True, sort_keys=False)
+    assert flat_settings(text) == whole(yaml.safe_load(text))
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "# all\na: [1]\nb: [1]\n",
-        "---\na: [1]\nb: [1]\n",
-        "{a: [1], b: [1]}",
-        "? a\n: [1]\nb: [1]\n",
-    ],
-)
-def test_text_that_cannot_be_split_is_parsed_as_a_whole(tmp_path, text):
-    (tmp_path / "config.yaml").write_text(text)
-    assert read_settings(tmp_path / "config.yaml") == {"a": [1], "b": [1]}
+def test_text_that_cannot_be_split_is_parsed_as_a_whole():
+    for text in "# all\na: [1]\nb: [1]\n", "---\na: [1]\nb: [1]\n", "{a: [1], b: [1]}", "? a\n: [1]\nb: [1]\n":
+        assert flat_settings(text) == {"a": [1], "b": [1]}, text
+    for text in "", "word", "a: 1\n- b", "a: [1", "a: &x [1]\nb: *x\n":
+        with pytest.raises(ValueError):
+            flat_settings(text)
 
 
-@pytest.mark.parametrize("text", ["", "word", "a: 1\n- b", "a: [1", "a: &x [1]\nb: *x\n"])
-def test_content_that_is_no_mapping_is_an_error(tmp_path, text):
-    (tmp_path / "config.yaml").write_text(text)
-    with pytest.raises(ValueError):
-        read_settings(tmp_path / "config.yaml")
-
-
-def test_text_that_runs_share_is_parsed_once(tmp_path, monkeypatch):
+def test_text_that_runs_share_is_parsed_once(monkeypatch):
     """100 runs, 10 values of l2, 10 seeds: ten `ranker`, ten `seed`, and one of each of the others."""
     parsed = []
-    parse = finished_run.parse_yaml
-    monkeypatch.setattr(finished_run, "parse_yaml", lambda text: parsed.append(text) or parse(text))
-    for run in range(100):
-        tree = {"click": {"stop": 0.5}, "ranker": {"l2": run // 10, "why": "only in this test"}, "seed": run % 10}
-        (tmp_path / f"{run}.yaml").write_text(OmegaConf.to_yaml(OmegaConf.create(tree)))
-    read = [read_settings(tmp_path / f"{run}.yaml") for run in range(100)]
+    parse = run_module.parse_yaml
+    monkeypatch.setattr(run_module, "parse_yaml", lambda text: parsed.append(text) or parse(text))
+    trees = (
+        {"click": {"stop": 0.5}, "ranker": {"l2": run // 10, "why": "only in this test"}, "seed": run % 10}
+        for run in range(100)
+    )
+    read = [flat_settings(OmegaConf.to_yaml(OmegaConf.create(tree))) for tree in trees]
     assert [(found["ranker.l2"], found["seed"]) for found in read] == [(run // 10, run % 10) for run in range(100)]
     assert len(parsed) <= 10 + 10 + 1
 
@@ -142,13 +128,6 @@ def test_what_cannot_change_results_tells_no_groups_apart():
 def values(group, metric="test_ndcg_10") -> tuple[float, float, int]:
     estimate = group.estimate(metric)
     return estimate.mean, estimate.sd, estimate.n
-
-
-def without_values_of_seeds(path: Path) -> None:
-    """As earlier versions wrote the summary."""
-    summary = RunDirectory(path).read_json("summary.json")
-    del summary["by_seed"]
-    RunDirectory(path).write_json("summary.json", summary)
 
 
 def expected(*numbers: float) -> tuple:
@@ -222,26 +201,12 @@ def test_other_settings_of_a_measure_make_a_group_and_taking_it_does_not(tmp_pat
 def test_a_seed_that_several_runs_have_counts_once(tmp_path):
     make(tmp_path, test={1: 0.2})
     make(tmp_path, test={0: 0.1, 1: 0.2, 2: 0.4})
-    make(tmp_path, test={1: 0.2, 2: 0.4, 5: 0.9})  # overlaps in part: its tables are read
-    assert values(only(tmp_path)) == expected(0.1, 0.2, 0.4, 0.9)
-    for path in tmp_path.iterdir():
-        without_values_of_seeds(path)
+    make(tmp_path, test={1: 0.2, 2: 0.4, 5: 0.9})  # overlaps in part
     assert values(only(tmp_path)) == expected(0.1, 0.2, 0.4, 0.9)
     assert values(only(tmp_path), "online_ndcg") == expected(0.1, 0.2, 0.4, 0.9)
     assert sorted(only(tmp_path).values("online_ndcg")) == [(1, 0), (1, 1), (1, 2), (1, 5)]
     make(tmp_path, "dataset.fold=2", test={1: 0.7})  # another fold, another value
     assert only(tmp_path).estimate("test_ndcg_10").mean == pytest.approx((0.4 + 0.7) / 2)
-
-
-@pytest.mark.parametrize("damage", [lambda file: file.unlink(), lambda file: file.write_text("no table")])
-def test_tables_that_are_needed_and_damaged_are_an_error(tmp_path, damage):
-    make(tmp_path, test={0: 0.1, 1: 0.2, 2: 0.4})
-    path = make(tmp_path, test={1: 0.2, 3: 0.4})
-    without_values_of_seeds(path)
-    for name in ("trace.parquet", "evaluation.parquet"):
-        damage(path / name)
-    with pytest.raises(ValueError, match=f"{path}.*: force=true runs it again"):
-        only(tmp_path).estimate("test_ndcg_10")
 
 
 def test_the_same_data_somewhere_else_are_the_same_data(tmp_path):

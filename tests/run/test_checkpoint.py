@@ -9,7 +9,7 @@ from torch import nn
 
 from ol2r_cli.run import checkpoint
 from ol2r_cli.run.checkpoint import CHECKPOINT
-from ol2r_cli.run.directory import RunDirectory
+from ol2r_cli.run.store import RunDirectory
 
 STATE = {
     "round": 7,

@@ -13,12 +13,13 @@ import polars as pl
 import pytest
 import torch
 
-from ol2r_cli.run.directory import FILES, RunDirectory, RunningElsewhere, as_json, create_root
-from ol2r_cli.run.run_state import find_runs
+from ol2r_cli.run import FILES
+from ol2r_cli.run.run import find_runs
+from ol2r_cli.run.store import RunDirectory, RunningElsewhere, as_json, create_root
 
 HOLDER = """
 import sys, time
-from ol2r_cli.run.directory import RunDirectory
+from ol2r_cli.run.store import RunDirectory
 with RunDirectory(sys.argv[1]):
     print("held", flush=True)
     time.sleep(60)
@@ -61,7 +62,7 @@ def test_one_process_cannot_lock_a_directory_twice(tmp_path):
 def test_is_running_in_another_process_does_not_prevent_a_run(tmp_path):
     asking = """
 import sys
-from ol2r_cli.run.directory import RunDirectory
+from ol2r_cli.run.store import RunDirectory
 print("asking", flush=True)
 while True:
     RunDirectory(sys.argv[1]).is_running()

@@ -9,7 +9,7 @@ import torch
 
 from ol2r_cli.commands.run import main
 from ol2r_cli.metrics.measurement import NonFiniteScores
-from ol2r_cli.run.run_state import find_runs, read_state
+from ol2r_cli.run.run import Run, find_runs
 from tests.contracts.broken import Sound
 from tests.worlds import simulate, tiny
 
@@ -20,7 +20,7 @@ def failure(folder: Path, *words: str) -> str:
     """The error in the manifest of a run that must fail."""
     assert main([*SMOKE, f"output_dir={folder}", *words]) == 1
     (path,) = find_runs(folder)
-    state = read_state(path)
+    state = Run.read(path)
     assert state is not None
     assert state.state == "failed"
     assert not (path / "summary.json").exists()

@@ -10,9 +10,10 @@ import pytest
 
 from ol2r_cli.config.catalogue import Catalogue
 from ol2r_cli.config.composer import compose
+from ol2r_cli.run import MANIFEST
 from ol2r_cli.run import experiment as experiments
-from ol2r_cli.run.directory import MANIFEST, RunDirectory
 from ol2r_cli.run.experiment import Experiment, RunSettings
+from ol2r_cli.run.store import RunDirectory
 from tests.manifests import manifest
 
 

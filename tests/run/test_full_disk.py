@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from ol2r_cli.commands.run import main
-from ol2r_cli.run.directory import LOCK, RunDirectory
-from ol2r_cli.run.run_state import find_runs, read_state
+from ol2r_cli.run import LOCK
+from ol2r_cli.run.run import Run, find_runs
+from ol2r_cli.run.store import RunDirectory
 
 RESULTS = ["trace.parquet", "evaluation.parquet", "summary.json"]
 
@@ -59,7 +60,7 @@ def test_a_run_that_cannot_write_says_so_in_one_line(
         assert not runs
         assert not [path for path in tmp_path.rglob("*") if path.is_file()]
     else:
-        state = read_state(runs[0])
+        state = Run.read(runs[0])
         assert state is not None
         assert (state.state, str(state.error) in captured.err) == ("failed", True)
     assert main(command(tmp_path)) == 0
@@ -72,7 +73,7 @@ def test_the_last_word_of_a_run_needs_no_space(tmp_path: Path):
     directory.write_json("run.json", {"status": "running", "id": "0123456789"})
     size = (tmp_path / "run.json").stat().st_size
     directory.overwrite_json("run.json", {"status": "failed"})
-    assert directory.read_json("run.json") == {"status": "failed"}
+    assert json.loads((tmp_path / "run.json").read_text()) == {"status": "failed"}
     assert (tmp_path / "run.json").stat().st_size == size
     with pytest.raises(OSError, match="No space left"):
         directory.overwrite_json("run.json", {"error": "x" * 100_000})

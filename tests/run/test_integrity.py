@@ -12,19 +12,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from ol2r_cli.run.integrity import DamagedTable, damage, file_records, missing_rows, read_table, write_table
 
 from ol2r_cli.commands.run import main
 from ol2r_cli.config.composer import compose
 from ol2r_cli.report import load
+from ol2r_cli.run import LOCK
 from ol2r_cli.run import runner as runner_module
-from ol2r_cli.run.directory import LOCK, DirectoryLost, RunDirectory
 from ol2r_cli.run.experiment import Experiment
-from ol2r_cli.run.integrity import DamagedTable, damage, file_records, missing_rows, read_table, write_table
-from ol2r_cli.run.manifest import read_manifest
-from ol2r_cli.run.run_state import find_runs, read_state
+from ol2r_cli.run.run import Run, find_runs, read_manifest
 from ol2r_cli.run.runner import Runner
-from ol2r_cli.run.table_file import Table
-from ol2r_cli.run.tables import BLOCKS, EVALUATION, INTERACTIONS, TRACE
+from ol2r_cli.run.store import DirectoryLost, RunDirectory
+from ol2r_cli.run.tables import BLOCKS, EVALUATION, INTERACTIONS, TRACE, Table
 
 RESULTS = ["trace.parquet", "evaluation.parquet", "summary.json", "ranker.pt", "config.yaml"]
 ROUNDS = 200
@@ -102,7 +101,7 @@ def test_a_changed_digit_of_a_finished_run_is_noticed(tmp_path: Path, name: str)
     path = finished(tmp_path)
     content = (path / name).read_text()
     (path / name).write_text(re.sub("[3-8]", "9", content, count=1))
-    state = read_state(path)
+    state = Run.read(path)
     assert state is not None
     assert state.state == "damaged"
     assert str(state.error).startswith(name)
@@ -131,7 +130,7 @@ def test_a_finished_run_without_one_of_its_files_is_damaged(
         file.unlink()
     else:
         file.write_bytes(file.read_bytes()[:-1] if change == "truncated" else b"")
-    state = read_state(path)
+    state = Run.read(path)
     assert state is not None
     assert (state.state, str(state.error).startswith(name)) == ("damaged", True)
     with pytest.raises(ValueError, match="no finished runs"), pytest.warns(UserWarning, match=f"damaged: .*{name}"):
@@ -212,7 +211,7 @@ def test_a_run_does_not_finish_with_fewer_rows_than_rounds(tmp_path: Path, monke
     monkeypatch.setattr(runner_module, "QUEUE", 2)
     assert main(command(tmp_path, "checkpoint_rounds=30")) == 1
     (path,) = find_runs(tmp_path)
-    state = read_state(path)
+    state = Run.read(path)
     assert state is not None
     assert state.state == "failed"
     assert re.search(r"trace.parquet has 0 rows, and \d+ were written", str(state.error))

@@ -11,9 +11,10 @@ import pytest
 
 from ol2r_cli import __version__
 from ol2r_cli.run import manifest as module
-from ol2r_cli.run.directory import RunDirectory
+from ol2r_cli.run.code import checkout, versions
 from ol2r_cli.run.identity import RESULTS_VERSION
-from ol2r_cli.run.manifest import Manifest, checkout, peak_memory_gb, read_manifest, versions
+from ol2r_cli.run.run import read_manifest
+from ol2r_cli.run.store import Manifest, RunDirectory, peak_memory_gb
 
 ABOUT = {
     "id": "0123456789",

@@ -7,10 +7,10 @@ import math
 import pytest
 import torch
 
-from ol2r_cli.run.directory import RunDirectory
 from ol2r_cli.run.identity import RESULTS_VERSION
+from ol2r_cli.run.store import RunDirectory
 from ol2r_cli.run.summary import render, shows_unfairness, summarise
-from ol2r_cli.run.tables import Trace
+from ol2r_cli.run.trace import Trace
 
 ROUNDS = 20
 

@@ -5,26 +5,23 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-import numpy as np
 import pytest
+import torch
 
 from ol2r_cli import api as ol2r
 from ol2r_cli.cli import main
 from ol2r_cli.report.frames import load
 from ol2r_cli.report.results_file import read_results, results_files, results_frame
 from ol2r_cli.report.run_groups import collect
-from ol2r_cli.run.directory import RunDirectory
-from ol2r_cli.run.integrity import row_count
-from ol2r_cli.run.table_file import Table
+from ol2r_cli.run import trace as trace_module
+from ol2r_cli.run.run import Run
+from ol2r_cli.run.store import RunDirectory
 from ol2r_cli.run.tables import TRACE
+from ol2r_cli.run.trace import Trace
 from tests.report.runs import make
 
 # Folders, each with one beside it that the first matches as a pattern.
 PATTERNS = {"b[1]": "b1", "c*": "cx", "d?": "dy", "**": "e", "[!f]": "g", "~": "h", "~nobody": "i", "\\j[1]": "j1"}
-
-
-def rows(count: int) -> dict[str, np.ndarray]:
-    return {"seed": np.ones(count, int), "round": np.arange(1, count + 1)}
 
 
 @pytest.fixture
@@ -35,31 +32,30 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("_here")
-@pytest.mark.parametrize("name", PATTERNS)
-def test_rows_of_another_folder_are_not_counted(name: str):
-    table = Table(TRACE.file, TRACE.key, TRACE.columns)
-    for folder, count in (name, 3), (PATTERNS[name], 5):
-        for part in 1, 2:
-            values = rows(count) | {"round": np.arange(1, count + 1) + count * (part - 1)}
-            table.write(RunDirectory(folder), TRACE.frame(values), f"trace.part{part:05}.parquet")
-    directory = RunDirectory(name)
-    assert row_count(directory / "trace.part00001.parquet") == 3
-    assert table.last_round(directory) == 6
-    assert table.truncate(directory, 5) == 5
-    table.merge(directory)
-    assert table.read(directory)["round"].to_list() == [1, 2, 3, 4, 5]
-    assert table.last_round(RunDirectory(PATTERNS[name])) == 10
+def test_rows_of_another_folder_are_not_read(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(trace_module, "PART_ROWS", 2)
+    for name, beside in PATTERNS.items():
+        for folder, rounds in (name, 5), (beside, 7):
+            directory = RunDirectory(folder)
+            trace = Trace(directory, [1])
+            for t in range(1, rounds + 1):
+                trace.record(t, {"clicks": torch.tensor([t])})
+                trace.flush()
+            trace.finish()
+            run = Run(folder, {}, files=directory.files)
+            assert run.trace["round"].to_list() == list(range(1, rounds + 1)), folder
+            assert run.row_count(TRACE.file) == sum(map(len, run.pieces(TRACE))) == rounds, folder
 
 
 @pytest.mark.usefixtures("_here")
-@pytest.mark.parametrize("name", PATTERNS)
-def test_results_of_another_folder_are_not_read(name: str):
-    for folder, level in (name, 0.25), (PATTERNS[name], 0.75):
-        make(Path("runs", folder), test={0: level})
-        RunDirectory(folder).write_parquet("r.parquet", results_frame(collect([Path("runs", folder)]).runs))
-    (file,) = results_files(Path(name))
-    ((run, _),) = read_results(file)
-    assert run.metrics["test_ndcg_10"].mean == 0.25
+def test_results_of_another_folder_are_not_read():
+    for name, beside in PATTERNS.items():
+        for folder, level in (name, 0.25), (beside, 0.75):
+            make(Path("runs", folder), test={0: level})
+            RunDirectory(folder).write_parquet("r.parquet", results_frame(collect([Path("runs", folder)]).runs))
+        (file,) = results_files(Path(name))
+        ((run, _),) = read_results(file)
+        assert run.metrics["test_ndcg_10"].mean == 0.25, name
 
 
 @pytest.mark.usefixtures("_here")

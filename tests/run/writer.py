@@ -17,12 +17,13 @@ from pathlib import Path
 import polars as pl  # used only after a fork, because its threads do not survive one
 import torch
 
-from ol2r_cli.run import checkpoint, table_file
-from ol2r_cli.run.directory import RunDirectory
-from ol2r_cli.run.manifest import Manifest
-from ol2r_cli.run.run_state import read_state
+from ol2r_cli.run import checkpoint
+from ol2r_cli.run import trace as trace_module
+from ol2r_cli.run.run import Run, read_checkpoint
+from ol2r_cli.run.store import Manifest, RunDirectory
 from ol2r_cli.run.summary import summarise
-from ol2r_cli.run.tables import BLOCKS, EVALUATION, TRACE, Trace
+from ol2r_cli.run.tables import BLOCKS
+from ol2r_cli.run.trace import Trace
 
 SEEDS = [4, 5]
 CHOICES = {"dataset": "letters", "ranker": "pdgd", "click": "perfect"}
@@ -32,9 +33,8 @@ ROUNDS = 100_000  # more than the processes can play before they are killed
 def write(path: Path, rounds: int) -> None:
     """Play and write the rounds. Cumulative NDCG in round t is t (t + 1) / 2 + seed, which shows missing rounds."""
     with RunDirectory(path) as directory:
-        state = checkpoint.load(directory, "id") or {"round": 0, "sum": torch.tensor([4.0, 5.0]), "queue": [0]}
+        state = checkpoint.restore(directory, "id") or {"round": 0, "sum": torch.tensor([4.0, 5.0]), "queue": [0]}
         trace, sums, queue = Trace(directory, SEEDS), state["sum"].clone(), list(state["queue"])
-        trace.truncate(state["round"], queue)
         about = {"id": "id", "choices": CHOICES, "fingerprint": "f", "seeds": SEEDS, "device": "cpu", "threads": 1}
         about |= {"engine": "tensors", "command": "none"}
         with Manifest(directory, **about, rounds=rounds, round=state["round"], every=0.0) as manifest:
@@ -52,24 +52,23 @@ def write(path: Path, rounds: int) -> None:
                     checkpoint.save(directory, {"round": t, "sum": sums, "queue": queue}, "id")
                 manifest.progress(t)
             trace.finish()
-            directory.write_json("summary.json", summarise(directory))
-        checkpoint.remove(directory)  # after the manifest says finished, as in Runner.run
+            directory.write_json("summary.json", summarise(Run(path, manifest.content, files=directory.files)))
+        directory.clean_up(keep_checkpoint=False)  # after the manifest says finished, as in Runner.run
 
 
 def check_killed(path: Path) -> None:
-    directory, run = RunDirectory(path), read_state(path)
+    run, saved = Run.read(path), read_checkpoint(path)
     assert run is None or run.state == "killed", run
-    rounds = check_tables(directory)
-    state = checkpoint.load(directory, "id")
-    assert state is not None or not (path / checkpoint.CHECKPOINT).exists(), "a checkpoint that cannot be read"
-    assert (0 if state is None else state["round"]) <= rounds, "the checkpoint is ahead of the trace"
-    if state is not None:
+    if run is not None:
+        assert check_tables(run) == (saved["state"]["round"] if saved else 0), "the tables are not of the checkpoint"
+    if saved is not None:
+        state = saved["state"]
         assert state["sum"].tolist() == [state["round"] * (state["round"] + 1) / 2 + seed for seed in SEEDS]
 
 
-def check_tables(directory: RunDirectory) -> int:
+def check_tables(run: Run) -> int:
     """Check that no row is missing, wrong or duplicated; returns the number of rounds on disk."""
-    trace, evaluation, blocks = (table.read(directory) for table in (TRACE, EVALUATION, BLOCKS))
+    trace, evaluation, blocks = run.trace, run.evaluation, run.blocks
     rounds = trace["round"].max() or 0
     for seed in SEEDS:
         rows = trace.filter(seed=seed)
@@ -82,12 +81,12 @@ def check_tables(directory: RunDirectory) -> int:
 
 
 def check_finished(path: Path, rounds: int) -> None:
-    run = read_state(path)
+    run = Run.read(path, thorough=True)
     assert run is not None
     assert run.state == "finished"
-    assert check_tables(RunDirectory(path)) == rounds == run.round
-    assert EVALUATION.read(RunDirectory(path)).filter(pl.col("seed") == 4)["round"].max() == rounds
-    assert not list(path.glob(".*"))
+    assert check_tables(run) == rounds == run.round
+    assert run.evaluation.filter(pl.col("seed") == 4)["round"].max() == rounds
+    assert not [*path.glob(".*"), *path.glob("*part*"), *path.glob("checkpoint.pt")]
 
 
 def die_before(count: int) -> None:
@@ -128,7 +127,7 @@ def main(path: Path, step: int, part_rows: int) -> int:
     torch.set_num_threads(1)
     moments, counts = random.Random(7), range(1, 41, step)
 
-    table_file.PART_ROWS = part_rows
+    trace_module.PART_ROWS = part_rows
 
     def write_until_killed(count: int, rounds: int) -> None:
         die_before(count)
@@ -141,10 +140,10 @@ def main(path: Path, step: int, part_rows: int) -> int:
     for _ in range(15 // step):
         status = forked(write, path, ROUNDS, kill_after=moments.uniform(0.02, 0.3))
         killed.append(status == -signal.SIGKILL and not forked(check_killed, path))
-    rounds = 1 + torch.load(path / checkpoint.CHECKPOINT, weights_only=True)["state"]["round"]
+    rounds = 1 + read_checkpoint(path)["state"]["round"]
     for count in counts:  # the last round, the summary and the end
         status = forked(write_until_killed, count, rounds)
-        if status != -signal.SIGKILL or read_state(path).state == "finished":
+        if status != -signal.SIGKILL or Run.read(path).state == "finished":
             break
         killed.append(not forked(check_killed, path))
     done = not forked(write, path, rounds) and not forked(check_finished, path, rounds)

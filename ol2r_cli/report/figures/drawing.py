@@ -14,11 +14,11 @@ from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ol2r_cli.atomic_file import write_bytes
 from ol2r_cli.report.estimates import LEAST_UNITS
 from ol2r_cli.report.figures.kinds import EVERY_KIND, KINDS, Look, NothingToDraw
 from ol2r_cli.report.labels import Labels
 from ol2r_cli.report.run_groups import Group
-from ol2r_cli.run.directory import RunDirectory
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -82,7 +82,7 @@ def save(figure: Figure, path: str | Path) -> None:
     if path.suffix not in SUFFIXES:
         raise ValueError(f"a figure's file must end in {', '.join(SUFFIXES)}, got {path}")
     try:
-        RunDirectory(path.parent).write_bytes(path.name, file_content(figure, path.suffix[1:]))
+        write_bytes(path, file_content(figure, path.suffix[1:]))
     except OSError as error:
         raise ValueError(f"a figure's file must be one that can be written, got {path} ({error.strerror})") from error
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -18,7 +19,7 @@ from ol2r_cli.report.figures.style import FONT, INK, Style, line_keywords
 from ol2r_cli.report.labels import Labels
 from ol2r_cli.report.measures import axis_label, check_metrics, ndcg_metrics
 from ol2r_cli.report.run_groups import Group
-from ol2r_cli.run.directory import RunDirectory
+from ol2r_cli.run.run import Run
 
 MOST_BARS = 40  # in a panel
 _BAR = 0.17  # inches
@@ -42,7 +43,7 @@ def running_time(groups: Sequence[Group], labels: Labels, unit: str = "seconds",
     unit = choice("unit", unit, ("seconds", "rounds"))
     estimates = {}
     for group in groups:
-        values = [value for run in group.runs if (value := _seconds_per_round(RunDirectory(run.path))) is not None]
+        values = [value for run in group.runs if (value := _seconds_per_round(run.path)) is not None]
         values = [1e3 * value if unit == "seconds" else 1 / value for value in values]
         if (estimate := over_folds({None: [Estimate(value, None, 1) for value in values]})) is not None:
             estimates[group] = estimate
@@ -96,10 +97,9 @@ def scatter(
     return panels.figure
 
 
-def _seconds_per_round(directory: RunDirectory) -> float | None:
-    manifest = directory.read_json("run.json")
-    rounds = manifest["progress"]["rounds"]
-    return manifest["seconds"] / rounds if rounds and manifest["seconds"] else None
+def _seconds_per_round(path: Path) -> float | None:
+    run = Run.read_finished(path)
+    return run.manifest["seconds"] / run.rounds if run.rounds and run.manifest["seconds"] else None
 
 
 def _bars(estimates: Mapping[Group, Estimate], labels: Labels, label: str, look: Look) -> Figure:

@@ -12,7 +12,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from ol2r_cli.config.stored_targets import trusted_targets
+from ol2r_cli.config.instantiate import trusted_targets
 from ol2r_cli.report.figures import paper_names
 from ol2r_cli.report.figures.kinds import PLAIN, Integer, Look, NothingToDraw, integer
 from ol2r_cli.report.figures.layout import Panels

@@ -12,9 +12,7 @@ import polars as pl
 from ol2r_cli.report.estimates import half_width
 from ol2r_cli.report.finished_run import FinishedRun, tables_of
 from ol2r_cli.report.run_groups import Group
-from ol2r_cli.run.integrity import read_table
-from ol2r_cli.run.table_file import Table
-from ol2r_cli.run.tables import BLOCKS, EVALUATION, TRACE
+from ol2r_cli.run.tables import BLOCKS, EVALUATION, TRACE, Table
 from ol2r_cli.tensor.shapes import Float, Int
 
 
@@ -105,10 +103,10 @@ def _rows(
     rows: dict[Path, pl.DataFrame] = {}
 
     def records(run: FinishedRun) -> bool:
-        if not (file := run.path / table.file).exists():
+        if not (run.path / table.file).exists():
             return False
-        with tables_of(run.path):
-            frame = read_table(file, ["seed", "round", *columns])
+        with tables_of(run.path) as stored:
+            frame = stored.table(table, ["seed", "round", *columns])
         frame = frame.with_columns(pl.lit(None).alias(name) for name in columns if name not in frame.columns)
         rows[run.path] = of_run = reduced(frame).with_columns(fold=pl.lit(str(run.fold)))
         return any(of_run[name].null_count() < len(of_run) for name in columns[:1] or ["seed"])

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from ol2r_cli.atomic_file import write_text
 from ol2r_cli.config.overrides import as_typed
 from ol2r_cli.formatting import duration, plus_minus, printable
 from ol2r_cli.report.comparison import Comparison
@@ -27,7 +28,7 @@ from ol2r_cli.report.result_tables import differences_table, groups_table, order
 from ol2r_cli.report.run_groups import Group
 from ol2r_cli.report.selection import Selection
 from ol2r_cli.report.text_table import TextTable
-from ol2r_cli.run.directory import RunDirectory
+from ol2r_cli.run.run import Run
 
 if TYPE_CHECKING:
     from ol2r_cli.report.document import Document
@@ -45,7 +46,7 @@ def write_page(path: Path, document: Document) -> None:
     """
     labels, selection, comparison = document.labels, document.selection, document.comparison
     groups = ordered(document.groups, labels, ndcg_metrics(document.groups)[0])
-    manifests = {group: [RunDirectory(run.path).read_json("run.json") for run in group.runs] for group in groups}
+    manifests = {group: [Run.read_finished(run.path).manifest for run in group.runs] for group in groups}
     names = {group: _name(group, labels) for group in groups}
     shared = _shared_settings(groups)
     omitted = left_out(document.collection)
@@ -77,7 +78,7 @@ def write_page(path: Path, document: Document) -> None:
         provenance=_provenance(manifests),
         runs=_runs_table(manifests, names),
     )
-    RunDirectory(path.parent).write_text(path.name, text)
+    write_text(path, text)
 
 
 def _name(group: Group, labels: Labels) -> str:

@@ -13,10 +13,10 @@ from omegaconf import OmegaConf
 from ol2r_cli.report.figures.drawing import draw
 from ol2r_cli.report.labels import Labels
 from ol2r_cli.report.run_groups import Group, collect, group_runs
-from ol2r_cli.run.directory import RunDirectory
-from ol2r_cli.run.manifest import Manifest
+from ol2r_cli.run.run import Run
+from ol2r_cli.run.store import Manifest, RunDirectory
 from ol2r_cli.run.summary import summarise
-from ol2r_cli.run.tables import Trace
+from ol2r_cli.run.trace import Trace
 from tests.report.runs import CHOICES, SETTINGS
 
 BySeed = Mapping[int, Sequence[float]]
@@ -53,7 +53,7 @@ def play(
             record.record_evaluation(range(0, every * len(measured["ndcg_10"]), every), split, measured)
     for round, sizes in (blocks or {}).items():
         record.record_blocks(round, torch.tensor(sizes))
-    record.flush()
+    record.finish()
     manifest = Manifest(
         directory,
         id="0123456789",
@@ -67,8 +67,9 @@ def play(
         command=" ".join(["ol2r run", *overrides]),
     )
     ended = {"started": "2026-01-01T00:00:00+00:00", "ended": "2026-01-01T00:01:00+00:00", "seconds": seconds}
-    directory.write_json("run.json", manifest.content | ended | {"status": "finished"})
-    directory.write_json("summary.json", summarise(directory))
+    directory.write_json("summary.json", summarise(Run(directory.path, manifest.content, files=directory.files)))
+    ended |= {"status": "finished", "files": directory.files}
+    directory.write_json("run.json", manifest.content | ended)
     return directory.path
 
 

@@ -223,7 +223,7 @@ def test_too_many_curves_are_refused(tmp_path):
 
 def test_a_damaged_table_is_named(tmp_path):
     path = play(tmp_path, trace=ONLINE)
-    (path / "trace.parquet").write_bytes(b"PAR1")
+    (path / "trace.parquet").write_bytes(b"0" * (path / "trace.parquet").stat().st_size)
     with pytest.raises(ValueError, match=rf"the tables of {path} cannot be read .*: force=true runs it again"):
         drawn(tmp_path, "online_ndcg")
 

@@ -1,0 +1,276 @@
+"""Click models of two kinds: users who read a list from the top until they leave, and users who look at places.
+
+docs/algorithms/clicks.md has the definitions, papers and probabilities; a YAML file of configs/click is a user.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ol2r_cli import loops
+from ol2r_cli.click.probabilities import Tables, by_grade, by_place
+from ol2r_cli.config.ranges import NonNegative, Share
+from ol2r_cli.interfaces import ClickModel, Oracle, RunContext
+from ol2r_cli.tensor.shapes import Bool, Float, Int
+from ol2r_cli.tensor.streams import Random
+
+
+class _User(ClickModel):
+    """Keeps P(click | grade): `click`, or if that is null `tables` by the dataset's number of grades."""
+
+    click_probability: Tensor
+
+    def __init__(self, click: Sequence[Share] | None, tables: Tables):
+        super().__init__()
+        self.click_setting, self.tables = click, tables  # the method `click` has the name of the setting
+
+    def setup(self, context: RunContext, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
+        """Choose the probabilities for the dataset's grades and the places shown."""
+        self.loops = context.loops
+        self.register_buffer("click_probability", by_grade(self, "click", self.click_setting, self.tables, context))
+        self.register_buffer("probability", self._probability(context), persistent=False)  # follows from the settings
+
+    def _probability(self, context: RunContext) -> Tensor:
+        """Return what the method `click` needs besides, for all places."""
+        raise NotImplementedError
+
+
+def _cascade_user(user: CascadeBased) -> Any:
+    return loops.play.User(loops.play.CASCADE, user.click_probability.numpy(), user.probability.numpy())
+
+
+class CascadeBased(_User):
+    """Examines the list from the top and clicks with P(click | grade). After every document the user may leave.
+
+    `probability` is P(leave | clicked, place, grade) [2, K, G]: first of documents that were not clicked, then of those
+    that were.
+    """
+
+    probability: Tensor
+
+    def click(self, grades: Int[Tensor, "B K"], shown: Bool[Tensor, "B K"], random: Random) -> Bool[Tensor, "B K"]:
+        """Click on documents above the place where the user leaves."""
+        positions = grades.shape[1]
+        # Both numbers of a place are neighbours, so that the first places do not depend on the number of places.
+        if self.loops:
+            clicks = np.empty(shown.shape, np.bool_)
+            probabilities = self.click_probability.numpy(), self.probability.numpy()
+            given = grades.numpy(), shown.numpy(), random.array(2 * positions)
+            loops.lists.cascade(*given, *probabilities, clicks)
+            return torch.from_numpy(clicks)
+        click_chance, leave_chance = random.uniform(2 * positions).unflatten(1, (positions, 2)).unbind(2)
+        clicks = click_chance < self.click_probability[grades]
+        places = torch.arange(positions, device=grades.device)
+        leaves = leave_chance < self.probability[clicks.long(), places, grades]
+        left_above = leaves.cumsum(1) > leaves
+        return clicks & ~left_above & shown
+
+
+class DependentClick(CascadeBased):
+    """Examines the list from the top, clicks with P(click | grade) and after a click stops with P(stop | grade).
+
+    `click` and `stop` are by grade; null takes them from `tables`. With `stop_without_click` the user may stop at every
+    examined document, as in the authors' and the PDGD code. With all stop probabilities 1 this is the cascade model.
+    The papers call it the dependent click model; strictly it is the simplified dynamic Bayesian network.
+    """
+
+    stop_probability: Tensor
+
+    def __init__(
+        self, click: Sequence[Share] | None, stop: Sequence[Share] | None, tables: Tables, stop_without_click: bool
+    ):
+        super().__init__(click, tables)
+        self.stop_setting, self.stop_without_click = stop, stop_without_click
+
+    def _probability(self, context: RunContext) -> Float[Tensor, "2 K G"]:
+        stops = by_grade(self, "stop", self.stop_setting, self.tables, context)
+        self.register_buffer("stop_probability", stops)
+        at_every_place = stops.expand(context.positions, -1)
+        unclicked = at_every_place if self.stop_without_click else torch.zeros_like(at_every_place)
+        return torch.stack([unclicked, at_every_place])
+
+    for_loops = _cascade_user
+
+
+class DependentByPlace(CascadeBased):
+    """Reads from the top, clicks with P(click | grade) and after a click at place k stops with 1 - lambda_k.
+
+    `continuation` has lambda_k by place; null is .9 / k. Without a click the user always reads on. `click` is that of
+    `DependentClick`. This is the model of Guo, Liu and Wang, "Efficient multiple-click models" (WSDM 2009).
+    """
+
+    def __init__(self, click: Sequence[Share] | None, tables: Tables, continuation: Sequence[Share] | None):
+        super().__init__(click, tables)
+        self.continuation = continuation
+
+    def _probability(self, context: RunContext) -> Float[Tensor, "2 K G"]:
+        stops = 1 - by_place(self, "continuation", self.continuation, lambda rank: 0.9 / rank, context)
+        clicked = stops[:, None].expand(-1, len(self.click_probability))
+        return torch.stack([torch.zeros_like(clicked), clicked])
+
+    for_loops = _cascade_user
+
+
+class DynamicBayesian(CascadeBased):
+    """Is attracted to a click with a = P(click | grade) and satisfied by it with s = P(stop | grade).
+
+    A satisfied user stops; any other goes on to the next place with probability gamma, the setting `continuation`.
+    `click` and `stop` are those of `DependentClick`, which is this model with gamma = 1. Chapelle and Zhang, "A dynamic
+    Bayesian network click model for web search ranking" (WWW 2009).
+    """
+
+    def __init__(
+        self, click: Sequence[Share] | None, stop: Sequence[Share] | None, tables: Tables, continuation: Share
+    ):
+        super().__init__(click, tables)
+        self.stop_setting, self.continuation = stop, continuation
+
+    def _probability(self, context: RunContext) -> Float[Tensor, "2 K G"]:
+        stops = by_grade(self, "stop", self.stop_setting, self.tables, context)
+        abandons = 1 - self.continuation
+        clicked = stops + (1 - stops) * abandons  # 1 - (1 - s) gamma, exactly s if gamma is 1
+        leaving = torch.stack([torch.full_like(stops, abandons), clicked])
+        return leaving[:, None].repeat(1, context.positions, 1)
+
+    for_loops = _cascade_user
+
+
+def _independent_user(user: IndependentClicks) -> Any:
+    return loops.play.User(loops.play.INDEPENDENT, user.click_probability.numpy(), user.probability.numpy()[None])
+
+
+class IndependentClicks(_User):
+    """Clicks with `probability` P(click | place, grade) [K, G], whatever is clicked elsewhere."""
+
+    probability: Tensor
+
+    def click(self, grades: Int[Tensor, "B K"], shown: Bool[Tensor, "B K"], random: Random) -> Bool[Tensor, "B K"]:
+        """Click on each place independently."""
+        positions = grades.shape[1]
+        if self.loops:
+            clicks = np.empty(shown.shape, np.bool_)
+            given = grades.numpy(), shown.numpy(), random.array(positions)
+            loops.lists.independent(*given, self.probability.numpy(), clicks)
+            return torch.from_numpy(clicks)
+        places = torch.arange(positions, device=grades.device)
+        return (random.uniform(positions) < self.probability[places, grades]) & shown
+
+
+class PositionBased(IndependentClicks):
+    """Examines rank r with probability 1 / r^eta, or `examination`[r - 1], and clicks with P(click | grade, examined).
+
+    `click` has these probabilities by grade; null takes them from `tables`. Craswell, Zoeter, Taylor and Ramsey, "An
+    experimental comparison of click position-bias models" (WSDM 2008).
+    """
+
+    def __init__(
+        self, click: Sequence[Share] | None, tables: Tables, eta: NonNegative, examination: Sequence[Share] | None
+    ):
+        super().__init__(click, tables)
+        self.eta, self.examination = eta, examination
+
+    def _probability(self, context: RunContext) -> Float[Tensor, "K G"]:
+        examined = by_place(self, "examination", self.examination, lambda rank: rank**-self.eta, context)
+        return examined[:, None] * self.click_probability
+
+    for_loops = _independent_user
+
+
+class TrustBias(IndependentClicks):
+    """Clicks at place k with probability t_k (e+_k r + e-_k (1 - r)), where r = P(relevant | grade).
+
+    Whoever examines a document takes it for relevant or not, and errs by place: P(click) is affine in r. `click` has r
+    by grade: without trust bias, e+ = 1 and e- = 0, it is P(click | grade, examined). Null takes it from `tables`. By
+    place are `examination` t_k, `epsilon_plus` e+_k = P(click | examined, relevant) and `epsilon_minus` e-_k = P(click
+    | examined, not relevant). Null takes the curves of Oosterhuis and de Rijke (WSDM 2021), from their code. Vardasbi,
+    Oosterhuis and de Rijke, "When inverse propensity scoring does not work" (CIKM 2020).
+    """
+
+    def __init__(
+        self,
+        click: Sequence[Share] | None,
+        tables: Tables,
+        examination: Sequence[Share] | None,
+        epsilon_plus: Sequence[Share] | None,
+        epsilon_minus: Sequence[Share] | None,
+    ):
+        super().__init__(click, tables)
+        self.examination, self.epsilon_plus, self.epsilon_minus = examination, epsilon_plus, epsilon_minus
+
+    def _probability(self, context: RunContext) -> Float[Tensor, "K G"]:
+        examined = by_place(
+            self, "examination", self.examination, lambda rank: 0.35 / rank + 0.65 / (1 + 0.05 * (rank - 1)), context
+        )
+        plus = by_place(self, "epsilon_plus", self.epsilon_plus, lambda rank: 1 / (1 + 0.005 * (rank - 1)), context)
+        minus = by_place(self, "epsilon_minus", self.epsilon_minus, lambda rank: 0.65 / rank, context)
+        relevant = self.click_probability
+        return examined[:, None] * (plus[:, None] * relevant + minus[:, None] * (1 - relevant))
+
+    for_loops = _independent_user
+
+
+class UserBrowsing(_User):
+    """Clicks at place k with P(click | grade) G(k, j), where j is the distance from the last click above.
+
+    Without a click above, j = k. `examination` has a row for every place k from 1: G(k, 1), .., G(k, k). Further places
+    have the last row: its last number without a click above, otherwise its j-th, at most its last but one. `click` is
+    by grade; null takes it from `tables`. Dupret and Piwowarski, "A user browsing model to predict search engine click
+    data from past observations" (SIGIR 2008).
+    """
+
+    probability: Tensor
+
+    def __init__(self, click: Sequence[Share] | None, tables: Tables, examination: Sequence[Sequence[Share]]):
+        super().__init__(click, tables)
+        self.examination = examination
+
+    def _probability(self, context: RunContext) -> Float[Tensor, "K K"]:
+        return torch.from_numpy(self._rows(context.positions)).to(context.device)
+
+    def _rows(self, positions: int) -> NDArray[np.float64]:
+        """Return G [K, K] by place (row) and distance (column), both from 1; 0 beyond the top of the list.
+
+        ValueError unless the k-th row of the setting has k numbers.
+        """
+        rows, examined = self.examination, np.zeros((positions, positions))
+        for place, row in enumerate(rows or [[]], 1):
+            if len(row) != place:
+                shape = "k probabilities in row k, [[.],[.,.],[.,.,.],..]"
+                raise ValueError(f"{self.setting('examination')} must have {shape}, got {list(row)} in row {place}")
+        *after_click, without = rows[-1]
+        for index in range(positions):
+            if index < len(rows):
+                examined[index, : index + 1] = rows[index]
+                continue
+            given = min(index, len(after_click))
+            examined[index, :given] = after_click[:given]
+            examined[index, given:index] = after_click[-1] if after_click else without
+            examined[index, index] = without
+        return examined
+
+    def for_loops(self) -> Any:
+        """The user for rounds that are played together."""
+        probabilities = self.click_probability.numpy(), self.probability.numpy()[None]
+        return loops.play.User(loops.play.USER_BROWSING, *probabilities)
+
+    def click(self, grades: Int[Tensor, "B K"], shown: Bool[Tensor, "B K"], random: Random) -> Bool[Tensor, "B K"]:
+        """Click from the top, each place with the distance from the last click."""
+        positions = grades.shape[1]
+        if self.loops:
+            clicks = np.empty(shown.shape, np.bool_)
+            given = grades.numpy(), shown.numpy(), random.array(positions)
+            loops.lists.user_browsing(*given, self.click_probability.numpy(), self.probability.numpy(), clicks)
+            return torch.from_numpy(clicks)
+        chance, attraction = random.uniform(positions), self.click_probability[grades]
+        clicked, last = torch.empty_like(shown), torch.full_like(grades[:, 0], -1)
+        for place in range(positions):
+            probability = attraction[:, place] * self.probability[place, place - last - 1]
+            clicked[:, place] = (chance[:, place] < probability) & shown[:, place]
+            last = torch.where(clicked[:, place], place, last)
+        return clicked

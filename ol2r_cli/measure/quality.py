@@ -1,0 +1,182 @@
+"""Measures of how good the lists are: by the labels of their documents, and by their clicks.
+
+Gains are 2^grade - 1 and discounts log2(rank + 1) (Burges et al., ICML 2005).
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from ol2r_cli.columns import CUTOFF, CUTOFFS, TRACE_COLUMNS, Column, ndcg_columns
+from ol2r_cli.config.ranges import Count, PositiveShare
+from ol2r_cli.interfaces import Interaction, Measure, RankedLists, Rounds, RunContext
+from ol2r_cli.metrics.list_measure import ListMeasure
+from ol2r_cli.metrics.ranking import (
+    add_up,
+    dcg,
+    discounts,
+    expected_reciprocal_rank,
+    gains,
+    ndcg,
+    reciprocal_rank,
+    regret,
+)
+from ol2r_cli.tensor.shapes import Float, Int
+
+
+class NDCG(Measure):
+    """NDCG at `cutoff` of every round, or at the number of positions if that is smaller, and of evaluations.
+
+    Cumulative NDCG multiplies round t by discount^(t - 1), 0 < discount <= 1. With cutoff 10, the columns of rounds
+    have no number in their names, and evaluations have all of `CUTOFFS`.
+    """
+
+    cumulative_ndcg: Tensor
+
+    def __init__(self, cutoff: Count, discount: PositiveShare):
+        super().__init__()
+        self.cutoff = self.places = cutoff
+        self.discount = discount
+        self.cutoffs = CUTOFFS if cutoff == CUTOFF else (cutoff,)
+        self.trace = ndcg_columns(cutoff)[:2]
+        self.evaluation = tuple(ndcg_columns(each)[2] for each in self.cutoffs)
+
+    def setup(self, context: RunContext, best: Int[Tensor, "Q K"]) -> None:
+        """Compute the largest DCG of every training query."""
+        self.ideal = dcg(best[:, : self.cutoff])  # [Q]
+        self.skips = context.no_relevant == "skip"
+        zeros = torch.zeros(context.replicas, dtype=torch.float64, device=context.device)
+        self.register_buffer("cumulative_ndcg", zeros)
+
+    def of_rounds(self, rounds: Rounds) -> dict[str, Tensor]:
+        """Return online and cumulative NDCG. A query that is skipped adds 0 to the sum."""
+        ideal = self.ideal[rounds.query]
+        online = ndcg(dcg(rounds.grades[:, :, : self.cutoff]), ideal)
+        age = torch.arange(rounds.first - 1, rounds.first - 1 + len(online), device=online.device, dtype=torch.float64)
+        cumulative = add_up(self, "cumulative_ndcg", online * (self.discount**age)[:, None])
+        applicable = online.masked_fill(ideal == 0, torch.nan) if self.skips else online
+        return {self.trace[0].name: applicable, self.trace[1].name: cumulative}
+
+    def of_lists(self, lists: RankedLists) -> dict[str, Tensor]:
+        """Return NDCG at each of the cutoffs."""
+        gain = gains(lists.labels)
+        reached = (gain * discounts(gain.shape[-1], gain.device)).cumsum(-1)
+        return {
+            f"ndcg_{cutoff}": ndcg(reached[..., min(cutoff, gain.shape[-1]) - 1], dcg(lists.best[..., :cutoff]))
+            for cutoff in self.cutoffs
+        }
+
+
+class DCG(ListMeasure):
+    """DCG of the first `cutoff` places, which is not divided by that of the best list."""
+
+    def __init__(self, cutoff: Count):
+        super().__init__("dcg", "DCG", cutoff)
+
+    def value(self, lists: RankedLists) -> Float[Tensor, "*L"]:
+        """Return the DCG of each list."""
+        return dcg(lists.labels)
+
+
+class ERR(ListMeasure):
+    """The expectation of 1 / rank at which a user is satisfied, who examines the first `cutoff` places from the top.
+
+    Chapelle, Metzler, Zhang and Grinspan, "Expected reciprocal rank for graded relevance" (CIKM 2009).
+    """
+
+    def __init__(self, cutoff: Count):
+        super().__init__("err", "ERR", cutoff)
+
+    def value(self, lists: RankedLists) -> Float[Tensor, "*L"]:
+        """Return the expected reciprocal rank of each list."""
+        return expected_reciprocal_rank(lists.labels, lists.grades)
+
+
+class MRR(ListMeasure):
+    """1 / rank of the first document of grade 1 or more, 0 without one among the first `cutoff` places.
+
+    Voorhees, "The TREC-8 question answering track report" (1999).
+    """
+
+    def __init__(self, cutoff: Count):
+        super().__init__("mrr", "MRR", cutoff)
+
+    def value(self, lists: RankedLists) -> Float[Tensor, "*L"]:
+        """Return the reciprocal rank of each list."""
+        return reciprocal_rank(lists.labels)
+
+
+class DynamicRegret(Measure):
+    """The sum over all rounds so far of 1 - NDCG@10 of the shown list; a query without a relevant document adds 0.
+
+    Each round is compared with the best list by the labels of its own user (dynamic regret: Besbes, Gur and Zeevi,
+    "Non-stationary stochastic optimization", Operations Research 2015), not with one ranker that is best on average.
+    """
+
+    trace = (Column("dynamic_regret", "dynamic regret", "Float64", "last", False, 1),)
+    dynamic_regret: Tensor
+
+    def setup(self, context: RunContext, best: Int[Tensor, "Q K"]) -> None:
+        """Compute the largest DCG of every training query."""
+        self.ideal = dcg(best[:, :CUTOFF])
+        zeros = torch.zeros(context.replicas, dtype=torch.float64, device=context.device)
+        self.register_buffer("dynamic_regret", zeros)
+
+    def of_rounds(self, rounds: Rounds) -> dict[str, Tensor]:
+        """Return the sum after each round."""
+        ideal = self.ideal[rounds.query]
+        lacking = (1 - ndcg(dcg(rounds.grades[:, :, :CUTOFF]), ideal)) * (ideal > 0)
+        return {"dynamic_regret": add_up(self, "dynamic_regret", lacking)}
+
+
+class Regret(Measure):
+    """Kendall's tau distance of the served order of all documents to the best one, ties free.
+
+    It needs the order of all documents, also of those that are not shown, which costs a tenth of a round or more.
+    """
+
+    trace = (TRACE_COLUMNS["regret"],)
+    needs_order = needs_reasons = True
+
+    def setup(self, context: RunContext, best: Int[Tensor, "Q K"]) -> None:
+        """Allocate room for the labels of whole lists."""
+        self.grades = context.grades
+        shape = context.measured_rounds, context.replicas, context.documents
+        self.labels = torch.zeros(shape, dtype=torch.int8, device=context.device)
+
+    def record(self, row: int, interaction: Interaction, labels: Int[Tensor, "B D"]) -> None:
+        """Keep the labels in the order of the list."""
+        self.labels[row, :, : labels.shape[1]] = labels.gather(1, interaction.order)
+
+    def of_rounds(self, rounds: Rounds) -> dict[str, Tensor]:
+        """Return the number of misordered pairs."""
+        count = len(rounds.query)
+        values = regret(self.labels[:count].flatten(0, 1).long(), self.grades)
+        self.labels.zero_()  # the next lists may be shorter and leave places, which must have label 0
+        return {"regret": values.unflatten(0, (count, -1))}
+
+
+class ClickThroughRate(Measure):
+    """The share of the shown documents that are clicked."""
+
+    trace = (Column("ctr", "click-through rate", higher_is_better=True),)
+
+    def of_rounds(self, rounds: Rounds) -> dict[str, Tensor]:
+        """Return clicks divided by shown documents."""
+        return {"ctr": rounds.clicks.sum(2) / rounds.shown.sum(2)}
+
+
+class TimeToFirstClick(Measure):
+    """The rank of the first click from the top. A simulated user has no clock, so that time is counted in documents.
+
+    It does not apply to a round without a click. Radlinski, Kurup and Joachims, "How does clickthrough data reflect
+    retrieval quality?" (CIKM 2008).
+    """
+
+    trace = (Column("time_to_first_click", "time to first click", higher_is_better=False, digits=2),)
+
+    def of_rounds(self, rounds: Rounds) -> dict[str, Tensor]:
+        """Return the rank of the first clicked place, NaN without one."""
+        rank = 1 + rounds.clicks.int().argmax(2)
+        return {"time_to_first_click": torch.where(rounds.clicks.any(2), rank.double(), torch.nan)}

@@ -1,0 +1,488 @@
+"""Reads the directory of a run, finished or not. No other module parses what a run has written.
+
+Every file of a finished run is compared with its sha256 in `run.json` when it is read, and every table of an unfinished
+one with that in its checkpoint. A run may come from others: its files are read as plain values, within limits
+(`ol2r_cli/untrusted_file.py`), and no class that it names is built before it is checked.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import pickle
+import platform
+import re
+import time
+import zlib
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from zipfile import BadZipFile, ZipFile
+
+from ol2r_cli.columns import RunColumns
+from ol2r_cli.config.catalogue import dotted
+from ol2r_cli.config.own_choices import default_output_dir
+from ol2r_cli.formatting import error_line
+from ol2r_cli.lock import is_held
+from ol2r_cli.run import CHECKPOINT, CONFIG, LOCK, MANIFEST, REMOVABLE, SUMMARY
+from ol2r_cli.untrusted_file import LARGEST, invalid_fields, open_file, parse_json, parse_yaml, read_json, text_of
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from ol2r_cli.run.tables import Table
+    from ol2r_cli.run.trained_ranker import TrainedRanker
+
+STATES = ("running", "finished", "interrupted", "killed", "failed", "damaged", "unreadable")
+RENEWED = 120.0  # seconds; a process renews its manifest every two, if rounds are not longer
+PIECE_ROWS = 2**18  # of a table, that are read together where all would be too many
+_READ_ALWAYS = (SUMMARY, CONFIG)  # small files, whose contents are compared at every look at a finished run
+_FILES: dict[Any, Any] = {...: {"bytes": int, "sha256": str}}
+_MANIFEST: dict[Any, Any] = {  # what a run.json has; with None, what is not known at first
+    **dict.fromkeys(("id", "command"), str),
+    "choices": {...: str},
+    "dataset": {"fingerprint": str},
+    "seeds": [int],
+    "progress": {"round": int, "rounds": int},
+    "results_version": int,
+    **dict.fromkeys(("note", "error", "checksum", "device", "engine", "host"), (str, None)),
+    **dict.fromkeys(("seconds", "cpu_seconds", "peak_memory_gb", "rounds_per_second"), (int, float, None)),
+    "sittings": (int, None),
+    "files": (_FILES, None),
+    "versions": ({...: (str, None)}, None),
+    "git": ({"commit": str, "dirty": bool}, None),
+    "code": (dict, None),
+    "columns": ({"trace": (list, None), "evaluation": (list, None)}, None),
+}
+_CHECKPOINT: dict[Any, Any] = {"results_version": int, "fingerprint": str, "files": _FILES, "state": dict}
+# The errors that zipfile and torch raise for a damaged file, and for a file that is not a checkpoint.
+_DAMAGE = (BadZipFile, OSError, EOFError, RuntimeError, LookupError, ValueError, TypeError, pickle.UnpicklingError)
+_SUMMARY: dict[Any, Any] = {
+    "metrics": {...: {"mean": (int, float), "sd": (int, float, None), "n": int}},
+    "by_seed": {"seed": [int]},
+}
+_ENTRY = re.compile(r"^(?=\w+:)", re.MULTILINE)  # where an entry of the outermost mapping of a YAML file begins
+
+Files = Mapping[str, Mapping[str, Any]]  # size and sha256 of files by name
+
+
+class DamagedFile(ValueError):
+    """A file of a run is missing, was changed after it was written, or is not what it should be."""
+
+
+class Run:
+    """The run in a directory, as it was when it was read.
+
+    `state` is one of `STATES`. running: a process holds the lock, or one on another machine, whose lock may not be seen
+    here, has renewed the manifest in the last `RENEWED` seconds. killed: the manifest says running, but neither is so.
+    damaged: it was finished, and a file of its results is missing or was changed. unreadable: its manifest is damaged,
+    and `manifest` is empty. `error` says why it failed or what is damaged. `files` are those that its tables are read
+    from; None: those that `run.json` or the checkpoint records.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        manifest: Mapping[str, Any],
+        state: str = "running",
+        error: str | None = None,
+        files: Files | None = None,
+    ):
+        self.path, self.manifest, self.state, self.error = Path(path), dict(manifest), state, error
+        if files is not None:
+            self.files = files
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str], thorough: bool = False) -> Run | None:
+        """The run in a directory; None if there is none. `thorough` compares the contents of all files of a finished
+        run with their hashes, not only of those that are small."""
+        path = Path(path)
+        try:
+            manifest = read_manifest(path)
+            running = manifest is not None and manifest["status"] == "running" and _is_running(path, manifest)
+            if manifest is not None and manifest["status"] == "running" and not running:
+                manifest = read_manifest(path)  # the run may have ended after the first reading
+        except (OSError, ValueError) as error:
+            return Run(path, {}, "unreadable", str(error))
+        if manifest is None:
+            return None
+        status = manifest["status"]
+        if status == "finished" and (what := _damage(path, manifest, thorough)):
+            return Run(path, manifest, "damaged", what)
+        return Run(path, manifest, status if status != "running" or running else "killed", manifest.get("error"))
+
+    @classmethod
+    def read_finished(cls, path: Path) -> Run:
+        """The finished run in a directory; ValueError, which says what to type, for any other directory."""
+        run = cls.read(path)
+        if run is None or not run.manifest:
+            raise ValueError(f"RUN must be a finished run, got {path} ({run.error if run else 'no run'})")
+        if run.state == "damaged":
+            raise ValueError(f"{path} is damaged ({run.error}): type {run.command}")
+        if run.state != "finished":
+            advice = "wait for it" if run.state == "running" else f"type {run.command}"
+            raise ValueError(f"RUN must be a finished run, got {path}, which is {run.state}: {advice}")
+        return run
+
+    @property
+    def id(self) -> str:
+        """The run id, 10 hexadecimal digits."""
+        return self.manifest["id"]
+
+    @property
+    def command(self) -> str:
+        """The command that runs it again."""
+        return self.manifest["command"]
+
+    @property
+    def choices(self) -> Mapping[str, str]:
+        """The choice of each group."""
+        return self.manifest["choices"]
+
+    @property
+    def seeds(self) -> list[int]:
+        """The seed of each replica."""
+        return list(self.manifest["seeds"])
+
+    @property
+    def fingerprint(self) -> str:
+        """The fingerprint of its dataset."""
+        return self.manifest["dataset"]["fingerprint"]
+
+    @property
+    def round(self) -> int:
+        """The last completed round."""
+        return max(0, self.manifest.get("progress", {}).get("round", 0))
+
+    @property
+    def rounds(self) -> int:
+        """The number of rounds of the whole run."""
+        return max(0, self.manifest.get("progress", {}).get("rounds", 0))
+
+    @property
+    def remaining(self) -> float | None:
+        """Seconds left at the present speed; None unless the run is running and its speed is known."""
+        speed = self.manifest.get("rounds_per_second")
+        return (self.rounds - self.round) / speed if self.state == "running" and speed and speed > 1e-9 else None
+
+    @cached_property
+    def columns(self) -> RunColumns:
+        """The columns of its tables."""
+        return RunColumns.of(self.manifest)
+
+    @cached_property
+    def files(self) -> Files:
+        """The recorded files: the results of a finished run, or the parts of tables that the checkpoint goes with."""
+        if self.manifest.get("status") == "finished":
+            return self.manifest["files"]
+        saved = read_checkpoint(self.path)
+        return {} if saved is None else saved["files"]
+
+    @cached_property
+    def settings(self) -> dict[str, Any]:
+        """All settings, nested as in config.yaml: settings["ranker"]["l2"]. Nothing in them has been checked.
+
+        ValueError for a damaged file.
+        """
+        return self._config(lambda text: _mapping(parse_yaml(text)))
+
+    @cached_property
+    def flat_settings(self) -> dict[str, Any]:
+        """All settings by dotted name; whole numbers are equal written 1 or 1.0, as in the id of a run."""
+        return self._config(flat_settings)
+
+    def _config(self, parse: Any) -> dict[str, Any]:
+        try:
+            return parse(text_of(self.content(CONFIG)))
+        except (OSError, ValueError) as error:
+            command = f"type {self.command} force=true"
+            raise DamagedFile(f"{self.path / CONFIG} is damaged ({error_line(error)}): {command}") from None
+
+    @cached_property
+    def summary_file(self) -> dict[str, Any]:
+        """The content of summary.json, see `run/summary.py`. ValueError for a damaged file."""
+        content = parse_json(text_of(self.content(SUMMARY)))
+        if wrong := invalid_fields(_mapping(content), _SUMMARY):
+            raise DamagedFile(f"{SUMMARY} has no valid {', '.join(wrong)}")
+        return content
+
+    @property
+    def summary(self) -> dict[str, dict[str, Any]]:
+        """Final values: metric -> mean, sd (over seeds, n - 1) and n."""
+        return self.summary_file["metrics"]
+
+    @cached_property
+    def per_seed(self) -> pl.DataFrame:
+        """The values behind `summary`: a row per seed, a column per metric."""
+        from ol2r_cli.run.summary import by_seed
+
+        return by_seed(self)
+
+    @cached_property
+    def trace(self) -> pl.DataFrame:
+        """A row per seed and round."""
+        from ol2r_cli.run.tables import TRACE
+
+        return self.table(TRACE)
+
+    @cached_property
+    def evaluation(self) -> pl.DataFrame:
+        """A row per seed, evaluated round and split."""
+        from ol2r_cli.run.tables import EVALUATION
+
+        return self.table(EVALUATION)
+
+    @cached_property
+    def blocks(self) -> pl.DataFrame:
+        """Block size at every rank; empty without `block_rounds`, or without blocks."""
+        from ol2r_cli.run.tables import BLOCKS
+
+        return self.table(BLOCKS)
+
+    @cached_property
+    def interactions(self) -> pl.DataFrame:
+        """Documents shown and clicked; empty without `save_interactions=true`."""
+        from ol2r_cli.run.tables import INTERACTIONS
+
+        return self.table(INTERACTIONS)
+
+    def table(self, table: Table, columns: Sequence[str] | None = None) -> pl.DataFrame:
+        """The rows of a table, sorted by its key; an empty frame if there are none.
+
+        A column that the files lack is null, and one that only the files have stays; of `columns`, if given, those that
+        the files have. DamagedFile for a file that was changed or cannot be read.
+        """
+        import polars as pl
+
+        frames = [self.frame(name, table, columns) for name in self.parts(table)]
+        if not frames:
+            return pl.DataFrame(schema={n: t for n, t in table.schema.items() if columns is None or n in columns})
+        return frames[0] if len(frames) == 1 else pl.concat(frames, how="diagonal_relaxed").sort(table.key)
+
+    def pieces(self, table: Table) -> Iterator[pl.DataFrame]:
+        """The rows of a table, sorted by its key, as frames of about `PIECE_ROWS` rows; all rows of a seed are in one.
+
+        DamagedFile as `table`.
+        """
+        import polars as pl
+
+        from ol2r_cli.run.tables import scan
+
+        names = self.parts(table)
+        for name in names:
+            check_file(self.path / name, self.files[name])
+        try:
+            total = sum(map(self.row_count, names))
+            scans = [table.complete(scan(self.path / name)) for name in names]
+            found = [rows.select(pl.col("seed").unique()).collect()["seed"] for rows in scans]
+            seeds = pl.concat([pl.Series("seed", [], pl.Int64), *found]).unique().sort()
+            at_once = max(1, PIECE_ROWS * len(seeds) // max(1, total))
+            for first in range(0, len(seeds), at_once):
+                some = pl.col("seed").is_in(seeds[first : first + at_once].implode())
+                # One file after the other: polars would read all of them at once.
+                rows = pl.concat([scan.filter(some).collect() for scan in scans], how="diagonal_relaxed")
+                yield rows if at_once == 1 else rows.sort(table.key)
+        except (pl.exceptions.PolarsError, ValueError) as error:
+            raise DamagedFile(f"{table.file} cannot be read ({error_line(error)})") from None
+
+    def parts(self, table: Table) -> list[str]:
+        """The files with rows of a table, earlier rounds first, without one that `ol2r clean` has removed."""
+        from ol2r_cli.run.tables import parts
+
+        is_removed = table.file in REMOVABLE and not (self.path / table.file).exists()
+        return [name for name in parts(self.files, table) if name != table.file or not is_removed]
+
+    def frame(self, name: str, table: Table, columns: Sequence[str] | None = None) -> pl.DataFrame:
+        """The rows in one file of a table, as `table`."""
+        import polars as pl
+
+        content = io.BytesIO(self.content(name))
+        try:
+            if columns is None:
+                return table.complete(pl.read_parquet(content).lazy()).collect()
+            present = pl.read_parquet_schema(content)
+            return pl.read_parquet(content, columns=[column for column in columns if column in present])
+        except (pl.exceptions.PolarsError, ValueError) as error:
+            raise DamagedFile(f"{name} cannot be read ({error_line(error)})") from None
+
+    def row_count(self, name: str) -> int:
+        """The number of rows in one file of a table, from its end. DamagedFile as `table`."""
+        import polars as pl
+
+        from ol2r_cli.run.tables import scan
+
+        check_file(self.path / name, self.files[name], content=False)
+        try:
+            return int(scan(self.path / name).select(pl.len()).collect().item())
+        except pl.exceptions.PolarsError as error:
+            raise DamagedFile(f"{name} cannot be read ({error_line(error)})") from None
+
+    def content(self, name: str) -> bytes:
+        """The bytes of a file, read at once. OSError; DamagedFile unless they are those that were recorded.
+
+        What an unfinished run does not record, such as its settings, is read as it is.
+        """
+        recorded = self.manifest.get("files") if name in _READ_ALWAYS else self.files
+        with open_file(self.path / name) as stream:
+            content = stream.read(LARGEST + 1 if name in _READ_ALWAYS else -1)
+        if (record := (recorded or {}).get(name)) is None:
+            if self.manifest.get("status") == "finished":
+                raise DamagedFile(f"{name} is not among the files of run.json")
+        elif hashlib.sha256(content).hexdigest() != record["sha256"]:
+            raise DamagedFile(f"{name} has another content than when it was written")
+        return content
+
+    def read_ranker(self, own_targets: Collection[str] = ()) -> TrainedRanker:
+        """The trained ranker of every seed; see `TrainedRanker`, also for `own_targets`."""
+        from ol2r_cli.run.trained_ranker import TrainedRanker
+
+        return TrainedRanker(self, own_targets)
+
+
+def read_manifest(path: str | os.PathLike[str]) -> dict[str, Any] | None:
+    """The content of run.json in the directory `path`; None without it, ValueError for a damaged one."""
+    try:
+        manifest = _mapping(read_json(Path(path) / MANIFEST))
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    if manifest.get("status") not in ("running", "finished", "interrupted", "failed"):
+        raise ValueError(f"its status is {manifest.get('status')}")
+    wrong = invalid_fields(manifest, _MANIFEST)
+    if manifest["status"] == "finished" and not wrong and manifest.get("files") is None:
+        wrong = ["files"]
+    if wrong:
+        raise ValueError(f"{MANIFEST} has no valid {', '.join(wrong)}")
+    return manifest
+
+
+def read_checkpoint(path: Path) -> dict[str, Any] | None:
+    """The content of checkpoint.pt in the directory `path`, with its tensors on the CPU: results_version, fingerprint
+    (the id of its run), files and state. None without it, ValueError for a damaged one. Executes no code from it."""
+    import torch
+
+    try:
+        with open_file(path / CHECKPOINT) as stream:
+            with ZipFile(stream) as archive:  # torch does not verify the checksums of its own format
+                if (damaged := archive.testzip()) is not None:
+                    raise BadZipFile(f"wrong checksum of {damaged}")
+            stream.seek(0)
+            content = torch.load(stream, map_location="cpu", weights_only=True)
+        if wrong := invalid_fields(_mapping(content), _CHECKPOINT):
+            raise ValueError(f"it has no valid {', '.join(wrong)}")
+        return content
+    except FileNotFoundError:
+        return None
+    except _DAMAGE as error:
+        raise ValueError(f"{path / CHECKPOINT} cannot be read ({error_line(error)[:200]})") from None
+
+
+def checksum(manifest: Mapping[str, Any]) -> str:
+    """The checksum of a manifest, which it has as `checksum` when the run has finished: no other file has its hash."""
+    content = {name: value for name, value in manifest.items() if name != "checksum"}
+    return f"{zlib.crc32(json.dumps(content).encode()):08x}"
+
+
+def check_file(path: Path, record: Mapping[str, Any], content: bool = True) -> None:
+    """DamagedFile unless a file has the recorded size and, with `content`, the recorded sha256."""
+    try:
+        size = path.stat().st_size
+        if size != record["bytes"]:
+            raise DamagedFile(f"{path.name} has {size:,} bytes, and had {record['bytes']:,} when it was written")
+        if content and sha256(path) != record["sha256"]:
+            raise DamagedFile(f"{path.name} has another content than when it was written")
+    except FileNotFoundError:
+        raise DamagedFile(f"{path.name} is missing") from None
+
+
+def sha256(path: Path) -> str:
+    """The hash of a file, in hexadecimal digits."""
+    with open_file(path) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def damaged_files(path: Path, files: Files, thorough: bool = True) -> Iterator[str]:
+    """Which of the recorded files are missing or are not as they were written. Unless it is `thorough`, only the sizes
+    of large files are compared: their contents are when they are read."""
+    for name, record in files.items():
+        try:
+            check_file(path / name, record, thorough or name in _READ_ALWAYS)
+        except (DamagedFile, OSError) as error:
+            if name not in REMOVABLE or (path / name).exists():
+                yield str(error)
+
+
+def _damage(path: Path, manifest: Mapping[str, Any], thorough: bool) -> str:
+    if manifest.get("checksum", "") not in ("", checksum(manifest)):
+        return f"{MANIFEST} was changed after the run had finished"
+    return next(damaged_files(path, manifest["files"], thorough), "")
+
+
+def _is_running(path: Path, manifest: Mapping[str, Any]) -> bool:
+    is_elsewhere = manifest.get("host") not in (None, platform.node())
+    is_recent = abs(time.time() - (path / MANIFEST).stat().st_mtime) < RENEWED
+    return is_held(path / LOCK) or (is_elsewhere and is_recent)
+
+
+def _mapping(content: Any) -> dict[str, Any]:
+    if not isinstance(content, dict):
+        raise ValueError(f"it must be a mapping, got {type(content).__name__}")
+    return content
+
+
+def flat_settings(text: str) -> dict[str, Any]:
+    """The leaves of a `config.yaml` by dotted name; ValueError for content that is not a mapping.
+
+    Parsing YAML takes milliseconds, which adds up over a thousand runs, and the runs of a sweep share most of their
+    text. So the text is split where an entry of the outermost mapping begins (`ranker:`, `rounds: 500`), and each
+    distinct piece is parsed once. If a piece is not a mapping by itself, the text is parsed as a whole.
+    """
+    pieces = [piece for piece in _ENTRY.split(text) if piece] or [text]
+    try:
+        return {name: value for piece in pieces for name, value in _leaves(piece).items()}
+    except ValueError:
+        return _leaves(text)
+
+
+@lru_cache(maxsize=4096)
+def _leaves(text: str) -> dict[str, Any]:
+    leaves = dotted(_mapping(parse_yaml(text)))
+    return {name: int(value) if isinstance(value, float) and value.is_integer() else value for name, value in leaves}
+
+
+def find_runs(root: str | os.PathLike[str]) -> Iterator[Path]:
+    """The run directories below `root`, which may be one itself, in alphabetical order. Runs do not nest."""
+    for folder, subfolders, files in os.walk(root):
+        if MANIFEST in files:
+            subfolders.clear()
+            yield Path(folder)
+        subfolders[:] = sorted(name for name in subfolders if not name.startswith("."))
+
+
+def find_run(name: str, root: str | os.PathLike[str] | None = None) -> Path:
+    """The run directory with the path `name` or, below `root`, with the id `name`; ValueError if there is none.
+
+    Without `root`, the folder is output_dir of the project file, or outputs; FOLDER/ID names another one.
+    """
+    path = Path(name)
+    if (path / MANIFEST).is_file():
+        return path
+    is_id = re.fullmatch("[0-9a-f]{10}", path.name)
+    if is_id and len(path.parts) > 1:
+        root = path.parent
+    root = default_output_dir() if root is None else root
+    run = next((run for run in find_runs(root) if run.name.endswith(f"-{path.name}")), None) if is_id else None
+    if run is None:
+        missing = "in which there is no run" if path.is_dir() else "which is neither"
+        other = f", or type FOLDER/{path.name} if it is in another folder" if is_id else ""
+        raise ValueError(
+            f"RUN must be the directory of a run or an id below {root}, got {name}, {missing}: see `ol2r status`{other}"
+        )
+    return run
+
+
+def named_runs(name: str) -> list[Path]:
+    """The runs that an argument RUN|DIR names: those below a folder, or one by its directory or id, as `find_run`."""
+    return list(find_runs(name)) or [find_run(name)]

@@ -1,0 +1,407 @@
+"""Writes the directory of a run: at most one process does so, and every file in it is complete.
+
+Every file is replaced atomically (`ol2r_cli/atomic_file.py`), and its size and sha256 are kept. The writer holds the
+lock `.lock` (`ol2r_cli/lock.py`), which distinguishes a killed run from a running one. A directory is a run only once
+it contains a `run.json`; the lock alone does not make it one.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import logging
+import os
+import platform
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from ol2r_cli.atomic_file import no_link, replacing
+from ol2r_cli.formatting import error_line
+from ol2r_cli.lock import Lock, LockHeld, is_held
+from ol2r_cli.loops.clock import clock
+from ol2r_cli.run import CHECKPOINT, FILES, LOCK, LOG, MANIFEST, RESULTS
+from ol2r_cli.run.code import checkout, versions
+from ol2r_cli.run.identity import RESULTS_VERSION
+from ol2r_cli.run.run import checksum, read_manifest, sha256
+from ol2r_cli.run.tables import is_part
+
+if TYPE_CHECKING:
+    import polars as pl
+
+LOGGER = "ol2r_cli"  # the logger of the package
+SETTLED = 5.0  # seconds of rounds, before which neither the speed nor the time left of a running run is known
+ROW_GROUP = 2**15  # rows; so few that a seed can be read without the others
+
+
+def create_root(folder: Path) -> None:
+    """Create the folder of all runs, unless it exists, with a `.gitignore` so that git does not see what is in it."""
+    try:
+        folder.mkdir(parents=True)
+    except FileExistsError:
+        return
+    with suppress(FileExistsError), open(folder / ".gitignore", "x") as file:
+        file.write("*\n")
+
+
+class RunningElsewhere(ValueError):
+    """Another process is writing to this run directory."""
+
+
+class DirectoryLost(RuntimeError):
+    """The directory was removed or changed, or another process has taken it over, while this process wrote to it."""
+
+
+class RunDirectory:
+    """The directory of one run. As a context manager it exists on disk and only this object writes to it.
+
+    Entering creates the directory, and `root` before it (`create_root`), raises `RunningElsewhere` while another
+    process (or another `RunDirectory` of this process) writes to it, and removes temporary files that a killed process
+    has left. Leaving removes the directory if it is empty. `files` has the size and sha256 of every file as this
+    object has written it, of the tables only those that have rows of the run.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], root: Path | None = None):
+        self.path, self.root = Path(path), root
+        self.files: dict[str, dict[str, Any]] = {}
+        self._lock: Lock | None = None
+
+    def __truediv__(self, name: str) -> Path:
+        return self.path / name
+
+    def __enter__(self) -> RunDirectory:
+        lock = Lock(self / LOCK)
+        try:
+            if self.root is not None:
+                create_root(self.root)
+            lock.acquire()
+        except LockHeld as error:
+            raise RunningElsewhere(
+                f"another process ({error}) is running this in {self.path}: wait for it, or stop it; see `ol2r status`"
+            ) from None
+        except OSError:
+            self._remove_if_empty()
+            raise
+        self._lock = lock
+        for temporary in self.path.glob(".*.partial"):
+            temporary.unlink(missing_ok=True)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+            self._remove_if_empty()
+
+    def _remove_if_empty(self) -> None:
+        with suppress(OSError):
+            self.path.rmdir()
+
+    def is_running(self) -> bool:
+        """Whether a process, this one included, writes to the directory. Never creates anything."""
+        return is_held(self / LOCK)
+
+    def clear(self) -> None:
+        """Remove the files of an earlier run (`force=true`), and nothing that a user has put beside them."""
+        self._check_lock()
+        for name in FILES:
+            (self / name).unlink(missing_ok=True)
+        self.files.clear()
+        self.remove_parts()
+
+    def remove_parts(self) -> None:
+        """Remove the parts of tables that are not among `files`: others have their rows, or no checkpoint has them."""
+        for path in self.path.glob("*.part*.parquet"):
+            if is_part(path.name) and path.name not in self.files:
+                path.unlink()
+
+    def clean_up(self, keep_checkpoint: bool) -> None:
+        """Remove what a finished run does not need; the checkpoint last: where one is left, so may be parts."""
+        self.remove_parts()
+        if not keep_checkpoint:
+            (self / CHECKPOINT).unlink(missing_ok=True)
+
+    def next_part(self, table: str) -> str:
+        """The name of a new part of a table, which is after those that exist."""
+        names = [path.name for path in self.path.glob("*.part*.parquet") if is_part(path.name, table)]
+        numbers = [int(name.split(".")[1].removeprefix("part")) for name in names]
+        return table.replace(".", f".part{max(numbers, default=0) + 1:05}.")
+
+    @contextmanager
+    def replacing(self, name: str) -> Iterator[BinaryIO]:
+        """A temporary file to write to; it replaces the file `name` at the end, unless an exception comes first.
+
+        `DirectoryLost` where the directory belonged to this object and does not any more.
+        """
+        self._check_lock()
+        self.path.mkdir(parents=True, exist_ok=True)
+        with replacing(self / name) as temporary:
+            yield temporary
+            if is_recorded := name not in (MANIFEST, CHECKPOINT):
+                temporary.flush()
+                written = Path(temporary.name)
+                record = {"bytes": written.stat().st_size, "sha256": sha256(written)}
+        if is_recorded:
+            self.files[name] = record
+
+    def _check_lock(self) -> None:
+        if self._lock is not None and not self._lock.is_ours():
+            what = f"{self.path} was removed, or another process has taken it over"
+            raise DirectoryLost(f"{what}, while the run was writing to it: run it again")
+
+    def overwrite_json(self, name: str, content: Mapping[str, Any]) -> None:
+        """Write into the file that exists, which needs no space on a full disk. OSError where it would need some.
+
+        A kill at this moment may damage the file, so this is for the last word of a run that cannot go on.
+        """
+        self._check_lock()
+        text = (as_json(content) + "\n").encode()
+        with open(self / name, "rb+", opener=no_link) as file:
+            status = os.fstat(file.fileno())
+            if len(text) > status.st_blocks * 512:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            file.write(text.ljust(status.st_size))  # JSON may end in blanks
+
+    def write_bytes(self, name: str, content: bytes) -> None:
+        with self.replacing(name) as file:
+            file.write(content)
+
+    def write_text(self, name: str, content: str) -> None:
+        self.write_bytes(name, content.encode())
+
+    def write_json(self, name: str, content: Mapping[str, Any]) -> None:
+        """Strict JSON (NaN is a ValueError); a mapping that is too long for a line has a line per entry."""
+        self.write_text(name, as_json(content) + "\n")
+
+    def write_parquet(self, name: str, rows: pl.DataFrame | pl.LazyFrame) -> None:
+        """Rows of a LazyFrame never are all in memory. OSError, which polars would hide, where a disk is full."""
+        import polars as pl
+
+        settings: Any = {"compression": "zstd", "row_group_size": ROW_GROUP}
+        with self.replacing(name) as file:
+            target = _Target(file)
+            try:
+                if isinstance(rows, pl.LazyFrame):
+                    rows.sink_parquet(target, **settings)  # type: ignore[call-overload]
+                else:
+                    rows.write_parquet(target, **settings)  # type: ignore[arg-type]
+            except pl.exceptions.PolarsError:
+                if target.error is not None:
+                    raise target.error from None
+                raise
+
+    def write_torch(self, name: str, content: Any) -> None:
+        """Anything that `torch.load(..., weights_only=True)` can read: tensors, numbers, strings, lists, dicts."""
+        import torch
+
+        with self.replacing(name) as file:
+            try:
+                torch.save(content, file)
+            except RuntimeError as error:  # it hides the error of a full disk
+                raise error.__context__ if isinstance(error.__context__, OSError) else error from None
+
+
+class _Target:
+    """A file to which polars writes; keeps the error of the file system, which polars replaces by one of its own."""
+
+    def __init__(self, stream: BinaryIO):
+        self.stream = stream
+        self.error: OSError | None = None
+
+    def write(self, content: bytes) -> int:
+        return self._keeping_error(self.stream.write, content)
+
+    def flush(self) -> None:
+        self._keeping_error(self.stream.flush)
+
+    def _keeping_error(self, act: Callable[..., Any], *content: bytes) -> Any:
+        try:
+            return act(*content)
+        except OSError as error:
+            self.error = error
+            raise
+
+
+def as_json(value: Any, margin: str = "") -> str:
+    """JSON that is easy to read: a mapping stays on one line while it fits into 120 columns."""
+    flat = json.dumps(value, allow_nan=False, ensure_ascii=False)
+    if not isinstance(value, Mapping) or (margin and len(margin) + len(flat) <= 100):
+        return flat
+    inner = margin + "  "
+    entries = (f"{inner}{json.dumps(key, ensure_ascii=False)}: {as_json(value[key], inner)}" for key in value)
+    return "{\n" + ",\n".join(entries) + f"\n{margin}}}"
+
+
+@contextmanager
+def log_file(directory: RunDirectory) -> Iterator[None]:
+    """Append the package's log to log.txt during the block."""
+    file = open(directory / LOG, "a", opener=no_link)  # noqa: SIM115
+    logger, handler = logging.getLogger(LOGGER), logging.StreamHandler(file)
+    handler.handleError = lambda record: None  # type: ignore[method-assign]  # a full disk ends the run, not its log
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    level = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
+        file.close()
+
+
+class Manifest:
+    """Keeps `run.json` up to date while a process runs or resumes a run: a context manager around all of its work.
+
+    When the block is left, the status becomes `finished` if all rounds are done, `interrupted` if they are not or after
+    KeyboardInterrupt or SystemExit, and `failed` after any other exception. Exceptions are not suppressed. `round` is
+    the round of the checkpoint from which the run resumes, `packages` are those of the roles, `every` the least number
+    of seconds between two writes of progress, `began` when the work on the run began, by `time.monotonic`, `columns`
+    those of `RunColumns.declared`, `explain` the text of an exception, and `content` the mapping on disk. `warnings`
+    has a line if versions, device or number of threads are not those of the rounds before.
+    """
+
+    def __init__(
+        self,
+        directory: RunDirectory,
+        *,
+        id: str,
+        choices: Mapping[str, str],
+        fingerprint: str,
+        code: Mapping[str, str] | None = None,
+        seeds: Sequence[int],
+        rounds: int,
+        round: int = 0,
+        device: str,
+        engine: str,
+        threads: int,
+        command: str,
+        packages: Sequence[str] = (),
+        exposure: Mapping[str, Any] | None = None,
+        columns: Mapping[str, Any] | None = None,
+        every: float = 2.0,
+        note: str = "",
+        began: float | None = None,
+        explain: Callable[[Exception], str] = error_line,
+    ):
+        self.directory = directory
+        self.every, self.explain = every, explain
+        self._began = time.monotonic() if began is None else began
+        earlier = _earlier(directory)
+        program = versions(engine, packages)
+        now = {**program, "device": device, "threads": threads}
+        ran = [each for each in earlier.get("ran", []) if each["after"] < round]
+        before = ran[-1] if ran else now
+        changed = [f"{name} {before.get(name)} -> {now[name]}" for name in now if before.get(name) != now[name]]
+        what = (
+            f"goes on after round {round} with {', '.join(changed)}: the last digits can differ from an undisturbed run"
+        )
+        self.warnings = [what] if changed else []
+        if changed or not ran:
+            ran.append({"after": round, **now})
+        self._before = {name: float(earlier.get(name) or 0.0) for name in ("seconds", "cpu_seconds", "peak_memory_gb")}
+        self.content: dict[str, Any] = {
+            "status": "running",
+            "id": id,
+            "command": command,
+            "note": note,
+            "choices": dict(choices),
+            "dataset": {"name": choices["dataset"], "fingerprint": fingerprint},
+            "code": dict(code) if code else None,
+            "seeds": list(seeds),
+            "exposure": exposure,
+            "columns": columns or None,
+            "progress": {"round": round, "rounds": rounds},
+            "started": earlier.get("started") or _now(),
+            "ended": None,
+            **self._before,
+            "startup_seconds": None,
+            "ran": ran,
+            "sittings": int(earlier.get("sittings") or 0) + 1,
+            "rounds_per_second": earlier.get("rounds_per_second"),
+            "error": None,
+            "files": None,
+            "versions": program,
+            "git": checkout(),
+            "device": device,
+            "engine": engine,
+            "threads": threads,
+            "host": platform.node(),
+            "pid": os.getpid(),
+            "results_version": RESULTS_VERSION,
+        }
+
+    def __enter__(self) -> Manifest:
+        """Start the clock and write the manifest, which makes the directory a run."""
+        self._start, self._cpu_start = clock.read()
+        self._first_round = self._round = self.content["progress"]["round"]
+        self._write()
+        return self
+
+    def progress(self, round: int) -> None:
+        """Record that `round` is done. Called every round; the file is written every `every` seconds."""
+        self._round = round
+        if time.monotonic() - self._written >= self.every:
+            self._write()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        done = self._round >= self.content["progress"]["rounds"]
+        if isinstance(error, Exception):
+            self.content["status"] = "failed"
+            self.content["error"] = self.explain(error)
+        else:
+            self.content["status"] = "finished" if error is None and done else "interrupted"
+        self.content["ended"] = _now()
+        try:
+            self._write(ended=self.content["status"] == "finished")
+        except OSError as failure:  # the disk is full
+            if error is None:
+                self.content |= {"status": "failed", "error": self.explain(failure), "files": None}
+                self.content.pop("checksum", None)
+            with suppress(OSError):
+                self.directory.overwrite_json(MANIFEST, self.content)
+            if error is None:
+                raise
+
+    def _write(self, ended: bool = False) -> None:
+        self._written = time.monotonic()
+        now, cpu = clock.read()
+        seconds = now - self._start
+        self.content["seconds"] = round(self._before["seconds"] + seconds, 3)
+        self.content["cpu_seconds"] = round(self._before["cpu_seconds"] + cpu - self._cpu_start, 3)
+        self.content["startup_seconds"] = round(self._written - self._began - seconds, 3)
+        self.content["peak_memory_gb"] = round(max(self._before["peak_memory_gb"], peak_memory_gb() or 0), 3) or None
+        self.content["progress"]["round"] = self._round
+        if self._round > self._first_round and seconds > (SETTLED if self.content["status"] == "running" else 0):
+            self.content["rounds_per_second"] = round((self._round - self._first_round) / seconds, 3)
+        if ended:
+            self.content["files"] = {
+                name: self.directory.files[name] for name in RESULTS if name in self.directory.files
+            }
+            self.content["checksum"] = checksum(self.content)
+        self.directory.write_json(MANIFEST, self.content)
+
+
+def peak_memory_gb() -> float | None:
+    """The peak resident size of this process so far, in GB (10^9 bytes); None where the system does not tell."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return None
+    unit = 1 if platform.system() == "Darwin" else 1024  # of ru_maxrss, in bytes
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e9
+
+
+def _earlier(directory: RunDirectory) -> dict[str, Any]:
+    """The manifest that earlier processes have left; empty if it is damaged, which does not prevent the run."""
+    with suppress(ValueError):
+        return read_manifest(directory.path) or {}
+    return {}
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -1,0 +1,364 @@
+"""Every click model against its definition, the tables of probabilities, and limits in which two models agree."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from ol2r_cli import loops
+from ol2r_cli.click.models import DependentClick
+from ol2r_cli.click.probabilities import interpolated
+from ol2r_cli.config.composer import compose
+from ol2r_cli.config.instantiate import build
+from ol2r_cli.interfaces import ClickModel, RunContext
+from ol2r_cli.tensor.streams import Streams
+from tests.reference import clicks as reference
+
+GRADES = [1, 0, 3, 4, 0, 2, 0, 1, 4, 0, 2, 3]
+PLACES = len(GRADES)  # two more than ULTRA's table has
+DRAWS, BOUND = 100_000, 5  # lists, and standard errors within which the share of clicks must be
+ENGINES = [False, True] if loops.available() else [False]
+
+# Tables for five grades and curves by place, from the sources that docs/algorithms/clicks.md names.
+NAVIGATIONAL = [0.05, 0.3, 0.5, 0.7, 0.95]
+INFORMATIONAL, SATISFIED = [0.4, 0.6, 0.7, 0.8, 0.9], [0.1, 0.2, 0.3, 0.4, 0.5]
+QUARTERS = [0, 0.25, 0.5, 0.75, 1]
+ULTRA = [0.1 + 0.9 * (2**grade - 1) / 15 for grade in range(5)]
+PROPENSITIES = [0.68, 0.61, 0.48, 0.34, 0.28, 0.20, 0.11, 0.10, 0.08, 0.06]
+RANKS = range(1, PLACES + 1)
+TRUST = (
+    [0.35 / k + 0.65 / (1 + 0.05 * (k - 1)) for k in RANKS],
+    [1 / (1 + 0.005 * (k - 1)) for k in RANKS],
+    [0.65 / k for k in RANKS],
+)
+CONTINUATION = [0.9 / k for k in RANKS]
+TRIANGLE = [
+    [1.0],
+    [0.98, 1.0],
+    [1.0, 0.62, 0.95],
+    [1.0, 0.77, 0.42, 0.82],
+    [1.0, 0.92, 0.55, 0.31, 0.69],
+    [1.0, 0.96, 0.63, 0.4, 0.22, 0.54],
+    [1.0, 0.99, 0.73, 0.46, 0.29, 0.17, 0.47],
+    [1.0, 1.0, 0.89, 0.52, 0.35, 0.24, 0.14, 0.43],
+    [1.0, 1.0, 0.95, 0.68, 0.4, 0.29, 0.19, 0.12, 0.41],
+    [1.0, 1.0, 1.0, 0.96, 0.52, 0.36, 0.27, 0.18, 0.12, 0.43],
+]
+
+
+@dataclass
+class Definition:
+    """Of a click model: P(click) at every place of a list, and the clicks of one user with given random numbers."""
+
+    clicks: Callable[[Sequence[int]], list[float]]
+    user: Callable[[Sequence[int], Sequence[float]], list[bool]]
+    draws: int = 1  # random numbers for every place
+
+
+def cascade(
+    click: Sequence[float],
+    examined: Callable[[Sequence[int]], list[float]],
+    goes_on: Callable[[int, int, bool], float],
+) -> Definition:
+    def clicks(grades: Sequence[int]) -> list[float]:
+        return [reached * click[grade] for reached, grade in zip(examined(grades), grades, strict=True)]
+
+    return Definition(clicks, lambda grades, chance: reference.cascade_user(grades, chance, click, goes_on), 2)
+
+
+def independent(clicks: Callable[[Sequence[int]], list[float]]) -> Definition:
+    return Definition(clicks, lambda grades, chance: reference.independent_user(clicks(grades), chance))
+
+
+def dependent(click: Sequence[float], stop: Sequence[float], stop_without_click: bool = False) -> Definition:
+    return cascade(
+        click,
+        lambda grades: reference.dependent_examination(grades, click, stop, stop_without_click),
+        lambda rank, grade, clicked: 1 - stop[grade] * (clicked or stop_without_click),
+    )
+
+
+DEFINITIONS = {
+    "perfect": dependent([0, 0.2, 0.4, 0.8, 1], [0] * 5),
+    "navigational": dependent(NAVIGATIONAL, [0.2, 0.3, 0.5, 0.7, 0.9]),
+    "informational": dependent(INFORMATIONAL, SATISFIED),
+    "informational click.stop_without_click=true": dependent(INFORMATIONAL, SATISFIED, True),
+    "almost_random": dependent([0.4, 0.45, 0.5, 0.55, 0.6], [0.5] * 5),
+    "random": dependent([0.5] * 5, [0] * 5),
+    "cascade": dependent(NAVIGATIONAL, [1] * 5),
+    "position_based": independent(lambda grades: reference.position_based_clicks(grades, INFORMATIONAL, 1.0)),
+    "position_based click.eta=2": independent(
+        lambda grades: reference.position_based_clicks(grades, INFORMATIONAL, 2.0)
+    ),
+    "trust_bias": independent(lambda grades: reference.trust_bias_clicks(grades, QUARTERS, *TRUST)),
+    "dependent_by_place": cascade(
+        NAVIGATIONAL,
+        lambda grades: reference.dependent_by_place_examination(grades, NAVIGATIONAL, CONTINUATION),
+        lambda rank, grade, clicked: CONTINUATION[rank - 1] if clicked else 1,
+    ),
+    "dynamic_bayesian": cascade(
+        INFORMATIONAL,
+        lambda grades: reference.dynamic_bayesian_examination(grades, INFORMATIONAL, SATISFIED, 0.9),
+        lambda rank, grade, clicked: 0.9 * (1 - SATISFIED[grade] * clicked),
+    ),
+    "user_browsing": Definition(
+        lambda grades: reference.user_browsing_clicks(grades, ULTRA, TRIANGLE),
+        lambda grades, chance: reference.user_browsing_user(grades, chance, ULTRA, TRIANGLE),
+    ),
+}
+
+
+def user(*overrides: str, positions: int = PLACES, compiled: bool = False) -> ClickModel:
+    """A click model for five grades and so many places."""
+    model: ClickModel = build(compose(list(overrides)).config.click)
+    model.setup(RunContext(1, 9, 1, positions, 1, 1, grades=5, loops=compiled), torch.zeros(1, 1))
+    return model
+
+
+def clicks_of(model: ClickModel, grades: Tensor, shown: Tensor | None = None, compiled: bool = False) -> Tensor:
+    """The clicks on these lists [B, K], of which all places are shown by default."""
+    random = Streams(torch.arange(len(grades)), ahead=1, compiled=compiled).at("click", 3)
+    return model.click(grades, torch.ones_like(grades, dtype=torch.bool) if shown is None else shown, random)
+
+
+def lists(count: int = 2_000, places: int = PLACES) -> Tensor:
+    """Random grades [count, places], the same ones for every model."""
+    return torch.randint(5, (count, places), generator=torch.Generator().manual_seed(5))
+
+
+@pytest.mark.parametrize("name", DEFINITIONS)
+def test_the_share_of_clicks_at_every_place_is_the_formula(name):
+    grades = torch.tensor(GRADES).repeat(DRAWS, 1)
+    observed = clicks_of(user(*f"click={name}".split()), grades).double().mean(0).numpy()
+    expected = np.array(DEFINITIONS[name].clicks(GRADES))
+    error = np.sqrt(expected * (1 - expected) / DRAWS)
+    assert (abs(observed - expected) <= BOUND * error + 1e-9).all(), (observed, expected)
+
+
+@pytest.mark.parametrize("name", DEFINITIONS)
+def test_every_user_does_what_the_definition_says_on_the_same_random_numbers(name):
+    """Whatever the number of places, and whatever is not shown."""
+    grades, definition = lists(), DEFINITIONS[name]
+    chance = Streams(torch.arange(len(grades)), ahead=1).at("click", 3).uniform(definition.draws * PLACES)
+    expected = torch.tensor([definition.user(*one) for one in zip(grades.tolist(), chance.tolist(), strict=True)])
+    words = f"click={name}".split()
+    shown = torch.arange(PLACES) < torch.arange(len(grades))[:, None] % (PLACES + 1)
+    for compiled in ENGINES:
+        model = user(*words, compiled=compiled)
+        assert torch.equal(clicks_of(model, grades, compiled=compiled), expected), compiled
+        assert torch.equal(clicks_of(model, grades, shown, compiled), expected & shown), compiled
+        for places in (1, 3, 11):
+            shorter = user(*words, positions=places, compiled=compiled)
+            part = clicks_of(shorter, grades[:, :places].contiguous(), compiled=compiled)
+            assert torch.equal(part, expected[:, :places]), (compiled, places)
+
+
+def test_whole_click_patterns_have_their_probabilities():
+    click, stop, grades = [0.4, 0.7, 0.9], [0.1, 0.3, 0.5], [2, 0, 1]
+    model = DependentClick(click, stop, {}, False)
+    model.setup(context(3, 3), torch.zeros(1, 1))
+    drawn = clicks_of(model, torch.tensor(grades).repeat(DRAWS, 1))
+    counts = Counter(tuple(row) for row in drawn.tolist())
+    for pattern, probability in reference.dependent_patterns(grades, click, stop, False).items():
+        share = counts[tuple(bool(c) for c in pattern)] / DRAWS
+        assert abs(share - float(probability)) <= BOUND * np.sqrt(float(probability) / DRAWS)
+
+
+def stated(*settings: tuple[str, Any]) -> list[str]:
+    """Settings of the click model as overrides."""
+    return [f"click.{name}={value}".replace(" ", "") for name, value in settings]
+
+
+EXAMINED = [0.9, 0.85, 0.8, 0.7, 0.6, 0.5, 0.45, 0.4, 0.3, 0.25, 0.2, 0.1]
+SAME = {
+    **{
+        f"a network with gamma 1 is the simplified one: {name}": (
+            ["click=dynamic_bayesian", "click.continuation=1", *stated(("click", click), ("stop", stop))],
+            [f"click={name}"],
+        )
+        for name, click, stop in (
+            ("perfect", [0, 0.2, 0.4, 0.8, 1], [0] * 5),
+            ("navigational", NAVIGATIONAL, [0.2, 0.3, 0.5, 0.7, 0.9]),
+            ("informational", INFORMATIONAL, SATISFIED),
+            ("cascade", NAVIGATIONAL, [1] * 5),
+        )
+    },
+    "continuation of one value is stopping of one value": (
+        ["click=dependent_by_place", *stated(("click", [0.4, 0.45, 0.5, 0.55, 0.6]), ("continuation", [0.5] * PLACES))],
+        ["click=almost_random"],
+    ),
+    "without continuation the first click is the last": (
+        ["click=dependent_by_place", *stated(("continuation", [0] * PLACES))],
+        ["click=cascade"],
+    ),
+    "without errors there is position bias alone": (
+        [
+            "click=trust_bias",
+            *stated(("click", INFORMATIONAL), ("examination", EXAMINED)),
+            *stated(("epsilon_plus", [1] * PLACES), ("epsilon_minus", [0] * PLACES)),
+        ],
+        ["click=position_based", *stated(("examination", EXAMINED))],
+    ),
+    "whoever examines everything clicks independently": (
+        ["click=user_browsing", *stated(("click", INFORMATIONAL), ("examination", [[1] * k for k in RANKS]))],
+        ["click=position_based", "click.eta=0"],
+    ),
+    "where the last click does not matter, only the place does": (
+        [
+            "click=user_browsing",
+            *stated(("click", INFORMATIONAL), ("examination", [[EXAMINED[k - 1]] * k for k in RANKS])),
+        ],
+        ["click=position_based", *stated(("examination", EXAMINED))],
+    ),
+}
+
+
+def test_a_limit_is_another_model_click_by_click():
+    grades = lists(5_000)
+    for limit, (one, other) in SAME.items():
+        assert torch.equal(*(clicks_of(user(*words), grades) for words in (one, other))), limit
+
+
+def test_without_patience_only_the_first_place_is_clicked():
+    clicks = clicks_of(user("click=dynamic_bayesian", "click.continuation=0"), lists())
+    assert clicks[:, 0].any()
+    assert not clicks[:, 1:].any()
+
+
+def test_the_curves_are_the_published_ones():
+    probability = user("click=trust_bias", positions=10).probability
+    beta, alpha = probability[:, 0], probability[:, 4] - probability[:, 0]  # r = 0 and r = 1
+    published = [0.350, 0.532, 0.547, 0.537, 0.520, 0.502, 0.483, 0.465, 0.447, 0.431]
+    assert alpha.tolist() == pytest.approx(published, abs=6e-4)
+    published = [0.650, 0.258, 0.153, 0.106, 0.080, 0.063, 0.051, 0.043, 0.036, 0.031]
+    assert beta.tolist() == pytest.approx(published, abs=6e-4)
+    assert torch.allclose(probability[:, 1], alpha / 4 + beta), "affine in relevance"
+
+
+def test_any_affine_model_can_be_typed():
+    alpha, beta = torch.tensor([0.3, 0.6, 0.1]), torch.tensor([0.5, 0.25, 0.0])
+    curves = stated(("epsilon_minus", beta.tolist()), ("epsilon_plus", (alpha + beta).tolist()))
+    model = user("click=trust_bias", "click.examination=[1,1,1]", *curves, positions=3)
+    relevance = torch.tensor(QUARTERS)
+    assert torch.allclose(model.probability, (alpha[:, None] * relevance + beta[:, None]).double())
+
+
+def test_users_of_ultra_follow_its_formulas():
+    for name in ("position_based_ultra", "user_browsing"):
+        for grades, table in compose([f"click={name}"]).config.click.tables.items():
+            formula = [0.1 + 0.9 * (2**grade - 1) / (2 ** (grades - 1) - 1) for grade in range(grades)]
+            assert list(table.click) == pytest.approx(formula), (name, grades)
+    probability = user("click=position_based_ultra", positions=10).probability
+    assert torch.allclose(probability, torch.tensor(PROPENSITIES).double()[:, None] * torch.tensor(ULTRA).double())
+
+
+def test_further_places_have_the_last_row_of_the_table():
+    rows = [[0.9], [0.8, 0.7]], [[0.9]]
+    found = [user("click=user_browsing", *stated(("examination", each)), positions=4).probability for each in rows]
+    assert found[0].tolist() == [[0.9, 0, 0, 0], [0.8, 0.7, 0, 0], [0.8, 0.8, 0.7, 0], [0.8, 0.8, 0.8, 0.7]]
+    assert found[1].tolist() == [[0.9, 0, 0, 0], [0.9] * 2 + [0, 0], [0.9] * 3 + [0], [0.9] * 4]
+
+
+def context(grades: int, positions: int = 4) -> RunContext:
+    return RunContext(replicas=1, documents=9, features=1, positions=positions, queries=1, rounds=1, grades=grades)
+
+
+def set_up(grades: int, *overrides: str) -> ClickModel:
+    """The click model of a configuration, ready for a dataset with so many grades."""
+    model: ClickModel = build(compose(list(overrides)).config.click)
+    model.setup(context(grades), torch.zeros(1, 1))
+    return model
+
+
+INTERPOLATED = [
+    # Grade g of G is at place g (n - 1) / (G - 1) of a table for n grades. 4 of 5 grades: 0, 4/3, 8/3, 4.
+    ("perfect", 4, [0, 0.8 / 3, 2 / 3, 1], [0, 0, 0, 0]),  # .2 + .2 / 3, .4 + .4 2/3
+    ("informational", 4, [0.4, 1.9 / 3, 2.3 / 3, 0.9], [0.1, 0.7 / 3, 1.1 / 3, 0.5]),  # .6 + .1 / 3, .7 + .1 2/3
+    ("navigational", 4, [0.05, 1.1 / 3, 1.9 / 3, 0.95], [0.2, 1.1 / 3, 1.9 / 3, 0.9]),
+    # 6 grades, more than any table has: 0, .8, 1.6, 2.4, 3.2, 4.
+    ("perfect", 6, [0, 0.16, 0.32, 0.56, 0.84, 1], [0] * 6),
+    # 9 grades: every grade of the table, and the middle between them.
+    ("almost_random", 9, [0.4, 0.425, 0.45, 0.475, 0.5, 0.525, 0.55, 0.575, 0.6], [0.5] * 9),
+]
+
+
+def test_another_number_of_grades_is_interpolated_from_the_next_larger_table():
+    for name, grades, click, stop in INTERPOLATED:
+        model = set_up(grades, f"click={name}")
+        assert model.click_probability.tolist() == pytest.approx(click, abs=1e-15)
+        assert model.stop_probability.tolist() == pytest.approx(stop, abs=1e-15)
+        assert [float(model.click_probability[end]) for end in (0, -1)] == [click[0], click[-1]]
+        start = (
+            f"click.click for {grades} grades is interpolated from that for 5 grades: [{click[0]:.4g},{click[1]:.4g},"
+        )
+        assert model.warnings[0].startswith(start)
+        assert model.warnings[0].endswith("]; click.click=[..] sets your own")
+        assert [line.partition(" for ")[0] for line in model.warnings] == ["click.click", "click.stop"]
+
+
+def test_the_papers_tables_for_three_grades_follow_from_those_for_five():
+    """Of all users but the perfect one, whose middle grade the papers give a half."""
+    for name in ("navigational", "informational", "almost_random", "random", "cascade", "position_based"):
+        tables = compose([f"click={name}"]).config.click.tables
+        for column in tables[5]:
+            assert interpolated(tables[5][column], 3) == pytest.approx(list(tables[3][column]), abs=1e-15)
+
+
+def test_a_table_that_fits_is_taken_as_it_is_without_a_warning():
+    for grades in (2, 3, 5):
+        model = set_up(grades, "click=perfect")
+        assert model.warnings == ()
+        assert len(model.click_probability) == grades
+    own = set_up(4, "click=perfect", "click.click=[0,.1,.2,1]")
+    assert own.click_probability.tolist() == [0, 0.1, 0.2, 1]
+    assert [line.partition(" for ")[0] for line in own.warnings] == ["click.stop"]
+    table = set_up(4, "click=perfect", "+click.tables.4={click:[0,.1,.2,1],stop:[0,0,0,0]}")
+    assert (table.click_probability.tolist(), table.warnings) == ([0, 0.1, 0.2, 1], ())
+    words = "+click.tables.7={click:[0,0,0,0,0,0,1]}", "+click.tables.9={click:[1,1,1,1,1,1,1,1,1]}"
+    larger = set_up(6, "click=position_based", *words)  # the table for 7, and not that for 5
+    assert larger.click_probability.tolist() == pytest.approx([0, 0, 0, 0, 0, 1])
+
+
+def test_a_table_that_cannot_be_used_is_named():
+    bad = {
+        "+click.tables.4={click:[0,0,0,1]}": r"click\.tables must have stop for 4 grades, got none: "
+        r"type click\.stop=\[\.,\.,\.,\.\]$",
+        "click.tables={5:{click:[0,1]}}": r"click\.tables\.5\.click must be 5 probabilities, .*, got \[0, 1\]$",
+    }
+    for override, message in bad.items():
+        with pytest.raises(ValueError, match=f"^{message}"):
+            set_up(4, "click=perfect", override)
+    with pytest.raises(ValueError, match=r"^click\.tables must have click for 4 grades, got none: type click\.click="):
+        DependentClick(None, None, {}, False).setup(context(4), torch.zeros(1, 1))
+
+
+REFUSED = [
+    ("perfect", "click.click=[0,2,1]", r"click\.click must be .* each is from 0 to 1, got \[0, 2, 1\]"),
+    ("perfect", "click.stop=[-1,0,0]", r"click\.stop must be .* each is from 0 to 1, got \[-1, 0, 0\]"),
+    ("perfect", "click.click=[0,1]", r"click\.click must be 5 probabilities, one per grade, got \[0, 1\]"),
+    ("perfect", "click.tables={5:{click:[7]}}", r"click\.tables\.5\.click must be .* from 0 to 1, got \[7\]"),
+    ("position_based", "click.eta=-1", r"click\.eta must be 0 or more, got -1$"),
+    ("position_based", "click.examination=[1,1.5]", r"click\.examination must be .*each is from 0 to 1"),
+    ("position_based", "click.examination=[1,.5]", r"click\.examination must be 12 probabilities, one per place, got"),
+    ("dependent_by_place", "click.continuation=[1,.5]", r"click\.continuation must be 12 prob.*one per place"),
+    ("trust_bias", "click.epsilon_plus=[1]", r"click\.epsilon_plus must be 12 probabilities, .*got \[1\]$"),
+    ("trust_bias", "click.epsilon_minus=[0,2]", r"click\.epsilon_minus must be .*each is from 0 to 1, got"),
+    ("trust_bias", "click.examination=[]", r"click\.examination must be 12 prob.*, got \[\]$"),
+    ("dynamic_bayesian", "click.continuation=1.1", r"click\.continuation must be from 0 to 1, got 1\.1$"),
+    ("user_browsing", "click.examination=[[1],[1]]", r"click\.examination must have k probabilities in row k"),
+    ("user_browsing", "click.examination=[]", r"click\.examination must have k probabilities.*\[\] in row 1$"),
+    ("user_browsing", "click.examination=[[1],[1,7]]", r"click\.examination must be .*each is from 0 to 1"),
+]
+
+
+def test_settings_that_do_not_fit_are_refused():
+    for name, setting, message in REFUSED:
+        with pytest.raises(ValueError, match=f"^{message}"):
+            user(f"click={name}", setting)
