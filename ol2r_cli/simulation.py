@@ -239,7 +239,8 @@ class RoundsTogether:
             most = min(_ROUNDS, _REPLICA_ROUNDS // self.streams.replicas)
             self.measurement.allocate(max(self.measurement.ROUNDS, most))
         self.ranker: Any = simulation.ranker
-        self.exploration, self.click = simulation.exploration, simulation.click
+        self.exploration: Exploration = simulation.exploration
+        self.click: ClickModel = simulation.click
 
     def __call__(self, first: int, most: int) -> int:
         """Play up to `most` rounds from number `first`, from 0, on; return how many were played."""

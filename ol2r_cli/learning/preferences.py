@@ -35,7 +35,8 @@ def infer_preferences(
         return Preferences(nothing, nothing, nothing.bool())
     if by_loops:
         drawn = (random.array(clicks.shape[1]),) if pairs == "matching" else ()
-        infer = {"all": loops.lists.every_pair, "matching": loops.lists.matching, "adjacent": loops.lists.adjacent}
+        every_pair, matching, adjacent = loops.lists.every_pair, loops.lists.matching, loops.lists.adjacent
+        infer: dict[str, Callable[..., None]] = {"all": every_pair, "matching": matching, "adjacent": adjacent}
         found = torch.empty(2, len(clicks), most_pairs(pairs, clicks.shape[1]), dtype=torch.int64)
         winner, loser, valid = *found, torch.empty_like(found[0], dtype=torch.bool)
         given = ranking.numpy(), clicks.numpy(), shown.numpy(), *drawn
