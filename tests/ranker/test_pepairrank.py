@@ -24,8 +24,10 @@ def test_all_members_are_served_and_every_one_scores_its_own_way():
     assert not theta.any()
     for t, one in rounds(simulation):
         for b in range(len(SEEDS)):
-            expected = np.array([[x @ w for x in one.candidates.features[b].numpy()] for w in theta[b].numpy()])
-            np.testing.assert_allclose(one.prediction.scores[b].numpy(), expected, rtol=1e-12, atol=1e-12)
+            length = int(one.candidates.mask[b].sum())
+            rows = one.candidates.features[b, :length].numpy()
+            expected = np.array([[x @ w for x in rows] for w in theta[b].numpy()])
+            np.testing.assert_allclose(one.prediction.scores[b, :, :length].numpy(), expected, rtol=1e-12, atol=1e-12)
         theta = simulation.ranker.optima.theta.clone()
         for b in simulation.ranker.history.count.nonzero().flatten().tolist():
             assert len({tuple(w) for w in theta[b].tolist()}) == 5, f"round {t}: members are perturbed independently"
