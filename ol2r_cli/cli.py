@@ -4,31 +4,33 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import os
 import sys
 from importlib import import_module
+from importlib.util import find_spec
 
 from ol2r_cli.run.exit_status import INTERRUPTED, exits_when_interrupted
 
-# subcommand: the module with `main(arguments) -> exit code`, and a description
+# subcommand, `main` of the module of its name in commands/: a description
 COMMANDS = {
-    "run": ("ol2r_cli.commands.run", "one experiment, or with -m a sweep; finished runs are not repeated"),
-    "list": ("ol2r_cli.commands.list", "all choices and settings: rankers, click models, datasets, .."),
-    "status": ("ol2r_cli.commands.status", "runs in a folder: finished, running, interrupted, failed and why"),
-    "report": ("ol2r_cli.commands.report", "tables and figures of finished runs, with comparisons"),
-    "data": ("ol2r_cli.commands.data", "statistics of a dataset, parsing it ahead, checking its files"),
-    "benchmark": ("ol2r_cli.commands.benchmark", "expected results of every ranker, and your own beside them"),
-    "search": ("ol2r_cli.commands.search", "the best settings within ranges by validation NDCG, by Optuna"),
-    "reproduce": ("ol2r_cli.commands.reproduce", "a figure or table of the papers: runs, draws, compares"),
-    "new": ("ol2r_cli.commands.new", "a choice of your own that works: class, settings and test"),
-    "check": ("ol2r_cli.commands.check", "whether choices, such as your own, keep the laws of all"),
-    "diff": ("ol2r_cli.commands.diff", "two runs side by side: settings, results, where rounds part"),
-    "score": ("ol2r_cli.commands.score", "scores of a finished run's ranker for the documents of a file"),
-    "export": ("ol2r_cli.commands.export", "finished runs for other tools: by query, TREC, trackers"),
-    "verify": ("ol2r_cli.commands.verify", "whether finished runs are intact: hashes, rows, sums, summaries"),
-    "clean": ("ol2r_cli.commands.clean", "disk usage of runs, and removal after confirmation"),
-    "bench": ("ol2r_cli.commands.bench", "rounds per second on a generated MSLR-sized dataset"),
-    "doctor": ("ol2r_cli.commands.doctor", "versions, device, threads, data found, disk"),
-    "completion": ("ol2r_cli.commands.completion", "completion script for bash or zsh"),
+    "run": "one experiment, or with -m a sweep; finished runs are not repeated",
+    "list": "all choices and settings: rankers, click models, datasets, ..",
+    "status": "runs in a folder: finished, running, interrupted, failed and why",
+    "report": "tables and figures of finished runs, with comparisons",
+    "data": "statistics of a dataset, parsing it ahead, checking its files",
+    "benchmark": "expected results of every ranker, and your own beside them",
+    "search": "the best settings within ranges by validation NDCG, by Optuna",
+    "reproduce": "a figure or table of the papers: runs, draws, compares",
+    "new": "a choice of your own that works: class, settings and test",
+    "check": "whether choices, such as your own, keep the laws of all",
+    "diff": "two runs side by side: settings, results, where rounds part",
+    "score": "scores of a finished run's ranker for the documents of a file",
+    "export": "finished runs for other tools: by query, TREC, trackers",
+    "verify": "whether finished runs are intact: hashes, rows, sums, summaries",
+    "clean": "disk usage of runs, and removal after confirmation",
+    "bench": "rounds per second on a generated MSLR-sized dataset",
+    "doctor": "versions, device, threads, data found, disk",
+    "completion": "completion script for bash or zsh",
 }
 FIRST = ("run", "list", "status", "report", "data", "benchmark")
 _MEANT = {"compare": "ol2r report --compare all", "plot": "ol2r report --figure", "sweep": "ol2r run -m"}  # no commands
@@ -46,7 +48,7 @@ exit codes: 0 done, 1 a run failed, 2 bad configuration or data,
 
 def parser() -> argparse.ArgumentParser:
     """The parser of `ol2r` itself; subcommands parse what follows their name."""
-    lines = {name: f"  {name:11} {what}" for name, (_, what) in COMMANDS.items()}
+    lines = {name: f"  {name:11} {what}" for name, what in COMMANDS.items()}
     first = "\n".join(lines.pop(name) for name in FIRST)
     top = argparse.ArgumentParser(
         prog="ol2r",
@@ -82,6 +84,8 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _command(arguments: list[str]) -> int:
+    if "_ARGCOMPLETE" in os.environ:  # a shell asks, by the script of `ol2r completion`
+        import_module("ol2r_cli.commands.completion").answer(parser())
     if not arguments or arguments[0] in ("-h", "--help", "help"):
         parser().print_help()
         return 0
@@ -99,8 +103,11 @@ def _command(arguments: list[str]) -> int:
         advice = meant or f": choose from {', '.join(COMMANDS)}"
         print(f"ol2r: no command '{command}'{advice}", file=sys.stderr)
         return 2
+    if command == "completion" and find_spec("argcomplete") is None:
+        print("ol2r completion: needs argcomplete: type pip install 'ol2r[completion]'", file=sys.stderr)
+        return 2
     with exits_when_interrupted():
-        module = import_module(COMMANDS[command][0])
+        module = import_module(f"ol2r_cli.commands.{command}")
     return module.main(rest)
 
 

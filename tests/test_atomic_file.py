@@ -8,27 +8,24 @@ import stat
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import polars as pl
 import pytest
 import torch
 from matplotlib.figure import Figure
 
+from ol2r_cli.atomic_file import write_bytes, write_parquet, write_text
 from ol2r_cli.dataset.cache import Cache
 from ol2r_cli.report.figures.drawing import save
 from ol2r_cli.run.store import RunDirectory, log_file
-from ol2r_cli.run.tables import TRACE, Table
-
-ROWS = {"seed": np.array([1]), "round": np.array([1])}
-FRAME = pl.DataFrame(ROWS)
+from ol2r_cli.run.trace import Trace
 
 
-def merged(folder: Path) -> None:
-    """A table in two parts that becomes one file."""
-    table = Table(TRACE.file, TRACE.key, TRACE.columns)
-    for number in (1, 2):
-        table.write(RunDirectory(folder), TRACE.frame(ROWS), f"trace.part{number:05}.parquet")
-    table.merge(RunDirectory(folder))
+def recorded(folder: Path) -> None:
+    """A table in a part that becomes one file."""
+    trace = Trace(RunDirectory(folder), [1])
+    trace.record(1, {"clicks": torch.tensor([1])})
+    trace.flush()
+    trace.finish()
 
 
 def logged(folder: Path) -> None:
@@ -37,34 +34,30 @@ def logged(folder: Path) -> None:
 
 
 WRITERS: dict[str, tuple[str, Callable[[Path], object]]] = {
-    "text": ("report.md", lambda folder: RunDirectory(folder).write_text("report.md", "new")),
-    "frame": (
-        "report.parquet",
-        lambda folder: RunDirectory(folder).write_parquet("report.parquet", FRAME),
-    ),
+    "text": ("report.md", lambda folder: write_text(folder / "report.md", "new")),
+    "frame": ("report.parquet", lambda folder: write_parquet(folder / "report.parquet", pl.DataFrame({"a": [1]}))),
     "torch": ("ranker.pt", lambda folder: RunDirectory(folder).write_torch("ranker.pt", torch.ones(2))),
-    "table": ("trace.parquet", lambda folder: TRACE.write(RunDirectory(folder), TRACE.frame(ROWS))),
-    "part": ("trace.part00001.parquet", merged),
+    "table": ("trace.parquet", recorded),
     "figure": ("curve.svg", lambda folder: save(Figure(), folder / "curve.svg")),
     "log": ("log.txt", logged),
 }
 
 
-@pytest.mark.parametrize("writer", WRITERS)
-def test_no_writer_follows_a_link(writer: str, tmp_path: Path):
-    name, write = WRITERS[writer]
-    outside, folder = tmp_path / "outside", tmp_path / "folder"
-    outside.write_bytes(before := b"of another")
-    folder.mkdir()
-    for link in (name, f".{name}.partial"):
-        (folder / link).symlink_to(outside)
-    if writer == "log":
-        with pytest.raises(OSError, match="symbolic links"):
+def test_no_writer_follows_a_link(tmp_path: Path):
+    for writer, (name, write) in WRITERS.items():
+        outside, folder = tmp_path / "outside", tmp_path / writer
+        outside.write_bytes(before := b"of another")
+        folder.mkdir()
+        for link in (name, f".{name}.partial"):
+            (folder / link).symlink_to(outside)
+        if writer == "log":
+            with pytest.raises(OSError, match="symbolic links"):
+                write(folder)
+        else:
             write(folder)
-    else:
-        write(folder)
-        assert not [path for path in folder.iterdir() if path.is_symlink() and path.suffix != ".partial"]
-    assert outside.read_bytes() == before
+            links = [path for path in folder.iterdir() if path.is_symlink() and path.suffix != ".partial"]
+            assert not links, writer
+        assert outside.read_bytes() == before, writer
 
 
 def test_a_checksum_follows_no_link(tmp_path: Path):
@@ -83,12 +76,12 @@ def test_two_writers_of_a_file_leave_one_complete_file(tmp_path: Path, monkeypat
 
     def meanwhile(descriptor: int) -> None:
         for content in others:
-            RunDirectory(tmp_path).write_bytes("file", content)
+            write_bytes(tmp_path / "file", content)
             assert (tmp_path / "file").read_bytes() == content
         fsync(descriptor)
 
     monkeypatch.setattr(os, "fsync", meanwhile)
-    RunDirectory(tmp_path).write_bytes("file", b"first")
+    write_bytes(tmp_path / "file", b"first")
     assert (tmp_path / "file").read_bytes() == b"first"
     assert os.listdir(tmp_path) == ["file"]
 
@@ -96,6 +89,6 @@ def test_two_writers_of_a_file_leave_one_complete_file(tmp_path: Path, monkeypat
 def test_files_have_the_mode_of_other_files(tmp_path: Path):
     """A file that is created under a name of its own is often readable for its owner only."""
     (tmp_path / "usual").touch()
-    RunDirectory(tmp_path).write_text("file", "")
+    write_text(tmp_path / "file", "")
     modes = {stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("usual", "file")}
     assert len(modes) == 1

@@ -94,13 +94,13 @@ def test_a_search_does_not_use_trials_of_other_code(own_ranker: OwnRanker, capsy
 
 
 def test_a_sweep_notices_code_that_changes_while_it_runs(own_ranker: OwnRanker, monkeypatch, capsys):
-    announce = sweeper._announce
+    create_root = sweeper.create_root
 
-    def edit(*arguments):
+    def edit(folder: Path):
         (own_ranker.folder / "steps.py").write_text(FIXED)
-        announce(*arguments)
+        create_root(folder)
 
-    monkeypatch.setattr(sweeper, "_announce", edit)
+    monkeypatch.setattr(sweeper, "create_root", edit)
     own_ranker.run("-m", "seed=0,1", expected=3)
     assert "code or data were changed after the sweep was checked: type its command again" in capsys.readouterr().err
     assert own_ranker.runs() == []
@@ -150,7 +150,7 @@ def test_what_is_cached_is_of_the_present_ol2r(tmp_path: Path):
     words = ["dataset=letor", f"dataset.path={ROOT / 'tests/data/tiny'}", "dataset.normalise=query_minmax"]
     script = f"from ol2r_cli import api\nprint(api.experiment(*{words}, 'cache_dir=c').dataset.features.tolist())"
     env = {**os.environ, "PYTHONPATH": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
-    edited, printed = tmp_path / "ol2r_cli/dataset/normalise.py", set()
+    edited, printed = tmp_path / "ol2r_cli/dataset/prepare.py", set()
     for factor in "", "2 * ":
         text = edited.read_text()
         edited.write_text(text.replace("return (x - np.repeat(low", f"return {factor}(x - np.repeat(low"))

@@ -27,9 +27,11 @@ def imported(*arguments: str, cwd: Path, columns: int = 80) -> tuple[set[str], s
     return {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}, done.stdout
 
 
-@pytest.mark.parametrize("arguments", [[], ["--help"], ["help"]])
-def test_help_imports_nothing_heavy(tmp_path: Path, arguments: list[str]):
-    modules, out = imported(*arguments, cwd=tmp_path)
+def test_help_imports_nothing_heavy(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    modules, out = imported("--help", cwd=tmp_path)
+    for arguments in [], ["help"]:
+        assert main(arguments) == 0
+        assert capsys.readouterr().out.split() == out.split()
     assert "ol2r_cli.cli" in modules
     assert not modules & (HEAVY | {"hydra", "omegaconf", "rich", "yaml"})
     for command in COMMANDS:
@@ -69,59 +71,52 @@ def test_the_help_of_run_tells_the_true_defaults(tmp_path: Path):
     assert pairs == {name: written[name] for name in pairs}
 
 
-@pytest.mark.parametrize(
-    ("git", "told"),
-    [
-        (None, f"ol2r {__version__}\n"),
-        ({"commit": "0123456789", "dirty": False}, f"ol2r {__version__} (commit 0123456)\n"),
-        ({"commit": "0123456789", "dirty": True}, f"ol2r {__version__} (commit 0123456, modified)\n"),
-    ],
-)
-def test_the_version_has_the_commit_of_a_checkout(git, told, capsys, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("ol2r_cli.run.manifest.checkout", lambda: git)
-    assert main(["--version"]) == 0
-    assert capsys.readouterr().out == told
+def test_the_version_has_the_commit_of_a_checkout(capsys, monkeypatch: pytest.MonkeyPatch):
+    commit = {"commit": "0123456789", "dirty": False}
+    for git, told in (
+        (None, ""),
+        (commit, " (commit 0123456)"),
+        (commit | {"dirty": True}, " (commit 0123456, modified)"),
+    ):
+        monkeypatch.setattr("ol2r_cli.run.manifest.checkout", lambda git=git: git)
+        assert main(["--version"]) == 0
+        assert capsys.readouterr().out == f"ol2r {__version__}{told}\n"
 
 
 def test_an_unknown_command_is_one_line_and_2(capsys: pytest.CaptureFixture[str]):
-    assert main(["xyz"]) == 2
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert captured.err == f"ol2r: no command 'xyz': choose from {', '.join(COMMANDS)}\n"
-
-
-def test_a_misspelt_command_is_answered_with_the_nearest(capsys: pytest.CaptureFixture[str]):
     for word, advice in {
+        "xyz": f"choose from {', '.join(COMMANDS)}",
         "statsu": "did you mean ol2r status?",
         "--verson": "did you mean ol2r --version?",
         "compare": "type ol2r report --compare all",
     }.items():
         assert main([word]) == 2
-        assert capsys.readouterr().err == f"ol2r: no command '{word}': {advice}\n"
+        assert capsys.readouterr() == ("", f"ol2r: no command '{word}': {advice}\n")
 
 
-@pytest.mark.parametrize("command", sorted(set(COMMANDS) - {"run"}))
-def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]):
-    with pytest.raises(SystemExit) as stop:
-        main([command, "--help"])
-    assert stop.value.code == 0
-    assert f"ol2r {command}" in capsys.readouterr().out
+def test_every_command_has_help_and_answers_a_slip_in_one_line(capsys: pytest.CaptureFixture[str]):
+    for command in COMMANDS:
+        with pytest.raises(SystemExit) as stop:
+            main([command, "--help"])
+        assert stop.value.code == 0
+        assert f"ol2r {command}" in capsys.readouterr().out
+        if command != "bench":
+            assert main([command, "--nonsense"]) == 2
+            out, error = capsys.readouterr()
+            assert (out, error.count("\n")) == ("", 1), command
 
 
-@pytest.mark.parametrize("buffered", ["", "1"])  # Python's PYTHONUNBUFFERED: writing fails now, or at the end
-@pytest.mark.parametrize(
-    ("arguments", "code"),
-    [("list", 0), ("--help", 0), ("run --cfg job", 0), ("doctor nonsense=1", 2)],
-)
-def test_nobody_reads_along(arguments: str, code: int, buffered: str, tmp_path: Path):
-    env = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1]), "PYTHONUNBUFFERED": buffered}
-    reading, writing = os.pipe()
-    os.close(reading)
-    command = [sys.executable, "-m", "ol2r_cli", *arguments.split()]
-    done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True, env=env, cwd=tmp_path, timeout=60)
-    os.close(writing)
-    assert done.stderr.count("\n") == (1 if code else 0), done.stderr
-    assert done.returncode == code
+def test_nobody_reads_along(tmp_path: Path):
+    """Python notices it when it writes, or at the end."""
+    for buffered, arguments, code in ("", "list", 0), ("1", "list", 0), ("", "run --cfg job", 0), ("1", "verify no", 2):
+        env = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": buffered}
+        reading, writing = os.pipe()
+        os.close(reading)
+        command = [sys.executable, "-m", "ol2r_cli", *arguments.split()]
+        pipes = {"stdout": writing, "stderr": subprocess.PIPE, "text": True}
+        done = subprocess.run(command, env=env, cwd=tmp_path, timeout=60, **pipes)
+        os.close(writing)
+        assert (done.stderr.count("\n"), done.returncode) == (1 if code else 0, code), done.stderr
 
 
 def interruptible() -> None:

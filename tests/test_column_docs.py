@@ -7,13 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from ol2r_cli.run.table_file import Table
 
 from ol2r_cli.columns import Column
 from ol2r_cli.config.catalogue import Catalogue
 from ol2r_cli.config.composer import compose
 from ol2r_cli.config.instantiate import build
-from ol2r_cli.run.tables import EVALUATION, TRACE
+from ol2r_cli.run.tables import EVALUATION, TRACE, Table
 
 ROOT = Path(__file__).parents[1]
 BETTER = {True: "higher", False: "lower", None: ""}

@@ -7,17 +7,14 @@ import pytest
 from ol2r_cli.columns import Column, RunColumns, metrics_of, metrics_of_evaluation, metrics_of_trace
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
+def test_a_column_that_cannot_be_written_is_refused():
+    for settings, message in [
         ({"name": "My Column"}, "the name of a column must be of small letters, digits and _, got 'My Column'"),
         ({"name": "mine", "type": "Text"}, "the type of column mine must be one of Float32, .*, got 'Text'"),
         ({"name": "mine", "summary": "median"}, "the summary of column mine must be one of mean, .*, got 'median'"),
-    ],
-)
-def test_a_column_that_cannot_be_written_is_refused(settings, message):
-    with pytest.raises(ValueError, match=f"^{message}$"):
-        Column(**settings)
+    ]:
+        with pytest.raises(ValueError, match=f"^{message}$"):
+            Column(**settings)
 
 
 def test_metrics_of_a_column_of_the_trace():

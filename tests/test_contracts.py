@@ -11,8 +11,8 @@ from omegaconf import OmegaConf
 from ol2r_cli.config.catalogue import Choice, config_dir, dotted
 from ol2r_cli.config.composer import compose
 from ol2r_cli.contracts import role_laws
-from ol2r_cli.contracts.choice_laws import run_and_resume, setting_faults, settings
 from ol2r_cli.contracts.laws import LAWS, check_composition
+from ol2r_cli.contracts.role_laws import run_and_resume, setting_faults, settings
 from ol2r_cli.contracts.subject import Subject
 from tests import choices
 from tests.choices import ROUNDS, composition, held, play, refusal, seen, simulation

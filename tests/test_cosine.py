@@ -13,9 +13,8 @@ from ol2r_cli.config.composer import compose
 from ol2r_cli.config.instantiate import build
 from ol2r_cli.learning.offline_fits import fit_ranknet
 from ol2r_cli.ranker import offline as offline_ranknet
-from ol2r_cli.run.directory import RunDirectory
+from ol2r_cli.run.run import Run
 from ol2r_cli.run.run_state import find_runs
-from ol2r_cli.run.tables import EVALUATION
 
 WORLD = [
     "dataset.queries={train: 40, validation: 5, test: 5}",
@@ -46,7 +45,7 @@ def arguments(tmp_path: Path) -> list[str]:
 def evaluation(tmp_path: Path) -> tuple[Path, pl.DataFrame]:
     """The directory of the only run, and its table."""
     (run,) = find_runs(tmp_path / "outputs")
-    return run, EVALUATION.read(RunDirectory(run))
+    return run, Run.read_finished(run).evaluation
 
 
 def test_the_offline_ranker_points_where_it_points(arguments, tmp_path):

@@ -65,17 +65,6 @@ def test_a_long_setting_is_broken_before_its_value(capsys: pytest.CaptureFixture
     assert lines == ["rounds=60", "measure.ndcg.disco", "unt=", "0.9995"]
 
 
-def test_an_address_leaves_room_for_the_text_beside_it(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setenv("COLUMNS", "80")
-    address = "https://example.org/a/long/address/that/has/no/blank"
-    print_table(["", "", ""], [[Text("source"), Text(address), Text("a comment of many words " * 3)]], [False] * 3)
-    lines = capsys.readouterr().out.splitlines()
-    assert len(lines) <= 4, "the comment is not one word a line"
-    assert max(map(len, lines)) <= 80
-
-
 def test_help_is_no_wider_than_the_terminal_and_an_explanation_stands_below_a_long_example(
     monkeypatch: pytest.MonkeyPatch,
 ):

@@ -64,19 +64,15 @@ def shipped() -> set[str]:
     return {path.relative_to(ROOT).as_posix() for path in files if "__pycache__" not in path.parts}
 
 
-@pytest.mark.parametrize("kind", ["wheel", "wheel of sdist"])
-def test_a_wheel_has_the_package_with_its_configurations_and_nothing_else(built, kind):
-    names = {name for name in ZipFile(built[kind]).namelist() if ".dist-info/" not in name}
+def test_wheels_have_the_package_with_its_configurations_and_nothing_else_and_an_sdist_has_what_they_are_made_of(built):
     expected = {name.replace("docs/benchmark/", "published/") for name in shipped()}
-    assert names == {name if name.startswith("ol2r_cli/") else f"ol2r_cli/{name}" for name in expected}
-    assert "ol2r_cli/configs/run.yaml" in names
-
-
-def test_an_sdist_has_what_a_wheel_is_made_of(built):
+    for kind in ("wheel", "wheel of sdist"):
+        names = {name for name in ZipFile(built[kind]).namelist() if ".dist-info/" not in name}
+        assert names == {name if name.startswith("ol2r_cli/") else f"ol2r_cli/{name}" for name in expected}, kind
+        assert "ol2r_cli/configs/run.yaml" in names, kind
     with tarfile.open(built["sdist"]) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
-    assert shipped() <= names
-    assert {"pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md"} <= names
+    assert shipped() | {"pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md"} <= names
     assert not [name for name in names if name.startswith(("tests/", "outputs/", ".venv/"))]
 
 
@@ -125,26 +121,26 @@ def test_an_own_choice_and_a_package_with_choices_need_no_options(built, tmp_pat
     assert "(yours: " in call(installed.ol2r, "list", cwd=elsewhere)
 
 
-@pytest.mark.parametrize("group", ROLES)
-def test_what_ol2r_new_of_a_wheel_prints_can_be_typed(built, tmp_path, group):
+def test_what_ol2r_new_of_a_wheel_prints_can_be_typed(built, tmp_path):
     """Run, list, check, sweep, report, benchmark, and the test of the choice: word for word, on less data."""
     installed = Environment(tmp_path / "environment")
     installed.install(built["wheel"])
-    here = tmp_path / "here"
-    here.mkdir()
-    printed = call(installed.ol2r, "new", group, "my_own", cwd=here).splitlines()
-    lines = [line.strip() for line in printed[printed.index("next:") + 1 :]]
-    benchmark = ["benchmark"] if group == "ranker" else []
-    assert [line.split()[1] for line in lines] == ["run", "list", "check", "run", "report", *benchmark]
-    small = [] if group == "dataset" else ["dataset.documents=12", "dataset.features=6"]
-    for line in lines:
-        _, *words = shlex.split(line)
-        out = call(installed.ol2r, *words, *(small if words[0] == "run" else ()), cwd=here)
-        assert words[0] != "check" or "none broken" in out
-        assert words[0] != "benchmark" or "my_own (added)" in out
-    runs = 6 + len(benchmark)  # the first run is one of the sweep's six
-    assert len(list(here.glob("outputs/**/summary.json"))) == runs
-    call(installed.python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "choices", cwd=here)
+    for group in ROLES:
+        here = tmp_path / group
+        here.mkdir()
+        printed = call(installed.ol2r, "new", group, "my_own", cwd=here).splitlines()
+        lines = [line.strip() for line in printed[printed.index("next:") + 1 :]]
+        benchmark = ["benchmark"] if group == "ranker" else []
+        assert [line.split()[1] for line in lines] == ["run", "list", "check", "run", "report", *benchmark], group
+        small = [] if group == "dataset" else ["dataset.documents=12", "dataset.features=6"]
+        for line in lines:
+            _, *words = shlex.split(line)
+            out = call(installed.ol2r, *words, *(small if words[0] == "run" else ()), cwd=here)
+            assert words[0] != "check" or "none broken" in out, group
+            assert words[0] != "benchmark" or "my_own (added)" in out, group
+        runs = 6 + len(benchmark)  # the first run is one of the sweep's six
+        assert len(list(here.glob("outputs/**/summary.json"))) == runs, group
+        call(installed.python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "choices", cwd=here)
 
 
 def test_an_editable_install_reads_the_configurations_of_the_checkout(tmp_path):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ol2r_cli.contracts.choice_laws import run_and_resume, settings
 from ol2r_cli.contracts.laws import LAWS
+from ol2r_cli.contracts.role_laws import run_and_resume, settings
 from tests.choices import held
 
 IN_MEMORY = [law for law in LAWS["ranker"] if law not in (settings, run_and_resume)]

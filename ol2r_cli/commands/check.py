@@ -1,18 +1,5 @@
-"""`ol2r check ranker=NAME`: holds choices, such as your own, to the laws of all, and shows what breaks them."""
+"""`ol2r check ranker=NAME`: holds choices, such as your own, to the laws of all, and shows what breaks them.
 
-from __future__ import annotations
-
-import argparse
-import sys
-
-from ol2r_cli.config.overrides import split_search_path
-from ol2r_cli.contracts.law import LEFT_OUT, Law
-from ol2r_cli.formatting import HelpFormatter, nearest, wrapped
-from ol2r_cli.run.exit_status import BAD_CONFIGURATION, DONE, FAILED, exits_when_interrupted
-
-_NAME_WIDTH = 18  # characters of the longest name of a law
-
-EPILOG = """\
 Small simulations take the choices through lists of many lengths, several seeds, interruptions and hard cases. For a
 law that is broken, the input and the first difference are shown, and for an exception its place in your code.
 
@@ -23,41 +10,33 @@ examples:
 exit codes: 0 all laws are kept, 1 some are broken, 2 bad configuration
 """
 
+from __future__ import annotations
 
-def parser() -> argparse.ArgumentParser:
-    """The options of `ol2r check`."""
-    options = argparse.ArgumentParser(
-        "ol2r check",
-        usage="ol2r check GROUP=CHOICE [GROUP=CHOICE ...] [SETTING=VALUE ...] [--config-dir DIR]",
-        description=(__doc__ or "").partition(": ")[2],
-        epilog=EPILOG,
-        formatter_class=HelpFormatter,
-        allow_abbrev=False,
-    )
-    options.add_argument("overrides", nargs="*", metavar="GROUP=CHOICE", help="as for `ol2r run`")
-    options.add_argument("--config-dir", metavar="DIR", help="choices of your own: DIR/ranker/mine.yaml is ranker=mine")
-    options.add_argument("-v", "--verbose", action="store_true", help="tracebacks of what your code raises")
-    return options
+import argparse
+import sys
+
+from ol2r_cli.commands.command import argument, command
+from ol2r_cli.config.overrides import split_search_path
+from ol2r_cli.config.own_choices import add_config_dir, as_options
+from ol2r_cli.contracts.law import LEFT_OUT, Law
+from ol2r_cli.formatting import wrapped
+from ol2r_cli.run.exit_status import DONE, FAILED, exits_when_interrupted
+
+_NAME_WIDTH = 18  # characters of the longest name of a law
 
 
-def main(arguments: list[str]) -> int:
-    """Exit code 0, 1 if a law is broken, 2 if the choices or settings are wrong."""
-    options = parser()
-    if {"-h", "--help"} & set(arguments):
-        options.parse_args(["--help"])
-    try:
-        rest, folders = split_search_path(arguments)
-        given, unknown = options.parse_known_intermixed_args(rest)
-        if unknown:
-            known = [option for action in options._actions for option in action.option_strings]
-            raise ValueError(f"there is no option {unknown[0]}{nearest(unknown[0], known) or ': see --help'}")
-        with exits_when_interrupted():
-            from ol2r_cli.contracts.laws import check
-        overrides = [*given.overrides, *(f"--config-dir={folder}" for folder in folders)]
-        report = check(overrides, _show)
-    except ValueError as error:
-        print(f"ol2r check: {error}", file=sys.stderr)
-        return BAD_CONFIGURATION
+@command(
+    argument("overrides", nargs="*", metavar="GROUP=CHOICE", help="as for `ol2r run`"),
+    add_config_dir,
+    argument("-v", "--verbose", action="store_true", help="tracebacks of what your code raises"),
+    allow_abbrev=False,
+)
+def main(given: argparse.Namespace) -> int:
+    """Return 1 if a law is broken."""
+    overrides, folders = split_search_path([*given.overrides, *as_options(given.config_dir)])
+    with exits_when_interrupted():
+        from ol2r_cli.contracts.laws import check
+    report = check([*overrides, *(f"--config-dir={folder}" for folder in folders)], _show)
     print("\n" + "\n".join(wrapped(line) for line in report.explanations().splitlines()))
     tracebacks = [violation.traceback for violation in report.violations if violation.traceback]
     if given.verbose:

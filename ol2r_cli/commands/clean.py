@@ -1,4 +1,14 @@
-"""`ol2r clean [DIR]`: what runs take on disk, by kind, and removing a part of it after a question."""
+"""`ol2r clean [DIR]`: what runs take on disk, by kind, and removing a part of it after a question.
+
+examples:
+  ol2r clean                                       sizes by kind; offers to remove left-over temporaries only
+  ol2r clean outputs --state failed damaged        whole runs without a result
+  ol2r clean outputs --state interrupted killed --older-than 30d
+  ol2r clean outputs --checkpoints --interactions  these files of finished runs; the runs stay
+  ol2r clean --logs --yes                          the output of failed jobs of sweeps, without a question
+  ol2r clean --cache                               parsed datasets, too: they are parsed again when needed
+Runs that are running, and files that ol2r has not written, are never removed.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +20,9 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from ol2r_cli.commands.command import argument, command
 from ol2r_cli.config.own_choices import default_output_dir
-from ol2r_cli.formatting import HelpFormatter, byte_size, plural, printable, show
+from ol2r_cli.formatting import byte_size, plural, printable, show
 from ol2r_cli.run import CHECKPOINT, INTERACTIONS
 from ol2r_cli.run.clean import (
     REMOVABLE,
@@ -24,58 +35,24 @@ from ol2r_cli.run.clean import (
     stored_runs,
     sweep_logs,
 )
-from ol2r_cli.run.exit_status import BAD_CONFIGURATION, DONE, FAILED
+from ol2r_cli.run.exit_status import DONE, FAILED
 
-EPILOG = """examples:
-  ol2r clean                                       sizes by kind; offers to remove left-over temporaries only
-  ol2r clean outputs --state failed damaged        whole runs without a result
-  ol2r clean outputs --state interrupted killed --older-than 30d
-  ol2r clean outputs --checkpoints --interactions  these files of finished runs; the runs stay
-  ol2r clean --logs --yes                          the output of failed jobs of sweeps, without a question
-  ol2r clean --cache                               parsed datasets, too: they are parsed again when needed
-Runs that are running, and files that ol2r has not written, are never removed.
-"""
 _HOURS = {"h": 1, "d": 24, "w": 168}
 _LISTED = 10  # removals that are listed one by one
 
 
-def parser() -> argparse.ArgumentParser:
-    """The options of `ol2r clean`."""
-    options = argparse.ArgumentParser(
-        "ol2r clean",
-        usage="ol2r clean [DIR] [--state STATE ...] [--checkpoints] [--interactions] [--logs] [--cache]"
-        " [--older-than AGE] [--yes]",
-        description=(__doc__ or "").partition(": ")[2],
-        epilog=EPILOG,
-        formatter_class=HelpFormatter,
-    )
-    options.add_argument(
-        "directory", metavar="DIR", nargs="?", type=Path, help="default: output_dir of ol2r.yaml, or outputs"
-    )
-    options.add_argument(
-        "--state", metavar="STATE", nargs="+", choices=REMOVABLE, default=[], help=", ".join(REMOVABLE)
-    )
-    options.add_argument("--checkpoints", action="store_true", help="checkpoint.pt of finished runs")
-    options.add_argument("--interactions", action="store_true", help="interactions.parquet of finished runs")
-    options.add_argument("--logs", action="store_true", help="the output of failed jobs of sweeps")
-    options.add_argument("--cache", action="store_true", help="the cache of parsed datasets and offline fits")
-    options.add_argument("--cache-dir", metavar="DIR", type=Path, help="the cache (default: $OL2R_CACHE, or ~/.cache)")
-    options.add_argument("--older-than", metavar="AGE", help="only what has not changed for so long: 12h, 30d, 8w")
-    options.add_argument("--yes", action="store_true", help="do not ask")
-    return options
-
-
-def main(arguments: list[str]) -> int:
-    """Exit code 0; 1 if something could not be removed; 2 for a bad DIR or option, or without a terminal and --yes."""
-    given = parser().parse_intermixed_args(arguments)
-    try:
-        return _clean(given)
-    except ValueError as error:
-        print(f"ol2r clean: {printable(error)}", file=sys.stderr)
-        return BAD_CONFIGURATION
-
-
-def _clean(given: argparse.Namespace) -> int:
+@command(
+    argument("directory", metavar="DIR", nargs="?", type=Path, help="default: output_dir of ol2r.yaml, or outputs"),
+    argument("--state", metavar="STATE", nargs="+", choices=REMOVABLE, default=[], help=", ".join(REMOVABLE)),
+    argument("--checkpoints", action="store_true", help="checkpoint.pt of finished runs"),
+    argument("--interactions", action="store_true", help="interactions.parquet of finished runs"),
+    argument("--logs", action="store_true", help="the output of failed jobs of sweeps"),
+    argument("--cache", action="store_true", help="the cache of parsed datasets and offline fits"),
+    argument("--cache-dir", metavar="DIR", type=Path, help="the cache (default: $OL2R_CACHE, or ~/.cache)"),
+    argument("--older-than", metavar="AGE", help="only what has not changed for so long: 12h, 30d, 8w"),
+    argument("--yes", action="store_true", help="do not ask"),
+)
+def main(given: argparse.Namespace) -> int:
     root = given.directory or default_output_dir()
     before = _before(given.older_than)
     if (given.directory or not given.cache) and not root.is_dir():

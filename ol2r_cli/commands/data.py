@@ -1,63 +1,47 @@
-"""`ol2r data info|prepare|check [override ...]`: statistics of a dataset, parsing it ahead, verifying its files."""
+"""`ol2r data info|prepare|check [override ...]`: statistics of a dataset, parsing it ahead, verifying its files.
 
-from __future__ import annotations
-
-import argparse
-import logging
-import math
-import sys
-import time
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
-
-from ol2r_cli.config.instantiate import build
-from ol2r_cli.config.own_choices import add_config_dir, as_options
-from ol2r_cli.formatting import HelpFormatter, show
-from ol2r_cli.run.exit_status import BAD_CONFIGURATION, DONE
-
-if TYPE_CHECKING:
-    from ol2r_cli.dataset.dataset_statistics import PublishedComparison
-    from ol2r_cli.dataset.table import Dataset, DatasetSource
-
-EPILOG = """examples:
+examples:
   ol2r data info dataset=mq2008 dataset.path=$HOME/MQ2008 dataset.fold=2
   ol2r data info dataset=mslr_web10k 'dataset.group={feature:128,threshold:0}'
   ol2r data prepare dataset=mslr_web30k data_dir=/data
   ol2r data check dataset=yahoo dataset.set=2
 """
 
+from __future__ import annotations
 
-def parser() -> argparse.ArgumentParser:
-    """The options of `ol2r data`."""
-    options = argparse.ArgumentParser(
-        "ol2r data",
-        usage="ol2r data info|prepare|check [dataset=CHOICE] [dataset.SETTING=VALUE ...]",
-        description=(__doc__ or "").partition(": ")[2],
-        epilog=EPILOG,
-        formatter_class=HelpFormatter,
-    )
-    options.add_argument("action", choices=ACTIONS, help="statistics; parse and cache; counts and checksums")
-    options.add_argument("override", nargs="*", help="as for `ol2r run`")
-    add_config_dir(options)
-    return options
+import argparse
+import logging
+import sys
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ol2r_cli.commands.command import argument, command
+from ol2r_cli.config.instantiate import build
+from ol2r_cli.config.own_choices import add_config_dir, as_options
+from ol2r_cli.formatting import number, show
+from ol2r_cli.run.exit_status import DONE
+
+if TYPE_CHECKING:
+    from ol2r_cli.dataset.dataset_statistics import PublishedComparison
+    from ol2r_cli.dataset.table import Dataset, DatasetSource
 
 
-def main(arguments: list[str]) -> int:
-    """Exit code 0, or 2 when the data or the configuration is not what it should be."""
-    options, more = parser().parse_known_args(arguments)
+@command(
+    argument("action", choices=("info", "prepare", "check"), help="statistics; parse and cache; counts and checksums"),
+    argument("override", metavar="SETTING=VALUE", nargs="*", help="as for `ol2r run`"),
+    add_config_dir,
+)
+def main(given: argparse.Namespace) -> int:
     logging.basicConfig(format="%(message)s", level=logging.INFO)
     from ol2r_cli.config.composer import compose
 
-    words = [*options.override, *more, *as_options(options.config_dir)]
-    try:
-        return ACTIONS[options.action](build(compose(words).config.dataset))
-    except ValueError as error:
-        print(f"ol2r: {error}", file=sys.stderr)
-        return BAD_CONFIGURATION
+    source = build(compose([*given.override, *as_options(given.config_dir)]).config.dataset)
+    return {"info": info, "prepare": prepare, "check": check}[given.action](source)
 
 
 def info(source: DatasetSource) -> int:
-    """Prints sizes, grades and list lengths of every split, and the document groups if the dataset has any."""
+    """Print sizes, grades and list lengths of every split, and the document groups if the dataset has any."""
     from ol2r_cli.dataset.dataset_statistics import constant_features, split_statistics
 
     dataset = source.load()
@@ -97,7 +81,7 @@ def _constant(columns: Sequence[int], most: int = 12) -> str:
 
 
 def _show_groups(dataset: Dataset) -> None:
-    """Prints shares and mean labels by group; merit and parity are the ratios of group 0 to each other one of both."""
+    """Print shares and mean labels by group; merit and parity are the ratios of group 0 to each other one of both."""
     from ol2r_cli.dataset.dataset_statistics import group_statistics
 
     statistics = group_statistics(dataset)
@@ -107,32 +91,27 @@ def _show_groups(dataset: Dataset) -> None:
     for split in statistics:
         cells = [split.name]
         for size, utility in zip(split.sizes, split.utilities, strict=True):
-            cells += [f"{size:,}", f"{100 * size / sum(split.sizes):.2f}", _number(utility)]
-        rows.append([*cells, *map(_number, split.merits), *map(_number, split.parities)])
+            cells += [f"{size:,}", f"{100 * size / sum(split.sizes):.2f}", number(utility)]
+        rows.append([*cells, *map(number, split.merits), *map(number, split.parities)])
     print()
     others = [f" 0:{group}" for group in groups[1:]] if len(groups) > 2 else [""]
     ratios = [f"{ratio}{other}" for ratio in ("merit", "parity") for other in others]
     show(rows, ["split", *headings, *ratios], numbers=True)
 
 
-def _number(value: float) -> str:
-    return "-" if math.isnan(value) else f"{value:.4f}"
-
-
 def prepare(source: DatasetSource) -> int:
-    """Parses, normalises and caches the dataset, and prints how long it took."""
+    """Parse, normalise and cache the dataset, and print how long it took."""
     start = time.perf_counter()
     dataset = source.load()
-    seconds = time.perf_counter() - start
+    took = f"ready in {time.perf_counter() - start:.2f} s"
     _warn(dataset)
     documents, features = dataset.features.shape
-    print(f"{dataset.name}: {len(dataset.query_ids):,} queries, {documents:,} documents, {features} features, ready "
-          f"in {seconds:.2f} s")  # fmt: skip
+    print(f"{dataset.name}: {len(dataset.query_ids):,} queries, {documents:,} documents, {features} features, {took}")
     return DONE
 
 
 def check(source: DatasetSource) -> int:
-    """Compares counts and checksums with the published ones; exit code 2 when one differs.
+    """Compare counts and checksums with the published ones; ValueError when one differs.
 
     Every cached array is compared with its checksum; one that differs, or has none, is built again.
     """
@@ -152,24 +131,13 @@ def check(source: DatasetSource) -> int:
         return DONE
     rows = [[c.what, _short(c.found), _short(c.expected), "ok" if c.agrees else "DIFFERS"] for c in comparisons]
     show(rows, ["", "found", "expected", ""], numbers=True)
-    different = [comparison for comparison in comparisons if not comparison.agrees]
+    different = [f"{what} must be {expected}, got {found}" for what, found, expected, ok in rows if ok != "ok"]
     if different:
-        print(f"ol2r: {_summary(different)}", file=sys.stderr)
-    return BAD_CONFIGURATION if different else DONE
-
-
-def _summary(different: Sequence[PublishedComparison]) -> str:
-    first = different[0]
-    more = f", and {len(different) - 1} more differences" if len(different) > 1 else ""
-    return (
-        f"{first.what} must be {_short(first.expected)}, got {_short(first.found)}{more}: "
-        "this is not the published set, or not all of it"
-    )
+        more = f", and {len(different) - 1} more differences" if len(different) > 1 else ""
+        raise ValueError(f"{different[0]}{more}: this is not the published set, or not all of it")
+    return DONE
 
 
 def _short(text: str, digits: int = 16) -> str:
     """The first digits of a checksum; other text as it is."""
     return f"{text[:digits]}..." if len(text) == 64 else text
-
-
-ACTIONS = {"info": info, "prepare": prepare, "check": check}

@@ -1,21 +1,6 @@
-"""`ol2r diff RUN RUN`: two runs side by side: settings, data, versions, results, and where their rounds part."""
+"""`ol2r diff RUN RUN`: two runs side by side: settings, data, versions, results, and where their rounds part.
 
-from __future__ import annotations
-
-import argparse
-import re
-import sys
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
-
-from ol2r_cli.formatting import HelpFormatter, duration, nearest, printable, show, wrapped
-from ol2r_cli.report.measures import digits
-from ol2r_cli.run.run import find_run
-
-if TYPE_CHECKING:
-    from ol2r_cli.report.run_diff import DiffedRun, Divergence, MetricDifference, RoundComparison, RunDifference
-
-EPILOG = """examples:
+examples:
   ol2r diff 0123456789 9876543210                      two runs below outputs by their ids
   ol2r diff outputs/0123456789 before/0123456789       the same id below two folders
   ol2r diff outputs/mq2008/pdgd-perfect-0123456789 before/mq2008/pdgd-perfect-0123456789
@@ -23,43 +8,38 @@ EPILOG = """examples:
   ol2r diff 0123456789 9876543210 --exit-code          for scripts: 1 when their results differ
 The same seed meets the same queries and users, so rounds are compared seed by seed, and differences are of pairs.
 """
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ol2r_cli.commands.command import argument, command
+from ol2r_cli.formatting import duration, nearest, number, plural, printable, show, wrapped
+from ol2r_cli.report.measures import digits
+from ol2r_cli.run.run import find_run
+
+if TYPE_CHECKING:
+    from ol2r_cli.report.run_diff import DiffedRun, Divergence, MetricDifference, RoundComparison, RunDifference
+
 _SEEDS = 10  # whose first differing round is printed
 _VALUES = 4  # of a round, at most
 _ONLY_BY_NAME = re.compile(r"_untrained$|ndcg_[135]$")  # metrics that only --metric shows
 
 
-def parser() -> argparse.ArgumentParser:
-    """The options of `ol2r diff`."""
-    options = argparse.ArgumentParser(
-        "ol2r diff",
-        usage="ol2r diff RUN RUN [--metric NAME ...] [--exit-code]",
-        description=(__doc__ or "").partition(": ")[2],
-        epilog=EPILOG,
-        formatter_class=HelpFormatter,
-    )
-    options.add_argument("runs", metavar="RUN", nargs=2, help="directory of a run, its id below outputs, or FOLDER/ID")
-    options.add_argument("--metric", metavar="NAME", nargs="+", help="of the names in summary.json, or all")
-    options.add_argument("--exit-code", action="store_true", help="end with 1 when rounds or evaluations differ")
-    return options
-
-
-def main(arguments: list[str]) -> int:
-    """Exit code 0; 1 with --exit-code when results differ; 2 when a run cannot be found or read."""
-    options = parser().parse_intermixed_args(arguments)
-    try:
-        differ = _diff(options.runs, options.metric)
-    except (ValueError, OverflowError) as error:
-        print(f"ol2r diff: {printable(error)}", file=sys.stderr)
-        return 2
-    return int(options.exit_code and differ)
-
-
-def _diff(names: Sequence[str], metric_names: Sequence[str] | None) -> bool:
-    """Print all differences; whether the results differ."""
+@command(
+    argument("runs", metavar="RUN", nargs=2, help="directory of a run, its id below outputs, or FOLDER/ID"),
+    argument("--metric", metavar="NAME", nargs="+", help="of the names in summary.json, or all"),
+    argument("--exit-code", action="store_true", help="end with 1 when rounds or evaluations differ"),
+    errors=(ValueError, OverflowError),
+)
+def main(given: argparse.Namespace) -> int:
     from ol2r_cli.report import run_diff
 
-    first, second = (run_diff.read(find_run(name)) for name in names)
-    metrics = _selected(run_diff.compare_metrics(first.run.path, second.run.path), metric_names)
+    first, second = (run_diff.read(find_run(name)) for name in given.runs)
+    metrics = _selected(run_diff.compare_metrics(first.run.path, second.run.path), given.metric)
     rounds = run_diff.compare_rounds(first.run.path, second.run.path)
     show([_description("first", first), _description("second", second)])
     _show_differences("choice", run_diff.different_choices(first, second))
@@ -69,7 +49,7 @@ def _diff(names: Sequence[str], metric_names: Sequence[str] | None) -> bool:
     _show_metrics(metrics, len(rounds.seeds), same_data)
     for line in _round_lines(rounds):
         print(wrapped(line, 4))
-    return rounds.differ
+    return int(given.exit_code and rounds.differ)
 
 
 def _description(name: str, run: DiffedRun) -> tuple[str, ...]:
@@ -103,37 +83,22 @@ def _show_metrics(metrics: Sequence[MetricDifference], common_seeds: int, same_d
     if not metrics:
         return
     print()
-    rows = [
-        (
-            each.metric,
-            _number(each, each.first),
-            _number(each, each.second),
-            *_interval(each),
-            str(each.difference.n if each.difference else ""),
-        )
-        for each in metrics
-    ]
+    rows = []
+    for each in metrics:
+        places, difference = digits(each.metric), each.difference
+        cells = [each.metric, number(each.first, places), number(each.second, places)]
+        mean, half = (difference.mean, difference.half_width) if difference else (None, None)
+        interval = [mean - half, mean + half] if mean is not None and half is not None else []
+        limits = " .. ".join(number(limit, places, "+") for limit in interval) or "-"
+        rows.append([*cells, number(mean, places, "+"), limits, str(difference.n) if difference else "-"])
     show(rows, ("metric", "first", "second", "difference", "95 % interval", "n"), numbers=True)
     means = (
-        f"means over {common_seeds} common seed{'s' * (common_seeds != 1)}; second less first, paired by seed, "
+        f"means over {plural(common_seeds, 'common seed')}; second less first, paired by seed, "
         "with Student's t interval"
     )
     print(wrapped(means if common_seeds else "no common seed: means over the seeds of each, and no pairs"))
     if not same_data:
         print("the data differ: pairs of seeds are not of the same queries")
-
-
-def _number(metric: MetricDifference, value: float | None) -> str:
-    return "" if value is None else f"{value:.{digits(metric.metric)}f}"
-
-
-def _interval(metric: MetricDifference) -> tuple[str, str]:
-    """The mean difference, and its interval."""
-    if metric.difference is None:
-        return "", ""
-    mean, half = metric.difference.mean, metric.difference.half_width
-    places = digits(metric.metric)
-    return f"{mean:+.{places}f}", "" if half is None else f"{mean - half:+.{places}f} .. {mean + half:+.{places}f}"
 
 
 def _round_lines(rounds: RoundComparison) -> list[str]:

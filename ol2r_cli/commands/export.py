@@ -1,4 +1,15 @@
-"""`ol2r export RUN|DIR --to WHAT --out PATH`: finished runs for other tools (values by query, TREC files, trackers)."""
+"""`ol2r export RUN|DIR --to WHAT --out PATH`: finished runs for other tools (values by query, TREC files, trackers).
+Exporting again replaces what was exported before.
+
+examples:
+  ol2r export outputs --to per-query --out queries.parquet       NDCG, reciprocal rank and ERR by seed and query
+  ol2r export 0123456789 --to per-query --out queries.csv        a run below outputs by its id
+  ol2r export 0123456789 --to per-query --split validation --out queries.csv
+  ol2r export 0123456789 --to trec --out trec                    trec/seed-0.run, .. and trec/qrels.txt
+  ol2r export outputs --to tensorboard --out tb                  then: tensorboard --logdir tb
+  ol2r export outputs --to mlflow --out runs.db                  then: mlflow ui --backend-store-uri sqlite:///runs.db
+  ol2r export outputs --to wandb --out wb                        offline; then, if wanted: wandb sync wb/wandb/offline-*
+"""
 
 from __future__ import annotations
 
@@ -10,61 +21,34 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ol2r_cli.atomic_file import write_parquet, write_text
+from ol2r_cli.commands.command import argument, command
 from ol2r_cli.config.own_choices import add_config_dir, default_output_dir
-from ol2r_cli.formatting import HelpFormatter
-from ol2r_cli.run.exit_status import BAD_CONFIGURATION, DONE
+from ol2r_cli.formatting import plural
+from ol2r_cli.run.exit_status import DONE
 
 if TYPE_CHECKING:
     from ol2r_cli.export.ranked_split import RankedSplit
 
 TRACKERS = ("tensorboard", "mlflow", "wandb")
 WHAT = ("per-query", "trec", *TRACKERS)
-EPILOG = """examples:
-  ol2r export outputs --to per-query --out queries.parquet       NDCG, reciprocal rank and ERR by seed and query
-  ol2r export 0123456789 --to per-query --out queries.csv        a run below outputs by its id
-  ol2r export 0123456789 --to per-query --split validation --out queries.csv
-  ol2r export 0123456789 --to trec --out trec                    trec/seed-0.run, .. and trec/qrels.txt
-  ol2r export outputs --to tensorboard --out tb                  then: tensorboard --logdir tb
-  ol2r export outputs --to mlflow --out runs.db                  then: mlflow ui --backend-store-uri sqlite:///runs.db
-  ol2r export outputs --to wandb --out wb                        offline; then, if wanted: wandb sync wb/wandb/offline-*
-"""
 
 
-def parser() -> argparse.ArgumentParser:
-    """The options of `ol2r export`."""
-    options = argparse.ArgumentParser(
-        "ol2r export",
-        usage="ol2r export [RUN|DIR ...] --to WHAT --out PATH [--split SPLIT] [--data DIR] [--config-dir DIR]"
-        " [--points N]",
-        description=(__doc__ or "").partition(": ")[2] + " Exporting again replaces what was exported before.",
-        epilog=EPILOG,
-        formatter_class=HelpFormatter,
-    )
-    options.add_argument("runs", metavar="RUN|DIR", nargs="*", help="a folder of runs, a run, its id or FOLDER/ID")
-    options.add_argument("--to", metavar="WHAT", required=True, choices=WHAT, help=f"one of {', '.join(WHAT)}")
-    options.add_argument("--out", metavar="PATH", required=True, type=Path, help="a file or a folder: see the examples")
-    options.add_argument("--split", choices=("test", "validation"), help="for per-query and trec (default: test)")
-    options.add_argument(
-        "--data", metavar="DIR", type=Path, help="where the runs' data are now, for per-query and trec"
-    )
-    add_config_dir(options)
-    options.add_argument("--points", metavar="N", type=int, help="of a curve of a tracker, at most (default: 500)")
-    return options
-
-
-def main(arguments: list[str]) -> int:
-    """Exit code 0, or 2 when nothing can be exported or an option is wrong."""
-    options = parser().parse_intermixed_args(arguments)
+@command(
+    argument("runs", metavar="RUN|DIR", nargs="*", help="a folder of runs, a run, its id or FOLDER/ID"),
+    argument("--to", metavar="WHAT", required=True, choices=WHAT, help=f"one of {', '.join(WHAT)}"),
+    argument("--out", metavar="PATH", required=True, type=Path, help="a file or a folder: see the examples"),
+    argument("--split", choices=("test", "validation"), help="for per-query and trec (default: test)"),
+    argument("--data", metavar="DIR", type=Path, help="where the runs' data are now, for per-query and trec"),
+    add_config_dir,
+    argument("--points", metavar="N", type=int, help="of a curve of a tracker, at most (default: 500)"),
+)
+def main(given: argparse.Namespace) -> int:
     try:
-        for line in _export(options):
+        for line in _export(given):
             print(line)
-    except ValueError as error:
-        print(f"ol2r export: {error}", file=sys.stderr)
-        return BAD_CONFIGURATION
     except OSError as error:
-        problem = f"--out must be a place that can be written, got {options.out}"
-        print(f"ol2r export: {problem} ({error.strerror}: {error.filename})", file=sys.stderr)
-        return BAD_CONFIGURATION
+        reason = f"{error.strerror}: {error.filename}"
+        raise ValueError(f"--out must be a place that can be written, got {given.out} ({reason})") from error
     return DONE
 
 
@@ -144,8 +128,7 @@ def _write_table(runs: Iterable[RankedSplit], out: Path) -> str:
         write_text(out, as_csv(table))
     else:
         write_parquet(out, table)
-    count = table["run"].n_unique()
-    return f"written: {out} ({len(table):,} rows of {count} run{'s' * (count > 1)})"
+    return f"written: {out} ({len(table):,} rows of {plural(table['run'].n_unique(), 'run')})"
 
 
 def _write_trec(runs: Iterable[RankedSplit], out: Path, several: bool) -> Iterator[str]:

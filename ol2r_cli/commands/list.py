@@ -1,24 +1,6 @@
-"""`ol2r list [GROUP [CHOICE]]`: the choices of every group and their settings, from the comments of the YAML files."""
+"""`ol2r list [GROUP [CHOICE]]`: the choices of every group and their settings, from the comments of the YAML files.
 
-from __future__ import annotations
-
-import argparse
-import re
-import sys
-from collections.abc import Mapping, Sequence
-from itertools import groupby
-from typing import Any
-
-from ol2r_cli.config.catalogue import MEASURE, Catalogue, Choice, dotted, measure_nodes
-from ol2r_cli.config.overrides import ALIASES, as_typed
-from ol2r_cli.config.own_choices import add_config_dir, choice_folders
-from ol2r_cli.formatting import HelpFormatter, must_be_one_of, show, shown_path, wrapped
-from ol2r_cli.run.exit_status import BAD_CONFIGURATION, DONE
-
-RUN = "run"  # stands for the settings of configs/run.yaml, where a group can be named
-_LONG = 60  # characters of a default; a longer one is shortened
-
-EPILOG = """examples:
+examples:
   ol2r list                  all choices of all groups
   ol2r list run              settings of a run: rounds, replicas, measures, ..
   ol2r list ranker           rankers and their settings
@@ -27,34 +9,33 @@ EPILOG = """examples:
   ol2r list measure          with the columns that each measure writes
 """
 
+from __future__ import annotations
 
-def parser() -> argparse.ArgumentParser:
-    """The options of `ol2r list`."""
-    options = argparse.ArgumentParser(
-        "ol2r list",
-        description=(__doc__ or "").partition(": ")[2],
-        epilog=EPILOG,
-        formatter_class=HelpFormatter,
-    )
-    options.add_argument("group", metavar="GROUP", nargs="?", help="run, or a group: ranker, ranker/model, click, ..")
-    options.add_argument("choice", metavar="CHOICE", nargs="?", help="only this choice of it")
-    add_config_dir(options)
-    return options
+import argparse
+import re
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from typing import Any
 
+from ol2r_cli.commands.command import argument, command
+from ol2r_cli.config.catalogue import MEASURE, Catalogue, Choice, dotted, measure_nodes
+from ol2r_cli.config.overrides import ALIASES, as_typed
+from ol2r_cli.config.own_choices import add_config_dir, choice_folders
+from ol2r_cli.formatting import must_be_one_of, show, shown_path, wrapped
+from ol2r_cli.run.exit_status import DONE
 
-def main(arguments: list[str]) -> int:
-    """Exit code 0, or 2 when the group, the choice or the folder does not exist."""
-    options = parser().parse_args(arguments)
-    try:
-        folders = [folder.path for folder in choice_folders(options.config_dir)]
-        _list(Catalogue(folders), options.group, options.choice)
-    except ValueError as error:
-        print(f"ol2r list: {error}", file=sys.stderr)
-        return BAD_CONFIGURATION
-    return DONE
+RUN = "run"  # stands for the settings of configs/run.yaml, where a group can be named
+_LONG = 60  # characters of a default; a longer one is shortened
 
 
-def _list(catalogue: Catalogue, group: str | None, name: str | None) -> None:
+@command(
+    argument("group", metavar="GROUP", nargs="?", help="run, or a group: ranker, ranker/model, click, .."),
+    argument("choice", metavar="CHOICE", nargs="?", help="only this choice of it"),
+    add_config_dir,
+)
+def main(given: argparse.Namespace) -> int:
+    catalogue = Catalogue([folder.path for folder in choice_folders(given.config_dir)])
+    group, name = given.group, given.choice
     if group and "=" in group:  # GROUP=CHOICE, as it is typed for a run
         group, _, name = group.partition("=")
     if group is None:
@@ -76,6 +57,7 @@ def _list(catalogue: Catalogue, group: str | None, name: str | None) -> None:
         _show_choices(catalogue, list(choices.values()))
     for path, other in catalogue.collisions:
         print(f"refused: {path} has the name of {other}: rename it")
+    return DONE
 
 
 def _show_overview(catalogue: Catalogue) -> None:

@@ -1,29 +1,34 @@
-"""`ol2r new GROUP NAME`: writes a choice of your own that works: a class, its settings and its test, or a preset."""
+"""`ol2r new GROUP NAME`: writes a choice of your own that works: a class, its settings and its test, or a preset.
+Nothing is overwritten.
 
-from __future__ import annotations
-
-import argparse
-import keyword
-import re
-import shlex
-import sys
-from collections.abc import Iterator
-from importlib.util import find_spec
-from pathlib import Path
-
-from ol2r_cli.config.catalogue import Catalogue, Choice
-from ol2r_cli.config.overrides import ALIASES, as_typed
-from ol2r_cli.config.own_choices import PROJECT_FILE, ROLES, as_options, choice_folders, read_project, use_choices
-from ol2r_cli.formatting import HelpFormatter, must_be_one_of, shown_path
-from ol2r_cli.run.exit_status import BAD_CONFIGURATION, DONE
-
-EPILOG = """examples:
+examples:
   ol2r new ranker mine                 choices/mine.py, choices/ranker/mine.yaml and choices/test_mine.py
   ol2r new ranker mine --like pdgd     the same files, from a copy of ranker=pdgd
   ol2r new experiment first            choices/experiment/first.yaml: choices and settings under one name
   ol2r new click tired --dir users     users/tired.py, ..
 Without an ol2r.yaml in this folder one is written that names DIR, so that `ol2r run ranker=mine` works at once.
 """
+
+from __future__ import annotations
+
+import argparse
+import ast
+import keyword
+import re
+import shlex
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+import yaml
+
+from ol2r_cli.commands.command import argument, command
+from ol2r_cli.config.catalogue import Catalogue, Choice
+from ol2r_cli.config.overrides import ALIASES, as_typed
+from ol2r_cli.config.own_choices import PROJECT_FILE, ROLES, as_options, choice_folders, read_project, use_choices
+from ol2r_cli.formatting import must_be_one_of, shown_path
+from ol2r_cli.run.exit_status import DONE
+
 GROUPS = (*ROLES, "ranker/model", "experiment")
 _TEMPLATES = Path(__file__).parents[1] / "config" / "templates"
 # How a choice is typed for a run, where GROUP=NAME is not it.
@@ -34,30 +39,16 @@ _TYPED = {
 }
 
 
-def parser() -> argparse.ArgumentParser:
-    """The options of `ol2r new`."""
-    options = argparse.ArgumentParser(
-        "ol2r new",
-        description=(__doc__ or "").partition(": ")[2] + " Nothing is overwritten.",
-        epilog=EPILOG,
-        formatter_class=HelpFormatter,
-    )
-    options.add_argument("group", metavar="GROUP", help=", ".join(GROUPS))
-    options.add_argument("name", metavar="NAME", help="of the choice and of its module, such as mine")
-    options.add_argument("--like", metavar="CHOICE", help="a choice of GROUP to copy, such as pairrank")
-    options.add_argument("--dir", metavar="DIR", type=Path, help="default: the folder of ol2r.yaml, or choices")
-    return options
-
-
-def main(arguments: list[str]) -> int:
-    """Exit code 0, or 2 when the group, the name or the folder cannot be used."""
-    given = parser().parse_args(arguments)
-    try:
-        for line in _new(given.group, given.name, given.dir, given.like):
-            print(line)
-    except (ValueError, OSError) as error:
-        print(f"ol2r new: {error}", file=sys.stderr)
-        return BAD_CONFIGURATION
+@command(
+    argument("group", metavar="GROUP", help=", ".join(GROUPS)),
+    argument("name", metavar="NAME", help="of the choice and of its module, such as mine"),
+    argument("--like", metavar="CHOICE", help="a choice of GROUP to copy, such as pairrank"),
+    argument("--dir", metavar="DIR", type=Path, help="default: the folder of ol2r.yaml, or choices"),
+    errors=(ValueError, OSError),
+)
+def main(given: argparse.Namespace) -> int:
+    for line in _new(given.group, given.name, given.dir, given.like):
+        print(line)
     return DONE
 
 
@@ -79,8 +70,6 @@ def _new(group: str, name: str, folder: Path | None, like: str | None) -> Iterat
     files = _files(group, name, folder, catalogue.choices[group][like] if like else None)
     found = folder.resolve() in [each.path for each in folders]
     if not found and not Path(PROJECT_FILE).exists():
-        import yaml
-
         files[Path(PROJECT_FILE)] = yaml.safe_dump({"choices": str(folder)})
         found = True
     for path in files:
@@ -141,5 +130,22 @@ def _files(group: str, name: str, folder: Path, like: Choice | None) -> dict[Pat
     target = str(like.content.get("_target_", ""))
     source, _, cls = target.rpartition(".")
     spec = find_spec(source) if source else None
-    code = {module: Path(spec.origin).read_text()} if spec and spec.origin else {}
+    code = {module: _of_class(Path(spec.origin).read_text(), cls)} if spec and spec.origin else {}
     return {**code, settings: like.path.read_text().replace(f" {target}\n", f" {name}.{cls}\n"), **tests}
+
+
+def _of_class(source: str, cls: str) -> str:
+    """The source without classes and functions that this class does not need: a module may have several choices."""
+    nodes = {node.name: node for node in ast.parse(source).body if isinstance(node, ast.ClassDef | ast.FunctionDef)}
+    needed, waiting = set[str](), [cls]
+    while waiting:
+        name = waiting.pop()
+        if name in nodes and name not in needed:
+            needed.add(name)
+            waiting += [node.id for node in ast.walk(nodes[name]) if isinstance(node, ast.Name)]
+    lines = source.splitlines()
+    for name, node in reversed(nodes.items()):
+        if name not in needed:
+            first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+            del lines[first - 1 : node.end_lineno]
+    return re.sub(r"\n{4,}", "\n\n\n", "\n".join(lines)).rstrip() + "\n"

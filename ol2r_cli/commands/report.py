@@ -1,23 +1,6 @@
-"""`ol2r report DIR...`: tables and figures over finished runs, with intervals, comparisons and choice by validation."""
+"""`ol2r report DIR...`: tables and figures over finished runs, with intervals, comparisons and choice by validation.
 
-from __future__ import annotations
-
-import argparse
-import sys
-from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING
-
-from ol2r_cli.atomic_file import write_text
-from ol2r_cli.config.overrides import split_words
-from ol2r_cli.config.own_choices import default_output_dir
-from ol2r_cli.formatting import HelpFormatter, must_be_one_of, printable
-
-if TYPE_CHECKING:
-    from ol2r_cli.report.document import Document
-
-
-EPILOG = """examples:
+examples:
   ol2r report outputs                                     one row per experiment: means over seeds and folds
   ol2r report outputs dataset=mq2008 click=per,inf        only these runs: the words of `ol2r run`
   ol2r report outputs --metric test_ndcg_1 regret         other columns
@@ -43,65 +26,74 @@ figures
   ol2r report outputs --figure learning_curve cumulative_ndcg --out figures --format pdf
   ol2r report outputs --figure learning_curve --option split=validation bands=sd --out curve.svg
 """
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from ol2r_cli.atomic_file import write_text
+from ol2r_cli.commands.command import argument, command
+from ol2r_cli.config.overrides import split_words
+from ol2r_cli.config.own_choices import default_output_dir
+from ol2r_cli.formatting import must_be_one_of, show
+from ol2r_cli.report.comparison import compare
+from ol2r_cli.report.document import FORMATS, SUFFIXES, Document, writing
+from ol2r_cli.report.figures import drawing
+from ol2r_cli.report.figures.kinds import EVERY_KIND, KINDS, Look, NothingToDraw
+from ol2r_cli.report.labels import Labels
+from ol2r_cli.report.measures import METRICS, check_metrics, known_metrics, usual_metrics
+from ol2r_cli.report.notes import left_out
+from ol2r_cli.report.result_tables import ordered
+from ol2r_cli.report.run_groups import collect, group_runs, nothing_below
+from ol2r_cli.report.selection import select
+from ol2r_cli.run.exit_status import DONE
+
 FIGURE_FORMATS = ("png", "svg", "pdf")
 FIGURE_FOLDER = Path("figures")  # without --out
 
 
-def main(arguments: list[str]) -> int:
-    """Exit code 0, or 2 when there is nothing to report or an option is wrong."""
-    options = parser().parse_intermixed_args(arguments)
-    try:
-        if options.figure is None:
-            _report(options)
-        elif options.figure:
-            _draw_figures(options)
-        else:
-            _list_figures()
-    except ValueError as error:
-        print(f"ol2r report: {printable(error)}", file=sys.stderr)
-        return 2
-    return 0
-
-
-def parser() -> argparse.ArgumentParser:
-    """The options, in the order of the help."""
-    parser = argparse.ArgumentParser(
-        "ol2r report",
-        usage="ol2r report [DIR ...] [NAME=VALUE ...] [--metric NAME ...]"
-        " [--select validation [--keep SETTING ...] [--overrides]] [--baseline WORDS | --compare all]"
-        " [--test t|permutation] [--differences] [--recovery] [--figure KIND ... [--option NAME=VALUE ...]]"
-        " [--format FORMAT] [--out FILE]",
-        description=(__doc__ or "").partition(": ")[2],
-        epilog=EPILOG,
-        formatter_class=HelpFormatter,
-    )
-    add = parser.add_argument
-    add(
+@command(
+    argument(
         "folders",
         metavar="DIR|NAME=VALUE",
         nargs="*",
         help="folders with runs (default: output_dir of ol2r.yaml, or outputs); of these the runs with these settings",
-    )
-    add("--metric", metavar="NAME", nargs="+", help="columns: names in summary.json")
-    add("--select", choices=["validation"], help="one cell of each grid, by its validation NDCG@10")
-    add("--keep", metavar="SETTING", nargs="+", help="with --select: not to be chosen, but told apart")
-    add("--overrides", action="store_true", help="with --select: lines for `ol2r run` instead")
-    add("--baseline", metavar="WORDS", help="a ranker, or choices and settings that one row of each task has")
-    add("--compare", choices=["all"], help="every row with every other of its task")
-    add("--test", choices=["t", "permutation"], help="of the paired differences (t)")
-    add("--differences", action="store_true", help="a row for each comparison and metric, in place of the table")
-    add("--recovery", action="store_true", help="a row for each change of intent, in place of the table")
-    add("--figure", metavar="KIND", nargs="*", help="figures instead; without KIND a list of those there are")
-    add("--option", metavar="NAME=VALUE", nargs="+", help="with --figure: split=validation, bands=sd; units=seeds")
-    add(
+    ),
+    argument("--metric", metavar="NAME", nargs="+", help="columns: names in summary.json"),
+    argument("--select", choices=["validation"], help="one cell of each grid, by its validation NDCG@10"),
+    argument("--keep", metavar="SETTING", nargs="+", help="with --select: not to be chosen, but told apart"),
+    argument("--overrides", action="store_true", help="with --select: lines for `ol2r run` instead"),
+    argument("--baseline", metavar="WORDS", help="a ranker, or choices and settings that one row of each task has"),
+    argument("--compare", choices=["all"], help="every row with every other of its task"),
+    argument("--test", choices=["t", "permutation"], help="of the paired differences (t)"),
+    argument("--differences", action="store_true", help="a row for each comparison and metric, in place of the table"),
+    argument("--recovery", action="store_true", help="a row for each change of intent, in place of the table"),
+    argument("--figure", metavar="KIND", nargs="*", help="figures instead; without KIND a list of those there are"),
+    argument(
+        "--option", metavar="NAME=VALUE", nargs="+", help="with --figure: split=validation, bands=sd; units=seeds"
+    ),
+    argument(
         "--format",
         choices=["md", "csv", "json", "parquet", "latex", "html", "png", "svg", "pdf"],
         help="else by --out's ending",
-    )
-    add("--json", action="store_const", dest="format", const="json", help="the rows as a JSON list, in full precision")
-    add("--verify", action="store_true", help="leave out runs that `ol2r verify` does not find intact")
-    add("--out", metavar="FILE", type=Path, help="write to this file; figures also to a folder (figures)")
-    return parser
+    ),
+    argument(
+        "--json", action="store_const", dest="format", const="json", help="the rows as a JSON list, in full precision"
+    ),
+    argument("--verify", action="store_true", help="leave out runs that `ol2r verify` does not find intact"),
+    argument("--out", metavar="FILE", type=Path, help="write to this file; figures also to a folder (figures)"),
+)
+def main(given: argparse.Namespace) -> int:
+    if given.figure is None:
+        _report(given)
+    elif given.figure:
+        _draw_figures(given)
+    else:
+        show([(name, kind.shows) for name, kind in KINDS.items()])
+    return DONE
 
 
 def make_document(options: argparse.Namespace, all_metrics: bool = False) -> Document:
@@ -110,15 +102,6 @@ def make_document(options: argparse.Namespace, all_metrics: bool = False) -> Doc
     all_metrics: include every metric, instead of the usual ones, unless --metric names some. ValueError where there
     are no finished runs, and for options that do not fit the runs or each other.
     """
-    from ol2r_cli.report.comparison import compare
-    from ol2r_cli.report.document import Document
-    from ol2r_cli.report.labels import Labels
-    from ol2r_cli.report.measures import METRICS, check_metrics, known_metrics, usual_metrics
-    from ol2r_cli.report.notes import left_out
-    from ol2r_cli.report.result_tables import ordered
-    from ol2r_cli.report.run_groups import collect, group_runs, nothing_below
-    from ol2r_cli.report.selection import select
-
     _check_options(options)
     folders, words = split_words(options.folders)
     folders = folders or [default_output_dir()]
@@ -144,8 +127,6 @@ def make_document(options: argparse.Namespace, all_metrics: bool = False) -> Doc
         from ol2r_cli.report.recovery import recoveries  # imports torch
 
         found = recoveries(groups, labels)
-    from ol2r_cli.report.figures.kinds import Look
-
     look = Look(**_figure_options([], options)) if options.figure is None else Look()
     return Document(collection, groups, labels, metrics, selection, comparison, options.differences, found, look)
 
@@ -172,8 +153,6 @@ def _check_options(options: argparse.Namespace) -> None:
 
 def _report(options: argparse.Namespace) -> None:
     """Print or write tables, or the overrides of the selected rows."""
-    from ol2r_cli.report.document import writing
-
     form = "md" if options.overrides else _report_format(options)
     document = make_document(options, all_metrics=form in ("csv", "json", "parquet"))
     if options.out is not None and not options.overrides:
@@ -195,8 +174,6 @@ def _report(options: argparse.Namespace) -> None:
 
 def _report_format(options: argparse.Namespace) -> str:
     """The format of --format or of the suffix of --out; without both `terminal`, or md where stdout is none."""
-    from ol2r_cli.report.document import FORMATS, SUFFIXES
-
     if options.format not in (*FORMATS, None):
         raise ValueError(f"--format must be one of {', '.join(FORMATS)} without --figure KIND, got {options.format}")
     if options.out is not None:
@@ -219,28 +196,13 @@ def _check_suffix(options: argparse.Namespace, by_suffix: str | None) -> None:
 
 
 def _overrides(document: Document) -> str:
-    from ol2r_cli.report.measures import METRICS
-    from ol2r_cli.report.notes import left_out
-    from ol2r_cli.report.result_tables import ordered
-
     for line in left_out(document.collection):
         print(f"ol2r report: {line}", file=sys.stderr)
     return "\n".join(map(document.labels.overrides, ordered(document.groups, document.labels, METRICS[0])))
 
 
-def _list_figures() -> None:
-    from ol2r_cli.report.figures.kinds import KINDS
-
-    width = max(map(len, KINDS))
-    print("\n".join(f"{name:{width}}  {kind.shows}" for name, kind in KINDS.items()))
-
-
 def _draw_figures(options: argparse.Namespace) -> None:
     """Draw and write the figures of --figure. ValueError where none can be drawn."""
-    from ol2r_cli.report.document import writing
-    from ol2r_cli.report.figures import drawing
-    from ol2r_cli.report.figures.kinds import EVERY_KIND, KINDS, Look, NothingToDraw
-
     kinds = [kind for kind in options.figure if kind in KINDS or not ("=" in kind or Path(kind).is_dir())]
     options.folders += [kind for kind in options.figure if kind not in kinds]  # `--figure blocks outputs click=per`
     for kind in kinds:
@@ -292,8 +254,6 @@ def _figure_files(kinds: Sequence[str], options: argparse.Namespace) -> dict[str
 
 def _figure_options(kinds: Sequence[str], options: argparse.Namespace) -> dict[str, str]:
     """The words of --option; each must be an option of one of the kinds, or without any of a page."""
-    from ol2r_cli.report.figures.kinds import EVERY_KIND, KINDS
-
     known = dict.fromkeys([*EVERY_KIND[not kinds :], *(name for kind in kinds for name in KINDS[kind].options)])
     values = dict(word.partition("=")[::2] for word in options.option or ())
     for name, value in values.items():

@@ -1,17 +1,6 @@
-"""`ol2r reproduce [NAME]`: a figure or table of the papers: runs what is missing, draws, and compares the numbers."""
+"""`ol2r reproduce [NAME]`: a figure or table of the papers: runs what is missing, draws, and compares the numbers.
 
-from __future__ import annotations
-
-import argparse
-import sys
-from pathlib import Path
-
-from ol2r_cli.config.own_choices import add_config_dir, as_options
-from ol2r_cli.formatting import HelpFormatter
-from ol2r_cli.recipes.recipe import SCALES, load_recipe, recipe_names
-from ol2r_cli.run.exit_status import BAD_CONFIGURATION, DONE
-
-EPILOG = """examples:
+examples:
   ol2r reproduce                                    all names, and what each shows
   ol2r reproduce pairrank_fig3                      in minutes, on generated data, with few seeds
   ol2r reproduce pairrank_fig3 --dry-run            the runs, which of them are finished, how long it takes
@@ -22,44 +11,32 @@ overrides are those of `ol2r run`, for all runs; finished runs are not run again
 exit codes: 0 done, 2 bad configuration or data, 3 some runs failed (the others are drawn), 130 interrupted
 """
 
+from __future__ import annotations
 
-def parser() -> argparse.ArgumentParser:
-    """The options of `ol2r reproduce`."""
-    options = argparse.ArgumentParser(
-        "ol2r reproduce",
-        usage="ol2r reproduce [NAME] [SETTING=VALUE ...] [--scale quick|paper] [--dry-run] [--out DIR]",
-        description=(__doc__ or "").partition(": ")[2],
-        epilog=EPILOG,
-        formatter_class=HelpFormatter,
-    )
-    add = options.add_argument
-    add("name", metavar="NAME", nargs="?", help="of a recipe; without a name, all recipes are listed")
-    add("overrides", metavar="SETTING=VALUE", nargs="*", help="as for `ol2r run`, for all runs")
-    add("--scale", choices=SCALES["reproduce"], help="quick: minutes, the default | paper: the protocol of the paper")
-    add("--dry-run", action="store_true", help="list the runs, and run nothing")
-    add_config_dir(options)
-    add("--out", metavar="DIR", type=Path, help="for the figures (default: <output_dir>/reproduce/NAME)")
-    return options
+import argparse
+from pathlib import Path
+
+from ol2r_cli.commands.command import argument, command
+from ol2r_cli.config.own_choices import add_config_dir, as_options
+from ol2r_cli.formatting import show
+from ol2r_cli.recipes.recipe import SCALES, load_recipe, recipe_names
+from ol2r_cli.run.exit_status import DONE
 
 
-def main(arguments: list[str]) -> int:
-    """Reproduce a figure or table and return the exit code."""
-    given = parser().parse_intermixed_args(arguments)
-    try:
-        return _list() if given.name is None else _reproduce(given)
-    except ValueError as error:
-        print(f"ol2r reproduce: {error}", file=sys.stderr)
-        return BAD_CONFIGURATION
-
-
-def _list() -> int:
-    summaries = {name: load_recipe("reproduce", name).summary for name in recipe_names("reproduce")}
-    width = max(map(len, summaries))
-    print("\n".join(f"{name:{width}}  {summary}" for name, summary in summaries.items()))
-    return DONE
-
-
-def _reproduce(given: argparse.Namespace) -> int:
+@command(
+    argument("name", metavar="NAME", nargs="?", help="of a recipe; without a name, all recipes are listed"),
+    argument("overrides", metavar="SETTING=VALUE", nargs="*", help="as for `ol2r run`, for all runs"),
+    argument(
+        "--scale", choices=SCALES["reproduce"], help="quick: minutes, the default | paper: the protocol of the paper"
+    ),
+    argument("--dry-run", action="store_true", help="list the runs, and run nothing"),
+    add_config_dir,
+    argument("--out", metavar="DIR", type=Path, help="for the figures (default: <output_dir>/reproduce/NAME)"),
+)
+def main(given: argparse.Namespace) -> int:
+    if given.name is None:
+        show([(name, load_recipe("reproduce", name).summary) for name in recipe_names("reproduce")])
+        return DONE
     from ol2r_cli.recipes.actions import dry_run, reproduce
     from ol2r_cli.recipes.run_plan import paper_plan
 

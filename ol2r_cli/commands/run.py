@@ -1,29 +1,6 @@
-"""`ol2r run`: one experiment, or with -m a sweep."""
+"""`ol2r run`: One experiment, or with -m one for every combination of the values listed.
+A finished run is not run again.
 
-from __future__ import annotations
-
-import argparse
-import io
-import sys
-from collections.abc import Sequence
-from contextlib import nullcontext, redirect_stdout
-from pathlib import Path
-from typing import NoReturn
-
-from ol2r_cli import loops
-from ol2r_cli.config.catalogue import Catalogue
-from ol2r_cli.config.errors import meant
-from ol2r_cli.config.overrides import split_launcher, split_search_path
-from ol2r_cli.config.own_choices import add_config_dir, as_options, choice_folders
-from ol2r_cli.formatting import HelpFormatter, nearest
-from ol2r_cli.run.exit_status import BAD_CONFIGURATION, DONE, INTERRUPTED, exits_when_interrupted
-
-_DESCRIPTION = """\
-One experiment, or with -m one for every combination of the values listed. A finished run is not run again.
-
-groups and their choices (`ol2r list` says more, `ol2r list GROUP` has their settings):
-"""
-_EPILOG = """\
 settings of the experiment, with their defaults:
   rounds=5000 positions=10 replicas=1 seed=0 evaluate_every=100 output_dir=outputs force=false ..
   ol2r list run describes all; ol2r run --cfg job [GROUP=CHOICE ...] shows all values, and runs nothing
@@ -36,80 +13,85 @@ examples:
   ol2r run 'measures=[ndcg,err@5,ctr]'                other measures
 """
 
+from __future__ import annotations
 
-class _Parser(argparse.ArgumentParser):
-    """Raises ValueError, of one line that says what to type, instead of ending the process.
+import argparse
+import io
+import sys
+from contextlib import nullcontext, redirect_stdout
+from typing import TYPE_CHECKING
 
-    The help lists the choices in `folders`, too, and in those that are found without being typed.
-    """
+from ol2r_cli import loops
+from ol2r_cli.commands.command import Parser, argument, command
+from ol2r_cli.config.catalogue import Catalogue
+from ol2r_cli.config.errors import meant
+from ol2r_cli.config.overrides import split_launcher, split_search_path
+from ol2r_cli.config.own_choices import add_config_dir, as_options, choice_folders
+from ol2r_cli.run.exit_status import DONE, exits_when_interrupted
+from ol2r_cli.run.run import Run
 
-    folders: Sequence[Path] = ()
+if TYPE_CHECKING:
+    from ol2r_cli.config.composer import Composer
 
-    def error(self, message: str) -> NoReturn:
-        raise ValueError(message)
+_CHOICES = "groups and their choices (`ol2r list` says more, `ol2r list GROUP` has their settings):"
+
+
+class _Parser(Parser):
+    """Lists the choices in its help, with those in the folders of the words, and knows what other words may mean."""
 
     def format_help(self) -> str:
-        self.description = _DESCRIPTION + _choices(self.folders)  # read from the YAML files only when the help is shown
+        catalogue = self._catalogue()  # read from the YAML files only when the help is shown
+        groups = (f"{group}: {', '.join(catalogue.choices[group])}" for group in catalogue.groups)
+        self.description = "\n".join([f"{self.description}\n", _CHOICES, *groups])
         return super().format_help()
 
+    def hint(self, option: str, given: argparse.Namespace) -> str:
+        name, _, value = option.lstrip("-").replace("-", "_").partition("=")
+        after = [*self.words[self.words.index(option) + 1 :], ".."][0]
+        return meant(name, value or after, given.overrides, self._catalogue()) or super().hint(option, given)
 
-def parser() -> _Parser:
-    """The options of `ol2r run`; everything else on the command line is an override, which Hydra reads."""
-    options = _Parser(
-        prog="ol2r run",
-        usage="ol2r run [-m] [GROUP=CHOICE ...] [SETTING=VALUE ...]",
-        epilog=_EPILOG,
-        formatter_class=HelpFormatter,
-        allow_abbrev=False,
-    )
-    options.add_argument("overrides", nargs="*", help=argparse.SUPPRESS)
-    add = options.add_argument
-    add("-m", "--multirun", action="store_true", help="a sweep: values by commas, or as range(0,5); launcher.jobs=4")
-    add("--paired", action="append", metavar="A,B", default=[], help="with -m: the values of A and B go together")
-    add("--keep-going", action="store_true", help="with -m: run the good jobs although others are bad")
-    one_of = options.add_mutually_exclusive_group().add_argument
+    def _catalogue(self) -> Catalogue:
+        return Catalogue([folder.path for folder in choice_folders(split_search_path(self.words)[1])])
+
+
+def _output(parser: argparse.ArgumentParser) -> None:
+    one_of = parser.add_mutually_exclusive_group().add_argument
     one_of("--json", action="store_true", help="print the finished run as JSON, or with -m a list of all")
     one_of("--quiet", "-q", action="store_true", help="print warnings and errors only")
     one_of("--dry-run", action="store_true", help="list what would be run, and how long it would take")
     one_of("--cfg", "-c", choices=("job", "hydra", "all"), help="show the configuration that would be run")
-    add("--package", "-p", metavar="NODE", help="with --cfg: only this part of it, such as ranker.model")
-    add("--resolve", action="store_true", help="with --cfg: with interpolations replaced by their values")
-    add_config_dir(options)
-    return options
 
 
-def main(arguments: list[str]) -> int:
-    """Run what the arguments say and return the exit code."""
-    try:
-        given = _parsed(arguments)
-        if given.cfg:
-            return _show_configuration(given)
-        if given.multirun or given.dry_run:
-            return _sweep(given)
-        return _run(given)
-    except ValueError as error:
-        print(f"ol2r run: {error}", file=sys.stderr)
-        return BAD_CONFIGURATION
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        return INTERRUPTED
+@command(
+    argument("overrides", nargs="*", help=argparse.SUPPRESS),
+    argument(
+        "-m", "--multirun", action="store_true", help="a sweep: values by commas, or as range(0,5); launcher.jobs=4"
+    ),
+    argument("--paired", action="append", metavar="A,B", default=[], help="with -m: the values of A and B go together"),
+    argument("--keep-going", action="store_true", help="with -m: run the good jobs although others are bad"),
+    _output,
+    argument("--package", "-p", metavar="NODE", help="with --cfg: only this part of it, such as ranker.model"),
+    argument("--resolve", action="store_true", help="with --cfg: with interpolations replaced by their values"),
+    add_config_dir,
+    make=_Parser,
+    usage="ol2r run [-m] [GROUP=CHOICE ...] [SETTING=VALUE ...]",
+    allow_abbrev=False,
+)
+def main(given: argparse.Namespace) -> int:
+    """Run what the arguments say; everything that is no option is an override, which Hydra reads."""
+    given.overrides, folders = split_search_path([*given.overrides, *as_options(given.config_dir)])
+    _check(given)
+    with exits_when_interrupted():
+        from ol2r_cli.config.composer import Composer
+
+        composer = Composer([*given.overrides, *as_options(folders)])
+    if given.cfg:
+        return _show_configuration(given, composer)
+    return _sweep(given, composer) if given.multirun or given.dry_run else _run(given, composer)
 
 
-def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
-    """The options; `folders` are the words that name folders. ValueError for options that do not fit each other."""
-    options = parser()
-    rest, options.folders = split_search_path(arguments)
-    if {"-h", "--help"} & set(arguments):
-        options.parse_args(["--help"])
-    given, unknown = options.parse_known_intermixed_args(rest)
-    if unknown:
-        known = [option for action in options._actions for option in action.option_strings]
-        name, _, value = unknown[0].lstrip("-").replace("-", "_").partition("=")
-        after = [*rest[rest.index(unknown[0]) + 1 :], ".."][0]
-        catalogue = Catalogue([folder.path for folder in choice_folders(options.folders)])
-        hint = meant(name, value or after, given.overrides, catalogue) or nearest(unknown[0], known)
-        raise ValueError(f"there is no option {unknown[0]}{hint or ': see `ol2r run --help`'}")
-    given.folders = as_options(options.folders)
+def _check(given: argparse.Namespace) -> None:
+    """Raise ValueError for options that do not fit each other."""
     given.paired = [[name for name in names.split(",") if name] for names in given.paired]
     for names in given.paired:
         if len(names) < 2:
@@ -120,16 +102,12 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
     for option, used in (("--package", given.package), ("--resolve", given.resolve)):
         if used and not given.cfg:
             raise ValueError(f"{option} is for showing a configuration: add --cfg job")
-    return given
 
 
-def _show_configuration(given: argparse.Namespace) -> int:
-    """`--cfg`: the configuration as YAML; with -m that of the first job."""
+def _show_configuration(given: argparse.Namespace, composer: Composer) -> int:
+    """Print the configuration as YAML; with -m that of the first job."""
     from omegaconf import OmegaConf
 
-    from ol2r_cli.config.composer import Composer
-
-    composer = Composer([*given.overrides, *given.folders])
     overrides = composer.jobs(given.overrides, given.paired)[0] if given.multirun else given.overrides
     config = composer.shown(overrides, given.cfg)
     if given.resolve:
@@ -143,17 +121,12 @@ def _show_configuration(given: argparse.Namespace) -> int:
     return DONE
 
 
-def _sweep(given: argparse.Namespace) -> int:
-    """`-m` and `--dry-run`."""
+def _sweep(given: argparse.Namespace, composer: Composer) -> int:
     with exits_when_interrupted():
-        from ol2r_cli.config.composer import Composer
-        from ol2r_cli.run.run import Run
         from ol2r_cli.run.store import as_json
         from ol2r_cli.run.summary import record
-        from ol2r_cli.sweep.sweep_output import print_plan, print_summary
-        from ol2r_cli.sweep.sweeper import run_sweep
+        from ol2r_cli.sweep.sweeper import print_plan, print_summary, run_sweep
 
-    composer = Composer([*given.overrides, *given.folders])
     jobs = composer.jobs(given.overrides, given.paired) if given.multirun else [given.overrides]
     if given.dry_run:
         return print_plan(jobs, composer, given.keep_going)
@@ -165,12 +138,11 @@ def _sweep(given: argparse.Namespace) -> int:
     return result.code
 
 
-def _run(given: argparse.Namespace) -> int:
-    """One run. Torch is imported after everything that can be checked without it."""
+def _run(given: argparse.Namespace, composer: Composer) -> int:
+    """Import torch after everything that can be checked without it."""
     with exits_when_interrupted():
-        from ol2r_cli.config.composer import Composer, check_grid
+        from ol2r_cli.config.composer import check_grid
 
-        composer = Composer([*given.overrides, *given.folders])
         composition = composer(given.overrides)
         words = [*split_launcher(given.overrides)[0], *composer.options]
         check_grid(composition, words, "add -m")
@@ -185,9 +157,3 @@ def _run(given: argparse.Namespace) -> int:
 
     render = None if given.quiet else (lambda run, _: as_json(record(run))) if given.json else render_text
     return run_experiment(composition.config, composition.choices, words, render=render)
-
-
-def _choices(named: Sequence[Path]) -> str:
-    """A line for each group, with the names of its choices, own ones included."""
-    catalogue = Catalogue([folder.path for folder in choice_folders(named)])
-    return "\n".join(f"{group}: {', '.join(catalogue.choices[group])}" for group in catalogue.groups)

@@ -1,24 +1,6 @@
-"""`ol2r search SETTING=RANGE ...`: finds the settings with the best validation NDCG by Optuna; each trial is a run."""
+"""`ol2r search SETTING=RANGE ...`: finds the settings with the best validation NDCG by Optuna; each trial is a run.
 
-from __future__ import annotations
-
-import argparse
-import math
-import os
-import sys
-import time
-from importlib.util import find_spec
-from typing import TYPE_CHECKING
-
-from ol2r_cli.columns import main_cutoff
-from ol2r_cli.config.own_choices import add_config_dir, as_options
-from ol2r_cli.formatting import HelpFormatter
-from ol2r_cli.run.exit_status import BAD_CONFIGURATION, DONE, FAILED, INTERRUPTED
-
-if TYPE_CHECKING:
-    from ol2r_cli.search.study import Study
-
-EPILOG = """ranges (quote the brackets):
+ranges (quote the brackets):
   'exploration.alpha=float(0,1)'   numbers, uniform            'ranker.l2=log(1e-4,10)'         uniform in the logarithm
   'ranker.members=int(2,10)'       whole numbers, uniform      'ranker.members=logint(2,100)'   uniform in the logarithm
   ranker.reduction=sum,mean        one of these values, or 'choice(sum,mean)'
@@ -32,52 +14,54 @@ the same command share the work. Trials are runs below <output_dir>/search; fini
 exit codes: 0 done, 1 no trial has a value, 2 bad configuration or data, 130 interrupted
 """
 
+from __future__ import annotations
 
-def parser() -> argparse.ArgumentParser:
-    """The options of `ol2r search`."""
-    options = argparse.ArgumentParser(
-        "ol2r search",
-        usage="ol2r search SETTING=RANGE [SETTING=RANGE ...] [OVERRIDE ...] [--trials N] [--minutes M] [--jobs N]\n"
-        "                   [--metric NAME] [--no-prune] [--seed S] [--name NAME]",
-        description=(__doc__ or "").partition(": ")[2],
-        epilog=EPILOG,
-        formatter_class=HelpFormatter,
-        allow_abbrev=False,
-    )
-    add = options.add_argument
-    add("words", metavar="SETTING=RANGE", nargs="*", help="ranges, and overrides of `ol2r run`")
-    add_config_dir(options)
-    add("--trials", metavar="N", type=int, default=20, help="number of trials, those of earlier commands included (20)")
-    add("--minutes", metavar="M", type=float, default=math.inf, help="no trial begins later than that")
-    add("--metric", metavar="NAME", help="mean in summary.json to improve (validation_ndcg_10)")
-    add("--prune", action=argparse.BooleanOptionalAction, help="stop trials below the median (or not)")
-    add("--seed", metavar="S", type=int, default=0, help="of the drawing of settings, not of the runs (0)")
-    add("--jobs", metavar="N", type=int, default=1, help="number of trials at a time, each in a process (1)")
-    add("--name", metavar="NAME", help="of the study, below output_dir/.search (default: made from what is searched)")
-    add("--worker", action="store_true", help=argparse.SUPPRESS)
-    return options
+import argparse
+import math
+import os
+import sys
+import time
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from ol2r_cli.columns import main_cutoff
+from ol2r_cli.commands.command import argument, command
+from ol2r_cli.config.own_choices import add_config_dir, as_options
+from ol2r_cli.run.exit_status import DONE, FAILED, INTERRUPTED
+
+if TYPE_CHECKING:
+    from ol2r_cli.search.study import Study
 
 
-def main(arguments: list[str]) -> int:
-    """Search, and return the exit code."""
-    given, unknown = parser().parse_known_intermixed_args(arguments)
+@command(
+    argument("words", metavar="SETTING=RANGE", nargs="*", help="ranges, and overrides of `ol2r run`"),
+    add_config_dir,
+    argument(
+        "--trials", metavar="N", type=int, default=20, help="number of trials, those of earlier commands included (20)"
+    ),
+    argument("--minutes", metavar="M", type=float, default=math.inf, help="no trial begins later than that"),
+    argument("--metric", metavar="NAME", help="mean in summary.json to improve (validation_ndcg_10)"),
+    argument("--prune", action=argparse.BooleanOptionalAction, help="stop trials below the median (or not)"),
+    argument("--seed", metavar="S", type=int, default=0, help="of the drawing of settings, not of the runs (0)"),
+    argument("--jobs", metavar="N", type=int, default=1, help="number of trials at a time, each in a process (1)"),
+    argument(
+        "--name", metavar="NAME", help="of the study, below output_dir/.search (default: made from what is searched)"
+    ),
+    argument("--worker", action="store_true", help=argparse.SUPPRESS),
+    allow_abbrev=False,
+)
+def main(given: argparse.Namespace) -> int:
+    """Return 1 if no trial has a value."""
     try:
-        if unknown:
-            raise ValueError(f"there is no option {unknown[0]}: see `ol2r search --help`")
-        return _search(given, arguments)
-    except (ValueError, OSError) as error:
-        print(f"ol2r search: {error}", file=sys.stderr)
-        return BAD_CONFIGURATION
+        code = _search(given)
     except KeyboardInterrupt:
-        return _interrupted()
+        code = INTERRUPTED
+    if code == INTERRUPTED and not given.worker:
+        print("ol2r search: interrupted: the same command goes on from there", file=sys.stderr)
+    return code
 
 
-def _interrupted() -> int:
-    print("ol2r search: interrupted: the same command goes on from there", file=sys.stderr)
-    return INTERRUPTED
-
-
-def _search(given: argparse.Namespace, arguments: list[str]) -> int:
+def _search(given: argparse.Namespace) -> int:
     until = time.monotonic() + 60 * given.minutes
     for name, least in {"trials": 1, "jobs": 1, "seed": 0}.items():
         if getattr(given, name) < least:
@@ -86,18 +70,14 @@ def _search(given: argparse.Namespace, arguments: list[str]) -> int:
         raise ValueError(f"--minutes must be above 0, got {given.minutes}")
     study = _open_study(given)
 
-    from ol2r_cli.search.search_output import render_result
-    from ol2r_cli.search.searcher import Searcher, run_workers
+    from ol2r_cli.search.searcher import Searcher, render_result, run_workers
 
     if given.worker:
         return DONE if Searcher(study, given.trials, until, parent=os.getppid()).run() else INTERRUPTED
     print(f"search in {study.folder}", flush=True)
-    if given.jobs > 1:
-        completed = run_workers(study, arguments, given.jobs)
-    else:
-        completed = Searcher(study, given.trials, until).run()
-    if not completed:
-        return _interrupted()
+    completed = given.jobs == 1 or run_workers(given.typed, given.jobs)
+    if not (completed and Searcher(study, given.trials, until).run()):  # after workers, what is left of killed ones
+        return INTERRUPTED
     print(render_result(study, study.plan["metric"]))
     return FAILED if study.best() is None else DONE
 

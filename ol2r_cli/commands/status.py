@@ -3,85 +3,56 @@
 from __future__ import annotations
 
 import argparse
-import os
-import re
-import shutil
-import sys
 from collections import Counter
 from pathlib import Path
 
+from ol2r_cli.commands.command import argument, command
 from ol2r_cli.config.overrides import split_words
 from ol2r_cli.config.own_choices import default_output_dir
 from ol2r_cli.formatting import duration, plural, printable, show
-from ol2r_cli.run.exit_status import BAD_CONFIGURATION, DONE
+from ol2r_cli.report.run_filter import RunFilter
+from ol2r_cli.run.exit_status import DONE
 from ol2r_cli.run.run import STATES, Run, find_runs
-from ol2r_cli.run.store import as_json
 
 HEADINGS = ("state", "run", "rounds", "rounds/s", "time", "note")
 # What the command in the note does.
 _RESUME = {"failed": "run again", "damaged": "run again", "killed": "go on", "interrupted": "go on"}
 
 
-def parser() -> argparse.ArgumentParser:
-    """The options of `ol2r status`."""
-    options = argparse.ArgumentParser("ol2r status", description=(__doc__ or "").partition(": ")[2])
-    options.add_argument(
+@command(
+    argument(
         "directory",
         metavar="DIR|NAME=VALUE",
         nargs="*",
         help="default: output_dir of ol2r.yaml, or outputs; of these the runs with these settings",
-    )
-    options.add_argument("--json", action="store_true", help="a JSON list: path, state and the content of run.json")
-    return options
-
-
-def main(arguments: list[str]) -> int:
-    """Exit code 0, or 2 if DIR does not exist."""
-    given = parser().parse_args(arguments)
-    try:
-        folders, words = split_words(given.directory)
-        if len(folders) > 1:
-            raise ValueError(f"DIR must be one folder, got {' '.join(map(str, folders))}")
-        root = folders[0] if folders else default_output_dir()
-        if not root.is_dir():
-            missing = f"DIR must be a folder with runs, got {root}, which does not exist"
-            raise ValueError(f"{missing}: start a run with `ol2r run`")
-        states = [state for path in find_runs(root) if (state := Run.read(path)) is not None]
-        if words:
-            from ol2r_cli.report.run_filter import RunFilter
-
-            chosen = RunFilter(words)
-            states = list(filter(chosen.state, states))
-            chosen.check()
-    except ValueError as error:
-        print(f"ol2r status: {printable(error)}", file=sys.stderr)
-        return BAD_CONFIGURATION
+    ),
+    argument("--json", action="store_true", help="a JSON list: path, state and the content of run.json"),
+)
+def main(given: argparse.Namespace) -> int:
+    folders, words = split_words(given.directory)
+    if len(folders) > 1:
+        raise ValueError(f"DIR must be one folder, got {' '.join(map(str, folders))}")
+    root = folders[0] if folders else default_output_dir()
+    if not root.is_dir():
+        missing = f"DIR must be a folder with runs, got {root}, which does not exist"
+        raise ValueError(f"{missing}: start a run with `ol2r run`")
+    states = [state for path in find_runs(root) if (state := Run.read(path)) is not None]
+    if words:
+        chosen = RunFilter(words)
+        states = list(filter(chosen.state, states))
+        chosen.check()
     if given.json:
+        from ol2r_cli.run.store import as_json  # imports numpy
+
         print(as_json([{"path": str(r.path), "state": r.state, **r.manifest, "error": r.error} for r in states]))
         return DONE
     if not states:
         print(f"no runs below {root}: start one with `ol2r run`")
         return DONE
-    if sys.stdout.isatty():
-        root = Path(os.path.commonpath([state.path.parent for state in states]))
-    rows = [tuple(map(printable, _row(state, root))) for state in states]
-    if sys.stdout.isatty() and len(rows) > 1:
-        _show_different(rows, root)
-    else:
-        show(rows, HEADINGS)
+    show([tuple(map(printable, _row(state, root))) for state in states], HEADINGS)
     counts = Counter(state.state for state in states)
     print(f"{plural(len(states), 'run')}: {', '.join(f'{counts[name]} {name}' for name in STATES if counts[name])}")
     return DONE
-
-
-def _show_different(rows: list[tuple[str, ...]], root: Path) -> None:
-    """Prints the columns that differ, and above them what the others have in every row."""
-    columns = [column for column in range(len(HEADINGS)) if len({row[column] for row in rows}) > 1]
-    same = [f"{HEADINGS[c]} {cell.strip()}" for c, cell in enumerate(rows[0]) if cell and c not in columns]
-    print(printable(", ".join([f"all below {root}", *same])))
-    if sum(max(len(row[column]) for row in rows) for column in columns) > shutil.get_terminal_size().columns:
-        rows = [(row[0], re.sub("/|-(?=[0-9a-f]{10}$)", r"\g<0>\n", row[1]), *row[2:]) for row in rows]  # whole ids
-    show([[row[column] for column in columns] for row in rows], [HEADINGS[column] for column in columns])
 
 
 def _row(run: Run, root: Path) -> tuple[str, ...]:

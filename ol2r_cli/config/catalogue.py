@@ -26,7 +26,7 @@ _NO_SETTINGS = ("_target_", "defaults", "hydra")
 
 
 def config_dir() -> Path:
-    """The folder configs/ of this code: inside an installed package, beside the package in a checkout."""
+    """Return the folder configs/ of this code: inside an installed package, beside the package in a checkout."""
     package = Path(__file__).parents[1]
     beside = package.parent / "configs"
     # A checkout first: an editable install leaves a stale copy of configs/ elsewhere, never here.
@@ -56,7 +56,7 @@ class Choice:
 
     @cached_property
     def header(self) -> list[str]:
-        """The comment lines at the top: what the choice is, and its paper."""
+        """Return the comment lines at the top: what the choice is, and its paper."""
         lines = []
         for line in self.path.read_text().splitlines():
             if not line.startswith("#"):
@@ -66,7 +66,7 @@ class Choice:
 
     @cached_property
     def content(self) -> dict[str, Any]:
-        """The content of the file."""
+        """Return the content of the file."""
         try:
             content = yaml.load(self.path.read_text(), _Loader)
         except yaml.YAMLError as error:
@@ -78,12 +78,12 @@ class Choice:
 
     @property
     def folder(self) -> Path:
-        """The folder of choices in which the file is: configs/, or one of the user's."""
+        """Return the folder of choices in which the file is: configs/, or one of the user's."""
         return self.path.parents[self.group.count("/") + 1]
 
     @property
     def node(self) -> str:
-        """The node of its settings: `ranker.model` for a choice of the group `ranker/model`."""
+        """Return the node of its settings: `ranker.model` for a choice of the group `ranker/model`."""
         return self.group.replace("/", ".")
 
     @property
@@ -107,13 +107,13 @@ class Choice:
 
     @cached_property
     def brings(self) -> dict[str, str]:
-        """The choices of other groups in its `defaults` list, by group."""
+        """Return the choices of other groups in its `defaults` list, by group."""
         entries = defaults_list(self.content, self.group)
         return {group: name for group, name in entries if name and group != self.group}
 
     @cached_property
     def parents(self) -> list[str]:
-        """The choices of its own group in its `defaults` list, whose settings it inherits."""
+        """Return the choices of its own group in its `defaults` list, whose settings it inherits."""
         return [item for item in self.content.get("defaults") or () if isinstance(item, str) and item != "_self_"]
 
 
@@ -131,7 +131,6 @@ def defaults_list(content: Mapping[str, Any], group: str = "") -> Iterator[tuple
 
 
 def _written(value: yaml.Node, text: str) -> str:
-    """A value on one line."""
     if isinstance(value, yaml.ScalarNode) or value.flow_style:
         return " ".join(text[value.start_mark.index : value.end_mark.index].split())
     plain = yaml.load(yaml.serialize(value), _Loader)
@@ -139,7 +138,7 @@ def _written(value: yaml.Node, text: str) -> str:
 
 
 def _comment(lines: Sequence[str], key: yaml.Node, value: yaml.Node) -> str:
-    """The comment after the value, or after the key of a value that is written on several lines."""
+    """Return the comment after the value, or after the key of a value that is written on several lines."""
     on_one_line = isinstance(value, yaml.ScalarNode) or value.flow_style
     end = value.end_mark if on_one_line and value.end_mark.line >= key.end_mark.line else key.end_mark
     match = re.search(r"#\s*(.*)", lines[end.line][end.column :]) if end.line < len(lines) else None
@@ -176,16 +175,16 @@ class Catalogue:
 
     @property
     def groups(self) -> list[str]:
-        """The groups of an experiment, without those of Hydra."""
+        """Return the groups of an experiment, without those of Hydra."""
         return [group for group in self.choices if group.partition("/")[0] != "hydra"]
 
     @property
     def parts(self) -> list[str]:
-        """The groups below those of run.yaml."""
+        """Return the groups below those of run.yaml."""
         return [group for group in self.choices if "/" in group and group.partition("/")[0] in self.defaults]
 
     def comes_along(self, choice: Choice) -> bool:
-        """Whether a choice is part of ol2r rather than of the user's folders."""
+        """Return whether a choice is part of ol2r rather than of the user's folders."""
         return choice.path.is_relative_to(self.root.path.parent)
 
     def settings(self, choice: Choice) -> list[Setting]:
@@ -225,7 +224,7 @@ class Catalogue:
         return self.brings(choice) if choice else {}
 
     def tree(self, overrides: Sequence[str]) -> dict[str, Any]:
-        """All settings under these overrides, nested as they are typed, with their defaults."""
+        """Return all settings under these overrides, nested as they are typed, with their defaults."""
         tree: dict[str, Any] = dict(self.root.values)
         for group, name in self.chosen(overrides).items():
             choice = self.choices.get(group, {}).get(name or "")
@@ -239,7 +238,7 @@ class Catalogue:
 
 
 def _yaml_files(folder: Path) -> list[Path]:
-    """The YAML files below a folder, sorted, without those in hidden folders and in the directories of runs."""
+    """Return the YAML files below a folder, sorted, without those in hidden folders and in the directories of runs."""
     found: list[Path] = []
     for place, subfolders, names in os.walk(folder):
         if "run.json" in names:
@@ -251,7 +250,7 @@ def _yaml_files(folder: Path) -> list[Path]:
 
 
 def dotted(tree: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """The leaves of nested settings with their name on the command line: (`dataset.queries.train`, 300)."""
+    """Yield the leaves of nested settings with their name on the command line: (`dataset.queries.train`, 300)."""
     for key, value in tree.items():
         if isinstance(value, Mapping) and value:
             yield from dotted(value, f"{prefix}{key}.")

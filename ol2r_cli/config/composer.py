@@ -73,21 +73,25 @@ class Composer:
         self.catalogue = Catalogue([folder.path for folder in self._folders])
         for path, other in self.catalogue.collisions:
             raise ValueError(f"{path} must not have the name of {other}: rename it")
+        chosen = (group for group, choice in self.catalogue.defaults.items() if choice)
+        self._needed = [*self.catalogue.root.values, *chosen]
         self._bases: dict[tuple[str, ...], Composition] = {}
 
     @property
     def options(self) -> list[str]:
-        """What has to be typed besides the overrides of a job: `--config-dir DIR` for each folder, so that the command
-        works anywhere, except for those of installed distributions, which are found anywhere."""
+        """Return `--config-dir DIR` for each folder, with which the command of a job works anywhere.
+
+        Those of installed distributions are found anywhere.
+        """
         return as_options(folder.path for folder in self._folders if not folder.package)
 
     def __call__(self, overrides: Sequence[str]) -> Composition:
-        """The configuration of `ol2r run OVERRIDES`; ValueError, of one line that says what to type, for a bad one."""
+        """Return the configuration of `ol2r run OVERRIDES`; ValueError, of one line, for a bad one."""
         composed = self._composed(overrides)
         return replace(composed, settings=_resolved(composed.config))
 
     def shown(self, overrides: Sequence[str], part: str) -> DictConfig:
-        """The configuration as `--cfg PART` shows it: `job`, `hydra` (Hydra's own settings) or `all`."""
+        """Return the configuration as `--cfg PART` shows it: `job`, `hydra` (Hydra's own settings) or `all`."""
         config = self._composed(overrides).config
         _resolved(copy.deepcopy(config))
         if part == "job":
@@ -123,12 +127,11 @@ class Composer:
             raise ValueError(unknown_name(error.args[0], words, self.catalogue)) from None
         except (HydraException, OmegaConfBaseException) as error:
             raise ValueError(explain(str(error), words, self.catalogue)) from None
-        needed = _needed()
-        for name in needed:
+        for name in self._needed:
             if name not in config:
                 raise ValueError(f"{name} is missing: leave out ~{name}")
         for name in map(str, config):
-            if name not in needed and name not in base.choices:
+            if name not in self._needed and name not in base.choices:
                 raise ValueError(unknown_name(name, words, self.catalogue))
         self._add_measures(config, {str(override.key_or_group): override.value() for override in of_measures})
         return replace(base, config=config)
@@ -151,14 +154,14 @@ class Composer:
         return [*self._project.overrides(typed), *typed]
 
     def _typed(self, overrides: Sequence[str]) -> list[str]:
-        """The overrides as Hydra reads them, without those that name folders; ValueError for misplaced blanks."""
+        """Return the overrides as Hydra reads them, but for those of folders; ValueError for misplaced blanks."""
         words = translate(split_search_path(overrides)[0])
         if typed := misplaced(words, {*self.catalogue.choices, *self.catalogue.root.values}):
             raise ValueError(f"{shlex.join(words)} has blanks or quotes in the wrong places: type {typed}")
         return words
 
     def jobs(self, overrides: Sequence[str], paired: Iterable[Sequence[str]] = ()) -> list[list[str]]:
-        """The overrides of every job of a sweep: the product of all values listed, the last one changing fastest.
+        """Return the overrides of every job of a sweep: the product of all values, the last one changing fastest.
 
         A preset's grid comes first, where it has one. The settings in each group of `paired` advance together.
         ValueError for an override that cannot be read, and where paired settings have different numbers of values.
@@ -195,13 +198,13 @@ class Composer:
         return self._bases[choosing]
 
     def _chooses(self, override: Override) -> bool:
-        """Whether an override names a choice, or a setting of Hydra, rather than a value."""
+        """Return whether an override names a choice, or a setting of Hydra, rather than a value."""
         if override.is_hydra_override() or override.package is not None:
             return True
         return override.key_or_group in self.catalogue.choices and not isinstance(override.value(), dict)
 
     def _check_choice(self, override: Override) -> None:
-        """ValueError where a number, a list or an interpolation stands instead of the name of a choice."""
+        """Raise ValueError where a number, a list or an interpolation stands instead of the name of a choice."""
         group, value = str(override.key_or_group), override.value()
         if group == MEASURE:
             raise ValueError(f"measures are chosen by a list: type measures=[ndcg,{value}]")
@@ -227,12 +230,12 @@ class Composer:
 
 
 def compose(overrides: Sequence[str] = ()) -> Composition:
-    """The configuration of `ol2r run OVERRIDES`, among which `--config-dir DIR` may stand; ValueError for a bad one."""
+    """Return the configuration of `ol2r run OVERRIDES`, which may have `--config-dir DIR`; ValueError if bad."""
     return Composer(overrides)(overrides)
 
 
 def check_grid(composition: Composition, overrides: Iterable[str], advice: str) -> None:
-    """ValueError, ending in `advice`, when a preset has a grid of which some settings are not in `overrides`.
+    """Raise ValueError, ending in `advice`, when a preset has a grid of which some settings are not in `overrides`.
 
     Otherwise the defaults would be run under the name of the preset. A job of a sweep has every setting of the grid
     among its overrides.
@@ -245,7 +248,7 @@ def check_grid(composition: Composition, overrides: Iterable[str], advice: str) 
 
 
 def expand(word: str) -> list[str]:
-    """The overrides with one value each that an override with several values (`seed=1,2`) stands for.
+    """Return the overrides with one value each that an override with several values (`seed=1,2`) stands for.
 
     ValueError for an override that cannot be read.
     """
@@ -281,15 +284,8 @@ def _resolved(config: DictConfig) -> dict[str, Any]:
     return {str(name): value for name, value in settings.items()}
 
 
-@cache
-def _needed() -> list[str]:
-    """The settings of run.yaml, and the groups of which it has a choice."""
-    catalogue = Catalogue()
-    return [*catalogue.root.values, *(group for group, choice in catalogue.defaults.items() if choice)]
-
-
 def _values(override: Override, choices: Sequence[str] = ()) -> list[str]:
-    """One override for each value; `choices` are the names among which `glob(..)` selects."""
+    """Return one override for each value; `choices` are the names among which `glob(..)` selects."""
     key = override.get_key_element()
     value: Any = override.value()
     if not override.is_sweep_override():
@@ -328,7 +324,7 @@ def _set_value(config: DictConfig, override: Override, words: Sequence[str]) -> 
 
 
 def _joined(axes: list[list[str]], names: Sequence[str], values: Mapping[str, list[str]]) -> list[list[str]]:
-    """The axes of a sweep after the settings `names` became one axis, at the place of the first of them."""
+    """Return the axes of a sweep after the settings `names` became one axis, at the place of the first of them."""
     swept = [key for key in values if len(values[key]) > 1]
     for name in names:
         if name not in values:

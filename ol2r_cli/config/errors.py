@@ -24,7 +24,7 @@ NETWORKS = {"pairrank": "olranknet", "pepairrank": "p2neurrank"}  # the ranker t
 
 
 def explain(message: str, overrides: Sequence[str], catalogue: Catalogue) -> str:
-    """The message of an exception of Hydra or OmegaConf, with the nearest name where one is misspelt."""
+    """Return the message of an exception of Hydra or OmegaConf, with the nearest name where one is misspelt."""
     if match := re.search(r"Could not find '([\w/]+)/([^/']*)'", message):
         return _unknown_choice(match[1], match[2], message)
     if match := re.search(r"Could not (?:override|delete(?: from config\.)?) '([\w./@]+)'", message):
@@ -52,13 +52,13 @@ def _unknown_choice(group: str, name: str, complaint: str) -> str:
 
 
 def has_a_value(name: str, overrides: Sequence[str]) -> str:
-    """The message for `+NAME=VALUE` where the setting or group is there already."""
+    """Return the message for `+NAME=VALUE` where the setting or group is there already."""
     plain = next((word.lstrip("+") for word in overrides if word.startswith(f"+{name}=")), f"{name}=..")
     return f"{name} has a value already: type {plain}, once and without +"
 
 
 def unknown_name(name: str, overrides: Sequence[str], catalogue: Catalogue) -> str:
-    """The message for a setting or group that does not exist under these overrides."""
+    """Return the message for a setting or group that does not exist under these overrides."""
     tree, chosen = catalogue.tree(overrides), catalogue.chosen(overrides)
     settings = [setting for setting, _ in dotted(tree)]
     if name in settings:
@@ -106,7 +106,7 @@ def meant(name: str, value: str, overrides: Sequence[str], catalogue: Catalogue)
 
 
 def misplaced(words: Sequence[str], names: Collection[str]) -> str:
-    """What to type for `rounds = 9`, `rounds 9`, `seed=1, 2`, `a={b: 1}` or 'rounds=9 seed=1'; empty for no such words.
+    """Return what to type for `rounds = 9`, `rounds 9`, `seed=1, 2`, `a={b: 1}` or 'rounds=9 seed=1'; mostly empty.
 
     `names` are those of groups and settings of the run.
     """
@@ -132,7 +132,7 @@ def misplaced(words: Sequence[str], names: Collection[str]) -> str:
 
 
 def _as_mapping(name: str) -> str:
-    """An override of the mapping in which a setting is: click.tables={5:{stop:VALUE}} for click.tables.5.stop.
+    """Return an override of the mapping in which a setting is: click.tables={5:{stop:VALUE}} for click.tables.5.stop.
 
     Hydra reads the key 5 of `click.tables.5.stop` as text, and finds no such key where it is a number.
     """
@@ -145,7 +145,7 @@ def _as_mapping(name: str) -> str:
 
 
 def _without_part(part: str, chosen: Mapping[str, str | None], catalogue: Catalogue) -> str:
-    """The message for a part, such as a model, of a choice that has none."""
+    """Return the message for a part, such as a model, of a choice that has none."""
     group, _, what = part.partition("/")
     others = [name for name, choice in catalogue.choices[group].items() if part in catalogue.brings(choice)]
     name = chosen[group] or "null"
@@ -159,14 +159,14 @@ def _choices_with(setting: str, choices: Mapping[str, Choice], catalogue: Catalo
 
 
 def several_values(name: str, values: str, catalogue: Catalogue) -> str:
-    """The message for `NAME=A,B` without -m."""
+    """Return the message for `NAME=A,B` without -m."""
     default = dict(dotted(catalogue.tree([]))).get(name)
     as_list = f", or type {name}=[{values}] for a list" if isinstance(default, list) else ""
     return f"{name}={values} is several runs: add -m{as_list}"
 
 
 def unreadable(override: str) -> str:
-    """The message for an override that is not in Hydra's grammar."""
+    """Return the message for an override that is not in Hydra's grammar."""
     name, _, value = override.partition("=")
     if "=" not in override or not re.fullmatch(r"[+~]*[\w@/:-]+(\.[\w@/:-]+)*", name):
         return f"'{override}' must be SETTING=VALUE or GROUP=CHOICE, such as rounds=1000 or ranker=pairrank"

@@ -79,7 +79,7 @@ def _check_node(node: DictConfig, group: str, more: Mapping[str, Any]) -> None:
 
 
 def _check_methods(target: str, kind: Any, name: str) -> None:
-    """ValueError if `kind`, the annotation of a part, is a protocol of which the part's class lacks a method."""
+    """Raise ValueError if `kind`, the annotation of a part, is a protocol of which the part's class lacks a method."""
     if not getattr(kind, "_is_protocol", False):
         return
     methods = [each for each, member in vars(kind).items() if inspect.isfunction(member) and not each.startswith("_")]

@@ -120,7 +120,6 @@ def check_settings(
 
 
 def _is_no_part(value: Any) -> bool:
-    """Return whether a value is plain, rather than an object or the settings of one."""
     if isinstance(value, Mapping):
         return "_target_" not in value
     return value is None or isinstance(value, bool | int | float | str | list | tuple)

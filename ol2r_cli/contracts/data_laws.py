@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from omegaconf import DictConfig, OmegaConf
 from torch import Tensor
 
+from ol2r_cli.config.catalogue import dotted
 from ol2r_cli.config.instantiate import build
-from ol2r_cli.contracts.choice_laws import files_of_run
 from ol2r_cli.contracts.law import Broken, Law, NotApplicable, Stopped
+from ol2r_cli.contracts.role_laws import files_of_run
 from ol2r_cli.contracts.subject import Subject, is_refusal, load
 from ol2r_cli.dataset.table import SPLITS, Dataset
 from ol2r_cli.interfaces import IntentSchedule
@@ -128,7 +129,7 @@ DATASET_LAWS: tuple[Law, ...] = (table, queries, splits, grades, features, group
 
 
 def table_of(subject: Subject) -> Dataset:
-    """The table of the subject's dataset; Stopped unless its parts are tensors that belong together."""
+    """Return the table of the subject's dataset; Stopped unless its parts are tensors that belong together."""
     dataset = subject.dataset
     if not isinstance(dataset, Dataset):
         raise Stopped(_TABLE, f"it must be a Dataset, got {type(dataset).__name__}")
@@ -152,25 +153,19 @@ def table_of(subject: Subject) -> Dataset:
 
 
 def _variations(node: DictConfig, cache: str) -> Iterator[tuple[str, DictConfig]]:
-    """The settings of a dataset with one of them changed: a switch, a number, or a number in a mapping."""
-    for setting, value in _numbers(OmegaConf.to_container(node)):
-        other = OmegaConf.create({"dataset": OmegaConf.to_container(node)}).dataset
-        OmegaConf.update(other, setting, not value if isinstance(value, bool) else value + type(value)(1))
-        if "cache_dir" in other:
-            other.cache_dir = cache
-        yield setting, other
-
-
-def _numbers(settings: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for key, value in settings.items() if isinstance(settings, dict) else ():
-        if isinstance(value, bool | int | float):
-            yield f"{prefix}{key}", value
-        elif isinstance(key, str) and key.isidentifier():
-            yield from _numbers(value, f"{prefix}{key}.")
+    """Yield the settings of a dataset with one of them changed: a switch, a number, or a number in a mapping."""
+    settings: Any = OmegaConf.to_container(node)
+    for setting, value in dotted(settings):
+        if isinstance(value, bool | int | float) and all(map(str.isidentifier, setting.split(".")[:-1])):
+            other = OmegaConf.create({"dataset": settings}).dataset
+            OmegaConf.update(other, setting, not value if isinstance(value, bool) else value + type(value)(1))
+            if "cache_dir" in other:
+                other.cache_dir = cache
+            yield setting, other
 
 
 def _check_equal(one: Dataset, other: Dataset, input: str) -> None:
-    """Broken at the first part in which two tables with the same fingerprint differ."""
+    """Raise Broken at the first part in which two tables with the same fingerprint differ."""
     for name in ("features", "labels", "offsets", "group"):
         left, right = getattr(one, name), getattr(other, name)
         if (left is None) != (right is None) or (left is not None and not torch.equal(left, right)):
@@ -208,7 +203,6 @@ INTENT_LAWS = (shares, by_the_round)
 
 
 def _schedule(subject: Subject) -> IntentSchedule:
-    """The chosen schedule; ValueError if it is none."""
     schedule: Any = build(subject.composition.config.intent)
     if not isinstance(schedule, IntentSchedule):
         raise ValueError(f"intent._target_ must be an IntentSchedule, got {type(schedule).__name__}")
@@ -216,7 +210,7 @@ def _schedule(subject: Subject) -> IntentSchedule:
 
 
 def _shares(schedule: IntentSchedule, rounds: NDArray[np.int64]) -> NDArray[np.float64]:
-    """The shares of some rounds; Stopped where they have another shape."""
+    """Return the shares of some rounds; Stopped where they have another shape."""
     values, shape = np.asarray(schedule.shares(rounds.copy())), (len(rounds), schedule.largest)
     if values.shape != shape:
         raise Stopped(f"{len(rounds)} rounds", f"shares must have the shape {list(shape)}, got {list(values.shape)}")

@@ -84,11 +84,11 @@ class CheckReport:
 
     @property
     def ok(self) -> bool:
-        """Whether no law is broken."""
+        """Return whether no law is broken."""
         return not self.violations
 
     def explanations(self) -> str:
-        """The violations, the warnings, the notes and the last line."""
+        """Return the violations, the warnings, the notes and the last line."""
         notes = [*(f"warning: {warning}" for warning in self.warnings), *(f"note: {note}" for note in self.notes)]
         broken = f"{len(self.violations)} broken" if self.violations else "none broken"
         last = f"{self.subject}: {plural(len(self.passed), 'law')} kept, {broken}"

@@ -14,28 +14,30 @@ from hydra.errors import InstantiationException
 import ol2r_cli
 from ol2r_cli.config.composer import Composer, Composition, check_grid
 from ol2r_cli.config.overrides import split_launcher, split_search_path
-from ol2r_cli.contracts.choice_laws import run_and_resume, settings
+from ol2r_cli.contracts import role_laws
 from ol2r_cli.contracts.data_laws import DATASET_LAWS, INTENT_LAWS, plays
 from ol2r_cli.contracts.law import BROKEN, KEPT, LEFT_OUT, Broken, CheckReport, Law, NotApplicable, Stopped, Violation
 from ol2r_cli.contracts.measure_laws import MEASURE_LAWS
-from ol2r_cli.contracts.role_laws import ROLE_LAWS, learns, repeatable, scores, state_in_buffers
 from ol2r_cli.contracts.subject import Subject, is_refusal
 from ol2r_cli.device import restored, set_torch
 from ol2r_cli.formatting import error_line
 from ol2r_cli.metrics.measurement import NonFiniteScores
 
 # The laws of a group, in the order in which they are checked: the first ones say most.
-_OF_ROLES = (settings, *ROLE_LAWS, run_and_resume)
+_OF_ROLES = (role_laws.settings, *role_laws.ROLE_LAWS, role_laws.run_and_resume)
 LAWS: dict[str, tuple[Law, ...]] = {
-    "ranker": (*_OF_ROLES, learns),
+    "ranker": (*_OF_ROLES, role_laws.learns),
     "exploration": _OF_ROLES,
     "fairness": _OF_ROLES,
     "click": _OF_ROLES,
-    "dataset": (settings, *DATASET_LAWS),
-    "intent": (settings, *INTENT_LAWS),
-    "measure": (settings, *MEASURE_LAWS, repeatable, state_in_buffers, run_and_resume),
+    "dataset": (role_laws.settings, *DATASET_LAWS),
+    "intent": (role_laws.settings, *INTENT_LAWS),
+    "measure": (
+        *(role_laws.settings, *MEASURE_LAWS, role_laws.repeatable),
+        *(role_laws.state_in_buffers, role_laws.run_and_resume),
+    ),
 }
-_RUNS = (run_and_resume, plays)  # what breaks other laws may stop them
+_RUNS = (role_laws.run_and_resume, plays)  # what breaks other laws may stop them
 FIXED = ("rounds", "seed", "replicas", "positions")  # settings of a run of which the laws have their own
 
 # Called with a law before it is checked, and again with what came of it: `KEPT`, `BROKEN` or `LEFT_OUT`, and why.
@@ -63,14 +65,14 @@ def check(overrides: Sequence[str], watching: Watching = lambda *_: None) -> Che
 
 
 def _with_measures(job: Sequence[str]) -> list[str]:
-    """Overrides with a list of measures in place of `measure=NAME`, which names the measures that are checked."""
+    """Return overrides with a list of measures in place of `measure=NAME`, of measures that are checked."""
     named = [word.partition("=")[2] for word in job if word.startswith("measure=")]
     others = [word for word in job if not word.startswith("measure=")]
     return [*others, f"measures=[{','.join(dict.fromkeys(['ndcg', *named]))}]"] if named else others
 
 
 def named_groups(job: Iterable[str]) -> tuple[str, ...]:
-    """The groups that overrides name by a choice or a setting, such as `ranker`, `ranker/model` and `measure/err`.
+    """Return the groups that overrides name by a choice or a setting: `ranker`, `ranker/model`, `measure/err`.
 
     ValueError if none of them has laws.
     """
@@ -113,9 +115,9 @@ def check_composition(
 
 
 def _check_words(subject: Subject, laws: Sequence[Law]) -> None:
-    """ValueError if a role or the dataset refuses what was typed. Other errors are left to the laws."""
+    """Raise ValueError if a role or the dataset refuses what was typed. Other errors are left to the laws."""
     try:
-        if any(law in ROLE_LAWS for law in laws):
+        if any(law in role_laws.ROLE_LAWS for law in laws):
             subject.simulation()
         if any(law in DATASET_LAWS for law in laws):
             _ = subject.dataset
@@ -155,13 +157,13 @@ class _Checking:
         return KEPT, ""
 
     def _violation(self, law: Law, error: Exception) -> tuple[Violation, str]:
-        """The violation, and what is the same for all laws that stop in this way."""
+        """Return the violation, and what is the same for all laws that stop in this way."""
         if isinstance(error, Broken):
             key = error.input if isinstance(error, Stopped) else law.name
             return Violation(law.name, error.input, error.difference), key
         situation = self.subject.situation()
         if isinstance(error, NonFiniteScores):
-            return Violation(scores.name, situation, str(error)), scores.name
+            return Violation(role_laws.scores.name, situation, str(error)), role_laws.scores.name
         if isinstance(error, InstantiationException) and isinstance(error.__cause__, Exception):
             error = error.__cause__  # what the constructor raised
         what, lines = f"{error_line(error)} ({_place(error)})", "".join(traceback.format_exception(error))

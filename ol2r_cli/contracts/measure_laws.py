@@ -90,14 +90,14 @@ MEASURE_LAWS = (columns, values, rounds_together, replicas_apart, padding_of_lis
 
 
 def _asked(subject: Subject) -> dict[str, Measure]:
-    """The measures that are held to the laws, as they are in the ordinary run."""
+    """Return the measures that are held to the laws, as they are in the ordinary run."""
     measures: Any = subject.ordinary.simulation.measurement.by_name
     names = [group.removeprefix("measure/") for group in subject.groups if group.startswith("measure/")]
     return {name: measures[name] for name in names if name in measures}
 
 
 def _columns(subject: Subject, measured: Mapping[str, Tensor]) -> Measures:
-    """The columns of the trace of the measures that are held to the laws."""
+    """Return the columns of the trace of the measures that are held to the laws."""
     names = [column.name for measure in _asked(subject).values() for column in measure.trace]
     return {name: measured[name] for name in names if name in measured}
 

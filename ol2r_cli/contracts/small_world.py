@@ -44,7 +44,7 @@ Seen = tuple[int, list[int], list[bool]]  # query, rows of the documents shown, 
 
 
 def handmade(lists: Lists, features: int = 4, seed: int = 0) -> Dataset:
-    """A dataset with these labels, a list per query, and random features; every split has all queries."""
+    """Return a dataset with these labels, a list per query, and random features; every split has all queries."""
     labels = torch.tensor([label for labels in lists for label in labels], dtype=torch.int8)
     lengths = torch.tensor([0, *map(len, lists)])
     values = torch.rand(len(labels), features, generator=torch.Generator().manual_seed(seed))
@@ -62,13 +62,13 @@ def handmade(lists: Lists, features: int = 4, seed: int = 0) -> Dataset:
 
 
 def world(lists: Lists = LISTS) -> Dataset:
-    """A dataset with these labels, whose documents alternate between two groups."""
+    """Return a dataset with these labels, whose documents alternate between two groups."""
     dataset = handmade(lists)
     return dataclasses.replace(dataset, group=(torch.arange(len(dataset.labels)) % 2).to(torch.int8))
 
 
 def small(config: DictConfig) -> DictConfig:
-    """A copy of a configuration with small networks and few steps, where the ranker's class is one of ol2r.
+    """Return a copy of a configuration with small networks and few steps, where the ranker's class is one of ol2r.
 
     The copy is read-only, so that it can be shared.
     """
@@ -83,17 +83,17 @@ def small(config: DictConfig) -> DictConfig:
 
 
 def chosen(group: str, name: str) -> DictConfig:
-    """The default settings of a choice."""
+    """Return the default settings of a choice."""
     return OmegaConf.create({group: Catalogue().choices[group][name].content})[group]
 
 
 def clicking(probability: float) -> DictConfig:
-    """The settings of a user who clicks every shown document with this probability, whatever its label."""
+    """Return the settings of a user who clicks every shown document with this probability, whatever its label."""
     return OmegaConf.create({"click": {**chosen("click", "random"), "click": [probability] * GRADES}}).click
 
 
 def measures_of(config: DictConfig, blocks: bool = True, regret: bool = True) -> dict[str, Measure]:
-    """The measures that a configuration names, with blocks and regret, or without them."""
+    """Return the measures that a configuration names, with blocks and regret, or without them."""
     nodes = {str(name): node for name, node in config.measure.items() if name not in ("blocks", "regret")}
     more = [name for name, taken in (("regret", regret), ("blocks", blocks)) if taken]
     return {name: build(node) for name, node in (nodes | {name: chosen("measure", name) for name in more}).items()}
@@ -137,7 +137,7 @@ def simulation(
     click: DictConfig | None = None,
     **more: Any,
 ) -> Simulation:
-    """A simulation in the small world, or on `dataset`, ready for round 1.
+    """Return a simulation in the small world, or on `dataset`, ready for round 1.
 
     `click` takes the place of the configured click model; `more` is what `Simulation` takes. ValueError where the
     choices do not go together.
@@ -150,7 +150,7 @@ def simulation(
 
 
 def play(simulation: Simulation, rounds: int = ROUNDS) -> list[Interaction]:
-    """The next so many rounds."""
+    """Return the next so many rounds."""
     interactions = []
     for _, (_, interaction) in zip(range(rounds), simulation.play(), strict=False):
         interactions.append(interaction)

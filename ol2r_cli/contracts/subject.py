@@ -38,7 +38,7 @@ class Played:
     first: int = 1  # number of the first of the rounds
 
     def place(self, index: int, replica: int) -> str:
-        """The input of one list: seed, round, query and labels, in words."""
+        """Return the input of one list: seed, round, query and labels, in words."""
         query = int(self.rounds[index].candidates.query[replica])
         labels = self.lists[query]
         documents = f"{plural(len(labels), 'document')} of labels {_words(labels)}"
@@ -68,7 +68,7 @@ class Subject:
     def simulation(
         self, world_name: str = "the small world", lists: Lists = LISTS, seeds: Sequence[int] = SEEDS, **more: Any
     ) -> Simulation:
-        """A simulation of the choices, ready for round 1; `more` is what `small_world.simulation` takes.
+        """Return a simulation of the choices, ready for round 1; `more` is what `small_world.simulation` takes.
 
         It has the engine that a run on a CPU would have. NotApplicable if a role refuses the world with a ValueError of
         its own.
@@ -86,30 +86,30 @@ class Subject:
         return running
 
     def played(self, world_name: str = "the small world", rounds: int = ROUNDS, **more: Any) -> Played:
-        """So many rounds of a new simulation; `more` is what `simulation` takes."""
+        """Return so many rounds of a new simulation; `more` is what `simulation` takes."""
         running = self.simulation(world_name, **more)
         return self.go_on(running, rounds, more.get("seeds", SEEDS), more.get("lists", LISTS))
 
     def go_on(
         self, running: Simulation, rounds: int = ROUNDS, seeds: Sequence[int] = SEEDS, lists: Lists = LISTS
     ) -> Played:
-        """The next so many rounds of a simulation."""
+        """Return the next so many rounds of a simulation."""
         self._running, first = running, int(running.round) + 1
         return Played(running, play(running, rounds), seeds, lists, first)
 
     @functools.cached_property
     def ordinary(self) -> Played:
-        """An ordinary run, which most laws look at."""
+        """Return an ordinary run, which most laws look at."""
         return self.played()
 
     @functools.cached_property
     def ordinary_measures(self) -> Mapping[str, Tensor]:
-        """The measures of the ordinary run."""
+        """Return the measures of the ordinary run."""
         return self.ordinary.simulation.measurement.measures()[1]
 
     @functools.cached_property
     def dataset(self) -> Dataset:
-        """The table of the chosen dataset, as it is with all its settings."""
+        """Return the table of the chosen dataset, as it is with all its settings."""
         return load(self.composition.config.dataset)
 
     def situation(self) -> str:
@@ -135,21 +135,21 @@ def is_refusal(error: ValueError) -> bool:
 
 
 def score_faults(one: Interaction) -> Iterator[Fault]:
-    """Scores of documents that are not finite, or of padding that are NaN or above all."""
+    """Yield scores of documents that are not finite, or of padding that are NaN or above all."""
     scores, mask = one.prediction.scores, one.candidates.mask[:, None]
     bad = (mask & ~scores.isfinite()) | scores.isnan() | (scores == torch.inf)
     yield bad, "the scores of documents must be finite, and those of padding numbers", scores
 
 
 def order_faults(one: Interaction) -> Iterator[Fault]:
-    """Orders in which a document is absent."""
+    """Yield orders in which a document is absent."""
     for name, places in ("proposed", one.proposal.order), ("served", one.order):
         bad = places.sort(1).values != torch.arange(places.shape[1])
         yield bad, f"the order that is {name} must have every document once", places
 
 
 def padding_faults(one: Interaction) -> Iterator[Fault]:
-    """Orders with padding before a document."""
+    """Yield orders with padding before a document."""
     mask = one.candidates.mask
     for name, places in ("proposed", one.proposal.order), ("served", one.order):
         what = f"the order that is {name} must have documents before padding, which has the higher numbers"
@@ -157,7 +157,7 @@ def padding_faults(one: Interaction) -> Iterator[Fault]:
 
 
 def click_faults(one: Interaction) -> Iterator[Fault]:
-    """Clicks on places that show nothing."""
+    """Yield clicks on places that show nothing."""
     yield one.clicks & ~one.shown, "clicks must be on the documents that are shown", one.clicks
 
 
@@ -171,7 +171,7 @@ def check_rounds(
     ),
     where: str = "",
 ) -> None:
-    """Broken at the first round that has one of the faults. The input begins with `where`."""
+    """Raise Broken at the first round that has one of the faults. The input begins with `where`."""
     for index, one in enumerate(played.rounds):
         for bad, what, values in (fault for find in faults for fault in find(one)):
             if bad.any():
@@ -180,7 +180,7 @@ def check_rounds(
 
 
 def check_same(found: Mapping[str, Any], expected: Mapping[str, Any], what: str, input: str) -> None:
-    """Broken unless two mappings, such as states, are equal to the last bit, with NaN in the same places."""
+    """Raise Broken unless two mappings, such as states, are equal to the last bit, with NaN in the same places."""
     try:
         torch.testing.assert_close(dict(found), dict(expected), rtol=0, atol=0, equal_nan=True)
     except AssertionError as error:
@@ -190,7 +190,7 @@ def check_same(found: Mapping[str, Any], expected: Mapping[str, Any], what: str,
 def check_shown(
     found: Played, expected: Played, named: tuple[str, str], replicas: Sequence[tuple[int, int]] | None = None
 ) -> None:
-    """Broken at the first round in which two runs show other documents, or get other clicks.
+    """Raise Broken at the first round in which two runs show other documents, or get other clicks.
 
     `replicas` are the pairs of replicas to compare; None for each with itself.
     """
@@ -199,26 +199,14 @@ def check_shown(
         for first, second in pairs:
             if seen([one], first) != seen([other], second):
                 lists = f"{named[0]} {_list(one, first)}; {named[1]} {_list(other, second)}"
-                raise Broken(found.place(index, first), f"{lists}; {_scores_apart(one, other, first, second)}")
+                raise Broken(found.place(index, first), lists)
 
 
 def _list(one: Interaction, replica: int) -> str:
-    """The documents shown to a replica, by their number in the list, and the places that were clicked."""
+    """Return the documents shown to a replica, by their number in the list, and the places that were clicked."""
     shown = one.shown[replica]
     clicked = (one.clicks[replica] & shown).nonzero().flatten() + 1
     return f"documents {_words(one.ranking[replica][shown].tolist())}, clicks {_words(clicked.tolist()) or 'none'}"
-
-
-def _scores_apart(one: Interaction, other: Interaction, first: int, second: int) -> str:
-    """How the scores of a replica differ in one round."""
-    length = int(one.candidates.mask[first].sum())
-    left, right = one.prediction.scores[first, :, :length], other.prediction.scores[second, :, :length]
-    if left.shape != right.shape:
-        return f"there are {len(left)} members, and {len(right)}"
-    apart = (left - right).abs().amax(0)
-    document = int(apart.argmax())
-    values = f"{float(left[:, document].mean()):.6g} and {float(right[:, document].mean()):.6g}"
-    return f"the score of document {document} is {values}" if apart.any() else "the scores are equal"
 
 
 def _words(numbers: Sequence[int]) -> str:

@@ -3,10 +3,10 @@
     arrays = Cache(cache_dir).open(digest(identity)[:24], build)
 
 `identity` is everything that decides the numbers, code included (`code_hash`); `build(folder)` writes one .npy file per
-array into `folder`. An entry is the folder `<cache_dir>/<key>` with these files and a `meta.json`, which describes them
-and is compared with them at every opening: an entry that does not fit is built again. An entry is complete or absent:
-it is built in a folder of its own under a file lock, so that processes that start together build it once, and then
-renamed. Where locks have no effect, each of them builds it, and the first one that has done so wins.
+array into `folder`. An entry is the folder `<cache_dir>/<key>` with these files and a `meta.json` with their sizes and
+checksums, which are compared at every opening: an entry that does not fit is built again. An entry is complete or
+absent: it is built in a folder of its own under a file lock, so that processes that start together build it once, and
+then renamed. Where locks have no effect, each of them builds it, and the first one that has done so wins.
 Nothing is written outside `cache_dir`, and everything below it may be deleted at any time.
 """
 
@@ -17,6 +17,7 @@ import json
 import os
 import secrets
 import shutil
+import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -32,8 +33,8 @@ from ol2r_cli.lock import is_held, locked
 
 Arrays = dict[str, np.ndarray]
 
-_SMALL = 2**25  # bytes of an array whose checksum is verified at every opening, in about 30 ms
-_SAMPLE = 4096  # bytes at each of three places of a source file
+_SMALL = 2**25  # bytes of a file whose checksum is verified at every opening, in about 30 ms
+_SETTLED = 10**9  # nanoseconds after its last change, before which another one might have the same time
 
 
 class Cache:
@@ -47,7 +48,7 @@ class Cache:
         self.rebuilt: list[str] = []  # entries that were damaged, or could not be verified
 
     def open(self, key: str, build: Callable[[Path], None]) -> Arrays:
-        """The arrays of entry `key` by the names of their files; `build` writes them where they are absent or damaged.
+        """Return the arrays of entry `key` by the names of their files; `build` writes what is absent or damaged.
 
         `key` may contain `/`, for an entry in a folder of its own kind. The arrays are private mappings: writing to
         one changes neither the file nor what other processes read. Raises ValueError when the cache cannot be written.
@@ -75,39 +76,33 @@ class Cache:
         return arrays
 
     def sha256(self, file: Path) -> str:
-        """The sha256 of a file, computed again when its size, times, inode or a sample of it differ from last time.
+        """Return the sha256 of a file, computed again when its size, times or inode differ from last time.
 
         A file that was replaced by one of equal size and time has another inode, or another time of its last change.
         """
         status = file.stat()
-        state = {
-            "path": str(file.resolve()),
-            "size": status.st_size,
-            "mtime": status.st_mtime_ns,
-            "ctime": status.st_ctime_ns,
-            "inode": status.st_ino,
-            "sample": _sample(file, status.st_size),
-        }
-        entry = self.folder / "sources" / f"{digest(state['path'])[:24]}.json"
+        state = [str(file.resolve()), status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]
+        entry = self.folder / "sources" / f"{digest(state[0])[:24]}.json"
         try:
             content = json.loads(entry.read_text())
-            known = {name: content[name] for name in (*state, "sha256")}
-            if {**known, "sha256": ""} == {**state, "sha256": ""} and content["check"] == digest(known):
-                return str(known["sha256"])
+            if content["state"] == state and content["check"] == digest([state, content["sha256"]]):
+                return str(content["sha256"])
         except (OSError, ValueError, KeyError, TypeError):
             pass  # not computed yet, or damaged
         with file.open("rb") as stream:
             sha256 = hashlib.file_digest(stream, "sha256").hexdigest()
+        if time.time_ns() - max(status.st_mtime_ns, status.st_ctime_ns) < _SETTLED:
+            return sha256
         with self._explaining_errors():
             entry.parent.mkdir(parents=True, exist_ok=True)
             with locked(self.folder / "sources.lock"), replacing(entry) as temporary:
-                known = {**state, "sha256": sha256}
-                temporary.write(json.dumps({**known, "check": digest(known)}).encode())
+                content = {"state": state, "sha256": sha256, "check": digest([state, sha256])}
+                temporary.write(json.dumps(content).encode())
         return sha256
 
     @contextmanager
     def _explaining_errors(self) -> Iterator[None]:
-        """Names the setting to change when the disk is full or the folder cannot be written."""
+        """Name the setting to change when the disk is full or the folder cannot be written."""
         try:
             yield
         except OSError as error:
@@ -118,24 +113,24 @@ class Cache:
 
 
 def expand(path: str | Path) -> Path:
-    """`path` with `~` and environment variables replaced; a relative path is relative to the current directory."""
+    """Return `path` with `~` and environment variables replaced, relative to the current directory."""
     return Path(os.path.expanduser(os.path.expandvars(path)))
 
 
 def digest(content: Any) -> str:
-    """The sha256 of anything that JSON can express; the order of keys does not matter."""
+    """Return the sha256 of anything that JSON can express; the order of keys does not matter."""
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 @cache
 def code_hash(*packages: str) -> str:
-    """The sha256 of the source of packages of ol2r. An entry is of this code, if its identity has the hash."""
+    """Return the sha256 of the source of packages of ol2r. An entry is of this code, if its identity has the hash."""
     files = (file for package in packages for file in sorted((Path(__file__).parents[1] / package).rglob("*.py")))
     return digest([hashlib.sha256(file.read_bytes()).hexdigest() for file in files])
 
 
 def write_rows(file: Path, shape: tuple[int, int], blocks: Iterable[np.ndarray]) -> None:
-    """A float32 .npy file of `shape` from blocks of rows, without holding the table in memory."""
+    """Write a float32 .npy file of `shape` from blocks of rows, without holding the table in memory."""
     with file.open("wb") as out:
         header = {"descr": "<f4", "fortran_order": False, "shape": shape}
         np.lib.format.write_array_header_1_0(out, header)
@@ -144,7 +139,7 @@ def write_rows(file: Path, shape: tuple[int, int], blocks: Iterable[np.ndarray])
 
 
 def _build(final: Path, build: Callable[[Path], None]) -> None:
-    """Replaces the entry `final`; the caller holds its lock."""
+    """Replace the entry `final`; the caller holds its lock."""
     partial = final.with_name(f"{final.name}.{secrets.token_hex(8)}.partial")
     try:
         partial.mkdir()
@@ -161,20 +156,13 @@ def _build(final: Path, build: Callable[[Path], None]) -> None:
 
 
 def _describe(folder: Path) -> None:
-    """Writes meta.json, as the last file: an entry without it is incomplete."""
-    arrays = {}
-    for file in sorted(folder.glob("*.npy")):
-        array = np.load(file, mmap_mode="r")
-        arrays[file.stem] = _description(file, array) | {"crc32": _crc32(file)}
-    (folder / "meta.json").write_text(json.dumps({"arrays": arrays}, indent=1))
-
-
-def _description(file: Path, array: np.ndarray) -> dict[str, Any]:
-    return {"shape": list(array.shape), "dtype": array.dtype.str, "bytes": file.stat().st_size}
+    """Write meta.json, as the last file: an entry without it is incomplete."""
+    files = {file.stem: [file.stat().st_size, _crc32(file)] for file in sorted(folder.glob("*.npy"))}
+    (folder / "meta.json").write_text(json.dumps({"arrays": files}, indent=1))
 
 
 def _crc32(file: Path) -> int:
-    """The checksum of a file: a gigabyte takes about a second."""
+    """Return the checksum of a file: a gigabyte takes about a second."""
     total = 0
     with file.open("rb") as stream:
         while block := stream.read(2**20):
@@ -182,35 +170,18 @@ def _crc32(file: Path) -> int:
     return total
 
 
-def _sample(file: Path, size: int) -> int:
-    """The checksum of the beginning, the middle and the end of a file."""
-    total = 0
-    with file.open("rb") as stream:
-        for start in (0, size // 2, max(0, size - _SAMPLE)):
-            stream.seek(start)
-            total = zlib.crc32(stream.read(_SAMPLE), total)
-    return total
-
-
 def _read(folder: Path, thorough: bool) -> Arrays | None:
-    """The arrays of an entry, or None when it is absent or a file differs from its description.
+    """Return the arrays of an entry, or None when it is absent or a file differs from meta.json.
 
     Checksums are compared if the file is small or `thorough`.
     """
+    arrays = {}
     try:
-        descriptions = json.loads((folder / "meta.json").read_text())["arrays"]
-        arrays = {}
-        for name, description in descriptions.items():
+        for name, (size, crc32) in json.loads((folder / "meta.json").read_text())["arrays"].items():
             file = folder / f"{name}.npy"
-            array = np.load(file, mmap_mode="c")
-            expected = dict(description)
-            crc32 = expected.pop("crc32")
-            if _description(file, array) != expected:
+            if file.stat().st_size != size or ((thorough or size <= _SMALL) and _crc32(file) != crc32):
                 return None
-            is_compared = thorough or expected["bytes"] <= _SMALL
-            if is_compared and _crc32(file) != crc32:
-                return None
-            arrays[name] = array
-        return arrays
+            arrays[name] = np.load(file, mmap_mode="c")
     except (OSError, ValueError, KeyError, TypeError, AttributeError, EOFError, SyntaxError, TokenError):
-        return None
+        return None  # the last ones are of a damaged header
+    return arrays

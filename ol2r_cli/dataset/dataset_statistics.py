@@ -8,7 +8,8 @@ import numpy as np
 import torch
 
 from ol2r_cli.dataset.letor import Letor
-from ol2r_cli.dataset.normalise import blocks, column_ranges
+from ol2r_cli.dataset.parse import blocks
+from ol2r_cli.dataset.prepare import column_ranges
 from ol2r_cli.dataset.table import SPLITS, Dataset
 from ol2r_cli.tensor.shapes import Bool
 

@@ -33,7 +33,7 @@ def inference_data(file: Path, source: DatasetSource, features: int, fingerprint
     values = table.features
     if letor:
         fitted_on, train = training or (table, np.arange(0))
-        transform = fit_transformation(fitted_on, train, letor.normalise, letor.zeroed, letor.drop_constant)
+        transform, _ = fit_transformation(fitted_on, train, letor.normalise, letor.zeroed, letor.drop_constant)
         values = np.concatenate(list(transform(table.features, table.offsets)))
     return Dataset(
         name=file.name,

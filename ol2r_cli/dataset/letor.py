@@ -6,6 +6,7 @@ import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -14,14 +15,14 @@ import torch
 
 from ol2r_cli.config.ranges import Count, Range
 from ol2r_cli.dataset.cache import Cache, digest, expand
-from ol2r_cli.dataset.document_groups import GroupFile, group_rule
+from ol2r_cli.dataset.document_groups import document_groups, group_rule
 from ol2r_cli.dataset.intent_judgements import intent_file
-from ol2r_cli.dataset.normalise import Normalisation
 from ol2r_cli.dataset.parse import PARSER_VERSION, DataError, Missing
-from ol2r_cli.dataset.prepare import ParsedTable, document_groups, parsed_table, ranking_features, stated
-from ol2r_cli.dataset.shared_queries import shared_queries
+from ol2r_cli.dataset.prepare import Normalisation, ParsedTable, parsed_table, ranking_features, stated
 from ol2r_cli.dataset.table import SPLITS, Dataset, setting
 from ol2r_cli.tensor.shapes import Int
+
+_COMPARED = 100  # queries in two splits whose documents are compared, so that large datasets cost nothing noticeable
 
 
 @dataclass(frozen=True)
@@ -115,7 +116,7 @@ class Letor:
     def zeroed(self) -> int | None:
         """The id of the feature that rankers see as 0, because the groups follow from it; None when there is none."""
         rule = self.group
-        return None if rule is None or isinstance(rule, GroupFile) or not rule.zeroed else rule.feature
+        return None if rule is None or isinstance(rule, Path) or not rule.zeroed else rule.feature
 
     def locate(self) -> Location:
         """Where the files are; raises ValueError when they are not found."""
@@ -149,8 +150,8 @@ class Letor:
         """sha256 over the content of the files and all settings that change the numbers; paths do not count."""
         split_off = self.validation if "validation" not in location.files else None
         rule: Any = None
-        if isinstance(self.group, GroupFile):
-            rule = self.cache.sha256(self.group.file)
+        if isinstance(self.group, Path):
+            rule = self.cache.sha256(self.group)
         elif self.group is not None:
             rule = vars(self.group)
         return digest(
@@ -284,3 +285,37 @@ def choose_queries(
         queries.tolist(), key=lambda query: hashlib.sha256(f"{seed}/{purpose}/{query_ids[query]}".encode()).digest()
     )
     return np.array(sorted(order[:number]), dtype=np.int64)
+
+
+def shared_queries(table: ParsedTable, splits: Mapping[str, Int[np.ndarray, "_"]]) -> tuple[str, ...]:
+    """Return a line for every two splits that have query ids in common: results on them are not on unseen queries.
+
+    It says how many there are and, for the first 100 of them, whether the documents are the same in any order: a file
+    may number its queries for itself.
+    """
+    lines = []
+    for first, second in combinations(splits, 2):
+        numbers = {table.query_ids[query]: query for query in splits[first].tolist()}
+        shared = [query for query in splits[second].tolist() if table.query_ids[query] in numbers]
+        if not shared:
+            continue
+        compared = shared[:_COMPARED]
+        equal = [q for q in compared if _documents(table, q) == _documents(table, numbers[table.query_ids[q]])]
+        example = table.query_ids[(equal or shared)[0]]
+        found = (
+            f"{len(shared)} of the {len(splits[second])} queries of {second} are in {first} too, such as qid:{example}"
+        )
+        harm = f"results on {second} are not results on unseen queries"
+        same = f"; {len(equal)} of the {len(compared)} that were compared have the same documents: {harm}"
+        if len(equal) == len(compared):
+            same = f", with the same documents: {harm}"
+        elif not equal:
+            same = ", with other documents: this is harmless only if each file numbers its queries for itself"
+        lines.append(found + same)
+    return tuple(lines)
+
+
+def _documents(table: ParsedTable, query: int) -> list[bytes]:
+    """Return the feature vectors of a query's documents, in an order that does not depend on that of the file."""
+    rows = table.features[table.offsets[query] : table.offsets[query + 1]]
+    return sorted(row.tobytes() for row in rows)

@@ -24,12 +24,12 @@ import numpy as np
 
 from ol2r_cli import loops
 from ol2r_cli.config.ranges import Range
-from ol2r_cli.dataset.normalise import blocks
 from ol2r_cli.dataset.table import setting
 from ol2r_cli.tensor.shapes import Float, Int
 
 PARSER_VERSION = 1  # raise it when the same file gives other arrays than before
 CHUNK = 1 << 23  # bytes of text that are converted at once
+BLOCK = 8192  # documents, or one query if that is longer
 
 Missing = Literal["error", "minimum"] | Annotated[float, Range(-1e38, 1e38)]  # what NULL is
 LARGEST_FLOAT32 = 3.4028234663852886e38
@@ -187,6 +187,15 @@ def _joined(chunks: list[_Chunk]) -> Documents:
         features[start : start + len(table), : table.shape[1]] = table
         start += len(table)
     return Documents(features, labels, np.cumsum([0, *(length for _, length in runs)], dtype=np.int64), query_ids)
+
+
+def blocks(offsets: Int[np.ndarray, "Q1"]) -> Iterator[tuple[slice, Int[np.ndarray, "q"]]]:
+    """Yield ranges of about BLOCK rows of whole queries, each with the starts of its queries relative to the range."""
+    first = 0
+    while first < len(offsets) - 1:
+        last = max(first + 1, int(np.searchsorted(offsets, offsets[first] + BLOCK, "right")) - 1)
+        yield slice(int(offsets[first]), int(offsets[last])), offsets[first:last] - offsets[first]
+        first = last
 
 
 def _fill(documents: Documents) -> None:

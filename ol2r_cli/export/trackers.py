@@ -30,6 +30,9 @@ _PARAMETERS = 100  # that MLflow accepts in one call
 _METRICS = 1000  # that MLflow accepts in one call
 _PARAMETER_LENGTH = 6000  # characters that MLflow accepts
 
+# of run.json
+_FACTS = ("command", "seeds", "choices", "dataset", "git", "device", "versions", "results_version", "seconds", "ended")
+
 Curve = list[tuple[int, float]]  # (round, value), rounds ascending
 
 
@@ -37,8 +40,8 @@ Curve = list[tuple[int, float]]  # (round, value), rounds ascending
 class TrackedRun:
     """One finished run.
 
-    name: `<dataset>/<directory of the run>`. settings: by dotted name. facts: choices, seeds, versions and the like, as
-    text. summary: `<metric>` and, for several seeds, `<metric>_sd`, as in summary.json. curves: `trace/<column>` and
+    name: `<dataset>/<directory of the run>`. settings: by dotted name. facts: seeds, versions and the like of run.json,
+    as text. summary: `<metric>` and, for several seeds, `<metric>_sd`, as in summary.json. curves: `trace/<column>` and
     `evaluation/<split>_<column>`, means over seeds.
     """
 
@@ -54,13 +57,13 @@ class TrackedRun:
     ended: datetime
 
     def time(self, curve: Curve, round: int) -> float:
-        """The time of a round of a curve, in seconds since the epoch, as if all rounds had taken equally long."""
+        """Return the time of a round, in seconds since the epoch, as if all rounds had taken equally long."""
         start = self.started.timestamp()
         return start + round * (self.ended.timestamp() - start) / (curve[-1][0] or 1)
 
 
 def tracked_run(path: Path, points: int = POINTS) -> TrackedRun:
-    """The run in a directory, with at most `points` points of each curve of the trace.
+    """Return the run in a directory, with at most `points` points of each curve of the trace.
 
     Raises ValueError, which says what to type, when it is not finished or damaged.
     """
@@ -68,13 +71,14 @@ def tracked_run(path: Path, points: int = POINTS) -> TrackedRun:
     manifest = run.manifest
     try:
         _check_names(manifest)
+        facts = {"run": manifest["id"], **dict(dotted({name: manifest[name] for name in _FACTS}))}
         return TrackedRun(
             path=path,
             id=run.id,
             name=f"{manifest['dataset']['name']}/{path.resolve().name}",
             choices=run.choices,
             settings={name: value for name, value in dotted(run.settings) if name.rpartition(".")[2] != "_target_"},
-            facts=_facts(manifest),
+            facts={name: str(value) for name, value in facts.items()},
             summary=_summary(run.summary),
             curves=_curves(run, points),
             started=datetime.fromisoformat(manifest["started"]),
@@ -89,23 +93,6 @@ def _check_names(manifest: Mapping[str, Any]) -> None:
     for what, name in ("an id", manifest["id"]), ("a dataset name", manifest["dataset"]["name"]):
         if not re.fullmatch(r"\w[\w.-]*", name):
             raise ValueError(f"run.json must have {what} of letters and digits, got {name!r}")
-
-
-def _facts(manifest: Mapping[str, Any]) -> dict[str, str]:
-    git = manifest["git"] or {}
-    facts = {
-        "run": manifest["id"],
-        "command": manifest["command"],
-        "seeds": " ".join(map(str, manifest["seeds"])),
-        "dataset_fingerprint": manifest["dataset"]["fingerprint"],
-        "commit": f"{git['commit']}{' and changes' * git['dirty']}" if git else "",
-        "device": manifest["device"],
-        "seconds": str(manifest["seconds"]),
-        "results_version": str(manifest["results_version"]),
-        "ended": manifest["ended"],
-    }
-    facts |= {f"version_{name}": str(version) for name, version in manifest["versions"].items()}
-    return facts | {f"choice_{group}": choice for group, choice in manifest["choices"].items()}
 
 
 def _summary(metrics: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
@@ -157,48 +144,30 @@ def _means(rows: pl.DataFrame, names: Iterable[str], prefix: str) -> dict[str, C
 
 
 def write_tensorboard(runs: Iterable[TrackedRun], out: Path) -> Iterator[str]:
-    """Writes each run to `<out>/<its name>`, where it replaces our event file; yields what was done."""
-    from torch.utils.tensorboard.summary import scalar
-    from torch.utils.tensorboard.writer import FileWriter
+    """Write each run to `<out>/<its name>`, where it replaces our event file; yield what was done."""
+    from torch.utils.tensorboard.summary import hparams, text
+    from torch.utils.tensorboard.writer import SummaryWriter
 
     for run in runs:
-        folder, partial = out / run.name, out / run.name / ".partial"
-        shutil.rmtree(partial, ignore_errors=True)  # of an export that was killed
-        partial.mkdir(parents=True)  # FileExistsError for a link, which is not followed
-        writer = FileWriter(str(partial), filename_suffix=MARK)
-        try:
-            _write_overview(writer, run)
+        folder, end = out / run.name, run.ended.timestamp()
+        earlier = list(folder.glob(f"events.*{MARK}"))
+        for file in earlier:
+            file.unlink()
+        summary = {f"summary/{name}": value for name, value in run.summary.items()}
+        plain = {name: value if isinstance(value, int | float) else str(value) for name, value in run.settings.items()}
+        tables = [
+            text(title, "\n".join(["| | |", "|---|---|", *(f"| {name} | `{values[name]}` |" for name in values)]))
+            for title, values in {"run": run.facts, "settings": run.settings}.items()
+        ]
+        with SummaryWriter(str(folder), filename_suffix=MARK) as writer:
+            for record in [*hparams(plain, summary), *tables]:  # the row in the table of runs (HPARAMS), and text
+                writer.file_writer.add_summary(record, 0, end)
+            for name, value in summary.items():
+                writer.add_scalar(name, value, 0, end)
             for name, curve in run.curves.items():
                 for round, value in curve:
-                    writer.add_summary(scalar(name, value), round, run.time(curve, round))
-        finally:
-            writer.close()
-        earlier = list(folder.glob(f"events.*{MARK}"))
-        for file in partial.iterdir():
-            file.replace(folder / file.name)
-        partial.rmdir()
-        for file in earlier:
-            file.unlink(missing_ok=True)
+                    writer.add_scalar(name, value, round, run.time(curve, round))
         yield f"{'replaced' if earlier else 'written'}: {folder}"
-
-
-def _write_overview(writer: Any, run: TrackedRun) -> None:
-    """Writes the row in the table of runs (HPARAMS), the summary, and settings and facts as text."""
-    from torch.utils.tensorboard.summary import hparams, scalar, text
-
-    time = run.ended.timestamp()
-    parameters = {
-        name: value if isinstance(value, bool | int | float | str) else str(value)
-        for name, value in run.settings.items()
-        if value is not None
-    }
-    for summary in hparams(parameters, {f"summary/{name}": value for name, value in run.summary.items()}):
-        writer.add_summary(summary, 0, time)
-    for name, value in run.summary.items():
-        writer.add_summary(scalar(f"summary/{name}", value), 0, time)
-    for title, values in {"run": run.facts, "settings": run.settings}.items():
-        rows = [f"| {name} | `{value}` |" for name, value in values.items()]
-        writer.add_summary(text(title, "\n".join(["| | |", "|---|---|", *rows])), 0, time)
 
 
 def write_mlflow(runs: Iterable[TrackedRun], out: Path) -> Iterator[str]:
@@ -220,7 +189,8 @@ def write_mlflow(runs: Iterable[TrackedRun], out: Path) -> Iterator[str]:
     number = experiment.experiment_id if experiment else client.create_experiment(PROJECT, artifacts)
     for run in runs:
         earlier = client.search_runs([number], f"tags.`ol2r.run` = '{run.id}'")
-        if any(_is_complete(record, run) for record in earlier):
+        ended = [record.data.tags["ol2r.ended"] for record in earlier if record.info.status == "FINISHED"]
+        if run.facts["ended"] in ended:
             yield f"there already: {run.name}"
             continue
         _record_in_mlflow(client, number, run)
@@ -229,16 +199,11 @@ def write_mlflow(runs: Iterable[TrackedRun], out: Path) -> Iterator[str]:
         yield f"{'replaced' if earlier else 'written'}: {run.name}"
 
 
-def _is_complete(record: Any, run: TrackedRun) -> bool:
-    return record.info.status == "FINISHED" and record.data.tags.get("ol2r.ended") == run.ended.isoformat()
-
-
 def _record_in_mlflow(client: Any, experiment: str, run: TrackedRun) -> None:
     from mlflow.entities import Metric, Param
 
     start, end = (int(1000 * time.timestamp()) for time in (run.started, run.ended))
-    tags = {f"ol2r.{name}": value for name, value in run.facts.items()}
-    tags |= {"ol2r.ended": run.ended.isoformat(), "ol2r.path": str(run.path.resolve())}
+    tags = {f"ol2r.{name}": value for name, value in run.facts.items()} | {"ol2r.path": str(run.path.resolve())}
     key = client.create_run(experiment, start_time=start, tags=tags, run_name=run.name).info.run_id
     parameters = [Param(name, str(value)[:_PARAMETER_LENGTH]) for name, value in run.settings.items()]
     for first in range(0, len(parameters), _PARAMETERS):

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from ol2r_cli.config.instantiate import targets
+from ol2r_cli.run import MANIFEST
 from ol2r_cli.run.code import own_code
 from ol2r_cli.run.exit_status import DONE, FAILED, INTERRUPTED
 from ol2r_cli.run.run import read_manifest
@@ -23,26 +24,38 @@ from ol2r_cli.run.run import read_manifest
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
-def setting(name: str) -> str:
-    """A setting of the launcher as it is typed, for error messages: `launcher.jobs`."""
-    return f"launcher.{name}"
-
-
 @dataclass(frozen=True, eq=False)
 class Job:
     """One run of a sweep.
 
-    number: from 0, in the order of the sweep. name: what distinguishes it from the other jobs (`ranker=pdgd seed=1`).
-    command: the command that runs it alone. payload: the argument of `run_payload`. directory: where the run is
-    written. log: the file for its output.
+    number: from 0, in the order of the sweep. payload: the argument of `run_payload`. directory: where the run is
+    written. log: the file for its output. Both paths are absolute, for the nodes of a cluster. before: `manifest_bytes`
+    of the directory when the job was made.
     """
 
     number: int
-    name: str
-    command: str
     payload: bytes
     directory: Path
     log: Path
+    before: bytes | None = None
+
+    def has_begun(self) -> bool:
+        """Whether its run has begun since the job was made, or an earlier attempt at it."""
+        return manifest_bytes(self.directory) != self.before
+
+    def payload_now(self) -> bytes:
+        """The payload; of a run that has begun with force=false, so that it resumes and does not start once more."""
+        if not self.has_begun():
+            return self.payload
+        run = pickle.loads(self.payload)
+        return pickle.dumps({**run, "config": {**run["config"], "force": False}})
+
+
+def manifest_bytes(directory: Path) -> bytes | None:
+    """The content of run.json in a directory; None without one."""
+    with suppress(FileNotFoundError):
+        return (directory / MANIFEST).read_bytes()
+    return None
 
 
 @dataclass(frozen=True)
@@ -87,12 +100,7 @@ class Launcher(Protocol):
         """Kill the jobs that still run and release all resources. Called once, also after an error."""
 
 
-def payload(
-    config: Mapping[str, Any],
-    choices: Mapping[str, str],
-    overrides: Sequence[str],
-    id: str = "",
-) -> bytes:
+def payload(config: Mapping[str, Any], choices: Mapping[str, str], overrides: Sequence[str], id: str) -> bytes:
     """A run for `run_payload`: its resolved configuration in plain containers, its choices, its overrides and its id.
 
     It includes the working directory and the module search path, so that relative paths and the user's modules work,
@@ -100,30 +108,12 @@ def payload(
     run.
     """
     run: dict[str, Any] = {"config": config, "choices": dict(choices), "overrides": list(overrides), "id": id}
-    if classes := main_classes(config):
-        run |= {"classes": _cloudpickle().dumps(classes), "code": own_code(config)}
-    return pickle.dumps(run | {"folder": os.getcwd(), "modules": [os.path.abspath(folder) for folder in sys.path]})
-
-
-def main_classes(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The classes that a configuration names and the main program of this process defines, by name."""
-    names = [target.removeprefix("__main__.") for target in targets(config) if target.startswith("__main__.")]
-    return {name: getattr(sys.modules["__main__"], name) for name in names}
-
-
-def _cloudpickle() -> Any:
-    """cloudpickle, of which joblib, a dependency of scikit-learn, has a copy."""
-    try:
-        import cloudpickle
-    except ImportError:
+    if names := [target.removeprefix("__main__.") for target in targets(config) if target.startswith("__main__.")]:
         from joblib.externals import cloudpickle
-    return cloudpickle
 
-
-def without_force(payload: bytes) -> bytes:
-    """The same run with force=false, to resume a run that was started with force=true."""
-    run = pickle.loads(payload)
-    return pickle.dumps({**run, "config": {**run["config"], "force": False}})
+        classes = {name: getattr(sys.modules["__main__"], name) for name in names}
+        run |= {"classes": cloudpickle.dumps(classes), "code": own_code(config)}
+    return pickle.dumps(run | {"folder": os.getcwd(), "modules": [os.path.abspath(folder) for folder in sys.path]})
 
 
 def run_payload(payload: bytes) -> int:
@@ -164,12 +154,18 @@ def reason(job: Job, code: int, out_of_memory: bool = False) -> str:
         why = "memory ran out" if out_of_memory else "by another process, or because memory ran out"
         return f"killed (signal 9): {why}"
     if code < 0:
-        return f"killed (signal {-code}, {_signal_name(-code)})"
+        return (
+            f"killed (signal {-code}, {next((number.name for number in signal.Signals if number == -code), 'unknown')})"
+        )
     if code == INTERRUPTED:
         return "interrupted: what was done is kept"
     output = last_line(job.log).removeprefix("ol2r run: ")
     if code == FAILED:
-        return _error_in_manifest(job.directory) or output or "failed without output"
+        with suppress(ValueError, OSError):
+            manifest = read_manifest(job.directory) or {}
+            if manifest.get("status") == "failed" and manifest.get("error"):
+                return str(manifest["error"])
+        return output or "failed without output"
     return output or f"ended with exit code {code}"
 
 
@@ -190,18 +186,3 @@ def killed_for_memory() -> int:
         with suppress(OSError):
             total += sum(int(count) for count in re.findall(r"^oom_kill (\d+)$", path.read_text(), re.MULTILINE))
     return total
-
-
-def _error_in_manifest(directory: Path) -> str:
-    """The error that a failed run has written to its manifest."""
-    with suppress(ValueError, OSError):
-        manifest = read_manifest(directory) or {}
-        if manifest.get("status") == "failed":
-            return str(manifest.get("error") or "")
-    return ""
-
-
-def _signal_name(number: int) -> str:
-    with suppress(ValueError):
-        return signal.Signals(number).name
-    return "unknown"

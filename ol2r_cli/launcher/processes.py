@@ -10,7 +10,7 @@ import threading
 import time
 import types
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import wait as wait_for_any
 from typing import Any, Literal
@@ -18,7 +18,7 @@ from typing import Any, Literal
 import torch
 
 from ol2r_cli.config.ranges import Count, Positive, WholeNumber
-from ol2r_cli.launcher.job import THREAD_VARIABLES, Job, Outcome, killed_for_memory, reason, run_payload, setting
+from ol2r_cli.launcher.job import THREAD_VARIABLES, Job, Outcome, killed_for_memory, reason, run_payload
 from ol2r_cli.run.exit_status import INTERRUPTED
 
 GRACE = 60.0  # seconds between asking a job to stop, after its timeout or without its parent, and killing it
@@ -57,11 +57,12 @@ class Processes:
     ):
         self.threads, self.timeout, self.retries, self.fail_fast = threads, timeout, retries, fail_fast
         devices = [gpu for _ in range(per_gpu) for gpu in _visible(gpus)]
-        slots = jobs if isinstance(jobs, int) else len(devices) or max(1, _cores() // threads)
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        slots = jobs if isinstance(jobs, int) else len(devices) or max(1, cores // threads)
         if devices and slots > len(devices):
             enough = -(-slots * per_gpu // len(devices))
-            advice = f"type {setting('per_gpu')}={enough}, or {setting('gpus')}=[] for the CPU"
-            raise ValueError(f"{setting('jobs')} must be at most {len(devices)} with these GPUs, got {slots}: {advice}")
+            advice = f"type launcher.per_gpu={enough}, or launcher.gpus=[] for the CPU"
+            raise ValueError(f"launcher.jobs must be at most {len(devices)} with these GPUs, got {slots}: {advice}")
         self._free: list[str | None] = [*devices[:slots]] or [None] * slots
         self._running: dict[Job, _Running] = {}
 
@@ -75,19 +76,26 @@ class Processes:
             gpu = self._free.pop(0)
             job.log.parent.mkdir(parents=True, exist_ok=True)
             job.log.touch()
-            arguments = job.payload, str(job.log), self.threads, gpu, dict(os.environ)
+            arguments = job.payload_now(), str(job.log), self.threads, gpu, dict(os.environ)
             process = _SERVER.Process(target=_main, args=arguments, name=f"ol2r job {job.number}")
-            with _server_environment(self.threads), _no_main_module():
+            with _fork_server(self.threads):
                 process.start()
             deadline = time.monotonic() + (self.timeout * 60 if self.timeout else float("inf"))
             self._running[job] = _Running(process, gpu, killed_for_memory(), deadline)
 
     def poll(self, wait: float) -> list[tuple[Job, Outcome]]:
-        """The jobs that have ended; waits up to `wait` seconds for the first one."""
+        """The jobs that have ended; waits up to `wait` seconds for the first one.
+
+        Jobs whose time is up are asked to stop, and killed if they do not.
+        """
         if self._running:
             wait_for_any([running.process.sentinel for running in self._running.values()], timeout=wait)
         for running in self._running.values():
-            self._enforce_timeout(running)
+            if time.monotonic() >= running.deadline and running.timed_out:
+                running.process.kill()
+            elif time.monotonic() >= running.deadline:
+                running.process.terminate()
+                running.timed_out, running.deadline = True, time.monotonic() + GRACE
         ended = [job for job, running in self._running.items() if running.process.exitcode is not None]
         return [(job, self._outcome(job)) for job in ended]
 
@@ -109,16 +117,6 @@ class Processes:
             running.process.join()
         self._running.clear()
 
-    def _enforce_timeout(self, running: _Running) -> None:
-        """Ask a job to stop when its time is up, and kill it if it does not."""
-        if time.monotonic() < running.deadline:
-            return
-        if running.timed_out:
-            running.process.kill()
-        else:
-            running.process.terminate()
-            running.timed_out, running.deadline = True, time.monotonic() + GRACE
-
     def _outcome(self, job: Job) -> Outcome:
         running = self._running.pop(job)
         self._free.append(running.gpu)
@@ -131,7 +129,6 @@ class Processes:
 
 
 def _main(payload: bytes, log: str, threads: int, gpu: str | None, environment: Mapping[str, str]) -> None:
-    """The process of one job."""
     os.setpgid(0, 0)  # Ctrl-C on the terminal must reach the sweep only, which then asks its jobs to stop
     os.environ.clear()
     os.environ.update({name: str(threads) for name in THREAD_VARIABLES} | dict(environment))
@@ -157,28 +154,23 @@ def _end_with_parent() -> None:
 
 
 @contextmanager
-def _server_environment(threads: int) -> Iterator[None]:
-    """The environment in which the fork server starts, with the first job: libraries read it when they are loaded."""
-    previous = dict(os.environ)
+def _fork_server(threads: int) -> Iterator[None]:
+    """The environment in which the fork server starts, with the first job, and in which it forks.
+
+    Libraries read the environment when they are loaded. The program that started the sweep is hidden: otherwise every
+    job would execute the user's script again.
+    """
+    environment, program = dict(os.environ), sys.modules["__main__"]
     for name in THREAD_VARIABLES:
         os.environ.setdefault(name, str(threads))
     os.environ["PYTHONSAFEPATH"] = "1"  # the server would import from the current folder first
     os.environ["PYTHONPATH"] = os.pathsep.join(os.path.abspath(folder) for folder in sys.path)
-    try:
-        yield
-    finally:
-        os.environ.clear()
-        os.environ.update(previous)
-
-
-@contextmanager
-def _no_main_module() -> Iterator[None]:
-    """Hide the program that started the sweep: otherwise every job would execute the user's script again."""
-    program = sys.modules["__main__"]
     sys.modules["__main__"] = types.ModuleType("__main__")
     try:
         yield
     finally:
+        os.environ.clear()
+        os.environ.update(environment)
         sys.modules["__main__"] = program
 
 
@@ -189,10 +181,3 @@ def _visible(gpus: str | Sequence[int]) -> list[str]:
     visible = [name.strip() for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if name.strip()]
     count = torch.cuda.device_count()
     return visible[:count] if visible else [str(number) for number in range(count)]
-
-
-def _cores() -> int:
-    """The number of processors that this process may use."""
-    with suppress(AttributeError):  # on systems without processor affinity
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1

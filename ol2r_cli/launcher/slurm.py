@@ -1,49 +1,81 @@
-"""Runs jobs on a Slurm cluster: hands them over in arrays, through submitit, and finds out how they end."""
+"""Runs jobs on a Slurm cluster: hands them over in arrays, through submitit, and finds out how they end.
+
+Each job that ends by itself leaves the result file of submitit. `squeue` says which jobs have ended without one, and
+the accounting (`sacct`) how; some clusters have none, and others lose records, so that it is asked for the words only.
+"""
 
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import importlib.util
 import io
 import math
 import os
+import pickle
+import pwd
 import re
 import shutil
 import signal
+import subprocess
+import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 from typing import Any
 from uuid import uuid4
 
 from ol2r_cli.config.ranges import Count, Positive, WholeNumber
 from ol2r_cli.formatting import one_line
-from ol2r_cli.launcher.job import Job, Outcome, last_line, reason, setting
-from ol2r_cli.launcher.slurm_files import ExchangeFolder, is_newer, result_name
-from ol2r_cli.launcher.slurm_queue import UNKNOWN, State, cancel, queue, record, send_signal
-from ol2r_cli.launcher.slurm_task import STOP, Task
-from ol2r_cli.run import MANIFEST
+from ol2r_cli.launcher.job import THREAD_VARIABLES, Job, Outcome, killed_for_memory, last_line, reason
 from ol2r_cli.run.exit_status import BAD_CONFIGURATION, DONE, FAILED, INTERRUPTED
 from ol2r_cli.run.run import read_manifest
 
-_PAUSE = 0.5  # seconds between two listings of the exchange folder
+STOP = signal.SIGUSR1  # from the sweep: stop for good
+LIMIT = signal.SIGUSR2  # from Slurm, some time before the time limit; submitit configures this signal
+END = signal.SIGTERM  # from Slurm: pre-empted, requeued or cancelled
+_RUN = "import sys; from ol2r_cli.launcher.job import run_payload; sys.exit(run_payload(sys.stdin.buffer.read()))"
+_PAUSE = 0.5  # seconds between two listings of the folder
+_ANSWER, _SENT = (
+    60,
+    10,
+)  # seconds to wait for an answer of Slurm; scancel then retries for minutes on jobs that are ending
 # Seconds that a result may take to appear on a shared file system after Slurm has said that the job ended.
-_SETTLE = {"COMPLETED": 60.0, UNKNOWN: 30.0}
+_SETTLE = {"COMPLETED": 60.0, "UNKNOWN": 30.0}
 _SETTLE_ELSE = 5.0  # in other states, in which there need not be a result
-_RESTARTED = ("PREEMPTED", "NODE_FAIL", "BOOT_FAIL", "TIMEOUT")  # final states for which the job is not to blame
 _UNLIMITED = 1 << 20
+_RESTARTED = ("PREEMPTED", "NODE_FAIL", "BOOT_FAIL", "TIMEOUT")  # final states for which the job is not to blame
+_FAILURES = {  # what to say, by the final state
+    "TIMEOUT": "out of time: raise launcher.minutes or launcher.requeue",
+    "NODE_FAIL": "its node failed",
+    "BOOT_FAIL": "its node did not start",
+    "PREEMPTED": "pre-empted: raise launcher.requeue",
+    "DEADLINE": "its deadline passed",
+}
+# States in which a job has ended for good. Any other state, including those of future versions, counts as waiting.
+_FINAL = frozenset({"COMPLETED", "FAILED", "CANCELLED", "OUT_OF_MEMORY", *_FAILURES})
+_NEVER = {  # what to type, by the reason for which a job waits that will never start
+    "PartitionTimeLimit": "launcher.minutes must be within the limit of the partition (`sinfo`)",
+    "PartitionNodeLimit": "launcher.partition has no node like this",
+    "BadConstraints": "launcher.constraint must be one that a node has (`sinfo --format=%f`)",
+}
 
 
 @dataclass
 class _Submitted:
-    """A job that Slurm has. ended: since when Slurm says that it has ended without a result, by `time.monotonic`."""
+    """A job that Slurm has.
 
-    id: str
-    restarts: int  # how often it may still be started again
-    state: State = State("PENDING")
+    job: that of submitit. restarts: how often it may still be started again. state: Slurm's name of its state, UNKNOWN
+    if Slurm does not know it any more. why: Slurm's reason for it. ended: since when Slurm says that it has ended
+    without a result, by `time.monotonic`.
+    """
+
+    job: Any
+    restarts: int
+    state: str = "PENDING"
+    why: str = ""
     ended: float | None = None
 
 
@@ -82,18 +114,19 @@ class Slurm:
     ):
         if notice >= 60 * minutes:
             raise ValueError(
-                f"{setting('notice')} must be from 1 to {60 * minutes - 1} seconds with "
-                f"{setting('minutes')}={minutes}, got {notice}"
+                f"launcher.notice must be from 1 to {60 * minutes - 1} seconds with "
+                f"launcher.minutes={minutes}, got {notice}"
             )
-        check_submitit()
+        if importlib.util.find_spec("submitit") is None:
+            raise ValueError("launcher=slurm needs submitit: type pip install 'ol2r[slurm]'")
         self.minutes, self.cpus, self.array, self.at_once, self.queued = minutes, cpus, array, at_once, queued
         self.requeue, self.poll_seconds, self.retries, self.fail_fast = requeue, poll, retries, fail_fast
         name = f"{time.strftime('%Y%m%d-%H%M%S')}-{uuid4().hex[:6]}"
-        self.files = ExchangeFolder(Path(os.path.expanduser(folder)).absolute() / name)
+        self.folder = Path(os.path.expanduser(folder)).absolute() / name
+        if len(str(self.folder).splitlines()) > 1:  # the script of a job is made of lines
+            raise ValueError(f"launcher.folder must be a path in one line, got {str(self.folder)!r}")
         optional: dict[str, Any] = {"partition": partition, "account": account, "qos": qos, "constraint": constraint}
         optional |= {"mem": f"{math.ceil(memory_gb * 1024)}M" if memory_gb else None, "gpus_per_node": gpus or None}
-        if len(str(self.files.path).splitlines()) > 1:  # the script of a job is made of lines
-            raise ValueError(f"{setting('folder')} must be a path in one line, got {str(self.files.path)!r}")
         self._parameters: dict[str, Any] = {name: value for name, value in optional.items() if value is not None} | {
             "job_name": "ol2r",
             "time": minutes,
@@ -104,7 +137,7 @@ class Slurm:
             "additional_parameters": {"requeue" if requeue else "no-requeue": True, **sbatch},
         }
         self._jobs: dict[Job, _Submitted] = {}
-        self._since = math.nan  # when the first job was submitted, by the clock of the file system
+        self._explained: set[Path] = set()  # files with what was printed around jobs that have left no result
         self._listed = self._asked = -math.inf  # when the folder was listed and Slurm was asked, by `time.monotonic`
         self._stopping = False
 
@@ -119,11 +152,22 @@ class Slurm:
             self._submit(array, math.ceil((self.at_once or len(jobs)) / len(arrays)), self.requeue)
 
     def _submit(self, jobs: Sequence[Job], at_once: int, restarts: int) -> None:
-        if math.isnan(self._since):
-            self._since = self.files.now()
-        tasks = [Task(_with_absolute_paths(job), self.cpus, self.minutes, restarts, self._since) for job in jobs]
-        for job, id in zip(jobs, hand_over(tasks, self.files.path, self._parameters, at_once), strict=True):
-            self._jobs[job] = _Submitted(id, restarts)
+        import submitit
+
+        if not all(map(shutil.which, ("sbatch", "srun"))):
+            raise ValueError("launcher=slurm needs a machine that has sbatch, a login node: else launcher=processes")
+        executor = submitit.SlurmExecutor(self.folder)
+        executor.python += " -P"  # without modules of the working directory
+        executor.update_parameters(**self._parameters, array_parallelism=at_once)
+        try:
+            with contextlib.redirect_stderr(io.StringIO()):  # submitit prints the message of the error as well
+                submitted = executor.submit_array([Task(job, self.cpus, self.minutes, restarts) for job in jobs])
+        except submitit.core.utils.FailedJobError as error:  # a traceback, in which sbatch may have said why
+            lines = [one_line(line) for line in str(error).splitlines() if line.strip()]
+            messages = [line for line in lines if line.startswith("sbatch: error:")] or lines[-1:]
+            text = "; ".join(line.removeprefix("sbatch: error: ") for line in messages)
+            raise ValueError(f"launcher=slurm: sbatch must take the jobs, got {text}") from None
+        self._jobs |= {job: _Submitted(of_slurm, restarts) for job, of_slurm in zip(jobs, submitted, strict=True)}
 
     def poll(self, wait: float) -> list[tuple[Job, Outcome]]:
         """The jobs that have left a result, and those that have ended without one; waits up to `wait` seconds."""
@@ -134,187 +178,233 @@ class Slurm:
 
     def _ended(self) -> list[tuple[Job, Outcome]]:
         """The jobs that have ended; none if the folder was listed less than a moment ago."""
-        if time.monotonic() - self._listed < _PAUSE:
+        if time.monotonic() - self._listed < _PAUSE or not self._jobs:
             return []
         self._listed = time.monotonic()
-        names = self.files.names() if self._jobs else set()
+        os.utime(self.folder)  # network file systems read a folder again once its time has changed
+        names = set(os.listdir(self.folder))
         every = min(self.poll_seconds, 1.0) if self._stopping else self.poll_seconds
-        if self._jobs and time.monotonic() - self._asked > every:
+        if time.monotonic() - self._asked > every:
             self._update_states()
         ended = []
         for job, submitted in list(self._jobs.items()):
-            has_result = result_name(submitted.id) in names
-            if has_result:
-                outcome: Outcome | None = Outcome(*self.files.result(submitted.id))
+            files = submitted.job.paths
+            if files.result_pickle.name in names:
+                outcome: Outcome | None = _result(files.result_pickle)
+                for path in (files.result_pickle, files.submitted_pickle, files.stdout, files.stderr):
+                    path.unlink(missing_ok=True)  # so that the folder stays small
             else:
                 outcome = self._outcome_without_result(job, submitted)
             if outcome is not None:
                 del self._jobs[job]
-                self.files.remove(submitted.id, errors=has_result or outcome.code in (DONE, INTERRUPTED))
                 ended.append((job, outcome))
         return ended
 
     def _update_states(self) -> None:
         """Ask Slurm for the states of all jobs; without an answer they stay as they are."""
         self._asked = time.monotonic()
-        states = queue(submitted.id for submitted in self._jobs.values())
-        if states is None:
+        if (states := _states(self._arrays())) is None:
             return
         for submitted in self._jobs.values():
-            submitted.state = states.get(submitted.id, State(UNKNOWN))
-            if submitted.state.final or submitted.state.name == UNKNOWN:
-                submitted.ended = submitted.ended or time.monotonic()
-            else:
-                submitted.ended = None
+            submitted.state, submitted.why = states.get(submitted.job.job_id, ("UNKNOWN", ""))
+            has_ended = submitted.state in _FINAL or submitted.state == "UNKNOWN"
+            submitted.ended = (submitted.ended or time.monotonic()) if has_ended else None
         if self._stopping:  # repeated, because a job that was just starting has not received the last signal
-            send_signal(self._arrays(), STOP)
+            self._send_stop()
 
     def _outcome_without_result(self, job: Job, submitted: _Submitted) -> Outcome | None:
         """The outcome of a job that has left no result; None while it may still leave one."""
-        if (outcome := never_starts(submitted.state)) is not None:
-            cancel([submitted.id])
-            return outcome
-        settle = 0.0 if self._stopping else _SETTLE.get(submitted.state.name, _SETTLE_ELSE)
+        state, why, id = submitted.state, submitted.why, submitted.job.job_id
+        if state == "PENDING" and why in _NEVER:
+            _cancel([id])
+            return Outcome(BAD_CONFIGURATION, f"Slurm will not start it ({why}): {_NEVER[why]}")
+        if state == "PENDING" and "requeued" in why and "held" in why:
+            _cancel([id])
+            return Outcome(FAILED, f"Slurm could not start it and holds it: {why}")
+        settle = 0.0 if self._stopping else _SETTLE.get(state, _SETTLE_ELSE)
         if submitted.ended is None or time.monotonic() - submitted.ended < settle:
             return None
-        state = record(submitted.id) or submitted.state
-        outcome = slurm_outcome(job, state, self._since, self.files.errors(submitted.id))
+        outcome = outcome_without_result(job, *(_record(id) or (state, "")), submitted.job.paths.stderr)
         if self._stopping and outcome.code:
             return Outcome(INTERRUPTED, reason(job, INTERRUPTED))
-        if state.name in _RESTARTED and submitted.restarts and outcome.code:
+        if state in _RESTARTED and submitted.restarts and outcome.code:
             with suppress(ValueError):  # if Slurm refuses the job, this outcome is final
                 self._submit([job], 1, submitted.restarts - 1)
-                self.files.remove(submitted.id, errors=False)
                 return None
+        if outcome.code:
+            self._explained.add(submitted.job.paths.stderr)
         return outcome
 
     def location(self, job: Job) -> str:
         """The job of Slurm and its state, with the reason while it waits."""
         submitted = self._jobs[job]
-        why = f" ({submitted.state.why})" if submitted.state.name == "PENDING" and submitted.state.why else ""
-        return f"slurm {submitted.id} {submitted.state.name.lower()}{why}"
+        why = f" ({submitted.why})" if submitted.state == "PENDING" and submitted.why else ""
+        return f"slurm {submitted.job.job_id} {submitted.state.lower()}{why}"
 
     def stop(self) -> None:
         """Cancel the jobs that wait, and ask those that run to write a checkpoint and end."""
         self._stopping, self._asked = True, -math.inf
-        cancel(self._arrays(), "PENDING")
-        send_signal(self._arrays(), STOP)
+        _cancel(self._arrays(), "--state=PENDING")
+        self._send_stop()
+
+    def _send_stop(self) -> None:
+        _cancel(self._arrays(), "--state=RUNNING", f"--signal={STOP.name}")
 
     def close(self) -> None:
-        """Cancel all jobs that are left."""
-        cancel(self._arrays())
+        """Cancel all jobs that are left, and remove all files but the stderr of jobs that have left no result."""
+        _cancel(self._arrays())
         self._jobs.clear()
-        self.files.clean_up()
+        for path in set(self.folder.glob("*")) - self._explained:
+            path.unlink(missing_ok=True)
+        with suppress(OSError):  # not empty
+            self.folder.rmdir()
+            self.folder.parent.rmdir()
 
     def _arrays(self) -> list[str]:
         """The arrays, or single jobs, that have not ended. All jobs of an array belong to this sweep."""
-        return sorted({submitted.id.partition("_")[0] for submitted in self._jobs.values()})
+        return sorted({submitted.job.job_id.partition("_")[0] for submitted in self._jobs.values()})
 
 
-def _with_absolute_paths(job: Job) -> Job:
-    return dataclasses.replace(job, directory=job.directory.absolute(), log=job.log.absolute())
+class Task:
+    """A job as submitit calls it on the node; it is pickled on the way. It runs the payload in a process of its own.
 
-
-def check_submitit() -> None:
-    """ValueError, with the command to type, if submitit is not installed."""
-    if not all(map(importlib.util.find_spec, ("submitit", "cloudpickle"))):
-        raise ValueError("launcher=slurm needs submitit: type pip install 'ol2r[slurm]'")
-
-
-def hand_over(tasks: Sequence[Task], folder: Path, parameters: Mapping[str, Any], at_once: int) -> list[str]:
-    """Submit an array of jobs and return their ids (`12_0`, `12_1`); ValueError, with the message of sbatch, if it
-    refuses them.
-
-    `parameters` are those of submitit's executor; `at_once` is the number of jobs that may run at a time.
+    cpus: the number of threads of libraries. minutes: the time limit of the job. requeue: how often Slurm may start it
+    again.
     """
-    import submitit
 
-    if not all(map(shutil.which, ("sbatch", "srun"))):
-        raise ValueError("launcher=slurm needs a machine that has sbatch, a login node: else launcher=processes")
-    executor = submitit.SlurmExecutor(folder)
-    executor.python += " -P"  # without modules of the working directory
-    executor.update_parameters(**parameters, array_parallelism=at_once)
-    try:
-        with contextlib.redirect_stderr(io.StringIO()):  # submitit prints the message of the error as well
-            return [job.job_id for job in executor.submit_array(tasks)]
-    except submitit.core.utils.FailedJobError as error:
-        raise ValueError(f"launcher=slurm: sbatch must take the jobs, got {_sbatch_message(str(error))}") from None
+    def __init__(self, job: Job, cpus: int, minutes: int, requeue: int):
+        self.job, self.cpus, self.minutes, self.requeue = job, cpus, minutes, requeue
+        self.received: list[int] = []  # signals
+
+    def __call__(self) -> tuple[int, str]:
+        """The code and the reason of the outcome.
+
+        SystemExit, which leaves no result, if the job was requeued or ended by Slurm: only Slurm knows what comes next.
+        """
+        killed_before = killed_for_memory()
+        code = self._run()
+        if self.received and code == -signal.SIGINT:  # interrupted before it could handle the signal
+            code = INTERRUPTED
+        if code == INTERRUPTED and LIMIT in self.received[:1]:
+            if self._requeue():
+                raise SystemExit(INTERRUPTED)
+            return FAILED, f"out of time: raise launcher.minutes (now {self.minutes}) or launcher.requeue"
+        if code == INTERRUPTED and END in self.received[:1]:
+            raise SystemExit(INTERRUPTED)
+        return code, reason(self.job, code, out_of_memory=killed_for_memory() > killed_before)
+
+    def _run(self) -> int:
+        """Run the payload in a process of its own; returns its exit code, or minus the signal that killed it."""
+        self.job.log.parent.mkdir(parents=True, exist_ok=True)
+        # The new process would inherit that SIGINT is ignored, as after `nohup` or `&`.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.pthread_sigmask(signal.SIG_BLOCK, (STOP, LIMIT, END))  # in the new process they stay blocked
+        with open(self.job.log, "ab") as log:
+            command = [sys.executable, "-P", "-c", _RUN]  # -P: without modules of the working directory
+            threads = dict.fromkeys(THREAD_VARIABLES, str(self.cpus))
+            environment = {**os.environ, **threads, "PYTHONUNBUFFERED": "1"}  # prints are in the log at once
+            run = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=log, env=environment)
+
+        def pass_on(number: int, _: FrameType | None) -> None:
+            self.received.append(number)
+            if len(self.received) == 1:
+                run.send_signal(signal.SIGINT)
+
+        for number in (STOP, LIMIT, END):
+            signal.signal(number, pass_on)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, (STOP, LIMIT, END))
+        run.communicate(self.job.payload_now())  # of a job that was requeued, the run has begun
+        return run.returncode
+
+    def _requeue(self) -> bool:
+        """Let Slurm start this job again; False if it refuses, or the job has been started too often."""
+        array, index = os.environ.get("SLURM_ARRAY_JOB_ID"), os.environ.get("SLURM_ARRAY_TASK_ID")
+        id = f"{array}_{index}" if array else os.environ["SLURM_JOB_ID"]
+        may_start = int(os.environ.get("SLURM_RESTART_COUNT", 0)) < self.requeue
+        return may_start and subprocess.run(["scontrol", "requeue", id]).returncode == 0
 
 
-def _sbatch_message(error: str) -> str:
-    """The message of sbatch within the traceback of submitit, in one line."""
-    lines = [one_line(line) for line in error.splitlines() if line.strip()]
-    messages = [line for line in lines if line.startswith("sbatch: error:")] or lines[-1:]
-    return "; ".join(line.removeprefix("sbatch: error: ") for line in messages)
+def _result(path: Path) -> Outcome:
+    status, content = pickle.loads(path.read_bytes())
+    if status == "success":
+        return Outcome(*content)
+    return Outcome(FAILED, f"could not be started on its node: {content.strip().splitlines()[-1]}")
 
 
-# What to type, by the reason for which a job waits that will never start.
-_NEVER = {
-    "PartitionTimeLimit": "launcher.minutes must be within the limit of the partition (`sinfo`)",
-    "PartitionNodeLimit": "launcher.partition has no node like this",
-    "BadConstraints": "launcher.constraint must be one that a node has (`sinfo --format=%f`)",
-}
-_FAILURES = {  # what to say, by the final state
-    "TIMEOUT": "out of time: raise launcher.minutes or launcher.requeue",
-    "NODE_FAIL": "its node failed",
-    "BOOT_FAIL": "its node did not start",
-    "PREEMPTED": "pre-empted: raise launcher.requeue",
-    "DEADLINE": "its deadline passed",
-}
-
-
-def never_starts(state: State) -> Outcome | None:
-    """The outcome of a job that waits in the queue and will never start; None for any other job."""
-    if state.name != "PENDING":
-        return None
-    if state.why in _NEVER:
-        return Outcome(BAD_CONFIGURATION, f"Slurm will not start it ({state.why}): {_NEVER[state.why]}")
-    if "requeued" in state.why and "held" in state.why:
-        return Outcome(FAILED, f"Slurm could not start it and holds it: {state.why}")
-    return None
-
-
-def slurm_outcome(job: Job, state: State, since: float, errors: Path) -> Outcome:
+def outcome_without_result(job: Job, state: str, exit_code: str, errors: Path) -> Outcome:
     """The outcome of a job without a result that is in a final state, or that Slurm does not know any more.
 
-    `since` is when the sweep started, by the clock of the file system; `errors` is the file with what was printed to
-    stderr around the run.
+    exit_code: Slurm's `1:0`, the code and the signal, or empty. errors: the file with what was printed to stderr around
+    the run.
     """
-    if _finished(job, since):  # its node failed after the last step of the run and before the result was written
-        return Outcome(DONE)
-    if state.name == UNKNOWN:
-        return Outcome(FAILED, f"Slurm does not know it any more, and it left no result{_last_output(job, errors)}")
-    if state.name == "CANCELLED":
-        return Outcome(-signal.SIGTERM, f"cancelled by {state.user or 'a user'} (scancel)")
-    if state.name == "OUT_OF_MEMORY":
-        return Outcome(-signal.SIGKILL, "memory ran out: raise launcher.memory_gb")
-    if state.name in _FAILURES:
-        return Outcome(FAILED, _FAILURES[state.name])
-    if state.signal or _srun_says_killed(errors):
-        number = state.signal or signal.SIGKILL
-        return Outcome(-number, reason(job, -number))
-    if state.code == INTERRUPTED:
-        return Outcome(-signal.SIGTERM, "ended by the cluster or by a user (SIGTERM): what was done is kept")
-    code = "" if state.code is None else f" with exit code {state.code}"
-    return Outcome(FAILED, f"ended{code} and left no result{_last_output(job, errors)}")
-
-
-def _finished(job: Job, since: float) -> bool:
-    """Whether the run has finished after `since`."""
-    with suppress(ValueError):
-        manifest = read_manifest(job.directory) or {}
-        return manifest.get("status") == "finished" and is_newer(job.directory / MANIFEST, since)
-    return False
-
-
-def _srun_says_killed(errors: Path) -> bool:
-    """Whether srun has printed that the job was killed; its exit code does not distinguish signals from codes."""
-    with suppress(OSError):
-        return bool(re.search(r"^srun: error: .*: Killed$", errors.read_text(errors="replace"), re.MULTILINE))
-    return False
-
-
-def _last_output(job: Job, errors: Path) -> str:
-    """The last line that was printed around the run or by it. Without output, the usual reason is the folder."""
+    with suppress(ValueError):  # its node failed after the last step of the run and before the result was written
+        if job.has_begun() and (read_manifest(job.directory) or {}).get("status") == "finished":
+            return Outcome(DONE)
+    # What was printed last, around the run or by it. Without output, the usual reason is the folder.
     output = last_line(errors) or last_line(job.log)
-    return f": {output}" if output else f": can the nodes see {errors.parent}? (launcher.folder)"
+    output = f": {output}" if output else f": can the nodes see {errors.parent}? (launcher.folder)"
+    name, _, user = state.partition(" by ")
+    code, _, number = exit_code.partition(":")
+    if name == "UNKNOWN":
+        return Outcome(FAILED, f"Slurm does not know it any more, and it left no result{output}")
+    if name == "CANCELLED":
+        return Outcome(-signal.SIGTERM, f"cancelled by {_user_name(user)} (scancel)")
+    if name == "OUT_OF_MEMORY":
+        return Outcome(-signal.SIGKILL, "memory ran out: raise launcher.memory_gb")
+    if name in _FAILURES:
+        return Outcome(FAILED, _FAILURES[name])
+    # The exit code of srun does not distinguish signals from codes, but it prints that the job was killed.
+    printed = errors.read_text(errors="replace") if errors.is_file() else ""
+    killed = re.search(r"^srun: error: .*: Killed$", printed, re.MULTILINE)
+    if number not in ("", "0") or killed:
+        by = -int(number or 0) or -signal.SIGKILL
+        return Outcome(by, reason(job, by))
+    if code == str(INTERRUPTED):
+        return Outcome(-signal.SIGTERM, "ended by the cluster or by a user (SIGTERM): what was done is kept")
+    return Outcome(FAILED, f"ended{code and f' with exit code {code}'} and left no result{output}")
+
+
+def _user_name(number: str) -> str:
+    try:
+        return pwd.getpwuid(int(number)).pw_name
+    except (KeyError, ValueError):
+        return f"user {number}" if number else "a user"
+
+
+def _states(arrays: Iterable[str]) -> dict[str, tuple[str, str]] | None:
+    """The states of the jobs of arrays that squeue knows, also of some that have ended, with its reasons.
+
+    None without an answer.
+    """
+    command = ("squeue", "--noheader", "--array", "--states=all", "--format=%i|%T|%r")
+    answer = _output(*command, f"--jobs={','.join(arrays)}")
+    if answer is None:  # for example if there is a single id and Slurm does not know it any more
+        answer = _output(*command, "--me")
+    if answer is None:
+        return None
+    rows = (line.split("|") for line in answer.splitlines() if line.count("|") == 2)
+    return {id: (state, "" if why == "None" else why) for id, state, why in rows}
+
+
+def _record(id: str) -> tuple[str, str] | None:
+    """The final state of a job (`CANCELLED by 1000`) and its exit code (`1:0`), if the accounting has them."""
+    from submitit.slurm.slurm import SlurmInfoWatcher
+
+    answer = _output("sacct", "--allocations", "--parsable2", "--format=JobID,State,ExitCode", f"--jobs={id}")
+    record = SlurmInfoWatcher().read_info(answer or "").get(id, {})
+    state = record.get("State", "")
+    return (state, record.get("ExitCode", "")) if state.partition(" ")[0] in _FINAL else None
+
+
+def _cancel(ids: Sequence[str], *options: str) -> None:
+    """Cancel jobs or arrays, or those of their jobs that the options of scancel choose, or send these a signal."""
+    if ids:
+        _output("scancel", "--quiet", *options, *ids, timeout=_SENT)
+
+
+def _output(*command: str, timeout: float = _ANSWER) -> str | None:
+    """The output of a command of Slurm; None if it fails, does not exist or does not answer in time."""
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=timeout).stdout
+    except (OSError, subprocess.SubprocessError):
+        return None

@@ -11,8 +11,8 @@ from typing import Any
 from ol2r_cli.config.composer import expand
 from ol2r_cli.formatting import nearest
 from ol2r_cli.formatting import show as show_rows
+from ol2r_cli.recipes import recipe_pages as pages
 from ol2r_cli.recipes.recipe import Recipe, load_recipe, recipe_names
-from ol2r_cli.recipes.recipe_pages import benchmark_page, caveat, index, outdated, paper_page, protocol_line
 from ol2r_cli.recipes.recipe_runs import (
     Entry,
     RecipeRuns,
@@ -24,7 +24,6 @@ from ol2r_cli.recipes.recipe_runs import (
     published,
     run_recipe,
 )
-from ol2r_cli.recipes.recipe_tables import as_csv, by_table, comparison_table, data_values, result_table, run_values
 from ol2r_cli.recipes.run_plan import Condition, RunPlan, benchmark_plan, by_name
 from ol2r_cli.report.figures.drawing import draw, save
 from ol2r_cli.report.figures.kinds import NothingToDraw
@@ -49,19 +48,19 @@ def reproduce(plan: RunPlan, out: Path | None = None) -> int:
     missing data and a bad configuration.
     """
     plan.check_data()
-    warning = caveat(plan)
-    print(warning or protocol_line(plan))
+    warning = pages.caveat(plan)
+    print(warning or pages.protocol_line(plan))
     runs = run_recipe(plan) if plan.recipe.competitors else RecipeRuns()
     if runs.code == INTERRUPTED:
         return INTERRUPTED
-    values = run_values(plan, runs) if plan.recipe.competitors else data_values(plan)
+    values = pages.run_values(plan, runs) if plan.recipe.competitors else pages.data_values(plan)
     create_root(plan.output_dir)
     directory = RunDirectory(out or plan.output_dir / "reproduce" / plan.recipe.name)
     figures = list(_draw_figures(plan, runs, directory.path))
-    directory.write_text("table.csv", as_csv(values, plan.scale))
-    directory.write_text("README.md", paper_page(plan, runs, values, figures))
+    directory.write_text("table.csv", pages.as_csv(values, plan.scale))
+    directory.write_text("README.md", pages.paper_page(plan, runs, values, figures))
     # the warning is repeated below the numbers
-    _print_table(comparison_table(values, comparable=not warning, settings=False), [warning] if warning else [])
+    _print_table(pages.comparison_table(values, comparable=not warning, settings=False), [warning] if warning else [])
     for path in [*figures, directory / "README.md"]:
         print(f"written: {path}")
     return runs.code
@@ -75,7 +74,7 @@ def _draw_figures(plan: RunPlan, runs: RecipeRuns, folder: Path) -> Iterator[Pat
             figure = _drawn(spec.kind, groups, **spec.options)
             # a wrapped text above the figure, which grows by the height of the text
             width, height = figure.get_size_inches()
-            lines = textwrap.wrap(caveat(plan) or protocol_line(plan), int(width * _CHARACTERS))
+            lines = textwrap.wrap(pages.caveat(plan) or pages.protocol_line(plan), int(width * _CHARACTERS))
             figure.set_size_inches(width, height + (len(lines) + 0.5) * _FONT_SIZE * 1.3 / 72)
             figure.suptitle("\n".join(lines), fontsize=_FONT_SIZE, fontweight="bold", color=_WARNING_COLOUR)
             for suffix in ("png", "svg", "pdf"):
@@ -84,7 +83,7 @@ def _draw_figures(plan: RunPlan, runs: RecipeRuns, folder: Path) -> Iterator[Pat
 
 
 def _drawn(kind: str, groups: Mapping[Condition, Group], **options: Any) -> Any:
-    """A figure in which groups have the names of their competitors."""
+    """Return a figure in which groups have the names of their competitors."""
     names = {group: condition.competitor for condition, group in groups.items()}
     return draw(kind, list(names), Labels(list(names), names), **options)
 
@@ -119,7 +118,7 @@ def run(recipe: Recipe, typed: Sequence[str], out: Path | None) -> int:
             continue
         directory, rows = RunDirectory(out or plan.output_dir / "benchmark"), entries(results)
         if scale == "full":
-            page = benchmark_page(recipe, rows, _curves(recipe, rows, directory.path))
+            page = pages.benchmark_page(recipe, rows, _curves(recipe, rows, directory.path))
             directory.write_text(f"{recipe.name}.md", page)
             print(f"written: {directory / recipe.name}.md")
         file = f"{recipe.name}.parquet" if scale == "full" else f"{recipe.name}_check.parquet"
@@ -186,7 +185,6 @@ def repeat(recipe: Recipe, competitors: Sequence[str], typed: Sequence[str]) -> 
 
 
 def _compared(before: FinishedRun, after: FinishedRun) -> tuple[str, str]:
-    """How many seeds have all metrics alike, and the largest difference of NDCG@10 on test queries."""
     one, other = by_seed(before), by_seed(after)
     same = sum(all(other[seed].get(name) == value for name, value in row.items()) for seed, row in one.items())
     apart = max(abs((other[seed].get(TEST) or 0.0) - (row.get(TEST) or 0.0)) for seed, row in one.items())
@@ -195,17 +193,17 @@ def _compared(before: FinishedRun, after: FinishedRun) -> tuple[str, str]:
 
 def write_all(folder: Path) -> int:
     """Write the pages of all published results, and the index, without running anything."""
-    pages, directory = {}, RunDirectory(folder)
+    published_pages, directory = {}, RunDirectory(folder)
     for name in recipe_names("benchmark"):
         if results := published(name):
             recipe, rows = load_recipe("benchmark", name), entries(results)
-            pages[name] = recipe, rows
+            published_pages[name] = recipe, rows
             figures = {title: file for title, file in _figure_files(recipe, rows).items() if (folder / file).exists()}
-            directory.write_text(f"{name}.md", benchmark_page(recipe, rows, figures))
+            directory.write_text(f"{name}.md", pages.benchmark_page(recipe, rows, figures))
             print(f"written: {folder / name}.md")
-    if not pages:
+    if not published_pages:
         raise ValueError("there are no published results: type ol2r benchmark linear --run --out docs/benchmark")
-    directory.write_text("README.md", index(pages))
+    directory.write_text("README.md", pages.index(published_pages))
     print(f"written: {folder / 'README.md'}")
     return DONE
 
@@ -214,7 +212,7 @@ def dry_run(plan: RunPlan) -> int:
     """Print the runs of a plan without running or writing anything; return the exit code."""
     plan.check_data()
     if plan.recipe.kind == "reproduce":
-        print(caveat(plan) or protocol_line(plan))
+        print(pages.caveat(plan) or pages.protocol_line(plan))
     return print_trials(plan)
 
 
@@ -238,7 +236,6 @@ def _of_plan(results: Results, plan: RunPlan) -> Results:
 
 
 def _figure_files(recipe: Recipe, rows: Sequence[Entry]) -> dict[str, str]:
-    """The file of the curves of each dataset."""
     titles = dict.fromkeys(row.about.table for row in rows)
     return {title: f"{recipe.name}_{title.lower().replace(', ', '_')}.svg" for title in titles}
 
@@ -261,18 +258,18 @@ def _curves(recipe: Recipe, rows: Sequence[Entry], folder: Path) -> dict[str, st
 
 def _print(recipe: Recipe, rows: Sequence[Entry]) -> None:
     """Print the tables, with a warning where the results are of an earlier version."""
-    if warning := outdated(rows):
+    if warning := pages.outdated(rows):
         print(f"ol2r benchmark: {warning}", file=sys.stderr)
-    for (title, click), of_table in by_table(rows).items():
+    for (title, click), of_table in pages.by_table(rows).items():
         print(f"\n{title}{_folds(recipe, title, of_table)}, {click}\n")
-        _print_table(result_table(recipe, of_table))
+        _print_table(pages.result_table(recipe, of_table))
     unit = "over folds, or over seeds where there is one fold"
     marks = f"↑ ↓: significantly higher or lower than {recipe.baseline}, paired, Holm's correction for a column"
     print(f"\n± is half the 95 % interval {unit}; {marks}; * at the end of its grid")
 
 
 def _folds(recipe: Recipe, title: str, rows: Sequence[Entry]) -> str:
-    """The folds of a table that has not all of its dataset's."""
+    """Return the folds of a table that has not all of its dataset's."""
     folds = sorted({run.fold for row in rows for run in row.group.runs if run.fold is not None})
     if not folds or len(folds) == len(expand(by_name(recipe.data[title].words)["dataset.fold"])):
         return ""

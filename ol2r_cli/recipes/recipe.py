@@ -19,7 +19,6 @@ from ol2r_cli.config.catalogue import config_dir
 from ol2r_cli.formatting import must_be_one_of, nearest
 
 SCALES = {"reproduce": ("quick", "paper"), "benchmark": ("full", "check")}
-VERDICTS = ("yes", "no", "undecided")  # on a claim of a paper; a comma and the reason may follow
 
 PAPERS = {  # the name of a paper in recipes: its short name, its citation
     "pairrank": ("PairRank", "Jia, Wang, Guo and Wang, PairRank, WWW 2021"),
@@ -46,7 +45,7 @@ class Competitor:
     quick: str | dict[str, str] = ""
 
     def quick_settings(self, click: str) -> str:
-        """The settings at scale=quick under a click model."""
+        """Return the settings at scale=quick under a click model."""
         return self.quick if isinstance(self.quick, str) else self.quick.get(click, list(self.quick.values())[-1])
 
 
@@ -92,7 +91,7 @@ class RecipeData:
         return self.words.split()[0].removeprefix("dataset=")
 
     def source(self, choice: str) -> RecipeData:
-        """The data for a choice of the group `dataset`; an empty one stands for the data themselves."""
+        """Return the data for a choice of the group `dataset`; an empty one stands for the data themselves."""
         if choice in ("", self.choice):
             return self
         return replace(self.stands_in.get(choice, RecipeData(f"dataset={choice}")), title=choice)
@@ -133,17 +132,17 @@ class Recipe:
 
     @property
     def summary(self) -> str:
-        """One line, such as `PairRank, figure 3: test NDCG@10 by round`."""
+        """Return one line, such as `PairRank, figure 3: test NDCG@10 by round`."""
         return f"{PAPERS[self.paper][0]}, {self.where}: {self.shows}" if self.paper else self.shows
 
 
 def recipe_dir(kind: str) -> Path:
-    """The folder of the recipes of this kind."""
+    """Return the folder of the recipes of this kind."""
     return config_dir() / kind
 
 
 def recipe_names(kind: str) -> list[str]:
-    """All recipes: by paper, and in each paper tables first, then figures by number or name; linear rankers first."""
+    """Return all recipes: by paper, in each paper tables first, then figures by number; linear rankers first."""
 
     def order(name: str) -> tuple[int, bool, list[int], str]:
         paper, _, item = name.partition("_")
@@ -154,34 +153,26 @@ def recipe_names(kind: str) -> list[str]:
 
 
 def load_recipe(kind: str, name: str) -> Recipe:
-    """The recipe with this name; ValueError for an unknown name and for a mistake in the file."""
-    names, folder, where = recipe_names(kind), recipe_dir(kind), f"{name}.yaml"
+    """Return the recipe with this name; ValueError for an unknown name."""
+    names, folder = recipe_names(kind), recipe_dir(kind)
     if name not in names:
         listed = f"NAME must be one of those that `ol2r reproduce` lists, got {name}{nearest(name, names)}"
         raise ValueError(listed if kind == "reproduce" else must_be_one_of("NAME", names, name))
-    content = _read(folder / where)
+    content = _read(folder / f"{name}.yaml")
     if "like" in content:
         content = {**_read(folder / f"{content.pop('like')}.yaml"), "seen": [], **content}
     for competitor in content.pop("without", ()):
-        if competitor not in content.get("competitors", {}):
-            raise ValueError(f"{where}: without must name competitors, got {competitor}")
         del content["competitors"][competitor]
     if kind == "reproduce":
         content["data"] = {each: _read(folder / "data" / f"{each}.yaml") for each in content["data"]}
     else:
         content["data"] = {title: {"title": title, **each} for title, each in content["data"].items()}
         content.setdefault("metrics", ["test_ndcg_10", "cumulative_ndcg"])
-    try:
-        content["data"] = {each: _data(**values) for each, values in content["data"].items()}
-        content["competitors"] = {each: Competitor(**values) for each, values in content.get("competitors", {}).items()}
-        content["figures"] = [FigureSpec(**values) for values in content.get("figures", ())]
-        content["printed"] = [PrintedNumber(**values) for values in content.get("printed", ())]
-        recipe = Recipe(kind=kind, name=name, **content)
-    except TypeError as error:  # which names the key that is missing or unknown
-        raise ValueError(f"{where}: {error}") from None
-    if mistake := _mistake(recipe):
-        raise ValueError(f"{where}: {mistake}")
-    return recipe
+    content["data"] = {each: _data(**values) for each, values in content["data"].items()}
+    content["competitors"] = {each: Competitor(**values) for each, values in content.get("competitors", {}).items()}
+    content["figures"] = [FigureSpec(**values) for values in content.get("figures", ())]
+    content["printed"] = [PrintedNumber(**values) for values in content.get("printed", ())]
+    return Recipe(kind=kind, name=name, **content)
 
 
 def _data(stands_in: Mapping[str, Mapping[str, Any]] | None = None, **values: Any) -> RecipeData:
@@ -191,22 +182,3 @@ def _data(stands_in: Mapping[str, Mapping[str, Any]] | None = None, **values: An
 
 def _read(path: Path) -> dict[str, Any]:
     return dict(yaml.safe_load(path.read_text()))
-
-
-def _mistake(recipe: Recipe) -> str:
-    """What is wrong with values that have the right type but do not fit each other."""
-    scales, verdicts = SCALES[recipe.kind], [seen.partition(",")[0] for seen in recipe.seen]
-    if set(recipe.scale) != set(scales):
-        return f"scale must have {' and '.join(scales)}, got {', '.join(recipe.scale)}"
-    if any(competitor.grid for competitor in recipe.competitors.values()) and not recipe.choose:
-        return "choose must say how settings are chosen from the grids, got nothing"
-    if recipe.kind == "benchmark" and recipe.baseline not in recipe.competitors:
-        return f"baseline must be one of its competitors, got {recipe.baseline}"
-    if recipe.kind == "reproduce" and recipe.paper not in PAPERS:
-        return f"paper must be one of {', '.join(PAPERS)}, got {recipe.paper}"
-    if len(verdicts) != len(recipe.claims) or not set(verdicts) <= set(VERDICTS):
-        return f"seen must be {', '.join(VERDICTS)} for each of the claims, got {recipe.seen}"
-    for printed in recipe.printed:
-        if printed.data not in recipe.data or (recipe.competitors and printed.competitor not in recipe.competitors):
-            return f"printed must name data and competitors of the recipe, got {printed}"
-    return ""

@@ -1,28 +1,233 @@
-"""Pages of recipes, with a caveat wherever data or protocol differ from those of a paper, and the index of all."""
+"""Tables and pages of recipes: our values beside the numbers of a paper, with a caveat wherever data or protocol differ
+from those of the paper, and the rankers of a benchmark, best first."""
 
 from __future__ import annotations
 
+import csv
+import io
+import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 
 from ol2r_cli.config.composer import expand
+from ol2r_cli.dataset.dataset_statistics import group_statistics
+from ol2r_cli.formatting import plus_minus
 from ol2r_cli.recipes.recipe import PAPERS, Recipe
 from ol2r_cli.recipes.recipe_runs import Entry, RecipeRuns
-from ol2r_cli.recipes.recipe_tables import ReportedValue, by_table, comparison_table, index_table, result_table
-from ol2r_cli.recipes.run_plan import STAND_IN, RunPlan
-from ol2r_cli.report.estimates import LEVEL
-from ol2r_cli.report.measures import heading
-from ol2r_cli.report.text_table import markdown
+from ol2r_cli.recipes.run_plan import ROLES_OF_A_ROW, STAND_IN, Condition, RunPlan, Slot, role
+from ol2r_cli.report.comparison import compare_with
+from ol2r_cli.report.estimates import LEVEL, Estimate, over_folds
+from ol2r_cli.report.measures import described, digits, gain, heading
+from ol2r_cli.report.text_table import Cell, TextTable, markdown
 from ol2r_cli.run.identity import NOT_HASHED, RESULTS_VERSION
+from ol2r_cli.run.run import Run
 
+SECONDS = "seconds"  # wall-clock time of a run; all other metrics are those of summary.json
+SIZE, UTILITY = "size", "utility"  # of a group of documents: per cent of all documents, mean label
+GROUPS = ("A", "B")  # the paper's names of groups 0 and 1
 _WITHOUT_EFFECT = {*NOT_HASHED, "dataset.path", "click"}  # overrides after which numbers remain comparable
 # Rankers with a network that ol2r fits in another way than the papers: docs/reproduce.md says how.
 _REFITTED = {f"ranker={name}" for name in ("olranknet", "ollambdarank", "ollambdarank_gt", "p2neurrank")}
 
 
+@dataclass(frozen=True)
+class ReportedValue:
+    """A value of one metric under a condition; `printed` has the paper's numbers by the title of their dataset.
+
+    For statistics of the data, the condition has no click model and its competitor is a group of documents.
+    """
+
+    condition: Condition
+    settings: str
+    metric: str
+    value: Estimate
+    printed: Mapping[str, float]
+
+
+def run_values(plan: RunPlan, runs: RecipeRuns) -> list[ReportedValue]:
+    """Return the values of all conditions and metrics that the runs have, in the order of the recipe.
+
+    A metric is estimated over folds and seeds, running time over runs.
+    """
+    slots = {slot.title: slot for slot in plan.slots}
+    values = []
+    for condition, group in runs.groups.items():
+        settings = " ".join(runs.settings[condition].values())
+        for metric in plan.recipe.metrics:
+            if metric == SECONDS:
+                seconds = [Run.read_finished(run.path).manifest["seconds"] for run in group.runs]
+                value = over_folds({None: [Estimate(each, None, 1) for each in seconds]})
+            else:
+                value = group.estimate(metric)
+            if value is not None:
+                printed = _printed(plan.recipe, slots[condition.slot], condition, metric)
+                values.append(ReportedValue(condition, settings, metric, value, printed))
+    return values
+
+
+def data_values(plan: RunPlan) -> list[ReportedValue]:
+    """Return size and utility of both groups in every dataset; ValueError for a dataset without two groups."""
+    values = []
+    for slot in plan.slots:
+        statistics = group_statistics(plan.dataset(slot).load())
+        if not statistics or len(statistics[-1].sizes) != len(GROUPS):
+            raise ValueError(f"{slot.title} must have two groups of documents: type dataset.group={{..}}")
+        total = statistics[-1]  # over all splits
+        sizes = [100 * size / sum(total.sizes) for size in total.sizes]
+        for metric, by_group in ((SIZE, sizes), (UTILITY, total.utilities)):
+            for group, value in zip(GROUPS, by_group, strict=True):
+                condition = Condition(slot.title, "", group)
+                printed = _printed(plan.recipe, slot, condition, metric)
+                values.append(ReportedValue(condition, "", metric, Estimate(value, None, 1), printed))
+    return values
+
+
+def _printed(recipe: Recipe, slot: Slot, condition: Condition, metric: str) -> dict[str, float]:
+    """The paper's numbers for a condition and metric; a printed number without click model holds for all of them."""
+    return {
+        recipe.data[number.data].title: number.value
+        for number in recipe.printed
+        if number.data in slot.stands_for
+        and (number.competitor, number.metric) == (condition.competitor, metric)
+        and number.click in ("", condition.click)
+    }
+
+
+def comparison_table(values: Sequence[ReportedValue], comparable: bool, settings: bool = True) -> TextTable:
+    """Return a row for each condition and three columns for each metric: ours, the paper's, and their difference.
+
+    comparable: whether our runs follow the protocol of the paper; otherwise differences are left out and the paper's
+    dataset is named. settings: whether to show the settings of competitors. Empty columns are left out.
+    """
+    by_condition: dict[Condition, dict[str, ReportedValue]] = {}
+    for value in values:
+        by_condition.setdefault(value.condition, {})[value.metric] = value
+    metrics = list(dict.fromkeys(value.metric for value in values))
+    rows = []
+    for condition, by_metric in by_condition.items():
+        first = next(iter(by_metric.values()))
+        chosen = " ".join(map(_brief, first.settings.split())) if settings else ""
+        n = str(first.value.n) if condition.click else ""  # statistics of the data have no seeds
+        row = [*condition, chosen, n]
+        for metric in metrics:
+            row += _compared(by_metric[metric], comparable) if metric in by_metric else ["", "", ""]
+        rows.append([Cell(text) for text in row])
+    headings = ["data", "click", "competitor", "settings", "n"]
+    headings += [text for metric in metrics for text in (heading(metric), "the paper", "difference")]
+    return TextTable(headings, rows, [column > 3 for column in range(len(headings))]).without_empty()
+
+
+def _compared(reported: ReportedValue, comparable: bool) -> list[str]:
+    places, printed = 4 if reported.metric == UTILITY else digits(reported.metric), reported.printed
+    ours = plus_minus(reported.value.mean, reported.value.half_width, places)
+    theirs = [f"{value:.{places}f}" + ("" if comparable else f" ({title})") for title, value in printed.items()]
+    differences = [f"{reported.value.mean - value:.{places}f}" for value in printed.values()] if comparable else []
+    return [ours, ", ".join(theirs), ", ".join(differences)]
+
+
+def _brief(word: str) -> str:
+    name, _, value = word.partition("=")
+    return f"{re.split('[./]', name)[-1]}={value}"
+
+
+def as_csv(values: Sequence[ReportedValue], scale: str) -> str:
+    """Return all values in full precision as CSV, with a row for every number that the paper prints for a value."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    columns = ["scale", "data", "click", "competitor", "settings", "metric", "mean", "half_width", "n"]
+    writer.writerow([*columns, "paper_data", "paper_value"])
+    for reported in values:
+        value = reported.value
+        row = [scale, *reported.condition, reported.settings, reported.metric, value.mean, value.half_width, value.n]
+        writer.writerows([*row, *printed] for printed in reported.printed.items() or [("", None)])
+    return text.getvalue()
+
+
+def by_table(entries: Iterable[Entry]) -> dict[tuple[str, str], list[Entry]]:
+    """Return the rows of each table, by dataset and click model, in the order in which tables occur."""
+    tables: dict[tuple[str, str], list[Entry]] = {}
+    for entry in entries:
+        tables.setdefault(entry.table, []).append(entry)
+    return tables
+
+
+def result_table(recipe: Recipe, rows: Sequence[Entry], words: bool = False) -> TextTable:
+    """Return one table: best first, by the first metric of the recipe, with marks against its baseline and the costs.
+
+    words: whether settings are those that one types, with the ranker.
+    """
+    base = next((row for row in rows if row.about.competitor == recipe.baseline), None)
+    comparison = compare_with(base.group, [row.group for row in rows], recipe.metrics) if base else None
+    places = {metric: _places(rows, metric) for metric in recipe.metrics}
+
+    def cells(row: Entry) -> list[Cell]:
+        cells = [Cell(row.about.competitor + (" (baseline)" if row is base else "")), Cell(_settings(row, words))]
+        for metric, place in places.items():
+            estimate = row.group.estimate(metric)
+            value = "" if estimate is None else plus_minus(estimate.mean, estimate.half_width, digits(metric))
+            cells.append(Cell(value, comparison.mark(row.group, metric) if comparison else "", place.get(row) == 1))
+        seconds = row.cpu_seconds
+        cells.append(Cell("" if seconds is None else f"{seconds:,.{1 if seconds < 10 else 0}f}"))
+        memory = [run.peak_memory_gb for run in row.group.runs if run.peak_memory_gb is not None]
+        return [*cells, Cell(f"{max(memory):.2f}" if memory else "")]
+
+    headings = ["ranker", "words" if words else "settings", *map(heading, recipe.metrics), "CPU s", "peak GB"]
+    best_first = sorted(rows, key=lambda row: places[recipe.metrics[0]].get(row, len(rows)))
+    numbers = [column > 1 for column in range(len(headings))]
+    return TextTable(headings, list(map(cells, best_first)), numbers).without_empty()
+
+
+def _settings(row: Entry, words: bool) -> str:
+    """Return what was typed of its ranker, exploration and fairness, or it in short; * at the end of a grid."""
+    names = {word: word.partition("=")[0] for word in row.about.words}
+    shown = {word: name for word, name in names.items() if role(name) in ROLES_OF_A_ROW and (words or name != "ranker")}
+    short = shlex.quote if words else _brief
+    return " ".join(short(word) + "*" * (name in row.about.edges) for word, name in shown.items())
+
+
+def _places(rows: Iterable[Entry], metric: str) -> dict[Entry, int]:
+    """Return the place of each row by the mean of a metric: 1 is best, equal ones share the better place.
+
+    Rows without the metric have none, and no row has one where neither direction is better.
+    """
+    if described(metric).higher_is_better is None:
+        return {}
+    estimates = {row: row.group.estimate(metric) for row in rows}
+    gains = {row: gain(metric, estimate.mean) for row, estimate in estimates.items() if estimate is not None}
+    return {row: 1 + sum(other > own for other in gains.values()) for row, own in gains.items()}
+
+
+def index_table(recipe: Recipe, entries: Sequence[Entry]) -> TextTable:
+    """Return a row for each ranker: its mean place by the first metric, and the means of two metrics in every table."""
+    tables, metrics = by_table(entries), recipe.metrics[:2]
+    places: dict[str, list[int]] = {}
+    for of_table in tables.values():
+        for row, place in _places(of_table, metrics[0]).items():
+            places.setdefault(row.about.competitor, []).append(place)
+    rows = []
+    for competitor in sorted(places, key=lambda name: fmean(places[name])):
+        cells = [Cell(competitor), Cell(f"{fmean(places[competitor]):.1f}")]
+        for of_table in tables.values():
+            own = [row for row in of_table if row.about.competitor == competitor]
+            cells.append(Cell(" / ".join(_mean(own[0], metric) for metric in metrics) if own else ""))
+        rows.append(cells)
+    headings = ["ranker", "mean rank", *(", ".join(table) for table in tables)]
+    return TextTable(headings, rows, [column > 0 for column in range(len(headings))])
+
+
+def _mean(row: Entry, metric: str) -> str:
+    estimate = row.group.estimate(metric)
+    if estimate is None:
+        return "-"
+    shown = 3 if "ndcg_10" in metric or abs(estimate.mean) < 1 else 1
+    return f"{estimate.mean:.{min(shown, digits(metric))}f}"
+
+
 def protocol_line(plan: RunPlan) -> str:
-    """The protocol of the runs, such as `quick: T = 1,000, 5 seeds, generated data`."""
+    """Return the protocol of the runs, such as `quick: T = 1,000, 5 seeds, generated data`."""
     generated = f"dataset={STAND_IN}"
     datasets = ["generated data" if slot.shared["dataset"] == generated else slot.title for slot in plan.slots]
     parts = []
@@ -39,7 +244,7 @@ def protocol_line(plan: RunPlan) -> str:
 
 
 def caveat(plan: RunPlan) -> str:
-    """The reason why numbers cannot be compared with those of the paper; empty when they can."""
+    """Return the reason why numbers cannot be compared with those of the paper; empty when they can."""
     protocol, recipe = protocol_line(plan), plan.recipe
     data = [(slot, recipe.data[name]) for slot in plan.slots for name in slot.stands_for]
     typed = [override for name, override in plan.typed.items() if name not in _WITHOUT_EFFECT]
@@ -55,7 +260,7 @@ def caveat(plan: RunPlan) -> str:
 
 
 def paper_page(plan: RunPlan, runs: RecipeRuns, values: Sequence[ReportedValue], figures: Sequence[Path]) -> str:
-    """The README.md of a figure or table of a paper; a caveat comes before the first number."""
+    """Return the README.md of a figure or table of a paper; a caveat comes before the first number."""
     recipe, warning = plan.recipe, caveat(plan)
     verdicts = [seen.partition(",") for seen in recipe.seen]
     parts = [
@@ -77,7 +282,6 @@ def paper_page(plan: RunPlan, runs: RecipeRuns, values: Sequence[ReportedValue],
 
 
 def _notes(values: Sequence[ReportedValue], runs: RecipeRuns) -> str:
-    """What ± and n mean, and how settings were chosen."""
     notes = []
     if any(value.value.half_width is not None for value in values):
         several = any(value.value.folds > 1 for value in values)
@@ -90,7 +294,7 @@ def _notes(values: Sequence[ReportedValue], runs: RecipeRuns) -> str:
 
 
 def outdated(entries: Iterable[Entry]) -> str:
-    """A line for results that this version of ol2r would not repeat; empty where it would."""
+    """Return a line for results that this version of ol2r would not repeat; empty where it would."""
     versions = sorted({entry.group.settings["results_version"] for entry in entries})
     if all(version == RESULTS_VERSION for version in versions):
         return ""
@@ -99,7 +303,7 @@ def outdated(entries: Iterable[Entry]) -> str:
 
 
 def benchmark_page(recipe: Recipe, entries: Sequence[Entry], figures: Mapping[str, str]) -> str:
-    """The page of a benchmark as markdown. figures: file names of the curves, by the title of the dataset."""
+    """Return the page of a benchmark as markdown. figures: file names of the curves, by the title of the dataset."""
     warning, edges = outdated(entries), any(entry.about.edges for entry in entries)
     parts = [
         f"# {recipe.title}",
@@ -109,8 +313,9 @@ def benchmark_page(recipe: Recipe, entries: Sequence[Entry], figures: Mapping[st
         _made_with(entries),
         f"Mean ± half the {LEVEL:.0%} interval. ↑ and ↓: the value is significantly higher or lower than that of "
         f"{recipe.baseline}, paired, after Holm's correction for the rows of a column. "
-        "CPU s: of all seeds and folds together. `settings` were chosen on validation queries"
-        + ("; * marks one at the end of its grid." if edges else "."),
+        "CPU s: of all seeds and folds together. `words` run a row with the line below its table; "
+        "settings were chosen on validation queries"
+        + ("; * marks one at the end of its grid and is not typed." if edges else "."),
     ]
     for title in dict.fromkeys(entry.about.table for entry in entries):
         parts.append(f"## {title}")
@@ -118,12 +323,11 @@ def benchmark_page(recipe: Recipe, entries: Sequence[Entry], figures: Mapping[st
             parts.append(f"![{heading('test_ndcg_10')} by round on {title}]({figures[title]})")
         for (dataset, click), rows in by_table(entries).items():
             if dataset == title:
-                parts += [f"### {title}, {click}", markdown(result_table(recipe, rows)), _command(rows)]
+                parts += [f"### {title}, {click}", markdown(result_table(recipe, rows, words=True)), _command(rows)]
     return "\n\n".join(parts) + "\n"
 
 
 def _made_with(entries: Sequence[Entry]) -> str:
-    """Versions, processors, runs and CPU hours."""
     versions: dict[str, dict[str, None]] = {}  # in the order in which they occur
     for entry in entries:
         for name, version in entry.about.versions.items():
@@ -138,17 +342,13 @@ def _made_with(entries: Sequence[Entry]) -> str:
 
 
 def _command(rows: Sequence[Entry]) -> str:
-    """What to type to repeat a table: the words that all rows share, then those of each row."""
+    """Return what to type to repeat a row: the words that all rows share; the table has those of each."""
     shared = [word for word in rows[0].about.words if all(word in row.about.words for row in rows)]
-    lines = [f"    ol2r run -m {shlex.join(shared)} WORDS", "", "with the words of a row:", ""]
-    for row in rows:
-        own = [word for word in row.about.words if word not in shared]
-        lines.append(f"- {row.about.competitor}: `{shlex.join(own)}`")
-    return "\n".join(lines)
+    return f"    ol2r run -m {shlex.join(shared)} WORDS"
 
 
 def index(benchmarks: Mapping[str, tuple[Recipe, Sequence[Entry]]]) -> str:
-    """The index page: which result to expect of each ranker."""
+    """Return the index page: which result to expect of each ranker."""
     parts = [
         "# Expected results",
         "Which result each ranker of `ol2r` gives on data that everybody can have, with settings chosen on validation "

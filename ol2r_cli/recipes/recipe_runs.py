@@ -1,10 +1,8 @@
 """Runs of a recipe, the choice of settings, and the rows of tables that runs are published with.
 
-Settings of a condition are those of the trial with the best mean validation NDCG@10.
-
-`ol2r_cli.report.selection` chooses from whatever runs a folder holds and never chooses settings of fairness, because
-runs with other fairness settings are another task there. Here the recipe says what competes, so that the gain of FairCo
-is chosen as in the paper.
+Settings of a condition are those of the trial with the best mean validation NDCG@10. `report.selection` chooses from
+whatever runs a folder holds and never chooses settings of fairness, because runs with other fairness settings are
+another task there. Here the recipe says what competes, so that the gain of FairCo is chosen as in the paper.
 """
 
 from __future__ import annotations
@@ -12,7 +10,7 @@ from __future__ import annotations
 import platform
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -29,8 +27,7 @@ from ol2r_cli.report.run_groups import Group, collect, group_runs
 from ol2r_cli.run.exit_status import DONE, INTERRUPTED
 from ol2r_cli.run.run import Run
 from ol2r_cli.run.store import create_root
-from ol2r_cli.sweep.sweep_output import print_plan
-from ol2r_cli.sweep.sweeper import sweep
+from ol2r_cli.sweep.sweeper import print_plan, sweep
 
 if TYPE_CHECKING:
     import polars as pl
@@ -57,34 +54,20 @@ def run_recipe(plan: RunPlan) -> RecipeRuns:
     """Run a plan; finished runs are not run again. A condition with a failed run is absent from `groups`."""
     runs = RecipeRuns()
     create_root(plan.output_dir)
-    best: dict[Condition, Overrides] = {}
     if candidates := list(plan.candidates()):
         count = sum(len(trial.runs) for trial in candidates)
         print(f"{plural(count, 'run')} to choose settings by validation", file=sys.stderr)
         finished = _run_trials(candidates, plan, runs)
         if runs.code:
             return runs
-        best = best_settings(finished)
         for trial, group in finished.items():
             runs.candidates.setdefault(trial.condition, {})[trial] = _validation(trial, group)
             seconds = sum(run.cpu_seconds or 0 for run in group.runs)
             runs.choice_seconds[trial.condition] = runs.choice_seconds.get(trial.condition, 0) + seconds
-    for trial, group in _run_trials(list(plan.final(best)), plan, runs).items():
+    best = {condition: max(trials, key=trials.__getitem__).settings for condition, trials in runs.candidates.items()}
+    for trial, group in _run_trials(list(plan.final(best)), plan, runs).items():  # of equal ones the first in the grid
         runs.groups[trial.condition], runs.settings[trial.condition] = group, trial.settings
     return runs
-
-
-def best_settings(trials: Mapping[Trial, Group]) -> dict[Condition, Overrides]:
-    """The settings with the best validation NDCG@10 of each condition; of equal ones the first in the grid.
-
-    ValueError for runs that were not evaluated on validation queries.
-    """
-    best: dict[Condition, tuple[float, Overrides]] = {}
-    for trial, group in trials.items():
-        value = _validation(trial, group)
-        if trial.condition not in best or value > best[trial.condition][0]:
-            best[trial.condition] = (value, trial.settings)
-    return {condition: settings for condition, (_, settings) in best.items()}
 
 
 def _validation(trial: Trial, group: Group) -> float:
@@ -111,7 +94,7 @@ def print_trials(plan: RunPlan) -> int:
 
 
 def _run_trials(trials: Sequence[Trial], plan: RunPlan, runs: RecipeRuns) -> dict[Trial, Group]:
-    """The group of every trial whose runs have all finished; failures are printed, and added to `runs`."""
+    """Return the group of every trial whose runs have all finished; failures are printed, and added to `runs`."""
     jobs = list(dict.fromkeys(job for trial in trials for job in trial.runs))
     one_at_a_time = ["launcher=processes", "launcher.jobs=1"] if plan.recipe.alone and not plan.launcher else []
     result = sweep([plan.job(job) for job in jobs], [*one_at_a_time, *plan.launcher], terminal=sys.stderr)
@@ -151,7 +134,7 @@ class About:
     versions: dict[str, str] = field(default_factory=dict)
 
     def row(self, run: FinishedRun) -> Condition:
-        """Which row of which table a run belongs to."""
+        """Return which row of which table a run belongs to."""
         return Condition(self.table, run.choices["click"], self.competitor)
 
 
@@ -167,7 +150,7 @@ class Entry:
 
     @property
     def table(self) -> tuple[str, str]:
-        """The table to which it belongs: dataset and click model."""
+        """Return the table to which it belongs: dataset and click model."""
         return self.about.table, self.group.choices["click"]
 
     @property
@@ -184,7 +167,7 @@ def published_dir() -> Path:
 
 
 def published(name: str) -> Results:
-    """The published results of a benchmark, those of its check for NAME_check; empty where there are none."""
+    """Return the published results of a benchmark, those of its check for NAME_check; empty where there are none."""
     file = published_dir() / f"{name}.parquet"
     if not file.is_file():
         return []
@@ -192,14 +175,14 @@ def published(name: str) -> Results:
 
 
 def as_published(results: Results) -> pl.DataFrame:
-    """The table that `published` reads, with every run once."""
+    """Return the table that `published` reads, with every run once."""
     runs, abouts = _by_path(results)
     about = [{"rows": [asdict(row) for row in rows]} for rows in abouts.values()]
     return results_frame(list(runs.values()), about, [[row.competitor for row in rows] for rows in abouts.values()])
 
 
 def played(plan: RunPlan, runs: RecipeRuns) -> Results:
-    """The finished runs of a plan."""
+    """Return the finished runs of a plan."""
     results = []
     words = {trial.condition: by_name(trial.words) for trial in plan.final(runs.settings)}
     for condition, group in runs.groups.items():
@@ -221,7 +204,7 @@ def played(plan: RunPlan, runs: RecipeRuns) -> Results:
 
 
 def _at_the_edge(grid: Overrides, chosen: Overrides) -> list[str]:
-    """The chosen settings that are the smallest or the largest number of their grid."""
+    """Return the chosen settings that are the smallest or the largest number of their grid."""
     edges = []
     for name, override in chosen.items():
         with suppress(ValueError):  # words have no order
@@ -245,7 +228,7 @@ def _processor() -> str:
 
 
 def entries(results: Results) -> list[Entry]:
-    """Runs of a competitor that differ in nothing but fold and seed are one entry, with what the first run says.
+    """Return runs of a competitor that differ in nothing but fold and seed are one entry, with what the first run says.
 
     A run may belong to two competitors whose chosen settings are the same.
     """
@@ -261,7 +244,7 @@ def entries(results: Results) -> list[Entry]:
 
 
 def _by_path(results: Iterable[tuple[FinishedRun, About]]) -> tuple[dict[Path, FinishedRun], dict[Path, list[About]]]:
-    """Every run once, and the rows to which it belongs."""
+    """Return every run once, and the rows to which it belongs."""
     abouts: dict[Path, list[About]] = {}
     for run, about in results:
         abouts.setdefault(run.path, []).append(about)

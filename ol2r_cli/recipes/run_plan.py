@@ -30,7 +30,7 @@ Overrides = dict[str, str]  # by the name of the setting: {"ranker.l2": "ranker.
 
 
 def by_name(*overrides: str | Iterable[str]) -> Overrides:
-    """Overrides by setting, in the order of first mention; the last of several with one name counts.
+    """Return overrides by setting, in the order of first mention; the last of several with one name counts.
 
     A text is split into overrides as a shell splits it.
     """
@@ -76,7 +76,7 @@ class Trial:
 
     @cached_property
     def runs(self) -> list[tuple[str, ...]]:
-        """The overrides of its runs, one run for each fold."""
+        """Return the overrides of its runs, one run for each fold."""
         return list(product(*map(expand, self.words)))
 
 
@@ -124,28 +124,28 @@ class RunPlan:
         return source
 
     def check_data(self) -> None:
-        """Raises ValueError unless all data are present."""
+        """Raise ValueError unless all data are present."""
         for slot in self.slots:
             self.dataset(slot)
 
     @property
     def output_dir(self) -> Path:
-        """The folder with the folder of the runs, which has the name of the command."""
+        """Return the folder with the folder of the runs, which has the name of the command."""
         typed = self.typed.get("output_dir", "").partition("=")[2]
         return Path(os.path.expanduser(typed)) if typed else default_output_dir()
 
     def job(self, run: Sequence[str]) -> list[str]:
-        """The overrides of a job: those of a run, where it is written, and folders with own choices."""
+        """Return the overrides of a job: those of a run, where it is written, and folders with own choices."""
         place = as_typed(self.output_dir / self.recipe.kind, "output_dir")
         return [*(word for word in run if not word.startswith("output_dir=")), f"output_dir={place}", *self.folders]
 
     @property
     def chooses(self) -> bool:
-        """Whether settings are chosen from grids."""
+        """Return whether settings are chosen from grids."""
         return self.scale in ("paper", "full") and self.settings is None
 
     def candidates(self) -> Iterator[Trial]:
-        """The trials from which settings are chosen."""
+        """Yield the trials from which settings are chosen."""
         for slot, condition in self._conditions() if self.chooses else ():
             grid = by_name(self.recipe.competitors[condition.competitor].grid)
             for settings in product(*map(expand, grid.values())) if grid else ():
@@ -153,7 +153,7 @@ class RunPlan:
                 yield self._trial(condition, by_name(settings), choose)
 
     def final(self, best: Mapping[Condition, Overrides] | None = None) -> Iterator[Trial]:
-        """The trials that are reported: with the `best` settings where they are chosen, or with fixed ones."""
+        """Yield the trials that are reported: with the `best` settings where they are chosen, or with fixed ones."""
         for slot, condition in self._conditions():
             if self.chooses or self.settings is not None:
                 settings = (self.settings or best or {}).get(condition, {})
@@ -183,7 +183,7 @@ def _split(typed: Sequence[str]) -> tuple[Overrides, list[str], list[str]]:
 
 
 def paper_plan(recipe: Recipe, scale: str = "quick", typed: Sequence[str] = ()) -> RunPlan:
-    """The runs of a figure or table of a paper, on its data or on what replaces them.
+    """Return the runs of a figure or table of a paper, on its data or on what replaces them.
 
     Datasets of the paper with the same replacement share a slot; when one of them was typed, it is used alone.
     ValueError for an unknown scale, and for overrides that would change what the recipe compares.
@@ -227,7 +227,7 @@ def paper_plan(recipe: Recipe, scale: str = "quick", typed: Sequence[str] = ()) 
 
 
 def _played_blocks(overrides: Overrides) -> Overrides:
-    """The overrides with `block_rounds` limited to rounds that are played: the user may type fewer `rounds`."""
+    """Return the overrides with `block_rounds` limited to rounds that are played: the user may type fewer `rounds`."""
     rounds = overrides.get("rounds", "").partition("=")[2]
     listed = re.findall(r"\d+", overrides.get("block_rounds", ""))
     if not listed or not rounds.isdecimal():
@@ -244,7 +244,7 @@ def benchmark_plan(
     added: Sequence[str] = (),
     settings: Mapping[Condition, Overrides] | None = None,
 ) -> RunPlan:
-    """The runs of a benchmark. Typed overrides limit it to a part, or do not change results.
+    """Return the runs of a benchmark. Typed overrides limit it to a part, or do not change results.
 
     scale: full, the published protocol, or check, a few rounds with default settings and one fold of each dataset.
     added: the words of a ranker of the user, which is the only competitor then; a setting may list several values, of
@@ -290,12 +290,12 @@ def _limits(word: str) -> bool:
 
 
 def role(name: str) -> str:
-    """The group of a setting: `ranker` of `ranker.l2` and `ranker/model`."""
+    """Return the group of a setting: `ranker` of `ranker.l2` and `ranker/model`."""
     return re.split(r"[./@]", name, maxsplit=1)[0]
 
 
 def _check_values(typed: Overrides, name: str, protocols: Sequence[Collection[str]]) -> None:
-    """ValueError for a typed value that is not in all of the protocols."""
+    """Raise ValueError for a typed value that is not in all of the protocols."""
     for override in expand(typed[name]) if name in typed and protocols else ():
         value = override.partition("=")[2]
         allowed = [each for each in dict.fromkeys(protocols[0]) if all(each in values for values in protocols)]

@@ -1,4 +1,7 @@
-"""What runs take on disk, and removing it: whole runs, some of their files, logs of sweeps, and cached datasets."""
+"""What runs take on disk, and removing it: whole runs, some of their files, logs of sweeps, and cached datasets.
+
+Nothing is removed that ol2r has not written, or that a process is using.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -15,10 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from ol2r_cli.lock import LockHeld, is_held, locked
-from ol2r_cli.run import CHECKPOINT, CONFIG, FILES, INTERACTIONS, LOCK, MANIFEST, SUMMARY
+from ol2r_cli.run import CHECKPOINT, CONFIG, FILES, INTERACTIONS, LOCK, MANIFEST
 from ol2r_cli.run.run import Run
 from ol2r_cli.run.store import RunDirectory, RunningElsewhere
-from ol2r_cli.run.tables import TRACE, is_part
+from ol2r_cli.run.tables import is_part
 from ol2r_cli.untrusted_file import open_file, read_yaml
 
 DAMAGED = "damaged"
@@ -27,20 +30,19 @@ SWEEPS = ".sweep"  # the folder with logs of sweeps
 _ID = re.compile(r"-[0-9a-f]{10}$")  # how the name of a run directory ends
 _TEMPORARY = re.compile(r"\.(.+)\.[0-9a-f]{16}\.partial")
 _LOG = re.compile(r"-[0-9a-f]{10}\.log$")
-_REQUIRED = (CONFIG, SUMMARY, TRACE.file)  # a finished run without these is damaged
 
 
 @dataclass(frozen=True)
 class StoredRun:
     """A run with the sizes in bytes of its files and of temporary files; `changed` is the time of the latest change.
 
-    `state` is that of the run, or damaged: it has no readable manifest, or is finished and lacks a table. `manifest` is
-    the manifest when the run was listed, to notice when the run has gone on since.
+    `state` is that of the run, or damaged where it has no readable manifest. `manifest` is the manifest when the run
+    was listed, to notice when the run has gone on since.
     """
 
     path: Path
     state: str
-    manifest: Mapping[str, Any] | None
+    manifest: Mapping[str, Any]
     files: Mapping[str, int]
     temporaries: Mapping[str, int]
     changed: float
@@ -87,9 +89,8 @@ class Removal:
 def stored_runs(root: Path) -> Iterator[StoredRun]:
     """All runs below a folder in alphabetical order, including directories of runs that were killed at their start."""
     for folder, subfolders, names in os.walk(root):
-        run_files = {name for name in names if _is_run_file(name) or _is_temporary(name) or name == LOCK}
-        may_be_run = MANIFEST in run_files or (_ID.search(Path(folder).name) and _is_left_over(Path(folder), run_files))
-        if may_be_run and (run := _stored_run(Path(folder), run_files)) is not None:
+        ours = sorted(name for name in names if _is_run_file(name) or _is_temporary(name) or name == LOCK)
+        if ours and (run := _stored_run(Path(folder), ours)) is not None:
             subfolders.clear()
             yield run
         subfolders[:] = sorted(name for name in subfolders if not name.startswith("."))
@@ -104,41 +105,36 @@ def _is_temporary(name: str) -> bool:
     return (found := _TEMPORARY.fullmatch(name)) is not None and _is_run_file(found[1])
 
 
-def _is_left_over(path: Path, names: set[str]) -> bool:
-    """Whether files without a readable manifest belong to a run: they are those of its first moment, or there is the
-    configuration of a run among them. Names alone say nothing: a user may have a `checkpoint.pt`."""
-    if names and all(name == LOCK or _is_temporary(name) for name in names):
-        return LOCK not in names or _is_lock(path / LOCK)
-    try:
-        settings = read_yaml(path / CONFIG)
-    except (OSError, ValueError):
-        return False
-    return isinstance(settings, dict) and {"ranker", "click", "dataset", "rounds"} <= settings.keys()
-
-
-def _is_lock(path: Path) -> bool:
-    """Whether a file is the lock of a run, which may have been killed before it wrote its name."""
-    with suppress(OSError), open_file(path) as file:
-        return file.read(4) in (b"", b"pid ")
-    return False
-
-
-def _stored_run(path: Path, names: set[str]) -> StoredRun | None:
-    run = Run.read(path)
+def _stored_run(path: Path, names: list[str]) -> StoredRun | None:
+    run = Run.read(path) if MANIFEST in names else None
     if run is not None and run.manifest:
-        state = DAMAGED if run.state == "finished" and not set(_REQUIRED) <= names else run.state
+        state, manifest = run.state, run.manifest
     elif _ID.search(path.name) and _is_left_over(path, names):
-        state = "running" if is_held(path / LOCK) else DAMAGED
+        state, manifest = "running" if is_held(path / LOCK) else DAMAGED, {}
     else:
         return None  # the run.json of another program
     sizes, changed = {}, 0.0
-    for name in sorted(names):
+    for name in names:
         with suppress(FileNotFoundError):  # it has been renamed or removed meanwhile
             status = (path / name).lstat()
             sizes[name], changed = status.st_size, max(changed, status.st_mtime)
     files = {name: size for name, size in sizes.items() if _is_run_file(name)}
     temporaries = {name: size for name, size in sizes.items() if _is_temporary(name)}
-    return StoredRun(path, state, run.manifest if run else None, files, temporaries, changed)
+    return StoredRun(path, state, manifest, files, temporaries, changed)
+
+
+def _is_left_over(path: Path, names: list[str]) -> bool:
+    """Whether files without a readable manifest belong to a run: they are those of its first moment, or there is the
+    configuration of a run among them. Names alone say nothing: a user may have a `checkpoint.pt`."""
+    if all(name == LOCK or _is_temporary(name) for name in names):
+        with suppress(OSError), open_file(path / LOCK) as file:
+            return file.read(4) in (b"", b"pid ")  # of a process that was killed before it wrote its name
+        return LOCK not in names
+    try:
+        settings = read_yaml(path / CONFIG)
+    except (OSError, ValueError):
+        return False
+    return isinstance(settings, dict) and {"ranker", "click", "dataset", "rounds"} <= settings.keys()
 
 
 def sweep_logs(root: Path) -> Iterator[JobLog]:
@@ -164,44 +160,41 @@ def choose(runs: Iterable[StoredRun], logs: Iterable[JobLog], plan: RemovalPlan,
         if run.state == "running" or run.changed >= plan.before:
             continue
         if run.state in plan.states:
-            yield Removal(f"{run.state} run", run.path, run.size, _removing(run, None, root))
+            yield Removal(f"{run.state} run", run.path, run.size, partial(_remove, run, None, root))
             continue
         # An unfinished run needs its checkpoint and its interactions to resume.
-        parts = {CHECKPOINT: plan.checkpoints, INTERACTIONS: plan.interactions} if run.state == "finished" else {}
-        for name, chosen in parts.items():
-            if chosen and name in run.files:
-                kind = "checkpoint of a finished run" if name == CHECKPOINT else "interactions of a finished run"
-                yield Removal(kind, run.path / name, run.files[name], _removing(run, name, root))
+        for name, what, chosen in (
+            (CHECKPOINT, "checkpoint", plan.checkpoints),
+            (INTERACTIONS, "interactions", plan.interactions),
+        ):
+            if run.state == "finished" and chosen and name in run.files:
+                act = partial(_remove, run, name, root)
+                yield Removal(f"{what} of a finished run", run.path / name, run.files[name], act)
         if run.temporaries:
-            yield Removal("temporary", run.path, sum(run.temporaries.values()), _removing(run, "", root))
+            yield Removal("temporary", run.path, sum(run.temporaries.values()), partial(_remove, run, "", root))
     for log in logs:
         if plan.logs and log.changed < plan.before:
             yield Removal("log of a sweep", log.path, log.size, partial(_remove_log, log.path, root))
 
 
-def _removing(run: StoredRun, name: str | None, root: Path) -> Callable[[], int]:
-    """Removes one file of a run or, with None, all of them. Locking the run removes its temporary files."""
-
-    def act() -> int:
-        directory = RunDirectory(run.path)
-        if not run.path.is_dir():
-            return 0
-        size = _present_size(run)
-        try:
-            with directory:
-                now = Run.read(run.path)
-                if (now.manifest if now else None) != run.manifest:
-                    raise ValueError("it has gone on since")
-                if name is None:
-                    directory.clear()
-                elif name:
-                    (directory / name).unlink(missing_ok=True)
-        except RunningElsewhere:
-            raise ValueError("it is running") from None
-        _remove_empty_folders(run.path, root)
-        return size - _present_size(run)
-
-    return act
+def _remove(run: StoredRun, name: str | None, root: Path) -> int:
+    """Remove one file of a run or, with None, all of them. Locking the run removes its temporary files."""
+    if not run.path.is_dir():
+        return 0
+    directory, size = RunDirectory(run.path), _present_size(run)
+    try:
+        with directory:
+            now = Run.read(run.path)
+            if (now.manifest if now else {}) != run.manifest:
+                raise ValueError("it has gone on since")
+            if name is None:
+                directory.clear()
+            elif name:
+                (directory / name).unlink(missing_ok=True)
+    except RunningElsewhere:
+        raise ValueError("it is running") from None
+    _remove_empty_folders(run.path, root)
+    return size - _present_size(run)
 
 
 def _present_size(run: StoredRun) -> int:
@@ -214,8 +207,7 @@ def _present_size(run: StoredRun) -> int:
 
 
 def _remove_log(path: Path, root: Path) -> int:
-    size = path.lstat().st_size
-    path.unlink()
+    size = _remove_file(path)
     _remove_empty_folders(path.parent, root)
     return size
 
@@ -247,15 +239,16 @@ def cache_entries(folder: Path, before: float) -> Iterator[Removal]:
         ("offline", _FIT, "offline fit"),
     ):
         for path in sorted((folder / subfolder).glob("*")):
-            if not name.fullmatch(path.name) or path.stat().st_mtime >= before:
-                continue
-            if _is_linked(path, folder):
+            if not name.fullmatch(path.name) or path.stat().st_mtime >= before or _is_linked(path, folder):
                 continue
             if path.is_dir() and name is not _CHECKSUM:
-                size = sum(file.stat().st_size for file in path.iterdir() if file.is_file())
-                yield Removal(kind, path, size, partial(_remove_arrays, path))
+                yield Removal(kind, path, _size(path), partial(_remove_arrays, path))
             elif path.is_file() and name is _CHECKSUM:
                 yield Removal(kind, path, path.stat().st_size, partial(_remove_file, path))
+
+
+def _size(folder: Path) -> int:
+    return sum(file.stat().st_size for file in folder.iterdir() if file.is_file())
 
 
 def _remove_arrays(path: Path) -> int:
@@ -263,7 +256,9 @@ def _remove_arrays(path: Path) -> int:
 
     An entry in which there is anything but arrays and their description is left.
     """
-    named = _described(path)
+    named = None  # the arrays that it should have; None without a description that can be read
+    with suppress(OSError, ValueError, LookupError, TypeError):
+        named = dict(json.loads((path / "meta.json").read_bytes())["arrays"])
     for file in path.iterdir():
         is_array = file.suffix == ".npy" and (named is None or file.stem in named)
         if file.is_symlink() or not file.is_file() or not (is_array or file.name == "meta.json"):
@@ -273,23 +268,16 @@ def _remove_arrays(path: Path) -> int:
         with locked(path.with_name(f"{key}.lock"), wait=False):
             renamed = path.with_name(f"{key}.{secrets.token_hex(8)}.partial")
             path.rename(renamed)  # so that no process opens an entry of which a part is removed
-            size = sum(file.stat().st_size for file in renamed.iterdir() if file.is_file())
+            size = _size(renamed)
             shutil.rmtree(renamed)
             return size
     except LockHeld:
         raise ValueError("it is being written") from None
 
 
-def _described(path: Path) -> Collection[str] | None:
-    """The arrays that an entry of the cache should have, by its description; None without a readable one."""
-    with suppress(OSError, ValueError, LookupError, TypeError):
-        return dict(json.loads((path / "meta.json").read_bytes())["arrays"]).keys()
-    return None
-
-
 def _remove_file(path: Path) -> int:
     with suppress(FileNotFoundError):
-        size = path.stat().st_size
+        size = path.lstat().st_size
         path.unlink()
         return size
     return 0

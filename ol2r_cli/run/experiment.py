@@ -111,15 +111,14 @@ class Experiment:
                 raise ValueError("trace_cosine=true compares with a ranker for labels that stay: type intent=none")
         self.seeds = [self.settings["seed"] + replica for replica in range(self.settings["replicas"])]
         self.code = own_code(self.settings) if code is None else code
-        self.id = self.id_with(self.settings["rounds"])
+        self.id = self._id()
         path = run_path(self.settings["output_dir"], choices, self.id)
         self.directory = RunDirectory(path, root=path.parents[1])
 
-    def id_with(self, rounds: int) -> str:
-        """The id of the run with these settings, this code and this number of rounds."""
+    def _id(self) -> str:
         precision = str(self.dtype).removeprefix("torch.")
         device = {**self.settings["device"], "dtype": precision, "engine": self.device.engine}
-        decisive = {**self.settings, "rounds": rounds, "device": device}
+        decisive = {**self.settings, "device": device}
         if self.dataset.group is not None and (last := int(self.dataset.group.max())) > 1:
             decisive["groups"] = last + 1  # versions that measured no more than two groups gave the id without it
         return identity(decisive, self.dataset.fingerprint, self.code)
@@ -132,15 +131,13 @@ class Experiment:
             parts.append("intent")
         return {group: self.choices[group] for group in (*groups, *sorted(parts))}
 
+    def stored(self) -> Run | None:
+        """The run as it is on disk, all of its files compared; None if it was not begun, and with `force=true`."""
+        return None if self.settings["force"] else Run.read(self.directory.path, thorough=True)
+
     def finished(self) -> bool:
         """Whether this run is finished, is as it was then, and does not have to be run again."""
-        run = None if self.settings["force"] else Run.read(self.directory.path, thorough=True)
-        return run is not None and run.state == "finished"
-
-    def damage(self) -> str:
-        """What is wrong with the files of this run, if it was finished; empty if nothing is, or with `force=true`."""
-        run = None if self.settings["force"] else Run.read(self.directory.path, thorough=True)
-        return run.error or "" if run is not None and run.state == "damaged" else ""
+        return (run := self.stored()) is not None and run.state == "finished"
 
     def is_evaluated(self, round: int) -> bool:
         """Whether a round from 1 on is one of the regular evaluations; round 0 and the last one always are."""

@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Any
 from zipfile import BadZipFile, ZipFile
 
 from ol2r_cli.columns import RunColumns
-from ol2r_cli.config.catalogue import dotted
 from ol2r_cli.config.own_choices import default_output_dir
 from ol2r_cli.formatting import error_line
 from ol2r_cli.lock import is_held
@@ -448,6 +447,8 @@ def flat_settings(text: str) -> dict[str, Any]:
 
 @lru_cache(maxsize=4096)
 def _leaves(text: str) -> dict[str, Any]:
+    from ol2r_cli.config.catalogue import dotted
+
     leaves = dotted(_mapping(parse_yaml(text)))
     return {name: int(value) if isinstance(value, float) and value.is_integer() else value for name, value in leaves}
 

@@ -71,13 +71,14 @@ def run_experiment(
             experiment = Experiment(config, choices, code=code)
             if id not in ("", experiment.id):
                 raise ValueError("code or data were changed after the sweep was checked: type its command again")
-            if experiment.finished():
-                _remove_leftovers(experiment)
+            stored = experiment.stored()
+            if stored is not None and stored.state == "finished":
+                _remove_leftovers(experiment.directory, stored)
                 if render:
-                    print(render(Run.read_finished(experiment.directory.path), True))
+                    print(render(stored, True))
                 return DONE
-            if problem := experiment.damage():
-                print(f"starts afresh: {problem}", file=sys.stderr)
+            if stored is not None and stored.state == "damaged":
+                print(f"starts afresh: {stored.error}", file=sys.stderr)
             # With force=true the command would start over instead of resuming the run.
             words = [word for word in overrides if word.lstrip("+").partition("=")[0] != "force"]
             runner = Runner(experiment, command_of(words))
@@ -99,13 +100,11 @@ def run_experiment(
         return FAILED
 
 
-def _remove_leftovers(experiment: Experiment) -> None:
+def _remove_leftovers(directory: RunDirectory, run: Run) -> None:
     """Remove what a process leaves that is killed between finishing and cleaning up, or that cannot remove a file."""
-    directory = experiment.directory
-    if not any((directory / name).exists() for name in (CHECKPOINT, LOCK)):
-        return
-    with suppress(RunningElsewhere, OSError), directory:
-        directory.clean_up(Run.read_finished(directory.path).settings["keep_checkpoint"])
+    if any((directory / name).exists() for name in (CHECKPOINT, LOCK)):
+        with suppress(RunningElsewhere, OSError), directory:
+            directory.clean_up(run.settings["keep_checkpoint"])
 
 
 class Runner:

@@ -7,7 +7,6 @@ it contains a `run.json`; the lock alone does not make it one.
 
 from __future__ import annotations
 
-import errno
 import json
 import logging
 import os
@@ -152,19 +151,6 @@ class RunDirectory:
         if self._lock is not None and not self._lock.is_ours():
             what = f"{self.path} was removed, or another process has taken it over"
             raise DirectoryLost(f"{what}, while the run was writing to it: run it again")
-
-    def overwrite_json(self, name: str, content: Mapping[str, Any]) -> None:
-        """Write into the file that exists, which needs no space on a full disk. OSError where it would need some.
-
-        A kill at this moment may damage the file, so this is for the last word of a run that cannot go on.
-        """
-        self._check_lock()
-        text = (as_json(content) + "\n").encode()
-        with open(self / name, "rb+", opener=no_link) as file:
-            status = os.fstat(file.fileno())
-            if len(text) > status.st_blocks * 512:
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            file.write(text.ljust(status.st_size))  # JSON may end in blanks
 
     def write_bytes(self, name: str, content: bytes) -> None:
         with self.replacing(name) as file:
@@ -358,12 +344,7 @@ class Manifest:
         self.content["ended"] = _now()
         try:
             self._write(ended=self.content["status"] == "finished")
-        except OSError as failure:  # the disk is full
-            if error is None:
-                self.content |= {"status": "failed", "error": self.explain(failure), "files": None}
-                self.content.pop("checksum", None)
-            with suppress(OSError):
-                self.directory.overwrite_json(MANIFEST, self.content)
+        except OSError:  # the disk is full: what is there still says that it is running, and nothing holds the lock
             if error is None:
                 raise
 

@@ -12,13 +12,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from ol2r_cli.columns import EVALUATION_COLUMNS, TRACE_COLUMNS, Column
 
 if TYPE_CHECKING:
     import polars as pl
+    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +55,7 @@ class Table:
         Absent columns, NaN and negative counts in the columns of every run become null, since such a count is never
         below zero. A number that is too large for its type raises an error of polars.
         """
+        import numpy as np
         import polars as pl
 
         rows = len(values[self.key[0]])

@@ -37,39 +37,33 @@ class Trace:
     """Records what happens in the replicas with these seeds, and writes it to the tables of the run directory.
 
     A measure is a tensor [B], one value per replica, or [R, B] for R rounds. A measure that does not apply is left out,
-    or is NaN (a count: negative) for the replicas to which it does not apply; it becomes null. `capacity` is the
-    number of rounds for which the buffer has room at first; it grows when necessary. `columns` are those of the run.
+    or is NaN (a count: negative) for the replicas to which it does not apply; it becomes null. `columns` are those of
+    the run.
     """
 
-    def __init__(
-        self,
-        directory: RunDirectory,
-        seeds: Sequence[int],
-        capacity: int = 1024,
-        columns: RunColumns = RunColumns(),  # noqa: B008
-    ):
+    def __init__(self, directory: RunDirectory, seeds: Sequence[int], columns: RunColumns = RunColumns()):  # noqa: B008
         if len(set(seeds)) != len(seeds):
             raise ValueError(f"seeds must differ from each other, got {list(seeds)}")
         self.directory = directory
         self.seeds = np.asarray(seeds, dtype=np.int64)
-        self.capacity = capacity
-        self._rounds: list[_Rounds] = []
         self.trace = TRACE.with_columns(columns.trace)
         self.evaluation = EVALUATION.with_columns(columns.evaluation)
         self._waiting: dict[Table, list[Columns]] = {self.trace: [], self.evaluation: [], BLOCKS: [], INTERACTIONS: []}
+        self._rounds: list[tuple[int, tuple[str, ...], Tensor]] = []  # first round, names, and measures [M, R, B]
 
     def record(self, round: int, measures: Mapping[str, Tensor]) -> None:
         """Record one row of trace.parquet per replica for `round`, or for the R rounds from `round` on.
 
-        The values stay on their device, in one float64 buffer, in which whole numbers up to 2^53 are exact.
+        The values stay on their device, in float64, in which whole numbers up to 2^53 are exact.
         """
-        last = self._rounds[-1] if self._rounds else None
-        if last is None or last.names != tuple(measures):
-            self.trace.check(measures)
-            last = _Rounds(tuple(measures), len(self.seeds), self.capacity)
-            self._rounds.append(last)
-        last.add(round, list(measures.values()))
-        if len(last.rounds) * len(self.seeds) >= FLUSH_ROWS:
+        self.trace.check(measures)
+        replicas, shapes = len(self.seeds), {tuple(values.shape) for values in measures.values()}
+        rounds = max((shape[0] for shape in shapes if len(shape) == 2), default=1)
+        if not shapes <= {(replicas,), (rounds, replicas)}:
+            raise ValueError(f"measures must be [{replicas}] or [rounds, {replicas}], got {sorted(shapes)}")
+        values = torch.stack([each.detach().double().expand(rounds, replicas) for each in measures.values()])
+        self._rounds.append((round, tuple(measures), values))
+        if sum(values.shape[1] for *_, values in self._rounds) * replicas >= FLUSH_ROWS:
             self.flush()
 
     def record_evaluation(self, rounds: int | Sequence[int], split: str, measures: Mapping[str, Tensor]) -> None:
@@ -175,7 +169,10 @@ class Trace:
 
         waiting = self._waiting[table]
         if table is self.trace:
-            waiting += [rounds.columns(self.seeds) for rounds in self._rounds]
+            for first, names, measures in self._rounds:
+                rounds = np.arange(first, first + measures.shape[1])
+                columns = {"seed": np.tile(self.seeds, len(rounds)), "round": np.repeat(rounds, len(self.seeds))}
+                waiting.append({**columns, **dict(zip(names, _doubles(measures.flatten(1)), strict=True))})
             self._rounds.clear()
         by_names: dict[tuple[str, ...], list[Columns]] = {}  # arrays are joined first, because there may be many
         for columns in waiting:
@@ -186,50 +183,6 @@ class Trace:
             for names, group in by_names.items()
         ]
         return pl.concat(frames) if frames else None
-
-
-class _Rounds:
-    """Consecutive rounds with the same measures: a buffer [rounds, measures, B] on the device of the run."""
-
-    def __init__(self, names: tuple[str, ...], replicas: int, capacity: int):
-        self.names = names
-        self.replicas = replicas
-        self.rounds: list[int] = []
-        self.buffer = torch.empty(0, len(names), replicas, dtype=torch.float64)
-        self.capacity = max(capacity, 1)
-
-    @torch.inference_mode()
-    def add(self, round: int, values: list[Tensor]) -> None:
-        start = len(self.rounds)
-        if {tensor.shape for tensor in values} == {(self.replicas,)}:  # the common case, kept fast
-            self._reserve(start + 1, values[0].device)
-            torch.stack([tensor.double() for tensor in values], out=self.buffer[start])
-            self.rounds.append(round)
-            return
-        shapes = [tuple(tensor.shape) for tensor in values]
-        count = max((shape[0] for shape in shapes if len(shape) == 2), default=1)
-        if not {*shapes} <= {(self.replicas,), (count, self.replicas)}:
-            raise ValueError(
-                f"measures must be [{self.replicas}] or [rounds, {self.replicas}], got {sorted({*shapes})}"
-            )
-        self._reserve(start + count, values[0].device)
-        blocks = [tensor.double().expand(count, self.replicas) for tensor in values]
-        torch.stack(blocks, dim=1, out=self.buffer[start : start + count])
-        self.rounds.extend(range(round, round + count))
-
-    def _reserve(self, rounds: int, device: torch.device) -> None:
-        if rounds > len(self.buffer):
-            grown = max(rounds, self.capacity, 2 * len(self.buffer))
-            buffer = torch.empty(grown, len(self.names), self.replicas, dtype=torch.float64, device=device)
-            buffer[: len(self.buffer)] = self.buffer.to(device)
-            self.buffer = buffer
-
-    def columns(self, seeds: np.ndarray) -> Columns:
-        """One array [B * rounds] per column, sorted by seed and round like the table."""
-        count = len(self.rounds)
-        values = _doubles(self.buffer[:count])
-        columns = {name: values[:, column].T.ravel() for column, name in enumerate(self.names)}
-        return columns | {"seed": np.repeat(seeds, count), "round": np.tile(np.asarray(self.rounds), len(seeds))}
 
 
 def _doubles(values: Tensor) -> np.ndarray:

@@ -1,9 +1,10 @@
-"""Runs the trials of a study, in this process or in several worker processes."""
+"""Runs the trials of a study, in this process or in several worker processes, and prints them and the best settings."""
 
 from __future__ import annotations
 
 import math
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -12,30 +13,37 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
+import optuna
+from optuna.trial import TrialState
+
 import ol2r_cli
+from ol2r_cli.columns import main_cutoff
 from ol2r_cli.config.overrides import as_typed
-from ol2r_cli.formatting import error_line, one_line
+from ol2r_cli.formatting import duration, error_line, one_line
 from ol2r_cli.run.exit_status import FAILED, INTERRUPTED, stop_signals
 from ol2r_cli.run.run import Run
 from ol2r_cli.run.runner import validation_curve
-from ol2r_cli.search.search_output import SearchProgress
-from ol2r_cli.search.study import ATTEMPTS, ActiveTrial, Study
-from ol2r_cli.search.trial import TrialOutcome, read_metrics, run_trial
+from ol2r_cli.search.study import ActiveTrial, Study
+from ol2r_cli.search.trial import TrialOutcome, run_trial
 
+FRESH_REPLICAS = 10  # of the run that is proposed at the end
+_IMPORTANCE_TRIALS = 8  # with fewer different values, importances are left out
+_WIDTH = 100  # characters of the line about the trial in progress
 _POLL_INTERVAL = 0.1  # seconds between checks of the workers
 
 
 class Searcher:
     """Runs trials of `study` until `max_trials` have begun; no trial begins after the moment `until`.
 
-    until: by `time.monotonic`, in seconds. parent: the id of the process that started this worker; None when this
-    process is no worker.
+    Prints a line on stdout when a trial ends and, on a terminal, updates one on stderr during a trial. until: by
+    `time.monotonic`, in seconds. parent: the id of the process that started this worker; None when this process is no
+    worker.
     """
 
     def __init__(self, study: Study, max_trials: int, until: float = math.inf, parent: int | None = None):
         self.study, self.max_trials, self.until, self.parent = study, max_trials, until, parent
         self.metric, self.prunes = study.plan["metric"], study.plan["prune"]
-        self.progress = SearchProgress(study, max_trials, live=sys.stderr.isatty() and parent is None)
+        self.terminal = sys.stderr if sys.stderr.isatty() and parent is None else None  # a run redirects stderr
 
     def run(self) -> bool:
         """Run trials; False when a signal stopped the search, True when there is nothing more to do."""
@@ -52,84 +60,134 @@ class Searcher:
 
     def _run_trial(self, active: ActiveTrial) -> bool:
         """Run a trial to its end; False when a signal stopped it, and the next process continues it."""
-        self.progress.begin(active)
-        pruned_at: list[int] = []
-        callback = partial(self._evaluated, active, pruned_at) if self.prunes or self.progress.live else None
+        began, pruned_at = time.monotonic(), list[int]()
+        self._show_curve(active)
+        callback = partial(self._evaluated, active, pruned_at) if self.prunes or self.terminal else None
         fixed = [word for word in self.study.space.fixed if not word.startswith("output_dir=")]
         overrides = [*fixed, *active.drawn, f"output_dir={as_typed(self.study.runs, 'output_dir')}"]
         try:
             outcome = run_trial(self.study.space.composer, overrides, callback, self.stop)
         except KeyboardInterrupt:  # before the first round, or by a second Ctrl-C
-            self.study.interrupt(active)
-            return False
+            outcome = TrialOutcome(INTERRUPTED, self.study.folder)
         except Exception as error:  # an error in one trial must not end the search
-            outcome = TrialOutcome(FAILED, self.study.folder, _reason(error))
+            is_for_the_user = isinstance(error, ValueError)
+            reason = one_line(error) if is_for_the_user else error_line(error)
+            outcome = TrialOutcome(FAILED, self.study.folder, reason)
         if outcome.code == INTERRUPTED and not pruned_at:
-            self.study.interrupt(active)
+            self.study.interrupt(active.trial)
             return False
-        self.progress.end(active, self._record(active, outcome, pruned_at))
+        text = self._record(active, outcome, pruned_at)
+        self._show("")
+        best = self.study.best()
+        best_so_far = f"  best {best.value:.4f}" if best is not None else ""
+        number = f"{active.number:>{len(str(self.max_trials))}}/{self.max_trials}"
+        seconds = duration(time.monotonic() - began)
+        print(f"trial {number}  {text}  {' '.join(active.drawn)}  {seconds}{best_so_far}", flush=True)
         return True
 
     def _evaluated(self, active: ActiveTrial, pruned_at: list[int], round: int, ndcg: Mapping[str, float]) -> bool:
         """Callback of every evaluation; whether the run stops, because it is pruned or because of a signal."""
         value = ndcg["validation"]
-        self.progress.evaluated(active, round, value)
-        if self.prunes and not pruned_at and self.study.should_prune(active, round, value):
-            pruned_at.append(round)
+        self._show_curve(active, f"  round {round} {value:.4f}")
+        if self.prunes and not pruned_at:
+            self.study.report(active.trial, [(round, value)])
+            if active.trial.should_prune():  # it is below the median of the finished trials at this round
+                pruned_at.append(round)
         return bool(pruned_at or self.stop)
 
     def _record(self, active: ActiveTrial, outcome: TrialOutcome, pruned_at: Sequence[int]) -> str:
         """Record in the study how a trial ended; the same in a few words."""
         if outcome.code == INTERRUPTED:
-            self.study.prune(active)
+            self.study.end(active.trial, pruned=True)
             return f"pruned at round {pruned_at[0]}"
-        metric = {} if outcome.code else read_metrics(outcome.path).get(self.metric, {})
+        metric = {} if outcome.code else Run.read_finished(outcome.path).summary.get(self.metric, {})
         if "mean" not in metric:
             reason = outcome.reason or f"its summary has no {self.metric}"
-            self.study.fail(active.trial.number, reason)
+            self.study.end(active.trial, reason=reason)
             return f"failed: {reason}"
         if outcome.finished_before and self.prunes:
-            self.study.report(active, validation_curve(Run.read_finished(outcome.path)))
-        self.study.finish(active, metric["mean"], outcome.path)
+            self.study.report(active.trial, validation_curve(Run.read_finished(outcome.path)))
+        self.study.end(active.trial, metric["mean"], path=str(outcome.path))
         return f"{metric['mean']:.4f}{' (done before)' if outcome.finished_before else ''}"
 
+    def _show_curve(self, active: ActiveTrial, curve: str = "") -> None:
+        self._show(f"trial {active.number}/{self.max_trials}  {' '.join(active.drawn)}{curve}")
 
-def _reason(error: Exception) -> str:
-    """An error in one line, without its type if it is a ValueError: those have a message for the user."""
-    return one_line(error) if isinstance(error, ValueError) else error_line(error)
+    def _show(self, line: str) -> None:
+        if self.terminal is not None:
+            print(f"\r\033[K{line[:_WIDTH]}", end="", file=self.terminal, flush=True)
 
 
-def run_workers(study: Study, arguments: Sequence[str], count: int) -> bool:
-    """Run `ol2r search ARGUMENTS` in `count` worker processes; False when a signal stopped them.
+def run_workers(arguments: Sequence[str], count: int) -> bool:
+    """Run `ol2r search ARGUMENTS` in `count` worker processes until all have ended; False when a signal stopped them.
 
-    The trial of a worker that was killed is continued by another worker, or by a new one when none is left.
+    The first signal is sent on to them; a second one kills them. The trial of a worker that was killed is continued by
+    another worker, or else by whoever runs the study next.
     """
-    with stop_signals() as stop:
-        _run_until_end(arguments, count, stop)
-        for _ in range(ATTEMPTS):
-            if stop or not study.has_abandoned_trials():
-                break
-            _run_until_end(arguments, 1, stop)
-    return not stop
-
-
-def _run_until_end(arguments: Sequence[str], count: int, stop: list[int]) -> None:
-    """Start workers and wait until all have ended. The first signal is sent on to them; a second one kills them."""
     command = [sys.executable, "-P", "-m", "ol2r_cli", "search", *arguments, "--worker"]
     package = str(Path(ol2r_cli.__file__).parents[1])
     path = os.pathsep.join([package, os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
     environment = {**os.environ, "PYTHONPATH": path}
-    # In their own session, so that a Ctrl-C reaches them through this process only, and only once.
-    workers = [subprocess.Popen(command, env=environment, start_new_session=True) for _ in range(count)]
-    try:
-        signalled = False
-        while any(worker.poll() is None for worker in workers):
-            if stop and not signalled:
-                signalled = True
-                for worker in workers:
-                    worker.send_signal(signal.SIGTERM)
-            time.sleep(_POLL_INTERVAL)
-    finally:
-        for worker in workers:
-            worker.kill()  # without effect on a worker that has ended
-            worker.wait()
+    with stop_signals() as stop:
+        # In their own session, so that a Ctrl-C reaches them through this process only, and only once.
+        workers = [subprocess.Popen(command, env=environment, start_new_session=True) for _ in range(count)]
+        try:
+            signalled = False
+            while any(worker.poll() is None for worker in workers):
+                if stop and not signalled:
+                    signalled = True
+                    for worker in workers:
+                        worker.send_signal(signal.SIGTERM)
+                time.sleep(_POLL_INTERVAL)
+        finally:
+            for worker in workers:
+                worker.kill()  # without effect on a worker that has ended
+                worker.wait()
+        return not stop
+
+
+def render_result(study: Study, metric: str) -> str:
+    """The best settings, their test NDCG (shown here for the first time), and the command for fresh seeds."""
+    names = {TrialState.COMPLETE: "finished", TrialState.PRUNED: "pruned", TrialState.FAIL: "failed"}
+    counts = ", ".join(f"{n} {name}" for state, name in names.items() if (n := len(study.trials(state))))
+    head = f"{len(study.trials())} trials" + (f" ({counts})" if counts else "")
+    best = study.best()
+    if best is None:
+        return f"{head}: none has a value"
+    settings, path = study.overrides(best), Path(best.user_attrs["path"])
+    finished = len(study.trials(TrialState.COMPLETE))
+    lines = {
+        "settings": shlex.join(settings),
+        metric: f"{best.value:.4f}, the best of {finished}: with fresh seeds expect less",
+        **_test_ndcg(path),
+        "importance": _importances(study),
+        "run": str(path),
+        "fresh seeds": f"ol2r run {shlex.join(with_fresh_seeds(study.space.fixed, settings))}",
+    }
+    return "\n".join([head, *(f"  {name:<18} {line}" for name, line in lines.items() if line)])
+
+
+def with_fresh_seeds(fixed: Sequence[str], settings: Sequence[str]) -> list[str]:
+    """The overrides of a run of these settings with ten seeds that no trial had."""
+    values = dict(word.partition("=")[::2] for word in fixed)
+    used = int(values.get("seed", 0)) + int(values.get("replicas", 1))
+    others = [word for word in fixed if word.partition("=")[0] not in ("seed", "replicas")]
+    return [*others, *settings, f"seed={-(-used // 100) * 100}", f"replicas={FRESH_REPLICAS}"]
+
+
+def _test_ndcg(path: Path) -> dict[str, str]:
+    cutoff = main_cutoff(metrics := Run.read_finished(path).summary)
+    ndcg = metrics.get(f"test_ndcg_{cutoff}")
+    if ndcg is None:
+        return {}
+    spread = "" if ndcg["sd"] is None else f" ± {ndcg['sd']:.4f} (standard deviation over {ndcg['n']} seeds)"
+    return {f"test NDCG@{cutoff}": f"{ndcg['mean']:.4f}{spread}"}
+
+
+def _importances(study: Study) -> str:
+    """The share of the variance between trials that each setting explains (PED-ANOVA); empty with few trials."""
+    values = {trial.value for trial in study.trials(TrialState.COMPLETE)}
+    if len(study.space.ranges) < 2 or len(values) < _IMPORTANCE_TRIALS:
+        return ""
+    shares = optuna.importance.get_param_importances(study.optuna_study)
+    return ", ".join(f"{name} {share:.2f}" for name, share in shares.items())

@@ -25,59 +25,43 @@ MAX_COMBINATIONS = 10_000  # a space with more combinations is treated like one 
 
 
 @dataclass(frozen=True)
-class Interval:
-    """Numbers from `low` to `high`, both included; uniform in the logarithm with `log`, whole numbers with `whole`."""
+class SearchRange:
+    """What a setting is drawn from: `options`, each as typed, or numbers from `low` to `high`, both included.
+
+    log: uniform in the logarithm. whole: whole numbers only.
+    """
 
     name: str
-    low: float
-    high: float
+    options: tuple[str, ...] = ()
+    low: float = 0.0
+    high: float = 0.0
     log: bool = False
     whole: bool = False
 
     @property
     def corners(self) -> tuple[str, ...]:
-        """Both ends as typed: if both are allowed, so are all values between them."""
-        return self.typed(self.low), self.typed(self.high)
+        """All options, or both ends as typed: if these are allowed, so are all values between them."""
+        return self.options or (self.typed(self.low), self.typed(self.high))
 
     @property
-    def values(self) -> tuple[int, ...] | None:
+    def values(self) -> Sequence[Any] | None:
         """All values; None for real numbers."""
-        return tuple(range(int(self.low), int(self.high) + 1)) if self.whole else None
+        return range(int(self.low), int(self.high) + 1) if self.whole else self.options or None
 
     def suggest(self, trial: Trial) -> str:
         """A value drawn by Optuna, as typed."""
+        if self.options:
+            return str(trial.suggest_categorical(self.name, self.options))
         if self.whole:
             return self.typed(trial.suggest_int(self.name, int(self.low), int(self.high), log=self.log))
         return self.typed(trial.suggest_float(self.name, self.low, self.high, log=self.log))
 
-    def typed(self, value: float) -> str:
+    def typed(self, value: Any) -> str:
         """A value as typed: a whole number, or a number with three significant digits such as 0.00345."""
-        if self.whole:
-            return str(int(value))
+        if self.options or self.whole:
+            return str(value)
         rounded = min(max(float(f"{value:.{DIGITS}g}"), self.low), self.high)
         return repr(rounded).removesuffix(".0")
-
-
-@dataclass(frozen=True)
-class OptionList:
-    """A few values, each as typed."""
-
-    name: str
-    values: tuple[str, ...]
-
-    @property
-    def corners(self) -> tuple[str, ...]:
-        return self.values
-
-    def suggest(self, trial: Trial) -> str:
-        """A value drawn by Optuna."""
-        return str(trial.suggest_categorical(self.name, self.values))
-
-    def typed(self, value: str) -> str:
-        return value
-
-
-SearchRange = Interval | OptionList
 
 
 def read_range(word: str) -> SearchRange | None:
@@ -98,7 +82,7 @@ def read_range(word: str) -> SearchRange | None:
     return _options(name, parts, value) if form == "choice" else _interval(name, form, parts, value)
 
 
-def _interval(name: str, form: str, parts: list[str], typed: str) -> Interval:
+def _interval(name: str, form: str, parts: list[str], typed: str) -> SearchRange:
     log, whole = form.startswith("log"), form.endswith("int")
     try:
         low, high = (int(part) if whole else float(part) for part in parts)
@@ -109,13 +93,13 @@ def _interval(name: str, form: str, parts: list[str], typed: str) -> Interval:
         raise ValueError(f"{name} must be {form}(LOW,HIGH) with LOW below HIGH, got {typed}")
     if log and low <= 0:
         raise ValueError(f"{name} must be {form}(LOW,HIGH) with LOW above 0, got {typed}")
-    return Interval(name, low, high, log, whole)
+    return SearchRange(name, (), low, high, log, whole)
 
 
-def _options(name: str, parts: list[str], typed: str) -> OptionList:
+def _options(name: str, parts: list[str], typed: str) -> SearchRange:
     if not all(parts) or len(set(parts)) != len(parts) or len(parts) < 2:
         raise ValueError(f"{name} must be choice(A,B,..) of two or more different values, got {typed}")
-    return OptionList(name, tuple(parts))
+    return SearchRange(name, tuple(parts))
 
 
 def _split(text: str) -> list[str]:

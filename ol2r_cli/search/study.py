@@ -22,9 +22,9 @@ from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
 from optuna.trial import FrozenTrial, Trial, TrialState
 
 from ol2r_cli.atomic_file import no_link
-from ol2r_cli.lock import locked
+from ol2r_cli.lock import is_held, locked
 from ol2r_cli.run.identity import NOT_HASHED
-from ol2r_cli.run.store import RunDirectory, create_root
+from ol2r_cli.run.store import create_root
 from ol2r_cli.search.space import Space
 from ol2r_cli.search.trial import Direction
 
@@ -101,8 +101,7 @@ class Study:
     direction: of the metric. rounds: of the run of each trial.
 
     The settings of a trial are a function of the plan's `seed`, the number of the trial and the trials before it. The
-    process that works on a trial holds a lock in the trial's folder; a trial without a process is continued by the
-    process that asks next.
+    process that works on a trial holds a lock; a trial without a process is continued by the process that asks next.
     """
 
     def __init__(self, folder: Path, space: Space, plan: Mapping[str, Any], direction: Direction, rounds: int):
@@ -141,33 +140,28 @@ class Study:
         None when `max_trials` have begun or all combinations of settings were tried.
         """
         with ExitStack() as held:
+            active = None
             with self._turn():
                 number = self._abandoned_trial()
                 if number is None:
                     number = self._new_trial(max_trials)
-                active = None
                 if number is not None:
-                    held.enter_context(self._trial_folder(number))
+                    held.enter_context(locked(self._lock(number)))
                     active = self._activate(number)
             yield active
 
-    def _trial_folder(self, number: int) -> RunDirectory:
-        """The folder that the process working on a trial holds."""
-        return RunDirectory(self.folder / f"trial-{number}")
+    def _lock(self, number: int) -> Path:
+        return self.folder / f"trial-{number}.lock"
 
     def _abandoned_trial(self) -> int | None:
         """The first trial whose process is gone; trials that were killed too often are given up."""
         for trial in self._all_trials(TrialState.RUNNING):
-            if self._trial_folder(trial.number).is_running():
+            if is_held(self._lock(trial.number)):
                 continue
             if trial.user_attrs.get("attempts", 0) < ATTEMPTS:
                 return trial.number
-            self.fail(trial.number, f"its process was killed {ATTEMPTS} times")
+            self.end(self._optuna_trial(trial.number), reason=f"its process was killed {ATTEMPTS} times")
         return None
-
-    def has_abandoned_trials(self) -> bool:
-        """Whether a trial has begun and no process works on it."""
-        return any(not self._trial_folder(t.number).is_running() for t in self._all_trials(TrialState.RUNNING))
 
     def _new_trial(self, max_trials: int) -> int | None:
         """Draw the settings of a new trial; where all combinations can be listed, none is drawn twice."""
@@ -177,8 +171,7 @@ class Study:
             return None
         trial = self._optuna_trial()
         if combinations and tuple(self.space.draw(trial)) in tried:
-            trial.set_user_attr("repeats", True)
-            self.optuna_study.tell(trial, state=TrialState.FAIL)  # the sampler does not learn from failed trials
+            self.end(trial, repeats=True)  # the sampler does not learn from failed trials
             untried = [values for values in combinations if tuple(self.space.overrides(values)) not in tried]
             self.optuna_study.enqueue_trial(untried[self._random(trial.number) % len(untried)])
             trial = self._optuna_trial()
@@ -202,38 +195,26 @@ class Study:
         """32 random bits that depend on the seed of the plan and the number of a trial."""
         return int.from_bytes(hashlib.sha256(f"{self.plan['seed']}/{number}".encode()).digest()[:4], "big")
 
-    def should_prune(self, active: ActiveTrial, round: int, value: float) -> bool:
-        """Report the value after a round; whether it is below the median of the finished trials at this round."""
-        self.report(active, [(round, value)])
-        return bool(active.trial.should_prune())
-
-    def report(self, active: ActiveTrial, curve: Iterable[tuple[int, float]]) -> None:
+    def report(self, trial: Trial, curve: Iterable[tuple[int, float]]) -> None:
         """Store the values after some rounds, rounded; values that a continued trial reports again are ignored.
 
         Six digits remain, so that a value read from a file in single precision equals the value as computed.
         """
-        reported = self._all_trials()[active.trial.number].intermediate_values
+        reported = self._all_trials()[trial.number].intermediate_values
         for round_number, value in curve:
             if round_number not in reported:
-                active.trial.report(round(value, 6), round_number)
+                trial.report(round(value, 6), round_number)
 
-    def finish(self, active: ActiveTrial, value: float, path: Path) -> None:
-        """End a trial with its value; `path` is its run directory."""
-        active.trial.set_user_attr("path", str(path))
-        self.optuna_study.tell(active.trial, value)
+    def end(self, trial: Trial, value: float | None = None, pruned: bool = False, **attributes: Any) -> None:
+        """End a trial with its value, or as pruned or failed, and store attributes of it: `path` or `reason`."""
+        for name, attribute in attributes.items():
+            trial.set_user_attr(name, attribute)
+        without = TrialState.PRUNED if pruned else TrialState.FAIL
+        self.optuna_study.tell(trial, value, TrialState.COMPLETE if value is not None else without)
 
-    def prune(self, active: ActiveTrial) -> None:
-        """End a trial that is worse than the median of the others."""
-        self.optuna_study.tell(active.trial, state=TrialState.PRUNED)
-
-    def fail(self, number: int, reason: str) -> None:
-        """End the trial with this number in Optuna, from 0, without a value."""
-        self._optuna_trial(number).set_user_attr("reason", reason)
-        self.optuna_study.tell(number, state=TrialState.FAIL)
-
-    def interrupt(self, active: ActiveTrial) -> None:
+    def interrupt(self, trial: Trial) -> None:
         """Leave a trial to the next process; its own process was not killed, so the attempt does not count."""
-        active.trial.set_user_attr("attempts", active.trial.user_attrs["attempts"] - 1)
+        trial.set_user_attr("attempts", trial.user_attrs["attempts"] - 1)
 
     def _all_trials(self, *states: TrialState) -> list[FrozenTrial]:
         return self.optuna_study.get_trials(deepcopy=False, states=states or None)

@@ -10,9 +10,10 @@ import io
 import re
 import shlex
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -20,15 +21,15 @@ import torch
 
 from ol2r_cli.columns import main_cutoff
 from ol2r_cli.config.composer import Composer
-from ol2r_cli.config.instantiate import build
 from ol2r_cli.config.overrides import split_search_path
 from ol2r_cli.run.code import own_code
 from ol2r_cli.run.exit_status import DONE, FAILED
 from ol2r_cli.run.experiment import Experiment
-from ol2r_cli.run.run import Run, read_manifest
+from ol2r_cli.run.run import Run
 from ol2r_cli.run.runner import Runner, ValidationCallback
 from ol2r_cli.run.store import RunningElsewhere
-from ol2r_cli.search.space import ROLES, Space
+from ol2r_cli.search.space import Space
+from ol2r_cli.sweep.plan import Plan
 
 Direction = Literal["minimize", "maximize"]
 
@@ -89,35 +90,27 @@ def run_trial(
                     raise KeyboardInterrupt from None
                 time.sleep(_PAUSE)
                 continue
-            reason = (read_manifest(path) or {}).get("error") if code == FAILED else None
-            return TrialOutcome(code, path, reason or "")
-
-
-def read_metrics(path: Path) -> Mapping[str, Mapping[str, float]]:
-    """The metrics in summary.json of a finished run."""
-    return Run.read_finished(path).summary
+            run = Run.read(path) if code == FAILED else None
+            return TrialOutcome(code, path, (run and run.error) or "")
 
 
 def check_space(space: Space, metric: str) -> None:
-    """Compose and build the corners of a space; ValueError, of one line, for the first that is no experiment.
+    """Check the corners of a space like the jobs of a sweep; ValueError for the first that is no experiment.
 
-    For every combination of groups (`ranker=pairrank,pdgd`) the experiment is built once, with the first corner of each
-    range. All other corners of a range are composed, and their roles built, one range at a time.
+    They are those of one range at a time, for every combination of groups (`ranker=pairrank,pdgd`).
     """
+    jobs: list[list[str]] = []
     used: set[str] = set()
-    with torch.inference_mode():
-        for choices in space.choices():
-            ranges = space.applying(choices)
-            used.update(range.name for range in ranges)
-            first = [*space.fixed, *choices, *(f"{range.name}={range.corners[0]}" for range in ranges)]
-            composition = space.composer(first)
-            experiment = Experiment(composition.config, composition.choices)
-            check_metric(metric, experiment)
-            experiment.simulation()
-            for range in ranges:
-                others = [word for word in first if not word.startswith(f"{range.name}=")]
-                for corner in range.corners[1:]:
-                    _build_roles(space.composer, [*others, f"{range.name}={corner}"])
+    for choices in space.choices():
+        ranges = space.applying(choices)
+        used.update(range.name for range in ranges)
+        first = [*space.fixed, *choices, *(f"{range.name}={range.corners[0]}" for range in ranges)]
+        jobs.append(first)
+        for range in ranges:
+            others = [word for word in first if not word.startswith(f"{range.name}=")]
+            jobs += [[*others, f"{range.name}={corner}"] for corner in range.corners[1:]]
+    if bad := Plan(jobs, space.composer, check=partial(check_metric, metric)).bad:
+        raise ValueError(bad[0].reason)
     choices = next(space.choices())
     for range in space.ranges:
         if range.name not in used and not any(word.startswith(f"{range.name}=") for word in choices):
@@ -129,13 +122,6 @@ def codes_of(space: Space) -> list[str]:
     """The hashes of the user's own code for all choices of a space."""
     settings = (space.composer([*space.fixed, *choices]).settings for choices in space.choices())
     return sorted({hash for each in settings for hash in own_code(each).values()})
-
-
-def _build_roles(composer: Composer, overrides: Sequence[str]) -> None:
-    composition = composer(overrides)
-    for group in ROLES:
-        if group in composition.choices:
-            build(composition.config[group])
 
 
 def check_metric(metric: str, experiment: Experiment) -> None:

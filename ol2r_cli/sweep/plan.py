@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import copy
 import json
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from ol2r_cli.config.instantiate import build
 from ol2r_cli.formatting import error_line, one_line
 from ol2r_cli.run.experiment import Experiment
 from ol2r_cli.simulation import check_needs
-from ol2r_cli.sweep.sweep_job import SweepJob, name_sweep_jobs, run_kind
+from ol2r_cli.sweep.sweep_job import Ending, SweepJob, name_sweep_jobs, run_kind
 
 _SHOWN = 10  # reasons that are listed; others are counted
 # The settings of the run that decide, together with the roles, whether a simulation can be set up.
@@ -62,11 +62,15 @@ class Plan:
 
     `jobs` are the overrides of each job. `duplicates` maps the numbers of jobs that are the same run as an earlier job
     to the numbers of the earlier jobs; `sweep_jobs` does not contain duplicates. `progress` is called with the number
-    of jobs that have been checked.
+    of jobs that have been checked. `check` raises ValueError for an experiment that is bad for other reasons.
     """
 
     def __init__(
-        self, jobs: Sequence[Sequence[str]], composer: Composer, progress: Callable[[int], None] = lambda _: None
+        self,
+        jobs: Sequence[Sequence[str]],
+        composer: Composer,
+        progress: Callable[[int], object] = lambda _: None,
+        check: Callable[[Experiment], object] = lambda _: None,
     ):
         options = tuple(composer.options)
         self.sweep_jobs = [SweepJob(number, tuple(words), options=options) for number, words in enumerate(jobs)]
@@ -76,30 +80,30 @@ class Plan:
             try:
                 composition = composer(sweep_job.words)
             except ValueError as error:
-                sweep_job.bad, sweep_job.reason = True, _message(error)
+                _refuse(sweep_job, error)
             else:
                 by_dataset[_as_json(composition.settings["dataset"])].append((sweep_job, composition))
+        checked = len(self.bad)
         with torch.inference_mode():
             for compositions in by_dataset.values():  # one dataset in memory at a time
-                check = _Check()
+                of_dataset = _Check(check)
                 for sweep_job, composition in compositions:
-                    check(sweep_job, composition)
-                    progress(sum(bool(checked.directory or checked.bad) for checked in self.sweep_jobs))
+                    of_dataset(sweep_job, composition)
+                    progress(checked := checked + 1)
         self.duplicates = self._remove_duplicates()
 
     @property
     def good(self) -> list[SweepJob]:
         """The jobs that can be run."""
-        return [sweep_job for sweep_job in self.sweep_jobs if not sweep_job.bad]
+        return [sweep_job for sweep_job in self.sweep_jobs if sweep_job.ending != Ending.BAD]
 
     @property
     def bad(self) -> list[SweepJob]:
         """The jobs that cannot be run."""
-        return [sweep_job for sweep_job in self.sweep_jobs if sweep_job.bad]
+        return [sweep_job for sweep_job in self.sweep_jobs if sweep_job.ending == Ending.BAD]
 
     def _remove_duplicates(self) -> dict[int, int]:
-        """Remove jobs with the same run directory as an earlier job; returns their numbers with those of the earlier
-        jobs."""
+        """Remove jobs with the run directory of an earlier job; return their numbers with those of the earlier jobs."""
         duplicates: dict[int, int] = {}
         numbers: dict[Path | None, int] = {}
         for sweep_job in self.good:
@@ -111,92 +115,85 @@ class Plan:
 
 
 class _Check:
-    """Checks the jobs of one dataset: builds them without playing a round. Equal parts, and the dataset, once."""
+    """Checks the jobs of one dataset: builds and sets them up without playing a round. Equal parts once."""
 
-    def __init__(self) -> None:
-        self._built: dict[str, Any] = {}  # objects or the errors of building them
+    def __init__(self, check: Callable[[Experiment], object]):
+        self._check = check
+        self._made: dict[str, Any] = {}
         self._setup_errors: dict[str, str] = {}
-        self._settings: Mapping[str, Any] = {}  # of the job that is checked
 
     def __call__(self, sweep_job: SweepJob, composition: Composition) -> None:
         """Fill in the settings, choices and directory of a job, or the reason why it is bad."""
+        settings = composition.settings
         try:
-            self._settings = composition.settings
             check_grid(composition, sweep_job.words, "sweep one grid at a time")
-            experiment = Experiment(composition.config, composition.choices, self._build)
-            if error := self._setup_error(experiment):
+            experiment = Experiment(composition.config, composition.choices, partial(self._make, settings))
+            self._check(experiment)
+            key = _as_json([settings[name] for name in (*experiment.roles, *_SETUP_SETTINGS)])
+            if key not in self._setup_errors:
+                self._setup_errors[key] = _setup_error(experiment)
+            if error := self._setup_errors[key]:
                 raise ValueError(error)
         except (ValueError, OSError) as error:
-            sweep_job.bad, sweep_job.reason = True, _message(error)
+            _refuse(sweep_job, error)
             return
-        sweep_job.settings, sweep_job.choices = composition.settings, composition.choices
+        sweep_job.settings, sweep_job.choices = settings, composition.choices
         sweep_job.directory = experiment.directory.path
         device = experiment.device
-        sweep_job.kind = run_kind(experiment.recorded_choices(), experiment.settings, device.label, device.engine)
+        sweep_job.kind = run_kind(experiment.recorded_choices(), settings, device.label, device.engine)
 
-    def _build(self, node: DictConfig) -> Any:
-        settings: Any = self._settings
+    def _make(self, settings: Any, node: DictConfig) -> Any:
         for part in (name := node._get_full_key(None)).split("."):
             settings = settings[part]
         key = f"{name}: {_as_json(settings)}"
-        if key not in self._built:
-            built = _result_or_error(lambda: build(node))
-            is_dataset = node._key() == "dataset" and not isinstance(built, Exception)
-            self._built[key] = _LoadedOnce(built) if is_dataset else built
-        if isinstance(self._built[key], Exception):
-            raise self._built[key]
-        return self._built[key]
+        if key not in self._made:
+            made = build(node)
+            self._made[key] = _LoadedOnce(made) if name == "dataset" else made
+        return self._made[key]
 
-    def _setup_error(self, experiment: Experiment) -> str:
-        """Why the roles do not fit each other or the data: they are set up for one round. Equal ones are tried once.
 
-        A ranker that needs the labels is not set up, because it learns from them when it is.
-        """
-        settings, roles = experiment.settings, experiment.roles
-        key = _as_json([settings[name] for name in (*roles, *_SETUP_SETTINGS)])
-        if key not in self._setup_errors:
-            self._setup_errors[key] = ""
-            try:
-                check_needs(roles)
-                if not roles["ranker"].needs_labels:
-                    trial = copy.copy(experiment)
-                    trial.settings, trial.seeds = {**settings, "rounds": 1}, experiment.seeds[:1]
-                    trial.roles = {group: build(experiment.config[group]) for group in roles}
-                    trial.measures = {name: build(node) for name, node in experiment.config.measure.items()}
-                    trial.simulation()
-            except ValueError as error:
-                self._setup_errors[key] = str(error)
-            except Exception as error:  # of a user's role, or of torch: the other jobs must still be checked
-                self._setup_errors[key] = error_line(error)
-        return self._setup_errors[key]
+def _setup_error(experiment: Experiment) -> str:
+    """Why the roles do not fit each other or the data: they are set up for one round of one replica.
+
+    A ranker that needs the labels is not set up, because it learns from them when it is.
+    """
+    try:
+        check_needs(experiment.roles)
+        if not experiment.roles["ranker"].needs_labels:
+            experiment.settings["rounds"], experiment.seeds = 1, experiment.seeds[:1]
+            experiment.roles = {group: build(experiment.config[group]) for group in experiment.roles}
+            experiment.measures = {name: build(node) for name, node in experiment.config.measure.items()}
+            experiment.simulation()
+    except ValueError as error:
+        return str(error)
+    except Exception as error:  # of a user's role, or of torch: the other jobs must still be checked
+        return error_line(error)
+    return ""
 
 
 class _LoadedOnce:
     """A dataset whose `load` loads it once, and raises the same error every time."""
 
     def __init__(self, source: Any):
-        self._source, self._dataset = source, None
+        self._source = source
+        self._loaded: Any = None
 
     def load(self) -> Any:
-        if self._dataset is None:
-            self._dataset = _result_or_error(self._source.load)
-        if isinstance(self._dataset, Exception):
-            raise self._dataset
-        return self._dataset
+        if self._loaded is None:
+            try:
+                self._loaded = self._source.load()
+            except (ValueError, OSError) as error:
+                self._loaded = error
+        if isinstance(self._loaded, Exception):
+            raise self._loaded
+        return self._loaded
 
 
-def _result_or_error(function: Callable[[], Any]) -> Any:
-    try:
-        return function()
-    except (ValueError, OSError) as error:
-        return error
-
-
-def _message(error: Exception) -> str:
-    """The message of an error in one line; for an error of the operating system with the file."""
+def _refuse(sweep_job: SweepJob, error: Exception) -> None:
+    """Mark a job as bad; its reason is the error in one line, for one of the operating system with the file."""
+    sweep_job.ending, sweep_job.reason = Ending.BAD, one_line(error)
     if isinstance(error, OSError) and error.filename:
-        return f"{error.filename}: {error.strerror}"
-    return one_line(error)
+        sweep_job.reason = f"{error.filename}: {error.strerror}"
 
 
 def _as_json(settings: Any) -> str:

@@ -2,64 +2,30 @@
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
 from statistics import mean
 from types import TracebackType
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, TextIO
 
 from ol2r_cli.formatting import duration
-from ol2r_cli.launcher.job import Job, Launcher
-from ol2r_cli.run.run import Run, read_manifest
+from ol2r_cli.launcher.job import Launcher
 from ol2r_cli.sweep.sweep_job import Ending, SweepJob
 
 _END = 4096  # bytes at the end of log.txt that contain the last evaluation
-
-
-def read_progress(directory: Path) -> Run:
-    """The progress of the run in a directory, which may not have begun: round 0 until it runs."""
-    manifest: Mapping[str, Any] = {}
-    with suppress(ValueError, OSError):
-        manifest = read_manifest(directory) or {}
-    begun = manifest.get("status") in ("running", "finished")  # otherwise it is from before it was resumed
-    return Run(directory, manifest if begun else {})
-
-
-def _last_ndcg(log: Path) -> float | None:
-    with suppress(OSError), open(log, "rb") as file:
-        file.seek(max(0, log.stat().st_size - _END))
-        values = re.findall(rb"test NDCG@\d+ ([\d.]+)", file.read())
-        return float(values[-1]) if values else None
-    return None
-
-
-Running = Mapping[int, tuple[SweepJob, Job, float]]  # by number: the job, what the launcher has, when it was submitted
-
-
-@runtime_checkable
-class Terminal(Protocol):
-    """Where a sweep shows its progress: standard error, or an object with the same methods."""
-
-    def write(self, text: str, /) -> object:
-        """Show text."""
-
-    def flush(self) -> object:
-        """Show the text now."""
-
-    def isatty(self) -> bool:
-        """Whether lines that are shown can be replaced."""
+Running = Mapping[int, SweepJob]  # the jobs that the launcher has, by number
 
 
 class StatusDisplay:
-    """Context manager around a sweep of these jobs; `terminal` None for silence."""
+    """Context manager around a sweep of these jobs; `terminal` is where they are shown, None for silence."""
 
     plain_every, live_every = 30.0, 1.0  # seconds
 
-    def __init__(self, sweep_jobs: Sequence[SweepJob], terminal: Terminal | None):
+    def __init__(self, sweep_jobs: Sequence[SweepJob], terminal: TextIO | None):
         self.sweep_jobs, self.terminal = sweep_jobs, terminal
         self.live: Any = None
         self.start = self.shown = time.monotonic()
@@ -70,9 +36,9 @@ class StatusDisplay:
             from rich.console import Console
             from rich.live import Live
 
-            screen: Any = self.terminal
-            console = Console(file=screen)
-            self.live = Live(console=console, refresh_per_second=4, transient=True, redirect_stdout=False)
+            self.live = Live(
+                console=Console(file=self.terminal), refresh_per_second=4, transient=True, redirect_stdout=False
+            )
             self.live.start()
         return self
 
@@ -124,13 +90,13 @@ class StatusDisplay:
         A round takes as long as the mean of those of the jobs of its kind that are done or have a speed.
         """
         times, left = defaultdict(list), 0.0
-        ran = {number: time.monotonic() - submitted for number, (_, _, submitted) in running.items()}
+        ran = {number: time.monotonic() - sweep_job.submitted for number, sweep_job in running.items()}
         for sweep_job in self.sweep_jobs:
             if sweep_job.ending == Ending.DONE:
                 times[sweep_job.kind].append(sweep_job.seconds / sweep_job.settings["rounds"])
-        for number, (sweep_job, job, _) in running.items():
-            if (remaining := read_progress(job.directory).remaining) is not None:
-                times[sweep_job.kind].append((ran[number] + remaining) / sweep_job.settings["rounds"])
+        for number, sweep_job in running.items():
+            if (run := sweep_job.run_state()) is not None and run.remaining is not None:
+                times[sweep_job.kind].append((ran[number] + run.remaining) / sweep_job.settings["rounds"])
         for sweep_job in self.sweep_jobs:
             if sweep_job.ending is None:
                 if not (known := times[sweep_job.kind]):
@@ -150,17 +116,28 @@ def _table(running: Running, launcher: Launcher, totals: str, height: int) -> An
     for heading in ("where", "round", "rounds/s", "left", "test NDCG"):
         table.add_column(heading, justify="right", no_wrap=True)
     shown = list(running.values())[: max(1, height)]
-    for sweep_job, job, _ in shown:
-        progress = read_progress(job.directory)
-        speed, ndcg = progress.manifest.get("rounds_per_second"), _last_ndcg(job.directory / "log.txt")
+    for sweep_job in shown:
+        run = sweep_job.run_state()
+        if run is not None and run.state not in ("running", "finished"):
+            run = None  # it is as it was before it was resumed
+        speed, remaining = (run.manifest.get("rounds_per_second"), run.remaining) if run else (None, None)
         table.add_row(
             Text(sweep_job.name, no_wrap=True, overflow="ellipsis"),
-            Text(launcher.location(job)),
-            f"{progress.round}/{sweep_job.settings['rounds']}",
+            Text(launcher.location(sweep_job.job)),
+            f"{run.round if run else 0}/{sweep_job.settings['rounds']}",
             f"{speed:,.0f}" if speed else "",
-            duration(progress.remaining) if progress.remaining is not None else "",
-            f"{ndcg:.4f}" if ndcg is not None else "",
+            duration(remaining) if remaining is not None else "",
+            _last_ndcg(sweep_job) if run else "",
         )
     hidden = len(running) - len(shown)
     lines = [Text(f"and {hidden} more", style="dim")] if hidden else []
     return Group(table, *lines, Text(totals, style="bold"))
+
+
+def _last_ndcg(sweep_job: SweepJob) -> str:
+    """The last test NDCG in the log of a run; empty before there is one."""
+    with suppress(OSError), open(sweep_job.job.directory / "log.txt", "rb") as file:
+        file.seek(max(0, os.fstat(file.fileno()).st_size - _END))
+        values = re.findall(rb"test NDCG@\d+ ([\d.]+)", file.read())
+        return f"{float(values[-1]):.4f}" if values else ""
+    return ""

@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from ol2r_cli.config.python_settings import command_of
-from ol2r_cli.launcher.job import Job, payload, without_force
-from ol2r_cli.run import CHECKPOINT, MANIFEST
+from ol2r_cli.launcher.job import Job, manifest_bytes, payload
+from ol2r_cli.run import CHECKPOINT
 from ol2r_cli.run.clean import SWEEPS
 from ol2r_cli.run.run import Run
 
@@ -45,7 +46,8 @@ class SweepJob:
 
     `words` are its overrides. `options` are the `--config-dir DIR` of all jobs. `settings` and `choices` are empty and
     `directory` is None until the job is checked, and if it is bad. `kind` is its `run_kind`. `reason` says
-    why it is bad or has failed. `ending` is None until it has ended. `seconds` is its wall-clock time in this sweep.
+    why it is bad or has failed. `ending` is None until it has ended. `attempts` is how often the launcher has received
+    it, last at the time `submitted`, by `time.monotonic`. `seconds` is its wall-clock time in this sweep.
     """
 
     number: int
@@ -57,10 +59,9 @@ class SweepJob:
     directory: Path | None = None
     kind: str = ""
     reason: str = ""
-    bad: bool = False
     ending: Ending | None = None
-    log: Path | None = None
-    manifest_before: bytes | None = None  # the manifest in the directory when the job was handed to the launcher
+    attempts: int = 0
+    submitted: float = 0.0
     seconds: float = 0.0
 
     @property
@@ -74,11 +75,6 @@ class SweepJob:
         return self.ending in (Ending.DONE, Ending.SKIPPED)
 
     @property
-    def on_gpu(self) -> bool:
-        """Whether it would use a GPU if it had one."""
-        return self.settings["device"]["name"] in ("auto", "cuda")
-
-    @property
     def output_dir(self) -> Path:
         """The folder of all its runs."""
         return Path(os.path.expanduser(str(self.settings["output_dir"])))
@@ -89,37 +85,31 @@ class SweepJob:
 
     def state(self) -> tuple[JobState, int]:
         """Its state, and the round from which its run would resume."""
-        if self.bad:
+        if self.ending == Ending.BAD:
             return JobState.BAD, 0
         run = self.run_state()
+        if run is not None and run.state == JobState.RUNNING:
+            return JobState.RUNNING, run.round
         if run is None or self.settings["force"]:
             return JobState.NEW, 0
-        if run.state in (JobState.FINISHED, JobState.RUNNING):
-            return JobState(run.state), run.round
-        has_checkpoint = self.directory is not None and (self.directory / CHECKPOINT).is_file()
-        return (JobState.RESUMES, run.round) if has_checkpoint else (JobState.NEW, 0)
+        if run.state == JobState.FINISHED:
+            return JobState.FINISHED, run.round
+        return (JobState.RESUMES, run.round) if (run.path / CHECKPOINT).is_file() else (JobState.NEW, 0)
 
-    def job(self) -> Job:
-        """The job for a launcher. Its log is in a folder below `output_dir` and has the name of the run."""
+    @property
+    def log(self) -> Path:
+        """The file for its output; its folder is below `output_dir` and its name that of the run."""
         assert self.directory is not None
-        self.manifest_before = _manifest(self.directory)
-        self.log = self.output_dir / SWEEPS / self.directory.parent.name / f"{self.directory.name}.log"
-        id = self.directory.name.rpartition("-")[2]
-        content = payload(self.settings, self.choices, [*self.words, *self.options], id)
-        return Job(self.number, self.name, self.command, content, self.directory, self.log)
+        return self.output_dir / SWEEPS / self.directory.parent.name / f"{self.directory.name}.log"
 
-    def retry(self, job: Job) -> Job:
-        """The job once more. If the run has begun, it resumes from its checkpoint, also with force=true."""
-        has_begun = _manifest(self.directory) != self.manifest_before
-        return replace(job, payload=without_force(job.payload)) if has_begun else job
-
-
-def _manifest(directory: Path | None) -> bytes | None:
-    """The content of run.json; None without one."""
-    try:
-        return (directory / MANIFEST).read_bytes() if directory else None
-    except FileNotFoundError:
-        return None
+    @cached_property
+    def job(self) -> Job:
+        """The job for a launcher, made when it is first submitted."""
+        assert self.directory is not None
+        id, overrides = self.directory.name.rpartition("-")[2], [*self.words, *self.options]
+        content = payload(self.settings, self.choices, overrides, id)
+        before = manifest_bytes(self.directory)
+        return Job(self.number, content, self.directory.absolute(), self.log.absolute(), before)
 
 
 def run_kind(choices: Mapping[str, str], settings: Mapping[str, Any], device: str, engine: str) -> str:

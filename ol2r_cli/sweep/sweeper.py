@@ -1,29 +1,41 @@
-"""Runs many jobs. The command line, `ol2r reproduce`, Python and notebooks all use it."""
+"""Runs many jobs. The command line, `ol2r reproduce`, Python and notebooks all use it.
+
+It prints the plan of `--dry-run` with the time that it would take, and the summary at the end.
+"""
 
 from __future__ import annotations
 
+import json
+import shlex
+import sys
 import tempfile
 import time
+from collections import Counter, defaultdict
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from statistics import median
+from typing import Any, TextIO
 
 from omegaconf import OmegaConf
 
 from ol2r_cli.config.composer import Composer
 from ol2r_cli.config.instantiate import build
 from ol2r_cli.config.overrides import split_launcher, split_search_path
-from ol2r_cli.formatting import plural
+from ol2r_cli.formatting import duration, plural, show, wrapped
 from ol2r_cli.launcher.job import Launcher
 from ol2r_cli.run.exit_status import BAD_CONFIGURATION, DONE, FAILED, INTERRUPTED, JOBS_FAILED
+from ol2r_cli.run.run import Run, find_runs
 from ol2r_cli.run.store import create_root
+from ol2r_cli.run.summary import render
 from ol2r_cli.sweep.plan import BadJobs, Plan, reason_lines
 from ol2r_cli.sweep.scheduler import Scheduler
-from ol2r_cli.sweep.status_display import StatusDisplay, Terminal
-from ol2r_cli.sweep.sweep_job import Ending, JobState, SweepJob
+from ol2r_cli.sweep.status_display import StatusDisplay
+from ol2r_cli.sweep.sweep_job import Ending, JobState, SweepJob, run_kind
 
-_SILENT = 10.0  # seconds of checking between two lines that say how many jobs are checked
+_SILENT = 10.0  # seconds of checking between two lines that say how many jobs are checked: a large dataset is parsed
+_ALIKE = "below output_dir with the same choices, data, replicas and device"
 
 
 @dataclass(frozen=True)
@@ -52,7 +64,7 @@ def sweep(
     launcher: Sequence[str] = (),
     *,
     keep_going: bool = False,
-    terminal: Terminal | None = None,
+    terminal: TextIO | None = None,
 ) -> SweepResult:
     """Run many jobs. Each is a list of the words of `ol2r run`; they need not have anything in common.
 
@@ -68,22 +80,31 @@ def sweep(
 
 
 def run_sweep(
-    jobs: Sequence[Sequence[str]], composer: Composer, *, keep_going: bool = False, terminal: Terminal | None = None
+    jobs: Sequence[Sequence[str]], composer: Composer, *, keep_going: bool = False, terminal: TextIO | None = None
 ) -> SweepResult:
     """`sweep` with a composer: the overrides of the jobs contain the words of the launcher but no folders."""
     start = time.monotonic()
     plan, launcher = plan_sweep(jobs, composer, terminal)
     if plan.bad and not keep_going:
         raise BadJobs(plan.bad, len(jobs))
-    for sweep_job in plan.bad:
-        sweep_job.ending = Ending.BAD
     for sweep_job in plan.good:
         if sweep_job.state()[0] == JobState.FINISHED:
             sweep_job.ending = Ending.SKIPPED
     to_run = [sweep_job for sweep_job in plan.sweep_jobs if not sweep_job.ending]
-    _check_output_dirs(to_run)
+    for folder in {sweep_job.output_dir for sweep_job in to_run}:
+        try:
+            create_root(folder)
+            with tempfile.TemporaryFile(dir=folder):
+                pass
+        except OSError as error:
+            raise ValueError(f"output_dir must be a folder that can be used, got {folder} ({error.strerror})") from None
     display = StatusDisplay(plan.sweep_jobs, terminal)
-    _announce(plan, display, len(jobs))
+    if plan.duplicates:
+        pairs = ", ".join(f"#{number} is #{first}" for number, first in list(plan.duplicates.items())[:5])
+        more = ", .." if len(plan.duplicates) > 5 else ""
+        display.say(f"{plural(len(plan.duplicates), 'job')} left out, the same run as another: {pairs}{more}")
+    for line in reason_lines(plan.bad, len(jobs)):
+        display.say(f"bad: {line}")
     stopped = Scheduler(to_run, launcher, display).run() if to_run and launcher is not None else False
     finished = {sweep_job.number: sweep_job.directory for sweep_job in plan.sweep_jobs if sweep_job.succeeded}
     directories = [finished.get(plan.duplicates.get(number, number)) for number in range(len(jobs))]
@@ -91,7 +112,7 @@ def run_sweep(
 
 
 def plan_sweep(
-    jobs: Sequence[Sequence[str]], composer: Composer, terminal: Terminal | None = None
+    jobs: Sequence[Sequence[str]], composer: Composer, terminal: TextIO | None = None
 ) -> tuple[Plan, Launcher | None]:
     """The checked jobs and the launcher, which is None if no job is good. Nothing is written or started.
 
@@ -100,37 +121,22 @@ def plan_sweep(
     words, launcher_words = zip(*map(split_launcher, jobs), strict=True) if jobs else ((), ())
     if any(set(others) != set(launcher_words[0]) for others in launcher_words):
         raise ValueError("launcher must be the same for all jobs of a sweep: type one value for each of its settings")
-    plan = Plan(words, composer, _CheckingProgress(len(jobs), terminal))
-    return plan, _launcher(plan.good, launcher_words[0], composer) if plan.good else None
+    shown = time.monotonic()
 
+    def show_progress(checked: int) -> None:
+        nonlocal shown
+        if terminal is not None and checked < len(jobs) and time.monotonic() - shown > _SILENT:
+            shown = time.monotonic()
+            print(f"checking: {checked} of {len(jobs)} jobs", file=terminal, flush=True)
 
-def _launcher(sweep_jobs: Sequence[SweepJob], words: Sequence[str], composer: Composer) -> Launcher:
-    """The launcher that the words choose. GPUs that `auto` would find are left out if no job uses one."""
-    config: Any = composer([*sweep_jobs[0].words, *words]).config
-    if config.launcher.get("gpus") == "auto" and not any(sweep_job.on_gpu for sweep_job in sweep_jobs):
+    plan = Plan(words, composer, show_progress)
+    if not plan.good:
+        return plan, None
+    config: Any = composer([*plan.good[0].words, *launcher_words[0]]).config
+    uses_gpu = any(sweep_job.settings["device"]["name"] in ("auto", "cuda") for sweep_job in plan.good)
+    if config.launcher.get("gpus") == "auto" and not uses_gpu:
         OmegaConf.update(config, "launcher.gpus", [])
-    return build(config.launcher)
-
-
-def _check_output_dirs(sweep_jobs: Sequence[SweepJob]) -> None:
-    """Create the output folders; ValueError if runs cannot be written."""
-    for folder in {sweep_job.output_dir for sweep_job in sweep_jobs}:
-        try:
-            create_root(folder)
-            with tempfile.TemporaryFile(dir=folder):
-                pass
-        except OSError as error:
-            raise ValueError(f"output_dir must be a folder that can be used, got {folder} ({error.strerror})") from None
-
-
-def _announce(plan: Plan, display: StatusDisplay, jobs: int) -> None:
-    """Show which jobs are not run, and why."""
-    if plan.duplicates:
-        pairs = ", ".join(f"#{number} is #{first}" for number, first in list(plan.duplicates.items())[:5])
-        more = ", .." if len(plan.duplicates) > 5 else ""
-        display.say(f"{plural(len(plan.duplicates), 'job')} left out, the same run as another: {pairs}{more}")
-    for line in reason_lines(plan.bad, jobs):
-        display.say(f"bad: {line}")
+    return plan, build(config.launcher)
 
 
 def _exit_code(sweep_jobs: Sequence[SweepJob], stopped: bool) -> int:
@@ -142,13 +148,96 @@ def _exit_code(sweep_jobs: Sequence[SweepJob], stopped: bool) -> int:
     return JOBS_FAILED if failed else DONE
 
 
-class _CheckingProgress:
-    """Shows how many jobs are checked when that takes long: a large dataset is parsed on its first use."""
+def print_summary(result: SweepResult) -> None:
+    """Print how many jobs have ended in which way and, for each failed job, the reason, its log and its command.
 
-    def __init__(self, jobs: int, terminal: Terminal | None):
-        self.jobs, self.terminal, self.shown = jobs, terminal, time.monotonic()
+    A sweep of one job ends as a run does.
+    """
+    sweep_jobs = result.sweep_jobs
+    if len(sweep_jobs) == 1 and sweep_jobs[0].succeeded:
+        assert sweep_jobs[0].directory is not None
+        print(render(Run.read_finished(sweep_jobs[0].directory), sweep_jobs[0].ending == Ending.SKIPPED))
+        return
+    counts = Counter(sweep_job.ending for sweep_job in sweep_jobs)
+    names = {Ending.SKIPPED: "finished before"}
+    parts = [f"{counts[ending]} {names.get(ending, ending)}" for ending in Ending if counts[ending]]
+    print(f"{plural(len(sweep_jobs), 'job')} in {duration(result.seconds)}: {', '.join(parts)}")
+    if finished := [sweep_job for sweep_job in sweep_jobs if sweep_job.succeeded]:
+        folders = dict.fromkeys(str(sweep_job.settings["output_dir"]) for sweep_job in finished)
+        print(f"next: {shlex.join(['ol2r', 'report', *folders])}")
+    if counts[Ending.ELSEWHERE]:
+        print("another process is running some of them: see `ol2r status`", file=sys.stderr)
+    bad = [sweep_job for sweep_job in sweep_jobs if sweep_job.ending == Ending.BAD]
+    for line in reason_lines(bad, len(sweep_jobs)):
+        print(f"\nbad: {line}", file=sys.stderr)
+    for sweep_job in sweep_jobs:
+        if sweep_job.ending != Ending.FAILED:
+            continue
+        print(f"\nfailed: {sweep_job.name}\n  {sweep_job.reason}", file=sys.stderr)
+        if sweep_job.log.is_file():
+            print(f"  printed: {sweep_job.log}", file=sys.stderr)
+        print(f"  again:   {sweep_job.command}", file=sys.stderr)
+    if counts[Ending.STOPPED] or counts[Ending.LEFT]:
+        forced = any(sweep_job.settings.get("force") for sweep_job in sweep_jobs)
+        print(f"the same command{' without force=true' if forced else ''} goes on from here", file=sys.stderr)
 
-    def __call__(self, checked: int) -> None:
-        if self.terminal is not None and checked < self.jobs and time.monotonic() - self.shown > _SILENT:
-            self.shown = time.monotonic()
-            print(f"checking: {checked} of {self.jobs} jobs", file=self.terminal, flush=True)
+
+def print_plan(jobs: Sequence[Sequence[str]], composer: Composer, keep_going: bool = False) -> int:
+    """Print a table of the jobs that would be run; returns the exit code, 2 if some are bad, unless `keep_going`."""
+    plan, launcher = plan_sweep(jobs, composer, sys.stderr)
+    states = {sweep_job: sweep_job.state() for sweep_job in plan.sweep_jobs}
+    not_run = (JobState.FINISHED, JobState.RUNNING)
+    to_run = [sweep_job for sweep_job in plan.good if states[sweep_job][0] not in not_run]
+    rows, seconds, speeds = [], [], _speeds(to_run)
+    for sweep_job in plan.sweep_jobs:
+        state, round = states[sweep_job]
+        where, note = f" at round {round}" if state == JobState.RESUMES else "", sweep_job.reason
+        if sweep_job in to_run:
+            startup, speed = speeds.get(sweep_job.kind, (0.0, 0.0))
+            seconds.append(startup + (sweep_job.settings["rounds"] - round) / speed if speed else None)
+            note = f"about {duration(seconds[-1])}" if seconds[-1] else "time unknown"
+        rows.append((f"#{sweep_job.number}", sweep_job.name, f"{state}{where}", note))
+    show(rows)
+    counts = Counter("to resume" if state == JobState.RESUMES else state for state, _ in states.values())
+    print(
+        f"\n{plural(len(plan.sweep_jobs), 'job')}: {', '.join(f'{count} {state}' for state, count in counts.items())}"
+    )
+    if plan.duplicates:
+        print(f"{len(plan.duplicates)} more are the same run as another, and are left out")
+    if to_run and launcher is not None:
+        print(wrapped(_total_text(seconds, launcher.free_slots())))
+    for line in reason_lines(plan.bad, len(jobs)):
+        print(f"ol2r run: {line}", file=sys.stderr)
+    return BAD_CONFIGURATION if plan.bad and not keep_going else DONE
+
+
+def _total_text(estimates: Sequence[float | None], free_slots: int) -> str:
+    """The time of all jobs, and for how many of them it is unknown; `free_slots` is how many run at a time."""
+    known = [estimate for estimate in estimates if estimate is not None]
+    at_once = max(1, min(free_slots, len(estimates)))
+    if not known:
+        return f"time: unknown, {at_once} at a time: no finished run {_ALIKE}"
+    unknown = len(estimates) - len(known)
+    without = f"; {plural(unknown, 'job')} without such a run not counted" if unknown else ""
+    total = max(sum(known) / at_once, *known)
+    return f"time: about {duration(total)}, {at_once} at a time, by finished runs {_ALIKE}{without}"
+
+
+def _speeds(sweep_jobs: Sequence[SweepJob]) -> dict[str, tuple[float, float]]:
+    """By kind of run, the shortest start-up of finished runs, since the first of many compiles, and the median speed.
+
+    Runs of earlier versions do not count: their speed includes compiling, and their start-up is unknown.
+    """
+    runs: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    choices = [json.loads(sweep_job.kind)[0] for sweep_job in sweep_jobs]
+    for path in (path for folder in {sweep_job.output_dir for sweep_job in sweep_jobs} for path in find_runs(folder)):
+        with suppress(ValueError, OSError, LookupError, TypeError):  # damaged, or not finished
+            run = Run.read_finished(path)
+            manifest = run.manifest
+            if run.choices in choices and manifest["rounds_per_second"]:
+                kind = run_kind(run.choices, run.settings, manifest["device"], manifest["engine"])
+                runs[kind].append((manifest["startup_seconds"], manifest["rounds_per_second"]))
+    return {
+        kind: (min(startup for startup, _ in of_kind), median(speed for _, speed in of_kind))
+        for kind, of_kind in runs.items()
+    }

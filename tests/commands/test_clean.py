@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import time
 from pathlib import Path
 
@@ -11,13 +10,12 @@ import numpy as np
 import pytest
 
 from ol2r_cli import cli
-from ol2r_cli.commands.completion import completions
 from ol2r_cli.dataset.cache import Cache
 from ol2r_cli.lock import locked
 from ol2r_cli.run import FILES
 from ol2r_cli.run.clean import REMOVABLE, stored_runs
 from ol2r_cli.run.store import RunDirectory
-from tests.manifests import manifest
+from tests.manifests import accept_changes, manifest
 
 ID = "0123456789"
 
@@ -31,6 +29,8 @@ def make(root: Path, name: str, status: str, **files: int) -> Path:
     run.write_text("config.yaml", "ranker: {}\nclick: {}\ndataset: {}\nrounds: 2\n")
     for file, size in files.items():
         run.write_bytes(file.replace("_", "."), b"x" * size)
+    if status == "finished":
+        accept_changes(run.path)
     return run.path
 
 
@@ -295,11 +295,3 @@ def test_bad_arguments_are_one_line(tmp_path, capsys):
     ]:
         _, err = clean(capsys, *arguments, code=2)
         assert err == f"ol2r clean: {message}\n"
-
-
-def test_completion_offers_states_and_options(capsys):
-    assert completions("ol2r clean --state ") == [f"{state} " for state in REMOVABLE]
-    with pytest.raises(SystemExit):
-        cli.main(["clean", "--help"])
-    options = set(re.findall(r"(?<=  )--[a-z-]+", capsys.readouterr().out)) | {"--help"}
-    assert {word.strip() for word in completions("ol2r clean --")} == options

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ol2r_cli.commands.data import EPILOG, main
+from ol2r_cli.commands import data
+from ol2r_cli.commands.data import main
 from ol2r_cli.config.composer import Composer
 
 TINY = Path(__file__).parents[1] / "data" / "tiny"
@@ -44,7 +45,7 @@ def test_check_agrees_or_says_in_one_line_what_differs(tmp_path: Path, capsys: p
     capsys.readouterr()
     assert run("check", tmp_path, "+dataset.expected.queries=23") == 2
     error = capsys.readouterr().err.splitlines()[-1]
-    assert error == "ol2r: queries must be 23, got 22: this is not the published set, or not all of it"
+    assert error == "ol2r data: queries must be 23, got 22: this is not the published set, or not all of it"
     assert main(["check"]) == 0  # generated data
     assert "nothing is known" in capsys.readouterr().out
 
@@ -67,7 +68,9 @@ def test_the_documented_examples_compose(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("HOME", "/home/me")
     page = (Path(__file__).parents[2] / "docs" / "data.md").read_text()
     examples = [
-        line.strip() for line in [*EPILOG.splitlines(), *page.splitlines()] if line.strip().startswith("ol2r data ")
+        line.strip()
+        for line in [*str(data.__doc__).splitlines(), *page.splitlines()]
+        if line.strip().startswith("ol2r data ")
     ]
     assert len(examples) >= 5
     compose = Composer()
@@ -81,22 +84,3 @@ def test_bad_settings_are_one_line_and_exit_code_2(tmp_path: Path, capsys: pytes
     for override in ("dataset=nonsense", "dataset.normalise=nonsense", "dataset.path=nowhere"):
         assert run("info", tmp_path, override) == 2
         assert len(capsys.readouterr().err.splitlines()) == 1
-
-
-def test_three_groups_have_the_ratios_to_both_others(capsys):
-    assert main(["info", "dataset.queries={train: 5, validation: 0, test: 5}", "dataset.group_ratio=[.5,.3,.2]"]) == 0
-    heading, train = capsys.readouterr().out.split("\n\n")[-1].splitlines()[:2]
-    assert heading.replace("  ", " ").split("mean label")[-1].split() == [
-        "merit",
-        "0:1",
-        "merit",
-        "0:2",
-        "parity",
-        "0:1",
-        "parity",
-        "0:2",
-    ]
-    sizes = [int(size.replace(",", "")) for size in train.split()[1:10:3]]
-    assert [float(ratio) for ratio in train.split()[-2:]] == pytest.approx(
-        [sizes[0] / sizes[1], sizes[0] / sizes[2]], abs=1e-4
-    )

@@ -11,8 +11,7 @@ import pytest
 
 from ol2r_cli import cli
 from ol2r_cli.commands import export
-from ol2r_cli.commands.completion import completions
-from tests.export.finished import ROUNDS, FinishedRuns, finished_runs, text
+from tests.export.finished import FinishedRuns, finished_runs, text
 from tests.manifests import accept_changes
 
 
@@ -45,15 +44,6 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
     return captured.err.removeprefix("ol2r export: ").rstrip("\n")
 
 
-def test_runs_with_other_measures_are_one_table(runs, tmp_path, capsys):
-    exported(capsys, runs["linear"], runs["measures"], "--to", "per-query", "--out", tmp_path / "q.parquet")
-    by_run = pl.read_parquet(tmp_path / "q.parquet").partition_by("run", as_dict=True, include_key=False)
-    with_dcg = by_run[(runs["measures"].name[-10:],)]
-    last = pl.read_parquet(runs["measures"] / "evaluation.parquet").filter(split="test", round=ROUNDS)
-    assert with_dcg["dcg_5"].mean() == pytest.approx(last["dcg_5"].mean(), abs=1e-6)
-    assert by_run[(runs["linear"].name[-10:],)]["dcg_5"].null_count() == len(with_dcg)
-
-
 def test_runs_of_a_folder_are_one_table_and_others_are_reported(runs, outputs, tmp_path, capsys):
     parquet, csv = tmp_path / "new" / "q.parquet", tmp_path / "q.csv"
     out, err = exported(capsys, outputs, "--to", "per-query", "--out", parquet)
@@ -67,13 +57,6 @@ def test_runs_of_a_folder_are_one_table_and_others_are_reported(runs, outputs, t
     assert pl.read_csv(csv, schema_overrides=text_columns).equals(
         table.cast({"documents": pl.Int64, "relevant": pl.Int64})
     )
-
-
-def test_one_run_by_its_id_and_another_split(runs, outputs, tmp_path, capsys, monkeypatch):
-    monkeypatch.chdir(outputs.parent)
-    file = tmp_path / "q.csv"
-    exported(capsys, runs["linear"].name[-10:], "--split", "validation", "--to", "per-query", "--out", file)
-    assert set(pl.read_csv(file)["split"]) == {"validation"}
 
 
 def test_trec_files_of_several_runs_lie_in_a_folder_each(runs, tmp_path, capsys):
@@ -160,8 +143,3 @@ def test_a_run_without_its_settings(runs, tmp_path, capsys):
     (copy / "config.yaml").write_text("dataset: [")
     accept_changes(copy)
     assert "config.yaml is damaged (ValueError: " in refused(capsys, copy, "--to", "trec", "--out", tmp_path / "out")
-
-
-def test_completion_offers_targets_and_options():
-    assert completions("ol2r export outputs --to ") == [f"{what} " for what in export.WHAT]
-    assert completions("ol2r export outputs --s") == ["--split "]

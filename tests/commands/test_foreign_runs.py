@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import shutil
@@ -20,6 +21,7 @@ from ol2r_cli import api as ol2r
 from ol2r_cli import cli
 from ol2r_cli.run.run import Run, find_runs
 from tests.export.finished import FinishedRuns, finished_runs
+from tests.manifests import accept_changes
 
 NODES: dict[str, dict[str, Any]] = {
     "archive": {"_target_": "zipfile.ZipFile", "file": "{hit}", "mode": "w"},
@@ -67,22 +69,24 @@ class ForeignRun:
     def __init__(self, run: Path, path: Path):
         self.path = path
         shutil.copytree(run, path)
-        self.edit_manifest(lambda manifest: manifest.update(files={}, checksum=""))
 
     def edit_manifest(self, edit: Callable[[dict[str, Any]], Any]) -> None:
         manifest = json.loads((self.path / "run.json").read_text())
         edit(manifest)
         (self.path / "run.json").write_text(json.dumps(manifest))
+        accept_changes(self.path)
 
     def edit_config(self, edit: Callable[[dict[str, Any]], Any]) -> None:
         content: Any = OmegaConf.to_container(OmegaConf.load(self.path / "config.yaml"))
         edit(content)
         (self.path / "config.yaml").write_text(yaml.safe_dump(content))
+        accept_changes(self.path)
 
     def edit_ranker(self, edit: Callable[[dict[str, Any]], Any]) -> None:
         content = torch.load(self.path / "ranker.pt", weights_only=True)
         edit(content)
         torch.save(content, self.path / "ranker.pt")
+        accept_changes(self.path)
 
 
 @pytest.fixture
@@ -101,33 +105,38 @@ def refused(arguments: list[Any], capsys: pytest.CaptureFixture[str]) -> str:
     return captured.err.rstrip("\n")
 
 
-@pytest.mark.parametrize("name", NODES)
 @pytest.mark.parametrize("command", COMMANDS)
-def test_what_a_run_names_is_refused_before_it_is_imported(command: str, name: str, foreign, hit, tmp_path, capsys):
+def test_what_a_run_names_is_refused_before_it_is_imported(command: str, foreign, hit, tmp_path, capsys):
     if command == "lda":
         pytest.importorskip("matplotlib")
-    node, out = filled(NODES[name], hit), tmp_path / "out"
+    out, before = tmp_path / "out", {*tmp_path.iterdir()}
     good_config, good_ranker = ((foreign.path / file).read_bytes() for file in ("config.yaml", "ranker.pt"))
-    before = {*tmp_path.iterdir()}
-    for edit, setting in [
-        (lambda: foreign.edit_config(lambda c: c.update(dataset=node)), "dataset"),
-        (lambda: foreign.edit_config(lambda c: c["dataset"]["expected"].update(part=node)), "dataset.expected.part"),
-        (lambda: foreign.edit_config(lambda c: c["dataset"].update(folders=[node])), "dataset.folders[0]"),
-        (lambda: foreign.edit_ranker(lambda c: c.update(ranker=node)), "ranker"),
-        (lambda: foreign.edit_ranker(lambda c: c["ranker"].update(model=node)), "ranker.model"),
-        (lambda: foreign.edit_ranker(lambda c: c["ranker"]["model"].update(width=node)), "ranker.model.width"),
-    ]:
+    for name, (edit, setting) in itertools.product(NODES, edits(foreign)):
+        node = filled(NODES[name], hit)
         (foreign.path / "config.yaml").write_bytes(good_config)
         (foreign.path / "ranker.pt").write_bytes(good_ranker)
-        edit()
+        edit(node)
         line = refused(COMMANDS[command](foreign.path, out), capsys)
         file = "ranker.pt" if setting.startswith("ranker") else "config.yaml"
         target = f"{setting}._target_ in {foreign.path}/{file} must be a class of a choice of ol2r, got "
         option = f"{foreign.path}/{file} must have settings only, got {setting}._"
-        assert target in line or option in line
-        assert not hit.exists()
-        assert "foreign_module" not in sys.modules
-        assert {*tmp_path.iterdir()} == before
+        assert target in line or option in line, name
+        assert not hit.exists(), name
+        assert "foreign_module" not in sys.modules, name
+        assert {*tmp_path.iterdir()} == before, name
+
+
+def edits(foreign: ForeignRun) -> list[tuple[Callable[[Any], None], str]]:
+    """What others put a node into, and the name of its setting."""
+    config, ranker = foreign.edit_config, foreign.edit_ranker
+    return [
+        (lambda node: config(lambda c: c.update(dataset=node)), "dataset"),
+        (lambda node: config(lambda c: c["dataset"]["expected"].update(part=node)), "dataset.expected.part"),
+        (lambda node: config(lambda c: c["dataset"].update(folders=[node])), "dataset.folders[0]"),
+        (lambda node: ranker(lambda c: c.update(ranker=node)), "ranker"),
+        (lambda node: ranker(lambda c: c["ranker"].update(model=node)), "ranker.model"),
+        (lambda node: ranker(lambda c: c["ranker"]["model"].update(width=node)), "ranker.model.width"),
+    ]
 
 
 def test_python_refuses_them_too(foreign, hit, tmp_path):

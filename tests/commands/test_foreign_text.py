@@ -19,6 +19,7 @@ from ol2r_cli.cli import main
 from ol2r_cli.columns import Column
 from ol2r_cli.report.frames import as_csv
 from ol2r_cli.report.text_table import in_markdown
+from tests.manifests import accept_changes
 from tests.report.figures.runs import play
 from tests.report.page.test_html_page import Page
 
@@ -53,6 +54,7 @@ def foreign(root: Path, mark: str) -> list[Path]:
         manifest |= {"note": mark, "command": f"ol2r run {mark}", "versions": {mark: mark}, "error": mark}
         manifest["choices"]["dataset"] = mark
         (path / "run.json").write_text(json.dumps(manifest))
+        accept_changes(path)
         paths.append(path)
     return paths
 
@@ -61,60 +63,59 @@ def is_plain(text: str) -> bool:
     return text.replace("\n", "").isprintable()
 
 
-@pytest.mark.parametrize("mark", MARKS)
-def test_a_page_has_no_element_of_others(mark: str, tmp_path: Path):
+@pytest.fixture(scope="module")
+def marked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Path]]:
+    """Two runs for each mark, and two with a plain word."""
+    return {mark: foreign(tmp_path_factory.mktemp("runs"), mark) for mark in ("plain", *MARKS)}
+
+
+def test_a_page_has_no_element_of_others(marked, tmp_path: Path):
     page = tmp_path / "page.html"
-    for name in ("plain", mark):
-        foreign(tmp_path / f"runs{name == mark}", name)
-        assert main(["report", str(tmp_path / f"runs{name == mark}"), "--out", str(page)]) == 0
+    for mark, paths in marked.items():
+        assert main(["report", *map(str, paths), "--out", str(page)]) == 0
         text = page.read_text(encoding="utf-8")
         found = Page(text)
-        assert is_plain(text)
-        assert not [tag for tag, attributes in found.elements if tag == "i" or "foreign" in attributes]
-    drawn = {str(attributes["id"]) for tag, attributes in found.elements if tag == "figure"}
-    assert mark == "$x_{" or any(name.startswith("setting-ranker-") for name in drawn), drawn
+        assert is_plain(text), mark
+        assert not [tag for tag, attributes in found.elements if tag == "i" or "foreign" in attributes], mark
+        drawn = {str(attributes["id"]) for tag, attributes in found.elements if tag == "figure"}
+        assert mark == "$x_{" or any(name.startswith("setting-ranker-") for name in drawn), drawn
 
 
-@pytest.mark.parametrize("mark", MARKS)
-def test_no_line_and_no_control_character_is_of_others(mark: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    lines = {}
-    for name in ("plain", mark):
-        paths = list(map(str, foreign(tmp_path / str(name == mark), name)))
+def test_no_line_and_no_control_character_is_of_others(marked, capsys: pytest.CaptureFixture[str]):
+    """The numbers of lines are those of the plain word, which comes first."""
+    numbers: dict[str, int] = {}
+    for mark, (first, second) in marked.items():
         for words in (
-            ["status", str(tmp_path / str(name == mark))],
-            ["verify", *paths],
-            ["diff", *paths],
-            ["report", *paths],
-            *(["report", *paths, "--format", form] for form in ("latex", "md", "csv")),
+            "status",
+            "verify",
+            "diff",
+            "report",
+            *(f"report --format {form}" for form in ("latex", "md", "csv")),
         ):
-            main(words)
+            name, *options = words.split()
+            main([name, *([str(first.parent)] if name == "status" else [str(first), str(second)]), *options])
             printed = "\n".join(capsys.readouterr())
-            assert is_plain(printed), words
-            lines.setdefault(" ".join([words[0], words[-1]] if "--format" in words else words[:1]), []).append(
-                printed.count("\n")
-            )
-    assert {words: counts for words, counts in lines.items() if len(set(counts)) > 1} == {}
+            assert is_plain(printed), (mark, words)
+            assert numbers.setdefault(words, printed.count("\n")) == printed.count("\n"), (mark, words)
 
 
-@pytest.mark.parametrize("mark", MARKS)
-def test_a_notebook_shows_no_element_of_others(mark: str, tmp_path: Path):
-    path, _ = foreign(tmp_path, mark)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        texts = [ol2r.Run(path)._repr_markdown_(), ol2r.compare(tmp_path)._repr_markdown_()]
-    for text in texts:
-        assert is_plain(text)
-        outside = re.sub(r"^`[^`]*`$", "", text, flags=re.MULTILINE)
-        assert not re.search(r"(?<!\\)(<i|\]\()", outside)
+def test_a_notebook_shows_no_element_of_others(marked):
+    for mark, (path, _) in marked.items():
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            texts = [ol2r.Run(path)._repr_markdown_(), ol2r.compare(path.parent)._repr_markdown_()]
+        for text in texts:
+            assert is_plain(text), mark
+            outside = re.sub(r"^`[^`]*`$", "", text, flags=re.MULTILINE)
+            assert not re.search(r"(?<!\\)(<i|\]\()", outside), mark
 
 
-@pytest.mark.parametrize("mark", ["=1+1", "@SUM(A1)", "+x", "-x", "-0.5"])
-def test_a_spreadsheet_calculates_nothing_of_others(mark: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    foreign(tmp_path, mark)
-    assert main(["report", str(tmp_path), "--format", "csv"]) == 0
-    rows = list(csv.reader(io.StringIO(capsys.readouterr().out)))
-    assert {row[rows[0].index("dataset")] for row in rows[1:]} == {mark if mark == "-0.5" else f"'{mark}"}
-    assert not [cell for row in rows for cell in row if cell[:1] in tuple("=+-@") and cell != "-0.5"]
+def test_a_spreadsheet_calculates_nothing_of_others(marked, capsys: pytest.CaptureFixture[str]):
+    for mark in "=1+1", "@SUM(A1)":
+        assert main(["report", str(marked[mark][0].parent), "--format", "csv"]) == 0
+        rows = list(csv.reader(io.StringIO(capsys.readouterr().out)))
+        assert {row[rows[0].index("dataset")] for row in rows[1:]} == {f"'{mark}"}
+        assert not [cell for row in rows for cell in row if cell[:1] in tuple("=+-@")]
 
 
 def test_numbers_stay_numbers():

@@ -68,10 +68,8 @@ def test_the_settings_of_a_run_with_defaults_and_comments(capsys):
     assert [name for name, *_ in listed] == list(Catalogue().root.values)
     text = (config_dir() / "run.yaml").read_text()
     assert "\nrounds: {}  # {}\n".format(*next(rest for name, *rest in listed if name == "rounds")) in text
-
-
-def test_a_choice_as_it_is_typed_for_a_run(capsys):
-    assert lines(capsys, "click=nav") == lines(capsys, "click", "navigational")
+    (line,) = [line for line in lines(capsys, "run") if line.strip().startswith("data_dir")]
+    assert "  $OL2R_DATA or ~/.cache/ol2r/data  " in line, "as a shell has it"
 
 
 def test_a_part_of_a_ranker_is_a_group_below_it(capsys):
@@ -96,72 +94,41 @@ def test_measures_come_with_their_columns_and_what_to_type(capsys):
     assert lines(capsys, "measure", "regret")[0] == "measures=[regret]", "it needs trace_regret=true"
 
 
-@pytest.mark.parametrize("name", Catalogue().choices["measure"])
-def test_the_columns_of_a_measure_are_those_that_it_declares(capsys, name: str):
-    (measure,) = (build(node) for node in compose([f"measures=[{name}]"]).config.measure.values())
-    (told,) = [line.strip() for line in lines(capsys, "measure", name) if line.startswith("  Columns: ")]
-    tables = (", ".join(column.name for column in columns) for columns in (measure.trace, measure.evaluation))
-    assert told.removeprefix("Columns: ") == "; of the evaluation ".join(filter(None, tables))
+def test_the_columns_of_a_measure_are_those_that_it_declares(capsys):
+    for name in Catalogue().choices["measure"]:
+        (measure,) = (build(node) for node in compose([f"measures=[{name}]"]).config.measure.values())
+        (told,) = [line.strip() for line in lines(capsys, "measure", name) if line.startswith("  Columns: ")]
+        tables = (", ".join(column.name for column in columns) for columns in (measure.trace, measure.evaluation))
+        assert told.removeprefix("Columns: ") == "; of the evaluation ".join(filter(None, tables)), name
 
 
-def test_other_settings_of_a_measure_are_typed_by_its_name(capsys, tmp_path):
-    (tmp_path / "measure").mkdir()
-    (tmp_path / "measure" / "mine.yaml").write_text("# Mine.\n_target_: a.B\ncutoff: 3\ntau: .5  # above 0\n")
-    shown = [line.split() for line in lines(capsys, "measure", "mine", "--config-dir", str(tmp_path))]
-    assert ["measure.mine.tau", ".5", "above", "0"] in shown
-    assert ["measures=[mine@CUTOFF]", "3"] in shown
-
-
-def test_one_choice_by_its_short_name(capsys):
-    listed = lines(capsys, "click", "nav")
-    assert listed[0] == "click=navigational"
-    assert not any("click=perfect" in line for line in listed)
-
-
-def test_settings_that_click_models_share_are_listed_once(capsys):
+def test_click_models_with_short_names_and_the_probabilities_of_their_files(capsys):
     listed = lines(capsys, "click")
-    assert 1 <= sum(line.strip().startswith("click.stop_without_click") for line in listed) < 6
+    assert 1 <= sum(line.strip().startswith("click.stop_without_click") for line in listed) < 6, "shared ones once"
+    assert lines(capsys, "click=nav") == lines(capsys, "click", "navigational")
+    for short, name in {"per": "perfect", "nav": "navigational", "inf": "informational"}.items():
+        assert translate([f"click={short}"]) == [f"click={name}"]
+        assert f"Short: click={short}" in "".join(lines(capsys))
+    for grades in 5, 3, 2:
+        start = next(place for place, line in enumerate(listed) if line.startswith(f"{grades} grades"))
+        block = listed[start : listed.index("", start)]
+        assert len({len(line) for line in block}) == 1, "numbers are aligned right"
+        rows = {cells[0]: cells[1:] for cells in map(str.split, block[1:])}
+        for path in (config_dir() / "click").glob("*.yaml"):
+            table = yaml.safe_load(path.read_text())["tables"][grades]
+            stop = [f"{value:.2f}" for value in table.get("stop", ())] or ["-"] * grades
+            assert rows[path.stem] == [f"{value:.2f}" for value in table["click"]] + stop, path.stem
 
 
-@pytest.mark.parametrize("grades", [5, 3, 2])
-def test_the_probabilities_are_those_of_the_files(capsys, grades: int):
-    listed = lines(capsys, "click")
-    start = next(place for place, line in enumerate(listed) if line.startswith(f"{grades} grades"))
-    assert listed[start].split()[2:] == [
-        *("P(click", "|", "0)", *(f"{g})" for g in range(1, grades))),
-        *("P(stop", "|", "0)", *(f"{g})" for g in range(1, grades))),
-    ]
-    block = listed[start : listed.index("", start)]
-    assert len({len(line) for line in block}) == 1, "numbers are aligned right"
-    rows = {cells[0]: cells[1:] for cells in map(str.split, block[1:])}
-    for path in (config_dir() / "click").glob("*.yaml"):
-        table = yaml.safe_load(path.read_text())["tables"][grades]
-        row = rows[path.stem]
-        assert [float(cell) for cell in row[:grades]] == table["click"]
-        if "stop" in table:
-            assert [float(cell) for cell in row[grades:]] == table["stop"]
-        else:
-            assert row[grades:] == ["-"] * grades
-
-
-def test_presets_come_with_the_command_to_type(capsys):
+def test_presets_and_grids_come_with_the_command_to_type(capsys):
     listed = lines(capsys, "experiment")
     assert "  type: ol2r run experiment=smoke" in listed
     assert ["dataset.queries.train", "20"] in [line.split() for line in listed]
-
-
-def test_grids_come_with_their_values_and_m(capsys):
     for path in (config_dir() / "experiment").glob("grid_*.yaml"):
         grid = yaml.safe_load(path.read_text())["hydra"]["sweeper"]["params"]
         listed = lines(capsys, "experiment", path.stem)
         assert f"  type: ol2r run -m experiment={path.stem}" in listed
-        shown = [line.split() for line in listed if line.startswith("    ")]
-        assert shown == [[name, values] for name, values in grid.items()]
-
-
-def test_a_long_default_is_listed_by_its_number_of_entries(capsys):
-    (checksums,) = [line for line in lines(capsys, "dataset", "mq2008") if "dataset.checksums" in line]
-    assert checksums.split(maxsplit=1)[1].startswith("(15 entries)")
+        assert [line.split() for line in listed if line.startswith("    ")] == [[*item] for item in grid.items()]
 
 
 def test_choices_of_the_user_are_listed_and_taken_names_reported(capsys, own):
@@ -195,23 +162,19 @@ def test_tables_have_the_columns_that_an_own_click_model_has(capsys, tmp_path):
     assert ["P(stop" in line and "P(stays" in line for line in together if line.startswith("5 grades")] == [True]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "told"),
-    [
-        (["rankr"], ["GROUP rankr: did you mean ranker? GROUP must be one of run, ", "exploration"]),
-        (["ranker/modl"], ["GROUP ranker/modl: did you mean ranker/model? GROUP must be one of"]),
-        (["ranker/model", "mpl"], ["CHOICE must be one of linear, mlp", "did you mean mlp?"]),
-        (["ranker", "pairnk"], ["CHOICE must be one of", "oracle", "did you mean pairrank?"]),
-        (["--config-dir", "nowhere"], ["--config-dir must be a folder, got nowhere"]),
-    ],
-)
-def test_unknown_names_are_one_line_and_2(capsys, arguments, told):
-    assert main(arguments) == 2
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert captured.err.count("\n") == 1
-    for words in told:
-        assert words in captured.err
+def test_unknown_names_are_one_line_and_2(capsys):
+    for arguments, told in (
+        ("rankr", "GROUP rankr: did you mean ranker? GROUP must be one of run, "),
+        ("ranker/modl", "GROUP ranker/modl: did you mean ranker/model? GROUP must be one of"),
+        ("ranker/model mpl", "CHOICE mpl: did you mean mlp? CHOICE must be one of linear, mlp"),
+        ("ranker pairnk", "CHOICE pairnk: did you mean pairrank? CHOICE must be one of"),
+        ("--config-dir nowhere", "--config-dir must be a folder, got nowhere"),
+    ):
+        assert main(arguments.split()) == 2
+        out, error = capsys.readouterr()
+        assert out == ""
+        assert error.startswith(f"ol2r list: {told}")
+        assert error.count("\n") == 1
 
 
 def test_a_table_on_a_terminal(capsys, monkeypatch):
@@ -225,13 +188,6 @@ def test_a_table_on_a_terminal(capsys, monkeypatch):
     assert any("P(click | 0)" in line for line in lines(capsys, "click"))
 
 
-def test_short_names_are_those_of_run(capsys):
-    text = "\n".join(lines(capsys))
-    assert translate(["click=per,nav,inf"]) == ["click=perfect,navigational,informational"]
-    for short in ("per", "nav", "inf"):
-        assert f"Short: click={short}" in text
-
-
 def test_nothing_heavy_is_imported(tmp_path):
     heavy = "{'torch', 'numpy', 'polars', 'hydra', 'omegaconf', 'sklearn', 'rich'} & sys.modules.keys()"
     script = f"import sys; from ol2r_cli.commands.list import main; main(['click']); sys.exit(str({heavy} or ''))"
@@ -239,8 +195,3 @@ def test_nothing_heavy_is_imported(tmp_path):
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=env, timeout=60)
     assert done.stderr.strip() == ""
     assert "click=perfect" in done.stdout
-
-
-def test_a_variable_of_the_shell_is_shown_as_a_shell_has_it(capsys):
-    (line,) = [line for line in lines(capsys, "run") if line.strip().startswith("data_dir")]
-    assert "  $OL2R_DATA or ~/.cache/ol2r/data  " in line

@@ -13,7 +13,6 @@ import pytest
 
 from ol2r_cli import cli
 from ol2r_cli.api import draw
-from ol2r_cli.commands.completion import completions
 from ol2r_cli.commands.report import main
 from ol2r_cli.commands.status import main as status
 from ol2r_cli.report import load
@@ -83,47 +82,38 @@ def mixed(tmp_path):
     return tmp_path
 
 
-@pytest.mark.parametrize(
-    ("words", "rankers"),
-    [
-        (["ranker=pdgd"], "pdgd pdgd"),
-        (["click=inf"], "pdgd"),
-        (["click=per,inf", "ranker=pairrank,pdgd"], "pairrank pdgd pdgd"),
-        (["ranker.l2=0.10", "rounds=2", "dataset.fold=1"], "pairrank"),
-        (["seed=3"], "pdgd"),
-        (["rounds=9", "evaluate_on=[validation,test]"], "pdgd"),
-    ],
-)
-def test_words_of_run_choose_among_runs(mixed, words, rankers, capsys):
-    assert main([words[0], str(mixed), *words[1:], "--format", "csv"]) == 0
-    out, notes = capsys.readouterr()
-    assert sorted(line.split(",")[3] for line in out.splitlines()[1:]) == rankers.split()
-    assert "not finished" not in notes or "seed" not in words[0]
-    assert sorted(load(mixed, *words).unique("path")["ranker"]) == rankers.split()
-    assert status([str(mixed), *words]) == 0
-    assert f"{len(rankers.split())} finished" in capsys.readouterr().out
+def test_words_of_run_choose_among_runs(mixed, capsys):
+    for typed, rankers in {
+        "click=inf": "pdgd",
+        "click=per,inf ranker=pairrank,pdgd": "pairrank pdgd pdgd",
+        "ranker.l2=0.10 rounds=2 dataset.fold=1": "pairrank",
+        "seed=3": "pdgd",
+        "rounds=9 evaluate_on=[validation,test]": "pdgd",
+    }.items():
+        words = typed.split()
+        assert main([words[0], str(mixed), *words[1:], "--format", "csv"]) == 0
+        out, notes = capsys.readouterr()
+        assert sorted(line.split(",")[3] for line in out.splitlines()[1:]) == rankers.split(), typed
+        assert "not finished" not in notes or "seed" not in typed
+        assert sorted(load(mixed, *words).unique("path")["ranker"]) == rankers.split()
+        assert status([str(mixed), *words]) == 0
+        assert f"{len(rankers.split())} finished" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["ranker=mgd"], "ranker must be one of pairrank, pdgd, dbgd, got mgd"),
-        (["click=per,nav"], "click must be one of perfect, informational, got navigational"),
-        (
-            ["experiment=smoke"],
-            "experiment must be left out, a run does not record its preset: "
-            "type what `ol2r list experiment smoke` shows of it",
-        ),
-        (["rankr=pdgd"], "no run has a setting or group 'rankr': did you mean ranker?"),
-        (["click=inf", "rounds=9"], "no run has click=informational and rounds=9 together"),
-    ],
-)
-def test_words_that_no_run_has_are_answered_with_those_there_are(mixed, words, message, capsys):
-    for command, program in ((main, "report"), (status, "status")):
-        assert command([str(mixed), *words]) == 2
-        assert capsys.readouterr() == ("", f"ol2r {program}: {message}\n")
-    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
-        draw("bar", mixed, *words)
+def test_words_that_no_run_has_are_answered_with_those_there_are(mixed, capsys):
+    for typed, message in {
+        "ranker=mgd": "ranker must be one of pairrank, pdgd, dbgd, got mgd",
+        "click=per,nav": "click must be one of perfect, informational, got navigational",
+        "experiment=smoke": "experiment must be left out, a run does not record its preset: "
+        "type what `ol2r list experiment smoke` shows of it",
+        "rankr=pdgd": "no run has a setting or group 'rankr': did you mean ranker?",
+        "click=inf rounds=9": "no run has click=informational and rounds=9 together",
+    }.items():
+        for command, program in ((main, "report"), (status, "status")):
+            assert command([str(mixed), *typed.split()]) == 2
+            assert capsys.readouterr() == ("", f"ol2r {program}: {message}\n")
+        with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+            draw("bar", mixed, *typed.split())
 
 
 def test_runs_of_other_commands_are_left_out_unless_their_folder_is_named(tmp_path, capsys):
@@ -182,36 +172,19 @@ def test_against_a_baseline(compared, capsys):
     assert out.count("\n| online NDCG  | mq2008  | perfect | pairrank | pdgd  |") == 1
 
 
-def test_all_with_all(compared, capsys):
-    assert main([compared, "--compare", "all", "--test", "permutation", "--metric", "test_ndcg_10"]) == 0
-    out = capsys.readouterr().out
-    assert "| a   | mq2008  | perfect | pairrank | 6 |" in re.sub(r" +6 \|", " 6 |", out)
-    assert out.count("ᵇ") == 1
-    assert "permutation test (signs of the differences)" in out
-
-
-@pytest.mark.parametrize("ending", ["csv", "parquet"])
-def test_frames_have_all_metrics_in_full_precision(compared, tmp_path, capsys, ending):
-    file = tmp_path / f"table.{ending}"
-    assert main([compared, "--baseline", "pdgd", "--out", str(file)]) == 0
-    frame = getattr(pl, f"read_{ending}")(file)
-    assert frame["ranker"].to_list() == ["pairrank", "pdgd"]
-    assert frame["test_ndcg_10_difference"][0] == pytest.approx(0.1005, abs=1e-7)
-    assert "test_ndcg_10_untrained_mean" in frame.columns
-    if ending == "csv":
-        capsys.readouterr()
-        assert main([compared, "--baseline", "pdgd", "--format", "csv"]) == 0
-        out, notes = capsys.readouterr()
-        assert out == file.read_text()
-        assert notes.startswith("ol2r report: 2 runs. ")
-
-
-def test_latex(compared, tmp_path):
-    file = tmp_path / "table.tex"
-    assert main([compared, "--baseline", "pdgd", "--out", str(file), "--metric", "test_ndcg_10"]) == 0
-    text = file.read_text()
-    assert text.count(r"\begin{tabular}") == text.count(r"\end{tabular}") == 2
-    assert r"$^{\uparrow}$ \\" in text
+def test_frames_have_all_metrics_in_full_precision(compared, tmp_path, capsys):
+    for ending in "parquet", "csv":
+        file = tmp_path / f"table.{ending}"
+        assert main([compared, "--baseline", "pdgd", "--out", str(file)]) == 0
+        frame = getattr(pl, f"read_{ending}")(file)
+        assert frame["ranker"].to_list() == ["pairrank", "pdgd"]
+        assert frame["test_ndcg_10_difference"][0] == pytest.approx(0.1005, abs=1e-7)
+        assert "test_ndcg_10_untrained_mean" in frame.columns
+    capsys.readouterr()
+    assert main([compared, "--baseline", "pdgd", "--format", "csv"]) == 0
+    out, notes = capsys.readouterr()
+    assert out == file.read_text()
+    assert notes.startswith("ol2r report: 2 runs. ")
 
 
 def test_a_page_is_written_by_its_module(compared, tmp_path, monkeypatch, capsys):
@@ -231,27 +204,6 @@ def test_a_page_is_written_by_its_module(compared, tmp_path, monkeypatch, capsys
     assert capsys.readouterr().out == f"written: {file}\n"
 
 
-def test_on_a_terminal_it_is_a_rich_table(compared, monkeypatch, capsys):
-    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
-    monkeypatch.setenv("COLUMNS", "120")
-    assert main([compared]) == 0
-    out = capsys.readouterr().out
-    assert "| " not in out
-    assert "pairrank" in out
-    assert "2 runs. Figures are means" in out
-    assert main([compared, "--format", "md"]) == 0
-    assert capsys.readouterr().out.startswith("| dataset | click   | ranker   |")
-
-
-def test_seeds_that_chose_are_named_where_something_was_chosen(tmp_path, capsys):
-    make(tmp_path, "ranker.l2=1", validation={0: 0.1})
-    assert main([str(tmp_path), "--select", "validation"]) == 0
-    assert "that chose them" not in capsys.readouterr().out, "there was nothing to choose from"
-    make(tmp_path, "ranker.l2=2", validation={0: 0.2})
-    assert main([str(tmp_path), "--select", "validation"]) == 0
-    assert "The seeds that chose them are those that report" in capsys.readouterr().out
-
-
 def test_overrides_are_lines_for_ol2r_run_and_nothing_else_on_stdout(tmp_path, capsys):
     make(tmp_path, "ranker.l2=1", test={0: 0.1, 1: 0.1}, validation={0: 0.1, 1: 0.1})
     make(tmp_path, "ranker.l2=2", test={0: 0.1}, validation={0: 0.2})
@@ -265,63 +217,42 @@ def test_overrides_are_lines_for_ol2r_run_and_nothing_else_on_stdout(tmp_path, c
     assert unfinished == f"ol2r report: 1 run not finished: ol2r status {tmp_path}"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "complaint"),
-    [
-        (["nowhere"], "DIR must be a folder with runs, got nowhere, which does not exist"),
-        (["empty"], "there are no finished runs below empty: start one with `ol2r run`"),
-        (
-            ["empty", "failed"],
-            "there are no finished runs below empty or failed (1 run not finished: ol2r status failed): "
-            "start one with `ol2r run`",
-        ),
-        (["runs", "--keep", "ranker.l2"], "--keep goes with --select validation"),
-        (["runs", "--overrides"], "--overrides goes with --select validation"),
-        (["runs", "--out", "table.doc"], "--out must end in .md, .csv, .parquet, .tex, .html, .json, got table.doc"),
-        (["runs", "--out", "t.md", "--format", "csv"], "--out must not end in .md with --format csv, got t.md"),
-        (["runs", "--format", "parquet"], "--format parquet needs a file: type --out report.parquet"),
-        (
-            ["runs", "--format", "png"],
-            "--format must be one of md, csv, parquet, latex, html, json without --figure KIND",
-        ),
-        ([], "DIR must be a folder with runs, got outputs, which does not exist"),
-        (["runs", "--test", "t"], "--test goes with --baseline RANKER or --compare all"),
-        (["runs", "--differences"], "--differences goes with --baseline RANKER or --compare all"),
-        (["runs", "--baseline", " "], "--baseline must be a ranker, or choices and settings, of some row, got nothing"),
-        (["runs", "--baseline", "pdgd", "--compare", "all"], "--baseline and --compare all are two ways of comparing"),
-        (
-            ["runs", "--baseline", "pdgd"],
-            "--baseline must be a ranker, or choices and settings, of some row, got pdgd: the rankers are pairrank\n",
-        ),
-        (["runs", "--baseline", "pairrank"], "--baseline must match one row of each task, got pairrank"),
-        (["runs", "--option", "split=test"], "--option goes with --figure KIND"),
-        (["runs", "--out", "runs/file/table.md"], "--out must be a file that can be written, got runs/file/table.md"),
-        (["runs", "--select", "validation"], "--select validation needs validation_ndcg_10"),
-        (["runs", "--metric", "ndcg"], "--metric must be one of online_ndcg,"),
-    ],
-)
-def test_errors_are_one_line_and_2(arguments, complaint, tmp_path, capsys, monkeypatch):
+def test_errors_are_one_line_and_2(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     make(Path("runs"), "ranker.l2=1")
     make(Path("runs"), "ranker.l2=2")
     make(Path("failed"), status="failed")
     Path("runs/file").touch()
     Path("empty").mkdir()
-    assert main(arguments) == 2
-    out, errors = capsys.readouterr()
-    assert out == ""
-    assert errors.startswith(f"ol2r report: {complaint}")
-    assert errors.count("\n") == 1
-
-
-@pytest.mark.parametrize(
-    ("option", "typed", "meant"), [("--baseline", "pairrnk", "pairrank"), ("--metric", "test_ndcg10", "test_ndcg_10")]
-)
-def test_a_misspelt_name_is_answered_with_the_nearest(option, typed, meant, tmp_path, capsys, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    make(Path("runs"))
-    assert main(["runs", option, typed]) == 2
-    assert f"{typed}: did you mean {meant}?" in capsys.readouterr().err
+    rows = "--baseline must be a ranker, or choices and settings, of some row, got"
+    for typed, complaint in {
+        "": "DIR must be a folder with runs, got outputs, which does not exist",
+        "empty": "there are no finished runs below empty: start one with `ol2r run`",
+        "empty failed": "there are no finished runs below empty or failed (1 run not finished: ol2r status failed): ",
+        "runs --keep ranker.l2": "--keep goes with --select validation",
+        "runs --overrides": "--overrides goes with --select validation",
+        "runs --out table.doc": "--out must end in .md, .csv, .parquet, .tex, .html, .json, got table.doc",
+        "runs --out t.md --format csv": "--out must not end in .md with --format csv, got t.md",
+        "runs --format parquet": "--format parquet needs a file: type --out report.parquet",
+        "runs --format png": "--format must be one of md, csv, parquet, latex, html, json without --figure KIND",
+        "runs --test t": "--test goes with --baseline RANKER or --compare all",
+        "runs --differences": "--differences goes with --baseline RANKER or --compare all",
+        "runs --baseline ' '": f"{rows} nothing",
+        "runs --baseline pdgd --compare all": "--baseline and --compare all are two ways of comparing",
+        "runs --baseline pdgd": f"{rows} pdgd: the rankers are pairrank\n",
+        "runs --baseline pairrnk": f"{rows} pairrnk: did you mean pairrank?",
+        "runs --baseline pairrank": "--baseline must match one row of each task, got pairrank",
+        "runs --option split=test": "--option goes with --figure KIND",
+        "runs --out runs/file/table.md": "--out must be a file that can be written, got runs/file/table.md",
+        "runs --select validation": "--select validation needs validation_ndcg_10",
+        "runs --metric ndcg": "--metric must be one of online_ndcg,",
+        "runs --sumary": "there is no option --sumary: see `ol2r report --help`",
+    }.items():
+        assert main(shlex.split(typed)) == 2
+        out, errors = capsys.readouterr()
+        assert out == ""
+        assert errors.startswith(f"ol2r report: {complaint}")
+        assert errors.count("\n") == 1
 
 
 def test_reading_takes_no_torch_and_no_tables(tmp_path):
@@ -341,22 +272,3 @@ def test_reading_takes_no_torch_and_no_tables(tmp_path):
     done = subprocess.run(command, capture_output=True, text=True, env=env, timeout=60)
     assert done.returncode == 0, done.stderr
     assert "3 runs" in done.stdout
-
-
-@pytest.mark.parametrize(
-    ("line", "words"),
-    [
-        ("ol2r repo", ["report "]),
-        ("ol2r report runs --sel", ["--select "]),
-        ("ol2r report runs --select ", ["validation "]),
-        ("ol2r report runs --compare ", ["all "]),
-        ("ol2r report runs --test ", ["t ", "permutation "]),
-        ("ol2r report runs --format c", ["csv "]),
-        ("ol2r report runs --base", ["--baseline "]),
-        ("ol2r report ru", ["runs/"]),
-    ],
-)
-def test_completion(line, words, tmp_path, monkeypatch):
-    (tmp_path / "runs").mkdir()
-    monkeypatch.chdir(tmp_path)
-    assert completions(line) == words

@@ -21,7 +21,7 @@ def started(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> list[list[str]]
     seen: list[list[str]] = []
     monkeypatch.setattr("ol2r_cli.run.runner.run_experiment", lambda *given, **_: seen.append(given[2]) or 0)
     monkeypatch.setattr("ol2r_cli.sweep.sweeper.run_sweep", lambda jobs, *_, **__: seen.extend(jobs) or _Result())
-    monkeypatch.setattr("ol2r_cli.sweep.sweep_output.print_summary", lambda _: None)
+    monkeypatch.setattr("ol2r_cli.sweep.sweeper.print_summary", lambda _: None)
     assert main([*arguments]) == 0
     return seen
 
@@ -45,26 +45,19 @@ def test_a_grid_is_swept_and_one_of_its_jobs_can_be_run_alone(monkeypatch: pytes
     assert started(monkeypatch, *jobs[0]) == [jobs[0]]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "jobs"),
-    [
-        ("rounds=20 -m seed=0,1 positions=5", [["rounds=20", f"seed={s}", "positions=5"] for s in (0, 1)]),
-        ("--multirun seed=range(0,2) --config-dir own", [["seed=0"], ["seed=1"]]),
-        ("-m click=per,nav", [["click=perfect"], ["click=navigational"]]),
-        ("-m ranker=glob(ora*) ranker.l2=1", [["ranker=oracle", "ranker.l2=1"]]),
-        ("-m seed=sort(2,1) ~ranker.l2 +a=b", [[f"seed={s}", "~ranker.l2", "+a=b"] for s in (1, 2)]),
-        ("-m evaluate_on=[test],[test,validation]", [["evaluate_on=[test]"], ["evaluate_on=[test,validation]"]]),
-        ("-m --paired seed,rounds seed=1,2 rounds=5,6", [["seed=1", "rounds=5"], ["seed=2", "rounds=6"]]),
-        (
-            "-m --paired=b,c a=1,2 b=1,2 c=3,4",
-            [[f"a={a}", f"b={b}", f"c={c}"] for a in (1, 2) for b, c in ((1, 3), (2, 4))],
-        ),
-    ],
-)  # fmt: skip
-def test_the_jobs_of_a_sweep(arguments: str, jobs: list[list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "own").mkdir()
-    assert started(monkeypatch, *arguments.split()) == jobs
+def test_the_jobs_of_a_sweep(here: Path, monkeypatch: pytest.MonkeyPatch):
+    (here / "own").mkdir()
+    for arguments, jobs in {
+        "rounds=20 -m seed=0,1 positions=5": ["rounds=20 seed=0 positions=5", "rounds=20 seed=1 positions=5"],
+        "--multirun seed=range(0,2) --config-dir own": ["seed=0", "seed=1"],
+        "-m click=per,nav": ["click=perfect", "click=navigational"],
+        "-m ranker=glob(ora*) ranker.l2=1": ["ranker=oracle ranker.l2=1"],
+        "-m seed=sort(2,1) ~ranker.l2 +a=b": ["seed=1 ~ranker.l2 +a=b", "seed=2 ~ranker.l2 +a=b"],
+        "-m evaluate_on=[test],[test,validation]": ["evaluate_on=[test]", "evaluate_on=[test,validation]"],
+        "-m --paired seed,rounds seed=1,2 rounds=5,6": ["seed=1 rounds=5", "seed=2 rounds=6"],
+        "-m --paired=b,c a=1,2 b=1,2 c=3,4": ["a=1 b=1 c=3", "a=1 b=2 c=4", "a=2 b=1 c=3", "a=2 b=2 c=4"],
+    }.items():
+        assert [" ".join(job) for job in started(monkeypatch, *arguments.split())] == jobs
 
 
 def test_the_configuration_is_shown(capsys: pytest.CaptureFixture[str]):
@@ -101,15 +94,3 @@ def test_a_run_as_json_then_in_a_sweep_then_quietly(here, capsys, monkeypatch: p
         assert capsys.readouterr() == ("", "")
     assert main(["--json", "--quiet"]) == 2
     assert "--quiet/-q: not allowed with argument --json\n" in capsys.readouterr().err
-
-
-def test_help_lists_every_option_and_choice(capsys: pytest.CaptureFixture[str]):
-    with pytest.raises(SystemExit) as end:
-        main(["rounds=3", "--help"])
-    assert end.value.code == 0
-    shown = capsys.readouterr().out
-    assert "usage: ol2r run [-m] [GROUP=CHOICE ...]" in shown
-    assert "reproduce:" not in shown
-    for word in ("--paired A,B", "--dry-run", "--cfg", "--config-dir", "ranker: cascade_", "informational", "$HOME"):
-        assert word in shown
-    assert max(map(len, shown.splitlines())) <= 120

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import itertools
 import json
 import re
 import shutil
@@ -41,9 +42,8 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
     return captured.err.removeprefix("ol2r score: ").rstrip("\n")
 
 
-@pytest.mark.parametrize("name", ["linear", "network", "global zscore"])
-def test_the_test_file_gets_the_scores_that_were_evaluated(runs, name: str, capsys):
-    for seed in SEEDS:
+def test_the_test_file_gets_the_scores_that_were_evaluated(runs, capsys):
+    for name, seed in itertools.product(["linear", "network", "global zscore"], SEEDS):
         output = iter(score(capsys, runs[name], runs["data"] / "test.txt", "--seed", seed))
         values = []
         for documents in read(runs["data"] / "test.txt").values():
@@ -54,19 +54,7 @@ def test_the_test_file_gets_the_scores_that_were_evaluated(runs, name: str, caps
         assert next(output, None) is None
         evaluated = pl.read_parquet(runs[name] / "evaluation.parquet")
         last = evaluated.filter(split="test", seed=seed, round=ROUNDS)
-        assert np.mean(values) == pytest.approx(last["ndcg_10"].item(), abs=1e-6)
-
-
-def test_a_score_is_the_weighted_sum_of_features_normalised_within_their_query(runs, capsys):
-    found = score(capsys, runs["linear"], runs["data"] / "vali.txt")
-    theta = torch.load(runs["linear"] / "ranker.pt", weights_only=True)["deployed"][0].numpy()
-    expected = []
-    for documents in read(runs["data"] / "vali.txt").values():
-        x = np.array([features for _, features in documents])
-        span = np.ptp(x, axis=0)
-        expected += [*(np.where(span > 0, (x - x.min(0)) / np.where(span > 0, span, 1), 0) @ theta)]
-    assert found == pytest.approx(expected, abs=1e-5)
-    assert np.ptp(found) > 0
+        assert np.mean(values) == pytest.approx(last["ndcg_10"].item(), abs=1e-6), name
 
 
 def test_statistics_of_the_normalisation_are_those_of_the_training_data(runs, capsys):

@@ -76,19 +76,13 @@ def test_what_an_own_choice_leaves_open_is_inherited(tmp_path: Path):
     assert catalogue.settings(mine)[0].default == "7"
 
 
-@pytest.mark.parametrize(("text", "what"), [("a: [1\n", "must be YAML"), ("- 1\n", "must be lines `setting: value`")])
-def test_files_that_are_no_settings(tmp_path: Path, text: str, what: str):
-    path = own(tmp_path, "ranker", "broken", text)
-    with pytest.raises(ValueError, match=what) as error:
-        _ = Choice("ranker", "broken", path).content
-    assert str(path) in str(error.value)
-    assert "\n" not in str(error.value)
-
-
-def test_recipes_of_reproduce_are_no_choices():
-    catalogue = Catalogue()
-    assert not [group for group in catalogue.choices if group.startswith("reproduce")]
-    assert "experiment" in catalogue.groups
+def test_files_that_are_no_settings(tmp_path: Path):
+    for text, what in (("a: [1\n", "must be YAML"), ("- 1\n", "must be lines `setting: value`")):
+        path = own(tmp_path, "ranker", "broken", text)
+        with pytest.raises(ValueError, match=what) as error:
+            _ = Choice("ranker", "broken", path).content
+        assert str(path) in str(error.value)
+        assert "\n" not in str(error.value)
 
 
 def test_entries_of_a_defaults_list():
@@ -113,33 +107,29 @@ def test_files_of_runs_and_of_hidden_folders_are_no_choices(tmp_path: Path):
     catalogue = Catalogue([tmp_path])
     assert catalogue.choices["ranker"]["mine"].path == tmp_path / "ranker" / "mine.yaml"
     assert catalogue.collisions == []
-    assert not [group for group in catalogue.choices if group.startswith(("outputs", ".git"))]
+    assert not [group for group in catalogue.choices if group.startswith(("outputs", ".git", "reproduce"))]
 
 
-@pytest.mark.parametrize(
-    "overrides",
-    [
-        [],
-        ["ranker=oracle"],
-        ["click=nav", "rounds=3"],
-        ["exploration=none"],
-        ["experiment=smoke", "ranker=random"],
-        ["ranker=oracle", "ranker=pairrank"],
-        ["ranker=pdgd"],
-        ["ranker=pdgd", "ranker/model=mlp", "ranker.model.width=16"],
-        ["ranker=olranknet"],
-        ["experiment=grid_pdgd"],
-        ["experiment=grid_pdgd", "ranker=mgd", "ranker/model=mlp"],
-    ],
-)
-def test_the_same_choices_and_settings_as_hydra(overrides: list[str]):
-    catalogue, config = Catalogue(), compose(overrides)
-    chosen = catalogue.chosen(overrides)
-    assert chosen == {group: config.choices.get(group) for group in chosen}
-    composed = OmegaConf.to_container(config.config, resolve=False)
-    del composed["measure"]  # chosen by a list
-    names = {name for name, _ in dotted(without_targets(composed))}
-    assert {name for name, _ in dotted(catalogue.tree(overrides))} == names
+def test_the_same_choices_and_settings_as_hydra():
+    catalogue = Catalogue()
+    for line in (
+        "",
+        "ranker=oracle",
+        "click=nav rounds=3",
+        "experiment=smoke ranker=random",
+        "ranker=oracle ranker=pairrank",
+        "ranker=pdgd ranker/model=mlp ranker.model.width=16",
+        "ranker=olranknet",
+        "experiment=grid_pdgd",
+        "experiment=grid_pdgd ranker=mgd ranker/model=mlp",
+    ):
+        overrides = line.split()
+        config, chosen = compose(overrides), catalogue.chosen(overrides)
+        assert chosen == {group: config.choices.get(group) for group in chosen}, line
+        composed = OmegaConf.to_container(config.config, resolve=False)
+        del composed["measure"]  # chosen by a list
+        names = {name for name, _ in dotted(without_targets(composed))}
+        assert {name for name, _ in dotted(catalogue.tree(overrides))} == names, line
 
 
 def without_targets(tree: Any) -> Any:
@@ -166,7 +156,3 @@ def test_a_part_comes_with_its_ranker_and_is_inherited(tmp_path: Path):
     assert config.choices["ranker/model"] == "tree"
     assert config.config.ranker.model == {"_target_": "mine.Tree", "depth": 3}
     assert config.choices["exploration"] == "plackett_luce"
-
-
-def test_dotted_names():
-    assert list(dotted({"a": {"b": {2: 1}, "c": []}, "d": {}})) == [("a.b.2", 1), ("a.c", []), ("d", {})]

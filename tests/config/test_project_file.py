@@ -20,13 +20,13 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_without_a_file_nothing_is_set():
+def test_its_settings_are_defaults_below_what_is_typed(here):
     assert read_project() == ProjectFile()
     assert ProjectFile().overrides([]) == []
     assert default_output_dir() == Path("outputs") == Path(compose().config.output_dir)
-
-
-def test_its_settings_are_defaults_below_what_is_typed(here):
+    (here / "ol2r.yaml").write_text("launcher: slurm\n")
+    assert Composer()([]).choices["launcher"] == "slurm"
+    assert Composer()(["launcher=processes"]).choices["launcher"] == "processes"
     (here / "ol2r.yaml").write_text("output_dir: my results\ndata_dir: /data\nlauncher: {jobs: 4, retries: 1}\n")
     composer = Composer()
     config = composer([]).config
@@ -38,12 +38,6 @@ def test_its_settings_are_defaults_below_what_is_typed(here):
     assert "jobs" not in composer(["launcher=slurm"]).config.launcher, "its settings are those of another launcher"
     assert composer.shown([], "all").output_dir == "my results"
     assert composer.jobs(["seed=1,2"]) == [["seed=1"], ["seed=2"]], "they are not what is typed"
-
-
-def test_it_may_name_a_launcher(here):
-    (here / "ol2r.yaml").write_text("launcher: slurm\n")
-    assert Composer()([]).choices["launcher"] == "slurm"
-    assert Composer()(["launcher=processes"]).choices["launcher"] == "processes"
 
 
 def test_its_output_dir_is_the_default_of_the_commands_that_read_runs(here, capsys):
@@ -61,27 +55,27 @@ def test_its_output_dir_is_the_default_of_the_commands_that_read_runs(here, caps
     assert paper_plan(load_recipe("reproduce", "pairrank_fig3")).output_dir == Path("results")
 
 
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
-        ("choices: [a\n", r"^ol2r\.yaml must be a YAML file that can be read: "),
-        (
-            "- choices\n",
-            r"^ol2r\.yaml must be lines `KEY: VALUE` with the keys choices, output_dir, data_dir, launcher",
-        ),
-        ("chioces: a\n", r"^ol2r\.yaml must have the keys choices, .*, got chioces: did you mean choices\?$"),
-        ("1: a\n", r"^ol2r\.yaml must have the keys choices, .*, got 1$"),
-        ("choices: [1]\n", r"^choices in ol2r\.yaml must be a folder or a list of folders, got \[1\]$"),
-        ("output_dir: 3\n", r"^output_dir in ol2r\.yaml must be a folder, got 3$"),
-        ("data_dir: ${x}\n", r"^data_dir in ol2r\.yaml must be a folder, got '\$\{x\}'$"),
-        ("launcher: [slurm]\n", r"^launcher in ol2r\.yaml must be a launcher or its settings \{jobs: 4\}, got "),
-        ("launcher: {jobs: 2024-01-01}\n", r"^launcher\.jobs in ol2r\.yaml must be a number, text, "),
-    ],
-)
-def test_a_slip_is_one_line_and_2(here, capsys, text, told):
-    (here / "ol2r.yaml").write_text(text)
-    with pytest.raises(ValueError, match=told):
-        read_project()
-    for command in (run, status, clean, verify, report):
-        assert command.main([]) == 2
-        assert capsys.readouterr().err.count("\n") == 1
+SLIPS = [
+    ("choices: [a\n", r"^ol2r\.yaml must be a YAML file that can be read: "),
+    (
+        "- choices\n",
+        r"^ol2r\.yaml must be lines `KEY: VALUE` with the keys choices, output_dir, data_dir, launcher",
+    ),
+    ("chioces: a\n", r"^ol2r\.yaml must have the keys choices, .*, got chioces: did you mean choices\?$"),
+    ("1: a\n", r"^ol2r\.yaml must have the keys choices, .*, got 1$"),
+    ("choices: [1]\n", r"^choices in ol2r\.yaml must be a folder or a list of folders, got \[1\]$"),
+    ("output_dir: 3\n", r"^output_dir in ol2r\.yaml must be a folder, got 3$"),
+    ("data_dir: ${x}\n", r"^data_dir in ol2r\.yaml must be a folder, got '\$\{x\}'$"),
+    ("launcher: [slurm]\n", r"^launcher in ol2r\.yaml must be a launcher or its settings \{jobs: 4\}, got "),
+    ("launcher: {jobs: 2024-01-01}\n", r"^launcher\.jobs in ol2r\.yaml must be a number, text, "),
+]
+
+
+def test_a_slip_is_one_line_and_2(here, capsys):
+    for text, told in SLIPS:
+        (here / "ol2r.yaml").write_text(text)
+        with pytest.raises(ValueError, match=told):
+            read_project()
+        for command in (run, status, clean, verify, report):
+            assert command.main([]) == 2, text
+            assert capsys.readouterr().err.count("\n") == 1, text

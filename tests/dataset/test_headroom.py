@@ -89,15 +89,3 @@ def test_a_network_beats_the_best_linear_ranker_by_nonlinearity_alone():
     random, linear, neural = skylines(nonlinearity=0.0)
     assert linear > random + 0.3
     assert abs(neural - linear) < 0.03
-
-
-def test_on_small_data_a_network_gains_where_a_linear_ranker_cannot():
-    gains = {}
-    for nonlinearity in (0.0, 1.0):
-        dataset = generated(features=60, documents=40, nonlinearity=nonlinearity)
-        train, test = lists(dataset, "train"), lists(dataset, "test")
-        linear = listwise(nn.Linear(60, 1), train, test, epochs=6, rate=0.03, decay=0.01)
-        network = nn.Sequential(nn.Linear(60, 32), nn.ReLU(), nn.Linear(32, 1))
-        gains[nonlinearity] = listwise(network, train, test, epochs=6, rate=0.01, decay=1.0) - linear
-    assert abs(gains[0.0]) < 0.03
-    assert gains[1.0] > 0.06

@@ -62,13 +62,10 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize(("message", "judged"), WRONG.items(), ids=WRONG)
-def test_malformed_judgements_are_explained(tmp_path, message, judged):
-    with pytest.raises(DataError, match=re.escape(message)):
-        load(tmp_path, folder(tmp_path, judged))
-
-
-def test_documents_need_names_and_the_file_must_exist(tmp_path):
+def test_what_is_malformed_or_missing_is_explained(tmp_path):
+    for message, judged in WRONG.items():
+        with pytest.raises(DataError, match=re.escape(message)):
+            load(tmp_path, folder(tmp_path, judged))
     with pytest.raises(DataError, match="needs a comment `# docid = NAME` behind every document"):
         load(tmp_path, folder(tmp_path, train=TRAIN.replace("#docid = D2", "")))
     with pytest.raises(ValueError, match=r"without judgements of intents type dataset\.intents=null"):

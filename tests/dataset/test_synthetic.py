@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -117,19 +114,6 @@ def test_a_setting_out_of_range_names_what_is_allowed():
         assert str(error.value).startswith(expected)
 
 
-@pytest.mark.slow  # the frozen value below is the fast test of it
-def test_another_process_with_other_threads_draws_the_same():
-    script = (
-        "import tests.dataset.test_synthetic as t, torch; torch.set_num_threads(2); "
-        "d = t.small(); print(d.fingerprint, t.digest(d))"
-    )
-    environment = os.environ | {"OMP_NUM_THREADS": "2", "PYTHONHASHSEED": "7", "PYTHONPATH": str(ROOT)}
-    printed = subprocess.run(
-        [sys.executable, "-c", script], cwd=ROOT, env=environment, check=True, capture_output=True, text=True
-    ).stdout
-    assert printed.split() == [small().fingerprint, digest(small())]
-
-
 def test_the_numbers_of_this_version_do_not_change():
     """A frozen value on purpose: should it differ, the same fingerprint stands for other numbers. Raise _VERSION."""
     assert digest(small()) == "097800b34a3a35e3eced8c23f11f18e141d70a84561ff5f71a9c270bf094813e"
@@ -144,16 +128,6 @@ def test_a_split_keeps_its_queries_when_it_or_another_grows():
             assert torch.equal(a.features, b.features)
             assert torch.equal(labels_a, labels_b)
             assert torch.equal(a.group, b.group)
-
-
-def test_different_seeds_and_splits_share_no_list():
-    assert digest(small()) != digest(small(seed=1))
-    dataset = small(queries={"train": 5, "validation": 5, "test": 5}, documents=1, features=1)
-    tables = [
-        torch.cat([part.serve(torch.arange(5))[0].features.flatten()]) for part in map(dataset.split, dataset.splits)
-    ]
-    assert not torch.equal(tables[0], tables[1])
-    assert not torch.equal(tables[1], tables[2])
 
 
 def test_sizes_are_those_of_the_settings():
@@ -183,12 +157,6 @@ def test_list_lengths_have_the_mean_and_reach_both_limits():
         assert documents * 0.99 < lengths.mean() < documents * (1.01 if documents == 120 else 1.4)
 
 
-def test_the_table_has_lists_of_these_lengths():
-    synthetic = Synthetic(**SMALL)
-    lengths = [synthetic._lengths(split)[:count] for split, count in SMALL["queries"].items()]
-    assert synthetic.load().offsets.diff().tolist() == np.concatenate(lengths).tolist()
-
-
 def test_features_span_0_to_1_in_every_query_and_constants_are_0(default: Dataset):
     for features in per_query(default, default.features):
         low, high = features.amin(0), features.amax(0)
@@ -216,12 +184,6 @@ def test_grades_are_mixed_as_in_mslr_and_differently_by_query(default: Dataset):
     assert ((shares / published - 1).abs() < 0.2).all()
     irrelevant = torch.stack([(labels == 0).float().mean() for labels in per_query(default, default.labels)])
     assert irrelevant.std() > 0.1
-
-
-def test_the_mix_of_grades_is_the_setting():
-    dataset = small(queries={"train": 1000, "validation": 0, "test": 0}, features=1, grades=[0.9, 0.1])
-    assert dataset.grades == 2
-    assert float(dataset.labels.double().mean()) == pytest.approx(0.1, abs=0.02)
 
 
 def test_groups_have_the_ratio_and_the_popular_are_a_little_more_relevant():
@@ -282,10 +244,10 @@ def test_nonlinearity_is_the_variance_that_regression_on_qualities_leaves():
         assert (utility - explained).var() == pytest.approx(nonlinearity, abs=0.02)
 
 
-@pytest.mark.parametrize(("number", "overlap"), [(2, 0.0), (2, -1.0), (3, -0.5), (4, 0.3), (4, 1.0)])
-def test_intents_overlap_as_much_as_stated(number, overlap):
+def test_intents_overlap_as_much_as_stated():
     """Signals have variance 1 and the stated correlation, also where they are linear, or nothing of them is."""
-    for nonlinearity in (0.0, 0.5, 1.0):
+    cases = [(2, 0.0, 0.5), (2, -1.0, 0.0), (3, -0.5, 1.0), (4, 0.3, 0.5), (4, 1.0, 0.0), (4, 0.3, 1.0)]
+    for number, overlap, nonlinearity in cases:
         generator, quality = draw(nonlinearity)
         alone = generator.utility(quality, np.array([COUNT]), np.random.default_rng(3))
         generator.add_intents(GeneratedIntents(number, overlap).mix(), np.random.default_rng(4))
@@ -344,13 +306,9 @@ def test_normalisation_by_query():
 MANY = {"train": 10_000_000, "validation": 0, "test": 0}
 
 
-@pytest.mark.parametrize(
-    "sizes", [{"documents": 120_000}, {"features": 60_000}, {"queries": MANY, "documents": 1, "features": 1}]
-)
-def test_memory_is_checked_for_the_lengths_drawn_and_for_blocks(monkeypatch: pytest.MonkeyPatch, sizes: dict[str, Any]):
+def test_memory_is_checked_for_the_lengths_drawn_and_for_blocks(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("ol2r_cli.dataset.synthetic.available_memory", lambda _: 1 << 29)
-    with pytest.raises(
-        ValueError, match=r"documents and dataset\.features must be smaller: they need . GiB, and there"
-    ):
-        small(**sizes)
+    for sizes in ({"documents": 120_000}, {"features": 60_000}, {"queries": MANY, "documents": 1, "features": 1}):
+        with pytest.raises(ValueError, match=r"documents and dataset\.features must be smaller: they need . GiB, and"):
+            small(**sizes)
     assert len(small().query_ids) == 15

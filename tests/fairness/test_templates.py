@@ -79,7 +79,7 @@ def test_more_than_twelve_places_are_too_many():
         templates(13, CPU)
 
 
-@pytest.mark.parametrize("positions", [1, 2, 4, 5, 7, 11])
+@pytest.mark.parametrize("positions", [1, 4, 7, 11])
 def test_costs_and_lists_of_every_template_are_those_of_merging_one_by_one(positions):
     """Thousands of lists, of queries longer and shorter than K and of one group alone."""
     rng = np.random.default_rng(positions)
@@ -134,19 +134,8 @@ def minima_everywhere(cases: list[tuple[list[list[int]], str]]) -> int:
     return compared
 
 
-@pytest.mark.parametrize("documents", range(1, 6))
-def test_theorem_2_for_all_there_is_up_to_five_documents(documents):
+def test_theorem_2_for_all_there_is_up_to_five_documents():
     """a documents in A and b in B fill C(V+2, a+1) - 2 templates, and a of V can be C(V, a) sets."""
-    templates_of_all = comb(2 * documents + 2, documents + 1) - 2 ** (documents + 1)
-    assert minima_everywhere(list(every_case(documents))) == 2 ** (documents - 1) * templates_of_all
-
-
-@pytest.mark.parametrize("documents", [6, 7])
-def test_theorem_2_in_random_cases_of_six_and_seven(documents):
-    rng = np.random.default_rng(documents)
-    cases = []
-    while len(cases) < 100:
-        blocks, groups = random_case(rng, documents)
-        proposal = [d for block in blocks for d in block]
-        cases.append((blocks, "".join(groups[d] for d in proposal)))
-    assert minima_everywhere(cases) > 3_000
+    for documents in range(1, 6):
+        templates_of_all = comb(2 * documents + 2, documents + 1) - 2 ** (documents + 1)
+        assert minima_everywhere(list(every_case(documents))) == 2 ** (documents - 1) * templates_of_all

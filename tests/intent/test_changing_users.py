@@ -39,8 +39,7 @@ def play(*overrides: str, seeds: list[int], loops: bool = False, dataset: Datase
     return interactions, {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
 
 
-@pytest.mark.parametrize("seeds", [[4], [4, 5, 6]])
-@pytest.mark.parametrize("loops", [False, True])
+@pytest.mark.parametrize(("seeds", "loops"), [([4, 5, 6], False), ([4], True)])
 def test_users_judge_by_the_labels_of_their_intent(seeds, loops):
     """Perfect users click what is relevant for their intent; NDCG and regret are recomputed from the lists shown."""
     if loops:
@@ -74,9 +73,8 @@ def test_every_ranker_meets_the_same_change():
     assert torch.equal(one["query"], other["query"])
 
 
-@pytest.mark.parametrize("ranker", ["pdgd", "pairrank"])
-def test_equal_intents_are_no_change(ranker):
-    alike = "dataset.intents={number: 3, overlap: 1}"
+def test_equal_intents_are_no_change():
+    ranker, alike = "pdgd", "dataset.intents={number: 3, overlap: 1}"
     changing, columns = play(alike, *SMOOTH, f"ranker={ranker}", seeds=[4, 5])
     staying, expected = play(alike, f"ranker={ranker}", seeds=[4, 5])
     for now, then in zip(changing, staying, strict=True):
@@ -153,12 +151,11 @@ def test_a_run_is_named_after_its_schedule_and_is_intact(tmp_path):
     assert any("online_ndcg" in line for line in differences(read_state(folder), []))
 
 
-@pytest.mark.parametrize(("every", "warned"), [(29, False), (30, True)])
-@pytest.mark.parametrize("schedule", ["abrupt", "recurring"])
-def test_a_schedule_that_does_not_change_within_the_run_is_a_warning(tmp_path, capsys, schedule, every, warned):
-    run(tmp_path, "rounds=30", f"intent={schedule}", INTENTS, f"intent.every={every}", "intent.share=.7")
-    line = "warning: users keep their intent in all 30 rounds: type intent.every=15 or less\n"
-    assert (line in capsys.readouterr().err) == warned
+def test_a_schedule_that_does_not_change_within_the_run_is_a_warning(tmp_path, capsys):
+    for schedule, every in ("abrupt", 29), ("abrupt", 30), ("recurring", 30):
+        run(tmp_path, "rounds=30", f"intent={schedule}", INTENTS, f"intent.every={every}", "intent.share=.7")
+        line = "warning: users keep their intent in all 30 rounds: type intent.every=15 or less\n"
+        assert (line in capsys.readouterr().err) == (every == 30), (schedule, every)
 
 
 REFUSED = {
@@ -172,12 +169,12 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize(("message", "overrides"), REFUSED.items(), ids=REFUSED)
-def test_what_does_not_go_together_is_explained(tmp_path, capsys, message, overrides):
-    assert cli.main(["run", *overrides, f"output_dir={tmp_path}"]) == 2
-    error = capsys.readouterr().err
-    assert message in error
-    assert error.count("\n") == 1
+def test_what_does_not_go_together_is_explained(tmp_path, capsys):
+    for message, overrides in REFUSED.items():
+        assert cli.main(["run", *overrides, f"output_dir={tmp_path}"]) == 2, message
+        error = capsys.readouterr().err
+        assert message in error
+        assert error.count("\n") == 1
 
 
 def test_labels_that_no_intent_has_do_not_count():

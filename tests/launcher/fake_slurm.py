@@ -15,8 +15,8 @@ _COMMANDS = {
         cp "$1" scripts/$number
         echo "Submitted batch job $number" """,
     "squeue": "cat squeue.txt",
-    "sacct": "cat sacct.txt",
-    "scontrol": 'echo "$@" >> told; cat scontrol.txt',
+    "sacct": "echo 'JobID|State|ExitCode'; cat sacct.txt",
+    "scontrol": 'echo "$@" >> told; test ! -f refusal.txt',
     "scancel": 'echo "$@" >> cancelled',
 }
 
@@ -43,7 +43,7 @@ class FakeSlurm:
         (self.folder / "squeue.txt").unlink()
 
     def says(self, command: str, text: str) -> None:
-        """Define the answer of sacct or scontrol, or (`refusal`) why sbatch refuses a job."""
+        """Define the answer of sacct, or (`refusal`) why sbatch and scontrol refuse a job."""
         self._file(command, text)
 
     def scripts(self) -> list[str]:

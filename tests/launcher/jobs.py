@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 from pathlib import Path
 
-from ol2r_cli.launcher.job import Job
+from ol2r_cli.launcher.job import Job, manifest_bytes
 
 
 class _Source:
@@ -23,6 +23,5 @@ def payload_of(source: str) -> bytes:
 
 def does(source: str, folder: Path, number: int = 0) -> Job:
     """A job that executes Python source. It ends with code 1 unless the source ends the process."""
-    name = f"job {number}"
     directory, log = folder / "runs" / str(number), folder / ".sweep" / "one" / f"{number}.log"
-    return Job(number, name, f"ol2r run {number}", payload_of(source), directory, log)
+    return Job(number, payload_of(source), directory, log, manifest_bytes(directory))

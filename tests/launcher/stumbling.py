@@ -13,7 +13,7 @@ from ol2r_cli.tensor.streams import Random
 CHOICE = """
 # Fails in its fifth round while a file exists.
 _target_: tests.launcher.stumbling.Stumbling
-how: none  # none | raise | kill
+how: {how}  # none | raise | kill
 stone: {stone}  # a file
 """
 
@@ -37,8 +37,8 @@ class Stumbling(RandomRanker):
                 os.kill(os.getpid(), signal.SIGKILL)
 
 
-def own_configs(folder: Path, stone: Path) -> Path:
+def own_configs(folder: Path, stone: Path, how: str = "none") -> Path:
     """A folder for --config-dir with `ranker=stumbling`."""
     (folder / "ranker").mkdir(parents=True)
-    (folder / "ranker" / "stumbling.yaml").write_text(CHOICE.format(stone=stone).lstrip())
+    (folder / "ranker" / "stumbling.yaml").write_text(CHOICE.format(stone=stone, how=how).lstrip())
     return folder

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 import os
 import pwd
 import re
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -18,6 +16,7 @@ from ol2r_cli.config.instantiate import build
 from ol2r_cli.launcher import slurm as module
 from ol2r_cli.launcher.job import Outcome
 from ol2r_cli.launcher.slurm import Slurm
+from ol2r_cli.run.store import RunDirectory
 from tests.launcher.fake_slurm import FakeSlurm, leave_result
 from tests.launcher.jobs import does
 from tests.manifests import manifest
@@ -91,7 +90,7 @@ def test_a_line_break_in_a_path_is_refused(tmp_path, cluster):
 def test_free_slots_are_those_of_the_queue(tmp_path, cluster):
     slurm, _ = submitted(tmp_path, cluster, 2, queued=3)
     assert slurm.free_slots() == 1
-    leave_result(slurm.files.path, "1_0", 0)
+    leave_result(slurm.folder, "1_0", 0)
     assert [outcome.code for _, outcome in slurm.poll(5)] == [0]
     assert slurm.free_slots() == 2
     assert launcher().free_slots() > 100_000
@@ -99,56 +98,54 @@ def test_free_slots_are_those_of_the_queue(tmp_path, cluster):
 
 def test_results_are_read_and_their_files_removed(tmp_path, cluster):
     slurm, (first, second) = submitted(tmp_path, cluster, 2)
-    folder = slurm.files.path
+    folder = slurm.folder
     leave_result(folder, "1_1", 2, "bad thing")
     assert slurm.poll(5) == [(second, Outcome(2, "bad thing"))]
     assert slurm.location(first) == "slurm 1_0 pending"
     leave_result(folder, "1_0", 0)
     assert slurm.poll(5) == [(first, Outcome(0))]
     slurm.close()
-    assert not (tmp_path / ".sweep").exists()
+    assert list((tmp_path / ".sweep").iterdir()) == []
     assert cluster.noted("cancelled") == []
 
 
-@pytest.mark.parametrize(
-    ("state", "sacct", "scontrol", "code", "words"),
-    [
-        ("OUT_OF_MEMORY", None, None, -9, "memory ran out: raise launcher.memory_gb"),
-        ("TIMEOUT", None, None, 1, "out of time: raise launcher.minutes or launcher.requeue"),
-        ("NODE_FAIL", None, None, 1, "its node failed"),
-        ("CANCELLED", None, None, -15, "cancelled by a user (scancel)"),
-        ("CANCELLED", f"1|CANCELLED by {os.getuid()}|0:0", None, -15, f"cancelled by {USER} (scancel)"),
-        ("FAILED", None, "JobId=1\n   JobState=FAILED Reason=NonZeroExitCode\n   ExitCode=7:0", 1, "with exit code 7"),
-        ("FAILED", "1|FAILED|0:11", None, -11, "killed (signal 11, SIGSEGV)"),
-        ("FAILED", "1|FAILED|130:0", None, -15, "ended by the cluster or by a user (SIGTERM)"),
-        ("FAILED", None, None, 1, "ended and left no result: can the nodes see"),
-        ("COMPLETED", "1|RUNNING|0:0", None, 1, "ended and left no result"),
-        (None, "1|OUT_OF_MEMORY|0:125", None, -9, "memory ran out"),
-        (None, None, None, 1, "Slurm does not know it any more, and it left no result"),
-    ],
-)
-def test_the_reason_of_an_end_without_a_result(tmp_path, cluster, state, sacct, scontrol, code, words):
-    slurm, (job,) = submitted(tmp_path, cluster, requeue=0)
-    cluster.states({"1": state} if state else {})
-    for command, answer in ("sacct", sacct), ("scontrol", scontrol):
-        if answer:
-            cluster.says(command, answer + "\n")
-    ((ended, outcome),) = slurm.poll(5)
-    assert ended is job
-    assert outcome.code == code
-    assert words in outcome.reason
+def test_the_reason_of_an_end_without_a_result(tmp_path, cluster):
+    for number, (state, sacct, code, words) in enumerate(
+        [
+            ("OUT_OF_MEMORY", None, -9, "memory ran out: raise launcher.memory_gb"),
+            ("TIMEOUT", None, 1, "out of time: raise launcher.minutes or launcher.requeue"),
+            ("NODE_FAIL", None, 1, "its node failed"),
+            ("CANCELLED", None, -15, "cancelled by a user (scancel)"),
+            ("CANCELLED", f"CANCELLED by {os.getuid()}|0:0", -15, f"cancelled by {USER} (scancel)"),
+            ("FAILED", "FAILED|7:0", 1, "with exit code 7"),
+            ("FAILED", "FAILED|0:11", -11, "killed (signal 11, SIGSEGV)"),
+            ("FAILED", "FAILED|130:0", -15, "ended by the cluster or by a user (SIGTERM)"),
+            ("FAILED", None, 1, "ended and left no result: can the nodes see"),
+            ("COMPLETED", "RUNNING|0:0", 1, "ended and left no result"),
+            (None, "OUT_OF_MEMORY|0:125", -9, "memory ran out"),
+            (None, None, 1, "Slurm does not know it any more, and it left no result"),
+        ],
+        1,
+    ):
+        slurm, (job,) = submitted(tmp_path, cluster, requeue=0)
+        cluster.states({str(number): state} if state else {})
+        cluster.says("sacct", f"{number}|{sacct}\n" if sacct else "")
+        ((ended, outcome),) = slurm.poll(5)
+        assert (ended, outcome.code) == (job, code), (state, sacct)
+        assert words in outcome.reason, (state, sacct)
 
 
 def test_the_last_line_on_stderr_is_the_reason(tmp_path, cluster):
     slurm, _ = submitted(tmp_path, cluster)
-    errors = slurm.files.path / "1_0_log.err"
+    errors = slurm.folder / "1_0_log.err"
     errors.write_text("bash: module: command not found\n")
     cluster.states({"1": "FAILED"})
     ((_, outcome),) = slurm.poll(5)
     assert outcome.reason == "ended and left no result: bash: module: command not found"
+    slurm.close()
     assert errors.exists()  # there may be more to read
     slurm, _ = submitted(tmp_path, cluster, requeue=0)
-    (slurm.files.path / "2_0_log.err").write_text("srun: error: node1: task 0: Killed\nsrun: Terminated\n")
+    (slurm.folder / "2_0_log.err").write_text("srun: error: node1: task 0: Killed\nsrun: Terminated\n")
     cluster.states({"2": "FAILED"})
     ((_, outcome),) = slurm.poll(5)
     assert outcome.code == -9
@@ -166,38 +163,37 @@ def test_no_job_ends_while_the_controller_does_not_answer(tmp_path, cluster):
     slurm, (job,) = submitted(tmp_path, cluster)
     cluster.forgets()
     assert slurm.poll(0.2) == []
-    leave_result(slurm.files.path, "1", 0)
+    leave_result(slurm.folder, "1", 0)
     assert slurm.poll(5) == [(job, Outcome(0))]
 
 
-@pytest.mark.parametrize("end", ["PREEMPTED", "NODE_FAIL", "TIMEOUT"])
-def test_a_job_that_is_not_to_blame_is_started_again(tmp_path, cluster, end):
-    slurm, (job,) = submitted(tmp_path, cluster, requeue=1)
-    cluster.states({"1": end, "2": "PENDING"})
-    assert slurm.poll(0.2) == []
-    assert slurm.location(job) == "slurm 2 pending"
-    cluster.states({"1": end, "2": end})
-    ((ended, outcome),) = slurm.poll(5)
-    assert ended is job
-    assert outcome.code == 1
-    assert len(cluster.scripts()) == 2
+def test_a_job_that_is_not_to_blame_is_started_again(tmp_path, cluster):
+    for number, end in enumerate(("PREEMPTED", "NODE_FAIL", "TIMEOUT")):
+        slurm, (job,) = submitted(tmp_path, cluster, requeue=1)
+        first, second = str(2 * number + 1), str(2 * number + 2)
+        cluster.states({first: end, second: "PENDING"})
+        assert slurm.poll(0.2) == []
+        assert slurm.location(job) == f"slurm {second} pending", end
+        cluster.states({first: end, second: end})
+        ((ended, outcome),) = slurm.poll(5)
+        assert (ended, outcome.code, len(cluster.scripts())) == (job, 1, int(second)), end
 
 
-@pytest.mark.parametrize(
-    ("reason", "code", "words"),
-    [
-        ("PartitionTimeLimit", 2, "launcher.minutes must be within the limit of the partition"),
-        ("BadConstraints", 2, "launcher.constraint must be one that a node has"),
-        ("launch_failed_requeued_held", 1, "holds it"),
-    ],
-)
-def test_a_job_that_can_never_start_is_cancelled(tmp_path, cluster, reason, code, words):
-    slurm, _ = submitted(tmp_path, cluster)
-    cluster.states({"1": f"PENDING {reason}"})
-    ((_, outcome),) = slurm.poll(5)
-    assert outcome.code == code
-    assert words in outcome.reason
-    assert cluster.noted("cancelled") == ["--quiet 1"]
+def test_a_job_that_can_never_start_is_cancelled(tmp_path, cluster):
+    for number, (reason, code, words) in enumerate(
+        [
+            ("PartitionTimeLimit", 2, "launcher.minutes must be within the limit of the partition"),
+            ("BadConstraints", 2, "launcher.constraint must be one that a node has"),
+            ("launch_failed_requeued_held", 1, "holds it"),
+        ],
+        1,
+    ):
+        slurm, _ = submitted(tmp_path, cluster)
+        cluster.states({str(number): f"PENDING {reason}"})
+        ((_, outcome),) = slurm.poll(5)
+        assert outcome.code == code, reason
+        assert words in outcome.reason, reason
+        assert cluster.noted("cancelled")[-1] == f"--quiet {number}", reason
 
 
 def test_stop_cancels_waiting_jobs_and_signals_running_ones(tmp_path, cluster):
@@ -209,33 +205,26 @@ def test_stop_cancels_waiting_jobs_and_signals_running_ones(tmp_path, cluster):
         "--quiet --state=RUNNING --signal=SIGUSR1 1",
     ]
     assert slurm.poll(5) == [(second, Outcome(130, KEPT))]
-    leave_result(slurm.files.path, "1_0", 130, KEPT)
+    leave_result(slurm.folder, "1_0", 130, KEPT)
     assert slurm.poll(5) == [(first, Outcome(130, KEPT))]
 
 
 def test_close_cancels_the_jobs_that_are_left(tmp_path, cluster):
     slurm, _ = submitted(tmp_path, cluster, 2)
-    leave_result(slurm.files.path, "1_0", 0)
+    leave_result(slurm.folder, "1_0", 0)
     slurm.poll(5)
-    slurm.close()
-    assert cluster.noted("cancelled") == ["--quiet 1"]
-    slurm.close()
-    assert cluster.noted("cancelled") == ["--quiet 1"]
+    for _ in range(2):
+        slurm.close()
+        assert cluster.noted("cancelled") == ["--quiet 1"]
 
 
 def test_a_run_that_finished_before_its_node_failed_is_done(tmp_path, cluster):
-    slurm, (job,) = submitted(tmp_path, cluster, requeue=0)
-    job.directory.mkdir(parents=True)
-    file = job.directory / "run.json"
-    file.write_text(json.dumps(manifest("finished")))
-    cluster.states({"1": "NODE_FAIL"})
-    os.utime(file, (time.time() + 5,) * 2)
-    assert slurm.poll(5) == [(job, Outcome(0))]
-    slurm, (job,) = submitted(tmp_path, cluster, requeue=0)
-    os.utime(file, (time.time() - 60,) * 2)  # of an earlier run: force=true
-    cluster.states({"2": "NODE_FAIL"})
-    ((_, outcome),) = slurm.poll(5)
-    assert outcome.code == 1
+    for number, code in (1, 0), (2, 1):
+        slurm, (job,) = submitted(tmp_path, cluster, requeue=0)
+        RunDirectory(job.directory).write_json("run.json", manifest("finished"))
+        cluster.states({str(number): "NODE_FAIL"})
+        ((_, outcome),) = slurm.poll(5)
+        assert outcome.code == code, "the second time it is that of an earlier run: force=true"
 
 
 def test_a_refusal_of_sbatch_is_shown_in_its_words(tmp_path, cluster):
@@ -259,12 +248,7 @@ def test_without_slurm_or_submitit_the_error_says_what_to_type(tmp_path, monkeyp
 
 def test_bad_settings_are_refused():
     for settings, message in [
-        ({"minutes": 0}, "minutes must be 1 or more, got 0"),
-        ({"array": 0}, "array must be 1 or more, got 0"),
-        ({"requeue": -1}, "requeue must be 0 or more, got -1"),
         ({"memory_gb": 0.0}, "memory_gb must be null or above 0, got 0.0"),
-        ({"poll": 0}, "poll must be above 0, got 0"),
-        ({"notice": 0}, "notice must be 1 or more, got 0"),
         ({"minutes": 2}, "launcher.notice must be from 1 to 119 seconds with launcher.minutes=2, got 120"),
     ]:
         with pytest.raises(ValueError) as error:

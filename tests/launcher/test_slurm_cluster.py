@@ -110,16 +110,6 @@ def test_a_sweep_survives_its_dead_and_goes_on_with_what_is_missing(tmp_path, st
     assert not (tmp_path / "runs" / ".sweep").exists()
 
 
-def test_a_bad_cell_keeps_nothing_else_from_running(tmp_path):
-    code, said = sweep(tmp_path / "runs", "ranker.l2=0.1,-1", "rounds=20")
-    assert code == 2, said
-    assert not (tmp_path / "runs").exists()
-    code, said = sweep(tmp_path / "runs", "ranker.l2=0.1,-1", "rounds=20", "--keep-going")
-    assert code == 3, said
-    assert "ranker.l2 must be above 0, got -1" in said
-    assert [manifest["status"] for manifest in manifests(tmp_path / "runs").values()] == ["finished"]
-
-
 @pytest.mark.slow
 def test_a_job_that_is_pre_empted_and_then_out_of_time_gives_the_undisturbed_trace(tmp_path):
     words = ("rounds=4000", "seed=7", "evaluate_every=500", "checkpoint_every=1000")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import product
 
 import pytest
 import torch
@@ -65,15 +66,14 @@ def shown_labels(interaction, replica: int) -> list[int]:
     return [labels[document] for document, there in zip(ranking, shown, strict=True) if there]
 
 
-@pytest.mark.parametrize("cutoff", [1, 4, 10, 25])
-@pytest.mark.parametrize("name", DEFINITIONS)
 @pytest.mark.parametrize("no_relevant", ["zero", "skip"])
-def test_measures_of_lists_are_their_definitions_online(name, cutoff, no_relevant):
-    values, seen = play(playing(f"{name}@{cutoff}", no_relevant=no_relevant))
-    assert values.keys() == {"query", "clicks", "pairs", f"online_{name}_{cutoff}"}
+def test_measures_of_lists_are_their_definitions_online(no_relevant):
+    every = [(name, cutoff) for name in DEFINITIONS for cutoff in (1, 4, 10, 25)]
+    values, seen = play(playing(*(f"{name}@{cutoff}" for name, cutoff in every), no_relevant=no_relevant))
+    assert values.keys() == {"query", "clicks", "pairs", *(f"online_{name}_{cutoff}" for name, cutoff in every)}
     skipped = 0
     for t, interaction in enumerate(seen):
-        for b in range(2):
+        for b, (name, cutoff) in product(range(2), every):
             value, labels = float(values[f"online_{name}_{cutoff}"][t, b]), shown_labels(interaction, b)
             if no_relevant == "skip" and not any(LISTS[int(interaction.candidates.query[b])]):
                 assert math.isnan(value)
@@ -88,9 +88,10 @@ def ndcg(labels: list[int], all_labels: list[int], places: int) -> float:
     return dcg(labels[:places]) / ideal if ideal else 0.0
 
 
-@pytest.mark.parametrize("loops", [False, True])
-@pytest.mark.parametrize("cutoff", [4, 10, 25])
-@pytest.mark.parametrize("no_relevant", ["zero", "skip"])
+CUTOFFS = [(4, "zero", True), (10, "skip", False), (10, "zero", True), (25, "skip", True)]
+
+
+@pytest.mark.parametrize(("cutoff", "no_relevant", "loops"), CUTOFFS)
 def test_ndcg_at_any_cutoff_is_its_definition(cutoff, no_relevant, loops):
     words = "click=navigational", "measure.ndcg.discount=.9", f"measures=[ndcg@{cutoff}]"
     taken = {str(name): build(node) for name, node in tiny(*words).measure.items()}
@@ -130,7 +131,7 @@ def test_measures_of_lists_are_their_definitions_offline(no_relevant):
     simulation = playing(*names)
     play(simulation)
     measures = taken(*names)
-    evaluate = Evaluator(simulation_dataset(), "test", torch.tensor([3, 4]), no_relevant, torch.float64, measures)
+    evaluate = Evaluator(handmade(LISTS), "test", torch.tensor([3, 4]), no_relevant, torch.float64, measures)
     deployed = simulation.ranker.deploy()
     values = evaluate(simulation.ranker, torch.stack([deployed, 0 * deployed]))
     for name in names:
@@ -144,10 +145,6 @@ def test_measures_of_lists_are_their_definitions_offline(no_relevant):
                         kept = labels[:length][: int(name.partition("@")[2])]
                         expected.append(DEFINITIONS[name.partition("@")[0]](kept))
             assert float(values[column][0, b]) == pytest.approx(sum(expected) / len(expected), abs=1e-12)
-
-
-def simulation_dataset():
-    return handmade(LISTS)
 
 
 def test_click_measures_are_their_definitions():
@@ -187,18 +184,18 @@ class Wrong(Measure):
         return self.result
 
 
-@pytest.mark.parametrize(
-    ("result", "message"),
-    [
-        ({"mine": torch.zeros(1, 2)}, "the measure wrong must return columns of ctr, got mine"),
-        ({"ctr": torch.zeros(2)}, r"the measure wrong must return ctr as a tensor \[70, 2\], got \[2\]"),
-        ({"ctr": 0.5}, r"the measure wrong must return ctr as a tensor \[70, 2\], got float"),
-    ],
-)
-def test_a_measure_that_returns_something_else_is_named(result, message, monkeypatch):
+WRONG = [
+    ({"mine": torch.zeros(1, 2)}, "the measure wrong must return columns of ctr, got mine"),
+    ({"ctr": torch.zeros(2)}, r"the measure wrong must return ctr as a tensor \[70, 2\], got \[2\]"),
+    ({"ctr": 0.5}, r"the measure wrong must return ctr as a tensor \[70, 2\], got float"),
+]
+
+
+def test_a_measure_that_returns_something_else_is_named(monkeypatch):
     monkeypatch.setattr("ol2r_cli.metrics.measurement.Measurement.ROUNDS", ROUNDS)
-    with pytest.raises(ValueError, match=f"^{message}$"):
-        play(simulate(tiny(), [3, 4], ROUNDS, handmade(LISTS), measures={"wrong": Wrong(result)}))
+    for result, message in WRONG:
+        with pytest.raises(ValueError, match=f"^{message}$"):
+            play(simulate(tiny(), [3, 4], ROUNDS, handmade(LISTS), measures={"wrong": Wrong(result)}))
 
 
 class Places(Measure):
@@ -214,12 +211,10 @@ class Places(Measure):
         return {"seen": torch.full(lists.labels.shape[:-1], float(lists.labels.shape[-1]), dtype=torch.float64)}
 
 
-@pytest.mark.parametrize("others", [{}, taken("ndcg"), taken("dcg@12")])
-def test_a_measure_receives_its_own_places_whatever_else_is_measured(others):
+def test_a_measure_receives_its_own_places_whatever_else_is_measured():
     dataset = handmade([[0, 1, 2] * 5] * 2)  # fifteen documents
     simulation = simulate(tiny(), [3], 1, dataset)
-    for places, expected in ((None, 15), (3, 3), (20, 15)):
-        evaluate = Evaluator(
-            dataset, "test", torch.tensor([3]), "zero", torch.float64, {"places": Places(places), **others}
-        )
+    for others, (places, expected) in product(({}, taken("ndcg"), taken("dcg@12")), ((None, 15), (3, 3), (20, 15))):
+        measures = {"places": Places(places), **others}
+        evaluate = Evaluator(dataset, "test", torch.tensor([3]), "zero", torch.float64, measures)
         assert float(evaluate(simulation.ranker, simulation.ranker.deploy()[None])["seen"]) == expected

@@ -11,7 +11,7 @@ import pytest
 from ol2r_cli import cli
 from ol2r_cli.export.trackers import tracked_run
 from ol2r_cli.report.figures.kinds import KINDS
-from ol2r_cli.run.directory import RunDirectory
+from ol2r_cli.run.run import Run
 from ol2r_cli.run.run_state import find_runs
 from tests.worlds import TINY
 
@@ -73,7 +73,7 @@ def test_it_is_in_the_tables(run: Path):
 
 
 def test_it_is_in_the_summary(run: Path):
-    metrics = RunDirectory(run).read_json("summary.json")["metrics"]
+    metrics = Run.read_finished(run).summary
     mean = pl.read_parquet(run / "trace.parquet")["abandoned"].mean()
     assert metrics["abandoned"]["mean"] == pytest.approx(mean)
     assert {"abandoned_last_tenth", "test_barren_3", "validation_barren_3_untrained"} <= metrics.keys()

@@ -24,9 +24,7 @@ def by_definition(dataset, weights: torch.Tensor, cutoff: int, no_relevant: str)
     return float(np.mean(values))
 
 
-@pytest.mark.parametrize("no_relevant", ["zero", "skip"])
-@pytest.mark.parametrize("cells", [1, 4_000_000])
-@pytest.mark.parametrize("cached_bytes", [0, 2**29])
+@pytest.mark.parametrize(("no_relevant", "cells", "cached_bytes"), [("zero", 1, 2**29), ("skip", 4_000_000, 0)])
 def test_evaluation_is_its_definition(no_relevant, cells, cached_bytes, monkeypatch):
     monkeypatch.setattr(Evaluator, "cached_bytes", cached_bytes)
     generator = torch.Generator().manual_seed(0)

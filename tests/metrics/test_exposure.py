@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from itertools import product
 
 import numpy as np
 import pytest
@@ -23,17 +24,11 @@ words = st.text("AB", min_size=1, max_size=9)
 labelled = st.lists(st.tuples(st.integers(0, 4), st.sampled_from("AB")), min_size=1, max_size=30)
 
 
-@pytest.mark.parametrize("model", ["reciprocal", "log", [1, 0.5, 0.5, 0.2, 0.1, 0, 0]])
-@pytest.mark.parametrize("positions", [1, 3, 7])
-def test_exposure_of_places_is_its_definition(model, positions):
-    found = position_exposure(model, positions)
-    assert found.dtype == torch.float64
-    assert found.tolist() == reference.exposure(model, positions)
-
-
-def test_exposure_by_hand():
-    assert position_exposure("reciprocal", 3).tolist() == [1, 1 / 2, 1 / 3]
-    assert position_exposure("log", 4).tolist() == [1, 1 / 2, 1 / (1 + math.log2(3)), 1 / 3]
+def test_exposure_of_places_is_its_definition():
+    for model, positions in product(["reciprocal", "log", [1, 0.5, 0.5, 0.2, 0.1, 0, 0]], [1, 3, 7]):
+        found = position_exposure(model, positions)
+        assert found.dtype == torch.float64
+        assert found.tolist() == reference.exposure(model, positions), (model, positions)
 
 
 @given(words, st.integers(0, 9), st.sampled_from(["reciprocal", "log"]), st.floats(0, 3))
@@ -63,35 +58,20 @@ def test_the_ratio_due_to_groups_is_its_definition(documents, beta):
         assert coefficient(beta, *given) == pytest.approx(expected)
 
 
-def test_the_ratio_due_to_groups_by_hand():
-    """Labels 1, 2 of group 0 and 0, 1, 1 of group 1: mean labels 3/2 and 2/3, sizes 2 and 3."""
-    labels, group = torch.tensor([1, 0, 1, 2, 1]), torch.tensor([0, 1, 1, 0, 1])
-    assert coefficient("merit", labels, group) == pytest.approx(9 / 4)
-    assert coefficient("parity", labels, group) == pytest.approx(2 / 3)
-
-
 def test_exposure_moves_to_a_device():
     there = Exposure(position_exposure("log", 3), 0.5).to(torch.device("meta"))
     assert (there.position.device.type, there.beta) == ("meta", 0.5)
 
 
-@pytest.mark.parametrize("model", ["linear", [1, 0.5], [1, 0.5, 1.1], [1, -0.1, 0]])
-def test_invalid_exposure_is_refused(model):
-    with pytest.raises(
-        ValueError, match=r"^exposure must be (one of reciprocal, log, estimated or|at least 3 numbers)"
-    ):
+def test_settings_that_are_refused_or_accepted():
+    for model in ("linear", [1, 0.5], [1, 0.5, 1.1], [1, -0.1, 0]):
+        with pytest.raises(ValueError, match=r"^exposure must be (one of reciprocal, log, estimated or|at least 3)"):
+            check_exposure_settings(model, 1, 3)
+    for model in ("reciprocal", "log", "estimated", [1, 0.5, 0], [1, 1, 1, 0]):
         check_exposure_settings(model, 1, 3)
-
-
-@pytest.mark.parametrize("model", ["reciprocal", "log", "estimated", [1, 0.5, 0], [1, 1, 1, 0]])
-def test_valid_exposure_is_accepted(model):
-    check_exposure_settings(model, 1, 3)
-
-
-@pytest.mark.parametrize("beta", ["equal", -0.1, math.nan, True])
-def test_invalid_beta_is_refused(beta):
-    with pytest.raises(ValueError, match=r"^beta must be one of merit, parity or (0 or more|a number) or a list "):
-        check_exposure_settings("log", beta, 3)
+    for beta in ("equal", -0.1, math.nan, True):
+        with pytest.raises(ValueError, match=r"^beta must be one of merit, parity or (0 or more|a number) or a list "):
+            check_exposure_settings("log", beta, 3)
 
 
 MSLR = [0.52, 0.322, 0.133, 0.0176, 0.0074]  # shares of the grades in MSLR-WEB10K, as in dataset=synthetic
@@ -118,19 +98,19 @@ def estimated(dataset: Dataset, click: ClickModel, positions: int = 10) -> list[
     return exposure.position.tolist()
 
 
-@pytest.mark.parametrize("click", AUTHORS)
-def test_estimated_exposure_is_that_of_the_authors_and_the_probability_of_examination(click):
+def test_estimated_exposure_is_that_of_the_authors_and_the_probability_of_examination():
     """Users who may stop at every document leave with probability E[stop] at each place, as labels are independent.
 
     The authors' 50,000 lists and ours leave standard errors of at most 0.01.
     """
-    model = user(f"click={click}", "click.stop_without_click=true")
-    labels = like_mslr().labels.bincount() / len(like_mslr().labels)
-    leaves = float((labels * torch.tensor(model.tables[5]["stop"])).sum())
-    result = estimated(like_mslr(), model)
-    assert result[0] == 1
-    assert result == pytest.approx(AUTHORS[click], abs=0.03)
-    assert result == pytest.approx([(1 - leaves) ** rank for rank in range(10)], abs=0.02)
+    for click, authors in AUTHORS.items():
+        model = user(f"click={click}", "click.stop_without_click=true")
+        labels = like_mslr().labels.bincount() / len(like_mslr().labels)
+        leaves = float((labels * torch.tensor(model.tables[5]["stop"])).sum())
+        result = estimated(like_mslr(), model)
+        assert result[0] == 1
+        assert result == pytest.approx(authors, abs=0.03)
+        assert result == pytest.approx([(1 - leaves) ** rank for rank in range(10)], abs=0.02)
 
 
 def test_users_who_read_to_the_end_expose_every_place():
@@ -215,16 +195,14 @@ def test_the_number_of_betas_is_that_of_the_groups():
         exposure_of(dataset, user(), 2, "log", [1.0, 0.0])
 
 
-@pytest.mark.parametrize(
-    ("labels", "missing"),
-    [([1, 3, 0], "group 2 has no relevant document"), ([0, 3, 1], "group 0 has no relevant document")],
-)
-def test_a_group_without_merit_needs_numbers(labels, missing):
-    dataset = three_groups(labels, [0, 1, 2])
-    assert exposure_of(dataset, user(), 2, "log", "merit", needed=False) is None
-    with pytest.raises(ValueError, match=rf"^beta must be a list of .*numbers, as {missing} in the training split"):
-        exposure_of(dataset, user(), 2, "log", "merit")
-    assert exposure_of(dataset, user(), 2, "log", "parity").beta == (1.0, 1.0)
+def test_a_group_without_merit_needs_numbers():
+    for labels, number in ([1, 3, 0], 2), ([0, 3, 1], 0):
+        dataset = three_groups(labels, [0, 1, 2])
+        assert exposure_of(dataset, user(), 2, "log", "merit", needed=False) is None
+        message = rf"^beta must be a list of .*numbers, as group {number} has no relevant document in the train"
+        with pytest.raises(ValueError, match=message):
+            exposure_of(dataset, user(), 2, "log", "merit")
+        assert exposure_of(dataset, user(), 2, "log", "parity").beta == (1.0, 1.0)
 
 
 @given(st.lists(st.text("ABCD", min_size=1, max_size=5), min_size=1, max_size=6), st.data())

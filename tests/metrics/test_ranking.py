@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -25,11 +24,6 @@ def value(labels: list[int], k: int) -> float:
 @given(label_lists, st.integers(1, 12))
 def test_ndcg_is_its_definition(labels, k):
     assert math.isclose(value(labels, k), reference.ndcg(range(len(labels)), labels, k), abs_tol=1e-12)
-
-
-def test_ndcg_worked_by_hand():
-    """Gains 3, 1, 0 in the order 1, 0, 3: (1 + 0 + 3 / 2) / (3 + 1 / log2(3))."""
-    assert math.isclose(value([1, 0, 2], 10), (1 + 3 / 2) / (3 + 1 / math.log2(3)), rel_tol=1e-12)
 
 
 @given(st.lists(st.integers(0, 4), min_size=2, max_size=15).filter(any))
@@ -54,8 +48,12 @@ def test_block_sizes_at_ranks():
     assert block_sizes(block, torch.tensor([[1, 2, 3, 6]])).tolist() == [[2, 2, 1, 3]]
 
 
-@pytest.mark.parametrize("documents", [1, 2, 7, 14])
-def test_certain_ratio_is_its_definition(documents):
+def test_certain_ratio_is_its_definition():
+    for documents in (1, 2, 7, 14):
+        check_ratio(documents)
+
+
+def check_ratio(documents: int) -> None:
     certain = np.triu(random_relation(np.random.default_rng(documents), documents, 0.5, False), 1)
     top = np.zeros((10, 10), dtype=bool)
     held = min(10, documents)

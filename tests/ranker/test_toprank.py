@@ -9,8 +9,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from ol2r_cli.run.directory import RunDirectory
-from ol2r_cli.run.tables import EVALUATION, TRACE
 from tests.choices import play, seen
 from tests.launch import Launched
 from tests.reference.toprank import C
@@ -138,14 +136,14 @@ def test_it_learns_the_order_of_the_queries_it_serves():
 
 def test_a_run_has_no_offline_evaluation(tmp_path: Path):
     words = [*TINY, "ranker=toprank", "rounds=30", "evaluate_every=10", f"output_dir={tmp_path / 'runs'}"]
-    run = Launched(["run", *words], tmp_path / "log")
-    assert run.wait() == 0, run.errors
+    launched = Launched(["run", *words], tmp_path / "log")
+    assert launched.wait() == 0, launched.errors
     (summary,) = (tmp_path / "runs").rglob("summary.json")
-    directory = RunDirectory(summary.parent)
-    assert EVALUATION.read(directory).height == 0
-    assert TRACE.read(directory).height == 30
-    metrics = directory.read_json("summary.json")["metrics"]
+    run = Run.read_finished(summary.parent)
+    assert run.evaluation.height == 0
+    assert run.trace.height == 30
+    metrics = run.summary
     assert "online_ndcg" in metrics
     assert not [name for name in metrics if name.startswith(("test", "validation", "best"))]
-    assert "test NDCG" not in run.output
+    assert "test NDCG" not in launched.output
     assert "online NDCG" in run.output

@@ -8,7 +8,6 @@ import polars as pl
 import pytest
 
 from ol2r_cli.commands.benchmark import main
-from ol2r_cli.commands.completion import completions
 from ol2r_cli.commands.report import main as report
 from ol2r_cli.recipes import recipe_runs
 from ol2r_cli.report.run_groups import collect
@@ -149,7 +148,6 @@ def test_messages(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(recipe_runs, "published_dir", lambda: tmp_path / "nothing")
     assert main([]) == 0
     assert capsys.readouterr().out == "tiny  two rankers (not published yet)\n"
-    assert completions("ol2r benchmark t") == ["tiny "]
     for typed, message in (
         ("other", "NAME must be one of tiny, got 'other'"),
         ("tiny", "there are no published results of tiny: type ol2r benchmark tiny --run"),

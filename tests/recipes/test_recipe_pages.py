@@ -1,4 +1,4 @@
-"""From runs to results: the choice of settings, the table beside the paper's numbers, and the page."""
+"""From runs to results: the table beside the paper's numbers, and the page."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 
 from ol2r_cli.recipes.recipe import Recipe
-from ol2r_cli.recipes.recipe_pages import paper_page
-from ol2r_cli.recipes.recipe_runs import RecipeRuns, best_settings
-from ol2r_cli.recipes.recipe_tables import ReportedValue, as_csv, comparison_table, data_values, run_values
-from ol2r_cli.recipes.run_plan import Condition, Trial, by_name, paper_plan
+from ol2r_cli.recipes.recipe_pages import ReportedValue, as_csv, comparison_table, data_values, paper_page, run_values
+from ol2r_cli.recipes.recipe_runs import RecipeRuns
+from ol2r_cli.recipes.run_plan import Condition, by_name, paper_plan
 from ol2r_cli.report.estimates import Estimate
 from ol2r_cli.report.run_groups import Group
 from ol2r_cli.report.text_table import TextTable, markdown
@@ -30,28 +29,10 @@ def recipe(recipes) -> Recipe:
     return load("reproduce", recipes, metrics=["test_ndcg_10"], competitors=competitors, printed=PRINTED)
 
 
-def trial(settings: str) -> Trial:
-    return Trial(CONDITION, by_name(settings), ())
-
-
-def test_the_best_settings_have_the_best_mean_on_validation_and_are_the_first_of_equal_ones(tmp_path):
-    trials = {
-        trial("fairness.gain=1"): run_group(tmp_path / "a", validation={0: 0.25, 1: 0.5}, test={0: 0.9, 1: 0.9}),
-        trial("fairness.gain=2"): run_group(tmp_path / "b", validation={0: 0.75, 1: 0.5}, test={0: 0.1, 1: 0.1}),
-        trial("fairness.gain=3"): run_group(tmp_path / "c", validation={0: 0.5, 1: 0.75}, test={0: 0.2, 1: 0.2}),
-    }
-    assert best_settings(trials) == {CONDITION: {"fairness.gain": "fairness.gain=2"}}
-
-
 def run_group(folder: Path, **values) -> Group:
     """The group of one run with these values."""
     make(folder, **values)
     return only(folder)
-
-
-def test_settings_cannot_be_chosen_without_validation(tmp_path):
-    with pytest.raises(ValueError, match=r"settings of A are chosen by validation, which .* lacks: type dataset.valid"):
-        best_settings({trial("x=1"): run_group(tmp_path)})
 
 
 @pytest.fixture

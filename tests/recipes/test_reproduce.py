@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ol2r_cli.commands.completion import completions
 from ol2r_cli.commands.reproduce import main
 from ol2r_cli.recipes.recipe import recipe_names
 from tests.recipes.small import PAPER, write
@@ -119,10 +118,16 @@ def test_missing_data_are_an_error_that_says_where_to_get_them_and_how_to_go_on(
     assert line.endswith("dataset=mq2008 dataset.path=FOLDER, or dataset=synthetic, or --scale quick")
 
 
+def test_settings_cannot_be_chosen_without_validation(choosing, recipes, tmp_path, capfd):
+    text = (recipes / "pairrank_x.yaml").read_text().replace("evaluate_on=[validation]", "evaluate_on=[test]")
+    (recipes / "pairrank_x.yaml").write_text(text)
+    typed = ["pairrank_x", "--scale", "paper", "dataset=synthetic", f"output_dir={tmp_path / 'out'}", *SMALL]
+    assert main(typed) == 2
+    assert "ol2r reproduce: settings of SGD are chosen by validation, which " in (err := capfd.readouterr().err)
+    assert err.endswith(" lacks: type dataset.validation=0.2\n")
+
+
 def test_recipes_are_listed_and_completed(capsys):
     assert main([]) == 0
     listed = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
     assert listed == recipe_names("reproduce")
-    assert completions("ol2r reproduce pairrank_fig") == [f"pairrank_fig{number} " for number in (3, 4, 5, 6, 7)]
-    assert completions("ol2r reproduce pairrank_fig3 --scale ") == ["quick ", "paper "]
-    assert "rounds=" in completions("ol2r reproduce pairrank_fig3 round")

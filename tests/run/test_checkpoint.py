@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
 from torch import nn
 
-from ol2r_cli.run import checkpoint
-from ol2r_cli.run.checkpoint import CHECKPOINT
+from ol2r_cli.run import CHECKPOINT, checkpoint
 from ol2r_cli.run.store import RunDirectory
 
 STATE = {
@@ -23,81 +24,66 @@ STATE = {
 
 
 @pytest.fixture
-def directory(tmp_path):
+def directory(tmp_path: Path) -> RunDirectory:
     return RunDirectory(tmp_path)
 
 
-def test_a_nested_state_comes_back_as_it_was(directory):
-    checkpoint.save(directory, STATE, "run")
-    state = checkpoint.load(directory, "run")
-    assert state.keys() == STATE.keys()
+def test_a_nested_state_comes_back_as_it_was(directory: RunDirectory, capsys: pytest.CaptureFixture[str]):
+    assert checkpoint.restore(directory, "run") is None
+    model, other = nn.Linear(3, 1), nn.Linear(3, 1)
+    checkpoint.save(directory, STATE | {"model": model.state_dict()}, "run")
+    state = checkpoint.restore(directory, "run")
+    assert state is not None
+    assert not capsys.readouterr().err
     for name in ("round", "best", "speed", "name", "done"):
         assert state[name] == STATE[name]
         assert type(state[name]) is type(STATE[name])
     theta = state["roles"]["ranker"]["theta"]
     assert theta.dtype == torch.float64
-    assert torch.equal(theta, STATE["roles"]["ranker"]["theta"])
+    assert torch.equal(theta, torch.arange(6.0).reshape(2, 3).double())
     assert [place for place, _ in state["queue"]] == [100, 200]
-
-
-def test_a_state_dict_comes_back(directory):
-    model = nn.Linear(3, 1)
-    checkpoint.save(directory, {"ranker": model.state_dict()}, "run")
-    other = nn.Linear(3, 1)
-    other.load_state_dict(checkpoint.load(directory, "run")["ranker"])
+    other.load_state_dict(state["model"])
     assert torch.equal(other.weight, model.weight)
 
 
-def test_without_a_checkpoint_the_state_is_none_without_a_warning(directory, capsys):
-    assert checkpoint.load(directory, "run") is None
-    assert not capsys.readouterr().err
-
-
-def test_another_run_or_another_version_is_refused_with_what_to_type(directory, monkeypatch):
+def test_another_run_or_another_version_is_refused_with_what_to_type(directory: RunDirectory, monkeypatch):
     checkpoint.save(directory, STATE, "this")
     with pytest.raises(ValueError, match=r"checkpoint\.pt must be of run that, got this: type force=true"):
-        checkpoint.load(directory, "that")
+        checkpoint.restore(directory, "that")
     now = checkpoint.RESULTS_VERSION
     monkeypatch.setattr(checkpoint, "RESULTS_VERSION", now + 1)
     with pytest.raises(ValueError, match=f"of results_version {now + 1}, got {now}: type force=true to start afresh"):
-        checkpoint.load(directory, "this")
+        checkpoint.restore(directory, "this")
+    assert (directory / CHECKPOINT).exists()
 
 
-def test_a_damaged_checkpoint_is_reported_and_ignored(directory, capsys):
-    checkpoint.save(directory, STATE, "run")
+def test_a_damaged_checkpoint_is_reported_and_not_used(directory: RunDirectory, capsys: pytest.CaptureFixture[str]):
+    theta = torch.full((1000,), 1.5, dtype=torch.float64)
+    checkpoint.save(directory, {"theta": theta}, "run")
     whole = (directory / CHECKPOINT).read_bytes()
+    flipped = bytearray(whole)
+    flipped[whole.index(theta[:9].numpy().tobytes()) + 800] ^= 1
     damaged = {
         "empty": b"",
         "text": b"not a checkpoint",
         "half": whole[: len(whole) // 2],
         "all but the end": whole[:-1],
         "beginning overwritten": b"\x00" * 64 + whole[64:],
+        "a flipped bit of a tensor": bytes(flipped),
     }
+    for content in [1, 2], {"state": {}}, torch.load(directory / CHECKPOINT) | {"files": {"trace.parquet": 3}}:
+        torch.save(content, directory / CHECKPOINT)
+        damaged[f"{content}"] = (directory / CHECKPOINT).read_bytes()
     for how, content in damaged.items():
         (directory / CHECKPOINT).write_bytes(content)
-        assert checkpoint.load(directory, "run") is None, how
+        assert checkpoint.restore(directory, "run") is None, how
         errors = capsys.readouterr().err
         assert errors.startswith(f"starts afresh: {directory / CHECKPOINT} cannot be read ("), how
         assert errors.count("\n") == 1
+        assert not (directory / CHECKPOINT).exists()
 
 
-def test_a_flipped_bit_in_a_tensor_is_noticed(directory, capsys):
-    checkpoint.save(directory, {"theta": torch.full((1000,), 1.5, dtype=torch.float64)}, "run")
-    content = bytearray((directory / CHECKPOINT).read_bytes())
-    content[content.index(torch.full((9,), 1.5, dtype=torch.float64).numpy().tobytes()) + 800] ^= 1
-    (directory / CHECKPOINT).write_bytes(content)
-    assert checkpoint.load(directory, "run") is None
-    assert "cannot be read" in capsys.readouterr().err
-
-
-def test_a_file_with_other_content_is_damaged(directory):
-    torch.save([1, 2], directory / CHECKPOINT)
-    assert checkpoint.load(directory, "run") is None
-    torch.save({"state": {}}, directory / CHECKPOINT)
-    assert checkpoint.load(directory, "run") is None
-
-
-def test_values_that_could_not_be_read_are_not_written(directory):
+def test_values_that_could_not_be_read_are_not_written(directory: RunDirectory):
     checkpoint.save(directory, STATE, "run")
     for value, where in (
         ({"queue": [1, np.float64(0.5)]}, r"state\.queue\[1\] must be a tensor or a plain value, got float64"),
@@ -106,11 +92,6 @@ def test_values_that_could_not_be_read_are_not_written(directory):
     ):
         with pytest.raises(TypeError, match=where):
             checkpoint.save(directory, value, "run")
-    assert checkpoint.load(directory, "run")["round"] == 7, "the old one is still there"
-
-
-def test_a_checkpoint_can_be_removed_twice(directory):
-    checkpoint.save(directory, STATE, "run")
-    checkpoint.remove(directory)
-    checkpoint.remove(directory)
-    assert list(directory.path.iterdir()) == []
+    state = checkpoint.restore(directory, "run")
+    assert state is not None
+    assert state["round"] == 7, "the old one is still there"

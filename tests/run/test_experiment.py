@@ -6,14 +6,11 @@ import json
 from dataclasses import fields
 from pathlib import Path
 
-import pytest
-
 from ol2r_cli.config.catalogue import Catalogue
 from ol2r_cli.config.composer import compose
 from ol2r_cli.run import MANIFEST
 from ol2r_cli.run import experiment as experiments
 from ol2r_cli.run.experiment import Experiment, RunSettings
-from ol2r_cli.run.store import RunDirectory
 from tests.manifests import manifest
 
 
@@ -32,21 +29,20 @@ def test_more_than_two_groups_are_measured_under_ids_of_their_own(monkeypatch):
         assert hashed.get("groups") == expected
 
 
-@pytest.mark.parametrize(
-    ("content", "force", "finished"),
-    [
-        (None, False, False),
-        (json.dumps(manifest("finished")), False, True),
-        (json.dumps(manifest("finished")), True, False),
-        (json.dumps(manifest("running")), False, False),
-        ('{"status": "finished"}', False, False),  # it lacks everything else: it is run again
-        ('{"status": "fini', False, False),  # damaged: it is run again
-    ],
-)
-def test_a_run_is_finished_if_its_manifest_says_so(tmp_path: Path, content: str | None, force: bool, finished: bool):
-    composition = compose([f"output_dir={tmp_path}", f"force={str(force).lower()}", "experiment=smoke"])
+def test_a_run_is_finished_if_its_manifest_says_so(tmp_path: Path):
+    composition = compose([f"output_dir={tmp_path}", "experiment=smoke"])
     experiment = Experiment(composition.config, composition.choices)
-    if content is not None:
-        experiment.directory.path.mkdir(parents=True)
-        (RunDirectory(experiment.directory.path) / MANIFEST).write_text(content)
-    assert experiment.finished() is finished
+    file = experiment.directory / MANIFEST
+    file.parent.mkdir(parents=True)
+    for content, finished in [
+        ("", False),
+        (json.dumps(manifest("finished")), True),
+        (json.dumps(manifest("running")), False),
+        ('{"status": "finished"}', False),  # it lacks everything else: it is run again
+        ('{"status": "fini', False),  # damaged: it is run again
+    ]:
+        file.write_text(content)
+        assert experiment.finished() is finished, content
+    file.write_text(json.dumps(manifest("finished")))
+    experiment.settings["force"] = True
+    assert not experiment.finished()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 from pathlib import Path
 
@@ -12,7 +11,6 @@ import pytest
 from ol2r_cli.commands.run import main
 from ol2r_cli.run import LOCK
 from ol2r_cli.run.run import Run, find_runs
-from ol2r_cli.run.store import RunDirectory
 
 RESULTS = ["trace.parquet", "evaluation.parquet", "summary.json"]
 
@@ -42,42 +40,29 @@ def failing_from(monkeypatch: pytest.MonkeyPatch, call: int, number: int) -> Non
     monkeypatch.setattr(os, "fsync", fail)
 
 
-@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO], ids=["full", "broken"])
-@pytest.mark.parametrize("call", [1, 2, 3, 5, 8, 11, 13])
 def test_a_run_that_cannot_write_says_so_in_one_line(
-    call: int, number: int, tmp_path: Path, undisturbed: dict[str, bytes], monkeypatch: pytest.MonkeyPatch, capsys
+    tmp_path: Path, undisturbed: dict[str, bytes], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
-    with monkeypatch.context() as patch:
-        failing_from(patch, call, number)
-        assert main(command(tmp_path)) == 1
-    captured = capsys.readouterr()
-    expected = "no space is left for" if number == errno.ENOSPC else "output_dir ("
-    assert captured.err.startswith(f"ol2r run: failed: {expected}")
-    assert captured.err.endswith("or type output_dir=DIR\n")
-    assert captured.err.count("\n") == 1
-    runs = list(find_runs(tmp_path))
-    if call <= 2:  # config.yaml and run.json come first
-        assert not runs
-        assert not [path for path in tmp_path.rglob("*") if path.is_file()]
-    else:
-        state = Run.read(runs[0])
-        assert state is not None
-        assert (state.state, str(state.error) in captured.err) == ("failed", True)
-    assert main(command(tmp_path)) == 0
-    (path,) = find_runs(tmp_path)
-    assert {name: (path / name).read_bytes() for name in RESULTS} == undisturbed
-
-
-def test_the_last_word_of_a_run_needs_no_space(tmp_path: Path):
-    directory = RunDirectory(tmp_path)
-    directory.write_json("run.json", {"status": "running", "id": "0123456789"})
-    size = (tmp_path / "run.json").stat().st_size
-    directory.overwrite_json("run.json", {"status": "failed"})
-    assert json.loads((tmp_path / "run.json").read_text()) == {"status": "failed"}
-    assert (tmp_path / "run.json").stat().st_size == size
-    with pytest.raises(OSError, match="No space left"):
-        directory.overwrite_json("run.json", {"error": "x" * 100_000})
-    assert json.loads((tmp_path / "run.json").read_text()) == {"status": "failed"}, "untouched"
+    for number, call in (errno.ENOSPC, 1), (errno.EIO, 2), (errno.ENOSPC, 3), (errno.EIO, 8), (errno.ENOSPC, 13):
+        folder = tmp_path / f"{call}"
+        with monkeypatch.context() as patch:
+            failing_from(patch, call, number)
+            assert main(command(folder)) == 1, call
+        error = capsys.readouterr().err
+        expected = "no space is left for" if number == errno.ENOSPC else "output_dir ("
+        assert error.startswith(f"ol2r run: failed: {expected}"), call
+        assert error.endswith("or type output_dir=DIR\n")
+        assert error.count("\n") == 1
+        runs = list(find_runs(folder))
+        if call <= 2:  # config.yaml and run.json come first
+            assert not [path for path in folder.rglob("*") if path.is_file()], call
+        else:
+            run = Run.read(runs[0])
+            assert run is not None
+            assert run.state == "killed", "nothing could be written any more"
+        assert main(command(folder)) == 0
+        (path,) = find_runs(folder)
+        assert {name: (path / name).read_bytes() for name in RESULTS} == undisturbed, call
 
 
 def test_what_a_kill_after_finishing_leaves_is_removed_by_the_same_command(tmp_path: Path):

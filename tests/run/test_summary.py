@@ -3,20 +3,46 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 import torch
 
 from ol2r_cli.run.identity import RESULTS_VERSION
+from ol2r_cli.run.run import Run
 from ol2r_cli.run.store import RunDirectory
 from ol2r_cli.run.summary import render, shows_unfairness, summarise
 from ol2r_cli.run.trace import Trace
 
 ROUNDS = 20
+MANIFEST = {
+    "status": "finished",
+    "id": "0123456789",
+    "choices": {"dataset": "mslr_web10k", "ranker": "pairrank", "click": "navigational", "fairness": "fairexp"},
+    "seeds": [1, 2],
+    "seconds": 185.0,
+    "rounds_per_second": 1234.5,
+    "device": "cpu",
+    "threads": 1,
+    "progress": {"round": ROUNDS, "rounds": ROUNDS},
+    "command": "ol2r run click=nav",
+}
+
+
+def written(directory: RunDirectory, **manifest: Any) -> Run:
+    """The run as it has been written."""
+    return Run(directory.path, MANIFEST | manifest, files=directory.files)
+
+
+def text_of(run: Run, path: str = "outputs/mslr_web10k/a", **manifest: Any) -> str:
+    """The text of a finished run in a directory of this name."""
+    shown = Run(path, run.manifest | manifest)
+    shown.summary_file = summarise(run)
+    return render(shown)
 
 
 @pytest.fixture
-def directory(tmp_path):
+def run(tmp_path):
     """Seeds 1 and 2, 20 rounds. Online NDCG is 0 up to round 18, then 0.25, 0.75 for seed 1 and 0.5, 0.5 for seed 2."""
     directory = RunDirectory(tmp_path)
     trace = Trace(directory, [1, 2])
@@ -45,7 +71,7 @@ def directory(tmp_path):
     # seed 1 is best at round 10 (and again at 20: the first counts), seed 2 at round 0
     trace.record_evaluation(rounds, "validation", {"ndcg_10": torch.tensor([[0.25, 0.5], [0.5, 0.25], [0.5, 0.25]])})
     trace.flush()
-    return directory
+    return written(directory)
 
 
 def over_two(first: float, second: float) -> dict[str, float]:
@@ -53,8 +79,8 @@ def over_two(first: float, second: float) -> dict[str, float]:
     return {"mean": (first + second) / 2, "sd": abs(first - second) / math.sqrt(2), "n": 2}
 
 
-def test_every_metric_has_the_value_computed_by_hand(directory):
-    summary = summarise(directory)
+def test_every_metric_has_the_value_computed_by_hand(run):
+    summary = summarise(run)
     assert (summary["results_version"], summary["seeds"], summary["rounds"]) == (RESULTS_VERSION, 2, ROUNDS)
     expected = {
         "online_ndcg": over_two(1 / 20, 1 / 20),
@@ -77,56 +103,31 @@ def test_every_metric_has_the_value_computed_by_hand(directory):
         assert summary["metrics"][name] == pytest.approx(values), name
 
 
-def test_the_summary_contains_the_values_of_each_seed(directory):
-    values = summarise(directory)["by_seed"]
-    assert values.keys() == {"seed", *summarise(directory)["metrics"]}
+def test_the_summary_contains_the_values_of_each_seed(run):
+    values = summarise(run)["by_seed"]
+    assert values.keys() == {"seed", *summarise(run)["metrics"]}
     assert values["seed"] == [1, 2]
     assert (values["regret"], values["clicks"], values["best_round"]) == ([20, 210], [40, None], [10, 0])
 
 
-def test_the_summary_is_strict_json(directory):
-    directory.write_json("summary.json", summarise(directory))
-    assert directory.read_json("summary.json") == summarise(directory)
-
-
-def test_without_a_validation_split_no_round_is_chosen(tmp_path):
+def test_what_a_run_lacks_is_left_out(tmp_path):
     directory = RunDirectory(tmp_path)
+    empty = {"results_version": RESULTS_VERSION, "seeds": 0, "rounds": 20, "metrics": {}, "by_seed": {"seed": []}}
+    assert summarise(written(directory)) == empty
     trace = Trace(directory, [5])
     trace.record_evaluation([0, 1], "test", {"ndcg_10": torch.tensor([[0.5], [0.25]])})
     trace.flush()
-    summary = summarise(directory)
-    assert set(summary["metrics"]) == {"test_ndcg_10", "test_ndcg_10_untrained"}
-    assert summary["metrics"]["test_ndcg_10"] == {"mean": 0.25, "sd": None, "n": 1}
-
-
-def test_the_last_tenth_of_few_rounds_is_the_last_round(tmp_path):
-    directory = RunDirectory(tmp_path)
-    trace = Trace(directory, [1])
+    metrics = summarise(written(directory))["metrics"]
+    assert set(metrics) == {"test_ndcg_10", "test_ndcg_10_untrained"}, "without a validation split no round is chosen"
+    assert metrics["test_ndcg_10"] == {"mean": 0.25, "sd": None, "n": 1}
     trace.record(1, {"online_ndcg": torch.tensor([[0.25], [0.5], [1.0]])})
     trace.flush()
-    assert summarise(directory)["metrics"]["online_ndcg_last_tenth"]["mean"] == 1.0
+    metrics = summarise(written(directory))["metrics"]
+    assert metrics["online_ndcg_last_tenth"]["mean"] == 1.0, "the last tenth of few rounds is the last round"
 
 
-def test_a_run_without_rounds_has_an_empty_summary(tmp_path):
-    empty = {"results_version": RESULTS_VERSION, "seeds": 0, "rounds": 0, "metrics": {}, "by_seed": {"seed": []}}
-    assert summarise(RunDirectory(tmp_path)) == empty
-
-
-MANIFEST = {
-    "status": "finished",
-    "id": "0123456789",
-    "choices": {"dataset": "mslr_web10k", "ranker": "pairrank", "click": "navigational", "fairness": "fairexp"},
-    "seeds": [1, 2],
-    "seconds": 185.0,
-    "rounds_per_second": 1234.5,
-    "device": "cpu",
-    "threads": 1,
-    "command": "ol2r run click=nav",
-}
-
-
-def test_the_text_contains_the_experiment_its_results_and_what_to_type(directory):
-    text = render(summarise(directory), MANIFEST, "outputs/mslr_web10k/a b")
+def test_the_text_contains_the_experiment_its_results_and_what_to_type(run):
+    text = text_of(run, "outputs/mslr_web10k/a b")
     assert text.splitlines() == [
         "finished: run 0123456789; numbers are mean ± standard deviation over seeds",
         "  experiment       ranker pairrank, fairness fairexp, click model navigational, dataset mslr_web10k, "
@@ -142,49 +143,49 @@ def test_the_text_contains_the_experiment_its_results_and_what_to_type(directory
     ]
 
 
-def test_on_a_terminal_the_text_is_wrapped_between_words(directory, monkeypatch):
-    text = render(summarise(directory), MANIFEST, "outputs/mslr_web10k/a b")
+def test_on_a_terminal_the_text_is_wrapped_between_words(run, monkeypatch):
+    text = text_of(run, "outputs/mslr_web10k/a b")
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
-    noted = render(summarise(directory), {**MANIFEST, "note": "first try"}, "outputs/mslr_web10k/a b")
+    noted = text_of(run, "outputs/mslr_web10k/a b", note="first try")
     assert any(line.split() == ["note", "first", "try"] for line in noted.splitlines()), "a finished run keeps its note"
-    wrapped = render(summarise(directory), MANIFEST, "outputs/mslr_web10k/a b").splitlines()
+    wrapped = text_of(run, "outputs/mslr_web10k/a b").splitlines()
     assert max(map(len, wrapped)) <= 80
     assert " ".join(" ".join(wrapped).split()) == " ".join(text.split())
 
 
-def test_unfairness_is_shown_to_users_who_chose_something_about_it(directory):
+def test_unfairness_is_shown_to_users_who_chose_something_about_it(run):
     choices = {"dataset": "synthetic", "ranker": "pdgd", "click": "perfect", "fairness": "none"}
     for word, shown in [
         ("rounds=20", False), ("dataset.group_ratio=.9", True), ("measures=[unfairness]", True), ("beta=2", True),
         ("exposure=log", True), ("dataset.seed=1", False),
     ]:  # fmt: skip
-        manifest = MANIFEST | {"choices": choices, "command": f"ol2r run {word}"}
-        assert ("unfairness" in render(summarise(directory), manifest, "outputs/synthetic/a")) is shown
+        text = text_of(run, choices=choices, command=f"ol2r run {word}")
+        assert ("unfairness" in text) is shown
     for choice in ({"fairness": "fairco"}, {"dataset": "mq2008"}):
         assert shows_unfairness(MANIFEST | {"choices": choices | choice, "command": "ol2r run"})
 
 
-def test_the_text_says_what_took_long_before_the_first_round(directory):
-    text = render(summarise(directory), MANIFEST | {"startup_seconds": 61.0}, "outputs/mslr_web10k/a")
+def test_the_text_says_what_took_long_before_the_first_round(run):
+    text = text_of(run, startup_seconds=61.0)
     assert "3m 05s at 1,234 rounds/s (cpu, 1 thread), 1m 01s to start\n" in text
 
 
-def test_the_text_names_the_output_folder(directory):
+def test_the_text_names_the_output_folder(run):
     for folder, typed in ("final", "final"), ("my runs", "'my runs'"), ("/data/runs", "/data/runs"):
-        text = render(summarise(directory), MANIFEST, f"{folder}/mslr_web10k/a")
+        text = text_of(run, f"{folder}/mslr_web10k/a")
         assert text.endswith(f", ol2r status {typed} (all runs)")
 
 
-def test_the_text_names_folders_with_own_choices_that_have_to_be_typed(directory, tmp_path, monkeypatch):
+def test_the_text_names_folders_with_own_choices_that_have_to_be_typed(run, tmp_path, monkeypatch):
     found, typed = tmp_path / "found", tmp_path / "my choices"
     found.mkdir()
     monkeypatch.setenv("OL2R_CHOICES", str(found))
-    manifest = MANIFEST | {"command": f"ol2r run ranker=mine --config-dir {found} --config-dir '{typed}'"}
-    text = render(summarise(directory), manifest, "outputs/mslr_web10k/a")
+    command = f"ol2r run ranker=mine --config-dir {found} --config-dir '{typed}'"
+    text = text_of(run, command=command)
     assert f"  next             ol2r list --config-dir '{typed}' (other users, " in text
     monkeypatch.setenv("OL2R_CHOICES", str(tmp_path / "nowhere"))
-    assert "ol2r list (other" in render(summarise(directory), manifest, "outputs/mslr_web10k/a")
+    assert "ol2r list (other" in text_of(run, command=command)
 
 
 def test_the_text_leaves_out_what_is_unknown(tmp_path):
@@ -192,8 +193,8 @@ def test_the_text_leaves_out_what_is_unknown(tmp_path):
     trace = Trace(directory, [4])
     trace.record(1, {"online_ndcg": torch.tensor([0.5])})
     trace.flush()
-    one = MANIFEST | {"seeds": [4], "rounds_per_second": None, "threads": 2, "status": "interrupted"}
-    text = render(summarise(directory), one, "out")
+    one = written(directory, seeds=[4], rounds_per_second=None, threads=2, status="interrupted")
+    text = text_of(one)
     assert text.startswith("interrupted: run 0123456789\n")
     assert "seed 4" in text
     assert "±" not in text

@@ -107,8 +107,8 @@ def test_interactions_are_the_shown_documents(directory: RunDirectory):
 def test_one_row_per_seed_and_round_in_that_order(directory: RunDirectory):
     """Seeds of 63 bits are exact, and recorded values are copies."""
     large = 2**62 + 1
-    trace, sums = Trace(directory, [large, 3], capacity=2), torch.zeros(2)
-    for t in range(1, 6):  # more rounds than the buffer had room for
+    trace, sums = Trace(directory, [large, 3]), torch.zeros(2)
+    for t in range(1, 6):
         sums += t / 7
         trace.record(t, {"query": torch.tensor([10 * t, 10 * t + 1]), "cumulative_ndcg": sums})
     trace.flush()

@@ -7,75 +7,70 @@ import shlex
 import optuna
 import pytest
 
-from ol2r_cli.search.space import Interval, OptionList, Space, read_range
+from ol2r_cli.search.space import SearchRange, Space, read_range
 from ol2r_cli.search.trial import check_space
 from tests.search.spaces import TINY
 
 
-@pytest.mark.parametrize(
-    ("word", "range"),
-    [
-        ("ranker.l2=log(1e-4,10)", Interval("ranker.l2", 1e-4, 10, log=True)),
-        ("exploration.alpha=float( 0, 1 )", Interval("exploration.alpha", 0, 1)),
-        ("ranker.steps=int(1,10)", Interval("ranker.steps", 1, 10, whole=True)),
-        ("ranker.steps=logint(1,1000)", Interval("ranker.steps", 1, 1000, log=True, whole=True)),
-        ("ranker.loss=choice(ranknet,lambdarank)", OptionList("ranker.loss", ("ranknet", "lambdarank"))),
-        ("ranker=pairrank,pdgd", OptionList("ranker", ("pairrank", "pdgd"))),
-        ("ranker.model.widths=[8],[16,[4,2]]", OptionList("ranker.model.widths", ("[8]", "[16,[4,2]]"))),
-        ("a.b='x,y',z", OptionList("a.b", ("'x,y'", "z"))),
-    ],
-)
-def test_ranges_are_read(word, range):
-    assert read_range(word) == range
+def interval(low: float, high: float, **kind: bool) -> SearchRange:
+    return SearchRange("a.b", (), low, high, **kind)
 
 
-@pytest.mark.parametrize(
-    "word", ["rounds=500", "~fairness", "block_rounds=[1,2]", "dataset.queries={train: 1, test: 2}", "a='x,y'", "DIR"]
-)
-def test_ordinary_overrides_are_not_ranges(word):
-    assert read_range(word) is None
+def test_ranges_are_read():
+    for word, expected in {
+        "log(1e-4,10)": interval(1e-4, 10, log=True),
+        "float( 0, 1 )": interval(0, 1),
+        "int(1,10)": interval(1, 10, whole=True),
+        "logint(1,1000)": interval(1, 1000, log=True, whole=True),
+        "choice(ranknet,lambdarank)": SearchRange("a.b", ("ranknet", "lambdarank")),
+        "pairrank,pdgd": SearchRange("a.b", ("pairrank", "pdgd")),
+        "[8],[16,[4,2]]": SearchRange("a.b", ("[8]", "[16,[4,2]]")),
+        "'x,y',z": SearchRange("a.b", ("'x,y'", "z")),
+        "500": None,
+        "[1,2]": None,
+        "{train: 1, test: 2}": None,
+        "'x,y'": None,
+    }.items():
+        assert read_range(f"a.b={word}") == expected, word
+    assert read_range("~fairness") is None
 
 
-@pytest.mark.parametrize(
-    ("word", "message"),
-    [
-        ("a.b=log(0,1)", "a.b must be log(LOW,HIGH) with LOW above 0, got log(0,1)"),
-        ("a.b=float(1,1)", "a.b must be float(LOW,HIGH) with LOW below HIGH, got float(1,1)"),
-        ("a.b=float(0,inf)", "a.b must be float(LOW,HIGH) with LOW below HIGH, got float(0,inf)"),
-        ("a.b=int(1,2.5)", "a.b must be int(LOW,HIGH) of two whole numbers, got int(1,2.5)"),
-        ("a.b=float(1)", "a.b must be float(LOW,HIGH) of two numbers, got float(1)"),
-        ("a.b=float(1,2", "a.b must be float(LOW,HIGH), log(LOW,HIGH)"),
-        ("a.b=choice(1,2", "a.b must be float(LOW,HIGH), log(LOW,HIGH)"),
-        ("a.b=range(0,3)", "a.b must be float(LOW,HIGH), log(LOW,HIGH)"),
-        ("a.b=choice(1)", "a.b must be choice(A,B,..) of two or more different values, got choice(1)"),
-        ("a.b=1,1", "a.b must be choice(A,B,..) of two or more different values, got 1,1"),
-        ("a.b=1,,2", "a.b must be choice(A,B,..) of two or more different values, got 1,,2"),
-    ],
-)
-def test_a_bad_range_is_one_line(word, message):
-    with pytest.raises(ValueError) as error:
-        read_range(word)
-    assert str(error.value).startswith(message)
-    assert "\n" not in str(error.value)
+def test_a_bad_range_is_one_line():
+    for value, message in {
+        "log(0,1)": "log(LOW,HIGH) with LOW above 0, got log(0,1)",
+        "float(1,1)": "float(LOW,HIGH) with LOW below HIGH, got float(1,1)",
+        "float(0,inf)": "float(LOW,HIGH) with LOW below HIGH, got float(0,inf)",
+        "int(1,2.5)": "int(LOW,HIGH) of two whole numbers, got int(1,2.5)",
+        "float(1)": "float(LOW,HIGH) of two numbers, got float(1)",
+        "float(1,2": "float(LOW,HIGH), log(LOW,HIGH)",
+        "range(0,3)": "float(LOW,HIGH), log(LOW,HIGH)",
+        "choice(1)": "choice(A,B,..) of two or more different values, got choice(1)",
+        "1,1": "choice(A,B,..) of two or more different values, got 1,1",
+        "1,,2": "choice(A,B,..) of two or more different values, got 1,,2",
+    }.items():
+        with pytest.raises(ValueError) as error:
+            read_range(f"a.b={value}")
+        assert str(error.value).startswith(f"a.b must be {message}")
+        assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize(
-    ("value", "typed"),
-    [(0.00345678, "0.00346"), (0.000100049, "0.0001"), (3.0, "3"), (9.99999, "10"), (1.234e-4, "0.000123")],
-)
-def test_numbers_have_three_digits(value, typed):
-    assert Interval("a.b", 1e-4, 10, log=True).typed(value) == typed
-
-
-def test_a_rounded_number_stays_within_its_interval():
-    narrow = Interval("a.b", 0.12344, 0.12346)
-    assert narrow.typed(0.12345) == "0.12344", "0.123 would be below"
-    assert Interval("a.b", 0.6, 0.98765).typed(0.98765) == "0.98765", "0.988 would be above"
+def test_numbers_have_three_digits_within_their_interval():
+    log = interval(1e-4, 10, log=True)
+    for value, typed in {
+        0.00345678: "0.00346",
+        0.000100049: "0.0001",
+        3.0: "3",
+        9.99999: "10",
+        1.2e-4: "0.00012",
+    }.items():
+        assert log.typed(value) == typed
+    assert interval(0.12344, 0.12346).typed(0.12345) == "0.12344", "0.123 would be below"
+    assert interval(0.6, 0.98765).typed(0.98765) == "0.98765", "0.988 would be above"
 
 
 def test_values_drawn_by_optuna_are_within_the_range_and_cover_it():
     study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
-    log, whole = Interval("l", 1e-4, 1, log=True), Interval("w", 1, 4, whole=True)
+    log, whole = SearchRange("l", (), 1e-4, 1, log=True), SearchRange("w", (), 1, 4, whole=True)
     drawn = [(log.suggest(trial), whole.suggest(trial)) for trial in (study.ask() for _ in range(200))]
     assert {word for _, word in drawn} == {"1", "2", "3", "4"}
     small = sum(float(word) < 1e-2 for word, _ in drawn)
@@ -83,13 +78,8 @@ def test_values_drawn_by_optuna_are_within_the_range_and_cover_it():
     assert all(1e-4 <= float(word) <= 1 for word, _ in drawn)
 
 
-def test_arguments_are_ranges_and_overrides():
-    space = Space(["click=nav", "ranker.l2=log(1,10)", "rounds=50"])
-    assert space.fixed == ["click=navigational", "rounds=50"]
-    assert [range.name for range in space.ranges] == ["ranker.l2"]
-
-
 def test_ranges_that_decide_which_settings_exist_are_drawn_first():
+    assert Space(["click=nav", "ranker.l2=log(1,10)", "rounds=50"]).fixed == ["click=navigational", "rounds=50"]
     words = ["ranker.l2=1,2", "ranker.model.width=8,16", "ranker/model=linear,mlp", "exploration=none,confidence"]
     names = [range.name for range in Space([*words, "ranker=pairrank,olranknet"]).ranges]
     assert names == ["ranker", "exploration", "ranker/model", "ranker.l2", "ranker.model.width"]
@@ -103,9 +93,6 @@ def test_a_setting_is_drawn_only_when_the_drawn_ranker_has_it():
         *(["ranker=pairrank", f"ranker.l2={l2}"] for l2 in ("0.1", "1", "10")),
         *(["ranker=pdgd", f"ranker.learning_rate={rate}"] for rate in ("0.01", "0.1")),
     ]
-
-
-def test_a_setting_is_drawn_only_when_the_drawn_part_has_it():
     space = Space(["ranker=olranknet", "ranker/model=linear,mlp", "ranker.model.width=int(8,10)"])
     assert [space.overrides(values) for values in space.combinations()] == [
         ["ranker/model=linear"],
@@ -118,9 +105,8 @@ def test_combinations_are_listed_only_when_they_are_few():
     assert Space(["ranker.l2=int(1,200)", "exploration.alpha=int(1,200)"]).combinations() is None, "40,000 are too many"
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
+def test_a_bad_space_is_an_error_before_the_first_trial():
+    for words, message in [
         ("rounds=50", "a search needs a range: type SETTING=RANGE"),
         ("seed=int(0,9)", "seed must have one value"),
         ("click=nav,inf", "click must have one value"),
@@ -142,27 +128,19 @@ def test_combinations_are_listed_only_when_they_are_few():
         ("ranker=pairrank,pdgd exploration=none", "the ranker PDGD needs lists drawn from the Plackett-Luce model"),
         ("ranker.l2=1,2 evaluate_on=[test]", "evaluate_on must have validation"),
         ("ranker.l2=1,2 'dataset.queries={train: 9, validation: 0, test: 3}'", "dataset must have a validation split"),
-    ],
-)
-def test_a_bad_space_is_an_error_before_the_first_trial(words, message):
-    with pytest.raises(ValueError) as error:
-        check_space(Space([*TINY, *shlex.split(words)]), "validation_ndcg_10")
-    assert str(error.value).startswith(message)
-    assert "\n" not in str(error.value)
+    ]:
+        with pytest.raises(ValueError) as error:
+            check_space(Space([*TINY, *shlex.split(words)]), "validation_ndcg_10")
+        assert str(error.value).startswith(message), words
+        assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize(
-    ("metric", "message"),
-    [
-        ("regret", "trace_regret must be true for --metric regret"),
-        ("validation_ndcg_5", "evaluate_on must have validation"),
-    ],
-)
-def test_a_metric_that_the_summary_would_not_have_is_an_error(metric, message):
-    with pytest.raises(ValueError, match=message):
-        check_space(Space([*TINY, "ranker.l2=1,2", "evaluate_on=[test]"]), metric)
-
-
-def test_a_good_space_is_no_error():
+def test_a_metric_that_the_summary_would_not_have_is_an_error():
+    for metric, message in {
+        "regret": "trace_regret must be true for --metric regret",
+        "validation_ndcg_5": "evaluate_on must have validation",
+    }.items():
+        with pytest.raises(ValueError, match=message):
+            check_space(Space([*TINY, "ranker.l2=1,2", "evaluate_on=[test]"]), metric)
     check_space(Space([*TINY, "ranker=pairrank,pdgd", "ranker.l2=log(1e-4,1)"]), "validation_ndcg_10")
     check_space(Space([*TINY, "ranker.l2=log(1e-4,1)", "trace_regret=true"]), "regret")

@@ -1,20 +1,21 @@
-"""A trial is the run of `ol2r run`, with or without a callback, stopped or continued."""
+"""A trial is the run of `ol2r run`, with or without a callback, stopped or continued; what a search prints of it."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
 
 from ol2r_cli import cli
 from ol2r_cli.config.composer import Composer
-from ol2r_cli.run.directory import RunDirectory
 from ol2r_cli.run.exit_status import INTERRUPTED
-from ol2r_cli.run.run_state import find_runs, read_state
+from ol2r_cli.run.run import Run, find_runs
 from ol2r_cli.run.runner import validation_curve
+from ol2r_cli.run.store import RunDirectory
 from ol2r_cli.search import trial
-from ol2r_cli.search.trial import read_metrics
-from tests.search.spaces import TINY, run_trial
+from ol2r_cli.search.searcher import Searcher, with_fresh_seeds
+from tests.search.spaces import TINY, run_trial, study
 
 RESULTS = ("trace.parquet", "evaluation.parquet", "ranker.pt")
 
@@ -41,7 +42,7 @@ def test_a_trial_with_a_callback_equals_the_run_of_ol2r_run(tmp_path, undisturbe
     assert (outcome.code, outcome.finished_before, outcome.path.name) == (0, False, undisturbed.name)
     assert contents(outcome.path) == contents(undisturbed)
     assert [round for round, _ in received] == [10, 20, 30], "not of the untrained ranker, and not of the last round"
-    for value, known in zip(received, validation_curve(RunDirectory(undisturbed)), strict=False):
+    for value, known in zip(received, validation_curve(Run.read(undisturbed)), strict=False):
         assert value == pytest.approx(known, abs=1e-6)
     assert capsys.readouterr() == ("", "")
 
@@ -51,31 +52,26 @@ def test_a_finished_run_is_not_run_again(undisturbed):
     outcome = run_trial(overrides(undisturbed.parents[1]))
     assert (outcome.code, outcome.finished_before, outcome.path) == (0, True, undisturbed)
     assert contents(undisturbed) == before
-    assert read_metrics(outcome.path)["validation_ndcg_10"]["n"] == 2
-
-
-def test_a_run_that_the_callback_stopped_continues_to_the_same_results(tmp_path, undisturbed):
-    outcome = run_trial(overrides(tmp_path), lambda round, ndcg: round == 20)
-    state = read_state(outcome.path)
-    assert (outcome.code, state.state, state.round) == (INTERRUPTED, "interrupted", 20)
-    assert cli.main(["run", *overrides(tmp_path)]) == 0
-    assert contents(outcome.path) == contents(undisturbed)
+    assert Run.read_finished(outcome.path).summary["validation_ndcg_10"]["n"] == 2
 
 
 def test_the_callback_of_a_continued_run_receives_the_earlier_rounds_first(tmp_path, undisturbed):
     stopped = run_trial(overrides(tmp_path), lambda round, ndcg: round == 20)
+    state = Run.read(stopped.path)
+    assert (stopped.code, state.state, state.round) == (INTERRUPTED, "interrupted", 20)
     received: list[tuple[int, float]] = []
     again = run_trial(
         overrides(tmp_path), lambda round, ndcg: received.append((round, ndcg["validation"])) or round == 10
     )
-    assert (again.code, read_state(stopped.path).round) == (INTERRUPTED, 20), "no round is simulated before it stops"
+    assert (again.code, Run.read(stopped.path).round) == (INTERRUPTED, 20), "no round is simulated before it stops"
     assert [round for round, _ in received] == [10]
     received.clear()
     assert run_trial(overrides(tmp_path), lambda round, ndcg: received.append((round, ndcg["validation"]))).code == 0
     assert [round for round, _ in received] == [10, 20, 30]
     assert [value for _, value in received] == pytest.approx(
-        [value for _, value in validation_curve(RunDirectory(undisturbed))[:3]], abs=1e-6
+        [value for _, value in validation_curve(Run.read(undisturbed))[:3]], abs=1e-6
     )
+    assert contents(stopped.path) == contents(undisturbed)
 
 
 def test_the_callback_receives_rounds_on_disk_and_in_the_checkpoint(tmp_path):
@@ -101,13 +97,10 @@ def test_a_bad_configuration_is_an_error(tmp_path):
     assert not list(find_runs(tmp_path))
 
 
-def test_a_signal_before_the_first_round_leaves_nothing_behind(tmp_path):
+def test_a_signal_before_the_first_round_leaves_nothing_behind_and_ends_the_wait_for_another_process(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         run_trial(overrides(tmp_path), stop=[15])
     assert not list(find_runs(tmp_path))
-
-
-def test_a_signal_ends_the_wait_for_a_run_of_another_process(tmp_path):
     finished = run_trial(overrides(tmp_path))
     (finished.path / "run.json").unlink()
     with RunDirectory(finished.path), pytest.raises(KeyboardInterrupt):
@@ -122,6 +115,21 @@ def test_the_command_of_a_trial_names_the_folders_with_own_choices_once(tmp_path
     monkeypatch.setenv("OL2R_CHOICES", str(found))
     fixed = [*TINY, "click=second", "rounds=2", f"output_dir={tmp_path / 'out'}", "--config-dir", str(typed)]
     outcome = trial.run_trial(Composer(fixed), fixed)
-    command = read_state(outcome.path).manifest["command"]
+    command = Run.read(outcome.path).manifest["command"]
     assert command.endswith(f"output_dir={tmp_path / 'out'} --config-dir {typed} --config-dir {found}")
     assert command.count("--config-dir") == 2
+
+
+def test_the_proposed_run_has_seeds_that_no_trial_had():
+    for fixed, first in ([], 100), (["seed=7", "replicas=3"], 100), (["seed=95", "replicas=10"], 200):
+        words = with_fresh_seeds(["rounds=9", *fixed], ["ranker.l2=2"])
+        assert words == ["rounds=9", "ranker.l2=2", f"seed={first}", "replicas=10"]
+
+
+def test_a_terminal_shows_the_validation_curve_and_not_the_output_of_the_run(tmp_path, capsys):
+    searcher = Searcher(study(tmp_path / "study", "ranker.l2=1,2", *TINY, f"output_dir={tmp_path / 'runs'}"), 1)
+    searcher.terminal = sys.stderr
+    assert searcher.run()
+    shown = capsys.readouterr()
+    assert [f"round {round} 0." in shown.err for round in (10, 20, 30, 40)] == [True, True, True, False]
+    assert shown.out.startswith("trial 1/1  0.")

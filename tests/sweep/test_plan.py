@@ -10,8 +10,8 @@ import pytest
 from ol2r_cli.commands.run import main
 from ol2r_cli.config.composer import Composer
 from ol2r_cli.dataset.synthetic import Synthetic
-from ol2r_cli.run.directory import RunDirectory
 from ol2r_cli.run.runner import run_experiment
+from ol2r_cli.run.store import RunDirectory
 from ol2r_cli.sweep.plan import BadJobs, Plan
 from ol2r_cli.sweep.sweeper import run_sweep, sweep
 from tests.manifests import manifest
@@ -49,16 +49,14 @@ def test_jobs_are_named_by_the_words_that_distinguish_them(composer: Composer):
     assert planned.sweep_jobs[1].command == "ol2r run experiment=smoke rounds=3 evaluate_every=3 ranker=pdgd seed=1"
 
 
-def test_the_directory_is_that_of_the_run(composer: Composer):
+def test_the_state_of_a_job_is_that_of_its_run(composer: Composer):
     planned = plan(composer, "seed=0", "seed=1")
     finish(composer, "seed=1")
     (summary,) = Path("outputs").glob("synthetic/*/summary.json")
     assert planned.sweep_jobs[1].directory == summary.parent
     assert [sweep_job.state() for sweep_job in planned.sweep_jobs] == [("new", 0), ("finished", 3)]
-    assert [sweep_job.state() for sweep_job in plan(composer, "seed=1 force=true").sweep_jobs] == [("new", 0)]
-
-
-def test_interrupted_and_running_runs_are_recognised(composer: Composer):
+    (forced,) = plan(composer, "seed=1 force=true").sweep_jobs
+    assert forced.state() == ("new", 0)
     (sweep_job,) = plan(composer, "seed=5").sweep_jobs
     directory = RunDirectory(sweep_job.directory)
     directory.write_json("run.json", manifest("interrupted", 2, 3))
@@ -104,10 +102,15 @@ BAD = {
 }
 
 
-def test_all_bad_jobs_have_a_reason_and_good_jobs_do_not(composer: Composer):
-    planned = plan(composer, *BAD, "seed=3")
-    assert [sweep_job.number for sweep_job in planned.good] == [len(BAD)]
-    for sweep_job, reason in zip(planned.bad, BAD.values(), strict=True):
+def test_all_bad_jobs_have_a_reason_and_good_jobs_do_not(composer: Composer, monkeypatch: pytest.MonkeyPatch):
+    def setup(self: object, *_: object) -> None:
+        raise RuntimeError("an error of the user")
+
+    monkeypatch.setattr("ol2r_cli.ranker.pdgd.PDGD.setup", setup)
+    reasons = BAD | {"ranker=pdgd": "RuntimeError: an error of the user"}
+    planned = plan(composer, *reasons, "seed=3")
+    assert [sweep_job.number for sweep_job in planned.good] == [len(reasons)]
+    for sweep_job, reason in zip(planned.bad, reasons.values(), strict=True):
         assert reason in sweep_job.reason
         assert "\n" not in sweep_job.reason
     assert list(Path().iterdir()) == []
@@ -122,35 +125,19 @@ def test_roles_that_do_not_fit_the_data_are_bad_jobs(composer: Composer):
     assert [sweep_job.number for sweep_job in planned.good] == [0]
 
 
-def test_a_role_that_raises_is_a_bad_job(composer: Composer, monkeypatch: pytest.MonkeyPatch):
-    def setup(self: object, *_: object) -> None:
-        raise RuntimeError("an error of the user")
-
-    monkeypatch.setattr("ol2r_cli.ranker.pdgd.PDGD.setup", setup)
-    planned = plan(composer, "ranker=pdgd", "ranker=sgd_ranknet")
-    assert [sweep_job.reason for sweep_job in planned.bad] == ["RuntimeError: an error of the user"]
-    assert [sweep_job.number for sweep_job in planned.good] == [1]
-
-
-def test_nothing_is_run_if_some_jobs_are_bad(capsys: pytest.CaptureFixture[str]):
-    jobs = [[*SMOKE, f"ranker.l2={value}", f"seed={seed}"] for value in (1, -1, -2) for seed in range(2)]
+def test_nothing_is_run_if_some_jobs_are_bad(composer: Composer, capsys: pytest.CaptureFixture[str]):
+    jobs = [[*SMOKE, f"ranker.l2={value}", f"seed={seed}"] for value in (1, *range(-1, -13, -1)) for seed in range(2)]
     with pytest.raises(BadJobs) as error:
-        sweep(jobs)
+        run_sweep(jobs, composer)
     lines = str(error.value).splitlines()
-    assert lines[0] == "4 of 6 jobs cannot be run, and nothing has been run:"
+    assert lines[0] == "24 of 26 jobs cannot be run, and nothing has been run:"
     assert lines[1] == "  ranker.l2 must be above 0, got -1 (#2 ranker.l2=-1 seed=0 and 1 more)"
-    assert lines[3] == "  --keep-going runs the other 2"
+    assert lines[11:] == ["  and 2 more such reasons", "  --keep-going runs the other 2"]
     assert list(Path().iterdir()) == []
     assert main(["-m", *SMOKE, "ranker.l2=1,-1"]) == 2
     assert capsys.readouterr().err.startswith("ol2r run: ranker.l2 must be above 0, got -1 (#1 ranker.l2=-1); nothing")
-
-
-def test_further_reasons_are_counted(composer: Composer):
-    with pytest.raises(BadJobs) as error:
-        run_sweep([[*SMOKE, f"ranker.l2=-{value}"] for value in range(1, 15)], composer)
-    lines = str(error.value).splitlines()
-    assert len(lines) == 12
-    assert lines[-1] == "  and 4 more such reasons"
+    assert sweep([[*SMOKE, "ranker.l2=-1"]], keep_going=True).code == 2, "that of the run"
+    assert sweep([[*SMOKE, "ranker.l2=-1"], [*SMOKE, "ranker.l2=-2"]], keep_going=True).code == 3
 
 
 def test_a_dataset_is_loaded_once_for_all_its_jobs(composer: Composer, monkeypatch: pytest.MonkeyPatch):
@@ -199,30 +186,19 @@ def test_a_dry_run_of_one_run(capsys: pytest.CaptureFixture[str]):
     assert list(Path().iterdir()) == []
 
 
-def test_a_bad_launcher_is_refused_before_anything_runs(composer: Composer):
+def test_a_bad_launcher_or_output_folder_is_refused_before_anything_runs(capsys: pytest.CaptureFixture[str]):
+    Path("file").write_text("")
     for word, message in [
         ("launcher.jobs=0", "launcher.jobs must be auto or 1 or more, got 0"),
         ("launcher.timeout=0", "launcher.timeout must be null or above 0, got 0"),
         ("launcher.jbs=1", "did you mean launcher.jobs?"),
         ("launcher=proceses", "did you mean launcher=processes?"),
+        ("launcher.jobs=1,2", "launcher must be the same for all jobs of a sweep"),
+        ("output_dir=file/below", "output_dir must be a folder that can be used, got file/below (Not a directory)\n"),
     ]:
-        with pytest.raises(ValueError) as error:
-            run_sweep([[*SMOKE, "seed=0", word], [*SMOKE, "seed=1", word]], composer)
-        assert message in str(error.value)
-    assert list(Path().iterdir()) == []
-
-
-def test_all_jobs_have_the_same_launcher(capsys: pytest.CaptureFixture[str]):
-    assert main(["-m", *SMOKE, "seed=0,1", "launcher.jobs=1,2"]) == 2
-    assert "launcher must be the same for all jobs of a sweep" in capsys.readouterr().err
-
-
-def test_a_folder_that_cannot_be_written_is_refused_before_anything_runs(capsys: pytest.CaptureFixture[str]):
-    Path("file").write_text("")
-    assert main(["-m", *SMOKE, "seed=0,1", "output_dir=file/below"]) == 2
-    assert capsys.readouterr().err.splitlines() == [
-        "ol2r run: output_dir must be a folder that can be used, got file/below (Not a directory)"
-    ]
+        assert main(["-m", *SMOKE, "seed=0,1", word]) == 2
+        assert message in capsys.readouterr().err
+    assert list(Path().iterdir()) == [Path("file")]
 
 
 def test_finished_runs_start_nothing(composer: Composer, capsys: pytest.CaptureFixture[str]):
@@ -241,3 +217,17 @@ def test_finished_runs_start_nothing(composer: Composer, capsys: pytest.CaptureF
     assert main(["-m", *SMOKE, "seed=0"]) == 0
     assert "(done before: force=true runs it again)" in capsys.readouterr().out, "a sweep of one job ends as a run does"
     assert [path.stat().st_mtime_ns for path in files] == times
+
+
+def test_jobs_may_name_folders_with_choices_of_their_own(tmp_path: Path):
+    for name in ("first", "second"):
+        folder = tmp_path / name / "click"
+        folder.mkdir(parents=True)
+        (folder / f"{name}.yaml").write_text("defaults: [perfect]\n")
+    jobs = [["click=first", "--config-dir", "first"], ["click=second", "hydra.searchpath=[file://second]"]]
+    result = sweep([[*SMOKE, *job, "ranker.l2=-1"] for job in jobs], keep_going=True)
+    assert [job.reason for job in result.sweep_jobs] == ["ranker.l2 must be above 0, got -1"] * 2
+    assert result.sweep_jobs[1].command == (
+        f"ol2r run {' '.join(SMOKE)} click=second ranker.l2=-1 "
+        f"--config-dir {tmp_path / 'first'} --config-dir {tmp_path / 'second'}"
+    )

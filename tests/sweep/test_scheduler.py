@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-import pickle
 import signal
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -12,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ol2r_cli.launcher.job import Job, Outcome
-from ol2r_cli.run.directory import RunDirectory
+from ol2r_cli.run.store import RunDirectory
 from ol2r_cli.sweep.scheduler import Scheduler
 from ol2r_cli.sweep.status_display import StatusDisplay
 from ol2r_cli.sweep.sweep_job import Ending, SweepJob
@@ -36,9 +35,14 @@ class Scripted:
         return self.slots - len(self.jobs)
 
     def submit(self, jobs: Sequence[Job]) -> None:
+        """Begins jobs, which print."""
         self.jobs += jobs
         self.most = max(self.most, len(self.jobs))
-        self.events += [f"start {job.number}" for job in jobs]
+        for job in jobs:
+            self.events.append(f"start {job.number}")
+            job.log.parent.mkdir(parents=True, exist_ok=True)
+            with open(job.log, "a") as file:
+                file.write("words ")
 
     def poll(self, wait: float) -> list[tuple[Job, Outcome]]:
         self.on_poll()
@@ -55,7 +59,7 @@ class Scripted:
     def stop(self) -> None:
         self.events.append("stop")
         for job in self.jobs:
-            self.script[job.number] = [130]
+            self.script.setdefault(job.number, [130])
 
     def close(self) -> None:
         self.events.append("close")
@@ -79,49 +83,34 @@ def run_all(planned: list[SweepJob], launcher: Scripted) -> tuple[bool, str]:
     return stopped, terminal.getvalue()
 
 
-def test_every_job_is_done_and_no_more_run_at_a_time_than_there_are_slots(tmp_path: Path):
-    planned, launcher = sweep_jobs(tmp_path, 5), Scripted({})
+def test_no_more_jobs_run_at_a_time_than_there_are_slots_and_a_failure_does_not_affect_others(tmp_path: Path):
+    planned, launcher = sweep_jobs(tmp_path, 5), Scripted({1: [-9], 2: [1], 3: [2]})
     stopped, output = run_all(planned, launcher)
     assert not stopped
-    assert [sweep_job.ending for sweep_job in planned] == [DONE] * 5
+    ends = [(DONE, ""), (FAILED, "reason -9"), (FAILED, "reason 1"), (FAILED, "reason 2"), (DONE, "")]
+    assert [(sweep_job.ending, sweep_job.reason) for sweep_job in planned] == ends
     assert launcher.most == 2
     assert launcher.events[:5] == [f"start {number}" for number in range(5)]
     assert output.splitlines()[0].startswith("[1/5] seed=0: done in ")
     assert all(0 <= sweep_job.seconds < 60 for sweep_job in planned)
-
-
-def test_a_failure_does_not_affect_other_jobs(tmp_path: Path):
-    planned = sweep_jobs(tmp_path, 4)
-    run_all(planned, Scripted({0: [-9], 1: [1], 2: [2]}))
-    assert [(sweep_job.ending, sweep_job.reason) for sweep_job in planned] == [
-        (FAILED, "reason -9"),
-        (FAILED, "reason 1"),
-        (FAILED, "reason 2"),
-        (DONE, ""),
-    ]
+    logs = sorted(path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*.log"))
+    assert logs == [f".sweep/synthetic/run-{number}.log" for number in (1, 2, 3)], (
+        "those of successful jobs are removed"
+    )
+    run_all(sweep_jobs(tmp_path, 5)[1:4], Scripted({}))
+    assert not (tmp_path / ".sweep").exists(), "the folder is empty and removed"
 
 
 def test_failed_jobs_are_retried_unless_their_configuration_is_bad(tmp_path: Path):
-    planned = sweep_jobs(tmp_path, 3, force=True)
+    planned = sweep_jobs(tmp_path, 3)
     launcher = Scripted({0: [1, -9], 1: [2], 2: [1, 1, 1]}, retries=2)
-    payloads: list[tuple[int, bool]] = []
-    submit = launcher.submit
-    RunDirectory(planned[0].directory).write_json("run.json", manifest("finished"))
-
-    def begin(jobs: Sequence[Job]) -> None:
-        """Job 0 begins and replaces an earlier run; job 2 is killed before it begins."""
-        payloads.extend((job.number, pickle.loads(job.payload)["config"]["force"]) for job in jobs)
-        for job in jobs:
-            if job.number == 0:
-                RunDirectory(job.directory).write_json("run.json", manifest("failed"))
-        submit(jobs)
-
-    launcher.submit = begin  # type: ignore[method-assign]
-    run_all(planned, launcher)
+    planned[2].log.parent.mkdir(parents=True)
+    planned[2].log.write_text("of an earlier sweep")
+    _, output = run_all(planned, launcher)
     assert [sweep_job.ending for sweep_job in planned] == [DONE, FAILED, FAILED]
-    forced = {number: [force for job, force in payloads if job == number] for number in range(3)}
-    assert forced[0] == [True, False, False], "a retry resumes the run that the first attempt has begun"
-    assert (forced[1], forced[2]) == ([True], [True, True, True])
+    assert [launcher.events.count(f"start {number}") for number in range(3)] == [3, 1, 3]
+    assert "seed=0: reason 1; again (1 of 2)" in output
+    assert planned[2].log.read_text() == "words words words ", "a retry continues the log and a new sweep begins it"
 
 
 def test_fail_fast_leaves_the_other_jobs(tmp_path: Path):
@@ -133,27 +122,24 @@ def test_fail_fast_leaves_the_other_jobs(tmp_path: Path):
     assert "launcher.fail_fast=true" in output
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_first_signal_stops_the_sweep_and_keeps_what_is_done(tmp_path: Path, number: int):
-    planned, launcher = sweep_jobs(tmp_path, 5), Scripted({}, retries=3)
-    launcher.on_poll = lambda: os.kill(os.getpid(), number) if "stop" not in launcher.events else None
-    stopped, output = run_all(planned, launcher)
-    assert stopped
-    assert [sweep_job.ending for sweep_job in planned] == [DONE, STOPPED, LEFT, LEFT, LEFT], (
-        "the first job ended before the signal"
-    )
-    assert "1 running jobs keep what they have done; a second Ctrl-C kills them" in output
+def test_a_first_signal_stops_the_sweep_and_keeps_what_is_done(tmp_path: Path):
+    for number in signal.SIGINT, signal.SIGTERM:
+        planned, launcher = sweep_jobs(tmp_path, 6), Scripted({2: [-signal.SIGTERM]}, slots=3, retries=3)
 
+        def stop(number: int = number, launcher: Scripted = launcher) -> None:
+            if "stop" not in launcher.events:
+                os.kill(os.getpid(), number)
 
-def test_a_job_that_is_stopped_before_its_first_round_has_not_failed(tmp_path: Path):
-    planned, launcher = sweep_jobs(tmp_path, 3), Scripted({1: [-signal.SIGTERM]}, retries=3)
-    launcher.stop = lambda: launcher.events.append("stop")  # type: ignore[method-assign]
-    launcher.on_poll = lambda: os.kill(os.getpid(), signal.SIGINT) if "stop" not in launcher.events else None
-    run_all(planned, launcher)
-    assert [(sweep_job.ending, sweep_job.reason) for sweep_job in planned[1:]] == [
-        (STOPPED, "before its first round"),
-        (LEFT, ""),
-    ]
+        launcher.on_poll = stop
+        stopped, output = run_all(planned, launcher)
+        assert stopped, number
+        assert [(sweep_job.ending, sweep_job.reason) for sweep_job in planned] == [
+            (DONE, ""),  # ended before the signal
+            (STOPPED, "what was done is kept"),
+            (STOPPED, "before its first round"),
+            *3 * [(LEFT, "")],
+        ], number
+        assert "2 running jobs keep what they have done; a second Ctrl-C kills them" in output, number
 
 
 def test_a_second_signal_kills_the_jobs(tmp_path: Path):
@@ -170,15 +156,16 @@ def test_a_second_signal_kills_the_jobs(tmp_path: Path):
     assert "stop" not in launcher.events, "jobs are not asked to stop"
 
 
-def test_runs_of_other_processes_are_not_started(tmp_path: Path):
-    planned = sweep_jobs(tmp_path, 3)
+@pytest.mark.parametrize("force", [False, True])
+def test_runs_of_other_processes_are_not_started(tmp_path: Path, force: bool):
+    planned = sweep_jobs(tmp_path, 3, force=force)
     for sweep_job, status in (planned[0], "running"), (planned[1], "finished"):
         RunDirectory(sweep_job.directory).write_json("run.json", manifest(status))
     launcher = Scripted({})
     with RunDirectory(planned[0].directory):
         run_all(planned, launcher)
-    assert [sweep_job.ending for sweep_job in planned] == [ELSEWHERE, SKIPPED, DONE]
-    assert launcher.events == ["start 2", "close"]
+    assert [sweep_job.ending for sweep_job in planned] == [ELSEWHERE, DONE if force else SKIPPED, DONE]
+    assert launcher.events == [*(["start 1"] if force else []), "start 2", "close"]
 
 
 def test_a_run_that_another_process_started_first_has_not_failed(tmp_path: Path):
@@ -203,39 +190,3 @@ def test_a_run_of_another_process_comes_last_and_may_be_finished_by_then(tmp_pat
     with directory:
         run_all(planned, launcher)
     assert [sweep_job.ending for sweep_job in planned] == [SKIPPED, DONE, DONE]
-
-
-def test_a_retry_continues_the_log_and_a_new_sweep_begins_it(tmp_path: Path):
-    (planned,), launcher = sweep_jobs(tmp_path, 1), Scripted({0: [1, 1]}, retries=1)
-    log = tmp_path / ".sweep" / "synthetic" / "run-0.log"
-    log.parent.mkdir(parents=True)
-    log.write_text("of an earlier sweep")
-    submit = launcher.submit
-
-    def printing(jobs: Sequence[Job]) -> None:
-        with open(jobs[0].log, "a") as file:
-            file.write("words ")
-        submit(jobs)
-
-    launcher.submit = printing  # type: ignore[method-assign]
-    _, output = run_all([planned], launcher)
-    assert "seed=0: reason 1; again (1 of 1)" in output
-    assert log.read_text() == "words words "
-
-
-def test_logs_of_successful_jobs_are_removed(tmp_path: Path):
-    planned, launcher = sweep_jobs(tmp_path, 2), Scripted({1: [1]})
-    submit = launcher.submit
-
-    def printing(jobs: Sequence[Job]) -> None:
-        for job in jobs:
-            job.log.parent.mkdir(parents=True, exist_ok=True)
-            job.log.write_text("words")
-        submit(jobs)
-
-    launcher.submit = printing  # type: ignore[method-assign]
-    run_all(planned, launcher)
-    assert [path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*.log")] == [".sweep/synthetic/run-1.log"]
-    launcher.script = {}
-    run_all(sweep_jobs(tmp_path, 2)[1:], launcher)
-    assert not (tmp_path / ".sweep").exists(), "the folder is empty and removed"

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from ol2r_cli.run.directory import RunDirectory
-from ol2r_cli.sweep.status_display import StatusDisplay, _last_ndcg, _table, read_progress
+from ol2r_cli.launcher.job import Job
+from ol2r_cli.run.store import RunDirectory
+from ol2r_cli.sweep.status_display import StatusDisplay, _table
 from ol2r_cli.sweep.sweep_job import Ending, SweepJob
 from tests.manifests import manifest
 
@@ -18,52 +19,42 @@ from tests.manifests import manifest
 class Launcher:
     """A launcher that says where each job is."""
 
-    def location(self, job: SweepJob) -> str:
+    def location(self, job: Job) -> str:
         return f"pid {job.number}"
 
 
 def run(folder: Path, number: int, **content: object) -> SweepJob:
     """A job whose run is at round 25 of 100."""
     directory = folder / str(number)
-    RunDirectory(directory).write_json("run.json", manifest("running", 25) | content)
-    settings = {"rounds": 100, "device": {"name": "cpu"}}
+    RunDirectory(directory).write_json("run.json", manifest("running", 25, host="another machine") | content)
+    settings = {"rounds": 100, "output_dir": str(folder), "force": False}
     return SweepJob(number, (f"seed={number}",), f"seed={number}", settings=settings, directory=directory)
 
 
 def drawn(sweep_jobs: list[SweepJob], height: int, width: int = 100) -> list[str]:
     """The lines of the table of running jobs, without repeated blanks."""
-    running = {job.number: (job, job, 0.0) for job in sweep_jobs}
+    running = {job.number: job for job in sweep_jobs}
     screen = io.StringIO()
     Console(file=screen, width=width).print(_table(running, Launcher(), "the totals", height))
     return [" ".join(line.split()) for line in screen.getvalue().splitlines()]
 
 
-def test_progress_is_read_from_the_files_of_a_run(tmp_path: Path):
-    for number, (content, expected) in enumerate(
-        [({"rounds_per_second": 2.5}, (25, 30.0)), ({}, (25, None)), ({"status": "interrupted"}, (0, None))]
-    ):
-        progress = read_progress(run(tmp_path, number, **content).directory)
-        assert (progress.round, progress.remaining) == expected, "of an interrupted run: of before it was resumed"
-    log = tmp_path / "log.txt"
-    assert _last_ndcg(log) is None
-    log.write_text("x" * 5000 + "test NDCG@10 0.1\nround 20: test NDCG@20 0.4321\n")
-    assert _last_ndcg(log) == 0.4321
-    (tmp_path / "2" / "run.json").write_text("{")
-    for name in ("2", "nowhere"):
-        assert read_progress(tmp_path / name).round == 0
-
-
 def test_the_table_has_a_line_for_each_running_job_as_far_as_there_is_room(tmp_path: Path):
-    jobs = [run(tmp_path, number, rounds_per_second=2.5 * 4**number) for number in range(3)]
-    (jobs[0].directory / "log.txt").write_text("test NDCG@10 0.4321")
-    assert drawn(jobs, 3) == [
+    jobs = [run(tmp_path, number, rounds_per_second=2.5 * 4**number) for number in range(5)]
+    (jobs[0].directory / "log.txt").write_text("x" * 5000 + "test NDCG@10 0.1\nround 20: test NDCG@20 0.4321\n")
+    RunDirectory(jobs[2].directory).write_json("run.json", manifest("interrupted", 25))
+    RunDirectory(jobs[3].directory).write_text("run.json", "{")
+    RunDirectory(jobs[4].directory).write_json("run.json", manifest("running", 25, host="another machine"))
+    assert drawn(jobs, 5) == [
         "job where round rounds/s left test NDCG",
         "seed=0 pid 0 25/100 2 30.0s 0.4321",
         "seed=1 pid 1 25/100 10 7.5s",
-        "seed=2 pid 2 25/100 40 1.9s",
+        "seed=2 pid 2 0/100",  # it is as it was before it was resumed
+        "seed=3 pid 3 0/100",  # it cannot be read
+        "seed=4 pid 4 25/100",  # it has no speed yet
         "the totals",
     ]
-    assert [line for line in drawn(jobs, 1) if "seed" not in line][1:] == ["and 2 more", "the totals"]
+    assert [line for line in drawn(jobs, 1) if "seed" not in line][1:] == ["and 4 more", "the totals"]
     assert len(drawn(jobs, 1)) == 4
 
 
@@ -76,7 +67,9 @@ def test_on_a_narrow_terminal_only_the_name_is_shortened(tmp_path: Path):
 def test_the_time_left_follows_from_the_jobs_that_are_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     jobs = [run(tmp_path, number) for number in range(6)]
     display = StatusDisplay(jobs, io.StringIO())
-    running = {job.number: (job, job, time.monotonic() - 40) for job in jobs[2:4]}
+    running = {job.number: job for job in jobs[2:4]}
+    for job in running.values():
+        job.submitted = time.monotonic() - 40
     assert display._left(running) is None, "nothing is known yet"
     for job in jobs[:2]:
         job.ending, job.seconds = Ending.DONE, 100.0
@@ -85,7 +78,7 @@ def test_the_time_left_follows_from_the_jobs_that_are_done(tmp_path: Path, monke
     assert display._totals(running, 2) == "2 done, 2 running, 2 waiting of 6; 1m 05s so far, about 2m 40s left"
     jobs[5].kind = "another ranker"
     assert display._left(running) is None, "the job that waits may take longer"
-    RunDirectory(jobs[2].directory).write_json("run.json", manifest("running", 25, rounds_per_second=0.25))
+    RunDirectory(jobs[2].directory).write_json("run.json", manifest("running", 25, host="x", rounds_per_second=0.25))
     jobs[5].kind = ""
     assert display._left(running) == pytest.approx((2 * (180 - 40) + 2 * 180) / 2, abs=5), "one takes 340 s"
 
@@ -102,8 +95,3 @@ def test_without_a_terminal_the_totals_are_a_line_now_and_then(tmp_path: Path):
         display.show({}, 1, Launcher())
     assert screen.getvalue().startswith("0 running, 1 waiting of 1; ")
     assert screen.getvalue().count("\n") == 1
-
-
-@pytest.mark.parametrize(("device", "on_gpu"), [("auto", True), ("cuda", True), ("cpu", False)])
-def test_a_job_uses_a_gpu_unless_it_is_told_not_to(device: str, on_gpu: bool):
-    assert SweepJob(0, (), settings={"device": {"name": device}}).on_gpu is on_gpu

@@ -11,27 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from ol2r_cli.run.run_state import find_runs, read_state
+from ol2r_cli.run.run import Run, find_runs
+from tests.launcher.stumbling import own_configs
 
 ROOT = Path(__file__).parents[2]
 SMOKE = ["experiment=smoke"]
 OL2R = [sys.executable, "-m", "ol2r_cli"]
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT)}
-FAILING = """
-from pathlib import Path
-from ol2r_cli.ranker.anchors import RandomRanker
-
-class Mine(RandomRanker):
-    rounds = 0
-
-    def predict(self, candidates, random):
-        self.rounds += 1
-        trouble = Path(__file__).parent / "trouble"
-        if self.rounds == 10 and trouble.exists():
-            trouble.unlink()
-            raise RuntimeError("an error of the user")
-        return super().predict(candidates, random)
-"""
 
 
 def started(folder: Path, *words: str) -> subprocess.Popen[str]:
@@ -50,7 +36,7 @@ def finished(folder: Path) -> dict[str, int]:
 def until_running(folder: Path, sweep: subprocess.Popen[str]) -> None:
     """Wait until a run has begun."""
     limit = time.monotonic() + 120
-    while not any(state and state.state == "running" for state in map(read_state, find_runs(folder))):
+    while not any(state and state.state == "running" for state in map(Run.read, find_runs(folder))):
         assert sweep.poll() is None, sweep.communicate()
         assert time.monotonic() < limit
         time.sleep(0.01)
@@ -58,33 +44,32 @@ def until_running(folder: Path, sweep: subprocess.Popen[str]) -> None:
 
 @pytest.mark.slow
 def test_a_sweep_with_failures_ends_like_an_undisturbed_one(tmp_path: Path):
-    """One job raises, one is killed by SIGKILL, six have a bad setting; the same command runs the missing two."""
-    own = tmp_path / "own"
-    (own / "ranker").mkdir(parents=True)
-    (own / "mine_failing.py").write_text(FAILING)
-    (own / "ranker" / "mine.yaml").write_text("# Ranks at random, and fails once.\n_target_: mine_failing.Mine\n")
-    words = ["ranker=mine,oracle,pairrank", "seed=0,1", "launcher.jobs=2", "rounds=400", "--config-dir", str(own)]
+    """Four jobs raise, one is killed by SIGKILL, six have a bad setting; the same command runs the missing five."""
+    stone = tmp_path / "stone"
+    own = own_configs(tmp_path / "own", stone, "raise")
+    words = ["ranker=stumbling,oracle,pairrank", "seed=0,1", "launcher.jobs=2", "rounds=400", "--config-dir", str(own)]
     calm, troubled = tmp_path / "calm", tmp_path / "troubled"
     undisturbed = started(calm, *words, "click=per,nav")
     assert "12 done" in undisturbed.communicate()[0]
-    (own / "trouble").touch()
+    stone.touch()
     sweep = started(troubled, *words, "click=per,nav,infomational", "--keep-going")
     killed = False
     while not killed and sweep.poll() is None:
         for path in troubled.glob("*/pairrank-navigational-*"):
-            state = read_state(path)
+            state = Run.read(path)
             if not killed and state is not None and state.state == "running":
                 os.kill(state.manifest["pid"], signal.SIGKILL)
                 killed = True
         time.sleep(0.005)
     out, errors = sweep.communicate()
     assert (killed, sweep.returncode) == (True, 3), errors
-    assert "10 done, 2 failed, 6 bad" in out
-    told = "RuntimeError: an error of the user", "killed (signal 9)", "did you mean click=informational?"
+    assert "7 done, 5 failed, 6 bad" in out
+    told = "RuntimeError: stumbled over a stone", "killed (signal 9)", "did you mean click=informational?"
     assert [line for line in told if line not in errors] == []
     before = finished(troubled)
+    stone.unlink()
     again = started(troubled, *words, "click=per,nav")
-    assert "2 done, 10 finished before" in again.communicate()[0]
+    assert "5 done, 7 finished before" in again.communicate()[0]
     assert len(before.items() - finished(troubled).items()) == 0, "what was finished is not run again"
     reports = [
         subprocess.run([*OL2R, "report", str(folder)], env=ENVIRONMENT, capture_output=True, text=True).stdout
@@ -106,7 +91,7 @@ def test_a_stopped_sweep_keeps_what_is_done_and_resumes(tmp_path: Path, number: 
     assert "the same command goes on from here" in err
     assert "1 interrupted, 1 not started" in out
     (path,) = find_runs(tmp_path / "outputs")
-    reached = read_state(path)
+    reached = Run.read(path)
     assert reached is not None
     assert (reached.state, reached.round < 1000) == ("interrupted", True)
     again = started(tmp_path / "outputs", *words, "--dry-run")
@@ -117,17 +102,8 @@ def test_a_stopped_sweep_keeps_what_is_done_and_resumes(tmp_path: Path, number: 
     out, err = final.communicate(timeout=300)
     assert final.returncode == 0, err
     assert "2 jobs in" in out
-    manifest = read_state(path)
+    manifest = Run.read(path)
     assert manifest is not None
     assert manifest.manifest["sittings"] == 2
     assert len(finished(tmp_path / "outputs")) == 2
     assert not (tmp_path / "outputs" / ".sweep").exists()
-
-
-@pytest.mark.slow
-def test_paired_settings_are_run_together(tmp_path: Path):
-    words = ["--paired", "ranker.l2,exploration.alpha", "ranker.l2=0.1,0.2", "exploration.alpha=0.3,0.4"]
-    sweep = started(tmp_path / "outputs", *words)
-    out, err = sweep.communicate(timeout=200)
-    assert sweep.returncode == 0, out + err
-    assert len(finished(tmp_path / "outputs")) == 2

@@ -1,0 +1,88 @@
+"""How a subcommand is declared: its arguments, and the function that carries it out."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+from ol2r_cli.formatting import HelpFormatter, nearest, printable
+from ol2r_cli.run.exit_status import BAD_CONFIGURATION
+
+Action = Callable[[argparse.Namespace], int]
+Argument = Callable[[argparse.ArgumentParser], object]  # adds itself to a parser
+
+
+class Parser(argparse.ArgumentParser):
+    """Raises ValueError, of one line, in place of ending the process. `words` are those that are parsed."""
+
+    words: Sequence[str] = ()
+
+    def error(self, message: str) -> NoReturn:
+        raise ValueError(message)
+
+    def hint(self, option: str, given: argparse.Namespace) -> str:
+        """Return what may be meant by an option that does not exist."""
+        return nearest(option, [name for action in self._actions for name in action.option_strings])
+
+
+class Command:
+    """A subcommand, called with the words that follow its name; returns the exit code.
+
+    Its help is the docstring of its module: a description, behind what is typed, and after an empty line the epilog.
+    Where parsing or the action raises one of `errors`, the message is printed as one line and the exit code is 2.
+    """
+
+    def __init__(
+        self, action: Action, make: type[Parser], arguments: Sequence[Argument], errors: Any, settings: dict[str, Any]
+    ):
+        self.name = action.__module__.rpartition(".")[2]
+        self._action, self._make, self._arguments, self._errors = action, make, arguments, errors
+        self._settings = settings
+
+    def parser(self) -> Parser:
+        """Return the parser of its words."""
+        about = sys.modules[self._action.__module__].__doc__ or ""
+        description, _, epilog = about.partition(": ")[2].partition("\n\n")
+        settings = {"description": " ".join(description.split()), "epilog": epilog, **self._settings}
+        parser = self._make(f"ol2r {self.name}", formatter_class=HelpFormatter, **settings)
+        for add in self._arguments:
+            add(parser)
+        return parser
+
+    def __call__(self, words: Sequence[str]) -> int:
+        try:
+            return self._action(self._parsed(words))
+        except self._errors as error:
+            print(f"ol2r {self.name}: {printable(error)}", file=sys.stderr)
+            return BAD_CONFIGURATION
+
+    def _parsed(self, words: Sequence[str]) -> argparse.Namespace:
+        parser = self.parser()
+        parser.words = words
+        if {"-h", "--help"} & set(words):  # also where other words are wrong
+            parser.parse_args(["--help"])
+        given, unknown = parser.parse_known_intermixed_args(words, argparse.Namespace(typed=list(words)))
+        if unknown:
+            hint = parser.hint(unknown[0], given) or f": see `ol2r {self.name} --help`"
+            raise ValueError(f"there is no option {unknown[0]}{hint}")
+        return given
+
+
+def argument(*names: str, **settings: Any) -> Argument:
+    """Return an argument; names and settings are those of `ArgumentParser.add_argument`."""
+    return lambda parser: parser.add_argument(*names, **settings)
+
+
+def command(
+    *arguments: Argument,
+    make: type[Parser] = Parser,
+    errors: tuple[type[Exception], ...] = (ValueError,),
+    **settings: Any,
+) -> Callable[[Action], Command]:
+    """Declare a function as the subcommand with the name of its module.
+
+    It receives the arguments, and as `typed` the words. `settings` are those of `ArgumentParser`.
+    """
+    return lambda action: Command(action, make, arguments, errors, settings)

@@ -1,0 +1,328 @@
+"""A run as it is read: its state, and that a file which was removed or changed is noticed before a number is used."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import shutil
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from ol2r_cli.commands.run import main
+from ol2r_cli.config.composer import compose
+from ol2r_cli.report import load
+from ol2r_cli.run import run as run_module
+from ol2r_cli.run import runner as runner_module
+from ol2r_cli.run.experiment import Experiment
+from ol2r_cli.run.run import DamagedFile, Run, find_run, find_runs, named_runs
+from ol2r_cli.run.runner import Runner
+from ol2r_cli.run.store import RunDirectory
+from ol2r_cli.run.tables import BLOCKS, EVALUATION, INTERACTIONS, TRACE
+from tests.manifests import accept_changes, manifest
+
+ID = "0123456789"
+RESULTS = ["trace.parquet", "evaluation.parquet", "summary.json", "ranker.pt", "config.yaml"]
+ROUNDS = 200
+
+
+def make(root: Path, status: str, round: int = 1, **more: object) -> Path:
+    directory = RunDirectory(root / "synthetic" / f"pdgd-perfect-{ID}")
+    directory.write_json("run.json", manifest(status, round, **more))
+    return directory.path
+
+
+def found(path: Path) -> Run:
+    run = Run.read(path)
+    assert run is not None
+    return run
+
+
+def command(folder: Path, *words: str) -> list[str]:
+    return ["experiment=smoke", f"rounds={ROUNDS}", "evaluate_every=50", f"output_dir={folder}", *words]
+
+
+def finished(folder: Path, *words: str) -> Path:
+    """The directory of a run that has just finished."""
+    assert main(command(folder, *words)) == 0
+    (path,) = find_runs(folder)
+    return path
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run with all tables."""
+    return finished(tmp_path_factory.mktemp("whole"), *ALL_TABLES)
+
+
+ALL_TABLES = ["save_interactions=true", "block_rounds=[1,20]"]
+
+
+@pytest.fixture
+def copy(whole: Path, tmp_path: Path) -> Path:
+    """A copy of it, which the same command finds below `tmp_path`."""
+    return Path(shutil.copytree(whole, tmp_path / whole.parent.name / whole.name))
+
+
+def results(path: Path) -> dict[str, bytes]:
+    return {name: (path / name).read_bytes() for name in RESULTS[:3]}
+
+
+def flip(file: Path, place: int) -> None:
+    content = bytearray(file.read_bytes())
+    content[place] ^= 1
+    file.write_bytes(content)
+
+
+def test_the_state_follows_from_the_status_and_the_lock(tmp_path: Path):
+    for status in "finished", "interrupted", "failed":
+        assert found(make(tmp_path, status)).state == status
+    path = make(tmp_path, "running", 20, rounds_per_second=4.0)
+    assert (found(path).state, found(path).remaining) == ("killed", None)
+    with RunDirectory(path):
+        assert (found(path).state, found(path).remaining) == ("running", 20.0)
+        shutil.copytree(path, tmp_path / "copy")
+        assert found(tmp_path / "copy").state == "killed"
+        path.rename(tmp_path / "moved")
+        assert found(tmp_path / "moved").state == "running"
+    run = found(make(tmp_path, "paused"))
+    assert (run.state, run.error) == ("unreadable", "its status is paused")
+    (path / "run.json").write_text("{")
+    assert (found(path).state, found(path).manifest, found(path).round) == ("unreadable", {}, 0)
+    assert "run.json must be JSON" in str(found(path).error)
+    (tmp_path / "empty").mkdir()
+    assert Run.read(tmp_path / "empty") is Run.read(tmp_path / "nowhere") is None
+
+
+def test_a_process_of_another_machine_runs_while_it_renews_the_manifest(tmp_path: Path):
+    path = make(tmp_path, "running", host="node7")
+    assert found(path).state == "running"
+    for seconds in -600, 600:  # of the clock of another machine
+        os.utime(path / "run.json", (time.time() + seconds,) * 2)
+        assert found(path).state == "killed"
+
+
+def test_a_manifest_that_lacks_a_field_is_unreadable(tmp_path: Path):
+    for status in "finished", "interrupted":
+        content = manifest(status)
+        for name in "id", "command", "choices", "seeds", "progress", "results_version":
+            for bad in ({key: value for key, value in content.items() if key != name}, content | {name: 1.5}):
+                RunDirectory(tmp_path).write_json("run.json", bad)
+                run = found(tmp_path)
+                assert (run.state, run.manifest, run.error) == ("unreadable", {}, f"run.json has no valid {name}")
+    RunDirectory(tmp_path).write_json("run.json", manifest("finished", files=None))
+    assert found(tmp_path).error == "run.json has no valid files"
+    RunDirectory(tmp_path).write_json("run.json", manifest("failed", progress={"round": "x", "rounds": 5}))
+    assert found(tmp_path).error == "run.json has no valid progress"
+
+
+def test_a_run_that_ends_while_it_is_examined_is_not_called_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    path = make(tmp_path, "running")
+
+    def end(_: Path) -> bool:
+        make(tmp_path, "finished", 100)
+        return False
+
+    monkeypatch.setattr(run_module, "is_held", end)
+    assert found(path).state == "finished"
+
+
+def test_a_run_is_found_by_its_path_and_by_its_id(tmp_path: Path):
+    path = make(tmp_path, "finished")
+    assert list(find_runs(tmp_path)) == list(find_runs(path)) == [path]
+    assert list(find_runs(tmp_path / "nowhere")) == []
+    assert find_run(str(path)) == find_run(ID, tmp_path) == find_run(f"{tmp_path}/{ID}") == path
+    assert named_runs(str(tmp_path)) == named_runs(f"{tmp_path}/{ID}") == [path]
+    with pytest.raises(ValueError, match=r"below outputs, got f{10}, .*, or type FOLDER/f{10} if it is in another"):
+        find_run("ffffffffff")
+    for name, missing in ("ffffffffff", "which is neither"), (str(tmp_path), "in which there is no run"):
+        with pytest.raises(ValueError, match=f"RUN must be the directory of a run or an id .*, {missing}"):
+            find_run(name, tmp_path)
+
+
+def test_only_a_finished_run_is_read_as_one(tmp_path: Path):
+    for status, what in [
+        ("interrupted", "which is interrupted: type ol2r run"),
+        ("running", "which is killed: type ol2r run"),
+        ("paused", "its status is paused"),
+    ]:
+        with pytest.raises(ValueError, match=f"RUN must be a finished run, got .*{what}"):
+            Run.read_finished(make(tmp_path, status))
+    path = make(tmp_path, "finished", files={"ranker.pt": {"bytes": 1, "sha256": ""}})
+    with pytest.raises(ValueError, match=r"is damaged \(ranker\.pt is missing\): type ol2r run"):
+        Run.read_finished(path)
+
+
+def test_a_finished_run_records_its_files(whole: Path):
+    run = Run.read(whole, thorough=True)
+    assert run is not None
+    assert (run.state, run.id, run.round, run.rounds) == ("finished", whole.name[-10:], ROUNDS, ROUNDS)
+    assert list(run.files) == [*RESULTS[:2], "blocks.parquet", "interactions.parquet", *RESULTS[2:]]
+    for table, rows in (TRACE, run.trace), (EVALUATION, run.evaluation), (BLOCKS, run.blocks):
+        assert run.table(table, ["round"]).equals(rows.select("round")), table.file
+        assert len(rows) == run.row_count(table.file) > 0, table.file
+    assert run.interactions["round"].max() == ROUNDS
+    assert run.summary["online_ndcg"]["mean"] == run.per_seed["online_ndcg"].mean()
+    assert run.settings["ranker"]["l2"] == run.flat_settings["ranker.l2"]
+    assert run.read_ranker().seeds == run.seeds == [0]
+
+
+CHANGES: dict[str, Callable[[Path], object]] = {
+    "removed": lambda file: file.unlink(),
+    "truncated": lambda file: file.write_bytes(file.read_bytes()[:-1]),
+    "emptied": lambda file: file.write_bytes(b""),
+    "changed by a bit": lambda file: flip(file, file.stat().st_size // 2),
+}
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_a_run_whose_files_are_not_as_they_were_written_is_damaged_and_run_again(
+    copy: Path, tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
+):
+    before = results(copy)
+    for how, change in CHANGES.items():
+        change(copy / name)
+        run = Run.read(copy, thorough=True)
+        assert run is not None
+        assert (run.state, str(run.error).startswith(name)) == ("damaged", True), how
+        if how == "changed by a bit":
+            with pytest.raises(DamagedFile, match=f"{name} has another content than when it was written"):
+                run.content(name)
+        else:
+            with pytest.raises(ValueError, match="no finished"), pytest.warns(UserWarning, match=f"damaged: .*{name}"):
+                load(tmp_path)
+        capsys.readouterr()
+        assert main(command(tmp_path, *ALL_TABLES)) == 0, how
+        assert capsys.readouterr().err == f"starts afresh: {run.error}\n"
+        assert results(copy) == before, how
+
+
+def test_a_changed_digit_is_noticed_at_every_look(copy: Path):
+    for name in "summary.json", "config.yaml", "run.json":
+        content = (copy / name).read_text()
+        (copy / name).write_text(re.sub("[3-8]", "9", content, count=1))
+        assert (found(copy).state, str(found(copy).error).split()[0]) == ("damaged", name)
+        (copy / name).write_text(content)
+    assert found(copy).state == "finished"
+
+
+def test_a_table_with_a_flipped_bit_is_never_used(copy: Path):
+    """polars itself reads most of them, with other numbers."""
+    content, draw = (copy / "trace.parquet").read_bytes(), random.Random(1)
+    for _ in range(100):
+        (copy / "trace.parquet").write_bytes(content)
+        flip(copy / "trace.parquet", draw.randrange(len(content)))
+        for read in Run.table, lambda run, table: list(run.pieces(table)):
+            with pytest.raises(DamagedFile, match=r"trace\.parquet has another content than when it was written"):
+                read(found(copy), TRACE)
+
+
+def test_a_table_that_is_recorded_and_none_is_damaged(copy: Path):
+    (copy / "trace.parquet").write_bytes(b"PAR1 nonsense")
+    accept_changes(copy)
+    for read in Run.table, lambda run, table: list(run.pieces(table)), lambda run, table: run.row_count(table.file):
+        with pytest.raises(DamagedFile, match=r"trace\.parquet cannot be read \("):
+            read(found(copy), TRACE)
+
+
+def test_interactions_may_be_removed_afterwards(copy: Path):
+    (copy / INTERACTIONS.file).unlink()
+    assert found(copy).state == "finished"
+    assert found(copy).interactions.is_empty()
+    (copy / INTERACTIONS.file).write_bytes(b"")
+    assert str(found(copy).error).startswith("interactions.parquet has 0 bytes")
+
+
+@pytest.fixture(scope="module")
+def interrupted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that was stopped in the middle, with a checkpoint and all tables."""
+    composition = compose(command(tmp_path_factory.mktemp("interrupted"), *ALL_TABLES))
+    experiment = Experiment(composition.config, composition.choices)
+    with experiment.directory:
+        assert Runner(experiment, "ol2r run", lambda round, ndcg: round == 100).run() == 130
+    return experiment.directory.path
+
+
+def test_an_unfinished_run_has_the_rows_of_its_checkpoint(interrupted: Path, tmp_path: Path):
+    run = found(interrupted)
+    assert (run.state, run.round) == ("interrupted", 100)
+    assert run.trace["round"].to_list() == list(range(1, 101))
+    assert run.interactions["round"].max() == 100
+    path = Path(shutil.copytree(interrupted, tmp_path / "copy"))
+    (path / "checkpoint.pt").unlink()
+    assert found(path).trace.is_empty(), "no record says which rows are sound"
+
+
+@pytest.mark.parametrize("table", ["trace", "evaluation", "blocks", "interactions"])
+def test_a_run_whose_tables_are_not_those_of_its_checkpoint_starts_afresh(
+    interrupted: Path, whole: Path, tmp_path: Path, table: str, capsys: pytest.CaptureFixture[str]
+):
+    path = tmp_path / interrupted.parent.name / interrupted.name
+    for how, change in CHANGES.items():
+        shutil.rmtree(path, ignore_errors=True)
+        shutil.copytree(interrupted, path)
+        (part,) = path.glob(f"{table}.part*")
+        change(part)
+        if how in ("removed", "changed by a bit"):
+            with pytest.raises((DamagedFile, OSError)):
+                getattr(found(path), table)
+        capsys.readouterr()
+        assert main(command(tmp_path, *ALL_TABLES)) == 0, how
+        assert capsys.readouterr().err.startswith(f"starts afresh: {part.name} "), how
+        assert results(path) == results(whole), how
+
+
+def test_a_resumed_run_is_that_of_an_undisturbed_one(interrupted: Path, whole: Path, tmp_path: Path):
+    """Rows of parts that no checkpoint records, and files of another process, are not used."""
+    path = Path(shutil.copytree(interrupted, tmp_path / interrupted.parent.name / interrupted.name))
+    shutil.copy(path / "trace.part00001.parquet", path / "trace.part00002.parquet")
+    (path / "trace.parquet").write_bytes(b"of a process that was killed before it finished")
+    assert main(command(tmp_path, *ALL_TABLES)) == 0
+    assert results(path) == results(whole)
+    assert not list(path.glob("*.part*"))
+
+
+def test_a_run_does_not_finish_without_a_table_that_it_has_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    evaluate = Runner._evaluate
+
+    def removing(running: Runner) -> dict[str, float]:
+        for part in running.directory.path.glob("trace.part*"):
+            part.unlink()
+        return evaluate(running)
+
+    monkeypatch.setattr(Runner, "_evaluate", removing)
+    monkeypatch.setattr(runner_module, "QUEUE", 2)
+    assert main(command(tmp_path, "checkpoint_rounds=30")) == 1
+    (path,) = find_runs(tmp_path)
+    assert found(path).state == "failed"
+    expected = r"trace.part0000\d.parquet is missing, while the run was writing to it: run it again"
+    assert re.fullmatch(expected, str(found(path).error))
+    assert not (path / "summary.json").exists()
+
+
+def test_settings_that_cannot_be_read_name_the_command(tmp_path: Path):
+    path = make(tmp_path, "failed")
+    for content in "a: &x [1]\nb: *x\n", "- 1\n", "a: [1", "{" * 200_000:
+        (path / "config.yaml").write_text(content)
+        for read in lambda: found(path).settings, lambda: found(path).flat_settings:
+            with pytest.raises(DamagedFile, match=r"config\.yaml is damaged \(.*\): type ol2r run force=true"):
+                read()
+    with suppress(FileNotFoundError):
+        (path / "config.yaml").unlink()
+    with pytest.raises(DamagedFile, match=r"config\.yaml is damaged"):
+        _ = found(path).settings
+
+
+def test_names_of_files_in_a_manifest_of_others_lead_nowhere(tmp_path: Path):
+    path = make(tmp_path, "finished")
+    secret = tmp_path / "trace.part00001.parquet"
+    secret.write_bytes(b"")
+    record = {"bytes": 0, "sha256": run_module.sha256(secret)}
+    content = json.loads((path / "run.json").read_text())
+    content["files"] = {f"trace.part00001.parquet/../../../{secret.name}": record}
+    assert Run(path, content, "finished").parts(TRACE) == []

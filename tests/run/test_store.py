@@ -1,0 +1,354 @@
+"""A run directory as it is written: one writer at a time, atomic files, and `run.json`."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy
+import polars as pl
+import pytest
+import torch
+
+from ol2r_cli import __version__
+from ol2r_cli.run import FILES, LOCK
+from ol2r_cli.run import store as module
+from ol2r_cli.run.code import checkout, versions
+from ol2r_cli.run.identity import RESULTS_VERSION
+from ol2r_cli.run.run import find_runs, read_manifest, sha256
+from ol2r_cli.run.store import (
+    DirectoryLost,
+    Manifest,
+    RunDirectory,
+    RunningElsewhere,
+    as_json,
+    create_root,
+    peak_memory_gb,
+)
+
+HOLDER = """
+import sys, time
+from ol2r_cli.run.store import RunDirectory
+with RunDirectory(sys.argv[1]):
+    print("held", flush=True)
+    time.sleep(60)
+"""
+ASKING = """
+import sys
+from ol2r_cli.run.store import RunDirectory
+print("asking", flush=True)
+while True:
+    RunDirectory(sys.argv[1]).is_running()
+"""
+
+
+@contextlib.contextmanager
+def beside(script: str, folder: Path, word: str) -> Iterator[subprocess.Popen[str]]:
+    """Another process that runs a script; killed at the end."""
+    env = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
+    command = [sys.executable, "-c", script, str(folder)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == f"{word}\n"
+        yield process
+        process.kill()
+
+
+def test_a_second_process_is_refused_until_the_first_has_ended(tmp_path: Path):
+    directory = RunDirectory(tmp_path / "run")
+    with beside(HOLDER, directory.path, "held") as holder:
+        assert directory.is_running()
+        expected = rf"another process \(pid {holder.pid} on .+\) is running this in .*run"
+        with pytest.raises(RunningElsewhere, match=expected):
+            directory.__enter__()
+        assert directory.is_running(), "the attempt must not release the lock"
+        holder.send_signal(signal.SIGKILL)
+        holder.wait()
+        assert not directory.is_running()
+    with directory, pytest.raises(RunningElsewhere):
+        RunDirectory(tmp_path / "run").__enter__()
+
+
+def test_asking_whether_it_is_running_does_not_prevent_a_run(tmp_path: Path):
+    (tmp_path / LOCK).touch()
+    with beside(ASKING, tmp_path, "asking"):
+        for _ in range(50):
+            with RunDirectory(tmp_path) as directory:
+                directory.write_text("log.txt", "")
+
+
+def test_what_entering_and_leaving_create_and_remove(tmp_path: Path):
+    directory = RunDirectory(tmp_path / "data" / "run")
+    assert not directory.is_running()
+    assert not directory.path.parent.exists()
+    with directory:
+        assert os.listdir(directory.path) == [LOCK]
+    assert not directory.path.exists()
+    with directory:
+        directory.write_text("log.txt", "done")
+        (directory / ".trace.parquet.0123456789abcdef.partial").write_bytes(b"half")
+        (directory / ".notes").write_text("mine")
+    with directory:
+        assert sorted(os.listdir(directory.path)) == [LOCK, ".notes", "log.txt"]
+    assert sorted(os.listdir(directory.path)) == [".notes", "log.txt"]
+
+
+def test_a_process_that_lost_its_directory_writes_nothing(tmp_path: Path):
+    directory = RunDirectory(tmp_path / "run")
+    with directory:
+        directory.write_json("run.json", {})
+        shutil.rmtree(tmp_path / "run")
+        with pytest.raises(DirectoryLost, match="was removed, or another process has taken it over"):
+            directory.write_json("run.json", {})
+        assert not (tmp_path / "run").exists()
+        with RunDirectory(tmp_path / "run") as another:
+            with pytest.raises(DirectoryLost):
+                directory.write_json("run.json", {"of": "the first"})
+            another.write_json("run.json", {"of": "the second"})
+            directory.__exit__()
+            assert (tmp_path / "run" / LOCK).exists(), "the lock of the other process stays"
+    assert json.loads((tmp_path / "run" / "run.json").read_text()) == {"of": "the second"}
+
+
+CONTENTS: dict[str, Any] = {
+    "bytes": b"\x00\xff",
+    "text": "NDCG ± 0.1\n",
+    "json": {"new": 1},
+    "parquet": pl.DataFrame({"seed": [1, 2], "ndcg": [0.5, None]}),
+    "torch": {"new": torch.ones(1)},
+}
+
+
+def test_a_file_is_replaced_in_one_step_and_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "file").write_text("old")
+    directory = RunDirectory(tmp_path)
+
+    def stopped(partial: Path, target: Path) -> None:
+        assert partial.stat().st_size > 0
+        assert (tmp_path / "file").read_text() == "old"
+        raise OSError("power cut")
+
+    for kind, content in CONTENTS.items():
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "replace", stopped)
+            with pytest.raises(OSError, match="power cut"):
+                getattr(directory, f"write_{kind}")("file", content)
+        assert (os.listdir(tmp_path), (tmp_path / "file").read_text()) == (["file"], "old"), kind
+        assert directory.files == {}, kind
+    for kind, content in CONTENTS.items():
+        getattr(directory, f"write_{kind}")(kind, content)
+        file = tmp_path / kind
+        assert directory.files[kind] == {"bytes": file.stat().st_size, "sha256": sha256(file)}, kind
+    assert (tmp_path / "text").read_text(encoding="utf-8") == CONTENTS["text"]
+    assert pl.read_parquet(tmp_path / "parquet").equals(CONTENTS["parquet"])
+    assert torch.load(tmp_path / "torch", weights_only=True) == CONTENTS["torch"]
+
+
+def test_json_is_strict_and_has_a_line_per_entry(tmp_path: Path):
+    content = {"metrics": {f"metric_{i}": {"mean": i / 7, "sd": None, "n": 1} for i in range(3)}, "seeds": [1, 2]}
+    text = as_json(content)
+    assert json.loads(text) == content
+    entries = ["{", '"metrics"', '"metric_0"', '"metric_1"', '"metric_2"', "},", '"seeds"', "}"]
+    assert [line.strip().split(":")[0] for line in text.splitlines()] == entries
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        RunDirectory(tmp_path).write_json("summary.json", {"mean": float("nan")})
+    assert os.listdir(tmp_path) == []
+
+
+def test_clear_removes_the_files_of_the_run_and_no_others(tmp_path: Path):
+    mine = ["figure.pdf", "my.part00001.parquet", "trace.part1.parquet"]
+    for name in (*FILES, "trace.part00001.parquet", "interactions.part00012.parquet", *mine):
+        (tmp_path / name).touch()
+    RunDirectory(tmp_path).clear()
+    assert sorted(os.listdir(tmp_path)) == mine
+
+
+def test_git_does_not_see_what_is_in_a_folder_of_runs_that_was_created(tmp_path: Path):
+    """As in the caches of pytest and ruff. What exists is left as it is."""
+    with RunDirectory(tmp_path / "new" / "data" / "run", tmp_path / "new") as directory:
+        directory.write_json("run.json", {})
+    assert (tmp_path / "new" / ".gitignore").read_text() == "*\n"
+    assert list(find_runs(tmp_path / "new")) == [directory.path]
+    (tmp_path / "new" / ".gitignore").write_text("mine\n")
+    (tmp_path / "old").mkdir()
+    for name in ("new", "old"):
+        create_root(tmp_path / name)
+        with RunDirectory(tmp_path / name / "data" / "other", tmp_path / name):
+            pass
+    assert (tmp_path / "new" / ".gitignore").read_text() == "mine\n"
+    assert [path.name for path in (tmp_path / "old").iterdir()] == ["data"]
+
+
+ABOUT: dict[str, Any] = {
+    "id": "0123456789",
+    "choices": {"dataset": "synthetic", "ranker": "pdgd", "click": "perfect"},
+    "fingerprint": "abc",
+    "seeds": [1, 2],
+    "rounds": 100,
+    "device": "cpu",
+    "engine": "tensors",
+    "threads": 1,
+    "command": "ol2r run ranker=pdgd",
+}
+KEYS = (
+    "status id command note choices dataset code seeds exposure columns progress started ended seconds cpu_seconds "
+    "peak_memory_gb startup_seconds ran sittings rounds_per_second error files versions git device "
+    "engine threads host pid results_version"
+)
+
+
+class Clock:
+    """A clock that the test moves by hand: `clock.now += seconds`."""
+
+    now = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def read(self) -> tuple[float, float]:
+        return self.now, self.now / 2
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(module, "time", clock)
+    monkeypatch.setattr(module, "clock", clock)
+    return clock
+
+
+def on_disk(path: Path) -> dict[str, Any]:
+    content = read_manifest(path)
+    assert content is not None
+    return content
+
+
+def test_the_manifest_of_a_finished_run(tmp_path: Path, clock: Clock):
+    directory = RunDirectory(tmp_path)
+    assert list(Manifest(directory, **ABOUT).content) == KEYS.split(), "the keys are public"
+    with Manifest(directory, **ABOUT) as manifest:
+        assert on_disk(tmp_path)["status"] == "running"
+        for name in "summary.json", "log.txt", "trace.parquet":
+            directory.write_text(name, name)
+        clock.now += 40
+        manifest.progress(100)
+    content = on_disk(tmp_path)
+    assert content == manifest.content
+    assert content["status"] == "finished"
+    assert list(content["files"]) == ["trace.parquet", "summary.json"]
+    assert content["progress"] == {"round": 100, "rounds": 100}
+    assert (content["seconds"], content["rounds_per_second"], content["sittings"]) == (40.0, 2.5, 1)
+    assert content["cpu_seconds"] == 20.0
+    assert content["peak_memory_gb"] == pytest.approx(peak_memory_gb(), rel=0.5)
+    assert content["dataset"] == {"name": "synthetic", "fingerprint": "abc"}
+    assert (content["seeds"], content["command"], content["error"]) == ([1, 2], "ol2r run ranker=pdgd", None)
+    assert (content["pid"], content["results_version"]) == (os.getpid(), RESULTS_VERSION)
+    started, ended = (datetime.fromisoformat(content[key]) for key in ("started", "ended"))
+    assert started.utcoffset() == ended.utcoffset() == timedelta(0)
+    assert timedelta(0) <= datetime.now(UTC) - ended < timedelta(minutes=1)
+
+
+def test_the_status_follows_from_the_round_and_the_exception(tmp_path: Path):
+    endings = [
+        (30, None, "interrupted", None),
+        (30, KeyboardInterrupt(), "interrupted", None),
+        (30, SystemExit(143), "interrupted", None),
+        (30, ValueError("rounds must be\n  1 or more"), "failed", "ValueError: rounds must be 1 or more"),
+        (100, OSError("disk full"), "failed", "OSError: disk full"),  # after the last round
+        (100, KeyboardInterrupt(), "interrupted", None),
+    ]
+    for round, error, status, line in endings:
+        with (
+            contextlib.nullcontext() if error is None else pytest.raises(type(error)),
+            Manifest(RunDirectory(tmp_path), **ABOUT) as manifest,
+        ):
+            manifest.progress(round)
+            if error is not None:
+                raise error
+        content = on_disk(tmp_path)
+        assert (content["status"], content["error"], content["progress"]["round"]) == (status, line, round)
+        assert content["ended"] is not None
+
+
+def test_seconds_and_memory_are_those_of_all_processes_and_the_speed_is_that_of_the_last(
+    tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(module, "peak_memory_gb", lambda: 3.0)
+    with Manifest(RunDirectory(tmp_path), **ABOUT) as first:
+        clock.now += 50
+        first.progress(50)
+    clock.now += 10_000  # the night between
+    monkeypatch.setattr(module, "peak_memory_gb", lambda: 2.0)
+    with Manifest(RunDirectory(tmp_path), **ABOUT, round=40) as second:
+        assert (on_disk(tmp_path)["progress"]["round"], on_disk(tmp_path)["ended"]) == (40, None)
+        clock.now += 10
+        second.progress(100)
+    monkeypatch.setattr(module, "peak_memory_gb", lambda: None)
+    with Manifest(RunDirectory(tmp_path), **ABOUT, round=100):
+        clock.now += 1
+    content = on_disk(tmp_path)
+    assert (content["seconds"], content["cpu_seconds"], content["sittings"]) == (61.0, 30.5, 3)
+    assert (content["rounds_per_second"], content["peak_memory_gb"]) == (6.0, 3.0), "the last one played no round"
+    assert content["started"] == first.content["started"]
+
+
+def test_a_running_run_has_no_speed_before_five_seconds_and_start_up_is_counted_apart(tmp_path: Path, clock: Clock):
+    with Manifest(RunDirectory(tmp_path), **ABOUT, began=clock.now - 3) as manifest:
+        for moment, round, speed in ((4.0, 10, None), (2.0, 30, 5.0)):
+            clock.now += moment
+            manifest.progress(round)
+            assert on_disk(tmp_path)["rounds_per_second"] == speed
+    assert on_disk(tmp_path)["startup_seconds"] == 3.0
+    with Manifest(RunDirectory(tmp_path), **ABOUT) as manifest:
+        clock.now += 0.5
+        manifest.progress(100)
+    assert on_disk(tmp_path)["rounds_per_second"] == 200, "at its end a short run has one, too"
+
+
+def test_progress_is_written_every_two_seconds(tmp_path: Path, clock: Clock):
+    (tmp_path / "run.json").write_text('{"seconds": 12')  # a damaged manifest does not prevent the run
+    with Manifest(RunDirectory(tmp_path), **ABOUT, every=2.0) as manifest:
+        assert manifest.content["sittings"] == 1
+        for round, moment, written in ((1, 1.0, 0), (2, 0.5, 0), (3, 0.5, 3), (4, 1.9, 3)):
+            clock.now += moment
+            manifest.progress(round)
+            assert on_disk(tmp_path)["progress"]["round"] == written
+
+
+def test_versions_are_those_of_the_installed_packages():
+    assert versions()["ol2r"] == __version__
+    assert versions()["numpy"] == numpy.__version__
+    assert str(versions()["torch"]).split("+")[0] == torch.__version__.split("+")[0]
+
+
+def test_the_commit_of_a_checkout_and_its_dirty_flag(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def git(*arguments: str) -> str:
+        author = ["-c", "user.name=A", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false"]
+        command = ["git", "-C", str(tmp_path), *author, *arguments]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+    assert checkout(tmp_path) is None
+    git("init", "--quiet")
+    assert checkout(tmp_path) is None, "no commit yet"
+    (tmp_path / "file").write_text("one")
+    git("add", "file")
+    git("commit", "--quiet", "-m", "one")
+    git("tag", "-a", "v1", "-m", "a tag must not replace the commit")
+    commit = git("rev-parse", "HEAD")
+    assert checkout(tmp_path) == {"commit": commit, "dirty": False}
+    with monkeypatch.context() as during:  # as in a git hook of another repository
+        during.setenv("GIT_DIR", str(tmp_path / "another" / ".git"))
+        assert checkout(tmp_path) == {"commit": commit, "dirty": False}
+    (tmp_path / "file").write_text("two")
+    assert checkout(tmp_path) == {"commit": commit, "dirty": True}
+    (tmp_path / "below").mkdir()
+    assert checkout(tmp_path / "below") is None, "a package that is installed inside another repository"
