@@ -22,6 +22,7 @@ from torch import nn
 from ol2r_cli.config.catalogue import Catalogue
 from ol2r_cli.config.composer import compose
 from ol2r_cli.config.instantiate import build, check_stored, import_target, targets, trusted_targets
+from ol2r_cli.config.moved_classes import MOVED_TO
 from ol2r_cli.config.ranges import check_settings
 from ol2r_cli.ranker.pdgd import PDGD
 from ol2r_cli.run.experiment import RunSettings
@@ -247,7 +248,7 @@ def test_a_run_may_name_the_classes_of_choices_and_no_others_wherever_they_stand
     contents = [choice.content for group in CATALOGUE.choices.values() for choice in group.values()]
     named = {target for content in contents for target in targets(content)}
     assert {TARGET, "ol2r_cli.ranker.model.mlp.MLP", "ol2r_cli.dataset.letor.Letor"} <= named
-    for target in named:
+    for target in named | MOVED_TO.keys():
         check_stored({"_target_": target, "part": {"_target_": target}, "several": [{"_target_": target}]}, "x", FILE)
     strangers = ["zipfile.ZipFile", "os.system", "hydra.utils.instantiate", "ol2r_cli.run.store.os.system"]
     strangers += ["ol2r_cli.run.store.RunDirectory", "ol2r_cli.ranker.pdgd:PDGD", f"{TARGET}.__init__", "stranger"]
