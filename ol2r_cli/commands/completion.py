@@ -78,7 +78,7 @@ def _completer(name: str, action: argparse.Action, words: Sequence[str]) -> Call
     if argument == ("list", "choice"):
         return lambda **_: _catalogue(words).choices.get("".join(words[:1]), {})
     if metavar == "KIND":
-        from ol2r_cli.report.figures.kinds import KINDS
+        from ol2r_cli.report.figures.drawing import KINDS
 
         return lambda **_: KINDS
     if action.dest in _OVERRIDES:

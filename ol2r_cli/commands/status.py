@@ -10,7 +10,7 @@ from ol2r_cli.commands.command import argument, command
 from ol2r_cli.config.overrides import split_words
 from ol2r_cli.config.own_choices import default_output_dir
 from ol2r_cli.formatting import duration, plural, printable, show
-from ol2r_cli.report.run_filter import RunFilter
+from ol2r_cli.report.run_groups import RunFilter
 from ol2r_cli.run.exit_status import DONE
 from ol2r_cli.run.run import STATES, Run, find_runs
 

@@ -85,8 +85,8 @@ def test_a_sweep_in_two_processes_with_an_own_ranker_then_its_score(here, capsys
 
 def test_a_copy_of_a_choice_does_what_it_does(here):
     ol2r("new", "ranker", "copied_own", "--like", "cascade_lints")
-    source = (ROOT / "ol2r_cli" / "ranker" / "cascade_linear.py").read_text()
-    assert (here / "choices" / "copied_own.py").read_text() == source
+    classes = re.findall(r"^class (\w+)", (here / "choices" / "copied_own.py").read_text(), re.M)
+    assert classes == ["CascadeLinear", "CascadeLinTS"], "not the other choice of the module"
     settings = (here / "choices" / "ranker" / "copied_own.yaml").read_text()
     assert "\n_target_: copied_own.CascadeLinTS\nsigma: " in settings
     again = ol2r("new", "ranker", "again_own", "--like", "copied_own")  # a copy of one's own

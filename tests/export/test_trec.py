@@ -22,7 +22,7 @@ from ol2r_cli.export.ranked_split import (
     strictly_descending,
     write_trec,
 )
-from ol2r_cli.run.run_state import find_runs
+from ol2r_cli.run.run import find_runs
 from tests.export.finished import SEEDS, read
 
 
