@@ -264,8 +264,8 @@ class RoundsTogether:
         record = self._record(first + 1, rounds)
         played = play(first, rounds, tuple(self.queries), intents, tuple(self.numbers), *roles, record)
         self.measurement.take_back(rounds - played)
-        for role in self.ranker, self.exploration:
-            role.after_loops(played)
+        self.ranker.after_loops(played)
+        self.exploration.after_loops(played)
         return played
 
     def _record(self, first: int, rounds: int) -> tuple[NDArray[Any], ...]:
@@ -286,7 +286,8 @@ def rounds_together(simulation: Simulation) -> RoundsTogether | None:
     with_blocks = CERTAIN in simulation.exploration.offers
     recording = [each for each in simulation.measurement.recording if with_blocks or not each.needs_blocks]
     roles = simulation.ranker, simulation.exploration, simulation.fairness, simulation.click
-    if any("for_loops" not in vars(type(part)) or part.for_loops() is None for part in (*roles, *recording)):
+    parts: tuple[Role | Measure, ...] = (*roles, *recording)
+    if any("for_loops" not in vars(type(part)) or part.for_loops() is None for part in parts):
         return None
     return RoundsTogether(simulation, recording)
 
