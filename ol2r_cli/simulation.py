@@ -285,8 +285,7 @@ def rounds_together(simulation: Simulation) -> RoundsTogether | None:
         return None
     with_blocks = CERTAIN in simulation.exploration.offers
     recording = [each for each in simulation.measurement.recording if with_blocks or not each.needs_blocks]
-    roles = simulation.ranker, simulation.exploration, simulation.fairness, simulation.click
-    parts: tuple[Role | Measure, ...] = (*roles, *recording)
+    parts: list[Any] = [simulation.ranker, simulation.exploration, simulation.fairness, simulation.click, *recording]
     if any("for_loops" not in vars(type(part)) or part.for_loops() is None for part in parts):
         return None
     return RoundsTogether(simulation, recording)
