@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ol2r_cli.atomic_file import write_bytes
+from ol2r_cli.columns import BLOCK_RANKS
 from ol2r_cli.report.estimates import BANDS, LEAST_UNITS, UNITS
 from ol2r_cli.report.names import INK, Labels
 from ol2r_cli.report.run_groups import Group
@@ -154,7 +155,7 @@ KINDS: Mapping[str, Kind] = {
         options={"signed": "true or false: with its sign", "scale": "linear, log or auto"} | _EVERY,
     ),
     "block_size": _smoothed(
-        "size of the block at ranks 1, 5 and 10", "block size", *(f"block_size_{rank}" for rank in (1, 5, 10))
+        "size of the block at ranks 1, 5 and 10", "block size", *(f"block_size_{rank}" for rank in BLOCK_RANKS)
     ),
     "blocks": _smoothed("number of blocks", "number of blocks", "blocks"),
     "block_size_by_rank": Kind(
