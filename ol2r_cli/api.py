@@ -85,12 +85,8 @@ class Run(run_reader.Run):
     ):
         self._config_dirs = _folders(config_dir)
         self._own_targets: frozenset[str] = frozenset()  # classes that the caller named to start the run
-        path = run_reader.find_run(str(run), root)
-        stored = run_reader.Run.read(path)
-        if stored is None or stored.state != "finished":
-            problem = "no run" if stored is None else stored.state + (f": {stored.error}" if stored.error else "")
-            raise ValueError(f"a run must be finished, got {path} ({problem})")
-        super().__init__(path, stored.manifest, stored.state)
+        stored = self.read_finished(run_reader.find_run(str(run), root))
+        super().__init__(stored.path, stored.manifest, stored.state)
 
     def __repr__(self) -> str:
         chosen = ", ".join(f"{group}={self.choices[group]}" for group in ("ranker", "click", "dataset"))
@@ -248,7 +244,7 @@ def _play(prepared: Experiment, command: str, progress: bool) -> None:
         raise KeyboardInterrupt("the same call resumes the run")
     if code:
         path = prepared.directory.path
-        error = (run_reader.read_manifest(path) or {}).get("error")
+        error = (run_reader.read_manifest(path) or {}).get("error") or "its directory cannot be written"
         raise RunFailed(f"{error} (the traceback is in {path / 'log.txt'})", (path,))
 
 

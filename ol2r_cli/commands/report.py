@@ -95,7 +95,7 @@ def main(given: argparse.Namespace) -> int:
 
 
 def make_document(options: argparse.Namespace, all_metrics: bool = False) -> Document:
-    """The report on the runs below the folders of the options, with its selection and comparison.
+    """Return the report on the runs below the folders of the options, with its selection and comparison.
 
     all_metrics: include every metric, instead of the usual ones, unless --metric names some. ValueError where there
     are no finished runs, and for options that do not fit the runs or each other.
@@ -150,7 +150,6 @@ def _check_options(options: argparse.Namespace) -> None:
 
 
 def _report(options: argparse.Namespace) -> None:
-    """Print or write tables, or the overrides of the selected rows."""
     form = "md" if options.overrides else _report_format(options)
     document = make_document(options, all_metrics=form in ("csv", "json", "parquet"))
     if options.out is not None and not options.overrides:
@@ -171,7 +170,7 @@ def _report(options: argparse.Namespace) -> None:
 
 
 def _report_format(options: argparse.Namespace) -> str:
-    """The format of --format or of the suffix of --out; without both `terminal`, or md where stdout is none."""
+    """Return the format of --format or of the suffix of --out; without both `terminal`, or md where stdout is none."""
     if options.format not in (*FORMATS, None):
         raise ValueError(f"--format must be one of {', '.join(FORMATS)} without --figure KIND, got {options.format}")
     if options.out is not None:
@@ -186,7 +185,7 @@ def _report_format(options: argparse.Namespace) -> str:
 
 
 def _check_suffix(options: argparse.Namespace, by_suffix: str | None) -> None:
-    """ValueError where --format contradicts the suffix of --out."""
+    """Raise ValueError where --format contradicts the suffix of --out."""
     if options.format and by_suffix not in (None, options.format):
         raise ValueError(
             f"--out must not end in {options.out.suffix} with --format {options.format}, got {options.out}"
@@ -200,7 +199,6 @@ def _overrides(document: Document) -> str:
 
 
 def _draw_figures(options: argparse.Namespace) -> None:
-    """Draw and write the figures of --figure. ValueError where none can be drawn."""
     kinds = [kind for kind in options.figure if kind in KINDS or not ("=" in kind or Path(kind).is_dir())]
     options.folders += [kind for kind in options.figure if kind not in kinds]  # `--figure blocks outputs click=per`
     for kind in kinds:
@@ -251,7 +249,7 @@ def _figure_files(kinds: Sequence[str], options: argparse.Namespace) -> dict[str
 
 
 def _figure_options(kinds: Sequence[str], options: argparse.Namespace) -> dict[str, str]:
-    """The words of --option; each must be an option of one of the kinds, or without any of a page."""
+    """Return the words of --option; each must be an option of one of the kinds, or without any of a page."""
     known = dict.fromkeys([*EVERY_KIND[not kinds :], *(name for kind in kinds for name in KINDS[kind].options)])
     values = dict(word.partition("=")[::2] for word in options.option or ())
     for name, value in values.items():

@@ -72,7 +72,6 @@ def _row(run: Run, root: Path) -> tuple[str, ...]:
 
 
 def _note(run: Run) -> str:
-    """The remaining time, or why the run has stopped and what to type, after the note of the user's."""
     parts = [run.manifest.get("note", ""), (run.error or "") if run.state in _RESUME else ""]
     if run.state == "running" and run.remaining is not None:
         parts.append(f"{duration(run.remaining)} to go")

@@ -10,8 +10,8 @@ import polars as pl
 import pytest
 
 from ol2r_cli import cli
-from ol2r_cli.run.directory import RunDirectory
-from ol2r_cli.run.run_state import find_runs
+from ol2r_cli.run.run import find_runs
+from ol2r_cli.run.store import RunDirectory
 from tests.manifests import accept_changes
 
 SMALL = ["dataset.queries={train:10,validation:4,test:4}", "dataset.documents=8", "dataset.features=6", "rounds=20"]
