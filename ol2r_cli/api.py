@@ -274,7 +274,7 @@ def draw(kind: str, *places: RunOrFolder, **options: Any) -> RunFigure:
     the alternatives, for an unknown kind or option; ValueError where no run has the data that the figure shows.
     """
     from ol2r_cli.report.figures import drawing
-    from ol2r_cli.report.labels import Labels
+    from ol2r_cli.report.names import Labels
     from ol2r_cli.report.run_groups import group_runs
 
     rows = group_runs(_collected(places).runs)
@@ -296,9 +296,8 @@ def compare(
     """
     from ol2r_cli.report import comparison
     from ol2r_cli.report.document import Document
-    from ol2r_cli.report.labels import Labels
     from ol2r_cli.report.measures import METRICS, check_metrics, usual_metrics
-    from ol2r_cli.report.result_tables import ordered
+    from ol2r_cli.report.names import Labels
     from ol2r_cli.report.run_groups import group_runs
 
     collection = _collected(places)
@@ -306,7 +305,7 @@ def compare(
     labels = Labels(groups)
     metrics = check_metrics(metrics, groups, "metrics")
     shown = list(metrics) or usual_metrics(groups)
-    groups = ordered(groups, labels, (*shown, METRICS[0])[0])
+    groups = labels.ordered(groups, (*shown, METRICS[0])[0])
     compared = comparison.compare(groups, labels, shown, baseline, test) if len(groups) > 1 else None
     return Document(collection, groups, labels, shown, None, compared)
 

@@ -10,7 +10,7 @@ import pytest
 
 from ol2r_cli import cli
 from ol2r_cli.columns import main_cutoff
-from ol2r_cli.report.figures.kinds import KINDS
+from ol2r_cli.report.figures.drawing import KINDS
 from ol2r_cli.run.run import Run, find_runs
 from tests.manifests import accept_changes
 from tests.worlds import TINY

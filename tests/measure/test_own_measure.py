@@ -10,7 +10,7 @@ import pytest
 
 from ol2r_cli import cli
 from ol2r_cli.export.trackers import tracked_run
-from ol2r_cli.report.figures.kinds import KINDS
+from ol2r_cli.report.figures.drawing import KINDS
 from ol2r_cli.run.run import Run, find_runs
 from tests.worlds import TINY
 

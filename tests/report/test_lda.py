@@ -10,8 +10,8 @@ import torch
 
 from ol2r_cli.cli import main
 from ol2r_cli.report.figures.drawing import draw
-from ol2r_cli.report.labels import Labels
-from ol2r_cli.report.projection import _discriminants, _evenly_spaced, project
+from ol2r_cli.report.figures.lda import _discriminants, _evenly_spaced, project
+from ol2r_cli.report.names import Labels
 from ol2r_cli.report.run_groups import collect, group_runs
 from tests.manifests import accept_changes
 
@@ -84,24 +84,16 @@ def test_the_figure_has_a_panel_for_features_and_one_for_the_network(runs, netwo
         assert shown == {tuple(point) for point in places}
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
+def test_wrong_options_and_a_linear_ranker_are_refused(runs):
+    groups = group_runs(collect([runs]).runs)
+    for options, message in (
         ({"seed": "7"}, r"^seed must be one of 0, 1, got 7$"),
         ({"seed": "first"}, r"^seed must be a whole number from 0 to \d+, got first$"),
         ({"documents": 0}, r"^documents must be a whole number from 1 to 100000, got 0$"),
-    ],
-)
-def test_wrong_options_are_refused(runs, options, message):
-    groups_of_runs = group_runs(collect([runs]).runs)
-    with pytest.raises(ValueError, match=message):
-        draw("lda", groups_of_runs, Labels(groups_of_runs), **options)
-
-
-def test_a_linear_ranker_is_refused(runs):
-    with pytest.raises(
-        ValueError, match=r"lda needs a ranker with a network, got .*: run one, such as ranker=olranknet"
     ):
+        with pytest.raises(ValueError, match=message):
+            draw("lda", groups, Labels(groups), **options)
+    with pytest.raises(ValueError, match=r"lda needs a ranker with a network, got .*: run one, such as ranker=olrankn"):
         project(next(run for run in runs.glob("*/pairrank-*")), 5)
 
 
