@@ -83,8 +83,7 @@ def _search(given: argparse.Namespace) -> int:
 
 
 def _open_study(given: argparse.Namespace) -> Study:
-    from ol2r_cli.search.space import Space
-    from ol2r_cli.search.trial import check_space, codes_of, direction
+    from ol2r_cli.search.space import Space, check_space, codes_of, direction
 
     space = Space([*as_options(given.config_dir), *given.words])
     config = space.composer([*space.fixed, *next(space.choices())]).config

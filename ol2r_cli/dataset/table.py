@@ -200,7 +200,7 @@ class Split:
         shape = len(number), max(length.tolist())
         document, label, mask = np.empty(shape, np.int64), np.empty(shape, np.int64), np.empty(shape, np.bool_)
         group = np.empty(shape if len(self.group_of) else (0, 0), self.group_of.dtype)
-        loops.rounds.serve(start, length, judged, self.label_of, self.group_of, document, label, group, mask)
+        loops.lists.serve(start, length, judged, self.label_of, self.group_of, document, label, group, mask)
         documents = torch.from_numpy(document)
         candidates = TableCandidates(
             query,

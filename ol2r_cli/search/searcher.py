@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 import os
 import shlex
@@ -10,26 +11,76 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 import optuna
+import torch
 from optuna.trial import TrialState
 
 import ol2r_cli
 from ol2r_cli.columns import main_cutoff
-from ol2r_cli.config.overrides import as_typed
+from ol2r_cli.config.composer import Composer
+from ol2r_cli.config.overrides import as_typed, split_search_path
 from ol2r_cli.formatting import duration, error_line, one_line
-from ol2r_cli.run.exit_status import FAILED, INTERRUPTED, stop_signals
+from ol2r_cli.run.exit_status import DONE, FAILED, INTERRUPTED, stop_signals
+from ol2r_cli.run.experiment import Experiment
 from ol2r_cli.run.run import Run
-from ol2r_cli.run.runner import validation_curve
+from ol2r_cli.run.runner import Runner, ValidationCallback, validation_curve
+from ol2r_cli.run.store import RunningElsewhere
 from ol2r_cli.search.study import ActiveTrial, Study
-from ol2r_cli.search.trial import TrialOutcome, run_trial
 
 FRESH_REPLICAS = 10  # of the run that is proposed at the end
 _IMPORTANCE_TRIALS = 8  # with fewer different values, importances are left out
 _WIDTH = 100  # characters of the line about the trial in progress
 _POLL_INTERVAL = 0.1  # seconds between checks of the workers
+_PAUSE = 2.0  # seconds between attempts at a run that another process is running
+
+
+@dataclass(frozen=True)
+class TrialOutcome:
+    """The end of a trial's run: exit code, directory, reason of a failure, and whether it was finished before."""
+
+    code: int
+    path: Path
+    reason: str = ""
+    finished_before: bool = False
+
+
+def run_trial(
+    composer: Composer,
+    overrides: Sequence[str],
+    callback: ValidationCallback | None = None,
+    stop: Sequence[int] = (),
+) -> TrialOutcome:
+    """Run `ol2r run OVERRIDES` without its output, to the end or until `callback` (see `Runner`) stops it.
+
+    A run that another process is running is waited for. KeyboardInterrupt when a signal fills `stop` before the first
+    round; ValueError for a bad configuration.
+    """
+    words = [*split_search_path(overrides)[0], *composer.options]
+    with torch.inference_mode(), redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+        while True:
+            composition = composer(overrides)
+            experiment = Experiment(composition.config, composition.choices)
+            path = experiment.directory.path
+            if experiment.finished():
+                return TrialOutcome(DONE, path, finished_before=True)
+            runner = Runner(experiment, f"ol2r run {shlex.join(words)}", callback)
+            try:
+                with experiment.directory:
+                    if stop:
+                        raise KeyboardInterrupt
+                    code = runner.run()
+            except RunningElsewhere:
+                if stop:
+                    raise KeyboardInterrupt from None
+                time.sleep(_PAUSE)
+                continue
+            run = Run.read(path) if code == FAILED else None
+            return TrialOutcome(code, path, (run and run.error) or "")
 
 
 class Searcher:
@@ -70,8 +121,7 @@ class Searcher:
         except KeyboardInterrupt:  # before the first round, or by a second Ctrl-C
             outcome = TrialOutcome(INTERRUPTED, self.study.folder)
         except Exception as error:  # an error in one trial must not end the search
-            is_for_the_user = isinstance(error, ValueError)
-            reason = one_line(error) if is_for_the_user else error_line(error)
+            reason = one_line(error) if isinstance(error, ValueError) else error_line(error)
             outcome = TrialOutcome(FAILED, self.study.folder, reason)
         if outcome.code == INTERRUPTED and not pruned_at:
             self.study.interrupt(active.trial)

@@ -1,18 +1,27 @@
-"""What a search draws: intervals such as `ranker.l2=log(1e-4,10)` and options such as `ranker=pairrank,pdgd`."""
+"""What a search draws: intervals such as `ranker.l2=log(1e-4,10)` and options such as `ranker=pairrank,pdgd`.
+
+It is checked before the first trial, with the metric by which trials are compared: a mean of summary.json over the
+replicas, never one of the test split. The default is validation NDCG at the cutoff of `main_cutoff`, the only metric
+that is known during a run, so that trials can be pruned by it.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
+from ol2r_cli.columns import main_cutoff
 from ol2r_cli.config.catalogue import dotted
 from ol2r_cli.config.composer import Composer
 from ol2r_cli.config.overrides import translate
 from ol2r_cli.formatting import nearest
+from ol2r_cli.run.code import own_code
+from ol2r_cli.run.experiment import Experiment
+from ol2r_cli.sweep.plan import Plan
 
 if TYPE_CHECKING:
     from optuna.trial import Trial
@@ -22,6 +31,13 @@ FORMS = "float(LOW,HIGH), log(LOW,HIGH), int(LOW,HIGH), logint(LOW,HIGH) or choi
 DIGITS = 3  # significant digits of a number that is drawn, which makes it short to type
 ROLES = ("ranker", "exploration", "fairness")  # whose settings may be searched; the other groups define the task
 MAX_COMBINATIONS = 10_000  # a space with more combinations is treated like one of real numbers
+Direction = Literal["minimize", "maximize"]
+
+_VALIDATION = tuple(f"validation_ndcg_{cutoff}" for cutoff in (1, 3, 5, 10))
+_ONLINE = ("online_ndcg", "online_ndcg_last_tenth", "cumulative_ndcg")
+_MINIMISED = ("regret", "unfairness", "violations")
+METRICS = (*_VALIDATION, *_ONLINE, *_MINIMISED)
+_AT_CUTOFF = re.compile(r"validation_ndcg_\d+|online_ndcg_\d+(_last_tenth)?|cumulative_ndcg_\d+")
 
 
 @dataclass(frozen=True)
@@ -216,3 +232,62 @@ def _is_group(word: str) -> bool:
 def _order(range: SearchRange) -> tuple[bool, bool, bool]:
     """Ranges that decide which settings exist are drawn first: ranker, other groups, ranker/model, then settings."""
     return not _is_group(range.name), "/" in range.name, range.name.partition(".")[0] != "ranker"
+
+
+def direction(metric: str) -> Direction:
+    """The direction in which a metric is better; ValueError for a metric that cannot be searched by."""
+    if metric.startswith("test_"):
+        raise ValueError(f"--metric must not look at the test split, got {metric}: type {_VALIDATION[-1]}, the default")
+    if metric not in METRICS and not _AT_CUTOFF.fullmatch(metric):
+        raise ValueError(f"--metric must be one of {', '.join(METRICS)}, got {metric}")
+    return "minimize" if metric in _MINIMISED else "maximize"
+
+
+def check_space(space: Space, metric: str) -> None:
+    """Check the corners of a space like the jobs of a sweep; ValueError for the first that is no experiment.
+
+    They are those of one range at a time, for every combination of groups (`ranker=pairrank,pdgd`).
+    """
+    jobs: list[list[str]] = []
+    used: set[str] = set()
+    for choices in space.choices():
+        ranges = space.applying(choices)
+        used.update(range.name for range in ranges)
+        first = [*space.fixed, *choices, *(f"{range.name}={range.corners[0]}" for range in ranges)]
+        jobs.append(first)
+        for range in ranges:
+            others = [word for word in first if not word.startswith(f"{range.name}=")]
+            jobs += [[*others, f"{range.name}={corner}"] for corner in range.corners[1:]]
+    if bad := Plan(jobs, space.composer, check=partial(check_metric, metric)).bad:
+        raise ValueError(bad[0].reason)
+    choices = next(space.choices())
+    for range in space.ranges:
+        if range.name not in used and not any(word.startswith(f"{range.name}=") for word in choices):
+            space.composer([*space.fixed, *choices, f"{range.name}={range.corners[0]}"])  # says what is wrong
+            raise ValueError(f"{range.name} must be a setting of what is searched: see `ol2r list`")
+
+
+def codes_of(space: Space) -> list[str]:
+    """The hashes of the user's own code for all choices of a space."""
+    settings = (space.composer([*space.fixed, *choices]).settings for choices in space.choices())
+    return sorted({hash for each in settings for hash in own_code(each).values()})
+
+
+def check_metric(metric: str, experiment: Experiment) -> None:
+    """Raises ValueError, with the override to type, when the experiment's summary would not have the metric."""
+    at_cutoff = f"ndcg@{main_cutoff([metric.removesuffix('_last_tenth')])}"
+    name = "ndcg" if metric in METRICS else at_cutoff
+    if "ndcg" in metric and not {name, at_cutoff} & experiment.measures.keys():
+        raise ValueError(f"measures must have {name} for --metric {metric}: leave measures out, or add {name}")
+    if metric.startswith("validation_"):
+        if not experiment.roles["ranker"].generalises:
+            name = experiment.choices["ranker"]
+            raise ValueError(f"ranker={name} is not evaluated on queries that are new to it: type --metric online_ndcg")
+        if "validation" not in experiment.settings["evaluate_on"]:
+            raise ValueError(f"evaluate_on must have validation for --metric {metric}: leave evaluate_on out")
+        if not len(experiment.dataset.splits.get("validation", ())):
+            raise ValueError(f"dataset must have a validation split for --metric {metric}, got none")
+    if metric == "regret" and not experiment.settings["trace_regret"]:
+        raise ValueError("trace_regret must be true for --metric regret: type trace_regret=true")
+    if metric == "unfairness" and experiment.dataset.group is None:
+        raise ValueError("dataset must have two groups for --metric unfairness: type dataset.group={..}")

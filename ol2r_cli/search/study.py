@@ -25,8 +25,7 @@ from ol2r_cli.atomic_file import no_link
 from ol2r_cli.lock import is_held, locked
 from ol2r_cli.run.identity import NOT_HASHED
 from ol2r_cli.run.store import create_root
-from ol2r_cli.search.space import Space
-from ol2r_cli.search.trial import Direction
+from ol2r_cli.search.space import Direction, Space
 
 FOLDER = ".search"  # below output_dir
 RUNS = "search"  # the folder of output_dir in which the runs of all studies are

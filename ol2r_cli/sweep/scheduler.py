@@ -10,8 +10,8 @@ from contextlib import suppress
 
 from ol2r_cli.launcher.job import Launcher, Outcome
 from ol2r_cli.run.exit_status import BAD_CONFIGURATION, DONE, INTERRUPTED, stop_signals
+from ol2r_cli.sweep.plan import Ending, JobState, SweepJob
 from ol2r_cli.sweep.status_display import StatusDisplay
-from ol2r_cli.sweep.sweep_job import Ending, JobState, SweepJob
 
 _WAIT = 0.25  # seconds that one poll waits for a job to end
 _ELSEWHERE = {JobState.FINISHED: Ending.SKIPPED, JobState.RUNNING: Ending.ELSEWHERE}  # by what another process did

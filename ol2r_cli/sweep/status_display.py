@@ -14,7 +14,7 @@ from typing import Any, TextIO
 
 from ol2r_cli.formatting import duration
 from ol2r_cli.launcher.job import Launcher
-from ol2r_cli.sweep.sweep_job import Ending, SweepJob
+from ol2r_cli.sweep.plan import Ending, SweepJob
 
 _END = 4096  # bytes at the end of log.txt that contain the last evaluation
 Running = Mapping[int, SweepJob]  # the jobs that the launcher has, by number

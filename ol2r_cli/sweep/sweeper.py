@@ -29,10 +29,9 @@ from ol2r_cli.run.exit_status import BAD_CONFIGURATION, DONE, FAILED, INTERRUPTE
 from ol2r_cli.run.run import Run, find_runs
 from ol2r_cli.run.store import create_root
 from ol2r_cli.run.summary import render
-from ol2r_cli.sweep.plan import BadJobs, Plan, reason_lines
+from ol2r_cli.sweep.plan import BadJobs, Ending, JobState, Plan, SweepJob, reason_lines, run_kind
 from ol2r_cli.sweep.scheduler import Scheduler
 from ol2r_cli.sweep.status_display import StatusDisplay
-from ol2r_cli.sweep.sweep_job import Ending, JobState, SweepJob, run_kind
 
 _SILENT = 10.0  # seconds of checking between two lines that say how many jobs are checked: a large dataset is parsed
 _ALIKE = "below output_dir with the same choices, data, replicas and device"

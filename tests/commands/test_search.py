@@ -17,8 +17,8 @@ from optuna.trial import TrialState
 from ol2r_cli import cli
 from ol2r_cli.run.run import Run, find_runs
 from ol2r_cli.search import searcher, space
+from ol2r_cli.search.searcher import TrialOutcome, run_trial
 from ol2r_cli.search.study import Study
-from ol2r_cli.search.trial import TrialOutcome, run_trial
 from tests.launch import Launched
 from tests.search.spaces import COMPOSER, TINY, study
 

@@ -6,10 +6,10 @@ from functools import cache
 from pathlib import Path
 
 from ol2r_cli.config.composer import Composer
-from ol2r_cli.search import trial
-from ol2r_cli.search.space import Space
+from ol2r_cli.search import searcher
+from ol2r_cli.search.searcher import TrialOutcome
+from ol2r_cli.search.space import Direction, Space
 from ol2r_cli.search.study import Study, search_plan
-from ol2r_cli.search.trial import Direction, TrialOutcome
 
 TINY = [
     "dataset.queries={train: 12, validation: 4, test: 4}",
@@ -35,5 +35,5 @@ def study(folder: Path, *words: str, seed: int = 0, prune: bool = True, directio
 
 
 def run_trial(overrides: list[str], callback=None, stop=()) -> TrialOutcome:
-    """`trial.run_trial` with the composer of all tests."""
-    return trial.run_trial(COMPOSER, overrides, callback, stop)
+    """`searcher.run_trial` with the composer of all tests."""
+    return searcher.run_trial(COMPOSER, overrides, callback, stop)

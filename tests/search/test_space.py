@@ -7,8 +7,7 @@ import shlex
 import optuna
 import pytest
 
-from ol2r_cli.search.space import SearchRange, Space, read_range
-from ol2r_cli.search.trial import check_space
+from ol2r_cli.search.space import SearchRange, Space, check_space, read_range
 from tests.search.spaces import TINY
 
 

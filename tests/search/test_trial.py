@@ -13,7 +13,7 @@ from ol2r_cli.run.exit_status import INTERRUPTED
 from ol2r_cli.run.run import Run, find_runs
 from ol2r_cli.run.runner import validation_curve
 from ol2r_cli.run.store import RunDirectory
-from ol2r_cli.search import trial
+from ol2r_cli.search import searcher
 from ol2r_cli.search.searcher import Searcher, with_fresh_seeds
 from tests.search.spaces import TINY, run_trial, study
 
@@ -114,7 +114,7 @@ def test_the_command_of_a_trial_names_the_folders_with_own_choices_once(tmp_path
         (folder / "click" / f"{name}.yaml").write_text("defaults: [perfect]\n")
     monkeypatch.setenv("OL2R_CHOICES", str(found))
     fixed = [*TINY, "click=second", "rounds=2", f"output_dir={tmp_path / 'out'}", "--config-dir", str(typed)]
-    outcome = trial.run_trial(Composer(fixed), fixed)
+    outcome = searcher.run_trial(Composer(fixed), fixed)
     command = Run.read(outcome.path).manifest["command"]
     assert command.endswith(f"output_dir={tmp_path / 'out'} --config-dir {typed} --config-dir {found}")
     assert command.count("--config-dir") == 2
@@ -127,9 +127,9 @@ def test_the_proposed_run_has_seeds_that_no_trial_had():
 
 
 def test_a_terminal_shows_the_validation_curve_and_not_the_output_of_the_run(tmp_path, capsys):
-    searcher = Searcher(study(tmp_path / "study", "ranker.l2=1,2", *TINY, f"output_dir={tmp_path / 'runs'}"), 1)
-    searcher.terminal = sys.stderr
-    assert searcher.run()
+    search = Searcher(study(tmp_path / "study", "ranker.l2=1,2", *TINY, f"output_dir={tmp_path / 'runs'}"), 1)
+    search.terminal = sys.stderr
+    assert search.run()
     shown = capsys.readouterr()
     assert [f"round {round} 0." in shown.err for round in (10, 20, 30, 40)] == [True, True, True, False]
     assert shown.out.startswith("trial 1/1  0.")

@@ -1,4 +1,4 @@
-"""The plan of a sweep: bad jobs and their reasons, duplicates, finished runs, and the time that the others take."""
+"""The plan of a sweep: bad jobs and their reasons, duplicates, finished runs, the time of the others; its summary."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from ol2r_cli.config.composer import Composer
 from ol2r_cli.dataset.synthetic import Synthetic
 from ol2r_cli.run.runner import run_experiment
 from ol2r_cli.run.store import RunDirectory
-from ol2r_cli.sweep.plan import BadJobs, Plan
-from ol2r_cli.sweep.sweeper import run_sweep, sweep
+from ol2r_cli.sweep.plan import BadJobs, Ending, Plan, SweepJob
+from ol2r_cli.sweep.sweeper import SweepResult, print_summary, run_sweep, sweep
 from tests.manifests import manifest
 
 pytestmark = pytest.mark.filterwarnings("ignore::beartype.roar.BeartypeDecorHintPep585DeprecationWarning")
@@ -83,8 +83,6 @@ def test_jobs_that_are_the_same_run_are_run_once(composer: Composer):
 BAD = {
     "ranker=pairnk": "did you mean ranker=pairrank?",
     "ranker.l2=-1": "ranker.l2 must be above 0, got -1",
-    "rounds=x": "rounds must be a whole number, got 'x'",
-    "rounds=0": "rounds must be 1 or more, got 0",
     "checkpoint_every=-1": "checkpoint_every must be 0 or more, got -1",
     "no_relevant=purge": "no_relevant must be one of zero, skip, got 'purge'",
     "evaluate_on=[train]": "evaluate_on must be a list [..,..] of which each is one of validation, test",
@@ -92,12 +90,10 @@ BAD = {
     "force=3": "force must be true or false, got 3",
     "block_rounds=[0]": "block_rounds must be a list [..,..] of which each is 1 or more",
     "block_rounds=[2,4]": "block_rounds must be rounds from 1 to 3, got 4",
-    "click.click=[.5]": "click.click must be 5 probabilities",
     "exploration=team_draft": "the exploration TeamDraft needs",
     "dataset.documents=0": "dataset.documents",
     "dataset=mq2008 dataset.path=/nowhere ~dataset.documents dataset.queries=null": "dataset.path must be a folder",
     "experiment=grid_pairrank ranker.l2=1": "differ in exploration.alpha: sweep one grid at a time",
-    "trace_cosine=true ranker=toprank": "trace_cosine=true needs a ranker with linear weights",
     "+launcher_=1": "did you mean launcher?",
 }
 
@@ -231,3 +227,47 @@ def test_jobs_may_name_folders_with_choices_of_their_own(tmp_path: Path):
         f"ol2r run {' '.join(SMOKE)} click=second ranker.l2=-1 "
         f"--config-dir {tmp_path / 'first'} --config-dir {tmp_path / 'second'}"
     )
+
+
+def ended(number: int, ending: Ending, reason: str = "", force: bool = False) -> SweepJob:
+    settings = {"output_dir": "results", "force": force}
+    words, run = (f"seed={number}", "output_dir=my results"), Path(f"results/letor/run-{number}")
+    return SweepJob(number, words, words[0], settings=settings, reason=reason, ending=ending, directory=run)
+
+
+def summary(capsys: pytest.CaptureFixture[str], *sweep_jobs: SweepJob) -> tuple[list[str], list[str]]:
+    """The lines on standard output and on standard error."""
+    print_summary(SweepResult(list(sweep_jobs), [], 0, 65.0))
+    captured = capsys.readouterr()
+    return captured.out.splitlines(), captured.err.splitlines()
+
+
+def test_the_summary_counts_endings_and_says_what_to_type_next(capsys: pytest.CaptureFixture[str]):
+    jobs = [ended(0, Ending.SKIPPED), ended(1, Ending.DONE), ended(2, Ending.SKIPPED), ended(3, Ending.ELSEWHERE)]
+    assert summary(capsys, *jobs) == (
+        ["4 jobs in 1m 05s: 1 done, 2 finished before, 1 running elsewhere", "next: ol2r report results"],
+        ["another process is running some of them: see `ol2r status`"],
+    )
+
+
+def test_the_summary_says_why_a_job_failed_what_it_printed_and_how_to_repeat_it(capsys: pytest.CaptureFixture[str]):
+    failed = [ended(0, Ending.FAILED, "RuntimeError: a slip"), ended(1, Ending.FAILED, "killed")]
+    failed[0].log.parent.mkdir(parents=True)
+    failed[0].log.write_text("words")
+    assert summary(capsys, *failed) == (
+        ["2 jobs in 1m 05s: 2 failed"],
+        [
+            *["", "failed: seed=0", "  RuntimeError: a slip", "  printed: results/.sweep/letor/run-0.log"],
+            "  again:   ol2r run seed=0 'output_dir=my results'",
+            *["", "failed: seed=1", "  killed", "  again:   ol2r run seed=1 'output_dir=my results'"],
+        ],
+    )
+
+
+def test_the_summary_of_a_stopped_sweep_says_how_to_go_on(capsys: pytest.CaptureFixture[str]):
+    for ending in Ending.STOPPED, Ending.LEFT:
+        out, err = summary(capsys, ended(0, Ending.DONE), ended(1, ending))
+        assert (out[0], err) == (f"2 jobs in 1m 05s: 1 done, 1 {ending}", ["the same command goes on from here"])
+        _, err = summary(capsys, ended(0, Ending.DONE, force=True), ended(1, ending, force=True))
+        assert err == ["the same command without force=true goes on from here"], ending
+    assert summary(capsys, ended(0, Ending.DONE), ended(1, Ending.DONE))[1] == []

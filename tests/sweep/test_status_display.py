@@ -11,8 +11,8 @@ from rich.console import Console
 
 from ol2r_cli.launcher.job import Job
 from ol2r_cli.run.store import RunDirectory
+from ol2r_cli.sweep.plan import Ending, SweepJob
 from ol2r_cli.sweep.status_display import StatusDisplay, _table
-from ol2r_cli.sweep.sweep_job import Ending, SweepJob
 from tests.manifests import manifest
 
 

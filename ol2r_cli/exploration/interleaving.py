@@ -1,15 +1,18 @@
-"""Probabilistic interleaving and multileaving (Hofmann et al., CIKM 2011; Schuth et al., SIGIR 2015)."""
+"""Interleaving and multileaving of the lists of a ranker's members.
+
+Team draft: Radlinski et al., CIKM 2008; Schuth et al., CIKM 2014. Probabilistic: Hofmann et al., CIKM 2011; Schuth et
+al., SIGIR 2015. loops/orders.py has the same for rounds that are played together.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import torch
 
 from ol2r_cli import loops
 from ol2r_cli.config.ranges import Positive
-from ol2r_cli.exploration.order import best, completed, empty_order, sortable
+from ol2r_cli.exploration.order import best, completed, sortable, take_turns
 from ol2r_cli.interfaces import CREDIT, MEMBERS, Candidates, Exploration, Need, Prediction, Proposal
 from ol2r_cli.tensor.gather import cached_arange
 from ol2r_cli.tensor.streams import Random
@@ -17,7 +20,42 @@ from ol2r_cli.tensor.streams import Random
 PADDING = -1000.0  # log-weight of padding, below all documents: drawn only when no document is left
 
 
-class ProbabilisticInterleaving(Exploration):
+class Interleaving(Exploration):
+    """Merges the lists of several members and states whose choice each document was."""
+
+    offers = frozenset({CREDIT})
+    needs = (Need(MEMBERS, "ranker=dbgd or ranker=mgd"),)
+
+
+class TeamDraft(Interleaving):
+    """The ranker's members take turns to place their best remaining document, in a new random order every cycle.
+
+    The longest prefix on which all members agree comes first and gives credit to no member. The documents below the
+    shown places follow in the order of the first member, also without credit.
+    """
+
+    def for_loops(self) -> Any:
+        return loops.play.Strategy(loops.play.TEAM_DRAFT)
+
+    def propose(self, prediction: Prediction, candidates: Candidates, random: Random) -> Proposal:
+        """Draw all turns, then let every member place its best documents."""
+        replicas, members, documents = prediction.scores.shape
+        shown = min(self.positions, documents)
+        cycles = -(-shown // members)
+        scores = sortable(prediction.scores, candidates.mask, random)
+        turns = random.uniform(cycles * members, "turns").view(replicas, cycles, members).argsort(2).flatten(1)
+        rankings = best(scores, shown)
+        agree = (rankings == rankings[:, :1]).all(1).cumprod(1)
+        turn = turns.gather(1, (cached_arange(shown, turns.device) - agree.sum(1, keepdim=True)).clamp(min=0))
+        first = take_turns(scores, turn)  # in the agreed prefix every member places the same document
+        author = torch.where(agree > 0, members, turn)
+        credit = scores.new_zeros(replicas, members + 1, documents)  # the additional row collects what has no author
+        credit[cached_arange(replicas, turns.device)[:, None], author, first] = 1
+        order = completed(first, scores[:, 0], self.ranking_depth)
+        return Proposal(order, prediction.scores[:, 0], credit=credit[:, :members])
+
+
+class ProbabilisticInterleaving(Interleaving):
     """Fills each place by a uniformly drawn member, which draws among the remaining documents with probability
     proportional to 1 / rank^`tau`, where rank is that of its own ranking.
 
@@ -25,23 +63,17 @@ class ProbabilisticInterleaving(Exploration):
     share in a document is its probability of drawing the document at that place, divided by the sum over members.
     """
 
-    offers = frozenset({CREDIT})
-    needs = (Need(MEMBERS, "ranker=dbgd or ranker=mgd"),)
-
     def __init__(self, tau: Positive):
         super().__init__()
         self.tau = tau
 
     def for_loops(self) -> Any:
-        """The exploration for rounds that are played together."""
         return loops.play.Strategy(loops.play.PROBABILISTIC, float(self.tau))
 
     def propose(self, prediction: Prediction, candidates: Candidates, random: Random) -> Proposal:
         """Draw place by place, because the remaining documents determine the probabilities."""
         replicas, members, documents = prediction.scores.shape
         shown = min(self.positions, documents)
-        if candidates.rows is not None:
-            return self._by_loops(prediction, candidates, shown, random)
         scores = sortable(prediction.scores, candidates.mask, random)
         rankings = best(scores, documents)
         ranks = cached_arange(documents, scores.device)
@@ -64,21 +96,5 @@ class ProbabilisticInterleaving(Exploration):
             credit[replica, :, document] = likely / likely.sum(1, keepdim=True)
             logits.scatter_(2, rank, float("-inf"))
             first.append(document)
-        return Proposal(
-            completed(torch.stack(first, dim=1), scores[:, 0], self.ranking_depth),
-            prediction.scores[:, 0],
-            credit=credit,
-        )
-
-    def _by_loops(self, prediction: Prediction, candidates: Candidates, shown: int, random: Random) -> Proposal:
-        """Return what `propose` does, by a compiled loop."""
-        assert candidates.rows is not None
-        first, credit = empty_order(prediction.scores[:, 0], shown), np.zeros(prediction.scores.shape)
-        drawn = random.array(shown, "author"), random.array(shown, "document")
-        given = prediction.scores.numpy(), random.array(prediction.scores.shape[2]), *drawn, float(self.tau)
-        loops.orders.probabilistic(*given, candidates.rows.length, first, credit)
-        order = torch.from_numpy(first)
-        if self.ranking_depth > shown:
-            scores = sortable(prediction.scores, candidates.mask, random)
-            order = completed(order, scores[:, 0], self.ranking_depth)
-        return Proposal(order, prediction.scores[:, 0], credit=torch.from_numpy(credit))
+        order = completed(torch.stack(first, dim=1), scores[:, 0], self.ranking_depth)
+        return Proposal(order, prediction.scores[:, 0], credit=credit)
