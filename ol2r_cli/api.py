@@ -85,12 +85,8 @@ class Run(run_reader.Run):
     ):
         self._config_dirs = _folders(config_dir)
         self._own_targets: frozenset[str] = frozenset()  # classes that the caller named to start the run
-        path = run_reader.find_run(str(run), root)
-        stored = run_reader.Run.read(path)
-        if stored is None or stored.state != "finished":
-            problem = "no run" if stored is None else stored.state + (f": {stored.error}" if stored.error else "")
-            raise ValueError(f"a run must be finished, got {path} ({problem})")
-        super().__init__(path, stored.manifest, stored.state)
+        stored = self.read_finished(run_reader.find_run(str(run), root))
+        super().__init__(stored.path, stored.manifest, stored.state)
 
     def __repr__(self) -> str:
         chosen = ", ".join(f"{group}={self.choices[group]}" for group in ("ranker", "click", "dataset"))
@@ -248,7 +244,7 @@ def _play(prepared: Experiment, command: str, progress: bool) -> None:
         raise KeyboardInterrupt("the same call resumes the run")
     if code:
         path = prepared.directory.path
-        error = (run_reader.read_manifest(path) or {}).get("error")
+        error = (run_reader.read_manifest(path) or {}).get("error") or "its directory cannot be written"
         raise RunFailed(f"{error} (the traceback is in {path / 'log.txt'})", (path,))
 
 
@@ -278,7 +274,7 @@ def draw(kind: str, *places: RunOrFolder, **options: Any) -> RunFigure:
     the alternatives, for an unknown kind or option; ValueError where no run has the data that the figure shows.
     """
     from ol2r_cli.report.figures import drawing
-    from ol2r_cli.report.labels import Labels
+    from ol2r_cli.report.names import Labels
     from ol2r_cli.report.run_groups import group_runs
 
     rows = group_runs(_collected(places).runs)
@@ -300,9 +296,8 @@ def compare(
     """
     from ol2r_cli.report import comparison
     from ol2r_cli.report.document import Document
-    from ol2r_cli.report.labels import Labels
     from ol2r_cli.report.measures import METRICS, check_metrics, usual_metrics
-    from ol2r_cli.report.result_tables import ordered
+    from ol2r_cli.report.names import Labels
     from ol2r_cli.report.run_groups import group_runs
 
     collection = _collected(places)
@@ -310,7 +305,7 @@ def compare(
     labels = Labels(groups)
     metrics = check_metrics(metrics, groups, "metrics")
     shown = list(metrics) or usual_metrics(groups)
-    groups = ordered(groups, labels, (*shown, METRICS[0])[0])
+    groups = labels.ordered(groups, (*shown, METRICS[0])[0])
     compared = comparison.compare(groups, labels, shown, baseline, test) if len(groups) > 1 else None
     return Document(collection, groups, labels, shown, None, compared)
 

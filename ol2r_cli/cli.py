@@ -29,8 +29,8 @@ COMMANDS = {
     "verify": "whether finished runs are intact: hashes, rows, sums, summaries",
     "clean": "disk usage of runs, and removal after confirmation",
     "bench": "rounds per second on a generated MSLR-sized dataset",
-    "doctor": "versions, device, threads, data found, disk",
-    "completion": "completion script for bash or zsh",
+    "doctor": "versions, CUDA, data found, disk",
+    "completion": "completion script for bash, zsh, fish or tcsh",
 }
 FIRST = ("run", "list", "status", "report", "data", "benchmark")
 _MEANT = {"compare": "ol2r report --compare all", "plot": "ol2r report --figure", "sweep": "ol2r run -m"}  # no commands
@@ -47,7 +47,7 @@ exit codes: 0 done, 1 a run failed, 2 bad configuration or data,
 
 
 def parser() -> argparse.ArgumentParser:
-    """The parser of `ol2r` itself; subcommands parse what follows their name."""
+    """Return the parser of `ol2r` itself; subcommands parse what follows their name."""
     lines = {name: f"  {name:11} {what}" for name, what in COMMANDS.items()}
     first = "\n".join(lines.pop(name) for name in FIRST)
     top = argparse.ArgumentParser(

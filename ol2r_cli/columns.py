@@ -59,12 +59,12 @@ class Column:
             raise ValueError(f"the summary of column {self.name} must be one of {allowed}, got {self.summary!r}")
 
     def as_dict(self) -> dict[str, Any]:
-        """The column for run.json, from which `Column(**..)` makes it again."""
+        """Return the column for run.json, from which `Column(**..)` makes it again."""
         return dataclasses.asdict(self)
 
     @property
     def heading(self) -> str:
-        """Its label, or its name in words."""
+        """Return its label, or its name in words."""
         return self.label or self.name.replace("_", " ")
 
 
@@ -79,7 +79,7 @@ def ndcg_columns(cutoff: int) -> tuple[Column, Column, Column]:
 
 
 def main_cutoff(names: Iterable[str]) -> int:
-    """The cutoff of the NDCG that stands for a run, by the names of its measures, columns or metrics.
+    """Return the cutoff of the NDCG that stands for a run, by the names of its measures, columns or metrics.
 
     It is 10 where NDCG@10 is among them, otherwise the largest; 10 where there is none.
     """
@@ -129,13 +129,13 @@ class RunColumns:
 
     @property
     def additional(self) -> RunColumns:
-        """Only the columns that not every run has."""
+        """Return only the columns that not every run has."""
         trace = {name: column for name, column in self.trace.items() if name not in TRACE_COLUMNS}
         evaluation = {name: column for name, column in self.evaluation.items() if name not in EVALUATION_COLUMNS}
         return RunColumns(trace, evaluation)
 
     def declared(self) -> dict[str, list[dict[str, Any]]]:
-        """The columns that not every run has, for run.json; empty if there are none."""
+        """Return the columns that not every run has, for run.json; empty if there are none."""
         others = self.additional
         tables = {"trace": others.trace, "evaluation": others.evaluation}
         return {name: [column.as_dict() for column in table.values()] for name, table in tables.items() if table}
@@ -174,7 +174,7 @@ def metrics_of_trace(column: Column) -> dict[str, Column]:
 
 
 def metrics_of_evaluation(column: Column) -> dict[str, Column]:
-    """The metrics that summary.json has of a column of the evaluation, without those of the best round."""
+    """Return the metrics that summary.json has of a column of the evaluation, without those of the best round."""
     if column.name == "cosine":  # the same for all splits
         return {column.name: column}
     metrics = {}
@@ -186,7 +186,7 @@ def metrics_of_evaluation(column: Column) -> dict[str, Column]:
 
 
 def metrics_of(columns: Iterable[RunColumns]) -> dict[str, Column]:
-    """All metrics of summary.json of runs with these columns, by name, each as the column that describes it."""
+    """Return all metrics of summary.json of runs with these columns, by name, each as the column that describes it."""
     metrics: dict[str, Column] = {}
     for of_run in columns:
         for column in of_run.trace.values():

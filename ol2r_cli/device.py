@@ -28,7 +28,7 @@ class Device:
     `name` is auto (a GPU if there is one), cpu, cuda or cuda:N. `dtype` auto leaves the precision to the ranker:
     float64 for linear rankers, because their confidence widths cancel in float32, and float32 for networks. `threads`
     is the number of threads of one tensor operation on the CPU. `engine` is loops (plain loops that numba compiles, for
-    a CPU), tensors (operations of torch), or auto: loops on a CPU where numba is installed.
+    a CPU), tensors (operations of torch), or auto: loops on a CPU, unless numba cannot be imported.
     """
 
     group = "device"
@@ -54,9 +54,7 @@ class Device:
         if engine == "loops" and self.torch.type != "cpu":
             raise ValueError(f"{self.group}.engine=loops needs {self.group}.name=cpu, got {self.torch}")
         if engine == "loops" and not loops.available():
-            raise ValueError(
-                f"{self.group}.engine=loops needs numba, which {loops.missing()}: pip install 'ol2r[fast]'"
-            )
+            raise ValueError(f"{self.group}.engine=loops needs numba, which {loops.missing()}: type pip install numba")
         if engine == "auto":
             engine = "loops" if self.torch.type == "cpu" and loops.available() else "tensors"
         self.engine = engine

@@ -28,7 +28,7 @@ class HelpFormatter(argparse.RawDescriptionHelpFormatter):
         super().__init__(prog, max_help_position=28)
 
     def format_help(self) -> str:
-        """The help, of which no line is longer than the terminal."""
+        """Return the help, of which no line is longer than the terminal."""
         return "".join(f"{self._narrow(line)}\n" for line in super().format_help().splitlines())
 
     def _narrow(self, line: str) -> str:
@@ -45,7 +45,7 @@ class HelpFormatter(argparse.RawDescriptionHelpFormatter):
 
 
 def nearest(name: str, names: Collection[str], prefix: str = "") -> str:
-    """`: did you mean X?` for the name with the most similar spelling; empty when no name is similar."""
+    """Return `: did you mean X?` for the name with the most similar spelling; empty when no name is similar."""
     similar = difflib.get_close_matches(name, names, n=1) or difflib.get_close_matches(name.lower(), names, n=1)
     return f": did you mean {prefix}{similar[0]}?" if similar else ""
 
@@ -58,7 +58,7 @@ def must_be_one_of(what: str, names: Collection[str], given: str, prefix: str = 
 
 
 def duration(seconds: float) -> str:
-    """Seconds in the two largest units: 8.2s, 3m 05s, 2h 07m, 3d 04h."""
+    """Return seconds in the two largest units: 8.2s, 3m 05s, 2h 07m, 3d 04h."""
     minutes, second = divmod(round(seconds), 60)
     hours, minute = divmod(minutes, 60)
     days, hour = divmod(hours, 24)
@@ -70,7 +70,7 @@ def duration(seconds: float) -> str:
 
 
 def byte_size(count: float) -> str:
-    """A number of bytes in decimal units: 812 B, 1.4 MB."""
+    """Return a number of bytes in decimal units: 812 B, 1.4 MB."""
     for unit in ("B", "kB", "MB", "GB"):
         if count < 1000:
             return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
@@ -79,39 +79,39 @@ def byte_size(count: float) -> str:
 
 
 def plural(count: int, noun: str) -> str:
-    """A count with its noun: 1 job, 2 jobs."""
+    """Return a count with its noun: 1 job, 2 jobs."""
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def shown_path(path: str | os.PathLike[str]) -> str:
-    """A path, from the working directory on if it is below it."""
+    """Return a path, from the working directory on if it is below it."""
     text, below = os.fspath(path), os.getcwd() + os.sep
     return text.removeprefix(below)
 
 
 def printable(text: object) -> str:
-    """Text of others, in which characters are escaped that a terminal obeys, such as line breaks and colours."""
+    """Return text of others, in which characters are escaped that a terminal obeys, such as line breaks and colours."""
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in str(text))
 
 
 def one_line(text: object) -> str:
-    """Text, such as the message of an error, without line breaks and repeated blanks."""
+    """Return text, such as the message of an error, without line breaks and repeated blanks."""
     return printable(" ".join(str(text).split()))
 
 
 def error_line(error: BaseException) -> str:
-    """The type and the message of an error in one line: `RuntimeError: a slip`."""
+    """Return the type and the message of an error in one line: `RuntimeError: a slip`."""
     return one_line(f"{type(error).__name__}: {error}")
 
 
 def wrapped(line: str, indent: int = 2) -> str:
-    """A line, on a terminal wrapped between words; `indent` is that of the lines below the first."""
+    """Return a line, on a terminal wrapped between words; `indent` is that of the lines below the first."""
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else len(line) + 1
     return textwrap.fill(line, width, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False)
 
 
 def show(rows: Sequence[Sequence[str]], headings: Sequence[str] = (), indent: int = 0, numbers: bool = False) -> None:
-    """Prints `rows`, all of the same length, in aligned columns with two blanks between them.
+    """Print `rows`, all of the same length, in aligned columns with two blanks between them.
 
     `numbers` aligns all but the first column right. On a terminal, text is wrapped and numbers are not.
     """
@@ -134,7 +134,7 @@ def show(rows: Sequence[Sequence[str]], headings: Sequence[str] = (), indent: in
 def print_table(
     headings: Sequence[str], rows: Sequence[Sequence[Text]], numbers: Sequence[bool], indent: int = 0
 ) -> None:
-    """Prints a table as wide as the terminal: text is wrapped between words, numbers never are.
+    """Print a table as wide as the terminal: text is wrapped between words, numbers never are.
 
     `numbers` is whether a column is aligned right. Where the numbers need more columns than the terminal has, headings
     are wrapped, and what still has no room is a second table with the same first columns.
@@ -179,7 +179,7 @@ def print_table(
 
 
 def _broken(cell: Text, width: int) -> Text:
-    """The cell; a setting that is longer than `width` is broken before its value, and not inside it."""
+    """Return the cell; a setting that is longer than `width` is broken before its value, and not inside it."""
     words = re.split(r"(\s)", cell.plain)
     value = "".join(word.replace("=", "=\n") if len(word) > width else word for word in words)
     return type(cell)(value, style=cell.style)
@@ -195,7 +195,7 @@ def number(value: float | None, digits: int = 4, sign: str = "") -> str:
 
 
 def plus_minus(mean: float, spread: float | None, digits: int, sign: str = "", separator: str = "") -> str:
-    """`0.4123 ± 0.0021`, or `0.4123` where `spread` is None.
+    """Return `0.4123 ± 0.0021`, or `0.4123` where `spread` is None.
 
     sign "+" marks positive means; separator "," groups thousands.
     """

@@ -56,14 +56,6 @@ def parse_json(text: str) -> Any:
         raise ValueError(str(error)) from None
 
 
-def read_yaml(path: Path) -> Any:
-    """The value in a file of YAML; OSError, or a ValueError that names the file."""
-    try:
-        return parse_yaml(read_text(path))
-    except ValueError as error:
-        raise ValueError(f"{path} must be YAML, got: {' '.join(str(error).split())}") from None
-
-
 def parse_yaml(text: str) -> Any:
     """The value of a text; ValueError, also for aliases, which a run does not write."""
     import yaml

@@ -51,7 +51,6 @@ EQUIVALENT = [  # changes that no test can notice, judged by hand
     "if self.decay < 1: -> if self.decay <= 1:",  # with decay = 1 it takes off rate * moved * 0
     "positions = min(context.positions, context.documents) -> positions = max(context.positions, context.documents)",
     "if self.simulation.measurement.full(): -> if not self.simulation.measurement.full():",  # measured together: time
-    "self.free += self._grow(self.ahead - self.free) -> self.free += self._grow(self.ahead + self.free)",  # memory only
     "return certain.tril(-1).sum((-1, -2)) -> return certain.tril(-0).sum((-1, -2))",  # the diagonal is zero
 ]
 PAIRS = (

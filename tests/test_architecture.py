@@ -26,7 +26,6 @@ LAYERS = (
     ("metrics",),
     ("learning",),
     ("ranker", "exploration", "measure"),
-    ("rounds_together",),
     ("simulation", "device"),
     ("run",),
     ("launcher", "contracts"),

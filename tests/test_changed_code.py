@@ -129,7 +129,7 @@ class Mine(Linear):
 
 
 def test_an_offline_fit_is_that_of_the_present_model(own_ranker: OwnRanker, monkeypatch):
-    monkeypatch.setattr("ol2r_cli.ranker.offline_network.LEAST_WORK", 0)
+    monkeypatch.setattr("ol2r_cli.ranker.offline.LEAST_WORK", 0)
     own_ranker.write("choices/ranker/model/mine.yaml", "# A model.\n_target_: mine.Mine\n")
     own_ranker.write("mine.py", MODEL)
 

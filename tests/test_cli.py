@@ -78,7 +78,7 @@ def test_the_version_has_the_commit_of_a_checkout(capsys, monkeypatch: pytest.Mo
         (commit, " (commit 0123456)"),
         (commit | {"dirty": True}, " (commit 0123456, modified)"),
     ):
-        monkeypatch.setattr("ol2r_cli.run.manifest.checkout", lambda git=git: git)
+        monkeypatch.setattr("ol2r_cli.run.code.checkout", lambda git=git: git)
         assert main(["--version"]) == 0
         assert capsys.readouterr().out == f"ol2r {__version__}{told}\n"
 
@@ -128,7 +128,7 @@ def test_ctrl_c_while_modules_are_imported_is_one_line():
     """As an exception it could become another one, or abort the process, depending on the import that it meets."""
     code = """
 import os, signal
-from ol2r_cli.run.stop_signals import exits_when_interrupted
+from ol2r_cli.run.exit_status import exits_when_interrupted
 with exits_when_interrupted():
     pass
 try:

@@ -11,10 +11,9 @@ import torch
 from ol2r_cli import cli
 from ol2r_cli.config.composer import compose
 from ol2r_cli.config.instantiate import build
-from ol2r_cli.learning.ranknet_fit import fit_ranknet
-from ol2r_cli.ranker import offline_ranknet
-from ol2r_cli.run.run import Run
-from ol2r_cli.run.run_state import find_runs
+from ol2r_cli.learning.offline_fits import fit_ranknet
+from ol2r_cli.ranker import offline as offline_ranknet
+from ol2r_cli.run.run import Run, find_runs
 
 WORLD = [
     "dataset.queries={train: 40, validation: 5, test: 5}",

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import random
 import signal
-import time
 from functools import cache
 from pathlib import Path
 
@@ -95,23 +93,6 @@ def test_a_run_that_goes_on_with_another_version_says_so_and_records_both(tmp_pa
     assert [(part["after"], part["torch"], part["device"]) for part in ran] == [(0, "1.0", "cpu"), (130, "2.0", "cpu")]
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
-def test_a_run_that_is_asked_to_stop_resumes_where_it_stopped(tmp_path, undisturbed, number):
-    first = Launched(command(tmp_path), tmp_path / "log")
-    first.until(lambda: (the_run(tmp_path) / "checkpoint.pt").exists())
-    first.send(number)
-    assert first.wait() == 130
-    state = Run.read(the_run(tmp_path))
-    assert state.state == "interrupted"
-    assert 50 <= state.round < ROUNDS
-    assert first.errors == f"interrupted after round {state.round}: the same command goes on from there\n"
-    assert Launched(command(tmp_path), tmp_path / "log").wait() == 0
-    state = Run.read(the_run(tmp_path))
-    assert (state.state, state.manifest["sittings"]) == ("finished", 2)
-    assert contents(tmp_path) == undisturbed
-    assert not (the_run(tmp_path) / "checkpoint.pt").exists()
-
-
 def test_a_run_can_be_stopped_at_any_round(tmp_path, undisturbed, monkeypatch):
     """After the first round, around an evaluation, and where measures, blocks and checkpoints are due."""
     for round in 1, 29, 30, 31, 64, 129, 130, 140:
@@ -140,46 +121,22 @@ def test_a_long_run_writes_its_tables_in_parts_and_ends_with_the_same_rows(tmp_p
         assert pl.read_parquet(the_run(tmp_path / "once") / name).equals(pl.read_parquet(undisturbed[name]))
 
 
-def test_a_killed_run_resumes_from_its_checkpoint(tmp_path, undisturbed):
-    running = Launched(command(tmp_path), tmp_path / "log")
-    running.until(lambda: (the_run(tmp_path) / "checkpoint.pt").exists())
-    running.send(signal.SIGKILL)
-    assert running.wait() == -signal.SIGKILL
-    assert Run.read(the_run(tmp_path)).state == "killed"
-    assert Launched(command(tmp_path), tmp_path / "log").wait() == 0
-    assert Run.read(the_run(tmp_path)).state == "finished"
-    assert contents(tmp_path) == undisturbed
-
-
-@pytest.mark.slow
-def test_a_run_can_be_killed_at_any_moment(tmp_path, undisturbed):
-    moments, states = random.Random(0), []
-    for _ in range(6):
-        running = Launched(command(tmp_path), tmp_path / "log")
-        running.until(lambda: (the_run(tmp_path) / "run.json").exists())  # from the second time on at once
-        time.sleep(moments.uniform(0, 0.4))
-        running.send(signal.SIGKILL)
-        code, state = running.wait(), Run.read(the_run(tmp_path))
-        states.append(state.state if state else "untouched")
-        assert states[-1] == "finished" if code == 0 else states[-1] in ("killed", "untouched")
-    assert "killed" in states
-    assert Launched(command(tmp_path), tmp_path / "log").wait() == 0
-    assert Run.read(the_run(tmp_path)).state == "finished"
-    assert contents(tmp_path) == undisturbed
-
-
-def test_a_second_process_is_refused_and_the_first_finishes(tmp_path, undisturbed, capsys):
-    first = Launched(command(tmp_path), tmp_path / "log")
-    first.until(lambda: (the_run(tmp_path) / "checkpoint.pt").exists())
-    first.send(signal.SIGSTOP)  # so that it does not finish before the second process starts
-    code = cli.main(command(tmp_path))
-    first.send(signal.SIGCONT)
-    assert code == 2
-    message = capsys.readouterr().err
-    assert message.count("\n") == 1
-    assert f"pid {first.pid}" in message
-    assert first.wait() == 0
-    assert contents(tmp_path) == undisturbed
+def test_a_run_that_is_stopped_or_killed_resumes_where_it_was(tmp_path, undisturbed):
+    for number, code, expected in (signal.SIGINT, 130, "interrupted"), (signal.SIGKILL, -signal.SIGKILL, "killed"):
+        running = Launched(command(tmp_path / expected), tmp_path / "log")
+        running.until(lambda folder=tmp_path / expected: (the_run(folder) / "checkpoint.pt").exists())
+        running.send(number)
+        assert running.wait() == code
+        run = Run.read(the_run(tmp_path / expected))
+        assert run.state == expected
+        if expected == "interrupted":
+            advice = f"interrupted after round {run.round}: the same command goes on from there\n"
+            assert (running.errors, 50 <= run.round < ROUNDS) == (advice, True)
+        assert Launched(command(tmp_path / expected), tmp_path / "log").wait() == 0
+        run = Run.read(the_run(tmp_path / expected))
+        assert (run.state, run.manifest["sittings"]) == ("finished", 2)
+        assert contents(tmp_path / expected) == undisturbed
+        assert not (run.path / "checkpoint.pt").exists()
 
 
 def test_a_finished_run_is_shown_and_not_changed_without_force(tmp_path, undisturbed, capsys):
@@ -193,16 +150,6 @@ def test_a_finished_run_is_shown_and_not_changed_without_force(tmp_path, undistu
     assert Launched([*command(tmp_path), "force=true"], tmp_path / "log").wait() == 0
     assert Run.read(run).manifest["sittings"] == 1
     assert all((run / name).stat().st_mtime_ns > before[name][0] for name in RESULTS)
-    assert contents(tmp_path) == undisturbed
-
-
-def test_a_damaged_checkpoint_is_reported_and_the_run_starts_afresh(tmp_path, undisturbed, monkeypatch):
-    interrupt(monkeypatch, tmp_path, 60)
-    saved = the_run(tmp_path) / "checkpoint.pt"
-    os.truncate(saved, saved.stat().st_size // 2)
-    resumed = Launched(command(tmp_path), tmp_path / "log")
-    assert resumed.wait() == 0
-    assert f"starts afresh: {saved} cannot be read (" in resumed.errors
     assert contents(tmp_path) == undisturbed
 
 

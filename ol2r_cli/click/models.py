@@ -62,7 +62,7 @@ class CascadeBased(_User):
             clicks = np.empty(shown.shape, np.bool_)
             probabilities = self.click_probability.numpy(), self.probability.numpy()
             given = grades.numpy(), shown.numpy(), random.array(2 * positions)
-            loops.clicks.cascade(*given, *probabilities, clicks)
+            loops.lists.cascade(*given, *probabilities, clicks)
             return torch.from_numpy(clicks)
         click_chance, leave_chance = random.uniform(2 * positions).unflatten(1, (positions, 2)).unbind(2)
         clicks = click_chance < self.click_probability[grades]
@@ -156,7 +156,7 @@ class IndependentClicks(_User):
         if self.loops:
             clicks = np.empty(shown.shape, np.bool_)
             given = grades.numpy(), shown.numpy(), random.array(positions)
-            loops.clicks.independent(*given, self.probability.numpy(), clicks)
+            loops.lists.independent(*given, self.probability.numpy(), clicks)
             return torch.from_numpy(clicks)
         places = torch.arange(positions, device=grades.device)
         return (random.uniform(positions) < self.probability[places, grades]) & shown
@@ -265,7 +265,7 @@ class UserBrowsing(_User):
         if self.loops:
             clicks = np.empty(shown.shape, np.bool_)
             given = grades.numpy(), shown.numpy(), random.array(positions)
-            loops.clicks.user_browsing(*given, self.click_probability.numpy(), self.probability.numpy(), clicks)
+            loops.lists.user_browsing(*given, self.click_probability.numpy(), self.probability.numpy(), clicks)
             return torch.from_numpy(clicks)
         chance, attraction = random.uniform(positions), self.click_probability[grades]
         clicked, last = torch.empty_like(shown), torch.full_like(grades[:, 0], -1)

@@ -16,6 +16,8 @@ from ol2r_cli.run.exit_status import BAD_CONFIGURATION, DONE
 # change the speed of learning.
 DATASET = "dataset.queries={train: 1000, validation: 0, test: 2000}"
 WINDOW = 100  # rounds, up to a round, over which its speed is averaged
+# Rounds that are played before, on little data, so that loops are compiled and libraries loaded.
+WARM_UP, LITTLE = 64, "dataset.queries={train: 20, validation: 0, test: 20}"
 
 
 @dataclass
@@ -79,10 +81,16 @@ def main(arguments: list[str]) -> int:
 def measure(
     ranker: str, replicas: int, rounds: int, overrides: Sequence[str], folders: Sequence[str] = ()
 ) -> Benchmark:
-    """Plays all rounds of one ranker and evaluates as `ol2r run` does, but writes nothing.
+    """Play all rounds of one ranker and evaluate as `ol2r run` does, after a warm-up, but write nothing.
 
     `folders` are the words that name folders with own choices. ValueError for bad settings.
     """
+    sizes = [f"ranker={ranker}", f"replicas={replicas}", DATASET, *overrides, *folders]
+    _timed(ranker, replicas, min(rounds, WARM_UP), [*sizes, LITTLE], overrides)
+    return _timed(ranker, replicas, rounds, sizes, overrides)
+
+
+def _timed(ranker: str, replicas: int, rounds: int, words: Sequence[str], overrides: Sequence[str]) -> Benchmark:
     import torch
 
     from ol2r_cli.config.composer import compose
@@ -90,8 +98,7 @@ def measure(
     from ol2r_cli.run.runner import queue_length
     from ol2r_cli.run.store import peak_memory_gb
 
-    sizes = [f"ranker={ranker}", f"replicas={replicas}", f"rounds={rounds}", DATASET]
-    composition = compose([*sizes, *overrides, *folders])
+    composition = compose([*words, f"rounds={rounds}"])
     with torch.inference_mode():
         experiment = Experiment(composition.config, composition.choices)
         simulation, evaluators = experiment.simulation(), experiment.evaluators()

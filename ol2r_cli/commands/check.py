@@ -47,7 +47,6 @@ def main(given: argparse.Namespace) -> int:
 
 
 def _show(law: Law, sign: str = "", reason: str = "") -> None:
-    """Print a line for a law that was checked, and on a terminal also which one is being checked."""
     terminal = sys.stdout.isatty()
     if sign:
         clear = "\x1b[K" if terminal else ""

@@ -76,7 +76,7 @@ def main(given: argparse.Namespace) -> int:
 
 
 def _before(age: str | None) -> float:
-    """The time, in seconds since the epoch, that was `age` ago; infinite without an age."""
+    """Return the time, in seconds since the epoch, that was `age` ago; infinite without an age."""
     if age is None:
         return float("inf")
     match = re.fullmatch(r"(\d+)([hdw])", age)
@@ -91,7 +91,6 @@ def _cache_dir(given: argparse.Namespace) -> Path:
 
 
 def _show_sizes(root: Path, runs: Sequence[StoredRun], logs: Sequence[JobLog], cached: Sequence[Removal]) -> None:
-    """A line for each kind of file that exists."""
     states = ("finished", "running", *REMOVABLE)
     lines = {f"{state} runs": [run.size for run in runs if run.state == state] for state in states}
     all_sizes = [size for sizes in lines.values() for size in sizes]
@@ -117,7 +116,7 @@ def _show_removals(removals: Sequence[Removal]) -> None:
 
 
 def _confirmed(required: bool) -> bool:
-    """Whether the user answers yes. Without a terminal there is no answer: ValueError if one is required."""
+    """Return whether the user answers yes. Without a terminal there is no answer: ValueError if one is required."""
     if not sys.stdin.isatty():
         if required:
             raise ValueError("nothing was removed, because there is no terminal to ask: type --yes to remove it")

@@ -31,7 +31,7 @@ _FILES = ("RUN", "DIR", "FILE", "PATH")  # how metavars of files and folders beg
 _FOLDERS = ("path", "output_dir", "data_dir", "cache_dir")  # settings, in any group
 
 
-@command(argument("shell", choices=("bash", "zsh", "fish", "tcsh"), help="the shell to write for"))
+@command(argument("shell", metavar="SHELL", choices=("bash", "zsh", "fish", "tcsh"), help="bash, zsh, fish or tcsh"))
 def main(given: argparse.Namespace) -> int:
     print(shellcode(["ol2r"], shell=given.shell))
     return DONE
@@ -78,7 +78,7 @@ def _completer(name: str, action: argparse.Action, words: Sequence[str]) -> Call
     if argument == ("list", "choice"):
         return lambda **_: _catalogue(words).choices.get("".join(words[:1]), {})
     if metavar == "KIND":
-        from ol2r_cli.report.figures.kinds import KINDS
+        from ol2r_cli.report.figures.drawing import KINDS
 
         return lambda **_: KINDS
     if action.dest in _OVERRIDES:

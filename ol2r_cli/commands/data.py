@@ -139,5 +139,5 @@ def check(source: DatasetSource) -> int:
 
 
 def _short(text: str, digits: int = 16) -> str:
-    """The first digits of a checksum; other text as it is."""
+    """Return the first digits of a checksum; other text as it is."""
     return f"{text[:digits]}..." if len(text) == 64 else text

@@ -61,7 +61,7 @@ def _description(name: str, run: DiffedRun) -> tuple[str, ...]:
 
 
 def _selected(metrics: Sequence[MetricDifference], names: Sequence[str] | None) -> list[MetricDifference]:
-    """The metrics of --metric; without it, those that are not `_ONLY_BY_NAME`."""
+    """Return the metrics of --metric; without it, those that are not `_ONLY_BY_NAME`."""
     known = {each.metric: each for each in metrics}
     names = [*known] if names == ["all"] else names
     for name in names or ():
@@ -102,7 +102,6 @@ def _show_metrics(metrics: Sequence[MetricDifference], common_seeds: int, same_d
 
 
 def _round_lines(rounds: RoundComparison) -> list[str]:
-    """Where the rounds part, seed by seed."""
     if not rounds.seeds:
         return []
     lines = [""]

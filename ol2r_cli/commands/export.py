@@ -53,7 +53,6 @@ def main(given: argparse.Namespace) -> int:
 
 
 def _export(options: argparse.Namespace) -> Iterable[str]:
-    """Exports the runs; yields lines that say what was done."""
     from ol2r_cli.run.run import named_runs
 
     _check(options)
@@ -82,7 +81,6 @@ def _export(options: argparse.Namespace) -> Iterable[str]:
 
 
 def _check(options: argparse.Namespace) -> None:
-    """Raises ValueError for options that are wrong whatever the runs are."""
     if options.to in TRACKERS:
         if find_spec(options.to) is None:
             package = options.to
@@ -99,7 +97,7 @@ def _check(options: argparse.Namespace) -> None:
 
 
 def _readable(paths: list[Path], read: Callable[[Path], Any]) -> Iterator[Any]:
-    """The runs that can be exported. Prints why others are left out; ValueError when none can be exported."""
+    """Return the runs that can be exported. Prints why others are left out; ValueError when none can be exported."""
     exported, reason = False, ""
     for path in paths:
         try:

@@ -61,7 +61,7 @@ def main(given: argparse.Namespace) -> int:
 
 
 def _show_overview(catalogue: Catalogue) -> None:
-    """Prints one line per choice, as it is typed; `*` marks the defaults of `ol2r run`."""
+    """Print one line per choice, as it is typed; `*` marks the defaults of `ol2r run`."""
     defaults = _defaults(catalogue)
     show(
         [
@@ -77,14 +77,14 @@ def _show_overview(catalogue: Catalogue) -> None:
 
 
 def _defaults(catalogue: Catalogue) -> list[Choice]:
-    """The choices of `ol2r run` without overrides: one of a group, and several measures."""
+    """Return the choices of `ol2r run` without overrides: one of a group, and several measures."""
     chosen = [(group, name) for group, name in catalogue.chosen([]).items() if name]
     chosen += [(MEASURE, name) for name in measure_nodes(catalogue.root.values, catalogue, {})]
     return [catalogue.choices[group][name] for group, name in chosen]
 
 
 def _show_choices(catalogue: Catalogue, choices: Sequence[Choice]) -> None:
-    """Prints the description and the settings of each choice; adjacent choices with the same settings share a list."""
+    """Print the description and the settings of each choice; adjacent choices with the same settings share a list."""
     for settings, sharing in groupby(choices, lambda choice: _settings(catalogue, choice)):
         for choice in sharing:
             _describe(catalogue, choice)
@@ -95,19 +95,19 @@ def _show_choices(catalogue: Catalogue, choices: Sequence[Choice]) -> None:
 
 
 def _typed(choice: Choice) -> str:
-    """The override that chooses it; a measure stands in a list, alone or with others."""
+    """Return the override that chooses it; a measure stands in a list, alone or with others."""
     return f"measures=[{choice.name}]" if choice.group == MEASURE else f"{choice.group}={choice.name}"
 
 
 def _title(catalogue: Catalogue, choice: Choice) -> str:
-    """The first line of the file, short names, and the path of a choice of the user's."""
+    """Return the first line of the file, short names, and the path of a choice of the user's."""
     short = [alias for alias, name in ALIASES.get(choice.group, {}).items() if name == choice.name]
     title = choice.header[0].rstrip(":") + "".join(f" Short: {choice.group}={alias}" for alias in short)
     return title + ("" if catalogue.comes_along(choice) else f" (yours: {shown_path(choice.path)})")
 
 
 def _describe(catalogue: Catalogue, choice: Choice) -> None:
-    """Prints the header of the file, the choices of other groups that it brings, and what to type for a preset."""
+    """Print the header of the file, the choices of other groups that it brings, and what to type for a preset."""
     print(_typed(choice) + (" (default)" if choice in _defaults(catalogue) else ""))
     for line in choice.header:
         print(wrapped(f"  {line}"))
@@ -120,7 +120,7 @@ def _describe(catalogue: Catalogue, choice: Choice) -> None:
 
 
 def _settings(catalogue: Catalogue, choice: Choice) -> list[tuple[str, str, str]]:
-    """(name as typed, default, comment) of every setting; for a preset the values that it sets or sweeps."""
+    """Return (name as typed, default, comment) of every setting; for a preset the values that it sets or sweeps."""
     if choice.group == "experiment":
         single = [(name, _short(value), "") for name, value in dotted(choice.values)]
         return single + [(name, str(values), "") for name, values in _grid(choice).items()]
@@ -136,14 +136,13 @@ def _settings(catalogue: Catalogue, choice: Choice) -> list[tuple[str, str, str]
 
 
 def _typed_setting(choice: Choice, name: str) -> str:
-    """A setting as it is typed. The cutoff of a measure is typed behind its name."""
     if choice.group != MEASURE:
         return f"{choice.node}.{name}"
     return f"measures=[{choice.name}@CUTOFF]" if name == "cutoff" else f"{MEASURE}.{choice.name}.{name}"
 
 
 def _grid(choice: Choice) -> dict[str, Any]:
-    """The values that a preset sweeps, by setting; empty for a preset that is one experiment."""
+    """Return the values that a preset sweeps, by setting; empty for a preset that is one experiment."""
     tree: Any = choice.content
     for key in ("hydra", "sweeper", "params"):
         tree = tree.get(key) if isinstance(tree, dict) else None
@@ -159,7 +158,7 @@ def _short(value: Any) -> str:
 
 
 def _show_tables(tables: Sequence[tuple[str, Any]]) -> None:
-    """Prints what the `tables` of choices have for each relevance grade, in a table for each number of grades.
+    """Print what the `tables` of choices have for each relevance grade, in a table for each number of grades.
 
     Of click models these are P(click | grade) and P(stop | grade), or whatever a model of the user's has. Tables of
     another form are left to the list of settings.
@@ -181,7 +180,7 @@ def _show_tables(tables: Sequence[tuple[str, Any]]) -> None:
 
 
 def _columns(table: Any, grades: int) -> dict[str, list[str]]:
-    """The entries of a table that have one number for each grade, as cells."""
+    """Return the entries of a table that have one number for each grade, as cells."""
     if not isinstance(table, Mapping):
         return {}
     return {

@@ -53,7 +53,6 @@ def main(given: argparse.Namespace) -> int:
 
 
 def _new(group: str, name: str, folder: Path | None, like: str | None) -> Iterator[str]:
-    """Write the files, and yield the lines to print."""
     if group not in GROUPS:
         raise ValueError(must_be_one_of("GROUP", GROUPS, group))
     for named in read_project().choices:
@@ -102,7 +101,7 @@ def _new(group: str, name: str, folder: Path | None, like: str | None) -> Iterat
 
 
 def _check_name(group: str, name: str, catalogue: Catalogue) -> None:
-    """ValueError for a name that the choice or its module cannot have."""
+    """Raise ValueError for a name that the choice or its module cannot have."""
     is_word = re.fullmatch(r"[a-z][a-z0-9_]*", name) and not keyword.iskeyword(name) and as_typed(name) == name
     if not is_word:
         raise ValueError(f"NAME must be small letters, digits and _, and no word of Python or YAML, got {name!r}")
@@ -115,7 +114,7 @@ def _check_name(group: str, name: str, catalogue: Catalogue) -> None:
 
 
 def _files(group: str, name: str, folder: Path, like: Choice | None) -> dict[Path, str]:
-    """The files of a choice with their content: of templates, or copies of those of another choice."""
+    """Return the files of a choice with their content: of templates, or copies of those of another choice."""
     words = {"GROUP": group, "NAME": name, "CLASS": "".join(part.capitalize() for part in name.split("_"))}
 
     def of_template(template: str) -> str:

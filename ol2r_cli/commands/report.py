@@ -39,16 +39,14 @@ from ol2r_cli.commands.command import argument, command
 from ol2r_cli.config.overrides import split_words
 from ol2r_cli.config.own_choices import default_output_dir
 from ol2r_cli.formatting import must_be_one_of, show
-from ol2r_cli.report.comparison import compare
+from ol2r_cli.report.comparison import compare, select
 from ol2r_cli.report.document import FORMATS, SUFFIXES, Document, writing
 from ol2r_cli.report.figures import drawing
-from ol2r_cli.report.figures.kinds import EVERY_KIND, KINDS, Look, NothingToDraw
-from ol2r_cli.report.labels import Labels
+from ol2r_cli.report.figures.drawing import EVERY_KIND, KINDS, Look, NothingToDraw
 from ol2r_cli.report.measures import METRICS, check_metrics, known_metrics, usual_metrics
-from ol2r_cli.report.notes import left_out
-from ol2r_cli.report.result_tables import ordered
+from ol2r_cli.report.names import Labels
+from ol2r_cli.report.result_tables import left_out
 from ol2r_cli.report.run_groups import collect, group_runs, nothing_below
-from ol2r_cli.report.selection import select
 from ol2r_cli.run.exit_status import DONE
 
 FIGURE_FORMATS = ("png", "svg", "pdf")
@@ -97,7 +95,7 @@ def main(given: argparse.Namespace) -> int:
 
 
 def make_document(options: argparse.Namespace, all_metrics: bool = False) -> Document:
-    """The report on the runs below the folders of the options, with its selection and comparison.
+    """Return the report on the runs below the folders of the options, with its selection and comparison.
 
     all_metrics: include every metric, instead of the usual ones, unless --metric names some. ValueError where there
     are no finished runs, and for options that do not fit the runs or each other.
@@ -120,7 +118,7 @@ def make_document(options: argparse.Namespace, all_metrics: bool = False) -> Doc
     metrics = options.metric or (known_metrics(groups) if all_metrics else usual_metrics(groups))
     comparison = None
     if options.baseline or options.compare:
-        groups = ordered(groups, labels, (*metrics, METRICS[0])[0])  # letters in the order of the table
+        groups = labels.ordered(groups, (*metrics, METRICS[0])[0])  # letters in the order of the table
         comparison = compare(groups, labels, metrics, options.baseline, options.test or "t")
     found = None
     if options.recovery:
@@ -152,7 +150,6 @@ def _check_options(options: argparse.Namespace) -> None:
 
 
 def _report(options: argparse.Namespace) -> None:
-    """Print or write tables, or the overrides of the selected rows."""
     form = "md" if options.overrides else _report_format(options)
     document = make_document(options, all_metrics=form in ("csv", "json", "parquet"))
     if options.out is not None and not options.overrides:
@@ -173,7 +170,7 @@ def _report(options: argparse.Namespace) -> None:
 
 
 def _report_format(options: argparse.Namespace) -> str:
-    """The format of --format or of the suffix of --out; without both `terminal`, or md where stdout is none."""
+    """Return the format of --format or of the suffix of --out; without both `terminal`, or md where stdout is none."""
     if options.format not in (*FORMATS, None):
         raise ValueError(f"--format must be one of {', '.join(FORMATS)} without --figure KIND, got {options.format}")
     if options.out is not None:
@@ -188,7 +185,7 @@ def _report_format(options: argparse.Namespace) -> str:
 
 
 def _check_suffix(options: argparse.Namespace, by_suffix: str | None) -> None:
-    """ValueError where --format contradicts the suffix of --out."""
+    """Raise ValueError where --format contradicts the suffix of --out."""
     if options.format and by_suffix not in (None, options.format):
         raise ValueError(
             f"--out must not end in {options.out.suffix} with --format {options.format}, got {options.out}"
@@ -198,11 +195,10 @@ def _check_suffix(options: argparse.Namespace, by_suffix: str | None) -> None:
 def _overrides(document: Document) -> str:
     for line in left_out(document.collection):
         print(f"ol2r report: {line}", file=sys.stderr)
-    return "\n".join(map(document.labels.overrides, ordered(document.groups, document.labels, METRICS[0])))
+    return "\n".join(map(document.labels.overrides, document.labels.ordered(document.groups, METRICS[0])))
 
 
 def _draw_figures(options: argparse.Namespace) -> None:
-    """Draw and write the figures of --figure. ValueError where none can be drawn."""
     kinds = [kind for kind in options.figure if kind in KINDS or not ("=" in kind or Path(kind).is_dir())]
     options.folders += [kind for kind in options.figure if kind not in kinds]  # `--figure blocks outputs click=per`
     for kind in kinds:
@@ -253,7 +249,7 @@ def _figure_files(kinds: Sequence[str], options: argparse.Namespace) -> dict[str
 
 
 def _figure_options(kinds: Sequence[str], options: argparse.Namespace) -> dict[str, str]:
-    """The words of --option; each must be an option of one of the kinds, or without any of a page."""
+    """Return the words of --option; each must be an option of one of the kinds, or without any of a page."""
     known = dict.fromkeys([*EVERY_KIND[not kinds :], *(name for kind in kinds for name in KINDS[kind].options)])
     values = dict(word.partition("=")[::2] for word in options.option or ())
     for name, value in values.items():

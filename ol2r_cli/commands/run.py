@@ -91,7 +91,6 @@ def main(given: argparse.Namespace) -> int:
 
 
 def _check(given: argparse.Namespace) -> None:
-    """Raise ValueError for options that do not fit each other."""
     given.paired = [[name for name in names.split(",") if name] for names in given.paired]
     for names in given.paired:
         if len(names) < 2:

@@ -83,7 +83,6 @@ def _search(given: argparse.Namespace) -> int:
 
 
 def _open_study(given: argparse.Namespace) -> Study:
-    """The study of this command, after its metric and its space have been checked."""
     from ol2r_cli.search.space import Space, check_space, codes_of, direction
 
     space = Space([*as_options(given.config_dir), *given.words])

@@ -10,7 +10,7 @@ from ol2r_cli.commands.command import argument, command
 from ol2r_cli.config.overrides import split_words
 from ol2r_cli.config.own_choices import default_output_dir
 from ol2r_cli.formatting import duration, plural, printable, show
-from ol2r_cli.report.run_filter import RunFilter
+from ol2r_cli.report.run_groups import RunFilter
 from ol2r_cli.run.exit_status import DONE
 from ol2r_cli.run.run import STATES, Run, find_runs
 
@@ -72,7 +72,6 @@ def _row(run: Run, root: Path) -> tuple[str, ...]:
 
 
 def _note(run: Run) -> str:
-    """The remaining time, or why the run has stopped and what to type, after the note of the user's."""
     parts = [run.manifest.get("note", ""), (run.error or "") if run.state in _RESUME else ""]
     if run.state == "running" and run.remaining is not None:
         parts.append(f"{duration(run.remaining)} to go")

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ol2r_cli.config.catalogue import MEASURE, Catalogue, config_dir
+from ol2r_cli.config.moved_classes import MOVED_TO
 from ol2r_cli.config.own_choices import installed_packages, use_choices
 from ol2r_cli.config.ranges import check_settings, kinds_of
 from ol2r_cli.formatting import error_line, shown_path
@@ -39,6 +40,8 @@ def build(node: Any, **more: Any) -> Any:
     from omegaconf import OmegaConf
 
     node = node if OmegaConf.is_config(node) else OmegaConf.create(node)
+    if node.get("_target_") in MOVED_TO:
+        node = OmegaConf.merge(node, {"_target_": MOVED_TO[node._target_]})
     _check_node(node, str(node._get_full_key(None)), more)
     try:
         return instantiate(node, _convert_="all", **more)
@@ -186,7 +189,7 @@ def targets(settings: Any) -> Iterator[str]:
 
 @cache
 def _shipped() -> frozenset[str]:
-    return _targets_in(())
+    return _targets_in(()) | MOVED_TO.keys()
 
 
 def _is_installed(target: str) -> bool:

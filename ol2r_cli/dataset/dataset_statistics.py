@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
-import torch
 
 from ol2r_cli.dataset.letor import Letor
 from ol2r_cli.dataset.parse import blocks
 from ol2r_cli.dataset.prepare import column_ranges
 from ol2r_cli.dataset.table import SPLITS, Dataset
-from ol2r_cli.tensor.shapes import Bool
+from ol2r_cli.tensor.shapes import Bool, Int
 
 
 @dataclass(frozen=True)
@@ -53,19 +54,36 @@ class GroupStatistics:
 
 
 def split_statistics(dataset: Dataset) -> list[SplitStatistics]:
-    """Statistics of every split that has queries, and of `all` of them."""
-    return [_describe(dataset, name, queries) for name, queries in _splits(dataset)]
+    """Return statistics of every split that has queries, and of `all` of them."""
+    labels, offsets = dataset.labels.numpy(), dataset.offsets.numpy()
+    best = np.maximum.reduceat(labels, offsets[:-1])
+    described = []
+    for name, queries, rows in _splits(dataset):
+        lengths = np.diff(offsets)[queries]
+        mix = np.bincount(labels[rows], minlength=dataset.grades)
+        described.append(
+            SplitStatistics(
+                name=name,
+                queries=len(queries),
+                documents=int(lengths.sum()),
+                shortest=int(lengths.min()),
+                median=float(np.median(lengths)),
+                longest=int(lengths.max()),
+                grades=(mix / mix.sum()).tolist(),
+                without_relevant=float((best[queries] == 0).mean()),
+            )
+        )
+    return described
 
 
 def group_statistics(dataset: Dataset) -> list[GroupStatistics]:
-    """Group statistics of every split that has queries, and of `all` of them; empty for a dataset without groups."""
+    """Return group statistics of every split that has queries, and of `all`; empty for a dataset without groups."""
     if dataset.group is None:
         return []
     group, labels = dataset.group.numpy(), dataset.labels.numpy()
     number = max(2, int(group.max()) + 1)
     described = []
-    for name, queries in _splits(dataset):
-        rows = _rows(dataset, queries)
+    for name, _, rows in _splits(dataset):
         sizes = np.bincount(group[rows], minlength=number)
         sums = np.bincount(group[rows], weights=labels[rows], minlength=number)
         means = np.divide(sums, sizes, out=np.full(number, np.nan), where=sizes > 0)
@@ -74,45 +92,24 @@ def group_statistics(dataset: Dataset) -> list[GroupStatistics]:
 
 
 def constant_features(dataset: Dataset) -> list[int]:
-    """Columns, counted from 1, with a single value over all documents of the training split, as rankers see them."""
-    train = _rows(dataset, dataset.splits["train"])
+    """Return columns, from 1, with a single value over all documents of the training split, as rankers see them."""
+    train = next(rows for name, _, rows in _splits(dataset) if name == "train")
     features = dataset.features.numpy()
     training = (features[rows][train[rows]] for rows, _ in blocks(dataset.offsets.numpy()))
     low, high = column_ranges(training, features.shape[1])
     return (np.flatnonzero(low >= high) + 1).tolist()
 
 
-def _splits(dataset: Dataset) -> list[tuple[str, torch.Tensor]]:
-    present = [(name, queries) for name, queries in dataset.splits.items() if len(queries)]
-    return [*present, ("all", torch.cat([queries for _, queries in present]))]
+def _splits(dataset: Dataset) -> Iterator[tuple[str, Int[np.ndarray, "q"], Bool[np.ndarray, "N"]]]:
+    """Yield name, queries and marked rows of every split that has queries, and of all of them."""
+    present = {name: queries.numpy() for name, queries in dataset.splits.items() if len(queries)}
+    for name, queries in {**present, "all": np.concatenate(list(present.values()))}.items():
+        selected = np.zeros(len(dataset.query_ids), dtype=bool)
+        selected[queries] = True
+        yield name, queries, np.repeat(selected, np.diff(dataset.offsets.numpy()))
 
 
-def _rows(dataset: Dataset, queries: torch.Tensor) -> Bool[np.ndarray, "N"]:
-    """Marks the rows of the table that belong to the queries."""
-    selected = np.zeros(len(dataset.query_ids), dtype=bool)
-    selected[queries.numpy()] = True
-    return np.repeat(selected, np.diff(dataset.offsets.numpy()))
-
-
-def _describe(dataset: Dataset, name: str, queries: torch.Tensor) -> SplitStatistics:
-    labels, offsets = dataset.labels.numpy(), dataset.offsets.numpy()
-    lengths = np.diff(offsets)[queries.numpy()]
-    mix = np.bincount(labels[_rows(dataset, queries)], minlength=dataset.grades)
-    best = np.maximum.reduceat(labels, offsets[:-1])[queries.numpy()]
-    return SplitStatistics(
-        name=name,
-        queries=len(queries),
-        documents=int(lengths.sum()),
-        shortest=int(lengths.min()),
-        median=float(np.median(lengths)),
-        longest=int(lengths.max()),
-        grades=(mix / mix.sum()).tolist(),
-        without_relevant=float((best == 0).mean()),
-    )
-
-
-@dataclass(frozen=True)
-class PublishedComparison:
+class PublishedComparison(NamedTuple):
     """A property of the files next to its published value, both as text."""
 
     what: str
@@ -125,7 +122,7 @@ class PublishedComparison:
 
 
 def compare_with_published(dataset: Letor) -> list[PublishedComparison]:
-    """Compares the selected fold with `dataset.expected` and `dataset.checksums`; parses it if it is not cached.
+    """Compare the selected fold with `dataset.expected` and `dataset.checksums`; parse it if it is not cached.
 
     Counts are those of the whole fold, even where settings choose fewer queries. Files without a known checksum are
     not compared.
@@ -133,17 +130,12 @@ def compare_with_published(dataset: Letor) -> list[PublishedComparison]:
     location = dataset.locate()
     table = dataset.parse(location)
     counts = {"queries": len(table.query_ids), "documents": len(table.labels), "features": table.largest_id}
-    comparisons = [
-        PublishedComparison(what, f"{counts[what]:,}", f"{number:,}") for what, number in dataset.expected.items()
-    ]
-    missing = [split for split in SPLITS if dataset.files.get(split) and split not in location.files]
+    compared = [(what, f"{counts[what]:,}", f"{number:,}") for what, number in dataset.expected.items()]
     if dataset.expected:
-        comparisons += [
-            PublishedComparison(f"{split} file", "none", " or ".join(dataset.files[split])) for split in missing
-        ]
+        missing = [split for split in SPLITS if dataset.files.get(split) and split not in location.files]
+        compared += [(f"{split} file", "none", " or ".join(dataset.files[split])) for split in missing]
     for file in location.files.values():
         name = file.relative_to(location.root).as_posix()
-        known = dataset.checksums.get(name)
-        if known is not None:
-            comparisons.append(PublishedComparison(f"sha256 of {name}", dataset.cache.sha256(file), known))
-    return comparisons
+        if (known := dataset.checksums.get(name)) is not None:
+            compared.append((f"sha256 of {name}", dataset.cache.sha256(file), known))
+    return [PublishedComparison(*each) for each in compared]

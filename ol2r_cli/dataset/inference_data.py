@@ -8,14 +8,14 @@ import numpy as np
 import torch
 
 from ol2r_cli.dataset.letor import Letor
-from ol2r_cli.dataset.parse import Documents, open_text, parse
+from ol2r_cli.dataset.parse import open_text, parse
 from ol2r_cli.dataset.prepare import ParsedTable, fit_transformation
 from ol2r_cli.dataset.table import Dataset, DatasetSource, setting
-from ol2r_cli.tensor.shapes import Float, Int
+from ol2r_cli.tensor.shapes import Int
 
 
 def inference_data(file: Path, source: DatasetSource, features: int, fingerprint: str) -> Dataset:
-    """The queries of a file, in its order, as the test split of a table; grades may be anything.
+    """Return the queries of a file, in its order, as the test split of a table; grades may be anything.
 
     `source` is the dataset of the run, `features` the number of features that its rankers see, and `fingerprint` that
     of its content. Features are read and transformed as those of the dataset; for a generated dataset they are taken
@@ -28,27 +28,31 @@ def inference_data(file: Path, source: DatasetSource, features: int, fingerprint
     letor = source if isinstance(source, Letor) else None
     training = _training_data(letor, fingerprint) if letor else None
     width = training[0].features.shape[1] if training else features
-    reading = (letor.overflow, letor.missing) if letor else ()
-    table = _with_width(parse(file, None, *reading), width, file)
-    values = table.features
+    documents = parse(file, None, *((letor.overflow, letor.missing) if letor else ()))
+    present = documents.features.shape[1]
+    if present > width or (present < width and not _is_sparse(file, present)):
+        raise ValueError(f"FILE must have {width} features, as the data of the run, got {file}, which has {present}")
+    values = np.pad(documents.features, ((0, 0), (0, width - present)))  # a sparse file may leave out the last ones
+    labels, offsets, queries = documents.labels, documents.offsets, documents.query_ids
     if letor:
-        fitted_on, train = training or (table, np.arange(0))
+        alone = ParsedTable("", values, labels, offsets, queries, np.array([0, 0, len(queries)]), present)
+        fitted_on, train = training or (alone, np.arange(0))
         transform, _ = fit_transformation(fitted_on, train, letor.normalise, letor.zeroed, letor.drop_constant)
-        values = np.concatenate(list(transform(table.features, table.offsets)))
+        values = np.concatenate(list(transform(values, offsets)))
     return Dataset(
         name=file.name,
         fingerprint="",
         features=torch.from_numpy(values),
-        labels=torch.from_numpy(table.labels),
-        offsets=torch.from_numpy(table.offsets),
-        query_ids=table.query_ids,
-        grades=int(table.labels.max()) + 1,
-        splits={"test": torch.arange(len(table.query_ids))},
+        labels=torch.from_numpy(labels),
+        offsets=torch.from_numpy(offsets),
+        query_ids=queries,
+        grades=int(labels.max()) + 1,
+        splits={"test": torch.arange(len(queries))},
     )
 
 
 def _training_data(source: Letor, fingerprint: str) -> tuple[ParsedTable, Int[np.ndarray, "q"]] | None:
-    """The table and the training queries of the dataset; None when the transformation does not depend on them."""
+    """Return table and training queries of the dataset; None when the transformation does not depend on them."""
     if source.normalise == "global_zscore":
         reason = f"{setting('normalise')}=global_zscore"
     elif source.drop_constant:
@@ -68,18 +72,8 @@ def _training_data(source: Letor, fingerprint: str) -> tuple[ParsedTable, Int[np
     return source.parse(location), dataset.splits["train"].numpy()
 
 
-def _with_width(documents: Documents, width: int, file: Path) -> ParsedTable:
-    """A table of `width` features; a sparse file may leave out the last ones where they are 0."""
-    present = documents.features.shape[1]
-    if present > width or (present < width and not _is_sparse(file, present)):
-        raise ValueError(f"FILE must have {width} features, as the data of the run, got {file}, which has {present}")
-    values: Float[np.ndarray, "N F"] = np.pad(documents.features, ((0, 0), (0, width - present)))
-    counts = np.array([0, 0, len(documents.query_ids)])
-    return ParsedTable("", values, documents.labels, documents.offsets, documents.query_ids, counts, present)
-
-
 def _is_sparse(file: Path, largest: int) -> bool:
-    """Whether a line has fewer features than the largest id; each line has one more colon, in its qid."""
+    """Return whether a line has fewer features than the largest id; each line has one more colon, in its qid."""
     with open_text(file) as lines:
         contents = (line.split(b"#", 1)[0] for line in lines)
         return any(content.count(b":") <= largest for content in contents if content.strip())

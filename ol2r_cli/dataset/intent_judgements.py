@@ -32,7 +32,7 @@ class IntentFile:
     binary: bool = True
 
     def within(self, root: Path) -> Path:
-        """The path of the file; ValueError if there is none."""
+        """Return the path of the file; ValueError if there is none."""
         path = root / Path(self.file).expanduser()
         if not path.is_file():
             name = setting("intents")
@@ -40,7 +40,7 @@ class IntentFile:
         return path
 
     def read(self, path: Path, files: Iterable[Path], queries: Sequence[str], offsets: Sequence[int]) -> Intents:
-        """The labels of every document by intent.
+        """Return the labels of every document by intent.
 
         `files` are those of the splits, whose comments name the documents (`# docid = NAME`), with these queries and
         their offsets in the table. DataError for a malformed line, and if no judgement is of a document of the files.
@@ -62,7 +62,7 @@ class IntentFile:
 
 
 def intent_file(settings: Mapping[str, Any] | None) -> IntentFile | None:
-    """The setting `intents` of files: null or {file, binary}; ValueError for others."""
+    """Return the setting `intents` of files: null or {file, binary}; ValueError for others."""
     if settings is None:
         return None
     if not {"file"} <= set(settings) <= {"file", "binary"}:
@@ -72,7 +72,7 @@ def intent_file(settings: Mapping[str, Any] | None) -> IntentFile | None:
 
 
 def document_ids(files: Iterable[Path]) -> list[str]:
-    """The names of the documents of LETOR files, in their order, where comments have them (`# docid = NAME`)."""
+    """Return the names of the documents of LETOR files, in their order, where comments have them (`# docid = NAME`)."""
     names = []
     for file in files:
         with open_text(file) as lines:

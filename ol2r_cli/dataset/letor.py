@@ -82,7 +82,7 @@ class Letor:
         self.cache = Cache(cache_dir)
 
     def load(self) -> Dataset:
-        """The table of the fold; parses and normalises what the cache does not have.
+        """Return the table of the fold; parses and normalises what the cache does not have.
 
         Raises ValueError when the files are not found, and DataError when a file is malformed.
         """
@@ -119,7 +119,7 @@ class Letor:
         return None if rule is None or isinstance(rule, Path) or not rule.zeroed else rule.feature
 
     def locate(self) -> Location:
-        """Where the files are; raises ValueError when they are not found."""
+        """Return where the files are; raises ValueError when they are not found."""
         roots = [expand(self.path)] if self.path else [expand(self.data_dir) / folder for folder in self.folders]
         location = locate(roots, self.files, self.fold)
         if location is not None:
@@ -134,7 +134,7 @@ class Letor:
         )
 
     def parse(self, location: Location) -> ParsedTable:
-        """The whole fold as it is in the files, before normalisation and the choice of queries."""
+        """Return the whole fold as it is in the files, before normalisation and the choice of queries."""
         sha256 = {split: self.cache.sha256(file) for split, file in location.files.items()}
         return parsed_table(self.cache, location.files, sha256, self.features, self.overflow, self.missing)
 
@@ -173,14 +173,14 @@ class Letor:
         )
 
     def _stated_intents(self, judgements: Path | None) -> dict[str, Any]:
-        """What identifies the intents; nothing without any, as in versions that did not know of them."""
+        """Return what identifies the intents; nothing without any, as in versions that did not know of them."""
         if self.intents is None or judgements is None:
             return {}
         return {"intents": [self.cache.sha256(judgements), self.intents.binary], "intent": self.intent}
 
 
 def locate(roots: Sequence[Path], names: Mapping[str, Sequence[str]], fold: int) -> Location | None:
-    """The files of one fold in the first root that has them, in its folder `Fold<fold>` or directly in the root.
+    """Return the files of one fold in the first root that has them, in its folder `Fold<fold>` or directly in the root.
 
     `names`: for each split the file names it may have, plain or with .gz appended. The training file decides the
     folder, so that files of different folds are never mixed. None when no root has files. Raises ValueError when a
@@ -208,13 +208,13 @@ def locate(roots: Sequence[Path], names: Mapping[str, Sequence[str]], fold: int)
 
 
 def _files(folder: Path) -> list[str]:
-    """The names of the files of a folder, which need not exist, without hidden ones."""
+    """Return the names of the files of a folder, which need not exist, without hidden ones."""
     entries = sorted(folder.iterdir()) if folder.is_dir() else []
     return [entry.name for entry in entries if entry.is_file() and not entry.name.startswith(".")]
 
 
 def _other_names(folder: Path, looked_for: Sequence[str]) -> str:
-    """What is wrong with a folder that has no training file of these names."""
+    """Return what is wrong with a folder that has no training file of these names."""
     name, files = setting("files.train"), _files(folder)
     likely = [file for file in files if re.fullmatch(r"[\w.-]*train[\w.-]*", file, re.IGNORECASE)]
     typed = likely[0].removesuffix(".gz") if len(likely) == 1 else "NAME"
@@ -225,7 +225,7 @@ def _other_names(folder: Path, looked_for: Sequence[str]) -> str:
 
 
 def _content(root: Path) -> str:
-    """What is found where no file was: `which does not exist`, `which has the folders a, b`."""
+    """Return what is found where no file was: `which does not exist`, `which has the folders a, b`."""
     if not root.is_dir():
         return "which is a file" if root.exists() else "which does not exist"
     folders = sorted(entry.name for entry in root.iterdir() if entry.is_dir())
@@ -237,7 +237,7 @@ def _listed(names: Sequence[str], most: int = 8) -> str:
 
 
 def _first_file(folder: Path, names: Sequence[str]) -> Path | None:
-    """The first of the names that exists, plain before gzipped."""
+    """Return the first of the names that exists, plain before gzipped."""
     candidates = (folder / f"{name}{suffix}" for name in names for suffix in ("", ".gz"))
     return next((file for file in candidates if file.is_file()), None)
 
@@ -249,7 +249,7 @@ def divide(
     queries: int | None,
     seed: int,
 ) -> dict[str, Int[np.ndarray, "_"]]:
-    """The query numbers of train, validation and test.
+    """Return the query numbers of train, validation and test.
 
     `counts`: queries in each of the three files; queries are numbered through in this order. `validation`: the share
     of the training queries that becomes the validation split when there is no validation file. `queries`: how many of

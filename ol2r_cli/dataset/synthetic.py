@@ -159,7 +159,7 @@ class Synthetic:
         return dataset if self.intent is None else dataset.judged_by(self.intent)
 
     def _borders_of_groups(self) -> list[float]:
-        """The share of documents above each border between two groups, the most popular group first."""
+        """Return the share of documents above each border between two groups, the most popular group first."""
         return list(accumulate(self.group_ratio[:-1])) if isinstance(self.group_ratio, list) else [self.group_ratio]
 
     def _check_memory(self, rows: int, block: int) -> None:
@@ -175,7 +175,7 @@ class Synthetic:
             )
 
     def _table(self, generator: DocumentGenerator, rows: int) -> tuple[Floats, NDArray[np.int8], NDArray[np.int8]]:
-        """Features [rows, features], labels [I, rows] and groups [rows] of all splits, one after the other."""
+        """Return features [rows, features], labels [I, rows] and groups [rows] of all splits, one after the other."""
         borders = self._borders(generator)
         features = np.empty((rows, self.features), dtype=np.float32)
         labels, group = np.empty((len(borders), rows), dtype=np.int8), np.empty(rows, dtype=np.int8)
@@ -201,7 +201,7 @@ class Synthetic:
             yield generator.features(quality, block, random)[:rows], utility[:, :rows], generator.group(quality)[:rows]
 
     def _lengths(self, split: str) -> Lengths:
-        """List lengths of the split, for whole blocks."""
+        """Return list lengths of the split, for whole blocks."""
         count = -(-self.queries[split] // _BLOCK) * _BLOCK
         lengths = self._random(split).gamma(_SHAPE, self.documents / _SHAPE, count)
         return np.rint(lengths.clip(min(5, self.documents), 5 * self.documents)).astype(np.int64)
@@ -282,7 +282,7 @@ class DocumentGenerator:
         return utility
 
     def group(self, quality: Floats) -> NDArray[np.int8]:
-        """The number of borders that a document's popularity is below, [n]: 0 for the most popular group."""
+        """Return the number of borders that a document's popularity is below, [n]: 0 for the most popular group."""
         return np.sum([quality[POPULARITY] < border for border in self.popular], axis=0).astype(np.int8)
 
     def features(self, quality: Floats, lengths: Lengths, random: np.random.Generator) -> Floats:
@@ -299,7 +299,7 @@ class DocumentGenerator:
 
 
 def _weighted(quality: Floats, weights: Floats) -> Floats:
-    """The weighted sum of the qualities, variance 1, [n]."""
+    """Return the weighted sum of the qualities, variance 1, [n]."""
     total = np.zeros(quality.shape[1], dtype=np.float32)
     for weight, row in zip(weights, quality[:QUALITIES], strict=True):
         total += weight * row

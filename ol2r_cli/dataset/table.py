@@ -24,12 +24,12 @@ class DatasetSource(Protocol):
     """What a choice of the configuration group `dataset` builds."""
 
     def load(self) -> Dataset:
-        """The table. Raises ValueError when the data are not what they should be."""
+        """Return the table. Raises ValueError when the data are not what they should be."""
         ...
 
 
 def setting(name: str) -> str:
-    """A setting of the dataset as it is typed, for error messages: `dataset.fold`."""
+    """Return a setting of the dataset as it is typed, for error messages: `dataset.fold`."""
     return f"dataset.{name}"
 
 
@@ -69,7 +69,7 @@ class Dataset:
         compiled: bool = False,
         by_intent: bool = False,
     ) -> Split:
-        """The queries of one split, served in `dtype` on `device`; ValueError when it has no query.
+        """Return the queries of one split, served in `dtype` on `device`; ValueError when it has no query.
 
         With `compiled`, compiled loops serve them. With `by_intent`, they have the labels of each intent.
         """
@@ -79,14 +79,14 @@ class Dataset:
         return Split(self, self.splits[name].to(device), torch.device(device), dtype, compiled, by_intent)
 
     def judged_by(self, intent: int) -> Dataset:
-        """The same with the labels of one intent, from 1; ValueError if there is no such intent."""
+        """Return the same with the labels of one intent, from 1; ValueError if there is no such intent."""
         if self.intents is None or not 1 <= intent <= len(self.intents.labels):
             most = 0 if self.intents is None else len(self.intents.labels)
             raise ValueError(f"an intent must be one of the {most} intents of dataset {self.name}, got {intent}")
         return replace(self, labels=self.intents.labels[intent - 1], grades=self.intents.grades)
 
     def oracle(self) -> Oracle:
-        """What rankers that declare `needs_labels` receive."""
+        """Return what rankers that declare `needs_labels` receive."""
         validation = self._oracle("validation") if len(self.splits.get("validation", ())) else None
         return dataclasses.replace(self._oracle("train"), validation=validation)
 
@@ -120,7 +120,7 @@ class TableCandidates(Candidates):
 
     @property
     def features(self) -> Float[Tensor, "B D F"]:
-        """The features of every candidate."""
+        """Return the features of every candidate."""
         if isinstance(self._features, Tensor):
             return self._features
         gathered = self._features()
@@ -179,8 +179,6 @@ class Split:
         """
         if self.rows is not None:
             return self._serve_rows(query, self.rows, intent)
-        if longest is None and len(query) == 1:
-            return self._serve_one(query, intent)
         length = self.length.index_select(0, query)
         slots = self.slots[: int(length.max()) if longest is None else longest]
         mask = slots < length[:, None]
@@ -202,7 +200,7 @@ class Split:
         shape = len(number), max(length.tolist())
         document, label, mask = np.empty(shape, np.int64), np.empty(shape, np.int64), np.empty(shape, np.bool_)
         group = np.empty(shape if len(self.group_of) else (0, 0), self.group_of.dtype)
-        loops.rounds.serve(start, length, judged, self.label_of, self.group_of, document, label, group, mask)
+        loops.lists.serve(start, length, judged, self.label_of, self.group_of, document, label, group, mask)
         documents = torch.from_numpy(document)
         candidates = TableCandidates(
             query,
@@ -213,17 +211,3 @@ class Split:
             Rows(rows.table, start, length),
         )
         return candidates, torch.from_numpy(label)
-
-    def _serve_one(
-        self, query: Int[Tensor, "1"], intent: Int[Tensor, "1"] | None
-    ) -> tuple[Candidates, Int[Tensor, "1 D"]]:
-        """`serve` for one query: its documents are consecutive rows, so nothing is gathered or padded."""
-        start, length = int(self.start[query]), int(self.length[query])
-        rows = slice(start, start + length)
-        features = self.features[rows].to(self.dtype)[None]
-        mask = torch.ones(1, length, dtype=torch.bool, device=query.device)
-        group = None if self.group is None else self.group[None, rows]
-        document = (self.slots[:length] + start)[None]
-        first = start if intent is None else start + int(intent) * len(self.features)
-        labels = self.labels[None, first : first + length]
-        return Candidates(query, document, features, mask, group), labels.long()

@@ -1,4 +1,5 @@
-"""Explore only uncertain pairs: PairRank's confidence intervals (WWW 2021, sections 3.2.2 and 3.2.3)."""
+"""Explore only uncertain pairs: PairRank's confidence intervals (WWW 2021, sections 3.2.2 and 3.2.3), or an ensemble
+whose members disagree (P2NeurRank, SIGIR 2022, section 3.3)."""
 
 from __future__ import annotations
 
@@ -12,15 +13,12 @@ from torch import Tensor
 from ol2r_cli import loops
 from ol2r_cli.config.ranges import Positive
 from ol2r_cli.exploration.divide_and_conquer import DivideAndConquer, ScoreOrder, Shuffle, Width
-from ol2r_cli.exploration.long_lists import LONG, Comparison
-from ol2r_cli.interfaces import FEATURES, Forgetting, Interaction, Need, Oracle, RunContext
+from ol2r_cli.interfaces import FEATURES, MEMBERS, Forgetting, Interaction, Need, Oracle, RunContext
 from ol2r_cli.learning.covariance import add_outer_products, remove_outer_products
 from ol2r_cli.learning.history import RecentRows
-from ol2r_cli.learning.tangents import TableTangent
 from ol2r_cli.tensor.gather import gather
 from ol2r_cli.tensor.shapes import Bool, Float
 from ol2r_cli.tensor.streams import Random
-from ol2r_cli.tensor.synchronisation import is_host_readable
 
 
 class Confidence(DivideAndConquer):
@@ -76,15 +74,15 @@ class Confidence(DivideAndConquer):
             raise ValueError(f"{self.setting('alpha')} must be a number where the ranker forgets pairs, got theory")
         of_discount = self.discount < 1 and self.covariance == "inverse_diagonal"
         self.form = "diagonal" if of_discount else self.covariance  # what of `inverse`, or of M, is used
-        self.horizon, self.long = context.rounds, context.documents >= LONG
+        self.horizon, self.loops = context.rounds, context.loops
         if self.alpha == "theory":
             span = features.amax(0) - features.amin(0)  # |x_ij| <= |span|
             slope = torch.sigmoid(span.double().norm())
             self.steepness = 2 * 0.25 / float(slope * (1 - slope))
 
     def for_loops(self) -> Any:
-        """The exploration for rounds that are played together, up to the next recomputation of M^-1."""
-        if self.alpha == "theory" or self.long or self.window is not None or self.discount < 1:
+        """Return the exploration for rounds that are played together, up to the next recomputation of M^-1."""
+        if self.alpha == "theory" or self.window is not None or self.discount < 1:
             return None
         intervals = loops.play.Intervals(
             self._form(),
@@ -100,26 +98,22 @@ class Confidence(DivideAndConquer):
 
     def after_loops(self, rounds: int) -> None:
         """Recompute M^-1 if it is time."""
-        self.rounds.add_(rounds)
+        self.rounds.add_(rounds)  # `+=` would go through Module.__setattr__, at several times the cost
         if not int(self.rounds) % self.refresh:
             self.inverse.copy_(torch.linalg.inv(self.matrix))
 
     def learn(self, interaction: Interaction, random: Random) -> None:
-        """Add the round's pairs to M."""
         rows = interaction.prediction.tangent().differences(interaction.preferences)
         if self.discount < 1:
             self._discount(rows)
             return
-        if interaction.candidates.rows is None:
-            self.matrix.baddbmm_(rows.mT, rows)
-        else:
+        if self.loops:
             state, valid = (self.matrix.numpy(), self.inverse.numpy()), interaction.preferences.valid.numpy()
             loops.updates.add_outer_products(*state, rows.numpy(), valid)
-        self.rounds.add_(1)  # `+=` would go through Module.__setattr__, at several times the cost
-        if not int(self.rounds) % self.refresh:
-            self.inverse.copy_(torch.linalg.inv(self.matrix))
-        elif interaction.candidates.rows is None:
+        else:
+            self.matrix.baddbmm_(rows.mT, rows)
             add_outer_products(self.inverse, rows)
+        self.after_loops(1)
         if self.window is not None:
             self._slide(int(self.rounds), rows)
 
@@ -137,8 +131,8 @@ class Confidence(DivideAndConquer):
             recent = self.recent.rows[:, : self.window].flatten(1, 2)
             torch.bmm(recent.mT, recent, out=self.matrix)
             self.matrix.diagonal(dim1=1, dim2=2).add_(self.l2)
-        readable = is_host_readable(self.matrix)  # whether M^-1 can be brought up to date is read from it
-        if not rounds % self.refresh or not readable or not remove_outer_products(self.inverse, leaving):
+        # Whether M^-1 can be brought up to date is read from it.
+        if not rounds % self.refresh or not self.loops or not remove_outer_products(self.inverse, leaving):
             self.inverse.copy_(torch.linalg.inv_ex(self.matrix).inverse)
 
     def _discount(self, rows: Float[Tensor, "B M F"]) -> None:
@@ -159,72 +153,60 @@ class Confidence(DivideAndConquer):
 
     def certain(self, ranked: ScoreOrder) -> Bool[Tensor, "b d d"]:
         """Compare sigma(s_i - s_j) - 1/2 with alpha |x_ij|, both squared. Equal documents are never certain."""
-        if ranked.rows is not None:
-            return self._certain_by_loops(ranked)
-        replicas, scores, gradients = ranked.replicas, ranked.scores, self._gradients(ranked)
+        replicas, scores = ranked.replicas, ranked.scores
+        x = gather(ranked.prediction.tangent().dense()[replicas, : ranked.order.shape[1]], ranked.order)
+        if ranked.loops:
+            certain = np.zeros((x.shape[1], x.shape[1]), np.bool_)
+            state = self.matrix[replicas][0].numpy(), self.inverse[replicas][0].numpy(), self._form()
+            scale = float(self._alpha(replicas) ** 2)
+            loops.certain_pairs.confident(x[0].numpy(), *state, scores[0].numpy(), scale, certain)
+            return torch.from_numpy(certain)[None]
         margin = (scores[:, :, None] - scores[:, None, :]).sigmoid_().sub_(0.5).clamp_(min=0).square_()
-        return margin > self._squared_widths(replicas, gradients).mul_(self._alpha(replicas) ** 2).clamp_(min=0)
-
-    def _certain_by_loops(self, ranked: ScoreOrder) -> Bool[Tensor, "1 d d"]:
-        """Return `certain` for one replica."""
-        documents, x, replica = ranked.order.shape[1], self._gradients(ranked)[0], ranked.replicas
-        state = self.matrix[replica][0].numpy(), self.inverse[replica][0].numpy()
-        certain = np.zeros((documents, documents), np.bool_)
-        scale = float(self._alpha(replica) ** 2)
-        loops.certain_pairs.confident(x.numpy(), *state, self._form(), ranked.scores[0].numpy(), scale, certain)
-        return torch.from_numpy(certain)[None]
+        return margin > self._squared_widths(x).mul_(self._alpha(replicas) ** 2).clamp_(min=0)
 
     def _form(self) -> int:
-        """Return the number of the covariance for compiled loops."""
         names = {"full": "FULL", "diagonal": "DIAGONAL", "inverse_diagonal": "INVERSE_DIAGONAL"}
         number: int = getattr(loops.certain_pairs, names[self.form])
         return number
 
-    def comparison(self, ranked: ScoreOrder) -> Comparison:
-        """Return `certain` for some rows of one list."""
-        scores, x, scale = ranked.scores[0], self._gradients(ranked), self._alpha(ranked.replicas) ** 2
-        scale = scale[0] if isinstance(scale, Tensor) else scale
-        projected = self._projected(ranked.replicas, x)[0]
-        x = x[0]
-        length = (projected * x).sum(1)
-        projected.mul_(-2)
-
-        def compare(rows: slice, end: int) -> Bool[Tensor, "r w"]:
-            below = slice(rows.start, end)
-            widths = (projected[rows] @ x[below].mT).add_(length[rows, None]).add_(length[below]).mul_(scale)
-            margin = (scores[rows, None] - scores[below]).sigmoid_().sub_(0.5).clamp_(min=0).square_()
-            return margin > widths.clamp_(min=0)
-
-        return compare
-
-    def _gradients(self, ranked: ScoreOrder) -> Float[Tensor, "b d P"]:
-        """Return the features in score order, from the table unless the ranker has replaced them."""
-        tangent = ranked.prediction.tangent()
-        if ranked.rows is not None and isinstance(tangent, TableTangent):
-            table, start, _ = ranked.rows
-            x = torch.empty(*ranked.order.shape, table.shape[1], dtype=ranked.scores.dtype)
-            loops.scores.gathered(table, start[ranked.replicas] + ranked.order[0].numpy(), x[0].numpy())
-            return x
-        return gather(tangent.dense()[ranked.replicas, : ranked.order.shape[1]], ranked.order)
-
-    def _projected(self, replicas: Tensor | slice, x: Float[Tensor, "b d P"]) -> Float[Tensor, "b d P"]:
-        """Return X M^-1, with the chosen form of M^-1."""
-        if self.form == "full":
-            return torch.bmm(x, self.inverse[replicas])
-        if self.form == "diagonal":
-            return x * self.inverse[replicas].diagonal(dim1=1, dim2=2)[:, None]
-        return x / self.matrix[replicas].diagonal(dim1=1, dim2=2)[:, None]
-
-    def _squared_widths(self, replicas: Tensor | slice, x: Float[Tensor, "b d P"]) -> Float[Tensor, "b d d"]:
+    def _squared_widths(self, x: Float[Tensor, "B D P"]) -> Float[Tensor, "B D D"]:
         """Return |x_i - x_j|^2 in the norm of M^-1: K_ii + K_jj - 2 K_ij with K = X M^-1 X^T, without D^2 solves."""
-        projected = self._projected(replicas, x)
+        if self.form == "full":
+            projected = torch.bmm(x, self.inverse)
+        elif self.form == "diagonal":
+            projected = x * self.inverse.diagonal(dim1=1, dim2=2)[:, None]
+        else:
+            projected = x / self.matrix.diagonal(dim1=1, dim2=2)[:, None]
         diagonal = (projected * x).sum(2)
         return torch.bmm(projected.mul_(-2), x.mT).add_(diagonal[:, :, None]).add_(diagonal[:, None, :])
 
-    def _alpha(self, replicas: Tensor | slice) -> float | Float[Tensor, "b 1 1"]:
+    def _alpha(self, replicas: slice) -> float | Float[Tensor, "b 1 1"]:
         """Return the factor of the width: the setting, or Lemma 2's alpha_t with R = 1/2, Q = 1, delta = 1/T."""
         if isinstance(self.alpha, int | float):
             return self.alpha
         growth = torch.linalg.slogdet(self.matrix[replicas]).logabsdet - self.matrix.shape[1] * math.log(self.l2)
         spread = 0.5 * (growth + 2 * math.log(self.horizon)).sqrt()
         return (self.steepness * (spread + math.sqrt(self.l2)))[:, None, None]
+
+
+class Ensemble(DivideAndConquer):
+    """Document i is certainly above j if and only if every member of the ranker scores it higher.
+
+    `shuffle` as in `DivideAndConquer`. The relation is transitive, so there is nothing to close.
+    """
+
+    needs = (Need(MEMBERS, "ranker=pepairrank with ranker.members=2 or more"),)
+
+    def __init__(self, shuffle: Shuffle):
+        super().__init__(shuffle, transitive=False)
+
+    def certain(self, ranked: ScoreOrder) -> Bool[Tensor, "b d d"]:
+        """Return the unanimous pairs, in the order of the mean score."""
+        members = ranked.prediction.scores[ranked.replicas, :, : ranked.order.shape[1]]
+        members = members.gather(2, ranked.order[:, None].expand_as(members))
+        if ranked.loops:
+            certain = np.zeros((members.shape[2], members.shape[2]), np.bool_)
+            loops.certain_pairs.unanimous(members[0].numpy(), certain)
+            return torch.from_numpy(certain)[None]
+        unanimous = (members[:, :, :, None] > members[:, :, None, :]).all(1)
+        return unanimous.triu_(1)  # rounding may order a mean against all members

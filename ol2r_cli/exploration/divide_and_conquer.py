@@ -1,4 +1,10 @@
-"""Divide and conquer: shuffle only documents whose mutual order is uncertain (PairRank, WWW 2021, section 3.2.3)."""
+"""Divide and conquer: shuffle only documents whose mutual order is uncertain (PairRank, WWW 2021, section 3.2.3).
+
+From certain pairs to ordered blocks, and to a random order that respects them. In the functions of this file documents
+are in score order, best first and padding last, so that certain pairs only point down the list: `certain[i, j]` says
+that document i certainly ranks above document j > i. Padding ranks certainly below every real document and forms the
+last block. loops/certain_pairs.py has the same for one list.
+"""
 
 from __future__ import annotations
 
@@ -10,35 +16,39 @@ from torch import Tensor
 
 from ol2r_cli import loops
 from ol2r_cli.config.ranges import Range
-from ol2r_cli.exploration.long_lists import (
-    LONG,
-    Comparison,
-    compare_in_chunks,
-    partition_direct,
-    partition_unclosed,
-    reachable,
-    shuffle_long,
+from ol2r_cli.exploration.order import mean_of_members
+from ol2r_cli.interfaces import (
+    CERTAIN,
+    LAYERS,
+    STATED,
+    Candidates,
+    Exploration,
+    Need,
+    Oracle,
+    Prediction,
+    Proposal,
+    RunContext,
 )
-from ol2r_cli.exploration.ordered_blocks import close, partition, shuffle, similar_lengths
-from ol2r_cli.interfaces import CERTAIN, Candidates, Exploration, Oracle, Prediction, Proposal, Rows, RunContext
 from ol2r_cli.tensor.gather import cached_arange, gather_square
 from ol2r_cli.tensor.shapes import Bool, Float, Int
 from ol2r_cli.tensor.streams import Random
-from ol2r_cli.tensor.synchronisation import is_host_readable
 
 Shuffle = Literal["conservative", "random"]
 Width = Annotated[float, Range(0, 1e100)]  # factor of the intervals; its square has to be a number
+
+LEAF = 128  # documents up to which the closure is computed by squaring
+LATE = 1e30  # later than every clock
 
 
 class ScoreOrder(NamedTuple):
     """b of the replicas, whose queries have at most d documents, with these documents in score order."""
 
-    replicas: Tensor | slice  # which of the B replicas
+    replicas: slice  # which of the B replicas: one where loops go through them, otherwise all
     prediction: Prediction  # of all B replicas
     order: Int[Tensor, "b d"]  # best score first, padding last
     scores: Float[Tensor, "b d"]  # in this order
     mask: Bool[Tensor, "b d"]  # in this order
-    rows: Rows | None = None  # for compiled loops, which take one replica at a time; of all B replicas
+    loops: bool = False
 
 
 class DivideAndConquer(Exploration):
@@ -68,54 +78,33 @@ class DivideAndConquer(Exploration):
         """
         raise NotImplementedError
 
-    def comparison(self, ranked: ScoreOrder) -> Comparison | None:
-        """Return what compares some documents of one replica's long list, or None if all must be compared at once."""
-        return None
-
     def propose(self, prediction: Prediction, candidates: Candidates, random: Random) -> Proposal:
-        """Find certain pairs, form blocks and shuffle each block."""
-        scores = prediction.scores[:, 0] if prediction.scores.shape[1] == 1 else prediction.scores.mean(1)
-        if candidates.rows is not None and scores.shape[1] < LONG:
-            return self._propose_by_loops(prediction, scores, candidates.rows, random)
-        mask, clock = candidates.mask, random.exponential(scores.shape[1]).to(scores.dtype)
-        parts = [
-            (replicas, self._propose(replicas, prediction, scores[replicas, :longest], mask[replicas, :longest], clock))
-            for replicas, longest in similar_lengths(mask)
-        ]
-        return parts[0][1] if len(parts) == 1 else _combine(scores, parts)
-
-    def _propose(
-        self,
-        replicas: Tensor | slice,
-        prediction: Prediction,
-        scores: Float[Tensor, "b d"],
-        mask: Bool[Tensor, "b d"],
-        clock: Float[Tensor, "B D"],
-    ) -> Proposal:
-        """Return the proposal for some replicas: computed in score order, returned by document."""
+        """Find certain pairs, form blocks and shuffle each block: in score order, returned by document."""
+        scores, mask = mean_of_members(prediction), candidates.mask
+        if candidates.rows is not None:
+            return self._propose_by_loops(prediction, scores, candidates.rows.length, random)
         by_score = scores.masked_fill(~mask, float("-inf")).argsort(1, descending=True)
-        ranked = ScoreOrder(replicas, prediction, by_score, scores.gather(1, by_score), mask)
-        if self._is_long(mask):
-            return self._propose_long(ranked, scores, clock[replicas, : scores.shape[1]])
+        ranked = ScoreOrder(slice(None), prediction, by_score, scores.gather(1, by_score), mask)
         certain = self.certain(ranked)
         top, rest = by_score.tensor_split([certain.shape[1]], dim=1)
         mask = mask[:, : top.shape[1]]
-        if not is_host_readable(mask) or not mask.all():  # a group of one replica has no padding
-            certain = (certain | ~mask[:, None, :]) & mask[:, :, None]
+        certain = (certain | ~mask[:, None, :]) & mask[:, :, None]
         if self.transitive:
             certain = close(certain)
         block = partition(certain)
-        clock = clock[replicas, : scores.shape[1]].gather(1, top)
-        order = shuffle(block, clock, certain if self.shuffle == "conservative" else None, self.ranking_depth)
+        clock = random.exponential(scores.shape[1]).to(scores.dtype).gather(1, top)
+        if self.shuffle == "conservative":
+            order = shuffle(clock, certain, min(self.ranking_depth, top.shape[1]))
+        else:
+            order = by_block(block, clock)
         if rest.shape[1]:
             return Proposal(torch.cat([top.gather(1, order), rest], 1), scores)
-        rank = torch.empty_like(by_score).scatter_(
-            1, by_score, cached_arange(scores.shape[1], scores.device).expand_as(by_score)
-        )
+        ranks = cached_arange(scores.shape[1], scores.device).expand_as(by_score)
+        rank = torch.empty_like(by_score).scatter_(1, by_score, ranks)
         return Proposal(by_score.gather(1, order), scores, block.gather(1, rank), gather_square(certain, rank))
 
     def _propose_by_loops(
-        self, prediction: Prediction, scores: Float[Tensor, "B D"], rows: Rows, random: Random
+        self, prediction: Prediction, scores: Float[Tensor, "B D"], lengths: np.ndarray, random: Random
     ) -> Proposal:
         """Return the proposal replica by replica, each without padding."""
         replicas, documents = scores.shape
@@ -124,86 +113,122 @@ class DivideAndConquer(Exploration):
         by_place = self.certain_places < documents
         width = min(self.certain_places, documents)
         pairs = np.zeros((replicas, width, width), dtype=np.bool_)
-        explained = self.needs_reasons
-        for b, length in enumerate(rows.length.tolist()):
+        conservative, explained = self.shuffle == "conservative", self.needs_reasons
+        for b, length in enumerate(lengths.tolist()):
             of_replica = scores[b : b + 1, :length]
             by_score = of_replica.argsort(1, descending=True)
             mask = torch.ones_like(by_score, dtype=torch.bool)
-            ranked = ScoreOrder(slice(b, b + 1), prediction, by_score, of_replica.gather(1, by_score), mask, rows)
+            ranked = ScoreOrder(slice(b, b + 1), prediction, by_score, of_replica.gather(1, by_score), mask, loops=True)
             certain = self.certain(ranked)[0].numpy()
             explained &= len(certain) == length
-            documents_by_score = by_score[0].numpy()
-            loops.certain_pairs.propose(
-                certain,
-                documents_by_score,
-                chance[b],
-                self.transitive,
-                self.shuffle == "conservative",
-                self.ranking_depth,
-                order[b],
-                block[b],
-                pairs[b],
-                by_place,
-            )
+            how = self.transitive, conservative, self.ranking_depth
+            written = order[b], block[b], pairs[b], by_place
+            loops.certain_pairs.propose(certain, by_score[0].numpy(), chance[b], *how, *written)
         proposed = torch.from_numpy(order)
         if not explained:
             return Proposal(proposed, scores)
         reasons = {"certain_by_place" if by_place else "certain": torch.from_numpy(pairs)}
         return Proposal(proposed, scores, torch.from_numpy(block), **reasons)
 
-    def _is_long(self, mask: Bool[Tensor, "b d"]) -> bool:
-        """Return whether a group is one long list on a CPU, of which not all certain pairs are used."""
-        long = mask.shape[1] >= LONG and self.certain_places < mask.shape[1]
-        return long and len(mask) == 1 and is_host_readable(mask) and bool(mask.all())
 
-    def _propose_long(self, ranked: ScoreOrder, scores: Float[Tensor, "1 d"], clock: Float[Tensor, "1 d"]) -> Proposal:
-        """Return the same proposal with fewer reasons, without the transitive closure.
+class Stated(Exploration):
+    """Serves the layers of a partial order that the ranker states, each in uniformly random order: TopRank's partition
+    (Lattimore et al., NeurIPS 2018).
 
-        The closure of the certain pairs would give the same order: a document between two others rings after the upper
-        and before the lower one, and shares their block if they share one.
-        """
-        by_score, compare = ranked.order, self.comparison(ranked)
-        if compare is None:
-            certain = self.certain(ranked)[0]
-        else:
-            leaves_out = self.only_shown and self.shuffle == "conservative"
-            certain = compare_in_chunks(compare, by_score.shape[1], self.positions if leaves_out else None)
-        top, rest = by_score.tensor_split([len(certain)], dim=1)
-        block = partition_unclosed(certain) if self.transitive else partition_direct(certain)
-        above = certain if self.shuffle == "conservative" else None
-        order = shuffle_long(block, clock[0, top[0]], above, self.ranking_depth)
-        proposed = torch.cat([top[:, order], rest], 1)
-        if not self.needs_reasons or rest.shape[1]:
-            return Proposal(proposed, scores)
-        first = order[: self.certain_places]
-        pairs = reachable(certain, first) if self.transitive else certain[first][:, first]
-        block = torch.empty_like(by_score).scatter_(1, by_score, block[None])
-        return Proposal(proposed, scores, block, certain_by_place=pairs[None])
-
-
-def _combine(scores: Float[Tensor, "B D"], parts: list[tuple[Tensor | slice, Proposal]]) -> Proposal:
-    """Return the proposals of groups of replicas as one. Padding beyond a group's longest query is one more block.
-
-    The result has no blocks and certain pairs if one of the proposals has none, and certain pairs by place if one of
-    them has these.
+    The first layer holds the documents with no other document certainly above. Removing them gives the next layer, and
+    so on (algorithm 1, line 4). Unlike PairRank's blocks, documents of different layers need not be a certain pair.
     """
-    replicas, documents = scores.shape
-    order = torch.arange(documents).repeat(replicas, 1)
-    block = torch.full_like(order, documents)
-    by_place = [part.certain_by_place.shape[1] for _, part in parts if part.certain_by_place is not None]
-    width = by_place[0] if by_place else documents
-    certain = torch.zeros(replicas, width, width, dtype=torch.bool)
-    for members, part in parts:
-        longest = part.order.shape[1]
-        order[members, :longest] = part.order
-        if part.block is not None:
-            block[members, :longest] = part.block
-            certain[members, :longest, longest:] = True
-            if part.certain_by_place is not None:
-                certain[members] = part.certain_by_place
-            elif part.certain is not None:
-                pairs = gather_square(part.certain, part.order[:, :width]) if by_place else part.certain
-                certain[members, :longest, :longest] = pairs
-    if any(part.block is None for _, part in parts):
-        return Proposal(order, scores)
-    return Proposal(order, scores, block, **{"certain_by_place" if by_place else "certain": certain})
+
+    needs = (Need(STATED, "ranker=toprank"),)
+    offers = frozenset({CERTAIN, LAYERS})
+
+    def propose(self, prediction: Prediction, candidates: Candidates, random: Random) -> Proposal:
+        """Shuffle the layers of `prediction.certain`."""
+        assert prediction.certain is not None
+        layer = layers(prediction.certain, candidates.mask)
+        order = by_block(layer, random.exponential(layer.shape[1]).to(prediction.scores.dtype))
+        return Proposal(order, -layer.to(prediction.scores.dtype), layer, prediction.certain)
+
+
+def layers(above: Bool[Tensor, "B D D"], mask: Bool[Tensor, "B D"]) -> Int[Tensor, "B D"]:
+    """Return the layer of each document, from 0. Padding has the layer D.
+
+    If every remaining document has another above it, which takes a cycle, all remaining documents are the last layer.
+    How many layers there are is read on the host, as TopRank reads its counts.
+    """
+    beats = above.float()
+    layer = torch.full(mask.shape, mask.shape[1], dtype=torch.int64, device=mask.device)
+    left, number = mask.clone(), 0
+    while left.any():
+        free = left & (torch.bmm(left.float()[:, None], beats).squeeze(1) == 0)
+        free |= left & ~free.any(1, keepdim=True)
+        layer.masked_fill_(free, number)
+        left &= ~free
+        number += 1
+    return layer
+
+
+def close(certain: Bool[Tensor, "B D D"]) -> Bool[Tensor, "B D D"]:
+    """Return the transitive closure.
+
+    It closes each half of the list, then the pairs across: every path across is a path in the upper half, one certain
+    pair across, and a path in the lower half. This takes a third of the work of one product of the whole matrix.
+    """
+    reach = certain.float()
+    _close(reach)
+    return reach > 0
+
+
+def _close(reach: Float[Tensor, "B D D"]) -> None:
+    documents, half = reach.shape[1], reach.shape[1] // 2
+    if documents <= LEAF:
+        for _ in range((documents - 1).bit_length()):  # paths of 1, 2, 4, .. pairs, up to the longest possible
+            reach.copy_(torch.baddbmm(reach, reach, reach).clamp_(max=1))
+        return
+    upper, lower, across = reach[:, :half, :half], reach[:, half:, half:], reach[:, :half, half:]
+    _close(upper)
+    _close(lower)
+    from_above = torch.baddbmm(across, upper, across)
+    across.copy_(torch.baddbmm(from_above, from_above, lower).clamp_(max=1))
+
+
+def partition(certain: Bool[Tensor, "B D D"]) -> Int[Tensor, "B D"]:
+    """Return block numbers of the finest ordered partition in which every pair across blocks is certain.
+
+    A block ends after document k exactly if the first k documents certainly win all k (D - k) comparisons with the
+    others. Pairs among the first k cancel in the running sum of certain wins minus certain losses, so this is the case
+    exactly if that sum is k (D - k). The result equals the paper's connected components in topological order.
+    """
+    documents = certain.shape[1]
+    net = certain.sum(2) - certain.sum(1)
+    above = cached_arange(documents, certain.device) + 1
+    ends = net.cumsum(1) == above * (documents - above)
+    return ends.cumsum(1) - ends.long()
+
+
+def by_block(block: Int[Tensor, "B D"], clock: Float[Tensor, "B D"]) -> Int[Tensor, "B D"]:
+    """Return the order by block, and by clock in each block."""
+    return (block * (clock.amax(1, keepdim=True) + 1) + clock).argsort(1)
+
+
+def shuffle(clock: Float[Tensor, "B D"], certain: Bool[Tensor, "B D D"], count: int) -> Int[Tensor, "B D"]:
+    """Return an order whose first `count` places are drawn one by one and respect the certain pairs; the rest as it is.
+
+    `clock` has exponential numbers with rate 1. A document's clock starts when the last document certainly above it has
+    been placed, and documents are placed as their clocks ring. The exponential distribution has no memory, so the next
+    document is uniform among those that may come next. This is the paper's random topological order without a sequence
+    of draws. Blocks need no attention, because every document of an earlier block is certainly above.
+    """
+    above = certain.to(clock.dtype)
+    above.diagonal(dim1=1, dim2=2).fill_(-1)  # makes a placed document wait for ever
+    waits, rings = certain.sum(1).to(clock.dtype), clock.clone()
+    replica, placed = cached_arange(len(clock), clock.device), []
+    for _ in range(count):
+        ring, document = rings.add(waits, alpha=LATE).min(1)
+        placed.append(document)
+        below = above[replica, document]
+        waits -= below
+        torch.maximum(rings, torch.addcmul(clock, below, ring[:, None]), out=rings)
+    first = torch.stack(placed, 1)
+    rank = cached_arange(clock.shape[1], clock.device).expand_as(clock) + count
+    return rank.scatter(1, first, cached_arange(count, clock.device).expand_as(first)).argsort(1)

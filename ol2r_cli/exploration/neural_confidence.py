@@ -33,7 +33,6 @@ from ol2r_cli.tensor.gather import gather
 from ol2r_cli.tensor.memory import available_memory
 from ol2r_cli.tensor.shapes import Bool, Float
 from ol2r_cli.tensor.streams import Random
-from ol2r_cli.tensor.synchronisation import is_host_readable
 
 
 class NeuralConfidence(DivideAndConquer):
@@ -75,8 +74,7 @@ class NeuralConfidence(DivideAndConquer):
             raise ValueError(f"{self.setting('covariance')} must be diagonal where the ranker forgets pairs, got full")
         if self.covariance == "full":
             self._check_memory(context)
-        readable = is_host_readable(torch.empty(0, device=context.device))  # pruning reads how many documents remain
-        self.prunes = self.prune and self.only_shown and readable and self.shuffle == "conservative"
+        self.prunes = self.prune and self.only_shown and self.shuffle == "conservative"
         self.tangents: TangentCovariance = (
             DiagonalTangentCovariance(self.l2, context)
             if self.covariance == "diagonal"

@@ -1,13 +1,19 @@
-"""Orders of documents: by score with random ties, and by taking turns."""
+"""Orders of documents by one key each: by score with random ties, epsilon-greedy, and Plackett-Luce.
+
+Epsilon-greedy: PairRank, WWW 2021, section 5; Hofmann et al., Information Retrieval 2013. Plackett-Luce is the
+exploration of PDGD (CIKM 2018, equation 1). loops/orders.py has the same for rounds that are played together.
+"""
 
 from __future__ import annotations
 
-import numpy as np
+from typing import Any
+
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from ol2r_cli.interfaces import Prediction
+from ol2r_cli import loops
+from ol2r_cli.config.ranges import Share
+from ol2r_cli.interfaces import BY_SCORE, PLACKETT_LUCE, Candidates, Exploration, Prediction, Proposal
 from ol2r_cli.tensor.gather import cached_arange
 from ol2r_cli.tensor.shapes import Bool, Float, Int
 from ol2r_cli.tensor.streams import Random
@@ -15,6 +21,64 @@ from ol2r_cli.tensor.streams import Random
 LEAST = torch.finfo(torch.float64).min
 TINY = 2.0**-1000  # a key of its bits and random ones is a normal number, which no process takes as 0
 CHANCE = 1 << 29  # the last 29 bits of a float64 are beyond the precision of float32
+
+
+class NoExploration(Exploration):
+    """Sorts documents by the mean score of the ranker's members, with equal scores in random order."""
+
+    offers = frozenset({BY_SCORE})
+
+    def for_loops(self) -> Any:
+        return loops.play.Strategy(loops.play.BY_SCORE)
+
+    def propose(self, prediction: Prediction, candidates: Candidates, random: Random) -> Proposal:
+        """Sort by score."""
+        scores = mean_of_members(prediction)
+        return Proposal(best(sortable(scores[:, None], candidates.mask, random)[:, 0], self.ranking_depth), scores)
+
+
+class EpsilonGreedy(Exploration):
+    """Fills each place with probability `epsilon` by a uniformly random document that is not yet placed, otherwise by
+    the best of these by the mean score of the ranker's members.
+
+    All random choices come from one random permutation of the query. What is left of it is in uniformly random order,
+    whichever documents have been placed.
+    """
+
+    def __init__(self, epsilon: Share):
+        super().__init__()
+        self.epsilon = epsilon
+
+    def for_loops(self) -> Any:
+        return loops.play.Strategy(loops.play.EPSILON_GREEDY, float(self.epsilon))
+
+    def propose(self, prediction: Prediction, candidates: Candidates, random: Random) -> Proposal:
+        """Merge two queues, by score and at random; a coin decides for every place which queue fills it."""
+        scores, mask = mean_of_members(prediction), candidates.mask
+        documents = mask.shape[1]
+        chance = random.uniform(documents, "document").masked_fill(~mask, LEAST)
+        keys = torch.stack([sortable(scores[:, None], mask, random)[:, 0], chance], dim=1)
+        coins = random.uniform(min(self.ranking_depth, documents), "coin") < self.epsilon
+        return Proposal(take_turns(keys, coins.long()), scores)
+
+
+class PlackettLuce(Exploration):
+    """Draws for each place one of the remaining documents with probability proportional to e^score.
+
+    Exponential clocks with rates e^score ring in an order of exactly this distribution, so one draw gives the whole
+    list. The score is the mean of the ranker's members.
+    """
+
+    offers = frozenset({PLACKETT_LUCE})
+
+    def for_loops(self) -> Any:
+        return loops.play.Strategy(loops.play.PLACKETT_LUCE)
+
+    def propose(self, prediction: Prediction, candidates: Candidates, random: Random) -> Proposal:
+        """Sort documents by the ringing times of their clocks. Padding never rings."""
+        scores = mean_of_members(prediction)
+        sooner = scores.double() - random.exponential(scores.shape[1]).log()
+        return Proposal(best(sooner.masked_fill(~candidates.mask, LEAST), self.ranking_depth), scores)
 
 
 def sortable(scores: Float[Tensor, "B N D"], mask: Bool[Tensor, "B D"], random: Random) -> Float[Tensor, "B N D"]:
@@ -34,18 +98,13 @@ def best(scores: Float[Tensor, "*B D"], count: int) -> Int[Tensor, "*B O"]:
     return scores.topk(min(count, scores.shape[-1]), dim=-1).indices
 
 
-def empty_order(scores: Float[Tensor, "B D"], count: int) -> NDArray[np.int64]:
-    """Return room for the first `count` places of an order, which a compiled loop fills: [B, O]."""
-    return np.empty((len(scores), min(count, scores.shape[1])), dtype=np.int64)
-
-
 def mean_of_members(prediction: Prediction) -> Float[Tensor, "B D"]:
     """Return the mean score of the ranker's members."""
     scores = prediction.scores
     return scores.mean(1) if scores.shape[1] > 1 else scores[:, 0]
 
 
-def take_turns_in_step(keys: Float[Tensor, "B N D"], turns: Int[Tensor, "B O"]) -> Int[Tensor, "B O"]:
+def take_turns(keys: Float[Tensor, "B N D"], turns: Int[Tensor, "B O"]) -> Int[Tensor, "B O"]:
     """Return a list in which each place is filled from the queue whose turn it is, by its first unplaced document.
 
     Queue n has the documents in descending order of keys[b, n].

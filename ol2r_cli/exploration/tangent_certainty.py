@@ -31,7 +31,6 @@ from ol2r_cli.learning.tangents import (
 )
 from ol2r_cli.tensor.gather import cached_arange
 from ol2r_cli.tensor.shapes import Bool, Float, Int
-from ol2r_cli.tensor.synchronisation import is_host_readable
 
 Pairs = tuple[LayeredTangent, Tensor]  # gradients of winner and loser in turn [B 2M]; which pairs are valid [B M]
 
@@ -73,9 +72,7 @@ class TangentCovariance(Protocol):
         """Start a round with the candidates' gradients, and first add the `pairs` of the previous round, if any."""
         ...
 
-    def certain(
-        self, replicas: Tensor | slice, order: Int[Tensor, "b d"], criterion: Criterion
-    ) -> Bool[Tensor, "b s s"]:
+    def certain(self, replicas: slice, order: Int[Tensor, "b d"], criterion: Criterion) -> Bool[Tensor, "b s s"]:
         """Return which pairs are certain among the first s documents of an order: those that can be shown."""
         ...
 
@@ -118,9 +115,7 @@ class DiagonalTangentCovariance:
         norm = self.diagonal if self.squared is None else self.diagonal.square() / self.squared
         self.weights = weights(self.layers, norm)
 
-    def certain(
-        self, replicas: Tensor | slice, order: Int[Tensor, "b d"], criterion: Criterion
-    ) -> Bool[Tensor, "b s s"]:
+    def certain(self, replicas: slice, order: Int[Tensor, "b d"], criterion: Criterion) -> Bool[Tensor, "b s s"]:
         """Compute distances of the documents that can be shown.
 
         Distances to the best document are cheap. By the triangle inequality their sum bounds the distance of a pair.
@@ -159,7 +154,6 @@ class DiagonalTangentCovariance:
         return list(torch.stack(kept, 1)) if len(kept) > 1 else list(self.diagonal.clone())
 
     def restore(self, state: list[Any]) -> None:
-        """Restore the diagonals."""
         self.diagonal, self.squared, self.recent = None, None, []
         if not state:
             return
@@ -174,99 +168,78 @@ class DiagonalTangentCovariance:
 
 
 class FullTangentCovariance:
-    """A itself. On a CPU every replica has its own covariance, of its own valid pairs; on a GPU they are one batch."""
+    """A itself. Every replica has its own covariance, of its own valid pairs, which are read on the host."""
 
     def __init__(self, l2: float, context: RunContext, dtype: torch.dtype):
-        self.l2, self.context, self.dtype, self.device = l2, context, dtype, context.device
-        self.in_step = not is_host_readable(torch.empty(0, device=context.device))
-        self.parts: list[FullCovariance] = []  # one per replica, or one if `in_step`
-        self.solved: dict[int, tuple[Solution, Tensor]] = {}  # by part: the latest solution and its order of documents
+        self.l2, self.dtype, self.device = l2, dtype, context.device
+        self.parts = [FullCovariance(l2, "exploration") for _ in range(context.replicas)]
+        self.solved: dict[int, tuple[Solution, Tensor]] = {}  # by replica: the latest solution, its order of documents
 
     def begin(self, tangent: LayeredTangent, pairs: Pairs | None) -> None:
         """Start a round; `certain` adds the pairs, because solving for them and the candidates together is cheaper."""
         self.layers, self.solved = layers_of(tangent.factors, self.dtype), {}
         self.pairs = None if pairs is None else (layers_of(pairs[0].factors, self.dtype), pairs[1])
-        if not self.parts:
-            self.parts = self._empty_parts()
 
-    def certain(
-        self, replicas: Tensor | slice, order: Int[Tensor, "b d"], criterion: Criterion
-    ) -> Bool[Tensor, "b s s"]:
-        """Solve for each part separately. A part that needs fewer documents than another treats the rest as padding."""
+    def certain(self, replicas: slice, order: Int[Tensor, "b d"], criterion: Criterion) -> Bool[Tensor, "b s s"]:
+        """Solve for each replica. One that needs fewer documents than another treats the rest as padding."""
         layers = chosen(rows(self.layers, replicas, slice(order.shape[1])), order)
-        if self.in_step:
-            return self._solve(0, slice(None), layers, order, criterion)
         tables = []
-        for place, replica in enumerate(torch.arange(len(self.parts))[replicas].tolist()):
-            here, part = slice(place, place + 1), slice(replica, replica + 1)
-            tables.append(self._solve(replica, part, rows(layers, here), order[here], criterion.of(here)))
+        for place, replica in enumerate(range(len(self.parts))[replicas]):
+            here = slice(place, place + 1)
+            tables.append(self._solve(replica, rows(layers, here), order[here], criterion.of(here)))
         return tables[0] if len(tables) == 1 else _stack(tables)
 
     def _solve(
-        self, part: int, replicas: slice, layers: Layers, order: Int[Tensor, "b d"], criterion: Criterion
-    ) -> Bool[Tensor, "b s s"]:
-        """Return the certain pairs of one part. Pairs that wait to be added are solved for as its first documents."""
-        first, waiting = 0, self._waiting(replicas)
+        self, replica: int, layers: Layers, order: Int[Tensor, "1 d"], criterion: Criterion
+    ) -> Bool[Tensor, "1 s s"]:
+        """Return the certain pairs of one replica. Pairs that wait to be added are its first documents."""
+        waiting = self._waiting(replica)
+        first = 0 if waiting is None else waiting[0][0].shape[1]
         if waiting is not None:
-            first, layers = 2 * waiting[1].shape[1], joined([waiting[0], layers])
+            layers = joined([waiting, layers])
 
         def narrow(residual: Tensor) -> int:
             return criterion.needed(squared_distances(residual).div_(self.l2))
 
-        solved = self.parts[part].solve(layers, None if criterion.positions is None else narrow, first)
+        solved = self.parts[replica].solve(layers, None if criterion.positions is None else narrow, first)
         if waiting is not None:
-            pair = cached_arange(first // 2, order.device).expand(len(order), -1) * 2
-            self.parts[part].append(solved, pair, pair + 1, waiting[1])
+            pair = cached_arange(first // 2, order.device)[None] * 2
+            self.parts[replica].append(solved, pair, pair + 1)
         else:
-            self.solved[part] = solved, order
+            self.solved[replica] = solved, order
         return criterion.certain(squared_distances(solved.residual[:, first:, first:]).div_(self.l2))
 
-    def _waiting(self, replicas: slice) -> tuple[Layers, Tensor] | None:
-        """Return the pairs of the previous round; only the valid ones if the part is a single replica."""
+    def _waiting(self, replica: int) -> Layers | None:
+        """Return winner, loser, winner, loser, .. of the valid pairs of the previous round."""
         if self.pairs is None:
             return None
-        layers, valid = rows(self.pairs[0], replicas), self.pairs[1][replicas]
-        if not self.in_step:
-            index = valid.repeat_interleave(2, 1)[0].nonzero()[:, 0]
-            layers, valid = chosen(layers, index[None]), valid[valid][None]
-        return (layers, valid) if valid.shape[1] else None
+        index = self.pairs[1][replica].repeat_interleave(2).nonzero()[:, 0]
+        only = slice(replica, replica + 1)
+        return chosen(rows(self.pairs[0], only), index[None]) if len(index) else None
 
     def learn(self, preferences: Preferences) -> None:
         """Add pairs of documents that have just been solved for, which costs little."""
-        for part, (solved, order) in self.solved.items():
-            replicas = slice(None) if self.in_step else slice(part, part + 1)
-            winner, loser = preferences.winner[replicas], preferences.loser[replicas]
-            valid = preferences.valid[replicas]
-            if not self.in_step:
-                winner, loser, valid = winner[valid][None], loser[valid][None], valid[valid][None]
-            if not valid.shape[1]:
-                continue
-            ranks = cached_arange(order.shape[1], order.device).expand_as(order)
-            rank = torch.empty_like(order).scatter_(1, order, ranks)
-            last = solved.residual.shape[1] - 1  # pairs that are not valid may have any rank
-            self.parts[part].append(
-                solved, rank.gather(1, winner).clamp_(max=last), rank.gather(1, loser).clamp_(max=last), valid
-            )
+        for replica, (solved, order) in self.solved.items():
+            valid = preferences.valid[replica]
+            winner, loser = preferences.winner[replica, valid][None], preferences.loser[replica, valid][None]
+            if winner.shape[1]:
+                ranks = cached_arange(order.shape[1], order.device)[None]
+                rank = torch.empty_like(order).scatter_(1, order, ranks)
+                self.parts[replica].append(solved, rank.gather(1, winner), rank.gather(1, loser))
 
     def state(self) -> list[Any]:
-        """Return the history of every replica; empty before the first round."""
-        replicas = range(self.context.replicas if self.parts else 0)
-        return [self.parts[0].state(b) if self.in_step else self.parts[b].state(0) for b in replicas]
+        return [part.state() for part in self.parts]
 
     def restore(self, state: list[Any]) -> None:
         """Restore the histories and recompute everything else."""
-        self.parts = self._empty_parts() if state else []
-        for part, covariance in enumerate(self.parts):
-            covariance.restore(state if self.in_step else state[part : part + 1], self.device)
-
-    def _empty_parts(self) -> list[FullCovariance]:
-        return [FullCovariance(self.l2, "exploration") for _ in range(1 if self.in_step else self.context.replicas)]
+        for part, of_replica in zip(self.parts, state, strict=True):
+            part.restore(of_replica, self.device)
 
 
 def _stack(tables: list[Tensor]) -> Bool[Tensor, "b s s"]:
     """Return the certain pairs of several replicas as one tensor. Missing documents rank certainly below."""
     most = max(table.shape[1] for table in tables)
-    stacked = torch.ones(most, most, dtype=torch.bool).triu_(1).repeat(len(tables), 1, 1)
+    stacked = tables[0].new_ones(most, most).triu_(1).repeat(len(tables), 1, 1)
     for target, table in zip(stacked, tables, strict=True):
         target[: table.shape[1], : table.shape[1]] = table[0]
     return stacked

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def per_query(ranked: RankedSplit) -> pl.DataFrame:
-    """One row for each seed and query of the split, in this order; docs/export.md describes the columns.
+    """Return one row for each seed and query of the split, in this order; docs/export.md describes the columns.
 
     In a run with no_relevant=skip the measures of a query without a relevant document are null, so that means leave it
     out as the offline evaluation does.
@@ -44,7 +44,6 @@ def per_query(ranked: RankedSplit) -> pl.DataFrame:
 
 
 def _run_columns(ranked: RankedSplit) -> dict[str, pl.Expr]:
-    """Columns that identify the run."""
     import polars as pl
 
     choices, fold = ranked.manifest["choices"], ranked.settings["dataset"].get("fold")
@@ -54,7 +53,7 @@ def _run_columns(ranked: RankedSplit) -> dict[str, pl.Expr]:
 
 
 def _measures(ranked: RankedSplit, lists: Lists) -> dict[str, Float[Tensor, "B Q"]]:
-    """The columns of the offline evaluation, with the reciprocal rank behind NDCG."""
+    """Return the columns of the offline evaluation, with the reciprocal rank behind NDCG."""
     best = lists.label.sort(-1, descending=True).values
     values: dict[str, Tensor] = {}
     for name, measure in ranked.measures.items():

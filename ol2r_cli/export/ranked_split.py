@@ -46,7 +46,7 @@ class RankedSplit:
         check_unchanged(path, self.manifest, {"measure": self.settings.get("measure")})
 
     def lists(self) -> Iterator[Lists]:
-        """The queries of the split in groups of similar length, replicas in the order of `seeds`.
+        """Return the queries of the split in groups of similar length, replicas in the order of `seeds`.
 
         Equal scores are broken as in the offline evaluation of the run.
         """
@@ -54,7 +54,7 @@ class RankedSplit:
 
 
 def _measures(nodes: dict[str, Any], path: Path, own_targets: Collection[str]) -> dict[str, Measure]:
-    """`ndcg` and `err`, and the measures of the run that have columns of the offline evaluation."""
+    """Return `ndcg` and `err`, and the measures of the run that have columns of the offline evaluation."""
     check_stored(nodes, "measure", path / "config.yaml", own_targets)
     usual = {name: Catalogue().choices["measure"][name].content | nodes.get(name, {}) for name in ("ndcg", "err")}
     nodes = usual | nodes | usual  # these first, and whole: earlier versions wrote no settings of ndcg
@@ -80,6 +80,6 @@ def _dataset(trained: TrainedRanker, data: Path | None) -> Dataset:
 
 @lru_cache(maxsize=1)
 def _load(settings: str) -> Dataset:
-    """The dataset, shared by consecutive runs on the same data."""
+    """Return the dataset, shared by consecutive runs on the same data."""
     plain: Any = OmegaConf.to_container(OmegaConf.create(settings))
     return dataset_source(plain).load()

@@ -89,7 +89,7 @@ def tracked_run(path: Path, points: int = POINTS) -> TrackedRun:
 
 
 def _check_names(manifest: Mapping[str, Any]) -> None:
-    """ValueError for names that, as part of a path, would lead out of the folder of an export."""
+    """Raise ValueError for names that, as part of a path, would lead out of the folder of an export."""
     for what, name in ("an id", manifest["id"]), ("a dataset name", manifest["dataset"]["name"]):
         if not re.fullmatch(r"\w[\w.-]*", name):
             raise ValueError(f"run.json must have {what} of letters and digits, got {name!r}")
@@ -102,7 +102,7 @@ def _summary(metrics: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
 
 
 def _curves(run: Run, points: int) -> dict[str, Curve]:
-    """The curves of a run, without columns that are null throughout.
+    """Return the curves of a run, without columns that are null throughout.
 
     The rounds of the trace are cut into `points` stretches of equal length, of which the last one may be shorter. A
     point stands at the last round of its stretch. It is the last value of a running total, such as cumulative NDCG, and
@@ -135,7 +135,7 @@ def _curves(run: Run, points: int) -> dict[str, Curve]:
 
 
 def _means(rows: pl.DataFrame, names: Iterable[str], prefix: str) -> dict[str, Curve]:
-    """A curve for each column that has values: the mean over the rows of each round."""
+    """Return a curve for each column that has values: the mean over the rows of each round."""
     import polars as pl
 
     means = rows.group_by("round").agg(pl.col(*names).cast(pl.Float64).mean()).sort("round")
@@ -171,7 +171,7 @@ def write_tensorboard(runs: Iterable[TrackedRun], out: Path) -> Iterator[str]:
 
 
 def write_mlflow(runs: Iterable[TrackedRun], out: Path) -> Iterator[str]:
-    """Adds each run to the experiment `ol2r` of a SQLite store, a file that ends in .db; yields what was done.
+    """Add each run to the experiment `ol2r` of a SQLite store, a file that ends in .db; yield what was done.
 
     A run is identified by its id and the time of its end: the store keeps one that it has, and replaces one that was
     run again. Files of runs are not copied.
@@ -217,7 +217,7 @@ def _record_in_mlflow(client: Any, experiment: str, run: TrackedRun) -> None:
 
 
 def write_wandb(runs: Iterable[TrackedRun], out: Path) -> Iterator[str]:
-    """Writes each run to `<out>/wandb/offline-run-<time>-<id>`, in place of what was there; yields what was done.
+    """Write each run to `<out>/wandb/offline-run-<time>-<id>`, in place of what was there; yield what was done.
 
     It keeps its id, so that a run that is sent twice is one run. Nothing is sent.
     """

@@ -18,7 +18,7 @@ _STEP = 1e-30  # between equal scores at zero, where a tool might read the next 
 
 
 def write_trec(ranked: RankedSplit, folder: Path) -> list[Path]:
-    """Writes `seed-<seed>.run` for each seed and two files of judgements to a folder; returns their paths.
+    """Write `seed-<seed>.run` for each seed and two files of judgements to a folder; return their paths.
 
     qrels.txt has the grades g. qrels-exponential.txt has 2^g - 1 in their place, so that a tool whose NDCG takes the
     grade as gain (trec_eval) computes the NDCG of this project. Raises OSError when the folder cannot be written.
@@ -59,7 +59,7 @@ def _by_query(ranked: RankedSplit) -> Iterator[tuple[int, tuple[NDArray, NDArray
 
 
 def strictly_descending(scores: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Scores [D] that never rise, each lowered by as little as makes it less than the one before, in float32.
+    """Return scores [D] that never rise, each lowered by as little as makes it less than the one before, in float32.
 
     Tools ignore the rank, sort by score in single precision and break ties in ways of their own.
     """

@@ -104,7 +104,7 @@ class Mixture(IntentSchedule):
 
     def shares(self, rounds: Rounds) -> Shares:
         """Return the same shares for every round."""
-        return np.broadcast_to(self.of_all, (len(rounds), self.largest))
+        return np.tile(self.of_all, (len(rounds), 1))
 
 
 class DrawnIntents:

@@ -11,22 +11,19 @@ v is the gradient of the winner's score less that of the loser (the features' di
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
 
 from ol2r_cli.learning.tangents import Layers, chosen, differences, joined, kernel, parameters, rows, written_out
-from ol2r_cli.tensor.shapes import Bool, Float, Int
-from ol2r_cli.tensor.synchronisation import is_host_readable
+from ol2r_cli.tensor.shapes import Float, Int
 
 PRIMAL = 6_000  # parameters up to which the inverse is ever written out
 RATIO = 1.4  # rows per parameter from which on that is cheaper
 STRIP = 512  # rows of the dual form that are substituted at once
-CHECK_EVERY = 64  # rounds after which a GPU is read to see whether rounding has gone too far
 
 # From S [b x x] of the documents so far, never too small, to the number of the first documents that still matter.
 Narrow = Callable[[Tensor], int]
@@ -77,7 +74,7 @@ class Solution:
 
 
 class FullCovariance:
-    """The covariance of one replica, or of several that add the same number of rows every round.
+    """The covariance of one replica: b is 1. Which form it has, and whether it is still positive, is read on the host.
 
     The precision is that of the gradients. `l2` > 0. In error messages `group` stands before the settings `l2` and
     `precision`: `exploration` for exploration.l2.
@@ -86,79 +83,66 @@ class FullCovariance:
     def __init__(self, l2: float, group: str = ""):
         self.l2, self.prefix = l2, f"{group}." if group else ""
         self.form: DualInverse | PrimalInverse = DualInverse(l2)
-        self.appended = 0  # calls of `append` in the dual form
 
     def solve(self, layers: Layers, narrow: Narrow | None = None, first: int = 0) -> Solution:
-        """S / l2 is the documents' Gram matrix in the norm of A^-1; see `DualInverse.solve`."""
+        """Return S; S / l2 is the documents' Gram matrix in the norm of A^-1; see `DualInverse.solve`."""
         return self.form.solve(layers, narrow, first)
 
-    def append(
-        self, solved: Solution, winner: Int[Tensor, "b k"], loser: Int[Tensor, "b k"], valid: Bool[Tensor, "b k"]
-    ) -> None:
-        """Add differences of documents in `solved`, zero where not `valid`, and bring its S up to date.
+    def append(self, solved: Solution, winner: Int[Tensor, "b k"], loser: Int[Tensor, "b k"]) -> None:
+        """Add differences of documents in `solved`, and bring its S up to date.
 
         ValueError where rounding makes the matrix indefinite.
         """
-        both, counts = torch.stack([winner, loser], 2).flatten(1), valid.to(solved.residual.dtype)[:, :, None]
-        pairs = _scaled(chosen(solved.layers, both), counts.repeat_interleave(2, 1))
-        across = _difference(solved.residual, both) * counts
-        block = _difference(across.mT, both).mT * counts.mT
+        both = torch.stack([winner, loser], 2).flatten(1)
+        pairs = chosen(solved.layers, both)
+        across = _difference(solved.residual, both)
+        block = _difference(across.mT, both).mT
         if isinstance(self.form, PrimalInverse):
             self.form.append(pairs)
             block.diagonal(dim1=1, dim2=2).add_(self.l2)
             root = torch.linalg.cholesky_ex(block).L
         else:
-            root = self.form.append(_difference(solved.projected, both) * counts, block, pairs)
-            self._check(self.form)
+            root = self.form.append(_difference(solved.projected, both), block, pairs)
+            if self.form.failed:
+                raise ValueError(self._indefinite(self.form))
             if most_rows(self.form.rows, parameters(pairs)) < self.form.rows:
                 history = joined([strip.history() for strip in self.form.strips])
                 self.form = PrimalInverse(outer_products(history, self.l2), self.l2)
         new = torch.linalg.solve_triangular(root, across, upper=False)
         solved.residual.baddbmm_(new.mT, new, alpha=-1)
 
-    def state(self, replica: int) -> dict[str, Any]:
-        """The state of a replica, for `restore`: the matrix, or the gradients of winner, loser, winner, loser, .."""
-        only = slice(replica, replica + 1)
+    def state(self) -> dict[str, Any]:
+        """Return what `restore` needs: the matrix, or the gradients of winner, loser, winner, loser, .."""
         if isinstance(self.form, PrimalInverse):
-            return {"matrix": self.form.matrix[only].clone(), "rounds": self.form.rounds}
-        strips = [rows(strip.history(), only) for strip in self.form.strips]
-        return {"history": [list(layer) for layer in joined(strips)] if strips else []}
+            return {"matrix": self.form.matrix.clone(), "rounds": self.form.rounds}
+        return {"history": [list(layer) for layer in joined([strip.history() for strip in self.form.strips])]}
 
-    def restore(self, states: Sequence[dict[str, Any]], device: torch.device) -> None:
-        """Take over a state for each replica, of either form; the rest is computed again."""
-        histories = [[tuple(vectors.to(device) for vectors in layer) for layer in s.get("history", [])] for s in states]
-        if any("matrix" in state for state in states):
-            pairs = zip(states, histories, strict=True)
-            matrices = [s["matrix"].to(device) if "matrix" in s else outer_products(h, self.l2) for s, h in pairs]
-            self.form = PrimalInverse(torch.cat(matrices), self.l2, max(s.get("rounds", 0) for s in states))
-        elif any(histories):
-            self.form = DualInverse(self.l2)
-            self.form.restore(_side_by_side(histories))
+    def restore(self, state: dict[str, Any], device: torch.device) -> None:
+        """Restore a state; the rest is computed again."""
+        if "matrix" in state:
+            self.form = PrimalInverse(state["matrix"].to(device), self.l2, state["rounds"])
+            return
+        self.form = DualInverse(self.l2)
+        self.form.restore([tuple(vectors.to(device) for vectors in layer) for layer in state["history"]])
 
-    def _check(self, dual: DualInverse) -> None:
-        self.appended += 1
-        if dual.failed is None or not (is_host_readable(dual.failed) or self.appended % CHECK_EVERY == 0):
-            return
-        if not dual.failed.any():
-            return
+    def _indefinite(self, dual: DualInverse) -> str:
         single = dual.strips[0].inverse.dtype == torch.float32
         name, allowed, given = ("precision", "float64", "float32") if single else ("l2", "larger", self.l2)
-        raise ValueError(
-            f"{self.prefix}{name} must be {allowed} with {self.prefix}l2={self.l2} and {dual.rows} pairs, got {given}"
-        )
+        where = f"{self.prefix}l2={self.l2} and {dual.rows} pairs"
+        return f"{self.prefix}{name} must be {allowed} with {where}, got {given}"
 
 
 class DualInverse:
-    """L and the gradients of its rows, for one replica or for several in step.
+    """L and the gradients of its rows.
 
-    A replica that has nothing to add while others have gets a row of zeros. Rows are kept in strips of at most `STRIP`,
-    so that memory is n^2/2 numbers and none of them is ever copied. The precision is that of the gradients.
+    Rows are kept in strips of at most `STRIP`, so that memory is n^2/2 numbers and none of them is ever copied. The
+    precision is that of the gradients.
     """
 
     def __init__(self, l2: float):
         self.l2, self.rows = l2, 0
         self.strips: list[Strip] = []
-        self.failed: Tensor | None = None  # [b]: whether rounding has made l2 I + K indefinite
+        self.failed = False  # whether rounding has made l2 I + K indefinite
 
     def solve(self, layers: Layers, narrow: Narrow | None = None, first: int = 0, pairs: bool = False) -> Solution:
         """Z and S of these documents, or of their differences two by two where `pairs`.
@@ -196,7 +180,7 @@ class DualInverse:
         count = block.shape[1]
         identity = torch.eye(count, dtype=block.dtype, device=block.device)
         root, info = torch.linalg.cholesky_ex(block + self.l2 * identity)
-        self.failed = info > 0 if self.failed is None else self.failed | (info > 0)
+        self.failed |= bool(info.any())
         if not self.strips or self.strips[-1].used + count > self.strips[-1].room:
             self.strips.append(Strip(self.rows, max(STRIP, count), pairs))
         self.strips[-1].append(below, root, pairs)
@@ -205,7 +189,7 @@ class DualInverse:
 
     def restore(self, history: Layers) -> None:
         """Add all rows at once, from winner, loser, winner, loser, ..: n^3/3 operations, in products of strips."""
-        for start in range(0, history[0][0].shape[1], 2 * STRIP):
+        for start in range(0, history[0][0].shape[1] if history else 0, 2 * STRIP):
             pairs = rows(history, slice(None), slice(start, start + 2 * STRIP))
             solution = self.solve(pairs, pairs=True)
             self.append(solution.projected, solution.residual, pairs)
@@ -294,28 +278,10 @@ def _paired(table: Float[Tensor, "b x y"]) -> Float[Tensor, "b x z"]:
 
 
 def _centred(table: Float[Tensor, "b x y"]) -> Float[Tensor, "b x y"]:
-    """Each column less its mean."""
     return table - table.mean(1, keepdim=True)
-
-
-def _scaled(layers: Layers, factor: Float[Tensor, "b x 1"]) -> Layers:
-    """Every document's gradient times its factor."""
-    return [(layer[0] * factor, *layer[1:]) for layer in layers]
 
 
 def _difference(table: Float[Tensor, "b x y"], both: Int[Tensor, "b z"]) -> Float[Tensor, "b k y"]:
     """Winners' rows less losers'; `both` is winner, loser, winner, loser, .."""
     (selected,) = chosen([(table,)], both)[0]
     return selected[:, 0::2] - selected[:, 1::2]
-
-
-def _side_by_side(histories: Sequence[Layers]) -> Layers:
-    """Histories of several replicas in step: shorter ones are filled up with zeros."""
-    example = next(history for history in histories if history)
-    longest = max(history[0][0].shape[1] for history in histories if history)
-    filled = []
-    for history in histories:
-        started = history or [tuple(vectors[:, :0] for vectors in layer) for layer in example]
-        missing = longest - started[0][0].shape[1]
-        filled.append([tuple(pad(vectors, (0, 0, 0, missing)) for vectors in layer) for layer in started])
-    return [tuple(torch.cat(vectors) for vectors in zip(*layer, strict=True)) for layer in zip(*filled, strict=True)]

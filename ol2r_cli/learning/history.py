@@ -1,15 +1,29 @@
-"""Histories of a run: buffers with room for every round."""
+"""Histories of a run: buffers with room for every round, and how old entries are forgotten: a sliding window, or a
+discount (SW-UCB and D-UCB, Garivier and Moulines, ALT 2011; D-LinUCB, Russac, Vernade and Cappé, NeurIPS 2019)."""
 
 from __future__ import annotations
+
+from typing import Annotated
 
 import torch
 from torch import Tensor, nn
 
 from ol2r_cli import loops
-from ol2r_cli.interfaces import Forgetting, Preferences, RunContext
+from ol2r_cli.config.ranges import Range
+from ol2r_cli.interfaces import Forgetting, Preferences, Ranker, RunContext
 from ol2r_cli.tensor.gather import cached_arange
 from ol2r_cli.tensor.shapes import Bool, Float, Int
-from ol2r_cli.tensor.synchronisation import is_host_readable
+
+Discount = Annotated[float, Range(0, 1, open_below=True)]  # factor by which pairs count less every round
+
+
+def forgetting_of(ranker: Ranker, window: int | None, discount: float) -> Forgetting:
+    """What a ranker with these settings forgets; ValueError where both are set."""
+    if window is not None and discount < 1:
+        raise ValueError(
+            f"{ranker.setting('discount')} must be 1 with {ranker.setting('window')}={window}, got {discount}"
+        )
+    return Forgetting(window, float(discount))
 
 
 class CountedBuffer(nn.Module):
@@ -73,9 +87,9 @@ class CountedBuffer(nn.Module):
         age = int(self.rounds) - 1 - self.born[replica, entries]
         return self.forgetting.weights(age).to(self.dtype)
 
-    def most(self, rounds: int | None = None) -> int:
-        """The largest count; on a GPU, which is not read, the largest that `rounds` rounds can have led to."""
-        return int(self.count.max()) if rounds is None or is_host_readable(self.count) else rounds * self.per_round
+    def most(self) -> int:
+        """Return the largest count, which is read on the host."""
+        return int(self.count.max())
 
 
 class PairLog(CountedBuffer):
@@ -115,7 +129,6 @@ class RecentRows(nn.Module):
     rows: Tensor
 
     def setup(self, context: RunContext, window: int) -> None:
-        """Start without pairs."""
         self.window = window
         shape = context.replicas, min(window, context.rounds) + 1, context.pairs, context.features
         self.register_buffer("rows", torch.zeros(shape, dtype=context.dtype, device=context.device))
@@ -143,8 +156,7 @@ class PairHistory(PairLog):
         """Reserve room for at least `per_round` pairs in each of the run's rounds."""
         super().setup(context, features, per_round)
         shape = context.replicas, self.capacity + 1, context.features
-        allocate = torch.empty if is_host_readable(self.count) else torch.zeros  # on a GPU unused rows are read, too
-        self.rows = allocate(shape, dtype=context.dtype, device=context.device)
+        self.rows = torch.zeros(shape, dtype=context.dtype, device=context.device)  # tensors read unused rows, too
 
     def append(
         self, differences: Float[Tensor, "B M F"], document: Int[Tensor, "B D"], preferences: Preferences

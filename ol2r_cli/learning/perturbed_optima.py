@@ -10,18 +10,17 @@ nu^2 X^T W^2 X. A discount multiplies the factor R; where pairs have left a wind
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from ol2r_cli import loops
 from ol2r_cli.interfaces import RunContext
-from ol2r_cli.learning.descent import descend, descend_by_way
-from ol2r_cli.learning.newton import AnchoredNewton
-from ol2r_cli.learning.quasi_newton import inverse_hessian, quasi_newton
+from ol2r_cli.learning.newton import AnchoredNewton, descend, descend_by_way
 from ol2r_cli.tensor.shapes import Float
 from ol2r_cli.tensor.streams import Random
-from ol2r_cli.tensor.synchronisation import is_host_readable
 
 PART = 1024  # rows that a cache holds
 
@@ -35,8 +34,8 @@ class PerturbedOptima(nn.Module):
     features only l2 bounds theta, since labels may lie outside [0, 1]. Then each member goes its own way by
     `quasi_newton`, with a detour along larger l2 where that takes too many steps.
 
-    These decisions depend on values, which a GPU would have to be waited for. There every pair has a noise of its own,
-    and all members always make the detour, in a number of steps that depends on l2 alone.
+    These decisions depend on values, so this is the form of the loops. In the form of tensors every pair has a noise of
+    its own, and all members always make the detour, in a number of steps that depends on l2 alone.
 
     Guarantee, every round (tests compare with an exact solver), f being the unperturbed objective at the anchor:
     f(theta) - z.theta is at most 1e-3 + 1e-5 f above its minimum.
@@ -49,7 +48,7 @@ class PerturbedOptima(nn.Module):
 
     passes = 4  # with the anchor's Hessian
     contraction = 0.3  # of the squared Newton decrement per pass, at least; else members go on by themselves
-    steps = 16  # on a GPU, after the detour
+    steps = 16  # of tensors, after the detour
     margin = 0.02  # of the tolerated gap: next to separable pairs curvature fades, and the decrement says too little
 
     def __init__(self, members: int, variance: float):
@@ -62,18 +61,20 @@ class PerturbedOptima(nn.Module):
         self.history, self.waiting = solver.history, context.features + per_round
         self.discounted = context.forgetting.discount < 1
         place: dict[str, Any] = {"dtype": context.dtype, "device": context.device}
-        square = context.replicas, context.features, context.features
         self.register_buffer("theta", torch.zeros(context.replicas, self.members, context.features, **place))
+        if not solver.loops:
+            return
+        square = context.replicas, context.features, context.features
         self.register_buffer("factor", torch.zeros(square, **place))
         self.register_buffer("factored", torch.zeros(context.replicas, dtype=torch.int64, device=context.device))
 
     def update(self, random: Random) -> None:
         """Draw the noise of this round and move to the optima."""
-        if self.discounted:
-            self.factor.mul_(self.history.forgetting.discount)
-        if not is_host_readable(self.theta):
+        if not self.solver.loops:
             self._descend(random)
             return
+        if self.discounted:
+            self.factor.mul_(self.history.forgetting.discount)
         features = self.theta.shape[2]
         first = self.history.first.tolist() if self.history.forgets else [0] * len(self.theta)
         known = random.normal(self.members * features, "factor").unflatten(1, (self.members, features))
@@ -87,8 +88,6 @@ class PerturbedOptima(nn.Module):
                 rows = self.history.rows[replica, begin:count]
                 noise = each[replica, : count - begin].to(rows.dtype).mT @ rows
             else:
-                if count - held > self.waiting:  # a run on a GPU has not factored its pairs
-                    held = self._factor(replica, held, count)
                 rows = self._counted(replica, held, count)
                 noise = known[replica].to(rows.dtype) @ self.factor[replica]
                 noise += new[replica, : count - held].to(rows.dtype).mT @ rows
@@ -100,27 +99,25 @@ class PerturbedOptima(nn.Module):
                 self.theta[replica] = 0
 
     def _counted(self, replica: int, start: int, end: int) -> Float[Tensor, "n F"]:
-        """Rows times their weights."""
         rows = self.history.rows[replica, start:end]
         return rows * self.history.weights(replica, slice(start, end))[:, None] if self.discounted else rows
 
-    def _factor(self, replica: int, held: int, count: int) -> int:
+    def _factor(self, replica: int, held: int, count: int) -> None:
         """Make new pairs part of the factor of the old ones."""
         stacked = torch.cat([self.factor[replica], self._counted(replica, held, count)])
         self.factor[replica] = torch.linalg.qr(stacked, mode="r").R
         self.factored[replica] = count
-        return count
 
     def _descend(self, random: Random) -> None:
-        """On a GPU: all replicas and members together, over the whole history."""
-        count, solver = self.history.most(random.round + 1), self.solver
+        """Move all replicas and members together, over the whole history."""
+        count, solver = (random.round + 1) * self.history.per_round, self.solver
         rows, l2 = self.history.rows[:, :count], solver.l2_for_now()
         weights = self.history.weights(slice(None), slice(count)) if self.history.forgets else None
         gamma = random.normal(count * self.members, "every pair").unflatten(1, (count, self.members)).to(rows.dtype)
         if weights is not None:
             gamma = gamma * weights[:, :, None]
         tilt = torch.bmm(gamma.mT, rows) * self.variance**0.5
-        start = solver.anchor[:, None].expand(-1, self.members, -1)
+        start = solver.theta[:, None].expand(-1, self.members, -1)
         near = descend_by_way(start, rows, tilt, l2, solver.l2, weights)
         self.theta.copy_(descend(near, rows, tilt, l2, self.steps, weights))
 
@@ -149,8 +146,8 @@ class PerturbedOptima(nn.Module):
                 push = torch.sigmoid(-(part @ theta.mT)).mT
                 residual -= (push if weights is None else push * weights[start : start + PART]) @ part
             before = now
-        anchor, compiled = solver.anchor[replica], solver.loops
-        return torch.stack([_optimum(rows, anchor, inverse, tilt, l2, tolerated, compiled, weights) for tilt in noise])
+        anchor = solver.anchor[replica]
+        return torch.stack([_optimum(rows, anchor, inverse, tilt, l2, tolerated, weights) for tilt in noise])
 
 
 def _optimum(
@@ -160,12 +157,11 @@ def _optimum(
     noise: Float[Tensor, "F"],
     l2: float,
     gap: float,
-    compiled: bool,
     weights: Float[Tensor, "n"] | None,
 ) -> Float[Tensor, "F"]:
     """One member's optimum: from `start`, near which `inverse` is that of the Hessian, if this takes few steps, else
     along larger l2, each optimum the start of the next."""
-    theta, reached = quasi_newton(rows, start, inverse, noise, l2, gap, 40, compiled, weights)
+    theta, reached = quasi_newton(rows, start, inverse, noise, l2, gap, 40, weights)
     if reached:
         return theta
     theta, stages = torch.zeros_like(start), [l2]
@@ -174,5 +170,86 @@ def _optimum(
     for stage in reversed(stages):
         inverse = inverse_hessian(rows, rows @ theta, stage, weights)
         near = gap if stage == l2 else 0.1 * len(rows) ** 0.5
-        theta, _ = quasi_newton(rows, theta, inverse, noise, stage, near, 300, compiled, weights)
+        theta, _ = quasi_newton(rows, theta, inverse, noise, stage, near, 300, weights)
     return theta
+
+
+FAR = 4.0  # change of a score after which a Hessian says little about the curvature
+PATIENCE = 8  # steps before the Hessian is computed again
+CLOSE = 0.05  # of the gap, where it stops: members that stop short of their optima would be too much alike
+FLAT = 0.1  # a step is long enough where the slope along it has fallen to this share
+
+
+def quasi_newton(
+    rows: Float[Tensor, "n F"],
+    theta: Float[Tensor, "F"],
+    inverse: Float[Tensor, "F F"],
+    tilt: Float[Tensor, "F"],
+    l2: float,
+    gap: float,
+    steps: int,
+    weights: Float[Tensor, "n"] | None = None,
+) -> tuple[Float[Tensor, "F"], bool]:
+    """Minimise f(theta) = sum_i w_i log(1 + exp(-x_i.theta)) + l2/2 |theta|^2 - tilt.theta in at most `steps` steps
+    from `theta`, where `inverse` is about that of the Hessian; the `weights` w are 1 if None. Return theta, and whether
+    f is within `gap` of its minimum.
+
+    BFGS (Nocedal and Wright, Numerical Optimization, 2006, equation 6.17) corrects the inverse by the change of the
+    gradient in every step. Its decrement g.H^-1 g, by which it stops, can be far too small where it has not been yet:
+    next to separable pairs curvature fades on the way. But if no score has changed by more than r since a Hessian H_0
+    was computed, the weight sigma'(s) of no pair has fallen by more than a factor e^r, so g.H^-1 g <= e^r g.H_0^-1 g.
+    The method stops by this bound, and computes the Hessian again where r is large or many steps have not sufficed.
+    """
+    scores = known = rows @ theta  # of every pair, now and where `inverse` is from
+    gradient = _gradient(theta, scores, rows, tilt, l2, weights)
+    guide, waited = inverse.clone(), 0  # `inverse` with the corrections
+    for _ in range(steps):
+        step = guide @ gradient
+        decrement = float(step @ gradient)
+        near = decrement <= CLOSE * gap
+        if near or waited == PATIENCE:
+            drift = float((scores - known).abs().max())
+            if near and math.exp(min(drift, 99)) * float(gradient @ inverse @ gradient) <= CLOSE * gap:
+                return theta, True
+            if not near or drift > FAR:
+                inverse, known, waited = inverse_hessian(rows, scores, l2, weights), scores, 0
+                guide = inverse.clone()
+                continue
+        waited += 1
+        change = rows @ step
+        slope, bend = float(tilt @ step) - l2 * float(theta @ step), l2 * float(step @ step)
+        counted = (torch.ones_like(scores) if weights is None else weights).numpy()
+        length = loops.updates.step_length(scores.numpy(), change.numpy(), counted, slope, bend, FLAT * decrement)
+        step *= -length
+        theta, scores = theta + step, torch.add(scores, change, alpha=-length)
+        before, gradient = gradient, _gradient(theta, scores, rows, tilt, l2, weights)
+        _correct(guide, step, gradient - before)
+    return theta, False
+
+
+def inverse_hessian(
+    rows: Float[Tensor, "n F"], scores: Float[Tensor, "n"], l2: float, weights: Float[Tensor, "n"] | None = None
+) -> Float[Tensor, "F F"]:
+    """Return the inverse of sum_i w_i sigma'(s_i) x_i x_i^T + l2 I."""
+    push = torch.sigmoid(-scores)
+    curvature = push * (1 - push)
+    hessian = (rows.mT * (curvature if weights is None else curvature * weights)) @ rows
+    hessian.diagonal().add_(l2)
+    return torch.cholesky_inverse(torch.linalg.cholesky(hessian))
+
+
+def _gradient(
+    theta: Tensor, scores: Tensor, rows: Tensor, tilt: Tensor, l2: float, weights: Tensor | None
+) -> Float[Tensor, "F"]:
+    push = torch.sigmoid(-scores)
+    return l2 * theta - (push if weights is None else push * weights) @ rows - tilt
+
+
+def _correct(inverse: Float[Tensor, "F F"], step: Float[Tensor, "F"], turn: Float[Tensor, "F"]) -> None:
+    """Make the inverse map the change of the gradient, `turn`, to the step (BFGS)."""
+    product = float(step @ turn)
+    if product <= 0:  # by rounding
+        return
+    turned = inverse @ turn
+    half = step * ((1 + float(turn @ turned) / product) / (2 * product)) - turned / product
+    inverse.addmm_(torch.stack([step, half], 1), torch.stack([half, step]))

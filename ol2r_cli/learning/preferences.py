@@ -6,7 +6,6 @@ from collections.abc import Callable
 from functools import cache
 from typing import Literal
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -25,38 +24,28 @@ def infer_preferences(
     shown: Bool[Tensor, "B K"],
     pairs: str,
     random: Random,
-    compiled: bool = False,
+    by_loops: bool = False,
 ) -> Preferences:
-    """Preferences between candidates; `ranking` names the candidate at each place.
+    """Return preferences between candidates; `ranking` names the candidate at each place.
 
-    `pairs` is one of `Pairs`, or `none` for rankers that do not learn from pairs. With `compiled`, compiled loops infer
-    them.
+    `pairs` is one of `Pairs`, or `none` for rankers that do not learn from pairs.
     """
     if pairs == "none":
         nothing = torch.zeros(len(clicks), 0, dtype=torch.int64, device=clicks.device)
         return Preferences(nothing, nothing, nothing.bool())
-    if compiled:
-        return _by_loops(ranking, clicks, shown, pairs, random)
+    if by_loops:
+        drawn = (random.array(clicks.shape[1]),) if pairs == "matching" else ()
+        every_pair, matching, adjacent = loops.lists.every_pair, loops.lists.matching, loops.lists.adjacent
+        infer: dict[str, Callable[..., None]] = {"all": every_pair, "matching": matching, "adjacent": adjacent}
+        found = torch.empty(2, len(clicks), most_pairs(pairs, clicks.shape[1]), dtype=torch.int64)
+        winner, loser, valid = *found, torch.empty_like(found[0], dtype=torch.bool)
+        given = ranking.numpy(), clicks.numpy(), shown.numpy(), *drawn
+        infer[pairs](*given, winner.numpy(), loser.numpy(), valid.numpy())
+        return Preferences(winner, loser, valid)
     seen = examined(clicks, shown)
     by_place = _PAIRINGS[pairs](clicks, seen & ~clicks, random)
     winner, loser = ranking.gather(1, by_place.winner), ranking.gather(1, by_place.loser)
     return Preferences(winner, loser, by_place.valid)
-
-
-def _by_loops(
-    ranking: Int[Tensor, "B K"], clicks: Bool[Tensor, "B K"], shown: Bool[Tensor, "B K"], pairs: str, random: Random
-) -> Preferences:
-    places = clicks.shape[1]
-    given = ranking.numpy(), clicks.numpy(), shown.numpy()
-    shape = len(clicks), most_pairs(pairs, places)
-    winner, loser, valid = np.empty(shape, np.int64), np.empty(shape, np.int64), np.empty(shape, np.bool_)
-    if pairs == "all":
-        loops.pairs.every_pair(*given, winner, loser, valid)
-    elif pairs == "matching":
-        loops.pairs.matching(*given, random.array(places), winner, loser, valid)
-    else:
-        loops.pairs.adjacent(*given, winner, loser, valid)
-    return Preferences(torch.from_numpy(winner), torch.from_numpy(loser), torch.from_numpy(valid))
 
 
 def most_pairs(pairs: str, positions: int) -> int:

@@ -1,4 +1,5 @@
-"""Gradient descent on all feedback so far (olRankNet, 2022, equation 3.1 and Algorithm 1)."""
+"""Gradient descent on all feedback so far (olRankNet, 2022, equation 3.1 and Algorithm 1): plain steps, preconditioned
+ones, and Adam (Kingma and Ba, ICLR 2015) as in the code released by the authors."""
 
 from __future__ import annotations
 
@@ -6,14 +7,109 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from ol2r_cli.config.ranges import Count, NonNegative, Positive, Steps
+from ol2r_cli.interfaces import Candidates, RunContext
 from ol2r_cli.learning.history import CountedBuffer
 from ol2r_cli.learning.model import Model
-from ol2r_cli.learning.preconditioner import Preconditioner
 from ol2r_cli.tensor.shapes import Bool, Float, Int
 from ol2r_cli.tensor.streams import Random
-from ol2r_cli.tensor.synchronisation import is_host_readable
+
+
+class Adam:
+    """Steps of about 1 in every parameter: the moving mean of the gradient over the root of its moving mean square.
+
+    `epsilon` > 0 is added to the root. It keeps steps small where all gradients have been smaller than that.
+    """
+
+    MEAN, SQUARE = 0.9, 0.999  # beta_1 and beta_2
+
+    def __init__(self, like: Float[Tensor, "*P"], epsilon: float):
+        self.mean, self.square, self.steps = torch.zeros_like(like), torch.zeros_like(like), 0
+        self.epsilon = epsilon
+
+    def __call__(self, gradient: Float[Tensor, "*P"]) -> Float[Tensor, "*P"]:
+        """The next step, both means being corrected for their start at 0."""
+        self.steps += 1
+        self.mean.lerp_(gradient, 1 - self.MEAN)
+        self.square.lerp_(gradient.square(), 1 - self.SQUARE)
+        root = (self.square / (1 - self.SQUARE**self.steps)).sqrt_()
+        return self.mean / (1 - self.MEAN**self.steps) / root.add_(self.epsilon)
+
+
+SQUARINGS = 10  # of a matrix whose largest eigenvalue is sought
+
+
+class Preconditioner(NamedTuple):
+    """P = (1 + d) M^-1 for the parameters that act on the features, M = C / c + d I, and `scale` = 1 / c for all."""
+
+    damped: Float[Tensor, "B F F"]  # M
+    scale: Float[Tensor, "B"]
+    damping: float
+
+    def matrices(self, pull: Float[Tensor, "B"], dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        """(I + pull P)^-1 and (I + pull P)^-1 P [B F F], both times 1 + pull: see `GradientRefit`."""
+        shifted = self.damped.clone()
+        shifted.diagonal(dim1=1, dim2=2).add_(pull[:, None] * (1 + self.damping))
+        root = torch.linalg.cholesky_ex(shifted).L
+        identity = torch.eye(root.shape[1], dtype=root.dtype, device=root.device).expand_as(root)
+        half = torch.linalg.solve_triangular(root, identity, upper=False)
+        inverse = torch.bmm(half.mT, half) * (1 + pull)[:, None, None]
+        return torch.bmm(self.damped, inverse).to(dtype), (inverse * (1 + self.damping)).to(dtype)
+
+
+class FeatureCovariance(nn.Module):
+    """C, the second moment of the difference between the features of two documents of a query, over the rounds so far:
+    twice their covariance within a query, averaged over rounds. Clicks have no part in it.
+
+    `damping` is d > 0 of the `Preconditioner`, in units of c, the largest eigenvalue of C to within .04 %. The step
+    along the direction in which documents differ most is 1 / c, so that a learning rate means the same whatever the
+    scale of the features; along one in which they hardly differ it is (1 + d) / d times as long.
+    """
+
+    total: Tensor
+    rounds: Tensor
+
+    def __init__(self, damping: float):
+        super().__init__()
+        self.damping = damping
+
+    def setup(self, context: RunContext) -> None:
+        shape = context.replicas, context.features, context.features
+        self.register_buffer("total", torch.zeros(shape, dtype=torch.float64, device=context.device))
+        self.register_buffer("rounds", torch.zeros((), dtype=torch.int64))
+
+    def observe(self, candidates: Candidates) -> None:
+        """Add the candidates of a round."""
+        mask = candidates.mask[:, :, None]
+        count = mask.sum(1, keepdim=True)
+        features = candidates.features * mask
+        centred = (features - features.sum(1, keepdim=True) / count) * mask
+        self.total += 2 * torch.bmm(centred.mT, centred) / (count - 1).clamp(min=1)
+        self.rounds += 1
+
+    def preconditioner(self) -> Preconditioner:
+        """The preconditioner at this time; where no two documents have differed yet c is 1."""
+        moment = self.total / max(1, int(self.rounds))
+        largest = _largest_eigenvalue(moment)
+        largest = torch.where(largest > 0, largest, 1.0)
+        damped = moment / largest[:, None, None]
+        damped.diagonal(dim1=1, dim2=2).add_(self.damping)
+        return Preconditioner(damped, largest.reciprocal(), self.damping)
+
+
+def _largest_eigenvalue(matrix: Float[Tensor, "B F F"]) -> Float[Tensor, "B"]:
+    """tr A^(n+1) / tr A^n for n = 2^`SQUARINGS`, which no GPU has to be waited for; A is symmetric, none is below 0."""
+    power = _of_trace_one(matrix)
+    for _ in range(SQUARINGS):
+        power = _of_trace_one(torch.bmm(power, power))
+    return (matrix * power).sum((1, 2))
+
+
+def _of_trace_one(matrix: Float[Tensor, "B F F"]) -> Float[Tensor, "B F F"]:
+    trace = matrix.diagonal(dim1=1, dim2=2).sum(1)[:, None, None]
+    return matrix / torch.where(trace > 0, trace, 1.0)
 
 
 class Sample(NamedTuple):
@@ -47,10 +143,9 @@ class HistoryLoss(CountedBuffer):
         for part in random.uniform(size * steps, "batch").split(size, dim=1):
             yield self.sample(first + (part * (self.count[:, None] - first)).long())
 
-    def whole(self, rounds: int | None = None) -> Iterator[Sample]:
-        """The whole history, in parts of `chunk` entries. With `rounds`, the number played, no GPU is read."""
-        most = self.most(rounds)
-        first = int(self.first.min()) if self.forgets and is_host_readable(self.count) else 0
+    def whole(self) -> Iterator[Sample]:
+        """Return the whole history, in parts of `chunk` entries."""
+        most, first = self.most(), int(self.first.min()) if self.forgets else 0
         for start in range(first, most, self.chunk):
             index = torch.arange(start, min(start + self.chunk, most), device=self.count.device)
             yield self.sample(index.expand(len(self.count), -1))
@@ -59,9 +154,9 @@ class HistoryLoss(CountedBuffer):
         """The entries with these numbers; those from `count` on pull nothing."""
         raise NotImplementedError
 
-    def places(self, rounds: int) -> Int[Tensor, "B C"]:
+    def places(self) -> Int[Tensor, "B C"]:
         """Where the pairs of the history are stored, in the order of their rounds; what comes after the first `terms()`
-        is arbitrary. C is the largest number of them. On a GPU, which is not read, it may be larger."""
+        is arbitrary. C is the largest number of them."""
         raise NotImplementedError
 
     def pair_sample(self, place: Int[Tensor, "B X"], valid: Bool[Tensor, "B X"]) -> Sample:
@@ -119,9 +214,8 @@ class GradientRefit:
         return width * self.l2 / n
 
     def _steps(self, loss: HistoryLoss, random: Random) -> Iterator[Iterable[Sample]]:
-        """The samples of each step."""
         if self.batch is None:
-            return (loss.whole(random.round + 1) for _ in range(self.steps))
+            return (loss.whole() for _ in range(self.steps))
         return ([sample] for sample in loss.draw(random, self.batch, self.steps))
 
 
@@ -136,3 +230,65 @@ def ascent(
         total += forward.gradient(sample.pull(forward.scores))
         pairs += sample.pairs
     return total / torch.where(pairs > 0, pairs, 1)[:, None, None]
+
+
+EPSILON = 1e-8  # of Adam, as PyTorch has it
+
+
+class AuthorsFit:
+    """Draws new initial parameters, then takes Adam's steps in `epochs` passes over the pairs so far.
+
+    Every pass goes over a random partition of the pairs into batches of `batch` >= 1; the last batch may be smaller.
+    The gradient of a step is that of the mean loss of its batch, plus `l2`/n theta, with `l2` >= 0 and n the number of
+    all pairs so far. theta moves by `learning_rate` > 0 times Adam's step.
+    """
+
+    def __init__(self, learning_rate: Positive, l2: NonNegative, epochs: Steps, batch: Count):
+        self.learning_rate, self.l2, self.epochs, self.batch = learning_rate, l2, epochs, batch
+
+    def __call__(
+        self,
+        theta: Float[Tensor, "B N P"],
+        start: Float[Tensor, "B N P"],
+        model: Model,
+        loss: HistoryLoss,
+        random: Random,
+        moved: Bool[Tensor, "B"],
+    ) -> None:
+        """Replace theta in place, in the replicas that are `moved`; neither theta nor `start` matters to the result."""
+        here = model.initial(random, loss.features.shape[1], theta.shape[1]).to(theta).expand_as(theta)
+        decay = (self.l2 / loss.terms().clamp(min=1)).to(theta.dtype)[:, None, None]
+        adam = Adam(here, EPSILON)
+        for sample, active in self._batches(loss, random, moved):
+            direction = ascent(model, here, loss.features, [sample]).addcmul_(here, decay, value=-1)
+            step = torch.add(here, adam(direction), alpha=self.learning_rate)
+            here = torch.where(active[:, None, None], step, here)
+        theta.copy_(torch.where(moved[:, None, None], here, theta))
+
+    def _batches(
+        self, loss: HistoryLoss, random: Random, moved: Bool[Tensor, "B"]
+    ) -> Iterator[tuple[Sample, Bool[Tensor, "B"]]]:
+        """The batches of all passes, and which replicas take part in each. A replica takes its batches one after the
+        other and then no more, so that all that take part have taken equally many steps.
+
+        In pass e pair p of the history comes at the rank of the random number p x `epochs` + e.
+        """
+        places, count = loss.places(), loss.terms() * moved
+        most = places.shape[1]
+        ahead = 1 << (most - 1).bit_length()  # the next histories are longer: numbers drawn ahead serve them, too
+        chance = random.uniform(ahead * self.epochs, "partition").unflatten(1, (ahead, self.epochs)).mT[..., :most]
+        missing = torch.arange(most, device=count.device) >= count[:, None]
+        order = chance.masked_fill(missing[:, None], 2.0).argsort(dim=2, stable=True)
+        shuffled = places[:, None].expand_as(order).gather(2, order).flatten(1)
+        whole, rest = count // self.batch, count % self.batch
+        batches = whole + ((rest > 0) & ((rest >= loss.least_batch * self.batch) | (whole == 0)))
+        slot = torch.arange(min(self.batch, most), device=count.device)
+        for step in range(self.epochs * int(batches.max())):
+            epoch, number = step // batches.clamp(min=1), step % batches.clamp(min=1)
+            active = epoch < self.epochs * (batches > 0)
+            rank = (number * self.batch)[:, None] + slot
+            valid = (rank < count[:, None]) & active[:, None]
+            size = int(valid.sum(1).max())  # the longest batch of the replicas may be shorter
+            rank, valid = rank[:, :size], valid[:, :size]
+            place = shuffled.gather(1, (epoch * most)[:, None] * active[:, None] + rank.clamp(max=most - 1))
+            yield loss.pair_sample(place, valid), active

@@ -16,7 +16,6 @@ from ol2r_cli import loops
 from ol2r_cli.interfaces import Candidates, Preferences, Rows
 from ol2r_cli.tensor.gather import gather
 from ol2r_cli.tensor.shapes import Float, Int
-from ol2r_cli.tensor.synchronisation import is_host_readable
 
 # The gradients of some documents: for each layer the vectors [b x c] whose outer product is the gradient.
 Layers = list[tuple[Tensor, ...]]
@@ -33,7 +32,6 @@ class LinearTangent:
         self._latest: tuple[Preferences, Tensor] | None = None
 
     def dense(self) -> Float[Tensor, "B D F"]:
-        """The features themselves."""
         return self.features
 
     def differences(self, preferences: Preferences) -> Float[Tensor, "B M F"]:
@@ -46,21 +44,18 @@ class LinearTangent:
 
 
 class TableTangent(LinearTangent):
-    """The tangent of a linear score where compiled loops serve the candidates: features are gathered when needed."""
+    """The tangent of a linear score in loops, which leave the features of most candidates in the table."""
 
     def __init__(self, candidates: Candidates, rows: Rows, dtype: torch.dtype):
         self.candidates, self.rows, self.dtype = candidates, rows, dtype
         self._latest = None
 
     def dense(self) -> Float[Tensor, "B D F"]:
-        """The features."""
         return self.candidates.features
 
     def differences(self, preferences: Preferences) -> Float[Tensor, "B M F"]:
-        """x_winner - x_loser of every pair, straight from the table."""
         if self._latest is None or self._latest[0] is not preferences:
-            shape = *preferences.winner.shape, self.rows.table.shape[1]
-            rows = torch.empty(shape, dtype=self.dtype)
+            rows = torch.empty(*preferences.winner.shape, self.rows.table.shape[1], dtype=self.dtype)
             pairs = preferences.winner.numpy(), preferences.loser.numpy(), preferences.valid.numpy()
             loops.updates.differences(self.rows.table, self.rows.start, *pairs, rows.numpy())
             self._latest = preferences, rows
@@ -181,7 +176,7 @@ def gram(layers: Layers, inverse: list[Tensor]) -> Float[Tensor, "b x x"]:
     """Inner products of the gradients in the norm of `inverse` (see `weights`), a few rows of a gradient at a time."""
     replicas, documents = layers[0][0].shape[:2]
     total = layers[0][0].new_zeros(replicas, documents, documents)
-    room = CHUNK if is_host_readable(total) else CHUNK_GPU
+    room = CHUNK if total.is_cpu else CHUNK_GPU
     for layer, weight in zip(layers, inverse, strict=True):
         *delta, hidden = layer
         if not delta:

@@ -13,35 +13,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ol2r_cli.loops import (
-        certain_pairs,
-        clicks,
-        orders,
-        pairs,
-        play,
-        random_numbers,
-        rounds,
-        scores,
-        steps,
-        template_choice,
-        top_labels,
-        updates,
-    )
+    from ol2r_cli.loops import certain_pairs, lists, play, random_numbers, template_choice, updates
 
-__all__ = [
-    "certain_pairs",
-    "clicks",
-    "orders",
-    "pairs",
-    "play",
-    "random_numbers",
-    "rounds",
-    "scores",
-    "steps",
-    "template_choice",
-    "top_labels",
-    "updates",
-]
+__all__ = ["certain_pairs", "lists", "play", "random_numbers", "template_choice", "updates"]
 
 
 def available() -> bool:
@@ -64,17 +38,6 @@ def missing() -> str:
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__} has no attribute {name}")
-    import ol2r_cli.loops.certain_pairs
-    import ol2r_cli.loops.clicks
-    import ol2r_cli.loops.orders
-    import ol2r_cli.loops.pairs
-    import ol2r_cli.loops.play
-    import ol2r_cli.loops.random_numbers
-    import ol2r_cli.loops.rounds
-    import ol2r_cli.loops.scores
-    import ol2r_cli.loops.steps
-    import ol2r_cli.loops.template_choice
-    import ol2r_cli.loops.top_labels
-    import ol2r_cli.loops.updates  # noqa: F401  (each import loads its module)
-
+    for module in __all__:
+        import_module(f"{__name__}.{module}")
     return sys.modules[f"{__name__}.{name}"]

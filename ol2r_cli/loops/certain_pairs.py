@@ -1,7 +1,7 @@
 """Divide and conquer of one list (PairRank, WWW 2021, section 3.2.3): certain pairs, their closure, blocks, an order.
 
-Documents are in score order, so that certain pairs only point down the list. exploration/ordered_blocks.py has the same
-as tensors, and the reasons.
+Documents are in score order, so that certain pairs only point down the list. exploration/divide_and_conquer.py has
+the same as tensors, and the reasons.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from ol2r_cli.loops.compile import compiled, compiled_sums
-from ol2r_cli.loops.scores import gathered
+from ol2r_cli.loops.updates import gathered
 
 _ONE, _ALL = np.uint64(1), np.uint64(2**64 - 1)
 _GATHER, _TOP = np.uint64(0x0102040810204080), np.uint64(56)  # byte k of a product with it is bit k of the top byte

@@ -12,11 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ol2r_cli.loops import certain_pairs, orders, pairs, steps, updates
-from ol2r_cli.loops import clicks as users
+from ol2r_cli.loops import certain_pairs, lists, updates
 from ol2r_cli.loops.compile import compiled
 from ol2r_cli.loops.random_numbers import uniform
-from ol2r_cli.loops.scores import linear
 
 # Numbers that stand for roles: the list of an exploration, the user, the step of a ranker, and its pairs.
 BY_SCORE, PLACKETT_LUCE, EPSILON_GREEDY, INTERVALS, TEAM_DRAFT, PROBABILISTIC = range(6)
@@ -168,20 +166,20 @@ def playing(listing: int, kind_of_user: int, kind: int, kind_of_pairs: int) -> C
                     for f in range(features):
                         weights[0, 1 + n, f] = theta[0, f] + delta * directions[row, b, n, f]
                 scores = np.zeros((1, members, documents), dtype)
-                linear(weights, table, start, length, scores)
+                updates.linear(weights, table, start, length, scores)
 
                 width = _in_fours(documents)
                 ranking = np.empty((1, places), np.int64)
                 credit = np.zeros((1, members, documents if listing >= TEAM_DRAFT else 0))
                 chance = uniform(seed, explore, t, 1, width)[0]
                 if listing == BY_SCORE:
-                    orders.by_score(scores[:, 0], chance, length, ranking)
+                    lists.by_score(scores[:, 0], chance, length, ranking)
                 elif listing == PLACKETT_LUCE:
-                    orders.plackett_luce(scores[:, 0], chance, length, ranking)
+                    lists.plackett_luce(scores[:, 0], chance, length, ranking)
                 elif listing == EPSILON_GREEDY:
                     shuffle = uniform(seed, document, t, 1, width)[0]
                     coins = uniform(seed, coin, t, 1, _in_fours(places))[0] < parameter
-                    orders.epsilon_greedy(scores[:, 0], chance, shuffle, coins, length, ranking)
+                    lists.epsilon_greedy(scores[:, 0], chance, shuffle, coins, length, ranking)
                 elif listing == INTERVALS:
                     most = min(certain.shape[2], documents)
                     reasons = np.zeros((most, most), np.bool_)
@@ -207,10 +205,10 @@ def playing(listing: int, kind_of_user: int, kind: int, kind_of_pairs: int) -> C
                 elif listing == PROBABILISTIC:
                     members_drawn = uniform(seed, author, t, 1, _in_fours(places))[0]
                     drawn = uniform(seed, document, t, 1, _in_fours(places))[0]
-                    orders.probabilistic(scores, chance, members_drawn, drawn, parameter, length, ranking, credit)
+                    lists.probabilistic(scores, chance, members_drawn, drawn, parameter, length, ranking, credit)
                 else:
                     turn_chance = uniform(seed, turns, t, 1, _in_fours(-(-places // members) * members))[0]
-                    orders.team_draft(scores, chance, turn_chance, length, ranking, credit)
+                    lists.team_draft(scores, chance, turn_chance, length, ranking, credit)
 
                 grades, shown = np.empty((1, places), np.int64), np.ones((1, places), np.bool_)
                 clicks = np.empty((1, places), np.bool_)
@@ -220,19 +218,19 @@ def playing(listing: int, kind_of_user: int, kind: int, kind_of_pairs: int) -> C
                 drawn_for_clicks = 2 * places if kind_of_user == CASCADE else places
                 chance = uniform(seed, click_stream, t, 1, _in_fours(drawn_for_clicks))[0]
                 if kind_of_user == CASCADE:
-                    users.cascade(grades, shown, chance, by_grade, by_place, clicks)
+                    lists.cascade(grades, shown, chance, by_grade, by_place, clicks)
                 elif kind_of_user == INDEPENDENT:
-                    users.independent(grades, shown, chance, by_place[0], clicks)
+                    lists.independent(grades, shown, chance, by_place[0], clicks)
                 else:
-                    users.user_browsing(grades, shown, chance, by_grade, by_place[0], clicks)
+                    lists.user_browsing(grades, shown, chance, by_grade, by_place[0], clicks)
 
                 winner, loser, valid = _pairs(seed, t, pair_stream, kind_of_pairs, ranking, clicks, shown)
                 if kind == PDGD:
-                    steps.pdgd(theta, rate, decay, table, start, length, scores, ranking, shown, clicks)
+                    updates.pdgd(theta, rate, decay, table, start, length, scores, ranking, shown, clicks)
                 elif kind == RANKNET:
-                    steps.ranknet(theta, rate, decay, table, start, scores, winner, loser, valid)
+                    updates.ranknet(theta, rate, decay, table, start, scores, winner, loser, valid)
                 elif kind == DUELING:
-                    steps.dueling(theta, rate, decay, directions[row, b : b + 1], credit, ranking, clicks)
+                    updates.dueling(theta, rate, decay, directions[row, b : b + 1], credit, ranking, clicks)
 
                 added = np.empty((1, winner.shape[1], features), dtype)
                 if kind == PAIRWISE or listing == INTERVALS:
@@ -291,10 +289,10 @@ def _pairs(seed, t, stream, kind, ranking, clicks, shown):
     winner, loser = np.empty((1, most), np.int64), np.empty((1, most), np.int64)
     valid = np.empty((1, most), np.bool_)
     if kind == _ALL:
-        pairs.every_pair(ranking, clicks, shown, winner, loser, valid)
+        lists.every_pair(ranking, clicks, shown, winner, loser, valid)
     elif kind == _MATCHING:
         chance = uniform(seed, stream, t, 1, _in_fours(places))[0]
-        pairs.matching(ranking, clicks, shown, chance, winner, loser, valid)
+        lists.matching(ranking, clicks, shown, chance, winner, loser, valid)
     elif kind == _ADJACENT:
-        pairs.adjacent(ranking, clicks, shown, winner, loser, valid)
+        lists.adjacent(ranking, clicks, shown, winner, loser, valid)
     return winner, loser, valid

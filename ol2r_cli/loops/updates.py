@@ -1,10 +1,154 @@
-"""What a ranker keeps of a round's pairs, pair by pair; learning/ has it as tensors."""
+"""What a linear ranker makes of one round: scores, gradient steps, and what is kept of its pairs.
+
+learning/ and the rankers have the same as tensors.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
 from ol2r_cli.loops.compile import compiled, compiled_sums
+from ol2r_cli.loops.lists import examined
+
+
+@compiled_sums
+def linear(weights, table, start, length, scores):
+    """Write weights[b, n] . table[start[b] + d] to scores [B, N, D] for the length[b] documents of every replica.
+
+    What is below the end of a shorter list stays as it is. `table` may be of single precision.
+    """
+    replicas, members, features = weights.shape
+    for b in range(replicas):
+        for d in range(length[b]):
+            row = table[start[b] + d]
+            for n in range(members):
+                total = 0.0
+                for f in range(features):
+                    total += weights[b, n, f] * row[f]
+                scores[b, n, d] = total
+
+
+@compiled
+def gathered(table, rows, features):
+    """Write the features of these rows of the table [N, F] to features [d, F], in its precision."""
+    for d in range(len(rows)):
+        for f in range(features.shape[1]):
+            features[d, f] = table[rows[d], f]
+
+
+@compiled_sums
+def add_rows(theta, table, rows, weights):
+    """Add the sum of weights[p] table[rows[p]] to theta [F]."""
+    for p in range(len(rows)):
+        if weights[p] != 0:
+            row = table[rows[p]]
+            for f in range(len(theta)):
+                theta[f] += weights[p] * row[f]
+
+
+@compiled
+def pdgd(theta, rate, decay, table, start, length, scores, ranking, shown, clicks):
+    """Take PDGD's step (ranker/pdgd.py): theta [B, F] and rate [B, 1] change where a pair was found.
+
+    `scores` [B, 1, D]; `ranking`, `shown` and `clicks` [B, K].
+    """
+    positions = ranking.shape[1]
+    left, share = np.empty(positions), np.empty((positions, positions))
+    pull, rows = np.empty(positions), np.empty(positions, dtype=np.int64)
+    for b in range(len(theta)):
+        places = min(positions, length[b])
+        end = examined(clicks[b], shown[b])
+        count = 0
+        for place in range(end):
+            count += clicks[b, place]
+        if count == 0 or count == end:
+            continue
+        _left(scores[b, 0], length[b], ranking[b], places, left)
+        for i in range(end):
+            for p in range(end):
+                share[i, p] = np.exp(scores[b, 0, ranking[b, i]] - left[p])
+        pull[:] = 0
+        for winner in range(end):
+            if clicks[b, winner]:
+                for loser in range(end):
+                    if not clicks[b, loser]:
+                        upper, lower, ratio = min(winner, loser), max(winner, loser), 1.0
+                        for p in range(upper + 1, lower + 1):
+                            ratio *= share[upper, p] + 1 - share[lower, p]
+                        margin = scores[b, 0, ranking[b, winner]] - scores[b, 0, ranking[b, loser]]
+                        above = 1 / (1 + np.exp(-margin))
+                        weight = above * (1 - above) / (1 + max(ratio, 0.0))
+                        pull[winner] += weight
+                        pull[loser] -= weight
+        for place in range(places):
+            rows[place] = start[b] + ranking[b, place]
+            pull[place] *= rate[b, 0]
+        add_rows(theta[b], table, rows[:places], pull[:places])
+        rate[b, 0] -= rate[b, 0] * (1 - decay)
+
+
+@compiled
+def _left(scores, length, ranking, places, left):
+    """Fill left[p], for the places shown, with the logarithm of the sum of e^score over what was left at place p."""
+    placed = np.zeros(length, dtype=np.bool_)
+    for place in range(places):
+        placed[ranking[place]] = True
+    most, total = -np.inf, 0.0
+    for d in range(length):
+        if not placed[d] and scores[d] > most:
+            most = scores[d]
+    for d in range(length):
+        if not placed[d]:
+            total += np.exp(scores[d] - most)
+    below = most + np.log(total) if total > 0 else -np.inf
+    for place in range(places - 1, -1, -1):
+        score = scores[ranking[place]]
+        most = max(score, below)
+        below = most + np.log(np.exp(score - most) + np.exp(below - most))
+        left[place] = below
+
+
+@compiled
+def ranknet(theta, rate, decay, table, start, scores, winner, loser, valid):
+    """Take a step down the pairwise logistic loss of the pairs [B, M] of one round (ranker/sgd_ranknet.py)."""
+    pull, rows = np.empty(2 * winner.shape[1]), np.empty(2 * winner.shape[1], dtype=np.int64)
+    for b in range(len(theta)):
+        count = 0
+        for pair in range(winner.shape[1]):
+            if valid[b, pair]:
+                margin = scores[b, 0, winner[b, pair]] - scores[b, 0, loser[b, pair]]
+                pull[count] = rate[b, 0] / (1 + np.exp(margin))
+                pull[count + 1] = -pull[count]
+                rows[count], rows[count + 1] = start[b] + winner[b, pair], start[b] + loser[b, pair]
+                count += 2
+        if count:
+            add_rows(theta[b], table, rows[:count], pull[:count])
+            rate[b, 0] -= rate[b, 0] * (1 - decay)
+
+
+@compiled
+def dueling(theta, rate, decay, directions, credit, ranking, clicks):
+    """Move theta [B, F] to the mean of the directions [B, M, F] whose credited clicks exceed those of member 0.
+
+    `credit` [B, 1 + M, D] is by document (ranker/dueling_bandits.py).
+    """
+    replicas, members, _ = credit.shape
+    earned = np.empty(members)
+    for b in range(replicas):
+        earned[:] = 0
+        for place in range(ranking.shape[1]):
+            if clicks[b, place]:
+                for n in range(members):
+                    earned[n] += credit[b, n, ranking[b, place]]
+        won = 0
+        for n in range(1, members):
+            won += earned[n] > earned[0]
+        if won:
+            for n in range(1, members):
+                if earned[n] > earned[0]:
+                    for f in range(theta.shape[1]):
+                        theta[b, f] += rate[b, 0] * directions[b, n - 1, f] / won
+            rate[b, 0] -= rate[b, 0] * (1 - decay)
 
 
 @compiled
@@ -134,15 +278,19 @@ def is_poor(q, objective, features):
 
 
 @compiled_sums
-def step_length(scores, change, slope, bend, flat):
-    """Return the length of a step that changes scores [n] by -change [n] per unit (learning/quasi_newton.py)."""
+def step_length(scores, change, weights, slope, bend, flat):
+    """Return a > 0 where an objective, as a function of the length a of a step, has a slope of at most `flat`.
+
+    A step changes the scores [n] of pairs with these weights by -change [n] per unit, in learning/perturbed_optima.py.
+    This is Newton's method in one dimension, kept between the lengths known to be too short and too long.
+    """
     length, short, long = 1.0, 0.0, np.inf
     for _ in range(60):
         rise, curvature = slope + length * bend, bend
         for i in range(len(scores)):
             push = 1 / (1 + np.exp(scores[i] - length * change[i]))
-            rise += push * change[i]
-            curvature += push * (1 - push) * change[i] * change[i]
+            rise += weights[i] * push * change[i]
+            curvature += weights[i] * push * (1 - push) * change[i] * change[i]
         if abs(rise) <= flat:
             break
         if rise < 0:

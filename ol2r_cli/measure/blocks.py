@@ -51,7 +51,7 @@ class Blocks(Measure):
         if not self.has_blocks:
             self.has_blocks = True
         if self.loops:
-            loops.rounds.by_place(row, proposal.block.numpy(), proposal.order.numpy(), self.block.numpy())
+            loops.lists.by_place(row, proposal.block.numpy(), proposal.order.numpy(), self.block.numpy())
         else:
             self.block[row, :, : labels.shape[1]] = proposal.block.gather(1, proposal.order)
         if proposal.certain is not None:
@@ -59,7 +59,7 @@ class Blocks(Measure):
                 self.has_certain = True
             if self.loops:
                 lists = proposal.order.numpy(), interaction.ranking.numpy()
-                loops.rounds.pairs_by_place(
+                loops.lists.pairs_by_place(
                     row, proposal.certain.numpy(), *lists, self.certain.numpy(), self.broken.numpy()
                 )
             else:

@@ -121,7 +121,7 @@ class Evaluator:
         if self.compiled:
             length = self.split.length[self.groups[number]].numpy()
             given = scores.numpy(), self.tails[number].numpy(), self.label_bits, length, best.shape[1]
-            top = torch.from_numpy(loops.top_labels.top_labels(*given))
+            top = torch.from_numpy(loops.lists.top_labels(*given))
         else:
             keys = _keys(scores, self.tails[number]).masked_fill_(~candidates.mask, PADDING)
             top = keys.topk(best.shape[1], dim=-1).values.view(torch.int64) & ((1 << self.label_bits) - 1)

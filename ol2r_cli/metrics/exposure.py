@@ -43,7 +43,10 @@ def exposure_of(
     if dataset.group is None:
         return None
     rows, last = oracle.rows(), max(1, int(dataset.group.max()))
-    _check_number_of_betas(beta, last)
+    listed = isinstance(beta, Sequence) and not isinstance(beta, str)
+    if not isinstance(beta, str) and (listed != (last > 1) or (listed and len(beta) != last)):  # type: ignore[arg-type]
+        numbers = "a number" if last == 1 else f"a list of {last} numbers"
+        raise ValueError(f"beta must be merit, parity or {numbers}, as the dataset has {last + 1} groups, got {beta}")
     try:
         ratios = coefficients(beta, oracle.labels[rows], dataset.group[rows], last)
     except ValueError:
@@ -69,15 +72,6 @@ def _ranges(
     """Declare the ranges of the run's settings `exposure` and `beta` for `check_settings`."""
 
 
-def _check_number_of_betas(beta: str | float | Sequence[float], last: int) -> None:
-    """Raise ValueError unless `beta` is a word, a number for two groups, or a list of `last` numbers for more."""
-    if isinstance(beta, str) or (last == 1 and not isinstance(beta, Sequence)):
-        return
-    if last == 1 or not isinstance(beta, Sequence) or len(beta) != last:
-        numbers = "a number" if last == 1 else f"a list of {last} numbers"
-        raise ValueError(f"beta must be merit, parity or {numbers}, as the dataset has {last + 1} groups, got {beta}")
-
-
 def position_exposure(model: str | Sequence[float], positions: int) -> Float[Tensor, "K"]:
     """Return the exposure of ranks 1 .. K: `reciprocal` 1/r, `log` 1/(1 + log2 r), or the first K of some numbers."""
     ranks = range(1, positions + 1)
@@ -94,28 +88,23 @@ def coefficients(
     beta: str | float | Sequence[float], labels: Int[Tensor, "N"], group: Int[Tensor, "N"], last: int
 ) -> float | tuple[float, ...]:
     """Return beta as a number for two groups (`last` is 1), and as one for each of the groups 1 .. `last` for more."""
-    if last == 1:
-        assert not isinstance(beta, Sequence) or isinstance(beta, str)
-        return coefficient(beta, labels, group)
-    if isinstance(beta, Sequence) and not isinstance(beta, str):
-        return tuple(map(float, beta))
+    if not isinstance(beta, str):
+        return tuple(map(float, beta)) if isinstance(beta, Sequence) else float(beta)
     ratios = tuple(coefficient(beta, labels, group, other) for other in range(1, last + 1))
-    if not all(ratios):
+    if last > 1 and not all(ratios):
         missing = "documents" if beta == "parity" else "relevant document"
         raise ValueError(
             f"beta must be a list of {last} numbers, as group 0 has no {missing} in the training split, got {beta!r}"
         )
-    return ratios
+    return ratios if last > 1 else ratios[0]
 
 
-def coefficient(beta: str | float, labels: Int[Tensor, "N"], group: Int[Tensor, "N"], other: int = 1) -> float:
+def coefficient(beta: str, labels: Int[Tensor, "N"], group: Int[Tensor, "N"], other: int = 1) -> float:
     """Return the exposure due to group 0 per unit of group `other`.
 
     `merit` is the ratio of their mean labels, `parity` that of their sizes. ValueError if the divisor, that of group
     `other`, is 0.
     """
-    if isinstance(beta, int | float):
-        return float(beta)
     first, second = (labels[group == number].double() for number in (0, other))
     over, under = (
         (float(first.numel()), float(second.numel()))

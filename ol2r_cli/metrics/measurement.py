@@ -95,7 +95,7 @@ class Measurement(nn.Module):
             lists = labels.numpy(), interaction.ranking.numpy(), interaction.clicks.numpy()
             groups = _NO_GROUPS if group is None else group.numpy()
             given = interaction.candidates.query.numpy(), interaction.preferences.valid.numpy()
-            loops.rounds.record(row, *given, interaction.prediction.scores.numpy(), *lists, groups, *self._arrays)
+            loops.lists.record(row, *given, interaction.prediction.scores.numpy(), *lists, groups, *self._arrays)
         else:
             self.query[row] = interaction.candidates.query
             torch.sum(interaction.preferences.valid, 1, out=self.valid[row])

@@ -1,5 +1,11 @@
-"""Dueling bandit gradient descent and its multileaved form (Yue and Joachims, ICML 2009; Schuth et al., WSDM 2016); and
-document space projection of their steps (Wang et al., SIGIR 2019)."""
+"""Dueling bandit gradient descent and its multileaved form (Yue and Joachims, ICML 2009; Schuth et al., WSDM 2016);
+document space projection of their steps (Wang et al., SIGIR 2019); and null space gradient descent (Wang, Langley,
+Kim, McCord-Snook and Wang, SIGIR 2018).
+
+NSGD: the paper's "Efficient Exploration of Gradient Space for Online Learning to Rank" gives the idea; what it leaves
+open is as in the authors' code, HCDM/OnlineLearningToRank at bfb9d70, `algorithms/DBGD/tdNSGD.py`, but for its mistakes
+(docs/algorithms/nsgd.md).
+"""
 
 from __future__ import annotations
 
@@ -7,15 +13,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ol2r_cli import loops
-from ol2r_cli.config.ranges import Count, Positive, check_settings
+from ol2r_cli.config.ranges import Count, Positive, WholeNumber, check_settings
 from ol2r_cli.interfaces import CREDIT, FEATURES, MEMBERS, Candidates, Interaction, Need, Oracle, Prediction, RunContext
-from ol2r_cli.learning.document_space import DocumentSpace
 from ol2r_cli.learning.model import Model
+from ol2r_cli.learning.subspace import DocumentSpace, orthonormal_basis, projected
 from ol2r_cli.ranker.model.linear import Linear
 from ol2r_cli.ranker.model_ranker import Decay, GradientRanker
+from ol2r_cli.tensor.gather import cached_arange, gather
 from ol2r_cli.tensor.shapes import Bool, Float
 from ol2r_cli.tensor.streams import Random
 
@@ -64,7 +71,6 @@ class DuelingBandits(GradientRanker):
         self.directions = torch.zeros(shape, dtype=context.dtype, device=context.device)
 
     def predict(self, candidates: Candidates, random: Random) -> Prediction:
-        """Scores of the current ranker and of this round's candidates."""
         self.directions = self.draw(candidates, random)
         return super().predict(candidates, random)
 
@@ -90,14 +96,6 @@ class DuelingBandits(GradientRanker):
         return loops.play.Learner(loops.play.DUELING, loops.play.PAIRS[self.pairs], *state)
 
     def learn(self, interaction: Interaction, random: Random) -> None:
-        """Move to the mean of the winners, projected if that is set."""
-        replaced = "earned", "winners"  # by the compiled loop
-        if self.space is None and self.rows_for_loops(interaction, DuelingBandits, *replaced) is not None:
-            assert interaction.proposal.credit is not None
-            state = self.theta.numpy(), self.rate.numpy(), self.decay, self.directions.numpy()
-            lists = interaction.proposal.credit.numpy(), interaction.ranking.numpy(), interaction.clicks.numpy()
-            loops.steps.dueling(*state, *lists)
-            return
         won = self.winners(interaction, random)
         share = won.to(self.theta.dtype) / won.sum(1, keepdim=True).clamp(min=1)
         direction = torch.bmm(share[:, None], self.directions).squeeze(1)
@@ -118,3 +116,170 @@ class DuelingBandits(GradientRanker):
         assert credit is not None
         ranking = interaction.ranking[:, None].expand(-1, credit.shape[1], -1)
         return (credit.gather(2, ranking) * interaction.clicks[:, None]).sum(2)
+
+
+WORST = 4  # members of a round that may be stored: those who earned no more than the fourth least
+
+
+class NSGD(DuelingBandits):
+    """Multileave gradient descent with directions in the null space of directions that lost.
+
+    `drawn` directions are orthogonal to the `avoided` worst of the last `memory` that lost, at most one less than there
+    are features. The `candidates` among them that differ most in the scores of the query's mean document are compared.
+    Of several winners, the one that ranks stored queries best wins alone: see `DifficultQueries` with
+    `difficult_queries` and `window`; with 0 queries theta moves to the mean of the winners. The other settings are
+    those of `DuelingBandits`; the model is linear.
+    """
+
+    lost: Tensor
+    loss: Tensor
+    oldest: Tensor
+
+    def __init__(
+        self,
+        learning_rate: Positive,
+        decay: Decay,
+        delta: Positive,
+        candidates: Count,
+        drawn: Count,
+        memory: Count,
+        avoided: WholeNumber,
+        difficult_queries: WholeNumber,
+        window: WholeNumber,
+        projection: Projection,
+        document_space: Mapping[str, Any],
+    ):
+        super().__init__(Linear(), learning_rate, decay, delta, candidates, projection, document_space)
+        for name, value in {"drawn": drawn, "memory": memory}.items():
+            if value < candidates:
+                least = f"{self.setting('candidates')}, {candidates}"
+                raise ValueError(f"{self.setting(name)} must be at least {least}, got {value}")
+        if avoided > memory:
+            most = f"{self.setting('memory')}, {memory}"
+            raise ValueError(f"{self.setting('avoided')} must be at most {most}, got {avoided}")
+        self.drawn, self.memory, self.avoided = drawn, memory, avoided
+        self.queries = DifficultQueries(difficult_queries, window) if difficult_queries else None
+
+    def setup(self, context: RunContext, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
+        """Start at zero, with nothing stored."""
+        super().setup(context, features)
+        replicas, parameters = self.theta.shape
+        self.register_buffer("lost", self.theta.new_zeros(replicas, self.memory, parameters))
+        self.register_buffer("loss", self.theta.new_zeros(replicas, self.memory))  # clicks less those of theta
+        self.register_buffer("oldest", torch.zeros(replicas, dtype=torch.int64, device=context.device))
+        if self.queries is not None:
+            self.queries.setup(context, features)
+        if self.avoided >= parameters:
+            avoided = f"{self.setting('avoided')} is {self.avoided}"
+            self.warnings = (f"{avoided}, but with {parameters} features {parameters - 1} directions are avoided",)
+
+    def draw(self, candidates: Candidates, random: Random) -> Float[Tensor, "B M P"]:
+        """Return directions that are uniform in the null space, of which those are kept that the query can tell apart.
+
+        They are in the order of |u.x|, where x is the mean of the documents' features, or as drawn if all are kept.
+        """
+        shape = self.drawn, self.theta.shape[1]
+        directions, basis = random.normal(self.drawn * shape[1]).unflatten(1, shape), orthonormal_basis(self._worst())
+        for _ in range(2):  # the second time removes the rounding errors of the first
+            directions = directions - projected(directions, basis)
+            directions = directions / directions.norm(dim=2, keepdim=True)
+        directions = directions.to(self.theta.dtype)
+        if self.drawn == self.candidates:
+            return directions
+        mask = candidates.mask[:, :, None]
+        mean = (candidates.features * mask).sum(1) / mask.sum(1)
+        difference = (directions @ mean[:, :, None]).squeeze(2).abs().float()  # in which rounding errors are ties
+        order = difference.sort(dim=1, descending=True, stable=True).indices
+        return gather(directions, order[:, : self.candidates])
+
+    def _worst(self) -> Float[Tensor, "B A P"]:
+        """The stored directions that lost most; of equal ones those at the last places of the ring."""
+        last = self.loss.flip(1).sort(dim=1, stable=True).indices[:, : min(self.avoided, self.theta.shape[1] - 1)]
+        return gather(self.lost, self.memory - 1 - last)
+
+    def learn(self, interaction: Interaction, random: Random) -> None:
+        """Move to the winner, and store the directions that lost."""
+        super().learn(interaction, random)
+        earned = self.earned(interaction)
+        most = earned.sort(dim=1).values[:, : min(WORST, earned.shape[1])][:, -1:]
+        loses = (earned[:, 1:] < earned[:, :1]) & (earned[:, 1:] <= most)
+        place = (self.oldest[:, None] + loses.cumsum(1) - 1) % self.memory
+        here = (place[:, :, None] == cached_arange(self.memory, place.device)) & loses[:, :, None]
+        replaced, put = here.any(1), here.to(self.theta.dtype).mT  # [B memory], [B memory M]
+        behind = (earned[:, 1:] - earned[:, :1]).to(self.theta.dtype)
+        self.lost.copy_(torch.where(replaced[:, :, None], put @ self.directions, self.lost))
+        self.loss.copy_(torch.where(replaced, (put @ behind[:, :, None]).squeeze(2), self.loss))
+        self.oldest.copy_((self.oldest + loses.sum(1)) % self.memory)
+
+    def winners(self, interaction: Interaction, random: Random) -> Bool[Tensor, "B M"]:
+        """Return the candidate that theta moves to: of several that earned more than theta, the best at difficult
+        queries."""
+        won = super().winners(interaction, random)
+        if self.queries is None:
+            return won
+        self.queries.store(interaction, random.round)
+        return self.queries.best(won, self.weights()[:, 1:])
+
+
+class DifficultQueries(nn.Module):
+    """Stores the `room` most difficult of recent queries, and says who ranks best what was clicked there.
+
+    A query with clicks at ranks r has the ease sum 1/r: the less, the more difficult. One without a click is not
+    stored. If there is no room, a query replaces the first that was stored more than `window` rounds ago; otherwise the
+    easiest one, if it is easier.
+    """
+
+    ease: Tensor
+    stored: Tensor
+    document: Tensor
+    length: Tensor
+    clicked: Tensor
+
+    def __init__(self, room: Count, window: WholeNumber):
+        super().__init__()
+        self.room, self.window = room, window
+
+    def setup(self, context: RunContext, features: Float[Tensor, "N F"]) -> None:
+        self.features = features.to(context.device)
+        shape, documents, device = (context.replicas, self.room), context.documents, context.device
+        self.register_buffer("ease", torch.full(shape, torch.inf, dtype=torch.float64, device=device))  # if empty
+        self.register_buffer("stored", torch.zeros(shape, dtype=torch.int64, device=device))  # in this round
+        self.register_buffer("document", torch.zeros(*shape, documents, dtype=torch.int64, device=device))
+        self.register_buffer("length", torch.zeros(shape, dtype=torch.int64, device=device))
+        self.register_buffer("clicked", torch.zeros(*shape, documents, dtype=torch.bool, device=device))
+
+    def store(self, interaction: Interaction, round: int) -> None:
+        """Store the query of this round if it is difficult."""
+        candidates, clicks = interaction.candidates, interaction.clicks
+        ease = (clicks / (cached_arange(clicks.shape[1], clicks.device) + 1).double()).sum(1)
+        old = self.ease.isfinite() & (round - self.stored > self.window)
+        easiest, place = self.ease.masked_fill(old, torch.finfo(torch.float64).max).max(1)
+        replaced = (ease > 0) & (ease < easiest)
+        replica, rows = cached_arange(len(place), place.device), torch.zeros_like(self.document[:, 0])
+        rows[:, : candidates.document.shape[1]] = candidates.document
+        clicked = torch.zeros_like(self.clicked[:, 0]).scatter_(1, interaction.ranking, clicks)
+        for buffer, value in (
+            (self.ease, ease),
+            (self.stored, torch.full_like(place, round)),
+            (self.document, rows),
+            (self.length, candidates.mask.sum(1)),
+            (self.clicked, clicked),
+        ):
+            before = buffer[replica, place]
+            buffer[replica, place] = torch.where(replaced.view(-1, *[1] * (value.dim() - 1)), value, before)
+
+    def best(self, won: Bool[Tensor, "B M"], weights: Float[Tensor, "B M P"]) -> Bool[Tensor, "B M"]:
+        """Return which of the winners is best alone: with the largest sum of 1/rank over the documents clicked in the
+        stored queries, the first of equal ones."""
+        document = self.document
+        features = self.features.index_select(0, document.flatten()).to(weights.dtype).unflatten(0, (len(won), -1))
+        scores = (weights @ features.mT).unflatten(2, document.shape[1:])  # [B M room D]
+        slot = cached_arange(document.shape[2], document.device)
+        there = (slot < self.length[:, :, None])[:, None]
+        comparable = scores.float().masked_fill(~there, -torch.inf)  # equal documents tie
+        ascending = comparable.sort(dim=3).values
+        rank = 1 + len(slot) - torch.searchsorted(ascending, comparable, right=True)
+        quality = (self.clicked[:, None] / rank.double()).sum((2, 3)).float()
+        alone = quality.masked_fill(~won, -torch.inf).argmax(1, keepdim=True)
+        only = torch.zeros_like(won).scatter_(1, alone, won.gather(1, alone))
+        return torch.where(won.sum(1, keepdim=True) > 1, only, won)

@@ -15,16 +15,14 @@ from torch import Tensor
 
 from ol2r_cli.config.ranges import Count, NonNegative, Positive, Range, Share, Steps, check_settings
 from ol2r_cli.interfaces import PLACKETT_LUCE, Interaction, Need, Oracle, RunContext
-from ol2r_cli.learning.click_propensities import CURVES, ClickEM
+from ol2r_cli.learning.counterfactual import CURVES, ClickEM, SampledLists
 from ol2r_cli.learning.model import Model
 from ol2r_cli.learning.refit import GradientRefit, HistoryLoss, Sample
-from ol2r_cli.learning.sampled_lists import SampledLists
 from ol2r_cli.ranker.model.linear import Linear
 from ol2r_cli.ranker.model_ranker import ModelRanker
 from ol2r_cli.tensor.gather import cached_arange
 from ol2r_cli.tensor.shapes import Bool, Float, Int
 from ol2r_cli.tensor.streams import Random
-from ol2r_cli.tensor.synchronisation import is_host_readable
 
 Growth = Annotated[float, Range(1)]  # factor by which the number of rounds grows from one refit to the next
 LEAST = 1e-9  # of alpha_bar, where nothing else bounds it
@@ -96,7 +94,6 @@ class InterventionAware(ModelRanker):
         self.rewards.setup(context, features, places, known)
 
     def _known(self, positions: int) -> list[tuple[float, float]]:
-        """alpha and beta of each place."""
         curves = [list(column) for column in zip(*map(CURVES[self.propensities], range(1, positions + 1)), strict=True)]
         for column, (name, values) in enumerate(self.given.items()):
             if values is not None:
@@ -109,7 +106,6 @@ class InterventionAware(ModelRanker):
         return list(zip(*curves, strict=True))
 
     def weights(self) -> Float[Tensor, "B N P"]:
-        """One member: theta."""
         return self.theta
 
     def learn(self, interaction: Interaction, random: Random) -> None:
@@ -186,7 +182,6 @@ class EstimatedRewards(HistoryLoss):
         self.sums.view(-1, self.sums.shape[2]).index_add_(0, row.flatten(), added.flatten(0, 1))
 
     def _row(self, document: Int[Tensor, "B *X"]) -> Int[Tensor, "B *X"]:
-        """Rows of `sums` with its first two axes as one."""
         first = self.replica.view(-1, *[1] * (document.dim() - 1)) * self.sums.shape[1]
         return first + document
 
@@ -212,7 +207,7 @@ class EstimatedRewards(HistoryLoss):
     def lists_of(self, index: Int[Tensor, "B X"], clocks: Float[Tensor, "B S E"], rounds: int) -> Sample:
         """The queries of these rounds."""
         first, length = (buffer[self.replica, index].long()[:, :, None] for buffer in (self.first, self.length))
-        documents = int(length.max()) if is_host_readable(length) else self.documents
+        documents = int(length.max())
         slots = cached_arange(documents, index.device)
         mask: Bool[Tensor, "B X D"] = slots < length
         document = first + slots * mask

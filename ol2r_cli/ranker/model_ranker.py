@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -18,7 +17,6 @@ from ol2r_cli.interfaces import (
     Oracle,
     Prediction,
     Ranker,
-    Rows,
     RunContext,
 )
 from ol2r_cli.learning.model import Model
@@ -31,7 +29,20 @@ from ol2r_cli.tensor.streams import Random
 Decay = Annotated[float, Range(0, 1, open_below=True)]  # factor of a learning rate
 
 
-_NUMPY = {torch.float64: np.float64, torch.float32: np.float32}
+class ParameterFree(Ranker):
+    """A ranker that deploys nothing: to queries that it has not served all documents are alike."""
+
+    nothing: Tensor
+
+    def setup(self, context: RunContext, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
+        """Allocate the empty parameters that `deploy` returns."""
+        self.register_buffer("nothing", torch.zeros(context.replicas, 0, dtype=context.dtype, device=context.device))
+
+    def deploy(self) -> Float[Tensor, "B P"]:
+        return self.nothing
+
+    def score(self, deployed: Float[Tensor, "S P"], candidates: Candidates) -> Float[Tensor, "S Q D"]:
+        return candidates.features.new_zeros(len(deployed), *candidates.mask.shape)
 
 
 class ModelRanker(Ranker):
@@ -56,19 +67,15 @@ class ModelRanker(Ranker):
         return self.weights()[:, 0].clone()
 
     def predict(self, candidates: Candidates, random: Random) -> Prediction:
-        """Every member's scores."""
-        if candidates.rows is not None and type(self.model) is Linear:
-            return self._by_loops(candidates, candidates.rows)
-        forward = self.model.forward(self.weights(), candidates.features)
-        return Prediction(forward.scores, forward.tangent)
-
-    def _by_loops(self, candidates: Candidates, rows: Rows) -> Prediction:
-        """`predict` of a linear score by compiled loops, which do not gather the features."""
+        """Return every member's scores; loops do not gather features for a linear score."""
+        if candidates.rows is None or type(self.model) is not Linear:
+            forward = self.model.forward(self.weights(), candidates.features)
+            return Prediction(forward.scores, forward.tangent)
         weights = self.weights()
-        scores = np.zeros((*weights.shape[:2], candidates.mask.shape[1]), dtype=_NUMPY[weights.dtype])
-        loops.scores.linear(weights.numpy(), rows.table, rows.start, rows.length, scores)
-        tangent = TableTangent(candidates, rows, weights.dtype)
-        return Prediction(torch.from_numpy(scores), lambda: tangent)
+        scores = weights.new_zeros(*weights.shape[:2], candidates.mask.shape[1])
+        loops.updates.linear(weights.numpy(), *candidates.rows, scores.numpy())
+        tangent = TableTangent(candidates, candidates.rows, weights.dtype)
+        return Prediction(scores, lambda: tangent)
 
     def score(self, deployed: Float[Tensor, "S P"], candidates: Candidates) -> Float[Tensor, "S Q D"]:
         """Scores of every setting; where the parameters of several members are deployed, the mean of their scores."""
@@ -89,9 +96,8 @@ class LinearRanker(ModelRanker):
         super().__init__(Linear())
 
     def predict(self, candidates: Candidates, random: Random) -> Prediction:
-        """Every member's scores."""
         if candidates.rows is not None:
-            return self._by_loops(candidates, candidates.rows)
+            return super().predict(candidates, random)
         features = candidates.features
         tangent = LinearTangent(features)
         scores = torch.stack([(features * theta[:, None]).sum(2) for theta in self.weights().unbind(1)], dim=1)
@@ -119,21 +125,11 @@ class GradientRanker(ModelRanker):
         self.register_buffer("theta", theta)
         self.register_buffer("rate", torch.full_like(theta[:, :1], self.learning_rate))
 
-    def rows_for_loops(self, interaction: Interaction, step: type[GradientRanker], *methods: str) -> Rows | None:
-        """Where the candidates are in the table, if a compiled loop may take the step that the class `step` defines.
-
-        None otherwise: with the engine `tensors`, with another model than `Linear`, and for a subclass of `step` that
-        overrides one of the `methods` which the loop replaces.
-        """
-        replaced = any(getattr(type(self), name) is not getattr(step, name) for name in (*methods, "gradient", "move"))
-        return None if replaced or type(self.model) is not Linear else interaction.candidates.rows
-
     def learn(self, interaction: Interaction, random: Random) -> None:
         """Find a direction and `move`: a subclass defines this."""
         raise NotImplementedError(f"{type(self).__name__} must define `learn`")
 
     def weights(self) -> Float[Tensor, "B N P"]:
-        """One member: theta."""
         return self.theta[:, None]
 
     def gradient(self, features: Float[Tensor, "B X F"], weights: Float[Tensor, "B X"]) -> Float[Tensor, "B P"]:

@@ -1,4 +1,5 @@
-"""Rankers that estimate P(i above j) = sigma(f(x_i) - f(x_j)) from all preferences so far (PairRank, WWW 2021)."""
+"""Linear rankers that estimate P(i above j) = sigma(f(x_i) - f(x_j)) from all preferences so far: PairRank (WWW 2021)
+and PePairRank, an ensemble on perturbed labels (P2NeurRank, SIGIR 2022, section 3; its linear form is P2LinRank)."""
 
 from __future__ import annotations
 
@@ -10,17 +11,15 @@ import numpy as np
 from torch import Tensor
 
 from ol2r_cli import loops
-from ol2r_cli.config.ranges import Count, Positive
-from ol2r_cli.interfaces import Forgetting, Interaction, Oracle, RunContext
-from ol2r_cli.learning.forgetting import Discount, forgetting_of
-from ol2r_cli.learning.history import PairHistory
-from ol2r_cli.learning.lbfgs import RestartedLBFGS
-from ol2r_cli.learning.newton import AnchoredNewton
+from ol2r_cli.config.ranges import Count, NonNegative, Positive
+from ol2r_cli.interfaces import MEMBERS, Forgetting, Interaction, Oracle, RunContext
+from ol2r_cli.learning.history import Discount, PairHistory, forgetting_of
+from ol2r_cli.learning.newton import AnchoredNewton, RestartedLBFGS
+from ol2r_cli.learning.perturbed_optima import PerturbedOptima
 from ol2r_cli.learning.preferences import Pairs, most_pairs
 from ol2r_cli.ranker.model_ranker import LinearRanker
 from ol2r_cli.tensor.shapes import Float
 from ol2r_cli.tensor.streams import Random
-from ol2r_cli.tensor.synchronisation import is_host_readable
 
 SOLVERS: dict[str, Callable[[float, str], AnchoredNewton | RestartedLBFGS]] = {
     "newton": AnchoredNewton,
@@ -62,13 +61,14 @@ class PairwiseRanker(LinearRanker):
     def setup(self, context: RunContext, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
         """Reserve the history and start at theta = 0. ValueError where the solver cannot compute on this device."""
         self.history.setup(context, features, most_pairs(self.pairs, context.positions))
-        if self.solver_name != "newton" and not is_host_readable(self.history.count):
+        if self.solver_name == "exact" and not context.loops:
+            raise ValueError(f"{self.setting('solver')} must be newton with device.engine=tensors, got exact")
+        if self.solver_name != "newton" and not self.history.count.is_cpu:
             setting = self.setting("solver")
             raise ValueError(f"{setting} must be newton on a GPU, got {self.solver_name} (or use device=cpu)")
         self.solver.setup(context, self.history)
 
     def for_loops(self) -> Any:
-        """The ranker for rounds that are played together, with the solver `newton`."""
         if self.solver_name != "newton" or self.history.forgets:
             return None
         assert isinstance(self.solver, AnchoredNewton)
@@ -83,12 +83,55 @@ class PairwiseRanker(LinearRanker):
         self.solver.attend()
 
     def weights(self) -> Float[Tensor, "B N F"]:
-        """One member: theta."""
         return self.solver.theta[:, None]
 
     def learn(self, interaction: Interaction, random: Random) -> None:
-        """Remember the round's preferences and move to the new optimum."""
         candidates, preferences = interaction.candidates, interaction.preferences
         added = interaction.prediction.tangent().differences(preferences)
         self.history.append(added, candidates.document, preferences)
         self.solver.update(added, preferences.valid, random)
+
+
+class PerturbedRanker(PairwiseRanker):
+    """`members` rankers, each the optimum of the objective with labels 1 + gamma, gamma ~ N(0, `label_noise_variance`)
+    drawn anew for the whole history in every round.
+
+    `deploy` is what is evaluated: the `mean` of the members' scores, the `first` member's, or those of the
+    `unperturbed` optimum. `l2`, `reduction`, `pairs`, `window` and `discount` as in `PairwiseRanker`.
+    """
+
+    solver: AnchoredNewton
+
+    def __init__(
+        self,
+        l2: Positive,
+        reduction: Literal["sum", "mean"],
+        pairs: Pairs,
+        members: Count,
+        label_noise_variance: NonNegative,
+        deploy: Literal["mean", "first", "unperturbed"],
+        window: Count | None,
+        discount: Discount,
+    ):
+        super().__init__(l2, reduction, pairs, "newton", window, discount)
+        self.deployed = deploy
+        self.offers = self.offers | {MEMBERS} if members > 1 else self.offers
+        self.optima = PerturbedOptima(members, label_noise_variance)
+
+    def setup(self, context: RunContext, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
+        """All members start at theta = 0."""
+        super().setup(context, features)
+        self.optima.setup(context, self.solver, most_pairs(self.pairs, context.positions))
+
+    def learn(self, interaction: Interaction, random: Random) -> None:
+        """Move to the unperturbed optimum, then from its anchor to those of the members."""
+        super().learn(interaction, random)
+        self.optima.update(random)
+
+    def weights(self) -> Float[Tensor, "B N F"]:
+        return self.optima.theta
+
+    def deploy(self) -> Float[Tensor, "B P"]:
+        if self.deployed == "unperturbed":
+            return self.solver.theta.clone()
+        return self.optima.theta.mean(1) if self.deployed == "mean" else self.optima.theta[:, 0].clone()

@@ -32,7 +32,6 @@ class PDGD(GradientRanker):
     needs = (Need(PLACKETT_LUCE, "exploration=plackett_luce"),)
 
     def for_loops(self) -> Any:
-        """The ranker for rounds that are played together, where its model is linear."""
         if type(self.model) is not Linear:
             return None
         state = self.theta.numpy(), self.rate.numpy(), float(self.decay)
@@ -40,12 +39,6 @@ class PDGD(GradientRanker):
 
     def learn(self, interaction: Interaction, random: Random) -> None:
         """Take one step along the weighted gradients; pairs are a square of places instead of a list."""
-        rows = self.rows_for_loops(interaction, PDGD)
-        if rows is not None:
-            scored = interaction.prediction.scores.numpy()
-            lists = interaction.ranking.numpy(), interaction.shown.numpy(), interaction.clicks.numpy()
-            loops.steps.pdgd(self.theta.numpy(), self.rate.numpy(), self.decay, *rows, scored, *lists)
-            return
         ranking, clicks, scores = interaction.ranking, interaction.clicks, interaction.prediction.scores[:, 0]
         losers = examined(clicks, interaction.shown) & ~clicks
         beats = (clicks[:, :, None] & losers[:, None, :]).to(scores.dtype)

@@ -1,4 +1,5 @@
-"""Rankers that fit a network to all feedback so far: olRankNet and olLambdaRank (Jia and Wang, 2022, section 3)."""
+"""Rankers that fit a network to all feedback so far: olRankNet and olLambdaRank (Jia and Wang, 2022, section 3), the
+skyline of online learning (section 5), and P2NeurRank, an ensemble on perturbed labels (SIGIR 2022, 3.2 and 3.3)."""
 
 from __future__ import annotations
 
@@ -10,20 +11,17 @@ import torch
 from torch import Tensor
 
 from ol2r_cli.config.ranges import Count, NonNegative, Positive, Range, Steps, check_settings
-from ol2r_cli.interfaces import Forgetting, Interaction, Oracle, RunContext
-from ol2r_cli.learning.authors_fit import AuthorsFit
-from ol2r_cli.learning.forgetting import Discount, forgetting_of
-from ol2r_cli.learning.labelled_lists import LabelledLoss
-from ol2r_cli.learning.losses import LambdaRankLoss, RankNetLoss
+from ol2r_cli.interfaces import MEMBERS, Forgetting, Interaction, Oracle, RunContext
+from ol2r_cli.learning.history import Discount, forgetting_of
+from ol2r_cli.learning.losses import LabelledLoss, LambdaRankLoss, RankNetLoss
 from ol2r_cli.learning.model import Model
-from ol2r_cli.learning.preconditioner import FeatureCovariance
 from ol2r_cli.learning.preferences import Pairs, most_pairs
-from ol2r_cli.learning.refit import GradientRefit
+from ol2r_cli.learning.refit import AuthorsFit, FeatureCovariance, GradientRefit
 from ol2r_cli.ranker.model.mlp import MLP
 from ol2r_cli.ranker.model_ranker import ModelRanker
-from ol2r_cli.tensor.shapes import Float
+from ol2r_cli.tensor.gather import cached_arange
+from ol2r_cli.tensor.shapes import Float, Int
 from ol2r_cli.tensor.streams import Random
-from ol2r_cli.tensor.synchronisation import is_host_readable
 
 Growth = Annotated[float, Range(1)]  # factor by which the number of rounds grows from one refit to the next
 
@@ -106,7 +104,6 @@ class RefittedRanker(ModelRanker):
             self.covariance.setup(context)
 
     def weights(self) -> Float[Tensor, "B N P"]:
-        """The parameters of every member."""
         return self.theta
 
     def learn(self, interaction: Interaction, random: Random) -> None:
@@ -123,7 +120,7 @@ class RefittedRanker(ModelRanker):
         memory = 1 / (1 - self.forgetting.discount) if self.forgetting.discount < 1 else self.forgetting.window
         grown = rounds * self.growth if memory is None or rounds <= memory else rounds + memory * (self.growth - 1)
         self.due.fill_(max(rounds + self.every, math.ceil(grown)))
-        if is_host_readable(self.waiting) and not self.waiting.any():
+        if not self.waiting.any():
             return
         precondition = () if self.covariance is None else (self.covariance.preconditioner(),)
         self.refit(self.theta, self.start, self.model, self.loss, random, self.waiting, *precondition)
@@ -135,3 +132,97 @@ def _as_pytorch(model: Model) -> MLP:
     if not isinstance(model, MLP):
         raise ValueError(f"ranker/model must be mlp with ranker.fit=authors, got {type(model).__name__}")
     return MLP(model.units, model.hidden_layers, "pytorch")
+
+
+class LabelledRanker(RefittedRanker):
+    """Refits its model to the true labels of all documents of all queries served so far, a list for every round.
+
+    All settings as in `RefittedRanker`; `batch` counts lists with either loss.
+    """
+
+    needs_labels = True
+
+    loss: LabelledLoss
+
+    def __init__(
+        self,
+        model: Model,
+        loss: Literal["ranknet", "lambdarank"],
+        l2: NonNegative,
+        reduction: Literal["sum", "mean"],
+        steps: Steps,
+        learning_rate: Positive,
+        batch: Count | None,
+        restart: bool,
+        every: Count,
+        growth: Growth,
+        damping: Positive | None,
+    ):
+        descent = l2, reduction, steps, learning_rate, batch, restart, every, growth, damping
+        super().__init__(model, loss, "matching", *descent, fit="descent", authors={}, window=None, discount=1.0)
+        self.weighed, self.pairs = loss == "lambdarank", "none"  # clicks tell it nothing
+
+    def setup(self, context: RunContext, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
+        """Start at initial parameters; the labels of a query are not used before it is served."""
+        if oracle is None:
+            raise ValueError("ranker=ollambdarank_gt needs the labels of the dataset")
+        self.loss = LabelledLoss(oracle, self.weighed)
+        super().setup(context, features)
+
+
+class PerturbedNetworks(RefittedRanker):
+    """`members` networks with initial parameters of their own, fitted to labels 1 + gamma with noise of their own:
+    gamma ~ N(0, `label_noise_variance`) for every pair.
+
+    `noise` is `fresh`, drawn anew for the whole history in every round (the paper; after a warm start it averages out),
+    or `fixed`, drawn once per pair. `deploy` is what is evaluated: the `mean` of the members' scores or those of the
+    `first` member. The other settings are those of `RefittedRanker`.
+    """
+
+    loss: RankNetLoss
+
+    def __init__(
+        self,
+        model: Model,
+        pairs: Pairs,
+        l2: NonNegative,
+        reduction: Literal["sum", "mean"],
+        steps: Steps,
+        learning_rate: Positive,
+        batch: Count | None,
+        restart: bool,
+        every: Count,
+        growth: Growth,
+        damping: Positive | None,
+        members: Count,
+        label_noise_variance: NonNegative,
+        noise: Literal["fresh", "fixed"],
+        deploy: Literal["mean", "first"],
+        window: Count | None,
+        discount: Discount,
+    ):
+        descent = l2, reduction, steps, learning_rate, batch, restart, every, growth, damping
+        super().__init__(model, "ranknet", pairs, *descent, fit="descent", authors={}, window=window, discount=discount)
+        self.members, self.deviation, self.noise, self.deployed = members, label_noise_variance**0.5, noise, deploy
+        self.offers = self.offers | {MEMBERS} if members > 1 else self.offers
+
+    def setup(self, context: RunContext, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
+        """All members as in `RefittedRanker`."""
+        super().setup(context, features)
+        self.setup_random = context.random
+
+    def learn(self, interaction: Interaction, random: Random) -> None:
+        """As in `RefittedRanker`, with labels that are perturbed by the noise of this round or by that of each pair."""
+        source = random if self.noise == "fresh" else self.setup_random
+
+        def noise(index: Int[Tensor, "B X"]) -> Float[Tensor, "B N X"]:
+            assert source is not None
+            number = index[:, :, None] * self.members + cached_arange(self.members, index.device)
+            drawn = source.normal_at(number.flatten(1), "noise").unflatten(1, number.shape[1:])
+            return (drawn.mT * self.deviation).to(self.theta.dtype)
+
+        self.loss.noise = noise if self.deviation else None
+        super().learn(interaction, random)
+
+    def deploy(self) -> Float[Tensor, "B P"]:
+        return self.theta.flatten(1).clone() if self.deployed == "mean" else self.theta[:, 0].clone()

@@ -27,7 +27,6 @@ class SGDRankNet(GradientRanker):
         self.pairs = pairs
 
     def for_loops(self) -> Any:
-        """The ranker for rounds that are played together, where its model is linear."""
         if type(self.model) is not Linear:
             return None
         state = self.theta.numpy(), self.rate.numpy(), float(self.decay)
@@ -35,13 +34,6 @@ class SGDRankNet(GradientRanker):
 
     def learn(self, interaction: Interaction, random: Random) -> None:
         """The gradient of each pair is sigma(f(x_loser) - f(x_winner)) times that of f(x_winner) - f(x_loser)."""
-        rows = self.rows_for_loops(interaction, SGDRankNet, "margins", "pair_gradient")
-        if rows is not None:
-            pairs, scores = interaction.preferences, interaction.prediction.scores.numpy()
-            listed = pairs.winner.numpy(), pairs.loser.numpy(), pairs.valid.numpy()
-            given = rows.table, rows.start, scores, *listed
-            loops.steps.ranknet(self.theta.numpy(), self.rate.numpy(), self.decay, *given)
-            return
         valid = interaction.preferences.valid
         pull = torch.sigmoid(-self.margins(interaction)) * valid
         self.move(self.pair_gradient(interaction, pull), valid.any(1))

@@ -18,28 +18,25 @@ from ol2r_cli.interfaces import (
     Need,
     Oracle,
     Prediction,
-    Ranker,
     RunContext,
 )
 from ol2r_cli.learning.tangents import LinearTangent
-from ol2r_cli.tensor.gather import cached_arange
+from ol2r_cli.ranker.model_ranker import ParameterFree
 from ol2r_cli.tensor.shapes import Bool, Float, Int
 from ol2r_cli.tensor.streams import Random
-from ol2r_cli.tensor.synchronisation import is_host_readable
 
 SCALE = 4 * math.sqrt(2 / math.pi) / math.erf(math.sqrt(2))  # c of the paper, 3.344 (its text prints 3.43)
-ROUNDS = 64  # for which the pool has room after each check, on a GPU
 
 
-class TopRank(Ranker):
+class TopRank(ParameterFree):
     """Counts clicks between documents of the same layer until one is certainly better, query by query.
 
     With U_ij = c_i - c_j in a round whose layers hold i and j together, else 0, S = sum U and N = sum |U|: i is above j
     from when N > 0 and S >= sqrt(2 N log(c sqrt(N) / delta)). Documents not shown count c = 0. `delta` in (0, 1) is the
     probability of an error; null is 1/T. It learns nothing about queries never served: there is no offline evaluation.
 
-    Queries share a pool, in which each owns length^2 numbers from `start` on. On a CPU they are read in place; on a GPU
-    those of all replicas are gathered, and the pool has room ahead, so that its fill level is rarely read.
+    Queries share a pool, in which each owns length^2 numbers from `start` on. Which query a replica serves is read on
+    the host.
     """
 
     generalises = False
@@ -51,7 +48,6 @@ class TopRank(Ranker):
     used: Tensor
     wins: Tensor
     above: Tensor
-    nothing: Tensor
 
     def __init__(self, delta: Positive | None):
         super().__init__()
@@ -62,21 +58,23 @@ class TopRank(Ranker):
 
     def setup(self, context: RunContext, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
         """Start with an empty pool; a query gets room in it when it is first served."""
+        super().setup(context, features)
         shape = context.replicas, context.queries
         self.register_buffer("start", torch.full(shape, -1, dtype=torch.int64, device=context.device))
         self.register_buffer("used", torch.zeros((), dtype=torch.int64, device=context.device))
-        self.ahead = 0 if is_host_readable(self.used) else ROUNDS * context.replicas * context.documents**2
-        room = self.ahead + (self.ahead > 0)  # the last number is for padding
-        self.free = self.ahead  # lower bound of the numbers that are free, on a GPU
-        self.register_buffer("wins", torch.zeros(room, dtype=torch.int32, device=context.device))
-        self.register_buffer("above", torch.zeros(room, dtype=torch.bool, device=context.device))
-        self.register_buffer("nothing", features.new_zeros(context.replicas, 0, device=context.device))
+        self.register_buffer("wins", torch.zeros(0, dtype=torch.int32, device=context.device))
+        self.register_buffer("above", torch.zeros(0, dtype=torch.bool, device=context.device))
         self.error = self.delta or 1 / max(context.rounds, 2)
 
     def predict(self, candidates: Candidates, random: Random) -> Prediction:
-        """The certain pairs; all scores are equal."""
-        certain = self._certain(candidates) if is_host_readable(candidates.mask) else self._certain_in_step(candidates)
-        scores = torch.zeros_like(candidates.mask, dtype=candidates.features.dtype)[:, None]
+        """Return the certain pairs, and equal scores; make room for queries that are new."""
+        mask = candidates.mask
+        certain = torch.zeros(*mask.shape, mask.shape[1], dtype=torch.bool, device=mask.device)
+        for replica, (query, length) in enumerate(_served(candidates)):
+            if self.start[replica, query] < 0:
+                self._reserve(replica, query, length)
+            certain[replica, :length, :length] = self._square(self.above, replica, query, length)
+        scores = torch.zeros_like(mask, dtype=candidates.features.dtype)[:, None]
         return Prediction(scores, lambda: LinearTangent(candidates.features), certain)
 
     def learn(self, interaction: Interaction, random: Random) -> None:
@@ -84,66 +82,16 @@ class TopRank(Ranker):
         block = interaction.proposal.block
         assert block is not None
         clicked = torch.zeros_like(interaction.candidates.mask).scatter_(1, interaction.ranking, interaction.clicks)
-        if not is_host_readable(clicked):
-            cells = self._cells(interaction.candidates)
-            wins = self.wins[cells] + _won(clicked, block)
-            self.wins[cells] = wins
-            self.above[cells] |= self._decided(wins)
-            return
         for replica, (query, length) in enumerate(_served(interaction.candidates)):
             wins = self._square(self.wins, replica, query, length)
             wins += _won(clicked[replica, :length], block[replica, :length])
             self._square(self.above, replica, query, length).logical_or_(self._decided(wins))
 
-    def deploy(self) -> Float[Tensor, "B P"]:
-        """No parameters: see `generalises`."""
-        return self.nothing
-
-    def score(self, deployed: Float[Tensor, "S P"], candidates: Candidates) -> Float[Tensor, "S Q D"]:
-        """Zero for every document."""
-        return candidates.features.new_zeros(len(deployed), *candidates.mask.shape)
-
-    def _decided(self, wins: Int[Tensor, "*B D D"]) -> Bool[Tensor, "*B D D"]:
+    def _decided(self, wins: Int[Tensor, "D D"]) -> Bool[Tensor, "D D"]:
         """[i, j]: i has won against j so much more often than j against i that it is certainly better."""
         count = (wins + wins.mT).double()
         bound = (2 * count * (SCALE * count.sqrt() / self.error).log()).sqrt()
         return (count > 0) & (wins - wins.mT >= bound)
-
-    def _certain(self, candidates: Candidates) -> Bool[Tensor, "B D D"]:
-        """The certain pairs in the pool, query by query; makes room for queries that are new."""
-        replicas, documents = candidates.mask.shape
-        certain = torch.zeros(replicas, documents, documents, dtype=torch.bool)
-        for replica, (query, length) in enumerate(_served(candidates)):
-            if self.start[replica, query] < 0:
-                self._reserve(replica, query, length)
-            certain[replica, :length, :length] = self._square(self.above, replica, query, length)
-        return certain
-
-    def _certain_in_step(self, candidates: Candidates) -> Bool[Tensor, "B D D"]:
-        """The same as `_certain`, for all replicas together."""
-        self._ensure_room(candidates.mask.shape[0] * candidates.mask.shape[1] ** 2)
-        query, length = candidates.query[:, None], candidates.mask.sum(1, keepdim=True)
-        first = self.start.gather(1, query)
-        taken = torch.where(first < 0, length**2, 0)
-        self.start.scatter_(1, query, torch.where(first < 0, self.used + taken.cumsum(0) - taken, first))
-        self.used += taken.sum()
-        pairs = candidates.mask[:, :, None] & candidates.mask[:, None]
-        return self.above[self._cells(candidates)] & pairs
-
-    def _cells(self, candidates: Candidates) -> Int[Tensor, "B D D"]:
-        """Positions in the pool of the pairs of each query; padding has the last position."""
-        mask, slots = candidates.mask, cached_arange(candidates.mask.shape[1], candidates.mask.device)
-        first, length = self.start.gather(1, candidates.query[:, None]), mask.sum(1, keepdim=True)
-        cells = (first + slots * length)[:, :, None] + slots
-        return torch.where(mask[:, :, None] & mask[:, None], cells, len(self.wins) - 1)
-
-    def _ensure_room(self, most: int) -> None:
-        """Make room for a round that takes at most this many numbers; the GPU is read only when `free` is too small."""
-        if self.free < most:
-            self.free = len(self.wins) - 1 - int(self.used)
-            if self.free < self.ahead:
-                self.free += self._grow(self.ahead - self.free)
-        self.free -= most
 
     def _square(self, pool: Tensor, replica: int, query: int, length: int) -> Tensor:
         """A view of the pool for the pairs of a query, [length, length]."""
@@ -151,35 +99,27 @@ class TopRank(Ranker):
         return pool[first : first + length * length].view(length, length)
 
     def _reserve(self, replica: int, query: int, length: int) -> None:
-        """Make room for a query served for the first time; the pool doubles when it is full."""
-        first = int(self.used)
-        self.start[replica, query] = first
+        """Make room for a query served for the first time; the pool at least doubles when it is full."""
+        self.start[replica, query] = self.used
         self.used += length * length
         missing = int(self.used) - len(self.wins)
         if missing > 0:
-            self._grow(missing)
-
-    def _grow(self, missing: int) -> int:
-        """At least double the pool; returns by how much."""
-        room = max(missing, len(self.wins))
-        self.wins = torch.cat([self.wins, self.wins.new_zeros(room)])
-        self.above = torch.cat([self.above, self.above.new_zeros(room)])
-        return room
+            room = max(missing, len(self.wins))
+            self.wins = torch.cat([self.wins, self.wins.new_zeros(room)])
+            self.above = torch.cat([self.above, self.above.new_zeros(room)])
 
 
-def _won(clicked: Bool[Tensor, "*B D"], layer: Int[Tensor, "*B D"]) -> Bool[Tensor, "*B D D"]:
+def _won(clicked: Bool[Tensor, "D"], layer: Int[Tensor, "D"]) -> Bool[Tensor, "D D"]:
     """[i, j]: i was clicked and j, in the same layer, was not."""
     return clicked[..., :, None] & ~clicked[..., None, :] & (layer[..., :, None] == layer[..., None, :])
 
 
 def _served(candidates: Candidates) -> list[tuple[int, int]]:
-    """Query and number of documents, by replica."""
     return list(zip(candidates.query.tolist(), candidates.mask.sum(1).tolist(), strict=True))
 
 
 def _resize_pool(ranker: TopRank, state: Mapping[str, Tensor], prefix: str, *_: object) -> None:
     """Give the pool the size that it has in the checkpoint."""
-    ranker.free = 0  # unknown until it is read
     for name in "wins", "above":
         saved = state.get(prefix + name)
         if saved is not None:

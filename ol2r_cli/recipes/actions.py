@@ -25,10 +25,9 @@ from ol2r_cli.recipes.recipe_runs import (
     run_recipe,
 )
 from ol2r_cli.recipes.run_plan import Condition, RunPlan, benchmark_plan, by_name
-from ol2r_cli.report.figures.drawing import draw, save
-from ol2r_cli.report.figures.kinds import NothingToDraw
+from ol2r_cli.report.figures.drawing import NothingToDraw, draw, save
 from ol2r_cli.report.finished_run import FinishedRun, by_seed
-from ol2r_cli.report.labels import Labels
+from ol2r_cli.report.names import Labels
 from ol2r_cli.report.run_groups import Group
 from ol2r_cli.report.text_table import TextTable, markdown, terminal
 from ol2r_cli.run.exit_status import DONE, FAILED, INTERRUPTED

@@ -1,6 +1,6 @@
 """Runs of a recipe, the choice of settings, and the rows of tables that runs are published with.
 
-Settings of a condition are those of the trial with the best mean validation NDCG@10. `report.selection` chooses from
+Settings of a condition are those of the trial with the best mean validation NDCG@10. `report.comparison` chooses from
 whatever runs a folder holds and never chooses settings of fairness, because runs with other fairness settings are
 another task there. Here the recipe says what competes, so that the gain of FairCo is chosen as in the paper.
 """

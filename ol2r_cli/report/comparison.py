@@ -1,4 +1,4 @@
-"""Paired comparisons: every group against a baseline of its task, or all groups of a task against each other.
+"""Paired comparisons, and the choice by validation: which groups stand in a table, and how they differ.
 
 The same (fold, seed) has the same training queries, users and test queries under every ranker. So differences are taken
 within pairs, which cancels the difficulty of a fold or a seed. docs/comparison.md has the formulas.
@@ -6,6 +6,8 @@ within pairs, which cancels the difficulty of a fold or a seed. docs/comparison.
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -13,12 +15,15 @@ from itertools import combinations
 from statistics import fmean
 from typing import Any
 
-from ol2r_cli.formatting import nearest
+from ol2r_cli.formatting import nearest, plural
 from ol2r_cli.report.estimates import ALPHA, TESTS, Estimate, effect_size, holm, of_values, p_value
-from ol2r_cli.report.labels import Labels, find_baseline, task_name, tasks
-from ol2r_cli.report.measures import gain
+from ol2r_cli.report.finished_run import CODE
+from ol2r_cli.report.measures import gain, ndcg_metrics
+from ol2r_cli.report.names import Labels, find_baseline, part_of, task_name, tasks
 from ol2r_cli.report.run_groups import Group
 from ol2r_cli.report.text_table import LETTERS
+
+CHOSEN = ("ranker", "ranker/model", "exploration")  # parts whose settings validation chooses
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,19 +53,15 @@ class PairedDifference:
         return self.holm is not None and self.holm < ALPHA
 
     @property
-    def better(self) -> bool:
-        """Whether `group` is significantly better."""
-        return self.significant and gain(self.metric, self.estimate.mean) > 0
-
-    @property
-    def worse(self) -> bool:
-        """Whether `rival` is significantly better."""
-        return self.significant and gain(self.metric, self.estimate.mean) < 0
-
-    @property
     def arrow(self) -> str:
         """↑ where the difference is significantly above 0, ↓ where it is below."""
         return "" if not self.significant else "↑" if self.estimate.mean > 0 else "↓"
+
+    @property
+    def beaten(self) -> Group | None:
+        """The group that the other one is significantly better than, if any."""
+        better = gain(self.metric, self.estimate.mean)
+        return None if not self.significant or better == 0 else self.rival if better > 0 else self.group
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,14 +88,23 @@ class Comparison:
         if self.baseline is not None:
             difference = self.against_baseline(group, metric)
             return difference.arrow if difference else ""
-        of_metric = [d for d in self.differences if d.metric == metric]
-        beaten = [d.rival for d in of_metric if d.group is group and d.better]
-        beaten += [d.group for d in of_metric if d.rival is group and d.worse]
-        return "".join(sorted(self.letters[rival] for rival in beaten))
+        of_metric = [d for d in self.differences if d.metric == metric and group in (d.group, d.rival)]
+        beaten = {d.beaten for d in of_metric} - {group, None}
+        return "".join(sorted(self.letters[rival] for rival in beaten if rival))
 
     @cached_property
     def _by_group(self) -> dict[tuple[Group, str], PairedDifference]:
         return {(d.group, d.metric): d for d in self.differences}
+
+    def row_names(self, labels: Labels) -> dict[Group, str]:
+        """The ranker of each compared group; with its settings where several have the same dataset and click model."""
+        compared = dict.fromkeys(group for d in self.differences for group in (d.group, d.rival))
+        rows = {group: (group.choices["dataset"], group.choices["click"], labels.ranker(group)) for group in compared}
+        count = Counter(rows.values())
+        return {
+            group: " ".join(filter(None, [row[-1], labels.short(group) if count[row] > 1 else ""]))
+            for group, row in rows.items()
+        }
 
 
 def compare(
@@ -108,47 +118,36 @@ def compare(
     if test not in TESTS:
         raise ValueError(f"--test must be {' or '.join(TESTS)}, got {test}")
     pairs: list[tuple[Group, Group]] = []
-    comparison = Comparison(baseline, test, [])
     bases: set[Group] = set()
+    letters: dict[Group, str] = {}
+    alone = []
     for task in tasks(groups):
         if baseline is None:
             task_pairs = list(combinations(task, 2))
-            comparison.letters.update(_letters(task, labels) if task_pairs else {})
+            letters |= _letters(task, labels) if task_pairs else {}
         else:
             base = find_baseline(baseline, task, labels)
             bases |= {base} if base else set()
             task_pairs = [(group, base) for group in task if base and group is not base]
         pairs += task_pairs
         if not task_pairs:
-            comparison.alone.append(task_name(task[0], labels))
-    _check_any(pairs, bases, baseline, groups)
-    differences: list[PairedDifference] = []
-    for metric in metrics:
-        of_metric = [d for group, rival in pairs if (d := _difference(metric, group, rival, test)) is not None]
-        differences += _with_holm(of_metric)
-    return replace(comparison, differences=differences, bases=frozenset(bases))
+            alone.append(task_name(task[0], labels))
+    if not pairs and baseline is not None and not bases:
+        rankers = sorted({group.choices["ranker"] for group in groups})
+        advice = nearest(baseline, rankers) or f": the rankers are {', '.join(rankers)}"
+        raise ValueError(f"--baseline must be a ranker, or choices and settings, of some row, got {baseline}{advice}")
+    if not pairs:
+        raise ValueError(
+            "there is nothing to compare: no two rows have the same dataset, click model and settings of the run"
+        )
+    differences = _differences(pairs, metrics, test)
+    return Comparison(baseline, test, differences, frozenset(bases), letters, alone)
 
 
 def compare_with(base: Group, groups: Iterable[Group], metrics: Iterable[str], test: str = "t") -> Comparison:
     """Compare groups with `base`, all of one task, in each of these metrics; Holm's correction is over the groups."""
-    groups = [group for group in groups if group is not base]
-    differences: list[PairedDifference] = []
-    for metric in metrics:
-        found = [_difference(metric, group, base, test) for group in groups]
-        differences += _with_holm([difference for difference in found if difference is not None])
-    return Comparison("", test, differences, bases=frozenset({base}))
-
-
-def _check_any(pairs: Sequence[Any], bases: set[Any], baseline: str | None, groups: Sequence[Group]) -> None:
-    if pairs:
-        return
-    if baseline is not None and not bases:
-        rankers = sorted({group.choices["ranker"] for group in groups})
-        advice = nearest(baseline, rankers) or f": the rankers are {', '.join(rankers)}"
-        raise ValueError(f"--baseline must be a ranker, or choices and settings, of some row, got {baseline}{advice}")
-    raise ValueError(
-        "there is nothing to compare: no two rows have the same dataset, click model and settings of the run"
-    )
+    pairs = [(group, base) for group in groups if group is not base]
+    return Comparison("", test, _differences(pairs, metrics, test), bases=frozenset({base}))
 
 
 def _letters(task: Sequence[Group], labels: Labels) -> dict[Group, str]:
@@ -158,6 +157,16 @@ def _letters(task: Sequence[Group], labels: Labels) -> dict[Group, str]:
             f"{task_name(task[0], labels)}: type --select validation, or --baseline RANKER"
         )
     return dict(zip(task, LETTERS, strict=False))
+
+
+def _differences(pairs: Sequence[tuple[Group, Group]], metrics: Iterable[str], test: str) -> list[PairedDifference]:
+    """The differences of each metric; Holm's p is over all of a metric that have a p."""
+    differences: list[PairedDifference] = []
+    for metric in metrics:
+        of_metric = [d for group, rival in pairs if (d := _difference(metric, group, rival, test)) is not None]
+        adjusted = iter(holm([d.p for d in of_metric if d.p is not None]))
+        differences += [d if d.p is None else replace(d, holm=next(adjusted)) for d in of_metric]
+    return differences
 
 
 def _difference(metric: str, group: Group, rival: Group, test: str) -> PairedDifference | None:
@@ -191,7 +200,86 @@ def _units(differences: Mapping[tuple[Any, int], float]) -> list[float]:
     return [fmean(values) for values in folds.values()] if len(folds) > 1 else list(differences.values())
 
 
-def _with_holm(differences: Sequence[PairedDifference]) -> list[PairedDifference]:
-    """The differences with Holm's p, over all that have a p."""
-    adjusted = iter(holm([difference.p for difference in differences if difference.p is not None]))
-    return [d if d.p is None else replace(d, holm=next(adjusted)) for d in differences]
+@dataclass(frozen=True)
+class Selection:
+    """The chosen cells, the number of cells that each was chosen from, and warnings."""
+
+    groups: list[Group]
+    cells: list[int]
+    warnings: list[str]
+
+    @property
+    def chose(self) -> bool:
+        """Whether any competitor had several cells."""
+        return max(self.cells, default=0) > 1
+
+
+def select(groups: Sequence[Group], labels: Labels, keep: Iterable[str] = ()) -> Selection:
+    """The cell of every competitor's grid with the best mean validation NDCG after the last evaluated round.
+
+    A competitor is a ranker with a model, an exploration and a fairness, under the same dataset, users and settings of
+    the run; its cells differ in settings of `CHOSEN` that are not in `keep`. The test split has no part in the choice.
+    Only cells with as many seeds and folds as the fullest cell are compared; of equally good cells the first in the
+    order of settings is chosen. ValueError for a setting in `keep` that no run has, and without validation.
+    """
+    keep = tuple(keep)
+    known = dict.fromkeys(name for group in groups for name in group.settings)
+    for name in keep:
+        if name not in known:
+            examples = (each for each in known if part_of(each) in CHOSEN and not each.endswith("._target_"))
+            raise ValueError(f"--keep must be settings such as {', '.join(examples)}, got {name}")
+    competitors: dict[str, list[Group]] = {}
+    for group in groups:
+        fixed = {name: value for name, value in group.settings.items() if name in keep or not _is_chosen(name)}
+        competitors.setdefault(json.dumps([group.choices, fixed], sort_keys=True, default=str), []).append(group)
+    selection = Selection([], [], [])
+    for cells in competitors.values():
+        complete = _complete(cells, labels, selection.warnings)
+        selection.groups.append(_best(complete, labels))
+        selection.cells.append(len(complete))
+    return selection
+
+
+def _is_chosen(setting: str) -> bool:
+    """Whether cells may differ in a setting; another version of the code is another competitor."""
+    return part_of(setting) in CHOSEN and not setting.endswith(f".{CODE}")
+
+
+def _complete(cells: Sequence[Group], labels: Labels, warnings: list[str]) -> list[Group]:
+    """The cells with as many seeds in every fold as the fullest, which has most values and, of these, most folds."""
+    sizes = {cell: {fold: len(seeds) for fold, seeds in cell.seeds.items()} for cell in cells}
+    fullest = max(sizes.values(), key=lambda size: (sum(size.values()), len(size)))
+    warnings += [
+        f"left out of the choice, {_extent(size)} where the fullest has {_extent(fullest)}: {labels.overrides(cell)}"
+        for cell, size in sizes.items()
+        if size != fullest
+    ]
+    return [cell for cell, size in sizes.items() if size == fullest]
+
+
+def _extent(size: dict[object, int]) -> str:
+    """For example `6 values in folds 1 and 2`."""
+    folds = sorted(map(str, size))
+    where = f" in fold{'s' * (len(folds) > 1)} {' and '.join(folds)}" if size.keys() - {None} else ""
+    return plural(sum(size.values()), "value") + where
+
+
+def _best(cells: Sequence[Group], labels: Labels) -> Group:
+    if len(cells) == 1:  # without alternatives no validation is needed
+        return cells[0]
+    metric, means = ndcg_metrics(cells)[1], {}
+    for cell in cells:
+        estimate = cell.estimate(metric)
+        if estimate is None:
+            raise ValueError(f"--select validation needs {metric}, which {cell.runs[0].path} lacks: {_advice(cell)}")
+        means[cell] = estimate.mean
+    best = max(means.values())
+    return min((c for c in cells if means[c] == best), key=lambda cell: labels.sort_key(cell, lambda name: True))
+
+
+def _advice(cell: Group) -> str:
+    if "validation" not in cell.runs[0].settings.get("evaluate_on", ["validation"]):
+        return "run it with evaluate_on=[validation,test]"
+    if cell.estimate(ndcg_metrics([cell])[0]) is None:
+        return "its ranker is not evaluated offline, so name its settings behind --keep, or leave it out"
+    return "run it with dataset.validation=0.2"

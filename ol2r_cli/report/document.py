@@ -10,14 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ol2r_cli.atomic_file import write_parquet, write_text
-from ol2r_cli.report.comparison import Comparison
-from ol2r_cli.report.figures.kinds import PLAIN, Look
+from ol2r_cli.report.comparison import Comparison, Selection
+from ol2r_cli.report.figures.drawing import PLAIN, Look
 from ol2r_cli.report.frames import as_csv, differences_frame, groups_frame
-from ol2r_cli.report.labels import Labels
-from ol2r_cli.report.notes import notes
-from ol2r_cli.report.result_tables import differences_table, groups_table
+from ol2r_cli.report.names import Labels
+from ol2r_cli.report.result_tables import differences_table, groups_table, notes
 from ol2r_cli.report.run_groups import Collection, Group
-from ol2r_cli.report.selection import Selection
 from ol2r_cli.report.text_table import TextTable, in_markdown, latex, markdown, terminal
 
 if TYPE_CHECKING:
@@ -63,8 +61,7 @@ class Document:
     @cached_property
     def notes(self) -> list[str]:
         """The lines below the tables."""
-        chose = self.selection is not None and self.selection.chose
-        return notes(self.collection, self.groups, chose, self.comparison)
+        return notes(self.collection, self.groups, self.selection, self.comparison)
 
     def text(self, form: str) -> str:
         """The report as md, latex, csv or json."""
@@ -99,7 +96,7 @@ class Document:
         """Write the report atomically. ValueError where the file cannot be written."""
         with writing(path):
             if form == "html":
-                from ol2r_cli.report.page import html_page  # imports matplotlib and jinja2
+                from ol2r_cli.report import html_page  # imports jinja2
 
                 html_page.write_page(path, self)
             elif form == "parquet":

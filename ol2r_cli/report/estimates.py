@@ -12,7 +12,7 @@ draws other signs. docs/comparison.md has the formulas.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -80,12 +80,6 @@ def quantile(degrees: int) -> float:
     from scipy.special import stdtrit  # the inverse of Student's t distribution
 
     return float(stdtrit(degrees, (1 + LEVEL) / 2))
-
-
-def pool(parts: Iterable[Estimate]) -> Estimate | None:
-    """The estimate from all values of one fold, exactly as from the values themselves; None without parts."""
-    parts = list(parts)
-    return _pooled(parts) if parts else None
 
 
 def over_folds(parts: Mapping[Hashable, Sequence[Estimate]]) -> Estimate | None:

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import os
 import re
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ol2r_cli.config.overrides import as_typed
-from ol2r_cli.report.comparison import Comparison, PairedDifference
+from ol2r_cli.report.comparison import Comparison, PairedDifference, Selection
 from ol2r_cli.report.finished_run import FinishedRun, by_seed, tables_of
-from ol2r_cli.report.labels import PARTS, Labels
 from ol2r_cli.report.measures import METRICS
-from ol2r_cli.report.result_tables import ordered, row_names
+from ol2r_cli.report.names import PARTS, Labels
 from ol2r_cli.report.run_groups import Group, chosen_runs, group_runs
-from ol2r_cli.report.selection import Selection
 
 if TYPE_CHECKING:
     import polars as pl
@@ -53,15 +50,13 @@ def load(
         raise ValueError(f"table must be summary for {files[0]}, which has final values only, got {table}")
     collection = chosen_runs(places)
     groups = group_runs(collection.runs)
-    names = (
-        list(dict.fromkeys(n for g in groups for run in g.runs for n in run.settings))
-        if settings
-        else _settings(groups, Labels(groups))
-    )
+    every = dict.fromkeys(name for run in collection.runs for name in run.settings)
+    names = list(every) if settings else _settings(groups, Labels(groups))
     runs = as_frame([_run_row(number, group, run, names) for number, group in enumerate(groups) for run in group.runs])
-    values = (
-        _summary_rows(collection.runs, columns) if table == "summary" else _table_rows(collection.runs, table, columns)
-    )
+    if table == "summary":
+        values = _summary_rows(collection.runs, columns)
+    else:
+        values = _table_rows(collection.runs, table, columns)
     return runs.join(values, on="path", maintain_order="left_right")
 
 
@@ -90,16 +85,9 @@ def _summary_rows(runs: Sequence[FinishedRun], columns: Sequence[str] | None) ->
     metrics = known if columns is None else list(columns)
     rows: list[dict[str, Any]] = []
     for run in runs:
-        try:
-            values = by_seed(run)
-        except ValueError as error:
-            warnings.warn(f"left out, damaged: {error}", stacklevel=3)
-            continue
-        path = str(run.path)
-        rows += [
-            {"path": path, "seed": seed} | {name: values[seed].get(name) for name in metrics}
-            for seed in sorted(run.seeds)
-        ]
+        for seed, values in sorted(by_seed(run).items()):
+            if seed in run.seeds:
+                rows.append({"path": str(run.path), "seed": seed} | {name: values.get(name) for name in metrics})
     return as_frame(rows) if rows else pl.DataFrame(schema={"path": pl.String, "seed": pl.Int64})
 
 
@@ -136,7 +124,7 @@ def groups_frame(
     """One row for each group: choices, differing settings, folds, n, and mean, sd, half_width and n of each metric."""
     names = _settings(groups, labels)
     rows = []
-    for group in ordered(groups, labels, (*metrics, METRICS[0])[0]):
+    for group in labels.ordered(groups, (*metrics, METRICS[0])[0]):
         row: dict[str, Any] = _choices(group) | {setting: group.settings.get(setting) for setting in names}
         row |= {"chosen_from": selection.cells[selection.groups.index(group)]} if selection else {}
         row |= {"letter": comparison.letters.get(group)} if comparison and comparison.letters else {}
@@ -153,11 +141,9 @@ def groups_frame(
 
 def differences_frame(comparison: Comparison, labels: Labels) -> pl.DataFrame:
     """One row for each comparison and metric."""
-    rows, names = [], row_names(comparison, labels)
+    rows, names = [], comparison.row_names(labels)
     for d in comparison.differences:
-        rival = {
-            f"rival_{part}": choice for part, choice in _choices(d.rival).items() if part not in ("dataset", "click")
-        }
+        rival = {f"rival_{part}": name for part, name in _choices(d.rival).items() if part not in ("dataset", "click")}
         row: dict[str, Any] = {"metric": d.metric} | _choices(d.group) | {"row": names[d.group]}
         rows.append(row | rival | {"rival_row": names[d.rival]} | _numbers(d))
     return as_frame(rows)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ol2r_cli.config.catalogue import dotted
@@ -144,34 +144,23 @@ class MetricDifference:
 
 def compare_metrics(first: Path, second: Path) -> list[MetricDifference]:
     """All metrics that one of the runs has. ValueError when their tables cannot be read."""
-    left, right = _metrics_by_seed(first), _metrics_by_seed(second)
-    names = dict.fromkeys(name for values in (left, right) for row in values.values() for name in row)
-    return [_compare(name, left, right) for name in names]
+    left, right = _metrics(first), _metrics(second)
+    return [_compare(name, left.get(name, {}), right.get(name, {})) for name in left | right]
 
 
-def _compare(name: str, left: dict[int, dict[str, float]], right: dict[int, dict[str, float]]) -> MetricDifference:
-    pairs = {
-        seed: (row[name], right[seed][name])
-        for seed, row in left.items()
-        if name in row and name in right.get(seed, {})
-    }
-    if pairs:
-        first, second = (statistics.fmean(values) for values in zip(*pairs.values(), strict=True))
-        difference = of_values({(None, seed): b - a for seed, (a, b) in pairs.items()})
-        return MetricDifference(name, first, second, difference)
-    return MetricDifference(name, _mean(name, left), _mean(name, right), None)
+def _compare(name: str, left: Mapping[int, float], right: Mapping[int, float]) -> MetricDifference:
+    difference = of_values({(None, seed): right[seed] - left[seed] for seed in left if seed in right})
+    common = left.keys() & right.keys() or left.keys() | right.keys()
+    first, second = ([value for seed, value in run.items() if seed in common] for run in (left, right))
+    return MetricDifference(name, fmean(first) if first else None, fmean(second) if second else None, difference)
 
 
-def _mean(name: str, run: Mapping[int, Mapping[str, float]]) -> float | None:
-    values = [row[name] for row in run.values() if name in row]
-    return statistics.fmean(values) if values else None
-
-
-def _metrics_by_seed(path: Path) -> dict[int, dict[str, float]]:
-    """The metrics that apply, for each seed."""
+def _metrics(path: Path) -> dict[str, dict[int, float]]:
+    """The values of each metric by seed, where it applies."""
     with tables_of(path) as run:
         rows: list[dict[str, Any]] = run.per_seed.to_dicts()
-    return {row.pop("seed"): {name: value for name, value in row.items() if value is not None} for row in rows}
+    names = dict.fromkeys(name for row in rows for name, value in row.items() if value is not None and name != "seed")
+    return {name: {row["seed"]: row[name] for row in rows if row[name] is not None} for name in names}
 
 
 @dataclass(frozen=True)
@@ -255,11 +244,15 @@ def _first_differences(joined: pl.DataFrame, columns: Sequence[str]) -> list[Div
     rows = joined.filter(pl.any_horizontal(_differs(joined, name) for name in columns))
     rows = rows.unique("seed", keep="first", maintain_order=True)
     marked = rows.with_columns(_differs(joined, name).alias(f"{name}.differs") for name in columns)
-    divergences = []
-    for row in marked.iter_rows(named=True):
-        values = {name: (row[name], row[f"{name}.second"]) for name in columns if row[f"{name}.differs"]}
-        divergences.append(Divergence(row["seed"], row["round"], values, row.get("query")))
-    return divergences
+    return [
+        Divergence(
+            row["seed"],
+            row["round"],
+            {name: (row[name], row[f"{name}.second"]) for name in columns if row[f"{name}.differs"]},
+            row.get("query"),
+        )
+        for row in marked.iter_rows(named=True)
+    ]
 
 
 def _differs(joined: pl.DataFrame, name: str) -> pl.Expr:

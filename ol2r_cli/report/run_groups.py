@@ -11,21 +11,89 @@ import os
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ol2r_cli.config.overrides import split_words
+from ol2r_cli.config.overrides import as_typed, split_words, translate
 from ol2r_cli.config.own_choices import default_output_dir
-from ol2r_cli.formatting import error_line
+from ol2r_cli.formatting import error_line, nearest
 from ol2r_cli.report.estimates import Estimate, over_folds
-from ol2r_cli.report.finished_run import RECORDING, FinishedRun, by_seed, read_run
-from ol2r_cli.report.run_filter import RunFilter
+from ol2r_cli.report.finished_run import (
+    FOLD,
+    RECORDING,
+    FinishedRun,
+    added_settings,
+    code_settings,
+    read_run,
+)
 from ol2r_cli.run.run import Run, find_runs
 
 FINGERPRINT = "dataset.fingerprint"  # added to the settings where they do not identify the data
 PARTS_OF_OUTPUTS = ("reproduce", "benchmark", "search")  # folders of output_dir with the runs of these commands
+
+
+class RunFilter:
+    """Runs with one of the values of every word. `check` is called after all runs."""
+
+    def __init__(self, words: Sequence[str]):
+        self.wanted: dict[str, list[str]] = {}
+        if words:
+            from ol2r_cli.config.composer import expand  # imports Hydra
+
+            for name, _, value in (each.partition("=") for word in translate(words) for each in expand(word)):
+                self.wanted.setdefault(name, []).append(value)
+        if (preset := self.wanted.get("experiment")) is not None:
+            shows = f"what `ol2r list experiment {preset[0]}` shows of it"
+            raise ValueError(f"experiment must be left out, a run does not record its preset: type {shows}")
+        self._known: dict[str, dict[str, Any]] = {}  # the values that runs have, by name and as typed
+        self._chosen = False
+
+    def run(self, run: FinishedRun) -> bool:
+        """Whether a finished run is chosen."""
+        own = {FOLD: run.fold, "seed": run.seeds[0], "replicas": len(run.seeds)}
+        return self._matches({**run.settings, **own, **run.choices})
+
+    def state(self, run: Run) -> bool:
+        """Whether a run on disk is chosen, as far as its files can be read."""
+        if not self.wanted or not run.manifest:
+            return True
+        choices, settings = {"intent": "none"} | dict(run.choices), {}
+        with suppress(OSError, ValueError):
+            settings = run.flat_settings
+        return self._matches({**added_settings(choices), **settings, **code_settings(run.manifest), **choices})
+
+    def _matches(self, values: Mapping[str, Any]) -> bool:
+        for name, value in values.items():
+            self._known.setdefault(name, {})[as_typed(value)] = value
+        wanted = self.wanted.items()
+        chosen = all(name in values and any(is_typed(values[name], each) for each in typed) for name, typed in wanted)
+        self._chosen |= chosen
+        return chosen
+
+    def check(self) -> None:
+        """ValueError for a word that no run has, with the values that there are, and where no run has all of them."""
+        for name, wanted in self.wanted.items() if self._known else ():
+            if name not in self._known:
+                raise ValueError(f"no run has a setting or group {name!r}{nearest(name, self._known)}")
+            values = self._known[name]
+            for typed in wanted:
+                if not any(is_typed(value, typed) for value in values.values()):
+                    raise ValueError(f"{name} must be one of {', '.join(values)}, got {typed}")
+        if self._known and not self._chosen:
+            words = " and ".join(f"{name}={','.join(wanted)}" for name, wanted in self.wanted.items())
+            raise ValueError(f"no run has {words} together")
+
+
+def is_typed(value: Any, typed: str) -> bool:
+    """Whether a setting has the value that was typed; numbers may be written differently."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        with suppress(ValueError):
+            return float(typed) == value
+        return False
+    return typed in (as_typed(value), value)
 
 
 @dataclass
@@ -48,6 +116,8 @@ def collect(folders: Sequence[Path], verify: bool = False, words: Sequence[str] 
     A folder may also be a file of published results, whose runs have no tables. `words` choose among them: see
     `RunFilter`. ValueError for a folder that does not exist and for a word that no run has.
     """
+    if verify:
+        from ol2r_cli.run.verification import differences  # imports torch
     collection, seen, chosen = Collection(), set(), RunFilter(words)
     for folder in folders:
         if folder.is_file():
@@ -71,8 +141,8 @@ def collect(folders: Sequence[Path], verify: bool = False, words: Sequence[str] 
                 continue
             try:
                 run = read_run(state)
-                if verify:
-                    _verify(state)
+                if verify and (wrong := next(differences(state), None)):
+                    raise ValueError(wrong)
                 collection.runs.append(run)
             except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
                 collection.damaged.append(f"{path} ({error_line(error)})")
@@ -113,14 +183,6 @@ def nothing_below(places: Sequence[Path]) -> str:
     return f"there are no finished runs below {' or '.join(map(str, places))}{meant}"
 
 
-def _verify(run: Run) -> None:
-    """ValueError with the first thing that is wrong with a run."""
-    from ol2r_cli.run.verification import differences
-
-    if wrong := next(differences(run), None):
-        raise ValueError(wrong)
-
-
 @dataclass(frozen=True, eq=False)
 class Group:
     """Runs of the same experiment, whatever is recorded of it. A metric has one value for each (fold, seed).
@@ -131,7 +193,6 @@ class Group:
     choices: Mapping[str, str]
     settings: Mapping[str, Any]
     runs: Sequence[FinishedRun]
-    _read: dict[int, dict[int, dict[str, float | None]]] = field(default_factory=dict)
 
     @cached_property
     def seeds(self) -> dict[Any, set[int]]:
@@ -181,26 +242,25 @@ class Group:
         if metric not in self._estimates:
             parts: dict[Any, list[Estimate]] = {fold: [] for fold in self.seeds}
             for run, seeds in self.new_seeds(lambda run: metric in run.metrics):
-                known = [self._rows(run)[seed].get(metric) for seed in seeds] if len(seeds) < len(run.seeds) else None
-                of_seeds = [Estimate(value, None, 1) for value in known or () if value is not None]
-                parts[run.fold] += [run.metrics[metric]] if known is None else of_seeds
+                whole = len(seeds) == len(run.seeds)
+                of_seeds = [] if whole else [Estimate(value, None, 1) for value in _values(run, metric, seeds).values()]
+                parts[run.fold] += [run.metrics[metric]] if whole else of_seeds
             self._estimates[metric] = over_folds(parts)
         return self._estimates[metric]
 
     def values(self, metric: str) -> dict[tuple[Any, int], float]:
-        """A metric by (fold, seed), where it applies. ValueError for damaged tables."""
+        """A metric by (fold, seed), where it applies."""
         new_seeds = self.new_seeds(lambda run: metric in run.metrics)
-        rows = {(run.fold, seed): self._rows(run)[seed] for run, seeds in new_seeds for seed in seeds}
-        return {pair: value for pair, row in rows.items() if (value := row.get(metric)) is not None}
-
-    def _rows(self, run: FinishedRun) -> dict[int, dict[str, float | None]]:
-        if id(run) not in self._read:
-            self._read[id(run)] = by_seed(run)
-        return self._read[id(run)]
+        return {(run.fold, s): value for run, seeds in new_seeds for s, value in _values(run, metric, seeds).items()}
 
     @cached_property
     def _estimates(self) -> dict[str, Estimate | None]:
         return {}
+
+
+def _values(run: FinishedRun, metric: str, seeds: Iterable[int]) -> dict[int, float]:
+    known = dict(zip(run.by_seed["seed"], run.by_seed[metric], strict=True))
+    return {seed: known[seed] for seed in seeds if known[seed] is not None}
 
 
 def group_runs(runs: Iterable[FinishedRun]) -> list[Group]:
@@ -223,27 +283,20 @@ def _with_settings_of_the_data(runs: list[FinishedRun]) -> list[FinishedRun]:
     Runs of one fold with the same settings but different fingerprints (replaced files, another version of the
     generator) get the fingerprint as a setting.
     """
-    leader: dict[str, str] = {}  # union-find: dataset settings -> settings of the same data, or themselves
-    first: dict[tuple[str, str], str] = {}  # (choice, fingerprint) -> its first settings
-
-    def lead(key: str) -> str:
-        while leader[key] != key:
-            key = leader[key]
-        return key
-
     keys = [_key(run.choices["dataset"], _dataset_settings(run)) for run in runs]
+    same = {key: {key} for key in keys}  # dataset settings, and all of the same data
+    first: dict[tuple[str, str], str] = {}  # (choice, fingerprint) -> its first settings
     for key, run in zip(keys, runs, strict=True):
-        leader.setdefault(key, key)
-        low, high = sorted([lead(key), lead(first.setdefault((run.choices["dataset"], run.fingerprint), key))])
-        leader[high] = low
-    representative = {key: _dataset_settings(run) for key, run in zip(keys, runs, strict=True)}
-    fingerprints: dict[str, dict[Any, set[str]]] = {}
+        merged = same[key] | same[first.setdefault((run.choices["dataset"], run.fingerprint), key)]
+        same |= dict.fromkeys(merged, merged)
+    settings = {key: _dataset_settings(run) for key, run in zip(keys, runs, strict=True)}
+    fingerprints: dict[tuple[str, Any], set[str]] = {}
     for key, run in zip(keys, runs, strict=True):
-        fingerprints.setdefault(lead(key), {}).setdefault(run.fold, set()).add(run.fingerprint)
+        fingerprints.setdefault((min(same[key]), run.fold), set()).add(run.fingerprint)
+    ambiguous = {lead for (lead, _), several in fingerprints.items() if len(several) > 1}
     changed = []
-    for key, run in zip(keys, runs, strict=True):
-        ambiguous = any(len(several) > 1 for several in fingerprints[lead(key)].values())
-        dataset = representative[lead(key)] | ({FINGERPRINT: run.fingerprint[:8]} if ambiguous else {})
+    for lead, run in zip([min(same[key]) for key in keys], runs, strict=True):
+        dataset = settings[lead] | ({FINGERPRINT: run.fingerprint[:8]} if lead in ambiguous else {})
         others = {name: value for name, value in run.settings.items() if not name.startswith("dataset.")}
         changed.append(replace(run, settings=dataset | others))
     return changed

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import compress
 from typing import NamedTuple
 
 from ol2r_cli.formatting import print_table
@@ -35,9 +36,10 @@ class TextTable:
     numbers: Sequence[bool]
 
     @classmethod
-    def of_text(cls, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> TextTable:
-        """A table without marks, aligned to the left."""
-        return cls(headings, [[Cell(text) for text in row] for row in rows], [False] * len(headings))
+    def of(cls, words: Sequence[str], numbers: Sequence[str], rows: Iterable[Sequence[str | Cell]]) -> TextTable:
+        """A table with columns of words, aligned to the left, and then of numbers."""
+        cells = [[Cell(cell) if isinstance(cell, str) else cell for cell in row] for row in rows]
+        return cls([*words, *numbers], cells, [False] * len(words) + [True] * len(numbers))
 
     def without_empty(self) -> TextTable:
         """The same table without the columns that are empty in all rows."""
@@ -55,36 +57,25 @@ class TextTable:
         return self._with([not one for one in same]), f"In all rows: {said}."
 
     def _with(self, kept: Sequence[bool]) -> TextTable:
-        columns = [column for column, keep in enumerate(kept) if keep]
-        return TextTable(
-            [self.headings[column] for column in columns],
-            [[row[column] for column in columns] for row in self.rows],
-            [self.numbers[column] for column in columns],
-        )
+        rows = [list(compress(row, kept)) for row in self.rows]
+        return TextTable(list(compress(self.headings, kept)), rows, list(compress(self.numbers, kept)))
 
 
 def markdown(table: TextTable) -> str:
     """A markdown table whose columns are aligned as text, too."""
-    texts = [[*table.headings], *([_with_mark(cell) for cell in row] for row in table.rows)]
-    lines = [list(map(in_markdown, line)) for line in texts]
-    widths = [max(3, *map(len, column)) for column in zip(*lines, strict=True)]
-    rule = [
-        "-" * (width - 1) + ":" if number else "-" * width for width, number in zip(widths, table.numbers, strict=True)
-    ]
-    return "\n".join(_markdown_line(line, widths, table.numbers) for line in (lines[0], rule, *lines[1:]))
+    texts = [table.headings, *([_with_mark(cell) for cell in row] for row in table.rows)]
+    columns = [list(map(in_markdown, column)) for column in zip(*texts, strict=True)]
+    aligned = []
+    for column, number in zip(columns, table.numbers, strict=True):
+        width = max(3, *map(len, column))
+        cells = [cell.rjust(width) if number else cell.ljust(width) for cell in column]
+        aligned.append([cells[0], "-" * (width - 1) + "-:"[number], *cells[1:]])
+    return "\n".join(f"| {' | '.join(line)} |" for line in zip(*aligned, strict=True))
 
 
 def in_markdown(text: str) -> str:
     """Text that ends no cell, and is no HTML, link or image."""
     return re.sub(r"[\\|]|<(?=[A-Za-z/!?])|(?<=\])\(", r"\\\g<0>", text)
-
-
-def _markdown_line(cells: Sequence[str], widths: Sequence[int], numbers: Sequence[bool]) -> str:
-    padded = (
-        cell.rjust(width) if number else cell.ljust(width)
-        for cell, width, number in zip(cells, widths, numbers, strict=True)
-    )
-    return f"| {' | '.join(padded)} |"
 
 
 def _with_mark(cell: Cell) -> str:

@@ -22,7 +22,7 @@ from ol2r_cli.run import CHECKPOINT, CONFIG, FILES, INTERACTIONS, LOCK, MANIFEST
 from ol2r_cli.run.run import Run
 from ol2r_cli.run.store import RunDirectory, RunningElsewhere
 from ol2r_cli.run.tables import is_part
-from ol2r_cli.untrusted_file import open_file, read_yaml
+from ol2r_cli.untrusted_file import open_file, parse_yaml, read_text
 
 DAMAGED = "damaged"
 REMOVABLE = ("failed", "interrupted", "killed", DAMAGED)  # states of runs that can be removed as a whole
@@ -131,7 +131,7 @@ def _is_left_over(path: Path, names: list[str]) -> bool:
             return file.read(4) in (b"", b"pid ")  # of a process that was killed before it wrote its name
         return LOCK not in names
     try:
-        settings = read_yaml(path / CONFIG)
+        settings = parse_yaml(read_text(path / CONFIG))
     except (OSError, ValueError):
         return False
     return isinstance(settings, dict) and {"ranker", "click", "dataset", "rounds"} <= settings.keys()

@@ -27,12 +27,13 @@ from ol2r_cli.config.own_choices import default_output_dir
 from ol2r_cli.formatting import error_line
 from ol2r_cli.lock import is_held
 from ol2r_cli.run import CHECKPOINT, CONFIG, LOCK, MANIFEST, REMOVABLE, SUMMARY
+from ol2r_cli.run.summary import by_seed
+from ol2r_cli.run.tables import BLOCKS, EVALUATION, INTERACTIONS, TRACE, Table, parts, scan
 from ol2r_cli.untrusted_file import LARGEST, invalid_fields, open_file, parse_json, parse_yaml, read_json, text_of
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from ol2r_cli.run.tables import Table
     from ol2r_cli.run.trained_ranker import TrainedRanker
 
 STATES = ("running", "finished", "interrupted", "killed", "failed", "damaged", "unreadable")
@@ -216,36 +217,26 @@ class Run:
     @cached_property
     def per_seed(self) -> pl.DataFrame:
         """The values behind `summary`: a row per seed, a column per metric."""
-        from ol2r_cli.run.summary import by_seed
-
         return by_seed(self)
 
     @cached_property
     def trace(self) -> pl.DataFrame:
         """A row per seed and round."""
-        from ol2r_cli.run.tables import TRACE
-
         return self.table(TRACE)
 
     @cached_property
     def evaluation(self) -> pl.DataFrame:
         """A row per seed, evaluated round and split."""
-        from ol2r_cli.run.tables import EVALUATION
-
         return self.table(EVALUATION)
 
     @cached_property
     def blocks(self) -> pl.DataFrame:
         """Block size at every rank; empty without `block_rounds`, or without blocks."""
-        from ol2r_cli.run.tables import BLOCKS
-
         return self.table(BLOCKS)
 
     @cached_property
     def interactions(self) -> pl.DataFrame:
         """Documents shown and clicked; empty without `save_interactions=true`."""
-        from ol2r_cli.run.tables import INTERACTIONS
-
         return self.table(INTERACTIONS)
 
     def table(self, table: Table, columns: Sequence[str] | None = None) -> pl.DataFrame:
@@ -268,8 +259,6 @@ class Run:
         """
         import polars as pl
 
-        from ol2r_cli.run.tables import scan
-
         names = self.parts(table)
         for name in names:
             check_file(self.path / name, self.files[name])
@@ -289,8 +278,6 @@ class Run:
 
     def parts(self, table: Table) -> list[str]:
         """The files with rows of a table, earlier rounds first, without one that `ol2r clean` has removed."""
-        from ol2r_cli.run.tables import parts
-
         is_removed = table.file in REMOVABLE and not (self.path / table.file).exists()
         return [name for name in parts(self.files, table) if name != table.file or not is_removed]
 
@@ -310,8 +297,6 @@ class Run:
     def row_count(self, name: str) -> int:
         """The number of rows in one file of a table, from its end. DamagedFile as `table`."""
         import polars as pl
-
-        from ol2r_cli.run.tables import scan
 
         check_file(self.path / name, self.files[name], content=False)
         try:

@@ -21,7 +21,6 @@ from ol2r_cli.tensor.shapes import Float, Int
 _WORD = 0xFFFFFFFF
 _MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
 _WEYL = (0x9E3779B9, 0xBB67AE85)
-_NOTHING = (0, 0, np.empty((0, 0, 0)))
 
 
 def philox(counter: list[Tensor], key: list[Tensor]) -> list[Tensor]:
@@ -66,7 +65,6 @@ class Streams:
         self.device, self.replicas, self.ahead = seeds.device, len(seeds), ahead
         self.seeds = seeds.numpy() if compiled else None
         self._drawn: dict[str, tuple[int, int, Tensor]] = {}  # name -> first round, end, [rounds B width]
-        self._arrays: dict[str, tuple[int, int, NDArray[np.float64]]] = {}  # the same as arrays
 
     def at(self, stream: str, round: int) -> Random:
         """Return the source of one stream's numbers in one round."""
@@ -93,16 +91,6 @@ class Streams:
         zero = torch.zeros((), dtype=torch.int64, device=self.device)
         words = torch.stack(philox([index // 4, zero + round, zero + _stream_number(name), zero], self.key), dim=-1)
         return (words.gather(-1, (index % 4)[..., None]).squeeze(-1).double() + 0.5) * 2.0**-32
-
-    def array(self, name: str, round: int, count: int) -> NDArray[np.float64]:
-        """Return the numbers of `uniform` as an array [B, n], for compiled loops."""
-        first, end, drawn = self._arrays.get(name, _NOTHING)
-        if not first <= round < end or drawn.shape[2] < count:
-            self.uniform(name, round, count)
-            first, end, tensor = self._drawn[name]
-            drawn = tensor.numpy()
-            self._arrays[name] = first, end, drawn
-        return drawn[round - first, :, :count]
 
     def first_numbers(self, name: str, round: int, rounds: int) -> Float[Tensor, "R B"]:
         """Return the first number of `uniform` in each of so many rounds, from number `round` on."""
@@ -138,7 +126,7 @@ class Random:
 
     def array(self, count: int, name: str = "") -> NDArray[np.float64]:
         """Return the numbers of `uniform` as an array [B, n], for compiled loops."""
-        return self._streams.array(f"{self._stream}/{name}", self._round, count)
+        return self.uniform(count, name).numpy()
 
     def exponential(self, count: int, name: str = "") -> Float[Tensor, "B n"]:
         """Return exponential numbers with rate 1."""
@@ -146,8 +134,6 @@ class Random:
 
     def integer(self, below: int, name: str = "") -> Int[Tensor, "B"]:
         """Return one integer in 0 .. below - 1 per replica, with a bias of less than below / 2^32."""
-        if self._streams.seeds is not None:
-            return torch.from_numpy((self.array(1, name)[:, 0] * below).astype(np.int64))
         return (self.uniform(1, name)[:, 0] * below).long()
 
     def normal(self, count: int, name: str = "") -> Float[Tensor, "B n"]:

@@ -26,7 +26,7 @@ def test_the_table_has_a_row_for_each_ranker(capsys: pytest.CaptureFixture[str])
 
 def test_own_choices_and_a_slip(tmp_path, capsys: pytest.CaptureFixture[str]):
     (tmp_path / "ranker").mkdir()
-    (tmp_path / "ranker" / "mine.yaml").write_text("_target_: ol2r_cli.ranker.random.RandomRanker\n")
+    (tmp_path / "ranker" / "mine.yaml").write_text("_target_: ol2r_cli.ranker.anchors.RandomRanker\n")
     small = [*SMALL, "--rounds", "2", "--replicas", "1"]
     assert main(["mine", *small, "--config-dir", str(tmp_path)]) == 0
     assert "\nmine dataset.queries" in capsys.readouterr().out

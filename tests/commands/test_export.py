@@ -130,16 +130,3 @@ def test_wrong_arguments_are_refused_with_one_line(runs, tmp_path, capsys, monke
     message = refused(capsys, run, "--to", "wandb", "--out", "x", "--split", "test")
     assert message == "--split does not go with --to wandb: leave it out"
     assert refused(capsys, run, "--to", "wandb", "--out", "x", "--points", 0) == "--points must be 1 or more, got 0"
-
-
-def test_a_run_without_its_settings(runs, tmp_path, capsys):
-    copy = tmp_path / "run"
-    shutil.copytree(runs["linear"], copy)
-    (copy / "config.yaml").unlink()
-    accept_changes(copy)
-    message = refused(capsys, copy, "--to", "trec", "--out", tmp_path / "out")
-    assert message.startswith(f"{copy}/config.yaml is damaged (FileNotFoundError: ")
-    assert message.endswith(" force=true")
-    (copy / "config.yaml").write_text("dataset: [")
-    accept_changes(copy)
-    assert "config.yaml is damaged (ValueError: " in refused(capsys, copy, "--to", "trec", "--out", tmp_path / "out")

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from ol2r_cli.commands.report import main
-from ol2r_cli.report.figures import drawing, kinds
+from ol2r_cli.report.figures import drawing
+from ol2r_cli.report.figures import drawing as kinds
 from tests.report.runs import make
 
 

@@ -29,8 +29,8 @@ NODES: dict[str, dict[str, Any]] = {
     "shell": {"_target_": "os.system", "command": "touch {hit}"},
     "partial": {"_target_": "zipfile.ZipFile", "file": "{hit}", "mode": "w", "_partial_": True},
     "positional": {"_target_": "logging.FileHandler", "_args_": ["{hit}"]},
-    "through ol2r": {"_target_": "ol2r_cli.run.directory.os.system", "command": "touch {hit}"},
-    "not a choice": {"_target_": "ol2r_cli.run.directory.RunDirectory", "path": "{hit}"},
+    "through ol2r": {"_target_": "ol2r_cli.run.store.os.system", "command": "touch {hit}"},
+    "not a choice": {"_target_": "ol2r_cli.run.store.RunDirectory", "path": "{hit}"},
     "hydra": {"_target_": "hydra.utils.get_object", "path": "foreign_module.Ranker"},
     "module": {"_target_": "foreign_module.Ranker"},
 }

@@ -20,8 +20,8 @@ from ol2r_cli.columns import Column
 from ol2r_cli.report.frames import as_csv
 from ol2r_cli.report.text_table import in_markdown
 from tests.manifests import accept_changes
-from tests.report.figures.runs import play
-from tests.report.page.test_html_page import Page
+from tests.report.runs import play
+from tests.report.test_html_page import Page
 
 MARKS = [
     '"><i foreign>',

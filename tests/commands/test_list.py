@@ -144,24 +144,6 @@ def test_choices_of_the_user_are_listed_and_taken_names_reported(capsys, own):
     assert "ranker.solver" in [name for name, *_ in settings], "of the choice it builds on"
 
 
-def test_tables_have_the_columns_that_an_own_click_model_has(capsys, tmp_path):
-    (tmp_path / "click").mkdir()
-    tables = {
-        "patient": "5: {click: [0, .1, .2, .3, .4], stays: [1, .9, .8, .7, .65]}",
-        "odd": "{5: {rate: .5}, other: {click: [1]}}",
-    }
-    for name, table in tables.items():
-        (tmp_path / "click" / f"{name}.yaml").write_text(f"# Mine.\n_target_: a.B\ntables:\n  {table}\n")
-    listed = lines(capsys, "click", "patient", "--config-dir", str(tmp_path))
-    assert [line.split() for line in listed[-3:-1]] == [
-        ["5", "grades", "P(click", "|", "0)", "1)", "2)", "3)", "4)", "P(stays", "|", "0)", "1)", "2)", "3)", "4)"],
-        ["patient", "0.00", "0.10", "0.20", "0.30", "0.40", "1.00", "0.90", "0.80", "0.70", "0.65"],
-    ]
-    assert not [line for line in lines(capsys, "click", "odd", "--config-dir", str(tmp_path)) if "grades" in line]
-    together = lines(capsys, "click", "--config-dir", str(tmp_path))
-    assert ["P(stop" in line and "P(stays" in line for line in together if line.startswith("5 grades")] == [True]
-
-
 def test_unknown_names_are_one_line_and_2(capsys):
     for arguments, told in (
         ("rankr", "GROUP rankr: did you mean ranker? GROUP must be one of run, "),
@@ -175,17 +157,6 @@ def test_unknown_names_are_one_line_and_2(capsys):
         assert out == ""
         assert error.startswith(f"ol2r list: {told}")
         assert error.count("\n") == 1
-
-
-def test_a_table_on_a_terminal(capsys, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "60")
-    whole = lines(capsys, "ranker", "pairrank")
-    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
-    listed = lines(capsys, "ranker", "pairrank")
-    assert sorted(" ".join(listed).split()) == sorted(" ".join(whole).split()), "nothing is cut"
-    assert all(len(line) <= 60 for line in listed if line.startswith("    ")), "comments are wrapped"
-    monkeypatch.setenv("COLUMNS", "80")
-    assert any("P(click | 0)" in line for line in lines(capsys, "click"))
 
 
 def test_nothing_heavy_is_imported(tmp_path):

@@ -11,14 +11,9 @@ import sys
 from pathlib import Path
 
 import pytest
-import torch
-from omegaconf import OmegaConf
 
 from ol2r_cli.commands.new import main
-from ol2r_cli.config.instantiate import build
 from ol2r_cli.config.own_choices import ROLES, read_project
-from ol2r_cli.interfaces import Candidates, Proposal
-from ol2r_cli.tensor.streams import Streams
 
 ROOT = Path(__file__).parents[2]
 SMALL = ["rounds=6", "evaluate_every=3"]
@@ -90,8 +85,8 @@ def test_a_sweep_in_two_processes_with_an_own_ranker_then_its_score(here, capsys
 
 def test_a_copy_of_a_choice_does_what_it_does(here):
     ol2r("new", "ranker", "copied_own", "--like", "cascade_lints")
-    source = (ROOT / "ol2r_cli" / "ranker" / "cascade_linear.py").read_text()
-    assert (here / "choices" / "copied_own.py").read_text() == source
+    classes = re.findall(r"^class (\w+)", (here / "choices" / "copied_own.py").read_text(), re.M)
+    assert classes == ["CascadeLinear", "CascadeLinTS"], "not the other choice of the module"
     settings = (here / "choices" / "ranker" / "copied_own.yaml").read_text()
     assert "\n_target_: copied_own.CascadeLinTS\nsigma: " in settings
     again = ol2r("new", "ranker", "again_own", "--like", "copied_own")  # a copy of one's own
@@ -161,24 +156,6 @@ def test_what_cannot_be_a_name_is_one_line_and_writes_nothing(here, capsys):
         assert error.startswith(f"ol2r new: {told}")
         assert error.count("\n") == 1
         assert sorted(here.rglob("*")) == before, words
-
-
-def test_the_groups_take_turns_and_padding_stays_last(here, capsys, monkeypatch):
-    """The fairness that is written, by hand: places 1, 2, .. of group 0 and of group 1 alternate."""
-    new(capsys, "fairness", "turns_own")
-    monkeypatch.syspath_prepend(here / "choices")
-    group = torch.tensor([[0, 0, 0, 1, 1, 0], [1, 1, 0, 0, 0, 0]])
-    mask = torch.tensor([[True] * 6, [True] * 4 + [False] * 2])
-    order = torch.tensor([[5, 1, 3, 0, 4, 2], [1, 3, 0, 2, 5, 4]])
-    candidates = Candidates(torch.zeros(2).long(), group, torch.zeros(2, 6, 1), mask, group)
-    proposal = Proposal(order, torch.zeros(2, 6))
-    random = Streams(torch.arange(2)).at("arrange", 0)
-    for first, served in {
-        "group_0": [[5, 3, 1, 4, 0, 2], [3, 1, 2, 0, 5, 4]],
-        "group_1": [[3, 5, 4, 1, 0, 2], [1, 3, 0, 2, 5, 4]],
-    }.items():
-        fairness = build(OmegaConf.create({"_target_": "turns_own.TurnsOwn", "first": first}))
-        assert fairness.rerank(proposal, candidates, random).tolist() == served
 
 
 def test_the_page_shows_what_is_printed(capsys):

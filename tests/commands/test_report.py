@@ -38,17 +38,6 @@ def test_overrides_lead_to_the_chosen_run(tmp_path, capsys):
     assert "2 runs. Figures are means over n values, one for each seed" in out
 
 
-def test_into_a_file(tmp_path, capsys):
-    make(tmp_path / "runs")
-    main([str(tmp_path / "runs")])
-    shown = capsys.readouterr().out
-    file = tmp_path / "new" / "folder" / "table.md"
-    assert main([str(tmp_path / "runs"), "--out", str(file)]) == 0
-    assert capsys.readouterr().out == f"written: {file}\n"
-    assert file.read_text() == shown
-    assert [path.name for path in file.parent.iterdir()] == ["table.md"]
-
-
 def test_json_has_the_rows_in_full_precision_and_metrics_by_their_headings(tmp_path, capsys):
     make(tmp_path, "ranker=pdgd", test={0: 0.34375}, note="first try")
     make(tmp_path, "ranker=pdgd", test={1: 0.34375}, note="second")
@@ -58,18 +47,6 @@ def test_json_has_the_rows_in_full_precision_and_metrics_by_their_headings(tmp_p
     assert row["test_ndcg_10_mean"] == 0.34375
     assert main([str(tmp_path), "--metric", "test_ndcg_10"]) == 0
     assert "| pdgd   | first try, second | " in capsys.readouterr().out
-
-
-def test_several_folders_around_options(tmp_path, capsys):
-    make(tmp_path / "a", "ranker=pdgd")
-    make(tmp_path / "b")
-    make(tmp_path / "b", status="failed")
-    arguments = [str(tmp_path / "a"), "--select", "validation", str(tmp_path / "b"), "--metric", "test_ndcg_10"]
-    assert main(arguments) == 0
-    out = capsys.readouterr().out
-    assert "pdgd" in out
-    assert "pairrank" in out
-    assert f"\n\n1 run not finished: ol2r status {tmp_path / 'b'}\n" in out
 
 
 @pytest.fixture
@@ -185,23 +162,6 @@ def test_frames_have_all_metrics_in_full_precision(compared, tmp_path, capsys):
     out, notes = capsys.readouterr()
     assert out == file.read_text()
     assert notes.startswith("ol2r report: 2 runs. ")
-
-
-def test_a_page_is_written_by_its_module(compared, tmp_path, monkeypatch, capsys):
-    import ol2r_cli.report.page.html_page as page
-
-    def write_page(path, document):
-        found = (len(document.collection.runs), len(document.groups), len(document.comparison.differences))
-        path.write_text(f"{found} {document.selection} {document.look.bands}")
-
-    monkeypatch.setattr(page, "write_page", write_page, raising=False)
-    file = tmp_path / "new" / "report.html"
-    assert (
-        main([compared, "--baseline", "pdgd", "--metric", "test_ndcg_10", "--out", str(file), "--option", "bands=sd"])
-        == 0
-    )
-    assert file.read_text() == "(2, 2, 1) None sd"
-    assert capsys.readouterr().out == f"written: {file}\n"
 
 
 def test_overrides_are_lines_for_ol2r_run_and_nothing_else_on_stdout(tmp_path, capsys):

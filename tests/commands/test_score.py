@@ -100,18 +100,6 @@ def test_a_sparse_file_is_filled_with_zeros_and_other_widths_are_refused(runs, t
         assert message == f"FILE must have 5 features, as the data of the run, got {other}, which has {number}"
 
 
-def test_null_in_a_file_is_read_as_in_the_data_of_the_run(runs, tmp_path, capsys):
-    run, whole, with_null = tmp_path / "run", tmp_path / "whole", tmp_path / "null"
-    whole.write_text("1 qid:1 1:2 2:3 3:0 4:1 5:1\n0 qid:1 1:1 2:0 3:4 4:0 5:1\n")
-    with_null.write_text("1 qid:1 1:2 2:3 3:0 4:1 5:1\n0 qid:1 1:1 2:0 3:4 4:0 5:NULL\n")
-    assert "found value 'NULL' of feature 5" in refused(capsys, runs["linear"], with_null)
-    shutil.copytree(runs["linear"], run)
-    config = (run / "config.yaml").read_text()
-    (run / "config.yaml").write_text(config.replace("  missing: error", "  missing: minimum"))
-    accept_changes(run)
-    assert score(capsys, run, with_null) == score(capsys, runs["linear"], whole)
-
-
 def test_moved_training_data_need_an_option_and_must_be_the_same(runs, tmp_path, capsys):
     run, moved, file = tmp_path / "run", tmp_path / "moved", runs["data"] / "vali.txt"
     shutil.copytree(runs["global zscore"], run)

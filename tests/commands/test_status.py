@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from ol2r_cli.commands.status import main
-from ol2r_cli.run.directory import RunDirectory
-from ol2r_cli.run.manifest import Manifest
+from ol2r_cli.run.store import Manifest, RunDirectory
 
 ABOUT = {
     "id": "0123456789",

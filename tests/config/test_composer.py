@@ -115,7 +115,7 @@ def own(tmp_path: Path) -> Path:
     """A folder with a ranker and a group of the user's own, inside an importable package."""
     folder = tmp_path / "own_package" / "configs"
     (folder / "ranker").mkdir(parents=True)
-    (folder / "ranker" / "mine.yaml").write_text("_target_: ol2r_cli.ranker.oracle.OracleRanker\n")
+    (folder / "ranker" / "mine.yaml").write_text("_target_: ol2r_cli.ranker.anchors.OracleRanker\n")
     for package in (folder, folder.parent):
         (package / "__init__.py").touch()
     return folder

@@ -85,8 +85,8 @@ MISTAKES = {
     "click=nan": ["click must be one of almost_random, ", "got nan"],
     "ranker=[oracle,random]": [RANKERS, "got [oracle,random]"],
     "-m experiment=[null] seed=1,2": ["experiment must be one of ", "got [null]"],
-    "fairness._target_=ol2r_cli.exploration.stated.Stated": [
-        "fairness._target_ must be a class that is ol2r_cli.interfaces.Fairness, got ol2r_cli.exploration.stated.Stated"
+    "fairness._target_=ol2r_cli.exploration.order.PlackettLuce": [
+        "fairness._target_ must be a class that is ol2r_cli.interfaces.Fairness, got ol2r_cli.exploration.order."
     ],
     "ranker=oracle ranker._target_=builtins.dict": [
         "ranker._target_ must be a class whose settings have names, got dict"
@@ -96,7 +96,7 @@ MISTAKES = {
     "=1": ["'=1' must be SETTING=VALUE or GROUP=CHOICE"],
     "+ranker.=1": ["'+ranker.=1' must be SETTING=VALUE or GROUP=CHOICE"],
     "fairness._target_=os.getpid": ["fairness._target_ must be a class that is", "got builtins.int"],
-    "ranker=dbgd ranker.model._target_=ol2r_cli.ranker.oracle.OracleRanker": [
+    "ranker=dbgd ranker.model._target_=ol2r_cli.ranker.anchors.OracleRanker": [
         "ranker.model._target_ must be a class with the methods size, initial, forward, on_features, got ol2r_cli."
     ],
     "click.tables.5.stop=[1]": ["click.tables.5.stop cannot be set alone: type click.tables={5:{stop:VALUE}}\n"],

@@ -249,8 +249,8 @@ def test_a_run_may_name_the_classes_of_choices_and_no_others_wherever_they_stand
     assert {TARGET, "ol2r_cli.ranker.model.mlp.MLP", "ol2r_cli.dataset.letor.Letor"} <= named
     for target in named:
         check_stored({"_target_": target, "part": {"_target_": target}, "several": [{"_target_": target}]}, "x", FILE)
-    strangers = ["zipfile.ZipFile", "os.system", "hydra.utils.instantiate", "ol2r_cli.run.directory.os.system"]
-    strangers += ["ol2r_cli.run.directory.RunDirectory", "ol2r_cli.ranker.pdgd:PDGD", f"{TARGET}.__init__", "stranger"]
+    strangers = ["zipfile.ZipFile", "os.system", "hydra.utils.instantiate", "ol2r_cli.run.store.os.system"]
+    strangers += ["ol2r_cli.run.store.RunDirectory", "ol2r_cli.ranker.pdgd:PDGD", f"{TARGET}.__init__", "stranger"]
     for target in (*strangers, f"{TARGET} ", "", None, 3, {"_target_": TARGET}, [TARGET]):
         node, good = {"_target_": target}, {"_target_": TARGET}
         for settings, name in [

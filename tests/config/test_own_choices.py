@@ -15,7 +15,7 @@ from ol2r_cli.config.composer import Composer, compose
 from ol2r_cli.config.instantiate import build
 from ol2r_cli.config.own_choices import ChoiceFolder, choice_folders
 
-CODE = "from ol2r_cli.ranker.random import RandomRanker\n\n\nclass Mine(RandomRanker):\n    pass\n"
+CODE = "from ol2r_cli.ranker.anchors import RandomRanker\n\n\nclass Mine(RandomRanker):\n    pass\n"
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,7 @@ from ol2r_cli.config.composer import Composer, compose
 from ol2r_cli.config.own_choices import ProjectFile, default_output_dir, read_project
 from ol2r_cli.recipes.recipe import load_recipe
 from ol2r_cli.recipes.run_plan import paper_plan
-from ol2r_cli.run.run_state import find_run
+from ol2r_cli.run.run import find_run
 
 
 @pytest.fixture(autouse=True)

@@ -1,36 +1,182 @@
-"""Proposals of groups of replicas, put together."""
+"""Blocks, layers and shuffles against the graph library, algorithm 1 of TopRank and exact distributions: as tensors,
+and as the loops for one list."""
 
 from __future__ import annotations
 
+from collections import Counter
+
+import numpy as np
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
-from ol2r_cli.exploration.divide_and_conquer import _combine
-from ol2r_cli.interfaces import Proposal
-
-
-def test_proposals_of_groups_are_those_of_all_replicas():
-    scores = torch.rand(3, 4, generator=torch.Generator().manual_seed(0)).double()
-    certain = torch.tensor([[[False, True], [False, False]]])
-    short = Proposal(torch.tensor([[1, 0]]), scores[1:2, :2], torch.tensor([[0, 1]]), certain)
-    order = torch.tensor([[3, 1, 0, 2], [0, 1, 2, 3]])
-    none = torch.zeros(2, 4, 4, dtype=torch.bool)
-    long = Proposal(order, scores[[2, 0]], torch.zeros(2, 4, dtype=torch.long), none)
-    together = _combine(scores, [(torch.tensor([2, 0]), long), (slice(1, 2), short)])
-    assert torch.equal(together.order[[2, 0]], order)
-    assert together.order[1].tolist() == [1, 0, 2, 3]
-    assert together.block is not None
-    assert together.block.tolist() == [[0] * 4, [0, 1, 4, 4], [0] * 4]
-    assert together.certain is not None
-    assert together.certain[1].tolist() == [[False, True, True, True], [False, False, True, True], *[[False] * 4] * 2]
-    assert not together.certain[[0, 2]].any()
+from ol2r_cli import loops
+from ol2r_cli.exploration.divide_and_conquer import Stated, by_block, close, layers, partition, shuffle
+from ol2r_cli.interfaces import Candidates, Prediction
+from ol2r_cli.learning.tangents import LinearTangent
+from ol2r_cli.tensor.streams import Streams
+from tests.reference import blocks as reference
+from tests.reference.relations import figure_1, from_edges, random_relation
+from tests.reference.shuffles import order_by_clocks, order_probabilities
+from tests.reference.toprank import TopRank
+from tests.rounds import LEAST_P, fresh, p_value, rounds
+from tests.worlds import handmade, simulate, tiny
 
 
-def test_without_the_blocks_of_one_group_there_are_none():
-    scores = torch.zeros(2, 3).double()
-    order, block = torch.tensor([[0, 1, 2]]), torch.tensor([[0, 0, 1]])
-    whole = Proposal(order, scores[:1], block, torch.zeros(1, 3, 3, dtype=torch.bool))
-    pruned = Proposal(order.flip(1), scores[:1])
-    together = _combine(scores, [(slice(0, 1), whole), (slice(1, 2), pruned)])
-    assert together.order.tolist() == [[0, 1, 2], [2, 1, 0]]
-    assert together.block is None
-    assert together.certain is None
+def downward(seed: int, documents: int, density: float) -> np.ndarray:
+    """A relation in score order, in which every certain pair points down the list."""
+    return np.triu(random_relation(np.random.default_rng(seed), documents, density, False), 1)
+
+
+relations = st.builds(downward, st.integers(0, 10**6), st.integers(1, 12), st.floats(0.1, 1))
+
+
+def ordered(certain: np.ndarray, clock: torch.Tensor, conservative: bool) -> list[int]:
+    """The whole order of one list, as tensors."""
+    relation = torch.from_numpy(certain)[None]
+    if conservative:
+        return shuffle(clock, relation, len(certain))[0].tolist()
+    return by_block(partition(relation), clock)[0].tolist()
+
+
+def by_loops(certain: np.ndarray, chance: np.ndarray, transitive: bool, conservative: bool):
+    """Order, blocks and pairs by document of one list, whose documents are in score order."""
+    d = len(certain)
+    order, block, pairs = np.empty(d, np.int64), np.empty(d, np.int64), np.zeros((d, d), np.bool_)
+    how = transitive, conservative, d
+    loops.certain_pairs.propose(certain, np.arange(d), chance, *how, order, block, pairs, False)
+    return order.tolist(), block, pairs
+
+
+def check(certain: np.ndarray, round: int) -> None:
+    """Closure, blocks and orders of both forms are those of the oracles on the same clocks."""
+    closed = close(torch.from_numpy(certain)[None])[0].numpy()
+    assert (closed == reference.transitive_closure(certain)).all()
+    random = fresh([0]).at("explore", round)
+    clock, chance = random.exponential(len(certain)), random.uniform(len(certain))[0].numpy()
+    for transitive, relation in (False, certain), (True, closed):
+        blocks = reference.partition(relation)
+        for conservative in (False, True):
+            kind = "conservative" if conservative else "random"
+            expected = list(order_by_clocks(relation, blocks, clock[0].tolist(), kind))
+            assert ordered(relation, clock, conservative) == expected, (transitive, kind)
+            order, block, pairs = by_loops(certain, chance, transitive, conservative)
+            assert order == expected, (transitive, kind, "loops")
+            assert [set(np.flatnonzero(block == n)) for n in range(block.max() + 1)] == blocks
+            assert (pairs == relation).all()
+        found = partition(torch.from_numpy(relation)[None])[0].numpy()
+        assert [set(np.flatnonzero(found == n)) for n in range(found.max() + 1)] == blocks
+
+
+@given(relations, st.integers(0, 1000))
+def test_blocks_and_orders_are_those_of_the_oracles(certain, round):
+    check(certain, round)
+
+
+def test_those_of_long_lists_too():
+    for documents, density in (63, 0.1), (64, 0.3), (65, 0.1), (129, 0.02), (300, 0.02):
+        check(downward(documents, documents, density), 3)
+
+
+def test_figure_1_has_two_blocks():
+    assert partition(torch.from_numpy(figure_1())[None])[0].tolist() == [0, 0, 1, 1, 1]
+
+
+def test_orders_have_their_exact_probabilities():
+    """4000 draws; the chi-square test fails below p = 0.001, which was chosen before the first run."""
+    clock = Streams(torch.arange(4000), ahead=1).at("explore", 0).exponential(4)
+    for edges in [(0, 1)], [(0, 1), (0, 2)], [(0, 2), (1, 2), (2, 3)], [(0, 1), (2, 3)]:
+        certain = reference.transitive_closure(from_edges(4, edges))
+        many = torch.from_numpy(certain).expand(4000, 4, 4)
+        for kind, order in ("conservative", shuffle(clock, many, 4)), ("random", by_block(partition(many), clock)):
+            expected = order_probabilities(certain, reference.partition(certain), kind)
+            drawn = Counter(tuple(row) for row in order.tolist())
+            assert set(drawn) <= set(expected)
+            if len(expected) > 1:
+                assert p_value(list(drawn.elements()), {o: float(p) for o, p in expected.items()}) > LEAST_P, edges
+
+
+@given(st.integers(0, 1000), st.integers(1, 12))
+def test_the_first_places_depend_neither_on_their_number_nor_on_other_replicas(round, places):
+    many = torch.from_numpy(np.stack([downward(round, 12, density) for density in (0.05, 0.3, 0.6, 0.95)]))
+    clock = Streams(torch.arange(4)).at("explore", round).exponential(12)
+    together, whole = shuffle(clock, many, places), shuffle(clock, many, 12)
+    assert torch.equal(together[:, :places], whole[:, :places])
+    assert (together.sort(1).values == torch.arange(12)).all()
+    for replica in range(4):
+        alone = shuffle(clock[replica, None], many[replica, None], places)
+        assert torch.equal(together[replica, :places], alone[0, :places])
+
+
+stated = st.lists(
+    st.builds(
+        lambda seed, documents, density, acyclic: random_relation(
+            np.random.default_rng(seed), documents, density, acyclic
+        ),
+        st.integers(0, 10**6),
+        st.integers(1, 9),
+        st.floats(0, 1),
+        st.booleans(),
+    ),
+    min_size=1,
+    max_size=5,
+)
+
+
+def layers_of(certain: np.ndarray) -> list[list[int]]:
+    """Line 4 of the algorithm."""
+    worse = {(int(j), int(i)) for i, j in np.argwhere(certain)}
+    return TopRank(len(certain), 0.1, worse).partition()
+
+
+@given(stated)
+def test_layers_are_those_of_algorithm_1_and_each_is_shuffled_by_its_clocks(certain):
+    """For lists of different length in one batch. Padding is the last layer."""
+    longest = max(map(len, certain))
+    above = torch.zeros(len(certain), longest, longest, dtype=torch.bool)
+    for b, one in enumerate(certain):
+        above[b, : len(one), : len(one)] = torch.from_numpy(one)
+    mask = torch.arange(longest) < torch.tensor([len(one) for one in certain])[:, None]
+    features, slots = torch.zeros(*mask.shape, 1, dtype=torch.float64), torch.arange(longest).expand_as(mask)
+    prediction = Prediction(features[:, None, :, 0], lambda: LinearTangent(features), above)
+    candidates = Candidates(torch.zeros(len(certain), dtype=torch.int64), slots, features, mask)
+    random = fresh(range(len(certain))).at("explore", 0)
+    proposal, clocks = Stated().propose(prediction, candidates, random), random.exponential(longest)
+    for b, (one, layer) in enumerate(zip(certain, layers(above, mask).tolist(), strict=True)):
+        expected = layers_of(one)
+        assert [[i for i in range(len(one)) if layer[i] == n] for n in range(len(expected))] == expected
+        assert all(number > max(layer[: len(one)]) for number in layer[len(one) :])
+        served = order_by_clocks(one, [set(part) for part in expected], clocks[b].tolist(), "random")
+        assert tuple(proposal.order[b, : len(one)].tolist()) == served
+        assert sorted(proposal.order[b].tolist()) == list(range(longest))
+
+
+def test_a_cycle_and_all_that_it_holds_back_are_one_last_layer():
+    """0 above 1, a cycle 2, 3, 4 below 1, and 5 below the cycle; 6 has nothing to do with it."""
+    certain = torch.from_numpy(from_edges(7, [(0, 1), (1, 2), (2, 3), (3, 4), (4, 2), (4, 5)]))[None]
+    assert layers(certain, torch.ones(1, 7, dtype=torch.bool)).tolist() == [[0, 1, 2, 2, 2, 2, 0]]
+
+
+def test_every_round_serves_the_layers_of_what_the_ranker_states():
+    lists = [[4, 0, 2, 1], [0, 3], [2, 1, 0, 4, 0]]
+    clocks, deepest = fresh(), 0
+    for t, one in rounds(simulate(tiny("ranker=toprank", "ranker.delta=0.5"), [0, 1, 5], 150, handmade(lists))):
+        drawn = clocks.at("explore", t).exponential(one.candidates.mask.shape[1])
+        for b, length in enumerate(one.candidates.mask.sum(1).tolist()):
+            certain = one.prediction.certain[b, :length, :length].numpy()
+            served = order_by_clocks(certain, [set(p) for p in layers_of(certain)], drawn[b].tolist(), "random")
+            assert tuple(one.order[b, :length].tolist()) == served, f"round {t}, replica {b}"
+            deepest = max(deepest, len(layers_of(certain)))
+    assert deepest >= 2
+
+
+def test_a_long_list_is_served_like_any_other():
+    """More documents than any public dataset has for a query, whose pairs are compared in parts by the loops."""
+    lists = [[d % 5 for d in range(1_500)], [1, 0, 2]]
+    config = tiny("ranker=pairrank", "click=perfect", "exploration.alpha=0.02")
+    lists_of = []
+    for form in (True, False):
+        with torch.inference_mode():
+            running = simulate(config, [3], 4, handmade(lists), loops=form, trace_regret=False, trace_blocks=False)
+            lists_of.append([(one.ranking.tolist(), one.clicks.tolist()) for _, one in rounds(running)])
+    assert lists_of[0] == lists_of[1]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ol2r_cli import cli
-from ol2r_cli.run.run_state import find_runs
+from ol2r_cli.run.run import find_runs
 
 FEATURES, SEEDS, ROUNDS = 5, (4, 5), 30
 RUNS = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from ol2r_cli.learning.adam import Adam
+from ol2r_cli.learning.refit import Adam
 
 
 @pytest.mark.parametrize("epsilon", [1e-8, 1e-12])

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from ol2r_cli.interfaces import RunContext
-from ol2r_cli.learning.click_propensities import CURVES, ClickEM
+from ol2r_cli.learning.counterfactual import CURVES, ClickEM
 from ol2r_cli.ranker.model.linear import Linear
 from ol2r_cli.tensor.streams import Streams
 from tests.worlds import simulate, tiny

@@ -14,7 +14,6 @@ from ol2r_cli.learning.tangents import (
     kernel,
     layers_of,
     parameters,
-    rows,
     squared_distances,
     to_first,
     weights,
@@ -22,7 +21,7 @@ from ol2r_cli.learning.tangents import (
 )
 
 SHAPES = [(4, 5), (4, 4), (1, 4)]  # rows and columns of each layer: 40 parameters
-DOCUMENTS, PAIRS = 9, 3
+DOCUMENTS = 9
 
 
 @pytest.fixture(autouse=True)
@@ -30,29 +29,27 @@ def _short_strips(monkeypatch):
     monkeypatch.setattr(covariance, "STRIP", 7)  # not a multiple of what a round adds
 
 
-def documents(seed, count=DOCUMENTS, replicas=1, dtype=torch.float64):
+def documents(seed, count=DOCUMENTS, dtype=torch.float64):
     """Random gradients."""
     dice = torch.Generator().manual_seed(seed)
 
     def draw(size):
-        return torch.randn(replicas, count, size, generator=dice, dtype=torch.float64).to(dtype)
+        return torch.randn(1, count, size, generator=dice, dtype=torch.float64).to(dtype)
 
-    return layers_of([(draw(r) if r > 1 else torch.ones(replicas, count, 1, dtype=dtype), draw(c)) for r, c in SHAPES])
+    return layers_of([(draw(r) if r > 1 else torch.ones(1, count, 1, dtype=dtype), draw(c)) for r, c in SHAPES])
 
 
-def play(rounds, l2, replicas=1, dtype=torch.float64, valid=None):
+def play(rounds, l2, dtype=torch.float64):
     """A covariance after some rounds of random pairs, A written out, and whatever the rounds found."""
     full, found = FullCovariance(l2), []
-    matrix = torch.eye(sum(r * c for r, c in SHAPES)).double().repeat(replicas, 1, 1) * l2
+    matrix = torch.eye(sum(r * c for r, c in SHAPES)).double()[None] * l2
     for t in range(rounds):
-        layers = documents(t, replicas=replicas, dtype=dtype)
+        layers = documents(t, dtype=dtype)
         solved = full.solve(layers)
         found.append((squared_distances(solved.residual) / l2, explicit(layers, matrix)))
-        winner, loser = torch.tensor([0, 3, 1]).repeat(replicas, 1), torch.tensor([2, 1, 8]).repeat(replicas, 1)
-        counts = torch.ones(replicas, PAIRS).bool() if valid is None else valid[t]
-        full.append(solved, winner, loser, counts)
+        full.append(solved, torch.tensor([[0, 3, 1]]), torch.tensor([[2, 1, 8]]))
         g = written_out(layers).double()
-        v = (g[:, [0, 3, 1]] - g[:, [2, 1, 8]]) * counts[:, :, None]
+        v = g[:, [0, 3, 1]] - g[:, [2, 1, 8]]
         matrix = matrix + v.mT @ v
     return full, matrix, found
 
@@ -76,14 +73,14 @@ def test_the_kernel_is_the_inner_product_of_gradients():
     assert parameters(left) == written_out(left).shape[2] == 40
 
 
-@pytest.mark.parametrize("l2", [1.0, 0.1, 1e-4])
-def test_distances_are_those_of_the_inverse_written_out(l2, monkeypatch):
+def test_distances_are_those_of_the_inverse_written_out(monkeypatch):
     monkeypatch.setattr(covariance, "RATIO", 100)
-    full, _, found = play(30, l2)
-    assert isinstance(full.form, DualInverse)
-    assert full.form.rows == 90 > 2 * 40  # the matrix has its full rank long before the end
-    assert len(full.form.strips) == 15  # two rounds fit a strip of 7
-    assert worst(found) < 1e-12 / min(l2, 1e-2) ** 2
+    for l2 in 1.0, 0.1, 1e-4:
+        full, _, found = play(30, l2)
+        assert isinstance(full.form, DualInverse)
+        assert full.form.rows == 90 > 2 * 40  # the matrix has its full rank long before the end
+        assert len(full.form.strips) == 15  # two rounds fit a strip of 7
+        assert worst(found) < 1e-12 / min(l2, 1e-2) ** 2, l2
 
 
 def test_the_primal_form_takes_over_and_changes_nothing():
@@ -109,38 +106,14 @@ def test_single_precision_is_good_to_four_digits():
     assert worst(play(12, 0.1, dtype=torch.float32)[2]) < 1e-4
 
 
-@pytest.mark.parametrize("rounds", [9, 30])
-def test_replicas_in_step_are_what_each_is_by_itself(rounds):
-    """What does not count is a row of zeros."""
-    valid = torch.rand(rounds, 2, PAIRS, generator=torch.Generator().manual_seed(0)) < 0.6
-    assert not valid.all()
-    assert worst(play(rounds, 0.1, 2, valid=valid)[2]) < 1e-10
-
-
-@pytest.mark.parametrize("in_step", [True, False])
-@pytest.mark.parametrize("rounds", [0, 9, 30])
-def test_is_restored_from_the_pairs_alone(rounds, in_step):
-    full, matrix, _ = play(rounds, 0.1, 2)
-    again = [FullCovariance(0.1)] if in_step else [FullCovariance(0.1), FullCovariance(0.1)]
-    states, layers = [full.state(b) for b in range(2)], documents(99, replicas=2)
-    for number, one in enumerate(again):
-        one.restore(states if in_step else states[number : number + 1], torch.device("cpu"))
-    owners = [slice(None)] if in_step else [slice(0, 1), slice(1, 2)]
-    found = torch.cat([one.solve(rows(layers, own)).residual for one, own in zip(again, owners, strict=True)])
-    torch.testing.assert_close(squared_distances(found) / 0.1, explicit(layers, matrix))
-    assert all(type(one.form) is type(full.form) for one in again)
-
-
-def test_histories_of_different_lengths_and_forms_are_restored_in_step():
-    parts = [play(rounds, 0.1) for rounds in (0, 4, 9)]
-    together, layers = FullCovariance(0.1), documents(99, replicas=3)
-    together.restore([full.state(0) for full, _, _ in parts], torch.device("cpu"))
-    expected = explicit(layers, torch.cat([matrix for _, matrix, _ in parts]))
-    torch.testing.assert_close(squared_distances(together.solve(layers).residual) / 0.1, expected)
-    parts = [play(rounds, 0.1) for rounds in (9, 30)]
-    together.restore([full.state(0) for full, _, _ in parts], torch.device("cpu"))
-    assert isinstance(together.form, PrimalInverse)
-    torch.testing.assert_close(together.form.matrix, torch.cat([matrix for _, matrix, _ in parts]))
+def test_is_restored_from_the_pairs_alone():
+    for rounds in 0, 9, 30:
+        full, matrix, _ = play(rounds, 0.1)
+        again, layers = FullCovariance(0.1), documents(99)
+        again.restore(full.state(), torch.device("cpu"))
+        found = again.solve(layers).residual
+        torch.testing.assert_close(squared_distances(found) / 0.1, explicit(layers, matrix))
+        assert type(again.form) is type(full.form), rounds
 
 
 def test_what_is_solved_halfway_bounds_the_distances_from_above():
@@ -165,7 +138,7 @@ def test_pairs_appended_to_what_is_solved_count_for_it_at_once():
     full, matrix, _ = play(5, 0.1)
     layers = documents(99)
     solved = full.solve(layers)
-    full.append(solved, torch.tensor([[0, 2]]), torch.tensor([[1, 3]]), torch.tensor([[True, True]]))
+    full.append(solved, torch.tensor([[0, 2]]), torch.tensor([[1, 3]]))
     v = differences(chosen(layers, torch.tensor([[0, 1, 2, 3]])))
     expected = explicit(layers, matrix + v.mT @ v)
     torch.testing.assert_close(squared_distances(solved.residual) / 0.1, expected)
@@ -177,8 +150,7 @@ def test_rounding_that_ruins_the_matrix_is_told_with_what_to_type():
 
     def again(times):
         for _ in range(times):
-            solved, one = full.solve(layers), torch.ones(1, 3).bool()
-            full.append(solved, torch.tensor([[0, 0, 3]]), torch.tensor([[1, 1, 1]]), one)
+            full.append(full.solve(layers), torch.tensor([[0, 0, 3]]), torch.tensor([[1, 1, 1]]))
 
     with pytest.raises(ValueError, match=r"^exploration.precision must be float64 with .*l2=1e-09 and \d+ pairs, got "):
         again(20)

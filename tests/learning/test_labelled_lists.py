@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from ol2r_cli.interfaces import Candidates, Interaction, Oracle, Prediction, Preferences, Proposal, RunContext
-from ol2r_cli.learning import labelled_lists as labelled
+from ol2r_cli.learning import losses as labelled
 from ol2r_cli.learning.tangents import LinearTangent
 from ol2r_cli.tensor.streams import Streams
 from tests.reference.objective import sigmoid

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from ol2r_cli.learning.network_fit import NetworkFit
+from ol2r_cli.learning.offline_fits import NetworkFit
 from ol2r_cli.ranker.model.mlp import MLP
 from ol2r_cli.tensor.streams import Streams
 from tests.worlds import handmade

@@ -14,6 +14,7 @@ from ol2r_cli.learning.history import PairHistory
 from ol2r_cli.learning.newton import AnchoredNewton
 from ol2r_cli.learning.perturbed_optima import PerturbedOptima
 from ol2r_cli.tensor.streams import Streams
+from tests.learning.test_newton import excess as unperturbed_excess
 from tests.reference.objective import objective
 from tests.reference.perturbed import gap, literal_noise, perturbed_optimum
 from tests.rounds import LEAST_P, rounds
@@ -62,7 +63,7 @@ def test_the_optimum_is_reached_every_round(reduction, l2, variance, click, feat
     """From the first pair on: fewer pairs than features, separable ones, labels outside [0, 1]."""
     settings = f"ranker.l2={l2}", f"ranker.reduction={reduction}", f"ranker.label_noise_variance={variance}"
     more = f"ranker.members={members}", f"dataset.features={features}", f"click={click}"
-    simulation = simulate(tiny("ranker=pepairrank", *settings, *more), [0, 1], 30)
+    simulation = simulate(tiny("ranker=pepairrank", *settings, *more), [0, 1], 30, loops=True)
     ranker, found = simulation.ranker, []
     tilts = noted(ranker.optima)
     for t, _ in rounds(simulation):
@@ -74,13 +75,51 @@ def test_the_optimum_is_reached_every_round(reduction, l2, variance, click, feat
     assert max(found) <= 1
 
 
+@pytest.mark.parametrize(
+    ("reduction", "l2", "variance", "click", "features"),
+    [
+        ("sum", 1e-4, 0.01, "perfect", 15),
+        pytest.param("mean", 0.1, 0.1, "informational", 6, marks=pytest.mark.slow),
+        pytest.param("mean", 1e-5, 0.1, "perfect", 15, marks=pytest.mark.slow),
+        pytest.param("sum", 1e-5, 0.1, "informational", 6, marks=pytest.mark.slow),
+    ],
+)
+def test_the_optima_of_tensors_are_reached_every_round(reduction, l2, variance, click, features):
+    """From the first pair on; every pair has a noise of its own."""
+    settings = f"ranker.l2={l2}", f"ranker.reduction={reduction}", f"ranker.label_noise_variance={variance}"
+    config, gaps = tiny("ranker=pepairrank", *settings, f"dataset.features={features}", f"click={click}"), []
+    simulation = simulate(config, [0, 1], 30)
+    optima = simulation.ranker.optima
+    for t, _ in rounds(simulation):
+        count, members = optima.history.count.tolist(), optima.members
+        normal = simulation.streams.at("learn/ranker", t).normal(5 * (t + 1) * members, "every pair")
+        for b, n in enumerate(count if t < 10 or t % 5 == 4 else ()):
+            rows = optima.history.rows[b, :n]
+            tilts = normal[b].unflatten(0, (-1, members))[:n].mT @ rows * variance**0.5
+            for theta, tilt in zip(optima.theta[b], tilts, strict=True):
+                if n:
+                    gaps.append(excess(theta, rows, tilt, optima.solver.theta[b], l2, reduction))
+    assert len(gaps) > 40
+    assert max(gaps) <= 1
+
+
+def test_single_precision_does_not_get_lost():
+    """Separable pairs and next to no l2, where the Hessian of float32 is hardly definite."""
+    words = "ranker=pepairrank", "ranker.l2=1e-6", "dataset.features=15", "click=perfect"
+    simulation = simulate(tiny(*words), [0, 1], 12, dtype=torch.float32)
+    for _ in rounds(simulation):
+        assert simulation.ranker.optima.theta.isfinite().all()
+        assert unperturbed_excess(simulation.ranker.solver) < 1.5
+    assert simulation.ranker.solver.theta.dtype == torch.float32
+
+
 def grown(
     optima: PerturbedOptima, rows: torch.Tensor, replicas: int, per_round: int, l2: float = 0.1, solve: bool = True
 ) -> Iterator[int]:
     """Feed the same rows to all replicas, at last nothing; yields after every round. Without `solve` theta is z."""
     table = torch.cat([rows, torch.zeros(1, rows.shape[1])])
     portions = [*torch.arange(len(rows)).split(per_round), torch.arange(0)]
-    context = RunContext(replicas, len(table), rows.shape[1], 10, 1, len(portions), 5)
+    context = RunContext(replicas, len(table), rows.shape[1], 10, 1, len(portions), 5, loops=True)
     history, solver = PairHistory(), AnchoredNewton(l2, "sum")
     history.setup(context, table, per_round)
     solver.setup(context, history)

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from ol2r_cli.interfaces import Candidates
-from ol2r_cli.learning.preconditioner import FeatureCovariance
+from ol2r_cli.learning.refit import FeatureCovariance
 from ol2r_cli.ranker.model.linear import Linear
 from ol2r_cli.ranker.model.mlp import MLP
 from tests.reference.preconditioner import preconditioner, second_moment

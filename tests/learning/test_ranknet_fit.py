@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from ol2r_cli.interfaces import Oracle
-from ol2r_cli.learning import ranknet_fit
+from ol2r_cli.learning import offline_fits as ranknet_fit
 from tests.reference import objective as reference
 
 LISTS = [[2, 0, 1], [0], [4, 4], [0] * 9, [1, 0], [0, 3, 0, 1, 1, 2, 0], [1, 0, 0, 4, 2, 2, 0, 0, 1, 0, 3], [0, 2]]

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from ol2r_cli.learning import regression_trees
-from ol2r_cli.learning.lambdamart_fit import _tree
-from ol2r_cli.learning.regression_trees import RegressionTrees
+from ol2r_cli.learning import lambdamart_fit as regression_trees
+from ol2r_cli.learning.lambdamart_fit import RegressionTrees, _tree
 from tests.reference import regression_trees as reference
 
 LEAVES = 9

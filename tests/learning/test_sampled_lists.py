@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from ol2r_cli.learning.sampled_lists import SampledLists
+from ol2r_cli.learning.counterfactual import SampledLists
 from tests.reference.intervention_aware import expected, gradient
 from tests.reference.plackett_luce import enumerate_rankings, order_of, probability
 

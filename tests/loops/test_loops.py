@@ -1,4 +1,4 @@
-"""Compiled loops alone, against plain numpy; tests/test_engines.py plays whole rounds."""
+"""Compiled loops alone, against plain numpy; tests/test_two_forms.py plays whole rounds."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_the_best_documents_come_first_and_then_padding(documents, places, seed)
     rng = np.random.default_rng(seed)
     length, places = int(rng.integers(1, documents + 1)), min(places, documents)
     keys, order = rng.permutation(documents) - documents / 2, np.full(places, -1)
-    loops.orders.best(keys, length, order)
+    loops.lists.best(keys, length, order)
     expected = [*np.argsort(-keys[:length]), *range(length, documents)][:places]
     assert order.tolist() == [int(document) for document in expected]
 
@@ -53,7 +53,7 @@ def test_the_top_labels_are_those_of_sorted_keys(seed, tied):
     labels = rng.integers(0, 4, (queries, documents))
     ties = rng.permuted(np.broadcast_to(np.arange(documents), (replicas, queries, documents)), axis=2)
     length, places = rng.integers(1, documents + 1, queries), 5
-    top = loops.top_labels.top_labels(scores, ties << 2 | labels, 2, length, places)
+    top = loops.lists.top_labels(scores, ties << 2 | labels, 2, length, places)
     for s, b, q in np.ndindex(snapshots, replicas, queries):
 
         def key(d, s=s, b=b, q=q):
@@ -73,7 +73,7 @@ def test_certain_pairs_are_recorded_by_place(documents):
     pairs, reversed = np.zeros((2, replicas, 5, 5), np.bool_), np.full((2, replicas), 9, np.int16)
     certain = rng.random((replicas, documents, documents)) < 0.5
     order, served = (rng.permuted(np.tile(np.arange(documents), (replicas, 1)), axis=1) for _ in range(2))
-    loops.rounds.pairs_by_place(1, certain, order, served[:, :shown], pairs, reversed)
+    loops.lists.pairs_by_place(1, certain, order, served[:, :shown], pairs, reversed)
     for b in range(replicas):
         expected = [[bool(certain[b, i, j]) for j in order[b, :5]] for i in order[b, :5]]
         assert pairs[1, b, : len(expected), : len(expected)].tolist() == expected

@@ -9,9 +9,8 @@ import pytest
 
 from ol2r_cli import cli
 from ol2r_cli.columns import main_cutoff
-from ol2r_cli.report.figures.kinds import KINDS
-from ol2r_cli.run.run import Run
-from ol2r_cli.run.run_state import find_runs
+from ol2r_cli.report.figures.drawing import KINDS
+from ol2r_cli.run.run import Run, find_runs
 from tests.worlds import TINY
 
 WORDS = [*TINY, "rounds=60", "evaluate_every=20", "replicas=2", "save_interactions=true", "positions=8"]
@@ -91,14 +90,6 @@ def test_other_measures_discounts_and_places_are_intact(tmp_path: Path, capsys: 
     sums = trace.select(steps.cum_sum().over("seed")).to_series()
     assert trace["cumulative_ndcg"].to_list() == pytest.approx(sums.to_list(), abs=1e-5)
     assert printed(capsys, "verify", str(run)) == "1 finished run: 1 intact, 0 not\n"
-
-
-def test_runs_with_other_discounts_are_other_rows(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    for discount in ("1", "0.9995"):
-        started(tmp_path, f"measure.ndcg.discount={discount}")
-    table = printed(capsys, "report", str(tmp_path))
-    assert "measure.ndcg.discount=1" in table
-    assert table.count("pairrank") == 2
 
 
 def test_figures_and_the_page_show_this_cutoff(folder: Path):

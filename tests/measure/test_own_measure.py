@@ -10,9 +10,8 @@ import pytest
 
 from ol2r_cli import cli
 from ol2r_cli.export.trackers import tracked_run
-from ol2r_cli.report.figures.kinds import KINDS
-from ol2r_cli.run.run import Run
-from ol2r_cli.run.run_state import find_runs
+from ol2r_cli.report.figures.drawing import KINDS
+from ol2r_cli.run.run import Run, find_runs
 from tests.worlds import TINY
 
 CODE = '''\
@@ -60,19 +59,12 @@ def run(folder: Path) -> Path:
     return next(find_runs(folder / "outputs"))
 
 
-def test_it_takes_at_most_forty_lines():
-    assert len((CODE + SETTINGS).splitlines()) <= 40
-
-
-def test_it_is_in_the_tables(run: Path):
+def test_it_is_in_the_tables_and_in_the_summary(run: Path):
     trace = pl.read_parquet(run / "trace.parquet")
     assert trace.schema["abandoned"] == pl.Float32
     assert ((trace["clicks"] == 0).cast(pl.Float32) == trace["abandoned"]).all()
     assert trace["blocks"].null_count() == len(trace), "it was not asked for"
     assert pl.read_parquet(run / "evaluation.parquet")["barren_3"].is_between(0, 1).all()
-
-
-def test_it_is_in_the_summary(run: Path):
     metrics = Run.read_finished(run).summary
     mean = pl.read_parquet(run / "trace.parquet")["abandoned"].mean()
     assert metrics["abandoned"]["mean"] == pytest.approx(mean)

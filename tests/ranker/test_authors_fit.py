@@ -12,7 +12,7 @@ from omegaconf import OmegaConf
 
 from ol2r_cli.config.instantiate import build
 from ol2r_cli.interfaces import Interaction
-from ol2r_cli.learning.authors_fit import AuthorsFit
+from ol2r_cli.learning.refit import AuthorsFit
 from ol2r_cli.simulation import Simulation
 from tests.networks import check_resumed, compared, learned
 from tests.ranker.model.test_mlp_biases import flat, unflat

@@ -11,7 +11,6 @@ from ol2r_cli.interfaces import Forgetting
 from ol2r_cli.learning.losses import LambdaRankLoss, RankNetLoss
 from tests.choices import seen
 from tests.networks import NETWORK, WIDTH, check_resumed, compared, served, weights
-from tests.pretended_gpu import pretended_gpu
 from tests.ranker.refits import L2, RATE, ports, refitted
 from tests.reference import ollambdarank, olranknet
 from tests.reference.forgetting import weight
@@ -49,7 +48,6 @@ def fitted(port, lists, forgetting, ranker, reduction, steps, restart):
     return olranknet.descend(start, port.initial, slope, l2, 1, "mean", RATE / WIDTH, steps)
 
 
-@pytest.mark.parametrize("gpu", [False, True], ids=["cpu", "gpu"])
 @pytest.mark.parametrize(
     ("ranker", "forgetting", "reduction", "restart", "every"),
     [
@@ -60,20 +58,14 @@ def fitted(port, lists, forgetting, ranker, reduction, steps, restart):
     ],
     ids=str,
 )
-def test_every_refit_is_of_what_counts(ranker, forgetting, reduction, restart, every, gpu, monkeypatch):
+def test_every_refit_is_of_what_counts(ranker, forgetting, reduction, restart, every, monkeypatch):
     """Also in rounds without a pair, in which others count less; the history is worked on in several parts."""
     monkeypatch.setattr(RankNetLoss, "chunk", 4)
     monkeypatch.setattr(LambdaRankLoss, "chunk", 3)
     settings = f"restart={restart}", f"reduction={reduction}", f"every={every}", "steps=3", "pairs=all"
-    with torch.no_grad(), pretended_gpu() if gpu else torch.no_grad():
-        simulation = refitted(ranker, *(f"ranker.{setting}" for setting in settings), word(forgetting))
+    simulation = refitted(ranker, *(f"ranker.{setting}" for setting in settings), word(forgetting))
     lists, replicas, refits, silent = [[] for _ in SEEDS], ports(simulation.ranker), 0, 0
-    playing = rounds(simulation)
-    while True:
-        with pretended_gpu(simulation) if gpu else torch.no_grad():
-            step = next(playing, None)
-        if step is None:
-            break
+    for step in rounds(simulation):
         for b, port in enumerate(replicas):
             lists[b].append(served(step[1], b) if compared(step[1], b) else None)
             age = None if forgetting.window is None else len(lists[b]) - 1 - forgetting.window

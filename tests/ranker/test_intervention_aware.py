@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from ol2r_cli.config.instantiate import build
-from ol2r_cli.learning.adam import Adam
+from ol2r_cli.learning.refit import Adam
 from tests.reference import intervention_aware as reference
 from tests.reference.plackett_luce import order_of
 from tests.rounds import LISTS, SEEDS, fresh, rounds
@@ -85,17 +85,14 @@ class Port:
     ("propensities", "clip", "restart", "positions"),
     [("trust_bias", 2.0, False, 5), ("position_based", 0.5, True, 20), ("estimated", 3.0, False, 5)],
 )
-@pytest.mark.parametrize("loops", [False, True])
-def test_every_round_is_that_of_the_definition(propensities, clip, restart, positions, loops):
+def test_every_round_is_that_of_the_definition(propensities, clip, restart, positions):
     """The port remembers, estimates and optimises; we only show it lists and clicks."""
-    if loops:
-        pytest.importorskip("numba")
     words = f"ranker.propensities={propensities}", f"ranker.clip={clip}", f"ranker.restart={str(restart).lower()}"
     em = "ranker.em.iterations=2", "ranker.em.steps=3", "ranker.em.batch=5", "ranker.em.learning_rate=0.05"
     config = tiny(*SETTINGS, *words, *em, "click=trust_bias", f"positions={positions}")
     dataset, streams, longest = handmade(LISTS, FEATURES), fresh(), max(map(len, LISTS))
     places = min(positions, longest)
-    simulation = simulate(config, SEEDS, 45, dataset, loops=loops, trace_blocks=False, trace_regret=False)
+    simulation = simulate(config, SEEDS, 45, dataset, loops=True, trace_blocks=False, trace_regret=False)
     ports = [Port(dataset, clip, restart, places) for _ in SEEDS]
     models = [(np.append(np.zeros(FEATURES), np.log(1 / 9)), [(1 / (k + 2),) * 2 for k in range(places)])] * len(SEEDS)
     curves = [CURVES.get(propensities, CURVES["trust_bias"])(rank) for rank in range(1, places + 1)]

@@ -50,7 +50,6 @@ def with_equal_documents() -> Dataset:
         pytest.param(
             (*NSGD, "ranker.difficult_queries=0"), "probabilistic_interleaving", 5, "random", marks=pytest.mark.slow
         ),
-        pytest.param((*NSGD, "ranker.drawn=6", "ranker.delta=0.3"), "team_draft", 5, "random", marks=pytest.mark.slow),
         pytest.param(
             ("ranker=mgd", DSP, "ranker.document_space.earlier=0", "ranker.document_space.below=0"),
             *("probabilistic_interleaving", 5, "random"),
@@ -58,15 +57,12 @@ def with_equal_documents() -> Dataset:
         ),
     ],
 )
-@pytest.mark.parametrize("loops", [False, True])
-def test_every_round_is_that_of_the_definition(words, exploration, positions, click, loops):
+def test_every_round_is_that_of_the_definition(words, exploration, positions, click):
     """The port draws, lists, chooses among winners, projects, moves and stores; we only show it the clicks."""
-    if loops:
-        pytest.importorskip("numba")
     settings = f"ranker.learning_rate={RATE}", f"ranker.decay={DECAY}", f"exploration={exploration}"
     config = tiny(*words, *settings, f"click={click}", f"positions={positions}")
     own, dataset, streams = config.ranker, with_equal_documents(), fresh()
-    simulation = simulate(config, SEEDS, 120, dataset, loops=loops, trace_blocks=False, trace_regret=False)
+    simulation = simulate(config, SEEDS, 120, dataset, loops=True, trace_blocks=False, trace_regret=False)
     is_nsgd, count = words[0] == "ranker=nsgd", own.candidates
     drawn = own.drawn if is_nsgd else count
     learned = [(np.zeros(FEATURES), RATE) for _ in SEEDS]
@@ -128,14 +124,13 @@ def test_every_round_is_that_of_the_definition(words, exploration, positions, cl
         assert happened["replaced, easier"] > 3 or own.window < own.difficult_queries
 
 
-@pytest.mark.parametrize("exploration", EXPLORATIONS)
-def test_with_nothing_avoided_and_nothing_selected_it_is_mgd(exploration):
+def test_with_nothing_avoided_and_nothing_selected_it_is_mgd():
     """No memory is used, as many are drawn as are tried, and all winners count."""
     plain = "ranker.avoided=0", "ranker.drawn=9", "ranker.difficult_queries=0"
     lists, learned = [], []
     for words in ("ranker=mgd",), ("ranker=nsgd", *plain):
         with torch.inference_mode():
-            running = simulation((*words, f"exploration={exploration}"), rounds=60)
+            running = simulation(words, rounds=60)
             lists.append(seen(play(running, 60)))
             learned.append(running.ranker.theta)
     assert lists[0] == lists[1]

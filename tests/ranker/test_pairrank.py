@@ -14,17 +14,16 @@ from tests.worlds import offline_ndcg, simulate, tiny
 READINGS = {"full": "full", "diagonal": "diagonal_of_inverse", "inverse_diagonal": "inverse_of_diagonal"}
 
 
+@pytest.mark.parametrize("loops", [True, False])
 @pytest.mark.parametrize(
     ("reduction", "covariance", "shuffle", "transitive", "pairs", "click"),
     [
         ("sum", "full", "conservative", True, "matching", "informational"),
-        pytest.param("mean", "full", "conservative", True, "matching", "navigational", marks=pytest.mark.slow),
+        ("mean", "inverse_diagonal", "random", False, "all", "perfect"),
         pytest.param("sum", "diagonal", "random", True, "adjacent", "perfect", marks=pytest.mark.slow),
-        ("sum", "inverse_diagonal", "random", False, "all", "informational"),
-        ("mean", "full", "conservative", False, "all", "perfect"),
     ],
 )
-def test_every_round_is_that_of_algorithm_1(reduction, covariance, shuffle, transitive, pairs, click):
+def test_every_round_is_that_of_algorithm_1(reduction, covariance, shuffle, transitive, pairs, click, loops):
     """Three replicas with lists of different length: order, blocks and certain pairs exactly, weights within the gap.
 
     The oracle proposes with our weights, because a gap within the guarantee may legitimately turn a comparison.
@@ -32,6 +31,7 @@ def test_every_round_is_that_of_algorithm_1(reduction, covariance, shuffle, tran
     l2, alpha, rounds = 0.05, 0.4, 20
     config = tiny(
         f"click={click}",
+        "positions=20",  # then certain pairs are told by document
         f"ranker.l2={l2}",
         f"ranker.reduction={reduction}",
         f"ranker.pairs={pairs}",
@@ -40,7 +40,7 @@ def test_every_round_is_that_of_algorithm_1(reduction, covariance, shuffle, tran
         f"exploration.shuffle={shuffle}",
         f"exploration.transitive={transitive}",
     )
-    simulation = simulate(config, [0, 1, 2], rounds)
+    simulation = simulate(config, [0, 1, 2], rounds, loops=loops)
     oracles = [PairRank(6, l2, alpha, READINGS[covariance], reduction) for _ in range(3)]
     theta = simulation.ranker.solver.theta.clone()
     learned = 0
@@ -77,7 +77,7 @@ def test_it_learns():
     sizes = "dataset.queries={train: 60, validation: 0, test: 40}", "dataset.documents=40", "dataset.features=20"
     config = tiny(*sizes, "click=perfect")
     dataset = build(config.dataset).load()
-    simulation = simulate(config, list(range(4)), 300, dataset)
+    simulation = simulate(config, list(range(4)), 300, dataset, loops=True)
     evaluate = offline_ndcg(dataset, "test", torch.arange(4))
     before = evaluate(simulation.ranker, simulation.ranker.deploy()[None])[0, :, -1]
     for _ in simulation.play():

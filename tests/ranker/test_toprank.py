@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import io
-from itertools import pairwise
 from math import log, sqrt
 from pathlib import Path
 
 import pytest
 import torch
 
-from ol2r_cli.ranker import toprank as toprank_module
 from tests.choices import play, seen
 from tests.launch import Launched
-from tests.pretended_gpu import pretended_gpu
 from tests.reference.toprank import C
 from tests.reference.toprank import TopRank as Reference
 from tests.rounds import rounds
@@ -68,34 +65,6 @@ def test_every_round_is_that_of_algorithm_1(click, positions):
     assert len(list(in_step(simulation, oracles, lists))) == 600
     depth = [len(oracle.partition()) for replica in oracles for oracle in replica]
     assert sum(layers > 1 for layers in depth) > len(depth) / 2, "too little was decided to compare"
-
-
-@pytest.mark.parametrize("ahead", [64, 1])
-def test_on_a_gpu_as_well(ahead, monkeypatch):
-    """All replicas together, with a pool whose fill level is rarely read, and one that is soon full and grows."""
-    monkeypatch.setattr(toprank_module, "ROUNDS", ahead)
-    delta, lists = 0.5, LISTS[:4]
-    oracles = [[Reference(len(labels), delta) for labels in lists] for _ in SEEDS]
-    with pretended_gpu():
-        simulation = toprank("click=perfect", f"ranker.delta={delta}", lists=lists, total=300)
-        room = len(simulation.ranker.wins)
-        free = [simulation.ranker.free for _ in in_step(simulation, oracles, lists)]
-    assert sum(len(oracle.partition()) > 1 for replica in oracles for oracle in replica) > 6
-    assert 1 <= sum(now > before for before, now in pairwise(free)) <= 300 // ahead
-    used = int(simulation.ranker.used)
-    assert used == len(SEEDS) * sum(len(labels) ** 2 for labels in lists)
-    assert used < len(simulation.ranker.wins)
-    assert ahead > 1 or room < len(simulation.ranker.wins) < 8 * used
-
-
-def test_a_pool_on_a_gpu_has_room_for_many_replicas_of_short_queries(monkeypatch):
-    monkeypatch.setattr(toprank_module, "ROUNDS", 1)
-    lists, seeds = [[0, 3]] * 8, list(range(20))
-    with pretended_gpu():
-        simulation = toprank(lists=lists, seeds=seeds, total=30)
-        assert len(list(rounds(simulation))) == 30
-    assert int(simulation.ranker.used) < len(simulation.ranker.wins)
-    assert int(simulation.ranker.start.max()) < int(simulation.ranker.used)
 
 
 def test_certain_pairs_stay_certain_even_on_a_cycle():

@@ -97,34 +97,30 @@ def test_published_tables_are_shown(published, capsys, monkeypatch):
         assert "> **outdated: made with results_version" in (published / name).read_text(), name
 
 
-def test_a_ranker_joins_the_table(published, tmp_path, capfd):
-    words = ["--add", "ranker=pdgd", "ranker.learning_rate=0.1,1", f"output_dir={tmp_path / 'own'}"]
-    assert main(["tiny", "click=inf", *words]) == 0
-    shown = capfd.readouterr().out
-    assert shown.count("| pdgd (added)") == shown.count("| SGD ") == 2
-    assert f"runs: {tmp_path / 'own'}" in shown
-    assert "perfect" not in shown
-    assert main(["tiny", "click=inf", "--dry-run", *words]) == 0
-    assert "4 runs to choose settings by validation, then 2" in capfd.readouterr().out
-
-
-def test_rows_that_are_added_beside_a_published_one(published, tmp_path, capfd):
+def test_rankers_join_the_table(published, tmp_path, capfd):
     """A row shows what was typed; a choice between equal settings is told; the same ranker has the same numbers."""
 
     def added(*words: str) -> tuple[list[list[str]], str]:
         assert main(["tiny", "click=inf", f"output_dir={tmp_path / 'own'}", "--add", *words]) == 0
         captured = capfd.readouterr()
+        assert "perfect" not in captured.out
+        assert f"runs: {tmp_path / 'own'}" in captured.out
         rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in captured.out.splitlines()]
+        assert sum(row[:1] == ["SGD"] for row in rows) == 2, "the published rows"
         return [row for row in rows if row and row[0].startswith(words[0].partition("=")[2])], captured.err
 
     rows, _ = added("ranker=sgd_ranknet", "exploration=epsilon_greedy")
     assert [row[:2] for row in rows] == [["sgd_ranknet (added)", "exploration=epsilon_greedy"]] * 2
-    rows, told = added("ranker=sgd_ranknet", "ranker.learning_rate=1e-30,2e-30")
+    equal = ["ranker=sgd_ranknet", "ranker.learning_rate=1e-30,2e-30"]
+    rows, told = added(*equal)
     assert "small, informational: all settings have the same validation NDCG@10" in told
     assert not any("*" in cell for row in rows for cell in row)
     rows, _ = added("ranker=random")
     assert [row[0] for row in rows] == ["random (baseline)", "random (added)"] * 2
     assert rows[0][1:4] == rows[1][1:4]
+    assert main(["tiny", "click=inf", "--dry-run", "--add", *equal, f"output_dir={tmp_path / 'new'}"]) == 0
+    assert "4 runs to choose settings by validation, then 2" in capfd.readouterr().out
+    assert not (tmp_path / "new").exists()
 
 
 def test_a_row_is_repeated_with_its_settings(published, tmp_path, capfd):
@@ -168,12 +164,6 @@ def test_messages(tmp_path, monkeypatch, capsys):
     ):
         assert main(typed.split()) == 2, typed
         assert f"ol2r benchmark: {message}" in capsys.readouterr().err, typed
-
-
-def test_a_dry_run_runs_nothing(tmp_path, capsys):
-    assert main(["tiny", "--run", "--dry-run", f"output_dir={tmp_path / 'out'}"]) == 0
-    assert "12 runs to choose settings by validation, then 8 with those that were chosen" in capsys.readouterr().out
-    assert not (tmp_path / "out").exists()
 
 
 def test_two_rows_may_have_the_same_run(recipes, tmp_path, capfd, monkeypatch):

@@ -12,7 +12,7 @@ from ol2r_cli.config.composer import Composer, compose, expand
 from ol2r_cli.config.instantiate import build
 from ol2r_cli.recipes.recipe import PAPERS, SCALES, load_recipe, recipe_names
 from ol2r_cli.recipes.run_plan import benchmark_plan, by_name, paper_plan
-from ol2r_cli.report.figures.kinds import KINDS
+from ol2r_cli.report.figures.drawing import KINDS
 from tests.recipes.small import BENCHMARK, PAPER, write
 
 TEXTS = Path(__file__).parents[3] / "shared" / "papers"

@@ -33,11 +33,8 @@ def tiny(recipes) -> Recipe:
     return load("benchmark", recipes)
 
 
-def test_a_later_override_replaces_an_earlier_one_in_its_place():
-    assert by_name("a=1 b=2", ["a=3", "+c=4"]) == {"a": "a=3", "b": "b=2", "c": "+c=4"}
-
-
 def test_quick_runs_every_competitor_once_for_each_click_model_on_the_dataset_that_replaces_both(paper):
+    assert by_name("a=1 b=2", ["a=3", "+c=4"]) == {"a": "a=3", "b": "b=2", "c": "+c=4"}
     plan = paper_plan(paper)
     assert [slot.stands_for for slot in plan.slots] == [("mslr", "yahoo")]
     competitors = {
@@ -145,15 +142,12 @@ def test_networks_that_are_fitted_otherwise_have_a_caveat():
         assert bool(shown) == bool(expected), name
 
 
-def test_typed_overrides_limit_a_benchmark(tiny):
+def test_typed_overrides_limit_a_benchmark_and_a_ranker_is_added_with_its_grid(tiny):
     plan = benchmark_plan(tiny, ["click=inf", "output_dir=x", "launcher.jobs=1"])
     assert [trial.condition.click for trial in plan.final()] == ["informational"] * 4
     assert all("output_dir=x" in trial.words for trial in plan.final())
     assert plan.launcher == ["launcher.jobs=1"]
     assert len(list(plan.candidates())) == 6
-
-
-def test_a_ranker_is_added_with_its_grid(tiny):
     plan = benchmark_plan(tiny, added=["ranker=pdgd", "ranker.learning_rate=0.1,1", "click=per", "output_dir=x"])
     assert {trial.condition[1:] for trial in plan.final()} == {("perfect", "pdgd (added)")}
     settings = [trial.settings["ranker.learning_rate"] for trial in plan.candidates()]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ol2r_cli.report.labels import Labels
+from ol2r_cli.report.names import Labels
 from tests.report.runs import groups_below, make
 
 LOWER = {seed: 0.25 + 0.01 * seed for seed in range(6)}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,8 @@ from typing import Any
 import torch
 from omegaconf import OmegaConf
 
+from ol2r_cli.report.figures.drawing import draw
+from ol2r_cli.report.names import Labels
 from ol2r_cli.report.run_groups import Group, collect, group_runs
 from ol2r_cli.run.run import Run
 from ol2r_cli.run.store import Manifest, RunDirectory
@@ -37,7 +39,69 @@ CHOICES = {
     "exploration": "confidence",
     "fairness": "none",
 }
+BySeed = Mapping[int, Sequence[float]]
 _numbers = count()
+
+
+def play(
+    root: Path,
+    *overrides: str,
+    trace: Mapping[str, BySeed] | None = None,
+    test: BySeed | None = None,
+    validation: BySeed | None = None,
+    cosine: BySeed | None = None,
+    every: int = 1,
+    rounds: int | None = None,
+    blocks: Mapping[int, Sequence[Sequence[int]]] | None = None,
+    seconds: float = 1.0,
+    fingerprint: str | None = None,
+    status: str = "finished",
+    command: str | None = None,
+    code: str = "",
+    note: str = "",
+) -> Path:
+    """A run: `trace` has a value for each seed and round, `test` and `validation` NDCG@10 and `cosine` one each `every`
+    rounds from round 0, `blocks` the sizes by seed and rank in some rounds.
+
+    `code` is the hash of the code of its ranker, if it is a ranker of the user. The data are those of the fold, unless
+    a `fingerprint` says otherwise.
+    """
+    trace = {"online_ndcg": {0: [0.5]}} if trace is None else trace
+    seeds = sorted(next(iter(trace.values())))
+    rounds = rounds or len(next(iter(trace.values()))[seeds[0]])
+    words = [word for word in overrides if word.partition("=")[0] not in (*CHOICES, "ranker/model")]
+    choices = CHOICES | dict(word.split("=") for word in overrides if word not in words)
+    config = OmegaConf.merge(SETTINGS, {"rounds": rounds, "replicas": len(seeds)}, OmegaConf.from_dotlist(words))
+    settings: Any = OmegaConf.to_container(config, resolve=True)
+    directory = RunDirectory(root / f"run-{next(_numbers):04}")
+    directory.write_text("config.yaml", OmegaConf.to_yaml(OmegaConf.create(settings | {"seed": seeds[0]})))
+    record = Trace(directory, seeds)
+    record.record(1, {name: _by_round(values, seeds) for name, values in trace.items()})
+    for split, values in {"test": test, "validation": validation}.items():
+        if values is not None:
+            measured = {"ndcg_10": _by_round(values, seeds)} | ({"cosine": _by_round(cosine, seeds)} if cosine else {})
+            record.record_evaluation(range(0, every * len(measured["ndcg_10"]), every), split, measured)
+    for round, sizes in (blocks or {}).items():
+        record.record_blocks(round, torch.tensor(sizes))
+    record.finish()
+    manifest = Manifest(
+        directory,
+        id="0123456789",
+        choices=choices,
+        fingerprint=fingerprint or f"{choices['dataset']}, fold {settings['dataset']['fold']}",
+        code={"ranker": code} if code else None,
+        seeds=seeds,
+        rounds=rounds,
+        device="cpu",
+        engine="tensors",
+        threads=1,
+        note=note,
+        command=shlex.join(["ol2r", "run", *overrides]) if command is None else command,
+    )
+    ended = {"started": "2026-01-01T00:00:00+00:00", "ended": "2026-01-01T00:01:00+00:00", "seconds": seconds}
+    directory.write_json("summary.json", summarise(Run(directory.path, manifest.content, files=directory.files)))
+    directory.write_json("run.json", manifest.content | ended | {"status": status, "files": directory.files})
+    return directory.path
 
 
 def make(
@@ -45,51 +109,17 @@ def make(
     *overrides: str,
     test: Mapping[int, float] | None = None,
     validation: Mapping[int, float] | None = None,
-    fingerprint: str | None = None,
-    status: str = "finished",
-    command: str | None = None,
     evaluated: bool = True,
-    code: str = "",
-    note: str = "",
+    **more: Any,
 ) -> Path:
-    """A run with these overrides; `test` and `validation` are NDCG@10 by seed, and online NDCG is that on test.
-
-    `code` is the hash of the code of its ranker, if it is a ranker of the user. The data are those of the fold, unless
-    a `fingerprint` says otherwise.
-    """
+    """A run of two rounds; `test` and `validation` are final NDCG@10 by seed, and online NDCG is that on test."""
     test = {0: 0.5} if test is None else test
-    words = [word for word in overrides if word.partition("=")[0] not in (*CHOICES, "ranker/model")]
-    choices = CHOICES | dict(word.split("=") for word in overrides if word not in words)
-    config = OmegaConf.merge(SETTINGS, OmegaConf.from_dotlist(words))
-    settings: Any = OmegaConf.to_container(config, resolve=True)
-    directory = RunDirectory(root / f"run-{next(_numbers):04}")
-    seeds = sorted(test)
-    directory.write_text("config.yaml", OmegaConf.to_yaml(OmegaConf.create(settings | {"seed": seeds[0]})))
-    trace = Trace(directory, seeds)
-    trace.record(1, {"online_ndcg": torch.tensor([test[seed] for seed in seeds], dtype=torch.float64)})
-    for split, values in {"test": test, "validation": validation or {}}.items():
-        if values and evaluated:
-            last = torch.tensor([values[seed] for seed in seeds], dtype=torch.float64)
-            trace.record_evaluation([0, 2], split, {"ndcg_10": torch.stack([0 * last, last])})
-    trace.finish()
-    manifest = Manifest(
-        directory,
-        id="0123456789",
-        choices=choices,
-        fingerprint=fingerprint or f"data of fold {settings['dataset']['fold']}",
-        code={"ranker": code} if code else None,
-        seeds=seeds,
-        rounds=2,
-        device="cpu",
-        engine="tensors",
-        threads=1,
-        note=note,
-        command=shlex.join(["ol2r", "run", *overrides]) if command is None else command,
-    )
-    run = Run(directory.path, manifest.content, files=directory.files)
-    directory.write_json("summary.json", summarise(run))
-    directory.write_json("run.json", manifest.content | {"status": status, "files": directory.files})
-    return directory.path
+    curves = {
+        split: {seed: [0, value] for seed, value in values.items()} if values and evaluated else None
+        for split, values in {"test": test, "validation": validation}.items()
+    }
+    online = {"online_ndcg": {seed: [value] for seed, value in test.items()}}
+    return play(root, *overrides, trace=online, **curves, every=2, rounds=2, **more)
 
 
 def groups_below(root: Path) -> list[Group]:
@@ -101,3 +131,23 @@ def only(root: Path) -> Group:
     """The only group below `root`."""
     (group,) = groups_below(root)
     return group
+
+
+def groups_and_labels(root: Path) -> tuple[list[Group], Labels]:
+    """The groups of the runs below `root`, and their labels."""
+    groups = groups_below(root)
+    return groups, Labels(groups)
+
+
+def drawn(root: Path, kind: str, **options: Any) -> Any:
+    """The figure of these groups."""
+    return draw(kind, *groups_and_labels(root), **options)
+
+
+def lines(axes: Any) -> dict[str, tuple[list[float], list[float]]]:
+    """What the curves of a panel show: label -> x, y."""
+    return {line.get_label(): (list(line.get_xdata()), list(line.get_ydata())) for line in axes.lines}
+
+
+def _by_round(values: BySeed, seeds: Sequence[int]) -> torch.Tensor:
+    return torch.tensor([list(values[seed]) for seed in seeds], dtype=torch.float64).T.contiguous()

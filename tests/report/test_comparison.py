@@ -1,4 +1,4 @@
-"""Paired differences by hand: which pairs, which units, which marks."""
+"""Paired differences by hand, with the lines below the table, and the cell that validation chooses."""
 
 from __future__ import annotations
 
@@ -7,19 +7,28 @@ import statistics
 
 import pytest
 
-from ol2r_cli.report.comparison import compare
+from ol2r_cli.report.comparison import Selection, compare, select
+from ol2r_cli.report.document import Document
 from ol2r_cli.report.estimates import holm, paired_t
-from ol2r_cli.report.labels import Labels
+from ol2r_cli.report.names import Labels
+from ol2r_cli.report.run_groups import Collection
 from tests.manifests import edited_summary
-from tests.report.runs import groups_below, make
+from tests.report.runs import groups_and_labels, groups_below, make
 
 T1 = math.tan(math.pi * 0.475)  # Student's t for one degree of freedom
 EASY = {seed: 0.25 + seed / 16 for seed in range(8)}  # seeds differ, and by the same for every ranker
+SEEDS = {0: 0.25, 1: 0.5, 2: 0.5}
 
 
 def comparison(root, *arguments, metrics=("test_ndcg_10",), **keywords):
     groups = sorted(groups_below(root), key=lambda group: group.choices["ranker"])
     return groups, compare(groups, Labels(groups), metrics, *arguments, **keywords)
+
+
+def notes(root, *arguments, **keywords) -> list[str]:
+    """The lines below the table, without the first, which is about the figures."""
+    groups, result = comparison(root, *arguments, **keywords)
+    return Document(Collection(), groups, Labels(groups), [], comparison=result).notes[1:]
 
 
 def better(by: float, noise: float = 0.001) -> dict[int, float]:
@@ -31,13 +40,21 @@ def test_differences_are_taken_pair_by_pair(tmp_path):
     make(tmp_path, "ranker=base", test={0: 0.25, 1: 0.75, 2: 0.5})
     make(tmp_path, "ranker=one", test={0: 0.5, 1: 0.875})
     make(tmp_path, "ranker=one", test={3: 0.5})  # without a pair
-    _, (difference,) = (result := comparison(tmp_path, "base"))[0], result[1].differences
+    (difference,) = comparison(tmp_path, "base")[1].differences
     assert (difference.group.choices["ranker"], difference.rival.choices["ranker"]) == ("one", "base")
     assert difference.estimate.mean == pytest.approx((0.25 + 0.125) / 2)
     assert difference.estimate.half_width == pytest.approx(T1 * 0.0625)
-    assert (difference.p, difference.arrow) == (None, ""), "two pairs are too few for a test"
+    assert (difference.p, difference.arrow, difference.effect) == (None, "", None), "two pairs are too few for a test"
     assert (difference.wins, difference.ties, difference.losses, difference.missing) == (2, 0, 0, 2)
-    assert difference.effect is None, "two values say too little about it"
+    few = "too few seeds, or folds where there are several, that both have: a test needs 3."
+    missing = "Not all (fold, seed) are in both rows of 1 comparison; where most are missing, 2 of 4 are."
+    assert notes(tmp_path, "base") == [f"Nothing was tested: {few}", missing]
+    for ranker in ("base", "one"):
+        make(tmp_path, f"ranker={ranker}", "click=cascade", test=SEEDS)
+    assert notes(tmp_path, "base")[1:] == [f"1 of 2 not tested: {few}", missing]
+    make(tmp_path / "other", "ranker=base", test={0: 0.5})
+    make(tmp_path / "other", "ranker=one", test={1: 0.5})
+    assert comparison(tmp_path / "other", "base")[1].differences == []
 
 
 def test_several_folds_are_the_units(tmp_path):
@@ -45,8 +62,7 @@ def test_several_folds_are_the_units(tmp_path):
     for fold, base, other in [(1, {0: 0.1, 1: 0.1}, {0: 0.3, 1: 0.5}), (2, {0: 0.7}, {0: 0.8})]:
         make(tmp_path, "ranker=base", f"dataset.fold={fold}", test=base)
         make(tmp_path, "ranker=one", f"dataset.fold={fold}", test=other)
-    _, result = comparison(tmp_path, "base")
-    (difference,) = result.differences
+    (difference,) = comparison(tmp_path, "base")[1].differences
     assert difference.estimate.mean == pytest.approx(0.2)
     assert difference.estimate.half_width == pytest.approx(T1 * 0.1, rel=1e-5)
     assert (difference.estimate.n, difference.estimate.folds, difference.wins) == (3, 2, 3)
@@ -56,6 +72,11 @@ def test_several_folds_are_the_units(tmp_path):
     (difference,) = comparison(tmp_path, "base")[1].differences
     t = 0.7 / 3 / (statistics.stdev([0.3, 0.1, 0.3]) / 3**0.5)
     assert difference.p == pytest.approx(1 - t / (2 + t**2) ** 0.5, rel=1e-5)  # Student's t, two degrees of freedom
+    for ranker in ("base", "one", "two"):
+        make(tmp_path, f"ranker={ranker}", "click=cascade", test=SEEDS)
+    (line,) = [line for line in notes(tmp_path) if "Letters name the rows" in line]
+    assert "for the 4 comparisons of each metric" in line
+    assert line.endswith("with the folds as units (degrees of freedom: folds - 1), or seeds as units (seeds - 1).")
 
 
 def test_holm_is_over_all_tasks_of_a_metric(tmp_path):
@@ -69,21 +90,22 @@ def test_holm_is_over_all_tasks_of_a_metric(tmp_path):
         assert [d.holm for d in own] == holm([d.p for d in own])
 
 
-def test_arrows_say_which_way_and_only_where_it_is_significant(tmp_path):
+def test_marks_say_which_way_and_which_rows_are_worse(tmp_path):
     for ranker, by in [("base", 0), ("less", -0.1), ("more", 0.1), ("same", 0)]:
         make(tmp_path, f"ranker={ranker}", test=better(by, 0 if ranker == "base" else 0.002))
     groups, result = comparison(tmp_path, "base")
     assert [result.mark(group, "test_ndcg_10") for group in groups] == ["", "↓", "↑", ""]
     assert result.bases == {groups[0]}
     assert result.against_baseline(groups[0], "test_ndcg_10") is None
-
-
-def test_letters_name_those_that_are_worse(tmp_path):
-    for ranker, by in [("a", 0), ("b", 0.1), ("c", 0.2), ("d", 0.2)]:
-        make(tmp_path, f"ranker={ranker}", test=better(by, {"d": 0.004}.get(ranker, 0.002)))
+    (line,) = notes(tmp_path, "base", metrics=("test_ndcg_10", "online_ndcg"))
+    assert line == (
+        "↑ and ↓ are significantly more and less than base, at 0.05 after Holm's correction for the 3 comparisons of "
+        "each metric: paired t test over the (fold, seed) that both have, with the seeds as units (degrees of freedom: "
+        "seeds - 1)."
+    )
     groups, result = comparison(tmp_path)
     assert [result.letters[group] for group in groups] == ["a", "b", "c", "d"]
-    assert [result.mark(group, "test_ndcg_10") for group in groups] == ["", "a", "ab", "ab"]
+    assert [result.mark(group, "test_ndcg_10") for group in groups] == ["b", "", "abd", "b"]
     assert len(result.differences) == 6
 
 
@@ -96,64 +118,146 @@ def test_less_regret_is_better(tmp_path):
                 summary["by_seed"]["regret"] = [value]
     groups, result = comparison(tmp_path, "base", metrics=("regret",))
     assert result.mark(groups[1], "regret") == "↓", "it is less"
-    assert (result.differences[0].wins, result.differences[0].better) == (6, True)
+    assert result.differences[0].wins == 6
     groups, result = comparison(tmp_path, metrics=("regret",))
     assert [result.mark(group, "regret") for group in groups] == ["", "a"], "and that is better"
 
 
-def test_the_same_values_are_ties(tmp_path):
+def test_tests_ties_and_too_few_units_for_signs(tmp_path):
     make(tmp_path, "ranker=base", test=EASY)
+    make(tmp_path, "ranker=one", test=better(0.1))
     make(tmp_path, "ranker=twin", test=EASY)
-    _, result = comparison(tmp_path, "base", test="permutation")
-    (difference,) = result.differences
-    assert (difference.ties, difference.p, difference.significant) == (8, 1.0, False)
+    differences = [0.1 + 0.001 * (-1) ** seed for seed in EASY]
+    assert comparison(tmp_path, "base")[1].differences[0].p == pytest.approx(paired_t(differences), rel=1e-2)
+    one, twin = comparison(tmp_path, "base", test="permutation")[1].differences
+    assert (one.p, twin.ties, twin.p, twin.significant) == (2 / 2**8, 8, 1.0, False)
+    for ranker in "abc":
+        make(tmp_path / "few", f"ranker={ranker}", test=SEEDS)
+    assert len(notes(tmp_path / "few")) == 1, "Student's t has no least p"
+    _, line = notes(tmp_path / "few", test="permutation")
+    assert line.startswith("With 3 seeds and 3 comparisons no p of this test can be below 0.75 after the correction")
+    assert line.endswith("type --test t, or run more seeds.")
 
 
 def test_tasks_without_a_comparison_are_named(tmp_path):
     make(tmp_path, "ranker=base", test=EASY)
     make(tmp_path, "ranker=one", test=EASY)
-    make(tmp_path, "ranker=one", "click=cascade")
-    make(tmp_path, "ranker=base", "rounds=9")
+    for rounds in (3, 4, 5, 6):
+        make(tmp_path, "ranker=one", f"rounds={rounds}")
     _, result = comparison(tmp_path, "base")
-    assert sorted(result.alone) == [
-        "dataset=mq2008 click=cascade rounds=2",
-        "dataset=mq2008 click=perfect rounds=9",
-    ]
+    assert result.alone == [f"dataset=mq2008 click=perfect rounds={rounds}" for rounds in (3, 4, 5, 6)]
     assert len(result.differences) == 1
+    assert notes(tmp_path, "base")[-1] == (
+        f"Not compared, with no other row, or no baseline: {'; '.join(result.alone[:3])}, and 1 more."
+    )
 
 
-def test_without_a_common_seed_there_is_no_difference(tmp_path):
-    make(tmp_path, "ranker=base", test={0: 0.5})
-    make(tmp_path, "ranker=one", test={1: 0.5})
-    assert comparison(tmp_path, "base")[1].differences == []
-
-
-@pytest.mark.parametrize(
-    ("keywords", "message"),
-    [
+def test_what_cannot_be_compared(tmp_path, monkeypatch):
+    make(tmp_path / "one")
+    for baseline in (None, "pairrank"):
+        with pytest.raises(ValueError, match="there is nothing to compare: no two rows have the same dataset, click"):
+            comparison(tmp_path / "one", baseline)
+    monkeypatch.setattr("ol2r_cli.report.comparison.LETTERS", "ab")
+    for number in range(3):
+        make(tmp_path / "three", f"ranker=a{number}")
+    for keywords, message in (
         ({"baseline": "dbgd"}, "--baseline must be a ranker, or choices and settings, of some row, got dbgd"),
         ({"baseline": "a0", "test": "sign"}, "--test must be t or permutation, got sign"),
         ({}, "--compare all needs at most 2 rows of a task, got 3 with dataset=mq2008 click=perfect: type --select"),
-    ],
-)
-def test_errors(tmp_path, monkeypatch, keywords, message):
-    monkeypatch.setattr("ol2r_cli.report.comparison.LETTERS", "ab")
-    for number in range(3):
-        make(tmp_path, f"ranker=a{number}")
-    with pytest.raises(ValueError, match=message):
-        comparison(tmp_path, **keywords)
+    ):
+        with pytest.raises(ValueError, match=message):
+            comparison(tmp_path / "three", **keywords)
 
 
-def test_a_single_row_cannot_be_compared(tmp_path):
-    make(tmp_path)
-    for keywords in ({}, {"baseline": "pairrank"}):
-        with pytest.raises(ValueError, match="there is nothing to compare: no two rows have the same dataset, click"):
-            comparison(tmp_path, **keywords)
+def chosen(root, *keep: str) -> tuple[Selection, list[str]]:
+    rows, labels = groups_and_labels(root)
+    selection = select(rows, labels, keep)
+    return selection, [f"{labels.ranker(group)} {labels.short(group)}".strip() for group in selection.groups]
 
 
-def test_the_test_of_the_option_is_used(tmp_path):
-    make(tmp_path, "ranker=base", test=EASY)
-    make(tmp_path, "ranker=one", test=better(0.1))
-    differences = [0.1 + 0.001 * (-1) ** seed for seed in EASY]
-    assert comparison(tmp_path, "base")[1].differences[0].p == pytest.approx(paired_t(differences), rel=1e-2)
-    assert comparison(tmp_path, "base", test="permutation")[1].differences[0].p == 2 / 2**8
+def test_validation_decides_over_folds_and_seeds_and_the_test_split_has_no_part_in_it(tmp_path):
+    make(tmp_path / "a", "ranker.l2=1", test={0: 0.9, 1: 0.9}, validation={0: 0.1, 1: 0.5})  # mean 0.3
+    make(tmp_path / "a", "ranker.l2=2", test={0: 0.1, 1: 0.1}, validation={0: 0.4, 1: 0.3})  # mean 0.35
+    make(tmp_path / "a", "ranker.l2=3", test={0: 0.9, 1: 0.9}, validation={0: 0.0, 1: 0.6})  # mean 0.3
+    selection, names = chosen(tmp_path / "a")
+    assert (names, selection.cells, selection.warnings) == (["pairrank l2=2"], [3], [])
+    for l2, first, second in ((1, 0.9, 0.1), (2, 0.4, 0.8)):
+        make(tmp_path / "b", f"ranker.l2={l2}", validation={0: first})
+        make(tmp_path / "b", f"ranker.l2={l2}", "dataset.fold=2", validation={0: second})
+    assert chosen(tmp_path / "b")[1] == ["pairrank l2=2"]
+    for l2, alpha in ((10, 1), (9, 2), (9, 10), (10, 0)):
+        make(tmp_path / "c", f"ranker.l2={l2}", f"exploration.alpha={alpha}", validation={0: 0.5})
+    assert chosen(tmp_path / "c")[1] == ["pairrank l2=9 alpha=2"], "of equally good cells the first, numbers by size"
+
+
+def test_settings_of_ranker_model_and_exploration_are_chosen_and_others_are_kept(tmp_path):
+    for number, task in enumerate(["click.stop=0", "rounds=9", "dataset.normalise=none", "click=cascade"]):
+        for l2, validation in ((1, 0.5), (2, 0.6)):
+            data = "raw" if task.startswith("dataset") else None
+            make(tmp_path / "a", task, f"ranker.l2={l2}", fingerprint=data, validation={0: validation + number / 100})
+            make(tmp_path / "a", task, f"exploration.alpha={l2}", fingerprint=data, validation={0: 0.1})
+    selection, names = chosen(tmp_path / "a")
+    assert (selection.cells, all("l2=2 " in name for name in names)) == ([4] * 4, True)
+    for exploration in ("confidence", "none"):
+        for pairs in ("matching", "all"):
+            for l2 in (1, 2):
+                words = f"exploration={exploration}", f"ranker.pairs={pairs}", f"ranker.l2={l2}"
+                make(tmp_path / "b", *words, validation={0: 0.1 * l2 + (pairs == "all") / 2})
+    rows = [f"pairrank exploration={exploration} l2=2 pairs=" for exploration in ("confidence", "none")]
+    assert chosen(tmp_path / "b")[1] == [f"{row}all" for row in rows]
+    selection, names = chosen(tmp_path / "b", "ranker.pairs")
+    assert sorted(names) == [f"{row}{pairs}" for row in rows for pairs in ("all", "matching")]
+    assert selection.cells == [2] * 4
+    for width, validation in ((16, 0.4), (100, 0.3)):
+        words = "ranker=pdgd", "ranker/model=mlp", f"ranker.model.width={width}"
+        make(tmp_path / "c", *words, validation={0: validation})
+    make(tmp_path / "c", "ranker=pdgd", "ranker/model=linear", validation={0: 0.9})
+    selection, names = chosen(tmp_path / "c")
+    assert dict(zip(names, selection.cells, strict=True)) == {
+        "pdgd ranker/model=mlp model.width=16": 2,
+        "pdgd ranker/model=linear": 1,
+    }
+    for code in "old", "new":
+        make(tmp_path / "d", "ranker.l2=1", validation={0: 0.5}, code=code)
+        make(tmp_path / "d", "ranker.l2=2", validation={0: 0.6}, code=code)
+    selection, names = chosen(tmp_path / "d")
+    assert names == ["pairrank l2=2 own_code=old", "pairrank l2=2 own_code=new"], "versions of code are competitors"
+    labels = groups_and_labels(tmp_path / "d")[1]
+    assert {labels.overrides(g).partition(" ranker.")[2] for g in groups_below(tmp_path / "d")} == {"l2=1", "l2=2"}
+
+
+def test_a_cell_with_fewer_seeds_or_folds_is_named_and_not_chosen(tmp_path):
+    make(tmp_path / "a", "ranker.l2=1", test={0: 0.1}, validation={0: 0.9})
+    for l2 in (2, 3):
+        make(tmp_path / "a", f"ranker.l2={l2}", test={0: 0.1, 1: 0.1}, validation={0: 0.1 * l2, 1: 0.1})
+    selection, names = chosen(tmp_path / "a")
+    assert (names, selection.cells) == (["pairrank l2=3"], [2])
+    assert selection.warnings == [
+        "left out of the choice, 1 value in fold 1 where the fullest has 2 values in fold 1: "
+        "dataset=mq2008 click=perfect ranker=pairrank exploration=confidence ranker.l2=1"
+    ]
+    make(tmp_path / "b", "ranker.l2=1", test={0: 0.1, 1: 0.1}, validation={0: 0.9, 1: 0.9})
+    for fold in (1, 2):
+        make(tmp_path / "b", "ranker.l2=2", f"dataset.fold={fold}", validation={0: 0.1})
+    selection, names = chosen(tmp_path / "b")
+    assert names == ["pairrank l2=2"]
+    assert "2 values in fold 1 where the fullest has 2 values in folds 1 and 2" in selection.warnings[0]
+
+
+def test_without_validation_it_says_what_to_type(tmp_path):
+    for place, words, advice in (
+        ("a", (), "run it with dataset.validation=0.2"),
+        ("b", ("evaluate_on=[test]",), r"run it with evaluate_on=\[validation,test\]"),
+    ):
+        make(tmp_path / place, "ranker.l2=1", *words, validation=None)
+        make(tmp_path / place, "ranker.l2=2", *words, validation={0: 0.5})
+        with pytest.raises(ValueError, match=f"--select validation needs validation_ndcg_10, which .* lacks: {advice}"):
+            chosen(tmp_path / place)
+    make(tmp_path / "one", "ranker=toprank", evaluated=False)
+    assert chosen(tmp_path / "one")[1] == ["toprank"], "a ranker that is not evaluated may have one cell"
+    make(tmp_path / "one", "ranker=toprank", "ranker.l2=2", evaluated=False)
+    with pytest.raises(ValueError, match="not evaluated offline, so name its settings behind --keep"):
+        chosen(tmp_path / "one")
+    assert len(chosen(tmp_path / "one", "ranker.l2")[1]) == 2
+    with pytest.raises(ValueError, match=r"--keep must be settings such as .*ranker\.l2, .*, got ranker\.l3"):
+        chosen(tmp_path / "one", "ranker.l3")

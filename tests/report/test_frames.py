@@ -1,16 +1,20 @@
-"""`load` and the frames behind csv and parquet: one row for each seed, group or difference, in full precision."""
+"""Frames with one row for each seed, group or difference, and files of results: the same runs again."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import polars as pl
 import pytest
 
 from ol2r_cli.report import load
-from ol2r_cli.report.comparison import compare
+from ol2r_cli.report.comparison import Selection, compare
 from ol2r_cli.report.frames import as_frame, differences_frame, groups_frame
+from ol2r_cli.report.names import Labels
 from ol2r_cli.report.result_tables import differences_table
-from ol2r_cli.report.selection import Selection
-from ol2r_cli.run.directory import RunDirectory
+from ol2r_cli.report.results_file import read_results, results_frame
+from ol2r_cli.report.run_groups import collect, group_runs
+from ol2r_cli.run.store import RunDirectory
 from tests.manifests import accept_changes
 from tests.report.runs import make
 
@@ -31,83 +35,46 @@ def test_one_row_for_each_run_and_seed(tmp_path):
     ]
     assert frame["path"][0] == str(first)
     assert frame["run"].unique().to_list() == ["0123456789"]
+    assert not {"rounds", "regret"} & set(frame.columns)
+    assert load(tmp_path / "a", settings=True)["rounds"].unique().to_list() == [2]
+    make(tmp_path / "a", "ranker.l2=1", test={1: 0.5})
+    frame = load(tmp_path / "a")
+    assert (len(frame), len(frame.unique(["group", "fold", "seed"]))) == (4, 3)
 
 
-def test_runs_that_differ_in_fold_and_seed_are_one_group(tmp_path):
-    for fold, seeds in ((1, {0: 0.1, 1: 0.1}), (2, {0: 0.1}), (1, {1: 0.1})):
-        make(tmp_path, f"dataset.fold={fold}", test=seeds)
-    frame = load(tmp_path)
-    assert frame["group"].unique().to_list() == [0]
-    assert len(frame) == 4
-    assert len(frame.unique(["group", "fold", "seed"])) == 3
-
-
-def test_the_summary_has_the_metrics_of_each_seed(tmp_path):
-    make(tmp_path, test={0: 0.25, 1: 0.5})
-    frame = load(tmp_path)
-    assert frame["test_ndcg_10"].to_list() == [0.25, 0.5]
-    assert "regret" not in frame.columns, "no run has it"
-
-
-def test_all_settings(tmp_path):
-    make(tmp_path)
-    assert "rounds" not in load(tmp_path).columns
-    assert load(tmp_path, settings=True)["rounds"].to_list() == [2]
-
-
-@pytest.mark.parametrize(
-    ("table", "rows", "key"), [("trace", 2, ("seed", "round")), ("evaluation", 4, ("seed", "round", "split"))]
-)
-def test_other_tables_stand_beside_what_the_run_was(tmp_path, table, rows, key):
+def test_other_tables_stand_beside_what_the_run_was(tmp_path):
     make(tmp_path, "ranker.l2=1", test={0: 0.25, 1: 0.5})
-    make(tmp_path, "ranker.l2=2", test={0: 0.75, 1: 0.5})
-    measure = {"trace": "online_ndcg", "evaluation": "ndcg_10"}[table]
-    frame = load(tmp_path, table=table, columns=[measure])
-    assert frame.columns[-len(key) - 1 :] == [*key, measure]
-    assert len(frame) == 2 * rows
-    last = frame.filter(pl.col("round") == pl.col("round").max()).select("ranker.l2", "seed", measure)
-    assert last.rows() == [(1, 0, 0.25), (1, 1, 0.5), (2, 0, 0.75), (2, 1, 0.5)]
-
-
-def test_a_table_without_a_column_that_came_later(tmp_path):
-    make(tmp_path, test={0: 0.25})
-    old = RunDirectory(make(tmp_path, "ranker.l2=2", test={0: 0.5}))
-    trace = pl.read_parquet(old / "trace.parquet")
-    old.write_parquet("trace.parquet", trace.drop("unfairness"))
-    accept_changes(old.path)
-    frame = load(tmp_path, table="trace")
-    assert frame.select("ranker.l2", "online_ndcg", "unfairness").rows() == [(0.1, 0.25, None), (2.0, 0.5, None)]
-
-
-def test_runs_without_blocks_have_no_rows(tmp_path):
-    make(tmp_path)
+    old = RunDirectory(make(tmp_path, "ranker.l2=2", test={0: 0.75, 1: 0.5}))
+    for table, rows, key, measure in (
+        ("trace", 2, ("seed", "round"), "online_ndcg"),
+        ("evaluation", 4, ("seed", "round", "split"), "ndcg_10"),
+    ):
+        frame = load(tmp_path, table=table, columns=[measure])
+        assert frame.columns[-len(key) - 1 :] == [*key, measure]
+        assert len(frame) == 2 * rows
+        last = frame.filter(pl.col("round") == pl.col("round").max()).select("ranker.l2", "seed", measure)
+        assert last.rows() == [(1, 0, 0.25), (1, 1, 0.5), (2, 0, 0.75), (2, 1, 0.5)]
     assert load(tmp_path, table="blocks").is_empty()
+    old.write_parquet("trace.parquet", pl.read_parquet(old / "trace.parquet").drop("unfairness"))
+    accept_changes(old.path)
+    frame = load(tmp_path, table="trace").filter(seed=0)
+    assert frame.select("ranker.l2", "online_ndcg", "unfairness").rows() == [(1.0, 0.25, None), (2.0, 0.75, None)]
 
 
-def test_damage_is_a_warning(tmp_path):
+def test_damage_is_a_warning_and_wrong_arguments_are_errors(tmp_path):
+    with pytest.raises(ValueError, match="there are no finished runs below"):
+        load(tmp_path)
     make(tmp_path)
-    (make(tmp_path, "ranker.l2=2") / "config.yaml").unlink()
-    with pytest.warns(UserWarning, match="left out, damaged: .*config.yaml"):
-        assert len(load(tmp_path)) == 1
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
+    for arguments, message in (
         ({"table": "summaries"}, "table must be one of summary, evaluation, trace, blocks, got summaries"),
         ({"columns": ["ndcg"]}, "columns must be some of online_ndcg, .*, got ndcg"),
         ({"table": "trace", "columns": ["ndcg"]}, "a measure in trace.parquet must be one of query, .*, got ndcg"),
-    ],
-)
-def test_errors(tmp_path, arguments, message):
-    make(tmp_path)
-    with pytest.raises(ValueError, match=message):
-        load(tmp_path, **arguments)
-
-
-def test_a_folder_without_runs(tmp_path):
-    with pytest.raises(ValueError, match="there are no finished runs below"):
-        load(tmp_path)
+    ):
+        with pytest.raises(ValueError, match=message):
+            load(tmp_path, **arguments)
+    (make(tmp_path, "ranker.l2=2") / "config.yaml").unlink()
+    with pytest.warns(UserWarning, match="left out, damaged: .*config.yaml"):
+        assert len(load(tmp_path)) == 1
 
 
 def test_a_row_a_group_in_full_precision(two):
@@ -125,43 +92,30 @@ def test_a_row_a_group_in_full_precision(two):
     assert (first["test_ndcg_10_sd"], first["test_ndcg_10_half_width"]) == (estimate.sd, estimate.half_width)
 
 
-def test_comparisons_are_columns(two):
+def test_comparisons_are_columns_or_rows(two):
     groups, labels = two
     frame = groups_frame(groups, labels, ["test_ndcg_10"], comparison=compare(groups, labels, ["test_ndcg_10"], "pdgd"))
     better, base = frame.to_dicts()
     assert better["test_ndcg_10_difference"] == pytest.approx(0.1005, abs=1e-6)
     assert 0 < better["test_ndcg_10_p_holm"] < 0.001
-    assert [better[f"test_ndcg_10_{what}"] for what in ("wins", "ties", "losses", "pairs", "missing")] == [
-        6,
-        0,
-        0,
-        6,
-        0,
-    ]
+    counts = [better[f"test_ndcg_10_{what}"] for what in ("wins", "ties", "losses", "pairs", "missing")]
+    assert counts == [6, 0, 0, 6, 0]
     assert base["test_ndcg_10_difference"] is None
-    letters = groups_frame(groups, labels, ["test_ndcg_10"], comparison=compare(groups, labels, ["test_ndcg_10"]))
+    comparison = compare(groups, labels, ["test_ndcg_10", "online_ndcg"])
+    letters = groups_frame(groups, labels, ["test_ndcg_10"], comparison=comparison)
     assert letters["letter"].to_list() == ["a", "b"]
     assert letters["test_ndcg_10_better_than"].to_list() == ["b", ""]
-
-
-def test_a_row_a_difference(two):
-    groups, labels = two
-    comparison = compare(groups, labels, ["test_ndcg_10", "online_ndcg"])
     frame = differences_frame(comparison, labels)
     assert frame["metric"].to_list() == ["test_ndcg_10", "online_ndcg"]
     assert frame.select("ranker", "rival_ranker", "wins", "losses").rows() == [("pairrank", "pdgd", 6, 0)] * 2
     shown = differences_table(comparison, labels)
-    row = dict(zip(shown.headings, shown.rows[0], strict=True))
-    assert (row["ranker"].text, row["minus"].text, row["win/tie/loss"].text, row["pairs"].text) == (
-        "pairrank", "pdgd", "6/0/0", "6",
-    )  # fmt: skip
-    assert row["difference"].text.startswith("+0.10050 ± 0.000")
-    assert row["difference"].mark == "↑"
+    row = {heading: cell.text for heading, cell in zip(shown.headings, shown.rows[0], strict=True)}
+    assert [row[name] for name in ("ranker", "minus", "win/tie/loss", "pairs")] == ["pairrank", "pdgd", "6/0/0", "6"]
+    assert row["difference"].startswith("+0.10050 ± 0.000")
 
 
-@pytest.mark.parametrize(
-    ("values", "kind", "expected"),
-    [
+def test_columns_keep_numbers_and_write_mixtures_as_typed():
+    for values, kind, expected in (
         ([1, None], pl.Int64, [1, None]),
         ([1, 0.5], pl.Float64, [1.0, 0.5]),
         ([True, None], pl.Boolean, [True, None]),
@@ -169,8 +123,56 @@ def test_a_row_a_difference(two):
         ([True, 2], pl.String, ["true", "2"]),
         ([[1, 2], None], pl.String, ["[1,2]", None]),
         ([None, None], pl.Null, [None, None]),
-    ],
-)
-def test_columns_keep_numbers_and_write_mixtures_as_typed(values, kind, expected):
-    frame = as_frame([{"x": value} for value in values])
-    assert (frame.schema["x"], frame["x"].to_list()) == (kind, expected)
+    ):
+        frame = as_frame([{"x": value} for value in values])
+        assert (frame.schema["x"], frame["x"].to_list()) == (kind, expected), values
+
+
+@pytest.fixture
+def runs(tmp_path):
+    make(tmp_path, "ranker.l2=1", "dataset.fold=1", test={0: 0.25, 1: 0.5})
+    make(tmp_path, "ranker.l2=1", "dataset.fold=2", test={0: 0.75, 2: 0.1}, validation={0: 0.3, 2: 0.2})
+    make(tmp_path, "ranker=pdgd", "click=navigational", test={3: 1 / 3})
+    return collect([tmp_path]).runs
+
+
+def test_runs_of_a_file_are_as_they_were(runs, tmp_path):
+    file = tmp_path / "results.parquet"
+    results_frame(runs, [{"note": ["a", 1]}, {}, {}], [["one", "two"], [], ["two"]]).write_parquet(file)
+    read = read_results(file)
+    assert pl.read_parquet(file)["rows"].to_list() == [["one", "two"]] * 2 + [[]] * 2 + [["two"]]
+    assert [about for _, about in read] == [{"note": ["a", 1]}, {}, {}]
+    same = ("choices", "settings", "fold", "fingerprint", "seeds", "typed", "id")
+    for (run, _), before in zip(read, runs, strict=True):
+        assert [getattr(run, name) for name in same] == [getattr(before, name) for name in same]
+        assert run.path == file / before.id
+        assert run.metrics.keys() == before.metrics.keys()
+        for name, estimate in run.metrics.items():
+            assert (estimate.n, estimate.mean) == (before.metrics[name].n, pytest.approx(before.metrics[name].mean))
+            assert estimate.sd == pytest.approx(before.metrics[name].sd)
+    before, after = group_runs(runs), group_runs(collect([file]).runs)
+    assert [Labels(after).overrides(group) for group in after] == [Labels(before).overrides(group) for group in before]
+    for one, other in zip(before, after, strict=True):
+        assert one.values("test_ndcg_10") == other.values("test_ndcg_10")
+    both = group_runs(collect([tmp_path, file]).runs)
+    assert [group.n for group in both] == [group.n for group in before], "the same runs in both are one group"
+
+
+def test_a_file_has_every_run_once_and_no_traces(runs, tmp_path):
+    folder = tmp_path / "published"
+    folder.mkdir()
+    file = folder / "results.parquet"
+    runs = [replace(run, id=f"run{number}") for number, run in enumerate(runs)]
+    results_frame(runs, rows=[["one", "two"], [], []]).write_parquet(file)
+    assert len(load(file)) == len(pl.read_parquet(file)) == 5
+    with pytest.raises(ValueError, match=r"table must be summary for .*results.parquet, which has final values only"):
+        load(file, table="trace")
+    pl.DataFrame({"run": [1]}).write_parquet(folder / "other.parquet")
+    message = rf"no finished runs below {folder} \(published results: {file}\)$"
+    with pytest.raises(ValueError, match=message):
+        load(folder)
+    with pytest.raises(ValueError, match=r"must have the results of runs, got a table without rows, dataset, fold"):
+        collect([folder / "other.parquet"])
+    (folder / "text.parquet").write_text("no table")
+    with pytest.raises(ValueError, match=r"text.parquet cannot be read"):
+        collect([folder / "text.parquet"])

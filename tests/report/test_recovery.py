@@ -12,7 +12,7 @@ import pytest
 from ol2r_cli import cli
 from ol2r_cli.report import recovery
 from ol2r_cli.report.figures.series import Series
-from ol2r_cli.report.labels import Labels
+from ol2r_cli.report.names import Labels
 from ol2r_cli.report.recovery import recoveries, recovery_frame, recovery_table
 from ol2r_cli.report.run_groups import Group
 
@@ -48,7 +48,7 @@ def curves(monkeypatch):
         return CURVES[id(group)] if split == "test" else None
 
     monkeypatch.setattr(recovery, "evaluation_series", curve)
-    monkeypatch.setattr(recovery, "ordered", lambda groups, labels, metric: groups)
+    monkeypatch.setattr(Labels, "ordered", lambda self, groups, metric: groups)
     yield
     CURVES.clear()
 
@@ -74,29 +74,22 @@ def test_every_change_has_a_row():
     assert frame["recovered"].to_list() == [2, 0]
     assert frame["median_rounds"].to_list() == [40.0, None]
 
+    staying = group({40: [0.41]}, "none", rounds=40, **{"dataset.intent": 2})
+    shorter = group(CHANGING, "abrupt", rounds=80, **{"dataset.intent": None, **SCHEDULE})
+    (change,) = recoveries([shorter, staying], Labels([shorter, staying]))
+    assert (list(change.rounds), change.median) == ([None, 20, None], None), "most units decide the median"
+    assert [cell.text for cell in recovery_table([change]).rows[0]][-1] == "> 40"
 
-def test_recurring_intents_and_smooth_changes():
+
+def test_recurring_intents_smooth_changes_and_none():
     settings = {**SCHEDULE, "dataset.intent": None, "intent.intents": [1, 2], "rounds": 120}
     again = recoveries([group(CHANGING, "recurring", **settings | {"intent._target_": "x.Recurring"})], Labels([]))
     assert [(each.round, each.intents) for each in again] == [(40, (1, 2)), (80, (2, 1))]
     (smooth,) = recoveries([group(CHANGING, "smooth", **settings, **{"intent.width": 15})], Labels([]))
     assert smooth.before == pytest.approx(0.4)  # round 20, the last evaluation before the change began
     assert smooth.length == 80
-
-
-def test_most_units_decide_the_median():
-    changing = group(CHANGING, "abrupt", rounds=80, **{"dataset.intent": None, **SCHEDULE})
-    staying = group({40: [0.41]}, "none", rounds=40, **{"dataset.intent": 2})
-    (change,) = recoveries([changing, staying], Labels([changing, staying]))
-    assert list(change.rounds) == [None, 20, None]
-    assert change.median is None
-    assert [cell.text for cell in recovery_table([change]).rows[0]][-1] == "> 40"
-
-
-def test_without_a_change_there_is_nothing_to_show():
-    staying = group(STAYING, "none", rounds=80)
     with pytest.raises(ValueError, match="--recovery needs runs whose users change their intent"):
-        recoveries([staying], Labels([staying]))
+        recoveries([group(STAYING, "none", rounds=80)], Labels([]))
 
 
 def test_runs_of_the_command_line(tmp_path: Path, capsys, monkeypatch):

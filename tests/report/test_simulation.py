@@ -14,7 +14,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import nct, t
 
-from ol2r_cli.report.estimates import ALPHA, Estimate, holm, of_values, paired_t, pool, sign_flips
+from ol2r_cli.report.estimates import ALPHA, Estimate, holm, of_values, over_folds, paired_t, sign_flips
 
 DRAWS = 1500
 NEAR = 3 * (0.05 * 0.95 / DRAWS) ** 0.5  # three standard errors of a share of 5 %: 1.7 %
@@ -58,7 +58,7 @@ def coverage(draws: int, folds: int, seeds: int, spread: float, flat: bool = Fal
     for _ in range(draws):
         drawn = spread * random.normal(size=(folds, 1)) + random.normal(size=(folds, seeds))
         by_pair = {(f, s): value for (f, s), value in np.ndenumerate(drawn)}
-        estimate = pool(Estimate(v, None, 1) for v in by_pair.values()) if flat else of_values(by_pair)
+        estimate = over_folds({1: [Estimate(v, None, 1) for v in by_pair.values()]}) if flat else of_values(by_pair)
         right += estimate is not None and abs(estimate.mean) <= (estimate.half_width or 0)
     return right / draws
 
@@ -80,31 +80,22 @@ def expected_power(n: int, effect: float) -> float:
     return float(shifted.sf(critical) + shifted.cdf(-critical))
 
 
-@pytest.mark.parametrize(("test", "seeds"), [("t", 10), ("permutation", 15)])
-def test_the_family_wise_error_rate_is_five_percent_at_most(test, seeds):
-    rate = family_wise(DRAWS, test, 4, 1, seeds)
-    assert 0.015 < rate < 0.05 + NEAR, "Holm is a little conservative where comparisons share a ranker"
-
-
-def test_folds_that_suit_a_ranker_raise_the_error_rate_of_seeds_as_units_only():
+def test_the_family_wise_error_rate_is_five_percent_at_most():
+    for test, seeds in ("t", 10), ("permutation", 15):
+        rate = family_wise(DRAWS, test, 4, 1, seeds)
+        assert 0.015 < rate < 0.05 + NEAR, "Holm is a little conservative where comparisons share a ranker"
     assert family_wise(DRAWS, "t", 2, 5, 5, 1.0) == pytest.approx(0.05, abs=NEAR)
-    assert family_wise(DRAWS, "t", 2, 5, 5, 1.0, flat=True) > 0.2
+    assert family_wise(DRAWS, "t", 2, 5, 5, 1.0, flat=True) > 0.2, "folds that suit a ranker are no independent values"
 
 
-@pytest.mark.parametrize(
-    ("folds", "seeds", "spread"), [(1, 3, 0.0), (1, 10, 0.0), (5, 5, 0.0), (5, 5, 1.0), (2, 10, 1.0)]
-)
-def test_intervals_cover_the_mean_in_95_percent(folds, seeds, spread):
-    assert coverage(DRAWS, folds, seeds, spread) == pytest.approx(0.95, abs=NEAR)
+def test_intervals_cover_the_mean_in_95_percent():
+    for folds, seeds, spread in (1, 3, 0.0), (1, 10, 0.0), (5, 5, 0.0), (5, 5, 1.0), (2, 10, 1.0):
+        assert coverage(DRAWS, folds, seeds, spread) == pytest.approx(0.95, abs=NEAR), (folds, seeds, spread)
+    assert coverage(DRAWS, 5, 5, 1.0, flat=True) < 0.75, "intervals that ignore the folds are too narrow"
 
 
-def test_intervals_that_ignore_the_folds_are_too_narrow():
-    assert coverage(DRAWS, 5, 5, 1.0, flat=True) < 0.75
-
-
-@pytest.mark.parametrize(("folds", "seeds", "effect"), [(1, 10, 1.0), (1, 5, 1.0), (5, 5, 0.5)])
-def test_power_is_that_of_the_noncentral_t(folds, seeds, effect):
-    units, on_units = (seeds, effect) if folds == 1 else (folds, effect * seeds**0.5)
-    expected = expected_power(units, on_units)
-    found = power(DRAWS, "t", folds, seeds, effect * 2**0.5)  # the noise of two rankers
-    assert found == pytest.approx(expected, abs=3 * (0.25 / DRAWS) ** 0.5)
+def test_power_is_that_of_the_noncentral_t():
+    for folds, seeds, effect in (1, 10, 1.0), (1, 5, 1.0), (5, 5, 0.5):
+        units, on_units = (seeds, effect) if folds == 1 else (folds, effect * seeds**0.5)
+        found = power(DRAWS, "t", folds, seeds, effect * 2**0.5)  # the noise of two rankers
+        assert found == pytest.approx(expected_power(units, on_units), abs=3 * (0.25 / DRAWS) ** 0.5), (folds, seeds)

@@ -22,7 +22,7 @@ import torch
 from ol2r_cli import __version__
 from ol2r_cli.run import FILES, LOCK
 from ol2r_cli.run import store as module
-from ol2r_cli.run.code import checkout, versions
+from ol2r_cli.run.code import checkout
 from ol2r_cli.run.identity import RESULTS_VERSION
 from ol2r_cli.run.run import find_runs, read_manifest, sha256
 from ol2r_cli.run.store import (
@@ -252,6 +252,7 @@ def test_the_manifest_of_a_finished_run(tmp_path: Path, clock: Clock):
     assert content["dataset"] == {"name": "synthetic", "fingerprint": "abc"}
     assert (content["seeds"], content["command"], content["error"]) == ([1, 2], "ol2r run ranker=pdgd", None)
     assert (content["pid"], content["results_version"]) == (os.getpid(), RESULTS_VERSION)
+    assert (content["versions"]["ol2r"], content["versions"]["numpy"]) == (__version__, numpy.__version__)
     started, ended = (datetime.fromisoformat(content[key]) for key in ("started", "ended"))
     assert started.utcoffset() == ended.utcoffset() == timedelta(0)
     assert timedelta(0) <= datetime.now(UTC) - ended < timedelta(minutes=1)
@@ -322,12 +323,6 @@ def test_progress_is_written_every_two_seconds(tmp_path: Path, clock: Clock):
             clock.now += moment
             manifest.progress(round)
             assert on_disk(tmp_path)["progress"]["round"] == written
-
-
-def test_versions_are_those_of_the_installed_packages():
-    assert versions()["ol2r"] == __version__
-    assert versions()["numpy"] == numpy.__version__
-    assert str(versions()["torch"]).split("+")[0] == torch.__version__.split("+")[0]
 
 
 def test_the_commit_of_a_checkout_and_its_dirty_flag(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

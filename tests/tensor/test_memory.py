@@ -12,9 +12,8 @@ HUGE = 2**50
 BYTES = torch.zeros(3, dtype=torch.uint8)
 
 
-@pytest.mark.parametrize(
-    "allocate",
-    [
+def test_what_does_not_fit_is_refused_before_it_is_allocated():
+    for allocate in (
         lambda: torch.zeros(HUGE),
         lambda: torch.zeros((2, HUGE // 2), dtype=torch.bool),
         lambda: torch.ones(HUGE),
@@ -25,11 +24,9 @@ BYTES = torch.zeros(3, dtype=torch.uint8)
         lambda: torch.ones(3).new_zeros(HUGE),
         lambda: torch.ones(3).new_full((HUGE,), 1.0),
         lambda: torch.eye(4).repeat(HUGE, 1, 1),
-    ],
-)
-def test_what_does_not_fit_is_refused_before_it_is_allocated(allocate):
-    with pytest.raises(MemoryError, match=r"GiB of 1\.0"), MemoryLimit(2**30):
-        allocate()
+    ):
+        with pytest.raises(MemoryError, match=r"GiB of 1\.0"), MemoryLimit(2**30):
+            allocate()
 
 
 def test_allocations_add_up():
@@ -60,30 +57,29 @@ def test_the_limit_of_a_container_counts(tmp_path, monkeypatch):
     assert available_memory(cpu) == 12345
 
 
-@pytest.mark.parametrize(
-    "allocate",
-    [
-        lambda: torch.zeros(2, 3),
-        lambda: torch.zeros((2, 3), dtype=torch.bool),
-        lambda: torch.zeros(size=(2, 3)),
-        lambda: torch.zeros(()),
-        lambda: torch.ones(0, 5, dtype=torch.float64),
-        lambda: torch.empty([4]),
-        lambda: torch.full((2, 2), -1),
-        lambda: torch.full((2, 2), True),
-        lambda: torch.full((2, 2), 0.5),
-        lambda: torch.full((2, 2), -1, dtype=torch.int8),
-        lambda: torch.eye(3),
-        lambda: torch.eye(3, 4, dtype=torch.float64),
-        lambda: torch.arange(7),
-        lambda: BYTES.new_zeros(2, 3),
-        lambda: BYTES.new_zeros((2, 3), dtype=torch.int64),
-        lambda: BYTES.new_full((5,), 3),
-        lambda: BYTES.repeat(2, 3),
-        lambda: BYTES.repeat((2, 3)),
-    ],
-)
-def test_the_size_of_what_is_made_is_known_before(allocate):
-    with MemoryLimit(2**20) as limit:
-        made = allocate()
-    assert limit.allocated == made.nbytes
+def test_the_size_of_what_is_made_is_known_before():
+    for number, allocate in enumerate(
+        (
+            lambda: torch.zeros(2, 3),
+            lambda: torch.zeros((2, 3), dtype=torch.bool),
+            lambda: torch.zeros(size=(2, 3)),
+            lambda: torch.zeros(()),
+            lambda: torch.ones(0, 5, dtype=torch.float64),
+            lambda: torch.empty([4]),
+            lambda: torch.full((2, 2), -1),
+            lambda: torch.full((2, 2), True),
+            lambda: torch.full((2, 2), 0.5),
+            lambda: torch.full((2, 2), -1, dtype=torch.int8),
+            lambda: torch.eye(3),
+            lambda: torch.eye(3, 4, dtype=torch.float64),
+            lambda: torch.arange(7),
+            lambda: BYTES.new_zeros(2, 3),
+            lambda: BYTES.new_zeros((2, 3), dtype=torch.int64),
+            lambda: BYTES.new_full((5,), 3),
+            lambda: BYTES.repeat(2, 3),
+            lambda: BYTES.repeat((2, 3)),
+        )
+    ):
+        with MemoryLimit(2**20) as limit:
+            made = allocate()
+        assert limit.allocated == made.nbytes, number

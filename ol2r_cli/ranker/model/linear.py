@@ -24,7 +24,6 @@ class LinearForward:
         return torch.bmm(weights, self.features)
 
     def tangent(self) -> LinearTangent:
-        """The features."""
         return LinearTangent(self.features)
 
 
@@ -36,11 +35,9 @@ class Linear:
     dtype = torch.float64  # widths of confidence cancel in float32
 
     def size(self, features: int) -> int:
-        """One weight per feature."""
         return features
 
     def initial(self, random: Random | None, features: int, members: int) -> Float[Tensor, "N F"]:
-        """Zero."""
         return torch.zeros(members, features, dtype=torch.float64)
 
     def forward(self, parameters: Float[Tensor, "B N F"], features: Float[Tensor, "B D F"]) -> LinearForward:

@@ -56,7 +56,6 @@ class MLP:
         return [part.unflatten(-1, shape) for part, shape in zip(parts, shapes, strict=True)]
 
     def initial(self, random: Random | None, features: int, members: int) -> Float[Tensor, "B N P"]:
-        """Initial parameters."""
         assert random is not None
         if self.biased:
             uniform = random.uniform(members * self.size(features), "network").unflatten(1, (members, -1))

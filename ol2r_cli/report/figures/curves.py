@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -11,21 +12,18 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from ol2r_cli.columns import CUTOFFS, SPLITS, main_cutoff
-from ol2r_cli.report.figures.kinds import PLAIN, Integer, Look, NothingToDraw, Switch, choice, inches, integer, switch
-from ol2r_cli.report.figures.layout import Panels, marked_points
-from ol2r_cli.report.figures.legend import Legend, Panel, in_rows
+from ol2r_cli.report.figures.drawing import Look, NothingToDraw, choice, integer
+from ol2r_cli.report.figures.panels import LegendPanels, Panels, line_keywords, marked_points, shades
 from ol2r_cli.report.figures.series import (
     Series,
     block_rounds,
     block_size_series,
     cumulative_series,
     evaluation_series,
-    last_round,
     window_means,
 )
-from ol2r_cli.report.figures.style import BOTH, DASH_DOT, DASHED, DOTTED, LONG, SOLID, Style, line_keywords, shades
-from ol2r_cli.report.labels import Labels
 from ol2r_cli.report.measures import heading, known_metrics, ndcg_metrics
+from ol2r_cli.report.names import BOTH, DASH_DOT, DASHED, DOTTED, LONG, SOLID, Labels, Legend, Style, in_rows
 from ol2r_cli.report.run_groups import Group
 
 MOST_CURVES = 16  # in a panel
@@ -33,43 +31,132 @@ MOST_ROUNDS = 6  # in a panel of block sizes by rank
 _MOST_PANELS = 12  # of block sizes by rank
 _FAINT = 0.1  # opacity of a band among many
 _POINTS = 50  # of a curve from a trace
-_RANKS = (1, 5, 10)  # whose blocks are traced
-_NON_NEGATIVE = (0.0, np.inf)
 _UNBOUNDED = (-np.inf, np.inf)
 _ROUND_DASHES = (SOLID, DASHED, DASH_DOT, LONG, BOTH, DOTTED)
 _ROUND_MARKERS = ("o", "s", "^", "D", "v", "P")
-Read = Callable[[Group], Series | None]
-Bounds = tuple[float, float]
+Integer = int | str  # as from Python, or from a command line
+
+
+@dataclass(frozen=True)
+class Curves:
+    """A figure over rounds.
+
+    reads: the series of a group, by the end of the title of a panel; each panel is a row where there are several.
+    label: of the y axis. bounds: the lowest and highest possible value, at which bands are cut. scale: of the y axis.
+    evaluated: whether the rounds are those of evaluations.
+    """
+
+    reads: Mapping[str, Callable[[Group], Series | None]]
+    label: str
+    bounds: tuple[float, float] = _UNBOUNDED
+    scale: str = "linear"
+    evaluated: bool = False
+
+    def draw(self, groups: Sequence[Group], labels: Labels, look: Look) -> Figure:
+        """The figure; NothingToDraw where no group has a series."""
+        series = self._read(groups, labels)
+        if not series:
+            raise NothingToDraw
+        legend = Legend(list(series), labels)
+        panels = LegendPanels(legend, look, list(self.reads))
+        if self.scale == "log" or (self.scale == "auto" and _far_apart(series)):
+            for axes in panels.axes:
+                axes.set_yscale("log")
+        spacings = {run.settings.get("evaluate_rounds") for group in groups for run in group.runs}
+        rounds = "log" if self.evaluated and spacings == {"log"} else "linear"
+        for sharing in panels.sharing:
+            shown = [
+                (axes, {group: series[group][part] for group in legend.panels[panel] if part in series[group]})
+                for panel, part, axes in sharing
+            ]
+            last = max(int(group.settings["rounds"]) for _, of_panel in shown for group in of_panel)
+            for axes, of_panel in shown:
+                self._draw_panel(axes, of_panel, legend, look)
+                panels.set_rounds(axes, last, rounds)
+            shown[0][0].set_ylim(self._extent([each for _, of in shown for each in of.values()], shown[0][0], look))
+        panels.label("round", self.label)
+        panels.legend(legend.styles)
+        return panels.figure
+
+    def _read(self, groups: Sequence[Group], labels: Labels) -> dict[Group, dict[str, Series]]:
+        """The series of each group that has any; ValueError as soon as a panel has more than `MOST_CURVES`."""
+        legend = Legend(groups, labels)
+        series: dict[Group, dict[str, Series]] = {}
+        for panel, members in legend.panels.items():
+            of_panel: dict[Group, dict[str, Series]] = {}
+            for group in members:
+                if read := {part: each for part, read in self.reads.items() if (each := read(group)) is not None}:
+                    of_panel[group] = read
+                if len(of_panel) > MOST_CURVES:
+                    raise ValueError(
+                        f"a panel must have at most {MOST_CURVES} curves, got {len(members)} groups "
+                        f"({legend.title(panel)}): choose by --select validation, or name fewer folders"
+                    )
+            series |= of_panel
+        return series
+
+    def _draw_panel(self, axes: Axes, series: Mapping[Group, Series], legend: Legend, look: Look) -> None:
+        lowest = max(self.bounds[0], 1e-12) if axes.get_yscale() == "log" else self.bounds[0]
+        opacity = _FAINT if len(series) > 3 else 2 * _FAINT
+        for number, (group, each) in enumerate(series.items()):
+            style, mean, half = legend.style(group), each.mean, look.band(each)
+            if np.isfinite(half).any():
+                low, high = np.clip(mean - half, lowest, self.bounds[1]), np.clip(mean + half, *self.bounds)
+                axes.fill_between(each.x, low, high, color=style.colour, alpha=opacity, lw=0)
+            marked = marked_points(len(each.x), number, len(series))
+            axes.plot(each.x, mean, label=legend.label(group), **line_keywords(style), markevery=marked)
+
+    def _extent(self, shown: Sequence[Series], axes: Axes, look: Look) -> tuple[float, float]:
+        """The y axis: all means, and the part of their intervals within 60 % of the extent of the means around them.
+
+        So the wide interval of two seeds leaves the curves legible; it leaves the panel.
+        """
+        means = np.concatenate([series.mean for series in shown])
+        if axes.get_yscale() == "log":
+            return float(means[means > 0].min()) / 2, float(means.max()) * 2
+        halves = np.nan_to_num(np.concatenate([*map(look.band, shown)]))
+        low, high = float(means.min()), float(means.max())
+        spare = 0.6 * (high - low) or 0.05 * abs(high)
+        low, high = (
+            max(float((means - halves).min()), low - spare, self.bounds[0]),
+            min(float((means + halves).max()), high + spare),
+        )
+        margin = 0.04 * (high - low) or 0.05 * abs(high) or 0.05
+        return low - margin, min(high if high > low else high + margin, self.bounds[1]) + margin
+
+
+def _far_apart(series: Mapping[Group, Mapping[str, Series]]) -> bool:
+    ends = [float(each.mean[-1]) for of_group in series.values() for each in of_group.values()]
+    return min(ends) > 0 and max(ends) > 100 * min(ends)
 
 
 def learning_curve(
-    groups: Sequence[Group], labels: Labels, split: str = "test", cutoff: Integer | None = None, look: Look = PLAIN
+    groups: Sequence[Group], labels: Labels, look: Look, split: str = "test", cutoff: Integer | None = None
 ) -> Figure:
     """NDCG at a cutoff of the deployable ranker on held-out queries."""
     split, known = choice("split", split, SPLITS), known_metrics(groups)
     cutoffs = [int(name.rpartition("_")[2]) for name in known if re.fullmatch(rf"{split}_ndcg_\d+", name)]
     cutoff = choice("cutoff", main_cutoff(known) if cutoff is None else cutoff, cutoffs or CUTOFFS)
     read = partial(evaluation_series, column=f"ndcg_{cutoff}", split=split)
-    return _curves(groups, labels, {"": read}, f"{split} NDCG@{cutoff}", look, bounds=(0, 1), rounds=_spaced(groups))
+    return Curves({"": read}, f"{split} NDCG@{cutoff}", (0, 1), evaluated=True).draw(groups, labels, look)
 
 
-def cosine(groups: Sequence[Group], labels: Labels, look: Look = PLAIN) -> Figure:
+def cosine(groups: Sequence[Group], labels: Labels, look: Look) -> Figure:
     """Cosine between the deployed weights and those of the offline RankNet."""
 
     def read(group: Group) -> Series | None:
         return evaluation_series(group, "cosine", "test") or evaluation_series(group, "cosine", "validation")
 
-    label = "cosine to offline RankNet"
-    return _curves(groups, labels, {"": read}, label, look, bounds=(-1, 1), rounds=_spaced(groups))
+    return Curves({"": read}, "cosine to offline RankNet", (-1, 1), evaluated=True).draw(groups, labels, look)
 
 
 def measure(
     groups: Sequence[Group],
     labels: Labels,
+    look: Look,
     column: str = "",
     split: str = "test",
     window: Integer | None = None,
-    look: Look = PLAIN,
 ) -> Figure:
     """A column of evaluation.parquet, or one of trace.parquet, which is smoothed unless it is a running total."""
     runs = [run for group in groups for run in group.runs]
@@ -81,83 +168,74 @@ def measure(
     column = choice("column", column, known)
     if column in evaluated:
         split = choice("split", split, SPLITS)
-        read: Read = partial(evaluation_series, column=column, split=split)
-        label = f"{split} {evaluated[column].heading}"
-        return _curves(groups, labels, {"": read}, label, look, _UNBOUNDED, rounds=_spaced(groups))
+        read = partial(evaluation_series, column=column, split=split)
+        curves = Curves({"": read}, f"{split} {evaluated[column].heading}", evaluated=True)
+        return curves.draw(groups, labels, look)
     if traced[column].summary in ("last", "size"):
         read = partial(cumulative_series, column=column, every=_spacing(groups, "window", window))
-        return _curves(groups, labels, {"": read}, traced[column].heading, look, _UNBOUNDED)
-    return _smoothed(column, traced[column].heading, _UNBOUNDED)(groups, labels, window, look)
+        return Curves({"": read}, traced[column].heading).draw(groups, labels, look)
+    return smoothed(groups, labels, look, {"": column}, traced[column].heading, _UNBOUNDED, window)
 
 
-def _smoothed(column: str, label: str, bounds: Bounds = _NON_NEGATIVE) -> Callable[..., Figure]:
-    """The function of a figure of a column of trace.parquet, as means over windows of rounds."""
+def smoothed(
+    groups: Sequence[Group],
+    labels: Labels,
+    look: Look,
+    columns: Mapping[str, str],
+    label: str,
+    bounds: tuple[float, float],
+    window: Integer | None = None,
+) -> Figure:
+    """Columns of trace.parquet, as means over windows of rounds."""
+    rounds = _spacing(groups, "window", window)
+    reads = {part: partial(window_means, column=column, window=rounds) for part, column in columns.items()}
+    smoothing = "" if rounds == 1 else f"mean of the last {rounds} rounds"
+    return Curves(reads, f"{label}, {smoothing}", bounds).draw(groups, labels, look)
 
-    def draw(groups: Sequence[Group], labels: Labels, window: Integer | None = None, look: Look = PLAIN) -> Figure:
-        rounds = _spacing(groups, "window", window)
-        read = partial(window_means, column=column, window=rounds)
-        return _curves(groups, labels, {"": read}, f"{label}, {_smoothing(rounds)}", look, bounds)
 
-    return draw
-
-
-def online_ndcg(groups: Sequence[Group], labels: Labels, window: Integer | None = None, look: Look = PLAIN) -> Figure:
+def online_ndcg(groups: Sequence[Group], labels: Labels, look: Look, window: Integer | None = None) -> Figure:
     """NDCG of the shown lists."""
     label = f"online NDCG@{main_cutoff(known_metrics(groups))}"
-    return _smoothed(ndcg_metrics(groups)[3], label, bounds=(0, 1))(groups, labels, window, look)
+    return smoothed(groups, labels, look, {"": ndcg_metrics(groups)[3]}, label, (0, 1), window)
 
 
-blocks = _smoothed("blocks", "number of blocks")
-certain_ratio = _smoothed("certain_top10", "certain pairs in the top 10", bounds=(0, 1))
-violations = _smoothed("violations", "reversed pairs per round")
-
-
-def block_size(groups: Sequence[Group], labels: Labels, window: Integer | None = None, look: Look = PLAIN) -> Figure:
-    """Size of the block at ranks 1, 5 and 10, with a column of panels for each."""
-    rounds = _spacing(groups, "window", window)
-    reads = {f"rank {rank}": partial(window_means, column=f"block_size_{rank}", window=rounds) for rank in _RANKS}
-    return _curves(groups, labels, reads, f"block size, {_smoothing(rounds)}", look, bounds=_NON_NEGATIVE)
-
-
-def cumulative_ndcg(
-    groups: Sequence[Group], labels: Labels, every: Integer | None = None, look: Look = PLAIN
-) -> Figure:
+def cumulative_ndcg(groups: Sequence[Group], labels: Labels, look: Look, every: Integer | None = None) -> Figure:
     """Discounted sum of online NDCG up to a round."""
     column = ndcg_metrics(groups)[2]
     read = partial(cumulative_series, column=column, every=_spacing(groups, "every", every))
-    return _curves(groups, labels, {"": read}, heading(column), look, bounds=_NON_NEGATIVE)
+    return Curves({"": read}, heading(column), (0, np.inf)).draw(groups, labels, look)
 
 
 def unfairness(
     groups: Sequence[Group],
     labels: Labels,
-    signed: Switch = False,
+    look: Look,
+    signed: bool | str = False,
     scale: str = "auto",
     every: Integer | None = None,
-    look: Look = PLAIN,
 ) -> Figure:
     """Cumulative unfairness of exposure up to a round: its size, or with its sign (positive favours group 0).
 
     scale: linear, log, or auto, which is log where the groups end more than a hundredfold apart.
     """
-    signed, scale = switch("signed", signed), choice("scale", scale, ("auto", "linear", "log"))
-    rounds = _spacing(groups, "every", every)
-    if signed and scale == "log":
+    with_sign = choice("signed", str(signed).lower(), ("true", "false")) == "true"
+    scale, rounds = choice("scale", scale, ("auto", "linear", "log")), _spacing(groups, "every", every)
+    if with_sign and scale == "log":
         raise ValueError("scale must be linear where signed=true, got log")
 
     def read(group: Group) -> Series | None:
         series = cumulative_series(group, "unfairness", rounds)
-        if series is None or signed:
+        if series is None or with_sign:
             return series
         return Series(series.x, np.abs(series.values), None if series.seeds is None else np.abs(series.seeds))
 
-    label = "cumulative unfairness UF" if signed else "cumulative unfairness |UF|"
-    bounds = _UNBOUNDED if signed else _NON_NEGATIVE
-    return _curves(groups, labels, {"": read}, label, look, bounds, "linear" if signed else scale)
+    if with_sign:
+        return Curves({"": read}, "cumulative unfairness UF").draw(groups, labels, look)
+    return Curves({"": read}, "cumulative unfairness |UF|", (0, np.inf), scale).draw(groups, labels, look)
 
 
 def block_size_by_rank(
-    groups: Sequence[Group], labels: Labels, rounds: Sequence[int] | str | None = None, look: Look = PLAIN
+    groups: Sequence[Group], labels: Labels, look: Look, rounds: Sequence[int] | str | None = None
 ) -> Figure:
     """One panel for each group; a curve for each round, the mean over the seeds whose query has this rank.
 
@@ -174,9 +252,10 @@ def block_size_by_rank(
             f"block_size_by_rank must have at most {_MOST_PANELS} groups, got {len(shown)}: name fewer folders"
         )
     titles = [f"{legend.title(panel)}, {legend.label(group)}" for panel, group in shown]
-    narrow = inches(look.width, len(shown)) < 5
-    panels = Panels(in_rows(titles, 1 if narrow else 2 if len(shown) in (2, 4) else 3), look.width)
-    styles = _round_styles(chosen)
+    columns = 1 if look.inches(len(shown)) < 5 else 2 if len(shown) in (2, 4) else 3
+    panels = Panels(in_rows(titles, columns), look)
+    looks = zip(shades(len(chosen), 0.0, 0.85), _ROUND_DASHES, _ROUND_MARKERS, strict=False)  # early rounds are dark
+    styles = {round: Style(*parts) for round, parts in zip(chosen, looks, strict=True)}
     top = 1.0
     for axes, (_, group) in zip(panels.axes, shown, strict=True):
         for number, (round, style) in enumerate(styles.items()):
@@ -190,12 +269,6 @@ def block_size_by_rank(
     panels.label("rank", "documents in the block")
     panels.legend({f"round {round:,}": style for round, style in styles.items()})
     return panels.figure
-
-
-def _round_styles(rounds: Sequence[int]) -> dict[int, Style]:
-    """Early rounds dark, late rounds light."""
-    styles = zip(shades(len(rounds), 0.0, 0.85), _ROUND_DASHES, _ROUND_MARKERS, strict=False)
-    return {round: Style(*style) for round, style in zip(rounds, styles, strict=False)}
 
 
 def _chosen_rounds(rounds: Sequence[int] | str | None, recorded: Sequence[int]) -> list[int]:
@@ -212,115 +285,5 @@ def _chosen_rounds(rounds: Sequence[int] | str | None, recorded: Sequence[int]) 
 
 def _spacing(groups: Sequence[Group], name: str, rounds: Integer | None) -> int:
     """Rounds between two points: those of the option, or one fiftieth of all."""
-    last = max(map(last_round, groups))
+    last = max(int(group.settings["rounds"]) for group in groups)
     return max(last // _POINTS, 1) if rounds is None else integer(name, rounds, last)
-
-
-def _smoothing(window: int) -> str:
-    return "" if window == 1 else f"mean of the last {window} rounds"
-
-
-def _curves(
-    groups: Sequence[Group],
-    labels: Labels,
-    reads: Mapping[str, Read],
-    label: str,
-    look: Look,
-    bounds: Bounds,
-    scale: str = "linear",
-    rounds: str = "linear",
-) -> Figure:
-    """A panel for each dataset and click model, or a row of panels, titled by the keys of `reads`, if it has several.
-
-    bounds: the lowest and highest possible value, at which bands are cut. scale, rounds: those of the y and x axis.
-    """
-    series = _read(groups, labels, reads)
-    if not series:
-        raise NothingToDraw
-    legend = Legend(list(series), labels)
-    parts = list(reads)
-    rows: list[list[Panel]] = legend.rows(look.width) if len(parts) == 1 else [[panel] for panel in legend.panels]
-    titles = [[", ".join(filter(None, [legend.title(panel), part])) for panel in row for part in parts] for row in rows]
-    panels = Panels(titles, look.width, share=len(parts) > 1 or legend.shares_rows)
-    all_series = [each for of_group in series.values() for each in of_group.values()]
-    if scale == "log" or (scale == "auto" and _far_apart(all_series)):
-        for axes in panels.axes:
-            axes.set_yscale("log")
-    remaining = iter(panels.axes)
-    for row in rows:
-        drawn: list[tuple[Axes, dict[Group, Series]]] = []
-        for panel in row:
-            for part in parts:
-                of_panel = {group: series[group][part] for group in legend.panels[panel] if part in series[group]}
-                axes = next(remaining)
-                _draw(axes, of_panel, legend, bounds, look)
-                drawn.append((axes, of_panel))
-        for sharing in [drawn] if panels.share else [[one] for one in drawn]:
-            every = [each for _, of_panel in sharing for each in of_panel.values()]
-            sharing[0][0].set_ylim(_extent(every, bounds, axes.get_yscale(), look))
-            last = max(last_round(group) for _, of_panel in sharing for group in of_panel)
-            panels.set_rounds([axes for axes, _ in sharing], last, rounds)
-    panels.label("round", label)
-    panels.legend(legend.entries())
-    return panels.figure
-
-
-def _spaced(groups: Sequence[Group]) -> str:
-    """The scale of rounds for evaluations: log where all runs are evaluated at such rounds."""
-    spacings = {run.settings.get("evaluate_rounds") for group in groups for run in group.runs}
-    return "log" if spacings == {"log"} else "linear"
-
-
-def _read(groups: Sequence[Group], labels: Labels, reads: Mapping[str, Read]) -> dict[Group, dict[str, Series]]:
-    """The series of each group that has any; ValueError as soon as a panel has more than `MOST_CURVES`."""
-    legend = Legend(groups, labels)
-    series: dict[Group, dict[str, Series]] = {}
-    for panel, members in legend.panels.items():
-        of_panel: dict[Group, dict[str, Series]] = {}
-        for group in members:
-            if of_group := {name: each for name, read in reads.items() if (each := read(group)) is not None}:
-                of_panel[group] = of_group
-            if len(of_panel) > MOST_CURVES:
-                raise ValueError(
-                    f"a panel must have at most {MOST_CURVES} curves, got {len(members)} groups "
-                    f"({legend.title(panel)}): choose by --select validation, or name fewer folders"
-                )
-        series |= of_panel
-    return series
-
-
-def _draw(axes: Axes, series: Mapping[Group, Series], legend: Legend, bounds: Bounds, look: Look) -> None:
-    lowest = max(bounds[0], 1e-12) if axes.get_yscale() == "log" else bounds[0]
-    opacity = _FAINT if len(series) > 3 else 2 * _FAINT
-    for number, (group, each) in enumerate(series.items()):
-        style = legend.style(group)
-        mean, half = each.mean, look.band(each)
-        if np.isfinite(half).any():
-            low, high = np.clip(mean - half, lowest, bounds[1]), np.clip(mean + half, *bounds)
-            axes.fill_between(each.x, low, high, color=style.colour, alpha=opacity, lw=0)
-        marked = marked_points(len(each.x), number, len(series))
-        axes.plot(each.x, mean, label=legend.label(group), **line_keywords(style), markevery=marked)
-
-
-def _extent(shown: Sequence[Series], bounds: Bounds, scale: str, look: Look) -> tuple[float, float]:
-    """The y axis: all means, and the part of their intervals within 60 % of the extent of the means around them.
-
-    So the wide interval of two seeds leaves the curves legible; it leaves the panel.
-    """
-    means = np.concatenate([series.mean for series in shown])
-    if scale == "log":
-        return float(means[means > 0].min()) / 2, float(means.max()) * 2
-    halves = np.nan_to_num(np.concatenate([*map(look.band, shown)]))
-    low, high = float(means.min()), float(means.max())
-    spare = 0.6 * (high - low) or 0.05 * abs(high)
-    low, high = (
-        max(float((means - halves).min()), low - spare, bounds[0]),
-        min(float((means + halves).max()), high + spare),
-    )
-    margin = 0.04 * (high - low) or 0.05 * abs(high) or 0.05
-    return low - margin, min(high if high > low else high + margin, bounds[1]) + margin
-
-
-def _far_apart(shown: Sequence[Series]) -> bool:
-    ends = [float(series.mean[-1]) for series in shown]
-    return min(ends) > 0 and max(ends) > 100 * min(ends)

@@ -1,4 +1,4 @@
-"""Draws a figure of one kind and writes it to a file. matplotlib is imported with the first figure.
+"""The kinds of figures, their options, and their files. matplotlib is imported with the first figure.
 
 >>> from ol2r_cli.report.figures.drawing import draw, save          # doctest: +SKIP
 >>> save(draw("learning_curve", groups, labels), "learning_curve.pdf")          # doctest: +SKIP
@@ -7,27 +7,181 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.util import find_spec
-from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ol2r_cli.atomic_file import write_bytes
-from ol2r_cli.report.estimates import LEAST_UNITS
-from ol2r_cli.report.figures.kinds import EVERY_KIND, KINDS, Look, NothingToDraw
-from ol2r_cli.report.labels import Labels
+from ol2r_cli.report.estimates import BANDS, LEAST_UNITS, UNITS
+from ol2r_cli.report.names import Labels
 from ol2r_cli.report.run_groups import Group
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+WIDTHS = {"column": 3.3, "page": 7.0}  # inches
 SUFFIXES = (".png", ".svg", ".pdf")
 _WITHOUT_DATES: dict[str, dict[str, str | None]] = {
     "png": {"Software": None},
     "svg": {"Date": None},
     "pdf": {"CreationDate": None, "ModDate": None},
+}
+Choice = TypeVar("Choice", str, int)
+
+
+class NothingToDraw(ValueError):
+    """No group has what the figure shows."""
+
+
+@dataclass(frozen=True)
+class Look:
+    """The options of every kind. width: column, page or inches. bands, units: those of `Estimate.band`."""
+
+    width: str | float | None = None
+    bands: str | None = None
+    units: str | None = None
+
+    def __post_init__(self) -> None:
+        for name, allowed in (("bands", BANDS), ("units", UNITS)):
+            if (value := getattr(self, name)) is not None:
+                choice(name, value, allowed)
+
+    def band(self, values: Any) -> Any:
+        """The `band` of an estimate or a series."""
+        return values.band(self.bands, self.units)
+
+    def inches(self, panels: int) -> float:
+        """The width in inches; by default that of a column for one panel, and of a page for several."""
+        width = ("column" if panels == 1 else "page") if self.width is None else self.width
+        try:
+            number = float(WIDTHS.get(str(width), width))
+        except ValueError:
+            number = math.nan
+        if not 2 <= number <= 30:
+            raise ValueError(f"width must be column, page or inches from 2 to 30, got {self.width}")
+        return number
+
+    @property
+    def reading(self) -> str:
+        """What bands are."""
+        texts = {"sd": "standard deviations", "se": "standard errors of the mean"}
+        return texts.get(self.bands or "", "95% intervals of the mean") + f" over {self.units}" * bool(self.units)
+
+
+PLAIN = Look()
+EVERY_KIND = tuple(vars(PLAIN))  # names of options
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A figure that `draw` knows.
+
+    shows: its content, in one line. needs: what the runs must have, as the end of a sentence. function: the one that
+    draws it, behind the name of its module. reading: a sentence on intervals, {} for what they are. options: names and
+    meanings of its options, beside those of `Look`. fixed: further keywords of the function.
+    """
+
+    shows: str
+    needs: str
+    function: str
+    reading: str = "Lines are means; bands are {}, cut where they leave the panel."
+    options: Mapping[str, str] = field(default_factory=dict)
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+
+
+def _smoothed(shows: str, label: str, *columns: str, top: float = math.inf) -> Kind:
+    """Means over windows of rounds of columns of trace.parquet that tell of blocks."""
+    needs = "an exploration that forms blocks, such as ranker=pairrank, and trace_blocks=true"
+    parts = {f"rank {name.rpartition('_')[2]}" if len(columns) > 1 else "": name for name in columns}
+    fixed = {"columns": parts, "label": label, "bounds": (0.0, top)}
+    return Kind(f"{shows} over rounds, smoothed", needs, "curves.smoothed", options=_WINDOW, fixed=fixed)
+
+
+_WINDOW = {"window": "rounds that are averaged; 2 % of all"}
+_EVERY = {"every": "rounds between two points; 2 % of all"}
+_METRIC = {"metric": "a name in summary.json; test_ndcg_10, or at the cutoff of the runs"}
+_SPLIT = "test or validation"
+KINDS: Mapping[str, Kind] = {
+    "learning_curve": Kind(
+        "NDCG on held-out queries over rounds",
+        "runs with evaluate_on=[validation,test] and a ranker that is evaluated offline",
+        "curves.learning_curve",
+        options={"split": _SPLIT, "cutoff": "1, 3, 5, 10 or one of measures"},
+    ),
+    "measure": Kind(
+        "a measure over rounds",
+        "a column with values: --option column=NAME, such as err_10 with measures=[ndcg,err]",
+        "curves.measure",
+        options={"column": "of trace.parquet or evaluation.parquet", "split": f"{_SPLIT}, of an evaluation"} | _WINDOW,
+    ),
+    "online_ndcg": Kind(
+        "NDCG of the lists shown over rounds, smoothed", "finished runs", "curves.online_ndcg", options=_WINDOW
+    ),
+    "cumulative_ndcg": Kind(
+        "discounted sum of online NDCG over rounds", "finished runs", "curves.cumulative_ndcg", options=_EVERY
+    ),
+    "unfairness": Kind(
+        "cumulative unfairness of exposure between groups over rounds",
+        "a dataset with groups: dataset=synthetic, or dataset.group={feature: .., threshold: ..}",
+        "curves.unfairness",
+        options={"signed": "true or false: with its sign", "scale": "linear, log or auto"} | _EVERY,
+    ),
+    "block_size": _smoothed(
+        "size of the block at ranks 1, 5 and 10", "block size", *(f"block_size_{rank}" for rank in (1, 5, 10))
+    ),
+    "blocks": _smoothed("number of blocks", "number of blocks", "blocks"),
+    "block_size_by_rank": Kind(
+        "size of the block at every rank in some rounds",
+        "rounds that were kept: block_rounds=[10,100,1000], and blocks to keep, as of ranker=pairrank",
+        "curves.block_size_by_rank",
+        "Means over the seeds whose query in this round has the rank.",
+        {"rounds": "of block_rounds, such as 10,100,1000; at most six"},
+    ),
+    "certain_ratio": _smoothed(
+        "share of certain pairs in the top 10", "certain pairs in the top 10", "certain_top10", top=1.0
+    ),
+    "cosine": Kind(
+        "cosine between a linear ranker and the offline RankNet over rounds",
+        "linear rankers that were run with trace_cosine=true",
+        "curves.cosine",
+    ),
+    "violations": _smoothed("certain pairs that the shown list reverses", "reversed pairs per round", "violations"),
+    "running_time": Kind(
+        "seconds per round",
+        "finished runs",
+        "bars.running_time",
+        "Lines at the ends of bars are {}.",
+        {"unit": "seconds (per round) or rounds (per second)"},
+    ),
+    "bar": Kind(
+        "one metric by group, with intervals",
+        "finished runs",
+        "bars.bar",
+        "Lines at the ends of bars are {}.",
+        _METRIC,
+    ),
+    "setting": Kind(
+        "one metric against one setting, with intervals",
+        "runs that differ in a setting: ol2r run -m fairness.epsilon=0.1,1,10 ..",
+        "bars.setting",
+        "Vertical lines are {}.",
+        {"x": "a setting, such as fairness.epsilon"} | _METRIC,
+    ),
+    "lda": Kind(
+        "documents by grade on two axes: features against what a network makes of them",
+        "the ranker.pt of a ranker with a network, such as ranker=olranknet, and its dataset",
+        "lda.lda",
+        "",
+        {
+            "documents": "of each grade that are drawn; 300",
+            "seed": "whose network; the first",
+            "config_dir": "of your own choices",
+        },
+    ),
 }
 
 
@@ -41,20 +195,25 @@ def draw(kind: str, groups: Sequence[Group], labels: Labels, **options: Any) -> 
         raise ValueError(f"a figure must be one of {', '.join(KINDS)}, got {kind}")
     if find_spec("matplotlib") is None:
         raise ValueError("figures need matplotlib: type pip install 'ol2r[plots]'")
-    function = painter(kind)
-    known = [*list(signature(function).parameters)[2:-1], *EVERY_KIND]
+    known = [*KINDS[kind].options, *EVERY_KIND]
     for name in options:
         if name not in known:
             raise ValueError(f"an option of figure {kind} must be one of {', '.join(known)}, got {name}")
-    from ol2r_cli.report.figures.style import figure_settings
+    from ol2r_cli.report.figures.panels import figure_settings
 
+    look = Look(**{name: options.pop(name) for name in EVERY_KIND if name in options})
     with figure_settings():
         try:
-            look = Look(**{name: options.pop(name) for name in EVERY_KIND if name in options})
-            return function(groups, labels, **options, look=look)
+            return painter(kind)(groups, labels, look, **KINDS[kind].fixed, **options)
         except NothingToDraw as lacking:
             detail = f" ({lacking})" if str(lacking) else ""
             raise NothingToDraw(f"figure {kind} needs {KINDS[kind].needs}{detail}") from None
+
+
+def painter(kind: str) -> Any:
+    """The function that draws a kind of figure, from groups, labels, look and options."""
+    module, _, name = KINDS[kind].function.partition(".")
+    return getattr(import_module(f"ol2r_cli.report.figures.{module}"), name)
 
 
 def reading(kind: str, groups: Sequence[Group], look: Look) -> tuple[str, str]:
@@ -66,11 +225,6 @@ def reading(kind: str, groups: Sequence[Group], look: Look) -> tuple[str, str]:
     few = sum(size < LEAST_UNITS for size in sizes) if look.bands is None else 0
     some = f"No intervals for {few} of {len(groups)} groups: they have fewer than {LEAST_UNITS} seeds or folds."
     return text.format(look.reading), some if few else ""
-
-
-def painter(kind: str) -> Any:
-    """The function that draws a kind of figure, from groups, labels and options."""
-    return getattr(import_module(f"ol2r_cli.report.figures.{KINDS[kind].module}"), kind)
 
 
 def save(figure: Figure, path: str | Path) -> None:
@@ -89,9 +243,24 @@ def save(figure: Figure, path: str | Path) -> None:
 
 def file_content(figure: Figure, form: str, transparent: bool = False) -> bytes:
     """The bytes of a png, svg or pdf, without dates."""
-    from ol2r_cli.report.figures.style import figure_settings
+    from ol2r_cli.report.figures.panels import figure_settings
 
     content = io.BytesIO()
     with figure_settings():
         figure.savefig(content, format=form, metadata=_WITHOUT_DATES[form], transparent=transparent)
     return content.getvalue()
+
+
+def choice(name: str, value: Any, allowed: Sequence[Choice]) -> Choice:
+    """The allowed value with the same text; ValueError where there is none."""
+    for one in allowed:
+        if str(value) == str(one):
+            return one
+    raise ValueError(f"{name} must be one of {', '.join(map(str, allowed))}, got {value}")
+
+
+def integer(name: str, value: Any, most: int, least: int = 1) -> int:
+    """A whole number from `least` to `most`."""
+    if not str(value).isdecimal() or not least <= int(value) <= most:
+        raise ValueError(f"{name} must be a whole number from {least} to {most}, got {value}")
+    return int(value)

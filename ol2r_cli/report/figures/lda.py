@@ -5,35 +5,40 @@ Figure 3 of olRankNet (Jia and Wang, 2022) shows the features; the panel beside 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from torch import Tensor
 
 from ol2r_cli.config.instantiate import trusted_targets
-from ol2r_cli.report.figures import paper_names
-from ol2r_cli.report.figures.kinds import PLAIN, Integer, Look, NothingToDraw, integer
-from ol2r_cli.report.figures.layout import Panels
-from ol2r_cli.report.figures.legend import Legend
-from ol2r_cli.report.figures.style import Style, shades
-from ol2r_cli.report.labels import Labels
-from ol2r_cli.report.projection import project
+from ol2r_cli.report.figures.drawing import Look, NothingToDraw, integer
+from ol2r_cli.report.figures.panels import Panels, shades
+from ol2r_cli.report.names import SOLID, Labels, Legend, Style, dataset_name
 from ol2r_cli.report.run_groups import Group
+from ol2r_cli.run.run import Run
+from ol2r_cli.run.trained_ranker import dataset_source
 from ol2r_cli.tensor.shapes import Float, Int
 
 MOST_NETWORKS = 6
 _MARKERS = ("o", "s", "^", "D", "X", "P", "v", "h", "p")
+_MOST_FITTED = 100_000  # documents that the axes are computed from
+_SHRINKAGE = 1e-4  # of the covariance, so that constant features and copies of features do no harm
+_AT_ONCE = 8192  # documents that a network is given together
 
 
 def lda(
     groups: Sequence[Group],
     labels: Labels,
-    documents: Integer = 300,
-    seed: Integer | None = None,
+    look: Look,
+    documents: int | str = 300,
+    seed: int | str | None = None,
     config_dir: str | Path | None = None,
-    look: Look = PLAIN,
 ) -> Figure:
     """A row for each network: the documents of its dataset by features, and by its last hidden layer.
 
@@ -52,11 +57,13 @@ def lda(
     own_targets = trusted_targets([] if config_dir is None else [Path(config_dir)])
     projections = [project(group.runs[0].path, documents, seed, own_targets) for _, group in shown]
     rows = [
-        [f"{paper_names.dataset(panel[0])}, features", f"{legend.label(group)}, {panel[1]}, last hidden layer"]
+        [f"{dataset_name(panel[0])}, features", f"{legend.label(group)}, {panel[1]}, last hidden layer"]
         for panel, group in shown
     ]
-    panels = Panels(rows, look.width, share=False, height=0.8)
-    styles = _grade_styles(max(int(projection.grades.max()) for projection in projections) + 1)
+    panels = Panels(rows, look, share=False, height=0.8)
+    grades = max(int(projection.grades.max()) for projection in projections) + 1
+    colours = shades(grades, 0.92, 0.0)  # irrelevant documents light, perfect ones dark
+    styles = [Style(colour, SOLID, _MARKERS[grade % len(_MARKERS)]) for grade, colour in enumerate(colours)]
     axes = iter(panels.axes)
     for projection in projections:
         _draw(next(axes), projection.features, projection.grades, styles)
@@ -67,7 +74,8 @@ def lda(
 
 
 def _draw(axes: Axes, places: Float[np.ndarray, "n 2"], grades: Int[np.ndarray, "n"], styles: Sequence[Style]) -> None:
-    for grade in _frequent_first(grades):
+    values, counts = np.unique(grades, return_counts=True)
+    for _, grade in sorted(zip(-counts, values, strict=True)):  # the frequent first
         x, y = places[grades == grade].T
         style = styles[grade]
         axes.plot(x, y, style.marker, color=style.colour, markersize=2.2, markeredgewidth=0, alpha=0.75)
@@ -79,12 +87,68 @@ def _draw(axes: Axes, places: Float[np.ndarray, "n 2"], grades: Int[np.ndarray, 
     axes.set_yticks([])
 
 
-def _frequent_first(grades: Int[np.ndarray, "n"]) -> list[int]:
-    values, counts = np.unique(grades, return_counts=True)
-    return [int(grade) for _, grade in sorted(zip(-counts, values, strict=True))]
+@dataclass(frozen=True, eq=False)
+class Projection:
+    """Grades of n documents, and their coordinates by features and by the last hidden layer of a network."""
+
+    grades: Int[np.ndarray, "n"]
+    features: Float[np.ndarray, "n 2"]
+    network: Float[np.ndarray, "n 2"]
 
 
-def _grade_styles(grades: int) -> list[Style]:
-    """Irrelevant documents light, perfect ones dark."""
-    colours = shades(grades, 0.92, 0.0)
-    return [Style(colour, "-", _MARKERS[grade % len(_MARKERS)]) for grade, colour in enumerate(colours)]
+def project(path: Path, documents: int, seed: int | None = None, own_targets: Collection[str] = ()) -> Projection:
+    """The documents of the run in `path`, at most `documents` of every grade, evenly spaced over the dataset.
+
+    The network is that of a seed (None: the first), and of several members the first. The axes are computed from the
+    documents of all splits, evenly thinned to 100,000. `own_targets` are those of `TrainedRanker`. Raises ValueError
+    for a run without a network, for a seed that the run does not have, for other data than the run's, and for fewer
+    than three grades.
+    """
+    trained = Run.read_finished(path).read_ranker(own_targets)
+    model = getattr(trained.ranker, "model", None)
+    if model is None or model.linear:
+        raise ValueError(f"lda needs a ranker with a network, got {path}: run one, such as ranker=olranknet")
+    replica = trained.replica(seed, "seed")
+    dataset = dataset_source(trained.dataset_settings()).load()
+    if dataset.fingerprint != trained.run.fingerprint:
+        command = trained.run.command
+        raise ValueError(f"lda needs the data of the run {path}, which are no longer there: type {command} force=true")
+    fitted = _evenly_spaced(torch.arange(len(dataset.labels)), _MOST_FITTED)
+    grades = dataset.labels[fitted].numpy()
+    if len(np.unique(grades)) < 3:
+        raise ValueError(f"lda needs documents of three grades or more, got {len(np.unique(grades))} in {dataset.name}")
+    by_grade = [torch.nonzero(dataset.labels[fitted] == grade)[:, 0] for grade in range(dataset.grades)]
+    shown = torch.cat([_evenly_spaced(rows, documents) for rows in by_grade]).numpy()
+    features = dataset.features[fitted]
+    parameters = trained.deployed[replica, : model.size(features.shape[1])]  # of the first member
+    hidden = _last_hidden_layer(model, parameters, features)
+    return Projection(grades[shown], _discriminants(features, grades)[shown], _discriminants(hidden, grades)[shown])
+
+
+def _evenly_spaced(rows: Tensor, most: int) -> Tensor:
+    if len(rows) <= most:
+        return rows
+    return rows[torch.linspace(0, len(rows) - 1, most, dtype=torch.float64).round().long()]
+
+
+def _last_hidden_layer(
+    model: Any, parameters: Float[Tensor, "P"], features: Float[Tensor, "n F"]
+) -> Float[Tensor, "n m"]:
+    member = parameters[None, None]
+    parts = (part.to(member.dtype)[None] for part in features.split(_AT_ONCE))
+    return torch.cat([model.forward(member, part).layers[-1][0, 0] for part in parts])
+
+
+def _discriminants(values: Float[Tensor, "n d"], grades: Int[np.ndarray, "n"]) -> Float[np.ndarray, "n 2"]:
+    """Coordinates on the first two discriminant axes, each signed so that grades grow along it.
+
+    So the panels of two networks can be compared.
+    """
+    from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+
+    exact = values.double().numpy()
+    deviation = exact.std(0)
+    scaled = (exact - exact.mean(0)) / np.where(deviation > 0, deviation, 1)
+    fit = LinearDiscriminantAnalysis(solver="eigen", shrinkage=_SHRINKAGE, n_components=2).fit(scaled, grades)
+    coordinates = np.asarray(scaled @ fit.scalings_[:, :2])
+    return coordinates * np.where((grades - grades.mean()) @ coordinates < 0, -1, 1)

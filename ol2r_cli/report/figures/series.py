@@ -31,18 +31,18 @@ class Series:
     @property
     def mean(self) -> Float[np.ndarray, "X"]:
         """The mean over the units that have a value."""
-        finite = np.isfinite(self.values)
-        return np.where(finite, self.values, 0).sum(0) / np.maximum(finite.sum(0), 1)
+        return _mean(self.values)
 
     def band(self, bands: str | None = None, units: str | None = None) -> Float[np.ndarray, "X"]:
         """`half_width` over these units, as `Estimate.band`; NaN where there is none."""
         values = self.seeds if units == "seeds" and self.seeds is not None else self.values
-        finite = np.isfinite(values)
-        n = finite.sum(0) if units != "folds" or self.seeds is not None else np.ones(len(self.x), int)
-        mean = np.where(finite, values, 0).sum(0) / np.maximum(finite.sum(0), 1)
-        squares = (np.where(finite, values - mean, 0) ** 2).sum(0)
-        sd = np.sqrt(squares / np.maximum(n - 1, 1))
+        n = np.isfinite(values).sum(0) if units != "folds" or self.seeds is not None else np.ones(len(self.x), int)
+        sd = np.sqrt(np.nansum((values - _mean(values)) ** 2, 0) / np.maximum(n - 1, 1))
         return np.array([half_width(*each, bands) for each in zip(sd, n, strict=True)], float)
+
+
+def _mean(values: Float[np.ndarray, "n X"]) -> Float[np.ndarray, "X"]:
+    return np.nansum(values, 0) / np.maximum(np.isfinite(values).sum(0), 1)
 
 
 def evaluation_series(group: Group, column: str, split: str) -> Series | None:
@@ -85,11 +85,6 @@ def cumulative_series(group: Group, column: str, every: int) -> Series | None:
         return rows.filter((number % every == 0) | (number == number.max()) | (number == 1))
 
     return _series(_rows(group, TRACE, [column], shown), "round", column)
-
-
-def last_round(group: Group) -> int:
-    """The number of rounds of its runs."""
-    return int(group.settings["rounds"])
 
 
 def _rows(

@@ -1,0 +1,387 @@
+"""One list: its order, its clicks, the pairs inferred from them, its labels.
+
+Orders are by score, by Plackett-Luce clocks, by taking turns, by drawn ranks. exploration/, click/ and
+learning/preferences.py have the same as tensors.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ol2r_cli.loops.compile import compiled
+
+_CHANCE, _TINY = np.int64(1 << 29), 2.0**-1000  # as in exploration/order.py
+
+
+@compiled
+def sortable(score, chance):
+    """Return a score whose last 29 of 52 bits are random, as `exploration.order.sortable` does for tensors."""
+    drawn = np.int64(chance * -_CHANCE)  # 0 or negative
+    bits = np.float64(score + _TINY).view(np.int64) | (_CHANCE - 1)
+    bits += 1 - _CHANCE - drawn if bits < 0 else drawn
+    return np.int64(bits).view(np.float64)
+
+
+@compiled
+def best(keys, length, order):
+    """Fill order [O] with the documents of the largest of keys[:length], best first, then with padding."""
+    places = min(len(order), length)
+    if places > 32:
+        by_key = np.argsort(-keys[:length])
+        order[:places] = by_key[:places]
+    else:
+        for d in range(length):
+            if d >= places and keys[d] < keys[order[places - 1]]:
+                continue
+            place = min(d, places - 1)
+            while place > 0 and keys[d] > keys[order[place - 1]]:
+                order[place] = order[place - 1]
+                place -= 1
+            order[place] = d
+    for place in range(places, len(order)):
+        order[place] = place
+
+
+@compiled
+def by_score(scores, chance, length, order):
+    """Order documents [B, O] by score [B, D], with equal scores in random order."""
+    keys = np.empty(scores.shape[1])
+    for b in range(len(scores)):
+        for d in range(length[b]):
+            keys[d] = sortable(scores[b, d], chance[b, d])
+        best(keys, length[b], order[b])
+
+
+@compiled
+def plackett_luce(scores, chance, length, order):
+    """Draw orders [B, O] from the Plackett-Luce model of the scores [B, D]: clocks of rate e^score."""
+    keys = np.empty(scores.shape[1])
+    for b in range(len(scores)):
+        for d in range(length[b]):
+            keys[d] = scores[b, d] - np.log(-np.log(chance[b, d]))
+        best(keys, length[b], order[b])
+
+
+@compiled
+def epsilon_greedy(scores, chance, shuffle, coins, length, order):
+    """Fill each place of order [B, O] from a random permutation where coins[b, place], else by score."""
+    documents, places = scores.shape[1], order.shape[1]
+    queues, placed = np.empty((2, places), dtype=np.int64), np.empty(documents, dtype=np.bool_)
+    keys = np.empty(documents)
+    for b in range(len(scores)):
+        for d in range(length[b]):
+            keys[d] = sortable(scores[b, d], chance[b, d])
+        best(keys, length[b], queues[0])
+        best(shuffle[b], length[b], queues[1])
+        take_turns(queues, coins[b], placed, order[b])
+
+
+@compiled
+def take_turns(queues, turns, placed, order):
+    """Fill each place from queues[turns[place]] [N, O], by its first document that has not been placed."""
+    placed[:] = False
+    ahead = np.zeros(len(queues), dtype=np.int64)
+    for place in range(len(order)):
+        turn = np.int64(turns[place])
+        while placed[queues[turn, ahead[turn]]]:
+            ahead[turn] += 1
+        order[place] = queues[turn, ahead[turn]]
+        placed[order[place]] = True
+
+
+@compiled
+def team_draft(scores, chance, turn_chance, length, first, credit):
+    """Team-draft interleaving of the members' orders: fills first [B, K] and credit [B, N, D], which is zeros.
+
+    `turn_chance` [B, cycles * N] orders the members of each cycle, the smallest number first.
+    """
+    replicas, members, documents = scores.shape
+    shown = first.shape[1]
+    queues, placed = np.empty((members, shown), dtype=np.int64), np.empty(documents, dtype=np.bool_)
+    keys, turns = np.empty(documents), np.zeros(shown, dtype=np.int64)
+    for b in range(replicas):
+        for n in range(members):
+            for d in range(length[b]):
+                keys[d] = sortable(scores[b, n, d], chance[b, d])
+            best(keys, length[b], queues[n])
+        agreed = 0
+        while agreed < shown and (queues[:, agreed] == queues[0, agreed]).all():
+            agreed += 1
+        turns[:agreed] = 0
+        for place in range(agreed, shown):
+            cycle, turn = divmod(place - agreed, members)
+            if turn == 0:
+                order = np.argsort(turn_chance[b, cycle * members : (cycle + 1) * members])
+            turns[place] = order[turn]
+        take_turns(queues, turns, placed, first[b])
+        for place in range(agreed, shown):
+            credit[b, turns[place], first[b, place]] = 1
+
+
+@compiled
+def probabilistic(scores, chance, author, document_chance, tau, length, first, credit):
+    """Probabilistic interleaving (exploration/interleaving.py): fills first [B, K] and credit [B, N, D].
+
+    `credit` is zeros. author and document_chance [B, K] draw the member of each place, and the document it places.
+    """
+    replicas, members, documents = scores.shape
+    keys, likely = np.empty(documents), np.empty(members)
+    ranking, rank_of = np.empty((2, members, documents), dtype=np.int64)
+    left = np.empty((members, documents))  # 1 / rank^tau by rank, 0 for documents that have been placed
+    for b in range(replicas):
+        for n in range(members):
+            for d in range(length[b]):
+                keys[d] = sortable(scores[b, n, d], chance[b, d])
+            best(keys, length[b], ranking[n, : length[b]])
+            for rank in range(length[b]):
+                rank_of[n, ranking[n, rank]] = rank
+                left[n, rank] = (rank + 1.0) ** -tau
+        for place in range(first.shape[1]):
+            if place >= length[b]:  # padding
+                first[b, place] = place
+                continue
+            member = np.int64(author[b, place] * members)
+            target = document_chance[b, place] * left[member, : length[b]].sum()
+            rank, reached = 0, left[member, 0]
+            while reached < target and rank + 1 < length[b]:
+                rank += 1
+                reached += left[member, rank]
+            document = ranking[member, rank]
+            for n in range(members):
+                likely[n] = left[n, rank_of[n, document]] / left[n, : length[b]].sum()
+            total = likely.sum()
+            for n in range(members):
+                credit[b, n, document] = likely[n] / total
+                left[n, rank_of[n, document]] = 0.0
+            first[b, place] = document
+
+
+@compiled
+def cascade(grades, shown, chance, click_probability, leaving, clicks):
+    """Write the clicks [B, K] of users who read from the top and may leave after every document.
+
+    `grades` [B, K] are those of the documents where `shown`; chance [B, 2 K] has two numbers for every place.
+    leaving [2, K, G] is first for documents that were not clicked, then for those that were.
+    """
+    for b in range(len(grades)):
+        left = False
+        for place in range(grades.shape[1]):
+            grade = grades[b, place]
+            if left or not shown[b, place]:
+                clicks[b, place] = False
+                continue
+            clicked = chance[b, 2 * place] < click_probability[grade]
+            clicks[b, place] = clicked
+            left = chance[b, 2 * place + 1] < leaving[int(clicked), place, grade]
+
+
+@compiled
+def independent(grades, shown, chance, probability, clicks):
+    """Write the clicks [B, K] of users who click on each place with probability [K, G], whatever is above it."""
+    for b in range(len(grades)):
+        for place in range(grades.shape[1]):
+            clicks[b, place] = shown[b, place] and chance[b, place] < probability[place, grades[b, place]]
+
+
+@compiled
+def user_browsing(grades, shown, chance, click_probability, examined, clicks):
+    """Write the clicks [B, K] of the user browsing model.
+
+    examined [K, K] has P(examined) by place and by distance from the last click above, both from 1. Without such a
+    click the distance is that from the top of the list, as if place 0 were clicked.
+    """
+    for b in range(len(grades)):
+        last = -1
+        for place in range(grades.shape[1]):
+            probability = click_probability[grades[b, place]] * examined[place, place - last - 1]
+            clicks[b, place] = shown[b, place] and chance[b, place] < probability
+            if clicks[b, place]:
+                last = place
+
+
+@compiled
+def examined(clicks, shown):
+    """Return how many places are examined: down to the first one after the last click; 0 without a click."""
+    for place in range(len(clicks) - 1, -1, -1):
+        if clicks[place]:
+            return place + 2 if place + 1 < len(clicks) and shown[place + 1] else place + 1
+    return 0
+
+
+@compiled
+def every_pair(ranking, clicks, shown, winner, loser, valid):
+    """Write every clicked document against every examined one without a click: winner, loser, valid [B, M]."""
+    for b in range(len(clicks)):
+        pair, end = 0, examined(clicks[b], shown[b])
+        for above in range(end):
+            if clicks[b, above]:
+                for below in range(end):
+                    if not clicks[b, below]:
+                        winner[b, pair], loser[b, pair], valid[b, pair] = ranking[b, above], ranking[b, below], True
+                        pair += 1
+        _leave_out(winner[b], loser[b], valid[b], pair)
+
+
+@compiled
+def matching(ranking, clicks, shown, chance, winner, loser, valid):
+    """Write winners and losers matched one to one at random: both in the order of chance [B, K]."""
+    for b in range(len(clicks)):
+        end = examined(clicks[b], shown[b])
+        order = np.argsort(chance[b, :end])
+        winners = losers = 0
+        _leave_out(winner[b], loser[b], valid[b], 0)
+        for place in order:
+            if clicks[b, place]:
+                if winners < winner.shape[1]:
+                    winner[b, winners] = ranking[b, place]
+                winners += 1
+            else:
+                if losers < loser.shape[1]:
+                    loser[b, losers] = ranking[b, place]
+                losers += 1
+        valid[b, : min(winners, losers)] = True
+
+
+@compiled
+def adjacent(ranking, clicks, shown, winner, loser, valid):
+    """Write the places (1, 2), (3, 4), .. of which exactly one was clicked."""
+    for b in range(len(clicks)):
+        end = examined(clicks[b], shown[b])
+        for pair in range(winner.shape[1]):
+            upper, lower = ranking[b, 2 * pair], ranking[b, 2 * pair + 1]
+            valid[b, pair] = 2 * pair + 1 < end and clicks[b, 2 * pair] != clicks[b, 2 * pair + 1]
+            swapped = valid[b, pair] and clicks[b, 2 * pair + 1]
+            winner[b, pair], loser[b, pair] = (lower, upper) if swapped else (upper, lower)
+
+
+@compiled
+def _leave_out(winner, loser, valid, pairs):
+    """Let the pairs from number `pairs` on be none."""
+    winner[pairs:], loser[pairs:], valid[pairs:] = 0, 0, False
+
+
+@compiled
+def serve(start, length, judged, labels, groups, document, label, group, mask):
+    """Write the row of every document, its label and its group of [N], and whether it is real: [B, D] each.
+
+    Replica b has the rows from start[b] on, length[b] of them, and the labels from judged[b] on; padding has the first
+    row, and label 0. Without groups, `groups` is empty.
+    """
+    for b in range(len(start)):
+        for d in range(document.shape[1]):
+            real = d < length[b]
+            mask[b, d] = real
+            document[b, d] = start[b] + d if real else start[b]
+            label[b, d] = labels[judged[b] + d] if real else 0
+            if len(groups):
+                group[b, d] = groups[document[b, d]]
+
+
+@compiled
+def record(row, queries, valid, scores, labels, ranking, clicks, groups, query, pairs, total, grades, group, clicked):
+    """Write what measures need of a round to row `row` of the last six arrays (`metrics/measurement.py`).
+
+    Query, number of valid pairs [B, M] and sum of all scores [B, N, D] of every replica; label, group and click of the
+    shown places [B, K]. `groups` is empty where there are none.
+    """
+    for b in range(len(ranking)):
+        query[row, b], pairs[row, b] = queries[b], 0
+        for pair in range(valid.shape[1]):
+            pairs[row, b] += valid[b, pair]
+        total[row, b] = 0.0
+        for n in range(scores.shape[1]):
+            for d in range(scores.shape[2]):
+                total[row, b] += scores[b, n, d]
+        for place in range(ranking.shape[1]):
+            grades[row, b, place] = labels[b, ranking[b, place]]
+            clicked[row, b, place] = clicks[b, place]
+            if len(groups):
+                group[row, b, place] = groups[b, ranking[b, place]]
+
+
+@compiled
+def by_place(row, by_document, order, values):
+    """Write by_document[order] to values[row]: [B, D] each, of which an order may have fewer places."""
+    for b in range(len(order)):
+        for place in range(order.shape[1]):
+            values[row, b, place] = by_document[b, order[b, place]]
+
+
+@compiled
+def pairs_by_place(row, by_document, order, ranking, pairs, reversed):
+    """Write the certain pairs [B, D, D] among the first places of an order to pairs[row], which is False: [B, C, C].
+
+    reversed[row] [B] is how many certain pairs the shown `ranking` [B, K] reverses.
+    """
+    for b in range(len(order)):
+        places = min(pairs.shape[2], order.shape[1])
+        for i in range(places):
+            for j in range(places):
+                pairs[row, b, i, j] = by_document[b, order[b, i], order[b, j]]
+        reversed[row, b] = 0
+        for i in range(ranking.shape[1]):
+            for j in range(i):
+                reversed[row, b] += by_document[b, ranking[b, i], ranking[b, j]]
+
+
+_LOWEST = np.int64(-(2**63))
+_SIGN, _TAIL = np.int64(0x7FFFFFFF), np.int64(0xFFFFFFFF)
+
+
+@compiled
+def top_labels(scores, tails, label_bits, length, places):
+    """Return the labels [S, B, Q, places] of the first places of every list, 0 below its end.
+
+    `scores` [S, B, Q, D] are compared in single precision, so that rounding errors are ties. `tails` [B, Q, D], of less
+    than 2^32, break ties: the larger one first, among negative scores the smaller one. Their last `label_bits` bits are
+    the label. Query q has length[q] documents.
+    """
+    snapshots, replicas, queries, documents = scores.shape
+    top = np.zeros((snapshots, replicas, queries, places), dtype=np.int64)
+    best = np.empty(places + 1, dtype=np.int64)  # keys in descending order, and a place for the one that drops out
+    single, found = np.empty(documents, dtype=np.float32), np.empty(documents + 1, dtype=np.int64)
+    label = (np.int64(1) << label_bits) - 1
+    for s in range(snapshots):
+        for b in range(replicas):
+            for q in range(queries):
+                for d in range(length[q]):
+                    single[d] = np.float32(scores[s, b, q, d]) + np.float32(0)
+                best[:] = _LOWEST
+                for number in range(_candidates(single, length[q], places, found)):
+                    bits = np.int64(np.float32(single[found[number]]).view(np.int32))
+                    tail = tails[b, q, found[number]]
+                    if bits < 0:  # of negative numbers, those with larger bits are lower
+                        bits, tail = bits ^ _SIGN, ~tail & _TAIL
+                    key = (bits << 32) | tail
+                    if key > best[places - 1]:
+                        place = places - 1
+                        while place > 0 and key > best[place - 1]:
+                            best[place] = best[place - 1]
+                            place -= 1
+                        best[place] = key
+                for place in range(min(places, length[q])):
+                    top[s, b, q, place] = (best[place] if best[place] >= 0 else ~best[place]) & label
+    return top
+
+
+@compiled
+def _candidates(scores, length, places, found):
+    """Fill `found` with documents among which the first places are, and return how many these are.
+
+    With the list in as many parts as there are places, the lowest of their maxima is at most the score of the last
+    place: documents below it are left out without comparing them with each other.
+    """
+    size = length // places
+    least = np.float32(-np.inf)
+    if size > 3:
+        least = np.float32(np.inf)
+        for part in range(places):
+            most = scores[part * size]
+            for d in range(part * size + 1, (part + 1) * size):
+                most = scores[d] if scores[d] > most else most
+            least = most if most < least else least
+    count = 0
+    for d in range(length):
+        found[count] = d
+        count += not scores[d] < least
+    return count

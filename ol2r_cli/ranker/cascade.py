@@ -1,0 +1,206 @@
+"""Bandits of the cascade model: CascadeUCB1 and CascadeKL-UCB, separate for every query (Kveton, Szepesvari, Wen and
+Ashkan, "Cascading Bandits: Learning to Rank in the Cascade Model", ICML 2015), CascadeLinUCB and CascadeLinTS (Zong,
+Ni, Sung, Ke, Wen and Kveton, "Cascading Bandits for Large-Scale Recommendation Problems", UAI 2016)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from ol2r_cli.config.ranges import NonNegative, Positive
+from ol2r_cli.interfaces import Candidates, Interaction, Oracle, Prediction, RunContext
+from ol2r_cli.learning.tangents import LinearTangent
+from ol2r_cli.ranker.model_ranker import LinearRanker, ParameterFree
+from ol2r_cli.tensor.gather import gather
+from ol2r_cli.tensor.shapes import Bool, Float, Int
+from ol2r_cli.tensor.streams import Random
+
+Feedback = Literal["first_click", "last_click", "all"]
+
+
+def examined(interaction: Interaction, feedback: Feedback) -> Bool[Tensor, "B K"]:
+    """Return the places that count as examined: down to the first click, down to the last one, or all that are shown.
+
+    Without a click, all that are shown count. The cascade model has at most one click, on the last examined place
+    (Kveton et al., ICML 2015, section 2).
+    """
+    clicks = interaction.clicks
+    if feedback == "all":
+        return interaction.shown
+    if feedback == "first_click":
+        return interaction.shown & (clicks.cumsum(1) - clicks.long() == 0)  # no click above
+    at_or_below = clicks.flip(1).cumsum(1).flip(1) > 0
+    return interaction.shown & (at_or_below | ~clicks.any(1, keepdim=True))
+
+
+UNOBSERVED = 1e6  # score of a document that was never examined: above every index
+NEWTON_STEPS = 12  # ten reach the last bit for N up to a million and log t up to 60
+
+
+class CascadeBandit(ParameterFree):
+    """Scores a document by an upper confidence bound of its attraction, the mean of its clicks while it was examined.
+
+    Documents that were never examined come first. `feedback` says which places of a list were examined. It learns
+    nothing about queries never served: there is no offline evaluation. It keeps 8 bytes for each document of the
+    dataset and replica.
+    """
+
+    generalises = False
+    pairs = "none"
+
+    served: Tensor
+    observations: Tensor
+    attractions: Tensor
+
+    def __init__(self, feedback: Feedback):
+        super().__init__()
+        self.feedback: Feedback = feedback
+
+    def setup(self, context: RunContext, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
+        super().setup(context, features)
+        rounds = torch.zeros(context.replicas, context.queries, dtype=torch.int64, device=context.device)
+        self.register_buffer("served", rounds)  # of each query
+        counts = torch.zeros(context.replicas, len(features), dtype=torch.int32, device=context.device)
+        self.register_buffer("observations", counts)  # N of each document
+        self.register_buffer("attractions", counts.clone())  # S, clicks on it when it was examined
+
+    def index(
+        self, mean: Float[Tensor, "B D"], count: Float[Tensor, "B D"], t: Int[Tensor, "B 1"]
+    ) -> Float[Tensor, "B D"]:
+        """Return upper bounds, given means of `count` > 0 observations, in the t-th round of the query."""
+        raise NotImplementedError
+
+    def predict(self, candidates: Candidates, random: Random) -> Prediction:
+        count = self.observations.gather(1, candidates.document).double()
+        mean = self.attractions.gather(1, candidates.document) / count.clamp(min=1)
+        t = self.served.gather(1, candidates.query[:, None]) + 1
+        scores = self.index(mean, count.clamp(min=1), t).masked_fill_(count == 0, UNOBSERVED)
+        return Prediction(scores.to(self.nothing.dtype)[:, None], lambda: LinearTangent(candidates.features))
+
+    def learn(self, interaction: Interaction, random: Random) -> None:
+        counts = examined(interaction, self.feedback)
+        document = interaction.candidates.document.gather(1, interaction.ranking)
+        self.observations.scatter_add_(1, document, counts.int())
+        self.attractions.scatter_add_(1, document, (counts & interaction.clicks).int())
+        query = interaction.candidates.query[:, None]
+        self.served.scatter_add_(1, query, torch.ones_like(query))
+
+
+class CascadeUCB1(CascadeBandit):
+    """S/N + sqrt(alpha log t / N). `alpha` is 1.5 in the paper."""
+
+    def __init__(self, alpha: NonNegative, feedback: Feedback):
+        super().__init__(feedback)
+        self.alpha = alpha
+
+    def index(
+        self, mean: Float[Tensor, "B D"], count: Float[Tensor, "B D"], t: Int[Tensor, "B 1"]
+    ) -> Float[Tensor, "B D"]:
+        return mean + (self.alpha * t.double().log() / count).sqrt()
+
+
+class CascadeKLUCB(CascadeBandit):
+    """The largest q with N KL(S/N, q) <= log t + c log log t, KL being that of Bernoulli distributions.
+
+    `c` is 3 in the paper. A budget below zero, as in the first rounds, counts as zero.
+    """
+
+    def __init__(self, c: NonNegative, feedback: Feedback):
+        super().__init__(feedback)
+        self.c = c
+
+    def index(
+        self, mean: Float[Tensor, "B D"], count: Float[Tensor, "B D"], t: Int[Tensor, "B 1"]
+    ) -> Float[Tensor, "B D"]:
+        log = t.double().log()
+        budget = log + self.c * log.log() if self.c else log  # log log t is -inf in the first round
+        return kl_upper_bound(mean, budget.clamp(min=0) / count)
+
+
+def kl_upper_bound(mean: Float[Tensor, "B D"], budget: Float[Tensor, "B D"]) -> Float[Tensor, "B D"]:
+    """Return the largest q from `mean` to 1 with KL(mean, q) <= budget, to the precision of float64.
+
+    KL(p, q) = p log(p/q) + (1-p) log((1-p)/(1-q)), with 0 log 0 = 0, is convex in q, so that Newton's steps from above
+    approach the root from above. They start at the lesser of two upper bounds: KL is at least 2 (q-p)^2 (Pinsker), and
+    at least -H(p) - (1-p) log(1-q). KL is calculated from q - p, because p/q itself rounds where the two are close.
+    """
+    least = torch.finfo(mean.dtype).tiny
+    rest = 1 - mean
+    below, above = mean.clamp(min=least), rest.clamp(min=least)
+    entropy = -torch.special.xlogy(mean, mean) - torch.special.xlogy(rest, rest)
+    bound = torch.minimum((budget / 2).sqrt(), (rest - (-(budget + entropy) / above).exp()).clamp(min=0))  # of q - p
+    bound = bound.minimum(rest * (1 - 2.0**-53))  # below 1, where KL is infinite
+    for _ in range(NEWTON_STEPS):
+        kl = -torch.special.xlog1py(mean, bound / below) - rest * torch.log1p(-bound / above)
+        slope = bound / ((mean + bound) * (rest - bound)).clamp(min=least)
+        bound = bound - (kl - budget).clamp(min=0) / slope.clamp(min=least)
+    return mean + bound
+
+
+class CascadeLinear(LinearRanker):
+    """Predicts attraction, the probability of a click on an examined document, by theta.x; theta is for all queries.
+
+    theta = M^-1 b / sigma^2 with M = I + sum x x^T / sigma^2 and b = sum c x over all documents examined so far, c
+    being 1 for a click. `feedback` says which places of a list were examined. theta is deployed.
+    """
+
+    pairs = "none"
+
+    precision: Tensor
+    clicked: Tensor
+
+    def __init__(self, sigma: Positive, feedback: Feedback):
+        super().__init__()
+        self.sigma, self.feedback = sigma, feedback
+
+    def setup(self, context: RunContext, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
+        """Start without observations: M = I, b = 0."""
+        identity = torch.eye(context.features, dtype=context.dtype, device=context.device)
+        self.register_buffer("precision", identity.repeat(context.replicas, 1, 1))  # M
+        self.register_buffer("clicked", identity.new_zeros(context.replicas, context.features))  # b
+
+    def root(self) -> Float[Tensor, "B F F"]:
+        """Return the lower triangle L with L L^T = M."""
+        return torch.linalg.cholesky_ex(self.precision).L
+
+    def theta(self, root: Float[Tensor, "B F F"]) -> Float[Tensor, "B F"]:
+        """Return M^-1 b / sigma^2, given the root of M."""
+        return torch.cholesky_solve(self.clicked[:, :, None], root).squeeze(2) / self.sigma**2
+
+    def weights(self) -> Float[Tensor, "B N P"]:
+        return self.theta(self.root())[:, None]
+
+    def learn(self, interaction: Interaction, random: Random) -> None:
+        """Add the examined documents to M, and those clicked to b."""
+        counts = examined(interaction, self.feedback)
+        rows = gather(interaction.candidates.features, interaction.ranking)
+        observed = rows * counts[:, :, None]
+        self.precision.baddbmm_(observed.mT, observed, alpha=self.sigma**-2)
+        self.clicked.add_((observed * interaction.clicks[:, :, None]).sum(1))
+
+
+class CascadeLinUCB(CascadeLinear):
+    """Scores min(1, theta.x + alpha sqrt(x^T M^-1 x))."""
+
+    def __init__(self, sigma: Positive, alpha: NonNegative, feedback: Feedback):
+        super().__init__(sigma, feedback)
+        self.alpha = alpha
+
+    def predict(self, candidates: Candidates, random: Random) -> Prediction:
+        features, root = candidates.features, self.root()
+        width = torch.linalg.solve_triangular(root, features.mT, upper=False).norm(dim=1)
+        scores = (features * self.theta(root)[:, None]).sum(2) + self.alpha * width
+        return Prediction(scores.clamp(max=1)[:, None], lambda: LinearTangent(features))
+
+
+class CascadeLinTS(CascadeLinear):
+    """Scores theta'.x with theta' drawn from N(theta, M^-1) in every round."""
+
+    def predict(self, candidates: Candidates, random: Random) -> Prediction:
+        """Attraction by the drawn weights: with z standard normal, L^-T z has the covariance M^-1."""
+        features, root = candidates.features, self.root()
+        normal = random.normal(root.shape[1]).to(root.dtype)[:, :, None]
+        drawn = self.theta(root) + torch.linalg.solve_triangular(root.mT, normal, upper=True).squeeze(2)
+        return Prediction((features * drawn[:, None]).sum(2)[:, None], lambda: LinearTangent(features))

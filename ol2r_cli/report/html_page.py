@@ -1,0 +1,337 @@
+"""`report.html`: a whole report as one self-contained file, from a jinja2 template. torch requires jinja2.
+
+This module computes the texts, tables and figures of the page: a summary in sentences, the best rankers of each task,
+the settings of each group with the command that repeats it, and the provenance of the numbers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup, escape
+
+from ol2r_cli.atomic_file import write_text
+from ol2r_cli.config.overrides import as_typed
+from ol2r_cli.formatting import duration, plural, plus_minus, printable
+from ol2r_cli.report.comparison import Comparison, Selection, select
+from ol2r_cli.report.estimates import LEAST_UNITS
+from ol2r_cli.report.figures.drawing import KINDS, Look, NothingToDraw, draw, file_content, reading
+from ol2r_cli.report.measures import digits, heading, ndcg_metrics, usual_metrics
+from ol2r_cli.report.names import Labels, Legend, dataset_name, defines_task, symbol, tasks
+from ol2r_cli.report.result_tables import differences_table, groups_table, left_out
+from ol2r_cli.report.run_groups import Group
+from ol2r_cli.report.text_table import TextTable
+from ol2r_cli.run.run import Run
+
+if TYPE_CHECKING:
+    from ol2r_cli.report.document import Document
+
+_LEADERS = 12  # tasks at most
+# General questions first. Without `bar`, which repeats the table, and `lda`, which needs the dataset and minutes.
+_SHOWN = (
+    *("learning_curve", "cumulative_ndcg", "online_ndcg", "measure", "setting", "unfairness", "violations"),
+    *("block_size", "blocks", "block_size_by_rank", "certain_ratio", "cosine", "running_time"),
+)
+_SETTINGS = 6  # figures of a setting, at most
+_LONG = re.compile(r"\d+\.\d{3,}")  # coordinates; a hundredth of a point is enough
+Manifests = Mapping[Group, Sequence[Mapping[str, Any]]]
+Pairs = list[tuple[str, str]]
+
+
+def write_page(path: Path, document: Document) -> None:
+    """Write the page of a document; the same runs give the same bytes.
+
+    The page has every figure that the runs have data for. Without matplotlib it has none, and says so.
+    """
+    labels, selection, comparison = document.labels, document.selection, document.comparison
+    groups = labels.ordered(document.groups, ndcg_metrics(document.groups)[0])
+    manifests = {group: [Run.read_finished(run.path).manifest for run in group.runs] for group in groups}
+    shared = [
+        (name, value)
+        for name, value in _as_pairs(groups[0].settings)
+        if all(name in group.settings and as_typed(group.settings[name]) == value for group in groups)
+    ]
+    omitted = left_out(document.collection)
+    baseline = comparison.baseline if comparison and comparison.differences else None
+    figures, not_drawn = page_figures(groups, labels, document.look)
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        finalize=lambda value: printable(value) if type(value) is str else value,  # not of Markup, which is ours
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        undefined=StrictUndefined,
+    )
+    text = environment.get_template("report.html.jinja").render(
+        summary=[_summary(groups, selection), *([_significance(comparison)] if comparison else [])],
+        leaders=_leaders(groups, labels),
+        warnings=[*omitted, *(selection.warnings if selection else []), *_warnings(manifests)],
+        groups_table=groups_table(groups, labels, usual_metrics(groups), selection, comparison),
+        differences_table=differences_table(comparison, labels) if comparison and baseline is not None else None,
+        baseline=baseline,
+        notes=[line for line in document.notes if line not in omitted],
+        figures=figures,
+        not_drawn=not_drawn,
+        groups=[_group(group, labels, manifests[group], dict(shared)) for group in groups],
+        shared_settings=shared,
+        provenance=_provenance(manifests),
+        runs=_runs_table(manifests, labels),
+    )
+    write_text(path, text)
+
+
+def _name(group: Group, labels: Labels) -> str:
+    """Dataset, click model, ranker, and the settings that distinguish it from others."""
+    parts = [group.choices["dataset"], group.choices["click"], labels.ranker(group), labels.short(group)]
+    return ", ".join(filter(None, parts))
+
+
+def _summary(groups: Sequence[Group], selection: Selection | None) -> str:
+    counts = [
+        plural(len({group.choices[part] for group in groups}), noun)
+        for part, noun in (("ranker", "ranker"), ("click", "click model"), ("dataset", "dataset"))
+    ]
+    rounds = _extent({int(group.settings["rounds"]) for group in groups})
+    values = _extent({group.n for group in groups})
+    values += " (fold, seed)" if any(len(group.seeds) > 1 for group in groups) else f" seed{'s' * (values != '1')}"
+    extent = f"{plural(len(groups), 'group')} of {plural(sum(len(group.runs) for group in groups), 'run')}"
+    line = f"{extent}: {', '.join(counts)}, {rounds} round{'s' * (rounds != '1')}; {values}"
+    line += f"{' each' * (len(groups) > 1)}."
+    if selection and selection.chose:
+        line += f" Each is the best by validation NDCG of up to {max(selection.cells)} cells of its grid."
+    return line
+
+
+def _extent(numbers: set[int]) -> str:
+    return " to ".join(f"{number:,}" for number in sorted({min(numbers), max(numbers)}))
+
+
+def _significance(comparison: Comparison) -> str:
+    tested = [difference for difference in comparison.differences if difference.holm is not None]
+    significant = sum(difference.significant for difference in tested)
+    rivals = "each other" if comparison.baseline is None else comparison.baseline
+    if not tested:
+        return f"Differences from {rivals} could not be tested: that takes {LEAST_UNITS} seeds or folds."
+    return f"Significant differences from {rivals}: {significant} of {len(tested)} that were tested."
+
+
+def _leaders(groups: Sequence[Group], labels: Labels) -> list[str]:
+    """For each task a sentence on the groups with the best and the second best mean of test or else online NDCG."""
+    by = ndcg_metrics(groups)[::3]
+    metric = next((name for name in by if any(group.estimate(name) for group in groups)), None)
+    if metric is None:
+        return []
+    legend, lines = Legend(groups, labels), []
+    for task in tasks(groups):
+        means = {group: estimate for group in task if (estimate := group.estimate(metric))}
+        ranked = sorted(means, key=lambda group: -means[group].mean)
+        if len(ranked) < 2:
+            continue
+        first, second = (
+            f"{legend.label(group)} ({plus_minus(means[group].mean, means[group].half_width, digits(metric))})"
+            for group in ranked[:2]
+        )
+        settings = labels.settings(task[0]).items()
+        told = " ".join(f"{symbol(name)}={as_typed(value)}" for name, value in settings if defines_task(name))
+        place = f"{dataset_name(task[0].choices['dataset'])}, {task[0].choices['click']} users"
+        place += f" ({told})" if told else ""
+        lines.append(f"{place}: the best mean {heading(metric)} is that of {first}, then {second}.")
+    more = len(lines) - _LEADERS
+    return lines if more <= 0 else [*lines[:_LEADERS], f"{more} more tasks are in the table."]
+
+
+def _warnings(manifests: Manifests) -> list[str]:
+    """Reasons, apart from settings, for differences between runs."""
+    every = [manifest for of_group in manifests.values() for manifest in of_group]
+    lines = []
+    for package in ("ol2r", "torch", "numpy"):
+        versions = sorted({str((manifest.get("versions") or {}).get(package)) for manifest in every})
+        if len(versions) > 1:
+            lines.append(f"The runs were made with several versions of {package}: {', '.join(versions)}.")
+    if any((manifest.get("git") or {}).get("dirty") for manifest in every):
+        lines.append("Some runs were made by a checkout with changes that no commit has.")
+    return lines
+
+
+def _group(
+    group: Group, labels: Labels, manifests: Sequence[Mapping[str, Any]], shared: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Choices, distinguishing settings and seeds of a group, its commands, and its other settings."""
+    differing = labels.settings(group)
+    seeds = [
+        (f"seeds of fold {fold}" if len(group.seeds) > 1 or fold is not None else "seeds", ranges(of_fold))
+        for fold, of_fold in group.seeds.items()
+    ]
+    others = {key: value for key, value in group.settings.items() if key not in differing and key not in shared}
+    if group.settings.keys() == shared.keys():
+        others = dict(group.settings)
+    return {
+        "name": _name(group, labels),
+        "distinguishing": [*labels.words(group).items(), *seeds],
+        "commands": Markup("\n").join(dict.fromkeys(printable(manifest["command"]) for manifest in manifests)),
+        "others": _as_pairs(others),
+    }
+
+
+def _as_pairs(settings: Mapping[str, Any]) -> Pairs:
+    return [(name, as_typed(value)) for name, value in settings.items()]
+
+
+def _provenance(manifests: Manifests) -> Pairs:
+    """Versions, commit, device, times and data of all runs."""
+    runs = [(run, m) for group, of_group in manifests.items() for run, m in zip(group.runs, of_group, strict=True)]
+    every = [manifest for _, manifest in runs]
+    packages = dict.fromkeys(name for manifest in every for name in manifest.get("versions") or {})
+    unknown = dict.fromkeys(packages, "unknown")
+    versions = [unknown | (manifest.get("versions") or {}) for manifest in every]
+    data = {
+        (m["dataset"]["name"] + ("" if run.fold is None else f", fold {run.fold}"), m["dataset"]["fingerprint"]): None
+        for run, m in runs
+    }
+    started, ended = (min(_time(m, "started") for m in every), max(_time(m, "ended") for m in every))
+    return [
+        *((name, _unique(str(of_run[name]) for of_run in versions)) for name in packages),
+        ("git commit", _unique(map(_commit, every))),
+        ("results version", _unique(str(manifest.get("results_version")) for manifest in every)),
+        ("device", _unique(map(_device, every))),
+        ("run between", f"{started} and {ended}"),
+        ("time of all runs", duration(sum(manifest.get("seconds") or 0 for manifest in every))),
+        *((f"{name}, sha256", fingerprint) for name, fingerprint in data),
+    ]
+
+
+def _runs_table(manifests: Manifests, labels: Labels) -> TextTable:
+    rows = [
+        (
+            str(run.path),
+            _name(group, labels),
+            "" if run.fold is None else str(run.fold),
+            ranges(run.seeds),
+            _time(manifest, "ended"),
+            duration(manifest.get("seconds") or 0),
+            _device(manifest),
+            _commit(manifest)[:19],
+        )
+        for group, of_group in manifests.items()
+        for run, manifest in zip(group.runs, of_group, strict=True)
+    ]
+    return TextTable.of(
+        ("directory", "group", "fold", "seeds", "ended (UTC)", "time", "device", "git commit"), (), rows
+    )
+
+
+def ranges(seeds: Iterable[int]) -> str:
+    """Seeds as ranges, such as `0–4, 10`."""
+    runs: list[list[int]] = []
+    for seed in sorted(set(seeds)):
+        if runs and runs[-1][-1] == seed - 1:
+            runs[-1][1:] = [seed]
+        else:
+            runs.append([seed])
+    return ", ".join("–".join(map(str, run)) for run in runs)
+
+
+def _unique(values: Iterable[str]) -> str:
+    return ", ".join(dict.fromkeys(values))
+
+
+def _commit(manifest: Mapping[str, Any]) -> str:
+    git = manifest.get("git")
+    return "none (installed package)" if not git else git["commit"] + (" with changes" if git.get("dirty") else "")
+
+
+def _device(manifest: Mapping[str, Any]) -> str:
+    engine = f", {manifest['engine']}" if "engine" in manifest else ""
+    return f"{manifest.get('device')}{engine}, {plural(manifest.get('threads', 0), 'thread')}"
+
+
+def _time(manifest: Mapping[str, Any], event: str) -> str:
+    return str(manifest.get(event) or "").replace("T", " ").removesuffix("+00:00")
+
+
+def page_figures(groups: Sequence[Group], labels: Labels, look: Look) -> tuple[list[dict[str, Any]], list[str]]:
+    """Name, title, caption and svg of all figures that there are data for, and lines about those not drawn."""
+    figures: list[dict[str, Any]] = []
+    refused: dict[str, dict[str, None]] = {}
+    for name, kind, options in _wanted(groups, labels):
+        try:
+            figures.append(_figure(name, kind, groups, labels, look, options))
+        except NothingToDraw:
+            continue
+        except ValueError as error:
+            refused.setdefault(str(error), {})[_title(kind)] = None
+    return figures, [f"Not drawn: {', '.join(titles)} ({reason})." for reason, titles in refused.items()]
+
+
+def _wanted(groups: Sequence[Group], labels: Labels) -> Iterator[tuple[str, str, dict[str, str]]]:
+    """Name, kind and options of each figure; one figure for every setting in which groups differ."""
+    fair = any(group.choices.get("fairness", "none") != "none" for group in groups)
+    test, _, cumulative, online = ndcg_metrics(groups)
+    metric = {} if any(group.estimate(test) for group in groups) else {"metric": online}
+    for kind in _SHOWN:
+        if kind == "setting":
+            for setting in Legend(groups, labels).varying()[:_SETTINGS]:
+                yield re.sub(r"\W+", "-", f"{kind}-{setting}"), kind, {"x": setting} | metric
+        elif kind == "measure":
+            others = [run.columns.additional for group in groups for run in group.runs]
+            for column in dict.fromkeys(name for each in others for name in [*each.evaluation, *each.trace]):
+                if column not in (test.removeprefix("test_"), cumulative, online):  # which have kinds of their own
+                    yield f"{kind}-{column}", kind, {"column": column}
+        elif fair or kind != "violations":  # without a fairness no certain pair is reversed
+            yield kind, kind, {}
+
+
+def _figure(
+    name: str, kind: str, groups: Sequence[Group], labels: Labels, look: Look, options: Mapping[str, Any]
+) -> dict[str, Any]:
+    chosen = ""
+    try:
+        figure = draw(kind, groups, labels, **vars(look), **options)
+    except NothingToDraw:
+        raise
+    except ValueError as error:  # too many curves for a panel: draw the groups that validation chooses
+        try:
+            best = select(groups, labels).groups
+        except ValueError:
+            raise error from None
+        if len(best) == len(groups):
+            raise
+        groups, chosen = best, "Of every ranker the settings with the best validation NDCG."
+        figure = draw(kind, best, labels, **vars(look), **options)
+    panels = [title for axes in figure.axes if (title := axes.get_title().replace("\n", ", "))]
+    curves = [text.get_text() for legend in figure.legends for text in legend.get_texts()]
+    alternative = f"{_title(kind)}: {KINDS[kind].shows}. Panels: {'; '.join(panels)}."
+    alternative += f" Shown: {'; '.join(curves)}." if curves else ""
+    svg = inline(file_content(figure, "svg", transparent=True).decode(), name, alternative, figure.get_figwidth())
+    caption = [f"{KINDS[kind].shows}.", *reading(kind, groups, look), chosen]
+    return {"name": name, "title": _title(kind), "caption": " ".join(filter(None, caption)), "svg": svg}
+
+
+def inline(svg: str, name: str, alternative: str, inches: float) -> Markup:
+    """An SVG file as an element of a page: without prologue, metadata and namespaces, its ids prefixed by a name.
+
+    It is as wide as the page, at most a third wider than on paper, and wide enough for legible text.
+    """
+    svg = svg[svg.index("<svg") :]
+    svg = re.sub(r"<metadata>.*?</metadata>\s*", "", svg, flags=re.DOTALL)
+    svg = re.sub(r"<defs>\s*<style.*?</style>\s*</defs>\s*", "", svg, flags=re.DOTALL)  # page.css has these rules
+    svg = svg.replace("xlink:href", "href")
+    svg = re.sub(r'\bid="', f'id="{name}-', svg)
+    svg = re.sub(r'((?:href="|url\()#)', rf"\g<1>{name}-", svg)
+    svg = re.sub(r"<[^>]*>", lambda tag: _LONG.sub(lambda number: f"{float(number[0]):.2f}", tag[0]), svg)
+    box = re.search(r'viewBox="([^"]*)"', svg)
+    size = f"min-width: {min(inches, 5.5):.1f}in; max-width: {inches * 1.35:.1f}in"
+    opening = (
+        f'<svg viewBox="{box[1] if box else ""}" role="img" aria-labelledby="{name}-title" style="{size}">'
+        f'<title id="{name}-title">{escape(alternative)}</title>'
+    )
+    return Markup(re.sub(r"<svg[^>]*>", lambda _: opening, svg, count=1).strip())
+
+
+def _title(kind: str) -> str:
+    return kind.replace("_", " ").capitalize().replace("ndcg", "NDCG")

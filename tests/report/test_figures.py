@@ -1,0 +1,427 @@
+"""Figures: what stands on the axes is what the definition gives by hand, within the frame, and the same everywhere."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+import statistics
+import subprocess
+import sys
+from inspect import signature
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import ol2r_cli.report.figures.drawing as drawing
+from ol2r_cli.report.figures.drawing import KINDS, SUFFIXES, NothingToDraw, draw, painter, save
+from tests.report.runs import drawn, groups_and_labels, lines, play
+
+ROOT = Path(__file__).parents[2]
+T1 = math.tan(math.pi * 0.475)  # Student's t for one degree of freedom
+ONLINE = {"online_ndcg": {0: [0.5] * 20, 1: [0.5] * 20}}
+
+
+def band(axes) -> tuple[list[float], list[float]]:
+    """Lower and upper edge of the only band, by x."""
+    (own,) = axes.collections
+    edges: dict[float, list[float]] = {}
+    for x, y in own.get_paths()[0].vertices:
+        edges.setdefault(float(x), []).append(float(y))
+    return [min(edges[x]) for x in sorted(edges)], [max(edges[x]) for x in sorted(edges)]
+
+
+def bars(axes) -> dict[str, float]:
+    """Label -> length. Panels share their labels, which stand beside the first."""
+    first = axes.figure.axes[0]
+    ticks = zip(first.get_yticks(), first.get_yticklabels(), strict=True)
+    names = {round(place): label.get_text() for place, label in ticks}
+    return {names[round(bar.get_y() + bar.get_height() / 2)]: bar.get_width() for bar in axes.patches}
+
+
+def test_learning_curve_has_means_and_intervals(tmp_path):
+    validation = {0: [0.25, 0.5, 0.5], 1: [0.25, 0.5, 0.5]}
+    test = {0: [0.25, 0.5, 0.625], 1: [0.25, 0.5625, 0.75]}
+    play(tmp_path, trace=ONLINE, test=test, validation=validation, every=10)
+    (axes,) = drawn(tmp_path, "learning_curve", bands="ci").axes
+    assert lines(axes) == {"PairRank": ([0, 10, 20], [0.25, 0.53125, 0.6875])}
+    # Half the distance of two values, times Student's t; NDCG cannot be outside 0 and 1.
+    half = [0, T1 * 0.03125, T1 * 0.0625]
+    low, high = band(axes)
+    assert low == pytest.approx([max(m - h, 0) for m, h in zip([0.25, 0.53125, 0.6875], half, strict=True)])
+    assert high == pytest.approx([min(m + h, 1) for m, h in zip([0.25, 0.53125, 0.6875], half, strict=True)])
+    assert (axes.get_ylabel(), axes.get_xlabel(), axes.get_title()) == ("test NDCG@10", "round", "MQ2008, perfect")
+    (axes,) = drawn(tmp_path, "learning_curve", split="validation").axes
+    assert lines(axes)["PairRank"] == ([0, 10, 20], [0.25, 0.5, 0.5])
+    assert axes.get_ylabel() == "validation NDCG@10"
+
+
+def test_bands_by_hand(tmp_path):
+    """Three seeds; then a fold of three seeds with mean .5 and one with .75, and a seed alone."""
+    play(tmp_path, trace={"online_ndcg": {s: [0] for s in range(3)}}, test={0: [0.375], 1: [0.5], 2: [0.625]})
+    ci = 4.302653 * 0.125 / 3**0.5
+    for bands, half in {"ci": ci, "sd": 0.125, "se": 0.125 / 3**0.5, None: ci}.items():
+        low, high = band(drawn(tmp_path, "learning_curve", bands=bands).axes[0])
+        assert (low, high) == (pytest.approx([0.5 - half], rel=1e-5), pytest.approx([0.5 + half], rel=1e-5)), bands
+    none = drawn(tmp_path, "learning_curve", bands="none").axes[0]
+    assert (len(none.collections), lines(none)) == (0, {"PairRank": ([0], [0.5])})
+    play(tmp_path, "dataset.fold=2", trace={"online_ndcg": {0: [0]}}, test={0: [0.75]})
+    (axes,) = drawn(tmp_path, "learning_curve", bands="ci").axes
+    assert lines(axes) == {"PairRank": ([0], [0.625])}, "folds count the same"
+    assert band(axes)[1] == [1], "the interval of two folds"
+    assert not drawn(tmp_path, "learning_curve").axes[0].collections, "two folds are too few for a band"
+    sd = statistics.stdev([0.375, 0.5, 0.625, 0.75])
+    by_seeds = drawn(tmp_path, "learning_curve", bands="sd", units="seeds").axes[0]
+    assert band(by_seeds)[1] == pytest.approx([0.625 + sd])
+    assert band(drawn(tmp_path, "learning_curve", bands="se", units="folds").axes[0])[1] == pytest.approx([0.75])
+    (text,) = drawn(tmp_path, "bar", metric="test_ndcg_10", bands="sd", units="seeds").axes[0].texts
+    assert text.get_text() == f"0.625 ± {sd:.3f}"
+    play(tmp_path / "one", trace={"online_ndcg": {0: [0.5, 0.5]}}, test={0: [0.25, 0.5, 0.75]})
+    assert not drawn(tmp_path / "one", "learning_curve").axes[0].collections
+
+
+def test_runs_that_were_evaluated_in_other_rounds_are_one_curve_over_the_rounds_of_all(tmp_path):
+    test = {0: [0.25, 0.5, 0.5, 0.5, 1]}
+    play(tmp_path, "evaluate_every=5", trace={"online_ndcg": {0: [0] * 20}}, test=test, every=5)
+    play(tmp_path, "evaluate_every=10", trace={"online_ndcg": {1: [0] * 20}}, test={1: [0.75, 1, 0]}, every=10)
+    play(tmp_path, "evaluate_on=[validation]", trace={"online_ndcg": {1: [0] * 20, 2: [0] * 20}})  # has no test split
+    (axes,) = drawn(tmp_path, "learning_curve").axes
+    assert lines(axes) == {"PairRank": ([0, 10, 20], [0.5, 0.75, 0.5])}
+
+
+def test_a_seed_that_two_runs_have_counts_once(tmp_path):
+    for fold, values in ((1, (0.25, 0.75, 0.5)), (2, (0.5, 0.5, 0.5))):
+        for seeds in ((0, 1), (1, 2)):
+            trace = {"online_ndcg": {seed: [0] for seed in seeds}}
+            play(tmp_path, f"dataset.fold={fold}", trace=trace, test={seed: [values[seed]] for seed in seeds})
+    (axes,) = drawn(tmp_path, "learning_curve").axes
+    assert lines(axes)["PairRank"][1] == [0.5], "and 0.53125 if seed 1 of fold 1 counted twice"
+
+
+def test_traces_are_smoothed_or_running_totals(tmp_path):
+    play(tmp_path / "a", trace={"online_ndcg": {0: [0.25, 0.75, 0.5, 1, 0.125]}})
+    (axes,) = drawn(tmp_path / "a", "online_ndcg", window="2").axes
+    assert lines(axes)["PairRank"] == ([2, 4, 5], [0.5, 0.75, 0.125]), "the last window has one round"
+    assert axes.get_ylabel().replace("\n", " ") == "online NDCG@10, mean of the last 2 rounds"
+    play(tmp_path / "b", trace={"online_ndcg": {0: [0.25, math.nan, math.nan, math.nan, 0.5]}})
+    (axes,) = drawn(tmp_path / "b", "measure", column="online_ndcg", window=2).axes
+    assert lines(axes)["PairRank"] == ([2, 5], [0.25, 0.5]), "rounds that do not apply are left out of the mean"
+    play(tmp_path / "c", trace={"cumulative_ndcg": {0: [1, 2, math.nan, 4, 6, 7, 9]}})
+    for kind, options in ("cumulative_ndcg", {"every": 3}), ("measure", {"column": "cumulative_ndcg", "window": "3"}):
+        (axes,) = drawn(tmp_path / "c", kind, **options).axes
+        assert lines(axes)["PairRank"] == ([1, 3, 6, 7], [1, 2, 7, 9]), "round 3 has what was there after round 2"
+
+
+def test_unfairness_with_and_without_its_sign(tmp_path):
+    play(tmp_path, trace={"unfairness": {0: [3, -4], 1: [-1, 2]}})
+    for signed, means in (False, [2.0, 3.0]), ("true", [1.0, -1.0]):
+        (axes,) = drawn(tmp_path, "unfairness", signed=signed).axes
+        assert (lines(axes)["PairRank"][1], axes.get_yscale()) == (means, "linear"), signed
+    play(tmp_path, "ranker=pdgd", trace={"unfairness": {0: [1, 301]}})
+    assert drawn(tmp_path, "unfairness").axes[0].get_yscale() == "log", "a hundredfold apart"
+    assert drawn(tmp_path, "unfairness", scale="linear").axes[0].get_yscale() == "linear"
+
+
+def test_blocks_certainty_violations_and_cosine(tmp_path):
+    sizes = {"block_size_1": {0: [2]}, "block_size_5": {0: [4]}, "block_size_10": {0: [8]}}
+    others = {"blocks": 3, "certain_top10": 0.5, "violations": 2}
+    play(tmp_path, trace=sizes | {name: {0: [value]} for name, value in others.items()})
+    figure = drawn(tmp_path, "block_size")
+    titles = [axes.get_title().replace("\n", ", ") for axes in figure.axes]
+    assert titles == [f"MQ2008, perfect, rank {rank}" for rank in (1, 5, 10)]
+    assert [lines(axes)["PairRank"][1] for axes in figure.axes] == [[2], [4], [8]]
+    for kind, value in {"blocks": 3, "certain_ratio": 0.5, "violations": 2}.items():
+        assert lines(drawn(tmp_path, kind).axes[0])["PairRank"] == ([1], [value]), kind
+    cosine = {0: [math.nan, 0.25, 0.5]}
+    play(tmp_path / "weights", trace={"online_ndcg": {0: [0.5]}}, test={0: [0.5] * 3}, cosine=cosine)
+    assert lines(drawn(tmp_path / "weights", "cosine").axes[0])["PairRank"] == ([1, 2], [0.25, 0.5])
+
+
+def test_a_panel_for_each_dataset_and_click_model(tmp_path):
+    for dataset, rounds in (("yahoo", 20), ("mq2008", 8)):
+        for click in ("informational", "perfect"):
+            play(tmp_path, f"dataset={dataset}", f"click={click}", trace={"online_ndcg": {0: [0.5] * rounds}})
+    figure = drawn(tmp_path, "online_ndcg")
+    first, second, third, _ = figure.axes
+    titles = [axes.get_title() for axes in figure.axes]
+    assert titles == [f"{name}, {users}" for name in ("MQ2008", "Yahoo") for users in ("perfect", "informational")]
+    assert first.get_ylim() == second.get_ylim()
+    assert first.get_shared_y_axes().joined(first, second)
+    assert not first.get_shared_y_axes().joined(first, third), "datasets have extents of their own"
+    assert [axes.get_xlim() for axes in (first, third)] == [(0, 8), (0, 20)], "and rounds of their own"
+    assert len(figure.legends) == 1
+
+
+def test_wide_intervals_and_markers_leave_curves_legible(tmp_path):
+    play(tmp_path, trace=ONLINE, test={0: [0.25, 0.25], 1: [0.75, 0.75]}, every=20)
+    play(tmp_path, "ranker=pdgd", trace=ONLINE, test={0: [0.5, 0.625], 1: [0.5, 0.625]}, every=20)
+    low, high = drawn(tmp_path, "learning_curve", bands="ci").axes[0].get_ylim()
+    assert high - low < 0.35, "means are .125 apart, and the interval has all from 0 to 1"
+    marked = [line.get_markevery() for line in drawn(tmp_path, "online_ndcg", window=1).axes[0].lines]
+    assert marked == [(0, 4), (2, 4)], "markers of several curves stand side by side"
+
+
+def test_missing_data_are_named_with_what_to_type(tmp_path):
+    play(tmp_path, trace=ONLINE, test={0: [0.5], 1: [0.5]})
+    says = {
+        "cosine": "trace_cosine=true",
+        "unfairness": "dataset.group=",
+        "block_size": "trace_blocks=true",
+        "block_size_by_rank": "block_rounds=[10,100,1000]",
+        "setting": "fairness.epsilon=0.1,1,10",
+        "lda": "ranker=olranknet",
+    }
+    for kind, typed in says.items():
+        with pytest.raises(NothingToDraw, match=f"^figure {kind} needs ") as error:
+            drawn(tmp_path, kind)
+        assert typed in str(error.value)
+        assert "\n" not in str(error.value)
+    play(tmp_path / "untested", trace=ONLINE)
+    with pytest.raises(NothingToDraw, match=r"evaluate_on=\[validation,test\]"):
+        drawn(tmp_path / "untested", "learning_curve")
+
+
+def test_too_many_curves_and_a_damaged_table_are_refused(tmp_path):
+    for number in range(17):
+        play(tmp_path / "many", f"ranker.l2={number}")
+    with pytest.raises(ValueError, match=r"at most 16 curves, got 17 groups \(MQ2008, perfect\).*--select validation"):
+        drawn(tmp_path / "many", "online_ndcg")
+    path = play(tmp_path / "one", trace=ONLINE)
+    groups, labels = groups_and_labels(tmp_path / "one")
+    (path / "trace.parquet").write_bytes(b"PAR1")
+    with pytest.raises(ValueError, match=rf"the tables of {path} cannot be read .*: force=true runs it again"):
+        draw("online_ndcg", groups, labels)
+
+
+def test_bars_begin_at_zero_and_end_at_the_mean(tmp_path):
+    play(tmp_path, trace={"online_ndcg": {0: [0.25], 1: [0.75]}})
+    play(tmp_path, "ranker=pdgd", trace={"online_ndcg": {0: [0.75]}})
+    (axes,) = drawn(tmp_path, "bar", metric="online_ndcg", bands="ci").axes
+    assert bars(axes) == {"PairRank": 0.5, "PDGD": 0.75}
+    assert all(bar.get_x() == 0 for bar in axes.patches)
+    assert axes.get_xlim()[0] == 0
+    assert [text.get_text() for text in axes.texts] == [f"0.500 ± {T1 * 0.25:.3f}", "0.750"]
+    play(tmp_path, "ranker=dbgd", "click=informational")
+    first, second = drawn(tmp_path, "bar", metric="online_ndcg").axes
+    assert (bars(first), bars(second)) == ({"PairRank": 0.5, "PDGD": 0.75}, {"DBGD": 0.5}), "a missing row is empty"
+
+
+def test_running_time_is_wall_clock_over_rounds(tmp_path):
+    play(tmp_path, trace={"online_ndcg": {0: [0.5] * 4, 1: [0.5] * 4}}, seconds=2.0)
+    for unit, value in ("seconds", 500.0), ("rounds", 2.0):
+        (axes,) = drawn(tmp_path, "running_time", unit=unit).axes
+        assert bars(axes) == {"PairRank": value}
+        assert axes.get_xlabel().replace("\n", " ").endswith("2 replicas together")
+
+
+def test_setting_against_metric(tmp_path):
+    for l2, values in ((0.1, (0.25, 0.75)), (1, (0.5, 0.75)), (10, (0.75, 0.75))):
+        play(tmp_path, f"ranker.l2={l2}", trace={"online_ndcg": {0: [values[0]], 1: [values[1]]}})
+    (axes,) = drawn(tmp_path, "setting", metric="online_ndcg", bands="ci").axes
+    line, _, (whiskers,) = axes.containers[0].lines
+    assert (list(line.get_xdata()), list(line.get_ydata())) == ([0.1, 1, 10], [0.5, 0.625, 0.75])
+    assert [float(s[1][1] - s[0][1]) for s in whiskers.get_segments()] == pytest.approx([T1 * 0.5, T1 * 0.25, 0])
+    assert (axes.get_xscale(), axes.get_xlabel()) == ("log", "regularisation λ")
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["0.1", "1", "10"]
+
+
+def test_other_settings_make_curves_of_their_own(tmp_path):
+    for pairs in ("all", "matching"):
+        for l2 in (1, 2):
+            play(tmp_path, f"ranker.pairs={pairs}", f"ranker.l2={l2}")
+    (axes,) = drawn(tmp_path, "setting", x="ranker.l2", metric="online_ndcg").axes
+    assert [each.get_label() for each in axes.containers] == ["PairRank pairs=all", "PairRank pairs=matching"]
+    assert axes.get_xscale() == "linear"
+    (axes,) = drawn(tmp_path, "setting", x="ranker.pairs", metric="online_ndcg").axes
+    assert [each.get_label() for each in axes.containers] == ["PairRank λ=1", "PairRank λ=2"]
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["all", "matching"]
+    for x, message in (
+        (None, r"^x must be chosen from ranker.l2, ranker.pairs: type x=ranker.l2$"),
+        ("l2", r"^x must be a setting that groups differ in \(ranker.l2, ranker.pairs\), got l2$"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            drawn(tmp_path, "setting", x=x, metric="online_ndcg")
+
+
+def test_blocks_by_rank_are_means_over_queries_that_long(tmp_path):
+    sizes = {1: [[3, 3, 3], [1, 1, 0]], 2: [[1, 2, 2], [2, 2, 0]]}  # the second query has two documents
+    play(tmp_path, trace={"online_ndcg": {0: [0.5] * 2, 1: [0.5] * 2}}, blocks=sizes)
+    figure = drawn(tmp_path, "block_size_by_rank")
+    (axes,) = figure.axes
+    assert [y for _, y in lines(axes).values()] == [[2, 2, 3], [1.5, 2, 2]]
+    assert axes.get_title() == "MQ2008, perfect, PairRank"
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["round 1", "round 2"]
+    assert len(drawn(tmp_path, "block_size_by_rank", rounds="[2]").axes[0].lines) == 1
+    with pytest.raises(ValueError, match=r"^rounds must be one to 6 of 1, 2, got 1,3$"):
+        drawn(tmp_path, "block_size_by_rank", rounds="1,3")
+
+
+def test_files_are_the_same_in_every_process_and_under_any_settings(tmp_path):
+    """This process and one with another hash seed write the same bytes, also for a ranker without its own style."""
+    import matplotlib
+
+    play(tmp_path / "runs", "ranker=p2neurrank", trace={"online_ndcg": {0: [0.25, 0.5], 1: [0.5, 0.75]}})
+    play(tmp_path / "runs", "ranker=my_own", trace={"online_ndcg": {0: [0.5, 0.5], 1: [0.5, 0.25]}})
+    script = f"""
+from pathlib import Path
+from ol2r_cli.report.figures.drawing import draw, save
+from ol2r_cli.report.names import Labels
+from ol2r_cli.report.run_groups import collect, group_runs
+own = group_runs(collect([Path({str(tmp_path / "runs")!r})]).runs)
+for suffix in {SUFFIXES}:
+    save(draw("online_ndcg", own, Labels(own)), Path({str(tmp_path / "there")!r}) / f"online{{suffix}}")
+"""
+    environment = os.environ | {"PYTHONHASHSEED": "1", "PYTHONPATH": str(ROOT)}
+    subprocess.run([sys.executable, "-c", script], check=True, env=environment, timeout=120)
+    with matplotlib.rc_context({"font.size": 20, "axes.facecolor": "red", "svg.fonttype": "path", "savefig.dpi": 10}):
+        for suffix in SUFFIXES:
+            save(drawn(tmp_path / "runs", "online_ndcg"), tmp_path / "here" / f"online{suffix}")
+        assert matplotlib.rcParams["font.size"] == 20, "those of the caller come back"
+    here, there = (
+        {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in (tmp_path / place).iterdir()}
+        for place in ("here", "there")
+    )
+    assert here == there
+    assert sorted(here) == ["online.pdf", "online.png", "online.svg"]
+    text = (tmp_path / "here" / "online.svg").read_text()
+    assert ">P²NeurRank</text>" in text
+    assert "<dc:date>" not in text
+
+
+def test_files_that_cannot_be_written(tmp_path):
+    play(tmp_path)
+    with pytest.raises(ValueError, match=r"^a figure's file must end in .png, .svg, .pdf, got .*figure.gif$"):
+        save(drawn(tmp_path, "online_ndcg"), tmp_path / "figure.gif")
+    (tmp_path / "file").touch()
+    with pytest.raises(ValueError, match=r"must be one that can be written, got .*figure.png \("):
+        save(drawn(tmp_path, "online_ndcg"), tmp_path / "file" / "figure.png")
+
+
+def test_wrong_options_are_errors_in_one_line(tmp_path, monkeypatch):
+    play(tmp_path)
+    for kind, options, message in (
+        ("pie", {}, r"^a figure must be one of learning_curve, .*, lda, got pie$"),
+        ("blocks", {"split": "a"}, r"^an option of figure blocks must be one of window, width, bands, units, got spli"),
+        ("learning_curve", {"cutoff": "7"}, r"^cutoff must be one of 1, 3, 5, 10, got 7$"),
+        ("learning_curve", {"split": "train"}, r"^split must be one of test, validation, got train$"),
+        ("measure", {}, r"^column must be one of .*, got none: type --option column=online_ndcg$"),
+        ("online_ndcg", {"window": 0}, r"^window must be a whole number from 1 to 1, got 0$"),
+        ("online_ndcg", {"window": "1.5"}, r"^window must be a whole number from 1 to 1, got 1.5$"),
+        ("online_ndcg", {"width": "wide"}, r"^width must be column, page or inches from 2 to 30, got wide$"),
+        ("online_ndcg", {"width": 1}, r"^width must be column, page or inches from 2 to 30, got 1$"),
+        ("unfairness", {"signed": "yes"}, r"^signed must be one of true, false, got yes$"),
+        ("unfairness", {"signed": True, "scale": "log"}, r"^scale must be linear where signed=true, got log$"),
+        ("bar", {"metric": "mrr"}, r"^metric must be one of online_ndcg, .*, got 'mrr'$"),
+        ("bar", {"bands": "se2"}, r"^bands must be one of ci, sd, se, none, got se2$"),
+        ("running_time", {"unit": "hours"}, r"^unit must be one of seconds, rounds, got hours$"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            drawn(tmp_path, kind, **options)
+    monkeypatch.setattr(drawing, "find_spec", lambda name: None)
+    with pytest.raises(ValueError, match=r"^figures need matplotlib: type pip install 'ol2r\[plots\]'$"):
+        drawn(tmp_path, "online_ndcg")
+
+
+def test_kinds_and_the_page_need_no_matplotlib(tmp_path):
+    """A process that cannot import matplotlib lists the kinds, and writes report.html without figures."""
+    play(tmp_path)
+    script = f"""
+import sys
+sys.modules["matplotlib"] = None
+import importlib.util
+find_spec = importlib.util.find_spec
+importlib.util.find_spec = lambda name, *rest: None if name == "matplotlib" else find_spec(name, *rest)
+from ol2r_cli.report.figures.drawing import KINDS
+from ol2r_cli.commands.report import main
+print(len(KINDS), main([{str(tmp_path)!r}, "--out", {str(tmp_path / "report.html")!r}]))
+"""
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=120)
+    assert done.stdout.splitlines()[-1] == f"{len(KINDS)} 0"
+    assert "type pip install" in (tmp_path / "report.html").read_text()
+
+
+def test_every_listed_option_is_a_parameter():
+    for name, kind in KINDS.items():
+        assert list(signature(painter(name)).parameters)[3:] == [*kind.fixed, *kind.options], name
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory):
+    """Three rankers, two click models and two datasets with all that can be drawn, names long and numbers large."""
+    root = tmp_path_factory.mktemp("many")
+    for place, ranker in enumerate(("pairrank", "olranknet", "offline_ranknet")):
+        for dataset in ("mslr_web10k", "synthetic"):
+            for click in ("navigational", "informational"):
+                level = 0.3 + place / 20
+                trace = {
+                    "online_ndcg": {seed: [level + seed / 50] * 6 for seed in (0, 1)},
+                    "cumulative_ndcg": {seed: [1000.0 * level * (t + 1) for t in range(6)] for seed in (0, 1)},
+                    "unfairness": {seed: [30.0 ** (place - 1)] * 6 for seed in (0, 1)},
+                    **{f"block_size_{rank}": {0: [120] * 6, 1: [60] * 6} for rank in (1, 5, 10)},
+                    "blocks": {0: [3] * 6, 1: [4] * 6},
+                    "certain_top10": {0: [level] * 6, 1: [1.0] * 6},
+                    "violations": {0: [3] * 6, 1: [40] * 6},
+                }
+                curve = {0: [0.1, level], 1: [0.2, level]}
+                words = [f"ranker={ranker}", f"dataset={dataset}", f"click={click}"]
+                if ranker == "pairrank":
+                    words += ["fairness=fairexp", "fairness.epsilon=0.1"]
+                play(root, *words, trace=trace, test=curve, cosine=curve, every=5, blocks={1: [[60] * 60, [30] * 60]})
+    for l2 in (0.0001, 0.001):
+        for alpha in (0.01, 0.1):
+            words = f"ranker.l2={l2}", f"exploration.alpha={alpha}"
+            play(root / "setting", *words, trace={"online_ndcg": {0: [l2], 1: [0.5]}})
+    return root
+
+
+def check_layout(root: Path, kind: str, width: str) -> None:
+    """Nothing is cut off, and nothing overlaps."""
+    options = {"setting": {"x": "ranker.l2", "metric": "online_ndcg"}, "measure": {"column": "online_ndcg"}}
+    groups, labels = groups_and_labels(root / "setting" if kind == "setting" else root)
+    groups = groups[:6] if kind == "block_size_by_rank" else groups
+    figure = draw(kind, groups, labels, width=width, **options.get(kind, {}))
+    figure.canvas.draw()
+    renderer, frame = figure.canvas.get_renderer(), figure.bbox
+    boxes = [axes.get_tightbbox(renderer) for axes in figure.axes]
+    keys = [legend.get_window_extent(renderer) for legend in figure.legends]
+    for place, (axes, box) in enumerate(zip(figure.axes, boxes, strict=True)):
+        within = (frame.x0 - 1 <= box.x0, box.x1 <= frame.x1 + 1, frame.y0 - 1 <= box.y0, box.y1 <= frame.y1 + 1)
+        assert all(within), (kind, width)
+        assert axes.get_window_extent(renderer).height > 40, "a panel has room for its curves"
+        assert axes.get_window_extent(renderer).width > 5
+        assert not any(key.overlaps(box) for key in keys), (kind, width)
+        assert not any(box.padded(-3).overlaps(other.padded(-3)) for other in boxes[:place]), (kind, width)
+    assert all(key.x0 >= 0 and key.x1 <= frame.x1 and key.y0 >= 0 for key in keys), (kind, width)
+    assert figure.get_figwidth() == {"column": 3.3, "page": 7.0}[width]
+
+
+def test_nothing_is_cut_off_and_nothing_overlaps(many):
+    for kind in ("unfairness", "block_size", "block_size_by_rank", "running_time", "setting"):
+        check_layout(many, kind, "column")
+    check_layout(many, "learning_curve", "page")
+
+
+@pytest.mark.slow
+def test_no_kind_of_any_width_is_cut_off(many):
+    for kind in KINDS.keys() - {"lda"}:
+        for width in ("column", "page"):
+            check_layout(many, kind, width)
+
+
+def test_legends_and_numbers_beside_bars_have_room(tmp_path):
+    heights = []
+    for count in (1, 12):
+        for number in range(count):
+            play(tmp_path / f"{count}", f"ranker=a_ranker_with_a_long_name_{number}")
+        figure = drawn(tmp_path / f"{count}", "online_ndcg", width="column")
+        figure.canvas.draw()
+        heights.append(figure.axes[0].get_window_extent().height)
+    assert heights[1] > 0.9 * heights[0], "twelve lines of names make the figure higher"
+    play(tmp_path / "bar", trace={"unfairness": {0: [1000000], 1: [1000100]}})
+    figure = drawn(tmp_path / "bar", "bar", metric="unfairness", width=2)
+    figure.canvas.draw()
+    (axes,) = figure.axes
+    assert axes.texts[0].get_window_extent().x1 <= axes.get_window_extent().x1
+    assert not np.isnan(axes.get_xlim()).any()

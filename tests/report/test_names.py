@@ -1,0 +1,239 @@
+"""Names that distinguish groups with few words, tasks, the row that a baseline names, and styles that do not change."""
+
+from __future__ import annotations
+
+from itertools import combinations, product
+
+import numpy as np
+import pytest
+
+from ol2r_cli.report.names import (
+    RANKERS,
+    Labels,
+    Legend,
+    distinguishing_settings,
+    find_baseline,
+    ranker_style,
+    shade,
+    task_name,
+    tasks,
+    variants,
+)
+from tests.report.runs import groups_and_labels, groups_below, make, play
+
+CHOICES = "dataset=mq2008 click=perfect ranker=pairrank exploration=confidence"
+
+
+def short(root) -> list[tuple[str, str]]:
+    rows, labels = groups_and_labels(root)
+    return [(labels.ranker(group), labels.short(group)) for group in rows]
+
+
+def test_settings_in_which_the_same_choice_differs(tmp_path):
+    make(tmp_path / "a", "ranker.l2=0.01", "exploration.alpha=1")
+    make(tmp_path / "a", "ranker.l2=0.1")
+    # of another ranker, with another exploration: that their settings differ is no news
+    make(tmp_path / "a", "ranker=pdgd", "exploration=none", "ranker.l2=7", "exploration.alpha=7", "ranker._target_=a.B")
+    assert short(tmp_path / "a") == [("pairrank", "l2=0.01 alpha=1"), ("pairrank", "l2=0.1"), ("pdgd", "")]
+    make(tmp_path / "b", "rounds=10")
+    make(tmp_path / "b", "ranker=pdgd", "rounds=20")
+    assert short(tmp_path / "b") == [("pairrank", "rounds=10"), ("pdgd", "rounds=20")], "of the run, among all"
+    make(tmp_path / "c", "measure.ndcg.discount=0.9995", command="ol2r run")
+    make(tmp_path / "c", "measure.ndcg.discount=1")
+    make(tmp_path / "c", "ranker.new=null")
+    assert [name for _, name in short(tmp_path / "c")] == ["", "measure.ndcg.discount=1", "new=null"], "no defaults"
+
+
+def test_explorations_and_models_are_named_where_a_ranker_has_several(tmp_path):
+    make(tmp_path / "a")
+    make(tmp_path / "a", "exploration=none")
+    make(tmp_path / "a", "ranker=pdgd", "exploration=none")
+    names = [ranker for ranker, _ in short(tmp_path / "a")]
+    assert names == ["pairrank exploration=confidence", "pairrank exploration=none", "pdgd"]
+    network = ["ranker=pdgd", "ranker/model=mlp", "ranker.model._target_=a.MLP"]
+    make(tmp_path / "b", "ranker=pdgd", "ranker/model=linear", "ranker.model._target_=a.Linear")
+    make(tmp_path / "b", *network, "ranker.model.width=16")
+    assert short(tmp_path / "b") == [("pdgd ranker/model=linear", ""), ("pdgd ranker/model=mlp", "")]
+    make(tmp_path / "b", *network, "ranker.model.width=100")
+    make(tmp_path / "b", "ranker=olranknet", *network[1:], "ranker.model.width=16")
+    assert short(tmp_path / "b") == [
+        ("pdgd ranker/model=linear", ""),
+        ("pdgd ranker/model=mlp", "model.width=16"),
+        ("pdgd ranker/model=mlp", "model.width=100"),
+        ("olranknet", "model.width=16"),
+    ]
+    rows, labels = groups_and_labels(tmp_path / "b")
+    assert labels.overrides(rows[1]) == (
+        "dataset=mq2008 click=perfect ranker=pdgd ranker/model=mlp exploration=confidence ranker.model.width=16"
+    )
+
+
+def test_a_setting_that_follows_the_rankers_is_left_out_unless_it_was_typed(tmp_path):
+    make(tmp_path / "a", "ranker.l2=1")
+    make(tmp_path / "a", "ranker.l2=2")
+    assert short(tmp_path / "a") == [("pairrank", "l2=1"), ("pairrank", "l2=2")]
+    make(tmp_path / "a", "ranker.l2=3", "exploration.l2=3")
+    assert short(tmp_path / "a")[0] == ("pairrank", "ranker.l2=1"), "an ambiguous short name keeps its part"
+    make(tmp_path / "b", "ranker.l2=1")
+    make(tmp_path / "b", "ranker.l2=1", "exploration.l2=2", command="ol2r run experiment=mine")
+    assert short(tmp_path / "b") == [("pairrank", ""), ("pairrank", "l2=2")], "it does not follow in all of them"
+    for seed in "12":
+        make(tmp_path / "c", f"dataset.seed={seed}", fingerprint=seed)
+    assert short(tmp_path / "c") == [("pairrank", "dataset.seed=1"), ("pairrank", "dataset.seed=2")]
+
+
+def test_no_two_groups_look_the_same(tmp_path):
+    for l2, alpha, other, path in product((1, 2), (1, 2), ("ranker=pdgd", "exploration=none", "rounds=9"), "ab"):
+        make(tmp_path, f"ranker.l2={l2}", f"exploration.l2={alpha}", other, f"dataset.path={path}", fingerprint=path)
+    make(tmp_path, fingerprint="a")
+    make(tmp_path, fingerprint="b")
+    names = short(tmp_path)
+    assert len(set(names)) == len(names) == 2 * 2 * 3 * 2 + 2
+
+
+def test_overrides_are_words_for_the_shell_without_fingerprints(tmp_path):
+    make(tmp_path / "a", "ranker.l2=0.01", "ranker.pairs=two words")
+    make(tmp_path / "a", "ranker.l2=0.1", "fairness=fairexp")
+    rows, labels = groups_and_labels(tmp_path / "a")
+    assert [labels.overrides(group) for group in rows] == [
+        CHOICES + """ ranker.l2=0.01 'ranker.pairs='"'"'two words'"'"''""",
+        f"{CHOICES} fairness=fairexp ranker.l2=0.1 ranker.pairs=matching",
+    ]
+    make(tmp_path / "b", fingerprint="before")
+    make(tmp_path / "b", fingerprint="after")
+    rows, labels = groups_and_labels(tmp_path / "b")
+    assert {labels.short(group) for group in rows} == {"fingerprint=before", "fingerprint=after"}
+    assert {labels.overrides(group) for group in rows} == {CHOICES}
+
+
+def test_dataset_users_and_settings_of_the_run_make_the_task(tmp_path):
+    make(tmp_path)
+    others = ("dataset=yahoo", "click=cascade", "rounds=9", "click.stop=1", "dataset.normalise=none")
+    for other in others:
+        make(tmp_path, other, fingerprint="other" if other.startswith("dataset") else None)
+    competitors = ("ranker=pdgd", "ranker.l2=1", "exploration=none", "exploration.alpha=1", "fairness=fairexp")
+    for other in (*competitors, "device.dtype=float32"):
+        make(tmp_path, other)
+    assert sorted(len(task) for task in tasks(groups_below(tmp_path))) == [1] * len(others) + [2 + len(competitors)]
+
+
+def test_words_for_a_baseline(tmp_path):
+    make(tmp_path, "ranker.l2=0.1")
+    make(tmp_path, "ranker.l2=2")
+    make(tmp_path, "ranker=pdgd", "exploration=none", "ranker.l2=7", "ranker.pairs=all")
+    (task,) = tasks(groups_below(tmp_path))
+    for words, row in {
+        "pdgd": 2,
+        "ranker=pdgd": 2,
+        "ranker=pairrank ranker.l2=0.1": 0,
+        "pairrank ranker.l2=1e-1": 0,
+        "ranker.l2=2.0": 1,
+        "ranker.pairs=all": 2,
+        "exploration=none": 2,
+    }.items():
+        assert find_baseline(words, task, Labels(task)) is task[row], words
+    for words in ("dbgd", "ranker.l2=3", "ranker.l2=x", "ranker.new=1", "pdgd ranker.l2=2"):
+        assert find_baseline(words, task, Labels(task)) is None, words
+
+
+def test_words_that_match_several_groups_are_an_error_with_advice(tmp_path):
+    make(tmp_path, "ranker.l2=1", "rounds=9")
+    make(tmp_path, "ranker.l2=2", "rounds=9")
+    make(tmp_path, "rounds=8")
+    rows, labels = groups_and_labels(tmp_path)
+    first, second = tasks(rows)
+    assert find_baseline("pairrank", second, labels) is second[0]
+    message = (
+        "--baseline must match one row of each task, got pairrank, which matches 2 with dataset=mq2008 "
+        "click=perfect rounds=9: add what distinguishes them, such as --baseline 'pairrank ranker.l2=1'"
+    )
+    with pytest.raises(ValueError, match=f"^{message}$"):
+        find_baseline("pairrank", first, labels)
+    assert task_name(second[0], labels) == "dataset=mq2008 click=perfect rounds=8"
+
+
+# Machado, Oliveira and Fernandes (2009), severity 1: linear RGB as the colour-blind see it.
+DEUTERANOPIA = [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]]
+PROTANOPIA = [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]]
+XYZ = [[0.4124564, 0.3575761, 0.1804375], [0.2126729, 0.7151522, 0.0721750], [0.0193339, 0.1191920, 0.9503041]]
+
+
+def lab(colour: str, sight) -> np.ndarray:
+    """CIE L*a*b* (D65) of an sRGB colour with normal or impaired colour vision."""
+    srgb = np.array([int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)])
+    linear = np.where(srgb <= 0.04045, srgb / 12.92, ((srgb + 0.055) / 1.055) ** 2.4)
+    x, y, z = np.array(XYZ) @ np.clip(np.array(sight) @ linear, 0, 1) / np.array([0.95047, 1, 1.08883])
+    f = [float(np.cbrt(v)) if v > 216 / 24389 else (24389 / 27 * v + 16) / 116 for v in (x, y, z)]
+    return np.array([116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])])
+
+
+def test_rankers_differ_in_colour_for_everybody_or_in_both_dash_and_marker():
+    for (_, first), (_, second) in combinations(RANKERS.values(), 2):
+        least = min(
+            float(np.linalg.norm(lab(first.colour, sight) - lab(second.colour, sight)))
+            for sight in (np.eye(3), DEUTERANOPIA, PROTANOPIA)
+        )
+        assert least > 15 or (first.dash != second.dash and first.marker != second.marker), (first, second)
+
+
+def test_styles_are_the_same_in_every_figure(tmp_path):
+    known = {"pairrank": "#0072b2", "olranknet": "#d55e00", "p2neurrank": "#009e73", "pdgd": "#cc79a7"}
+    assert {name: RANKERS[name][1].colour for name in known} == known, "figures of versions can be compared"
+    play(tmp_path / "a", "ranker=pdgd")
+    play(tmp_path / "a", "ranker=my_own")
+    for words in (("ranker=my_own", "click=informational"), ("ranker=pairrank",), ("ranker=dbgd",)):
+        play(tmp_path / "b", *words)
+    first, second = (Legend(*groups_and_labels(tmp_path / name)).styles for name in "ab")
+    assert first["PDGD"] == RANKERS["pdgd"][1]
+    assert first["my_own"] == second["my_own"]
+
+
+def test_fairness_and_settings_keep_to_their_ranker():
+    plain, fair = ranker_style("pairrank"), ranker_style("pairrank", "fairexp")
+    assert (fair.colour, fair.hollow, plain.hollow) == (plain.colour, True, False)
+    assert fair.dash != plain.dash
+    for count in (2, 5, 9):
+        own = variants(plain, count)
+        assert len({look.colour for look in own}) == len({look.marker for look in own}) == count
+        lightness = [lab(look.colour, np.eye(3))[0] for look in own]
+        assert lightness == sorted(lightness), "from dark to light"
+    assert variants(plain, 1) == [plain]
+    assert [shade("#0072b2", step) for step in (-1, 0, 0.5, 1)] == ["#000000", "#0072b2", "#80b8d8", "#ffffff"]
+
+
+def test_names_are_those_of_the_papers(tmp_path):
+    play(tmp_path, "ranker=pepairrank")
+    play(tmp_path, "fairness=fairexp")
+    play(tmp_path, "ranker=ips_regression", "fairness=fairco")
+    play(tmp_path, "ranker=pdgd", "ranker/model=mlp")
+    play(tmp_path, "ranker=pdgd", "ranker/model=linear")
+    names = list(Legend(*groups_and_labels(tmp_path)).styles)
+    assert names == ["FairExp-PairRank", "P²LinRank", "Linear-PDGD", "Neural-PDGD", "FairCo"]
+
+
+def test_settings_are_named_only_where_a_panel_has_several(tmp_path):
+    play(tmp_path / "a", "click=perfect", "ranker.l2=0.1")
+    play(tmp_path / "a", "click=informational", "ranker.l2=10")
+    assert list(Legend(*groups_and_labels(tmp_path / "a")).styles) == ["PairRank"]
+    play(tmp_path / "a", "click=perfect", "ranker.l2=1", "ranker.pairs=all")
+    names = list(Legend(*groups_and_labels(tmp_path / "a")).styles)
+    assert names == ["PairRank λ=0.1", "PairRank λ=1", "PairRank λ=10"]
+    play(tmp_path / "b", "click.stop=0.5")
+    play(tmp_path / "b", "click.stop=0.25")
+    legend = Legend(*groups_and_labels(tmp_path / "b"))
+    assert list(legend.styles) == ["PairRank"]
+    titles = [legend.title(panel) for panel in legend.panels]
+    assert titles == ["MQ2008, perfect, stop=0.25", "MQ2008, perfect, stop=0.5"], "of users and data, in the title"
+
+
+def test_the_fewest_settings():
+    for panels, names in (
+        ([[{"a": "1"}]], []),
+        ([[{"a": "1", "b": "1"}, {"a": "2", "b": "2"}]], ["a"]),
+        ([[{"a": "1", "b": "1"}, {"a": "1", "b": "2"}]], ["b"]),
+        ([[{"a": x, "b": y, "c": x + y} for x in "12" for y in "12"]], ["c"]),
+        ([[{"a": x, "b": y} for x in "12" for y in "123"]], ["a", "b"]),
+        ([[{"a": "1"}, {}]], ["a"]),
+        ([[{"a": "1"}], [{"a": "2"}]], []),
+    ):
+        assert distinguishing_settings(panels) == names, panels

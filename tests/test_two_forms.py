@@ -1,0 +1,230 @@
+"""Compiled loops and tensor operations show the same lists and learn the same, on the same random numbers.
+
+Rounds that loops play together are compared with rounds that tensors play one by one. The optima of PairRank and
+PePairRank are only as near to each other as their guarantee says (tests/learning), so their rounds together are
+compared with single rounds in loops, and their lists with those of tensors for a few rounds.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from itertools import chain
+
+import pytest
+import torch
+
+from ol2r_cli.exploration.order import PlackettLuce
+from ol2r_cli.ranker.pairrank import PairwiseRanker
+from ol2r_cli.ranker.pdgd import PDGD
+from tests.choices import SEEDS, combinations, each_choice, names, play, seen, simulation, world
+
+ROUNDS = 90  # beyond the first 64, after which measures are taken one by one
+FEW = 8
+OPTIMA = ("ranker=pairrank", "ranker=pepairrank")
+ONLY_SHOWN = {"trace_blocks": False, "trace_regret": False}
+TOGETHER = ("pdgd", "sgd_ranknet", "epsilon_greedy", "dbgd", "mgd")
+SETTINGS = [
+    ("ranker=sgd_ranknet", "ranker.pairs=adjacent", "click.stop_without_click=true"),
+    ("ranker=sgd_ranknet", "ranker.pairs=all", "ranker.decay=0.9"),
+    ("ranker=sgd_ranknet", "exploration=confidence"),
+    ("ranker=pdgd", "ranker.decay=0.9"),
+    ("ranker=mgd", "ranker.decay=0.9", "ranker.candidates=3"),
+    ("ranker=pdgd", "ranker/model=mlp"),
+    ("ranker=epsilon_greedy", "exploration.epsilon=1"),
+    ("ranker=dbgd", "exploration=probabilistic_interleaving"),
+    ("ranker=mgd", "exploration=probabilistic_interleaving", "exploration.tau=0.5"),
+    ("ranker=mgd", "ranker.projection=document_space"),
+    ("ranker=nsgd", "ranker.projection=document_space", "exploration=probabilistic_interleaving"),
+    ("ranker=coltr", "ranker.renormalise=true"),
+    ("ranker=intervention_aware", "ranker.every=5", "ranker.propensities=estimated"),
+    ("ranker=olranknet", "exploration.covariance=full"),
+    ("ranker=pairrank", "fairness=fairexp", "fairness.count=shown", "fairness.epsilon=0", "exploration.alpha=0.1"),
+    ("ranker=pairrank", "fairness=fairexp", "fairness.epsilon=inf", "exploration.alpha=0.1"),
+    ("ranker=pairrank", "fairness=fairexp", "fairness.fill=paper", "exploration.alpha=0.1"),
+    ("ranker=pairrank", "ranker.window=6"),
+    ("ranker=pairrank", "ranker.discount=0.9", "exploration.covariance=inverse_diagonal"),
+    *((f"ranker={ranker}", "click=position_based") for ranker in TOGETHER),
+    *(("ranker=pdgd", f"click={name}") for name in names("click")),
+]
+PAIRRANK = [
+    ("ranker=pairrank",),
+    ("ranker=pairrank", "exploration=none"),
+    ("ranker=pairrank", "exploration.covariance=diagonal", "exploration.shuffle=random"),
+    ("ranker=pairrank", "exploration.covariance=inverse_diagonal", "exploration.transitive=false"),
+    ("ranker=pairrank", "ranker.reduction=mean", "ranker.pairs=all", "click=position_based"),
+]
+
+
+def result(running, together: bool, rounds: int = ROUNDS):
+    """Measures of all rounds, state after them, and the rounds after which control came back."""
+    parts, pauses = [], []
+    with torch.inference_mode():
+        for t, _ in running.play_until(lambda t: t % 20 == 0) if together else running.play():
+            pauses.append(t)
+            if running.measurement.full() or t == rounds:
+                parts.append(running.measurement.measures()[1])
+            if t == rounds:
+                break
+    columns = {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
+    return columns, running.state_dict(), running.ranker.deploy(), pauses
+
+
+def check(overrides: tuple[str, ...], rounds: int = 30, **kind) -> None:
+    """Loops, together where that is possible, against tensors: the same columns, and weights but for rounding."""
+    near = not any(word in OPTIMA for word in overrides) and any(word.startswith("ranker=") for word in overrides)
+    rounds = rounds if near else FEW
+    by_loops, by_tensors = (
+        result(simulation(overrides, rounds=rounds, loops=form, **kind), form, rounds) for form in (True, False)
+    )
+    assert by_loops[0].keys() == by_tensors[0].keys(), overrides
+    if "ranker=pepairrank" in overrides:  # it draws other numbers: tests/learning/test_perturbed_optima.py
+        return
+    for name, values in by_tensors[0].items():
+        torch.testing.assert_close(by_loops[0][name], values, equal_nan=True, msg=f"{overrides}: {name}")
+    if near:
+        torch.testing.assert_close(by_loops[2], by_tensors[2], equal_nan=True, msg=f"{overrides}: weights")
+
+
+def check_together(overrides: tuple[str, ...], **kind) -> None:
+    """Rounds that loops play together are those that the same loops play one by one."""
+    (columns, state, _, pauses), (expected, expected_state, _, _) = (
+        result(simulation(overrides, rounds=ROUNDS, loops=True, trace_regret=False, **kind), together)
+        for together in (True, False)
+    )
+    assert set(pauses) >= {20, 40, 60, 80, 90}
+    assert len(pauses) < ROUNDS
+    assert columns.keys() == expected.keys() >= {"query", "clicks", "online_ndcg"}
+    for name, values in chain(expected.items(), expected_state.items()):
+        found = columns[name] if name in columns else state[name]
+        torch.testing.assert_close(found, values, equal_nan=True, msg=f"{overrides}: {name}")
+
+
+@pytest.mark.parametrize("share", range(4))
+def test_every_choice(share):
+    for overrides in each_choice()[share::4]:
+        check(overrides)
+
+
+@pytest.mark.parametrize("share", range(4))
+def test_every_setting_with_code_of_its_own(share):
+    for overrides in SETTINGS[share::4]:
+        check(overrides, **ONLY_SHOWN)
+
+
+def test_other_sizes():
+    for ranker in ("pdgd", "sgd_ranknet", "mgd", "pairrank"):
+        for kind in {"positions": 1}, {"positions": 40}, {"dtype": torch.float32}, {"seeds": SEEDS[:1]}:
+            check((f"ranker={ranker}",), **ONLY_SHOWN, **kind)
+
+
+def test_rounds_of_pairrank_together(monkeypatch):
+    for overrides in PAIRRANK:
+        check_together(overrides)
+    for kind in {"positions": 1}, {"positions": 7}, {"dtype": torch.float32}, {"seeds": SEEDS[:1]}:
+        check_together(("ranker=pairrank",), **kind)
+    monkeypatch.setattr("ol2r_cli.exploration.confidence.Confidence.refresh", 7)
+    check_together(("ranker=pairrank",))
+
+
+def test_directions_are_drawn_for_few_rounds_where_there_are_many_numbers(monkeypatch):
+    monkeypatch.setattr("ol2r_cli.simulation._DIRECTIONS", 200)
+    check(("ranker=mgd",), trace_regret=False)
+
+
+def test_a_dataset_without_groups():
+    without = dataclasses.replace(world(), group=None)
+    of_form = [
+        result(simulation(("ranker=pdgd",), without, rounds=30, loops=form, exposure=None, **ONLY_SHOWN), form, 30)
+        for form in (True, False)
+    ]
+    assert of_form[0][0].keys() == of_form[1][0].keys()
+    assert "unfairness" not in of_form[0][0]
+    torch.testing.assert_close(of_form[0][2], of_form[1][2])
+
+
+def test_a_run_goes_on_where_it_stopped():
+    """As from a checkpoint, in the middle of the rounds that are played together."""
+    expected = result(simulation(("ranker=pdgd",), rounds=ROUNDS, loops=True, trace_regret=False), True)[1]
+    first, then = (simulation(("ranker=pdgd",), rounds=ROUNDS, loops=True, trace_regret=False) for _ in range(2))
+    with torch.inference_mode():
+        next(first.play_until(lambda t: t == 33))
+        first.measurement.measures()
+        then.load_state_dict(first.state_dict())
+    state = result(then, True)[1]
+    assert all(torch.equal(state[name], values) for name, values in expected.items())
+
+
+class Scaled(PairwiseRanker):
+    """Ranks by features that it scales by itself."""
+
+    def predict(self, candidates, random):
+        return super().predict(dataclasses.replace(candidates, features=candidates.features * 3), random)
+
+
+def test_a_ranker_that_replaces_the_features_is_explored_with_its_own():
+    played = []
+    for form in (False, True):
+        with torch.inference_mode():
+            running = simulation(("ranker=pairrank",), rounds=FEW, loops=form)
+            running.ranker.__class__ = Scaled
+            played.append(seen(play(running, FEW)))
+    assert played[0] == played[1]
+
+
+class Mine(PDGD):
+    """Could learn otherwise."""
+
+
+class MyLists(PlackettLuce):
+    """Could propose otherwise."""
+
+
+ONE_BY_ONE = {
+    "members that are refitted": (("ranker=pepairrank",), {}),
+    "the authors' fit": (("ranker=pairrank", "ranker.solver=lbfgs_restart"), {}),
+    "a width that depends on the round": (("ranker=pairrank", "exploration.alpha=theory"), {}),
+    "more places than certain pairs are recorded for": (("ranker=pairrank",), {"positions": 12}),
+    "a window": (("ranker=pairrank", "ranker.window=5"), {}),
+    "a discount, with lists by score": (("ranker=pairrank", "exploration=none", "ranker.discount=0.9"), {}),
+    "a network": (("ranker=pdgd", "ranker/model=mlp"), {}),
+    "a projected step": (("ranker=mgd", "ranker.projection=document_space"), {}),
+    "directions in a null space": (("ranker=nsgd",), {}),
+    "a subclass of a ranker": (("ranker=pdgd", f"ranker._target_={__name__}.Mine"), {}),
+    "a subclass of an exploration": (("ranker=pdgd", f"exploration._target_={__name__}.MyLists"), {}),
+    "a fairness": (("ranker=ips_regression", "fairness=fairco"), {}),
+    "a measure that receives every round": (("ranker=pdgd",), {"trace_regret": True}),
+    "tensors": (("ranker=pdgd",), {"loops": False}),
+}
+
+
+def test_others_are_played_one_by_one():
+    for why, (overrides, kind) in ONE_BY_ONE.items():
+        running = simulation(overrides, **{"rounds": 2, "loops": True, "trace_regret": False, **kind})
+        assert running.together is None, why
+        with torch.inference_mode():
+            assert all(happened is not None for _, happened in running.play_until(lambda t: False)), why
+
+
+def test_measures_that_are_not_taken_are_asked_for():
+    running = simulation(("ranker=pdgd",), rounds=5_000, loops=True, trace_regret=False)
+    with torch.inference_mode(), pytest.raises(ValueError, match=r"call measurement\.measures\(\) when it is full"):
+        list(running.play_until(lambda t: False))
+
+
+def test_tensors_do_not_need_loops(monkeypatch):
+    """As where numba cannot be imported: then the first use of a loop is an ImportError."""
+    for ranker in (*TOGETHER, "pairrank", "pepairrank"):
+        simulation((f"ranker={ranker}",), rounds=2, loops=False)  # what is imported once, is imported
+    monkeypatch.delattr("ol2r_cli.loops.play", raising=False)
+    monkeypatch.setattr("ol2r_cli.loops.__getattr__", lambda name: pytest.fail(f"{name} is used"))
+    for ranker in (*TOGETHER, "pairrank", "pepairrank"):
+        running = simulation((f"ranker={ranker}",), rounds=2, loops=False, trace_regret=False)
+        with torch.inference_mode():
+            assert len(list(running.play_until(lambda t: False))) == 2, ranker
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("share", range(8))
+def test_every_combination(share):
+    for overrides in combinations()[share::8]:
+        check(overrides, **ONLY_SHOWN)
