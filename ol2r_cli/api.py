@@ -296,7 +296,7 @@ def compare(
     """
     from ol2r_cli.report import comparison
     from ol2r_cli.report.document import Document
-    from ol2r_cli.report.measures import METRICS, check_metrics, usual_metrics
+    from ol2r_cli.report.measures import check_metrics, usual_metrics
     from ol2r_cli.report.names import Labels
     from ol2r_cli.report.run_groups import group_runs
 
@@ -305,7 +305,7 @@ def compare(
     labels = Labels(groups)
     metrics = check_metrics(metrics, groups, "metrics")
     shown = list(metrics) or usual_metrics(groups)
-    groups = labels.ordered(groups, (*shown, METRICS[0])[0])
+    groups = labels.ordered(groups, shown)
     compared = comparison.compare(groups, labels, shown, baseline, test) if len(groups) > 1 else None
     return Document(collection, groups, labels, shown, None, compared)
 

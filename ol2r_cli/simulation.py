@@ -264,8 +264,8 @@ class RoundsTogether:
         record = self._record(first + 1, rounds)
         played = play(first, rounds, tuple(self.queries), intents, tuple(self.numbers), *roles, record)
         self.measurement.take_back(rounds - played)
-        for role in self.ranker, self.exploration:
-            role.after_loops(played)
+        self.ranker.after_loops(played)
+        self.exploration.after_loops(played)
         return played
 
     def _record(self, first: int, rounds: int) -> tuple[NDArray[Any], ...]:

@@ -26,7 +26,7 @@ from ol2r_cli import loops
 from ol2r_cli.commands.command import argument, command
 from ol2r_cli.config.overrides import split_search_path
 from ol2r_cli.config.own_choices import add_config_dir, as_options, choice_folders
-from ol2r_cli.formatting import byte_size, error_line, show
+from ol2r_cli.formatting import byte_size, error_line, plural, show
 from ol2r_cli.lock import is_held, locked
 from ol2r_cli.run.code import version_line
 from ol2r_cli.run.exit_status import DONE, FAILED
@@ -139,10 +139,8 @@ def _disk(config: DictConfig) -> Iterator[Finding]:
     """Yield whether a run can write its folders, the free space, and whether a second process is refused."""
     from ol2r_cli.dataset.cache import expand
 
-    for setting, path in {
-        "output_dir": Path(config.output_dir).expanduser(),
-        "cache_dir": expand(config.cache_dir),
-    }.items():
+    paths = {"output_dir": Path(config.output_dir).expanduser(), "cache_dir": expand(config.cache_dir)}
+    for setting, path in paths.items():
         folder = next(folder for folder in (path.absolute(), *path.absolute().parents) if folder.is_dir())
         free, problem = shutil.disk_usage(folder).free, ""
         try:
@@ -175,13 +173,12 @@ def _data(data_dir: str, catalogue: Catalogue) -> Iterator[Finding]:
     for name, choice in catalogue.choices["dataset"].items():
         values = catalogue.values(choice)
         folders = [root / folder for folder in values.get("folders") or ()]
-        files = {
-            split: [file.format(set=values["set"]) for file in names]
-            for split, names in values.get("files", {}).items()
-        }
+        named = values.get("files", {}).items()
+        files = {split: [file.format(set=values["set"]) for file in names] for split, names in named}
         try:
             if folders and (location := locate(folders, files, values["fold"])):
-                places[name] = f"{location.root} ({len(list(location.root.glob('Fold[0-9]*'))) or 1} folds)"
+                folds = len(list(location.root.glob("Fold[0-9]*")))
+                places[name] = str(location.root) + (f" ({plural(folds, 'fold')})" if folds else "")
         except ValueError as error:
             places[name] = str(error)
     hint = "no dataset there: type data_dir=DIR or set OL2R_DATA; dataset=synthetic needs none"

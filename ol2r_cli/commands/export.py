@@ -22,9 +22,12 @@ from typing import TYPE_CHECKING, Any
 
 from ol2r_cli.atomic_file import write_parquet, write_text
 from ol2r_cli.commands.command import argument, command
+from ol2r_cli.config.instantiate import trusted_targets
 from ol2r_cli.config.own_choices import add_config_dir, default_output_dir
 from ol2r_cli.formatting import plural
+from ol2r_cli.report.frames import as_csv
 from ol2r_cli.run.exit_status import DONE
+from ol2r_cli.run.run import named_runs
 
 if TYPE_CHECKING:
     from ol2r_cli.export.ranked_split import RankedSplit
@@ -53,8 +56,6 @@ def main(given: argparse.Namespace) -> int:
 
 
 def _export(options: argparse.Namespace) -> Iterable[str]:
-    from ol2r_cli.run.run import named_runs
-
     _check(options)
     names = options.runs or [str(default_output_dir())]
     paths = list(dict.fromkeys(path for name in names for path in named_runs(name)))
@@ -68,7 +69,6 @@ def _export(options: argparse.Namespace) -> Iterable[str]:
 
     import torch
 
-    from ol2r_cli.config.instantiate import trusted_targets
     from ol2r_cli.export.ranked_split import RankedSplit
 
     own_targets = trusted_targets(options.config_dir)
@@ -118,8 +118,7 @@ def _readable(paths: list[Path], read: Callable[[Path], Any]) -> Iterator[Any]:
 def _write_table(runs: Iterable[RankedSplit], out: Path) -> str:
     import polars as pl
 
-    from ol2r_cli.export.per_query import per_query
-    from ol2r_cli.report.frames import as_csv
+    from ol2r_cli.export.ranked_split import per_query
 
     table = pl.concat([per_query(run) for run in runs], how="diagonal")  # runs may have other measures
     if out.suffix == ".csv":
@@ -130,7 +129,7 @@ def _write_table(runs: Iterable[RankedSplit], out: Path) -> str:
 
 
 def _write_trec(runs: Iterable[RankedSplit], out: Path, several: bool) -> Iterator[str]:
-    from ol2r_cli.export.trec import write_trec
+    from ol2r_cli.export.ranked_split import write_trec
 
     for run in runs:
         folder = out / run.trained.run.path.name if several else out

@@ -43,7 +43,7 @@ from ol2r_cli.report.comparison import compare, select
 from ol2r_cli.report.document import FORMATS, SUFFIXES, Document, writing
 from ol2r_cli.report.figures import drawing
 from ol2r_cli.report.figures.drawing import EVERY_KIND, KINDS, Look, NothingToDraw
-from ol2r_cli.report.measures import METRICS, check_metrics, known_metrics, usual_metrics
+from ol2r_cli.report.measures import check_metrics, known_metrics, usual_metrics
 from ol2r_cli.report.names import Labels
 from ol2r_cli.report.result_tables import left_out
 from ol2r_cli.report.run_groups import collect, group_runs, nothing_below
@@ -118,7 +118,7 @@ def make_document(options: argparse.Namespace, all_metrics: bool = False) -> Doc
     metrics = options.metric or (known_metrics(groups) if all_metrics else usual_metrics(groups))
     comparison = None
     if options.baseline or options.compare:
-        groups = labels.ordered(groups, (*metrics, METRICS[0])[0])  # letters in the order of the table
+        groups = labels.ordered(groups, metrics)  # letters in the order of the table
         comparison = compare(groups, labels, metrics, options.baseline, options.test or "t")
     found = None
     if options.recovery:
@@ -195,7 +195,7 @@ def _check_suffix(options: argparse.Namespace, by_suffix: str | None) -> None:
 def _overrides(document: Document) -> str:
     for line in left_out(document.collection):
         print(f"ol2r report: {line}", file=sys.stderr)
-    return "\n".join(map(document.labels.overrides, document.labels.ordered(document.groups, METRICS[0])))
+    return "\n".join(map(document.labels.overrides, document.labels.ordered(document.groups)))
 
 
 def _draw_figures(options: argparse.Namespace) -> None:

@@ -13,15 +13,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import polars as pl
 
 from ol2r_cli.config.catalogue import dotted
 from ol2r_cli.formatting import error_line
 from ol2r_cli.run.run import Run
 from ol2r_cli.run.tables import EVALUATION, TRACE
-
-if TYPE_CHECKING:
-    import polars as pl
 
 POINTS = 500  # of a curve, at most
 PROJECT = "ol2r"  # the experiment of MLflow, and the project of Weights & Biases, that runs are written to
@@ -108,8 +107,6 @@ def _curves(run: Run, points: int) -> dict[str, Curve]:
     point stands at the last round of its stretch. It is the last value of a running total, such as cumulative NDCG, and
     the mean of another column.
     """
-    import polars as pl
-
     columns = run.columns
     trace = run.table(TRACE.with_columns(columns.trace))
     evaluation = run.table(EVALUATION.with_columns(columns.evaluation))
@@ -136,8 +133,6 @@ def _curves(run: Run, points: int) -> dict[str, Curve]:
 
 def _means(rows: pl.DataFrame, names: Iterable[str], prefix: str) -> dict[str, Curve]:
     """Return a curve for each column that has values: the mean over the rows of each round."""
-    import polars as pl
-
     means = rows.group_by("round").agg(pl.col(*names).cast(pl.Float64).mean()).sort("round")
     columns = {name: means.select("round", name).drop_nulls() for name in names}
     return {f"{prefix}{name}": list(column.iter_rows()) for name, column in columns.items() if len(column)}

@@ -109,8 +109,10 @@ def payload(config: Mapping[str, Any], choices: Mapping[str, str], overrides: Se
     """
     run: dict[str, Any] = {"config": config, "choices": dict(choices), "overrides": list(overrides), "id": id}
     if names := [target.removeprefix("__main__.") for target in targets(config) if target.startswith("__main__.")]:
-        from joblib.externals import cloudpickle
-
+        try:
+            import cloudpickle
+        except ImportError:  # joblib before 1.6 has a copy of it
+            from joblib.externals import cloudpickle
         classes = {name: getattr(sys.modules["__main__"], name) for name in names}
         run |= {"classes": cloudpickle.dumps(classes), "code": own_code(config)}
     return pickle.dumps(run | {"folder": os.getcwd(), "modules": [os.path.abspath(folder) for folder in sys.path]})
@@ -154,9 +156,8 @@ def reason(job: Job, code: int, out_of_memory: bool = False) -> str:
         why = "memory ran out" if out_of_memory else "by another process, or because memory ran out"
         return f"killed (signal 9): {why}"
     if code < 0:
-        return (
-            f"killed (signal {-code}, {next((number.name for number in signal.Signals if number == -code), 'unknown')})"
-        )
+        names = {int(number): number.name for number in signal.Signals}
+        return f"killed (signal {-code}, {names.get(-code, 'unknown')})"
     if code == INTERRUPTED:
         return "interrupted: what was done is kept"
     output = last_line(job.log).removeprefix("ol2r run: ")

@@ -240,7 +240,7 @@ class DifficultQueries(nn.Module):
         self.room, self.window = room, window
 
     def setup(self, context: RunContext, features: Float[Tensor, "N F"]) -> None:
-        self.features = features.to(context.device)
+        self.features, self.loops = features.to(context.device), context.loops
         shape, documents, device = (context.replicas, self.room), context.documents, context.device
         self.register_buffer("ease", torch.full(shape, torch.inf, dtype=torch.float64, device=device))  # if empty
         self.register_buffer("stored", torch.zeros(shape, dtype=torch.int64, device=device))  # in this round
@@ -271,6 +271,8 @@ class DifficultQueries(nn.Module):
     def best(self, won: Bool[Tensor, "B M"], weights: Float[Tensor, "B M P"]) -> Bool[Tensor, "B M"]:
         """Return which of the winners is best alone: with the largest sum of 1/rank over the documents clicked in the
         stored queries, the first of equal ones."""
+        if self.loops and not (won.sum(1) > 1).any():
+            return won
         document = self.document
         features = self.features.index_select(0, document.flatten()).to(weights.dtype).unflatten(0, (len(won), -1))
         scores = (weights @ features.mT).unflatten(2, document.shape[1:])  # [B M room D]

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from ol2r_cli.config.overrides import as_typed
 from ol2r_cli.report.comparison import Comparison, PairedDifference, Selection
 from ol2r_cli.report.finished_run import FinishedRun, by_seed, tables_of
-from ol2r_cli.report.measures import METRICS
 from ol2r_cli.report.names import PARTS, Labels
 from ol2r_cli.report.run_groups import Group, chosen_runs, group_runs
 
@@ -124,7 +123,7 @@ def groups_frame(
     """One row for each group: choices, differing settings, folds, n, and mean, sd, half_width and n of each metric."""
     names = _settings(groups, labels)
     rows = []
-    for group in labels.ordered(groups, (*metrics, METRICS[0])[0]):
+    for group in labels.ordered(groups, metrics):
         row: dict[str, Any] = _choices(group) | {setting: group.settings.get(setting) for setting in names}
         row |= {"chosen_from": selection.cells[selection.groups.index(group)]} if selection else {}
         row |= {"letter": comparison.letters.get(group)} if comparison and comparison.letters else {}

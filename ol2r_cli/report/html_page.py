@@ -48,7 +48,7 @@ def write_page(path: Path, document: Document) -> None:
     The page has every figure that the runs have data for. Without matplotlib it has none, and says so.
     """
     labels, selection, comparison = document.labels, document.selection, document.comparison
-    groups = labels.ordered(document.groups, ndcg_metrics(document.groups)[0])
+    groups = labels.ordered(document.groups, ndcg_metrics(document.groups))
     manifests = {group: [Run.read_finished(run.path).manifest for run in group.runs] for group in groups}
     shared = [
         (name, value)

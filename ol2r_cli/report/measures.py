@@ -6,13 +6,11 @@ from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 
-from ol2r_cli.columns import Column, RunColumns, main_cutoff, metrics_of, ndcg_columns
+from ol2r_cli.columns import CUTOFF, Column, RunColumns, main_cutoff, metrics_of, ndcg_columns
 from ol2r_cli.formatting import must_be_one_of
 
 if TYPE_CHECKING:
     from ol2r_cli.report.run_groups import Group
-
-METRICS = ("test_ndcg_10", "validation_ndcg_10", "cumulative_ndcg", "online_ndcg")
 
 
 @cache
@@ -56,8 +54,15 @@ def gain(metric: str, difference: float) -> float:
 
 def ndcg_metrics(groups: Sequence[Group]) -> tuple[str, str, str, str]:
     """Test, validation, cumulative and online NDCG at the cutoff that stands for these groups."""
-    online, cumulative, ndcg = ndcg_columns(main_cutoff(known_metrics(groups)))
+    return _of_cutoff(main_cutoff(known_metrics(groups)))
+
+
+def _of_cutoff(cutoff: int) -> tuple[str, str, str, str]:
+    online, cumulative, ndcg = ndcg_columns(cutoff)
     return f"test_{ndcg.name}", f"validation_{ndcg.name}", cumulative.name, online.name
+
+
+METRICS = _of_cutoff(CUTOFF)
 
 
 def usual_metrics(groups: Sequence[Group]) -> tuple[str, ...]:

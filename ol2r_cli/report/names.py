@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 from ol2r_cli.config.overrides import as_typed
 from ol2r_cli.report.finished_run import CODE, IGNORED, RECORDING, default_settings
+from ol2r_cli.report.measures import METRICS
 from ol2r_cli.report.run_groups import FINGERPRINT, Group, is_typed
 
 PARTS = ("dataset", "click", "intent", "ranker", "ranker/model", "exploration", "fairness")
@@ -96,8 +97,12 @@ class Labels:
         settings = self.settings(group).items()
         return [(self._column[name], _sortable(value)) for name, value in settings if counts(name)]
 
-    def ordered(self, groups: Iterable[Group], metric: str) -> list[Group]:
-        """Groups sorted by dataset, click model and task; then by NDCG, best first, or by name for another metric."""
+    def ordered(self, groups: Iterable[Group], metrics: Sequence[str] = ()) -> list[Group]:
+        """Groups by dataset, click model and task; then the best first by the first metric if it is NDCG, or by name.
+
+        Without metrics it is that of `METRICS`.
+        """
+        metric = (*metrics, METRICS[0])[0]
 
         def key(group: Group) -> tuple[object, ...]:
             estimate = group.estimate(metric) if "ndcg" in metric else None

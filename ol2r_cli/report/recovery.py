@@ -63,7 +63,7 @@ class Recovery:
 
 def recoveries(groups: Sequence[Group], labels: Labels) -> list[Recovery]:
     """Every change of intent in these groups. ValueError if there is none."""
-    changes = [each for group in labels.ordered(groups, ndcg_metrics(groups)[0]) for each in _of_group(group, groups)]
+    changes = [each for group in labels.ordered(groups, ndcg_metrics(groups)) for each in _of_group(group, groups)]
     if not changes:
         raise ValueError("--recovery needs runs whose users change their intent: type ol2r run intent=abrupt")
     return changes

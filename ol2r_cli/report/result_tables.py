@@ -28,7 +28,7 @@ def groups_table(
     metrics = [name for name in metrics if any(group.estimate(name) for group in groups)]
     best = {(group, name) for task in tasks(groups) for name in metrics for group in _best(task, name)}
     rows: list[list[str | Cell]] = []
-    for group in labels.ordered(groups, (*metrics, METRICS[0])[0]):
+    for group in labels.ordered(groups, metrics):
         baseline = " (baseline)" if comparison and group in comparison.bases else ""
         values = [
             Cell(_value(group, name), comparison.mark(group, name) if comparison else "", (group, name) in best)

@@ -310,12 +310,14 @@ class Run:
         What an unfinished run does not record, such as its settings, is read as it is.
         """
         recorded = self.manifest.get("files") if name in _READ_ALWAYS else self.files
+        record = (recorded or {}).get(name)
         with open_file(self.path / name) as stream:
-            content = stream.read(LARGEST + 1 if name in _READ_ALWAYS else -1)
-        if (record := (recorded or {}).get(name)) is None:
-            if self.manifest.get("status") == "finished":
+            if record is not None:
+                check_file(self.path / name, record, content=False)  # before a terabyte is read
+            elif self.manifest.get("status") == "finished":
                 raise DamagedFile(f"{name} is not among the files of run.json")
-        elif hashlib.sha256(content).hexdigest() != record["sha256"]:
+            content = stream.read(LARGEST + 1 if name in _READ_ALWAYS else -1)
+        if record is not None and hashlib.sha256(content).hexdigest() != record["sha256"]:
             raise DamagedFile(f"{name} has another content than when it was written")
         return content
 

@@ -19,6 +19,7 @@ import pytest
 from omegaconf import OmegaConf
 from torch import nn
 
+from ol2r_cli.click.models import DependentClick
 from ol2r_cli.config.catalogue import Catalogue
 from ol2r_cli.config.composer import compose
 from ol2r_cli.config.instantiate import build, check_stored, import_target, targets, trusted_targets
@@ -264,6 +265,13 @@ def test_a_run_may_name_the_classes_of_choices_and_no_others_wherever_they_stand
                 check_stored(settings, "ranker", FILE)
             expected = f"{name}._target_ in run/config.yaml must be a class of a choice of ol2r, got {target!r}: "
             assert str(error.value).startswith(expected)
+
+
+def test_a_class_is_built_by_its_earlier_path():
+    earlier = "ol2r_cli.click.dependent.DependentClick"
+    settings = {"click": [0, 1], "stop": [0, 0], "tables": {}, "stop_without_click": False}
+    assert isinstance(build({"_target_": earlier, **settings}), DependentClick)
+    assert all(isinstance(import_target(target), type) for target in MOVED_TO.values())
 
 
 def test_settings_of_a_run_that_are_more_than_values_are_refused():

@@ -9,8 +9,7 @@ import polars as pl
 import pytest
 import torch
 
-from ol2r_cli.export.per_query import per_query
-from ol2r_cli.export.ranked_split import RankedSplit
+from ol2r_cli.export.ranked_split import RankedSplit, per_query
 from ol2r_cli.metrics.ranking import expected_reciprocal_rank, reciprocal_rank
 from ol2r_cli.run.run import Run
 from tests.export.finished import ROUNDS, SEEDS, read

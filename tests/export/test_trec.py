@@ -14,9 +14,14 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from ol2r_cli import cli
-from ol2r_cli.export.per_query import per_query
-from ol2r_cli.export.ranked_split import RankedSplit
-from ol2r_cli.export.trec import EXPONENTIAL_QRELS, QRELS, strictly_descending, write_trec
+from ol2r_cli.export.ranked_split import (
+    EXPONENTIAL_QRELS,
+    QRELS,
+    RankedSplit,
+    per_query,
+    strictly_descending,
+    write_trec,
+)
 from ol2r_cli.run.run import find_runs
 from tests.export.finished import SEEDS, read
 

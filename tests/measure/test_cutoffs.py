@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import polars as pl
@@ -11,6 +12,7 @@ from ol2r_cli import cli
 from ol2r_cli.columns import main_cutoff
 from ol2r_cli.report.figures.drawing import KINDS
 from ol2r_cli.run.run import Run, find_runs
+from tests.manifests import accept_changes
 from tests.worlds import TINY
 
 WORDS = [*TINY, "rounds=60", "evaluate_every=20", "replicas=2", "save_interactions=true", "positions=8"]
@@ -58,7 +60,7 @@ def test_the_tables_and_the_summary_of_a_run(folder: Path):
         assert "test NDCG@20" in (run / "log.txt").read_text()
 
 
-def test_what_is_printed_reported_and_verified(folder: Path, capsys: pytest.CaptureFixture[str]):
+def test_what_is_printed_reported_and_verified(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     first = next(find_runs(folder))
     lines = printed(capsys, "run", *WORDS, "measures=[ndcg@20]", "ranker.l2=0.1", f"output_dir={folder}").splitlines()
     names = [line[2:20].rstrip() for line in lines[2:5]]
@@ -71,15 +73,12 @@ def test_what_is_printed_reported_and_verified(folder: Path, capsys: pytest.Capt
     assert headings.count("NDCG") == len(shown)
     assert "chosen from" in printed(capsys, "report", str(folder), "--select", "validation")
     assert printed(capsys, "verify", str(folder)) == "2 finished runs: 2 intact, 0 not\n"
-    content = (first / "trace.parquet").read_bytes()
-    halved = pl.read_parquet(first / "trace.parquet").with_columns(pl.col("online_ndcg_20") / 2)
-    try:
-        halved.write_parquet(first / "trace.parquet")
-        capsys.readouterr()
-        assert cli.main(["verify", str(folder)]) == 1
-        assert "cumulative_ndcg_20 is not the discounted sum of online_ndcg_20" in capsys.readouterr().out
-    finally:
-        (first / "trace.parquet").write_bytes(content)
+    copy = Path(shutil.copytree(first, tmp_path / first.name))
+    halved = pl.read_parquet(copy / "trace.parquet").with_columns(pl.col("online_ndcg_20") / 2)
+    halved.write_parquet(copy / "trace.parquet")
+    accept_changes(copy)
+    assert cli.main(["verify", str(copy)]) == 1
+    assert "cumulative_ndcg_20 is not the discounted sum of online_ndcg_20" in capsys.readouterr().out
 
 
 def test_other_measures_discounts_and_places_are_intact(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

@@ -14,8 +14,8 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 from ol2r_cli.config.overrides import as_typed
 from ol2r_cli.formatting import plus_minus
 from ol2r_cli.report.estimates import Estimate, over_folds
-from ol2r_cli.report.figures.drawing import Look, NothingToDraw, choice
-from ol2r_cli.report.figures.panels import FONT, LegendPanels, Panels, line_keywords
+from ol2r_cli.report.figures.drawing import FONT, Look, NothingToDraw, choice
+from ol2r_cli.report.figures.panels import LegendPanels, Panels, line_keywords
 from ol2r_cli.report.measures import axis_label, check_metrics, ndcg_metrics
 from ol2r_cli.report.names import INK, Labels, Legend, Style, axis_name, value_name
 from ol2r_cli.report.run_groups import Group

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.util import find_spec
@@ -16,19 +17,42 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ol2r_cli.atomic_file import write_bytes
+from ol2r_cli.columns import BLOCK_RANKS
 from ol2r_cli.report.estimates import BANDS, LEAST_UNITS, UNITS
-from ol2r_cli.report.names import Labels
+from ol2r_cli.report.names import INK, Labels
 from ol2r_cli.report.run_groups import Group
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+FONT = 8  # points
 WIDTHS = {"column": 3.3, "page": 7.0}  # inches
 SUFFIXES = (".png", ".svg", ".pdf")
 _WITHOUT_DATES: dict[str, dict[str, str | None]] = {
     "png": {"Software": None},
     "svg": {"Date": None},
     "pdf": {"CreationDate": None, "ModDate": None},
+}
+_RC: dict[Any, Any] = {
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans", "Verdana", "Arial", "sans-serif"],  # the first comes with matplotlib
+    "font.size": FONT,
+    **dict.fromkeys(("axes.titlesize", "axes.labelsize"), FONT),
+    **dict.fromkeys(("xtick.labelsize", "ytick.labelsize"), FONT - 1),
+    "legend.fontsize": FONT - 0.5,
+    **dict.fromkeys(("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), INK),
+    **dict.fromkeys(("axes.linewidth", "xtick.major.width", "ytick.major.width", "hatch.linewidth"), 0.6),
+    **dict.fromkeys(("xtick.major.size", "ytick.major.size"), 2.5),
+    **dict.fromkeys(("xtick.minor.size", "ytick.minor.size"), 1.5),
+    **dict.fromkeys(("axes.spines.top", "axes.spines.right"), False),
+    "axes.axisbelow": True,
+    "axes.unicode_minus": True,
+    "figure.dpi": 100,
+    "savefig.dpi": 200,
+    "svg.fonttype": "none",  # text stays text: searchable, and in the reader's font
+    "svg.hashsalt": "ol2r",
+    "pdf.fonttype": 42,  # TrueType, as publishers ask for
+    "path.simplify": False,
 }
 Choice = TypeVar("Choice", str, int)
 
@@ -131,7 +155,7 @@ KINDS: Mapping[str, Kind] = {
         options={"signed": "true or false: with its sign", "scale": "linear, log or auto"} | _EVERY,
     ),
     "block_size": _smoothed(
-        "size of the block at ranks 1, 5 and 10", "block size", *(f"block_size_{rank}" for rank in (1, 5, 10))
+        "size of the block at ranks 1, 5 and 10", "block size", *(f"block_size_{rank}" for rank in BLOCK_RANKS)
     ),
     "blocks": _smoothed("number of blocks", "number of blocks", "blocks"),
     "block_size_by_rank": Kind(
@@ -199,8 +223,6 @@ def draw(kind: str, groups: Sequence[Group], labels: Labels, **options: Any) -> 
     for name in options:
         if name not in known:
             raise ValueError(f"an option of figure {kind} must be one of {', '.join(known)}, got {name}")
-    from ol2r_cli.report.figures.panels import figure_settings
-
     look = Look(**{name: options.pop(name) for name in EVERY_KIND if name in options})
     with figure_settings():
         try:
@@ -227,6 +249,15 @@ def reading(kind: str, groups: Sequence[Group], look: Look) -> tuple[str, str]:
     return text.format(look.reading), some if few else ""
 
 
+@contextmanager
+def figure_settings() -> Iterator[None]:
+    """matplotlib with the settings of all figures; the caller's settings are restored afterwards."""
+    import matplotlib
+
+    with matplotlib.rc_context({**matplotlib.rcParamsDefault, **_RC}):
+        yield
+
+
 def save(figure: Figure, path: str | Path) -> None:
     """Write a figure as png, svg or pdf, by the suffix; the same figure always gives the same bytes.
 
@@ -243,8 +274,6 @@ def save(figure: Figure, path: str | Path) -> None:
 
 def file_content(figure: Figure, form: str, transparent: bool = False) -> bytes:
     """The bytes of a png, svg or pdf, without dates."""
-    from ol2r_cli.report.figures.panels import figure_settings
-
     content = io.BytesIO()
     with figure_settings():
         figure.savefig(content, format=form, metadata=_WITHOUT_DATES[form], transparent=transparent)

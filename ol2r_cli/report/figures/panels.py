@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import matplotlib
@@ -16,41 +15,12 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator
 
-from ol2r_cli.report.figures.drawing import Look
-from ol2r_cli.report.names import INK, Legend, Panel, Style
+from ol2r_cli.report.figures.drawing import FONT, Look
+from ol2r_cli.report.names import Legend, Panel, Style
 
-FONT = 8  # points
 _LETTER = FONT * 0.56 / 72  # inches: a letter of this font, on average
 _TITLE = 0.28  # inches: height of a title with the space around it
 _RULE = "#d5d5d6"  # lines behind the data
-_RC: dict[Any, Any] = {
-    "font.family": "sans-serif",
-    "font.sans-serif": ["DejaVu Sans", "Verdana", "Arial", "sans-serif"],  # the first comes with matplotlib
-    "font.size": FONT,
-    **dict.fromkeys(("axes.titlesize", "axes.labelsize"), FONT),
-    **dict.fromkeys(("xtick.labelsize", "ytick.labelsize"), FONT - 1),
-    "legend.fontsize": FONT - 0.5,
-    **dict.fromkeys(("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), INK),
-    **dict.fromkeys(("axes.linewidth", "xtick.major.width", "ytick.major.width", "hatch.linewidth"), 0.6),
-    **dict.fromkeys(("xtick.major.size", "ytick.major.size"), 2.5),
-    **dict.fromkeys(("xtick.minor.size", "ytick.minor.size"), 1.5),
-    **dict.fromkeys(("axes.spines.top", "axes.spines.right"), False),
-    "axes.axisbelow": True,
-    "axes.unicode_minus": True,
-    "figure.dpi": 100,
-    "savefig.dpi": 200,
-    "svg.fonttype": "none",  # text stays text: searchable, and in the reader's font
-    "svg.hashsalt": "ol2r",
-    "pdf.fonttype": 42,  # TrueType, as publishers ask for
-    "path.simplify": False,
-}
-
-
-@contextmanager
-def figure_settings() -> Iterator[None]:
-    """matplotlib with the settings of all figures; the caller's settings are restored afterwards."""
-    with matplotlib.rc_context({**matplotlib.rcParamsDefault, **_RC}):
-        yield
 
 
 def line_keywords(style: Style) -> dict[str, Any]:
