@@ -29,7 +29,7 @@ def bandits(ranker, *overrides, lists=LISTS, seeds=SEEDS, total=200, **more):
 
 
 @pytest.mark.parametrize(
-    ("chosen", "feedback"), zip(INDICES, ["first_click", "last_click", "all", "last_click"], strict=True), ids=str
+    ("chosen", "feedback"), [*zip(INDICES, ["first_click", "last_click", "all", "last_click"], strict=True)], ids=str
 )
 def test_every_round_is_that_of_the_paper(chosen, feedback):
     """Indices, lists and counts of every query of every replica, with users who may click several documents."""
