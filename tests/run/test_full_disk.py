@@ -44,7 +44,7 @@ def test_a_run_that_cannot_write_says_so_in_one_line(
     tmp_path: Path, undisturbed: dict[str, bytes], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     for number, call in (errno.ENOSPC, 1), (errno.EIO, 2), (errno.ENOSPC, 3), (errno.EIO, 8), (errno.ENOSPC, 13):
-        folder = tmp_path / f"{call}"
+        (folder := tmp_path / f"{call}").mkdir()
         with monkeypatch.context() as patch:
             failing_from(patch, call, number)
             assert main(command(folder)) == 1, call
