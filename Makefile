@@ -8,7 +8,7 @@ SLURM  ?= /tmp/ol2r-slurm
 FAST   := not slow and not gpu and not slurm
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-all test-processors test-slurm gpu mutation campaign check format smoke bench golden notebook clean
+.PHONY: help setup run test test-all test-processors test-slurm gpu mutation campaign check format smoke bench performance golden notebook clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/ /' | awk '{name=$$1; $$1=""; printf "  make %-15s %s\n", name, $$0}'
@@ -80,6 +80,9 @@ smoke: setup  ## a run of a few seconds, then the same command again, which must
 
 bench: setup  ## rounds per second on a generated MSLR-sized dataset
 	$(OL2R) bench $(ARGS)
+
+performance: setup  ## measure the table of docs/performance.md again
+	$(VENV)/bin/python scripts/performance.py
 
 golden: setup  ## rewrite the golden traces; read the diff before committing it
 	$(VENV)/bin/python scripts/golden.py $(ARGS)

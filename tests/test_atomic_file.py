@@ -60,7 +60,8 @@ def test_no_writer_follows_a_link(tmp_path: Path):
         assert outside.read_bytes() == before, writer
 
 
-def test_a_checksum_follows_no_link(tmp_path: Path):
+def test_a_checksum_follows_no_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("ol2r_cli.dataset.cache._SETTLED", 0)
     (tmp_path / "data").write_text("1 qid:1 1:0")
     Cache(tmp_path / "cache").sha256(tmp_path / "data")
     (entry,) = (tmp_path / "cache" / "sources").iterdir()

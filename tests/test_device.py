@@ -65,7 +65,7 @@ def test_a_ranker_that_says_nothing_gets_double_precision():
         Device("tpu9", "auto", 1, "auto")
 
 
-def test_the_engine_is_part_of_the_id_and_tensors_have_the_ids_of_before(monkeypatch):
+def test_the_engine_is_part_of_the_id(monkeypatch):
     ids = {}
     for installed in (True, False):
         monkeypatch.setattr(loops, "available", lambda installed=installed: installed)

@@ -113,7 +113,7 @@ def _engine() -> tuple[str, str]:
     """Return what `device.engine=auto` chooses, and a note where it is the slower one."""
     if reason := loops.missing():
         slower = f"numba {reason}; with it, rankers without a network are two to three times as fast on a CPU"
-        return "tensors", f"{slower}: type: pip install 'ol2r[fast]'"
+        return "tensors", f"{slower}: type: pip install numba"
     return f"loops on a CPU (numba {metadata.version('numba')}), tensors on a GPU", ""
 
 

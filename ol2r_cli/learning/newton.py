@@ -329,7 +329,7 @@ def descend(
     Newton's method, its length the best of fifteen. No branch depends on a value.
     """
     l2 = l2.to(theta.dtype)[:, None, None]
-    for _ in range(steps):
+    for _ in range(steps if rows.shape[1] else 0):  # lists of one place have no pairs
         scores = torch.bmm(theta, rows.mT)
         step = _newton_step(theta, scores, rows, tilt, l2, weights)
         theta = theta - _best_length(theta, scores, step, rows, tilt, l2, weights) * step

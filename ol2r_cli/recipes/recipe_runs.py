@@ -198,7 +198,7 @@ def played(plan: RunPlan, runs: RecipeRuns) -> Results:
             choice_seconds=round(runs.choice_seconds.get(condition, 0.0), 1),
         )
         for run in group.runs:
-            versions = Run.read_finished(run.path).manifest["versions"] | {"processor": _processor()}
+            versions = Run.read_finished(run.path).manifest["versions"] | {"processor": processor()}
             results.append((run, replace(about, versions=versions)))
     return results
 
@@ -214,7 +214,7 @@ def _at_the_edge(grid: Overrides, chosen: Overrides) -> list[str]:
     return edges
 
 
-def _processor() -> str:
+def processor() -> str:
     """The name of the processor of this machine, as far as the system tells, and the instructions that torch uses.
 
     One name, such as AMD EPYC, may stand for several generations, which round differently.
@@ -228,7 +228,7 @@ def _processor() -> str:
 
 
 def entries(results: Results) -> list[Entry]:
-    """Return runs of a competitor that differ in nothing but fold and seed are one entry, with what the first run says.
+    """Return one entry for the runs of a competitor that differ in nothing but fold and seed, as the first run says it.
 
     A run may belong to two competitors whose chosen settings are the same.
     """

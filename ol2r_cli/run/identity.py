@@ -47,7 +47,6 @@ STANDARD_MEASURES = frozenset({"ndcg", "regret", "blocks", "unfairness"})
 # Settings that earlier versions did not have, with the values that do as those versions did. Their ids are unchanged.
 ADDED: Mapping[str, Any] = {
     "evaluate_rounds": "even",
-    "device.engine": "tensors",
     "intent": {"_target_": "ol2r_cli.intent.schedules.NoChange"},
     "ranker.projection": "none",
     "ranker.document_space": {"below": 2, "earlier": 10, "normalise": True},

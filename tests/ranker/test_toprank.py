@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from ol2r_cli.run.run import Run
 from tests.choices import play, seen
 from tests.launch import Launched
 from tests.reference.toprank import C
@@ -146,4 +147,4 @@ def test_a_run_has_no_offline_evaluation(tmp_path: Path):
     assert "online_ndcg" in metrics
     assert not [name for name in metrics if name.startswith(("test", "validation", "best"))]
     assert "test NDCG" not in launched.output
-    assert "online NDCG" in run.output
+    assert "online NDCG" in launched.output

@@ -39,8 +39,8 @@ MESSAGES = {
 
 
 def test_a_run_that_diverges_says_where_which_replicas_and_what_to_change(tmp_path: Path):
-    for words, message in MESSAGES.items():
-        assert failure(tmp_path / words, *words.split()) == message
+    for number, (words, message) in enumerate(MESSAGES.items()):
+        assert failure(tmp_path / f"{number}", *words.split()) == message
 
 
 class NotANumber(Sound):
@@ -72,8 +72,8 @@ def test_intervals_may_be_very_wide(tmp_path: Path):
 
 def test_parameters_that_diverge_in_the_last_round_are_noticed(tmp_path: Path):
     words = ["ranker=sgd_ranknet", "ranker.learning_rate=1e308", "rounds=2", "device.engine=tensors"]
-    for evaluated in "[validation,test]", "[]":
-        error = failure(tmp_path / evaluated, *words, f"evaluate_on={evaluated}")
+    for folder, evaluated in ("both", "[validation,test]"), ("none", "[]"):
+        error = failure(tmp_path / folder, *words, f"evaluate_on={evaluated}")
         assert error.startswith("the parameters of ranker=sgd_ranknet are not finite after round 2: "), evaluated
 
 
