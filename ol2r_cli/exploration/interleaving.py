@@ -1,7 +1,7 @@
 """Interleaving and multileaving of the lists of a ranker's members.
 
 Team draft: Radlinski et al., CIKM 2008; Schuth et al., CIKM 2014. Probabilistic: Hofmann et al., CIKM 2011; Schuth et
-al., SIGIR 2015. loops/orders.py has the same for rounds that are played together.
+al., SIGIR 2015. loops/lists.py has the same for rounds that are played together.
 """
 
 from __future__ import annotations

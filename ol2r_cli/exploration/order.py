@@ -1,7 +1,7 @@
 """Orders of documents by one key each: by score with random ties, epsilon-greedy, and Plackett-Luce.
 
 Epsilon-greedy: PairRank, WWW 2021, section 5; Hofmann et al., Information Retrieval 2013. Plackett-Luce is the
-exploration of PDGD (CIKM 2018, equation 1). loops/orders.py has the same for rounds that are played together.
+exploration of PDGD (CIKM 2018, equation 1). loops/lists.py has the same for rounds that are played together.
 """
 
 from __future__ import annotations

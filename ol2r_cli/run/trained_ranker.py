@@ -1,7 +1,7 @@
 """What a finished run has trained and was trained on: its rankers, one for every seed, and its dataset.
 
 Both are built from files of the run, which may come from others: only classes that are trusted are built
-(`config/stored_targets.py`), and what a run names is read and never written to.
+(`config/instantiate.py`), and what a run names is read and never written to.
 """
 
 from __future__ import annotations
