@@ -66,7 +66,8 @@ class Command:
         given, unknown = parser.parse_known_intermixed_args(words, argparse.Namespace(typed=list(words)))
         if unknown:
             hint = parser.hint(unknown[0], given) or f": see `ol2r {self.name} --help`"
-            raise ValueError(f"there is no option {unknown[0]}{hint}")
+            kind = "option" if unknown[0].startswith("-") else "place for"
+            raise ValueError(f"there is no {kind} {unknown[0]}{hint}")
         return given
 
 

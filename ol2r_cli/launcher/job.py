@@ -53,7 +53,7 @@ class Job:
 
 def manifest_bytes(directory: Path) -> bytes | None:
     """The content of run.json in a directory; None without one."""
-    with suppress(FileNotFoundError):
+    with suppress(OSError):  # the job itself says what is wrong with its directory
         return (directory / MANIFEST).read_bytes()
     return None
 

@@ -181,8 +181,10 @@ class Slurm:
         if time.monotonic() - self._listed < _PAUSE or not self._jobs:
             return []
         self._listed = time.monotonic()
-        os.utime(self.folder)  # network file systems read a folder again once its time has changed
-        names = set(os.listdir(self.folder))
+        names = set[str]()
+        with suppress(OSError):  # of network file systems, which read a folder again once its time has changed
+            os.utime(self.folder)
+            names = set(os.listdir(self.folder))
         every = min(self.poll_seconds, 1.0) if self._stopping else self.poll_seconds
         if time.monotonic() - self._asked > every:
             self._update_states()

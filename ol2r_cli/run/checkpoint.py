@@ -12,6 +12,7 @@ from typing import Any
 
 from torch import Tensor
 
+from ol2r_cli.formatting import printable
 from ol2r_cli.run import CHECKPOINT, TABLES
 from ol2r_cli.run.identity import RESULTS_VERSION
 from ol2r_cli.run.run import damaged_files, read_checkpoint
@@ -55,7 +56,7 @@ def restore(directory: RunDirectory, fingerprint: str) -> dict[str, Any] | None:
                 raise ValueError(f"{must}: type force=true to start afresh")
         problem = next(damaged_files(directory.path, saved["files"]), "")
     if problem:
-        print(f"starts afresh: {problem}", file=sys.stderr)
+        print(f"starts afresh: {printable(problem)}", file=sys.stderr)
     if saved is None or problem:
         directory.clear()
         return None

@@ -189,6 +189,8 @@ def _remove(run: StoredRun, name: str | None, root: Path) -> int:
                 raise ValueError("it has gone on since")
             if name is None:
                 directory.clear()
+            elif name == CHECKPOINT:
+                directory.clean_up(keep_checkpoint=False)  # and of tables in parts
             elif name:
                 (directory / name).unlink(missing_ok=True)
     except RunningElsewhere:

@@ -49,7 +49,9 @@ _MANIFEST: dict[Any, Any] = {  # what a run.json has; with None, what is not kno
     "progress": {"round": int, "rounds": int},
     "results_version": int,
     **dict.fromkeys(("note", "error", "checksum", "device", "engine", "host"), (str, None)),
-    **dict.fromkeys(("seconds", "cpu_seconds", "peak_memory_gb", "rounds_per_second"), (int, float, None)),
+    **dict.fromkeys(
+        ("seconds", "startup_seconds", "cpu_seconds", "peak_memory_gb", "rounds_per_second"), (int, float, None)
+    ),
     "sittings": (int, None),
     "files": (_FILES, None),
     "versions": ({...: (str, None)}, None),
@@ -339,6 +341,8 @@ def read_manifest(path: str | os.PathLike[str]) -> dict[str, Any] | None:
     wrong = invalid_fields(manifest, _MANIFEST)
     if manifest["status"] == "finished" and not wrong and manifest.get("files") is None:
         wrong = ["files"]
+    if not wrong and not {"dataset", "click", "ranker"} <= manifest["choices"].keys():
+        wrong = ["choices"]
     if wrong:
         raise ValueError(f"{MANIFEST} has no valid {', '.join(wrong)}")
     return manifest
@@ -395,7 +399,7 @@ def damaged_files(path: Path, files: Files, thorough: bool = True) -> Iterator[s
     for name, record in files.items():
         try:
             check_file(path / name, record, thorough or name in _READ_ALWAYS)
-        except (DamagedFile, OSError) as error:
+        except (ValueError, OSError) as error:  # ValueError: also of a name with a null byte
             if name not in REMOVABLE or (path / name).exists():
                 yield str(error)
 

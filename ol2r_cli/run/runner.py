@@ -17,7 +17,7 @@ from torch import Tensor
 
 from ol2r_cli.columns import main_cutoff
 from ol2r_cli.config.python_settings import command_of
-from ol2r_cli.formatting import error_line, one_line
+from ol2r_cli.formatting import error_line, one_line, printable
 from ol2r_cli.interfaces import Interaction, Ranker
 from ol2r_cli.metrics.evaluation import Evaluator
 from ol2r_cli.metrics.measurement import Measures, NonFiniteScores, sizes_at_every_rank
@@ -78,7 +78,7 @@ def run_experiment(
                     print(render(stored, True))
                 return DONE
             if stored is not None and stored.state == "damaged":
-                print(f"starts afresh: {stored.error}", file=sys.stderr)
+                print(f"starts afresh: {printable(stored.error or '')}", file=sys.stderr)
             # With force=true the command would start over instead of resuming the run.
             words = [word for word in overrides if word.lstrip("+").partition("=")[0] != "force"]
             runner = Runner(experiment, command_of(words))
@@ -104,7 +104,7 @@ def _remove_leftovers(directory: RunDirectory, run: Run) -> None:
     """Remove what a process leaves that is killed between finishing and cleaning up, or that cannot remove a file."""
     if any((directory / name).exists() for name in (CHECKPOINT, LOCK)):
         with suppress(RunningElsewhere, OSError), directory:
-            directory.clean_up(run.settings["keep_checkpoint"])
+            directory.clean_up(bool(run.settings.get("keep_checkpoint")))
 
 
 class Runner:

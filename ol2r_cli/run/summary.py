@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 from ol2r_cli.columns import SPLITS, Column, RunColumns, main_cutoff, ndcg_columns
 from ol2r_cli.config.overrides import split_search_path
 from ol2r_cli.config.own_choices import as_options, choice_folders, default_output_dir
-from ol2r_cli.formatting import duration, plural, plus_minus, wrapped
+from ol2r_cli.formatting import duration, plural, plus_minus, printable, wrapped
 from ol2r_cli.run.identity import RESULTS_VERSION
 from ol2r_cli.run.tables import EVALUATION, TRACE
 
@@ -151,7 +151,7 @@ def render(run: Run, finished_before: bool = False) -> str:
         head += "; numbers are mean ± standard deviation over seeds"
     width = max(16, *(len(name) for name, line in lines.items() if line))
     texts = [head, *(f"  {name:<{width}} {line}" for name, line in lines.items() if line)]
-    text = "\n".join(wrapped(text, width + 3) for text in texts)
+    text = "\n".join(wrapped(printable(text), width + 3) for text in texts)
     return text + ("\n(done before: force=true runs it again)" if finished_before else "")
 
 

@@ -111,12 +111,13 @@ INTERACTIONS = Table(
 
 def parts(names: Mapping[str, Any], table: Table) -> list[str]:
     """Those of the named files that have rows of a table, earlier rounds first."""
-    return sorted(name for name in names if name == table.file or is_part(name, table.file))
+    files = (name for name in names if name == table.file or is_part(name, table.file))
+    return sorted(files, key=lambda name: (len(name), name))  # a number has five digits or more
 
 
 def is_part(name: str, table: str = r"(trace|evaluation|blocks|interactions).parquet") -> bool:
     """Whether a file of this name has some rows of a table of an unfinished run: `trace.part00001.parquet`."""
-    return re.fullmatch(table.replace(".", r"\.part\d{5}\."), name) is not None
+    return re.fullmatch(table.replace(".", r"\.part\d{5,}\."), name) is not None
 
 
 def scan(file: Path) -> pl.LazyFrame:

@@ -230,7 +230,7 @@ def _speeds(sweep_jobs: Sequence[SweepJob]) -> dict[str, tuple[float, float]]:
     runs: dict[str, list[tuple[float, float]]] = defaultdict(list)
     choices = [json.loads(sweep_job.kind)[0] for sweep_job in sweep_jobs]
     for path in (path for folder in {sweep_job.output_dir for sweep_job in sweep_jobs} for path in find_runs(folder)):
-        with suppress(ValueError, OSError, LookupError, TypeError):  # damaged, or not finished
+        with suppress(ValueError, OSError, LookupError, TypeError, AttributeError):  # damaged, or not finished
             run = Run.read_finished(path)
             manifest = run.manifest
             if run.choices in choices and manifest["rounds_per_second"]:

@@ -15,6 +15,7 @@ import pytest
 
 from ol2r_cli.commands.run import main
 from ol2r_cli.config.composer import compose
+from ol2r_cli.launcher.job import manifest_bytes
 from ol2r_cli.report import load
 from ol2r_cli.run import run as run_module
 from ol2r_cli.run import runner as runner_module
@@ -118,6 +119,24 @@ def test_a_manifest_that_lacks_a_field_is_unreadable(tmp_path: Path):
     assert found(tmp_path).error == "run.json has no valid files"
     RunDirectory(tmp_path).write_json("run.json", manifest("failed", progress={"round": "x", "rounds": 5}))
     assert found(tmp_path).error == "run.json has no valid progress"
+    RunDirectory(tmp_path).write_json("run.json", manifest("finished", choices={"ranker": "pdgd"}))
+    assert found(tmp_path).error == "run.json has no valid choices"
+
+
+def test_texts_of_others_are_shown_and_end_no_command(copy: Path, capsys: pytest.CaptureFixture[str]):
+    content = json.loads((copy / "run.json").read_text())
+    RunDirectory(copy).write_json("run.json", content | {"note": "\x1b[31mred"})
+    accept_changes(copy)
+    assert main(command(copy.parents[1], *ALL_TABLES)) == 0
+    assert "\\x1b[31mred" in capsys.readouterr().out
+    RunDirectory(copy).write_json("run.json", content | {"startup_seconds": "x"})
+    accept_changes(copy)
+    assert main(["-m", "--dry-run", *command(copy.parents[1], "seed=1,2")]) == 0, "its start-up is no number"
+    RunDirectory(copy).write_json("run.json", content | {"files": {"a\0b": {"bytes": 1, "sha256": ""}}})
+    assert found(copy).state == "damaged"
+    (other := copy.parent / "other").mkdir()
+    (other / "run.json").mkdir()
+    assert manifest_bytes(other) is None
 
 
 def test_a_run_that_ends_while_it_is_examined_is_not_called_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

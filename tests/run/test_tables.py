@@ -15,7 +15,7 @@ from ol2r_cli.run import run as run_module
 from ol2r_cli.run import trace as trace_module
 from ol2r_cli.run.run import DamagedFile, Run
 from ol2r_cli.run.store import RunDirectory
-from ol2r_cli.run.tables import BLOCKS, EVALUATION, TRACE
+from ol2r_cli.run.tables import BLOCKS, EVALUATION, TRACE, parts
 from ol2r_cli.run.trace import Trace
 
 
@@ -254,6 +254,14 @@ def test_a_lost_or_changed_part_is_noticed(directory: RunDirectory):
         trace.finish()
     directory.clear()
     assert list(directory.path.iterdir()) == []
+
+
+def test_parts_are_in_order_also_after_99999(directory: RunDirectory):
+    for number in 99_999, 2:
+        (directory / f"trace.part{number:05}.parquet").touch()
+    (directory / directory.next_part("trace.parquet")).touch()
+    names = dict.fromkeys(path.name for path in directory.path.iterdir())
+    assert parts(names, TRACE) == [f"trace.part{number}.parquet" for number in ("00002", "99999", "100000")]
 
 
 def test_a_full_buffer_is_written(directory: RunDirectory, monkeypatch: pytest.MonkeyPatch):
