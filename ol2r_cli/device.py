@@ -54,7 +54,9 @@ class Device:
         if engine == "loops" and self.torch.type != "cpu":
             raise ValueError(f"{self.group}.engine=loops needs {self.group}.name=cpu, got {self.torch}")
         if engine == "loops" and not loops.available():
-            raise ValueError(f"{self.group}.engine=loops needs numba, which {loops.missing()}: type pip install numba")
+            raise ValueError(
+                f"{self.group}.engine=loops needs numba, which {loops.missing()}: type pip install -U numba"
+            )
         if engine == "auto":
             engine = "loops" if self.torch.type == "cpu" and loops.available() else "tensors"
         self.engine = engine

@@ -223,7 +223,7 @@ _ROUNDS, _REPLICA_ROUNDS = 1024, 4096  # most that are measured together
 class RoundsTogether:
     """Plays the rounds of a simulation, and records them in its measurement, by one call for many rounds.
 
-    Every stage is the loop that a role calls for a single round, or that of its tensors, with the same random numbers.
+    Every stage does what a role does in a single round, by loops or by tensors, with the same random numbers.
     `recording` is the measure that receives every round, if any: that of the blocks.
     """
 

@@ -85,7 +85,7 @@ def test_an_engine_that_cannot_run_is_refused(monkeypatch):
     monkeypatch.setattr(loops, "missing", loops.missing.__wrapped__)  # without what was found before
     for reason, error in errors.items():
         monkeypatch.setattr(loops, "import_module", Mock(side_effect=error))
-        message = re.escape(f"device.engine=loops needs numba, which {reason}: type pip install numba")
+        message = re.escape(f"device.engine=loops needs numba, which {reason}: type pip install -U numba")
         with pytest.raises(ValueError, match=f"^{message}$"):
             Device("cpu", "auto", 1, "loops")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)

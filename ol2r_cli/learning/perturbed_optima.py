@@ -37,7 +37,8 @@ class PerturbedOptima(nn.Module):
     These decisions depend on values, so this is the form of the loops. In the form of tensors every pair has a noise of
     its own, and all members always make the detour, in a number of steps that depends on l2 alone.
 
-    Guarantee, every round (tests compare with an exact solver), f being the unperturbed objective at the anchor:
+    Guarantee, every round (tests compare with an exact solver), f being the unperturbed objective at the anchor
+    (with tensors, at the unperturbed optimum):
     f(theta) - z.theta is at most 1e-3 + 1e-5 f above its minimum.
     """
 

@@ -144,7 +144,7 @@ class HistoryLoss(CountedBuffer):
             yield self.sample(first + (part * (self.count[:, None] - first)).long())
 
     def whole(self) -> Iterator[Sample]:
-        """Return the whole history, in parts of `chunk` entries."""
+        """Yield the whole history, in parts of `chunk` entries."""
         most, first = self.most(), int(self.first.min()) if self.forgets else 0
         for start in range(first, most, self.chunk):
             index = torch.arange(start, min(start + self.chunk, most), device=self.count.device)

@@ -1,8 +1,8 @@
 """Compiled plain loops for CPUs: the hot stages of a round, one replica and one document after the other.
 
 numba compiles them, so they read like the papers' pseudo-code. They take and return numpy arrays and import nothing
-else of ol2r_cli. Each has a counterpart in tensor operations where it is called, for a GPU and for a CPU without numba.
-The modules are imported when the first of them is used, so that only runs with `device.engine=loops` import numba.
+else of ol2r_cli. What they compute for a round is also computed by tensor operations, for a GPU and without numba. The
+modules of a round are imported when the first of them is used; `letor_text` is imported to parse LETOR files.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ def available() -> bool:
 def missing() -> str:
     """Return why there is no numba, such as `is not installed`; empty if there is. It may be too old for numpy."""
     try:
-        import_module("numba")
+        if import_module("numba").config.DISABLE_JIT:
+            return "NUMBA_DISABLE_JIT turns off"
     except ModuleNotFoundError:
         return "is not installed"
     except Exception as error:

@@ -62,7 +62,8 @@ class PairwiseRanker(LinearRanker):
         """Reserve the history and start at theta = 0. ValueError where the solver cannot compute on this device."""
         self.history.setup(context, features, most_pairs(self.pairs, context.positions))
         if self.solver_name == "exact" and not context.loops:
-            raise ValueError(f"{self.setting('solver')} must be newton with device.engine=tensors, got exact")
+            setting = self.setting("solver")
+            raise ValueError(f"{setting} must be newton without loops, got exact (or use device=cpu, with numba)")
         if self.solver_name != "newton" and not self.history.count.is_cpu:
             setting = self.setting("solver")
             raise ValueError(f"{setting} must be newton on a GPU, got {self.solver_name} (or use device=cpu)")
@@ -124,7 +125,7 @@ class PerturbedRanker(PairwiseRanker):
         self.optima.setup(context, self.solver, most_pairs(self.pairs, context.positions))
 
     def learn(self, interaction: Interaction, random: Random) -> None:
-        """Move to the unperturbed optimum, then from its anchor to those of the members."""
+        """Move to the unperturbed optimum, then from there to those of the members."""
         super().learn(interaction, random)
         self.optima.update(random)
 
