@@ -47,8 +47,9 @@ def test_agrees_with_the_authors_code_on_mq2008(ranker, click, data_dir, tmp_pat
     ).config
     dataset = build(config.dataset).load()
     with torch.inference_mode():
-        simulation = simulate(config, list(range(SEEDS)), rounds, dataset, trace_blocks=False, trace_regret=False)
-        for _ in simulation.play():
+        more = {"trace_blocks": False, "trace_regret": False, "loops": True}
+        simulation = simulate(config, list(range(SEEDS)), rounds, dataset, **more)
+        for _ in simulation.play_until(lambda _: False):
             if simulation.measurement.full():
                 simulation.measurement.measures()
         simulation.measurement.measures()

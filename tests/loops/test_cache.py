@@ -64,7 +64,7 @@ def test_a_run_after_a_change_of_the_clicks_has_their_numbers(tmp_path: Path):
     for folder in "ol2r_cli", "configs":
         shutil.copytree(ROOT / folder, tmp_path / folder, ignore=lambda *_: ["__pycache__"])
     shutil.copy(ROOT / "pyproject.toml", tmp_path)  # or it would be an installation
-    clicks, found = tmp_path / "ol2r_cli" / "loops" / "clicks.py", {}
+    clicks, found = tmp_path / "ol2r_cli" / "loops" / "lists.py", {}
     for name, cache in ("original", "kept"), ("edited", "kept"), ("edited, empty cache", "empty"):
         if name == "edited":
             before = clicks.read_text()
