@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from types import SimpleNamespace
 from unittest.mock import Mock
 
 import pytest
@@ -75,6 +76,14 @@ def test_the_engine_is_part_of_the_id(monkeypatch):
             assert made.device.engine == ("loops" if installed and engine == "auto" else "tensors")
             assert made.simulation().context.loops == (made.device.engine == "loops")
     assert ids[True, "tensors"] == ids[False, "auto"] == ids[False, "tensors"] != ids[True, "auto"]
+
+
+def test_numba_that_is_turned_off_is_as_numba_that_is_absent(monkeypatch):
+    monkeypatch.setattr(loops, "missing", loops.missing.__wrapped__)
+    monkeypatch.setattr(loops, "import_module", lambda _: SimpleNamespace(config=SimpleNamespace(DISABLE_JIT=1)))
+    assert Device("cpu", "auto", 1, "auto").engine == "tensors"
+    with pytest.raises(ValueError, match=r"needs numba, which NUMBA_DISABLE_JIT turns off"):
+        Device("cpu", "auto", 1, "loops")
 
 
 def test_an_engine_that_cannot_run_is_refused(monkeypatch):

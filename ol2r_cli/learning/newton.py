@@ -325,8 +325,8 @@ def descend(
     tilt.theta.
 
     The rows x and their `weights` w, all 1 if None, are shared by a replica's N objectives; rows of zeros change
-    nothing. The direction of a step is that of
-    Newton's method, its length the best of fifteen. No branch depends on a value.
+    nothing. The direction of a step is that of Newton's method, its length the best of fifteen. No branch depends on a
+    value.
     """
     l2 = l2.to(theta.dtype)[:, None, None]
     for _ in range(steps if rows.shape[1] else 0):  # lists of one place have no pairs

@@ -53,6 +53,7 @@ _MANIFEST: dict[Any, Any] = {  # what a run.json has; with None, what is not kno
         ("seconds", "startup_seconds", "cpu_seconds", "peak_memory_gb", "rounds_per_second"), (int, float, None)
     ),
     "sittings": (int, None),
+    "ran": ([{"after": int}], None),
     "files": (_FILES, None),
     "versions": ({...: (str, None)}, None),
     "git": ({"commit": str, "dirty": bool}, None),

@@ -20,8 +20,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from ol2r_cli.atomic_file import no_link, replacing
-from ol2r_cli.formatting import error_line
-from ol2r_cli.lock import Lock, LockHeld, is_held
+from ol2r_cli.formatting import error_line, printable
+from ol2r_cli.lock import Lock, LockHeld
 from ol2r_cli.loops.clock import clock
 from ol2r_cli.run import CHECKPOINT, FILES, LOCK, LOG, MANIFEST, RESULTS
 from ol2r_cli.run.code import checkout, versions
@@ -100,10 +100,6 @@ class RunDirectory:
         with suppress(OSError):
             self.path.rmdir()
 
-    def is_running(self) -> bool:
-        """Whether a process, this one included, writes to the directory. Never creates anything."""
-        return is_held(self / LOCK)
-
     def clear(self) -> None:
         """Remove the files of an earlier run (`force=true`), and nothing that a user has put beside them."""
         self._check_lock()
@@ -114,6 +110,7 @@ class RunDirectory:
 
     def remove_parts(self) -> None:
         """Remove the parts of tables that are not among `files`: others have their rows, or no checkpoint has them."""
+        self._check_lock()
         for path in self.path.glob("*.part*.parquet"):
             if is_part(path.name) and path.name not in self.files:
                 path.unlink()
@@ -283,10 +280,8 @@ class Manifest:
         ran = [each for each in earlier.get("ran", []) if each["after"] < round]
         before = ran[-1] if ran else now
         changed = [f"{name} {before.get(name)} -> {now[name]}" for name in now if before.get(name) != now[name]]
-        what = (
-            f"goes on after round {round} with {', '.join(changed)}: the last digits can differ from an undisturbed run"
-        )
-        self.warnings = [what] if changed else []
+        what = printable(f"goes on after round {round} with {', '.join(changed)}")
+        self.warnings = [f"{what}: the last digits can differ from an undisturbed run"] if changed else []
         if changed or not ran:
             ran.append({"after": round, **now})
         self._before = {name: float(earlier.get(name) or 0.0) for name in ("seconds", "cpu_seconds", "peak_memory_gb")}

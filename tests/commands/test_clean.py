@@ -176,8 +176,9 @@ def test_whole_runs_are_removed_by_their_state(outputs, capsys, states: list[str
 
 
 def test_only_finished_runs_lose_checkpoints_and_interactions(outputs, capsys):
-    clean(capsys, outputs, "--checkpoints", "--interactions", "--state", "failed", "--yes")
     finished, interrupted = (outputs / "letters" / f"{name}-{ID}" for name in ("finished", "interrupted"))
+    (finished / "trace.part00001.parquet").touch()  # of a process killed between the last round and cleaning up
+    clean(capsys, outputs, "--checkpoints", "--interactions", "--state", "failed", "--yes")
     kept = {"run.json", "config.yaml", "summary.json", "trace.parquet"}
     assert {path.name for path in finished.iterdir()} == kept
     assert {path.name for path in interrupted.iterdir()} == kept | {"checkpoint.pt", "interactions.parquet"}
@@ -292,6 +293,7 @@ def test_bad_arguments_are_one_line(tmp_path, capsys):
     for arguments, message in [
         ([tmp_path / "no"], f"DIR must be a folder with runs, got {tmp_path / 'no'}, which does not exist"),
         ([tmp_path, "--older-than", "3"], "--older-than must be hours, days or weeks such as 12h, 30d or 8w, got 3"),
+        ([tmp_path, "b"], "there is no place for b: see `ol2r clean --help`"),
     ]:
         _, err = clean(capsys, *arguments, code=2)
         assert err == f"ol2r clean: {message}\n"

@@ -20,6 +20,7 @@ import pytest
 import torch
 
 from ol2r_cli import __version__
+from ol2r_cli.lock import is_held
 from ol2r_cli.run import FILES, LOCK
 from ol2r_cli.run import store as module
 from ol2r_cli.run.code import checkout
@@ -44,10 +45,11 @@ with RunDirectory(sys.argv[1]):
 """
 ASKING = """
 import sys
-from ol2r_cli.run.store import RunDirectory
+from pathlib import Path
+from ol2r_cli.lock import is_held
 print("asking", flush=True)
 while True:
-    RunDirectory(sys.argv[1]).is_running()
+    is_held(Path(sys.argv[1]))
 """
 
 
@@ -66,21 +68,21 @@ def beside(script: str, folder: Path, word: str) -> Iterator[subprocess.Popen[st
 def test_a_second_process_is_refused_until_the_first_has_ended(tmp_path: Path):
     directory = RunDirectory(tmp_path / "run")
     with beside(HOLDER, directory.path, "held") as holder:
-        assert directory.is_running()
+        assert is_held(directory / LOCK)
         expected = rf"another process \(pid {holder.pid} on .+\) is running this in .*run"
         with pytest.raises(RunningElsewhere, match=expected):
             directory.__enter__()
-        assert directory.is_running(), "the attempt must not release the lock"
+        assert is_held(directory / LOCK), "the attempt must not release the lock"
         holder.send_signal(signal.SIGKILL)
         holder.wait()
-        assert not directory.is_running()
+        assert not is_held(directory / LOCK)
     with directory, pytest.raises(RunningElsewhere):
         RunDirectory(tmp_path / "run").__enter__()
 
 
 def test_asking_whether_it_is_running_does_not_prevent_a_run(tmp_path: Path):
     (tmp_path / LOCK).touch()
-    with beside(ASKING, tmp_path, "asking"):
+    with beside(ASKING, tmp_path / LOCK, "asking"):
         for _ in range(50):
             with RunDirectory(tmp_path) as directory:
                 directory.write_text("log.txt", "")
@@ -88,7 +90,7 @@ def test_asking_whether_it_is_running_does_not_prevent_a_run(tmp_path: Path):
 
 def test_what_entering_and_leaving_create_and_remove(tmp_path: Path):
     directory = RunDirectory(tmp_path / "data" / "run")
-    assert not directory.is_running()
+    assert not is_held(directory / LOCK)
     assert not directory.path.parent.exists()
     with directory:
         assert os.listdir(directory.path) == [LOCK]
