@@ -11,10 +11,11 @@ import argparse
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from glob import escape, glob
 from importlib import import_module
 from typing import Any
 
-from argcomplete import CompletionFinder, FilesCompleter, shellcode
+from argcomplete import CompletionFinder, shellcode
 from argcomplete.lexers import split_line
 
 from ol2r_cli.cli import COMMANDS
@@ -38,13 +39,25 @@ def main(given: argparse.Namespace) -> int:
 
 
 class _Finder(CompletionFinder):
-    """Offers overrides also behind options, where `parse_known_intermixed_args` takes them."""
+    """Offers overrides also behind options, where `parse_known_intermixed_args` takes them, and quotes `#` and `~`."""
+
+    typed = ""
 
     def collect_completions(self, active_parsers: list[Any], parsed_args: Any, cword_prefix: str) -> list[str]:
-        parser = active_parsers[-1]
+        parser, self.typed = active_parsers[-1], cword_prefix.rpartition("=")[2]
         if not parser.active_actions:
             parser.active_actions = [action for action in parser._actions if action.dest in _OVERRIDES]
         return super().collect_completions(active_parsers, parsed_args, cword_prefix)
+
+    def quote_completions(
+        self, completions: list[str], cword_prequote: str, last_wordbreak_pos: int | None
+    ) -> list[str]:
+        """Leave out what cannot be printed; quote what begins a comment or a home folder, unless it was typed."""
+        shown = [each for each in completions if each.isprintable()]
+        quoted = super().quote_completions(shown, cword_prequote, last_wordbreak_pos)
+        if cword_prequote or self.typed or os.environ.get("_ARGCOMPLETE_SHELL") not in ("bash", "zsh"):
+            return quoted
+        return [f"\\{each}" if each.startswith(("#", "~")) else each for each in quoted]
 
 
 def answer(top: argparse.ArgumentParser, **settings: Any) -> None:
@@ -83,9 +96,16 @@ def _completer(name: str, action: argparse.Action, words: Sequence[str]) -> Call
         return lambda **_: KINDS
     if action.dest in _OVERRIDES:
         rankers = _catalogue(words).choices["ranker"] if metavar.startswith("RANKER") else ()
-        files = FilesCompleter() if metavar.startswith(_FILES) else lambda prefix: ()
+        files = _paths if metavar.startswith(_FILES) else lambda prefix: ()
         return lambda prefix, **_: [*rankers, *files(prefix), *_overrides(prefix, name, words)]
-    return FilesCompleter() if metavar.startswith(_FILES) else lambda **_: ()
+    return _paths if metavar.startswith(_FILES) else lambda **_: ()
+
+
+def _paths(prefix: str, **_: Any) -> Iterator[str]:
+    """Yield the paths that begin so; a `~` stays as typed."""
+    typed = os.path.expanduser(prefix)
+    for path in sorted(glob(f"{escape(typed)}*")):
+        yield f"{prefix}{path[len(typed) :]}{'/' * os.path.isdir(path)}"
 
 
 def _catalogue(words: Sequence[str]) -> Catalogue:
@@ -115,7 +135,7 @@ def _overrides(prefix: str, name: str, words: Sequence[str]) -> Iterator[str]:
     elif setting in catalogue.choices:
         yield from (f"{before}{choice}" for choice in catalogue.choices[setting])
     elif setting.rpartition(".")[2] in _FOLDERS:
-        yield from (f"{sign}{setting}={path}" for path in FilesCompleter()(value))
+        yield from (f"{sign}{setting}={path}" for path in _paths(value))
     elif isinstance(default := settings.get(setting), bool):
         yield from (f"{before}true", f"{before}false")
     elif isinstance(default, int | float | str):

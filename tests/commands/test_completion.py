@@ -10,6 +10,7 @@ import subprocess
 import sys
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -66,10 +67,10 @@ WORDS = {
     "report alph --figure learn": "learning_curve",
     "clean alpha --state killed dam": "damaged",
     "export alpha --to w": "wandb",
-    "diff alpha alp": "alphabet.txt|alpha/",
-    "status alph": "alphabet.txt|alpha/",
-    "run output_dir=alph": "output_dir=alphabet.txt|output_dir=alpha/",
-    "score --output alph": "alphabet.txt|alpha/",
+    "diff alpha alp": "alpha/|alphabet.txt",
+    "status alph": "alpha/|alphabet.txt",
+    "run output_dir=alph": "output_dir=alpha/|output_dir=alphabet.txt",
+    "score --output alph": "alpha/|alphabet.txt",
     "nothing ": "",
 }
 
@@ -157,6 +158,33 @@ def test_in_bash_without_heavy_imports(tmp_path: Path):
     done = subprocess.run(["bash", "--norc", "-c", BASH], capture_output=True, text=True, env=env, timeout=60)
     assert done.stderr == ""
     assert done.stdout.splitlines() == ["[run ]", "[pairrank ]", "[per,navigational ]", "[measures=[ndcg,err]"]
+
+
+NAMES = """
+eval "$(ol2r completion bash)"
+compopt() { return 1; }
+COMP_LINE="$1" COMP_POINT=${#1}; _python_argcomplete ol2r; printf '%s\\n' "${COMPREPLY[@]}"
+"""
+
+
+def test_names_of_any_characters_are_typed_as_they_are(tmp_path: Path):
+    """A name that begins with a special character of the shell, and none that cannot be printed."""
+    names = [";touch x", "$(touch x)", "`touch x`", "#a", "&b", "{c,d}", "(e", "!f", "'g", '"h', "\\\\i", "~root"]
+    folder, program = tmp_path / "folder", tmp_path / "ol2r"
+    for name in [*names, "line\nbreak", "escape\x1b[2J", os.fsdecode(b"\xff")]:
+        (folder / name).mkdir(parents=True)
+    program.write_text(f"#!{sys.executable}\n{PROGRAM}")
+    program.chmod(0o755)
+    env = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
+    settings: dict[str, Any] = {"capture_output": True, "text": True, "check": True, "env": env, "cwd": folder}
+    for line in "ol2r status ", "ol2r run output_dir=":
+        words = subprocess.run(["bash", "--norc", "-c", NAMES, "bash", line], **settings).stdout.splitlines()
+        typed = subprocess.run(
+            ["bash", "--norc", "-c", f"printf '%s\\n' {' '.join(words)}"], **settings
+        ).stdout.splitlines()
+        found = {word for word in typed if word.endswith("/")}
+        assert found == {f"{name}/" for name in names}, line
+        assert not (folder / "x").exists()
 
 
 def test_each_shell_has_a_script_and_other_shells_are_refused(capsys: pytest.CaptureFixture[str]):
