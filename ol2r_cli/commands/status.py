@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import os
+import re
+import shutil
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -49,10 +53,27 @@ def main(given: argparse.Namespace) -> int:
     if not states:
         print(f"no runs below {root}: start one with `ol2r run`")
         return DONE
-    show([tuple(map(printable, _row(state, root))) for state in states], HEADINGS)
+    on_terminal = sys.stdout.isatty()
+    if on_terminal:
+        root = Path(os.path.commonpath([state.path.parent for state in states]))
+    rows = [tuple(map(printable, _row(state, root))) for state in states]
+    if on_terminal and len(rows) > 1:
+        _show_different(rows, root)
+    else:
+        show(rows, HEADINGS)
     counts = Counter(state.state for state in states)
     print(f"{plural(len(states), 'run')}: {', '.join(f'{counts[name]} {name}' for name in STATES if counts[name])}")
     return DONE
+
+
+def _show_different(rows: list[tuple[str, ...]], root: Path) -> None:
+    """Print the columns that differ, and above them what the others have in every row."""
+    columns = [column for column in range(len(HEADINGS)) if len({row[column] for row in rows}) > 1]
+    same = [f"{HEADINGS[c]} {cell.strip()}" for c, cell in enumerate(rows[0]) if cell and c not in columns]
+    print(printable(", ".join([f"all below {root}", *same])))
+    if sum(max(len(row[column]) for row in rows) for column in columns) > shutil.get_terminal_size().columns:
+        rows = [(row[0], re.sub("/|-(?=[0-9a-f]{10}$)", r"\g<0>\n", row[1]), *row[2:]) for row in rows]  # whole ids
+    show([[row[column] for column in columns] for row in rows], [HEADINGS[column] for column in columns])
 
 
 def _row(run: Run, root: Path) -> tuple[str, ...]:

@@ -95,6 +95,24 @@ def test_a_table_on_a_terminal(outputs, capsys, monkeypatch):
         assert word in out
 
 
+def test_what_is_the_same_for_all_runs_is_said_once_on_a_terminal(tmp_path, capsys, monkeypatch):
+    for name in ("a-first", "b-second"):
+        make(tmp_path, f"synthetic/{name}", "finished", 100, rounds_per_second=250.0 + len(name))
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    assert main([str(tmp_path)]) == 0
+    head, _, *lines, last = capsys.readouterr().out.splitlines()
+    assert head == f"all below {tmp_path}/synthetic, state finished, rounds 100/100, time 3m 05s"
+    assert [line.split() for line in lines] == [["a-first", "257.0"], ["b-second", "258.0"]]
+    assert last == "2 runs: 2 finished"
+    make(tmp_path, "mslr/pairrank-informational-0a66e34a51", "interrupted", 10, rounds_per_second=1.5)
+    assert main([str(tmp_path)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines[2:])) <= 80
+    assert any("0a66e34a51" in line for line in lines), "an id is not broken"
+    assert sum("10/100 (10%)" in line for line in lines) == 1
+
+
 def test_a_missing_folder_is_one_line_and_exit_code_2(tmp_path, capsys):
     assert main([str(tmp_path / "nowhere")]) == 2
     captured = capsys.readouterr()
