@@ -48,13 +48,6 @@ def test_the_page_has_every_column_of_every_measure():
     assert {row[0] for row in rows(section(MEASURES, "The measures of ol2r"))} == set(names)
 
 
-def test_the_page_shows_the_measure_that_new_writes():
-    templates = ROOT / "ol2r_cli" / "config" / "templates"
-    for file in "measure.py.txt", "measure.yaml.txt":
-        text = (templates / file).read_text().replace("NAME", "abandoned").replace("CLASS", "Abandoned")
-        assert f"\n{text}```\n" in MEASURES, file
-
-
 def test_the_columns_of_every_run_are_in_outputs():
     page = (ROOT / "docs" / "outputs.md").read_text()
     for table in TRACE, EVALUATION:
