@@ -19,11 +19,6 @@ def no_link(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NOFOLLOW, 0o666)
 
 
-def temporary_beside(file: Path) -> BinaryIO:
-    """A new file for writing and reading beside `file`. Its `name`, which is random, ends in `.partial`."""
-    return open(file.with_name(f".{file.name}.{secrets.token_hex(8)}.partial"), "xb+")  # x follows no link
-
-
 @contextmanager
 def replacing(file: Path) -> Iterator[BinaryIO]:
     """A temporary file to write to; it replaces `file` at the end of the block, unless the block raises.
@@ -31,8 +26,8 @@ def replacing(file: Path) -> Iterator[BinaryIO]:
     The content is forced to the disk before the file is renamed. A reader, and the next process after a kill or a power
     cut, therefore find the old content or the new content and never a part of it. Of several writers the last one wins.
     """
-    with temporary_beside(file) as temporary:
-        path = Path(temporary.name)
+    path = file.with_name(f".{file.name}.{secrets.token_hex(8)}.partial")
+    with open(path, "xb+") as temporary:  # x follows no link
         try:
             yield temporary
             temporary.flush()
@@ -43,7 +38,7 @@ def replacing(file: Path) -> Iterator[BinaryIO]:
             raise
 
 
-def write_bytes(file: Path, content: bytes) -> None:
+def write_bytes(file: Path, content: bytes | memoryview) -> None:
     """Replace a file, in a folder that is created."""
     file.parent.mkdir(parents=True, exist_ok=True)
     with replacing(file) as temporary:

@@ -27,17 +27,17 @@ def open_file(path: str | os.PathLike[str]) -> BufferedReader:
     raise OSError(f"{path} must be a regular file")
 
 
-def read_text(path: str | os.PathLike[str]) -> str:
-    """The text of a file of JSON or YAML; OSError unless it is a regular file, ValueError for too long a text."""
-    with open_file(path) as file:
-        return text_of(file.read(LARGEST + 1))
-
-
 def text_of(content: bytes) -> str:
     """The text of the bytes of JSON or YAML; ValueError for too many."""
     if len(content) > LARGEST:
         raise ValueError(f"a text must have at most {LARGEST:,} bytes")
     return content.decode()
+
+
+def read_text(path: str | os.PathLike[str]) -> str:
+    """The text of a file of JSON or YAML; OSError unless it is a regular file, ValueError for too long a text."""
+    with open_file(path) as file:
+        return text_of(file.read(LARGEST + 1))
 
 
 def read_json(path: Path) -> Any:
@@ -89,22 +89,23 @@ def plain(value: Any, depth: int = DEPTH) -> Any:
     return value
 
 
-def conforms(value: Any, schema: Any) -> bool:
-    """Whether a value conforms to a schema: a type, [schema] of a list with entries, {name: schema} of a mapping, in
-    which the name `...` stands for all, or a tuple of schemas, of which one is enough; None stands for null."""
-    if isinstance(schema, tuple):
-        return any(conforms(value, one) for one in schema)
-    if isinstance(schema, list):
-        return isinstance(value, list) and bool(value) and all(conforms(inner, schema[0]) for inner in value)
-    if isinstance(schema, dict):
-        if not isinstance(value, dict):
-            return False
-        if ... in schema:
-            return all(conforms(inner, schema[...]) for inner in value.values())
-        return not invalid_fields(value, schema)
-    return value is None if schema is None else isinstance(value, schema)
+def invalid_fields(value: Any, schema: dict[Any, Any]) -> list[str]:
+    """The names in a schema {name: kind} whose values are not of their kind; "mapping" unless `value` is one.
+
+    A kind is a type, None for null, [kind] of a list with entries, a schema of a mapping, in which the name `...`
+    stands for all, or a tuple of kinds, of which one is enough.
+    """
+    if not isinstance(value, dict):
+        return ["mapping"]
+    kinds = dict.fromkeys(value, schema[...]) if ... in schema else schema
+    return [name for name, kind in kinds.items() if not _is_of(kind, value.get(name))]
 
 
-def invalid_fields(value: dict[str, Any], schema: dict[Any, Any]) -> list[str]:
-    """The names in a schema whose values do not conform to it."""
-    return [name for name, inner in schema.items() if not conforms(value.get(name), inner)]
+def _is_of(kind: Any, value: Any) -> bool:
+    if isinstance(kind, tuple):
+        return any(_is_of(one, value) for one in kind)
+    if isinstance(kind, list):
+        return isinstance(value, list) and bool(value) and all(_is_of(kind[0], inner) for inner in value)
+    if isinstance(kind, dict):
+        return not invalid_fields(value, kind)
+    return value is None if kind is None else isinstance(value, kind)

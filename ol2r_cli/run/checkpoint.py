@@ -19,8 +19,6 @@ from ol2r_cli.run.run import damaged_files, read_checkpoint
 from ol2r_cli.run.store import RunDirectory
 from ol2r_cli.run.tables import is_part
 
-_PLAIN = (bool, int, float, str, type(None))
-
 
 def save(directory: RunDirectory, state: Mapping[str, Any], fingerprint: str) -> None:
     """Replace the checkpoint of the run with the id `fingerprint`, and remove the parts of tables that only the one
@@ -74,5 +72,5 @@ def _check(value: Any, name: str) -> None:
     elif isinstance(value, list | tuple):
         for index, item in enumerate(value):
             _check(item, f"{name}[{index}]")
-    elif type(value) not in _PLAIN and not isinstance(value, Tensor):
+    elif type(value) not in (bool, int, float, str, type(None)) and not isinstance(value, Tensor):
         raise TypeError(f"{name} must be a tensor or a plain value, got {type(value).__name__}")

@@ -8,7 +8,6 @@ one with that in its checkpoint. A run may come from others: its files are read 
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import os
 import pickle
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
 
 STATES = ("running", "finished", "interrupted", "killed", "failed", "damaged", "unreadable")
 RENEWED = 120.0  # seconds; a process renews its manifest every two, if rounds are not longer
-PIECE_ROWS = 2**18  # of a table, that are read together where all would be too many
 _READ_ALWAYS = (SUMMARY, CONFIG)  # small files, whose contents are compared at every look at a finished run
 _FILES: dict[Any, Any] = {...: {"bytes": int, "sha256": str}}
 _MANIFEST: dict[Any, Any] = {  # what a run.json has; with None, what is not known at first
@@ -76,14 +74,22 @@ class DamagedFile(ValueError):
     """A file of a run is missing, was changed after it was written, or is not what it should be."""
 
 
+def _rows(table: Table) -> cached_property[pl.DataFrame]:
+    return cached_property(lambda run: run.table(table))
+
+
 class Run:
     """The run in a directory, as it was when it was read.
 
     `state` is one of `STATES`. running: a process holds the lock, or one on another machine, whose lock may not be seen
     here, has renewed the manifest in the last `RENEWED` seconds. killed: the manifest says running, but neither is so.
     damaged: it was finished, and a file of its results is missing or was changed. unreadable: its manifest is damaged,
-    and `manifest` is empty. `error` says why it failed or what is damaged. `files` are those that its tables are read
-    from; None: those that `run.json` or the checkpoint records.
+    and `manifest` is empty. `error` says why it failed or what is damaged.
+
+    Of the manifest: `id`, 10 hexadecimal digits, `command`, which runs it again, `choices` by group, `seeds` of the
+    replicas, the `fingerprint` of the dataset, `round`, the last one completed, of `rounds`, and the `columns` of the
+    tables. The constructor's `files` are those that the tables are read from; None: those that `run.json` or the
+    checkpoint records.
     """
 
     def __init__(
@@ -95,6 +101,13 @@ class Run:
         files: Files | None = None,
     ):
         self.path, self.manifest, self.state, self.error = Path(path), dict(manifest), state, error
+        self.id: str = manifest.get("id", "")
+        self.command: str = manifest.get("command", "")
+        self.choices: Mapping[str, str] = manifest.get("choices", {})
+        self.seeds: list[int] = list(manifest.get("seeds", ()))
+        self.fingerprint: str = manifest.get("dataset", {}).get("fingerprint", "")
+        progress = manifest.get("progress", {})
+        self.round, self.rounds = (max(0, progress.get(name, 0)) for name in ("round", "rounds"))
         if files is not None:
             self.files = files
 
@@ -112,10 +125,15 @@ class Run:
             return Run(path, {}, "unreadable", str(error))
         if manifest is None:
             return None
-        status = manifest["status"]
-        if status == "finished" and (what := _damage(path, manifest, thorough)):
-            return Run(path, manifest, "damaged", what)
-        return Run(path, manifest, status if status != "running" or running else "killed", manifest.get("error"))
+        state, error_text = manifest["status"], manifest.get("error")
+        if state == "running" and not running:
+            state = "killed"
+        elif state == "finished":
+            damage = next(damaged_files(path, manifest["files"], thorough), None)
+            if manifest.get("checksum", "") not in ("", checksum(manifest)):
+                damage = f"{MANIFEST} was changed after the run had finished"
+            state, error_text = ("damaged", damage) if damage else (state, error_text)
+        return Run(path, manifest, state, error_text)
 
     @classmethod
     def read_finished(cls, path: Path) -> Run:
@@ -131,41 +149,6 @@ class Run:
         return run
 
     @property
-    def id(self) -> str:
-        """The run id, 10 hexadecimal digits."""
-        return self.manifest["id"]
-
-    @property
-    def command(self) -> str:
-        """The command that runs it again."""
-        return self.manifest["command"]
-
-    @property
-    def choices(self) -> Mapping[str, str]:
-        """The choice of each group."""
-        return self.manifest["choices"]
-
-    @property
-    def seeds(self) -> list[int]:
-        """The seed of each replica."""
-        return list(self.manifest["seeds"])
-
-    @property
-    def fingerprint(self) -> str:
-        """The fingerprint of its dataset."""
-        return self.manifest["dataset"]["fingerprint"]
-
-    @property
-    def round(self) -> int:
-        """The last completed round."""
-        return max(0, self.manifest.get("progress", {}).get("round", 0))
-
-    @property
-    def rounds(self) -> int:
-        """The number of rounds of the whole run."""
-        return max(0, self.manifest.get("progress", {}).get("rounds", 0))
-
-    @property
     def remaining(self) -> float | None:
         """Seconds left at the present speed; None unless the run is running and its speed is known."""
         speed = self.manifest.get("rounds_per_second")
@@ -173,7 +156,6 @@ class Run:
 
     @cached_property
     def columns(self) -> RunColumns:
-        """The columns of its tables."""
         return RunColumns.of(self.manifest)
 
     @cached_property
@@ -190,25 +172,25 @@ class Run:
 
         ValueError for a damaged file.
         """
-        return self._config(lambda text: _mapping(parse_yaml(text)))
-
-    @cached_property
-    def flat_settings(self) -> dict[str, Any]:
-        """All settings by dotted name; whole numbers are equal written 1 or 1.0, as in the id of a run."""
-        return self._config(flat_settings)
-
-    def _config(self, parse: Any) -> dict[str, Any]:
         try:
-            return parse(text_of(self.content(CONFIG)))
+            return parse_settings(text_of(self.content(CONFIG)))
         except (OSError, ValueError) as error:
             command = f"type {self.command} force=true"
             raise DamagedFile(f"{self.path / CONFIG} is damaged ({error_line(error)}): {command}") from None
 
     @cached_property
+    def flat_settings(self) -> dict[str, Any]:
+        """All settings by dotted name; whole numbers are equal written 1 or 1.0, as in the id of a run."""
+        from ol2r_cli.config.catalogue import dotted
+
+        leaves = dotted(self.settings)
+        return {name: int(leaf) if isinstance(leaf, float) and leaf.is_integer() else leaf for name, leaf in leaves}
+
+    @cached_property
     def summary_file(self) -> dict[str, Any]:
         """The content of summary.json, see `run/summary.py`. ValueError for a damaged file."""
         content = parse_json(text_of(self.content(SUMMARY)))
-        if wrong := invalid_fields(_mapping(content), _SUMMARY):
+        if wrong := invalid_fields(content, _SUMMARY):
             raise DamagedFile(f"{SUMMARY} has no valid {', '.join(wrong)}")
         return content
 
@@ -222,43 +204,16 @@ class Run:
         """The values behind `summary`: a row per seed, a column per metric."""
         return by_seed(self)
 
-    @cached_property
-    def trace(self) -> pl.DataFrame:
-        """A row per seed and round."""
-        return self.table(TRACE)
-
-    @cached_property
-    def evaluation(self) -> pl.DataFrame:
-        """A row per seed, evaluated round and split."""
-        return self.table(EVALUATION)
-
-    @cached_property
-    def blocks(self) -> pl.DataFrame:
-        """Block size at every rank; empty without `block_rounds`, or without blocks."""
-        return self.table(BLOCKS)
-
-    @cached_property
-    def interactions(self) -> pl.DataFrame:
-        """Documents shown and clicked; empty without `save_interactions=true`."""
-        return self.table(INTERACTIONS)
+    trace = _rows(TRACE)  # a row per seed and round
+    evaluation = _rows(EVALUATION)  # a row per seed, evaluated round and split
+    blocks = _rows(BLOCKS)  # block size at every rank; empty without `block_rounds`, or without blocks
+    interactions = _rows(INTERACTIONS)  # documents shown and clicked; empty without `save_interactions=true`
 
     def table(self, table: Table, columns: Sequence[str] | None = None) -> pl.DataFrame:
         """The rows of a table, sorted by its key; an empty frame if there are none.
 
         A column that the files lack is null, and one that only the files have stays; of `columns`, if given, those that
-        the files have. DamagedFile for a file that was changed or cannot be read.
-        """
-        import polars as pl
-
-        frames = [self.frame(name, table, columns) for name in self.parts(table)]
-        if not frames:
-            return pl.DataFrame(schema={n: t for n, t in table.schema.items() if columns is None or n in columns})
-        return frames[0] if len(frames) == 1 else pl.concat(frames, how="diagonal_relaxed").sort(table.key)
-
-    def pieces(self, table: Table) -> Iterator[pl.DataFrame]:
-        """The rows of a table, sorted by its key, as frames of about `PIECE_ROWS` rows; all rows of a seed are in one.
-
-        DamagedFile as `table`.
+        there are. DamagedFile for a file that was changed or cannot be read.
         """
         import polars as pl
 
@@ -266,16 +221,11 @@ class Run:
         for name in names:
             check_file(self.path / name, self.files[name])
         try:
-            total = sum(map(self.row_count, names))
-            scans = [table.complete(scan(self.path / name)) for name in names]
-            found = [rows.select(pl.col("seed").unique()).collect()["seed"] for rows in scans]
-            seeds = pl.concat([pl.Series("seed", [], pl.Int64), *found]).unique().sort()
-            at_once = max(1, PIECE_ROWS * len(seeds) // max(1, total))
-            for first in range(0, len(seeds), at_once):
-                some = pl.col("seed").is_in(seeds[first : first + at_once].implode())
-                # One file after the other: polars would read all of them at once.
-                rows = pl.concat([scan.filter(some).collect() for scan in scans], how="diagonal_relaxed")
-                yield rows if at_once == 1 else rows.sort(table.key)
+            frames = [table.complete(scan(self.path / name)) for name in names] or [pl.LazyFrame(schema=table.schema)]
+            rows = pl.concat(frames, how="diagonal_relaxed")
+            rows = rows.sort(table.key) if len(frames) > 1 else rows
+            present = rows.collect_schema() if columns is not None else ()
+            return (rows if columns is None else rows.select(name for name in columns if name in present)).collect()
         except (pl.exceptions.PolarsError, ValueError) as error:
             raise DamagedFile(f"{table.file} cannot be read ({error_line(error)})") from None
 
@@ -284,36 +234,12 @@ class Run:
         is_removed = table.file in REMOVABLE and not (self.path / table.file).exists()
         return [name for name in parts(self.files, table) if name != table.file or not is_removed]
 
-    def frame(self, name: str, table: Table, columns: Sequence[str] | None = None) -> pl.DataFrame:
-        """The rows in one file of a table, as `table`."""
-        import polars as pl
-
-        content = io.BytesIO(self.content(name))
-        try:
-            if columns is None:
-                return table.complete(pl.read_parquet(content).lazy()).collect()
-            present = pl.read_parquet_schema(content)
-            return pl.read_parquet(content, columns=[column for column in columns if column in present])
-        except (pl.exceptions.PolarsError, ValueError) as error:
-            raise DamagedFile(f"{name} cannot be read ({error_line(error)})") from None
-
-    def row_count(self, name: str) -> int:
-        """The number of rows in one file of a table, from its end. DamagedFile as `table`."""
-        import polars as pl
-
-        check_file(self.path / name, self.files[name], content=False)
-        try:
-            return int(scan(self.path / name).select(pl.len()).collect().item())
-        except pl.exceptions.PolarsError as error:
-            raise DamagedFile(f"{name} cannot be read ({error_line(error)})") from None
-
     def content(self, name: str) -> bytes:
-        """The bytes of a file, read at once. OSError; DamagedFile unless they are those that were recorded.
+        """The bytes of a file that is not a table. OSError; DamagedFile unless they are those that were recorded.
 
         What an unfinished run does not record, such as its settings, is read as it is.
         """
-        recorded = self.manifest.get("files") if name in _READ_ALWAYS else self.files
-        record = (recorded or {}).get(name)
+        record = (self.manifest.get("files") or {}).get(name)
         with open_file(self.path / name) as stream:
             if record is not None:
                 check_file(self.path / name, record, content=False)  # before a terabyte is read
@@ -334,14 +260,14 @@ class Run:
 def read_manifest(path: str | os.PathLike[str]) -> dict[str, Any] | None:
     """The content of run.json in the directory `path`; None without it, ValueError for a damaged one."""
     try:
-        manifest = _mapping(read_json(Path(path) / MANIFEST))
+        manifest = read_json(Path(path) / MANIFEST)
     except (FileNotFoundError, NotADirectoryError):
         return None
-    if manifest.get("status") not in ("running", "finished", "interrupted", "failed"):
-        raise ValueError(f"its status is {manifest.get('status')}")
-    wrong = invalid_fields(manifest, _MANIFEST)
-    if manifest["status"] == "finished" and not wrong and manifest.get("files") is None:
-        wrong = ["files"]
+    status = manifest.get("status") if isinstance(manifest, dict) else None
+    if status not in ("running", "finished", "interrupted", "failed"):
+        raise ValueError(f"its status is {status}")
+    schema = _MANIFEST | ({"files": _FILES} if status == "finished" else {})
+    wrong = invalid_fields(manifest, schema)
     if not wrong and not {"dataset", "click", "ranker"} <= manifest["choices"].keys():
         wrong = ["choices"]
     if wrong:
@@ -361,7 +287,7 @@ def read_checkpoint(path: Path) -> dict[str, Any] | None:
                     raise BadZipFile(f"wrong checksum of {damaged}")
             stream.seek(0)
             content = torch.load(stream, map_location="cpu", weights_only=True)
-        if wrong := invalid_fields(_mapping(content), _CHECKPOINT):
+        if wrong := invalid_fields(content, _CHECKPOINT):
             raise ValueError(f"it has no valid {', '.join(wrong)}")
         return content
     except FileNotFoundError:
@@ -405,26 +331,14 @@ def damaged_files(path: Path, files: Files, thorough: bool = True) -> Iterator[s
                 yield str(error)
 
 
-def _damage(path: Path, manifest: Mapping[str, Any], thorough: bool) -> str:
-    if manifest.get("checksum", "") not in ("", checksum(manifest)):
-        return f"{MANIFEST} was changed after the run had finished"
-    return next(damaged_files(path, manifest["files"], thorough), "")
-
-
 def _is_running(path: Path, manifest: Mapping[str, Any]) -> bool:
     is_elsewhere = manifest.get("host") not in (None, platform.node())
     is_recent = abs(time.time() - (path / MANIFEST).stat().st_mtime) < RENEWED
     return is_held(path / LOCK) or (is_elsewhere and is_recent)
 
 
-def _mapping(content: Any) -> dict[str, Any]:
-    if not isinstance(content, dict):
-        raise ValueError(f"it must be a mapping, got {type(content).__name__}")
-    return content
-
-
-def flat_settings(text: str) -> dict[str, Any]:
-    """The leaves of a `config.yaml` by dotted name; ValueError for content that is not a mapping.
+def parse_settings(text: str) -> dict[str, Any]:
+    """The content of a `config.yaml`; ValueError for content that is not a mapping.
 
     Parsing YAML takes milliseconds, which adds up over a thousand runs, and the runs of a sweep share most of their
     text. So the text is split where an entry of the outermost mapping begins (`ranker:`, `rounds: 500`), and each
@@ -432,17 +346,17 @@ def flat_settings(text: str) -> dict[str, Any]:
     """
     pieces = [piece for piece in _ENTRY.split(text) if piece] or [text]
     try:
-        return {name: value for piece in pieces for name, value in _leaves(piece).items()}
+        return {name: value for piece in pieces for name, value in _parsed(piece).items()}
     except ValueError:
-        return _leaves(text)
+        return dict(_parsed(text))
 
 
 @lru_cache(maxsize=4096)
-def _leaves(text: str) -> dict[str, Any]:
-    from ol2r_cli.config.catalogue import dotted
-
-    leaves = dotted(_mapping(parse_yaml(text)))
-    return {name: int(value) if isinstance(value, float) and value.is_integer() else value for name, value in leaves}
+def _parsed(text: str) -> dict[str, Any]:
+    content = parse_yaml(text)
+    if not isinstance(content, dict):
+        raise ValueError(f"it must be a mapping, got {type(content).__name__}")
+    return content
 
 
 def find_runs(root: str | os.PathLike[str]) -> Iterator[Path]:

@@ -9,7 +9,6 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
 
 import torch
 from omegaconf import DictConfig, OmegaConf
@@ -18,8 +17,7 @@ from torch import Tensor
 from ol2r_cli.columns import main_cutoff
 from ol2r_cli.config.python_settings import command_of
 from ol2r_cli.formatting import error_line, one_line, printable
-from ol2r_cli.interfaces import Interaction, Ranker
-from ol2r_cli.metrics.evaluation import Evaluator
+from ol2r_cli.interfaces import Interaction
 from ol2r_cli.metrics.measurement import Measures, NonFiniteScores, sizes_at_every_rank
 from ol2r_cli.run import CHECKPOINT, CONFIG, LOCK, LOG, MANIFEST, RANKER, SUMMARY, checkpoint
 from ol2r_cli.run.exit_status import BAD_CONFIGURATION, DONE, FAILED, INTERRUPTED, stop_signals
@@ -41,12 +39,8 @@ Render = Callable[[Run, bool], str]  # the text for a finished run; true: it was
 # Receives a round and {"validation": NDCG}, the mean over replicas; a true result stops the run with a checkpoint.
 ValidationCallback = Callable[[int, Mapping[str, float]], object]
 
-_EXPLAINED = (
-    OSError,
-    FloatingPointError,
-    DirectoryLost,
-    DamagedFile,
-)  # whose message says what to type; a traceback adds nothing
+# Errors whose message says what to type; a traceback adds nothing.
+_EXPLAINED = (OSError, FloatingPointError, DirectoryLost, DamagedFile)
 _log = logging.getLogger(LOGGER)
 
 
@@ -71,9 +65,12 @@ def run_experiment(
             experiment = Experiment(config, choices, code=code)
             if id not in ("", experiment.id):
                 raise ValueError("code or data were changed after the sweep was checked: type its command again")
-            stored = experiment.stored()
+            stored, directory = experiment.stored(), experiment.directory
             if stored is not None and stored.state == "finished":
-                _remove_leftovers(experiment.directory, stored)
+                # What a process leaves that was killed between finishing and cleaning up, or could not remove a file.
+                if any((directory / name).exists() for name in (CHECKPOINT, LOCK)):
+                    with suppress(RunningElsewhere, OSError), directory:
+                        directory.clean_up(bool(stored.settings.get("keep_checkpoint")))
                 if render:
                     print(render(stored, True))
                 return DONE
@@ -83,7 +80,7 @@ def run_experiment(
             words = [word for word in overrides if word.lstrip("+").partition("=")[0] != "force"]
             runner = Runner(experiment, command_of(words))
             runner.render = render
-            with experiment.directory:
+            with directory:
                 return runner.run()
     except (ValueError, DirectoryLost) as error:
         print(f"ol2r run: {error}", file=sys.stderr)
@@ -100,17 +97,14 @@ def run_experiment(
         return FAILED
 
 
-def _remove_leftovers(directory: RunDirectory, run: Run) -> None:
-    """Remove what a process leaves that is killed between finishing and cleaning up, or that cannot remove a file."""
-    if any((directory / name).exists() for name in (CHECKPOINT, LOCK)):
-        with suppress(RunningElsewhere, OSError), directory:
-            directory.clean_up(bool(run.settings.get("keep_checkpoint")))
-
-
 class Runner:
     """Plays the remaining rounds of an experiment and keeps its run directory up to date.
 
     The constructor builds everything and writes nothing. `run` must be called while the run directory is locked.
+
+    `callback` needs each validation result at once, while the run evaluates its snapshots ten at a time, which costs
+    less. Each snapshot is therefore evaluated a second time for it; the files of the run are the same with and without
+    a callback. It is not called for the last round, after which there is nothing left to stop.
     """
 
     def __init__(self, experiment: Experiment, command: str, callback: ValidationCallback | None = None):
@@ -122,8 +116,10 @@ class Runner:
         self.offline = experiment.offline_weights(self.simulation) if self.evaluators else None
         self.trace = Trace(self.directory, experiment.seeds, columns=experiment.columns())
         self.queue: dict[int, torch.Tensor] = {}  # round -> deployed [B P], not evaluated yet
-        self.queue_length = queue_length(self.simulation)
-        self.callbacks = CallbackHandler(callback, self.evaluators)
+        self.callback = callback
+        self.column = f"ndcg_{main_cutoff(name for evaluator in self.evaluators for name in evaluator.columns)}"
+        measured = [each for each in self.evaluators if each.name == "validation" and self.column in each.columns]
+        self.validation = measured[0] if measured else None
 
     def run(self) -> int:
         """Play the remaining rounds and return the exit code."""
@@ -159,44 +155,6 @@ class Runner:
             print(self.render(Run.read_finished(self.directory.path), False))
         return DONE
 
-    def _manifest(self, first: int) -> Manifest:
-        experiment, exposure = self.experiment, self.simulation.context.exposure
-        simulation = self.simulation
-        roles = simulation.click, simulation.ranker, simulation.exploration, simulation.fairness
-        self.directory.write_text(CONFIG, OmegaConf.to_yaml(OmegaConf.create(self.settings)))
-        return Manifest(
-            self.directory,
-            id=experiment.id,
-            choices=experiment.recorded_choices(),
-            fingerprint=experiment.dataset.fingerprint,
-            code=experiment.code,
-            seeds=experiment.seeds,
-            exposure=None if exposure is None else {"position": exposure.position.tolist(), "beta": exposure.beta},
-            rounds=self.settings["rounds"],
-            round=first,
-            device=experiment.device.label,
-            engine=experiment.device.engine,
-            threads=experiment.device.threads,
-            packages=[package for role in roles for package in role.packages],
-            command=self.command,
-            note=self.settings["note"],
-            columns=self.experiment.columns().declared(),
-            began=experiment.began,
-            explain=self._explain,
-        )
-
-    def _explain(self, error: Exception) -> str:
-        """An error in one line; of the file system, with what to type."""
-        if isinstance(error, DamagedFile):
-            return f"{error}, while the run was writing to it: run it again"
-        if not isinstance(error, OSError):
-            return error_line(error)
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            what = f"no space is left for output_dir ({self.directory.path}): free some, for example with `ol2r clean`"
-        else:
-            what = f"output_dir ({self.directory.path}) must be a folder that can be used, got: {error.strerror}"
-        return f"{what}, and the same command goes on from the last checkpoint; or type output_dir=DIR"
-
     def _resume(self) -> int:
         """Load the checkpoint, if there is one; returns the last completed round."""
         if (state := checkpoint.restore(self.directory, self.experiment.id)) is None:
@@ -212,33 +170,71 @@ class Runner:
         self.queue = {t: deployed.to(self.experiment.device.torch) for t, deployed in state["queue"].items()}
         return int(state["simulation"]["round"])
 
+    def _manifest(self, first: int) -> Manifest:
+        experiment, exposure = self.experiment, self.simulation.context.exposure
+        self.directory.write_text(CONFIG, OmegaConf.to_yaml(OmegaConf.create(self.settings)))
+        return Manifest(
+            self.directory,
+            id=experiment.id,
+            choices=experiment.recorded_choices(),
+            fingerprint=experiment.dataset.fingerprint,
+            code=experiment.code or None,
+            seeds=experiment.seeds,
+            exposure=None if exposure is None else {"position": exposure.position.tolist(), "beta": exposure.beta},
+            rounds=self.settings["rounds"],
+            round=first,
+            device=experiment.device.label,
+            engine=experiment.device.engine,
+            threads=experiment.device.threads,
+            packages=[package for role in experiment.roles.values() for package in role.packages],
+            command=self.command,
+            note=self.settings["note"],
+            columns=experiment.columns().declared() or None,
+            began=experiment.began,
+            explain=self._explain,
+        )
+
     def _play(self, manifest: Manifest, stop: list[int]) -> None:
-        rounds, saved = self.settings["rounds"], time.monotonic()
-        first = int(self.simulation.round)
-        if self.callbacks.replay(self._written(manifest), self.simulation.ranker, self.queue):
-            raise KeyboardInterrupt
+        rounds, settings, ranker = self.settings["rounds"], self.settings, self.simulation.ranker
+        saved, first = time.monotonic(), int(self.simulation.round)
+        if self.callback and self.validation:  # again for the rounds before the run was resumed
+            seen = validation_curve(self._written(manifest))
+            if any(self.callback(round, {"validation": value}) for round, value in seen) or any(
+                self._is_stopped(round, deployed) for round, deployed in self.queue.items()
+            ):
+                raise KeyboardInterrupt
         _log.info("%s: from round %d to %d", self.command, first + 1, rounds)
         for line in [*manifest.warnings, *self.experiment.warnings()]:
             _log.warning("%s", line)
             print(f"warning: {line}", file=sys.stderr)
-        shown = shows_unfairness(manifest.content)
-        with Progress(self._title(), rounds, first, shown, quiet=self.render is None) as progress:
+        every = settings["checkpoint_rounds"]
+        played: Iterator[tuple[int, Interaction | None]]
+        if settings["save_interactions"] or settings["block_rounds"]:
+            played = self.simulation.play()
+        else:  # many rounds may be played together
+            played = self.simulation.play_until(
+                lambda t: self.experiment.is_evaluated(t) or bool(every and t % every == 0)
+            )
+        title = " · ".join(self.experiment.choices[group] for group in ("ranker", "click", "dataset"))
+        longest = queue_length(self.simulation)
+        with Progress(title, rounds, first, shows_unfairness(manifest.content), quiet=self.render is None) as progress:
             if not first and self.evaluators:
-                self._enqueue(0)
+                self.queue[0] = ranker.deploy()
                 self._evaluate()
-            for t, interaction in self._rounds():
+            for t, interaction in played:
                 self._record_details(t, interaction)
                 if self.simulation.measurement.full():
-                    progress.measured(self._measure())
+                    progress.measures = self._measure()
                 if self.evaluators and (self.experiment.is_evaluated(t) or t == rounds):
-                    self._enqueue(t)
-                    if t < rounds and self.callbacks(t, self.simulation.ranker, self.queue[t]):
+                    self.queue[t] = ranker.deploy()
+                    if t < rounds and self._is_stopped(t, self.queue[t]):
                         stop.append(0)
-                    if len(self.queue) >= self.queue_length and t < rounds:
+                    if len(self.queue) >= longest and t < rounds:
                         progress.evaluated(t, self._evaluate())
                 manifest.progress(t)
                 progress.update(t)
-                if stop or self._due(t, saved):
+                is_due = time.monotonic() - saved > settings["checkpoint_every"] > 0
+                if stop or is_due or (every and t % every == 0):
                     self._save()
                     saved = time.monotonic()
                     if stop:
@@ -247,16 +243,20 @@ class Runner:
                 progress.evaluated(rounds, self._evaluate())
         self._finish(manifest)
 
-    def _rounds(self) -> Iterator[tuple[int, Interaction | None]]:
-        """The remaining rounds, with what happened in them if it is recorded; otherwise many may be played together."""
-        if self.settings["save_interactions"] or self.settings["block_rounds"]:
-            return self.simulation.play()
-        every = self.settings["checkpoint_rounds"]
-        return self.simulation.play_until(lambda t: self.experiment.is_evaluated(t) or bool(every and t % every == 0))
+    def _record_details(self, t: int, interaction: Interaction | None) -> None:
+        if interaction is not None and t in self.settings["block_rounds"]:
+            sizes = sizes_at_every_rank(interaction)
+            if sizes is not None:
+                self.trace.record_blocks(t, sizes)
+        if interaction is not None and self.settings["save_interactions"]:
+            self.trace.record_interaction(t, interaction)
 
-    def _title(self) -> str:
-        choices = self.experiment.choices
-        return f"{choices['ranker']} · {choices['click']} · {choices['dataset']}"
+    def _is_stopped(self, round: int, deployed: Float[Tensor, "B P"]) -> bool:
+        """Call the callback for the ranker after a round; returns whether to stop the run."""
+        if not (self.callback and self.validation):
+            return False
+        ndcg = self.validation(self.simulation.ranker, deployed[None], [round])[self.column][0]
+        return bool(self.callback(round, {"validation": float(ndcg.mean())}))
 
     def _measure(self) -> Measures:
         """Measure the rounds since the last call, and record the measures."""
@@ -268,33 +268,18 @@ class Runner:
             self.trace.record(first, measures)
         return measures
 
-    def _due(self, t: int, saved: float) -> bool:
-        """Whether a checkpoint is due after round `t`; `saved` is the time of the last one."""
-        every = self.settings["checkpoint_rounds"]
-        return (every and t % every == 0) or time.monotonic() - saved > self.settings["checkpoint_every"] > 0
-
-    def _record_details(self, t: int, interaction: Interaction | None) -> None:
-        if interaction is None:
-            return
-        if t in self.settings["block_rounds"]:
-            sizes = sizes_at_every_rank(interaction)
-            if sizes is not None:
-                self.trace.record_blocks(t, sizes)
-        if self.settings["save_interactions"]:
-            self.trace.record_interaction(t, interaction)
-
-    def _enqueue(self, t: int) -> None:
-        self.queue[t] = self.simulation.ranker.deploy()
-
     def _evaluate(self) -> dict[str, float]:
         """Evaluate the queue; returns the last NDCG of each split, averaged over replicas, such as {"test NDCG@10"}."""
         rounds, deployed = list(self.queue), torch.stack(list(self.queue.values()))
         self._check_parameters(rounds, deployed)
-        cosine = {} if self.offline is None else {"cosine": _cosine(deployed, self.offline)}
+        measured = {}
+        if self.offline is not None:  # cosine of the angle between the weights, NaN where either is zero
+            ours, theirs = deployed.double(), self.offline.double()
+            measured["cosine"] = ((ours @ theirs) / (ours.norm(dim=2) * theirs.norm())).clamp(-1, 1)
         last = {}
         for evaluator in self.evaluators:
             columns = evaluator(self.simulation.ranker, deployed, rounds)
-            self.trace.record_evaluation(rounds, evaluator.name, columns | cosine)
+            self.trace.record_evaluation(rounds, evaluator.name, columns | measured)
             cutoff = main_cutoff(columns)
             if f"ndcg_{cutoff}" in columns:
                 last[f"{evaluator.name} NDCG@{cutoff}"] = float(columns[f"ndcg_{cutoff}"][-1].mean())
@@ -329,6 +314,18 @@ class Runner:
                 return f"ranker.{setting} must be {direction}, got {settings[setting]}"
         return f"see `ol2r list ranker {name}`"
 
+    def _explain(self, error: Exception) -> str:
+        """An error in one line; of the file system, with what to type."""
+        if isinstance(error, DamagedFile):
+            return f"{error}, while the run was writing to it: run it again"
+        if not isinstance(error, OSError):
+            return error_line(error)
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            what = f"no space is left for output_dir ({self.directory.path}): free some, for example with `ol2r clean`"
+        else:
+            what = f"output_dir ({self.directory.path}) must be a folder that can be used, got: {error.strerror}"
+        return f"{what}, and the same command goes on from the last checkpoint; or type output_dir=DIR"
+
     def _save(self) -> None:
         """Write the tables and then the checkpoint, which must never be ahead of them."""
         self._measure()
@@ -343,20 +340,16 @@ class Runner:
     def _finish(self, manifest: Manifest) -> None:
         self._measure()
         self.trace.finish()
-        written = self._written(manifest)
-        rows, expected = written.row_count(TRACE.file), self.settings["rounds"] * len(self.experiment.seeds)
+        seeds, rounds = self.experiment.seeds, self.settings["rounds"]
+        rows, expected = len(self._written(manifest).table(TRACE, ["seed"])), rounds * len(seeds)
         if rows != expected:
             raise DirectoryLost(f"{TRACE.file} has {rows:,} rows, and {expected:,} were written: run it again")
         deployed = self.simulation.ranker.deploy()
-        self._check_parameters([self.settings["rounds"]], deployed[None])
-        ranker: dict[str, Any] = {
-            "deployed": deployed,
-            "seeds": self.experiment.seeds,
-            "ranker": self.settings["ranker"],
-            "features": self.simulation.context.features,
-        }
+        self._check_parameters([rounds], deployed[None])
+        features = self.simulation.context.features
+        ranker = {"deployed": deployed, "seeds": seeds, "ranker": self.settings["ranker"], "features": features}
         self.directory.write_torch(RANKER, ranker)
-        self.directory.write_json(SUMMARY, summarise(written))
+        self.directory.write_json(SUMMARY, summarise(self._written(manifest)))
         if self.settings["keep_checkpoint"]:
             self._save()
         _log.info("finished")
@@ -367,37 +360,6 @@ def queue_length(simulation: Simulation) -> int:
     return QUEUE if simulation.together is None else max(QUEUE, SNAPSHOTS // simulation.context.replicas)
 
 
-class CallbackHandler:
-    """Evaluates the ranker for a `ValidationCallback`, on the validation split.
-
-    The run evaluates its snapshots ten at a time, which costs less. A callback needs each result at once, so the
-    handler evaluates each snapshot a second time; the files of the run are the same with and without a callback. It
-    never uses the test split, and it is not called for the last round, after which there is nothing left to stop.
-    """
-
-    def __init__(self, callback: ValidationCallback | None, evaluators: Sequence[Evaluator]):
-        column = f"ndcg_{main_cutoff(name for evaluator in evaluators for name in evaluator.columns)}"
-        measured = [evaluator for evaluator in evaluators if column in evaluator.columns]
-        self.column, self.callback = column, callback
-        self.evaluator = next((evaluator for evaluator in measured if evaluator.name == "validation"), None)
-
-    def __call__(self, round: int, ranker: Ranker, deployed: Float[Tensor, "B P"]) -> bool:
-        """Call the callback for the ranker after `round`; returns whether to stop the run."""
-        if self.callback is None or self.evaluator is None:
-            return False
-        ndcg = self.evaluator(ranker, deployed[None], [round])[self.column][0]
-        return bool(self.callback(round, {self.evaluator.name: float(ndcg.mean())}))
-
-    def replay(self, written: Run, ranker: Ranker, queue: Mapping[int, Float[Tensor, "B P"]]) -> bool:
-        """Call the callback for the rounds before the run was resumed, from the evaluations on disk and from the queue
-        of the checkpoint; returns whether to stop the run."""
-        if self.callback is None or self.evaluator is None:
-            return False
-        name = self.evaluator.name
-        stop = any(self.callback(round, {name: value}) for round, value in validation_curve(written))
-        return stop or any(self(round, ranker, deployed) for round, deployed in queue.items())
-
-
 def validation_curve(run: Run) -> list[tuple[int, float]]:
     """Rounds, from 1 on, and validation NDCG, the mean over replicas, of the evaluations on disk."""
     import polars as pl
@@ -405,9 +367,3 @@ def validation_curve(run: Run) -> list[tuple[int, float]]:
     rows = run.table(EVALUATION).filter(pl.col("round") > 0, pl.col("split") == "validation")
     means = rows.group_by("round").agg(pl.col(main_ndcg(rows)).cast(pl.Float64).mean()).drop_nulls().sort("round")
     return [(int(round), float(value)) for round, value in means.iter_rows()]
-
-
-def _cosine(deployed: Float[Tensor, "E B F"], offline: Float[Tensor, "F"]) -> Float[Tensor, "E B"]:
-    """Cosine of the angle between the weights of snapshots and the offline ranker's; NaN where either is zero."""
-    deployed, offline = deployed.double(), offline.double()
-    return ((deployed @ offline) / (deployed.norm(dim=2) * offline.norm())).clamp(-1, 1)

@@ -7,26 +7,29 @@ it contains a `run.json`; the lock alone does not make it one.
 
 from __future__ import annotations
 
+import hashlib
+import io
 import json
 import logging
 import os
 import platform
+import resource
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
-from ol2r_cli.atomic_file import no_link, replacing
+from ol2r_cli import atomic_file
 from ol2r_cli.formatting import error_line, printable
 from ol2r_cli.lock import Lock, LockHeld
 from ol2r_cli.loops.clock import clock
 from ol2r_cli.run import CHECKPOINT, FILES, LOCK, LOG, MANIFEST, RESULTS
 from ol2r_cli.run.code import checkout, versions
 from ol2r_cli.run.identity import RESULTS_VERSION
-from ol2r_cli.run.run import checksum, read_manifest, sha256
+from ol2r_cli.run.run import checksum, read_manifest
 from ol2r_cli.run.tables import is_part
 
 if TYPE_CHECKING:
@@ -34,7 +37,6 @@ if TYPE_CHECKING:
 
 LOGGER = "ol2r_cli"  # the logger of the package
 SETTLED = 5.0  # seconds of rounds, before which neither the speed nor the time left of a running run is known
-ROW_GROUP = 2**15  # rows; so few that a seed can be read without the others
 
 
 def create_root(folder: Path) -> None:
@@ -62,6 +64,8 @@ class RunDirectory:
     process (or another `RunDirectory` of this process) writes to it, and removes temporary files that a killed process
     has left. Leaving removes the directory if it is empty. `files` has the size and sha256 of every file as this
     object has written it, of the tables only those that have rows of the run.
+
+    A file is replaced in one step; `DirectoryLost` where the directory belonged to this object and does not any more.
     """
 
     def __init__(self, path: str | os.PathLike[str], root: Path | None = None):
@@ -121,37 +125,17 @@ class RunDirectory:
         if not keep_checkpoint:
             (self / CHECKPOINT).unlink(missing_ok=True)
 
-    def next_part(self, table: str) -> str:
-        """The name of a new part of a table, which is after those that exist."""
-        names = [path.name for path in self.path.glob("*.part*.parquet") if is_part(path.name, table)]
-        numbers = [int(name.split(".")[1].removeprefix("part")) for name in names]
-        return table.replace(".", f".part{max(numbers, default=0) + 1:05}.")
-
-    @contextmanager
-    def replacing(self, name: str) -> Iterator[BinaryIO]:
-        """A temporary file to write to; it replaces the file `name` at the end, unless an exception comes first.
-
-        `DirectoryLost` where the directory belonged to this object and does not any more.
-        """
-        self._check_lock()
-        self.path.mkdir(parents=True, exist_ok=True)
-        with replacing(self / name) as temporary:
-            yield temporary
-            if is_recorded := name not in (MANIFEST, CHECKPOINT):
-                temporary.flush()
-                written = Path(temporary.name)
-                record = {"bytes": written.stat().st_size, "sha256": sha256(written)}
-        if is_recorded:
-            self.files[name] = record
-
     def _check_lock(self) -> None:
         if self._lock is not None and not self._lock.is_ours():
             what = f"{self.path} was removed, or another process has taken it over"
             raise DirectoryLost(f"{what}, while the run was writing to it: run it again")
 
-    def write_bytes(self, name: str, content: bytes) -> None:
-        with self.replacing(name) as file:
-            file.write(content)
+    def write_bytes(self, name: str, content: bytes | memoryview) -> None:
+        """Replace a file, and record it in `files`."""
+        self._check_lock()
+        atomic_file.write_bytes(self / name, content)
+        if name not in (MANIFEST, CHECKPOINT):
+            self.files[name] = {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
 
     def write_text(self, name: str, content: str) -> None:
         self.write_bytes(name, content.encode())
@@ -160,53 +144,17 @@ class RunDirectory:
         """Strict JSON (NaN is a ValueError); a mapping that is too long for a line has a line per entry."""
         self.write_text(name, as_json(content) + "\n")
 
-    def write_parquet(self, name: str, rows: pl.DataFrame | pl.LazyFrame) -> None:
-        """Rows of a LazyFrame never are all in memory. OSError, which polars would hide, where a disk is full."""
-        import polars as pl
-
-        settings: Any = {"compression": "zstd", "row_group_size": ROW_GROUP}
-        with self.replacing(name) as file:
-            target = _Target(file)
-            try:
-                if isinstance(rows, pl.LazyFrame):
-                    rows.sink_parquet(target, **settings)  # type: ignore[call-overload]
-                else:
-                    rows.write_parquet(target, **settings)  # type: ignore[arg-type]
-            except pl.exceptions.PolarsError:
-                if target.error is not None:
-                    raise target.error from None
-                raise
+    # polars and torch write to memory, because they would hide the error of a full disk.
+    def write_parquet(self, name: str, rows: pl.DataFrame) -> None:
+        rows.write_parquet(content := io.BytesIO(), compression="zstd", row_group_size=2**15)
+        self.write_bytes(name, content.getbuffer())
 
     def write_torch(self, name: str, content: Any) -> None:
         """Anything that `torch.load(..., weights_only=True)` can read: tensors, numbers, strings, lists, dicts."""
         import torch
 
-        with self.replacing(name) as file:
-            try:
-                torch.save(content, file)
-            except RuntimeError as error:  # it hides the error of a full disk
-                raise error.__context__ if isinstance(error.__context__, OSError) else error from None
-
-
-class _Target:
-    """A file to which polars writes; keeps the error of the file system, which polars replaces by one of its own."""
-
-    def __init__(self, stream: BinaryIO):
-        self.stream = stream
-        self.error: OSError | None = None
-
-    def write(self, content: bytes) -> int:
-        return self._keeping_error(self.stream.write, content)
-
-    def flush(self) -> None:
-        self._keeping_error(self.stream.flush)
-
-    def _keeping_error(self, act: Callable[..., Any], *content: bytes) -> Any:
-        try:
-            return act(*content)
-        except OSError as error:
-            self.error = error
-            raise
+        torch.save(content, stream := io.BytesIO())
+        self.write_bytes(name, stream.getbuffer())
 
 
 def as_json(value: Any, margin: str = "") -> str:
@@ -222,62 +170,62 @@ def as_json(value: Any, margin: str = "") -> str:
 @contextmanager
 def log_file(directory: RunDirectory) -> Iterator[None]:
     """Append the package's log to log.txt during the block."""
-    file = open(directory / LOG, "a", opener=no_link)  # noqa: SIM115
-    logger, handler = logging.getLogger(LOGGER), logging.StreamHandler(file)
-    handler.handleError = lambda record: None  # type: ignore[method-assign]  # a full disk ends the run, not its log
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
-    level = logger.level
-    logger.addHandler(handler)
-    logger.setLevel(logging.INFO)
-    try:
-        yield
-    finally:
-        logger.removeHandler(handler)
-        logger.setLevel(level)
-        file.close()
+    with open(directory / LOG, "a", opener=atomic_file.no_link) as file:
+        logger, handler = logging.getLogger(LOGGER), logging.StreamHandler(file)
+        handler.handleError = lambda record: None  # type: ignore[method-assign]  # a full disk ends the run, not its log
+        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+        level = logger.level
+        logger.addHandler(handler)
+        logger.setLevel(logging.INFO)
+        try:
+            yield
+        finally:
+            logger.removeHandler(handler)
+            logger.setLevel(level)
+
+
+_ENTRIES = (  # of run.json, in this order
+    *("status", "id", "command", "note", "choices", "dataset", "code", "seeds", "exposure", "columns", "progress"),
+    *("started", "ended", "seconds", "cpu_seconds", "peak_memory_gb", "startup_seconds", "ran", "sittings"),
+    *("rounds_per_second", "error", "files", "versions", "git", "device", "engine", "threads", "host", "pid"),
+    "results_version",
+)
 
 
 class Manifest:
     """Keeps `run.json` up to date while a process runs or resumes a run: a context manager around all of its work.
 
     When the block is left, the status becomes `finished` if all rounds are done, `interrupted` if they are not or after
-    KeyboardInterrupt or SystemExit, and `failed` after any other exception. Exceptions are not suppressed. `round` is
-    the round of the checkpoint from which the run resumes, `packages` are those of the roles, `every` the least number
-    of seconds between two writes of progress, `began` when the work on the run began, by `time.monotonic`, `columns`
-    those of `RunColumns.declared`, `explain` the text of an exception, and `content` the mapping on disk. `warnings`
-    has a line if versions, device or number of threads are not those of the rounds before.
+    KeyboardInterrupt or SystemExit, and `failed` after any other exception. Exceptions are not suppressed.
+
+    `round` is the round of the checkpoint from which the run resumes, of `rounds`; `packages` are those of the roles,
+    `every` the least number of seconds between two writes of progress, `began` when the work on the run began, by
+    `time.monotonic`, and `explain` gives the text of an exception. `about` are the entries id, choices, seeds, command,
+    device, engine and threads and, where there are any, code, note, exposure and columns. `content` is the mapping on
+    disk. `warnings` has a line if versions, device or number of threads are not those of the rounds before.
     """
 
     def __init__(
         self,
         directory: RunDirectory,
         *,
-        id: str,
-        choices: Mapping[str, str],
         fingerprint: str,
-        code: Mapping[str, str] | None = None,
-        seeds: Sequence[int],
         rounds: int,
         round: int = 0,
-        device: str,
-        engine: str,
-        threads: int,
-        command: str,
         packages: Sequence[str] = (),
-        exposure: Mapping[str, Any] | None = None,
-        columns: Mapping[str, Any] | None = None,
         every: float = 2.0,
-        note: str = "",
         began: float | None = None,
         explain: Callable[[Exception], str] = error_line,
+        **about: Any,
     ):
-        self.directory = directory
-        self.every, self.explain = every, explain
+        self.directory, self.every, self.explain = directory, every, explain
         self._began = time.monotonic() if began is None else began
-        earlier = _earlier(directory)
-        program = versions(engine, packages)
-        now = {**program, "device": device, "threads": threads}
-        ran = [each for each in earlier.get("ran", []) if each["after"] < round]
+        earlier: dict[str, Any] = {}
+        with suppress(ValueError):  # a damaged manifest does not prevent the run
+            earlier = read_manifest(directory.path) or {}
+        program = versions(about["engine"], packages)
+        now = {**program, "device": about["device"], "threads": about["threads"]}
+        ran = [each for each in earlier.get("ran") or () if each["after"] < round]
         before = ran[-1] if ran else now
         changed = [f"{name} {before.get(name)} -> {now[name]}" for name in now if before.get(name) != now[name]]
         what = printable(f"goes on after round {round} with {', '.join(changed)}")
@@ -285,32 +233,19 @@ class Manifest:
         if changed or not ran:
             ran.append({"after": round, **now})
         self._before = {name: float(earlier.get(name) or 0.0) for name in ("seconds", "cpu_seconds", "peak_memory_gb")}
-        self.content: dict[str, Any] = {
+        self.content: dict[str, Any] = dict.fromkeys(_ENTRIES) | {
+            "note": "",
+            **about,
             "status": "running",
-            "id": id,
-            "command": command,
-            "note": note,
-            "choices": dict(choices),
-            "dataset": {"name": choices["dataset"], "fingerprint": fingerprint},
-            "code": dict(code) if code else None,
-            "seeds": list(seeds),
-            "exposure": exposure,
-            "columns": columns or None,
+            "dataset": {"name": about["choices"]["dataset"], "fingerprint": fingerprint},
             "progress": {"round": round, "rounds": rounds},
             "started": earlier.get("started") or _now(),
-            "ended": None,
             **self._before,
-            "startup_seconds": None,
             "ran": ran,
             "sittings": int(earlier.get("sittings") or 0) + 1,
             "rounds_per_second": earlier.get("rounds_per_second"),
-            "error": None,
-            "files": None,
             "versions": program,
             "git": checkout(),
-            "device": device,
-            "engine": engine,
-            "threads": threads,
             "host": platform.node(),
             "pid": os.getpid(),
             "results_version": RESULTS_VERSION,
@@ -330,53 +265,40 @@ class Manifest:
             self._write()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        done = self._round >= self.content["progress"]["rounds"]
+        content = self.content
         if isinstance(error, Exception):
-            self.content["status"] = "failed"
-            self.content["error"] = self.explain(error)
+            content["status"], content["error"] = "failed", self.explain(error)
         else:
-            self.content["status"] = "finished" if error is None and done else "interrupted"
-        self.content["ended"] = _now()
+            done = error is None and self._round >= content["progress"]["rounds"]
+            content["status"] = "finished" if done else "interrupted"
+        content["ended"] = _now()
         try:
-            self._write(ended=self.content["status"] == "finished")
+            self._write()
         except OSError:  # the disk is full: what is there still says that it is running, and nothing holds the lock
             if error is None:
                 raise
 
-    def _write(self, ended: bool = False) -> None:
-        self._written = time.monotonic()
+    def _write(self) -> None:
+        content, self._written = self.content, time.monotonic()
         now, cpu = clock.read()
-        seconds = now - self._start
-        self.content["seconds"] = round(self._before["seconds"] + seconds, 3)
-        self.content["cpu_seconds"] = round(self._before["cpu_seconds"] + cpu - self._cpu_start, 3)
-        self.content["startup_seconds"] = round(self._written - self._began - seconds, 3)
-        self.content["peak_memory_gb"] = round(max(self._before["peak_memory_gb"], peak_memory_gb() or 0), 3) or None
-        self.content["progress"]["round"] = self._round
-        if self._round > self._first_round and seconds > (SETTLED if self.content["status"] == "running" else 0):
-            self.content["rounds_per_second"] = round((self._round - self._first_round) / seconds, 3)
-        if ended:
-            self.content["files"] = {
-                name: self.directory.files[name] for name in RESULTS if name in self.directory.files
-            }
-            self.content["checksum"] = checksum(self.content)
-        self.directory.write_json(MANIFEST, self.content)
+        seconds, played = now - self._start, self._round - self._first_round
+        content["seconds"] = round(self._before["seconds"] + seconds, 3)
+        content["cpu_seconds"] = round(self._before["cpu_seconds"] + cpu - self._cpu_start, 3)
+        content["startup_seconds"] = round(self._written - self._began - seconds, 3)
+        content["peak_memory_gb"] = round(max(self._before["peak_memory_gb"], peak_memory_gb()), 3)
+        content["progress"]["round"] = self._round
+        if played and seconds > (SETTLED if content["status"] == "running" else 0):
+            content["rounds_per_second"] = round(played / seconds, 3)
+        if content["status"] == "finished":
+            content["files"] = {name: self.directory.files[name] for name in RESULTS if name in self.directory.files}
+            content["checksum"] = checksum(content)
+        self.directory.write_json(MANIFEST, content)
 
 
-def peak_memory_gb() -> float | None:
-    """The peak resident size of this process so far, in GB (10^9 bytes); None where the system does not tell."""
-    try:
-        import resource
-    except ImportError:  # Windows
-        return None
+def peak_memory_gb() -> float:
+    """The peak resident size of this process so far, in GB (10^9 bytes)."""
     unit = 1 if platform.system() == "Darwin" else 1024  # of ru_maxrss, in bytes
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e9
-
-
-def _earlier(directory: RunDirectory) -> dict[str, Any]:
-    """The manifest that earlier processes have left; empty if it is damaged, which does not prevent the run."""
-    with suppress(ValueError):
-        return read_manifest(directory.path) or {}
-    return {}
 
 
 def _now() -> str:

@@ -52,11 +52,9 @@ def summarise(run: Run) -> dict[str, Any]:
 
 def by_seed(run: Run) -> pl.DataFrame:
     """The values behind summary.json: a row per seed, a column per metric, null where the metric does not apply."""
-    import polars as pl
-
     columns, trace = run.columns, TRACE.with_columns(run.columns.trace)
-    empty = _from_trace(pl.DataFrame(schema=trace.schema), columns.trace)
-    values = pl.concat([empty, *(_from_trace(rows, columns.trace) for rows in run.pieces(trace))])
+    summarised = (value for column in columns.trace.values() for value in _summarised(column))
+    values = run.table(trace).group_by("seed").agg(*summarised)  # the trace is sorted by seed and round
     evaluation = run.table(EVALUATION.with_columns(columns.evaluation))
     for frame in _from_evaluation(evaluation, list(columns.evaluation)):
         values = values.join(frame, on="seed", how="full", coalesce=True)
@@ -66,11 +64,6 @@ def by_seed(run: Run) -> pl.DataFrame:
 def _over_seeds(values: pl.Series) -> dict[str, float | int | None]:
     values = values.drop_nulls().cast(float)
     return {"mean": values.mean(), "sd": values.std(), "n": len(values)}  # type: ignore[dict-item]
-
-
-def _from_trace(trace: pl.DataFrame, columns: Mapping[str, Column]) -> pl.DataFrame:
-    """One row per seed. The trace is sorted by seed and round."""
-    return trace.group_by("seed").agg(*(value for column in columns.values() for value in _summarised(column)))
 
 
 def _summarised(column: Column) -> Iterator[pl.Expr]:

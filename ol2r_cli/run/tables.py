@@ -1,4 +1,4 @@
-"""The tables of a run: their columns, which are public and frozen by tests, and their rows as frames.
+"""The tables of a run: their columns, which are public and frozen by tests, and the files that have their rows.
 
 Every run has the columns of `TRACE` and `EVALUATION`; measures may add more, which `run.json` records. polars is
 imported inside functions, because importing it takes as long as a short command.
@@ -7,7 +7,7 @@ imported inside functions, because importing it takes as long as a short command
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,6 @@ from ol2r_cli.columns import EVALUATION_COLUMNS, TRACE_COLUMNS, Column
 
 if TYPE_CHECKING:
     import polars as pl
-    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,11 +25,6 @@ class Table:
     file: str
     key: tuple[str, ...]
     columns: Mapping[str, str]
-
-    @property
-    def measures(self) -> tuple[str, ...]:
-        """The columns that are not part of the key."""
-        return tuple(name for name in self.columns if name not in self.key)
 
     @property
     def schema(self) -> dict[str, Any]:
@@ -43,32 +37,12 @@ class Table:
         """The table of a run whose measures have these columns, which are added where it does not have them."""
         return replace(self, columns={**self.columns, **{name: each.type for name, each in measured.items()}})
 
-    def check(self, names: Mapping[str, Any]) -> None:
-        """ValueError unless every name is a measure of this table."""
+    def check(self, names: Iterable[str]) -> None:
+        """ValueError unless every name is a column that is not part of the key."""
+        measures = [name for name in self.columns if name not in self.key]
         for name in names:
-            if name not in self.measures:
-                raise ValueError(f"a measure in {self.file} must be one of {', '.join(self.measures)}, got {name}")
-
-    def frame(self, values: Mapping[str, NDArray[Any]]) -> pl.DataFrame:
-        """Arrays [rows] as a frame with the columns of this table.
-
-        Absent columns, NaN and negative counts in the columns of every run become null, since such a count is never
-        below zero. A number that is too large for its type raises an error of polars.
-        """
-        import numpy as np
-        import polars as pl
-
-        rows = len(values[self.key[0]])
-        series = []
-        for name, dtype in self.schema.items():
-            column = values.get(name)
-            if column is None:
-                series.append(pl.Series(name, [None] * rows, dtype=dtype))
-                continue
-            if name in TRACE_COLUMNS and dtype.is_integer() and column.dtype.kind == "f":
-                column = np.where(column < 0, np.nan, column)
-            series.append(pl.Series(name, column, nan_to_null=column.dtype.kind == "f").cast(dtype))
-        return pl.DataFrame(series)
+            if name not in measures:
+                raise ValueError(f"a measure in {self.file} must be one of {', '.join(measures)}, got {name}")
 
     def complete(self, rows: pl.LazyFrame) -> pl.LazyFrame:
         """Rows of a file with all columns of this table: a column that they lack is null, and one that only they have
@@ -94,11 +68,8 @@ EVALUATION = Table(  # round 0 is the untrained ranker; split is validation or t
     ("seed", "round", "split"),
     _BY_ROUND | {"split": "String"} | {name: column.type for name, column in EVALUATION_COLUMNS.items()},
 )
-BLOCKS = Table(
-    "blocks.parquet",
-    ("seed", "round", "rank"),
-    # `rank` is from 1, over all documents of the query; `block_size` is of the block that contains this rank
-    _BY_ROUND | {"rank": "Int32", "block_size": "Int32"},
+BLOCKS = Table(  # `rank` is from 1, over all documents of the query; `block_size` is of the block with this rank
+    "blocks.parquet", ("seed", "round", "rank"), _BY_ROUND | {"rank": "Int32", "block_size": "Int32"}
 )
 INTERACTIONS = Table(
     "interactions.parquet",
@@ -109,7 +80,7 @@ INTERACTIONS = Table(
 )
 
 
-def parts(names: Mapping[str, Any], table: Table) -> list[str]:
+def parts(names: Iterable[str], table: Table) -> list[str]:
     """Those of the named files that have rows of a table, earlier rounds first."""
     files = (name for name in names if name == table.file or is_part(name, table.file))
     return sorted(files, key=lambda name: (len(name), name))  # a number has five digits or more

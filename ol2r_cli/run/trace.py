@@ -1,25 +1,23 @@
 """`Trace` records what happens in the rounds of a run, and writes it to the tables in its directory.
 
-A run of a million rounds has millions of rows. While it is unfinished, a table therefore consists of parts. A flush
-never changes a file that a checkpoint may record: it writes a new part, with the rows of the last one if that is small,
-which the next checkpoint replaces. When the run finishes, the parts of a table become one file.
+While a run is unfinished, a table consists of parts. A flush never changes a file that a checkpoint may record: it
+writes a new part, with the rows of the last one if that is small, which the next checkpoint replaces. When the run
+finishes, the parts of a table become one file.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from ol2r_cli.atomic_file import temporary_beside
-from ol2r_cli.columns import RunColumns
+from ol2r_cli.columns import TRACE_COLUMNS, RunColumns
 from ol2r_cli.run.run import Run
 from ol2r_cli.run.store import RunDirectory
-from ol2r_cli.run.tables import BLOCKS, EVALUATION, INTERACTIONS, TRACE, Table, parts, scan
+from ol2r_cli.run.tables import BLOCKS, EVALUATION, INTERACTIONS, TRACE, Table, parts
 from ol2r_cli.tensor.shapes import Int
 
 if TYPE_CHECKING:
@@ -28,7 +26,7 @@ if TYPE_CHECKING:
     from ol2r_cli.interfaces import Interaction
 
 
-PART_ROWS = 2**18
+PART_BYTES = 2**22  # a part of at least so many is not written again before the end
 FLUSH_ROWS = 2**17  # of the trace; a buffer of so many is written to disk
 Columns = dict[str, np.ndarray]
 
@@ -80,93 +78,56 @@ class Trace:
     def record_blocks(self, round: int, sizes: Int[Tensor, "B D"]) -> None:
         """Record one row of blocks.parquet per replica and rank. `sizes` are block sizes, 0 on padding (no row)."""
         block_size = _doubles(sizes)
-        replica, place = np.nonzero(block_size > 0)
-        self._waiting[BLOCKS].append(
-            {
-                "seed": self.seeds[replica],
-                "round": np.full(len(replica), round),
-                "rank": place + 1,
-                "block_size": block_size[replica, place],
-            }
-        )
+        self._record_places(BLOCKS, round, block_size > 0, {"block_size": block_size})
 
     def record_interaction(self, round: int, interaction: Interaction) -> None:
         """Record one row of interactions.parquet per replica and shown document."""
-        replica, place = np.nonzero(interaction.shown.cpu().numpy())
+        shown, clicks = interaction.shown.cpu().numpy(), interaction.clicks.cpu().numpy()
         document = interaction.candidates.document.gather(1, interaction.ranking).cpu().numpy()
-        self._waiting[INTERACTIONS].append(
-            {
-                "seed": self.seeds[replica],
-                "round": np.full(len(replica), round),
-                "rank": place + 1,
-                "query": interaction.candidates.query.cpu().numpy()[replica],
-                "document": document[replica, place],
-                "click": interaction.clicks.cpu().numpy()[replica, place],
-            }
-        )
+        query = np.broadcast_to(interaction.candidates.query.cpu().numpy()[:, None], shown.shape)
+        self._record_places(INTERACTIONS, round, shown, {"query": query, "document": document, "click": clicks})
+
+    def _record_places(self, table: Table, round: int, is_there: np.ndarray, columns: Columns) -> None:
+        """Record a row for each place [B, D] of a list that is there."""
+        replica, place = np.nonzero(is_there)
+        keys = {"seed": self.seeds[replica], "round": np.full(len(replica), round), "rank": place + 1}
+        self._waiting[table].append(keys | {name: values[replica, place] for name, values in columns.items()})
 
     def flush(self) -> None:
         """Write everything recorded to disk, in parts. Call it before writing a checkpoint."""
+        files = self.directory.files
         for table in self._waiting:
-            if (rows := self._recorded(table)) is not None:
-                self._write_part(table, rows)
+            if frames := self._recorded(table):
+                last = next(reversed(parts(files, table)), None)
+                number = 1 if last is None else int(last.split(".")[1].removeprefix("part")) + 1
+                small = last if last is not None and files[last]["bytes"] < PART_BYTES else None
+                present = [] if small is None else [self._written(table, small)]
+                self._write(table, table.file.replace(".", f".part{number:05}."), [*present, *frames])
+                if small is not None:
+                    del files[small]
 
     def finish(self) -> None:
-        """Write everything recorded to disk, each table as one file. Its parts stay until the run is finished.
-
-        Needs memory for the rows of one seed, or for one part.
-        """
+        """Write everything recorded to disk, each table as one file. Its parts stay until the run is finished."""
         for table in self._waiting:
-            rows, names = self._recorded(table), parts(self.directory.files, table)
-            if names == [table.file] or (rows is None and not names):
-                continue
-            count = (0 if rows is None else len(rows)) + sum(self._run.row_count(name) for name in names)
-            if count < PART_ROWS:
-                present = [self._run.table(table)] if names else []
-                self._write(table.file, table, present if rows is None else [*present, rows])
-            else:
-                if rows is not None:
-                    self._write_part(table, rows)
-                self._merge(table)
-            for name in parts(self.directory.files, table):
-                if name != table.file:
+            frames, names = self._recorded(table), parts(self.directory.files, table)
+            if names != [table.file] and (names or frames):
+                present = [self._written(table, *names)] if names else []
+                self._write(table, table.file, [*present, *frames])
+                for name in names:
                     del self.directory.files[name]
 
-    def _write_part(self, table: Table, rows: pl.DataFrame) -> None:
-        last = next(reversed(parts(self.directory.files, table)), None)
-        if last is None or self._run.row_count(last) >= PART_ROWS:
-            self._write(self.directory.next_part(table.file), table, [rows])
-        else:
-            present = self._run.frame(last, table)
-            self._write(self.directory.next_part(table.file), table, [present, rows])
-            del self.directory.files[last]
+    def _written(self, table: Table, *names: str) -> pl.DataFrame:
+        """The rows of a table in these files, which must be as this process has written them."""
+        files = {name: self.directory.files[name] for name in names}
+        return Run(self.directory.path, {}, files=files).table(table)
 
-    def _write(self, name: str, table: Table, frames: Sequence[pl.DataFrame]) -> None:
+    def _write(self, table: Table, name: str, frames: Sequence[pl.DataFrame]) -> None:
         import polars as pl
 
         self.directory.write_parquet(name, pl.concat(frames, how="diagonal_relaxed").sort(table.key))
 
-    def _merge(self, table: Table) -> None:
-        import polars as pl
-
-        pieces = []
-        for rows in self._run.pieces(table):
-            with temporary_beside(self.directory / table.file) as temporary:
-                rows.write_parquet(temporary)
-            pieces.append(Path(temporary.name))
-        self.directory.write_parquet(table.file, pl.concat([scan(piece) for piece in pieces]))
-        for piece in pieces:
-            piece.unlink()
-
-    @property
-    def _run(self) -> Run:
-        """The run as this process has written it."""
-        return Run(self.directory.path, {}, files=self.directory.files)
-
-    def _recorded(self, table: Table) -> pl.DataFrame | None:
+    def _recorded(self, table: Table) -> list[pl.DataFrame]:
         """The rows of a table that are not on disk; they are not kept any more."""
-        import polars as pl
-
         waiting = self._waiting[table]
         if table is self.trace:
             for first, names, measures in self._rounds:
@@ -178,11 +139,28 @@ class Trace:
         for columns in waiting:
             by_names.setdefault(tuple(columns), []).append(columns)
         waiting.clear()
-        frames = [
-            table.frame({name: np.concatenate([part[name] for part in group]) for name in names})
+        return [
+            _frame(table, {name: np.concatenate([part[name] for part in group]) for name in names})
             for names, group in by_names.items()
         ]
-        return pl.concat(frames) if frames else None
+
+
+def _frame(table: Table, values: Columns) -> pl.DataFrame:
+    """Arrays [rows] as a frame with the columns of a table.
+
+    Absent columns, NaN and negative counts in the columns of every run become null, since such a count is never below
+    zero. A number that is too large for its type raises an error of polars.
+    """
+    import polars as pl
+
+    series = []
+    for name, kind in table.schema.items():
+        column = values.get(name, np.full(len(values["seed"]), np.nan))
+        is_real = column.dtype.kind == "f"
+        if is_real and name in TRACE_COLUMNS and kind.is_integer():
+            column = np.where(column < 0, np.nan, column)
+        series.append(pl.Series(name, column, nan_to_null=is_real).cast(kind))
+    return pl.DataFrame(series)
 
 
 def _doubles(values: Tensor) -> np.ndarray:

@@ -15,7 +15,7 @@ from ol2r_cli.report.names import Labels
 from ol2r_cli.report.run_groups import collect
 from ol2r_cli.run import run as run_module
 from ol2r_cli.run.identity import RESULTS_VERSION
-from ol2r_cli.run.run import flat_settings
+from ol2r_cli.run.run import parse_settings
 from tests.report.runs import groups_below, make, only
 
 
@@ -73,27 +73,19 @@ TREES = st.dictionaries(
 )
 
 
-def whole(tree: dict, prefix: str = "") -> dict:
-    """The leaves of a tree by their dotted names."""
-    leaves = {}
-    for name, value in tree.items():
-        leaves |= whole(value, f"{prefix}{name}.") if isinstance(value, dict) and value else {f"{prefix}{name}": value}
-    return leaves
-
-
 @settings_of_hypothesis(max_examples=40, deadline=None)
 @given(TREES)
 def test_settings_parsed_in_pieces_equal_those_parsed_as_a_whole(tree):
     text = yaml.safe_dump({"all": 1} | tree, allow_unicode=True, sort_keys=False)
-    assert flat_settings(text) == whole(yaml.safe_load(text))
+    assert parse_settings(text) == yaml.safe_load(text)
 
 
 def test_text_that_cannot_be_split_is_parsed_as_a_whole():
     for text in "# all\na: [1]\nb: [1]\n", "---\na: [1]\nb: [1]\n", "{a: [1], b: [1]}", "? a\n: [1]\nb: [1]\n":
-        assert flat_settings(text) == {"a": [1], "b": [1]}, text
+        assert parse_settings(text) == {"a": [1], "b": [1]}, text
     for text in "", "word", "a: 1\n- b", "a: [1", "a: &x [1]\nb: *x\n":
         with pytest.raises(ValueError):
-            flat_settings(text)
+            parse_settings(text)
 
 
 def test_text_that_runs_share_is_parsed_once(monkeypatch):
@@ -105,8 +97,8 @@ def test_text_that_runs_share_is_parsed_once(monkeypatch):
         {"click": {"stop": 0.5}, "ranker": {"l2": run // 10, "why": "only in this test"}, "seed": run % 10}
         for run in range(100)
     )
-    read = [flat_settings(OmegaConf.to_yaml(OmegaConf.create(tree))) for tree in trees]
-    assert [(found["ranker.l2"], found["seed"]) for found in read] == [(run // 10, run % 10) for run in range(100)]
+    read = [parse_settings(OmegaConf.to_yaml(OmegaConf.create(tree))) for tree in trees]
+    assert [(found["ranker"]["l2"], found["seed"]) for found in read] == [(run // 10, run % 10) for run in range(100)]
     assert len(parsed) <= 10 + 10 + 1
 
 

@@ -295,7 +295,6 @@ def test_seconds_and_memory_are_those_of_all_processes_and_the_speed_is_that_of_
         assert (on_disk(tmp_path)["progress"]["round"], on_disk(tmp_path)["ended"]) == (40, None)
         clock.now += 10
         second.progress(100)
-    monkeypatch.setattr(module, "peak_memory_gb", lambda: None)
     with Manifest(RunDirectory(tmp_path), **ABOUT, round=100):
         clock.now += 1
     content = on_disk(tmp_path)

@@ -1,8 +1,8 @@
 """A small run that is killed many times: `python writer.py FOLDER STEP PART` exits 0 if no kill has left damage.
 
 Forked processes resume the run from its checkpoint and are killed by SIGKILL, either right before the n-th fsync,
-rename or unlink, for every STEP-th n, or at a random moment. Parts of tables have PART rows. After each kill another
-forked process checks the files. (Forking is much faster than starting Python.)
+rename or unlink, for every STEP-th n, or at a random moment. Parts of tables of PART bytes are not written again. After
+each kill another forked process checks the files. (Forking is much faster than starting Python.)
 """
 
 from __future__ import annotations
@@ -123,11 +123,11 @@ def forked(action, *arguments, kill_after: float | None = None) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
-def main(path: Path, step: int, part_rows: int) -> int:
+def main(path: Path, step: int, part_bytes: int) -> int:
     torch.set_num_threads(1)
     moments, counts = random.Random(7), range(1, 41, step)
 
-    trace_module.PART_ROWS = part_rows
+    trace_module.PART_BYTES = part_bytes
 
     def write_until_killed(count: int, rounds: int) -> None:
         die_before(count)
