@@ -9,6 +9,7 @@ import sys
 from importlib import import_module
 from importlib.util import find_spec
 
+from ol2r_cli.formatting import nearest
 from ol2r_cli.run.exit_status import INTERRUPTED, exits_when_interrupted
 
 # subcommand, `main` of the module of its name in commands/: a description
@@ -32,7 +33,6 @@ COMMANDS = {
     "doctor": "versions, CUDA, data found, disk",
     "completion": "completion script for bash, zsh, fish or tcsh",
 }
-FIRST = ("run", "list", "status", "report", "data", "benchmark")
 _MEANT = {"compare": "ol2r report --compare all", "plot": "ol2r report --figure", "sweep": "ol2r run -m"}  # no commands
 
 EPILOG = """examples:
@@ -48,13 +48,12 @@ exit codes: 0 done, 1 a run failed, 2 bad configuration or data,
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of `ol2r` itself; subcommands parse what follows their name."""
-    lines = {name: f"  {name:11} {what}" for name, what in COMMANDS.items()}
-    first = "\n".join(lines.pop(name) for name in FIRST)
+    lines = [f"  {name:11} {what}" for name, what in COMMANDS.items()]
+    lines[6:6] = ["\nother commands:"]
     top = argparse.ArgumentParser(
         prog="ol2r",
         usage="ol2r COMMAND [ARGUMENT ...]",
-        description="Online learning to rank from simulated clicks.\n\n"
-        f"commands to begin with:\n{first}\n\nother commands:\n" + "\n".join(lines.values()),
+        description="\n".join(["Online learning to rank from simulated clicks.\n", "commands to begin with:", *lines]),
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -69,10 +68,8 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         try:
             code = _command(sys.argv[1:] if arguments is None else arguments)
-        except SystemExit:  # how argparse ends after --help
+        finally:  # also after SystemExit, by which argparse ends after --help
             sys.stdout.flush()
-            raise
-        sys.stdout.flush()
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         exec("")  # if it passed an exec() of text, as in a dataclass, Python would end with SIGINT instead of this code
@@ -96,12 +93,9 @@ def _command(arguments: list[str]) -> int:
         print(f"ol2r {version_line()}")
         return 0
     if command not in COMMANDS:
-        from ol2r_cli.formatting import nearest
-
         near = nearest(command, [*COMMANDS, "--help", "--version"], "ol2r ")
         meant = f": type {_MEANT[command]}" if command in _MEANT else near
-        advice = meant or f": choose from {', '.join(COMMANDS)}"
-        print(f"ol2r: no command '{command}'{advice}", file=sys.stderr)
+        print(f"ol2r: no command '{command}'{meant or ': choose from ' + ', '.join(COMMANDS)}", file=sys.stderr)
         return 2
     if command == "completion" and find_spec("argcomplete") is None:
         print("ol2r completion: needs argcomplete: type pip install 'ol2r[completion]'", file=sys.stderr)

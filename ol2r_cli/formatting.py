@@ -1,8 +1,7 @@
-"""Numbers, durations, names, tables and help as text. Imports only the standard library, and rich for a terminal."""
+"""Numbers, durations, names and tables as text. Imports only the standard library, and rich for a terminal."""
 
 from __future__ import annotations
 
-import argparse
 import difflib
 import math
 import os
@@ -19,29 +18,6 @@ if TYPE_CHECKING:
 
 _WORD = re.compile(r"[^\W\d_]{4}|.{31}")  # what is not in a number with its signs and units: 3m 05s, 1.4 MB
 _NARROW = 16  # columns of a terminal that a column of text with longer words keeps beside numbers
-
-
-class HelpFormatter(argparse.RawDescriptionHelpFormatter):
-    """Lines as they are written; of those that the terminal is too narrow for, each part has lines of its own."""
-
-    def __init__(self, prog: str):
-        super().__init__(prog, max_help_position=28)
-
-    def format_help(self) -> str:
-        """Return the help, of which no line is longer than the terminal."""
-        return "".join(f"{self._narrow(line)}\n" for line in super().format_help().splitlines())
-
-    def _narrow(self, line: str) -> str:
-        if len(line) <= self._width:
-            return line
-        margin = " " * (len(line) - len(line.lstrip()) + 2)
-        example, *said = re.split(r"(?<=\S) {2,}", line, maxsplit=1)
-        filled = [textwrap.fill(example, self._width, subsequent_indent=margin, break_on_hyphens=False)]
-        filled += [
-            textwrap.fill(each, self._width, initial_indent=f"{margin}  ", subsequent_indent=f"{margin}  ")
-            for each in said
-        ]
-        return "\n".join(filled)
 
 
 def nearest(name: str, names: Collection[str], prefix: str = "") -> str:
@@ -116,10 +92,8 @@ def show(rows: Sequence[Sequence[str]], headings: Sequence[str] = (), indent: in
     `numbers` aligns all but the first column right. On a terminal, text is wrapped and numbers are not.
     """
     if sys.stdout.isatty() and (headings or rows):
-        from rich.text import Text
-
         right = [numbers and column > 0 for column in range(len(rows[0] if rows else headings))]
-        print_table(headings, [[Text(cell) for cell in row] for row in rows], right, indent)
+        print_table(headings, rows, right, indent)
         return
     table = [*([headings] if headings else []), *rows]
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
@@ -132,7 +106,7 @@ def show(rows: Sequence[Sequence[str]], headings: Sequence[str] = (), indent: in
 
 
 def print_table(
-    headings: Sequence[str], rows: Sequence[Sequence[Text]], numbers: Sequence[bool], indent: int = 0
+    headings: Sequence[str], rows: Sequence[Sequence[str | Text]], numbers: Sequence[bool], indent: int = 0
 ) -> None:
     """Print a table as wide as the terminal: text is wrapped between words, numbers never are.
 
@@ -144,17 +118,25 @@ def print_table(
     from rich.table import Table
     from rich.text import Text
 
+    def longest(texts: Sequence[str], separator: str | None = "\n") -> int:
+        return max((len(part) for text in texts for part in text.split(separator)), default=0)
+
+    def broken(cell: str | Text, width: int) -> Text:  # a setting longer than that is broken before its value
+        words = re.split(r"(\s)", str(cell))
+        return Text("".join(w.replace("=", "=\n") if len(w) > width else w for w in words), getattr(cell, "style", ""))
+
     console, gap = Console(highlight=False), 2
     room, columns = console.width - indent, range(len(numbers))
-    texts = [[row[column].plain for row in rows] for column in columns]
+    texts = [[str(row[column]) for row in rows] for column in columns]
     whole = [numbers[column] or not any(map(_WORD.search, texts[column])) for column in columns]
     heads = list(headings) or [""] * len(numbers)
-    widths = [_longest([heads[column], *texts[column]], "\n") for column in columns]
+    widths = [longest([heads[column], *texts[column]]) for column in columns]
     if sum(widths) + gap * (len(widths) - 1) > room:
         heads, gap = [re.sub(r" |(?<=-)\b", "\n", head) for head in heads], 1
-        widths = [_longest([heads[column], *texts[column]], "\n") for column in columns]
+        widths = [longest([heads[column], *texts[column]]) for column in columns]
     words = [  # an address may be broken, so that it leaves room for other text
-        widths[c] if whole[c] else max(_longest([heads[c]]), min(_longest(texts[c]), 2 * room // 5)) for c in columns
+        widths[c] if whole[c] else max(longest([heads[c]], None), min(longest(texts[c], None), 2 * room // 5))
+        for c in columns
     ]
     least = [words[column] if whole[column] else min(words[column], _NARROW) for column in columns]
     first = list(takewhile(lambda column: not whole[column], columns)) or [0]
@@ -174,19 +156,8 @@ def print_table(
             justify: Literal["right", "left"] = "right" if numbers[column] else "left"
             table.add_column(Text(heads[column]), justify=justify, width=width[column], overflow="fold")
         for row in rows:
-            table.add_row(*(_broken(row[column], width[column]) for column in part))
+            table.add_row(*(broken(row[column], width[column]) for column in part))
         console.print(Padding(table, (int(part is not parts[0]), 0, 0, indent)))
-
-
-def _broken(cell: Text, width: int) -> Text:
-    """Return the cell; a setting that is longer than `width` is broken before its value, and not inside it."""
-    words = re.split(r"(\s)", cell.plain)
-    value = "".join(word.replace("=", "=\n") if len(word) > width else word for word in words)
-    return type(cell)(value, style=cell.style)
-
-
-def _longest(texts: Sequence[str], separator: str | None = None) -> int:
-    return max((len(part) for text in texts for part in text.split(separator)), default=0)
 
 
 def number(value: float | None, digits: int = 4, sign: str = "") -> str:

@@ -1,4 +1,4 @@
-"""Numbers, durations and tables as text."""
+"""Numbers, durations, names, help and tables as text."""
 
 from __future__ import annotations
 
@@ -7,31 +7,23 @@ from argparse import ArgumentParser
 import pytest
 from rich.text import Text
 
-from ol2r_cli.formatting import HelpFormatter, byte_size, duration, nearest, print_table, show
+from ol2r_cli.commands.command import HelpFormatter
+from ol2r_cli.formatting import byte_size, duration, nearest, print_table, show
 
 
-def test_byte_sizes_have_decimal_units():
+def test_sizes_durations_and_nearest_names():
     sizes = {0: "0 B", 812: "812 B", 1000: "1.0 kB", 1_440_000: "1.4 MB", 2.5e9: "2.5 GB", 3e15: "3000.0 TB"}
     assert {count: byte_size(count) for count in sizes} == sizes
-
-
-def test_durations_have_two_units():
     durations = {8.24: "8.2s", 59.4: "59.4s", 185: "3m 05s", 7620: "2h 07m", 3 * 86400 + 4 * 3600: "3d 04h"}
     assert {seconds: duration(seconds) for seconds in durations} == durations
-
-
-def test_the_nearest_name_is_suggested():
     assert nearest("pairnk", ["pairrank", "oracle"], "ranker=") == ": did you mean ranker=pairrank?"
     assert nearest("xyz", ["pairrank", "oracle"]) == ""
 
 
-def test_columns_are_aligned(capsys: pytest.CaptureFixture[str]):
+def test_columns_are_aligned_and_text_is_wrapped_on_a_terminal(capsys, monkeypatch: pytest.MonkeyPatch):
     show([["a", "1"], ["bcd", "20"]], headings=["name", "n"], numbers=True)
     show([["a", "first"], ["bcd", "second"]], indent=2)
     assert capsys.readouterr().out == "name   n\na      1\nbcd   20\n  a    first\n  bcd  second\n"
-
-
-def test_text_is_wrapped_on_a_terminal(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("COLUMNS", "30")
     monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
     show([["name", "a long comment " * 5]], headings=["setting", "comment"])
@@ -40,37 +32,33 @@ def test_text_is_wrapped_on_a_terminal(capsys: pytest.CaptureFixture[str], monke
     assert " ".join(lines).count("comment") == 1 + 5, "nothing is cut"
 
 
-def test_no_number_is_broken_on_a_terminal_and_what_has_no_room_is_a_second_table(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-):
+def test_no_number_is_broken_on_a_terminal_and_what_has_no_room_is_a_second_table(capsys, monkeypatch):
     values = [f"{0.4 + column:.4f} ± 0.0{column}25 ↓" for column in range(6)]
     labels = ["synthetic informational", "pairrank with a long label"], ["mq2008", "pdgd"]
-    rows = [[Text(cell) for cell in [*label, *values]] for label in labels]
     heads = ["dataset", "ranker", *(f"test NDCG@{column}" for column in range(6))]
     for width, tables in ((50, 6), (80, 2)):
         monkeypatch.setenv("COLUMNS", str(width))
-        print_table(heads, rows, [False] * 2 + [True] * 6)
+        print_table(heads, [[*label, *values] for label in labels], [False] * 2 + [True] * 6)
         lines = capsys.readouterr().out.splitlines()
         assert max(map(len, lines)) <= width
         assert [" ".join(lines).count(value) for value in values] == [2] * 6
         assert len([line for line in lines if line.startswith("mq2008")]) == tables
         assert " ".join(" ".join(lines).split()).count("informational") == tables, "nor a word"
-
-
-def test_a_long_setting_is_broken_before_its_value(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("COLUMNS", "50")
     cells = ["rounds=60 measure.ndcg.discount=0.9995", *["0.4123 ± 0.0021"] * 2]
     print_table(["settings", "a", "b"], [list(map(Text, cells))], [False, True, True])
     lines = [line.split()[0] for line in capsys.readouterr().out.splitlines()[1:]]
-    assert lines == ["rounds=60", "measure.ndcg.disco", "unt=", "0.9995"]
+    assert lines == ["rounds=60", "measure.ndcg.disco", "unt=", "0.9995"], "broken before its value"
 
 
-def test_help_is_no_wider_than_the_terminal_and_an_explanation_stands_below_a_long_example(
-    monkeypatch: pytest.MonkeyPatch,
-):
+def test_help_is_no_wider_than_the_terminal_and_an_explanation_stands_below_a_long_example(monkeypatch):
     monkeypatch.setenv("COLUMNS", "42")
-    epilog = "examples:\n  run a  short\n  run rounds=1000 clicks=perfect   what it is for"
+    epilog = "examples:\n  run a  short\n  run rounds=1000 clicks=perfect   what it is for " + "and more " * 4
     parser = ArgumentParser("x", description="one two " * 9, epilog=epilog, formatter_class=HelpFormatter)
     lines = parser.format_help().splitlines()
     assert max(map(len, lines)) <= 40
-    assert lines[-3:] == ["  run a  short", "  run rounds=1000 clicks=perfect", "      what it is for"]
+    assert lines[-4:-1] == [
+        "  run a  short",
+        "  run rounds=1000 clicks=perfect",
+        "      what it is for and more and more",
+    ]

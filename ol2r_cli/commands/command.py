@@ -3,15 +3,37 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
+import textwrap
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from ol2r_cli.formatting import HelpFormatter, nearest, printable
+from ol2r_cli.formatting import nearest, printable
 from ol2r_cli.run.exit_status import BAD_CONFIGURATION
 
 Action = Callable[[argparse.Namespace], int]
 Argument = Callable[[argparse.ArgumentParser], object]  # adds itself to a parser
+
+
+class HelpFormatter(argparse.RawDescriptionHelpFormatter):
+    """Lines as they are written; of those that the terminal is too narrow for, each part has lines of its own."""
+
+    def __init__(self, prog: str):
+        super().__init__(prog, max_help_position=28)
+
+    def format_help(self) -> str:
+        """Return the help, of which no line is longer than the terminal."""
+        lines: list[str] = []
+        for line in super().format_help().splitlines():
+            margin = " " * (len(line) - len(line.lstrip()) + 2)
+            parts = [line] if len(line) <= self._width else re.split(r"(?<=\S) {2,}", line, maxsplit=1)
+            lines += textwrap.wrap(parts[0], self._width, subsequent_indent=margin, break_on_hyphens=False) or [""]
+            lines += [
+                f"{margin}  {said}" for part in parts[1:] for said in textwrap.wrap(part, self._width - len(margin) - 2)
+            ]
+        return "\n".join([*lines, ""])
 
 
 class Parser(argparse.ArgumentParser):
@@ -27,6 +49,7 @@ class Parser(argparse.ArgumentParser):
         return nearest(option, [name for action in self._actions for name in action.option_strings])
 
 
+@dataclass
 class Command:
     """A subcommand, called with the words that follow its name; returns the exit code.
 
@@ -34,41 +57,40 @@ class Command:
     Where parsing or the action raises one of `errors`, the message is printed as one line and the exit code is 2.
     """
 
-    def __init__(
-        self, action: Action, make: type[Parser], arguments: Sequence[Argument], errors: Any, settings: dict[str, Any]
-    ):
-        self.name = action.__module__.rpartition(".")[2]
-        self._action, self._make, self._arguments, self._errors = action, make, arguments, errors
-        self._settings = settings
+    action: Action
+    arguments: Sequence[Argument]
+    make: type[Parser]
+    errors: tuple[type[Exception], ...]
+    settings: dict[str, Any]
+
+    def __post_init__(self) -> None:
+        self.name = self.action.__module__.rpartition(".")[2]
 
     def parser(self) -> Parser:
         """Return the parser of its words."""
-        about = sys.modules[self._action.__module__].__doc__ or ""
+        about = sys.modules[self.action.__module__].__doc__ or ""
         description, _, epilog = about.partition(": ")[2].partition("\n\n")
-        settings = {"description": " ".join(description.split()), "epilog": epilog, **self._settings}
-        parser = self._make(f"ol2r {self.name}", formatter_class=HelpFormatter, **settings)
-        for add in self._arguments:
+        settings = {"description": " ".join(description.split()), "epilog": epilog, **self.settings}
+        parser = self.make(f"ol2r {self.name}", formatter_class=HelpFormatter, **settings)
+        for add in self.arguments:
             add(parser)
         return parser
 
     def __call__(self, words: Sequence[str]) -> int:
         try:
-            return self._action(self._parsed(words))
-        except self._errors as error:
+            parser = self.parser()
+            parser.words = words
+            if {"-h", "--help"} & set(words):  # also where other words are wrong
+                parser.parse_args(["--help"])
+            given, unknown = parser.parse_known_intermixed_args(words, argparse.Namespace(typed=list(words)))
+            if unknown:
+                hint = parser.hint(unknown[0], given) or f": see `ol2r {self.name} --help`"
+                kind = "option" if unknown[0].startswith("-") else "place for"
+                raise ValueError(f"there is no {kind} {unknown[0]}{hint}")
+            return self.action(given)
+        except self.errors as error:
             print(f"ol2r {self.name}: {printable(error)}", file=sys.stderr)
             return BAD_CONFIGURATION
-
-    def _parsed(self, words: Sequence[str]) -> argparse.Namespace:
-        parser = self.parser()
-        parser.words = words
-        if {"-h", "--help"} & set(words):  # also where other words are wrong
-            parser.parse_args(["--help"])
-        given, unknown = parser.parse_known_intermixed_args(words, argparse.Namespace(typed=list(words)))
-        if unknown:
-            hint = parser.hint(unknown[0], given) or f": see `ol2r {self.name} --help`"
-            kind = "option" if unknown[0].startswith("-") else "place for"
-            raise ValueError(f"there is no {kind} {unknown[0]}{hint}")
-        return given
 
 
 def argument(*names: str, **settings: Any) -> Argument:
@@ -86,4 +108,4 @@ def command(
 
     It receives the arguments, and as `typed` the words. `settings` are those of `ArgumentParser`.
     """
-    return lambda action: Command(action, make, arguments, errors, settings)
+    return lambda action: Command(action, arguments, make, errors, settings)

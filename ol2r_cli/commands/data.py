@@ -13,7 +13,6 @@ import argparse
 import logging
 import sys
 import time
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ol2r_cli.commands.command import argument, command
@@ -23,7 +22,6 @@ from ol2r_cli.formatting import number, show
 from ol2r_cli.run.exit_status import DONE
 
 if TYPE_CHECKING:
-    from ol2r_cli.dataset.dataset_statistics import PublishedComparison
     from ol2r_cli.dataset.table import Dataset, DatasetSource
 
 
@@ -37,80 +35,65 @@ def main(given: argparse.Namespace) -> int:
     from ol2r_cli.config.composer import compose
 
     source = build(compose([*given.override, *as_options(given.config_dir)]).config.dataset)
-    return {"info": info, "prepare": prepare, "check": check}[given.action](source)
+    if given.action == "check":
+        _check(source)
+        return DONE
+    start = time.perf_counter()
+    dataset = _load(source)
+    took = f"ready in {time.perf_counter() - start:.2f} s"
+    if given.action == "info":
+        _show(dataset)
+    else:
+        sizes = f"{len(dataset.query_ids):,} queries, {len(dataset.labels):,} documents"
+        print(f"{dataset.name}: {sizes}, {dataset.features.shape[1]} features, {took}")
+    return DONE
 
 
-def info(source: DatasetSource) -> int:
-    """Print sizes, grades and list lengths of every split, and the document groups if the dataset has any."""
-    from ol2r_cli.dataset.dataset_statistics import constant_features, split_statistics
-
+def _load(source: DatasetSource) -> Dataset:
     dataset = source.load()
-    _warn(dataset)
-    print(f"{dataset.name}: {dataset.features.shape[1]} features, {_constant(constant_features(dataset))}")
+    for line in dataset.warnings:
+        print(f"warning: {line}", file=sys.stderr)
+    return dataset
+
+
+def _show(dataset: Dataset, most: int = 12) -> None:
+    """Print sizes, grades and list lengths of every split, and the document groups if the dataset has any.
+
+    Of groups these are shares and mean labels; merit and parity are the ratios of group 0 to each other one of both.
+    """
+    from ol2r_cli.dataset.dataset_statistics import constant_features, group_statistics, split_statistics
+
+    constant = constant_features(dataset)
+    listed = f" ({', '.join(map(str, constant[:most]))}{', ...' * (len(constant) > most)})" if constant else ""
+    told = f"{len(constant) or 'none'} constant over the training split{listed}"
+    print(f"{dataset.name}: {dataset.features.shape[1]} features, {told}")
     rows = [
-        [
-            split.name,
-            f"{split.queries:,}",
-            f"{split.documents:,}",
-            f"{split.shortest} / {split.median:g} / {split.longest}",
-            *(f"{100 * share:.2f}" for share in split.grades),
-            f"{100 * split.without_relevant:.2f}",
-            f"{split.attainable:.4f}",
-        ]
+        [split.name, f"{split.queries:,}", f"{split.documents:,}"]
+        + [f"{split.shortest} / {split.median:g} / {split.longest}"]
+        + [f"{100 * share:.2f}" for share in (*split.grades, split.without_relevant)]
+        + [f"{split.attainable:.4f}"]
         for split in split_statistics(dataset)
     ]
     grades = [f"grade {grade} %" for grade in range(dataset.grades)]
     lengths = "list length min / median / max"
     headings = ["split", "queries", "documents", lengths, *grades, "queries without relevant %", "attainable NDCG"]
     show(rows, headings, numbers=True)
-    if dataset.group is not None:
-        _show_groups(dataset)
-    return DONE
-
-
-def _warn(dataset: Dataset) -> None:
-    for line in dataset.warnings:
-        print(f"warning: {line}", file=sys.stderr)
-
-
-def _constant(columns: Sequence[int], most: int = 12) -> str:
-    if not columns:
-        return "none constant over the training split"
-    listed = ", ".join(map(str, columns[:most])) + (", ..." if len(columns) > most else "")
-    return f"{len(columns)} constant over the training split ({listed})"
-
-
-def _show_groups(dataset: Dataset) -> None:
-    """Print shares and mean labels by group; merit and parity are the ratios of group 0 to each other one of both."""
-    from ol2r_cli.dataset.dataset_statistics import group_statistics
-
-    statistics = group_statistics(dataset)
+    if not (statistics := group_statistics(dataset)):
+        return
     groups = range(len(statistics[0].sizes))
     headings = [f"group {group} {column}" for group in groups for column in ("documents", "%", "mean label")]
+    others = [f" 0:{group}" for group in groups[1:]] if len(groups) > 2 else [""]
     rows = []
     for split in statistics:
-        cells = [split.name]
+        rows.append([split.name])
         for size, utility in zip(split.sizes, split.utilities, strict=True):
-            cells += [f"{size:,}", f"{100 * size / sum(split.sizes):.2f}", number(utility)]
-        rows.append([*cells, *map(number, split.merits), *map(number, split.parities)])
+            rows[-1] += [f"{size:,}", f"{100 * size / sum(split.sizes):.2f}", number(utility)]
+        rows[-1] += map(number, (*split.merits, *split.parities))
     print()
-    others = [f" 0:{group}" for group in groups[1:]] if len(groups) > 2 else [""]
-    ratios = [f"{ratio}{other}" for ratio in ("merit", "parity") for other in others]
-    show(rows, ["split", *headings, *ratios], numbers=True)
+    show(rows, ["split", *headings, *(f"{of}{other}" for of in ("merit", "parity") for other in others)], numbers=True)
 
 
-def prepare(source: DatasetSource) -> int:
-    """Parse, normalise and cache the dataset, and print how long it took."""
-    start = time.perf_counter()
-    dataset = source.load()
-    took = f"ready in {time.perf_counter() - start:.2f} s"
-    _warn(dataset)
-    documents, features = dataset.features.shape
-    print(f"{dataset.name}: {len(dataset.query_ids):,} queries, {documents:,} documents, {features} features, {took}")
-    return DONE
-
-
-def check(source: DatasetSource) -> int:
+def _check(source: DatasetSource) -> None:
     """Compare counts and checksums with the published ones; ValueError when one differs.
 
     Every cached array is compared with its checksum; one that differs, or has none, is built again.
@@ -118,26 +101,23 @@ def check(source: DatasetSource) -> int:
     from ol2r_cli.dataset.dataset_statistics import compare_with_published
     from ol2r_cli.dataset.letor import Letor
 
-    comparisons: list[PublishedComparison] = []
+    comparisons = []
     if isinstance(source, Letor):
         source.cache.thorough = True
         comparisons = compare_with_published(source)
-        _warn(source.load())
+        _load(source)
         rebuilt = ", ".join(source.cache.rebuilt)
         again = f"{rebuilt} was damaged, or without a checksum, and has been built again"
         print(f"cache: {again if rebuilt else 'intact'}")
     if not comparisons:
         print("nothing is known about this dataset to compare with: it has no dataset.expected, no dataset.checksums")
-        return DONE
-    rows = [[c.what, _short(c.found), _short(c.expected), "ok" if c.agrees else "DIFFERS"] for c in comparisons]
+        return
+    rows = [
+        [what, *(f"{text[:16]}..." if len(text) == 64 else text for text in pair), "ok" if same else "DIFFERS"]
+        for what, *pair, same in ((*each, each.agrees) for each in comparisons)  # the beginning of a checksum
+    ]
     show(rows, ["", "found", "expected", ""], numbers=True)
-    different = [f"{what} must be {expected}, got {found}" for what, found, expected, ok in rows if ok != "ok"]
+    different = [f"{what} must be {expected}, got {found}" for what, found, expected, same in rows if same != "ok"]
     if different:
         more = f", and {len(different) - 1} more differences" if len(different) > 1 else ""
         raise ValueError(f"{different[0]}{more}: this is not the published set, or not all of it")
-    return DONE
-
-
-def _short(text: str, digits: int = 16) -> str:
-    """Return the first digits of a checksum; other text as it is."""
-    return f"{text[:digits]}..." if len(text) == 64 else text

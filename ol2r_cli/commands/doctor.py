@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import importlib
 import os
-import re
 import shutil
 import sys
 import tempfile
@@ -20,7 +19,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
 
 from ol2r_cli import loops
 from ol2r_cli.commands.command import argument, command
@@ -30,11 +29,6 @@ from ol2r_cli.formatting import byte_size, error_line, plural, show
 from ol2r_cli.lock import is_held, locked
 from ol2r_cli.run.code import version_line
 from ol2r_cli.run.exit_status import DONE, FAILED
-
-if TYPE_CHECKING:
-    from omegaconf import DictConfig
-
-    from ol2r_cli.config.catalogue import Catalogue
 
 PACKAGES = ("torch", "numpy", "polars", "hydra-core", "omegaconf", "rich", "scikit-learn")  # that `ol2r run` imports
 MODULES = {"hydra-core": "hydra", "scikit-learn": "sklearn"}  # where the name is not that of the package
@@ -68,57 +62,56 @@ def main(given: argparse.Namespace) -> int:
 def examine(overrides: Sequence[str]) -> Iterator[Finding]:
     """Yield all findings; those on packages alone where one of them is broken."""
     yield Finding("ol2r", f"{version_line()} in {Path(__file__).parents[1]}, Python {sys.version.split()[0]}")
-    packages = list(_packages())
-    yield from packages
-    if any(finding.problem for finding in packages):
-        return
-    import torch
-
-    from ol2r_cli.config.composer import Composer
-
-    yield Finding("engine", *_engine())
-    yield Finding("CUDA", *_cuda(torch))
-    folders = choice_folders(split_search_path(overrides)[1])
-    yield Finding("own choices", ", ".join(f"{folder.path} (from {folder.source})" for folder in folders) or "none")
-    composer = Composer(list(overrides))
-    config = composer(list(overrides)).config
-    yield from _disk(config)
-    yield from _data(config.data_dir, composer.catalogue)
-
-
-def _packages() -> Iterator[Finding]:
-    """Import each package, because an installed one may be broken."""
     working = []
     for package in PACKAGES:
         try:
-            version = metadata.version(package)
-            importlib.import_module(MODULES.get(package, package))
-            working.append(f"{package} {version}")
-        except metadata.PackageNotFoundError:
-            yield Finding(package, "not installed", f"type: pip install '{_requirement(package)}'", needed=True)
+            importlib.import_module(MODULES.get(package, package))  # because an installed one may be broken
+            working.append(f"{package} {metadata.version(package)}")
         except Exception as error:
-            install = f"type: pip install --force-reinstall '{_requirement(package)}'"
-            yield Finding(package, version, f"cannot be imported ({error_line(error)}): {install}", needed=True)
+            install = "type: pip install --force-reinstall "
+            yield Finding(package, "broken", f"cannot be imported ({error_line(error)}): {install}{package}", True)
     yield Finding("packages", ", ".join(working))
-
-
-def _requirement(package: str) -> str:
-    """Return the package with the versions that ol2r needs; without them where ol2r runs from a folder."""
-    with suppress(metadata.PackageNotFoundError):
-        return next((line for line in metadata.requires("ol2r") or () if re.match(rf"{package}\b", line)), package)
-    return package
-
-
-def _engine() -> tuple[str, str]:
-    """Return what `device.engine=auto` chooses, and a note where it is the slower one."""
+    if len(working) < len(PACKAGES):
+        return
     if reason := loops.missing():
         slower = f"numba {reason}; with it, rankers without a network are two to three times as fast on a CPU"
-        return "tensors", f"{slower}: type: pip install numba"
-    return f"loops on a CPU (numba {metadata.version('numba')}), tensors on a GPU", ""
+        yield Finding("engine", "tensors", f"{slower}: type: pip install numba")
+    else:
+        yield Finding("engine", f"loops on a CPU (numba {metadata.version('numba')}), tensors on a GPU")
+    yield Finding("CUDA", *_cuda())
+    folders = choice_folders(split_search_path(overrides)[1])
+    yield Finding("own choices", ", ".join(f"{folder.path} (from {folder.source})" for folder in folders) or "none")
+
+    from ol2r_cli.config.composer import Composer
+    from ol2r_cli.dataset.cache import expand
+    from ol2r_cli.dataset.letor import locate
+
+    composer = Composer(list(overrides))
+    config = composer(list(overrides)).config
+    yield from _disk("output_dir", Path(config.output_dir).expanduser())
+    yield from _disk("cache_dir", expand(config.cache_dir))
+    root, places = expand(config.data_dir), []
+    for name, choice in composer.catalogue.choices["dataset"].items():
+        values = composer.catalogue.values(choice)
+        named = values.get("files", {}).items()
+        files = {split: [file.format(set=values["set"]) for file in names] for split, names in named}
+        try:
+            if location := locate(
+                [root / folder for folder in values.get("folders", ())], files, values.get("fold", 1)
+            ):
+                folds = len(list(location.root.glob("Fold[0-9]*")))
+                places.append(Finding(name, f"{location.root}" + (f" ({plural(folds, 'fold')})" if folds else "")))
+        except ValueError as error:
+            places.append(Finding(name, str(error)))
+    hint = "no dataset there: type data_dir=DIR or set OL2R_DATA; dataset=synthetic needs none"
+    yield Finding("data_dir", str(root), "" if places else hint)
+    yield from places
 
 
-def _cuda(torch: Any) -> tuple[str, str]:
+def _cuda() -> tuple[str, str]:
     """Return the devices, or the reason for having none; a note only where the user may expect a GPU."""
+    import torch
+
     built = torch.version.cuda or torch.version.hip
     if not built:
         return f"none: torch {torch.__version__} is built for the CPU alone", ""
@@ -135,53 +128,19 @@ def _cuda(torch: Any) -> tuple[str, str]:
     return f"none: torch is built for CUDA {built}, but {reason}", ""
 
 
-def _disk(config: DictConfig) -> Iterator[Finding]:
-    """Yield whether a run can write its folders, the free space, and whether a second process is refused."""
-    from ol2r_cli.dataset.cache import expand
-
-    paths = {"output_dir": Path(config.output_dir).expanduser(), "cache_dir": expand(config.cache_dir)}
-    for setting, path in paths.items():
-        folder = next(folder for folder in (path.absolute(), *path.absolute().parents) if folder.is_dir())
-        free, problem = shutil.disk_usage(folder).free, ""
-        try:
-            with tempfile.TemporaryFile(dir=folder) as file:
-                file.write(b"ol2r")
-        except OSError as error:
-            problem = f"{folder} must be writable ({error.strerror}): type {setting}=DIR"
-        new = "" if path.is_dir() else ", does not exist yet"
-        yield Finding(setting, f"{path} ({byte_size(free)} free{new})", problem, needed=True)
-        if free < LITTLE_DISK and not problem:
-            yield Finding("disk", f"{byte_size(free)} free", f"type {setting}=DIR to write elsewhere than {folder}")
-        if setting == "output_dir" and not problem and not _locks(folder):
-            yield Finding("locks", "none in output_dir", "start every run in one process only")
-
-
-def _locks(folder: Path) -> bool:
-    with suppress(OSError), tempfile.TemporaryDirectory(dir=folder, prefix=".ol2r-doctor-") as scratch:
-        file = Path(scratch, ".lock")
-        with locked(file):
-            return is_held(file)
-    return False
-
-
-def _data(data_dir: str, catalogue: Catalogue) -> Iterator[Finding]:
-    """Yield the named datasets below data_dir, with the number of folds, or the reason why one cannot be read."""
-    from ol2r_cli.dataset.cache import expand
-    from ol2r_cli.dataset.letor import locate
-
-    root, places = expand(data_dir), {}
-    for name, choice in catalogue.choices["dataset"].items():
-        values = catalogue.values(choice)
-        folders = [root / folder for folder in values.get("folders") or ()]
-        named = values.get("files", {}).items()
-        files = {split: [file.format(set=values["set"]) for file in names] for split, names in named}
-        try:
-            if folders and (location := locate(folders, files, values["fold"])):
-                folds = len(list(location.root.glob("Fold[0-9]*")))
-                places[name] = str(location.root) + (f" ({plural(folds, 'fold')})" if folds else "")
-        except ValueError as error:
-            places[name] = str(error)
-    hint = "no dataset there: type data_dir=DIR or set OL2R_DATA; dataset=synthetic needs none"
-    yield Finding("data_dir", str(root), "" if places else hint)
-    for name, place in places.items():
-        yield Finding(name, place)
+def _disk(setting: str, path: Path) -> Iterator[Finding]:
+    """Yield whether a run can write a folder, the free space, and whether a second process is refused there."""
+    folder = next(folder for folder in (path.absolute(), *path.absolute().parents) if folder.is_dir())
+    free, problem, locks = shutil.disk_usage(folder).free, "", False
+    try:
+        scratch = tempfile.TemporaryDirectory(dir=folder, prefix=".ol2r-doctor-")
+        with scratch, suppress(OSError), locked(file := Path(scratch.name, ".lock")):
+            locks = is_held(file)
+    except OSError as error:
+        problem = f"{folder} must be writable ({error.strerror}): type {setting}=DIR"
+    new = "" if path.is_dir() else ", does not exist yet"
+    yield Finding(setting, f"{path} ({byte_size(free)} free{new})", problem, needed=True)
+    if free < LITTLE_DISK and not problem:
+        yield Finding("disk", f"{byte_size(free)} free", f"type {setting}=DIR to write elsewhere than {folder}")
+    if setting == "output_dir" and not problem and not locks:
+        yield Finding("locks", "none in output_dir", "start every run in one process only")

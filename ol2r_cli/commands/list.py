@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from itertools import groupby
 from typing import Any
 
@@ -35,26 +35,29 @@ _LONG = 60  # characters of a default; a longer one is shortened
 )
 def main(given: argparse.Namespace) -> int:
     catalogue = Catalogue([folder.path for folder in choice_folders(given.config_dir)])
-    group, name = given.group, given.choice
-    if group and "=" in group:  # GROUP=CHOICE, as it is typed for a run
-        group, _, name = group.partition("=")
-    if group is None:
+    group, _, name = (given.group or "").partition("=")  # GROUP=CHOICE, as it is typed for a run
+    name = given.choice or name
+    if not group:
         _show_overview(catalogue)
     elif group == RUN:
         print(wrapped("settings of a run, as in `ol2r run rounds=1000`; those of choices: `ol2r list GROUP`"))
         variable = re.compile(r"\$\{oc\.env:(\w+),'(.*)'\}")  # as a shell has it: $OL2R_DATA
         settings = catalogue.root.settings
         show([(each.name, variable.sub(r"$\1 or \2", each.default), each.comment) for each in settings], indent=4)
+    elif group not in catalogue.groups:
+        raise ValueError(must_be_one_of("GROUP", [RUN, *catalogue.groups], group))
     else:
-        if group not in catalogue.groups:
-            raise ValueError(must_be_one_of("GROUP", [RUN, *catalogue.groups], group))
-        choices = catalogue.choices[group]
-        if name is not None:
-            name = ALIASES.get(group, {}).get(name, name)
-            if name not in choices:
-                raise ValueError(must_be_one_of("CHOICE", choices, name))
-            choices = {name: choices[name]}
-        _show_choices(catalogue, list(choices.values()))
+        choices, name = catalogue.choices[group], ALIASES.get(group, {}).get(name, name)
+        if name and name not in choices:
+            raise ValueError(must_be_one_of("CHOICE", choices, name))
+        shown = [choices[name]] if name else list(choices.values())
+        for settings_of, sharing in groupby(shown, lambda choice: _settings(catalogue, choice)):
+            for choice in sharing:  # adjacent choices with the same settings share a list
+                _describe(catalogue, choice)
+            if settings_of:
+                show(settings_of, indent=4)
+            print()
+        _show_tables({choice.name: catalogue.values(choice).get("tables") for choice in shown})
     for path, other in catalogue.collisions:
         print(f"refused: {path} has the name of {other}: rename it")
     return DONE
@@ -62,36 +65,24 @@ def main(given: argparse.Namespace) -> int:
 
 def _show_overview(catalogue: Catalogue) -> None:
     """Print one line per choice, as it is typed; `*` marks the defaults of `ol2r run`."""
-    defaults = _defaults(catalogue)
-    show(
-        [
-            ("*" if choice in defaults else "", _typed(choice), _title(catalogue, choice))
-            for group in catalogue.groups
-            for choice in catalogue.choices[group].values()
-        ]
-    )
+    rows = []
+    for choice in (choice for group in catalogue.groups for choice in catalogue.choices[group].values()):
+        short = [alias for alias, name in ALIASES.get(choice.group, {}).items() if name == choice.name]
+        title = choice.header[0].rstrip(":") + "".join(f" Short: {choice.group}={alias}" for alias in short)
+        yours = "" if catalogue.comes_along(choice) else f" (yours: {shown_path(choice.path)})"
+        rows.append(("*" if _is_default(catalogue, choice) else "", _typed(choice), title + yours))
+    show(rows)
     print(
         "\n* is the default of `ol2r run`; `ol2r run GROUP=CHOICE ..` takes another; `ol2r list GROUP` shows its"
         " settings, `ol2r list run` those of a run; `ol2r new GROUP NAME` writes a choice of your own"
     )
 
 
-def _defaults(catalogue: Catalogue) -> list[Choice]:
-    """Return the choices of `ol2r run` without overrides: one of a group, and several measures."""
-    chosen = [(group, name) for group, name in catalogue.chosen([]).items() if name]
-    chosen += [(MEASURE, name) for name in measure_nodes(catalogue.root.values, catalogue, {})]
-    return [catalogue.choices[group][name] for group, name in chosen]
-
-
-def _show_choices(catalogue: Catalogue, choices: Sequence[Choice]) -> None:
-    """Print the description and the settings of each choice; adjacent choices with the same settings share a list."""
-    for settings, sharing in groupby(choices, lambda choice: _settings(catalogue, choice)):
-        for choice in sharing:
-            _describe(catalogue, choice)
-        if settings:
-            show(settings, indent=4)
-        print()
-    _show_tables([(choice.name, catalogue.values(choice).get("tables")) for choice in choices])
+def _is_default(catalogue: Catalogue, choice: Choice) -> bool:
+    """Return whether `ol2r run` without overrides takes it: one choice of a group, and several measures."""
+    if choice.group == MEASURE:
+        return choice.name in measure_nodes(catalogue.root.values, catalogue, {})
+    return catalogue.chosen([]).get(choice.group) == choice.name
 
 
 def _typed(choice: Choice) -> str:
@@ -99,16 +90,9 @@ def _typed(choice: Choice) -> str:
     return f"measures=[{choice.name}]" if choice.group == MEASURE else f"{choice.group}={choice.name}"
 
 
-def _title(catalogue: Catalogue, choice: Choice) -> str:
-    """Return the first line of the file, short names, and the path of a choice of the user's."""
-    short = [alias for alias, name in ALIASES.get(choice.group, {}).items() if name == choice.name]
-    title = choice.header[0].rstrip(":") + "".join(f" Short: {choice.group}={alias}" for alias in short)
-    return title + ("" if catalogue.comes_along(choice) else f" (yours: {shown_path(choice.path)})")
-
-
 def _describe(catalogue: Catalogue, choice: Choice) -> None:
     """Print the header of the file, the choices of other groups that it brings, and what to type for a preset."""
-    print(_typed(choice) + (" (default)" if choice in _defaults(catalogue) else ""))
+    print(_typed(choice) + (" (default)" if _is_default(catalogue, choice) else ""))
     for line in choice.header:
         print(wrapped(f"  {line}"))
     for group, name in catalogue.brings(choice).items():
@@ -124,21 +108,14 @@ def _settings(catalogue: Catalogue, choice: Choice) -> list[tuple[str, str, str]
     if choice.group == "experiment":
         single = [(name, _short(value), "") for name, value in dotted(choice.values)]
         return single + [(name, str(values), "") for name, values in _grid(choice).items()]
-    values = catalogue.values(choice)
-    return [
-        (
-            _typed_setting(choice, setting.name),
-            setting.default if len(setting.default) <= _LONG else _short(values[setting.name]),
-            setting.comment,
-        )
-        for setting in catalogue.settings(choice)
-    ]
-
-
-def _typed_setting(choice: Choice, name: str) -> str:
-    if choice.group != MEASURE:
-        return f"{choice.node}.{name}"
-    return f"measures=[{choice.name}@CUTOFF]" if name == "cutoff" else f"{MEASURE}.{choice.name}.{name}"
+    node = f"{MEASURE}.{choice.name}" if choice.group == MEASURE else choice.node
+    values, rows = catalogue.values(choice), []
+    for setting in catalogue.settings(choice):
+        is_cutoff = choice.group == MEASURE and setting.name == "cutoff"
+        typed = f"measures=[{choice.name}@CUTOFF]" if is_cutoff else f"{node}.{setting.name}"
+        default = setting.default if len(setting.default) <= _LONG else _short(values[setting.name])
+        rows.append((typed, default, setting.comment))
+    return rows
 
 
 def _grid(choice: Choice) -> dict[str, Any]:
@@ -157,34 +134,30 @@ def _short(value: Any) -> str:
     return text if len(text) <= _LONG else text[: _LONG - 2] + ".."
 
 
-def _show_tables(tables: Sequence[tuple[str, Any]]) -> None:
-    """Print what the `tables` of choices have for each relevance grade, in a table for each number of grades.
+def _show_tables(tables: Mapping[str, Any]) -> None:
+    """Print the `tables` of choices, one for each number of grades: P(click | grade), P(stop | grade), or other events.
 
-    Of click models these are P(click | grade) and P(stop | grade), or whatever a model of the user's has. Tables of
-    another form are left to the list of settings.
+    Tables of another form, which a model of the user's may have, are left to the list of settings.
     """
-    by_grades = {name: table for name, table in tables if isinstance(table, Mapping)}
-    numbers = {grades for table in by_grades.values() for grades in table if isinstance(grades, int)}
-    for grades in sorted(numbers, reverse=True):
-        columns = {name: _columns(table.get(grades), grades) for name, table in by_grades.items()}
-        events = list(dict.fromkeys(event for having in columns.values() for event in having))
+    by_name = {name: table for name, table in tables.items() if isinstance(table, dict)}
+    for grades in sorted({key for table in by_name.values() for key in table if isinstance(key, int)}, reverse=True):
+        cells = {
+            name: {
+                event: [f"{value:.2f}" for value in values]
+                for event, values in (table[grades].items() if isinstance(table.get(grades), dict) else ())
+                if isinstance(values, list)
+                and len(values) == grades
+                and all(isinstance(v, int | float) for v in values)
+            }
+            for name, table in by_name.items()
+        }
+        events = list(dict.fromkeys(event for having in cells.values() for event in having))
         rows = [
             [name, *(cell for event in events for cell in having.get(event, ["-"] * grades))]
-            for name, having in columns.items()
+            for name, having in cells.items()
             if having
         ]
         if rows:
             headings = [f"P({event} | {g})" if g == 0 else f"{g})" for event in events for g in range(grades)]
-            show(rows, headings=[f"{grades} grades", *headings], numbers=True)
+            show(rows, [f"{grades} grades", *headings], numbers=True)
             print()
-
-
-def _columns(table: Any, grades: int) -> dict[str, list[str]]:
-    """Return the entries of a table that have one number for each grade, as cells."""
-    if not isinstance(table, Mapping):
-        return {}
-    return {
-        str(event): [f"{value:.2f}" for value in values]
-        for event, values in table.items()
-        if isinstance(values, list) and len(values) == grades and all(isinstance(v, int | float) for v in values)
-    }

@@ -16,7 +16,6 @@ import ast
 import keyword
 import re
 import shlex
-from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -47,12 +46,7 @@ _TYPED = {
     errors=(ValueError, OSError),
 )
 def main(given: argparse.Namespace) -> int:
-    for line in _new(given.group, given.name, given.dir, given.like):
-        print(line)
-    return DONE
-
-
-def _new(group: str, name: str, folder: Path | None, like: str | None) -> Iterator[str]:
+    group, name = given.group, given.name
     if group not in GROUPS:
         raise ValueError(must_be_one_of("GROUP", GROUPS, group))
     for named in read_project().choices:
@@ -60,12 +54,13 @@ def _new(group: str, name: str, folder: Path | None, like: str | None) -> Iterat
     folders = choice_folders()
     catalogue = Catalogue([each.path for each in folders])
     _check_name(group, name, catalogue)
-    like = "linear" if group == "ranker/model" and like is None else ALIASES.get(group, {}).get(like or "", like)
+    default = "linear" if group == "ranker/model" else None
+    like = ALIASES.get(group, {}).get(given.like, given.like) or default
     if like is not None:
         if like not in catalogue.choices[group]:
             raise ValueError(must_be_one_of("--like", catalogue.choices[group], like))
         use_choices()  # so that the module of an own one is found
-    folder = (folder or next(iter(read_project().choices), Path("choices"))).expanduser()
+    folder = (given.dir or next(iter(read_project().choices), Path("choices"))).expanduser()
     files = _files(group, name, folder, catalogue.choices[group][like] if like else None)
     found = folder.resolve() in [each.path for each in folders]
     if not found and not Path(PROJECT_FILE).exists():
@@ -78,7 +73,7 @@ def _new(group: str, name: str, folder: Path | None, like: str | None) -> Iterat
         path.parent.mkdir(parents=True, exist_ok=True)
         with open(path, "x") as file:
             file.write(text)
-        yield f"written: {shown_path(path)}"
+        print(f"written: {shown_path(path)}")
     choice = "'measures=[NAME]'" if group == "measure" and like else _TYPED.get(group, f"{group}=NAME")
     compared = choice.replace(f"{group}=NAME", f"{group}=NAME,{catalogue.defaults.get(group, 'linear')}")
     if group in ("dataset", "measure"):
@@ -94,19 +89,18 @@ def _new(group: str, name: str, folder: Path | None, like: str | None) -> Iterat
     if group == "experiment":
         is_grid = re.search(r"^[^#\n]*sweeper:", files[folder / group / f"{name}.yaml"], re.MULTILINE)
         lines = [f"run {'-m ' if is_grid else ''}{choice}", lines[1], "report"]
-    yield "next:"
+    print("next:")
     options = "" if found else f" {shlex.join(as_options([folder]))}"
     for line in lines:
-        yield f"  ol2r {line.replace('NAME', name)}{options if line != 'report' else ''}"
+        print(f"  ol2r {line.replace('NAME', name)}{options if line != 'report' else ''}")
+    return DONE
 
 
 def _check_name(group: str, name: str, catalogue: Catalogue) -> None:
     """Raise ValueError for a name that the choice or its module cannot have."""
-    is_word = re.fullmatch(r"[a-z][a-z0-9_]*", name) and not keyword.iskeyword(name) and as_typed(name) == name
-    if not is_word:
+    if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or keyword.iskeyword(name) or as_typed(name) != name:
         raise ValueError(f"NAME must be small letters, digits and _, and no word of Python or YAML, got {name!r}")
-    known = {**ALIASES.get(group, {}), **catalogue.choices.get(group, {})}
-    if name in known:
+    if name in {**ALIASES.get(group, {}), **catalogue.choices.get(group, {})}:
         raise ValueError(f"NAME must be new, got {name}: `ol2r list {group} {name}` shows the choice of this name")
     spec = find_spec(name)
     if spec is not None and spec.origin is not None and group != "experiment":

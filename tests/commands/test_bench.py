@@ -2,38 +2,43 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from ol2r_cli.commands import bench
 from ol2r_cli.commands.bench import main, measure
 
 SMALL = ["dataset.queries={train: 5, validation: 0, test: 2}", "dataset.documents=6"]
 
 
-def test_a_measurement_is_named_by_what_was_typed():
-    benchmark = measure("random", 3, 60, [*SMALL, "click=perfect"])
-    assert benchmark.label == f"random {' '.join(SMALL)} click=perfect"
-    assert (benchmark.replicas, benchmark.rounds) == (3, 60)
-    assert benchmark.speed > 0
-    assert benchmark.learning > 0
-
-
-def test_the_table_has_a_row_for_each_ranker(capsys: pytest.CaptureFixture[str]):
-    assert main(["random", "pdgd", *SMALL, "--rounds", "60", "--replicas", "1", "2"]) == 0
-    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
-    names = [row[0] for row in rows if row and row[0] in ("random", "pdgd") and not row[0].endswith(",")]
-    assert names.count("random") == names.count("pdgd") == 2
-
-
-def test_own_choices_and_a_slip(tmp_path, capsys: pytest.CaptureFixture[str]):
+def test_a_row_for_each_ranker_also_an_own_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     (tmp_path / "ranker").mkdir()
     (tmp_path / "ranker" / "mine.yaml").write_text("_target_: ol2r_cli.ranker.anchors.RandomRanker\n")
-    small = [*SMALL, "--rounds", "2", "--replicas", "1"]
-    assert main(["mine", *small, "--config-dir", str(tmp_path)]) == 0
-    assert "\nmine dataset.queries" in capsys.readouterr().out
-    assert main(["mien", *small]) == 2
-    assert capsys.readouterr().err.startswith("ol2r bench: ranker must be one of ")
+    small = [*SMALL, "--rounds", "120", "--config-dir", str(tmp_path)]
+    assert main(["mine", "random", *small, "--replicas", "1", "2"]) == 0
+    rows = [line.removesuffix("1.00") for line in capsys.readouterr().out.splitlines()]
+    heads = [row.partition(" dataset.queries")[0] for row in rows[5:]]
+    assert heads == ["mine", "mine", "random", "random"]
+    benchmark = measure("random", 3, 120, [*SMALL, "click=perfect"])
+    assert benchmark.label == f"random {' '.join(SMALL)} click=perfect"
+    assert (benchmark.replicas, benchmark.rounds) == (3, 120)
+    assert min(benchmark.speed, benchmark.learning, benchmark.evaluation, benchmark.at[120]) > 0
+    assert benchmark.speed == 360 / (benchmark.learning + benchmark.evaluation)
 
 
-def test_rounds_and_replicas_are_options(capsys: pytest.CaptureFixture[str]):
-    assert main(["random", *SMALL, "rounds=20"]) == 2
-    assert capsys.readouterr().err == "ol2r bench: rounds must be an option: type --rounds 20\n"
+def test_a_first_benchmark_on_little_data_is_not_counted(monkeypatch: pytest.MonkeyPatch):
+    played = []
+    timed = bench._timed
+    monkeypatch.setattr(bench, "_timed", lambda *given: played.append((given[1], given[2][-1])) or timed(*given))
+    measure("random", 1, 70, SMALL)
+    assert played == [(64, bench.LITTLE), (70, SMALL[-1])]
+
+
+def test_a_slip_is_one_line(capsys: pytest.CaptureFixture[str]):
+    for words, told in {
+        "mien --rounds 2": "ranker must be one of ",
+        "random rounds=20": "rounds must be an option: type --rounds 20\n",
+    }.items():
+        assert main([*words.split(), *SMALL]) == 2
+        assert capsys.readouterr().err.startswith(f"ol2r bench: {told}")

@@ -34,12 +34,6 @@ def test_info_prints_aligned_columns_when_piped(tmp_path: Path, capsys: pytest.C
     assert len(groups) == 5
 
 
-def test_prepare_fills_the_cache(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    assert run("prepare", tmp_path) == 0
-    assert "22 queries" in capsys.readouterr().out
-    assert list(tmp_path.rglob("features.npy"))
-
-
 def test_check_agrees_or_says_in_one_line_what_differs(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     assert run("check", tmp_path, "+dataset.expected.queries=22") == 0
     capsys.readouterr()
@@ -50,9 +44,10 @@ def test_check_agrees_or_says_in_one_line_what_differs(tmp_path: Path, capsys: p
     assert "nothing is known" in capsys.readouterr().out
 
 
-def test_check_verifies_the_cache(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
+def test_prepare_fills_the_cache_and_check_verifies_it(tmp_path, capsys, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("ol2r_cli.dataset.cache._SMALL", 0)  # as if the arrays were large
     assert run("prepare", tmp_path) == 0
+    assert "22 queries, 162 documents" in capsys.readouterr().out
     assert run("check", tmp_path) == 0
     assert "cache: intact\n" in capsys.readouterr().out
     for file in tmp_path.rglob("features.npy"):

@@ -1,11 +1,8 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import polars as pl
@@ -213,22 +210,3 @@ def test_errors_are_one_line_and_2(tmp_path, capsys, monkeypatch):
         assert out == ""
         assert errors.startswith(f"ol2r report: {complaint}")
         assert errors.count("\n") == 1
-
-
-def test_reading_takes_no_torch_and_no_tables(tmp_path):
-    for number in range(3):
-        make(tmp_path, test={number: 0.5})
-    script = "\n".join(
-        [
-            "import sys",
-            "from ol2r_cli.commands.report import main",
-            "main([sys.argv[1]])",
-            "heavy = {'torch', 'polars', 'hydra', 'sklearn', 'rich', 'scipy.stats'} & sys.modules.keys()",
-            "sys.exit(f'imported {heavy}' if heavy else 0)",
-        ]
-    )
-    env = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
-    command = [sys.executable, "-c", script, str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, env=env, timeout=60)
-    assert done.returncode == 0, done.stderr
-    assert "3 runs" in done.stdout
