@@ -52,13 +52,13 @@ from ol2r_cli.run.exit_status import DONE
 def main(given: argparse.Namespace) -> int:
     if sum((bool(given.add), given.repeat is not None, given.run)) > 1:
         raise ValueError("--add, --repeat and --run exclude each other: leave out all but one")
-    from ol2r_cli.recipes import actions
-    from ol2r_cli.recipes.recipe_runs import published
+    from ol2r_cli.recipes import benchmark
+    from ol2r_cli.recipes.recipe_runs import dry_run, published
     from ol2r_cli.recipes.run_plan import benchmark_plan
 
     if given.name is None:
         if given.out is not None:
-            return actions.write_all(given.out)
+            return benchmark.write_all(given.out)
         missing = {name: "" if published(name) else " (not published yet)" for name in recipe_names("benchmark")}
         show([(name, load_recipe("benchmark", name).summary + note) for name, note in missing.items()])
         return DONE
@@ -71,10 +71,10 @@ def main(given: argparse.Namespace) -> int:
     if given.dry_run:
         if not (given.add or given.run):
             raise ValueError("--dry-run goes with --run or --add")
-        return actions.dry_run(benchmark_plan(recipe, typed, added=words))
+        return dry_run(benchmark_plan(recipe, typed, added=words))
     if given.repeat is not None:
         rows = [word for word in given.repeat if "=" not in word]
-        return actions.repeat(recipe, rows, [*typed, *(word for word in given.repeat if "=" in word)])
+        return benchmark.repeat(recipe, rows, [*typed, *(word for word in given.repeat if "=" in word)])
     if given.add:
-        return actions.add(recipe, words, typed)
-    return actions.run(recipe, typed, given.out) if given.run else actions.show(recipe, typed)
+        return benchmark.add(recipe, words, typed)
+    return benchmark.run(recipe, typed, given.out) if given.run else benchmark.show(recipe, typed)

@@ -37,10 +37,15 @@ def main(given: argparse.Namespace) -> int:
     if given.name is None:
         show([(name, load_recipe("reproduce", name).summary) for name in recipe_names("reproduce")])
         return DONE
-    from ol2r_cli.recipes.actions import dry_run, reproduce
+    from ol2r_cli.recipes.recipe_runs import dry_run
+    from ol2r_cli.recipes.reproduce import caveat, protocol_line, reproduce
     from ol2r_cli.recipes.run_plan import paper_plan
 
     scales = [word.partition("=")[2] for word in given.overrides if word.startswith("scale=")]
     overrides = [word for word in given.overrides if not word.startswith("scale=")] + as_options(given.config_dir)
     plan = paper_plan(load_recipe("reproduce", given.name), given.scale or (scales or ["quick"])[-1], overrides)
-    return dry_run(plan) if given.dry_run else reproduce(plan, given.out)
+    if not given.dry_run:
+        return reproduce(plan, given.out)
+    plan.check_data()
+    print(caveat(plan) or protocol_line(plan))
+    return dry_run(plan)

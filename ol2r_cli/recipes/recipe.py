@@ -8,7 +8,6 @@ runs.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -44,46 +43,20 @@ class Competitor:
     grid: str = ""
     quick: str | dict[str, str] = ""
 
-    def quick_settings(self, click: str) -> str:
-        """Return the settings at scale=quick under a click model."""
-        return self.quick if isinstance(self.quick, str) else self.quick.get(click, list(self.quick.values())[-1])
-
-
-@dataclass(frozen=True)
-class FigureSpec:
-    """A figure: its kind (`ol2r report --figure` lists the kinds) and options; `click` limits it to click models."""
-
-    kind: str
-    options: dict[str, Any] = field(default_factory=dict)
-    click: list[str] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
-class PrintedNumber:
-    """A number that the paper prints. `text` is the file of the paper, `near` a phrase close to the number in it."""
-
-    data: str
-    competitor: str
-    metric: str
-    value: float
-    text: str
-    near: str
-    click: str = ""
-
 
 @dataclass(frozen=True)
 class RecipeData:
     """Overrides that choose a dataset.
 
     folds: how many of them scale=paper reports, 0 for a dataset without folds. choose: further overrides of the runs by
-    which settings are chosen. stands_in: the data that replace it, by their choice in the group `dataset`.
+    which settings are chosen. stands_in: the fields of data that replace it, by their choice in the group `dataset`.
     """
 
     words: str
     title: str = ""
     folds: int = 0
     choose: str = ""
-    stands_in: dict[str, RecipeData] = field(default_factory=dict)
+    stands_in: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     @property
     def choice(self) -> str:
@@ -94,7 +67,7 @@ class RecipeData:
         """Return the data for a choice of the group `dataset`; an empty one stands for the data themselves."""
         if choice in ("", self.choice):
             return self
-        return replace(self.stands_in.get(choice, RecipeData(f"dataset={choice}")), title=choice)
+        return replace(RecipeData(**self.stands_in.get(choice, {"words": f"dataset={choice}"})), title=choice)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,8 +79,11 @@ class Recipe:
     because running time is measured. metrics: the columns of tables.
 
     Of a paper: claims are what it says, seen is for each whether published runs show it, `yes`, `no` or `undecided`,
-    and by which numbers; queries is the number of training queries. Of the benchmark: baseline is the competitor with
-    which all others are compared.
+    and by which numbers; queries is the number of training queries. A figure has a `kind` (`ol2r report --figure` lists
+    the kinds), its `options`, and the `click` models that it is limited to. A printed number has `data`, `competitor`,
+    `click` ('': all), `metric` and `value`, and for a test the `text` of the paper and a phrase `near` the number.
+
+    Of the benchmark: baseline is the competitor with which all others are compared.
     """
 
     kind: str
@@ -125,8 +101,8 @@ class Recipe:
     where: str = ""
     claims: list[str] = field(default_factory=list)
     seen: list[str] = field(default_factory=list)
-    figures: list[FigureSpec] = field(default_factory=list)
-    printed: list[PrintedNumber] = field(default_factory=list)
+    figures: list[dict[str, Any]] = field(default_factory=list)
+    printed: list[dict[str, Any]] = field(default_factory=list)
     queries: int | None = None
     baseline: str = ""
 
@@ -154,31 +130,23 @@ def recipe_names(kind: str) -> list[str]:
 
 def load_recipe(kind: str, name: str) -> Recipe:
     """Return the recipe with this name; ValueError for an unknown name."""
-    names, folder = recipe_names(kind), recipe_dir(kind)
+    names = recipe_names(kind)
     if name not in names:
         listed = f"NAME must be one of those that `ol2r reproduce` lists, got {name}{nearest(name, names)}"
         raise ValueError(listed if kind == "reproduce" else must_be_one_of("NAME", names, name))
-    content = _read(folder / f"{name}.yaml")
+
+    def read(name: str) -> dict[str, Any]:
+        return dict(yaml.safe_load((recipe_dir(kind) / f"{name}.yaml").read_text()))
+
+    content = read(name)
     if "like" in content:
-        content = {**_read(folder / f"{content.pop('like')}.yaml"), "seen": [], **content}
+        content = {**read(content.pop("like")), "seen": [], **content}
     for competitor in content.pop("without", ()):
         del content["competitors"][competitor]
     if kind == "reproduce":
-        content["data"] = {each: _read(folder / "data" / f"{each}.yaml") for each in content["data"]}
+        content["data"] = {each: RecipeData(**read(f"data/{each}")) for each in content["data"]}
     else:
-        content["data"] = {title: {"title": title, **each} for title, each in content["data"].items()}
+        content["data"] = {title: RecipeData(**{"title": title, **each}) for title, each in content["data"].items()}
         content.setdefault("metrics", ["test_ndcg_10", "cumulative_ndcg"])
-    content["data"] = {each: _data(**values) for each, values in content["data"].items()}
     content["competitors"] = {each: Competitor(**values) for each, values in content.get("competitors", {}).items()}
-    content["figures"] = [FigureSpec(**values) for values in content.get("figures", ())]
-    content["printed"] = [PrintedNumber(**values) for values in content.get("printed", ())]
     return Recipe(kind=kind, name=name, **content)
-
-
-def _data(stands_in: Mapping[str, Mapping[str, Any]] | None = None, **values: Any) -> RecipeData:
-    others = {choice: RecipeData(**content) for choice, content in (stands_in or {}).items()}
-    return RecipeData(**values, stands_in=others)
-
-
-def _read(path: Path) -> dict[str, Any]:
-    return dict(yaml.safe_load(path.read_text()))

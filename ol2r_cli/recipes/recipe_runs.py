@@ -10,11 +10,13 @@ from __future__ import annotations
 import platform
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import torch
 
 from ol2r_cli.config.catalogue import config_dir
 from ol2r_cli.config.composer import Composer, expand
@@ -37,14 +39,13 @@ if TYPE_CHECKING:
 class RecipeRuns:
     """The runs of a recipe: the group of runs of each condition, its settings, and a line for each job that failed.
 
-    code: 0, 3 when some jobs failed, 130 when interrupted. candidates: the trials from which the settings of a
-    condition were chosen, with their mean validation NDCG@10. choice_seconds: their CPU seconds, as far as their runs
-    have recorded them.
+    code: 0, 3 when some jobs failed, 130 when interrupted. validation: mean validation NDCG@10 of the trials from which
+    the settings of a condition were chosen. choice_seconds: their CPU seconds, as far as their runs have recorded them.
     """
 
     groups: dict[Condition, Group] = field(default_factory=dict)
     settings: dict[Condition, Overrides] = field(default_factory=dict)
-    candidates: dict[Condition, dict[Trial, float]] = field(default_factory=dict)
+    validation: dict[Condition, list[float]] = field(default_factory=dict)
     choice_seconds: dict[Condition, float] = field(default_factory=dict)
     failed: list[str] = field(default_factory=list)
     code: int = DONE
@@ -52,7 +53,7 @@ class RecipeRuns:
 
 def run_recipe(plan: RunPlan) -> RecipeRuns:
     """Run a plan; finished runs are not run again. A condition with a failed run is absent from `groups`."""
-    runs = RecipeRuns()
+    runs, best = RecipeRuns(), dict[Condition, Overrides]()
     create_root(plan.output_dir)
     if candidates := list(plan.candidates()):
         count = sum(len(trial.runs) for trial in candidates)
@@ -61,36 +62,21 @@ def run_recipe(plan: RunPlan) -> RecipeRuns:
         if runs.code:
             return runs
         for trial, group in finished.items():
-            runs.candidates.setdefault(trial.condition, {})[trial] = _validation(trial, group)
+            condition, estimate = trial.condition, group.estimate(ndcg_metrics([group])[1])
+            if estimate is None:
+                raise ValueError(
+                    f"settings of {condition.competitor} are chosen by validation, which {group.runs[0].path} lacks: "
+                    "type dataset.validation=0.2"
+                )
+            earlier = runs.validation.setdefault(condition, [])
+            if not earlier or estimate.mean > max(earlier):  # of equal ones the first in the grid
+                best[condition] = trial.settings
+            earlier.append(estimate.mean)
             seconds = sum(run.cpu_seconds or 0 for run in group.runs)
-            runs.choice_seconds[trial.condition] = runs.choice_seconds.get(trial.condition, 0) + seconds
-    best = {condition: max(trials, key=trials.__getitem__).settings for condition, trials in runs.candidates.items()}
-    for trial, group in _run_trials(list(plan.final(best)), plan, runs).items():  # of equal ones the first in the grid
+            runs.choice_seconds[condition] = runs.choice_seconds.get(condition, 0) + seconds
+    for trial, group in _run_trials(list(plan.final(best)), plan, runs).items():
         runs.groups[trial.condition], runs.settings[trial.condition] = group, trial.settings
     return runs
-
-
-def _validation(trial: Trial, group: Group) -> float:
-    estimate = group.estimate(ndcg_metrics([group])[1])
-    if estimate is None:
-        raise ValueError(
-            f"settings of {trial.condition.competitor} are chosen by validation, which {group.runs[0].path} lacks: "
-            "type dataset.validation=0.2"
-        )
-    return estimate.mean
-
-
-def print_trials(plan: RunPlan) -> int:
-    """Print the runs of a plan without running or writing anything; return the exit code."""
-    candidates, final = list(plan.candidates()), list(plan.final())
-    jobs = [[*plan.job(run), *plan.launcher] for trial in candidates or final for run in trial.runs]
-    if candidates:
-        count = sum(len(trial.runs) for trial in final)
-        print(f"{len(jobs)} runs to choose settings by validation, then {count} with those that were chosen\n")
-    if not jobs:
-        print("nothing is run: the figure is about the data")
-        return DONE
-    return print_plan(jobs, Composer(plan.folders))
 
 
 def _run_trials(trials: Sequence[Trial], plan: RunPlan, runs: RecipeRuns) -> dict[Trial, Group]:
@@ -113,6 +99,19 @@ def _run_trials(trials: Sequence[Trial], plan: RunPlan, runs: RecipeRuns) -> dic
                 raise ValueError(f"a run is damaged, {collected.damaged[0]}: type force=true to run it again")
             (groups[trial],) = group_runs(collected.runs)
     return groups
+
+
+def dry_run(plan: RunPlan) -> int:
+    """Print the runs of a plan without running or writing anything; return the exit code."""
+    candidates, final = list(plan.candidates()), list(plan.final())
+    jobs = [[*plan.job(run), *plan.launcher] for trial in candidates or final for run in trial.runs]
+    if candidates:
+        count = sum(len(trial.runs) for trial in final)
+        print(f"{len(jobs)} runs to choose settings by validation, then {count} with those that were chosen\n")
+    if not jobs:
+        print("nothing is run: the figure is about the data")
+        return DONE
+    return print_plan(jobs, Composer(plan.folders))
 
 
 @dataclass(frozen=True)
@@ -141,27 +140,8 @@ class About:
 Results = list[tuple[FinishedRun, About]]  # a run that belongs to several rows occurs once for each
 
 
-@dataclass(frozen=True, eq=False)
-class Entry:
-    """One row of a table: a competitor on a dataset under a click model."""
-
-    about: About
-    group: Group
-
-    @property
-    def table(self) -> tuple[str, str]:
-        """Return the table to which it belongs: dataset and click model."""
-        return self.about.table, self.group.choices["click"]
-
-    @property
-    def cpu_seconds(self) -> float | None:
-        """Of all of its runs; None where some have not recorded them."""
-        seconds = [run.cpu_seconds for run in self.group.runs]
-        return None if None in seconds else sum(second for second in seconds if second is not None)
-
-
 def published_dir() -> Path:
-    """The folder of the published results: docs/benchmark of a checkout, or a folder of the installed package."""
+    """Return the folder of the published results, of a checkout or within an installed package."""
     beside = config_dir().parent / "docs" / "benchmark"
     return beside if beside.is_dir() else Path(__file__).parents[1] / "published"
 
@@ -176,9 +156,10 @@ def published(name: str) -> Results:
 
 def as_published(results: Results) -> pl.DataFrame:
     """Return the table that `published` reads, with every run once."""
-    runs, abouts = _by_path(results)
-    about = [{"rows": [asdict(row) for row in rows]} for rows in abouts.values()]
-    return results_frame(list(runs.values()), about, [[row.competitor for row in rows] for rows in abouts.values()])
+    runs = {run.path: run for run, _ in results}
+    rows = {path: [about for run, about in results if run.path == path] for path in runs}
+    about = [{"rows": [asdict(each) for each in of_run]} for of_run in rows.values()]
+    return results_frame(list(runs.values()), about, [[each.competitor for each in of_run] for of_run in rows.values()])
 
 
 def played(plan: RunPlan, runs: RecipeRuns) -> Results:
@@ -186,14 +167,20 @@ def played(plan: RunPlan, runs: RecipeRuns) -> Results:
     results = []
     words = {trial.condition: by_name(trial.words) for trial in plan.final(runs.settings)}
     for condition, group in runs.groups.items():
-        validation = runs.candidates.get(condition, {}).values()
+        validation, chosen = runs.validation.get(condition, []), runs.settings[condition]
         grid = by_name(plan.recipe.competitors[condition.competitor].grid)
+        edges = []  # the chosen settings that are the smallest or the largest number of their grid
+        for name, override in chosen.items() if len(set(validation)) > 1 else ():
+            with suppress(ValueError):  # words have no order
+                values = [float(each.partition("=")[2]) for each in expand(grid[name])]
+                if len(values) > 1 and float(override.partition("=")[2]) in (min(values), max(values)):
+                    edges.append(name)
         about = About(
             table=condition.slot,
             competitor=condition.competitor,
             words=[override for name, override in words[condition].items() if name not in WITHOUT_EFFECT],
-            settings=list(runs.settings[condition]),
-            edges=_at_the_edge(grid, runs.settings[condition]) if len(set(validation)) > 1 else [],
+            settings=list(chosen),
+            edges=edges,
             candidates=len(validation),
             choice_seconds=round(runs.choice_seconds.get(condition, 0.0), 1),
         )
@@ -203,49 +190,12 @@ def played(plan: RunPlan, runs: RecipeRuns) -> Results:
     return results
 
 
-def _at_the_edge(grid: Overrides, chosen: Overrides) -> list[str]:
-    """Return the chosen settings that are the smallest or the largest number of their grid."""
-    edges = []
-    for name, override in chosen.items():
-        with suppress(ValueError):  # words have no order
-            values = [float(each.partition("=")[2]) for each in expand(grid[name])]
-            if len(values) > 1 and float(override.partition("=")[2]) in (min(values), max(values)):
-                edges.append(name)
-    return edges
-
-
 def processor() -> str:
     """The name of the processor of this machine, as far as the system tells, and the instructions that torch uses.
 
     One name, such as AMD EPYC, may stand for several generations, which round differently.
     """
-    import torch
-
     linux = Path("/proc/cpuinfo")
     named = re.search(r"^model name\s*:(.*)", linux.read_text(), re.MULTILINE) if linux.exists() else None
     name = named[1].strip() if named else platform.processor()
     return f"{name} ({torch.backends.cpu.get_cpu_capability()})"
-
-
-def entries(results: Results) -> list[Entry]:
-    """Return one entry for the runs of a competitor that differ in nothing but fold and seed, as the first run says it.
-
-    A run may belong to two competitors whose chosen settings are the same.
-    """
-    runs, abouts = _by_path(results)
-    rows = []
-    for group in group_runs(runs.values()):
-        members: dict[str, Results] = {}
-        for run in group.runs:
-            for about in abouts[run.path]:
-                members.setdefault(about.competitor, []).append((run, about))
-        rows += [Entry(own[0][1], replace(group, runs=[run for run, _ in own])) for own in members.values()]
-    return rows
-
-
-def _by_path(results: Iterable[tuple[FinishedRun, About]]) -> tuple[dict[Path, FinishedRun], dict[Path, list[About]]]:
-    """Return every run once, and the rows to which it belongs."""
-    abouts: dict[Path, list[About]] = {}
-    for run, about in results:
-        abouts.setdefault(run.path, []).append(about)
-    return {run.path: run for run, _ in results}, abouts

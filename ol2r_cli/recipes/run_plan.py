@@ -6,7 +6,7 @@ import os
 import re
 import shlex
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
@@ -34,11 +34,8 @@ def by_name(*overrides: str | Iterable[str]) -> Overrides:
 
     A text is split into overrides as a shell splits it.
     """
-    named: Overrides = {}
-    for part in overrides:
-        for override in shlex.split(part) if isinstance(part, str) else part:
-            named[override.partition("=")[0].lstrip("+~")] = override
-    return named
+    words = (word for part in overrides for word in (shlex.split(part) if isinstance(part, str) else part))
+    return {word.partition("=")[0].lstrip("+~"): word for word in words}
 
 
 @dataclass(frozen=True)
@@ -98,29 +95,32 @@ class RunPlan:
     settings: Mapping[Condition, Overrides] | None = None
 
     def dataset(self, slot: Slot) -> Any:
-        """The object that loads the data of a slot; ValueError, which says how to go on, when there are no data."""
+        """Return the object that loads the data of a slot; ValueError, which says how to go on, without the data."""
+        names = ("dataset", "data_dir", "cache_dir")
         overrides = [
             override
             for name, override in slot.shared.items()
-            if name in ("dataset", "data_dir", "cache_dir") or (name.startswith("dataset.") and name != "dataset.fold")
+            if name in names or (name.startswith("dataset.") and name != "dataset.fold")
         ]
         source = build(compose([*overrides, *self.folders]).config.dataset)
         if hasattr(source, "locate"):
             try:
                 source.locate()
             except ValueError as error:
-                reason = str(error).partition(", or use dataset=")[0]
                 # dataset.path would hold for every dataset of the recipe
+                reason = str(error).partition(", or use dataset=")[0]
                 reason = reason.replace("then type dataset.path=FOLDER", "then type data_dir=FOLDER, in which it lies")
-                scale, advice = "", "type dataset=synthetic for the generated part alone"
+                name, scale, advice = self.recipe.name, "", "type dataset=synthetic for the generated part alone"
                 if self.recipe.kind == "reproduce":
-                    scale = f" at scale={self.scale}"
-                    advice = (
-                        "go on with the same protocol on other data, labelled as such: ol2r reproduce "
-                        f"{self.recipe.name} --scale {self.scale} dataset=mq2008 dataset.path=FOLDER, "
-                        "or dataset=synthetic, or --scale quick"
+                    scale, advice = (
+                        f" at scale={self.scale}",
+                        (
+                            "go on with the same protocol on other data, labelled as such: ol2r reproduce "
+                            f"{name} --scale {self.scale} dataset=mq2008 dataset.path=FOLDER, or dataset=synthetic, "
+                            "or --scale quick"
+                        ),
                     )
-                raise ValueError(f"{self.recipe.name}{scale} needs {slot.title}: {reason}, or {advice}") from None
+                raise ValueError(f"{name}{scale} needs {slot.title}: {reason}, or {advice}") from None
         return source
 
     def check_data(self) -> None:
@@ -155,19 +155,19 @@ class RunPlan:
     def final(self, best: Mapping[Condition, Overrides] | None = None) -> Iterator[Trial]:
         """Yield the trials that are reported: with the `best` settings where they are chosen, or with fixed ones."""
         for slot, condition in self._conditions():
-            if self.chooses or self.settings is not None:
-                settings = (self.settings or best or {}).get(condition, {})
-            else:
-                settings = by_name(self.recipe.competitors[condition.competitor].quick_settings(condition.click))
+            quick = self.recipe.competitors[condition.competitor].quick
+            if isinstance(quick, dict):
+                quick = quick.get(condition.click, list(quick.values())[-1])
+            chosen = best or {} if self.chooses else self.settings
+            settings = by_name(quick) if chosen is None else chosen.get(condition, {})
             yield self._trial(condition, settings, slot.shared)
 
     def _conditions(self) -> Iterator[tuple[Slot, Condition]]:
         for slot in self.slots if self.recipe.competitors else ():
-            for click in expand(slot.shared["click"]):
-                for competitor in self.recipe.competitors:
-                    condition = Condition(slot.title, click.partition("=")[2], competitor)
-                    if self.settings is None or condition in self.settings:
-                        yield slot, condition
+            for click, competitor in product(expand(slot.shared["click"]), self.recipe.competitors):
+                condition = Condition(slot.title, click.partition("=")[2], competitor)
+                if self.settings is None or condition in self.settings:
+                    yield slot, condition
 
     def _trial(self, condition: Condition, settings: Overrides, shared: Overrides) -> Trial:
         click = by_name([f"click={condition.click}"])
@@ -191,13 +191,9 @@ def paper_plan(recipe: Recipe, scale: str = "quick", typed: Sequence[str] = ()) 
     if scale not in SCALES["reproduce"]:
         raise ValueError(f"scale must be one of {', '.join(SCALES['reproduce'])}, got {scale}")
     named, folders, launcher = _split(typed)
-    compared = {
-        name
-        for each in recipe.competitors.values()
-        for name in by_name(
-            each.words, each.grid, *([each.quick] if isinstance(each.quick, str) else each.quick.values())
-        )
-    }
+    compared: Overrides = {}
+    for each in recipe.competitors.values():
+        compared |= by_name(each.words, each.grid)
     for name, override in named.items():
         if name in compared:
             raise ValueError(f"{name} is what {recipe.name} compares or chooses: leave out {override}")
@@ -222,18 +218,12 @@ def paper_plan(recipe: Recipe, scale: str = "quick", typed: Sequence[str] = ()) 
         if scale == "paper" and source.folds:
             overrides["dataset.fold"] = f"dataset.fold={','.join(map(str, range(1, source.folds + 1)))}"
         shared = overrides | by_name(recipe.words, recipe.scale[scale]) | named
-        slots.append(Slot(title, _played_blocks(shared), stands_for=tuple(names[words])))
+        rounds = shared.get("rounds", "").partition("=")[2]
+        if rounds.isdecimal() and "block_rounds" in shared:  # those that are played: the user may type fewer
+            played = [each for each in re.findall(r"\d+", shared["block_rounds"]) if int(each) <= int(rounds)]
+            shared["block_rounds"] = f"block_rounds=[{','.join(played)}]"
+        slots.append(Slot(title, shared, stands_for=tuple(names[words])))
     return RunPlan(recipe, scale, slots, named, folders, launcher)
-
-
-def _played_blocks(overrides: Overrides) -> Overrides:
-    """Return the overrides with `block_rounds` limited to rounds that are played: the user may type fewer `rounds`."""
-    rounds = overrides.get("rounds", "").partition("=")[2]
-    listed = re.findall(r"\d+", overrides.get("block_rounds", ""))
-    if not listed or not rounds.isdecimal():
-        return overrides
-    played = ",".join(round for round in listed if int(round) <= int(rounds))
-    return overrides | {"block_rounds": f"block_rounds=[{played}]"}
 
 
 def benchmark_plan(
@@ -250,8 +240,14 @@ def benchmark_plan(
     added: the words of a ranker of the user, which is the only competitor then; a setting may list several values, of
     which validation chooses. settings: as in a plan. ValueError for typed overrides that would change the protocol.
     """
-    named, folders, launcher = _split([*typed, *filter(_limits, added)])
-    own = by_name([word for word in added if not _limits(word)])
+
+    def limits(word: str) -> bool:
+        """Whether an override leaves the protocol as it is: it limits the benchmark, or changes no result."""
+        name = word.partition("=")[0].lstrip("+")
+        return name in LIMITS or name in WITHOUT_EFFECT
+
+    named, folders, launcher = _split([*typed, *filter(limits, added)])
+    own = by_name([word for word in added if not limits(word)])
     if own:
         if "ranker" not in own or len(expand(own["ranker"])) > 1:
             raise ValueError(f"--add must name one ranker, such as --add ranker=mine, got {shlex.join(own.values())}")
@@ -262,43 +258,33 @@ def benchmark_plan(
     for name, override in [*named.items(), *own.items()]:
         if name == "dataset.path":
             raise ValueError(f"leave out {override}: type data_dir=FOLDER, in which the folder of the data set lies")
-        if not (_limits(override) if name in named else role(name) in ROLES_OF_A_ROW):
+        if not (limits(override) if name in named else role(name) in ROLES_OF_A_ROW):
             raise ValueError(
                 f"{name} is part of the protocol of {recipe.name}: leave out {override}, or use `ol2r run`"
             )
-    _check_values(named, "dataset", [[data.choice for data in recipe.data.values()]])
-    slots = []
     of_data = {title: by_name(data.words, recipe.words) for title, data in recipe.data.items()}
-    of_data = {t: protocol for t, protocol in of_data.items() if named.get("dataset") in (None, protocol["dataset"])}
-    for name in LIMITS[1:]:
+    for name in LIMITS:
         listed = [expand(protocol[name]) for protocol in of_data.values() if name in protocol]
-        _check_values(named, name, [[each.partition("=")[2] for each in values] for values in listed])
+        for override in expand(named[name]) if name in named and listed else ():
+            every = list(dict.fromkeys(override for overrides in listed for override in overrides))
+            allowed = [each for each in every if name == "dataset" or all(each in overrides for overrides in listed)]
+            if override not in allowed:
+                value, choices = override.partition("=")[2], [each.partition("=")[2] for each in allowed]
+                where = "" if len(listed) == 1 or name != "dataset.fold" else " unless dataset= is typed as well"
+                raise ValueError(f"{name} must be {' or '.join(choices)}{where}, got {value}{nearest(value, choices)}")
+        if name == "dataset":
+            of_data = {title: each for title, each in of_data.items() if named.get(name) in (None, each[name])}
+    slots = []
     for title, protocol in of_data.items():
         folds = {"dataset.fold": protocol["dataset.fold"]} if "dataset.fold" in protocol else {}
-        limits = {name: override for name, override in named.items() if folds or name != "dataset.fold"}
+        typed_limits = {name: override for name, override in named.items() if folds or name != "dataset.fold"}
         if folds and scale == "check":
             protocol["dataset.fold"] = expand(protocol["dataset.fold"])[0]
-        shared = protocol | by_name(recipe.scale[scale]) | limits
+        shared = protocol | by_name(recipe.scale[scale]) | typed_limits
         slots.append(Slot(title, shared, folds | by_name(recipe.data[title].choose)))  # all folds choose
     return RunPlan(recipe, scale, slots, named, folders, launcher, settings)
-
-
-def _limits(word: str) -> bool:
-    """Whether an override leaves the protocol as it is: it limits the benchmark to a part, or changes no result."""
-    name = word.partition("=")[0].lstrip("+")
-    return name in LIMITS or name in WITHOUT_EFFECT
 
 
 def role(name: str) -> str:
     """Return the group of a setting: `ranker` of `ranker.l2` and `ranker/model`."""
     return re.split(r"[./@]", name, maxsplit=1)[0]
-
-
-def _check_values(typed: Overrides, name: str, protocols: Sequence[Collection[str]]) -> None:
-    """Raise ValueError for a typed value that is not in all of the protocols."""
-    for override in expand(typed[name]) if name in typed and protocols else ():
-        value = override.partition("=")[2]
-        allowed = [each for each in dict.fromkeys(protocols[0]) if all(each in values for values in protocols)]
-        if value not in allowed:
-            where = "" if len(protocols) == 1 or name != "dataset.fold" else " unless dataset= is typed as well"
-            raise ValueError(f"{name} must be {' or '.join(allowed)}{where}, got {value}{nearest(value, allowed)}")

@@ -89,7 +89,7 @@ def test_published_tables_are_shown(published, capsys, monkeypatch):
     assert all(line in everything for line in part.splitlines())
     assert report([str(published / "tiny.parquet"), "--metric", "test_ndcg_10", "--format", "csv"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 1 + 2 * 2 * 2  # the published file is a report
-    monkeypatch.setattr("ol2r_cli.recipes.recipe_pages.RESULTS_VERSION", 1000)
+    monkeypatch.setattr("ol2r_cli.recipes.benchmark.RESULTS_VERSION", 1000)
     assert main(["tiny", "click=inf"]) == 0
     assert "outdated: made with results_version" in capsys.readouterr().err
     assert main(["--out", str(published)]) == 0

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ol2r_cli.recipes.actions import write_all
+from ol2r_cli.recipes.benchmark import write_all
 from ol2r_cli.recipes.recipe import load_recipe, recipe_names
 from ol2r_cli.recipes.recipe_runs import played, published, published_dir, run_recipe
 from ol2r_cli.recipes.run_plan import benchmark_plan

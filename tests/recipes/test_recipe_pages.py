@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from ol2r_cli.recipes.recipe import Recipe
-from ol2r_cli.recipes.recipe_pages import ReportedValue, as_csv, comparison_table, data_values, paper_page, run_values
 from ol2r_cli.recipes.recipe_runs import RecipeRuns
+from ol2r_cli.recipes.reproduce import ReportedValue, as_csv, comparison_table, data_values, paper_page, run_values
 from ol2r_cli.recipes.run_plan import Condition, by_name, paper_plan
 from ol2r_cli.report.estimates import Estimate
 from ol2r_cli.report.run_groups import Group

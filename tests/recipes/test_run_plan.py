@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ol2r_cli.recipes.recipe import Recipe, load_recipe
-from ol2r_cli.recipes.recipe_pages import caveat
+from ol2r_cli.recipes.reproduce import caveat
 from ol2r_cli.recipes.run_plan import Condition, benchmark_plan, by_name, paper_plan
 from tests.recipes.small import load
 

@@ -1,0 +1,355 @@
+"""`ol2r benchmark NAME`: published tables and their pages, running them again, adding a ranker to them."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from statistics import fmean
+
+from ol2r_cli.config.composer import expand
+from ol2r_cli.formatting import nearest, plus_minus
+from ol2r_cli.formatting import show as show_rows
+from ol2r_cli.recipes.recipe import Recipe, load_recipe, recipe_names
+from ol2r_cli.recipes.recipe_runs import About, Results, as_published, played, published, run_recipe
+from ol2r_cli.recipes.reproduce import brief, drawn, print_result
+from ol2r_cli.recipes.run_plan import ROLES_OF_A_ROW, Condition, RunPlan, benchmark_plan, by_name, role
+from ol2r_cli.report.comparison import compare_with
+from ol2r_cli.report.estimates import LEVEL
+from ol2r_cli.report.figures.drawing import NothingToDraw, save
+from ol2r_cli.report.finished_run import by_seed
+from ol2r_cli.report.measures import described, digits, gain, heading
+from ol2r_cli.report.run_groups import Group, group_runs
+from ol2r_cli.report.text_table import Cell, TextTable, markdown
+from ol2r_cli.run.exit_status import DONE, FAILED, INTERRUPTED
+from ol2r_cli.run.identity import RESULTS_VERSION
+from ol2r_cli.run.store import RunDirectory
+
+TEST = "test_ndcg_10"
+WITHOUT_CURVE = ("oracle", "random")  # they would take the scale of the others
+
+
+@dataclass(frozen=True, eq=False)
+class Entry:
+    """One row of a table: a competitor on a dataset under a click model."""
+
+    about: About
+    group: Group
+
+    @property
+    def cpu_seconds(self) -> float | None:
+        """Of all of its runs; None where some have not recorded them."""
+        seconds = [run.cpu_seconds for run in self.group.runs]
+        return None if None in seconds else sum(second for second in seconds if second is not None)
+
+
+Tables = dict[tuple[str, str], list[Entry]]  # by dataset and click model
+
+
+def tables_of(results: Results) -> Tables:
+    """Return the tables of results: an entry for the runs of a competitor that differ in nothing but fold and seed."""
+    rows: dict[Condition, Results] = {}
+    for run, about in results:
+        rows.setdefault(about.row(run), []).append((run, about))
+    tables: Tables = {}
+    for (title, click, _), own in rows.items():
+        groups = group_runs(run for run, _ in own)
+        tables.setdefault((title, click), []).extend(Entry(own[0][1], group) for group in groups)
+    return tables
+
+
+def show(recipe: Recipe, typed: Sequence[str]) -> int:
+    """Print the published tables, or those of the datasets and click models that were typed."""
+    name = f"{recipe.name} {' '.join(typed)}".rstrip()
+    results = _published_part(benchmark_plan(recipe, typed), f"{name}: type ol2r benchmark {name} --run")
+    _print(recipe, tables_of(results))
+    return DONE
+
+
+def run(recipe: Recipe, typed: Sequence[str], out: Path | None) -> int:
+    """Run what is missing of a benchmark and its check, write results and page, print tables; return the exit code."""
+    code = DONE
+    for scale in ("check", "full"):
+        plan = benchmark_plan(recipe, typed, scale=scale)
+        plan.check_data()
+        runs = run_recipe(plan)
+        code = code or runs.code
+        if code == INTERRUPTED:
+            return INTERRUPTED
+        if not (results := played(plan, runs)):
+            continue
+        directory, tables = RunDirectory(out or plan.output_dir / "benchmark"), tables_of(results)
+        file = f"{recipe.name}.parquet" if scale == "full" else f"{recipe.name}_check.parquet"
+        directory.write_parquet(file, as_published(results))
+        print(f"written: {directory / file}")
+        if scale == "check":
+            continue
+        figures = _figure_files(recipe, tables)
+        for title, figure in list(figures.items()):
+            groups = {
+                Condition(*table, row.about.competitor): row.group
+                for table, rows in tables.items()
+                for row in rows
+                if table[0] == title and row.group.choices["ranker"] not in WITHOUT_CURVE
+            }
+            try:
+                save(drawn("learning_curve", groups, bands="none"), directory.path / figure)
+            except NothingToDraw:
+                del figures[title]
+        directory.write_text(f"{recipe.name}.md", benchmark_page(recipe, tables, figures))
+        print(f"written: {directory / recipe.name}.md")
+        _print(recipe, tables)
+    return code
+
+
+def add(recipe: Recipe, words: Sequence[str], typed: Sequence[str]) -> int:
+    """Run a ranker of the user's own as the others were run, and print the published tables with it."""
+    plan = benchmark_plan(recipe, typed, added=words)
+    others = _published_part(plan)
+    plan.check_data()
+    runs = run_recipe(plan)
+    if runs.code == INTERRUPTED:
+        return INTERRUPTED
+    own = played(plan, runs)
+    data = {(run.fold, run.fingerprint) for run, _ in others}
+    for title in dict.fromkeys(about.table for run, about in own if (run.fold, run.fingerprint) not in data):
+        print(f"ol2r benchmark: {title} has other data here than the published results", file=sys.stderr)
+    for (title, click, _), values in runs.validation.items():
+        if len(values) > 1 and len(set(values)) == 1:
+            print(f"ol2r benchmark: {title}, {click}: all settings have the same validation NDCG@10", file=sys.stderr)
+    _print(recipe, tables_of([*others, *own]))
+    print(f"runs: {plan.output_dir / 'benchmark'}")
+    return runs.code
+
+
+def repeat(recipe: Recipe, competitors: Sequence[str], typed: Sequence[str]) -> int:
+    """Run published rows again, with their settings, and print whether the numbers are the same; return the exit code.
+
+    competitors: the rows, all if empty. Exit code 1 where numbers differ.
+    """
+    made = {about.row(run): about for run, about in _published_part(benchmark_plan(recipe))}
+    names = {name.lower(): name for name in recipe.competitors if name in {row.competitor for row in made}}
+    for typed_name in competitors:
+        if typed_name.lower() not in names:
+            quoted, near = ", ".join(f"'{name}'" for name in names.values()), nearest(typed_name, list(names.values()))
+            raise ValueError(f"--repeat must name rows, {quoted}, got {typed_name}{near}")
+    wanted = {names[typed_name.lower()] for typed_name in competitors or names}
+    settings = {
+        row: by_name([word for word in about.words if word.partition("=")[0] in about.settings])
+        for row, about in made.items()
+        if about.competitor in wanted
+    }
+    plan = benchmark_plan(recipe, typed, settings=settings)
+    before = {(about.row(run), run.fold): by_seed(run) for run, about in _published_part(plan)}
+    plan.check_data()
+    runs = run_recipe(plan)
+    if runs.code == INTERRUPTED:
+        return INTERRUPTED
+    lines = []
+    for run, about in played(plan, runs):
+        row, now = about.row(run), by_seed(run)
+        if earlier := before.get((row, run.fold)):
+            same = sum(all(now[seed].get(name) == value for name, value in of.items()) for seed, of in earlier.items())
+            apart = max(abs((now[seed].get(TEST) or 0.0) - (of.get(TEST) or 0.0)) for seed, of in earlier.items())
+            compared = ["all", ""] if same == len(earlier) else [f"{same} of {len(earlier)}", f"{apart:.4f}"]
+            lines.append([row.slot, row.click, str(run.fold or ""), row.competitor, *compared])
+    equal = sum(line[-2] == "all" for line in lines)
+    show_rows(lines, ["data", "click", "fold", "ranker", "seeds the same", "largest difference of NDCG@10"])
+    print(f"\n{equal} of {len(lines)} runs have the published numbers in all metrics, to the last digit")
+    return runs.code or (DONE if equal == len(lines) else FAILED)
+
+
+def write_all(folder: Path) -> int:
+    """Write the pages of all published results, and the index, without running anything."""
+    pages, directory = [], RunDirectory(folder)
+    for recipe in (load_recipe("benchmark", name) for name in recipe_names("benchmark")):
+        if results := published(recipe.name):
+            tables = tables_of(results)
+            pages.append((recipe, tables))
+            figures = {title: file for title, file in _figure_files(recipe, tables).items() if (folder / file).exists()}
+            directory.write_text(f"{recipe.name}.md", benchmark_page(recipe, tables, figures))
+            print(f"written: {folder / recipe.name}.md")
+    if not pages:
+        raise ValueError("there are no published results: type ol2r benchmark linear --run --out docs/benchmark")
+    directory.write_text("README.md", index(pages))
+    print(f"written: {folder / 'README.md'}")
+    return DONE
+
+
+def _published_part(plan: RunPlan, missing: str = "") -> Results:
+    """The published results of the datasets, click models and folds of a plan; ValueError where there are none."""
+    final, name = list(plan.final()), plan.recipe.name
+    tables = {trial.condition[:2] for trial in final}
+    folds = {by_name(run).get("dataset.fold", "").partition("=")[2] for trial in final for run in trial.runs}
+    results = [
+        (run, about)
+        for run, about in published(name)
+        if about.row(run)[:2] in tables and (run.fold is None or str(run.fold) in folds)
+    ]
+    if not results:
+        missing = missing or f"{name} for this: type ol2r benchmark {name}"
+        raise ValueError(f"there are no published results of {missing}")
+    return results
+
+
+def _figure_files(recipe: Recipe, tables: Tables) -> dict[str, str]:
+    return {title: f"{recipe.name}_{title.lower().replace(', ', '_')}.svg" for title, _ in tables}
+
+
+def _print(recipe: Recipe, tables: Tables) -> None:
+    """Print the tables, with a warning where the results are of an earlier version."""
+    if warning := outdated(tables):
+        print(f"ol2r benchmark: {warning}", file=sys.stderr)
+    for (title, click), rows in tables.items():
+        folds = sorted({run.fold for row in rows for run in row.group.runs if run.fold is not None})
+        part = f", fold{'s' * (len(folds) > 1)} {', '.join(map(str, folds))}" if folds else ""
+        if folds and len(folds) == len(expand(by_name(recipe.data[title].words)["dataset.fold"])):
+            part = ""
+        print(f"\n{title}{part}, {click}\n")
+        print_result(result_table(recipe, rows))
+    unit = "over folds, or over seeds where there is one fold"
+    marks = f"↑ ↓: significantly higher or lower than {recipe.baseline}, paired, Holm's correction for a column"
+    print(f"\n± is half the 95 % interval {unit}; {marks}; * at the end of its grid")
+
+
+def result_table(recipe: Recipe, rows: Sequence[Entry], words: bool = False) -> TextTable:
+    """Return one table: best first, by the first metric of the recipe, with marks against its baseline and the costs.
+
+    words: whether settings are those that one types, with the ranker.
+    """
+    base = next((row for row in rows if row.about.competitor == recipe.baseline), None)
+    comparison = compare_with(base.group, [row.group for row in rows], recipe.metrics) if base else None
+    places = {metric: _places(rows, metric) for metric in recipe.metrics}
+    table = []
+    for row in sorted(rows, key=lambda row: places[recipe.metrics[0]].get(row, len(rows))):
+        typed = []  # of its ranker, exploration and fairness, with * at the end of a grid
+        for word in row.about.words:
+            name = word.partition("=")[0]
+            if role(name) in ROLES_OF_A_ROW and (words or name != "ranker"):
+                typed.append((shlex.quote if words else brief)(word) + "*" * (name in row.about.edges))
+        cells = [Cell(row.about.competitor + (" (baseline)" if row is base else "")), Cell(" ".join(typed))]
+        for metric, place in places.items():
+            estimate = row.group.estimate(metric)
+            value = "" if estimate is None else plus_minus(estimate.mean, estimate.half_width, digits(metric))
+            cells.append(Cell(value, comparison.mark(row.group, metric) if comparison else "", place.get(row) == 1))
+        seconds = row.cpu_seconds
+        memory = [run.peak_memory_gb for run in row.group.runs if run.peak_memory_gb is not None]
+        cost = "" if seconds is None else f"{seconds:,.{1 if seconds < 10 else 0}f}"
+        table.append([*cells, Cell(cost), Cell(f"{max(memory):.2f}" if memory else "")])
+    numbers = [*map(heading, recipe.metrics), "CPU s", "peak GB"]
+    return TextTable.of(["ranker", "words" if words else "settings"], numbers, table).without_empty()
+
+
+def _places(rows: Iterable[Entry], metric: str) -> dict[Entry, int]:
+    """Return the place of each row by the mean of a metric: 1 is best, equal ones share the better place.
+
+    Rows without the metric have none, and no row has one where neither direction is better.
+    """
+    if described(metric).higher_is_better is None:
+        return {}
+    estimates = {row: row.group.estimate(metric) for row in rows}
+    gains = {row: gain(metric, estimate.mean) for row, estimate in estimates.items() if estimate is not None}
+    return {row: 1 + sum(other > own for other in gains.values()) for row, own in gains.items()}
+
+
+def outdated(tables: Tables) -> str:
+    """Return a line for results that this version of ol2r would not repeat; empty where it would."""
+    versions = sorted({entry.group.settings["results_version"] for entry in chain(*tables.values())})
+    if all(version == RESULTS_VERSION for version in versions):
+        return ""
+    made = " and ".join(map(str, versions))
+    return f"outdated: made with results_version {made}, and this version of ol2r has {RESULTS_VERSION}"
+
+
+def benchmark_page(recipe: Recipe, tables: Tables, figures: Mapping[str, str]) -> str:
+    """Return the page of a benchmark as markdown. figures: file names of the curves, by the title of the dataset."""
+    entries, warning = list(chain(*tables.values())), outdated(tables)
+    versions: dict[str, dict[str, None]] = {}  # in the order in which they occur
+    for name, version in chain.from_iterable(entry.about.versions.items() for entry in entries):
+        versions.setdefault(name, {})[version] = None
+    of_results = sorted({str(entry.group.settings["results_version"]) for entry in entries})
+    made = ", ".join(
+        f"{name} {' and '.join(each)}" for name, each in {**versions, "results_version": of_results}.items()
+    )
+    hours = sum(entry.cpu_seconds or 0 for entry in entries) / 3600
+    chosen = sum(entry.about.choice_seconds for entry in entries) / 3600
+    edges = any(entry.about.edges for entry in entries)
+    parts = [
+        f"# {recipe.title}",
+        *([f"> **{warning}**"] if warning else []),
+        f"{recipe.shows[0].upper()}{recipe.shows[1:]}. What was fixed beforehand, and what the intervals mean: "
+        f"[protocol](protocol.md). Written by `ol2r benchmark {recipe.name} --out`; do not edit.",
+        f"{sum(len(entry.group.runs) for entry in entries)} runs in {hours:.1f} CPU hours, "
+        f"and {chosen:.1f} CPU hours to choose settings. Made with {made}.",
+        f"Mean ± half the {LEVEL:.0%} interval. ↑ and ↓: the value is significantly higher or lower than that of "
+        f"{recipe.baseline}, paired, after Holm's correction for the rows of a column. "
+        "CPU s: of all seeds and folds together. `words` run a row with the line below its table; "
+        "settings were chosen on validation queries"
+        + ("; * marks one at the end of its grid and is not typed." if edges else "."),
+    ]
+    for title in dict.fromkeys(title for title, _ in tables):
+        parts.append(f"## {title}")
+        if title in figures:
+            parts.append(f"![{heading(TEST)} by round on {title}]({figures[title]})")
+        for (dataset, click), rows in tables.items():
+            if dataset == title:
+                shared = [word for word in rows[0].about.words if all(word in row.about.words for row in rows)]
+                table = markdown(result_table(recipe, rows, words=True))
+                parts += [f"### {title}, {click}", table, f"    ol2r run -m {shlex.join(shared)} WORDS"]
+    return "\n\n".join(parts) + "\n"
+
+
+def index(pages: Iterable[tuple[Recipe, Tables]]) -> str:
+    """Return the index page: which result to expect of each ranker."""
+    parts = [
+        "# Expected results",
+        "Which result each ranker of `ol2r` gives on data that everybody can have, with settings chosen on validation "
+        "queries. The pages have intervals, settings, costs and the command of every row; "
+        "[protocol](protocol.md) says what was fixed beforehand, and [findings](findings.md) what follows from it.",
+        "    ol2r benchmark linear dataset=mq2008 click=inf                # a table on the terminal\n"
+        "    ol2r benchmark linear dataset=mq2008 click=inf --repeat PDGD  # are the numbers the same here?\n"
+        "    ol2r benchmark linear --add ranker=mine                       # a ranker of your own in it\n"
+        "    ol2r report docs/benchmark/linear.parquet --baseline pdgd --differences     # all differences, with p",
+        "Data sets lie in one folder, `data_dir=FOLDER`: [data](../data.md). A page prints mean ± half of the "
+        "interval; with folds it is wide because folds differ, and says little about differences, which are paired. "
+        "The raw values have a row for each run and seed, and the rows of the tables to which a run belongs:",
+        "    import polars as pl\n\n"
+        '    values = pl.read_parquet("docs/benchmark/linear.parquet")\n'
+        '    values.filter(pl.col("rows").list.contains("PDGD"), dataset="mq2008", click="informational")'
+        '["test_ndcg_10"].mean()',
+        "Written by `ol2r benchmark --out`; do not edit.",
+    ]
+    for recipe, tables in pages:
+        warning, metrics = outdated(tables), recipe.metrics[:2]
+        shown = " / ".join(map(heading, metrics))
+        parts += [
+            f"## [{recipe.title}]({recipe.name}.md)",
+            *([f"> **{warning}**"] if warning else []),
+            f"{shown}. Mean rank: by {heading(metrics[0])}, over all columns.",
+            markdown(_index_table(tables, metrics)),
+        ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _index_table(tables: Tables, metrics: Sequence[str]) -> TextTable:
+    """A row for each ranker: its mean place by the first metric, and the means of two metrics in every table."""
+    places: dict[str, list[int]] = {}
+    for of_table in tables.values():
+        for row, place in _places(of_table, metrics[0]).items():
+            places.setdefault(row.about.competitor, []).append(place)
+    rows = []
+    for competitor in sorted(places, key=lambda name: fmean(places[name])):
+        cells = [competitor, f"{fmean(places[competitor]):.1f}"]
+        for of_table in tables.values():
+            own = [row.group for row in of_table if row.about.competitor == competitor]
+            means = []
+            for metric in metrics if own else ():
+                mean = None if (estimate := own[0].estimate(metric)) is None else estimate.mean
+                shown = 3 if mean is not None and ("ndcg_10" in metric or abs(mean) < 1) else 1
+                means.append("-" if mean is None else f"{mean:.{min(shown, digits(metric))}f}")
+            cells.append(" / ".join(means))
+        rows.append(cells)
+    return TextTable.of(["ranker"], ["mean rank", *(", ".join(table) for table in tables)], rows)
