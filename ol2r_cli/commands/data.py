@@ -114,7 +114,9 @@ def _check(source: DatasetSource) -> None:
         return
     rows = [
         [what, *(f"{text[:16]}..." if len(text) == 64 else text for text in pair), "ok" if same else "DIFFERS"]
-        for what, *pair, same in ((*each, each.agrees) for each in comparisons)  # the beginning of a checksum
+        for what, *pair, same in (
+            (*each, each.found == each.expected) for each in comparisons
+        )  # the beginning of a checksum
     ]
     show(rows, ["", "found", "expected", ""], numbers=True)
     different = [f"{what} must be {expected}, got {found}" for what, found, expected, same in rows if same != "ok"]

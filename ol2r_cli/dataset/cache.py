@@ -19,16 +19,15 @@ import secrets
 import shutil
 import time
 import zlib
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from tokenize import TokenError
 from typing import Any
 
 import numpy as np
 
-from ol2r_cli.atomic_file import replacing
+from ol2r_cli.atomic_file import write_text
 from ol2r_cli.lock import is_held, locked
 
 Arrays = dict[str, np.ndarray]
@@ -45,34 +44,42 @@ class Cache:
 
     def __init__(self, cache_dir: str | Path, thorough: bool = False):
         self.folder, self.thorough = expand(cache_dir), thorough
-        self.rebuilt: list[str] = []  # entries that were damaged, or could not be verified
+        self.rebuilt: list[str] = []  # entries that were damaged
 
     def open(self, key: str, build: Callable[[Path], None]) -> Arrays:
         """Return the arrays of entry `key` by the names of their files; `build` writes what is absent or damaged.
 
-        `key` may contain `/`, for an entry in a folder of its own kind. The arrays are private mappings: writing to
-        one changes neither the file nor what other processes read. Raises ValueError when the cache cannot be written.
-        An exception of `build` passes through and leaves no entry.
+        The arrays are private mappings: writing to one changes neither the file nor what other processes read. Raises
+        ValueError when the cache cannot be written. An exception of `build` passes through and leaves no entry.
         """
-        final = self.folder / key
-        arrays = _read(final, self.thorough)
+        entry = self.folder / key
+        arrays = _read(entry, self.thorough)
         if arrays is not None:
             return arrays
-        with self._explaining_errors():
-            final.parent.mkdir(parents=True, exist_ok=True)
-            lock = final.with_name(f"{final.name}.lock")
+        lock, partial = (entry.with_name(f"{key}.{end}") for end in ("lock", f"{secrets.token_hex(8)}.partial"))
+        try:
             with locked(lock):
-                arrays = _read(final, self.thorough)
+                arrays = _read(entry, self.thorough)
                 if arrays is None:
-                    if final.exists():
+                    if entry.exists():
                         self.rebuilt.append(key)
                     if is_held(lock):  # the lock has an effect, so that what is left here is of killed processes
-                        for left in final.parent.glob(f"{final.name}.*.partial"):
+                        for left in self.folder.glob(f"{key}.*.partial"):
                             shutil.rmtree(left, ignore_errors=True)
-                    _build(final, build)
-                    arrays = _read(final, thorough=False)
-        if arrays is None:
-            raise ValueError(f"cache_dir must be a folder that keeps what is written, got {self.folder}")
+                    try:
+                        partial.mkdir()
+                        build(partial)
+                        _describe(partial)
+                        shutil.rmtree(entry, ignore_errors=True)  # damaged
+                        with suppress(OSError):  # another process was faster
+                            partial.rename(entry)
+                    finally:
+                        shutil.rmtree(partial, ignore_errors=True)
+                    arrays = _read(entry, thorough=False)
+            if arrays is None:
+                raise OSError("it does not keep what is written")
+        except OSError as error:
+            raise self._unwritable(error) from error
         return arrays
 
     def sha256(self, file: Path) -> str:
@@ -83,33 +90,22 @@ class Cache:
         status = file.stat()
         state = [str(file.resolve()), status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]
         entry = self.folder / "sources" / f"{digest(state[0])[:24]}.json"
-        try:
-            content = json.loads(entry.read_text())
-            if content["state"] == state and content["check"] == digest([state, content["sha256"]]):
-                return str(content["sha256"])
-        except (OSError, ValueError, KeyError, TypeError):
-            pass  # not computed yet, or damaged
+        with suppress(OSError, ValueError, KeyError, TypeError):  # not computed yet, or damaged
+            kept = json.loads(entry.read_text())
+            if kept["state"] == state and kept["check"] == digest([state, kept["sha256"]]):
+                return str(kept["sha256"])
         with file.open("rb") as stream:
             sha256 = hashlib.file_digest(stream, "sha256").hexdigest()
-        if time.time_ns() - max(status.st_mtime_ns, status.st_ctime_ns) < _SETTLED:
-            return sha256
-        with self._explaining_errors():
-            entry.parent.mkdir(parents=True, exist_ok=True)
-            with locked(self.folder / "sources.lock"), replacing(entry) as temporary:
-                content = {"state": state, "sha256": sha256, "check": digest([state, sha256])}
-                temporary.write(json.dumps(content).encode())
+        if time.time_ns() - max(status.st_mtime_ns, status.st_ctime_ns) >= _SETTLED:
+            try:
+                write_text(entry, json.dumps({"state": state, "sha256": sha256, "check": digest([state, sha256])}))
+            except OSError as error:
+                raise self._unwritable(error) from error
         return sha256
 
-    @contextmanager
-    def _explaining_errors(self) -> Iterator[None]:
-        """Name the setting to change when the disk is full or the folder cannot be written."""
-        try:
-            yield
-        except OSError as error:
-            raise ValueError(
-                f"cache_dir must be a writable folder with space left, got {self.folder} ({error}); "
-                "type cache_dir=FOLDER"
-            ) from error
+    def _unwritable(self, error: OSError) -> ValueError:
+        allowed = f"a writable folder with space left, got {self.folder} ({error}); type cache_dir=FOLDER"
+        return ValueError(f"cache_dir must be {allowed}")
 
 
 def expand(path: str | Path) -> Path:
@@ -129,36 +125,13 @@ def code_hash(*packages: str) -> str:
     return digest([hashlib.sha256(file.read_bytes()).hexdigest() for file in files])
 
 
-def write_rows(file: Path, shape: tuple[int, int], blocks: Iterable[np.ndarray]) -> None:
-    """Write a float32 .npy file of `shape` from blocks of rows, without holding the table in memory."""
-    with file.open("wb") as out:
-        header = {"descr": "<f4", "fortran_order": False, "shape": shape}
-        np.lib.format.write_array_header_1_0(out, header)
-        for block in blocks:
-            np.ascontiguousarray(block, "<f4").tofile(out)
-
-
-def _build(final: Path, build: Callable[[Path], None]) -> None:
-    """Replace the entry `final`; the caller holds its lock."""
-    partial = final.with_name(f"{final.name}.{secrets.token_hex(8)}.partial")
-    try:
-        partial.mkdir()
-        build(partial)
-        _describe(partial)
-        for file in partial.iterdir():
-            with file.open("rb") as written:
-                os.fsync(written.fileno())
-        shutil.rmtree(final, ignore_errors=True)  # damaged
-        with suppress(OSError):  # another process was faster
-            partial.rename(final)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
-
-
 def _describe(folder: Path) -> None:
-    """Write meta.json, as the last file: an entry without it is incomplete."""
+    """Write meta.json, as the last file: an entry without it is incomplete. All files are forced to the disk."""
     files = {file.stem: [file.stat().st_size, _crc32(file)] for file in sorted(folder.glob("*.npy"))}
     (folder / "meta.json").write_text(json.dumps({"arrays": files}, indent=1))
+    for file in folder.iterdir():
+        with file.open("rb") as written:
+            os.fsync(written.fileno())
 
 
 def _crc32(file: Path) -> int:
@@ -182,6 +155,6 @@ def _read(folder: Path, thorough: bool) -> Arrays | None:
             if file.stat().st_size != size or ((thorough or size <= _SMALL) and _crc32(file) != crc32):
                 return None
             arrays[name] = np.load(file, mmap_mode="c")
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, EOFError, SyntaxError, TokenError):
-        return None  # the last ones are of a damaged header
+    except Exception:  # a damaged header raises nearly anything
+        return None
     return arrays

@@ -27,11 +27,7 @@ class SplitStatistics:
     longest: int
     grades: list[float]  # share of the documents with each grade
     without_relevant: float  # share of the queries without a relevant document
-
-    @property
-    def attainable(self) -> float:
-        """The highest mean NDCG at any cutoff: queries without a relevant document count 0, the others at most 1."""
-        return 1 - self.without_relevant
+    attainable: float  # highest mean NDCG at any cutoff: these queries count 0, the others at most 1
 
 
 @dataclass(frozen=True)
@@ -41,16 +37,8 @@ class GroupStatistics:
     name: str
     sizes: list[int]  # documents in group 0, 1, ...
     utilities: list[float]  # mean label; nan for a group without documents
-
-    @property
-    def merits(self) -> list[float]:
-        """Mean label of group 0 divided by that of group 1, 2, ..: the exposure ratios that are fair by merit."""
-        return [self.utilities[0] / other if other else float("nan") for other in self.utilities[1:]]
-
-    @property
-    def parities(self) -> list[float]:
-        """Size of group 0 divided by that of group 1, 2, ..: the exposure ratios that are fair by number."""
-        return [self.sizes[0] / other if other else float("nan") for other in self.sizes[1:]]
+    merits: list[float]  # mean label of group 0 over that of group 1, 2, ..: the exposure ratios that are fair by merit
+    parities: list[float]  # size of group 0 over that of group 1, 2, ..: the exposure ratios that are fair by number
 
 
 def split_statistics(dataset: Dataset) -> list[SplitStatistics]:
@@ -59,20 +47,11 @@ def split_statistics(dataset: Dataset) -> list[SplitStatistics]:
     best = np.maximum.reduceat(labels, offsets[:-1])
     described = []
     for name, queries, rows in _splits(dataset):
-        lengths = np.diff(offsets)[queries]
-        mix = np.bincount(labels[rows], minlength=dataset.grades)
-        described.append(
-            SplitStatistics(
-                name=name,
-                queries=len(queries),
-                documents=int(lengths.sum()),
-                shortest=int(lengths.min()),
-                median=float(np.median(lengths)),
-                longest=int(lengths.max()),
-                grades=(mix / mix.sum()).tolist(),
-                without_relevant=float((best[queries] == 0).mean()),
-            )
-        )
+        lengths, without = np.diff(offsets)[queries], float((best[queries] == 0).mean())
+        shares = (np.bincount(labels[rows], minlength=dataset.grades) / lengths.sum()).tolist()
+        shortest, median, longest = int(lengths.min()), float(np.median(lengths)), int(lengths.max())
+        sizes = len(queries), int(lengths.sum()), shortest, median, longest
+        described.append(SplitStatistics(name, *sizes, shares, without, 1 - without))
     return described
 
 
@@ -87,7 +66,10 @@ def group_statistics(dataset: Dataset) -> list[GroupStatistics]:
         sizes = np.bincount(group[rows], minlength=number)
         sums = np.bincount(group[rows], weights=labels[rows], minlength=number)
         means = np.divide(sums, sizes, out=np.full(number, np.nan), where=sizes > 0)
-        described.append(GroupStatistics(name, sizes.tolist(), means.tolist()))
+        merits, parities = (
+            [of[0] / other if other else np.nan for other in of[1:]] for of in (means.tolist(), sizes.tolist())
+        )
+        described.append(GroupStatistics(name, sizes.tolist(), means.tolist(), merits, parities))
     return described
 
 
@@ -115,10 +97,6 @@ class PublishedComparison(NamedTuple):
     what: str
     found: str
     expected: str
-
-    @property
-    def agrees(self) -> bool:
-        return self.found == self.expected
 
 
 def compare_with_published(dataset: Letor) -> list[PublishedComparison]:

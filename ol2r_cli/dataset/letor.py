@@ -1,11 +1,12 @@
-"""Datasets of LETOR files: finding the files of a fold, choosing queries, and the table of the fold."""
+"""Datasets of LETOR files: finding the files of a fold, choosing queries, judgements of intents, the table of the fold,
+and the documents of another file for a trained ranker."""
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -13,16 +14,25 @@ from typing import Annotated, Any, Literal
 import numpy as np
 import torch
 
-from ol2r_cli.config.ranges import Count, Range
+from ol2r_cli.config.ranges import Count, Range, check_settings
 from ol2r_cli.dataset.cache import Cache, digest, expand
-from ol2r_cli.dataset.document_groups import document_groups, group_rule
-from ol2r_cli.dataset.intent_judgements import intent_file
-from ol2r_cli.dataset.parse import PARSER_VERSION, DataError, Missing
-from ol2r_cli.dataset.prepare import Normalisation, ParsedTable, parsed_table, ranking_features, stated
-from ol2r_cli.dataset.table import SPLITS, Dataset, setting
+from ol2r_cli.dataset.parse import PARSER_VERSION, DataError, Missing, open_text, parse
+from ol2r_cli.dataset.prepare import (
+    Normalisation,
+    ParsedTable,
+    document_groups,
+    fit_transformation,
+    group_rule,
+    parsed_table,
+    ranking_features,
+    stated,
+)
+from ol2r_cli.dataset.table import LARGEST_INT8, SPLITS, Dataset, DatasetSource, Intents, setting
 from ol2r_cli.tensor.shapes import Int
 
 _COMPARED = 100  # queries in two splits whose documents are compared, so that large datasets cost nothing noticeable
+_JUDGEMENT = ["qid", "intent", "docid", "grade"]  # columns of a file of judgements
+_DOCUMENT = re.compile(rb"\bdocid\s*=\s*(\S+)")
 
 
 @dataclass(frozen=True)
@@ -33,6 +43,20 @@ class Location:
     files: dict[str, Path]
 
 
+@dataclass(frozen=True)
+class IntentFile:
+    """A file of judgements, in the manner of TREC's diversity tasks: a line `qid intent docid grade` for each relevant
+    document, separated by tabs.
+
+    Intents are numbered from 1 in each query; what is not in the file has grade 0. `binary`: every grade above 0 counts
+    as 1. A relative `file` is looked for in the folder of the dataset.
+    """
+
+    file: str
+    binary: bool = True
+
+
+@dataclass(eq=False)
 class Letor:
     """A dataset of LETOR files; `load` gives the table of one fold. configs/dataset/letor.yaml explains each setting.
 
@@ -41,45 +65,44 @@ class Letor:
     group, intents, intent. What is known about the published dataset: source, expected, checksums.
     """
 
-    def __init__(
-        self,
-        name: str,
-        path: str | None,
-        data_dir: str,
-        cache_dir: str,
-        folders: Sequence[str],
-        files: Mapping[str, Sequence[str]],
-        fold: Count,
-        set: int | None,
-        features: Count | None,
-        grades: Annotated[int, Range(2)] | None,
-        overflow: Literal["error", "zero"],
-        missing: Missing,
-        normalise: Normalisation,
-        drop_constant: bool,
-        queries: Count | None,
-        validation: Annotated[float, Range(0, 1, open_below=True, open_above=True)] | None,
-        seed: int,
-        group: Mapping[str, Any] | None,
-        intents: Mapping[str, Any] | None,
-        intent: Count | None,
-        source: str | None,
-        expected: Mapping[Any, Any],
-        checksums: Mapping[str, str],
-    ):
-        if set is not None and set not in expected:
-            choices = ", ".join(map(str, expected))
-            raise ValueError(f"{setting('set')} must be one of the sets {choices}, got {set}")
-        self.name, self.path, self.data_dir, self.folders = name, path, data_dir, list(folders)
-        self.files = {split: [name.format(set=set) for name in names] for split, names in files.items()}
-        self.fold, self.features, self.grades, self.overflow = fold, features, grades, overflow
-        self.missing = missing
-        self.normalise, self.drop_constant, self.queries = normalise, drop_constant, queries
-        self.validation, self.seed, self.group = validation, seed, group_rule(group)
-        self.intents, self.intent = intent_file(intents), intent
-        self.source, self.checksums = source, dict(checksums)
-        self.expected: dict[str, int] = dict(expected if set is None else expected[set])
-        self.cache = Cache(cache_dir)
+    name: str
+    path: str | None
+    data_dir: str
+    cache_dir: str
+    folders: Sequence[str]
+    files: Mapping[str, Sequence[str]]
+    fold: Count
+    set: int | None
+    features: Count | None
+    grades: Annotated[int, Range(2)] | None
+    overflow: Literal["error", "zero"]
+    missing: Missing
+    normalise: Normalisation
+    drop_constant: bool
+    queries: Count | None
+    validation: Annotated[float, Range(0, 1, open_below=True, open_above=True)] | None
+    seed: int
+    group: Mapping[str, Any] | None
+    intents: Mapping[str, Any] | None
+    intent: Count | None
+    source: str | None
+    expected: Mapping[Any, Any]
+    checksums: Mapping[str, str]
+
+    def __post_init__(self) -> None:
+        if self.set is not None:
+            if self.set not in self.expected:
+                choices = ", ".join(map(str, self.expected))
+                raise ValueError(f"{setting('set')} must be one of the sets {choices}, got {self.set}")
+            self.expected = self.expected[self.set]
+        self.files = {split: [name.format(set=self.set) for name in names] for split, names in self.files.items()}
+        self.cache, self.rule = Cache(self.cache_dir), group_rule(self.group)
+        if self.intents is not None:
+            if not {"file"} <= {*self.intents} <= {"file", "binary"}:
+                allowed = "null or {file: FILE, binary: true|false}"
+                raise ValueError(f"{setting('intents')} must be {allowed}, got {self.intents!r}")
+            check_settings(IntentFile, self.intents, setting("intents"))
+        self.judgements = None if self.intents is None else IntentFile(**self.intents)
 
     def load(self) -> Dataset:
         """Return the table of the fold; parses and normalises what the cache does not have.
@@ -88,14 +111,41 @@ class Letor:
         """
         location = self.locate()
         table = self.parse(location)
-        grades = self._grades(table)
+        largest = int(table.labels.max())
+        if self.grades is not None and largest >= self.grades:
+            least = f"{largest + 1} (labels go up to {largest})"
+            raise DataError(f"{setting('grades')} must be at least {least}, got {self.grades}")
+        grades = self.grades or max(2, largest + 1)
         splits = divide(table.query_ids, table.counts, self.validation, self.queries, self.seed)
-        group = document_groups(self.cache, table, splits["train"], self.normalise, self.group)
+        group = document_groups(self.cache, table, splits["train"], self.normalise, self.rule)
         features = ranking_features(self.cache, table, splits["train"], self.normalise, self.zeroed, self.drop_constant)
-        judgements = None if self.intents is None else self.intents.within(location.root)
+        rule: Any = self.rule and (self.cache.sha256(self.rule) if isinstance(self.rule, Path) else vars(self.rule))
+        split_off = self.validation if "validation" not in location.files else None
+        decisive = {  # all that changes the numbers; paths do not count
+            "parser": PARSER_VERSION,
+            "files": {split: self.cache.sha256(file) for split, file in location.files.items()},
+            "overflow": self.overflow,
+            "features": table.features.shape[1],
+            "grades": grades,
+            "normalise": self.normalise,
+            "drop_constant": self.drop_constant,
+            "queries": self.queries,
+            "validation": split_off,
+            "seed": self.seed if self.queries is not None or split_off is not None else None,
+            "group": rule,
+            **stated(self.missing),
+        }
+        intents = None
+        if self.judgements is not None:
+            file = location.root / Path(self.judgements.file).expanduser()
+            if not file.is_file():
+                without = f"without judgements of intents type {setting('intents')}=null"
+                raise ValueError(f"{setting('intents.file')} must be a file, got {file}: {without}")
+            decisive |= {"intents": [self.cache.sha256(file), self.judgements.binary], "intent": self.intent}
+            intents = _intents(file, self.judgements.binary, table, location.files.values())
         dataset = Dataset(
             name=self.name,
-            fingerprint=self._fingerprint(location, table, grades, judgements),
+            fingerprint=digest(decisive),
             features=torch.from_numpy(features),
             labels=torch.from_numpy(table.labels),
             offsets=torch.from_numpy(table.offsets),
@@ -104,18 +154,15 @@ class Letor:
             splits={split: torch.from_numpy(numbers) for split, numbers in splits.items()},
             group=None if group is None else torch.from_numpy(group),
             warnings=shared_queries(table, splits),
+            intents=intents,
             files=tuple(location.files.values()),
         )
-        if self.intents is not None and judgements is not None:
-            files = location.files.values()
-            read = self.intents.read(judgements, files, table.query_ids, table.offsets.tolist())
-            dataset = replace(dataset, intents=read)
         return dataset if self.intent is None else dataset.judged_by(self.intent)
 
     @property
     def zeroed(self) -> int | None:
         """The id of the feature that rankers see as 0, because the groups follow from it; None when there is none."""
-        rule = self.group
+        rule = self.rule
         return None if rule is None or isinstance(rule, Path) or not rule.zeroed else rule.feature
 
     def locate(self) -> Location:
@@ -126,7 +173,10 @@ class Letor:
             return location
         path, names = setting("path"), " or ".join(self.files.get("train", []))
         looked = ", ".join(map(str, roots)) or f"nowhere, because {path} is null"
-        looked += f", {_content(roots[0])}" if self.path else ""
+        if self.path:
+            folders = sorted(each.name for each in roots[0].iterdir() if each.is_dir()) if roots[0].is_dir() else []
+            has = f"has {'the folders ' * bool(folders)}{_listed(folders)}"
+            looked += f", which {has if roots[0].is_dir() else 'is a file' if roots[0].exists() else 'does not exist'}"
         origin = f"get it from {self.source}, then " if self.source else ""
         raise ValueError(
             f"{path} must be a folder with Fold{self.fold}/{names} (or {names} itself) of {self.name}, "
@@ -135,48 +185,7 @@ class Letor:
 
     def parse(self, location: Location) -> ParsedTable:
         """Return the whole fold as it is in the files, before normalisation and the choice of queries."""
-        sha256 = {split: self.cache.sha256(file) for split, file in location.files.items()}
-        return parsed_table(self.cache, location.files, sha256, self.features, self.overflow, self.missing)
-
-    def _grades(self, table: ParsedTable) -> int:
-        largest = int(table.labels.max())
-        if self.grades is not None and largest >= self.grades:
-            raise DataError(
-                f"{setting('grades')} must be at least {largest + 1} (labels go up to {largest}), got {self.grades}"
-            )
-        return self.grades or max(2, largest + 1)
-
-    def _fingerprint(self, location: Location, table: ParsedTable, grades: int, judgements: Path | None) -> str:
-        """sha256 over the content of the files and all settings that change the numbers; paths do not count."""
-        split_off = self.validation if "validation" not in location.files else None
-        rule: Any = None
-        if isinstance(self.group, Path):
-            rule = self.cache.sha256(self.group)
-        elif self.group is not None:
-            rule = vars(self.group)
-        return digest(
-            {
-                "parser": PARSER_VERSION,
-                "files": {split: self.cache.sha256(file) for split, file in location.files.items()},
-                "overflow": self.overflow,
-                "features": table.features.shape[1],
-                "grades": grades,
-                "normalise": self.normalise,
-                "drop_constant": self.drop_constant,
-                "queries": self.queries,
-                "validation": split_off,
-                "seed": self.seed if self.queries is not None or split_off is not None else None,
-                "group": rule,
-                **stated(self.missing),
-                **self._stated_intents(judgements),
-            }
-        )
-
-    def _stated_intents(self, judgements: Path | None) -> dict[str, Any]:
-        """Return what identifies the intents; nothing without any, as in versions that did not know of them."""
-        if self.intents is None or judgements is None:
-            return {}
-        return {"intents": [self.cache.sha256(judgements), self.intents.binary], "intent": self.intent}
+        return parsed_table(self.cache, location.files, self.features, self.overflow, self.missing)
 
 
 def locate(roots: Sequence[Path], names: Mapping[str, Sequence[str]], fold: int) -> Location | None:
@@ -186,11 +195,15 @@ def locate(roots: Sequence[Path], names: Mapping[str, Sequence[str]], fold: int)
     folder, so that files of different folds are never mixed. None when no root has files. Raises ValueError when a
     root has a dataset without this fold, and when the files of all roots have other names.
     """
-    unknown = None  # the first folder whose files have other names
+    unknown = None  # why the files of a folder are not those of the dataset
     for root in roots:
         folders = sorted(folder.name for folder in root.glob("Fold[0-9]*") if folder.is_dir())
         for folder in (root / f"Fold{fold}", root):
-            files = {split: file for split in SPLITS if (file := _first_file(folder, names.get(split, ())))}
+            files = {}
+            for split in SPLITS:
+                candidates = (folder / f"{name}{end}" for name in names.get(split, ()) for end in ("", ".gz"))
+                if file := next((file for file in candidates if file.is_file()), None):
+                    files[split] = file
             if "train" not in files:
                 continue
             if folder == root and fold != 1 and root.name != f"Fold{fold}":
@@ -200,46 +213,23 @@ def locate(roots: Sequence[Path], names: Mapping[str, Sequence[str]], fold: int)
             choices = ", ".join(folders)
             raise ValueError(f"{setting('fold')} must be one of the folders of {root} ({choices}), got {fold}")
         folder = root / f"Fold{fold}" if folders else root
-        if unknown is None and (folders or _files(folder)):
-            unknown = folder
+        entries = sorted(folder.iterdir()) if folder.is_dir() else []
+        present = [entry.name for entry in entries if entry.is_file() and not entry.name.startswith(".")]
+        if unknown is None and (folders or present):
+            likely = [file for file in present if re.fullmatch(r"[\w.-]*train[\w.-]*", file, re.IGNORECASE)]
+            typed = likely[0].removesuffix(".gz") if len(likely) == 1 else "NAME"
+            train, looked_for = setting("files.train"), " or ".join(names.get("train", ())) or "no name"
+            unknown = (
+                f"{train} must name a file of {folder} (it has {_listed(present)}), got {looked_for}; "
+                f"type '{train}=[{typed}]', and likewise {setting('files.validation')} and {setting('files.test')}"
+            )
     if unknown is not None:
-        raise ValueError(_other_names(unknown, names.get("train", ())))
+        raise ValueError(unknown)
     return None
-
-
-def _files(folder: Path) -> list[str]:
-    """Return the names of the files of a folder, which need not exist, without hidden ones."""
-    entries = sorted(folder.iterdir()) if folder.is_dir() else []
-    return [entry.name for entry in entries if entry.is_file() and not entry.name.startswith(".")]
-
-
-def _other_names(folder: Path, looked_for: Sequence[str]) -> str:
-    """Return what is wrong with a folder that has no training file of these names."""
-    name, files = setting("files.train"), _files(folder)
-    likely = [file for file in files if re.fullmatch(r"[\w.-]*train[\w.-]*", file, re.IGNORECASE)]
-    typed = likely[0].removesuffix(".gz") if len(likely) == 1 else "NAME"
-    return (
-        f"{name} must name a file of {folder} (it has {_listed(files)}), got {' or '.join(looked_for) or 'no name'}; "
-        f"type '{name}=[{typed}]', and likewise {setting('files.validation')} and {setting('files.test')}"
-    )
-
-
-def _content(root: Path) -> str:
-    """Return what is found where no file was: `which does not exist`, `which has the folders a, b`."""
-    if not root.is_dir():
-        return "which is a file" if root.exists() else "which does not exist"
-    folders = sorted(entry.name for entry in root.iterdir() if entry.is_dir())
-    return f"which has {'the folders ' * bool(folders)}{_listed(folders)}"
 
 
 def _listed(names: Sequence[str], most: int = 8) -> str:
     return ", ".join([*names[:most], *(["..."] if len(names) > most else [])]) or "no files"
-
-
-def _first_file(folder: Path, names: Sequence[str]) -> Path | None:
-    """Return the first of the names that exists, plain before gzipped."""
-    candidates = (folder / f"{name}{suffix}" for name in names for suffix in ("", ".gz"))
-    return next((file for file in candidates if file.is_file()), None)
 
 
 def divide(
@@ -276,15 +266,13 @@ def divide(
 def choose_queries(
     query_ids: list[str], queries: Int[np.ndarray, "q"], number: int, seed: int, purpose: str
 ) -> Int[np.ndarray, "n"]:
-    """n = `number` of the given query numbers, ascending.
+    """Return n = `number` of the given query numbers, ascending.
 
     Takes the first n in the order of sha256("<seed>/<purpose>/<query id>"). So the choice depends neither on the
     order of the file nor on a random number library, and a smaller choice is part of a larger one.
     """
-    order = sorted(
-        queries.tolist(), key=lambda query: hashlib.sha256(f"{seed}/{purpose}/{query_ids[query]}".encode()).digest()
-    )
-    return np.array(sorted(order[:number]), dtype=np.int64)
+    key = {query: hashlib.sha256(f"{seed}/{purpose}/{query_ids[query]}".encode()).digest() for query in queries}
+    return np.sort(np.array(sorted(queries, key=key.__getitem__)[:number], dtype=np.int64))
 
 
 def shared_queries(table: ParsedTable, splits: Mapping[str, Int[np.ndarray, "_"]]) -> tuple[str, ...]:
@@ -293,29 +281,132 @@ def shared_queries(table: ParsedTable, splits: Mapping[str, Int[np.ndarray, "_"]
     It says how many there are and, for the first 100 of them, whether the documents are the same in any order: a file
     may number its queries for itself.
     """
+
+    def documents(query: int) -> list[bytes]:
+        return sorted(row.tobytes() for row in table.features[table.offsets[query] : table.offsets[query + 1]])
+
     lines = []
     for first, second in combinations(splits, 2):
         numbers = {table.query_ids[query]: query for query in splits[first].tolist()}
         shared = [query for query in splits[second].tolist() if table.query_ids[query] in numbers]
-        if not shared:
-            continue
         compared = shared[:_COMPARED]
-        equal = [q for q in compared if _documents(table, q) == _documents(table, numbers[table.query_ids[q]])]
-        example = table.query_ids[(equal or shared)[0]]
-        found = (
-            f"{len(shared)} of the {len(splits[second])} queries of {second} are in {first} too, such as qid:{example}"
-        )
+        equal = [query for query in compared if documents(query) == documents(numbers[table.query_ids[query]])]
         harm = f"results on {second} are not results on unseen queries"
         same = f"; {len(equal)} of the {len(compared)} that were compared have the same documents: {harm}"
         if len(equal) == len(compared):
             same = f", with the same documents: {harm}"
         elif not equal:
             same = ", with other documents: this is harmless only if each file numbers its queries for itself"
-        lines.append(found + same)
+        if shared:
+            example = table.query_ids[(equal or shared)[0]]
+            number = f"{len(shared)} of the {len(splits[second])} queries of {second} are in {first} too"
+            lines.append(f"{number}, such as qid:{example}{same}")
     return tuple(lines)
 
 
-def _documents(table: ParsedTable, query: int) -> list[bytes]:
-    """Return the feature vectors of a query's documents, in an order that does not depend on that of the file."""
-    rows = table.features[table.offsets[query] : table.offsets[query + 1]]
-    return sorted(row.tobytes() for row in rows)
+def document_ids(files: Iterable[Path]) -> list[str]:
+    """Return the names of the documents of LETOR files, in their order, where comments have them (`# docid = NAME`)."""
+    names = []
+    for file in files:
+        with open_text(file) as lines:
+            for line in lines:
+                content, _, comment = line.partition(b"#")
+                if content.strip() and (match := _DOCUMENT.search(comment)):
+                    names.append(match[1].decode(errors="replace"))
+    return names
+
+
+def _intents(path: Path, binary: bool, table: ParsedTable, files: Iterable[Path]) -> Intents:
+    """Return the labels of every document by intent, from the judgements in `path`.
+
+    Comments of `files`, those of the splits, name the documents. DataError for a malformed line, and if no judgement is
+    of a document of the table.
+    """
+    names = document_ids(files)
+    query = np.repeat(np.arange(len(table.query_ids)), np.diff(table.offsets)).tolist()
+    if len(names) != len(query):
+        raise DataError(f"{setting('intents')} needs a comment `# docid = NAME` behind every document of the data")
+    row_of = {(table.query_ids[q], name): row for row, (q, name) in enumerate(zip(query, names, strict=True))}
+    expected = f"the columns {', '.join(_JUDGEMENT)}, separated by tabs"
+    judged = []
+    for number, line in enumerate(path.read_text().splitlines() or [""], 1):
+        fields = line.split("\t")
+        whole = len(fields) == len(_JUDGEMENT) and fields[1].isdecimal() and fields[3].isdecimal()
+        if fields != _JUDGEMENT if number == 1 else not whole or int(fields[1]) < 1 or int(fields[3]) >= LARGEST_INT8:
+            raise DataError(f"{path}:{number}: found {line[:60]!r}, expected {expected}")
+        if number > 1 and (row := row_of.get((fields[0], fields[2]))) is not None:
+            judged.append((row, int(fields[1]), int(fields[3])))
+    if not judged:
+        raise DataError(f"{path} must have judgements of documents of the data, found none")
+    rows, intents, grades = np.array(judged).T
+    if binary:
+        grades = grades.clip(max=1)
+    labels = np.zeros((intents.max(), len(names)), np.int8)
+    labels[intents - 1, rows] = grades
+    return Intents(torch.from_numpy(labels), max(2, int(grades.max()) + 1))
+
+
+def inference_data(file: Path, source: DatasetSource, features: int, fingerprint: str) -> Dataset:
+    """Return the queries of a file, in its order, as the test split of a table; grades may be anything.
+
+    `source` is the dataset of the run, `features` the number of features that its rankers see, and `fingerprint` that
+    of its content. Features are read and transformed as those of the dataset; for a generated dataset they are taken
+    as they are. Raises ValueError when the file is no LETOR text, when it does not have the features of the dataset,
+    and when the transformation needs the training data but they are not found or have changed.
+    """
+    if not file.is_file():
+        problem = "is a folder" if file.is_dir() else "does not exist"
+        raise ValueError(f"FILE must be a file in LETOR form, got {file}, which {problem}")
+    letor = source if isinstance(source, Letor) else None
+    training = _training_data(letor, fingerprint) if letor else None
+    width = training[0].features.shape[1] if training else features
+    documents = parse(file, None, *((letor.overflow, letor.missing) if letor else ()))
+    present = documents.features.shape[1]
+    if present > width or (present < width and not _is_sparse(file, present)):
+        raise ValueError(f"FILE must have {width} features, as the data of the run, got {file}, which has {present}")
+    values = np.pad(documents.features, ((0, 0), (0, width - present)))  # a sparse file may leave out the last ones
+    labels, offsets, queries = documents.labels, documents.offsets, documents.query_ids
+    if letor:
+        alone = ParsedTable("", values, labels, offsets, queries, np.array([0, 0, len(queries)]), present)
+        fitted_on, train = training or (alone, np.arange(0))
+        transform, _ = fit_transformation(fitted_on, train, letor.normalise, letor.zeroed, letor.drop_constant)
+        values = np.concatenate(list(transform(values, offsets)))
+    return Dataset(
+        name=file.name,
+        fingerprint="",
+        features=torch.from_numpy(values),
+        labels=torch.from_numpy(labels),
+        offsets=torch.from_numpy(offsets),
+        query_ids=queries,
+        grades=int(labels.max()) + 1,
+        splits={"test": torch.arange(len(queries))},
+    )
+
+
+def _training_data(source: Letor, fingerprint: str) -> tuple[ParsedTable, Int[np.ndarray, "q"]] | None:
+    """Return table and training queries of the dataset; None when the transformation does not depend on them."""
+    reasons = {
+        "normalise=global_zscore": source.normalise == "global_zscore",
+        "drop_constant=true": source.drop_constant,
+    }
+    reason = next((setting(name) for name, holds in reasons.items() if holds), None)
+    if reason is None:
+        return None
+    try:
+        location = source.locate()
+    except ValueError:
+        folder = source.path or source.data_dir
+        raise ValueError(
+            f"{reason} needs the training data of the run, which are no longer in {folder}: type --data FOLDER"
+        ) from None
+    dataset = source.load()
+    if dataset.fingerprint != fingerprint:
+        raise ValueError(f"--data must be the data of the run, got {location.root}, which has other data")
+    return source.parse(location), dataset.splits["train"].numpy()
+
+
+def _is_sparse(file: Path, largest: int) -> bool:
+    """Return whether a line has fewer features than the largest id; each line has one more colon, in its qid."""
+    with open_text(file) as lines:
+        contents = (line.split(b"#", 1)[0] for line in lines)
+        return any(content.count(b":") <= largest for content in contents if content.strip())

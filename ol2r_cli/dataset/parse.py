@@ -9,7 +9,6 @@ from __future__ import annotations
 import codecs
 import gzip
 import re
-import shlex
 import zlib
 from array import array
 from collections.abc import Iterable, Iterator
@@ -24,7 +23,7 @@ import numpy as np
 
 from ol2r_cli import loops
 from ol2r_cli.config.ranges import Range
-from ol2r_cli.dataset.table import setting
+from ol2r_cli.dataset.table import LARGEST_INT8, setting
 from ol2r_cli.tensor.shapes import Float, Int
 
 PARSER_VERSION = 1  # raise it when the same file gives other arrays than before
@@ -34,31 +33,19 @@ BLOCK = 8192  # documents, or one query if that is longer
 Missing = Literal["error", "minimum"] | Annotated[float, Range(-1e38, 1e38)]  # what NULL is
 LARGEST_FLOAT32 = 3.4028234663852886e38
 LARGEST_FEATURE = 100_000  # the table is dense
-LARGEST_GRADE = 127  # labels are stored as int8
 
 _GRADE = re.compile(rb"([0-9]{1,3})(\.0*)?")
 _NUMBER = re.compile(rb"[+-]?(([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?|inf(inity)?)", re.IGNORECASE)
-_BYTE_ORDER_MARKS = {  # the first bytes of a text, and its encoding
-    codecs.BOM_UTF8: "UTF-8",
-    codecs.BOM_UTF32_LE: "UTF-32",  # begins with the mark of UTF-16
-    codecs.BOM_UTF32_BE: "UTF-32",
-    codecs.BOM_UTF16_LE: "UTF-16",
-    codecs.BOM_UTF16_BE: "UTF-16",
-}
-_DAMAGED = EOFError, zlib.error, gzip.BadGzipFile
+_BYTE_ORDER_MARKS = codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE
+_Chunk = tuple[Float[np.ndarray, "n f"], Int[np.ndarray, "n"], list[str]]  # features, grades, queries
 
 
 class DataError(ValueError):
     """A data file is malformed. The message is one line: file, line number, what was found and what was expected."""
 
 
-class _Defect(Exception):
-    """What was found in a line, and what was expected."""
-
-
-def data_error(name: str, line: int, found: str, expected: str) -> DataError:
-    """Return an error about the content of a file; `line` counts from 1."""
-    return DataError(f"{name}:{line}: found {found}, expected {expected}")
+class _Unsure(Exception):
+    """The strict parser has to read the file."""
 
 
 @dataclass(frozen=True)
@@ -86,8 +73,11 @@ def parse(
     except _Unsure:
         with open_text(path) as file:
             documents = _joined([_strict(file, str(path), features, overflow, missing)])
-    if missing == "minimum":
-        _fill(documents)
+    for rows, start in blocks(documents.offsets) if missing == "minimum" else ():
+        block = documents.features[rows]
+        if (holes := np.isnan(block)).any():
+            low = np.nan_to_num(np.fmin.reduceat(block, start))
+            block[holes] = np.repeat(low, np.diff(start, append=len(block)), 0)[holes]
     return documents
 
 
@@ -100,42 +90,21 @@ def open_text(path: Path) -> Iterator[BufferedIOBase]:
         if not gzipped:
             yield raw
             return
-        with gzip.open(raw) as file:
-            try:
+        try:
+            with gzip.open(raw) as file:
                 yield file
-            except _DAMAGED as error:
-                found, expected = f"a damaged gzip file ({error})", "a complete one: copy or download it again"
-                raise data_error(str(path), _readable_lines(path) + 1, found, expected) from None
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            expected = "a complete one: copy or download it again"
+            raise DataError(f"{path}: found a damaged gzip file ({error}), expected {expected}") from None
 
 
-def _readable_lines(path: Path) -> int:
-    lines = 0
-    try:
-        with gzip.open(path) as file:
-            for _ in file:
-                lines += 1
-    except _DAMAGED:
-        pass
-    return lines
-
-
-class _Unsure(Exception):
-    """The strict parser has to read the file."""
-
-
-_Chunk = tuple[Float[np.ndarray, "n f"], Int[np.ndarray, "n"], list[str]]  # features, grades, queries
-
-
-def _chunk(
-    grades: Int[np.ndarray, "n"],
-    row: Int[np.ndarray, "t"],
-    key: Int[np.ndarray, "t"],
-    value: Float[np.ndarray, "t"],
-    queries: list[str],
-) -> _Chunk:
-    dense = np.zeros((len(grades), int(key.max(initial=0))), np.float32)
-    dense[row, key - 1] = value
-    return dense, grades, queries
+def blocks(offsets: Int[np.ndarray, "Q1"]) -> Iterator[tuple[slice, Int[np.ndarray, "q"]]]:
+    """Yield ranges of about BLOCK rows of whole queries, each with the starts of its queries relative to the range."""
+    first = 0
+    while first < len(offsets) - 1:
+        last = max(first + 1, int(np.searchsorted(offsets, offsets[first] + BLOCK, "right")) - 1)
+        yield slice(int(offsets[first]), int(offsets[last])), offsets[first:last] - offsets[first]
+        first = last
 
 
 def _fast(path: Path, features: int | None, overflow: str) -> Documents:
@@ -169,7 +138,13 @@ def _converted(text: bytes, most: int, overflow: str) -> _Chunk:
         queries = [text[begin:end].decode() for begin, end in query[:documents].tolist()]
     except UnicodeDecodeError:
         raise _Unsure from None
-    return _chunk(grades[:documents], row[:count], key[:count], value, queries)
+    return _dense(row[:count], key[:count], value, documents), grades[:documents], queries
+
+
+def _dense(row: np.ndarray, key: np.ndarray, value: np.ndarray, documents: int) -> Float[np.ndarray, "n f"]:
+    dense = np.zeros((documents, int(key.max(initial=0))), np.float32)
+    dense[row, key - 1] = value
+    return dense
 
 
 def _joined(chunks: list[_Chunk]) -> Documents:
@@ -189,116 +164,90 @@ def _joined(chunks: list[_Chunk]) -> Documents:
     return Documents(features, labels, np.cumsum([0, *(length for _, length in runs)], dtype=np.int64), query_ids)
 
 
-def blocks(offsets: Int[np.ndarray, "Q1"]) -> Iterator[tuple[slice, Int[np.ndarray, "q"]]]:
-    """Yield ranges of about BLOCK rows of whole queries, each with the starts of its queries relative to the range."""
-    first = 0
-    while first < len(offsets) - 1:
-        last = max(first + 1, int(np.searchsorted(offsets, offsets[first] + BLOCK, "right")) - 1)
-        yield slice(int(offsets[first]), int(offsets[last])), offsets[first:last] - offsets[first]
-        first = last
-
-
-def _fill(documents: Documents) -> None:
-    """Replace NaN by the minimum of the feature over the documents of the query that have a value; 0 if none has."""
-    for rows, start in blocks(documents.offsets):
-        block = documents.features[rows]
-        if not (holes := np.isnan(block)).any():
-            continue
-        low = np.nan_to_num(np.fmin.reduceat(block, start))
-        block[holes] = np.repeat(low, np.diff(start, append=len(block)), 0)[holes]
-
-
 def _strict(lines: Iterable[bytes], name: str, features: int | None, overflow: str, missing: float | str) -> _Chunk:
     """Read line by line; DataError for the first defect. A minimum is NaN until the query is complete."""
     grades, queries, began = array("b"), list[str](), dict[str, int]()
     row, key, value = array("l"), array("l"), array("d")
-    number = 0
+    number = 1
     for number, line in enumerate(lines, 1):
         tokens = re.findall(rb"[^ \t\r\n]+", line.split(b"#", 1)[0])
         if not tokens:
             continue
         try:
-            _check_encoding(line, name, number)
-            grade, query = _grade(tokens[0]), _query(tokens[1:2])
-            previous = 0
-            for token in tokens[2:]:
-                previous, content = _feature(token, previous, features, overflow, missing)
-                row.append(len(grades))
-                key.append(previous)
-                value.append(content)
+            grade, query = _head(line, tokens)
             if began.setdefault(query, number) != number and query != queries[-1]:
                 again = f"{f'qid:{query}'[:40]!r} again, after other queries (it began at line {began[query]})"
-                raise _Defect(again, "the documents of a query on consecutive lines")
-        except _Defect as defect:
-            raise data_error(name, number, *defect.args) from None
+                raise _defect(again, "the documents of a query on consecutive lines")
+            previous = 0
+            for token in tokens[2:]:
+                previous, text = _feature(token, previous, features)
+                row.append(len(grades))
+                key.append(previous)
+                value.append(_value(previous, text, overflow, missing))
+        except DataError as defect:
+            raise DataError(f"{name}:{number}: {defect}") from None
         queries.append(query)
         grades.append(grade)
     if not grades:
-        raise data_error(name, max(number, 1), "no document", "lines of the form '2 qid:10 1:0.5 2:0.25'")
-    return _chunk(np.array(grades), np.array(row), np.array(key), np.array(value), queries)
+        raise DataError(f"{name}:{number}: {_defect('no document', 'lines of the form 2 qid:10 1:0.5 2:0.25')}")
+    return _dense(np.array(row), np.array(key), np.array(value), len(grades)), np.array(grades), queries
 
 
-def _check_encoding(line: bytes, name: str, number: int) -> None:
-    for mark, encoding in _BYTE_ORDER_MARKS.items():
-        if line.startswith(mark):
-            utf8 = rf"sed '{number}s/^\xEF\xBB\xBF//'"  # in a later line where files were joined
-            without = utf8 if encoding == "UTF-8" else f"iconv -f {encoding} -t UTF-8"
-            typed = f"{'zcat' if name.endswith('.gz') else 'cat'} {shlex.quote(name)} | {without} > NEW"
-            raise _Defect(f"a byte order mark ({encoding})", f"UTF-8 text without one: type {typed}")
+def _defect(found: str, expected: str) -> DataError:
+    return DataError(f"found {found}, expected {expected}")
 
 
-def _grade(token: bytes) -> int:
-    grade = _GRADE.fullmatch(token)
-    if grade is None or int(grade[1]) > LARGEST_GRADE:
-        raise _Defect(f"grade {_shown(token)}", f"a whole number from 0 to {LARGEST_GRADE}")
-    return int(grade[1])
-
-
-def _query(tokens: list[bytes]) -> str:
-    if not tokens or not tokens[0].startswith(b"qid:") or tokens[0].count(b":") > 1 or tokens[0] == b"qid:":
-        raise _Defect(_shown(tokens[0]) if tokens else "the end of the line", "qid:<query> after the grade")
+def _head(line: bytes, tokens: list[bytes]) -> tuple[int, str]:
+    """Return grade and query of a line."""
+    if line.startswith(_BYTE_ORDER_MARKS):  # that of UTF-32 begins with one of UTF-16
+        typed = r"sed 's/^\xEF\xBB\xBF//' FILE > NEW, or for another encoding: iconv -f UTF-16 -t UTF-8 FILE > NEW"
+        raise _defect("a byte order mark", f"UTF-8 text without one: type {typed}")
+    grade = _GRADE.fullmatch(tokens[0])
+    if grade is None or int(grade[1]) > LARGEST_INT8:
+        raise _defect(f"grade {_shown(tokens[0])}", f"a whole number from 0 to {LARGEST_INT8}")
+    query = tokens[1] if len(tokens) > 1 else b""
+    if not query.startswith(b"qid:") or query.count(b":") > 1 or query == b"qid:":
+        raise _defect(_shown(query) if query else "the end of the line", "qid:<query> after the grade")
     try:
-        query = tokens[0][4:].decode()
+        if b"\0" not in query:  # numpy cuts a NUL off the end of a text
+            return int(grade[1]), query[4:].decode()
     except UnicodeDecodeError:
-        query = "\0"
-    if "\0" in query:  # numpy cuts a NUL off the end of a text
-        raise _Defect(f"query id {tokens[0][4:44]!r}", "UTF-8 text without NUL")
-    return query
+        pass
+    raise _defect(f"query id {query[4:44]!r}", "UTF-8 text without NUL")
 
 
-def _feature(token: bytes, previous: int, most: int | None, overflow: str, missing: float | str) -> tuple[int, float]:
-    """Return id and value; `previous` is the id before it in the line."""
+def _feature(token: bytes, previous: int, most: int | None) -> tuple[int, bytes]:
+    """Return id and text of the value; `previous` is the id before it in the line."""
     digits, colon, text = token.partition(b":")
     if not colon or not digits.isdigit():
-        raise _Defect(_shown(token), "<feature id>:<value>")
+        raise _defect(_shown(token), "<feature id>:<value>")
     feature = int(digits.lstrip(b"0")[:20] or b"0")  # int refuses thousands of digits; 20 are beyond every limit
     limit, rule = (LARGEST_FEATURE, "") if most is None else (most, f" ({setting('features')})")
     if feature < 1:
-        raise _Defect("feature id 0", "feature ids that start at 1")
+        raise _defect("feature id 0", "feature ids that start at 1")
     if feature > limit:
-        raise _Defect(f"feature id {feature}", f"at most {limit}{rule}")
-    if feature == previous:
-        raise _Defect(f"feature id {feature} twice", "every feature at most once in a line")
-    if feature < previous:
-        raise _Defect(f"feature id {feature} after {previous}", "feature ids in ascending order")
-    return feature, _value(feature, text, overflow, missing)
+        raise _defect(f"feature id {feature}", f"at most {limit}{rule}")
+    if feature <= previous:
+        raise _defect(f"feature id {feature} after {previous}", "feature ids in ascending order, each at most once")
+    return feature, text
 
 
 def _value(feature: int, text: bytes, overflow: str, missing: float | str) -> float:
-    if text == b"NULL" and missing != "error":
-        return float("nan") if missing == "minimum" else float(missing)
     if text == b"NULL":
-        name = setting("missing")
-        raise _Defect(f"value 'NULL' of feature {feature}", f"a number: {name}=minimum or {name}=0 reads NULL as one")
+        if missing == "error":
+            name = setting("missing")
+            expected = f"a number: {name}=minimum or {name}=0 reads NULL as one"
+            raise _defect(f"value 'NULL' of feature {feature}", expected)
+        return float("nan") if missing == "minimum" else float(missing)
     if not _NUMBER.fullmatch(text):  # `float` accepts 1_000 and form feeds too
-        raise _Defect(f"value {_shown(text)} of feature {feature}", "a number")
+        raise _defect(f"value {_shown(text)} of feature {feature}", "a number")
     if abs(number := float(text)) <= LARGEST_FLOAT32:
         return number
     if overflow == "error":
-        raise _Defect(f"value {_shown(text)} of feature {feature}", "a finite number within the range of float32")
+        raise _defect(f"value {_shown(text)} of feature {feature}", "a finite number within the range of float32")
     return 0.0
 
 
-def _shown(text: bytes, width: int = 40) -> str:
-    """Return the text in quotes, cut to `width` characters."""
-    return repr(text[:width].decode("utf-8", "replace")) + ("..." if len(text) > width else "")
+def _shown(text: bytes) -> str:
+    """Return the text in quotes, cut to 40 characters."""
+    return repr(text[:40].decode("utf-8", "replace")) + ("..." if len(text) > 40 else "")

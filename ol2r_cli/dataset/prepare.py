@@ -1,4 +1,4 @@
-"""A fold as one table, and the features that rankers see, which the cache keeps.
+"""A fold as one table, its document groups, and the features that rankers see, all of which the cache keeps.
 
 With x a feature of a document, and statistics over the documents of its query (sd with divisor n), `normalise` is
 
@@ -9,29 +9,33 @@ With x a feature of a document, and statistics over the documents of its query (
 
 A feature that is constant over these documents becomes 0. Arithmetic is float64, results are float32. Blocks of whole
 queries are computed one after the other, so that a table need not fit into memory twice.
+
+Groups, for fairness, follow from a feature or are read from a file. The thresholds of the published experiments are on
+per-query min-max features: MSLR in-link number (feature 128) at 0 and PageRank (130) at 0.12, Yahoo feature 471 at 0
+and feature 9 at 0.92. Group 0 is their A, group 1 their B.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
-from ol2r_cli.dataset.cache import Cache, code_hash, digest, write_rows
+from ol2r_cli.config.ranges import Count, Range, check_settings
+from ol2r_cli.dataset.cache import Cache, code_hash, digest, expand
 from ol2r_cli.dataset.parse import blocks, parse
-from ol2r_cli.dataset.table import SPLITS, setting
+from ol2r_cli.dataset.table import LARGEST_INT8, SPLITS, setting
 from ol2r_cli.tensor.shapes import Bool, Float, Int
 
 log = logging.getLogger(__name__)
 Normalisation = Literal["none", "query_minmax", "query_zscore", "global_zscore"]
 Normaliser = Callable[[np.ndarray, np.ndarray], np.ndarray]  # (block of rows, starts of its queries) -> block
 Transformation = Callable[[np.ndarray, np.ndarray], Iterator[np.ndarray]]  # (features, offsets) -> blocks of rows
-_ROWS = 8192  # padded at a time
 
 
 @dataclass(frozen=True)
@@ -56,12 +60,11 @@ class ParsedTable:
 def parsed_table(
     cache: Cache,
     files: Mapping[str, Path],
-    sha256: Mapping[str, str],
     features: int | None,
     overflow: str,
     missing: float | str,
 ) -> ParsedTable:
-    """Return the table of these files, from the cache where possible; the last three are those of `parse`."""
+    """Return the table of the files of the splits, from the cache where possible; the last three are for `parse`."""
 
     def build(folder: Path) -> None:
         parts = {}
@@ -70,23 +73,25 @@ def parsed_table(
             parts[split] = parse(file, features, overflow, missing)
             log.info("parsed %s: %d documents in %.1f s", file, len(parts[split].labels), time.perf_counter() - start)
         largest_id = max(part.features.shape[1] for part in parts.values())
+        width = features or largest_id
         labels = np.concatenate([part.labels for part in parts.values()])
-        shape = len(labels), features or largest_id
-        write_rows(folder / "features.npy", shape, _padded([part.features for part in parts.values()], shape[1]))
+        padded = (
+            np.pad(part.features[rows], ((0, 0), (0, width - part.features.shape[1])))
+            for part in parts.values()
+            for rows, _ in blocks(part.offsets)
+        )
+        _write_features(folder, (len(labels), width), padded)
         lengths = np.concatenate([np.diff(part.offsets) for part in parts.values()])
         counts = [len(parts[split].query_ids) if split in parts else 0 for split in SPLITS]
-        arrays = {
-            "labels": labels,
-            "offsets": np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
-            "query_ids": np.array([query_id for part in parts.values() for query_id in part.query_ids]),
-            "counts": np.array(counts, dtype=np.int64),
-            "largest_id": np.array([largest_id]),
-        }
-        for name, array in arrays.items():
-            np.save(folder / f"{name}.npy", array)
+        np.save(folder / "labels.npy", labels)
+        np.save(folder / "offsets.npy", np.cumsum([0, *lengths], dtype=np.int64))
+        np.save(folder / "query_ids.npy", np.array([query for part in parts.values() for query in part.query_ids]))
+        np.save(folder / "counts.npy", np.array(counts, dtype=np.int64))
+        np.save(folder / "largest_id.npy", np.array([largest_id]))
 
+    sha256 = {split: cache.sha256(file) for split, file in files.items()}
     code = code_hash("dataset", "loops"), np.__version__
-    identity = {"code": code, "files": dict(sha256), "features": features, "overflow": overflow}
+    identity = {"code": code, "files": sha256, "features": features, "overflow": overflow}
     key = digest(identity | stated(missing))[:24]
     arrays = cache.open(key, build)
     offsets, counts = np.array(arrays["offsets"]), np.array(arrays["counts"])
@@ -99,11 +104,12 @@ def stated(missing: float | str) -> dict[str, float | str]:
     return {} if missing == "error" else {"missing": missing if missing == "minimum" else float(missing)}
 
 
-def _padded(parts: Iterable[np.ndarray], width: int) -> Iterator[np.ndarray]:
-    """Yield blocks of rows with zero columns appended, for files that do not contain the last features."""
-    for features in parts:
-        for start in range(0, len(features), _ROWS):
-            yield np.pad(features[start : start + _ROWS], ((0, 0), (0, width - features.shape[1])))
+def _write_features(folder: Path, shape: tuple[int, int], parts: Iterable[np.ndarray]) -> None:
+    """Write a float32 array of `shape` from blocks of rows, without holding the table in memory."""
+    with (folder / "features.npy").open("wb") as out:
+        np.lib.format.write_array_header_1_0(out, {"descr": "<f4", "fortran_order": False, "shape": shape})
+        for part in parts:
+            np.ascontiguousarray(part, "<f4").tofile(out)
 
 
 def ranking_features(
@@ -117,7 +123,7 @@ def ranking_features(
 
     def build(folder: Path) -> None:
         transform, width = fit_transformation(table, train, method, zeroed, drop_constant)
-        write_rows(folder / "features.npy", (len(table.labels), width), transform(table.features, table.offsets))
+        _write_features(folder, (len(table.labels), width), transform(table.features, table.offsets))
 
     return cache.open(digest(identity)[:24], build)["features"]
 
@@ -155,27 +161,35 @@ def fit_transformation(
 def normaliser(
     method: str, features: Float[np.ndarray, "N F"], offsets: Int[np.ndarray, "Q1"], train: Bool[np.ndarray, "N"]
 ) -> Normaliser:
-    """Return the function that normalises a block of rows (float64) of whole queries.
+    """Return the function that normalises a block of rows (float64) of whole queries; its first start is 0.
 
-    Only `global_zscore` depends on data: on the training rows `train` of the table `features`.
+    Only `global_zscore` depends on data: on the training rows `train` of the table `features`, which are read in two
+    passes for accuracy.
     """
     if method == "none":
         return lambda x, start: x
     if method == "global_zscore":
-        mean, scale = _training_statistics(features, offsets, train)
+
+        def training() -> Iterator[np.ndarray]:
+            return (features[rows][train[rows]].astype(np.float64) for rows, _ in blocks(offsets))
+
+        count, zeros = np.count_nonzero(train), np.zeros(features.shape[1])
+        mean = sum((part.sum(0) for part in training()), zeros) / count
+        squares = sum((((part - mean) ** 2).sum(0) for part in training()), zeros)
+        low, high = column_ranges(training(), features.shape[1])
+        scale = _inverse(np.where(low == high, 0.0, np.sqrt(squares / count)))
         return lambda x, start: (x - mean) * scale
-    return lambda x, start: _within_queries(x, start, method)
 
+    def within_queries(x: Float[np.ndarray, "n F"], start: Int[np.ndarray, "q"]) -> Float[np.ndarray, "n F"]:
+        length = np.diff(start, append=len(x))
+        low, high = np.minimum.reduceat(x, start), np.maximum.reduceat(x, start)
+        if method == "query_minmax":
+            return (x - np.repeat(low, length, 0)) * np.repeat(_inverse(high - low), length, 0)
+        centred = x - np.repeat(np.add.reduceat(x, start) / length[:, None], length, 0)
+        sd = np.sqrt(np.add.reduceat(centred**2, start) / length[:, None])
+        return centred * np.repeat(_inverse(np.where(low == high, 0.0, sd)), length, 0)
 
-def _within_queries(x: Float[np.ndarray, "n F"], start: Int[np.ndarray, "q"], method: str) -> Float[np.ndarray, "n F"]:
-    """Normalise by the statistics of each query; query i begins at row start[i], and start[0] is 0."""
-    length = np.diff(start, append=len(x))
-    low, high = np.minimum.reduceat(x, start), np.maximum.reduceat(x, start)
-    if method == "query_minmax":
-        return (x - np.repeat(low, length, 0)) * np.repeat(_inverse(high - low), length, 0)
-    centred = x - np.repeat(np.add.reduceat(x, start) / length[:, None], length, 0)
-    sd = np.sqrt(np.add.reduceat(centred**2, start) / length[:, None])
-    return centred * np.repeat(_inverse(np.where(low == high, 0.0, sd)), length, 0)
+    return within_queries
 
 
 def column_ranges(
@@ -188,25 +202,123 @@ def column_ranges(
     return low, high
 
 
-def _training_statistics(
-    features: Float[np.ndarray, "N F"], offsets: Int[np.ndarray, "Q1"], train: Bool[np.ndarray, "N"]
-) -> tuple[Float[np.ndarray, "F"], Float[np.ndarray, "F"]]:
-    """Return mean and inverse standard deviation of the training rows, in two passes for accuracy."""
-
-    def training() -> Iterator[np.ndarray]:
-        for rows, _ in blocks(offsets):
-            if train[rows].any():
-                yield features[rows][train[rows]].astype(np.float64)
-
-    rows, width = np.count_nonzero(train), features.shape[1]
-    mean = sum((block.sum(0) for block in training()), np.zeros(width)) / rows
-    squares = np.zeros(width)
-    for block in training():
-        squares += ((block - mean) ** 2).sum(0)
-    low, high = column_ranges(training(), width)
-    return mean, _inverse(np.where(low == high, 0.0, np.sqrt(squares / rows)))
-
-
 def _inverse(x: Float[np.ndarray, "*q F"]) -> Float[np.ndarray, "*q F"]:
     """Return 1 / x, and 0 where x is 0."""
     return np.divide(1.0, x, out=np.zeros_like(x), where=x != 0)
+
+
+@dataclass(frozen=True)
+class GroupThreshold:
+    """Group 1 where a feature is at most `threshold`, else group 0.
+
+    With a list of thresholds, the group is the number of those that the feature does not exceed: 0 above all of them.
+    `feature` is its id, from 1. `on`: compare values before (`raw`) or after normalisation. `zeroed`: rankers see 0
+    in place of the feature, so that they cannot learn the group from it.
+    """
+
+    feature: Count
+    threshold: float | Sequence[float]
+    on: Literal["raw", "normalised"] = "normalised"
+    zeroed: bool = True
+
+
+@dataclass(frozen=True)
+class GroupQuantiles:
+    """`quantiles` groups of about equal size by the value of a feature; group 0 has the largest values.
+
+    Threshold k = 1, 2, .. is the smallest value that at least the share 1 - k / quantiles of the training documents do
+    not exceed. `feature`, `on` and `zeroed` are those of `GroupThreshold`.
+    """
+
+    feature: Count
+    quantiles: Annotated[int, Range(2, LARGEST_INT8 + 1)]
+    on: Literal["raw", "normalised"] = "normalised"
+    zeroed: bool = True
+
+
+GroupRule = GroupThreshold | GroupQuantiles | Path  # a file has one integer per line, in the order of the documents
+
+
+def group_rule(settings: Mapping[str, Any] | None) -> GroupRule | None:
+    """Return the rule of the setting `group`: null, {feature, threshold or quantiles, on, zeroed} or {file}.
+
+    ValueError for others.
+    """
+    if settings is None:
+        return None
+    if set(settings) == {"file"}:
+        return expand(str(settings["file"]))
+    kinds: tuple[tuple[str, type[GroupThreshold | GroupQuantiles]], ...]
+    kinds = ("threshold", GroupThreshold), ("quantiles", GroupQuantiles)
+    for key, kind in kinds:
+        if {"feature", key} <= set(settings) <= {"feature", key, "on", "zeroed"}:
+            check_settings(kind, settings, setting("group"))
+            cuts = settings[key]
+            if isinstance(cuts, Sequence) and not 1 <= len(set(cuts)) == len(cuts) <= LARGEST_INT8:
+                expected = f"a number, or a list of 1 to {LARGEST_INT8} different numbers"
+                raise ValueError(f"{setting('group.threshold')} must be {expected}, got {list(cuts)}")
+            return kind(**settings)
+    raise ValueError(
+        f"{setting('group')} must be null, {{file: FILE}} or {{feature: ID, threshold: X, on: raw|normalised, "
+        f"zeroed: true|false}}, with threshold: [X, Y, ..] or quantiles: GROUPS for more groups, and in quotes, as in "
+        f"'{setting('group')}={{feature: 3, threshold: 0.5}}', got {settings!r}"
+    )
+
+
+def document_groups(
+    cache: Cache, table: ParsedTable, train: Int[np.ndarray, "q"], method: str, rule: GroupRule | None
+) -> Int[np.ndarray, "N"] | None:
+    """Return the group of every document, int8; None without a rule. `method` is the normalisation of the features.
+
+    ValueError if the feature or the file does not fit the table, or a group by quantiles would be empty.
+    """
+    if rule is None or isinstance(rule, Path):
+        return None if rule is None else _read_groups(rule, len(table.labels))
+    if rule.feature > table.features.shape[1]:
+        name = setting("group.feature")
+        raise ValueError(f"{name} must be at most {table.features.shape[1]}, got {rule.feature}")
+    column = table.features[:, rule.feature - 1 : rule.feature]
+    method = "none" if rule.on == "raw" else method
+    depends = train.tolist() if method == "global_zscore" or isinstance(rule, GroupQuantiles) else None
+    cuts: Any = {"quantiles": rule.quantiles} if isinstance(rule, GroupQuantiles) else rule.threshold
+    identity = {"table": table.key, "train": depends, "method": method, "group": [rule.feature, cuts]}
+
+    def build(folder: Path) -> None:
+        training = table.rows_of(train)
+        normalise = normaliser(method, column, table.offsets, training)
+        parts = (normalise(column[rows].astype(np.float64), start)[:, 0] for rows, start in blocks(table.offsets))
+        values = np.concatenate([part.astype(np.float32) for part in parts])
+        if isinstance(rule, GroupThreshold):
+            thresholds = rule.threshold if isinstance(rule.threshold, Sequence) else [rule.threshold]
+        else:
+            thresholds = _quantiles(rule, np.sort(values[training]))
+        np.save(folder / "group.npy", np.sum([values <= each for each in thresholds], axis=0).astype(np.int8))
+
+    return cache.open(digest(identity)[:24], build)["group"]
+
+
+def _quantiles(rule: GroupQuantiles, ascending: Float[np.ndarray, "n"]) -> list[float]:
+    parts = rule.quantiles
+    ranks = [-(-len(ascending) * (parts - number) // parts) for number in range(1, parts)]  # from 1, without rounding
+    cuts = [float(ascending[rank - 1]) for rank in ranks]
+    if len(set(cuts)) < len(cuts) or cuts[0] >= ascending[-1]:
+        listed = ", ".join(f"{cut:.4g}" for cut in cuts)
+        raise ValueError(
+            f"{setting('group.quantiles')} must be less, or {setting('group.feature')} another, as feature "
+            f"{rule.feature} has too few values: its quantiles are {listed}, the largest is {ascending[-1]:.4g}"
+        )
+    return cuts
+
+
+def _read_groups(file: Path, documents: int) -> Int[np.ndarray, "N"]:
+    if not file.is_file():
+        raise ValueError(f"{setting('group.file')} must be a file, got {file}")
+    lines = file.read_text().splitlines()
+    for number, line in enumerate(lines, 1):
+        if not line.strip().isdecimal() or int(line) > LARGEST_INT8:
+            expected = f"a whole number from 0 to {LARGEST_INT8}"
+            raise ValueError(f"{file}:{number}: found {line[:40]!r}, expected {expected}")
+    if len(lines) != documents:
+        expected = f"one line per document ({documents})"
+        raise ValueError(f"{setting('group.file')} must have {expected}, got {len(lines)} lines")
+    return np.array(lines, dtype="U").astype(np.int8)

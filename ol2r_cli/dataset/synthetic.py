@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 from statistics import NormalDist
 from typing import Annotated
 
@@ -19,15 +18,13 @@ import torch
 from numpy.typing import NDArray
 
 from ol2r_cli.config.ranges import Count, Positive, Range, Share, WholeNumber, check_settings
-from ol2r_cli.dataset.document_groups import LARGEST_GROUP
-from ol2r_cli.dataset.table import SPLITS, Dataset, Intents, setting
+from ol2r_cli.dataset.table import LARGEST_INT8, SPLITS, Dataset, Intents, setting
 from ol2r_cli.tensor.memory import available_memory
 
 _VERSION = 1  # raise with every change of the numbers: it is part of the fingerprint
 _STREAMS = (*SPLITS, "borders", "world", "intents")
 _BLOCK = 50  # queries drawn together
 _SHAPE = 3  # of the gamma distribution of list lengths: standard deviation 0.58 of the mean
-_LARGEST_GRADE = 127  # labels are stored as int8
 
 QUALITIES = 8  # rows that make a document relevant, independent and standard normal
 POPULARITY, LENGTH = QUALITIES, QUALITIES + 1  # further rows, which do not make a document relevant
@@ -76,6 +73,7 @@ class GeneratedIntents:
         return mix
 
 
+@dataclass(eq=False)
 class Synthetic:
     """Generated queries. A larger split begins with the queries of a smaller one, and no split alters another.
 
@@ -89,58 +87,66 @@ class Synthetic:
     `seed` decides all numbers, apart from the seed of the run.
     """
 
-    def __init__(
-        self,
-        queries: Mapping[str, int],
-        documents: Count,
-        features: Count,
-        grades: Sequence[Positive],
-        nonlinearity: Share,
-        noise: Annotated[float, Range(0, 1_000_000)],
-        group_ratio: GroupShare | Sequence[GroupShare],
-        intents: Mapping[str, float] | None,
-        intent: Count | None,
-        seed: WholeNumber,
-    ):
-        check_settings(SplitSizes, queries, setting("queries"))
-        shares = list(group_ratio) if isinstance(group_ratio, Sequence) else [group_ratio, 1 - group_ratio]
-        if not 2 <= len(shares) <= LARGEST_GROUP + 1 or abs(sum(shares) - 1) >= 1e-6:
-            raise ValueError(
-                f"{setting('group_ratio')} must be a share, or 2 to {LARGEST_GROUP + 1} shares that sum to 1, "
-                f"got {shares}"
-            )
-        if intents is not None:
-            check_settings(GeneratedIntents, intents, setting("intents"))
-            GeneratedIntents(**intents).mix()  # type: ignore[arg-type]
-        if not 2 <= len(grades) <= _LARGEST_GRADE or abs(sum(grades) - 1) >= 1e-6:
-            raise ValueError(
-                f"{setting('grades')} must be 2 to {_LARGEST_GRADE} shares that sum to 1, got {list(grades)}"
-            )
-        self.queries, self.documents, self.features, self.seed = dict(queries), documents, features, seed
-        self.grades = [float(share) for share in grades]
-        self.nonlinearity, self.noise = float(nonlinearity), float(noise)
-        self.group_ratio = shares if isinstance(group_ratio, Sequence) else float(group_ratio)
-        self.intents, self.intent = None if intents is None else dict(intents), intent
+    queries: Mapping[str, int]
+    documents: Count
+    features: Count
+    grades: Sequence[Positive]
+    nonlinearity: Share
+    noise: Annotated[float, Range(0, 1_000_000)]
+    group_ratio: GroupShare | Sequence[GroupShare]
+    intents: Mapping[str, float] | None
+    intent: Count | None
+    seed: WholeNumber
+
+    def __post_init__(self) -> None:
+        """Check the settings, which as `vars(self)` are part of the fingerprint: 1 and 1.0 are the same number."""
+        check_settings(SplitSizes, self.queries, setting("queries"))
+        self.queries, self.intents = dict(self.queries), None if self.intents is None else dict(self.intents)
+        self.nonlinearity, self.noise = float(self.nonlinearity), float(self.noise)
+        self.grades = [float(share) for share in self.grades]
+        self.group_ratio = [*self.group_ratio] if isinstance(self.group_ratio, Sequence) else float(self.group_ratio)
+        shares = self._group_shares()
+        if not 2 <= len(shares) <= LARGEST_INT8 + 1 or abs(sum(shares) - 1) >= 1e-6:
+            allowed = f"a share, or 2 to {LARGEST_INT8 + 1} shares that sum to 1"
+            raise ValueError(f"{setting('group_ratio')} must be {allowed}, got {shares}")
+        if not 2 <= len(self.grades) <= LARGEST_INT8 or abs(sum(self.grades) - 1) >= 1e-6:
+            allowed = f"2 to {LARGEST_INT8} shares that sum to 1"
+            raise ValueError(f"{setting('grades')} must be {allowed}, got {self.grades}")
+        if self.intents is not None:
+            check_settings(GeneratedIntents, self.intents, setting("intents"))
+            GeneratedIntents(**self.intents).mix()  # type: ignore[arg-type]
 
     def load(self) -> Dataset:
-        """Draws all splits into one table; equal settings give equal numbers in every process.
+        """Draw all splits into one table; equal settings give equal numbers in every process.
 
         ValueError if the table would not fit into memory.
         """
-        number = sum(self.queries.values())
-        self._check_memory(number * self.documents, self.documents)  # before the lengths of many queries are drawn
+        self._check_memory(sum(self.queries.values()) * self.documents, self.documents)  # before lengths are drawn
         whole = {split: self._lengths(split) for split in SPLITS}
         counts = [self.queries[split] for split in SPLITS]
         lengths = np.concatenate([whole[split][:count] for split, count in zip(SPLITS, counts, strict=True)])
-        blocks = [part.reshape(-1, _BLOCK).sum(1) for part in whole.values()]
-        self._check_memory(int(lengths.sum()), int(np.concatenate(blocks).max()))
-        generator = DocumentGenerator(
-            self.features, self.nonlinearity, self.noise, self._borders_of_groups(), self._random("world")
-        )
+        rows = int(lengths.sum())
+        self._check_memory(rows, max(int(part.reshape(-1, _BLOCK).sum(1).max(initial=0)) for part in whole.values()))
+        above = np.cumsum(self._group_shares()[:-1]).tolist()
+        generator = DocumentGenerator(self.features, self.nonlinearity, self.noise, above, self._random("world"))
         if self.intents is not None:
             generator.add_intents(GeneratedIntents(**self.intents).mix(), self._random("intents"))  # type: ignore[arg-type]
-        offsets = np.concatenate([[0], lengths.cumsum()])
-        features, labels, group = self._table(generator, int(offsets[-1]))
+        borders = self._borders(generator)
+        features = np.empty((rows, self.features), dtype=np.float32)
+        labels, group = np.empty((len(borders), rows), dtype=np.int8), np.empty(rows, dtype=np.int8)
+        start = 0
+        for split in SPLITS:
+            for first in range(0, self.queries[split], _BLOCK):
+                block = whole[split][first : first + _BLOCK]  # is drawn in full and then cut to the number of queries
+                random = self._random(split, 1 + first // _BLOCK)
+                quality = generator.qualities(int(block.sum()), random)
+                utility = generator.utility(quality, block, random)
+                kept = int(block[: self.queries[split] - first].sum())
+                served = slice(start, start := start + kept)
+                features[served] = generator.features(quality, block, random)[:kept]
+                group[served] = generator.group(quality)[:kept]
+                for intent, wanted in enumerate(utility):
+                    labels[intent, served] = np.searchsorted(borders[intent], wanted[:kept])
         numbers = np.split(np.arange(len(lengths)), np.cumsum(counts)[:-1])
         without = {name for name in ("intents", "intent") if getattr(self, name) is None}  # as in earlier versions
         stated = {name: value for name, value in vars(self).items() if name not in without}
@@ -149,7 +155,7 @@ class Synthetic:
             fingerprint=hashlib.sha256(json.dumps([_VERSION, stated], sort_keys=True).encode()).hexdigest(),
             features=torch.from_numpy(features),
             labels=torch.from_numpy(labels[0]),
-            offsets=torch.from_numpy(offsets),
+            offsets=torch.from_numpy(np.cumsum([0, *lengths])),
             query_ids=[f"{split}-{number + 1}" for split in SPLITS for number in range(self.queries[split])],
             grades=len(self.grades),
             splits={split: torch.from_numpy(queries) for split, queries in zip(SPLITS, numbers, strict=True)},
@@ -158,9 +164,9 @@ class Synthetic:
         )
         return dataset if self.intent is None else dataset.judged_by(self.intent)
 
-    def _borders_of_groups(self) -> list[float]:
-        """Return the share of documents above each border between two groups, the most popular group first."""
-        return list(accumulate(self.group_ratio[:-1])) if isinstance(self.group_ratio, list) else [self.group_ratio]
+    def _group_shares(self) -> list[float]:
+        ratio = self.group_ratio
+        return [*ratio] if isinstance(ratio, Sequence) else [ratio, 1 - ratio]
 
     def _check_memory(self, rows: int, block: int) -> None:
         """ValueError if a table of `rows` documents does not fit in memory, with a block of `block` documents."""
@@ -173,32 +179,6 @@ class Synthetic:
                 f"{setting('queries')}, {setting('documents')} and {setting('features')} must be smaller: they need "
                 f"{needed / 2**30:,.0f} GiB, and there are {memory / 2**30:,.0f}"
             )
-
-    def _table(self, generator: DocumentGenerator, rows: int) -> tuple[Floats, NDArray[np.int8], NDArray[np.int8]]:
-        """Return features [rows, features], labels [I, rows] and groups [rows] of all splits, one after the other."""
-        borders = self._borders(generator)
-        features = np.empty((rows, self.features), dtype=np.float32)
-        labels, group = np.empty((len(borders), rows), dtype=np.int8), np.empty(rows, dtype=np.int8)
-        start = 0
-        for split in SPLITS:
-            for block_features, utility, block_group in self._blocks(generator, split):
-                end = start + len(block_group)
-                features[start:end], group[start:end] = block_features, block_group
-                for intent, wanted in enumerate(utility):
-                    labels[intent, start:end] = np.searchsorted(borders[intent], wanted)
-                start = end
-        return features, labels, group
-
-    def _blocks(self, generator: DocumentGenerator, split: str) -> Iterator[tuple[Floats, Floats, NDArray[np.int8]]]:
-        """Features, utilities and groups of the split's queries; the last block is drawn in full and then cut."""
-        lengths = self._lengths(split)
-        for first in range(0, self.queries[split], _BLOCK):
-            block = lengths[first : first + _BLOCK]
-            random = self._random(split, 1 + first // _BLOCK)
-            quality = generator.qualities(int(block.sum()), random)
-            utility = generator.utility(quality, block, random)
-            rows = block[: self.queries[split] - first].sum()
-            yield generator.features(quality, block, random)[:rows], utility[:, :rows], generator.group(quality)[:rows]
 
     def _lengths(self, split: str) -> Lengths:
         """Return list lengths of the split, for whole blocks."""

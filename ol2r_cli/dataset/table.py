@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,6 +16,7 @@ from ol2r_cli.interfaces import Candidates, Oracle, Rows
 from ol2r_cli.tensor.shapes import Bool, Float, Int
 
 SPLITS = ("train", "validation", "test")
+LARGEST_INT8 = 127  # labels and groups are stored as int8
 
 
 @runtime_checkable
@@ -87,19 +87,19 @@ class Dataset:
 
     def oracle(self) -> Oracle:
         """Return what rankers that declare `needs_labels` receive."""
-        validation = self._oracle("validation") if len(self.splits.get("validation", ())) else None
-        return dataclasses.replace(self._oracle("train"), validation=validation)
 
-    def _oracle(self, split: str) -> Oracle:
-        start, end = self.offsets[self.splits[split]], self.offsets[self.splits[split] + 1]
-        return Oracle(self.labels, start, end - start, self.fingerprint, self.group)
+        def of(split: str) -> Oracle:
+            start, end = self.offsets[self.splits[split]], self.offsets[self.splits[split] + 1]
+            return Oracle(self.labels, start, end - start, self.fingerprint, self.group)
+
+        return replace(of("train"), validation=of("validation") if len(self.splits.get("validation", ())) else None)
 
 
 class TableCandidates(Candidates):
-    """Candidates whose features are gathered from the table when they are first read.
+    """Candidates whose features a function gathers from the table when they are first read.
 
-    `features` is a function that gathers them. With other features, as from `dataclasses.replace`, `rows` is None,
-    since compiled loops would read those of the table.
+    With other features, as from `dataclasses.replace`, `rows` is None, since compiled loops would read those of the
+    table.
     """
 
     __slots__ = ("_features",)
@@ -121,11 +121,9 @@ class TableCandidates(Candidates):
     @property
     def features(self) -> Float[Tensor, "B D F"]:
         """Return the features of every candidate."""
-        if isinstance(self._features, Tensor):
-            return self._features
-        gathered = self._features()
-        object.__setattr__(self, "_features", gathered)
-        return gathered
+        if not isinstance(self._features, Tensor):
+            object.__setattr__(self, "_features", self._features())
+        return self._features  # type: ignore[return-value]
 
 
 class Split:
@@ -137,10 +135,10 @@ class Split:
         queries: Int[Tensor, "Q"],
         device: torch.device,
         dtype: torch.dtype,
-        compiled: bool = False,
-        by_intent: bool = False,
+        compiled: bool,
+        by_intent: bool,
     ):
-        self.features = dataset.features.to(device)
+        self.features, self.dtype = dataset.features.to(device), dtype
         labels = dataset.intents.labels if by_intent and dataset.intents is not None else dataset.labels[None]
         self.intents = len(labels)
         self.labels = labels.to(device).flatten()  # [I N]: those of document d for intent i are at i N + d
@@ -150,7 +148,6 @@ class Split:
         self.length = offsets[queries + 1] - self.start
         self.longest = int(self.length.max())
         self.slots = torch.arange(self.longest, device=device)
-        self.dtype = dtype
         self.rows = Rows(self.features.numpy(), self.start.numpy(), self.length.numpy()) if compiled else None
         self.label_of = self.labels.numpy() if compiled else None
         self.group_of = np.empty(0, np.int8) if self.group is None or not compiled else self.group.numpy()
@@ -183,10 +180,9 @@ class Split:
         slots = self.slots[: int(length.max()) if longest is None else longest]
         mask = slots < length[:, None]
         document = self.start.index_select(0, query)[:, None] + slots * mask
-        features = self._gathered(document)
         group = None if self.group is None else self.group[document]
         labels = self.labels[document if intent is None else document + (intent * len(self.features))[:, None]]
-        return Candidates(query, document, features, mask, group), labels.long() * mask
+        return Candidates(query, document, self._gathered(document), mask, group), labels.long() * mask
 
     def _gathered(self, document: Int[Tensor, "B D"]) -> Float[Tensor, "B D F"]:
         return self.features.index_select(0, document.flatten()).to(self.dtype).unflatten(0, document.shape)
@@ -194,7 +190,7 @@ class Split:
     def _serve_rows(
         self, query: Int[Tensor, "B"], rows: Rows, intent: Int[Tensor, "B"] | None
     ) -> tuple[Candidates, Int[Tensor, "B D"]]:
-        """`serve` by compiled loops, which leave the features where they are until they are read."""
+        """Return what `serve` returns, but leave the features where they are until they are read."""
         start, length = rows.start[number := query.numpy()], rows.length[number]
         judged = start if intent is None else start + intent.numpy() * len(rows.table)
         shape = len(number), max(length.tolist())

@@ -17,7 +17,7 @@ from torch import Tensor
 from ol2r_cli.atomic_file import write_text
 from ol2r_cli.config.catalogue import Catalogue
 from ol2r_cli.config.instantiate import build, check_stored
-from ol2r_cli.dataset.intent_judgements import document_ids
+from ol2r_cli.dataset.letor import document_ids
 from ol2r_cli.dataset.table import Dataset
 from ol2r_cli.interfaces import Measure, RankedLists
 from ol2r_cli.metrics.evaluation import Evaluator, Lists

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from ol2r_cli.config.catalogue import Catalogue
 from ol2r_cli.config.instantiate import build, check_stored
-from ol2r_cli.dataset.inference_data import inference_data
+from ol2r_cli.dataset.letor import inference_data
 from ol2r_cli.dataset.table import DatasetSource
 from ol2r_cli.interfaces import Candidates, Ranker
 from ol2r_cli.run import CONFIG, RANKER

@@ -17,44 +17,20 @@ TRAIN_TEXT = "".join(f"{q % 3} qid:t{q} 1:{q} 2:5 3:{d}\n" for q in range(10) fo
 TEST_TEXT = "2 qid:e0 1:9 2:6\n0 qid:e0 1:8 2:6 3:1\n"
 
 
-def letor(path: Path | None, cache: Path, **settings: Any) -> Letor:
-    """A Letor with the settings of configs/dataset/letor.yaml, except for the ones passed, checked as `build` does."""
-    defaults: dict[str, Any] = {
-        "name": "test",
-        "path": path and str(path),
-        "data_dir": "nowhere",
-        "cache_dir": str(cache),
-        "folders": [],
-        "files": {"train": ["train.txt"], "validation": ["vali.txt"], "test": ["test.txt"]},
-        "fold": 1,
-        "set": None,
-        "features": None,
-        "grades": None,
-        "overflow": "error",
-        "missing": "error",
-        "normalise": "none",
-        "drop_constant": False,
-        "queries": None,
-        "validation": None,
-        "seed": 0,
-        "group": None,
-        "intents": None,
-        "intent": None,
-        "source": None,
-        "expected": {},
-        "checksums": {},
-    }
-    check_settings(Letor, defaults | settings, "dataset")
-    return Letor(**(defaults | settings))
+def letor(path: Path | None, cache: Path, data_dir: str = "nowhere", **settings: Any) -> Letor:
+    """A Letor without normalisation, and otherwise as configs/dataset/letor.yaml has it, but for these settings."""
+    return configured("letor", data_dir, cache, path=path and str(path), **({"normalise": "none"} | settings))
 
 
-def configured(choice: str, data_dir: Path, cache: Path, **settings: Any) -> Letor:
-    """The Letor of configs/dataset/<choice>.yaml with some settings changed."""
-    node = OmegaConf.merge(OmegaConf.load(ROOT / "configs" / "dataset" / f"{choice}.yaml"), settings)
+def configured(choice: str, data_dir: Path | str, cache: Path, **settings: Any) -> Letor:
+    """The Letor of configs/dataset/<choice>.yaml with some settings changed, checked as `build` does."""
+    node = OmegaConf.load(ROOT / "configs" / "dataset" / f"{choice}.yaml")
+    node.set = settings.pop("set", node.set)  # the name may follow from it
     root = OmegaConf.create({"data_dir": str(data_dir), "cache_dir": str(cache), "dataset": node})
     plain: Any = OmegaConf.to_container(root, resolve=True)
-    del plain["dataset"]["_target_"]
-    return Letor(**plain["dataset"])
+    values = {name: value for name, value in plain["dataset"].items() if name != "_target_"} | settings
+    check_settings(Letor, values, "dataset")
+    return Letor(**values)
 
 
 def write_fold(folder: Path, **texts: str) -> Path:

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from ol2r_cli.dataset import cache as cache_module
-from ol2r_cli.dataset.cache import Cache, write_rows
+from ol2r_cli.dataset.cache import Cache
 
 VALUES = np.arange(12, dtype=np.float32).reshape(4, 3)
 
@@ -32,8 +32,7 @@ class Builder:
 
 def test_arrays_are_built_once_and_mapped(tmp_path: Path):
     build = Builder()
-    first = Cache(tmp_path / "cache").open("key", build)
-    second = Cache(tmp_path / "cache").open("key", build)
+    first, second = (Cache(tmp_path / "cache").open("key", build) for _ in range(2))
     assert build.calls == 1
     for arrays in (first, second):
         np.testing.assert_array_equal(arrays["values"], VALUES)
@@ -44,37 +43,35 @@ def test_arrays_are_built_once_and_mapped(tmp_path: Path):
     assert np.load(tmp_path / "cache" / "key" / "values.npy")[0, 0] == 0
 
 
-def test_a_damaged_entry_is_built_again(tmp_path: Path):
-    folder = tmp_path / "key"
-    values, names, meta = (folder / name for name in ("values.npy", "names.npy", "meta.json"))
+def test_a_damaged_entry_is_built_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    values, names, meta = (tmp_path / "key" / name for name in ("values.npy", "names.npy", "meta.json"))
     build, damages = Builder(), 0
     Cache(tmp_path).open("key", build)
     content = values.read_bytes()
     headers = [content[:start] + bytes(60) + content[start + 60 :] for start in range(0, 100, 5)]
+
+    def opened(cache: Cache) -> None:
+        np.testing.assert_array_equal(cache.open("key", build)["values"], VALUES)
+        assert (build.calls, cache.rebuilt) == (1 + damages, ["key"])
+
     for damaged in (content[:-4], content + b"more", content[:-8] + bytes(8), b"", *headers):
         values.write_bytes(damaged)
-        cache = Cache(tmp_path)
-        np.testing.assert_array_equal(cache.open("key", build)["values"], VALUES)
         damages += 1
-        assert (build.calls, cache.rebuilt) == (1 + damages, ["key"])
+        opened(Cache(tmp_path))
     for damage in names.unlink, meta.unlink, lambda: meta.write_text('{"arrays": [1'):
         damage()
-        assert set(Cache(tmp_path).open("key", build)) == {"values", "names"}
         damages += 1
-        assert build.calls == 1 + damages
-
-
-def test_the_content_of_large_arrays_is_verified_on_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(cache_module, "_SMALL", 10)
-    build = Builder()
-    Cache(tmp_path).open("key", build)
-    content = (tmp_path / "key" / "values.npy").read_bytes()
-    (tmp_path / "key" / "values.npy").write_bytes(content[:-8] + bytes(8))
-    Cache(tmp_path).open("key", build)
-    assert build.calls == 1
-    cache = Cache(tmp_path, thorough=True)
-    np.testing.assert_array_equal(cache.open("key", build)["values"], VALUES)
-    assert (build.calls, cache.rebuilt) == (2, ["key"])
+        opened(Cache(tmp_path))
+    monkeypatch.setattr(cache_module, "_SMALL", 10)  # the content of larger arrays is verified on request
+    for damaged in headers[0], content[:-8] + bytes(8):
+        values.write_bytes(damaged)
+        if damaged in headers:  # a header that cannot be read is noticed in any case
+            damages += 1
+            opened(Cache(tmp_path))
+        else:
+            assert Cache(tmp_path).open("key", build)["values"][-1, -1] == 0
+    damages += 1
+    opened(Cache(tmp_path, thorough=True))
 
 
 def test_a_failed_build_leaves_nothing_and_may_be_tried_again(tmp_path: Path):
@@ -89,6 +86,9 @@ def test_a_failed_build_leaves_nothing_and_may_be_tried_again(tmp_path: Path):
     (tmp_path / "key.0123.partial" / "old.npy").write_bytes(b"half")
     assert set(Cache(tmp_path).open("key", Builder())) == {"values", "names"}
     assert [path.name for path in tmp_path.iterdir()] == ["key"]
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ValueError, match=r"cache_dir must be a writable folder .* type cache_dir=FOLDER"):
+        Cache(tmp_path / "file").open("key", Builder())
 
 
 def test_an_opening_waits_for_the_lock_of_another_process(tmp_path: Path):
@@ -117,7 +117,7 @@ def test_a_kept_hash_is_used_until_size_or_times_change(tmp_path: Path, monkeypa
     calls = []
     digest = cache_module.hashlib.file_digest
     monkeypatch.setattr(cache_module.hashlib, "file_digest", lambda *args: calls.append(1) or digest(*args))
-    file, cache = tmp_path / "data.txt", Cache(tmp_path / "cache")
+    file, other, cache = tmp_path / "data.txt", tmp_path / "other.txt", Cache(tmp_path / "cache")
     file.write_bytes(b"abc")
     # FIPS 180-2, appendix B.1
     known = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
@@ -127,7 +127,6 @@ def test_a_kept_hash_is_used_until_size_or_times_change(tmp_path: Path, monkeypa
     file.write_bytes(b"abd")
     os.utime(file, ns=(0, 12345))
     assert [cache.sha256(file) != known, len(calls)] == [True, 4]
-    other = tmp_path / "other.txt"
     other.write_bytes(b"abc")
     os.utime(other, ns=(0, 12345))
     os.replace(other, file)
@@ -138,16 +137,3 @@ def test_a_kept_hash_is_used_until_size_or_times_change(tmp_path: Path, monkeypa
         entry.write_text(damaged)
         assert cache.sha256(file) == known
     assert len(calls) == 9
-
-
-def test_a_cache_that_cannot_be_written_says_what_to_type(tmp_path: Path):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(ValueError, match=r"cache_dir must be a writable folder .* type cache_dir=FOLDER"):
-        Cache(tmp_path / "file").open("key", Builder())
-
-
-def test_rows_are_written_in_blocks(tmp_path: Path):
-    write_rows(tmp_path / "x.npy", (4, 3), iter([VALUES[:1], VALUES[1:].astype(np.float64)]))
-    loaded = np.load(tmp_path / "x.npy")
-    np.testing.assert_array_equal(loaded, VALUES)
-    assert loaded.dtype == np.float32

@@ -28,16 +28,12 @@ def dataset(group: list[int] | None = None) -> Dataset:
         offsets=torch.tensor([0, 3, 4, 6]),
         query_ids=["a", "b", "c"],
         grades=3,
-        splits={
-            "train": torch.tensor([0, 1]),
-            "validation": torch.tensor([], dtype=torch.int64),
-            "test": torch.tensor([2]),
-        },
+        splits={"train": torch.tensor([0, 1]), "validation": torch.arange(0), "test": torch.tensor([2])},
         group=None if group is None else torch.tensor(group, dtype=torch.int8),
     )
 
 
-def test_sizes_grades_and_attainable_ndcg_by_split():
+def test_sizes_grades_attainable_ndcg_and_groups_by_split():
     train, test, both = split_statistics(dataset())
     assert (train.name, train.queries, train.documents) == ("train", 2, 4)
     assert (train.shortest, train.median, train.longest) == (1, 2.0, 3)
@@ -46,18 +42,11 @@ def test_sizes_grades_and_attainable_ndcg_by_split():
     assert (test.name, test.without_relevant, test.grades) == ("test", 0.0, [0.5, 0.5, 0.0])
     assert (both.name, both.queries, both.documents) == ("all", 3, 6)
     assert both.attainable == pytest.approx(2 / 3)
-
-
-def test_constant_features_are_those_of_the_training_split():
-    assert constant_features(dataset()) == [1]
-
-
-def test_groups_have_sizes_utilities_and_ratios():
+    assert constant_features(dataset()) == [1], "constant in the training split"
     assert group_statistics(dataset()) == []
     train, test, both = group_statistics(dataset([0, 0, 1, 0, 1, 1]))
     assert (train.sizes, train.utilities) == ([3, 1], [2 / 3, 1.0])
-    assert train.merits[0] == pytest.approx((2 / 3) / 1)
-    assert train.parities == [3]
+    assert (train.merits, train.parities) == ([pytest.approx(2 / 3)], [3])
     assert test.sizes == [0, 2]
     assert math.isnan(test.utilities[0])
     assert math.isnan(test.merits[0])
@@ -65,24 +54,17 @@ def test_groups_have_sizes_utilities_and_ratios():
     assert (both.sizes, both.utilities) == ([3, 3], [2 / 3, 2 / 3])
 
 
-def test_check_compares_counts_and_checksums(tmp_path: Path):
+def test_counts_and_checksums_are_compared_with_the_published_ones(tmp_path: Path, data_dir: Path):
     write_fold(tmp_path / "set", train=TRAIN_TEXT, test=TEST_TEXT)
-    expected = {"queries": 11, "documents": 22, "features": 3}
-    checksums = {"test.txt": "0" * 64}
-    comparisons = compare_with_published(
-        letor(tmp_path / "set", tmp_path / "cache", queries=2, features=9, expected=expected, checksums=checksums)
-    )
-    assert {comparison.what: comparison.agrees for comparison in comparisons} == {
+    known = {"expected": {"queries": 11, "documents": 22, "features": 3}, "checksums": {"test.txt": "0" * 64}}
+    compared = compare_with_published(letor(tmp_path / "set", tmp_path / "cache", queries=2, features=9, **known))
+    assert {each.what: each.found == each.expected for each in compared} == {
         "queries": True,
         "documents": False,  # 19 + 2
         "features": True,  # the largest id in the files, not the declared number
         "validation file": False,
         "sha256 of test.txt": False,
     }
-
-
-def test_mq2008_is_what_was_published(data_dir: Path, tmp_path: Path):
-    for fold in (1, 5):
-        comparisons = compare_with_published(configured("mq2008", data_dir, tmp_path, fold=fold))
-        assert len(comparisons) == 3 + 3
-        assert [comparison for comparison in comparisons if not comparison.agrees] == []
+    published = compare_with_published(configured("mq2008", data_dir, tmp_path, fold=5))
+    assert len(published) == 3 + 3
+    assert [each for each in published if each.found != each.expected] == []

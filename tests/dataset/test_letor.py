@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import gzip
 import shutil
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
+from ol2r_cli import api as ol2r
+from ol2r_cli import cli
 from ol2r_cli.dataset.parse import DataError, parse
 from tests.dataset.letor_files import TEST_TEXT, TINY, TRAIN_TEXT, configured, letor, write_fold
 
@@ -39,40 +40,43 @@ def test_files_narrower_than_the_widest_are_filled_with_zeros(tmp_path: Path):
     assert wider.features.tolist() == [[*row, 0] for row in expected]
     with pytest.raises(DataError, match=r"train\.txt:1: found feature id 4, expected at most 3"):
         letor(tmp_path / "set", tmp_path / "cache", features=3).load()
+    assert not list((tmp_path / "cache").glob("*.partial"))
+    with pytest.raises(DataError, match=r"dataset\.grades must be at least 5 \(labels go up to 4\), got 2"):
+        letor(TINY, tmp_path / "cache", grades=2).load()
 
 
-def test_files_are_found_in_folds_or_directly_plain_or_zipped(tmp_path: Path):
-    names = ("valid.txt.gz", "test.txt")
-
-    def put(folder: Path) -> None:
+def test_files_are_found_in_folds_or_directly_plain_or_zipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    names = ("train.txt", "valid.txt.gz", "test.txt")
+    for folder in (tmp_path / "a" / "Fold2", tmp_path / "b"):
         folder.mkdir(parents=True)
-        for name in ("train.txt", *names):
-            (folder / name).write_bytes(
-                gzip.compress(TRAIN_TEXT.encode()) if name.endswith("gz") else TRAIN_TEXT.encode()
-            )
-
-    files = {"train": ["train.txt"], "validation": ["vali.txt", "valid.txt"], "test": ["test.txt"]}
-    put(tmp_path / "a" / "Fold2")
-    put(tmp_path / "b")
-    location = letor(tmp_path / "a", tmp_path, files=files, fold=2).locate()
-    assert [file.relative_to(tmp_path).as_posix() for file in location.files.values()] == [
-        f"a/Fold2/{name}" for name in ("train.txt", *names)
+        for name in names:
+            text = TRAIN_TEXT.replace("qid:", f"qid:{name[:2]}").encode()
+            (folder / name).write_bytes(gzip.compress(text) if name.endswith("gz") else text)
+    located = letor(tmp_path / "a", tmp_path, fold=2).locate()
+    assert [file.relative_to(tmp_path).as_posix() for file in located.files.values()] == [
+        f"a/Fold2/{name}" for name in names
     ]
-    assert len(letor(tmp_path / "b", tmp_path, files=files).load().query_ids) == 30
     with pytest.raises(ValueError, match=r"dataset\.fold must be one of the folders of .* \(Fold2\), got 3"):
-        letor(tmp_path / "a", tmp_path, files=files, fold=3).load()
+        letor(tmp_path / "a", tmp_path, fold=3).load()
     with pytest.raises(ValueError, match=r"dataset\.fold must be 1, got 3"):
-        letor(tmp_path / "b", tmp_path, files=files, fold=3).load()
+        letor(tmp_path / "b", tmp_path, fold=3).load()
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("SOMEWHERE", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    for path in ("~/b", "$SOMEWHERE/b", "b"):
+        assert len(letor(Path(path), Path("~/cache")).load().query_ids) == 30
+    assert (tmp_path / "cache").is_dir()
 
 
 def test_a_missing_set_says_where_to_get_it_and_what_to_type(tmp_path: Path):
-    settings = {"name": "mslr", "data_dir": str(tmp_path), "folders": ["A", "B"], "source": "https://example.org"}
+    settings = {"data_dir": str(tmp_path), "folders": ["A", "B"], "source": "https://example.org"}
     with pytest.raises(ValueError) as error:
         letor(None, tmp_path, **settings).load()
     message = str(error.value)
     for part in (str(tmp_path / "A"), str(tmp_path / "B"), "https://example.org", "dataset=synthetic", "dataset.path="):
         assert part in message
     assert "\n" not in message
+    write_fold(tmp_path / "A", readme="the earlier folder has other files")
     write_fold(tmp_path / "B", train=TRAIN_TEXT, test=TEST_TEXT)
     assert len(letor(None, tmp_path / "cache", **settings).load().query_ids) == 11
 
@@ -93,52 +97,30 @@ def test_files_of_other_names_are_listed_with_the_setting_that_names_them(tmp_pa
     )
     named = files | {"train": ["my_train.txt"], "test": ["my_test.txt"]}
     assert len(letor(root, tmp_path / "cache", files=named).load().query_ids) == 11
-    (folder / "train_2.txt.gz").touch()
-    with pytest.raises(ValueError, match=r"type 'dataset\.files\.train=\[NAME\]', and"):
-        letor(root, tmp_path / "cache", files=files).load()
-    for file in folder.iterdir():
-        file.unlink()
-    (folder / "learn train.gz").touch()
-    with pytest.raises(ValueError, match=r"\(it has learn train\.gz\), .* type 'dataset\.files\.train=\[NAME\]', and"):
-        letor(root, tmp_path / "cache", files=files).load()
+    for name, listed in (("train_2.txt.gz", "my_test.txt, my_train.txt, train_2.txt.gz"), ("learn train.gz", "learn ")):
+        if name == "learn train.gz":
+            for file in folder.iterdir():
+                file.unlink()
+        (folder / name).touch()
+        with pytest.raises(ValueError, match=rf"it has {listed}.* type 'dataset\.files\.train=\[NAME\]', and"):
+            letor(root, tmp_path / "cache", files=files).load()
 
 
 def test_a_path_without_files_says_what_is_there(tmp_path: Path):
     (tmp_path / "file").touch()
+    (tmp_path / "above" / "MSLR").mkdir(parents=True)
     (tmp_path / "empty" / "Fold1").mkdir(parents=True)
     (tmp_path / "none").mkdir()
     cases = [
         ("nowhere", r"dataset\.path must be a folder .*/nowhere, which does not exist\); type"),
         ("file", r"dataset\.path must be a folder .*/file, which is a file\); type"),
         ("none", r"dataset\.path must be a folder .*/none, which has no files\); type"),
-        (
-            "empty",
-            r"dataset\.files\.train must name a file of .*/empty/Fold1 \(it has no files\), got train\.txt; type",
-        ),
+        ("above", r"/above, which has the folders MSLR\); type dataset\.path=FOLDER"),
+        ("empty", r"dataset\.files\.train must name a file of .*/empty/Fold1 \(it has no files\), got train\.txt or"),
     ]
     for path, message in cases:
         with pytest.raises(ValueError, match=message):
             letor(tmp_path / path, tmp_path / "cache").load()
-    (tmp_path / "above" / "MSLR").mkdir(parents=True)
-    with pytest.raises(ValueError, match=r"/above, which has the folders MSLR\); type dataset\.path=FOLDER"):
-        letor(tmp_path / "above", tmp_path / "cache").load()
-
-
-def test_a_later_folder_of_a_named_set_is_found_although_an_earlier_one_has_other_files(tmp_path: Path):
-    write_fold(tmp_path / "A", readme="MQ2008")
-    write_fold(tmp_path / "A" / "Querylevelnorm", train=TRAIN_TEXT)
-    source = letor(None, tmp_path / "cache", data_dir=str(tmp_path), folders=["A", "A/Querylevelnorm"])
-    assert len(source.load().query_ids) == 10
-
-
-def test_home_and_variables_in_paths_expand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    write_fold(tmp_path / "set", train=TRAIN_TEXT)
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("SOMEWHERE", str(tmp_path))
-    monkeypatch.chdir(tmp_path)
-    for path in ("~/set", "$SOMEWHERE/set", "set"):
-        assert len(letor(Path(path), Path("~/cache")).load().query_ids) == 10
-    assert (tmp_path / "cache").is_dir()
 
 
 def test_yahoo_sets_are_told_apart_by_name_files_and_counts(tmp_path: Path):
@@ -176,51 +158,8 @@ def test_validation_and_choice_of_queries_are_seeded_and_apart(tmp_path: Path):
         splits(validation=0.3, queries=8)
     with pytest.raises(ValueError, match=r"dataset\.validation must leave training queries"):
         splits(validation=0.99)
-
-
-def test_a_validation_file_is_not_replaced(tmp_path: Path):
-    write_fold(tmp_path / "set", train=TRAIN_TEXT, vali=TEST_TEXT.replace("e0", "v0"), test=TEST_TEXT)
-    loaded = letor(tmp_path / "set", tmp_path / "cache", validation=0.5).load()
-    assert [len(loaded.splits[name]) for name in ("train", "validation", "test")] == [10, 1, 1]
-
-
-def test_normalised_variants_are_cached_and_follow_the_definition(tmp_path: Path):
-    for method in ("query_minmax", "query_zscore", "global_zscore"):
-        check_normalised(tmp_path, method)
-
-
-def check_normalised(tmp_path: Path, method: str) -> None:
-    raw = letor(TINY, tmp_path).load()
-    variant = letor(TINY, tmp_path, normalise=method).load()
-    table, offsets = raw.features.numpy().astype(float), raw.offsets.tolist()
-    train = table[: offsets[len(raw.splits["train"])]]
-    for first, last in pairwise(offsets):
-        x = table[first:last]
-        base = train if method == "global_zscore" else x
-        low, spread = (base.min(0), np.ptp(base, 0)) if method == "query_minmax" else (base.mean(0), base.std(0))
-        varies = np.ptp(base, 0) > 0
-        expected = np.where(varies, (x - low) / np.where(varies, spread, 1), 0)
-        np.testing.assert_allclose(variant.features[first:last].numpy(), expected, rtol=2e-6, atol=2e-6)
-    built = sorted(file.name for file in tmp_path.iterdir())
-    letor(TINY, tmp_path, normalise=method).load()
-    assert sorted(file.name for file in tmp_path.iterdir()) == built
-
-
-def test_nothing_is_cached_of_a_bad_file(tmp_path: Path):
-    write_fold(tmp_path / "set", train=TRAIN_TEXT + "x qid:z 1:1\n", test=TEST_TEXT)
-    with pytest.raises(DataError, match=r"train\.txt:20: found grade 'x'"):
-        letor(tmp_path / "set", tmp_path / "cache").load()
-    assert not list((tmp_path / "cache").rglob("*.npy"))
-
-
-def test_features_constant_over_training_are_dropped(tmp_path: Path):
-    write_fold(tmp_path / "set", train=TRAIN_TEXT, test=TEST_TEXT)  # feature 2 is 5 in train, 6 in test
-    raw = letor(tmp_path / "set", tmp_path / "cache").load().features
-    kept = letor(tmp_path / "set", tmp_path / "cache", drop_constant=True).load().features
-    assert torch.equal(kept, raw[:, [0, 2]])
-    # Within queries only feature 3 varies.
-    scaled = letor(tmp_path / "set", tmp_path / "cache", drop_constant=True, normalise="query_minmax").load()
-    assert scaled.features.shape[1] == 1
+    write_fold(tmp_path / "set", vali=TEST_TEXT.replace("e0", "v0"))
+    assert [len(numbers) for numbers in splits(validation=0.5).values()] == [10, 1, 1], "a file is not replaced"
 
 
 def test_the_fingerprint_follows_the_numbers_and_nothing_else(tmp_path: Path):
@@ -291,7 +230,46 @@ def test_null_is_read_as_the_setting_says_from_the_cache_too(tmp_path: Path):
             assert source.load().features.tolist() == values
 
 
-def test_labels_beyond_the_declared_grades_are_an_error(tmp_path: Path):
-    write_fold(tmp_path / "set", train=TRAIN_TEXT)
-    with pytest.raises(DataError, match=r"dataset\.grades must be at least 3 \(labels go up to 2\), got 2"):
-        letor(tmp_path / "set", tmp_path / "cache", grades=2).load()
+def test_queries_in_two_splits_are_named_with_whether_their_documents_are_the_same(tmp_path: Path):
+    train = "1 qid:a 1:1 2:2\n0 qid:a 1:3 2:4\n2 qid:b 1:5\n0 qid:c 1:6\n"
+    same = "1 of the 2 {}, such as qid:a, with the same documents: results on test are not results on unseen queries"
+    other = "1 of the 2 {}, such as qid:a, with other documents: this is harmless only if each file numbers"
+    cases = [
+        ("0 qid:y 1:1 2:2\n0 qid:z 1:3 2:4\n", ()),
+        ("1 qid:z 1:1\n0 qid:a 1:3 2:4\n2 qid:a 1:1 2:2\n", (same,)),  # in another order, with other labels
+        ("1 qid:a 1:1 2:2\n0 qid:a 1:3 2:5\n0 qid:z 1:3\n", (other,)),
+        ("1 qid:a 1:1 2:2\n0 qid:z 1:3\n", (other,)),
+        ("1 qid:c 1:7\n0 qid:b 1:5\n", ("2 of the 2 {}, such as qid:b; 1 of the 2 that were compared have the same",)),
+    ]
+    for test, expected in cases:
+        write_fold(tmp_path / "set", train=train, test=test)
+        for settings in ({}, {"normalise": "query_minmax"}):
+            lines = letor(tmp_path / "set", tmp_path / "cache", **settings).load().warnings
+            assert len(lines) == len(expected), test
+            for line, start in zip(lines, expected, strict=True):
+                assert line.startswith(start.format("queries of test are in train too")), test
+    write_fold(tmp_path / "set", vali="0 qid:b 1:5\n0 qid:v 1:2\n", test="0 qid:v 1:2\n0 qid:c 1:6\n")
+    lines = letor(tmp_path / "set", tmp_path / "cache").load().warnings
+    assert [line.split(", such")[0] for line in lines] == [
+        f"1 of the 2 queries of {second} are in {first} too"
+        for second, first in (("validation", "train"), ("test", "train"), ("test", "validation"))
+    ]
+    kept = [letor(tmp_path / "set", tmp_path / "cache", queries=1, seed=seed).load() for seed in range(9)]
+    numbers = {dataset.query_ids[int(dataset.splits["train"])]: len(dataset.warnings) for dataset in kept}
+    assert numbers == {"a": 1, "b": 2, "c": 2}, "of the queries that are used"
+
+
+def test_warnings_of_a_dataset_are_shown_once_and_logged(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    write_fold(tmp_path / "set", train="0 qid:a 1:1\n", test="0 qid:a 1:1\n")
+    words = ["dataset=letor", f"dataset.path={tmp_path / 'set'}", f"cache_dir={tmp_path / 'cache'}"]
+    warning = "1 of the 1 queries of test are in train too"
+    for action in ("info", "prepare", "check"):
+        assert cli.main(["data", action, *words]) == 0
+        assert capsys.readouterr().err.count(f"warning: {warning}") == 1, action
+    assert cli.main(["run", *words, "rounds=2", f"output_dir={tmp_path / 'out'}"]) == 0
+    assert capsys.readouterr().err.count(f"warning: {warning}") == 1
+    (log,) = (tmp_path / "out").rglob("log.txt")
+    assert log.read_text().count(f" WARNING {warning}") == 1
+    run = ol2r.run(*words, "rounds=2", output_dir=str(tmp_path / "quiet"))
+    assert f" WARNING {warning}" in (run.path / "log.txt").read_text()
+    assert capsys.readouterr().err == ""

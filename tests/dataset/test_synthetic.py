@@ -11,6 +11,7 @@ import pytest
 import torch
 from hydra.utils import instantiate
 from omegaconf import OmegaConf
+from torch import Tensor, nn
 
 from ol2r_cli.config.ranges import check_settings
 from ol2r_cli.dataset.synthetic import (
@@ -19,12 +20,10 @@ from ol2r_cli.dataset.synthetic import (
     DocumentGenerator,
     GeneratedIntents,
     Synthetic,
-    _interplay,
-    _normalised,
 )
 from ol2r_cli.dataset.table import Dataset
 
-ROOT = Path(__file__).parents[2]
+CONFIG = Path(__file__).parents[2] / "configs" / "dataset" / "synthetic.yaml"
 SMALL: dict[str, Any] = {
     "queries": {"train": 8, "validation": 3, "test": 4},
     "documents": 20,
@@ -55,11 +54,7 @@ def digest(dataset: Dataset) -> str:
 
 @pytest.fixture(scope="module")
 def default() -> Dataset:
-    return instantiate(OmegaConf.load(ROOT / "configs" / "dataset" / "synthetic.yaml")).load()
-
-
-def per_query(dataset: Dataset, column: torch.Tensor) -> list[torch.Tensor]:
-    return list(column.split(dataset.offsets.diff().tolist()))
+    return instantiate(OmegaConf.load(CONFIG)).load()
 
 
 def test_every_setting_alters_numbers_and_fingerprint():
@@ -87,18 +82,17 @@ def test_a_setting_out_of_range_names_what_is_allowed():
     cases: list[tuple[str, Any, str]] = [
         ("queries", {"train": 8, "test": 4}, ".validation is missing: SplitSizes needs it"),
         ("queries", {**queries, "train": 0}, ".train must be 1 or more, got 0"),
-        ("queries", {**queries, "other": 1}, "SplitSizes has no setting 'other'"),
         ("grades", [1.0], " must be 2 to 127 shares that sum to 1, got [1.0]"),
         ("grades", [0.5, 0.4], " must be 2 to 127 shares that sum to 1, got [0.5, 0.4]"),
         ("noise", float("nan"), " must be from 0 to 1e+06, got nan"),
         ("group_ratio", 1.0, " must be between 0 and 1 or a list [..,..] of which each is between 0 and 1, got 1.0"),
         ("group_ratio", [0.5, 0.4], " must be a share, or 2 to 128 shares that sum to 1, got [0.5, 0.4]"),
+        ("intents", {"number": 3, "overlap": -0.9}, ".overlap of 3 intents must be -0.5 or more, got -0.9"),
     ]
     for setting, value, message in cases:
         with pytest.raises(ValueError) as error:
             small(**{setting: value})
-        expected = message if message.startswith("SplitSizes") else f"dataset.{setting}{message}"
-        assert str(error.value).startswith(expected)
+        assert str(error.value).startswith(f"dataset.{setting}{message}")
 
 
 def test_the_numbers_of_this_version_do_not_change():
@@ -119,17 +113,11 @@ def test_a_split_keeps_its_queries_when_it_or_another_grows():
 
 def test_sizes_are_those_of_the_settings():
     dataset = small(queries={"train": 51, "validation": 0, "test": 4}, features=7)
-    assert {split: len(queries) for split, queries in dataset.splits.items()} == {
-        "train": 51,
-        "validation": 0,
-        "test": 4,
-    }
+    assert [len(dataset.splits[split]) for split in ("train", "validation", "test")] == [51, 0, 4]
     assert torch.equal(torch.cat(list(dataset.splits.values())), torch.arange(55))
     assert dataset.query_ids[50:52] == ["train-51", "test-1"]
     assert dataset.features.shape == (dataset.offsets[-1], 7)
-    assert dataset.features.dtype == torch.float32
-    assert dataset.labels.dtype == torch.int8
-    assert dataset.grades == 3
+    assert (dataset.features.dtype, dataset.labels.dtype, dataset.grades) == (torch.float32, torch.int8, 3)
     with pytest.raises(ValueError, match="no validation split"):
         dataset.split("validation")
 
@@ -144,16 +132,12 @@ def test_list_lengths_have_the_mean_and_reach_both_limits():
         assert documents * 0.99 < lengths.mean() < documents * (1.01 if documents == 120 else 1.4)
 
 
-def test_features_span_0_to_1_in_every_query_and_constants_are_0(default: Dataset):
-    for features in per_query(default, default.features):
+def test_features_are_scaled_correlated_redundant_and_partly_discrete(default: Dataset):
+    for features in default.features.split(default.offsets.diff().tolist()):
         low, high = features.amin(0), features.amax(0)
         assert (low == 0).all()
         assert ((high == 1) | (high == 0)).all()
-    constant = (default.features == 0).all(0)
-    assert 4 <= constant.sum() <= 12
-
-
-def test_features_are_correlated_redundant_and_partly_discrete(default: Dataset):
+    assert 4 <= (default.features == 0).all(0).sum() <= 12
     sample = default.features[: default.offsets[100]].numpy()
     varying = sample[:, sample.std(0) > 0]
     correlation = np.abs(np.corrcoef(varying.T)) - np.eye(varying.shape[1])
@@ -169,30 +153,26 @@ def test_grades_are_mixed_as_in_mslr_and_differently_by_query(default: Dataset):
     shares = default.labels.long().bincount(minlength=3) / len(default.labels)
     assert (shares - published).abs().max() < 0.02
     assert ((shares / published - 1).abs() < 0.2).all()
-    irrelevant = torch.stack([(labels == 0).float().mean() for labels in per_query(default, default.labels)])
+    irrelevant = torch.stack(
+        [(labels == 0).float().mean() for labels in default.labels.split(default.offsets.diff().tolist())]
+    )
     assert irrelevant.std() > 0.1
 
 
-def test_groups_have_the_ratio_and_the_popular_are_a_little_more_relevant():
-    for ratio in (0.05, 0.6, 0.95):
-        dataset = small(queries={"train": 500, "validation": 0, "test": 0}, features=1, group_ratio=ratio)
-        popular = dataset.group == 0
-        assert float(popular.double().mean()) == pytest.approx(ratio, abs=0.015)
-        merit = dataset.labels[popular].double().mean() / dataset.labels[~popular].double().mean()
-        assert 1.05 < merit < 1.6
-
-
-def test_several_groups_have_their_shares_and_are_cuts_of_the_same_popularity():
+def test_groups_have_their_shares_and_the_popular_are_a_little_more_relevant():
     queries = {"train": 500, "validation": 0, "test": 0}
-    two, same, three = (
-        small(queries=queries, features=1, group_ratio=ratio) for ratio in (0.6, [0.6, 0.4], [0.5, 0.1, 0.4])
-    )
+    datasets = {}
+    for name, ratio in {"few": 0.05, "two": 0.6, "many": 0.95, "same": [0.6, 0.4], "three": [0.5, 0.1, 0.4]}.items():
+        dataset = datasets[name] = small(queries=queries, features=1, group_ratio=ratio)
+        expected = ratio if isinstance(ratio, list) else [ratio, 1 - ratio]
+        shares = dataset.group.bincount() / len(dataset.group)
+        assert shares.tolist() == pytest.approx(expected, abs=0.015), name
+        popular = dataset.group == 0
+        assert 1.05 < dataset.labels[popular].double().mean() / dataset.labels[~popular].double().mean() < 1.6, name
+    two, same, three = datasets["two"], datasets["same"], datasets["three"]
     assert torch.equal(same.group, two.group)
     assert torch.equal(same.features, two.features)
-    assert [float((three.group == number).double().mean()) for number in range(3)] == pytest.approx(
-        [0.5, 0.1, 0.4], abs=0.015
-    )
-    assert torch.equal(three.group == 2, two.group == 1)
+    assert torch.equal(three.group == 2, two.group == 1), "cuts of the same popularity"
     assert three.fingerprint != two.fingerprint
 
 
@@ -207,28 +187,20 @@ def test_qualities_are_independent_but_popularity_leans_on_relevance():
     others = np.delete(np.arange(QUALITIES + 2), POPULARITY)
     assert np.abs(correlation[np.ix_(others, others)] - np.eye(QUALITIES + 1)).max() < 0.015
     assert quality.std(1) == pytest.approx(np.ones(QUALITIES + 2), abs=0.01)
-    assert np.corrcoef(quality[POPULARITY], generator.weights[0] @ quality[:QUALITIES])[0, 1] == pytest.approx(
-        0.25, abs=0.01
-    )
+    leaning = np.corrcoef(quality[POPULARITY], generator.weights[0] @ quality[:QUALITIES])[0, 1]
+    assert leaning == pytest.approx(0.25, abs=0.01)
 
 
-def test_interplay_has_mean_0_variance_1_and_no_linear_part():
-    _, quality = draw()
-    interplay = _interplay(quality)
-    assert interplay.mean() == pytest.approx(0, abs=0.01)
-    assert interplay.var() == pytest.approx(1, abs=0.02)
-    assert np.abs([np.corrcoef(interplay, row)[0, 1] for row in quality]).max() < 0.015
-
-
-def test_nonlinearity_is_the_variance_that_regression_on_qualities_leaves():
-    for nonlinearity in (0.0, 0.3, 1.0):
-        generator, quality = draw(nonlinearity)
-        lengths = np.array([COUNT])  # one query: its difficulty is one constant
+def test_nonlinearity_and_noise_are_the_variance_beyond_the_qualities():
+    """Nonlinearity is what a regression on the qualities leaves of the signal; the noise adds its own variance."""
+    lengths = np.array([COUNT])  # one query: its difficulty is one constant
+    for nonlinearity, noise in ((0.0, 0.0), (0.3, 0.0), (1.0, 0.0), (0.3, 0.8)):
+        generator, quality = draw(nonlinearity, noise)
         utility = generator.utility(quality, lengths, np.random.default_rng(3))[0].astype(np.float64)
         utility -= utility.mean()
         explained = quality.T @ np.linalg.lstsq(quality.T, utility, rcond=None)[0]
-        assert utility.var() == pytest.approx(1, abs=0.02)
-        assert (utility - explained).var() == pytest.approx(nonlinearity, abs=0.02)
+        assert utility.var() == pytest.approx(1 + noise**2, abs=0.03)
+        assert (utility - explained).var() == pytest.approx(nonlinearity + noise**2, abs=0.03)
 
 
 def test_intents_overlap_as_much_as_stated():
@@ -255,39 +227,21 @@ def test_the_first_intent_is_that_of_a_dataset_without_intents():
     assert torch.equal(second.labels, several.intents.labels[1])
     assert not torch.equal(second.labels, plain.labels)
     assert len({plain.fingerprint, several.fingerprint, second.fingerprint}) == 3
-    shares = torch.bincount(several.intents.labels[2], minlength=3) / len(several.labels)
-    assert shares.tolist() == pytest.approx(
-        (torch.bincount(plain.labels, minlength=3) / len(plain.labels)).tolist(), abs=0.1
-    )
 
 
-def test_noise_is_the_deviation_of_the_error():
-    (generator, quality), lengths = draw(noise=0.8), np.array([COUNT])
-    assert generator.utility(quality, lengths, np.random.default_rng(3)).var() == pytest.approx(1 + 0.8**2, abs=0.03)
-
-
-def test_kinds_of_features_have_their_shares_at_any_width():
+def test_kinds_of_features_have_their_shares_and_only_noise_shows_no_quality():
     shares = {"plain": 0.3, "heavy": 0.25, "saturated": 0.1, "count": 0.2, "query": 0.06, "noise": 0.09}
     for features in (1, 10, 136):
         generator = DocumentGenerator(features, 0.5, 0.0, [0.6], np.random.default_rng(1))
         assert sum(kind.astype(int) for kind in generator.kind.values()).tolist() == [1] * features
         for kind, share in shares.items():
             assert abs(generator.kind[kind].sum() - share * features) <= 1
-
-
-def test_only_noise_features_are_independent_of_the_quality_that_they_show():
     generator, quality = draw()
     view = generator.features(quality, np.array([COUNT]), np.random.default_rng(3))
     for feature in range(60):
         if not generator.kind["query"][feature]:
             shown = abs(np.corrcoef(view[:, feature], quality[generator.shown[feature]])[0, 1])
             assert shown < 0.02 if generator.kind["noise"][feature] else shown > 0.2
-
-
-def test_normalisation_by_query():
-    view = np.array([[2, 4, 3, 7, 7], [5, 5, 1, 2, 4]], dtype=np.float32)
-    expected = [[0, 1, 0.5, 0, 0], [1, 1, 0, 0, 1]]  # lists of 3 and 2 documents
-    assert _normalised(view, np.array([3, 2])).tolist() == expected
 
 
 MANY = {"train": 10_000_000, "validation": 0, "test": 0}
@@ -299,3 +253,45 @@ def test_memory_is_checked_for_the_lengths_drawn_and_for_blocks(monkeypatch: pyt
         with pytest.raises(ValueError, match=r"documents and dataset\.features must be smaller: they need . GiB, and"):
             small(**sizes)
     assert len(small().query_ids) == 15
+
+
+Lists = tuple[Tensor, Tensor, Tensor]  # features [Q, D, F], gains [Q, D], which are real [Q, D]
+
+
+def listwise(network: nn.Module, train: Lists, test: Lists, epochs: int, rate: float, decay: float) -> float:
+    """Test NDCG@10 of a network (of one layer: a linear ranker) trained with softmax cross-entropy with the gains."""
+    features, gains, mask = train
+    target = gains / gains.sum(1, keepdim=True).clamp(min=1e-9)
+    optimizer = torch.optim.AdamW(network.parameters(), lr=rate, weight_decay=decay)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, epochs)
+    for _ in range(epochs):
+        for batch in torch.randperm(len(features)).split(10):
+            scores = network(features[batch]).squeeze(-1).masked_fill(~mask[batch], -1e9)
+            optimizer.zero_grad()
+            (-(target[batch] * scores.log_softmax(dim=1)).sum() / len(batch)).backward()
+            optimizer.step()
+        schedule.step()
+    discount = 1 / torch.log2(torch.arange(10) + 2.0)
+    with torch.no_grad():
+        order = network(test[0]).squeeze(-1).masked_fill(~test[2], -torch.inf).argsort(dim=1, descending=True)[:, :10]
+    ideal = (test[1].sort(dim=1, descending=True).values[:, :10] * discount).sum(1)
+    return float(((test[1].gather(1, order) * discount).sum(1) / ideal.clamp(min=1e-9)).mean())
+
+
+@pytest.mark.slow
+def test_a_network_beats_the_best_linear_ranker_by_nonlinearity_alone():
+    torch.set_num_threads(1)
+    for nonlinearity, margin in ((0.5, (0.03, 1.0)), (0.0, (-0.03, 0.03))):
+        torch.manual_seed(0)
+        changes = {"queries": {"validation": 0, "test": 300}, "nonlinearity": nonlinearity}
+        dataset, lists = instantiate(OmegaConf.merge(OmegaConf.load(CONFIG), changes)).load(), []
+        for split in "train", "test":
+            part = dataset.split(split, dtype=torch.float32)
+            candidates, labels = part.serve(torch.arange(len(part)))
+            lists.append((candidates.features, (2.0**labels - 1) * candidates.mask, candidates.mask))
+        width = dataset.features.shape[1]
+        linear = listwise(nn.Linear(width, 1), *lists, epochs=25, rate=0.03, decay=0.01)
+        layers = nn.Linear(width, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 1)
+        neural = listwise(nn.Sequential(*layers), *lists, epochs=12, rate=0.003, decay=1.0)
+        assert linear > 0.45
+        assert margin[0] < neural - linear < margin[1], nonlinearity

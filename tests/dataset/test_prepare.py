@@ -1,0 +1,137 @@
+"""Normalisation by its formulas, and document groups by a feature or from a file."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from ol2r_cli.dataset import parse
+from ol2r_cli.dataset.parse import blocks
+from ol2r_cli.dataset.prepare import normaliser
+from tests.dataset.letor_files import TEST_TEXT, TINY, TRAIN_TEXT, letor, write_fold
+
+BAD_RULES = [
+    ({"feature": 3}, " must be null, {file: FILE} or {feature: ID, threshold: X, on:"),
+    ({"feature": 0, "threshold": 1}, ".feature must be 1 or more, got 0"),
+    ({"feature": 1, "threshold": "x"}, ".threshold must be a number or a list [..,..] of which each"),
+    ({"feature": 1, "threshold": []}, ".threshold must be a number, or a list of 1 to 127 different"),
+    ({"feature": 1, "threshold": [1, 1]}, ".threshold must be a number, or a list of 1 to 127 diff"),
+    ({"feature": 1, "quantiles": 1}, ".quantiles must be from 2 to 128, got 1"),
+    ({"feature": 1, "quantiles": 2, "threshold": 1}, " must be null, {file: FILE} or {feature: ID,"),
+    ({"feature": 1, "threshold": 1, "on": "x"}, ".on must be one of raw, normalised, got 'x'"),
+    ({"feature": 1, "threshold": 1, "zeroed": 1}, ".zeroed must be true or false, got 1"),
+]
+
+
+def test_normalised_variants_are_cached_and_follow_the_definition(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    raw = letor(TINY, tmp_path).load()
+    table, offsets = raw.features.numpy().astype(float), raw.offsets.tolist()
+    train = table[: offsets[len(raw.splits["train"])]]
+    monkeypatch.setattr(parse, "BLOCK", 10)  # several blocks of queries
+    for method in ("query_minmax", "query_zscore", "global_zscore"):
+        variant = letor(TINY, tmp_path, normalise=method).load()
+        for first, last in pairwise(offsets):
+            x = table[first:last]
+            base = train if method == "global_zscore" else x
+            low, spread = (base.min(0), np.ptp(base, 0)) if method == "query_minmax" else (base.mean(0), base.std(0))
+            varies = np.ptp(base, 0) > 0
+            expected = np.where(varies, (x - low) / np.where(varies, spread, 1), 0)
+            np.testing.assert_allclose(
+                variant.features[first:last].numpy(), expected, rtol=2e-6, atol=2e-6, err_msg=method
+            )
+        built = sorted(file.name for file in tmp_path.iterdir())
+        letor(TINY, tmp_path, normalise=method).load()
+        assert sorted(file.name for file in tmp_path.iterdir()) == built, method
+        constant, whole = np.full((7, 1), 0.1), np.array([0])  # the mean of seven 0.1 is not 0.1
+        assert not normaliser(method, constant, np.array([0, 7]), np.ones(7, bool))(constant, whole).any(), method
+    offsets = np.cumsum([0, 4, 4, 4, 25, 1, 9, 1])
+    got = [(rows.start, rows.stop, start.tolist()) for rows, start in blocks(offsets)]
+    assert got == [(0, 8, [0, 4]), (8, 12, [0]), (12, 37, [0]), (37, 47, [0, 1]), (47, 48, [0])]
+
+
+def test_features_constant_over_training_are_dropped(tmp_path: Path):
+    write_fold(tmp_path / "set", train=TRAIN_TEXT, test=TEST_TEXT)  # feature 2 is 5 in train, 6 in test
+    raw = letor(tmp_path / "set", tmp_path / "cache").load().features
+    kept = letor(tmp_path / "set", tmp_path / "cache", drop_constant=True).load().features
+    assert torch.equal(kept, raw[:, [0, 2]])
+    # Within queries only feature 3 varies.
+    scaled = letor(tmp_path / "set", tmp_path / "cache", drop_constant=True, normalise="query_minmax").load()
+    assert scaled.features.shape[1] == 1
+    write_fold(tmp_path / "same", train="0 qid:1 1:1\n")
+    with pytest.raises(ValueError, match=r"^dataset\.drop_constant must be false here: every feature is constant"):
+        letor(tmp_path / "same", tmp_path / "cache", drop_constant=True).load()
+
+
+def test_groups_by_thresholds_before_or_after_normalisation(tmp_path: Path):
+    write_fold(tmp_path / "set", train="0 qid:1 1:2 2:1\n1 qid:1 1:4 2:2\n2 qid:1 1:3 2:3\n", test="0 qid:2 1:9 2:4\n")
+
+    def load(**group):
+        return letor(
+            tmp_path / "set", tmp_path / "cache", normalise="query_minmax", group={"feature": 1, **group}
+        ).load()
+
+    scaled = load(threshold=0.5)  # feature 1 is 0, 1, .5 and, alone in its query, 0
+    assert scaled.group.tolist() == [1, 0, 1, 1]
+    assert scaled.features[:, 0].tolist() == [0, 0, 0, 0]
+    assert scaled.features[:, 1].tolist() == [0, 0.5, 1, 0]
+    raw = load(threshold=3, on="raw", zeroed=False)
+    assert raw.group.tolist() == [1, 0, 1, 0]
+    assert raw.features[:, 0].tolist() == [0, 1, 0.5, 0]
+    # The group is the number of thresholds that a document does not exceed, in whatever order they are typed.
+    assert load(threshold=[3.5, 2], on="raw").group.tolist() == [2, 0, 1, 0]
+    assert load(threshold=[2, 3.5], on="raw").group.tolist() == [2, 0, 1, 0]
+    assert load(threshold=[3.5, 2], on="raw").fingerprint != load(threshold=3.5, on="raw").fingerprint
+    with pytest.raises(ValueError, match=r"dataset\.group\.feature must be at most 2, got 3"):
+        load(threshold=1, feature=3)
+
+
+def test_quantiles_of_the_training_split_make_groups_of_about_equal_size(tmp_path: Path):
+    """Feature 1 is 1, 2, .., 9 in training: the thresholds are 6 and 3. Test documents do not move them."""
+    train = "".join(f"{value % 2} qid:1 1:{value} 2:{int(value > 8)}\n" for value in (5, 1, 9, 2, 8, 3, 7, 4, 6))
+    write_fold(tmp_path / "set", train=train, test="0 qid:2 1:100 2:0\n1 qid:2 1:6.5 2:1\n0 qid:2 1:3 2:1\n")
+
+    def load(**group):
+        rule = {"feature": 1, "quantiles": 3, "on": "raw", **group}
+        return letor(tmp_path / "set", tmp_path / "cache", group=rule).load()
+
+    thirds = load()
+    assert thirds.group.tolist() == [1, 2, 0, 2, 0, 2, 0, 1, 1, 0, 0, 2]
+    assert thirds.features[:, 0].abs().sum() == 0
+    assert load(quantiles=2, zeroed=False).group.tolist() == [1, 1, 0, 1, 0, 1, 0, 1, 0, 0, 0, 1]
+    assert load(quantiles=2).fingerprint != thirds.fingerprint
+    few = "few values: its quantiles are 0, 0, the largest is 1$"
+    with pytest.raises(
+        ValueError, match=rf"^dataset.group.quantiles must be less, or dataset.group.feature .* too {few}"
+    ):
+        load(feature=2)
+
+
+def test_groups_from_a_file(tmp_path: Path):
+    write_fold(tmp_path / "set", train="0 qid:1 1:2\n1 qid:1 1:4\n", test="0 qid:2 1:9\n")
+    file = tmp_path / "groups.txt"
+    source = letor(tmp_path / "set", tmp_path / "cache", group={"file": str(file)})
+    with pytest.raises(ValueError, match=r"^dataset\.group\.file must be a file, got .*groups\.txt$"):
+        source.load()
+    file.write_text("0\n1\n2\n")
+    before = source.load()
+    assert before.group.tolist() == [0, 1, 2]
+    file.write_text("0\n1\n10\n")
+    assert source.load().fingerprint != before.fingerprint
+    for text, message in (
+        ("0\n-1\n2\n", r"groups\.txt:2: found '-1', expected a whole number from 0 to 127"),
+        ("0\n1\n", r"one line per document \(3\), got 2 lines"),
+    ):
+        file.write_text(text)
+        with pytest.raises(ValueError, match=message):
+            source.load()
+
+
+def test_a_bad_rule_names_the_setting(tmp_path: Path):
+    for rule, message in BAD_RULES:
+        with pytest.raises(ValueError) as error:
+            letor(TINY, tmp_path, group=rule)
+        assert str(error.value).startswith(f"dataset.group{message}")
