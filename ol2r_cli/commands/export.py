@@ -15,10 +15,10 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ol2r_cli.atomic_file import write_parquet, write_text
 from ol2r_cli.commands.command import argument, command
@@ -28,9 +28,6 @@ from ol2r_cli.formatting import plural
 from ol2r_cli.report.frames import as_csv
 from ol2r_cli.run.exit_status import DONE
 from ol2r_cli.run.run import named_runs
-
-if TYPE_CHECKING:
-    from ol2r_cli.export.ranked_split import RankedSplit
 
 TRACKERS = ("tensorboard", "mlflow", "wandb")
 WHAT = ("per-query", "trec", *TRACKERS)
@@ -46,8 +43,19 @@ WHAT = ("per-query", "trec", *TRACKERS)
     argument("--points", metavar="N", type=int, help="of a curve of a tracker, at most (default: 500)"),
 )
 def main(given: argparse.Namespace) -> int:
+    for option in ("split", "data", "config_dir") if given.to in TRACKERS else ("points",):
+        if getattr(given, option) not in (None, []):
+            raise ValueError(f"--{option.replace('_', '-')} does not go with --to {given.to}: leave it out")
+    if given.to in TRACKERS and find_spec(given.to) is None:
+        raise ValueError(f"--to {given.to} needs the package {given.to}: type pip install 'ol2r[{given.to}]'")
+    if given.points is not None and given.points < 1:
+        raise ValueError(f"--points must be 1 or more, got {given.points}")
+    if given.to == "per-query" and given.out.suffix not in (".csv", ".parquet"):
+        raise ValueError(f"--out must end in .csv or .parquet, got {given.out}")
+    names = given.runs or [str(default_output_dir())]
+    paths = list(dict.fromkeys(path for name in names for path in named_runs(name)))
     try:
-        for line in _export(given):
+        for line in (_to_tracker if given.to in TRACKERS else _ranked)(given, paths):
             print(line)
     except OSError as error:
         reason = f"{error.strerror}: {error.filename}"
@@ -55,83 +63,47 @@ def main(given: argparse.Namespace) -> int:
     return DONE
 
 
-def _export(options: argparse.Namespace) -> Iterable[str]:
-    _check(options)
-    names = options.runs or [str(default_output_dir())]
-    paths = list(dict.fromkeys(path for name in names for path in named_runs(name)))
-    if options.to in TRACKERS:
-        from ol2r_cli.export import trackers
+def _to_tracker(given: argparse.Namespace, paths: list[Path]) -> Iterator[str]:
+    from ol2r_cli.export import trackers
 
-        points = options.points or trackers.POINTS
-        write = getattr(trackers, f"write_{options.to}")
-        yield from write(_readable(paths, lambda path: trackers.tracked_run(path, points)), options.out)
-        return
+    runs = _readable(paths, lambda path: trackers.tracked_run(path, given.points or trackers.POINTS))
+    yield from getattr(trackers, f"write_{given.to}")(runs, given.out)
 
+
+def _ranked(given: argparse.Namespace, paths: list[Path]) -> Iterator[str]:
+    import polars as pl
     import torch
 
-    from ol2r_cli.export.ranked_split import RankedSplit
+    from ol2r_cli.export.ranked_split import RankedSplit, per_query, write_trec
 
-    own_targets = trusted_targets(options.config_dir)
+    own, out = trusted_targets(given.config_dir), given.out
     with torch.inference_mode():
-        runs = _readable(paths, lambda path: RankedSplit(path, options.split or "test", options.data, own_targets))
-        if options.to == "per-query":
-            yield _write_table(runs, options.out)
-        else:
-            yield from _write_trec(runs, options.out, several=len(paths) > 1)
-
-
-def _check(options: argparse.Namespace) -> None:
-    if options.to in TRACKERS:
-        if find_spec(options.to) is None:
-            package = options.to
-            raise ValueError(f"--to {package} needs the package {package}: type pip install 'ol2r[{package}]'")
-        unused = [option for option in ("split", "data", "config_dir") if getattr(options, option)]
-    else:
-        unused = ["points"] if options.points is not None else []
-    if unused:
-        raise ValueError(f"--{unused[0].replace('_', '-')} does not go with --to {options.to}: leave it out")
-    if options.points is not None and options.points < 1:
-        raise ValueError(f"--points must be 1 or more, got {options.points}")
-    if options.to == "per-query" and options.out.suffix not in (".csv", ".parquet"):
-        raise ValueError(f"--out must end in .csv or .parquet, got {options.out}")
-
-
-def _readable(paths: list[Path], read: Callable[[Path], Any]) -> Iterator[Any]:
-    """Return the runs that can be exported. Prints why others are left out; ValueError when none can be exported."""
-    exported, reason = False, ""
-    for path in paths:
-        try:
-            run = read(path)
-        except ValueError as error:
-            if reason:
-                print(f"ol2r export: left out: {reason}", file=sys.stderr)
-            reason = str(error)
-            continue
-        exported = True
-        yield run
-    if not exported:
-        raise ValueError(reason)
-    if reason:
-        print(f"ol2r export: left out: {reason}", file=sys.stderr)
-
-
-def _write_table(runs: Iterable[RankedSplit], out: Path) -> str:
-    import polars as pl
-
-    from ol2r_cli.export.ranked_split import per_query
-
-    table = pl.concat([per_query(run) for run in runs], how="diagonal")  # runs may have other measures
+        runs = _readable(paths, lambda path: RankedSplit(path, given.split or "test", given.data, own))
+        if given.to == "trec":
+            for run in runs:
+                folder = out / run.run.path.name if len(paths) > 1 else out
+                yield f"written: {folder} ({', '.join(file.name for file in write_trec(run, folder))})"
+            return
+        table = pl.concat([per_query(run) for run in runs], how="diagonal")  # runs may have other measures
     if out.suffix == ".csv":
         write_text(out, as_csv(table))
     else:
         write_parquet(out, table)
-    return f"written: {out} ({len(table):,} rows of {plural(table['run'].n_unique(), 'run')})"
+    yield f"written: {out} ({len(table):,} rows of {plural(table['run'].n_unique(), 'run')})"
 
 
-def _write_trec(runs: Iterable[RankedSplit], out: Path, several: bool) -> Iterator[str]:
-    from ol2r_cli.export.ranked_split import write_trec
-
-    for run in runs:
-        folder = out / run.trained.run.path.name if several else out
-        files = write_trec(run, folder)
-        yield f"written: {folder} ({', '.join(file.name for file in files)})"
+def _readable(paths: list[Path], read: Callable[[Path], Any]) -> Iterator[Any]:
+    """Return the runs that can be exported. Prints why others are left out; ValueError when none can be exported."""
+    reasons, exported = list[str](), False
+    for path in paths:
+        try:
+            run = read(path)
+        except ValueError as error:
+            reasons.append(str(error))
+            continue
+        exported = True
+        yield run
+    for reason in reasons[not exported :]:
+        print(f"ol2r export: left out: {reason}", file=sys.stderr)
+    if not exported:
+        raise ValueError(reasons[0])

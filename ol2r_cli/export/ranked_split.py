@@ -12,20 +12,18 @@ import polars as pl
 import torch
 from numpy.typing import NDArray
 from omegaconf import OmegaConf
-from torch import Tensor
 
 from ol2r_cli.atomic_file import write_text
 from ol2r_cli.config.catalogue import Catalogue
 from ol2r_cli.config.instantiate import build, check_stored
 from ol2r_cli.dataset.letor import document_ids
 from ol2r_cli.dataset.table import Dataset
-from ol2r_cli.interfaces import Measure, RankedLists
+from ol2r_cli.interfaces import RankedLists
 from ol2r_cli.metrics.evaluation import Evaluator, Lists
 from ol2r_cli.metrics.ranking import reciprocal_rank
 from ol2r_cli.run.code import check_unchanged
 from ol2r_cli.run.run import Run
-from ol2r_cli.run.trained_ranker import TrainedRanker, dataset_source
-from ol2r_cli.tensor.shapes import Float
+from ol2r_cli.run.trained_ranker import dataset_source
 
 QRELS, EXPONENTIAL_QRELS = "qrels.txt", "qrels-exponential.txt"
 _STEP = 1e-30  # between equal scores at zero, where a tool might read the next float32 as zero
@@ -40,53 +38,37 @@ class RankedSplit:
     """
 
     def __init__(self, path: Path, split: str, data: Path | None = None, own_targets: Collection[str] = ()):
-        run, self.split = Run.read_finished(path), split
-        self.trained = run.read_ranker(own_targets)
-        self.manifest, self.settings, self.seeds = run.manifest, run.settings, self.trained.seeds
-        if "intent" in self.manifest["choices"]:
+        self.run, self.split = Run.read_finished(path), split
+        trained = self.run.read_ranker(own_targets)
+        self.settings, self.seeds = self.run.settings, trained.seeds
+        if "intent" in self.run.choices:
             raise ValueError(
                 f"{path} has users whose intent changes, so that its documents have no lasting labels: export a run "
                 "with intent=none, or read its evaluation.parquet"
             )
-        self.dataset = _dataset(self.trained, data)
-        self.skips = self.settings["no_relevant"] == "skip"  # queries without a relevant document are not evaluated
+        settings = trained.dataset_settings(data)
+        try:
+            self.dataset = _load(OmegaConf.to_yaml(OmegaConf.create(settings)))
+        except ValueError as error:
+            if "path" not in settings or data is not None:
+                raise
+            raise ValueError(f"the data of {path} cannot be read: type --data FOLDER ({error})") from error
+        if self.dataset.fingerprint != self.run.fingerprint:
+            folder = settings.get("path") or settings.get("data_dir")
+            if folder is None:  # generated
+                raise ValueError(f"{path} is of data that this version generates in another way: run it again")
+            raise ValueError(f"--data must be the data of {path}, got {folder}, which has other data")
         self.query_ids = [self.dataset.query_ids[number] for number in self.dataset.splits[split].tolist()]
-        seeds, dtype = torch.tensor(self.seeds), self.trained.deployed.dtype
-        self._evaluator = Evaluator(self.dataset, split, seeds, self.settings["no_relevant"], dtype, {})
-        self.measures = _measures(self.settings.get("measure") or {}, path, own_targets)
-        check_unchanged(path, self.manifest, {"measure": self.settings.get("measure")})
-
-    def lists(self) -> Iterator[Lists]:
-        """Return the queries of the split in groups of similar length, replicas in the order of `seeds`.
-
-        Equal scores are broken as in the offline evaluation of the run.
-        """
-        return self._evaluator.lists(self.trained.ranker, self.trained.deployed)
-
-
-def _measures(nodes: dict[str, Any], path: Path, own_targets: Collection[str]) -> dict[str, Measure]:
-    """Return `ndcg` and `err`, and the measures of the run that have columns of the offline evaluation."""
-    check_stored(nodes, "measure", path / "config.yaml", own_targets)
-    usual = {name: Catalogue().choices["measure"][name].content | nodes.get(name, {}) for name in ("ndcg", "err")}
-    nodes = usual | nodes | usual  # these first, and whole: earlier versions wrote no settings of ndcg
-    measures = {name: build(node) for name, node in OmegaConf.create({"measure": nodes}).measure.items()}
-    return {str(name): measure for name, measure in measures.items() if measure.evaluation}
-
-
-def _dataset(trained: TrainedRanker, data: Path | None) -> Dataset:
-    path, settings = trained.run.path, trained.dataset_settings(data)
-    try:
-        dataset = _load(OmegaConf.to_yaml(OmegaConf.create(settings)))
-    except ValueError as error:
-        if "path" not in settings or data is not None:
-            raise
-        raise ValueError(f"the data of {path} cannot be read: type --data FOLDER ({error})") from error
-    if dataset.fingerprint != trained.run.fingerprint:
-        folder = settings.get("path") or settings.get("data_dir")
-        if folder is None:  # generated
-            raise ValueError(f"{path} is of data that this version generates in another way: run it again")
-        raise ValueError(f"--data must be the data of {path}, got {folder}, which has other data")
-    return dataset
+        stored = self.settings.get("measure") or {}
+        check_stored(stored, "measure", path / "config.yaml", own_targets)
+        usual = {name: Catalogue().choices["measure"][name].content for name in ("ndcg", "err")}
+        nodes = OmegaConf.create({"measure": usual | stored}).measure
+        self.measures = {str(name): measure for name, node in nodes.items() if (measure := build(node)).evaluation}
+        check_unchanged(path, self.run.manifest, {"measure": self.settings.get("measure")})
+        seeds, dtype = torch.tensor(self.seeds), trained.deployed.dtype
+        evaluator = Evaluator(self.dataset, split, seeds, self.settings["no_relevant"], dtype, {})
+        # Queries in groups of similar length; equal scores are broken as in the offline evaluation of the run.
+        self.lists = lambda: evaluator.lists(trained.ranker, trained.deployed)
 
 
 @lru_cache(maxsize=1)
@@ -104,39 +86,28 @@ def per_query(ranked: RankedSplit) -> pl.DataFrame:
     """
     frames = []
     for lists in ranked.lists():
-        query, relevant = lists.query, (lists.label[0] > 0).sum(1)
-        left_out = ranked.skips & (relevant == 0)
+        seeds, query, relevant = len(ranked.seeds), lists.query, (lists.label[0] > 0).sum(1)
+        left_out = (ranked.settings["no_relevant"] == "skip") & (relevant == 0)
         columns: dict[str, Any] = {
             "seed": torch.tensor(ranked.seeds).repeat_interleave(len(query)).numpy(),
-            "query": query.repeat(len(ranked.seeds)).numpy(),
-            "query_id": [ranked.query_ids[number] for number in query.tolist()] * len(ranked.seeds),
-            "documents": lists.length.repeat(len(ranked.seeds)).int().numpy(),
-            "relevant": relevant.repeat(len(ranked.seeds)).int().numpy(),
+            "query": query.repeat(seeds).numpy(),
+            "query_id": [ranked.query_ids[number] for number in query.tolist()] * seeds,
+            "documents": lists.length.repeat(seeds).int().numpy(),
+            "relevant": relevant.repeat(seeds).int().numpy(),
         }
-        for name, values in _columns(ranked, lists).items():
-            columns[name] = values.masked_fill(left_out, torch.nan).flatten().numpy()
+        best = lists.label.sort(-1, descending=True).values
+        for name, measure in ranked.measures.items():
+            first = RankedLists(lists.label[..., : measure.places], best[..., : measure.places], ranked.dataset.grades)
+            values = measure.of_lists(first)
+            if name == "ndcg":
+                values = {**values, "reciprocal_rank": reciprocal_rank(lists.label)}
+            for column, value in values.items():  # [B, Q]
+                columns[column] = value.masked_fill(left_out, torch.nan).flatten().numpy()
         frames.append(pl.DataFrame(columns, nan_to_null=True))
-    table = pl.concat(frames).sort("seed", "query")
-    return table.select(**_run_columns(ranked), **{name: pl.col(name) for name in table.columns})
-
-
-def _run_columns(ranked: RankedSplit) -> dict[str, pl.Expr]:
-    choices, fold = ranked.manifest["choices"], ranked.settings["dataset"].get("fold")
-    texts = {"run": ranked.manifest["id"], **{group: choices[group] for group in ("dataset", "click", "ranker")}}
-    columns = {name: pl.lit(str(value)) for name, value in texts.items()}
-    return columns | {"fold": pl.lit(fold, dtype=pl.Int64), "split": pl.lit(ranked.split)}
-
-
-def _columns(ranked: RankedSplit, lists: Lists) -> dict[str, Float[Tensor, "B Q"]]:
-    """Return the columns of the offline evaluation, with the reciprocal rank behind NDCG."""
-    best = lists.label.sort(-1, descending=True).values
-    values: dict[str, Tensor] = {}
-    for name, measure in ranked.measures.items():
-        first = RankedLists(lists.label[..., : measure.places], best[..., : measure.places], ranked.dataset.grades)
-        values |= measure.of_lists(first)
-        if name == "ndcg":
-            values["reciprocal_rank"] = reciprocal_rank(lists.label)
-    return values
+    texts = {"run": ranked.run.id, **{group: ranked.run.choices[group] for group in ("dataset", "click", "ranker")}}
+    fold = pl.lit(ranked.settings["dataset"].get("fold"), dtype=pl.Int64).alias("fold")
+    same = [*(pl.lit(text).alias(name) for name, text in texts.items()), fold, pl.lit(ranked.split).alias("split")]
+    return pl.concat(frames).sort("seed", "query").select(*same, pl.all())
 
 
 def write_trec(ranked: RankedSplit, folder: Path) -> list[Path]:
@@ -145,12 +116,13 @@ def write_trec(ranked: RankedSplit, folder: Path) -> list[Path]:
     qrels.txt has the grades g. qrels-exponential.txt has 2^g - 1 in their place, so that a tool whose NDCG takes the
     grade as gain (trec_eval) computes the NDCG of this project. Raises OSError when the folder cannot be written.
     """
-    queries = dict(sorted(_by_query(ranked)))
-    names, ids = [ranked.query_ids[number] for number in queries], _document_ids(ranked.dataset)
+    ids = _document_ids(ranked.dataset)
     runs: list[list[str]] = [[] for _ in ranked.seeds]
     judgements: dict[str, list[str]] = {QRELS: [], EXPONENTIAL_QRELS: []}
-    tag = f"{ranked.manifest['choices']['ranker']}-{ranked.manifest['id']}"
-    for name, (document, score, label) in zip(names, queries.values(), strict=True):
+    tag = f"{ranked.run.choices['ranker']}-{ranked.run.id}"
+    by_query = (each for lists in ranked.lists() for each in _by_query(lists))
+    for number, document, score, label in sorted(by_query, key=lambda each: each[0]):
+        name = ranked.query_ids[number]
         for lines, rows, scores in zip(runs, document, score, strict=True):
             ordered = zip((ids[row] for row in rows), strictly_descending(scores).tolist(), strict=True)
             lines += [f"{name} Q0 {id} {rank} {value:.9g} {tag}\n" for rank, (id, value) in enumerate(ordered, 1)]
@@ -171,13 +143,12 @@ def _document_ids(dataset: Dataset) -> Sequence[object]:
     return ids if len(set(zip(query, ids, strict=False))) == len(rows) else rows
 
 
-def _by_query(ranked: RankedSplit) -> Iterator[tuple[int, tuple[NDArray, NDArray, NDArray]]]:
+def _by_query(lists: Lists) -> Iterator[tuple[int, NDArray, NDArray, NDArray]]:
     """The number of each query with its documents, scores and labels, [B, D] each, best first, without padding."""
-    for lists in ranked.lists():
-        document, score, label = lists.document.int().numpy(), lists.score.float().numpy(), lists.label.char().numpy()
-        for i, (query, length) in enumerate(zip(lists.query.tolist(), lists.length.tolist(), strict=True)):
-            cells = (slice(None), i, slice(length))
-            yield query, (document[cells].copy(), score[cells].copy(), label[cells].copy())
+    document, score, label = lists.document.int().numpy(), lists.score.float().numpy(), lists.label.char().numpy()
+    for i, (query, length) in enumerate(zip(lists.query.tolist(), lists.length.tolist(), strict=True)):
+        cells = (slice(None), i, slice(length))
+        yield query, document[cells].copy(), score[cells].copy(), label[cells].copy()
 
 
 def strictly_descending(scores: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -116,9 +116,9 @@ def test_mlflow(tracked: list[TrackedRun], tmp_path: Path, monkeypatch: pytest.M
     client = MlflowClient(f"sqlite:///{out}")
     number = client.get_experiment_by_name("ol2r").experiment_id
     records = {run.data.tags["ol2r.run"]: run for run in client.search_runs([number])}
-    assert records.keys() == {run.id for run in tracked}
+    assert records.keys() == {run.run.id for run in tracked}
     for run in again:
-        record = records[run.id]
+        record = records[run.run.id]
         assert record.data.params == {name: str(value) for name, value in run.settings.items()}
         assert record.data.metrics["test_ndcg_10"] == run.summary["test_ndcg_10"]
         assert record.info.end_time == 1000 * run.ended.timestamp()
@@ -138,8 +138,8 @@ def test_wandb(tracked: list[TrackedRun], tmp_path: Path, monkeypatch: pytest.Mo
     assert list(write_wandb(tracked, out)) == [f"written: {run.name}" for run in tracked]
     assert list(write_wandb(tracked[:1], out)) == [f"replaced: {tracked[0].name}"]
     files = {folder.name.rpartition("-")[2]: folder for folder in (out / "wandb").glob("offline-run-*")}
-    assert files.keys() == {run.id for run in tracked}
+    assert files.keys() == {run.run.id for run in tracked}
     for run in tracked:
-        content = (files[run.id] / f"run-{run.id}.wandb").read_bytes()
+        content = (files[run.run.id] / f"run-{run.run.id}.wandb").read_bytes()
         for text in (*run.curves, *run.summary, *run.settings):
             assert text.encode() in content, text
