@@ -1,4 +1,4 @@
-"""`ol2r bench`: Rounds per second on generated data: 136 features, 120 documents a query, one thread, 2,000 test
+"""`ol2r bench`: rounds per second on generated data: 136 features, 120 documents a query, one thread, 2,000 test
 queries evaluated every 100 rounds. The last column compares with the first row.
 
 example: ol2r bench pairrank random --replicas 1 10 --rounds 5000 click=navigational

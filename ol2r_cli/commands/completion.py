@@ -68,37 +68,43 @@ def answer(top: argparse.ArgumentParser, **settings: Any) -> None:
     words = split_line(os.environ["COMP_LINE"], int(os.environ["COMP_POINT"]))[3][1:]
     name = words[0] if words else ""
     if name in COMMANDS:
-        module = import_module(f"ol2r_cli.commands.{name}")
-        top = (getattr(module, "parser", None) or module.main.parser)()
+        top = import_module(f"ol2r_cli.commands.{name}").main.parser()
         os.environ["_ARGCOMPLETE"] = "2"  # the arguments begin behind the second word
+    try:
+        catalogue = Catalogue([folder.path for folder in choice_folders(split_search_path(words)[1])])
+    except ValueError:  # a folder does not exist, or the project file is bad; `ol2r run` says so
+        catalogue = Catalogue()
     for action in top._actions:
         if action.choices is None:
-            action.completer = _completer(name, action, words[1:])  # type: ignore[attr-defined]
+            action.completer = _completer(name, action, words[1:], catalogue)  # type: ignore[attr-defined]
     _Finder()(top, always_complete_options=False, **settings)
 
 
-def _completer(name: str, action: argparse.Action, words: Sequence[str]) -> Callable[..., Iterable[str]]:
+def _completer(
+    name: str, action: argparse.Action, words: Sequence[str], catalogue: Catalogue
+) -> Callable[..., Iterable[str]]:
     """Return the function that gives the values of an argument of a command, behind `words`."""
-    argument, metavar = (name, action.dest), str(action.metavar or "")
-    if argument == ("", "command"):
-        return lambda **_: COMMANDS
-    if argument in (("reproduce", "name"), ("benchmark", "name")):
-        return lambda **_: recipe_names(name)
-    if argument == ("new", "group"):
-        return lambda **_: GROUPS
-    if argument == ("list", "group"):
-        return lambda **_: _catalogue(words).groups
-    if argument == ("list", "choice"):
-        return lambda **_: _catalogue(words).choices.get("".join(words[:1]), {})
-    if metavar == "KIND":
-        from ol2r_cli.report.figures.drawing import KINDS
+    metavar = str(action.metavar or "")
+    match name, action.dest:
+        case "", "command":
+            return lambda **_: COMMANDS
+        case "reproduce" | "benchmark", "name":
+            return lambda **_: recipe_names(name)
+        case "new", "group":
+            return lambda **_: GROUPS
+        case "list", "group":
+            return lambda **_: catalogue.groups
+        case "list", "choice":
+            return lambda **_: catalogue.choices.get("".join(words[:1]), {})
+        case "report", "figure":
+            from ol2r_cli.report.figures.drawing import KINDS
 
-        return lambda **_: KINDS
-    if action.dest in _OVERRIDES:
-        rankers = _catalogue(words).choices["ranker"] if metavar.startswith("RANKER") else ()
-        files = _paths if metavar.startswith(_FILES) else lambda prefix: ()
-        return lambda prefix, **_: [*rankers, *files(prefix), *_overrides(prefix, name, words)]
-    return _paths if metavar.startswith(_FILES) else lambda **_: ()
+            return lambda **_: KINDS
+    files = _paths if metavar.startswith(_FILES) else lambda prefix, **_: ()
+    if action.dest not in _OVERRIDES:
+        return files
+    rankers = catalogue.choices["ranker"] if metavar.startswith("RANKER") else ()
+    return lambda prefix, **_: [*rankers, *files(prefix), *_overrides(prefix, name, words, catalogue)]
 
 
 def _paths(prefix: str, **_: Any) -> Iterator[str]:
@@ -108,17 +114,8 @@ def _paths(prefix: str, **_: Any) -> Iterator[str]:
         yield f"{prefix}{path[len(typed) :]}{'/' * os.path.isdir(path)}"
 
 
-def _catalogue(words: Sequence[str]) -> Catalogue:
-    """Return all choices; those of ol2r alone where a folder does not exist or the project file is bad."""
-    try:
-        return Catalogue([folder.path for folder in choice_folders(split_search_path(words)[1])])
-    except ValueError:  # `ol2r run` says so
-        return Catalogue()
-
-
-def _overrides(prefix: str, name: str, words: Sequence[str]) -> Iterator[str]:
+def _overrides(prefix: str, name: str, words: Sequence[str], catalogue: Catalogue) -> Iterator[str]:
     """Yield groups, settings and their values; `+`, `++` and `~` before a name are kept. Measures are in a list."""
-    catalogue = _catalogue(words)
     settings = dict(dotted(catalogue.tree(words)))
     sign, setting, equals, value = re.fullmatch(r"(\+{0,2}|~)([^=]*)(=?)(.*)", prefix, re.DOTALL).groups()  # type: ignore[union-attr]
     if not equals:
