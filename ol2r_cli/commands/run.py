@@ -79,35 +79,31 @@ def _output(parser: argparse.ArgumentParser) -> None:
 )
 def main(given: argparse.Namespace) -> int:
     """Run what the arguments say; everything that is no option is an override, which Hydra reads."""
-    given.overrides, folders = split_search_path([*given.overrides, *as_options(given.config_dir)])
-    _check(given)
-    with exits_when_interrupted():
-        from ol2r_cli.config.composer import Composer
-
-        composer = Composer([*given.overrides, *as_options(folders)])
-    if given.cfg:
-        return _show_configuration(given, composer)
-    return _sweep(given, composer) if given.multirun or given.dry_run else _run(given, composer)
-
-
-def _check(given: argparse.Namespace) -> None:
-    given.paired = [[name for name in names.split(",") if name] for names in given.paired]
-    for names in given.paired:
+    overrides, folders = split_search_path([*given.overrides, *as_options(given.config_dir)])
+    paired = [[name for name in names.split(",") if name] for names in given.paired]
+    for names in paired:
         if len(names) < 2:
             raise ValueError(f"--paired must be followed by two or more settings, as in A,B, got '{','.join(names)}'")
-    for option, used in (("--paired", given.paired), ("--keep-going", given.keep_going)):
+    for option, used in (("--paired", paired), ("--keep-going", given.keep_going)):
         if used and not given.multirun:
             raise ValueError(f"{option} is for several runs: add -m")
     for option, used in (("--package", given.package), ("--resolve", given.resolve)):
         if used and not given.cfg:
             raise ValueError(f"{option} is for showing a configuration: add --cfg job")
+    with exits_when_interrupted():
+        from ol2r_cli.config.composer import Composer
+
+        composer = Composer([*overrides, *as_options(folders)])
+    jobs = composer.jobs(overrides, paired) if given.multirun else [overrides]
+    if given.cfg:
+        return _show_configuration(given, composer, jobs[0])
+    return _sweep(given, composer, jobs) if given.multirun or given.dry_run else _run(given, composer, overrides)
 
 
-def _show_configuration(given: argparse.Namespace, composer: Composer) -> int:
+def _show_configuration(given: argparse.Namespace, composer: Composer, overrides: list[str]) -> int:
     """Print the configuration as YAML; with -m that of the first job."""
     from omegaconf import OmegaConf
 
-    overrides = composer.jobs(given.overrides, given.paired)[0] if given.multirun else given.overrides
     config = composer.shown(overrides, given.cfg)
     if given.resolve:
         OmegaConf.resolve(config)
@@ -120,13 +116,12 @@ def _show_configuration(given: argparse.Namespace, composer: Composer) -> int:
     return DONE
 
 
-def _sweep(given: argparse.Namespace, composer: Composer) -> int:
+def _sweep(given: argparse.Namespace, composer: Composer, jobs: list[list[str]]) -> int:
     with exits_when_interrupted():
         from ol2r_cli.run.store import as_json
         from ol2r_cli.run.summary import record
         from ol2r_cli.sweep.sweeper import print_plan, print_summary, run_sweep
 
-    jobs = composer.jobs(given.overrides, given.paired) if given.multirun else [given.overrides]
     if given.dry_run:
         return print_plan(jobs, composer, given.keep_going)
     result = run_sweep(jobs, composer, keep_going=given.keep_going, terminal=None if given.quiet else sys.stderr)
@@ -137,13 +132,13 @@ def _sweep(given: argparse.Namespace, composer: Composer) -> int:
     return result.code
 
 
-def _run(given: argparse.Namespace, composer: Composer) -> int:
+def _run(given: argparse.Namespace, composer: Composer, overrides: list[str]) -> int:
     """Import torch after everything that can be checked without it."""
     with exits_when_interrupted():
         from ol2r_cli.config.composer import check_grid
 
-        composition = composer(given.overrides)
-        words = [*split_launcher(given.overrides)[0], *composer.options]
+        composition = composer(overrides)
+        words = [*split_launcher(overrides)[0], *composer.options]
         check_grid(composition, words, "add -m")
 
         from ol2r_cli.run.runner import run_experiment

@@ -52,34 +52,29 @@ if TYPE_CHECKING:
 )
 def main(given: argparse.Namespace) -> int:
     """Return 1 if no trial has a value."""
-    try:
-        code = _search(given)
-    except KeyboardInterrupt:
-        code = INTERRUPTED
-    if code == INTERRUPTED and not given.worker:
-        print("ol2r search: interrupted: the same command goes on from there", file=sys.stderr)
-    return code
-
-
-def _search(given: argparse.Namespace) -> int:
     until = time.monotonic() + 60 * given.minutes
     for name, least in {"trials": 1, "jobs": 1, "seed": 0}.items():
         if getattr(given, name) < least:
             raise ValueError(f"--{name} must be {least} or more, got {getattr(given, name)}")
     if not given.minutes > 0:
         raise ValueError(f"--minutes must be above 0, got {given.minutes}")
-    study = _open_study(given)
+    try:
+        study = _open_study(given)
 
-    from ol2r_cli.search.searcher import Searcher, render_result, run_workers
+        from ol2r_cli.search.searcher import Searcher, render_result, run_workers
 
-    if given.worker:
-        return DONE if Searcher(study, given.trials, until, parent=os.getppid()).run() else INTERRUPTED
-    print(f"search in {study.folder}", flush=True)
-    completed = given.jobs == 1 or run_workers(given.typed, given.jobs)
-    if not (completed and Searcher(study, given.trials, until).run()):  # after workers, what is left of killed ones
-        return INTERRUPTED
-    print(render_result(study, study.plan["metric"]))
-    return FAILED if study.best() is None else DONE
+        if given.worker:
+            return DONE if Searcher(study, given.trials, until, parent=os.getppid()).run() else INTERRUPTED
+        print(f"search in {study.folder}", flush=True)
+        completed = given.jobs == 1 or run_workers(given.typed, given.jobs)
+        if completed and Searcher(study, given.trials, until).run():  # after workers, what is left of killed ones
+            print(render_result(study, study.plan["metric"]))
+            return FAILED if study.best() is None else DONE
+    except KeyboardInterrupt:
+        pass
+    if not given.worker:
+        print("ol2r search: interrupted: the same command goes on from there", file=sys.stderr)
+    return INTERRUPTED
 
 
 def _open_study(given: argparse.Namespace) -> Study:
