@@ -19,7 +19,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,15 +38,13 @@ LIMIT = signal.SIGUSR2  # from Slurm, some time before the time limit; submitit 
 END = signal.SIGTERM  # from Slurm: pre-empted, requeued or cancelled
 _RUN = "import sys; from ol2r_cli.launcher.job import run_payload; sys.exit(run_payload(sys.stdin.buffer.read()))"
 _PAUSE = 0.5  # seconds between two listings of the folder
-_ANSWER, _SENT = (
-    60,
-    10,
-)  # seconds to wait for an answer of Slurm; scancel then retries for minutes on jobs that are ending
+_ANSWER, _SENT = 60, 10  # seconds to wait for an answer; scancel retries for minutes on jobs that are ending
 # Seconds that a result may take to appear on a shared file system after Slurm has said that the job ended.
 _SETTLE = {"COMPLETED": 60.0, "UNKNOWN": 30.0}
 _SETTLE_ELSE = 5.0  # in other states, in which there need not be a result
 _UNLIMITED = 1 << 20
 _RESTARTED = ("PREEMPTED", "NODE_FAIL", "BOOT_FAIL", "TIMEOUT")  # final states for which the job is not to blame
+_SIGNAL = ("--state=RUNNING", f"--signal={STOP.name}")
 _FAILURES = {  # what to say, by the final state
     "TIMEOUT": "out of time: raise launcher.minutes or launcher.requeue",
     "NODE_FAIL": "its node failed",
@@ -178,21 +176,29 @@ class Slurm:
 
     def _ended(self) -> list[tuple[Job, Outcome]]:
         """The jobs that have ended; none if the folder was listed less than a moment ago."""
-        if time.monotonic() - self._listed < _PAUSE or not self._jobs:
+        now = time.monotonic()
+        if now - self._listed < _PAUSE or not self._jobs:
             return []
-        self._listed = time.monotonic()
-        names = set[str]()
+        self._listed, names = now, set[str]()
         with suppress(OSError):  # of network file systems, which read a folder again once its time has changed
             os.utime(self.folder)
             names = set(os.listdir(self.folder))
-        every = min(self.poll_seconds, 1.0) if self._stopping else self.poll_seconds
-        if time.monotonic() - self._asked > every:
-            self._update_states()
+        if now - self._asked > (min(self.poll_seconds, 1.0) if self._stopping else self.poll_seconds):
+            self._asked = now
+            for submitted, state, why in self._states():
+                submitted.state, submitted.why = state, why
+                submitted.ended = (submitted.ended or now) if state in _FINAL or state == "UNKNOWN" else None
+            if self._stopping:  # repeated, because a job that was just starting has not received the last signal
+                self._cancel(*_SIGNAL)
         ended = []
         for job, submitted in list(self._jobs.items()):
             files = submitted.job.paths
             if files.result_pickle.name in names:
-                outcome: Outcome | None = _result(files.result_pickle)
+                status, content = pickle.loads(files.result_pickle.read_bytes())
+                outcome: Outcome | None = Outcome(*content) if status == "success" else None
+                if outcome is None:
+                    error = content.strip().splitlines()[-1]
+                    outcome = Outcome(FAILED, f"could not be started on its node: {error}")
                 for path in (files.result_pickle, files.submitted_pickle, files.stdout, files.stderr):
                     path.unlink(missing_ok=True)  # so that the folder stays small
             else:
@@ -202,34 +208,43 @@ class Slurm:
                 ended.append((job, outcome))
         return ended
 
-    def _update_states(self) -> None:
-        """Ask Slurm for the states of all jobs; without an answer they stay as they are."""
-        self._asked = time.monotonic()
-        if (states := _states(self._arrays())) is None:
-            return
-        for submitted in self._jobs.values():
-            submitted.state, submitted.why = states.get(submitted.job.job_id, ("UNKNOWN", ""))
-            has_ended = submitted.state in _FINAL or submitted.state == "UNKNOWN"
-            submitted.ended = (submitted.ended or time.monotonic()) if has_ended else None
-        if self._stopping:  # repeated, because a job that was just starting has not received the last signal
-            self._send_stop()
+    def _states(self) -> list[tuple[_Submitted, str, str]]:
+        """Each job with the state that squeue says, UNKNOWN if it does not know the job, and Slurm's reason for it.
+
+        Empty without an answer, so that jobs stay as they were.
+        """
+        command = ("squeue", "--noheader", "--array", "--states=all", "--format=%i|%T|%r")
+        answer = _output(*command, f"--jobs={','.join(self._arrays())}")
+        if answer is None:  # for example if there is a single id and Slurm does not know it any more
+            answer = _output(*command, "--me")
+        if answer is None:
+            return []
+        rows = (line.split("|") for line in answer.splitlines() if line.count("|") == 2)
+        states = {id: (state, "" if why == "None" else why) for id, state, why in rows}
+        return [(each, *states.get(each.job.job_id, ("UNKNOWN", ""))) for each in self._jobs.values()]
 
     def _outcome_without_result(self, job: Job, submitted: _Submitted) -> Outcome | None:
         """The outcome of a job that has left no result; None while it may still leave one."""
         state, why, id = submitted.state, submitted.why, submitted.job.job_id
-        if state == "PENDING" and why in _NEVER:
-            _cancel([id])
-            return Outcome(BAD_CONFIGURATION, f"Slurm will not start it ({why}): {_NEVER[why]}")
-        if state == "PENDING" and "requeued" in why and "held" in why:
-            _cancel([id])
+        if state == "PENDING" and (why in _NEVER or ("requeued" in why and "held" in why)):
+            _output("scancel", "--quiet", id, timeout=_SENT)
+            if why in _NEVER:
+                return Outcome(BAD_CONFIGURATION, f"Slurm will not start it ({why}): {_NEVER[why]}")
             return Outcome(FAILED, f"Slurm could not start it and holds it: {why}")
         settle = 0.0 if self._stopping else _SETTLE.get(state, _SETTLE_ELSE)
         if submitted.ended is None or time.monotonic() - submitted.ended < settle:
             return None
-        outcome = outcome_without_result(job, *(_record(id) or (state, "")), submitted.job.paths.stderr)
+        # The accounting has the final state (`CANCELLED by 1000`) and the exit code (`1:0`), if there is one.
+        from submitit.slurm.slurm import SlurmInfoWatcher
+
+        answer = _output("sacct", "--allocations", "--parsable2", "--format=JobID,State,ExitCode", f"--jobs={id}")
+        record, code = SlurmInfoWatcher().read_info(answer or "").get(id, {}), ""
+        if record.get("State", "").partition(" ")[0] in _FINAL:
+            state, code = record["State"], record.get("ExitCode", "")
+        outcome = outcome_without_result(job, state, code, submitted.job.paths.stderr)
         if self._stopping and outcome.code:
             return Outcome(INTERRUPTED, reason(job, INTERRUPTED))
-        if state in _RESTARTED and submitted.restarts and outcome.code:
+        if submitted.state in _RESTARTED and submitted.restarts and outcome.code:
             with suppress(ValueError):  # if Slurm refuses the job, this outcome is final
                 self._submit([job], 1, submitted.restarts - 1)
                 return None
@@ -246,15 +261,12 @@ class Slurm:
     def stop(self) -> None:
         """Cancel the jobs that wait, and ask those that run to write a checkpoint and end."""
         self._stopping, self._asked = True, -math.inf
-        _cancel(self._arrays(), "--state=PENDING")
-        self._send_stop()
-
-    def _send_stop(self) -> None:
-        _cancel(self._arrays(), "--state=RUNNING", f"--signal={STOP.name}")
+        self._cancel("--state=PENDING")
+        self._cancel(*_SIGNAL)
 
     def close(self) -> None:
         """Cancel all jobs that are left, and remove all files but the stderr of jobs that have left no result."""
-        _cancel(self._arrays())
+        self._cancel()
         self._jobs.clear()
         for path in set(self.folder.glob("*")) - self._explained:
             path.unlink(missing_ok=True)
@@ -265,6 +277,11 @@ class Slurm:
     def _arrays(self) -> list[str]:
         """The arrays, or single jobs, that have not ended. All jobs of an array belong to this sweep."""
         return sorted({submitted.job.job_id.partition("_")[0] for submitted in self._jobs.values()})
+
+    def _cancel(self, *options: str) -> None:
+        """Cancel all jobs, or those that the options of scancel choose, or send these a signal."""
+        if arrays := self._arrays():
+            _output("scancel", "--quiet", *options, *arrays, timeout=_SENT)
 
 
 class Task:
@@ -288,7 +305,10 @@ class Task:
         if self.received and code == -signal.SIGINT:  # interrupted before it could handle the signal
             code = INTERRUPTED
         if code == INTERRUPTED and LIMIT in self.received[:1]:
-            if self._requeue():
+            array, index = os.environ.get("SLURM_ARRAY_JOB_ID"), os.environ.get("SLURM_ARRAY_TASK_ID")
+            id = f"{array}_{index}" if array else os.environ["SLURM_JOB_ID"]
+            may_start = int(os.environ.get("SLURM_RESTART_COUNT", 0)) < self.requeue
+            if may_start and subprocess.run(["scontrol", "requeue", id]).returncode == 0:
                 raise SystemExit(INTERRUPTED)
             return FAILED, f"out of time: raise launcher.minutes (now {self.minutes}) or launcher.requeue"
         if code == INTERRUPTED and END in self.received[:1]:
@@ -318,20 +338,6 @@ class Task:
         run.communicate(self.job.payload_now())  # of a job that was requeued, the run has begun
         return run.returncode
 
-    def _requeue(self) -> bool:
-        """Let Slurm start this job again; False if it refuses, or the job has been started too often."""
-        array, index = os.environ.get("SLURM_ARRAY_JOB_ID"), os.environ.get("SLURM_ARRAY_TASK_ID")
-        id = f"{array}_{index}" if array else os.environ["SLURM_JOB_ID"]
-        may_start = int(os.environ.get("SLURM_RESTART_COUNT", 0)) < self.requeue
-        return may_start and subprocess.run(["scontrol", "requeue", id]).returncode == 0
-
-
-def _result(path: Path) -> Outcome:
-    status, content = pickle.loads(path.read_bytes())
-    if status == "success":
-        return Outcome(*content)
-    return Outcome(FAILED, f"could not be started on its node: {content.strip().splitlines()[-1]}")
-
 
 def outcome_without_result(job: Job, state: str, exit_code: str, errors: Path) -> Outcome:
     """The outcome of a job without a result that is in a final state, or that Slurm does not know any more.
@@ -350,7 +356,10 @@ def outcome_without_result(job: Job, state: str, exit_code: str, errors: Path) -
     if name == "UNKNOWN":
         return Outcome(FAILED, f"Slurm does not know it any more, and it left no result{output}")
     if name == "CANCELLED":
-        return Outcome(-signal.SIGTERM, f"cancelled by {_user_name(user)} (scancel)")
+        by = f"user {user}" if user else "a user"
+        with suppress(KeyError, ValueError):
+            by = pwd.getpwuid(int(user)).pw_name
+        return Outcome(-signal.SIGTERM, f"cancelled by {by} (scancel)")
     if name == "OUT_OF_MEMORY":
         return Outcome(-signal.SIGKILL, "memory ran out: raise launcher.memory_gb")
     if name in _FAILURES:
@@ -359,49 +368,11 @@ def outcome_without_result(job: Job, state: str, exit_code: str, errors: Path) -
     printed = errors.read_text(errors="replace") if errors.is_file() else ""
     killed = re.search(r"^srun: error: .*: Killed$", printed, re.MULTILINE)
     if number not in ("", "0") or killed:
-        by = -int(number or 0) or -signal.SIGKILL
-        return Outcome(by, reason(job, by))
+        ended = -int(number or 0) or -signal.SIGKILL
+        return Outcome(ended, reason(job, ended))
     if code == str(INTERRUPTED):
         return Outcome(-signal.SIGTERM, "ended by the cluster or by a user (SIGTERM): what was done is kept")
     return Outcome(FAILED, f"ended{code and f' with exit code {code}'} and left no result{output}")
-
-
-def _user_name(number: str) -> str:
-    try:
-        return pwd.getpwuid(int(number)).pw_name
-    except (KeyError, ValueError):
-        return f"user {number}" if number else "a user"
-
-
-def _states(arrays: Iterable[str]) -> dict[str, tuple[str, str]] | None:
-    """The states of the jobs of arrays that squeue knows, also of some that have ended, with its reasons.
-
-    None without an answer.
-    """
-    command = ("squeue", "--noheader", "--array", "--states=all", "--format=%i|%T|%r")
-    answer = _output(*command, f"--jobs={','.join(arrays)}")
-    if answer is None:  # for example if there is a single id and Slurm does not know it any more
-        answer = _output(*command, "--me")
-    if answer is None:
-        return None
-    rows = (line.split("|") for line in answer.splitlines() if line.count("|") == 2)
-    return {id: (state, "" if why == "None" else why) for id, state, why in rows}
-
-
-def _record(id: str) -> tuple[str, str] | None:
-    """The final state of a job (`CANCELLED by 1000`) and its exit code (`1:0`), if the accounting has them."""
-    from submitit.slurm.slurm import SlurmInfoWatcher
-
-    answer = _output("sacct", "--allocations", "--parsable2", "--format=JobID,State,ExitCode", f"--jobs={id}")
-    record = SlurmInfoWatcher().read_info(answer or "").get(id, {})
-    state = record.get("State", "")
-    return (state, record.get("ExitCode", "")) if state.partition(" ")[0] in _FINAL else None
-
-
-def _cancel(ids: Sequence[str], *options: str) -> None:
-    """Cancel jobs or arrays, or those of their jobs that the options of scancel choose, or send these a signal."""
-    if ids:
-        _output("scancel", "--quiet", *options, *ids, timeout=_SENT)
 
 
 def _output(*command: str, timeout: float = _ANSWER) -> str | None:

@@ -11,8 +11,9 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -34,16 +35,6 @@ _SHOWN = 10  # reasons that are listed; others are counted
 _SETUP_SETTINGS = ("device", "positions", "exposure", "beta", "measure", "no_relevant")
 
 
-class JobState(StrEnum):
-    """The state of a job before the sweep."""
-
-    NEW = "new"
-    RESUMES = "resumes"
-    FINISHED = "finished"
-    RUNNING = "running"  # in another process
-    BAD = "bad"  # bad configuration or data
-
-
 class Ending(StrEnum):
     """How a job has ended; members are in the order of the summary."""
 
@@ -51,7 +42,7 @@ class Ending(StrEnum):
     SKIPPED = "skipped"  # its run was finished before
     ELSEWHERE = "running elsewhere"
     FAILED = "failed"
-    BAD = "bad"
+    BAD = "bad"  # bad configuration or data
     STOPPED = "interrupted"
     LEFT = "not started"
 
@@ -61,9 +52,9 @@ class SweepJob:
     """A job from its overrides to its end.
 
     `words` are its overrides. `options` are the `--config-dir DIR` of all jobs. `settings` and `choices` are empty and
-    `directory` is None until the job is checked, and if it is bad. `kind` is its `run_kind`. `reason` says
-    why it is bad or has failed. `ending` is None until it has ended. `attempts` is how often the launcher has received
-    it, last at the time `submitted`, by `time.monotonic`. `seconds` is its wall-clock time in this sweep.
+    `directory` is None until the job is checked, and if it is bad. `reason` says why it is bad or has failed. `ending`
+    is None until it has ended. `attempts` is how often the launcher has received it, last at the time `submitted`, by
+    `time.monotonic`. `seconds` is its wall-clock time in this sweep.
     """
 
     number: int
@@ -73,7 +64,6 @@ class SweepJob:
     settings: Mapping[str, Any] = field(default_factory=dict)
     choices: Mapping[str, str] = field(default_factory=dict)
     directory: Path | None = None
-    kind: str = ""
     reason: str = ""
     ending: Ending | None = None
     attempts: int = 0
@@ -95,22 +85,31 @@ class SweepJob:
         """The folder of all its runs."""
         return Path(os.path.expanduser(str(self.settings["output_dir"])))
 
+    @cached_property
+    def kind(self) -> str:
+        """What jobs of similar speed have in common: choices, data apart from fold and seed, replicas and device."""
+        data = {name: value for name, value in self.settings["dataset"].items() if name not in ("fold", "seed")}
+        return _as_json([self.choices, data, self.settings["replicas"], self.settings["device"]])
+
     def run_state(self) -> Run | None:
         """The run that is in its directory now, if there is one."""
         return Run.read(self.directory) if self.directory else None
 
-    def state(self) -> tuple[JobState, int]:
-        """Its state, and the round from which its run would resume."""
+    def state(self) -> tuple[str, int]:
+        """Its state, `new`, `resumes`, `finished`, `running` (in another process) or `bad`, and the round of its run.
+
+        The state is that before the sweep; a run resumes from its round.
+        """
         if self.ending == Ending.BAD:
-            return JobState.BAD, 0
+            return "bad", 0
         run = self.run_state()
-        if run is not None and run.state == JobState.RUNNING:
-            return JobState.RUNNING, run.round
+        if run is not None and run.state == "running":
+            return "running", run.round
         if run is None or self.settings["force"]:
-            return JobState.NEW, 0
-        if run.state == JobState.FINISHED:
-            return JobState.FINISHED, run.round
-        return (JobState.RESUMES, run.round) if (run.path / CHECKPOINT).is_file() else (JobState.NEW, 0)
+            return "new", 0
+        if run.state == "finished":
+            return "finished", run.round
+        return ("resumes", run.round) if (run.path / CHECKPOINT).is_file() else ("new", 0)
 
     @property
     def log(self) -> Path:
@@ -135,7 +134,6 @@ class BadJobs(ValueError):
     """
 
     def __init__(self, bad: Sequence[SweepJob], jobs: int):
-        self.bad = bad
         lines, good = reason_lines(bad, jobs), jobs - len(bad)
         advice = f"--keep-going runs the other {good}"
         if len(lines) == 1:
@@ -164,9 +162,10 @@ def reason_lines(bad: Sequence[SweepJob], jobs: int) -> list[str]:
 class Plan:
     """The jobs of a sweep after all checks.
 
-    `jobs` are the overrides of each job. `duplicates` maps the numbers of jobs that are the same run as an earlier job
-    to the numbers of the earlier jobs; `sweep_jobs` does not contain duplicates. `progress` is called with the number
-    of jobs that have been checked. `check` raises ValueError for an experiment that is bad for other reasons.
+    `jobs` are the overrides of each job. A job is named by those that not all jobs have. `duplicates` maps the numbers
+    of jobs that are the same run as an earlier job to the numbers of the earlier jobs; `sweep_jobs` does not contain
+    duplicates. `progress` is called with the number of jobs that have been checked. `check` raises ValueError for an
+    experiment that is bad for other reasons.
     """
 
     def __init__(
@@ -176,25 +175,36 @@ class Plan:
         progress: Callable[[int], object] = lambda _: None,
         check: Callable[[Experiment], object] = lambda _: None,
     ):
-        options = tuple(composer.options)
-        self.sweep_jobs = [SweepJob(number, tuple(words), options=options) for number, words in enumerate(jobs)]
-        name_sweep_jobs(self.sweep_jobs)
+        common = set.intersection(*map(set, jobs)) if len(jobs) > 1 else set[str]()
         by_dataset: dict[str, list[tuple[SweepJob, Composition]]] = defaultdict(list)
-        for sweep_job in self.sweep_jobs:
+        self.sweep_jobs: list[SweepJob] = []
+        for number, words in enumerate(jobs):
+            name = " ".join(word for word in words if word not in common) or " ".join(words) or "ol2r run"
+            sweep_job = SweepJob(number, tuple(words), name, tuple(composer.options))
+            self.sweep_jobs.append(sweep_job)
             try:
-                composition = composer(sweep_job.words)
+                composition = composer(words)
             except ValueError as error:
-                _refuse(sweep_job, error)
+                sweep_job.ending, sweep_job.reason = Ending.BAD, one_line(error)
             else:
                 by_dataset[_as_json(composition.settings["dataset"])].append((sweep_job, composition))
         checked = len(self.bad)
         with torch.inference_mode():
             for compositions in by_dataset.values():  # one dataset in memory at a time
-                of_dataset = _Check(check)
+                made: dict[str, Any] = {}
+                setup_errors: dict[str, str] = {}
                 for sweep_job, composition in compositions:
-                    of_dataset(sweep_job, composition)
+                    try:
+                        _check(sweep_job, composition, made, setup_errors, check)
+                    except (ValueError, OSError) as error:
+                        sweep_job.ending, sweep_job.reason = Ending.BAD, one_line(error)
+                        if isinstance(error, OSError) and error.filename:
+                            sweep_job.reason = f"{error.filename}: {error.strerror}"
                     progress(checked := checked + 1)
-        self.duplicates = self._remove_duplicates()
+        first: dict[Path | None, int] = {}
+        numbers = {job.number: first.setdefault(job.directory, job.number) for job in self.good}
+        self.duplicates = {number: earlier for number, earlier in numbers.items() if number != earlier}
+        self.sweep_jobs = [sweep_job for sweep_job in self.sweep_jobs if sweep_job.number not in self.duplicates]
 
     @property
     def good(self) -> list[SweepJob]:
@@ -206,54 +216,40 @@ class Plan:
         """The jobs that cannot be run."""
         return [sweep_job for sweep_job in self.sweep_jobs if sweep_job.ending == Ending.BAD]
 
-    def _remove_duplicates(self) -> dict[int, int]:
-        """Remove jobs with the run directory of an earlier job; return their numbers with those of the earlier jobs."""
-        duplicates: dict[int, int] = {}
-        numbers: dict[Path | None, int] = {}
-        for sweep_job in self.good:
-            number = numbers.setdefault(sweep_job.directory, sweep_job.number)
-            if number != sweep_job.number:
-                duplicates[sweep_job.number] = number
-        self.sweep_jobs = [sweep_job for sweep_job in self.sweep_jobs if sweep_job.number not in duplicates]
-        return duplicates
 
+def _check(
+    sweep_job: SweepJob,
+    composition: Composition,
+    made: dict[str, Any],
+    setup_errors: dict[str, str],
+    check: Callable[[Experiment], object],
+) -> None:
+    """Build a job and set it up without playing a round, and fill in its settings, choices and directory.
 
-class _Check:
-    """Checks the jobs of one dataset: builds and sets them up without playing a round. Equal parts once."""
+    `made` has the parts of earlier jobs and `setup_errors` why roles do not fit each other or the data, so that equal
+    parts are made once. ValueError or OSError for a bad job.
+    """
+    settings = composition.settings
 
-    def __init__(self, check: Callable[[Experiment], object]):
-        self._check = check
-        self._made: dict[str, Any] = {}
-        self._setup_errors: dict[str, str] = {}
-
-    def __call__(self, sweep_job: SweepJob, composition: Composition) -> None:
-        """Fill in the settings, choices and directory of a job, or the reason why it is bad."""
-        settings = composition.settings
-        try:
-            check_grid(composition, sweep_job.words, "sweep one grid at a time")
-            experiment = Experiment(composition.config, composition.choices, partial(self._make, settings))
-            self._check(experiment)
-            key = _as_json([settings[name] for name in (*experiment.roles, *_SETUP_SETTINGS)])
-            if key not in self._setup_errors:
-                self._setup_errors[key] = _setup_error(experiment)
-            if error := self._setup_errors[key]:
-                raise ValueError(error)
-        except (ValueError, OSError) as error:
-            _refuse(sweep_job, error)
-            return
-        sweep_job.settings, sweep_job.choices = settings, composition.choices
-        sweep_job.directory = experiment.directory.path
-        device = experiment.device
-        sweep_job.kind = run_kind(experiment.recorded_choices(), settings, device.label, device.engine)
-
-    def _make(self, settings: Any, node: DictConfig) -> Any:
+    def make(node: DictConfig) -> Any:
+        content: Any = settings
         for part in (name := node._get_full_key(None)).split("."):
-            settings = settings[part]
-        key = f"{name}: {_as_json(settings)}"
-        if key not in self._made:
-            made = build(node)
-            self._made[key] = _LoadedOnce(made) if name == "dataset" else made
-        return self._made[key]
+            content = content[part]
+        key = f"{name}: {_as_json(content)}"
+        if key not in made:
+            made[key] = _loaded_once(build(node)) if name == "dataset" else build(node)
+        return made[key]
+
+    check_grid(composition, sweep_job.words, "sweep one grid at a time")
+    experiment = Experiment(composition.config, composition.choices, make)
+    check(experiment)
+    key = _as_json([settings[name] for name in (*experiment.roles, *_SETUP_SETTINGS)])
+    if key not in setup_errors:
+        setup_errors[key] = _setup_error(experiment)
+    if setup_errors[key]:
+        raise ValueError(setup_errors[key])
+    sweep_job.settings, sweep_job.choices = settings, composition.choices
+    sweep_job.directory = experiment.directory.path
 
 
 def _setup_error(experiment: Experiment) -> str:
@@ -275,47 +271,22 @@ def _setup_error(experiment: Experiment) -> str:
     return ""
 
 
-class _LoadedOnce:
+def _loaded_once(source: Any) -> Any:
     """A dataset whose `load` loads it once, and raises the same error every time."""
+    loaded: list[Any] = []
 
-    def __init__(self, source: Any):
-        self._source = source
-        self._loaded: Any = None
-
-    def load(self) -> Any:
-        if self._loaded is None:
+    def load() -> Any:
+        if not loaded:
             try:
-                self._loaded = self._source.load()
+                loaded.append(source.load())
             except (ValueError, OSError) as error:
-                self._loaded = error
-        if isinstance(self._loaded, Exception):
-            raise self._loaded
-        return self._loaded
+                loaded.append(error)
+        if isinstance(loaded[0], Exception):
+            raise loaded[0]
+        return loaded[0]
 
-
-def _refuse(sweep_job: SweepJob, error: Exception) -> None:
-    """Mark a job as bad; its reason is the error in one line, for one of the operating system with the file."""
-    sweep_job.ending, sweep_job.reason = Ending.BAD, one_line(error)
-    if isinstance(error, OSError) and error.filename:
-        sweep_job.reason = f"{error.filename}: {error.strerror}"
+    return SimpleNamespace(load=load) if hasattr(source, "load") else source
 
 
 def _as_json(settings: Any) -> str:
     return json.dumps(settings, sort_keys=True, default=str)
-
-
-def run_kind(choices: Mapping[str, str], settings: Mapping[str, Any], device: str, engine: str) -> str:
-    """What runs of similar speed have in common: choices, data apart from fold and seed, replicas and device."""
-    data = {name: value for name, value in settings["dataset"].items() if name not in ("fold", "seed")}
-    computing = settings["replicas"], settings["device"]["threads"], device, engine
-    return json.dumps([choices, data, computing], sort_keys=True, default=str)
-
-
-def name_sweep_jobs(sweep_jobs: Sequence[SweepJob]) -> None:
-    """Name each job by those of its words that not all jobs have, or by all its words if there are none."""
-    common: set[str] = set()
-    if len(sweep_jobs) > 1:
-        common = set.intersection(*(set(sweep_job.words) for sweep_job in sweep_jobs))
-    for sweep_job in sweep_jobs:
-        distinctive = " ".join(word for word in sweep_job.words if word not in common)
-        sweep_job.name = distinctive or " ".join(sweep_job.words) or "ol2r run"

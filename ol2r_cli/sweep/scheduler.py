@@ -10,11 +10,11 @@ from contextlib import suppress
 
 from ol2r_cli.launcher.job import Launcher, Outcome
 from ol2r_cli.run.exit_status import BAD_CONFIGURATION, DONE, INTERRUPTED, stop_signals
-from ol2r_cli.sweep.plan import Ending, JobState, SweepJob
+from ol2r_cli.sweep.plan import Ending, SweepJob
 from ol2r_cli.sweep.status_display import StatusDisplay
 
 _WAIT = 0.25  # seconds that one poll waits for a job to end
-_ELSEWHERE = {JobState.FINISHED: Ending.SKIPPED, JobState.RUNNING: Ending.ELSEWHERE}  # by what another process did
+_ELSEWHERE = {"finished": Ending.SKIPPED, "running": Ending.ELSEWHERE}  # by what another process did
 
 
 class Scheduler:
@@ -23,7 +23,7 @@ class Scheduler:
     def __init__(self, sweep_jobs: Sequence[SweepJob], launcher: Launcher, display: StatusDisplay):
         self.sweep_jobs, self.launcher, self.display = sweep_jobs, launcher, display
         # Runs of other processes come last, because they may be finished by then.
-        self.waiting = deque(sorted(sweep_jobs, key=lambda sweep_job: sweep_job.state()[0] == JobState.RUNNING))
+        self.waiting = deque(sorted(sweep_jobs, key=lambda sweep_job: sweep_job.state()[0] == "running"))
         self.running: dict[int, SweepJob] = {}
         self.stopping = False
 
@@ -45,9 +45,9 @@ class Scheduler:
             finally:
                 self.launcher.close()
                 for folder in {sweep_job.log.parent for sweep_job in self.sweep_jobs}:
-                    for empty in folder, folder.parent:
-                        with suppress(OSError):  # not empty, or not there
-                            empty.rmdir()
+                    with suppress(OSError):  # not empty, or not there
+                        folder.rmdir()
+                        folder.parent.rmdir()
         return bool(stop)
 
     def _submit(self) -> None:
@@ -71,7 +71,7 @@ class Scheduler:
 
     def _end(self, sweep_job: SweepJob, outcome: Outcome) -> None:
         sweep_job.seconds += time.monotonic() - sweep_job.submitted
-        sweep_job.reason = outcome.reason
+        sweep_job.ending, sweep_job.reason = Ending.FAILED, outcome.reason
         retries, bad = self.launcher.retries, outcome.code == BAD_CONFIGURATION
         if outcome.code == DONE:
             sweep_job.ending = Ending.DONE
@@ -82,11 +82,10 @@ class Scheduler:
         elif bad and (ending := _ELSEWHERE.get(sweep_job.state()[0])):
             sweep_job.ending, sweep_job.reason = ending, ""  # another process has started the run first
         elif sweep_job.attempts <= retries and not self.stopping and not bad:
+            sweep_job.ending = None
             self.waiting.append(sweep_job)
             self.display.say(f"{sweep_job.name}: {sweep_job.reason}; again ({sweep_job.attempts} of {retries})")
             return
-        else:
-            sweep_job.ending = Ending.FAILED
         self.display.ended(sweep_job)
         if sweep_job.ending == Ending.FAILED and self.launcher.fail_fast and not self.stopping:
             self._stop("one has failed, and launcher.fail_fast=true")

@@ -9,7 +9,6 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from statistics import mean
-from types import TracebackType
 from typing import Any, TextIO
 
 from ol2r_cli.formatting import duration
@@ -36,13 +35,12 @@ class StatusDisplay:
             from rich.console import Console
             from rich.live import Live
 
-            self.live = Live(
-                console=Console(file=self.terminal), refresh_per_second=4, transient=True, redirect_stdout=False
-            )
+            console = Console(file=self.terminal)
+            self.live = Live(console=console, refresh_per_second=4, transient=True, redirect_stdout=False)
             self.live.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         if self.live is not None:
             self.live.stop()
             self.live = None
@@ -65,26 +63,22 @@ class StatusDisplay:
 
     def show(self, running: Running, waiting: int, launcher: Launcher) -> None:
         """Show the progress, unless it was shown a moment ago. Called after every poll of the launcher."""
-        every = self.plain_every if self.live is None else self.live_every
-        if time.monotonic() - self.shown < every:
+        if time.monotonic() - self.shown < (self.plain_every if self.live is None else self.live_every):
             return
         self.shown = time.monotonic()
-        totals = self._totals(running, waiting)
+        counts = Counter(sweep_job.ending for sweep_job in self.sweep_jobs)
+        endings = (Ending.DONE, Ending.SKIPPED, Ending.FAILED, Ending.BAD)
+        parts = [f"{counts[ending]} {ending}" for ending in endings if counts[ending]]
+        parts += [f"{len(running)} running"] + ([f"{waiting} waiting"] if waiting else [])
+        left = self.left(running)
+        clock = f"{duration(time.monotonic() - self.start)} so far" + (f", about {duration(left)} left" if left else "")
+        totals = f"{', '.join(parts)} of {len(self.sweep_jobs)}; {clock}"
         if self.live is None:
             self.say(totals)
         else:
-            self.live.update(_table(running, launcher, totals, self.live.console.height - 5))
+            self.live.update(table(running, launcher, totals, self.live.console.height - 5))
 
-    def _totals(self, running: Running, waiting: int) -> str:
-        counts = Counter(sweep_job.ending for sweep_job in self.sweep_jobs)
-        shown = (Ending.DONE, Ending.SKIPPED, Ending.FAILED, Ending.BAD)
-        parts = [f"{counts[ending]} {ending}" for ending in shown if counts[ending]]
-        parts += [f"{len(running)} running"] + ([f"{waiting} waiting"] if waiting else [])
-        left = self._left(running)
-        clock = f"{duration(time.monotonic() - self.start)} so far" + (f", about {duration(left)} left" if left else "")
-        return f"{', '.join(parts)} of {len(self.sweep_jobs)}; {clock}"
-
-    def _left(self, running: Running) -> float | None:
+    def left(self, running: Running) -> float | None:
         """Seconds left; None while that is unknown for a job.
 
         A round takes as long as the mean of those of the jobs of its kind that are done or have a speed.
@@ -105,7 +99,7 @@ class StatusDisplay:
         return left / max(1, len(running))
 
 
-def _table(running: Running, launcher: Launcher, totals: str, height: int) -> Any:
+def table(running: Running, launcher: Launcher, totals: str, height: int) -> Any:
     """A table with a line for each running job, as far as the terminal has room."""
     from rich.console import Group
     from rich.table import Table
@@ -118,26 +112,20 @@ def _table(running: Running, launcher: Launcher, totals: str, height: int) -> An
     shown = list(running.values())[: max(1, height)]
     for sweep_job in shown:
         run = sweep_job.run_state()
-        if run is not None and run.state not in ("running", "finished"):
-            run = None  # it is as it was before it was resumed
-        speed, remaining = (run.manifest.get("rounds_per_second"), run.remaining) if run else (None, None)
-        table.add_row(
-            Text(sweep_job.name, no_wrap=True, overflow="ellipsis"),
-            Text(launcher.location(sweep_job.job)),
-            f"{run.round if run else 0}/{sweep_job.settings['rounds']}",
-            f"{speed:,.0f}" if speed else "",
-            duration(remaining) if remaining is not None else "",
-            _last_ndcg(sweep_job) if run else "",
-        )
+        name = Text(sweep_job.name, no_wrap=True, overflow="ellipsis")
+        cells = [f"0/{sweep_job.settings['rounds']}", "", "", ""]
+        if run is not None and run.state in ("running", "finished"):  # else it is as it was before it was resumed
+            speed, remaining, ndcg = run.manifest.get("rounds_per_second"), run.remaining, list[bytes]()
+            with suppress(OSError), open(run.path / "log.txt", "rb") as file:
+                file.seek(max(0, os.fstat(file.fileno()).st_size - _END))
+                ndcg = re.findall(rb"test NDCG@\d+ ([\d.]+)", file.read())
+            cells = [
+                f"{run.round}/{sweep_job.settings['rounds']}",
+                f"{speed:,.0f}" if speed else "",
+                duration(remaining) if remaining is not None else "",
+                f"{float(ndcg[-1]):.4f}" if ndcg else "",
+            ]
+        table.add_row(name, Text(launcher.location(sweep_job.job)), *cells)
     hidden = len(running) - len(shown)
     lines = [Text(f"and {hidden} more", style="dim")] if hidden else []
     return Group(table, *lines, Text(totals, style="bold"))
-
-
-def _last_ndcg(sweep_job: SweepJob) -> str:
-    """The last test NDCG in the log of a run; empty before there is one."""
-    with suppress(OSError), open(sweep_job.job.directory / "log.txt", "rb") as file:
-        file.seek(max(0, os.fstat(file.fileno()).st_size - _END))
-        values = re.findall(rb"test NDCG@\d+ ([\d.]+)", file.read())
-        return f"{float(values[-1]):.4f}" if values else ""
-    return ""

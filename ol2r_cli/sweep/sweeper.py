@@ -1,21 +1,18 @@
 """Runs many jobs. The command line, `ol2r reproduce`, Python and notebooks all use it.
 
-It prints the plan of `--dry-run` with the time that it would take, and the summary at the end.
+It prints the plan of `--dry-run`, and the summary at the end.
 """
 
 from __future__ import annotations
 
-import json
 import shlex
 import sys
 import tempfile
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
 from typing import Any, TextIO
 
 from omegaconf import OmegaConf
@@ -23,18 +20,17 @@ from omegaconf import OmegaConf
 from ol2r_cli.config.composer import Composer
 from ol2r_cli.config.instantiate import build
 from ol2r_cli.config.overrides import split_launcher, split_search_path
-from ol2r_cli.formatting import duration, plural, show, wrapped
+from ol2r_cli.formatting import duration, plural, show
 from ol2r_cli.launcher.job import Launcher
 from ol2r_cli.run.exit_status import BAD_CONFIGURATION, DONE, FAILED, INTERRUPTED, JOBS_FAILED
-from ol2r_cli.run.run import Run, find_runs
+from ol2r_cli.run.run import Run
 from ol2r_cli.run.store import create_root
 from ol2r_cli.run.summary import render
-from ol2r_cli.sweep.plan import BadJobs, Ending, JobState, Plan, SweepJob, reason_lines, run_kind
+from ol2r_cli.sweep.plan import BadJobs, Ending, Plan, SweepJob, reason_lines
 from ol2r_cli.sweep.scheduler import Scheduler
 from ol2r_cli.sweep.status_display import StatusDisplay
 
 _SILENT = 10.0  # seconds of checking between two lines that say how many jobs are checked: a large dataset is parsed
-_ALIKE = "below output_dir with the same choices, data, replicas and device"
 
 
 @dataclass(frozen=True)
@@ -84,12 +80,13 @@ def run_sweep(
     """`sweep` with a composer: the overrides of the jobs contain the words of the launcher but no folders."""
     start = time.monotonic()
     plan, launcher = plan_sweep(jobs, composer, terminal)
+    sweep_jobs = plan.sweep_jobs
     if plan.bad and not keep_going:
         raise BadJobs(plan.bad, len(jobs))
     for sweep_job in plan.good:
-        if sweep_job.state()[0] == JobState.FINISHED:
+        if sweep_job.state()[0] == "finished":
             sweep_job.ending = Ending.SKIPPED
-    to_run = [sweep_job for sweep_job in plan.sweep_jobs if not sweep_job.ending]
+    to_run = [sweep_job for sweep_job in sweep_jobs if not sweep_job.ending]
     for folder in {sweep_job.output_dir for sweep_job in to_run}:
         try:
             create_root(folder)
@@ -97,7 +94,7 @@ def run_sweep(
                 pass
         except OSError as error:
             raise ValueError(f"output_dir must be a folder that can be used, got {folder} ({error.strerror})") from None
-    display = StatusDisplay(plan.sweep_jobs, terminal)
+    display = StatusDisplay(sweep_jobs, terminal)
     if plan.duplicates:
         pairs = ", ".join(f"#{number} is #{first}" for number, first in list(plan.duplicates.items())[:5])
         more = ", .." if len(plan.duplicates) > 5 else ""
@@ -105,9 +102,12 @@ def run_sweep(
     for line in reason_lines(plan.bad, len(jobs)):
         display.say(f"bad: {line}")
     stopped = Scheduler(to_run, launcher, display).run() if to_run and launcher is not None else False
-    finished = {sweep_job.number: sweep_job.directory for sweep_job in plan.sweep_jobs if sweep_job.succeeded}
+    finished = {sweep_job.number: sweep_job.directory for sweep_job in sweep_jobs if sweep_job.succeeded}
     directories = [finished.get(plan.duplicates.get(number, number)) for number in range(len(jobs))]
-    return SweepResult(plan.sweep_jobs, directories, _exit_code(plan.sweep_jobs, stopped), time.monotonic() - start)
+    code = INTERRUPTED if stopped else DONE if len(finished) == len(sweep_jobs) else JOBS_FAILED
+    if code == JOBS_FAILED and len(sweep_jobs) == 1:
+        code = BAD_CONFIGURATION if plan.bad else FAILED
+    return SweepResult(sweep_jobs, directories, code, time.monotonic() - start)
 
 
 def plan_sweep(
@@ -138,15 +138,6 @@ def plan_sweep(
     return plan, build(config.launcher)
 
 
-def _exit_code(sweep_jobs: Sequence[SweepJob], stopped: bool) -> int:
-    if stopped:
-        return INTERRUPTED
-    failed = [sweep_job for sweep_job in sweep_jobs if not sweep_job.succeeded]
-    if len(sweep_jobs) == 1 and failed:
-        return BAD_CONFIGURATION if failed[0].ending == Ending.BAD else FAILED
-    return JOBS_FAILED if failed else DONE
-
-
 def print_summary(result: SweepResult) -> None:
     """Print how many jobs have ended in which way and, for each failed job, the reason, its log and its command.
 
@@ -166,16 +157,14 @@ def print_summary(result: SweepResult) -> None:
         print(f"next: {shlex.join(['ol2r', 'report', *folders])}")
     if counts[Ending.ELSEWHERE]:
         print("another process is running some of them: see `ol2r status`", file=sys.stderr)
-    bad = [sweep_job for sweep_job in sweep_jobs if sweep_job.ending == Ending.BAD]
-    for line in reason_lines(bad, len(sweep_jobs)):
+    for line in reason_lines([job for job in sweep_jobs if job.ending == Ending.BAD], len(sweep_jobs)):
         print(f"\nbad: {line}", file=sys.stderr)
     for sweep_job in sweep_jobs:
-        if sweep_job.ending != Ending.FAILED:
-            continue
-        print(f"\nfailed: {sweep_job.name}\n  {sweep_job.reason}", file=sys.stderr)
-        if sweep_job.log.is_file():
-            print(f"  printed: {sweep_job.log}", file=sys.stderr)
-        print(f"  again:   {sweep_job.command}", file=sys.stderr)
+        if sweep_job.ending == Ending.FAILED:
+            print(f"\nfailed: {sweep_job.name}\n  {sweep_job.reason}", file=sys.stderr)
+            if sweep_job.log.is_file():
+                print(f"  printed: {sweep_job.log}", file=sys.stderr)
+            print(f"  again:   {sweep_job.command}", file=sys.stderr)
     if counts[Ending.STOPPED] or counts[Ending.LEFT]:
         forced = any(sweep_job.settings.get("force") for sweep_job in sweep_jobs)
         print(f"the same command{' without force=true' if forced else ''} goes on from here", file=sys.stderr)
@@ -184,59 +173,21 @@ def print_summary(result: SweepResult) -> None:
 def print_plan(jobs: Sequence[Sequence[str]], composer: Composer, keep_going: bool = False) -> int:
     """Print a table of the jobs that would be run; returns the exit code, 2 if some are bad, unless `keep_going`."""
     plan, launcher = plan_sweep(jobs, composer, sys.stderr)
-    states = {sweep_job: sweep_job.state() for sweep_job in plan.sweep_jobs}
-    not_run = (JobState.FINISHED, JobState.RUNNING)
-    to_run = [sweep_job for sweep_job in plan.good if states[sweep_job][0] not in not_run]
-    rows, seconds, speeds = [], [], _speeds(to_run)
-    for sweep_job in plan.sweep_jobs:
-        state, round = states[sweep_job]
-        where, note = f" at round {round}" if state == JobState.RESUMES else "", sweep_job.reason
-        if sweep_job in to_run:
-            startup, speed = speeds.get(sweep_job.kind, (0.0, 0.0))
-            seconds.append(startup + (sweep_job.settings["rounds"] - round) / speed if speed else None)
-            note = f"about {duration(seconds[-1])}" if seconds[-1] else "time unknown"
-        rows.append((f"#{sweep_job.number}", sweep_job.name, f"{state}{where}", note))
-    show(rows)
-    counts = Counter("to resume" if state == JobState.RESUMES else state for state, _ in states.values())
-    print(
-        f"\n{plural(len(plan.sweep_jobs), 'job')}: {', '.join(f'{count} {state}' for state, count in counts.items())}"
+    states = [(sweep_job, *sweep_job.state()) for sweep_job in plan.sweep_jobs]
+    show(
+        [
+            (f"#{job.number}", job.name, state + f" at round {round}" * (state == "resumes"), job.reason)
+            for job, state, round in states
+        ]
     )
+    counts = Counter("to resume" if state == "resumes" else state for _, state, _ in states)
+    shown = ", ".join(f"{count} {state}" for state, count in counts.items())
+    print(f"\n{plural(len(states), 'job')}: {shown}")
     if plan.duplicates:
         print(f"{len(plan.duplicates)} more are the same run as another, and are left out")
+    to_run = sum(state in ("new", "resumes") for _, state, _ in states)
     if to_run and launcher is not None:
-        print(wrapped(_total_text(seconds, launcher.free_slots())))
+        print(f"{max(1, min(launcher.free_slots(), to_run))} at a time")
     for line in reason_lines(plan.bad, len(jobs)):
         print(f"ol2r run: {line}", file=sys.stderr)
     return BAD_CONFIGURATION if plan.bad and not keep_going else DONE
-
-
-def _total_text(estimates: Sequence[float | None], free_slots: int) -> str:
-    """The time of all jobs, and for how many of them it is unknown; `free_slots` is how many run at a time."""
-    known = [estimate for estimate in estimates if estimate is not None]
-    at_once = max(1, min(free_slots, len(estimates)))
-    if not known:
-        return f"time: unknown, {at_once} at a time: no finished run {_ALIKE}"
-    unknown = len(estimates) - len(known)
-    without = f"; {plural(unknown, 'job')} without such a run not counted" if unknown else ""
-    total = max(sum(known) / at_once, *known)
-    return f"time: about {duration(total)}, {at_once} at a time, by finished runs {_ALIKE}{without}"
-
-
-def _speeds(sweep_jobs: Sequence[SweepJob]) -> dict[str, tuple[float, float]]:
-    """By kind of run, the shortest start-up of finished runs, since the first of many compiles, and the median speed.
-
-    Runs of earlier versions do not count: their speed includes compiling, and their start-up is unknown.
-    """
-    runs: dict[str, list[tuple[float, float]]] = defaultdict(list)
-    choices = [json.loads(sweep_job.kind)[0] for sweep_job in sweep_jobs]
-    for path in (path for folder in {sweep_job.output_dir for sweep_job in sweep_jobs} for path in find_runs(folder)):
-        with suppress(ValueError, OSError, LookupError, TypeError, AttributeError):  # damaged, or not finished
-            run = Run.read_finished(path)
-            manifest = run.manifest
-            if run.choices in choices and manifest["rounds_per_second"]:
-                kind = run_kind(run.choices, run.settings, manifest["device"], manifest["engine"])
-                runs[kind].append((manifest["startup_seconds"], manifest["rounds_per_second"]))
-    return {
-        kind: (min(startup for startup, _ in of_kind), median(speed for _, speed in of_kind))
-        for kind, of_kind in runs.items()
-    }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -146,29 +145,21 @@ def test_a_dataset_is_loaded_once_for_all_its_jobs(composer: Composer, monkeypat
     assert len(loads) == 3
 
 
-def test_a_dry_run_lists_the_jobs_and_their_time(composer: Composer, capsys: pytest.CaptureFixture[str]):
+def test_a_dry_run_lists_the_jobs_and_writes_nothing(composer: Composer, capsys: pytest.CaptureFixture[str]):
     finish(composer, "seed=0")
-    (manifest,) = Path("outputs").glob("synthetic/*/run.json")
-    content = json.loads(manifest.read_text())
-    manifest.write_text(json.dumps(content | {"rounds_per_second": 0.5, "startup_seconds": 2, "checksum": ""}))
     before = sorted(Path().rglob("*"))
     capsys.readouterr()
     assert main(["-m", "--dry-run", *SMOKE, "seed=0,1", "ranker=pairrank,oracle", "launcher.jobs=1"]) == 0
-    out = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
-    assert out == [
+    assert [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()] == [
         "#0 seed=0 ranker=pairrank finished",
-        "#1 seed=0 ranker=oracle new time unknown",
-        "#2 seed=1 ranker=pairrank new about 8.0s",
-        "#3 seed=1 ranker=oracle new time unknown",
+        "#1 seed=0 ranker=oracle new",
+        "#2 seed=1 ranker=pairrank new",
+        "#3 seed=1 ranker=oracle new",
         "",
         "4 jobs: 1 finished, 3 new",
-        "time: about 8.0s, 1 at a time, by finished runs below output_dir with the same choices, "
-        "data, replicas and device; 2 jobs without such a run not counted",
+        "1 at a time",
     ]
-    for words, time in (("seed=0 rounds=5", "12.0s"), ("seed=0 dataset.seed=1", "8.0s"), ("seed=1 replicas=5", "")):
-        assert main(["--dry-run", *SMOKE, *words.split()]) == 0
-        assert f"time: {'about ' + time if time else 'unknown'}, " in capsys.readouterr().out
-    assert sorted(Path().rglob("*")) == before, "nothing is written"
+    assert sorted(Path().rglob("*")) == before
 
 
 def test_a_dry_run_of_one_run(capsys: pytest.CaptureFixture[str]):

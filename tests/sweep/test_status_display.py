@@ -12,7 +12,7 @@ from rich.console import Console
 from ol2r_cli.launcher.job import Job
 from ol2r_cli.run.store import RunDirectory
 from ol2r_cli.sweep.plan import Ending, SweepJob
-from ol2r_cli.sweep.status_display import StatusDisplay, _table
+from ol2r_cli.sweep.status_display import StatusDisplay, table
 from tests.manifests import manifest
 
 
@@ -27,7 +27,7 @@ def run(folder: Path, number: int, **content: object) -> SweepJob:
     """A job whose run is at round 25 of 100."""
     directory = folder / str(number)
     RunDirectory(directory).write_json("run.json", manifest("running", 25, host="another machine") | content)
-    settings = {"rounds": 100, "output_dir": str(folder), "force": False}
+    settings = {"rounds": 100, "output_dir": str(folder), "force": False, "dataset": {}, "replicas": 1, "device": {}}
     return SweepJob(number, (f"seed={number}",), f"seed={number}", settings=settings, directory=directory)
 
 
@@ -35,7 +35,7 @@ def drawn(sweep_jobs: list[SweepJob], height: int, width: int = 100) -> list[str
     """The lines of the table of running jobs, without repeated blanks."""
     running = {job.number: job for job in sweep_jobs}
     screen = io.StringIO()
-    Console(file=screen, width=width).print(_table(running, Launcher(), "the totals", height))
+    Console(file=screen, width=width).print(table(running, Launcher(), "the totals", height))
     return [" ".join(line.split()) for line in screen.getvalue().splitlines()]
 
 
@@ -66,21 +66,23 @@ def test_on_a_narrow_terminal_only_the_name_is_shortened(tmp_path: Path):
 
 def test_the_time_left_follows_from_the_jobs_that_are_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     jobs = [run(tmp_path, number) for number in range(6)]
-    display = StatusDisplay(jobs, io.StringIO())
+    display = StatusDisplay(jobs, screen := io.StringIO())
     running = {job.number: job for job in jobs[2:4]}
     for job in running.values():
         job.submitted = time.monotonic() - 40
-    assert display._left(running) is None, "nothing is known yet"
+    assert display.left(running) is None, "nothing is known yet"
     for job in jobs[:2]:
         job.ending, job.seconds = Ending.DONE, 100.0
-    assert display._left(running) == pytest.approx((2 * 100 + 2 * 60) / 2, abs=5), "two at a time"
+    assert display.left(running) == pytest.approx((2 * 100 + 2 * 60) / 2, abs=5), "two at a time"
     display.start = time.monotonic() - 65
-    assert display._totals(running, 2) == "2 done, 2 running, 2 waiting of 6; 1m 05s so far, about 2m 40s left"
+    display.shown -= 60
+    display.show(running, 2, Launcher())
+    assert screen.getvalue() == "2 done, 2 running, 2 waiting of 6; 1m 05s so far, about 2m 40s left\n"
     jobs[5].kind = "another ranker"
-    assert display._left(running) is None, "the job that waits may take longer"
+    assert display.left(running) is None, "the job that waits may take longer"
     RunDirectory(jobs[2].directory).write_json("run.json", manifest("running", 25, host="x", rounds_per_second=0.25))
-    jobs[5].kind = ""
-    assert display._left(running) == pytest.approx((2 * (180 - 40) + 2 * 180) / 2, abs=5), "one takes 340 s"
+    jobs[5].kind = jobs[0].kind
+    assert display.left(running) == pytest.approx((2 * (180 - 40) + 2 * 180) / 2, abs=5), "one takes 340 s"
 
 
 def test_without_a_terminal_the_totals_are_a_line_now_and_then(tmp_path: Path):
