@@ -7,7 +7,7 @@ examples:
   ol2r benchmark linear click=inf --add ranker=mine ranker.rate=0.1,1 -cd choices     a ranker of your own in it;
                                                           of several values validation chooses
   ol2r benchmark linear dataset=mq2008 click=inf --repeat PDGD       a row again: are the numbers the same here?
-  ol2r benchmark linear --run --dry-run                   the runs, which of them are finished, how long it takes
+  ol2r benchmark linear --run --dry-run                   the runs, and which of them are finished
   ol2r benchmark linear --run dataset=mq2008 launcher.jobs=4         all of them again, into outputs/benchmark
   ol2r benchmark --out docs/benchmark                     the pages of all published results
 finished runs are not run again: the same command continues

@@ -3,7 +3,7 @@
 examples:
   ol2r reproduce                                    all names, and what each shows
   ol2r reproduce pairrank_fig3                      in minutes, on generated data, with few seeds
-  ol2r reproduce pairrank_fig3 --dry-run            the runs, which of them are finished, how long it takes
+  ol2r reproduce pairrank_fig3 --dry-run            the runs, and which of them are finished
   ol2r reproduce pairrank_fig3 dataset=mq2008 dataset.path=$HOME/MQ2008 click=inf
   ol2r reproduce p2neurrank_table --scale paper data_dir=/data launcher=slurm
   ol2r reproduce fairexp_fig6 --scale paper dataset=synthetic rounds=1000

@@ -58,7 +58,7 @@ def _output(parser: argparse.ArgumentParser) -> None:
     one_of = parser.add_mutually_exclusive_group().add_argument
     one_of("--json", action="store_true", help="print the finished run as JSON, or with -m a list of all")
     one_of("--quiet", "-q", action="store_true", help="print warnings and errors only")
-    one_of("--dry-run", action="store_true", help="list what would be run, and how long it would take")
+    one_of("--dry-run", action="store_true", help="list what would be run")
     one_of("--cfg", "-c", choices=("job", "hydra", "all"), help="show the configuration that would be run")
 
 
