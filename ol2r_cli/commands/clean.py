@@ -24,21 +24,12 @@ from ol2r_cli.commands.command import argument, command
 from ol2r_cli.config.own_choices import default_output_dir
 from ol2r_cli.formatting import byte_size, plural, printable, show
 from ol2r_cli.run import CHECKPOINT, INTERACTIONS
-from ol2r_cli.run.clean import (
-    REMOVABLE,
-    JobLog,
-    Removal,
-    RemovalPlan,
-    StoredRun,
-    cache_entries,
-    choose,
-    stored_runs,
-    sweep_logs,
-)
+from ol2r_cli.run.clean import REMOVABLE, Removal, cache_entries, stored_runs, sweep_logs
 from ol2r_cli.run.exit_status import DONE, FAILED
 
 _HOURS = {"h": 1, "d": 24, "w": 168}
 _LISTED = 10  # removals that are listed one by one
+_STATES = ("finished", "running", *REMOVABLE)
 
 
 @command(
@@ -58,17 +49,37 @@ def main(given: argparse.Namespace) -> int:
     if (given.directory or not given.cache) and not root.is_dir():
         raise ValueError(f"DIR must be a folder with runs, got {root}, which does not exist")
     runs, logs = list(stored_runs(root)), list(sweep_logs(root))
-    cached = list(cache_entries(_cache_dir(given), float("inf"))) if given.cache else []
-    _show_sizes(root, runs, logs, cached)
-    plan = RemovalPlan(frozenset(given.state), given.checkpoints, given.interactions, given.logs, before)
-    removals = list(choose(runs, logs, plan, root))
-    removals += cache_entries(_cache_dir(given), before) if given.cache else []
-    is_specific = given.state or given.checkpoints or given.interactions or given.logs or given.cache
+    cache_dir = given.cache_dir or os.environ.get("OL2R_CACHE", "~/.cache/ol2r/parsed")
+    cached = list(cache_entries(Path(os.path.expanduser(os.path.expandvars(cache_dir))))) if given.cache else []
+
+    sizes = {f"{state} runs": [run.size for run in runs if run.state == state] for state in _STATES}
+    total = [size for of_state in sizes.values() for size in of_state]
+    finished, others = (
+        [run.files for run in runs if (run.state == "finished") is is_done] for is_done in (True, False)
+    )
+    sizes["  checkpoints of finished runs"] = [files[CHECKPOINT] for files in finished if CHECKPOINT in files]
+    sizes["  checkpoints to go on from"] = [files[CHECKPOINT] for files in others if CHECKPOINT in files]
+    sizes["  interactions"] = [run.files[INTERACTIONS] for run in runs if INTERACTIONS in run.files]
+    sizes["  temporaries"] = [sum(r.temporaries.values()) for r in runs if r.temporaries and r.state != "running"]
+    sizes["logs of sweeps"] = [log.size for log in logs]
+    sizes["cached datasets and fits"] = [removal.size for removal in cached]
+    print(f"{plural(len(total), 'run')} below {root}, {byte_size(sum(total))}")
+    if rows := [(kind, str(len(of_kind)), byte_size(sum(of_kind))) for kind, of_kind in sizes.items() if of_kind]:
+        show(rows, ("kind", "number", "size"), numbers=True)
+
+    names = [CHECKPOINT] * given.checkpoints + [INTERACTIONS] * given.interactions
+    chosen = [removal for run in runs for removal in run.removals(given.state, names, root)]
+    chosen += (logs if given.logs else []) + cached
+    removals = [removal for removal in chosen if removal.changed < before]
+    is_specific = given.state or names or given.logs or given.cache
     if not removals:
         advice = "" if is_specific else ": choose with --state, --checkpoints, .. (ol2r clean --help)"
         print(f"\nnothing to remove{advice}")
         return DONE
-    _show_removals(removals)
+    print(f"\nto remove: {byte_size(sum(removal.size for removal in removals))}")
+    show([(f"  {removal.kind}", byte_size(removal.size), printable(removal.path)) for removal in removals[:_LISTED]])
+    if len(removals) > _LISTED:
+        print(f"  and {len(removals) - _LISTED} more")
     if given.yes or _confirmed(required=bool(is_specific)):
         return _remove(removals)
     print("nothing was removed")
@@ -83,36 +94,6 @@ def _before(age: str | None) -> float:
     if match is None:
         raise ValueError(f"--older-than must be hours, days or weeks such as 12h, 30d or 8w, got {age}")
     return time.time() - 3600 * int(match[1]) * _HOURS[match[2]]
-
-
-def _cache_dir(given: argparse.Namespace) -> Path:
-    folder = given.cache_dir or os.environ.get("OL2R_CACHE", "~/.cache/ol2r/parsed")
-    return Path(os.path.expanduser(os.path.expandvars(folder)))
-
-
-def _show_sizes(root: Path, runs: Sequence[StoredRun], logs: Sequence[JobLog], cached: Sequence[Removal]) -> None:
-    states = ("finished", "running", *REMOVABLE)
-    lines = {f"{state} runs": [run.size for run in runs if run.state == state] for state in states}
-    all_sizes = [size for sizes in lines.values() for size in sizes]
-    finished = [run.files for run in runs if run.state == "finished"]
-    others = [run.files for run in runs if run.state != "finished"]
-    lines["  checkpoints of finished runs"] = [files[CHECKPOINT] for files in finished if CHECKPOINT in files]
-    lines["  checkpoints to go on from"] = [files[CHECKPOINT] for files in others if CHECKPOINT in files]
-    lines["  interactions"] = [run.files[INTERACTIONS] for run in runs if INTERACTIONS in run.files]
-    lines["  temporaries"] = [sum(r.temporaries.values()) for r in runs if r.temporaries and r.state != "running"]
-    lines["logs of sweeps"] = [log.size for log in logs]
-    lines["cached datasets and fits"] = [removal.size for removal in cached]
-    rows = [(kind, str(len(sizes)), byte_size(sum(sizes))) for kind, sizes in lines.items() if sizes]
-    print(f"{plural(len(all_sizes), 'run')} below {root}, {byte_size(sum(all_sizes))}")
-    if rows:
-        show(rows, ("kind", "number", "size"), numbers=True)
-
-
-def _show_removals(removals: Sequence[Removal]) -> None:
-    print(f"\nto remove: {byte_size(sum(removal.size for removal in removals))}")
-    show([(f"  {removal.kind}", byte_size(removal.size), printable(removal.path)) for removal in removals[:_LISTED]])
-    if len(removals) > _LISTED:
-        print(f"  and {len(removals) - _LISTED} more")
 
 
 def _confirmed(required: bool) -> bool:

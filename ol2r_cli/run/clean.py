@@ -10,7 +10,7 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -18,18 +18,37 @@ from pathlib import Path
 from typing import Any
 
 from ol2r_cli.lock import LockHeld, is_held, locked
-from ol2r_cli.run import CHECKPOINT, CONFIG, FILES, INTERACTIONS, LOCK, MANIFEST
+from ol2r_cli.run import CHECKPOINT, CONFIG, FILES, LOCK, MANIFEST
 from ol2r_cli.run.run import Run
 from ol2r_cli.run.store import RunDirectory, RunningElsewhere
 from ol2r_cli.run.tables import is_part
 from ol2r_cli.untrusted_file import open_file, parse_yaml, read_text
 
-DAMAGED = "damaged"
-REMOVABLE = ("failed", "interrupted", "killed", DAMAGED)  # states of runs that can be removed as a whole
+REMOVABLE = ("failed", "interrupted", "killed", "damaged")  # states of runs that can be removed as a whole
 SWEEPS = ".sweep"  # the folder with logs of sweeps
 _ID = re.compile(r"-[0-9a-f]{10}$")  # how the name of a run directory ends
 _TEMPORARY = re.compile(r"\.(.+)\.[0-9a-f]{16}\.partial")
-_LOG = re.compile(r"-[0-9a-f]{10}\.log$")
+# The cache contains folders of arrays, temporary folders of processes that were killed, and files with checksums.
+_CACHED = (
+    (".", re.compile(r"[0-9a-f]{24}(\.[0-9a-f]{16}\.partial)?"), "parsed dataset"),
+    ("sources", re.compile(r"[0-9a-f]{24}\.json|\.[0-9a-f]{24}\.json\.[0-9a-f]{16}\.partial"), "checksum of a file"),
+    ("offline", re.compile(r"[0-9a-f]{64}(\.[0-9a-f]{16}\.partial)?"), "offline fit"),
+)
+
+
+@dataclass(frozen=True)
+class Removal:
+    """One thing to remove, of so many bytes, which has changed last at `changed`, in seconds since the epoch.
+
+    `act` removes it and returns the bytes freed. It raises ValueError, with the reason, if it must not be removed now,
+    and OSError if it cannot be removed.
+    """
+
+    kind: str
+    path: Path
+    size: int
+    changed: float
+    act: Callable[[], int]
 
 
 @dataclass(frozen=True)
@@ -52,84 +71,55 @@ class StoredRun:
         """Bytes of all its files."""
         return sum(self.files.values()) + sum(self.temporaries.values())
 
-
-@dataclass(frozen=True)
-class JobLog:
-    """What a job of a sweep printed. The sweep removes the logs of jobs that succeed."""
-
-    path: Path
-    size: int
-    changed: float
-
-
-@dataclass(frozen=True)
-class RemovalPlan:
-    """What to remove. Nothing is removed that has changed after `before`, in seconds since the epoch."""
-
-    states: frozenset[str] = frozenset()
-    checkpoints: bool = False
-    interactions: bool = False
-    logs: bool = False
-    before: float = float("inf")
-
-
-@dataclass(frozen=True)
-class Removal:
-    """One thing to remove, with its kind, path and size in bytes. `act` removes it and returns the bytes freed.
-
-    `act` raises ValueError, with the reason, if it must not be removed now, and OSError if it cannot be removed.
-    """
-
-    kind: str
-    path: Path
-    size: int
-    act: Callable[[], int]
+    def removals(self, states: Collection[str], names: Collection[str], root: Path) -> Iterator[Removal]:
+        """What can be removed of it: all, in one of these states; of a finished run, files of these names, which an
+        unfinished one needs to go on; always its temporary files, which the lock of the run removes."""
+        if self.state in states:
+            yield Removal(f"{self.state} run", self.path, self.size, self.changed, partial(_remove, self, None, root))
+        elif self.state != "running":
+            for name in names if self.state == "finished" else ():
+                if name in self.files:
+                    kind, act = f"{Path(name).stem} of a finished run", partial(_remove, self, name, root)
+                    yield Removal(kind, self.path / name, self.files[name], self.changed, act)
+            if self.temporaries:
+                size = sum(self.temporaries.values())
+                yield Removal("temporary", self.path, size, self.changed, partial(_remove, self, "", root))
 
 
 def stored_runs(root: Path) -> Iterator[StoredRun]:
     """All runs below a folder in alphabetical order, including directories of runs that were killed at their start."""
     for folder, subfolders, names in os.walk(root):
-        ours = sorted(name for name in names if _is_run_file(name) or _is_temporary(name) or name == LOCK)
-        if ours and (run := _stored_run(Path(folder), ours)) is not None:
-            subfolders.clear()
-            yield run
-        subfolders[:] = sorted(name for name in subfolders if not name.startswith("."))
+        path = Path(folder)
+        files = [name for name in names if name in FILES or is_part(name)]
+        temporaries = [  # what a process leaves that is killed while it replaces a file of a run
+            name for name in names if (of := _TEMPORARY.fullmatch(name)) and (of[1] in FILES or is_part(of[1]))
+        ]
+        run = Run.read(path) if MANIFEST in names else None
+        if run is not None and run.manifest:
+            state, manifest = run.state, run.manifest
+        elif _ID.search(path.name) and _is_left_over(path, files, temporaries):
+            state, manifest = "running" if is_held(path / LOCK) else "damaged", {}
+        else:  # there is none, or it is the run.json of another program
+            subfolders[:] = sorted(name for name in subfolders if not name.startswith("."))
+            continue
+        subfolders.clear()
+        found = {}
+        for name in (*files, *temporaries, *({LOCK} & {*names})):
+            with suppress(FileNotFoundError):  # it has been renamed or removed meanwhile
+                found[name] = (path / name).lstat()
+        sizes = {name: status.st_size for name, status in found.items()}
+        changed = max((status.st_mtime for status in found.values()), default=0.0)
+        of_files, of_temporaries = ({n: sizes[n] for n in some if n in sizes} for some in (files, temporaries))
+        yield StoredRun(path, state, manifest, of_files, of_temporaries, changed)
 
 
-def _is_run_file(name: str) -> bool:
-    return name in FILES or is_part(name)
-
-
-def _is_temporary(name: str) -> bool:
-    """Whether a file of this name is what a process leaves that is killed while it replaces a file of a run."""
-    return (found := _TEMPORARY.fullmatch(name)) is not None and _is_run_file(found[1])
-
-
-def _stored_run(path: Path, names: list[str]) -> StoredRun | None:
-    run = Run.read(path) if MANIFEST in names else None
-    if run is not None and run.manifest:
-        state, manifest = run.state, run.manifest
-    elif _ID.search(path.name) and _is_left_over(path, names):
-        state, manifest = "running" if is_held(path / LOCK) else DAMAGED, {}
-    else:
-        return None  # the run.json of another program
-    sizes, changed = {}, 0.0
-    for name in names:
-        with suppress(FileNotFoundError):  # it has been renamed or removed meanwhile
-            status = (path / name).lstat()
-            sizes[name], changed = status.st_size, max(changed, status.st_mtime)
-    files = {name: size for name, size in sizes.items() if _is_run_file(name)}
-    temporaries = {name: size for name, size in sizes.items() if _is_temporary(name)}
-    return StoredRun(path, state, manifest, files, temporaries, changed)
-
-
-def _is_left_over(path: Path, names: list[str]) -> bool:
+def _is_left_over(path: Path, files: list[str], temporaries: list[str]) -> bool:
     """Whether files without a readable manifest belong to a run: they are those of its first moment, or there is the
     configuration of a run among them. Names alone say nothing: a user may have a `checkpoint.pt`."""
-    if all(name == LOCK or _is_temporary(name) for name in names):
+    if not files:
         with suppress(OSError), open_file(path / LOCK) as file:
             return file.read(4) in (b"", b"pid ")  # of a process that was killed before it wrote its name
-        return LOCK not in names
+        return bool(temporaries) and not (path / LOCK).exists()
     try:
         settings = parse_yaml(read_text(path / CONFIG))
     except (OSError, ValueError):
@@ -137,44 +127,33 @@ def _is_left_over(path: Path, names: list[str]) -> bool:
     return isinstance(settings, dict) and {"ranker", "click", "dataset", "rounds"} <= settings.keys()
 
 
-def sweep_logs(root: Path) -> Iterator[JobLog]:
-    """Logs of jobs of sweeps below a folder, except for those of runs that are running."""
+def sweep_logs(root: Path) -> Iterator[Removal]:
+    """What jobs of sweeps below a folder printed, except for those of runs that are running. A sweep removes the logs
+    of jobs that succeed."""
     for folder, subfolders, _ in os.walk(root):
-        if SWEEPS in subfolders:
-            for path in sorted(Path(folder, SWEEPS).glob("*/*.log")):
-                is_running = is_held(Path(folder, path.parent.name, path.stem, LOCK))
-                if _LOG.search(path.name) and not is_running and not _is_linked(path, root):
-                    status = path.lstat()
-                    yield JobLog(path, status.st_size, status.st_mtime)
+        for path in sorted(Path(folder, SWEEPS).glob("*/*.log")) if SWEEPS in subfolders else ():
+            is_running = is_held(Path(folder, path.parent.name, path.stem, LOCK))
+            if _ID.search(path.stem) and not is_running and not _is_linked(path, root):
+                status, act = path.lstat(), partial(_remove_file, path, root)
+                yield Removal("log of a sweep", path, status.st_size, status.st_mtime, act)
         subfolders[:] = sorted(name for name in subfolders if not name.startswith("."))
+
+
+def cache_entries(folder: Path) -> Iterator[Removal]:
+    """The entries of a cache. Locks remain of processes that were killed."""
+    for subfolder, names, kind in _CACHED:
+        for path in sorted((folder / subfolder).glob("*")):
+            if names.fullmatch(path.name) and not _is_linked(path, folder):
+                is_file, changed = subfolder == "sources", path.stat().st_mtime
+                if is_file and path.is_file():
+                    yield Removal(kind, path, path.stat().st_size, changed, partial(_remove_file, path, path.parent))
+                elif not is_file and path.is_dir():
+                    yield Removal(kind, path, _size(path), changed, partial(_remove_arrays, path))
 
 
 def _is_linked(path: Path, root: Path) -> bool:
     """Whether a path below `root` leads over a link of the user, whose target may be used elsewhere."""
     return any(each.is_symlink() for each in (path, *path.parents) if each != root and each.is_relative_to(root))
-
-
-def choose(runs: Iterable[StoredRun], logs: Iterable[JobLog], plan: RemovalPlan, root: Path) -> Iterator[Removal]:
-    """What to remove by a plan. Temporary files of runs that are not running are always removed."""
-    for run in runs:
-        if run.state == "running" or run.changed >= plan.before:
-            continue
-        if run.state in plan.states:
-            yield Removal(f"{run.state} run", run.path, run.size, partial(_remove, run, None, root))
-            continue
-        # An unfinished run needs its checkpoint and its interactions to resume.
-        for name, what, chosen in (
-            (CHECKPOINT, "checkpoint", plan.checkpoints),
-            (INTERACTIONS, "interactions", plan.interactions),
-        ):
-            if run.state == "finished" and chosen and name in run.files:
-                act = partial(_remove, run, name, root)
-                yield Removal(f"{what} of a finished run", run.path / name, run.files[name], act)
-        if run.temporaries:
-            yield Removal("temporary", run.path, sum(run.temporaries.values()), partial(_remove, run, "", root))
-    for log in logs:
-        if plan.logs and log.changed < plan.before:
-            yield Removal("log of a sweep", log.path, log.size, partial(_remove_log, log.path, root))
 
 
 def _remove(run: StoredRun, name: str | None, root: Path) -> int:
@@ -201,52 +180,24 @@ def _remove(run: StoredRun, name: str | None, root: Path) -> int:
 
 def _present_size(run: StoredRun) -> int:
     """Bytes of those of its files that still exist."""
-    total = 0
-    for name in (*run.files, *run.temporaries):
-        with suppress(FileNotFoundError):
-            total += (run.path / name).lstat().st_size
-    return total
+    paths = (run.path / name for name in (*run.files, *run.temporaries))
+    return sum(path.lstat().st_size for path in paths if os.path.lexists(path))
 
 
-def _remove_log(path: Path, root: Path) -> int:
-    size = _remove_file(path)
+def _remove_file(path: Path, root: Path) -> int:
+    size = path.lstat().st_size if os.path.lexists(path) else 0
+    path.unlink(missing_ok=True)
     _remove_empty_folders(path.parent, root)
     return size
 
 
 def _remove_empty_folders(folder: Path, root: Path) -> None:
     """Remove a folder and then those above it, below `root`, as long as they are empty."""
-    while folder != root and folder.is_relative_to(root):
-        try:
-            os.rmdir(folder)
-        except FileNotFoundError:
-            pass  # it was removed together with its content
-        except OSError:  # not empty
-            return
-        folder = folder.parent
-
-
-# The cache contains folders of arrays, temporary folders of processes that were killed, and files with checksums.
-# Locks remain of processes that were killed.
-_ARRAYS = re.compile(r"[0-9a-f]{24}(\.[0-9a-f]{16}\.partial)?")
-_FIT = re.compile(r"[0-9a-f]{64}(\.[0-9a-f]{16}\.partial)?")
-_CHECKSUM = re.compile(r"[0-9a-f]{24}\.json|\.[0-9a-f]{24}\.json\.[0-9a-f]{16}\.partial")
-
-
-def cache_entries(folder: Path, before: float) -> Iterator[Removal]:
-    """The entries of a cache that have not changed since `before`, in seconds since the epoch."""
-    for subfolder, name, kind in (
-        (".", _ARRAYS, "parsed dataset"),
-        ("sources", _CHECKSUM, "checksum of a file"),
-        ("offline", _FIT, "offline fit"),
-    ):
-        for path in sorted((folder / subfolder).glob("*")):
-            if not name.fullmatch(path.name) or path.stat().st_mtime >= before or _is_linked(path, folder):
-                continue
-            if path.is_dir() and name is not _CHECKSUM:
-                yield Removal(kind, path, _size(path), partial(_remove_arrays, path))
-            elif path.is_file() and name is _CHECKSUM:
-                yield Removal(kind, path, path.stat().st_size, partial(_remove_file, path))
+    with suppress(OSError):  # one is not empty
+        while folder != root and folder.is_relative_to(root):
+            if folder.exists():  # otherwise it was removed together with its content
+                folder.rmdir()
+            folder = folder.parent
 
 
 def _size(folder: Path) -> int:
@@ -275,11 +226,3 @@ def _remove_arrays(path: Path) -> int:
             return size
     except LockHeld:
         raise ValueError("it is being written") from None
-
-
-def _remove_file(path: Path) -> int:
-    with suppress(FileNotFoundError):
-        size = path.lstat().st_size
-        path.unlink()
-        return size
-    return 0
