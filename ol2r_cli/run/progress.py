@@ -6,7 +6,6 @@ import logging
 import sys
 import time
 from collections.abc import Mapping
-from types import TracebackType
 from typing import Any
 
 from torch import Tensor
@@ -22,8 +21,8 @@ _log = logging.getLogger(LOGGER)
 class Progress:
     """Progress of a run from round `first` to round `rounds`: a context manager around its rounds.
 
-    `update` is called every round. It is cheap, because measures are read only when they are shown. `title` is last in
-    the line, because a narrow terminal cuts it. `unfairness` is whether that is shown.
+    `update` is called every round. It is cheap, because `measures`, the latest ones [R, B], are read only when they are
+    shown. `title` is last in the line, because a narrow terminal cuts it. `unfairness` is whether that is shown.
     """
 
     plain_every, live_every = 30.0, 0.25  # seconds
@@ -50,7 +49,7 @@ class Progress:
             self.live.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         if self.live is not None:
             self._show()
             self.live.stop()
@@ -58,20 +57,14 @@ class Progress:
     def update(self, round: int) -> None:
         """Round `round` is done."""
         self.done = round
-        if self.quiet:
-            return
-        if time.monotonic() - self.shown > (self.plain_every if self.live is None else self.live_every):
+        every = self.plain_every if self.live is None else self.live_every
+        if not self.quiet and time.monotonic() - self.shown > every:
             self._show()
-
-    def measured(self, measures: Mapping[str, Tensor]) -> None:
-        """Keep the latest measures [R, B] for the display."""
-        self.measures = measures
 
     def evaluated(self, round: int, ndcg: Mapping[str, float]) -> None:
         """Keep offline NDCG by name, such as `test NDCG@10`, evaluated up to `round`, for the display, and log it."""
         self.ndcg.update(ndcg)
-        numbers = ", ".join(f"{name} {value:.4f}" for name, value in ndcg.items())
-        _log.info("round %d: %s", round, numbers)
+        _log.info("round %d: %s", round, ", ".join(f"{name} {value:.4f}" for name, value in ndcg.items()))
 
     def line(self) -> str:
         """The round, the speed, the time left unless too few rounds have been played, metrics, and the title."""
@@ -86,17 +79,14 @@ class Progress:
         return "  ".join([*parts, *self.facts, self.title])
 
     def _show(self) -> None:
+        """Show the line with the latest metrics, averaged over replicas."""
         self.shown = time.monotonic()
-        self.facts = self._facts()
-        if self.live is None:
-            print(self.line(), file=sys.stderr, flush=True)
-
-    def _facts(self) -> list[str]:
-        """The latest metrics, averaged over replicas."""
         facts, online = {}, ndcg_columns(main_cutoff(self.measures))[0]
         if online.name in self.measures:
             facts[online.heading] = float(self.measures[online.name].nanmean())
         facts |= {name: value for name, value in self.ndcg.items() if name.startswith("test ")}
         if self.unfairness and "unfairness" in self.measures:
             facts["unfairness"] = float(self.measures["unfairness"][-1].mean())
-        return [f"{name} {value:.3f}" for name, value in facts.items()]
+        self.facts = [f"{name} {value:.3f}" for name, value in facts.items()]
+        if self.live is None:
+            print(self.line(), file=sys.stderr, flush=True)

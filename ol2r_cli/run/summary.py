@@ -19,7 +19,7 @@ The metrics per seed, without those that do not apply to the run:
 from __future__ import annotations
 
 import shlex
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,31 +39,44 @@ if TYPE_CHECKING:
 
 def summarise(run: Run) -> dict[str, Any]:
     """The content of summary.json, from the tables on disk."""
-    values = by_seed(run)
-    metrics = {name: _over_seeds(values[name]) for name in values.columns if name != "seed"}
+    by_metric = {name: column for name, column in by_seed(run).to_dict().items() if name == "seed" or column.count()}
+    values = {name: column.drop_nulls().cast(float) for name, column in by_metric.items() if name != "seed"}
     return {
         "results_version": RESULTS_VERSION,
-        "seeds": len(values),
+        "seeds": len(by_metric["seed"]),
         "rounds": run.rounds,
-        "metrics": {name: over_seeds for name, over_seeds in metrics.items() if over_seeds["n"]},
-        "by_seed": {name: values[name].to_list() for name in values.columns if name == "seed" or metrics[name]["n"]},
+        "metrics": {name: {"mean": of.mean(), "sd": of.std(), "n": len(of)} for name, of in values.items()},
+        "by_seed": {name: column.to_list() for name, column in by_metric.items()},
     }
 
 
 def by_seed(run: Run) -> pl.DataFrame:
     """The values behind summary.json: a row per seed, a column per metric, null where the metric does not apply."""
-    columns, trace = run.columns, TRACE.with_columns(run.columns.trace)
+    import polars as pl
+
+    columns = run.columns
     summarised = (value for column in columns.trace.values() for value in _summarised(column))
-    values = run.table(trace).group_by("seed").agg(*summarised)  # the trace is sorted by seed and round
+    # The tables are sorted by seed and round.
+    values = run.table(TRACE.with_columns(columns.trace)).group_by("seed").agg(*summarised)
     evaluation = run.table(EVALUATION.with_columns(columns.evaluation))
-    for frame in _from_evaluation(evaluation, list(columns.evaluation)):
+    evaluation = evaluation.with_columns(pl.col(*columns.evaluation).cast(pl.Float64))
+    frames = []
+    for split in SPLITS:
+        by_split = {f"{split}_{name}": pl.col(name) for name in columns.evaluation if name != "cosine"}
+        last = [column.last().alias(name) for name, column in by_split.items()]
+        untrained = pl.col("round") == 0
+        first = [column.filter(untrained).last().alias(f"{name}_untrained") for name, column in by_split.items()]
+        frames.append(evaluation.filter(split=split).group_by("seed").agg(*last, *first))
+    frames.append(evaluation.group_by("seed").agg(pl.col("cosine").drop_nulls().last()))
+    ndcg = main_ndcg(evaluation)
+    validation = evaluation.filter(pl.col("split") == "validation", pl.col(ndcg).is_not_null())
+    best = validation.group_by("seed").agg(pl.col("round").sort_by(ndcg, descending=True, maintain_order=True).first())
+    test = evaluation.filter(split="test").select("seed", "round", ndcg)
+    chosen = best.join(test, on=["seed", "round"])
+    frames.append(chosen.rename({"round": "best_round", ndcg: f"test_{ndcg}_best"}))
+    for frame in frames:
         values = values.join(frame, on="seed", how="full", coalesce=True)
     return values.sort("seed")
-
-
-def _over_seeds(values: pl.Series) -> dict[str, float | int | None]:
-    values = values.drop_nulls().cast(float)
-    return {"mean": values.mean(), "sd": values.std(), "n": len(values)}  # type: ignore[dict-item]
 
 
 def _summarised(column: Column) -> Iterator[pl.Expr]:
@@ -86,28 +99,6 @@ def _summarised(column: Column) -> Iterator[pl.Expr]:
         yield values.cast(pl.Float64).filter(settled).mean()
 
 
-def _from_evaluation(evaluation: pl.DataFrame, columns: Sequence[str]) -> list[pl.DataFrame]:
-    """Frames with one row per seed, to be joined."""
-    import polars as pl
-
-    by_split = [name for name in columns if name != "cosine"]
-    evaluation = evaluation.sort("seed", "round").with_columns(pl.col(*columns).cast(pl.Float64))
-    frames = []
-    for split in SPLITS:
-        rows = evaluation.filter(split=split)
-        untrained = [pl.col(name).filter(pl.col("round") == 0).last().name.suffix("_untrained") for name in by_split]
-        values = rows.group_by("seed").agg(*(pl.col(name).last() for name in by_split), *untrained)
-        frames.append(values.rename({name: f"{split}_{name}" for name in values.columns if name != "seed"}))
-    frames.append(evaluation.group_by("seed").agg(pl.col("cosine").drop_nulls().last()))
-    ndcg = main_ndcg(evaluation)
-    validation = evaluation.filter(pl.col("split") == "validation", pl.col(ndcg).is_not_null())
-    best = validation.group_by("seed").agg(pl.col("round").sort_by(ndcg, descending=True, maintain_order=True).first())
-    test = evaluation.filter(split="test").select("seed", "round", ndcg)
-    chosen = best.join(test, on=["seed", "round"])
-    frames.append(chosen.rename({"round": "best_round", ndcg: f"test_{ndcg}_best"}))
-    return frames
-
-
 def main_ndcg(evaluation: pl.DataFrame) -> str:
     """The column of NDCG by which a round is chosen: that of `main_cutoff` among the columns with values."""
     return f"ndcg_{main_cutoff(name for name in evaluation.columns if evaluation[name].count())}"
@@ -120,25 +111,42 @@ def record(run: Run) -> dict[str, Any]:
 
 def render(run: Run, finished_before: bool = False) -> str:
     """The text that `ol2r run` prints for a finished run: its summary, and the commands to type next."""
-    manifest = run.manifest
-    metrics, choices, seeds, rounds = run.summary, run.choices, run.seeds, run.rounds
+    manifest, metrics, choices, seeds = run.manifest, run.summary, run.choices, run.seeds
+
+    def of(name: str, digits: int = 4, words: str = "{}") -> str:
+        values = metrics.get(name)
+        return words.format(plus_minus(values["mean"], values["sd"], digits)) if values else ""
+
     model = f" ({choices['ranker/model']})" if "ranker/model" in choices else ""
     fairness = "" if choices.get("fairness", "none") == "none" else f", fairness {choices['fairness']}"
     which_seeds = f"{len(seeds)} seeds ({seeds[0]} to {seeds[-1]})" if len(seeds) > 1 else f"seed {seeds[0]}"
     online, cumulative, ndcg = ndcg_columns(main_cutoff(metrics))
+    test = f"test_{ndcg.name}"
     lines = {
         "experiment": f"ranker {choices['ranker']}{model}{fairness}, click model {choices['click']}, dataset "
-        f"{choices['dataset']}, {rounds:,} rounds, {which_seeds}",
+        f"{choices['dataset']}, {run.rounds:,} rounds, {which_seeds}",
         "note": manifest.get("note", ""),
-        f"test {ndcg.heading}": _test_line(metrics, f"test_{ndcg.name}", rounds),
-        online.heading: _online_line(metrics, online.name),
-        cumulative.heading: _plus_minus(metrics.get(cumulative.name), 2),
-        "unfairness": _plus_minus(metrics.get("unfairness"), 3) if shows_unfairness(manifest) else "",
-        **_declared_lines(metrics, manifest, {online.name, cumulative.name, f"test_{ndcg.name}"}),
-        "time": _time_line(manifest),
-        "files": str(run.path),
-        "next": f"{_list(manifest)} (other users, rankers and datasets to try), {_status(run.path)} (all runs)",
+        f"test {ndcg.heading}": of(f"{test}_untrained", words="{} untrained, ")
+        + of(test, words=f"{{}} after {run.rounds:,} rounds")
+        + of(f"{test}_best", words="; {} at the best round by validation"),
+        online.heading: of(online.name, words="{} of the lists shown")
+        + of(f"{online.name}_last_tenth", words=", {} in the last tenth"),
+        cumulative.heading: of(cumulative.name, 2),
+        "unfairness": of("unfairness", 3) if shows_unfairness(manifest) else "",
     }
+    declared = RunColumns.of(manifest).additional  # of measures
+    for name, column in declared.evaluation.items():
+        if f"test_{name}" != test:
+            lines[f"test {column.heading}"] = of(f"test_{name}", column.digits)
+    for name, column in declared.trace.items():
+        if name not in (online.name, cumulative.name):
+            lines[column.heading] = of(name, column.digits)
+    speed, startup = manifest["rounds_per_second"], manifest.get("startup_seconds") or 0.0
+    lines["time"] = duration(manifest["seconds"]) + (f" at {speed:,.0f} rounds/s" if speed else "")
+    lines["time"] += f" ({manifest['device']}, {plural(manifest['threads'], 'thread')})"
+    lines["time"] += f", {duration(startup)} to start" if startup > 10 else ""
+    lines["files"] = str(run.path)
+    lines["next"] = f"{_list(manifest)} (other users, rankers and datasets to try), {_status(run.path)} (all runs)"
     head = f"{manifest['status']}: run {run.id}"
     if len(seeds) > 1:
         head += "; numbers are mean ± standard deviation over seeds"
@@ -157,18 +165,6 @@ def shows_unfairness(manifest: Mapping[str, Any]) -> bool:
     return any(name.startswith(("dataset.group", "beta", "exposure", "measures")) for name in names)
 
 
-def _declared_lines(metrics: Mapping[str, Any], manifest: Mapping[str, Any], shown: Container[str]) -> dict[str, str]:
-    """A line for each column that a measure has declared: of the evaluation on test queries, and of the rounds; without
-    those of the metrics that are `shown`."""
-    others = RunColumns.of(manifest).additional
-    evaluated = {f"test_{name}": column for name, column in others.evaluation.items()}
-    return {
-        f"test {column.heading}" if name in evaluated else column.heading: _plus_minus(metrics[name], column.digits)
-        for name, column in {**evaluated, **others.trace}.items()
-        if name in metrics and name not in shown
-    }
-
-
 def _list(manifest: Mapping[str, Any]) -> str:
     """The command that lists all choices, with the folders of own ones that are not found without being typed."""
     named: list[Path] = []
@@ -185,34 +181,3 @@ def _status(path: Path) -> str:
         if folder == default_output_dir():
             return "ol2r status"
     return f"ol2r status {shlex.quote(str(folder))}"
-
-
-def _plus_minus(values: Mapping[str, Any] | None, digits: int = 4) -> str:
-    return "" if values is None else plus_minus(values["mean"], values["sd"], digits)
-
-
-def _test_line(metrics: Mapping[str, Any], name: str, rounds: int) -> str:
-    if name not in metrics:
-        return ""
-    line = f"{_plus_minus(metrics[name])} after {rounds:,} rounds"
-    if f"{name}_untrained" in metrics:
-        line = f"{_plus_minus(metrics[f'{name}_untrained'])} untrained, {line}"
-    if f"{name}_best" in metrics:
-        line += f"; {_plus_minus(metrics[f'{name}_best'])} at the best round by validation"
-    return line
-
-
-def _online_line(metrics: Mapping[str, Any], name: str) -> str:
-    if name not in metrics:
-        return ""
-    last = metrics.get(f"{name}_last_tenth")
-    end = f", {_plus_minus(last)} in the last tenth" if last else ""
-    return f"{_plus_minus(metrics[name])} of the lists shown{end}"
-
-
-def _time_line(manifest: Mapping[str, Any]) -> str:
-    speed, threads = manifest["rounds_per_second"], manifest["threads"]
-    processor = f"{manifest['device']}, {plural(threads, 'thread')}"
-    startup = manifest.get("startup_seconds") or 0.0
-    before = f", {duration(startup)} to start" if startup > 10 else ""
-    return duration(manifest["seconds"]) + (f" at {speed:,.0f} rounds/s" if speed else "") + f" ({processor}){before}"

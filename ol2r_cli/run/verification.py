@@ -20,6 +20,7 @@ from ol2r_cli.run.trained_ranker import dataset_settings, dataset_source
 if TYPE_CHECKING:
     import polars as pl
 
+_ODD_VALUES = OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError  # of an edited run
 TOLERANCE = 1e-6  # of online NDCG, which is stored in single precision, and of cumulative NDCG per round
 
 
@@ -35,31 +36,33 @@ def differences(run: Run, notes: list[str] | None = None) -> Iterator[str]:
     wrong = list(damaged_files(run.path, run.manifest["files"]))
     yield from wrong
     try:
-        yield from _rows(run.trace, run.rounds, run.seeds)
-        for cutoff, discount in _ndcg_discounts(run.settings).items():
-            yield from _cumulative(run.trace, cutoff, discount)
+        yield from _trace(run)
         if len(run.interactions):
-            yield from _interactions(run.interactions, run.trace)
-            yield from _online_ndcg(run, [] if notes is None else notes)
+            yield from _interactions(run, [] if notes is None else notes)
         yield from _evaluations(run.evaluation, run.rounds, run.seeds)
         yield from _summary(run)
-    except (
-        *(OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError),
-        pl.exceptions.PolarsError,
-    ) as error:
+    except (*_ODD_VALUES, pl.exceptions.PolarsError) as error:
         if not wrong:  # otherwise the damage has been named
             yield f"cannot be read ({str(error).splitlines()[0]})"
 
 
-def _rows(trace: pl.DataFrame, rounds: int, seeds: list[int]) -> Iterator[str]:
-    """Whether the trace has each round of each seed once."""
+def _trace(run: Run) -> Iterator[str]:
+    """Whether the trace has each round of each seed once, and whether cumulative NDCG is the discounted sum of online
+    NDCG, where queries that are skipped count 0."""
     import polars as pl
 
-    number = pl.col("round")
+    trace, number, seeds = run.trace, pl.col("round"), sorted(run.seeds)
     found = trace.group_by("seed").agg(number.len().alias("rows"), number.min(), number.max().alias("last"))
     unique = not trace.select(pl.struct("seed", "round").is_duplicated().any()).item()
-    if not unique or sorted(found.rows()) != [(seed, rounds, 1, rounds) for seed in sorted(seeds)]:
-        yield f"{TRACE.file} has {len(trace):,} rows, which are not rounds 1 to {rounds:,} of seeds {sorted(seeds)}"
+    if not unique or sorted(found.rows()) != [(seed, run.rounds, 1, run.rounds) for seed in seeds]:
+        yield f"{TRACE.file} has {len(trace):,} rows, which are not rounds 1 to {run.rounds:,} of seeds {seeds}"
+    for cutoff, discount in _ndcg_discounts(run.settings).items():
+        online, cumulative = (column.name for column in ndcg_columns(cutoff)[:2])
+        steps = pl.col(online).cast(pl.Float64).fill_null(0) * discount ** (number - 1)
+        error = (steps.cum_sum().over("seed") - pl.col(cumulative)).abs() / number
+        largest = trace.select(error.max()).item()
+        if largest is None or largest > TOLERANCE:
+            yield f"{TRACE.file}: {cumulative} is not the discounted sum of {online}"
 
 
 def _ndcg_discounts(settings: Mapping[str, Any]) -> dict[int, float]:
@@ -68,34 +71,15 @@ def _ndcg_discounts(settings: Mapping[str, Any]) -> dict[int, float]:
     return {node["cutoff"]: node["discount"] for node in of_ndcg}
 
 
-def _cumulative(trace: pl.DataFrame, cutoff: int, discount: float) -> Iterator[str]:
-    """Whether cumulative NDCG is the discounted sum of online NDCG; queries that are skipped count 0."""
+def _interactions(run: Run, notes: list[str]) -> Iterator[str]:
+    """Whether saved interactions have the queries and the numbers of clicks of the trace, and whether online NDCG is
+    that of their documents, by the labels of the run's data."""
     import polars as pl
 
-    online, cumulative = (column.name for column in ndcg_columns(cutoff)[:2])
-    steps = pl.col(online).cast(pl.Float64).fill_null(0) * discount ** (pl.col("round") - 1)
-    error = (steps.cum_sum().over("seed") - pl.col(cumulative)).abs() / pl.col("round")
-    largest = trace.select(error.max()).item()
-    if largest is None or largest > TOLERANCE:
-        yield f"{TRACE.file}: {cumulative} is not the discounted sum of {online}"
-
-
-def _interactions(saved: pl.DataFrame, trace: pl.DataFrame) -> Iterator[str]:
-    """Whether saved interactions have the queries and the numbers of clicks of the trace."""
-    import polars as pl
-
-    rounds = saved.group_by("seed", "round").agg(pl.col("query").first(), pl.col("click").sum().alias("clicks"))
-    columns = ["seed", "round", "query", "clicks"]
-    found = rounds.select(columns).sort("seed", "round").rows()
-    if found != trace.select(columns).sort("seed", "round").rows():
+    trace, columns = run.trace, ["seed", "round", "query", "clicks"]
+    rounds = run.interactions.group_by("seed", "round").agg(pl.col("query").first(), clicks=pl.col("click").sum())
+    if rounds.select(columns).sort("seed", "round").rows() != trace.select(columns).sort("seed", "round").rows():
         yield f"{INTERACTIONS} has other queries or clicks than {TRACE.file}"
-
-
-def _online_ndcg(run: Run, notes: list[str]) -> Iterator[str]:
-    """Whether online NDCG is that of the documents in the saved interactions, by the labels of the run's data."""
-    import polars as pl
-
-    trace = run.trace
     try:
         dataset = dataset_source(dataset_settings(run)).load()
         if dataset.fingerprint != run.fingerprint:
@@ -112,9 +96,8 @@ def _online_ndcg(run: Run, notes: list[str]) -> Iterator[str]:
     place = shown["document"].to_numpy() + shown["intent"].cast(pl.Int64).to_numpy() * len(dataset.labels)
     shown = shown.with_columns(gain=pl.lit(gain[place]) / (pl.col("rank") + 1).log(2))
     for cutoff in _ndcg_discounts(run.settings):
-        best = dcg(
-            ideal_lists(query, label, len(split) * split.intents, min(cutoff, run.settings["positions"]))
-        ).numpy()
+        places = min(cutoff, run.settings["positions"])
+        best = dcg(ideal_lists(query, label, len(split) * split.intents, places)).numpy()
         first = shown.filter(pl.col("rank") <= cutoff)
         reached = first.group_by("seed", "round").agg(pl.col("gain").sum())
         rounds = trace.join(reached, on=["seed", "round"], how="left")
@@ -142,17 +125,17 @@ def _evaluations(evaluation: pl.DataFrame, rounds: int, seeds: list[int]) -> Ite
 
 def _summary(run: Run) -> Iterator[str]:
     """Whether the summary is that of the tables, up to the last digits, which differ between versions of polars."""
-    if run.summary_file.get("results_version") != RESULTS_VERSION:
+    content, expected = run.summary_file, summarise(run)
+    if content.get("results_version") != RESULTS_VERSION:
         return
-    expected = summarise(run)
     for part in ("rounds", "seeds", "metrics", "by_seed"):
-        content, right = run.summary_file.get(part), expected[part]
-        if isinstance(content, dict) and isinstance(right, dict):
-            names = [name for name in {**content, **right} if not _equal(content.get(name), right.get(name))]
-            if names:
-                yield f"{SUMMARY}: {part} {', '.join(names)} is not that of the tables"
-        elif not _equal(content, right):
-            yield f"{SUMMARY}: {part} is not that of the tables"
+        found, right = content.get(part), expected[part]
+        if not isinstance(found, dict) or not isinstance(right, dict):
+            names = [] if _equal(found, right) else [""]
+        else:
+            names = [f" {name}" for name in {**found, **right} if not _equal(found.get(name), right.get(name))]
+        if names:
+            yield f"{SUMMARY}: {part}{','.join(names)} is not that of the tables"
 
 
 def _equal(content: Any, right: Any) -> bool:

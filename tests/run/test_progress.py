@@ -16,12 +16,10 @@ def test_a_line_has_the_round_and_the_latest_metrics(capsys: pytest.CaptureFixtu
         assert capsys.readouterr().err == "", "not again so soon"
         progress.plain_every = -1
         progress.evaluated(120, {"validation NDCG@10": 0.9, "test NDCG@10": 0.75})
-        progress.measured(
-            {
-                "online_ndcg": torch.tensor([[0.5, 0.25], [torch.nan, 0.3], [0.75, 0.2]]),
-                "unfairness": torch.tensor([[9.0, 9.0], [8.0, 8.0], [1.0, 2.0]]),
-            }
-        )
+        progress.measures = {
+            "online_ndcg": torch.tensor([[0.5, 0.25], [torch.nan, 0.3], [0.75, 0.2]]),
+            "unfairness": torch.tensor([[9.0, 9.0], [8.0, 8.0], [1.0, 2.0]]),
+        }
         progress.start -= 10  # seconds ago
         progress.update(150)
         metrics = "online NDCG 0.400  test NDCG@10 0.750"
