@@ -49,16 +49,15 @@ class Lock:
                     continue
                 except OSError:  # a file system without locks
                     pass
-                if not os.path.samestat(os.fstat(file.fileno()), self.file.stat()):
-                    continue  # the last owner has removed it, and another process has created one
-                try:
-                    file.truncate(0)
-                    file.write(self._content)
-                except OSError:  # the disk is full
-                    self.file.unlink()
-                    raise
-                self._opened = opened.pop_all()
-                return
+                if os.path.samestat(os.fstat(file.fileno()), self.file.stat()):  # otherwise the last owner removed it
+                    try:
+                        file.truncate(0)
+                        file.write(self._content)
+                    except OSError:  # the disk is full
+                        self.file.unlink()
+                        raise
+                    self._opened = opened.pop_all()
+                    return
 
     def is_ours(self) -> bool:
         """Whether the file still names this owner."""

@@ -87,8 +87,15 @@ class Experiment:
         code: Mapping[str, str] | None = None,
     ):
         self.began = time.monotonic()
-        self.settings: dict[str, Any] = _in_plain_containers(config)
-        _check(self.settings)
+        try:
+            plain: Any = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
+        except OmegaConfBaseException as error:  # an interpolation that cannot be resolved
+            raise ValueError(str(error).splitlines()[0]) from None
+        self.settings: dict[str, Any] = {str(name): value for name, value in plain.items()}
+        names = [field.name for field in fields(RunSettings) if field.name in self.settings]
+        check_settings(RunSettings, {name: self.settings[name] for name in names}, "")
+        if beyond := [t for t in self.settings["block_rounds"] if t > self.settings["rounds"]]:
+            raise ValueError(f"block_rounds must be rounds from 1 to {self.settings['rounds']}, got {beyond[0]}")
         self.config, self.choices = config, choices
         self.device = _of_kind(Device, "device", make(config.device))
         self.roles = {group: _of_kind(kind, group, make(config[group])) for group, kind in _ROLES.items()}
@@ -111,17 +118,14 @@ class Experiment:
                 raise ValueError("trace_cosine=true compares with a ranker for labels that stay: type intent=none")
         self.seeds = [self.settings["seed"] + replica for replica in range(self.settings["replicas"])]
         self.code = own_code(self.settings) if code is None else code
-        self.id = self._id()
-        path = run_path(self.settings["output_dir"], choices, self.id)
-        self.directory = RunDirectory(path, root=path.parents[1])
-
-    def _id(self) -> str:
         precision = str(self.dtype).removeprefix("torch.")
         device = {**self.settings["device"], "dtype": precision, "engine": self.device.engine}
         decisive = {**self.settings, "device": device}
         if self.dataset.group is not None and (last := int(self.dataset.group.max())) > 1:
             decisive["groups"] = last + 1  # versions that measured no more than two groups gave the id without it
-        return identity(decisive, self.dataset.fingerprint, self.code)
+        self.id = identity(decisive, self.dataset.fingerprint, self.code)
+        path = run_path(self.settings["output_dir"], choices, self.id)
+        self.directory = RunDirectory(path, root=path.parents[1])
 
     def recorded_choices(self) -> dict[str, str]:
         """The choices of the dataset, the roles and their parts (`ranker/model`), as the manifest records them."""
@@ -205,10 +209,9 @@ class Experiment:
         """One for each split in `evaluate_on` that the dataset has."""
         seeds = torch.tensor(self.seeds, device=self.device.torch)
         splits = [name for name in self.settings["evaluate_on"] if len(self.dataset.splits.get(name, ()))]
-        counts = self.settings["no_relevant"]
-        compiled = self.device.engine == "loops"
 
         def of_split(split: str, dataset: Dataset) -> Evaluator:
+            counts, compiled = self.settings["no_relevant"], self.device.engine == "loops"
             return Evaluator(dataset, split, seeds, counts, self.dtype, self.measures, compiled)
 
         if not self.intent.changes:
@@ -235,16 +238,12 @@ class Experiment:
         """
         if not self.settings["trace_cosine"]:
             return None
-        config = OmegaConf.create({"ranker": _offline_ranker(), "cache_dir": self.settings["cache_dir"]})
+        content = Catalogue().choices["ranker"]["offline_ranknet"].content
+        settings = {name: value for name, value in content.items() if name != "defaults"}
+        config = OmegaConf.create({"ranker": settings, "cache_dir": self.settings["cache_dir"]})
         offline: Ranker = build(config.ranker)
         offline.setup(simulation.context, self.dataset.features, self.dataset.oracle())
         return offline.deploy()[0]
-
-
-def _offline_ranker() -> dict[str, Any]:
-    """The default settings of ranker=offline_ranknet."""
-    content = Catalogue().choices["ranker"]["offline_ranknet"].content
-    return {name: value for name, value in content.items() if name != "defaults"}
 
 
 def _of_kind(kind: type[Any], group: str, made: Any) -> Any:
@@ -255,21 +254,3 @@ def _of_kind(kind: type[Any], group: str, made: Any) -> Any:
     if kind is DatasetSource:
         expected = "a class with a method `load`"
     raise ValueError(f"{group}._target_ must be {expected}, got {type(made).__module__}.{type(made).__name__}")
-
-
-def _in_plain_containers(config: DictConfig) -> dict[str, Any]:
-    """All settings with interpolations resolved; ValueError, of one line, where one cannot be resolved."""
-    try:
-        settings = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
-    except OmegaConfBaseException as error:
-        raise ValueError(str(error).splitlines()[0]) from None
-    assert isinstance(settings, dict)
-    return {str(name): value for name, value in settings.items()}
-
-
-def _check(settings: Mapping[str, Any]) -> None:
-    """ValueError for a bad setting of run.yaml; every other object checks its own settings."""
-    names = [field.name for field in fields(RunSettings)]
-    check_settings(RunSettings, {name: settings[name] for name in names if name in settings}, "")
-    if beyond := [t for t in settings["block_rounds"] if t > settings["rounds"]]:
-        raise ValueError(f"block_rounds must be rounds from 1 to {settings['rounds']}, got {beyond[0]}")

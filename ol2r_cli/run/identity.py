@@ -20,24 +20,9 @@ RESULTS_VERSION = 4  # raised by every change that alters results, with old and 
 # Settings by their dotted name. All others are hashed, so that a new setting cannot be forgotten.
 NOT_HASHED = frozenset(
     {
-        "force",
-        "note",
-        "output_dir",
-        "data_dir",
-        "cache_dir",
-        "ranker.cache_dir",
-        "device._target_",
-        "device.name",
-        "device.threads",
-        "device.compile",
-        "checkpoint_every",
-        "checkpoint_rounds",
-        "keep_checkpoint",
-        "log_level",
-        "log_every",
-        "progress",
-        "launcher",
-        "hydra",
+        *("force", "note", "output_dir", "data_dir", "cache_dir", "ranker.cache_dir", "launcher", "hydra"),
+        *("device._target_", "device.name", "device.threads", "device.compile", "progress", "log_level", "log_every"),
+        *("checkpoint_every", "checkpoint_rounds", "keep_checkpoint"),
         "dataset",  # its fingerprint is hashed instead: the same data in another folder are the same data
         "measures",  # the node `measure` is hashed instead, where `trace_regret` and `trace_blocks` do not say it all
     }

@@ -41,19 +41,18 @@ class TrainedRanker:
 
     def __init__(self, run: Run, own_targets: Collection[str] = ()):
         self.run, self.own_targets = run, own_targets
-        file = run.path / RANKER
+        file, again = run.path / RANKER, f"type {run.command} force=true"
         try:
             content = torch.load(io.BytesIO(run.content(RANKER)), map_location="cpu", weights_only=True)
             self.deployed, self.seeds = content["deployed"], [int(seed) for seed in content["seeds"]]
             self.features, settings = int(content["features"]), dict(content["ranker"])
-            shape = (len(self.seeds), self.deployed.shape[1])
             numbers = self.deployed.layout == torch.strided and self.deployed.is_floating_point()
-            if not numbers or self.deployed.shape != shape:
+            if not numbers or self.deployed.shape != (len(self.seeds), self.deployed.shape[1]):
                 raise ValueError("its parameters are not numbers for every seed")
         except FileNotFoundError:
-            raise ValueError(f"{run.path} has no {RANKER}: type {run.command} force=true") from None
+            raise ValueError(f"{run.path} has no {RANKER}: {again}") from None
         except Exception as error:  # torch.load has no end of them
-            raise self._damaged(error) from None
+            raise ValueError(f"{file} is damaged ({type(error).__name__}): {again}") from None
         check_stored(settings, "ranker", file, own_targets)
         self.ranker: Ranker = build(OmegaConf.create({"ranker": settings}).ranker)
         if not isinstance(self.ranker, Ranker):
@@ -61,19 +60,13 @@ class TrainedRanker:
         check_unchanged(run.path, run.manifest, {"ranker": settings})
         sorts_by_label = self.ranker.needs_labels and not self.deployed.shape[1]
         if not self.ranker.generalises or sorts_by_label:
-            name = run.choices["ranker"]
-            raise ValueError(
-                f"RUN must be of a ranker that can score new queries, got {run.path}: ranker={name} cannot"
-            )
+            what = f"ranker={run.choices['ranker']} cannot"
+            raise ValueError(f"RUN must be of a ranker that can score new queries, got {run.path}: {what}")
         one, features = torch.zeros(1, 1, dtype=torch.int64), self.deployed.new_zeros(1, 1, self.features)
         try:  # whether the parameters fit the ranker
             self.ranker.score(self.deployed, Candidates(one[0], one, features, one == 0))
         except (RuntimeError, LookupError, ValueError, TypeError) as error:
-            raise self._damaged(error) from None
-
-    def _damaged(self, error: Exception) -> ValueError:
-        what = f"{self.run.path / RANKER} is damaged ({type(error).__name__})"
-        return ValueError(f"{what}: type {self.run.command} force=true")
+            raise ValueError(f"{file} is damaged ({type(error).__name__}): {again}") from None
 
     def scores(self, file: Path, seed: int | None = None, data: Path | None = None) -> Float[Tensor, "N"]:
         """The scores of all documents of a LETOR file, in its order, by the replica of a seed (None: the first).
