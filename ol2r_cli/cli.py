@@ -88,7 +88,7 @@ def _command(arguments: list[str]) -> int:
         return 0
     command, *rest = arguments
     if command == "--version":
-        from ol2r_cli.run.code import version_line
+        from ol2r_cli.run.identity import version_line
 
         print(f"ol2r {version_line()}")
         return 0

@@ -81,7 +81,7 @@ def test_the_version_has_the_commit_of_a_checkout(capsys, monkeypatch: pytest.Mo
         (commit, " (commit 0123456)"),
         (commit | {"dirty": True}, " (commit 0123456, modified)"),
     ):
-        monkeypatch.setattr("ol2r_cli.run.code.checkout", lambda git=git: git)
+        monkeypatch.setattr("ol2r_cli.run.identity.checkout", lambda git=git: git)
         assert main(["--version"]) == 0
         assert capsys.readouterr().out == f"ol2r {__version__}{told}\n"
 

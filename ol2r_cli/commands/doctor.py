@@ -27,8 +27,8 @@ from ol2r_cli.config.overrides import split_search_path
 from ol2r_cli.config.own_choices import add_config_dir, as_options, choice_folders
 from ol2r_cli.formatting import byte_size, error_line, plural, show
 from ol2r_cli.lock import is_held, locked
-from ol2r_cli.run.code import version_line
 from ol2r_cli.run.exit_status import DONE, FAILED
+from ol2r_cli.run.identity import version_line
 
 PACKAGES = ("torch", "numpy", "polars", "hydra-core", "omegaconf", "rich", "scikit-learn")  # that `ol2r run` imports
 MODULES = {"hydra-core": "hydra", "scikit-learn": "sklearn"}  # where the name is not that of the package

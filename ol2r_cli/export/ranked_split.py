@@ -21,7 +21,7 @@ from ol2r_cli.dataset.table import Dataset
 from ol2r_cli.interfaces import RankedLists
 from ol2r_cli.metrics.evaluation import Evaluator, Lists
 from ol2r_cli.metrics.ranking import reciprocal_rank
-from ol2r_cli.run.code import check_unchanged
+from ol2r_cli.run.identity import check_unchanged
 from ol2r_cli.run.run import Run
 from ol2r_cli.run.trained_ranker import dataset_source
 

@@ -16,8 +16,8 @@ from typing import Any, Protocol, runtime_checkable
 
 from ol2r_cli.config.instantiate import targets
 from ol2r_cli.run import MANIFEST
-from ol2r_cli.run.code import own_code
 from ol2r_cli.run.exit_status import DONE, FAILED, INTERRUPTED
+from ol2r_cli.run.identity import own_code
 from ol2r_cli.run.run import read_manifest
 
 # Environment variables by which libraries decide how many threads to start; they read them when they are loaded.

@@ -25,8 +25,7 @@ from ol2r_cli.interfaces import ClickModel, Exploration, Fairness, IntentSchedul
 from ol2r_cli.metrics.evaluation import Evaluator, IntentEvaluator, is_evaluated
 from ol2r_cli.metrics.exposure import exposure_of
 from ol2r_cli.metrics.measurement import check_columns
-from ol2r_cli.run.code import own_code
-from ol2r_cli.run.identity import identity, run_path
+from ol2r_cli.run.identity import identity, own_code, run_path
 from ol2r_cli.run.run import Run
 from ol2r_cli.run.store import RunDirectory
 from ol2r_cli.simulation import Simulation, judged_by_intents

@@ -19,12 +19,21 @@ from ol2r_cli.config.python_settings import command_of
 from ol2r_cli.formatting import error_line, one_line, printable
 from ol2r_cli.interfaces import Interaction
 from ol2r_cli.metrics.measurement import Measures, NonFiniteScores, sizes_at_every_rank
-from ol2r_cli.run import CHECKPOINT, CONFIG, LOCK, LOG, MANIFEST, RANKER, SUMMARY, checkpoint
+from ol2r_cli.run import CHECKPOINT, CONFIG, LOCK, LOG, MANIFEST, RANKER, SUMMARY
 from ol2r_cli.run.exit_status import BAD_CONFIGURATION, DONE, FAILED, INTERRUPTED, stop_signals
 from ol2r_cli.run.experiment import Experiment
 from ol2r_cli.run.progress import Progress
 from ol2r_cli.run.run import DamagedFile, Run
-from ol2r_cli.run.store import LOGGER, DirectoryLost, Manifest, RunDirectory, RunningElsewhere, log_file
+from ol2r_cli.run.store import (
+    LOGGER,
+    DirectoryLost,
+    Manifest,
+    RunDirectory,
+    RunningElsewhere,
+    log_file,
+    restore_checkpoint,
+    save_checkpoint,
+)
 from ol2r_cli.run.summary import main_ndcg, render, shows_unfairness, summarise
 from ol2r_cli.run.tables import EVALUATION, TRACE
 from ol2r_cli.run.trace import Trace
@@ -157,7 +166,7 @@ class Runner:
 
     def _resume(self) -> int:
         """Load the checkpoint, if there is one; returns the last completed round."""
-        if (state := checkpoint.restore(self.directory, self.experiment.id)) is None:
+        if (state := restore_checkpoint(self.directory, self.experiment.id)) is None:
             return 0
         try:
             self.simulation.load_state_dict(state["simulation"])
@@ -331,7 +340,7 @@ class Runner:
         self._measure()
         self.trace.flush()
         state = {"simulation": dict(self.simulation.state_dict()), "queue": dict(self.queue)}
-        checkpoint.save(self.directory, state, self.experiment.id)
+        save_checkpoint(self.directory, state, self.experiment.id)
 
     def _written(self, manifest: Manifest) -> Run:
         """The run as far as it is written."""

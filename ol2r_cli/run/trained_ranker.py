@@ -21,7 +21,7 @@ from ol2r_cli.dataset.letor import inference_data
 from ol2r_cli.dataset.table import DatasetSource
 from ol2r_cli.interfaces import Candidates, Ranker
 from ol2r_cli.run import CONFIG, RANKER
-from ol2r_cli.run.code import check_unchanged
+from ol2r_cli.run.identity import check_unchanged
 from ol2r_cli.tensor.shapes import Float
 
 if TYPE_CHECKING:

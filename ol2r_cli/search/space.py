@@ -19,8 +19,8 @@ from ol2r_cli.config.catalogue import dotted
 from ol2r_cli.config.composer import Composer
 from ol2r_cli.config.overrides import translate
 from ol2r_cli.formatting import nearest
-from ol2r_cli.run.code import own_code
 from ol2r_cli.run.experiment import Experiment
+from ol2r_cli.run.identity import own_code
 from ol2r_cli.sweep.plan import Plan
 
 if TYPE_CHECKING:

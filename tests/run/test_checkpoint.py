@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch import nn
 
-from ol2r_cli.run import CHECKPOINT, checkpoint
-from ol2r_cli.run.store import RunDirectory
+from ol2r_cli.run import CHECKPOINT, store
+from ol2r_cli.run.store import RunDirectory, restore_checkpoint, save_checkpoint
 
 STATE = {
     "round": 7,
@@ -29,10 +29,10 @@ def directory(tmp_path: Path) -> RunDirectory:
 
 
 def test_a_nested_state_comes_back_as_it_was(directory: RunDirectory, capsys: pytest.CaptureFixture[str]):
-    assert checkpoint.restore(directory, "run") is None
+    assert restore_checkpoint(directory, "run") is None
     model, other = nn.Linear(3, 1), nn.Linear(3, 1)
-    checkpoint.save(directory, STATE | {"model": model.state_dict()}, "run")
-    state = checkpoint.restore(directory, "run")
+    save_checkpoint(directory, STATE | {"model": model.state_dict()}, "run")
+    state = restore_checkpoint(directory, "run")
     assert state is not None
     assert not capsys.readouterr().err
     for name in ("round", "best", "speed", "name", "done"):
@@ -47,19 +47,19 @@ def test_a_nested_state_comes_back_as_it_was(directory: RunDirectory, capsys: py
 
 
 def test_another_run_or_another_version_is_refused_with_what_to_type(directory: RunDirectory, monkeypatch):
-    checkpoint.save(directory, STATE, "this")
+    save_checkpoint(directory, STATE, "this")
     with pytest.raises(ValueError, match=r"checkpoint\.pt must be of run that, got this: type force=true"):
-        checkpoint.restore(directory, "that")
-    now = checkpoint.RESULTS_VERSION
-    monkeypatch.setattr(checkpoint, "RESULTS_VERSION", now + 1)
+        restore_checkpoint(directory, "that")
+    now = store.RESULTS_VERSION
+    monkeypatch.setattr(store, "RESULTS_VERSION", now + 1)
     with pytest.raises(ValueError, match=f"of results_version {now + 1}, got {now}: type force=true to start afresh"):
-        checkpoint.restore(directory, "this")
+        restore_checkpoint(directory, "this")
     assert (directory / CHECKPOINT).exists()
 
 
 def test_a_damaged_checkpoint_is_reported_and_not_used(directory: RunDirectory, capsys: pytest.CaptureFixture[str]):
     theta = torch.full((1000,), 1.5, dtype=torch.float64)
-    checkpoint.save(directory, {"theta": theta}, "run")
+    save_checkpoint(directory, {"theta": theta}, "run")
     whole = (directory / CHECKPOINT).read_bytes()
     flipped = bytearray(whole)
     flipped[whole.index(theta[:9].numpy().tobytes()) + 800] ^= 1
@@ -76,7 +76,7 @@ def test_a_damaged_checkpoint_is_reported_and_not_used(directory: RunDirectory, 
         damaged[f"{content}"] = (directory / CHECKPOINT).read_bytes()
     for how, content in damaged.items():
         (directory / CHECKPOINT).write_bytes(content)
-        assert checkpoint.restore(directory, "run") is None, how
+        assert restore_checkpoint(directory, "run") is None, how
         errors = capsys.readouterr().err
         assert errors.startswith(f"starts afresh: {directory / CHECKPOINT} cannot be read ("), how
         assert errors.count("\n") == 1
@@ -84,14 +84,14 @@ def test_a_damaged_checkpoint_is_reported_and_not_used(directory: RunDirectory, 
 
 
 def test_values_that_could_not_be_read_are_not_written(directory: RunDirectory):
-    checkpoint.save(directory, STATE, "run")
+    save_checkpoint(directory, STATE, "run")
     for value, where in (
         ({"queue": [1, np.float64(0.5)]}, r"state\.queue\[1\] must be a tensor or a plain value, got float64"),
         ({"roles": {"click": {3: object()}}}, r"state\.roles\.click\.3 must be .*, got object"),
         ({"seeds": {1, 2}}, r"state\.seeds must be .*, got set"),
     ):
         with pytest.raises(TypeError, match=where):
-            checkpoint.save(directory, value, "run")
-    state = checkpoint.restore(directory, "run")
+            save_checkpoint(directory, value, "run")
+    state = restore_checkpoint(directory, "run")
     assert state is not None
     assert state["round"] == 7, "the old one is still there"

@@ -23,8 +23,7 @@ from ol2r_cli import __version__
 from ol2r_cli.lock import is_held
 from ol2r_cli.run import FILES, LOCK
 from ol2r_cli.run import store as module
-from ol2r_cli.run.code import checkout
-from ol2r_cli.run.identity import RESULTS_VERSION
+from ol2r_cli.run.identity import RESULTS_VERSION, checkout
 from ol2r_cli.run.run import find_runs, read_manifest, sha256
 from ol2r_cli.run.store import (
     DirectoryLost,

@@ -10,10 +10,9 @@ import pytest
 import torch
 
 from ol2r_cli.columns import TRACE_COLUMNS, Column, RunColumns
-from ol2r_cli.run import checkpoint
 from ol2r_cli.run import trace as trace_module
-from ol2r_cli.run.run import DamagedFile, Run
-from ol2r_cli.run.store import RunDirectory
+from ol2r_cli.run.run import DamagedFile, Run, read_checkpoint
+from ol2r_cli.run.store import RunDirectory, restore_checkpoint, save_checkpoint
 from ol2r_cli.run.tables import BLOCKS, EVALUATION, TRACE, parts
 from ol2r_cli.run.trace import Trace
 
@@ -191,7 +190,7 @@ def played(directory: RunDirectory, rounds: int, saved: int = 0) -> Trace:
         trace.record(t, {"clicks": torch.tensor([t, 10 * t])})
         trace.flush()
         if t == saved:
-            checkpoint.save(directory, {"round": t}, "id")
+            save_checkpoint(directory, {"round": t}, "id")
     return trace
 
 
@@ -204,12 +203,12 @@ def _small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("_small_parts")
 def test_a_flush_changes_no_file_of_the_checkpoint(directory: RunDirectory):
     played(directory, 5, saved=4)
-    kept = checkpoint.read_checkpoint(directory.path)["files"]
+    kept = read_checkpoint(directory.path)["files"]
     assert all((directory / name).stat().st_size == record["bytes"] for name, record in kept.items())
     assert Run(directory.path, {"status": "running"}).trace["round"].to_list() == [1, 2, 3, 4] * 2
     assert written(directory).trace["round"].to_list() == [1, 2, 3, 4, 5] * 2
     again = RunDirectory(directory.path)
-    assert checkpoint.restore(again, "id") == {"round": 4}
+    assert restore_checkpoint(again, "id") == {"round": 4}
     assert sorted(path.name for path in directory.path.iterdir()) == ["checkpoint.pt", *kept]
     trace = Trace(again, [2, 1])
     trace.record(5, {"clicks": torch.tensor([5, 50])})

@@ -17,10 +17,9 @@ from pathlib import Path
 import polars as pl  # used only after a fork, because its threads do not survive one
 import torch
 
-from ol2r_cli.run import checkpoint
 from ol2r_cli.run import trace as trace_module
 from ol2r_cli.run.run import Run, read_checkpoint
-from ol2r_cli.run.store import Manifest, RunDirectory
+from ol2r_cli.run.store import Manifest, RunDirectory, restore_checkpoint, save_checkpoint
 from ol2r_cli.run.summary import summarise
 from ol2r_cli.run.tables import BLOCKS
 from ol2r_cli.run.trace import Trace
@@ -33,7 +32,7 @@ ROUNDS = 100_000  # more than the processes can play before they are killed
 def write(path: Path, rounds: int) -> None:
     """Play and write the rounds. Cumulative NDCG in round t is t (t + 1) / 2 + seed, which shows missing rounds."""
     with RunDirectory(path) as directory:
-        state = checkpoint.restore(directory, "id") or {"round": 0, "sum": torch.tensor([4.0, 5.0]), "queue": [0]}
+        state = restore_checkpoint(directory, "id") or {"round": 0, "sum": torch.tensor([4.0, 5.0]), "queue": [0]}
         trace, sums, queue = Trace(directory, SEEDS), state["sum"].clone(), list(state["queue"])
         about = {"id": "id", "choices": CHOICES, "fingerprint": "f", "seeds": SEEDS, "device": "cpu", "threads": 1}
         about |= {"engine": "tensors", "command": "none"}
@@ -49,7 +48,7 @@ def write(path: Path, rounds: int) -> None:
                         trace.record_evaluation(queue, "test", {"ndcg_10": grid})
                         queue = []
                     trace.flush()
-                    checkpoint.save(directory, {"round": t, "sum": sums, "queue": queue}, "id")
+                    save_checkpoint(directory, {"round": t, "sum": sums, "queue": queue}, "id")
                 manifest.progress(t)
             trace.finish()
             directory.write_json("summary.json", summarise(Run(path, manifest.content, files=directory.files)))
