@@ -12,7 +12,7 @@ import pytest
 
 from ol2r_cli import cli
 from ol2r_cli.config.composer import Composition, compose
-from ol2r_cli.run import checkpoint
+from ol2r_cli.run import runner
 from ol2r_cli.run.run import Run, find_runs
 from ol2r_cli.run.runner import run_experiment
 from tests.launch import Launched
@@ -155,7 +155,7 @@ def test_a_finished_run_is_shown_and_not_changed_without_force(tmp_path, undistu
 
 @pytest.mark.parametrize("where", ["in a round", "between the traces and the checkpoint"])
 def test_a_failure_is_one_line_and_a_traceback_in_the_log(tmp_path, undisturbed, monkeypatch, capsys, where):
-    save, saved = checkpoint.save, []
+    save, saved = runner.save_checkpoint, []
 
     def fail():
         raise ZeroDivisionError("an error in a test")
@@ -167,7 +167,7 @@ def test_a_failure_is_one_line_and_a_traceback_in_the_log(tmp_path, undisturbed,
         if where == "in a round":
             at_round(patch, 70, fail)
         else:
-            patch.setattr(checkpoint, "save", save_once)
+            patch.setattr(runner, "save_checkpoint", save_once)
         assert cli.main(command(tmp_path)) == 1
     run = the_run(tmp_path)
     state = Run.read(run)
