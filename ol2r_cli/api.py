@@ -22,8 +22,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from ol2r_cli.config.instantiate import as_overrides, command_of
 from ol2r_cli.config.overrides import split_launcher, split_search_path
-from ol2r_cli.config.python_settings import as_overrides, command_of
 from ol2r_cli.formatting import plus_minus, printable
 from ol2r_cli.run import run as run_reader
 from ol2r_cli.run.exit_status import INTERRUPTED
@@ -227,7 +227,7 @@ def run(*settings: Any, progress: bool = False, **more: Any) -> Run:
 
 def _own_run(path: Path, settings: Mapping[str, Any]) -> Run:
     """A run of settings that the caller has composed, so that their classes are the caller's own words."""
-    from ol2r_cli.config.instantiate import targets
+    from ol2r_cli.config.catalogue import targets
 
     run = Run(path)
     run._own_targets = frozenset(targets(settings))

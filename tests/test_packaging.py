@@ -15,7 +15,7 @@ from zipfile import ZipFile
 
 import pytest
 
-from ol2r_cli.config.own_choices import ROLES
+from ol2r_cli.config.catalogue import ROLES
 
 ROOT = Path(__file__).parents[1]
 pytestmark = pytest.mark.slow

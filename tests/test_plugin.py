@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ol2r_cli.config.own_choices import ROLES
+from ol2r_cli.config.catalogue import ROLES
 
 ROOT = Path(__file__).parents[1]
 

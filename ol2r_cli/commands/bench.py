@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ol2r_cli.commands.command import argument, command
-from ol2r_cli.config.own_choices import add_config_dir, as_options
+from ol2r_cli.config.catalogue import add_config_dir, as_options
 from ol2r_cli.formatting import show
 from ol2r_cli.run.exit_status import DONE
 

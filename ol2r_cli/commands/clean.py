@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ol2r_cli.commands.command import argument, command
-from ol2r_cli.config.own_choices import default_output_dir
+from ol2r_cli.config.catalogue import default_output_dir
 from ol2r_cli.formatting import byte_size, plural, printable, show
 from ol2r_cli.run import CHECKPOINT, INTERACTIONS
 from ol2r_cli.run.clean import REMOVABLE, Removal, cache_entries, stored_runs, sweep_logs

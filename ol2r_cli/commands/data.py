@@ -16,8 +16,8 @@ import time
 from typing import TYPE_CHECKING
 
 from ol2r_cli.commands.command import argument, command
+from ol2r_cli.config.catalogue import add_config_dir, as_options
 from ol2r_cli.config.instantiate import build
-from ol2r_cli.config.own_choices import add_config_dir, as_options
 from ol2r_cli.formatting import number, show
 from ol2r_cli.run.exit_status import DONE
 

@@ -22,8 +22,8 @@ from typing import Any
 
 from ol2r_cli.atomic_file import write_parquet, write_text
 from ol2r_cli.commands.command import argument, command
+from ol2r_cli.config.catalogue import add_config_dir, default_output_dir
 from ol2r_cli.config.instantiate import trusted_targets
-from ol2r_cli.config.own_choices import add_config_dir, default_output_dir
 from ol2r_cli.formatting import plural
 from ol2r_cli.report.frames import as_csv
 from ol2r_cli.run.exit_status import DONE

@@ -22,9 +22,17 @@ from pathlib import Path
 import yaml
 
 from ol2r_cli.commands.command import argument, command
-from ol2r_cli.config.catalogue import Catalogue, Choice
+from ol2r_cli.config.catalogue import (
+    PROJECT_FILE,
+    ROLES,
+    Catalogue,
+    Choice,
+    as_options,
+    choice_folders,
+    read_project,
+    use_choices,
+)
 from ol2r_cli.config.overrides import ALIASES, as_typed
-from ol2r_cli.config.own_choices import PROJECT_FILE, ROLES, as_options, choice_folders, read_project, use_choices
 from ol2r_cli.formatting import must_be_one_of, shown_path
 from ol2r_cli.run.exit_status import DONE
 
@@ -50,7 +58,7 @@ def main(given: argparse.Namespace) -> int:
     if group not in GROUPS:
         raise ValueError(must_be_one_of("GROUP", GROUPS, group))
     for named in read_project().choices:
-        named.expanduser().mkdir(parents=True, exist_ok=True)  # it may be about to get its first choice
+        Path(named).expanduser().mkdir(parents=True, exist_ok=True)  # it may be about to get its first choice
     folders = choice_folders()
     catalogue = Catalogue([each.path for each in folders])
     _check_name(group, name, catalogue)
@@ -60,7 +68,7 @@ def main(given: argparse.Namespace) -> int:
         if like not in catalogue.choices[group]:
             raise ValueError(must_be_one_of("--like", catalogue.choices[group], like))
         use_choices()  # so that the module of an own one is found
-    folder = (given.dir or next(iter(read_project().choices), Path("choices"))).expanduser()
+    folder = (given.dir or Path(next(iter(read_project().choices), "choices"))).expanduser()
     files = _files(group, name, folder, catalogue.choices[group][like] if like else None)
     found = folder.resolve() in [each.path for each in folders]
     if not found and not Path(PROJECT_FILE).exists():

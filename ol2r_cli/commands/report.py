@@ -36,8 +36,8 @@ from pathlib import Path
 
 from ol2r_cli.atomic_file import write_text
 from ol2r_cli.commands.command import argument, command
+from ol2r_cli.config.catalogue import default_output_dir
 from ol2r_cli.config.overrides import split_words
-from ol2r_cli.config.own_choices import default_output_dir
 from ol2r_cli.formatting import must_be_one_of, show
 from ol2r_cli.report.comparison import compare, select
 from ol2r_cli.report.document import FORMATS, SUFFIXES, Document, writing

@@ -18,8 +18,8 @@ from pathlib import Path
 
 from ol2r_cli.atomic_file import write_text
 from ol2r_cli.commands.command import argument, command
+from ol2r_cli.config.catalogue import add_config_dir
 from ol2r_cli.config.instantiate import trusted_targets
-from ol2r_cli.config.own_choices import add_config_dir
 from ol2r_cli.run.exit_status import DONE
 from ol2r_cli.run.run import Run, find_run
 

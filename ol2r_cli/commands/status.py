@@ -11,8 +11,8 @@ from collections import Counter
 from pathlib import Path
 
 from ol2r_cli.commands.command import argument, command
+from ol2r_cli.config.catalogue import default_output_dir
 from ol2r_cli.config.overrides import split_words
-from ol2r_cli.config.own_choices import default_output_dir
 from ol2r_cli.formatting import duration, plural, printable, show
 from ol2r_cli.report.run_groups import RunFilter
 from ol2r_cli.run.exit_status import DONE

@@ -11,7 +11,7 @@ import argparse
 import sys
 
 from ol2r_cli.commands.command import argument, command
-from ol2r_cli.config.own_choices import default_output_dir
+from ol2r_cli.config.catalogue import default_output_dir
 from ol2r_cli.formatting import plural, printable, wrapped
 from ol2r_cli.run.exit_status import DONE, FAILED
 from ol2r_cli.run.run import Run, named_runs

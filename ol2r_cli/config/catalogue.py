@@ -1,25 +1,43 @@
-"""The choices of every group and their settings, read from the YAML files alone.
+"""The choices of every group and their settings, read from YAML files alone, and the folders in which they are.
 
-Hydra is not imported, so that `ol2r list`, shell completion and error messages are fast.
+Hydra is not imported, so that `ol2r list`, shell completion and error messages are fast. Folders with the user's own
+choices, DIR/GROUP/NAME.yaml, are named, in this order, by `--config-dir DIR`, by the environment variable OL2R_CHOICES
+(folders with `:` between them), by `choices` in the project file, and by installed distributions with an entry point in
+the group `ol2r.choices`, whose value is a package. The project file `ol2r.yaml` in the working directory also has
+defaults of a few settings:
+
+choices: choices        # a folder, or a list of folders, relative to the file
+output_dir: results     # instead of outputs, also for `ol2r status`, `report` and so on
+data_dir: /data
+launcher: {jobs: 4}     # settings of the launcher, or the name of one: slurm
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
+from importlib.metadata import entry_points
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from ol2r_cli.config.overrides import as_typed, translate
-from ol2r_cli.formatting import nearest
+from ol2r_cli.config.ranges import check_settings
+from ol2r_cli.formatting import nearest, one_line
 
 RECIPES = ("reproduce", "benchmark")  # folders of configs/ that are no groups of choices
 MEASURE = "measure"  # the group of which several choices are taken at once, by the list `measures`
+ROLES = ("ranker", "click", "exploration", "fairness", "measure", "intent", "dataset")  # `ol2r new` writes a choice of
+PROJECT_FILE = "ol2r.yaml"
+VARIABLE = "OL2R_CHOICES"
+ENTRY_POINTS = "ol2r.choices"
 
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _NO_SETTINGS = ("_target_", "defaults", "hydra")
@@ -30,11 +48,8 @@ def config_dir() -> Path:
     package = Path(__file__).parents[1]
     beside = package.parent / "configs"
     # A checkout first: an editable install leaves a stale copy of configs/ elsewhere, never here.
-    return (
-        beside
-        if (beside / "run.yaml").exists() and (package.parent / "pyproject.toml").exists()
-        else package / "configs"
-    )
+    is_checkout = (beside / "run.yaml").exists() and (package.parent / "pyproject.toml").exists()
+    return beside if is_checkout else package / "configs"
 
 
 @dataclass(frozen=True)
@@ -57,11 +72,8 @@ class Choice:
     @cached_property
     def header(self) -> list[str]:
         """Return the comment lines at the top: what the choice is, and its paper."""
-        lines = []
-        for line in self.path.read_text().splitlines():
-            if not line.startswith("#"):
-                break
-            lines.append(line.lstrip("# "))
+        comments = re.match(r"(#.*\n?)*", self.path.read_text())
+        lines = [line.lstrip("# ") for line in (comments[0] if comments else "").splitlines()]
         return [line for line in lines if not line.startswith("@package")] or [""]
 
     @cached_property
@@ -70,7 +82,7 @@ class Choice:
         try:
             content = yaml.load(self.path.read_text(), _Loader)
         except yaml.YAMLError as error:
-            reason = " ".join(str(error).replace('in "<unicode string>", ', "").split())
+            reason = one_line(error).replace(' in "<unicode string>",', ",")
             raise ValueError(f"{self.path} must be YAML: {reason}") from None
         if not isinstance(content, dict | None):
             raise ValueError(f"{self.path} must be lines `setting: value`, got {content!r}")
@@ -88,22 +100,28 @@ class Choice:
 
     @property
     def values(self) -> dict[str, Any]:
-        """Its settings, with their defaults."""
+        """Return its settings, with their defaults."""
         return {str(key): value for key, value in self.content.items() if key not in _NO_SETTINGS}
 
     @cached_property
     def settings(self) -> list[Setting]:
-        """Its settings with their comments, in the order of the file."""
-        if not self.values:
-            return []
+        """Return its settings with their comments, in the order of the file."""
         text = self.path.read_text()
-        lines = text.splitlines()
-        pairs = yaml.compose(text, _Loader).value
-        return [
-            Setting(key.value, _written(value, text), _comment(lines, key, value))
-            for key, value in pairs
-            if key.value not in _NO_SETTINGS
-        ]
+        lines, settings = text.splitlines(), []
+        for key, value in yaml.compose(text, _Loader).value if self.values else ():
+            if key.value in _NO_SETTINGS:
+                continue
+            on_one_line = isinstance(value, yaml.ScalarNode) or value.flow_style
+            if on_one_line:
+                default = " ".join(text[value.start_mark.index : value.end_mark.index].split())
+            else:
+                plain = yaml.load(yaml.serialize(value), _Loader)
+                default = yaml.safe_dump(plain, default_flow_style=True, sort_keys=False, width=10**6).strip()
+            # The comment is after the value, or after the key of a value that is written on several lines.
+            end = value.end_mark if on_one_line and value.end_mark.line >= key.end_mark.line else key.end_mark
+            comment = re.search(r"#\s*(.*)", lines[end.line][end.column :]) if end.line < len(lines) else None
+            settings.append(Setting(key.value, default, comment[1].strip() if comment else ""))
+        return settings
 
     @cached_property
     def brings(self) -> dict[str, str]:
@@ -130,23 +148,18 @@ def defaults_list(content: Mapping[str, Any], group: str = "") -> Iterator[tuple
                 yield match[2] if match[1] else below + match[2], name
 
 
-def _written(value: yaml.Node, text: str) -> str:
-    if isinstance(value, yaml.ScalarNode) or value.flow_style:
-        return " ".join(text[value.start_mark.index : value.end_mark.index].split())
-    plain = yaml.load(yaml.serialize(value), _Loader)
-    return " ".join(yaml.safe_dump(plain, default_flow_style=True, sort_keys=False, width=10**6).split())
-
-
-def _comment(lines: Sequence[str], key: yaml.Node, value: yaml.Node) -> str:
-    """Return the comment after the value, or after the key of a value that is written on several lines."""
-    on_one_line = isinstance(value, yaml.ScalarNode) or value.flow_style
-    end = value.end_mark if on_one_line and value.end_mark.line >= key.end_mark.line else key.end_mark
-    match = re.search(r"#\s*(.*)", lines[end.line][end.column :]) if end.line < len(lines) else None
-    return match[1].strip() if match else ""
+def targets(settings: Any) -> Iterator[str]:
+    """Yield every `_target_` in nested settings."""
+    if isinstance(settings, Mapping):
+        if isinstance(target := settings.get("_target_"), str):
+            yield target
+        settings = settings.values()
+    for value in settings if not isinstance(settings, str) and isinstance(settings, Iterable) else ():
+        yield from targets(value)
 
 
 class Catalogue:
-    """All choices by group, in the order of run.yaml. `own` are folders with the user's choices (`own_choices.py`).
+    """All choices by group, in the order of run.yaml. `own` are folders with the user's choices.
 
     A group below another one, such as `ranker/model`, is a part of those of its choices that have it in their defaults.
     A file of the user must not have the name of another choice: `collisions` has such files, each with the other one.
@@ -155,23 +168,18 @@ class Catalogue:
     def __init__(self, own: Sequence[Path] = ()):
         self.root = Choice("", "run", config_dir() / "run.yaml")
         self.defaults = dict(defaults_list(self.root.content))
-        self.choices: dict[str, dict[str, Choice]] = {group: {} for group in self.defaults}
+        found: dict[str, dict[str, Choice]] = {group: {} for group in self.defaults}
         self.collisions: list[tuple[Path, Path]] = []
         for folder in (config_dir(), *own):
             for path in _yaml_files(folder):
-                self._add(path.parent.relative_to(folder).as_posix(), path)
-        groups = [*self.choices]  # a part, such as ranker/model, comes after the group above it
-        places = {
-            group: groups.index(above if (above := group.partition("/")[0]) in groups else group) for group in groups
-        }
-        self.choices = {group: self.choices[group] for group in sorted(groups, key=places.__getitem__)}
-
-    def _add(self, group: str, path: Path) -> None:
-        if group == "." or group.partition("/")[0] in RECIPES:
-            return
-        choice = self.choices.setdefault(group, {}).setdefault(path.stem, Choice(group, path.stem, path))
-        if choice.path != path:
-            self.collisions.append((path, choice.path))
+                group = path.parent.relative_to(folder).as_posix()
+                if group != "." and group.partition("/")[0] not in RECIPES:
+                    choice = found.setdefault(group, {}).setdefault(path.stem, Choice(group, path.stem, path))
+                    if choice.path != path:
+                        self.collisions.append((path, choice.path))
+        tops = [group for group in found if group.partition("/")[0] == group or group.partition("/")[0] not in found]
+        parts = {top: [group for group in found if group.startswith(f"{top}/")] for top in tops}
+        self.choices = {group: found[group] for top in tops for group in (top, *parts[top])}
 
     @property
     def groups(self) -> list[str]:
@@ -256,6 +264,164 @@ def dotted(tree: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str, Any
             yield from dotted(value, f"{prefix}{key}.")
         else:
             yield f"{prefix}{key}", value
+
+
+@dataclass(frozen=True)
+class ProjectFile:
+    """The content of `ol2r.yaml`; empty where there is none.
+
+    choices: folders, as the file names them. output_dir and data_dir: None where the file does not set them. launcher:
+    the name of a choice, or settings of the launcher.
+    """
+
+    choices: Sequence[str] = ()
+    output_dir: str | None = None
+    data_dir: str | None = None
+    launcher: str | Mapping[str, Any] | None = None
+
+    def overrides(self, typed: Iterable[str]) -> list[str]:
+        """Return the settings as overrides that stand before the `typed` ones, which therefore decide.
+
+        The launcher's settings are left out where a launcher is typed: another one need not have them.
+        """
+        settings: dict[str, Any] = {"output_dir": self.output_dir, "data_dir": self.data_dir}
+        if not any(word.lstrip("+~").partition("=")[0] == "launcher" for word in typed):
+            launcher = self.launcher if isinstance(self.launcher, Mapping) else {}
+            settings |= {f"launcher.{name}": value for name, value in launcher.items()} or {"launcher": self.launcher}
+        written = {name: value for name, value in settings.items() if value is not None or "." in name}
+        return [f"{name}={as_typed(value, f'{name} in {PROJECT_FILE}')}" for name, value in written.items()]
+
+
+def read_project() -> ProjectFile:
+    """Return the project file in the working directory; ValueError, of one line that names it, for a bad one."""
+    path = Path(PROJECT_FILE)
+    if not path.is_file():
+        return ProjectFile()
+    try:
+        content = yaml.safe_load(path.read_text()) or {}
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ValueError(f"{PROJECT_FILE} must be a YAML file that can be read: {one_line(error)}") from None
+    if not isinstance(content, dict):
+        keys = ", ".join(ProjectFile.__dataclass_fields__)
+        raise ValueError(f"{PROJECT_FILE} must be lines `KEY: VALUE` with the keys {keys}, got {content!r}")
+    settings = {key: value for key, value in content.items() if value is not None}
+    if isinstance(settings.get("choices"), str):
+        settings["choices"] = [settings["choices"]]
+    try:
+        check_settings(ProjectFile, settings, "")
+    except ValueError as error:
+        raise ValueError(f"{PROJECT_FILE}: {error}") from None
+    return ProjectFile(**settings)
+
+
+def default_output_dir() -> Path:
+    """Return the folder of runs where none is typed; ValueError for a bad project file."""
+    return Path(read_project().output_dir or "outputs").expanduser()  # output_dir in configs/run.yaml
+
+
+@dataclass(frozen=True)
+class ChoiceFolder:
+    """A folder with choices, and what names it. `package` is the package that it is, if a distribution brings it."""
+
+    path: Path
+    source: str
+    package: str = ""
+
+
+def add_config_dir(options: argparse.ArgumentParser) -> None:
+    """Add `--config-dir DIR`, which may be repeated, to the options of a command."""
+    options.add_argument(
+        *("--config-dir", "-cd"),
+        metavar="DIR",
+        type=Path,
+        action="append",
+        default=[],
+        help="choices of your own: DIR/ranker/mine.yaml is ranker=mine",
+    )
+
+
+def as_options(folders: Iterable[Path]) -> list[str]:
+    """Return the words that name folders on a command line: `--config-dir DIR` for each."""
+    return [word for folder in folders for word in ("--config-dir", str(folder))]
+
+
+def choice_folders(named: Iterable[Path] = ()) -> list[ChoiceFolder]:
+    """Return all folders with choices, those `named` on the command line first; each once, with an absolute path.
+
+    ValueError, which says what names it, for a folder that does not exist, and for a bad project file.
+    """
+    from_variable = [Path(name) for name in os.environ.get(VARIABLE, "").split(os.pathsep) if name]
+    listed = [
+        *(ChoiceFolder(path, "--config-dir") for path in named),
+        *(ChoiceFolder(path, VARIABLE) for path in from_variable),
+        *(ChoiceFolder(Path(name), PROJECT_FILE) for name in read_project().choices),
+        *_installed(tuple(sys.path)),
+    ]
+    folders: dict[Path, ChoiceFolder] = {}
+    for folder in listed:
+        path = folder.path.expanduser()
+        if not path.is_dir():
+            source = f"choices in {PROJECT_FILE}" if folder.source == PROJECT_FILE else folder.source
+            raise ValueError(f"{source} must be a folder, got {folder.path}, which does not exist")
+        folders.setdefault(path.resolve(), ChoiceFolder(path.resolve(), folder.source, folder.package))
+    return list(folders.values())
+
+
+def use_choices(named: Iterable[Path] = ()) -> list[ChoiceFolder]:
+    """Return `choice_folders`, after which Python finds the modules in them: `_target_: mine.Mine` is in DIR/mine.py.
+
+    They come last in `sys.path`. The folder of a distribution is not added, because Python finds its package anyway.
+    """
+    folders = choice_folders(named)
+    for folder in folders:
+        if not folder.package and str(folder.path) not in sys.path:
+            sys.path.append(str(folder.path))
+    return folders
+
+
+def check_modules(choice: Choice) -> None:
+    """Raise ValueError where a class of a choice is in a file of its folder, but Python imports another module.
+
+    Nothing is imported.
+    """
+    for target in targets(choice.content):
+        module, folder = target.partition(".")[0], choice.folder
+        files = (folder / f"{module}.py", folder / module / "__init__.py")
+        if (own := next((file for file in files if file.is_file()), None)) is None:
+            continue
+        spec = getattr(sys.modules.get(module), "__spec__", None) or find_spec(module)
+        places = list(spec.submodule_search_locations or ()) if spec else []
+        origin = str((spec.origin if spec else None) or next(iter(places), "nothing"))
+        if not Path(origin).resolve().is_relative_to(folder):
+            what = f"must be in {own}, but Python imports {origin} as {module}"
+            raise ValueError(f"{choice.node}._target_={target} {what}: rename yours")
+
+
+def installed_packages() -> frozenset[str]:
+    """Return the top-level packages of distributions that bring choices."""
+    return frozenset(folder.package for folder in _installed(tuple(sys.path)))
+
+
+@cache
+def _installed(_: tuple[str, ...]) -> tuple[ChoiceFolder, ...]:
+    """Return the folders of installed distributions. The argument is `sys.path`, on which they depend.
+
+    Their packages are not imported, which could take seconds.
+    """
+    folders = []
+    for point in entry_points(group=ENTRY_POINTS):
+        package, *below = point.value.partition(":")[0].strip().split(".")
+        try:
+            spec = find_spec(package)
+        except ValueError:  # the name is empty
+            spec = None
+        places = [Path(place, *below) for place in (spec.submodule_search_locations if spec else None) or ()]
+        name, place = point.dist.name if point.dist else point.name, next(filter(Path.is_dir, places), None)
+        if place is None:
+            must = f"must be a package that can be found, got {point.value!r}: type pip uninstall {name}"
+            raise ValueError(f"{ENTRY_POINTS} of {name} {must}")
+        folders.append(ChoiceFolder(place, f"the package {name}", package))
+    return tuple(folders)
 
 
 def measure_nodes(

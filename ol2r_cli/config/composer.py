@@ -14,8 +14,8 @@ import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from functools import cache
+from dataclasses import dataclass
+from functools import cache, cached_property
 from typing import Any
 
 import hydra
@@ -24,15 +24,23 @@ from hydra.core.override_parser import overrides_parser, overrides_visitor
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Glob, Override
 from hydra.errors import HydraException
-from omegaconf import DictConfig, OmegaConf, open_dict
-from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
 
-from ol2r_cli.config.catalogue import MEASURE, Catalogue, config_dir, measure_nodes
-from ol2r_cli.config.errors import explain, has_a_value, misplaced, several_values, unknown_name, unreadable
-from ol2r_cli.config.instantiate import targets
+from ol2r_cli.config.catalogue import (
+    MEASURE,
+    ROLES,
+    Catalogue,
+    as_options,
+    check_modules,
+    config_dir,
+    measure_nodes,
+    read_project,
+    use_choices,
+)
+from ol2r_cli.config.errors import USUAL, misplaced, several_values, unknown_name, unreadable
 from ol2r_cli.config.overrides import as_typed, split_search_path, translate
-from ol2r_cli.config.own_choices import as_options, check_modules, read_project, use_choices
-from ol2r_cli.formatting import nearest
+from ol2r_cli.formatting import must_be_one_of, nearest
 
 if not __debug__:  # Hydra's parser takes steps in assert statements, which PYTHONOPTIMIZE leaves out
     source = inspect.getsource(overrides_visitor)
@@ -44,109 +52,82 @@ if not __debug__:  # Hydra's parser takes steps in assert statements, which PYTH
 class Composition:
     """A composed configuration.
 
-    config: all settings, without Hydra's own, interpolations replaced by their values. settings: the same in plain
-    containers. choices: the choice of each group (`ranker`, `ranker/model`); groups without a choice are absent. grid:
-    the settings that a preset sweeps, with their values as typed, such as {"ranker.l2": "0.1,0.01"}.
+    settings: all settings, without Hydra's own, interpolations replaced by their values. choices: the choice of each
+    group (`ranker`, `ranker/model`); groups without a choice are absent. grid: the settings that a preset sweeps, with
+    their values as typed, such as {"ranker.l2": "0.1,0.01"}.
     """
 
-    config: DictConfig
     settings: dict[str, Any]
     choices: Mapping[str, str]
     grid: Mapping[str, str]
+
+    @cached_property
+    def config(self) -> DictConfig:
+        """Return the settings as nodes, which know their names."""
+        return OmegaConf.create(self.settings)
 
 
 class Composer:
     """Composes any number of configurations from the same configuration folders.
 
     `overrides` may contain `--config-dir DIR` and `hydra.searchpath=[..]`, which name folders with the user's own
-    choices; everything else in them is ignored. `own_choices.py` says where else folders are named, and the settings of
+    choices; everything else in them is ignored. `catalogue.py` says where else folders are named, and the settings of
     the project file come before those that are typed. Hydra composes once for each set of choices. Plain values are set
     on a copy of the result, which takes a tenth of the time and gives the same configuration. ValueError for a folder
     that does not exist, for an own choice with the name of another one, and for a bad project file.
     """
 
     def __init__(self, overrides: Sequence[str] = ()):
-        self._folders = use_choices(split_search_path(overrides)[1])
+        folders = use_choices(split_search_path(overrides)[1])
+        # With these options the command of a job works anywhere; installed distributions are found anywhere.
+        self.options = as_options(folder.path for folder in folders if not folder.package)
         self._project = read_project()
-        searched = ",".join(as_typed(f"file://{folder.path}") for folder in self._folders)
+        searched = ",".join(as_typed(f"file://{folder.path}") for folder in folders)
         self._search_path = [f"hydra.searchpath=[{searched}]"] if searched else []
-        self.catalogue = Catalogue([folder.path for folder in self._folders])
+        self.catalogue = Catalogue([folder.path for folder in folders])
         for path, other in self.catalogue.collisions:
             raise ValueError(f"{path} must not have the name of {other}: rename it")
         chosen = (group for group, choice in self.catalogue.defaults.items() if choice)
         self._needed = [*self.catalogue.root.values, *chosen]
         self._bases: dict[tuple[str, ...], Composition] = {}
 
-    @property
-    def options(self) -> list[str]:
-        """Return `--config-dir DIR` for each folder, with which the command of a job works anywhere.
-
-        Those of installed distributions are found anywhere.
-        """
-        return as_options(folder.path for folder in self._folders if not folder.package)
-
     def __call__(self, overrides: Sequence[str]) -> Composition:
         """Return the configuration of `ol2r run OVERRIDES`; ValueError, of one line, for a bad one."""
         composed = self._composed(overrides)
-        return replace(composed, settings=_resolved(composed.config))
+        return Composition(_resolved(composed.settings), composed.choices, composed.grid)
 
     def shown(self, overrides: Sequence[str], part: str) -> DictConfig:
         """Return the configuration as `--cfg PART` shows it: `job`, `hydra` (Hydra's own settings) or `all`."""
-        config = self._composed(overrides).config
-        _resolved(copy.deepcopy(config))
+        settings = self._composed(overrides).settings
+        _resolved(settings)
         if part == "job":
-            return config
-        with hydra.initialize_config_dir(version_base="1.3", config_dir=str(config_dir())):
-            words = [*self._search_path, *self._words(overrides)]
-            whole = hydra.compose("run", words, return_hydra_config=True)
+            return OmegaConf.create(settings)
+        whole = self._by_hydra(self._words(overrides))
         return OmegaConf.create({"hydra": whole.hydra}) if part == "hydra" else whole
 
-    def _composed(self, overrides: Sequence[str]) -> Composition:
-        """Return the composition with interpolations and without `settings`; ValueError as above."""
-        words = self._words(overrides)
-        parsed = [_parse(word) for word in words]
-        for override in parsed:
-            if override.is_sweep_override():
-                name, _, values = str(override.input_line).partition("=")
-                raise ValueError(several_values(name.lstrip("+"), values, self.catalogue))
-        try:
-            choosing = [override for override in parsed if self._chooses(override)]
-            for override in choosing:
-                self._check_choice(override)
-            base = self._base(tuple(str(override.input_line) for override in choosing))
-            config = copy.deepcopy(base.config)
-            of_measures = [override for override in parsed if str(override.key_or_group).startswith(f"{MEASURE}.")]
-            for override in parsed:
-                if not self._chooses(override) and override not in of_measures:
-                    _set_value(config, override, words)
-        except yaml.YAMLError as error:
-            for choice in (choice for known in self.catalogue.choices.values() for choice in known.values()):
-                _ = choice.content  # ValueError, which names the file
-            raise ValueError(f"a file of the configuration must be YAML: {' '.join(str(error).split())}") from None
-        except KeyError as error:
-            raise ValueError(unknown_name(error.args[0], words, self.catalogue)) from None
-        except (HydraException, OmegaConfBaseException) as error:
-            raise ValueError(explain(str(error), words, self.catalogue)) from None
-        for name in self._needed:
-            if name not in config:
-                raise ValueError(f"{name} is missing: leave out ~{name}")
-        for name in map(str, config):
-            if name not in self._needed and name not in base.choices:
-                raise ValueError(unknown_name(name, words, self.catalogue))
-        self._add_measures(config, {str(override.key_or_group): override.value() for override in of_measures})
-        return replace(base, config=config)
+    def jobs(self, overrides: Sequence[str], paired: Iterable[Sequence[str]] = ()) -> list[list[str]]:
+        """Return the overrides of every job of a sweep: the product of all values, the last one changing fastest.
 
-    def _add_measures(self, config: DictConfig, typed: Mapping[str, Any]) -> None:
-        """Add the node `measure`, and let trace_regret and trace_blocks say whether these two are taken."""
-        names = ["measures", "trace_regret", "trace_blocks"]
-        try:
-            settings: Any = OmegaConf.to_container(OmegaConf.masked_copy(config, names), resolve=True)
-        except OmegaConfBaseException as error:
-            raise ValueError(str(error).splitlines()[0]) from None
-        nodes = measure_nodes(settings, self.catalogue, typed)
-        with open_dict(config):
-            config[MEASURE] = nodes
-            config.trace_regret, config.trace_blocks = "regret" in nodes, "blocks" in nodes
+        A preset's grid comes first, where it has one. The settings in each group of `paired` advance together.
+        ValueError for an override that cannot be read, and where paired settings have different numbers of values.
+        """
+        parsed = [_parse(word) for word in self._typed(overrides)]
+        presets = [one for one in parsed if one.key_or_group == "experiment" or one.is_hydra_override()]
+        grid: Mapping[str, str] = {}
+        if not any(override.is_sweep_override() for override in presets):
+            grid = self._base(presets).grid
+        values: dict[str, list[str]] = {}  # of each setting, as overrides
+        for override in [*(_parse(f"{name}={swept}") for name, swept in grid.items()), *parsed]:
+            choices = sorted(self.catalogue.choices.get(str(override.key_or_group), {}))
+            values[override.get_key_element()] = _values(override, choices)
+        together = _together(paired, values)
+        axes = dict.fromkeys(together.get(name, (name,)) for name in values)
+        rows = [
+            [dict(zip(axis, row, strict=True)) for row in zip(*map(values.__getitem__, axis), strict=True)]
+            for axis in axes
+        ]
+        jobs = [{key: word for part in parts for key, word in part.items()} for parts in itertools.product(*rows)]
+        return [[job[key] for key in values] for job in jobs]
 
     def _words(self, overrides: Sequence[str]) -> list[str]:
         """Return the overrides of a job, after those of the project file."""
@@ -160,73 +141,90 @@ class Composer:
             raise ValueError(f"{shlex.join(words)} has blanks or quotes in the wrong places: type {typed}")
         return words
 
-    def jobs(self, overrides: Sequence[str], paired: Iterable[Sequence[str]] = ()) -> list[list[str]]:
-        """Return the overrides of every job of a sweep: the product of all values, the last one changing fastest.
-
-        A preset's grid comes first, where it has one. The settings in each group of `paired` advance together.
-        ValueError for an override that cannot be read, and where paired settings have different numbers of values.
-        """
-        words = self._typed(overrides)
-        parsed = [_parse(word) for word in words]
-        presets = [one for one in parsed if one.key_or_group == "experiment" or one.is_hydra_override()]
-        grid: Mapping[str, str] = {}
-        if not any(override.is_sweep_override() for override in presets):
-            for override in presets:
-                self._check_choice(override)
+    def _composed(self, overrides: Sequence[str]) -> Composition:
+        """Return the composition with interpolations; ValueError as above."""
+        words = self._words(overrides)
+        choosing: list[Override] = []
+        setting: list[Override] = []
+        for override in map(_parse, words):
+            name = str(override.key_or_group)
+            if override.is_sweep_override():
+                values = str(override.input_line).partition("=")[2]
+                raise ValueError(several_values(override.get_key_element().lstrip("+"), values, self.catalogue))
+            is_choice = name in self.catalogue.choices and not isinstance(override.value(), dict)
+            in_hydra = override.is_hydra_override() or override.package is not None
+            (choosing if is_choice or in_hydra else setting).append(override)
+        base = self._base(choosing)
+        settings, of_measures = copy.deepcopy(base.settings), {}
+        for override in setting:
+            name = str(override.key_or_group)
+            if name.startswith(f"{MEASURE}."):
+                of_measures[name] = override.value()
+                continue
             try:
-                grid = self._base(tuple(str(override.input_line) for override in presets)).grid
-            except HydraException as error:
-                raise ValueError(explain(str(error), words, self.catalogue)) from None
-        swept = [_parse(f"{name}={values}") for name, values in grid.items()]
-        return self._product([*swept, *parsed], paired)
+                _set_value(settings, override, words)
+            except KeyError as error:
+                raise ValueError(unknown_name(error.args[0], words, self.catalogue)) from None
+        for name in self._needed:
+            if name not in settings:
+                raise ValueError(f"{name} is missing: leave out ~{name}")
+        for name in settings:
+            if name not in self._needed and name not in base.choices:
+                raise ValueError(unknown_name(name, words, self.catalogue))
+        decisive = _resolved({name: settings[name] for name in ("measures", "trace_regret", "trace_blocks")})
+        nodes = measure_nodes(decisive, self.catalogue, of_measures)
+        settings |= {MEASURE: nodes, "trace_regret": "regret" in nodes, "trace_blocks": "blocks" in nodes}
+        return Composition(settings, base.choices, base.grid)
 
-    def _base(self, choosing: tuple[str, ...]) -> Composition:
-        """Return what Hydra composes for a set of choices, before values are set."""
-        if choosing not in self._bases:
-            with hydra.initialize_config_dir(version_base="1.3", config_dir=str(config_dir())):
-                whole = hydra.compose("run", [*self._search_path, *choosing], return_hydra_config=True)
-            OmegaConf.set_readonly(whole, False)
-            with open_dict(whole):
-                hydra_node = whole.pop("hydra")
-            choices = {group: name for group, name in hydra_node.runtime.choices.items() if name is not None}
-            grid = {str(name): str(values) for name, values in (hydra_node.sweeper.get("params") or {}).items()}
+    def _base(self, choosing: Sequence[Override]) -> Composition:
+        """Return what Hydra composes for a set of choices, before values are set; ValueError for a bad choice."""
+        for override in choosing:
+            self._check_choice(override)
+        words = tuple(str(override.input_line) for override in choosing)
+        if words not in self._bases:
+            whole = self._by_hydra(words)
+            settings: Any = OmegaConf.to_container(whole, resolve=False)
+            of_hydra = settings.pop("hydra")
+            choices = {group: name for group, name in of_hydra["runtime"]["choices"].items() if name is not None}
+            grid = {name: str(values) for name, values in (of_hydra["sweeper"].get("params") or {}).items()}
             for group, name in choices.items():
                 choice = self.catalogue.choices.get(group, {}).get(name)
                 if choice is not None and not self.catalogue.comes_along(choice):
-                    check_modules(targets(choice.content), choice.folder, choice.node)
-            self._bases[choosing] = Composition(whole, {}, choices, grid)
-        return self._bases[choosing]
-
-    def _chooses(self, override: Override) -> bool:
-        """Return whether an override names a choice, or a setting of Hydra, rather than a value."""
-        if override.is_hydra_override() or override.package is not None:
-            return True
-        return override.key_or_group in self.catalogue.choices and not isinstance(override.value(), dict)
+                    check_modules(choice)
+            self._bases[words] = Composition(settings, choices, grid)
+        return self._bases[words]
 
     def _check_choice(self, override: Override) -> None:
-        """Raise ValueError where a number, a list or an interpolation stands instead of the name of a choice."""
-        group, value = str(override.key_or_group), override.value()
+        """Raise ValueError where an override of a group does not name one of its choices."""
+        group, value, known = str(override.key_or_group), override.value(), self.catalogue.choices
         if group == MEASURE:
             raise ValueError(f"measures are chosen by a list: type measures=[ndcg,{value}]")
-        named = isinstance(value, str) and "${" not in value
-        if group in self.catalogue.choices and not override.is_delete() and not named:
-            typed = str(override.input_line).partition("=")[2]
-            raise ValueError(f"{group} must be one of {', '.join(self.catalogue.choices[group])}, got {typed}")
+        if group not in known or override.is_delete() or (isinstance(value, str) and value in known[group]):
+            return
+        typed = str(override.input_line).partition("=")[2]
+        if not isinstance(value, str) or "${" in value:
+            raise ValueError(f"{group} must be one of {', '.join(known[group])}, got {typed}")
+        own = f"own choices: {f'ol2r new {group} NAME, or ' * (group in ROLES)}--config-dir DIR"
+        raise ValueError(f"{must_be_one_of(group, known[group], value, f'{group}=', USUAL.get(value, ''))}: {own}")
 
-    def _product(self, overrides: Sequence[Override], paired: Iterable[Sequence[str]]) -> list[list[str]]:
-        values: dict[str, list[str]] = {}
-        for override in overrides:
-            choices = sorted(self.catalogue.choices.get(str(override.key_or_group), {}))
-            values[override.get_key_element()] = _values(override, choices)
-        axes = [[key] for key in values]
-        for names in paired:
-            axes = _joined(axes, names, values)
-        rows = [
-            [dict(zip(axis, row, strict=True)) for row in zip(*map(values.__getitem__, axis), strict=True)]
-            for axis in axes
-        ]
-        jobs = [{key: word for part in parts for key, word in part.items()} for parts in itertools.product(*rows)]
-        return [[job[key] for key in values] for job in jobs]
+    def _by_hydra(self, words: Sequence[str]) -> DictConfig:
+        """Return what Hydra composes, with its own settings; ValueError, of one line, for what it refuses."""
+        try:
+            with hydra.initialize_config_dir(version_base="1.3", config_dir=str(config_dir())):
+                return hydra.compose("run", [*self._search_path, *words], return_hydra_config=True)
+        except yaml.YAMLError as error:
+            for choice in (choice for known in self.catalogue.choices.values() for choice in known.values()):
+                _ = choice.content  # ValueError, which names the file
+            raise ValueError(f"a file of the configuration must be YAML: {' '.join(str(error).split())}") from None
+        except (HydraException, OmegaConfBaseException) as error:
+            message = str(error)
+        if match := re.search(r"Could not (?:override|delete(?: from config\.)?) '([\w./@]+)'", message):
+            raise ValueError(unknown_name(match[1], words, self.catalogue))
+        if match := re.search(r"(?:Multiple values for|An item is already at) '?([\w./]+\w)'?", message):
+            raise ValueError(_has_a_value(match[1], words))
+        advice = r"(full_key|object_type|reference_type|Set the env|See https?:)"  # for programmers
+        lines = [line.strip() for line in message.splitlines() if line.strip()]
+        raise ValueError(" ".join(line for line in lines if not re.match(advice, line)))
 
 
 def compose(overrides: Sequence[str] = ()) -> Composition:
@@ -269,19 +267,19 @@ def _parse(word: str) -> Override:
         raise ValueError(unreadable(word)) from None
 
 
-def _resolved(config: DictConfig) -> dict[str, Any]:
-    """Replace interpolations by their values, in place, and return all settings in plain containers.
+def _resolved(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings with interpolations replaced by their values.
 
     ValueError for an interpolation that cannot be resolved, and for a value that is missing (`???`).
     """
+    config = OmegaConf.create(dict(settings))
     with suppress(OmegaConfBaseException):  # `to_container` raises it as well, and names the setting
         OmegaConf.resolve(config)
     try:
-        settings = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
+        resolved: Any = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
     except OmegaConfBaseException as error:
         raise ValueError(f"{error.full_key} cannot be resolved: {str(error).splitlines()[0]}") from None
-    assert isinstance(settings, dict)
-    return {str(name): value for name, value in settings.items()}
+    return resolved
 
 
 def _values(override: Override, choices: Sequence[str] = ()) -> list[str]:
@@ -297,44 +295,59 @@ def _values(override: Override, choices: Sequence[str] = ()) -> list[str]:
     raise ValueError(f"{override.input_line} must list its values, as in {key}=1,2,3: `ol2r search` tries ranges")
 
 
-def _set_value(config: DictConfig, override: Override, words: Sequence[str]) -> None:
+def _set_value(settings: dict[str, Any], override: Override, words: Sequence[str]) -> None:
     """Apply `key=value`, `+key=value`, `++key=value` or `~key[=value]` as Hydra does.
 
     KeyError for a key that is not there; ValueError, with the line to type among `words`, for one that is.
     """
     key, value = str(override.key_or_group), override.value()
-    present = OmegaConf.select(config, key, throw_on_missing=False)
-    if override.is_delete():
-        if present is None or (value is not None and value != present):
+    *above, last = key.split(".")
+    adds = override.is_add() or override.is_force_add()
+    node: Any = settings
+    for name in above:
+        node = node.setdefault(name, {}) if adds and isinstance(node, dict) else node.get(name)
+        if not isinstance(node, dict):
             raise KeyError(key)
-        above, _, last = key.rpartition(".")
-        node = OmegaConf.select(config, above) if above else config
-        with open_dict(node):
-            del node[last]
-    elif override.is_add() or override.is_force_add():
-        if override.is_add() and present is not None and not isinstance(value, dict | list):
-            raise ValueError(has_a_value(key, words))
-        OmegaConf.update(config, key, value, merge=True, force_add=True)
+    if override.is_delete():
+        if last not in node or (value is not None and value != node[last]):
+            raise KeyError(key)
+        del node[last]
+    elif override.is_add() and node.get(last) is not None and not isinstance(value, dict | list):
+        raise ValueError(_has_a_value(key, words))
+    elif adds or last in node:
+        node[last] = _merged(node.get(last), value, key, adds)
     else:
-        try:
-            OmegaConf.update(config, key, value, merge=True)
-        except (ConfigAttributeError, ConfigKeyError) as error:
-            inside = str(error.full_key or "")  # fairness.x where a key of fairness={x:1} is not there
-            raise KeyError(inside if inside.startswith(f"{key}.") else key) from None
+        raise KeyError(key)
 
 
-def _joined(axes: list[list[str]], names: Sequence[str], values: Mapping[str, list[str]]) -> list[list[str]]:
-    """Return the axes of a sweep after the settings `names` became one axis, at the place of the first of them."""
-    swept = [key for key in values if len(values[key]) > 1]
-    for name in names:
-        if name not in values:
-            raise ValueError(f"--paired {','.join(names)}: there is no {name}=.. in this sweep{nearest(name, swept)}")
-        if any(name in axis for axis in axes if len(axis) > 1):
-            raise ValueError(f"--paired may name {name} once: type --paired with all that go together")
-    lengths = [len(values[name]) for name in names]
-    if len(set(lengths)) > 1:
-        counts = ", ".join(f"{name} has {length}" for name, length in zip(names, lengths, strict=True))
-        raise ValueError(f"--paired {','.join(names)} must have equally many values: {counts}")
-    first = next(name for name in values if name in names)
-    kept = [axis for axis in axes if axis == [first] or not set(axis) & set(names)]
-    return [[name for name in values if name in names] if axis == [first] else axis for axis in kept]
+def _merged(present: Any, value: Any, name: str, adds: bool) -> Any:
+    """Return a value in place of another one; of two mappings the union. KeyError for a key that is not there."""
+    if not isinstance(present, dict) or not isinstance(value, dict):
+        return value
+    for key in value:
+        if not adds and key not in present:
+            raise KeyError(f"{name}.{key}")
+    return present | {key: _merged(present.get(key), each, f"{name}.{key}", adds) for key, each in value.items()}
+
+
+def _has_a_value(name: str, words: Sequence[str]) -> str:
+    """Return the message for `+NAME=VALUE` where the setting or group is there already."""
+    plain = next((word.lstrip("+") for word in words if word.startswith(f"+{name}=")), f"{name}=..")
+    return f"{name} has a value already: type {plain}, once and without +"
+
+
+def _together(paired: Iterable[Sequence[str]], values: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:
+    """Return the settings of a sweep that advance together, by each of their names."""
+    together: dict[str, tuple[str, ...]] = {}
+    for names in paired:
+        for name in names:
+            if name not in values:
+                near = nearest(name, [each for each in values if len(values[each]) > 1])
+                raise ValueError(f"--paired {','.join(names)}: there is no {name}=.. in this sweep{near}")
+            if name in together:
+                raise ValueError(f"--paired may name {name} once: type --paired with all that go together")
+        if len({len(values[name]) for name in names}) > 1:
+            counts = ", ".join(f"{name} has {len(values[name])}" for name in names)
+            raise ValueError(f"--paired {','.join(names)} must have equally many values: {counts}")
+        together |= dict.fromkeys(names, tuple(name for name in values if name in names))
+    return together

@@ -1,33 +1,41 @@
-"""From settings to objects, and which classes the files of a finished run may name.
+"""From settings to objects and back, and which classes the files of a finished run may name.
 
 The directory of a run may come from others. A `_target_` in its `config.yaml` or `ranker.pt` is trusted only if a
-choice names the same class: a choice of ol2r, or of a folder that `own_choices.py` finds. A class that an installed
+choice names the same class: a choice of ol2r, or of a folder that `choice_folders` finds. A class that an installed
 package with choices defines is trusted too. Everything else is refused before it is imported.
+
+An object that is passed in place of a choice, `run(ranker=Mine(0.5))`, becomes a choice with the name of its class, in
+a folder of this process, and its settings become overrides. So it is composed, checked, hashed and run as any choice of
+the user. Its state is not: every run builds a new object with the same settings.
 """
 
 from __future__ import annotations
 
+import atexit
+import hashlib
 import inspect
-import sys
+import shlex
+import shutil
 import traceback
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from tempfile import mkdtemp
+from typing import Any
 
-from ol2r_cli.config.catalogue import MEASURE, Catalogue, config_dir
+import yaml
+
+from ol2r_cli.config.catalogue import MEASURE, Catalogue, config_dir, installed_packages, targets, use_choices
 from ol2r_cli.config.moved_classes import MOVED_TO
-from ol2r_cli.config.own_choices import installed_packages, use_choices
-from ol2r_cli.config.ranges import check_settings, kinds_of
+from ol2r_cli.config.overrides import as_typed, split_search_path
+from ol2r_cli.config.ranges import check_settings, keywords, kinds_of
 from ol2r_cli.formatting import error_line, shown_path
 
-if TYPE_CHECKING:
-    from omegaconf import DictConfig
-
 _CALL_OPTIONS = ("_args_", "_partial_", "_recursive_", "_convert_")  # of Hydra; no choice of ol2r has one
-_PLAIN = (bool, int, float, str, type(None))
+_GROUPS = ("ranker", "click", "exploration", "fairness", "measure")  # of classes that say their group
+_PREFIX = "ol2r-passed-"
+_written: dict[tuple[str, str], str] = {}  # (group, name): the class that the choice of a passed object names
 
 
 def build(node: Any, **more: Any) -> Any:
@@ -35,59 +43,46 @@ def build(node: Any, **more: Any) -> Any:
 
     ValueError, of one line that says what to type, for a bad setting.
     """
-    from hydra.errors import InstantiationException
-    from hydra.utils import instantiate
     from omegaconf import OmegaConf
 
-    node = node if OmegaConf.is_config(node) else OmegaConf.create(node)
-    if node.get("_target_") in MOVED_TO:
-        node = OmegaConf.merge(node, {"_target_": MOVED_TO[node._target_]})
-    _check_node(node, str(node._get_full_key(None)), more)
-    try:
-        return instantiate(node, _convert_="all", **more)
-    except InstantiationException as error:
-        if isinstance(error.__cause__, ValueError):
-            raise error.__cause__ from None
-        raise
+    is_config = OmegaConf.is_config(node)
+    settings: Any = OmegaConf.to_container(node, resolve=True) if is_config else node
+    return _built(settings, str(node._get_full_key(None)) if is_config else "", more)
 
 
-def _check_node(node: DictConfig, group: str, more: Mapping[str, Any]) -> None:
-    """Check the settings of an object against its constructor, those of its parts first.
-
-    `group` is the name of the node on the command line.
-    """
-    from omegaconf import OmegaConf
-
-    target = str(node.get("_target_"))
+def _built(settings: Mapping[str, Any], group: str, more: Mapping[str, Any]) -> Any:
+    """Return an object, after its parts; `group` is the name of its settings on the command line."""
+    target = str(settings.get("_target_"))
     message = f"{group}._target_ must be a class that can be imported, got {target}"
     try:
-        constructor = import_target(target)
+        constructor = import_target(MOVED_TO.get(target, target))
     except ImportError as error:
         raise ValueError(f"{message}: {error}") from None
     if not callable(constructor):
         raise ValueError(f"{message}, which is a {type(constructor).__name__}")
-    settings: dict[str, Any] = {}
     kinds = kinds_of(constructor)
-    for key, value in node.items():
-        name = str(key)
-        if OmegaConf.is_dict(value) and "_target_" in value:
-            _check_node(value, f"{group}.{name}", {})
-            _check_methods(value["_target_"], kinds.get(name), f"{group}.{name}")
-        settings[name] = OmegaConf.to_object(value) if OmegaConf.is_config(value) else value
-    del settings["_target_"]
+    given = {name: _with_parts(value, f"{group}.{name}") for name, value in settings.items() if name != "_target_"}
+    for name, part in given.items():
+        kind, typed = kinds.get(name), settings[name]
+        if isinstance(typed, Mapping) and "_target_" in typed and getattr(kind, "_is_protocol", False):
+            methods = [each for each, member in vars(kind).items() if inspect.isfunction(member) and each[0] != "_"]
+            if not all(hasattr(part, method) for method in methods):
+                must = f"must be a class with the methods {', '.join(methods)}"
+                raise ValueError(f"{group}.{name}._target_ {must}, got {typed['_target_']}")
     folder = config_dir() / group.replace(".", "/")
     below = [path for path in folder.iterdir() if path.is_dir()] if group and folder.is_dir() else []
     parts = {path.name: sorted(choice.stem for choice in path.glob("*.yaml")) for path in below}
-    check_settings(constructor, settings | dict(more), group, parts)
+    check_settings(constructor, given | dict(more), group, parts)
+    return constructor(**given, **more)
 
 
-def _check_methods(target: str, kind: Any, name: str) -> None:
-    """Raise ValueError if `kind`, the annotation of a part, is a protocol of which the part's class lacks a method."""
-    if not getattr(kind, "_is_protocol", False):
-        return
-    methods = [each for each, member in vars(kind).items() if inspect.isfunction(member) and not each.startswith("_")]
-    if not all(hasattr(import_target(target), each) for each in methods):
-        raise ValueError(f"{name}._target_ must be a class with the methods {', '.join(methods)}, got {target}")
+def _with_parts(value: Any, name: str) -> Any:
+    """Return a setting in which mappings with a `_target_` are replaced by what they name."""
+    if isinstance(value, Mapping):
+        if "_target_" in value:
+            return _built(value, name, {})
+        return {key: _with_parts(each, f"{name}.{key}") for key, each in value.items()}
+    return [_with_parts(each, f"{name}[{at}]") for at, each in enumerate(value)] if isinstance(value, list) else value
 
 
 def import_target(target: str) -> Any:
@@ -101,26 +96,18 @@ def import_target(target: str) -> Any:
     found: Any = None
     for count, name in enumerate(names, 1):
         module = ".".join(names[:count])
-        if _is_module(module, found):
-            try:
-                found = import_module(module)
-            except (Exception, SystemExit) as error:
+        try:
+            found = import_module(module)
+        except (Exception, SystemExit) as error:
+            if not isinstance(error, ModuleNotFoundError) or not f"{module}.".startswith(f"{error.name}."):
                 raise ImportError(_with_place(error)) from None
-        elif found is None:
-            raise ImportError(f"there is no module {name}")
-        elif not hasattr(found, name):
-            raise ImportError(f"{shown_path(getattr(found, '__file__', None) or names[count - 2])} has no {name}")
-        else:
+            if found is None:
+                raise ImportError(f"there is no module {name}") from None
+            if not hasattr(found, name):
+                place = shown_path(getattr(found, "__file__", None) or names[count - 2])
+                raise ImportError(f"{place} has no {name}") from None
             found = getattr(found, name)
     return found
-
-
-def _is_module(name: str, package: Any) -> bool:
-    """Return whether a name is that of a module; `package` is what the name before its last dot stands for."""
-    if name in sys.modules:
-        return sys.modules[name] is not None
-    may_contain = package is None or (inspect.ismodule(package) and hasattr(package, "__path__"))
-    return may_contain and find_spec(name) is not None
 
 
 def _with_place(error: BaseException) -> str:
@@ -152,7 +139,7 @@ def check_stored(settings: Any, name: str, file: Path, own: Collection[str] = ()
     elif isinstance(settings, list | tuple):
         for index, value in enumerate(settings):
             check_stored(value, f"{name}[{index}]", file, own)
-    elif type(settings) not in _PLAIN:
+    elif type(settings) not in (bool, int, float, str, type(None)):
         raise ValueError(f"{file} must have plain values, got {shown} of type {type(settings).__name__}")
     elif isinstance(settings, str) and ("${" in settings or settings == "???"):
         raise ValueError(f"{file} must have values without interpolations, got {shown}={settings!r}")
@@ -167,24 +154,12 @@ def trusted_targets(named: Iterable[Path] = ()) -> frozenset[str]:
     return _targets_in([folder.path for folder in use_choices(named)])
 
 
-def _targets_in(folders: Iterable[Path]) -> frozenset[str]:
+def _targets_in(folders: Sequence[Path]) -> frozenset[str]:
     """Return the classes that choices name. Files outside the groups of an experiment are none, nor those of runs."""
-    catalogue = Catalogue(list(folders))
+    catalogue = Catalogue(folders)
     of_experiments = [group for group in catalogue.choices if group.partition("/")[0] in (*catalogue.defaults, MEASURE)]
     choices = [choice for group in of_experiments for choice in catalogue.choices[group].values()]
     return frozenset(target for choice in choices for target in targets(choice.content))
-
-
-def targets(settings: Any) -> Iterator[str]:
-    """Yield every `_target_` in nested settings."""
-    if isinstance(settings, Mapping):
-        if isinstance(target := settings.get("_target_"), str):
-            yield target
-        settings = settings.values()
-    elif not isinstance(settings, list | tuple):
-        return
-    for value in settings:
-        yield from targets(value)
 
 
 @cache
@@ -205,3 +180,154 @@ def _is_installed(target: str) -> bool:
     except ImportError:
         return False
     return inspect.isclass(found) and found.__module__.partition(".")[0] in packages
+
+
+def as_overrides(*settings: Any, **more: Any) -> list[str]:
+    """Return settings from Python as overrides: text stays, {"ranker.l2": 0.1} and rounds=500 are written out.
+
+    Lists may hold both. A name with a dot has no form as a keyword and is a key of a mapping, so that a setting has one
+    name everywhere. A role, a measure or a dataset, or a class of these, stands for a choice: `ranker=Mine(0.5)`, or
+    `Mine(0.5)` alone. ValueError for text that is no setting, and for a value that has no form on the command line.
+    """
+    of_objects: list[str] = []
+    words = list(_words((*settings, more), of_objects))
+    folder = [f"--config-dir={_folder()}"] if of_objects else []
+    return [*of_objects, *words, *folder]  # a setting that is typed decides over that of an object
+
+
+def _words(settings: Iterable[Any], of_objects: list[str]) -> Iterator[str]:
+    """Yield the words of settings. Those that stand for objects are appended to `of_objects`."""
+    for each in settings:
+        if isinstance(each, str):
+            is_option = each.startswith("-") and not each.startswith("--config-dir=")
+            if is_option or ("=" not in each and not each.startswith("~")):
+                advice = ": of the options only --config-dir=DIR is here" if is_option else ""
+                raise ValueError(f"a setting must be 'NAME=VALUE', got {each!r}{advice}")
+            yield each
+        elif isinstance(each, Mapping) or _group_of(each):
+            for name, value in each.items() if isinstance(each, Mapping) else [(_group_of(each), each)]:
+                if name == "measures" and isinstance(value, list | tuple) and any(map(_group_of, value)):
+                    names = [_as_measure(one) if _group_of(one) else one for one in value]
+                    of_objects.append(f"measures={as_typed(names)}")
+                elif name == MEASURE and _group_of(value):
+                    of_objects.append(f"measure={_as_measure(value)}")
+                elif "." not in str(name) and _group_of(value):
+                    cls = value if inspect.isclass(value) else type(value)
+                    of_objects.append(f"{name}={_write(name, cls.__name__, cls, _defaults(cls))}")
+                    typed = {} if inspect.isclass(value) else _settings(value)
+                    of_objects += [f"{name}.{key}={as_typed(one, f'{name}.{key}')}" for key, one in typed.items()]
+                else:
+                    yield f"{name}={as_typed(value, str(name))}"
+        elif isinstance(each, Iterable):
+            yield from _words(each, of_objects)
+        else:
+            raise ValueError(f"a setting must be 'NAME=VALUE' or {{'NAME': value}}, got {each!r}")
+
+
+@cache
+def _folder() -> Path:
+    """Return the folder of the choices that were passed to this process; it is removed at the end."""
+    path = Path(mkdtemp(prefix=_PREFIX)).resolve()
+    atexit.register(shutil.rmtree, path, ignore_errors=True)
+    return path
+
+
+def command_of(words: Sequence[str]) -> str:
+    """Return the command of overrides: of a shell, or the call in Python if there are objects among its choices."""
+    rest, folders = split_search_path(words)
+    lasting = [f"--config-dir={path}" for path in folders if not path.name.startswith(_PREFIX)]
+    if len(lasting) == len(folders):
+        return f"ol2r run {shlex.join(words)}".strip()
+    return f"ol2r.run({', '.join([*rest, *lasting])})"
+
+
+def _group_of(value: Any) -> str:
+    """Return the group of an object or class; `dataset` for one with a method `load`, empty for any other value."""
+    cls = value if inspect.isclass(value) else type(value)
+    if cls.__module__ == "builtins" or isinstance(value, Path):
+        return ""
+    group = getattr(cls, "group", "")
+    if isinstance(group, str) and group in _GROUPS:
+        return group
+    return "dataset" if inspect.isfunction(getattr(cls, "load", None)) else ""
+
+
+def _as_measure(value: Any) -> str:
+    """Return the name by which an object or a class stands in the list of measures."""
+    cls = value if inspect.isclass(value) else type(value)
+    _target(cls)
+    defaults = _defaults(cls)
+    settings = defaults | ({} if inspect.isclass(value) else _settings(value))
+    missing = [key for key, each in settings.items() if each == "???"]
+    if missing:
+        raise ValueError(f"measures must have an object, {cls.__name__}({missing[0]}=..), got the class without it")
+    own = {key: each for key, each in settings.items() if each != defaults[key]}
+    digits = hashlib.sha256(repr(sorted(own.items())).encode()).hexdigest()[:6]
+    return _write("measure", f"{cls.__name__}_{digits}" if own else cls.__name__, cls, settings)
+
+
+def _write(group: str, name: str, cls: type, settings: Mapping[str, Any]) -> str:
+    """Write the choice of a class and return its name; ValueError where another class has this name."""
+    target = _target(cls)
+    if _written.setdefault((group, name), target) != target:
+        raise ValueError(f"{group} must have one class {name}, got {target} and {_written[group, name]}: rename one")
+    path = _folder() / group / f"{name}.yaml"
+    path.parent.mkdir(exist_ok=True)
+    content = yaml.safe_dump({"_target_": target, **settings}, sort_keys=False)
+    path.write_text(f"# The class {target}, passed from Python.\n{content}")
+    return name
+
+
+def _target(cls: type) -> str:
+    """Return the name by which a class is imported; ValueError for one that is defined in a function."""
+    target = f"{cls.__module__}.{cls.__qualname__}"
+    try:
+        found = import_target(target)
+    except ImportError:
+        found = None
+    if found is not cls:
+        raise ValueError(f"{cls.__name__} must be defined at the top level of a module or a notebook, got {target}")
+    return target
+
+
+def _defaults(cls: type) -> dict[str, Any]:
+    """Return the keywords of a class with their defaults; `???`, a missing value, where there is none."""
+    defaults = {name: "???" if each.default is each.empty else each.default for name, each in keywords(cls).items()}
+    return {name: _plain(value, f"{cls.__name__}({name})") for name, value in defaults.items()}
+
+
+def _settings(value: Any) -> dict[str, Any]:
+    """Return the settings an object was made with: as roles record them, or attributes named as its keywords."""
+    cls = type(value)
+    parameters = keywords(cls)
+    if (given := getattr(value, "_given", None)) is not None:
+        bound = inspect.signature(cls).bind(*given[0], **given[1])
+        if unnamed := [name for name in bound.arguments if name not in parameters]:
+            raise ValueError(
+                f"{cls.__name__} must name its settings in its constructor, since they are part of the run id, got "
+                f"values for *{unnamed[0]}"
+            )
+        bound.apply_defaults()
+        settings = {name: bound.arguments[name] for name in parameters}
+    else:
+        if missing := [name for name in parameters if not hasattr(value, name)]:
+            raise ValueError(f"{cls.__name__} must keep its setting in an attribute of its name, self.{missing[0]}")
+        settings = {name: getattr(value, name) for name in parameters}
+    return {name: _plain(each, f"{cls.__name__}({name}=..)") for name, each in settings.items()}
+
+
+def _plain(value: Any, name: str) -> Any:
+    """Return a setting in plain containers; an object becomes a node with `_target_`. ValueError for other values."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, Path):
+        return str(value)
+    if hasattr(value, "item") and getattr(value, "ndim", 1) == 0:  # a number of numpy or torch
+        return value.item()
+    if isinstance(value, Mapping):
+        return {str(key): _plain(each, name) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each, name) for each in value]
+    if not hasattr(value, "tolist") and not inspect.isroutine(value) and not inspect.isclass(value):
+        return {"_target_": _target(type(value)), **_settings(value)}
+    raise ValueError(f"{name} must be a number, text, a list, a mapping or an object of such settings, got {value!r}")

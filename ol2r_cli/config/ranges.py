@@ -12,7 +12,7 @@ import inspect
 import math
 import types
 import typing
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -93,135 +93,108 @@ def check_settings(
     """
     prefix, name = f"{group}." if group else "", getattr(target, "__name__", str(target))
     try:
-        parameters = keywords(target)
+        parameters, kinds = keywords(target), kinds_of(target)
     except ValueError:
         raise ValueError(f"{prefix}_target_ must be a class whose settings have names, got {name}") from None
     for key in settings:
         if key not in parameters:
             has = f": it has {', '.join(parameters) or 'none'}"
-            raise ValueError(f"{name} has no setting '{key}'{nearest(key, parameters, prefix) or has}")
-    kinds = kinds_of(target)
-    for key, names in (parts or {}).items():
-        if key not in parameters or _is_plain(kinds.get(key, Any)) or not _is_no_part(settings.get(key)):
-            continue
-        if key not in settings or settings[key] is not parameters[key].default:  # an own class may have None as default
-            words = " or ".join(f"{group.replace('.', '/')}/{key}={name}" for name in names)
-            got = f"got {settings[key]!r}" if key in settings else "got none"
-            raise ValueError(f"{prefix}{key} must be chosen: type {words}, {got}")
+            raise ValueError(f"{name} has no setting '{key}'{nearest(str(key), parameters, prefix) or has}")
     for key, parameter in parameters.items():
-        if key not in settings and parameter.default is parameter.empty:
-            raise ValueError(f"{prefix}{key} is missing: {name} needs it, type {prefix}{key}=VALUE")
-    for key, kind in kinds.items():
-        if key in settings and not _fits(settings[key], kind):
-            place, value, kind = _misfit(f"{prefix}{key}", settings[key], kind)
-            raise ValueError(f"{place} must be {_in_words(kind, value)}, got {value!r}")
-        if key in settings and _beyond_64_bits(settings[key]):
-            raise ValueError(f"{prefix}{key} must be within 64 bits (below 9.2e18), got {settings[key]!r}")
+        value, kind = settings.get(key), kinds.get(key, Any)
+        if key in (parts or {}) and _fits(object(), kind) and (key not in settings or value is not parameter.default):
+            is_part = "_target_" in value if isinstance(value, Mapping) else not _is_plain(value)
+            if not is_part:
+                words = " or ".join(f"{group.replace('.', '/')}/{key}={choice}" for choice in (parts or {})[key])
+                got = repr(value) if key in settings else "none"
+                raise ValueError(f"{prefix}{key} must be chosen: type {words}, got {got}")
+        if key not in settings:
+            if parameter.default is parameter.empty:
+                raise ValueError(f"{prefix}{key} is missing: {name} needs it, type {prefix}{key}=VALUE")
+            continue
+        if not _fits(value, kind):
+            place, value, kind = _misfit(f"{prefix}{key}", value, kind)
+            right_type = _fits(value, kind, in_range=False)
+            infinite = right_type and math.inf in [abs(each) for each in _numbers(value)]
+            raise ValueError(f"{place} must be {'finite' if infinite else _in_words(kind, right_type)}, got {value!r}")
+        if not all(-(2**63) <= number < 2**63 for number in _numbers(value) if isinstance(number, int)):
+            raise ValueError(f"{prefix}{key} must be within 64 bits (below 9.2e18), got {value!r}")
 
 
-def _is_no_part(value: Any) -> bool:
-    if isinstance(value, Mapping):
-        return "_target_" not in value
+def _is_plain(value: Any) -> bool:
     return value is None or isinstance(value, bool | int | float | str | list | tuple)
 
 
-def _beyond_64_bits(value: Any) -> bool:
-    """Return whether a whole number, or one inside a list or mapping, is larger than tensors can hold."""
+def _numbers(value: Any) -> list[int | float]:
+    """Return the numbers in a value, at whatever depth."""
     if isinstance(value, Mapping | list | tuple):
-        return any(map(_beyond_64_bits, value.values() if isinstance(value, Mapping) else value))
-    return isinstance(value, int) and not -(2**63) <= value < 2**63
+        values = value.values() if isinstance(value, Mapping) else value
+        return [number for each in values for number in _numbers(each)]
+    return [value] if isinstance(value, int | float) else []
 
 
 def _fits(value: Any, kind: Any, in_range: bool = True) -> bool:
     """Return whether a value from YAML has the annotated type and, with `in_range`, is within its range.
 
-    A number without a range has to be finite. Every value fits a type that YAML cannot express.
+    A number without a range has to be finite. Every value, also an object, fits a type that YAML cannot express.
     """
-    return not _is_plain(kind) or any(_fits_option(value, option, in_range) for option in _options(kind))
-
-
-def _fits_option(value: Any, option: Any, in_range: bool) -> bool:
-    if typing.get_origin(option) is Annotated:
-        limits = _limits(option)
-        of_type = _fits(value, option.__origin__, in_range and not limits)
-        return of_type and (not in_range or all(value in limit for limit in limits))
-    if typing.get_origin(option) is Literal:
-        return isinstance(value, str) and (not in_range or value in typing.get_args(option))
-    if isinstance(value, Mapping):
-        return _is_a(option, Mapping) and _fit(value.values(), option, in_range)
-    if isinstance(value, list | tuple):
-        return _is_a(option, Sequence) and _fit(value, option, in_range)
-    if type(value) is float and option is float:
+    arguments = typing.get_args(kind)
+    if _is_union(kind):
+        return any(_fits(value, option, in_range) for option in arguments)
+    if typing.get_origin(kind) is Annotated:
+        limits = _limits(kind)
+        within = not in_range or all(value in limit for limit in limits)
+        return within and _fits(value, arguments[0], in_range and not limits)
+    if typing.get_origin(kind) is Literal:
+        return isinstance(value, str) and (not in_range or value in arguments)
+    if container := _container(kind):
+        if not isinstance(value, Mapping if container is Mapping else list | tuple):
+            return False
+        entries = value.values() if isinstance(value, Mapping) else value
+        return not arguments or all(_fits(entry, arguments[-1], in_range) for entry in entries)
+    if kind is float and type(value) is float:
         return not in_range or math.isfinite(value)
-    return type(value) is option or (type(value) is int and option is float)
-
-
-def _fit(values: Iterable[Any], kind: Any, in_range: bool) -> bool:
-    """Return whether all entries fit the last argument of `Sequence[..]` or `Mapping[.., ..]`."""
-    entry = typing.get_args(kind)[-1:]
-    return not entry or all(_fits(value, entry[0], in_range) for value in values)
+    return kind not in _WORDS or type(value) is kind or (kind is float and type(value) is int)
 
 
 def _misfit(place: str, value: Any, kind: Any) -> tuple[str, Any, Any]:
     """Return name, value and kind of what does not fit: the entry of a mapping, if the mapping itself does."""
-    entry = next((typing.get_args(option)[-1] for option in _options(kind) if _is_a(option, Mapping)), None)
+    options = typing.get_args(kind) if _is_union(kind) else (kind,)
+    entry = next((typing.get_args(option)[-1] for option in options if _container(option) is Mapping), None)
     if entry is None or not isinstance(value, Mapping):
         return place, value, kind
     key = next(key for key in value if not _fits(value[key], entry))
     return _misfit(f"{place}.{key}", value[key], entry)
 
 
-def _options(kind: Any) -> tuple[Any, ...]:
-    """Return the members of a union; any other type is its only member."""
-    return typing.get_args(kind) if typing.get_origin(kind) in (typing.Union, types.UnionType) else (kind,)
+def _is_union(kind: Any) -> bool:
+    return typing.get_origin(kind) in (typing.Union, types.UnionType)
 
 
 def _limits(kind: Any) -> list[Range]:
     return [limit for limit in kind.__metadata__ if isinstance(limit, Range)]
 
 
-def _is_a(kind: Any, container: type) -> bool:
-    """Return whether an annotation is a kind of list or mapping; text is not a list."""
+def _container(kind: Any) -> type | None:
+    """Return Mapping or Sequence where an annotation is a kind of these; text is neither."""
     origin = typing.get_origin(kind) or kind
-    return inspect.isclass(origin) and issubclass(origin, container) and origin is not str
+    if not inspect.isclass(origin) or origin is str:
+        return None
+    return next((container for container in (Mapping, Sequence) if issubclass(origin, container)), None)
 
 
-def _is_plain(kind: Any) -> bool:
-    """Return whether YAML can express every value of an annotated type."""
-    return all(
-        option in _WORDS
-        or typing.get_origin(option) in (Annotated, Literal)
-        or _is_a(option, Sequence)
-        or _is_a(option, Mapping)
-        for option in _options(kind)
-    )
-
-
-def _in_words(kind: Any, value: Any) -> str:
-    """Return the allowed values in words: the type or, where the type of `value` is right, the range."""
-    right_type = _fits(value, kind, in_range=False)
-    if right_type and _is_infinite(value):
-        return "finite"
-    options = sorted(_options(kind), key=lambda option: option is not type(None))
-    return " or ".join(_option_in_words(option, right_type) for option in options)
-
-
-def _is_infinite(value: Any) -> bool:
-    if isinstance(value, list | tuple):
-        return any(map(_is_infinite, value))
-    return isinstance(value, float) and math.isinf(value)
-
-
-def _option_in_words(kind: Any, right_type: bool) -> str:
-    if kind in _WORDS:
-        return _WORDS[kind]
+def _in_words(kind: Any, right_type: bool) -> str:
+    """Return the allowed values in words: the type or, where the type of the value is right, the range."""
+    arguments = typing.get_args(kind)
+    if _is_union(kind):
+        options = sorted(arguments, key=lambda option: option is not type(None))
+        return " or ".join(_in_words(option, right_type) for option in options)
     if typing.get_origin(kind) is Annotated:
-        return " and ".join(map(str, _limits(kind))) if right_type else _option_in_words(kind.__origin__, right_type)
+        return " and ".join(map(str, _limits(kind))) if right_type else _in_words(arguments[0], right_type)
     if typing.get_origin(kind) is Literal:
-        words = typing.get_args(kind)
-        return f"one of {', '.join(words)}" if len(words) > 1 else str(words[0])
-    if _is_a(kind, Mapping):
+        return f"one of {', '.join(arguments)}" if len(arguments) > 1 else str(arguments[0])
+    if _container(kind) is Mapping:
         return "settings in quotes, '{name: value, ..}'"
-    entry = typing.get_args(kind)[-1:]
-    each = " or ".join(_option_in_words(option, right_type) for option in _options(entry[0])) if entry else ""
-    return f"a list [..,..] of which each is {each}" if each else "a list [..,..]"
+    if _container(kind) is Sequence:
+        return "a list [..,..]" + (f" of which each is {_in_words(arguments[-1], right_type)}" if arguments else "")
+    return _WORDS[kind]

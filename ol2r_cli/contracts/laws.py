@@ -9,7 +9,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import torch
-from hydra.errors import InstantiationException
 
 import ol2r_cli
 from ol2r_cli.config.composer import Composer, Composition, check_grid
@@ -164,8 +163,6 @@ class _Checking:
         situation = self.subject.situation()
         if isinstance(error, NonFiniteScores):
             return Violation(role_laws.scores.name, situation, str(error)), role_laws.scores.name
-        if isinstance(error, InstantiationException) and isinstance(error.__cause__, Exception):
-            error = error.__cause__  # what the constructor raised
         what, lines = f"{error_line(error)} ({_place(error)})", "".join(traceback.format_exception(error))
         return Violation("raises", f"the law `{law.name}`: {situation}", what, lines), what
 

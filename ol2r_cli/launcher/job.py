@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from ol2r_cli.config.instantiate import targets
+from ol2r_cli.config.catalogue import targets
 from ol2r_cli.run import MANIFEST
 from ol2r_cli.run.exit_status import DONE, FAILED, INTERRUPTED
 from ol2r_cli.run.identity import own_code

@@ -13,10 +13,10 @@ from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ol2r_cli.config.catalogue import as_options, default_output_dir
 from ol2r_cli.config.composer import compose, expand
 from ol2r_cli.config.instantiate import build
 from ol2r_cli.config.overrides import as_typed, split_launcher, split_search_path
-from ol2r_cli.config.own_choices import as_options, default_output_dir
 from ol2r_cli.formatting import nearest
 from ol2r_cli.recipes.recipe import SCALES, Competitor, Recipe, RecipeData
 from ol2r_cli.run.identity import NOT_HASHED

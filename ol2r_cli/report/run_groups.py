@@ -17,8 +17,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from ol2r_cli.config.catalogue import default_output_dir
 from ol2r_cli.config.overrides import as_typed, split_words, translate
-from ol2r_cli.config.own_choices import default_output_dir
 from ol2r_cli.formatting import error_line, nearest
 from ol2r_cli.report.estimates import Estimate, over_folds
 from ol2r_cli.report.finished_run import (

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from zipfile import BadZipFile, ZipFile
 
 from ol2r_cli.columns import RunColumns
-from ol2r_cli.config.own_choices import default_output_dir
+from ol2r_cli.config.catalogue import default_output_dir
 from ol2r_cli.formatting import error_line
 from ol2r_cli.lock import is_held
 from ol2r_cli.run import CHECKPOINT, CONFIG, LOCK, MANIFEST, REMOVABLE, SUMMARY

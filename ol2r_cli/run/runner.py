@@ -15,7 +15,7 @@ from omegaconf import DictConfig, OmegaConf
 from torch import Tensor
 
 from ol2r_cli.columns import main_cutoff
-from ol2r_cli.config.python_settings import command_of
+from ol2r_cli.config.instantiate import command_of
 from ol2r_cli.formatting import error_line, one_line, printable
 from ol2r_cli.interfaces import Interaction
 from ol2r_cli.metrics.measurement import Measures, NonFiniteScores, sizes_at_every_rank

@@ -25,8 +25,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ol2r_cli.columns import SPLITS, Column, RunColumns, main_cutoff, ndcg_columns
+from ol2r_cli.config.catalogue import as_options, choice_folders, default_output_dir
 from ol2r_cli.config.overrides import split_search_path
-from ol2r_cli.config.own_choices import as_options, choice_folders, default_output_dir
 from ol2r_cli.formatting import duration, plural, plus_minus, printable, wrapped
 from ol2r_cli.run.identity import RESULTS_VERSION
 from ol2r_cli.run.tables import EVALUATION, TRACE

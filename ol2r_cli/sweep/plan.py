@@ -20,8 +20,7 @@ import torch
 from omegaconf import DictConfig
 
 from ol2r_cli.config.composer import Composer, Composition, check_grid
-from ol2r_cli.config.instantiate import build
-from ol2r_cli.config.python_settings import command_of
+from ol2r_cli.config.instantiate import build, command_of
 from ol2r_cli.formatting import error_line, one_line
 from ol2r_cli.launcher.job import Job, manifest_bytes, payload
 from ol2r_cli.run import CHECKPOINT

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ol2r_cli import cli
-from ol2r_cli.config.own_choices import ROLES, read_project
+from ol2r_cli.config.catalogue import ROLES, read_project
 
 ROOT = Path(__file__).parents[2]
 SMALL = ["rounds=6", "evaluate_every=3"]

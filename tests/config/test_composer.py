@@ -51,10 +51,10 @@ def test_the_result_is_hydras_own(composer: Composer):
         grid = dict(whole.hydra.sweeper.params or {})
         without_hydra = OmegaConf.masked_copy(whole, [key for key in whole if key != "hydra"])
         composed = composer(words)
+        assert list(composed.config) == [*without_hydra, "measure"], f"{line}: in the same order"
         assert list(composed.settings.pop("measure")) == ["ndcg", "blocks", "unfairness"], line
         assert composed.settings == OmegaConf.to_container(without_hydra, resolve=True), line
         assert (dict(composed.choices), dict(composed.grid)) == (choices, grid), line
-        assert list(composed.config) == [*without_hydra, "measure"], f"{line}: in the same order"
 
 
 def test_hydra_composes_once_for_each_set_of_choices(composer: Composer, monkeypatch: pytest.MonkeyPatch):

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from ol2r_cli.commands.run import main
+from ol2r_cli.config.catalogue import ChoiceFolder, choice_folders
 from ol2r_cli.config.composer import Composer, compose
 from ol2r_cli.config.instantiate import build
-from ol2r_cli.config.own_choices import ChoiceFolder, choice_folders
 
 CODE = "from ol2r_cli.ranker.anchors import RandomRanker\n\n\nclass Mine(RandomRanker):\n    pass\n"
 
