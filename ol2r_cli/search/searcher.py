@@ -13,7 +13,6 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import optuna
@@ -111,57 +110,53 @@ class Searcher:
 
     def _run_trial(self, active: ActiveTrial) -> bool:
         """Run a trial to its end; False when a signal stopped it, and the next process continues it."""
-        began, pruned_at = time.monotonic(), list[int]()
-        self._show_curve(active)
-        callback = partial(self._evaluated, active, pruned_at) if self.prunes or self.terminal else None
-        fixed = [word for word in self.study.space.fixed if not word.startswith("output_dir=")]
-        overrides = [*fixed, *active.drawn, f"output_dir={as_typed(self.study.runs, 'output_dir')}"]
+        study, trial, began = self.study, active.trial, time.monotonic()
+        line, pruned_at = f"trial {active.number}/{self.max_trials}  {' '.join(active.drawn)}", list[int]()
+
+        def evaluated(round: int, ndcg: Mapping[str, float]) -> bool:
+            """Called at every evaluation; whether the run stops, because it is pruned or because of a signal."""
+            self._show(f"{line}  round {round} {ndcg['validation']:.4f}")
+            if self.prunes and not pruned_at:
+                study.report(trial, [(round, ndcg["validation"])])
+                if trial.should_prune():  # it is below the median of the finished trials at this round
+                    pruned_at.append(round)
+            return bool(pruned_at or self.stop)
+
+        self._show(line)
+        fixed = [word for word in study.space.fixed if not word.startswith("output_dir=")]
+        overrides = [*fixed, *active.drawn, f"output_dir={as_typed(study.runs, 'output_dir')}"]
+        callback = evaluated if self.prunes or self.terminal else None
         try:
-            outcome = run_trial(self.study.space.composer, overrides, callback, self.stop)
+            outcome = run_trial(study.space.composer, overrides, callback, self.stop)
         except KeyboardInterrupt:  # before the first round, or by a second Ctrl-C
-            outcome = TrialOutcome(INTERRUPTED, self.study.folder)
+            outcome = TrialOutcome(INTERRUPTED, study.folder)
         except Exception as error:  # an error in one trial must not end the search
             reason = one_line(error) if isinstance(error, ValueError) else error_line(error)
-            outcome = TrialOutcome(FAILED, self.study.folder, reason)
+            outcome = TrialOutcome(FAILED, study.folder, reason)
         if outcome.code == INTERRUPTED and not pruned_at:
-            self.study.interrupt(active.trial)
+            study.interrupt(trial)
             return False
-        text = self._record(active, outcome, pruned_at)
+        finished = Run.read_finished(outcome.path) if outcome.code == DONE else None
+        metric = finished.summary.get(self.metric, {}) if finished is not None else {}
+        if outcome.code == INTERRUPTED:
+            study.end(trial, pruned=True)
+            text = f"pruned at round {pruned_at[0]}"
+        elif finished is None or "mean" not in metric:
+            reason = outcome.reason or f"its summary has no {self.metric}"
+            study.end(trial, reason=reason)
+            text = f"failed: {reason}"
+        else:
+            if outcome.finished_before and self.prunes:
+                study.report(trial, validation_curve(finished))
+            study.end(trial, metric["mean"], path=str(outcome.path))
+            text = f"{metric['mean']:.4f}{' (done before)' if outcome.finished_before else ''}"
         self._show("")
-        best = self.study.best()
+        best = study.best()
         best_so_far = f"  best {best.value:.4f}" if best is not None else ""
         number = f"{active.number:>{len(str(self.max_trials))}}/{self.max_trials}"
         seconds = duration(time.monotonic() - began)
         print(f"trial {number}  {text}  {' '.join(active.drawn)}  {seconds}{best_so_far}", flush=True)
         return True
-
-    def _evaluated(self, active: ActiveTrial, pruned_at: list[int], round: int, ndcg: Mapping[str, float]) -> bool:
-        """Callback of every evaluation; whether the run stops, because it is pruned or because of a signal."""
-        value = ndcg["validation"]
-        self._show_curve(active, f"  round {round} {value:.4f}")
-        if self.prunes and not pruned_at:
-            self.study.report(active.trial, [(round, value)])
-            if active.trial.should_prune():  # it is below the median of the finished trials at this round
-                pruned_at.append(round)
-        return bool(pruned_at or self.stop)
-
-    def _record(self, active: ActiveTrial, outcome: TrialOutcome, pruned_at: Sequence[int]) -> str:
-        """Record in the study how a trial ended; the same in a few words."""
-        if outcome.code == INTERRUPTED:
-            self.study.end(active.trial, pruned=True)
-            return f"pruned at round {pruned_at[0]}"
-        metric = {} if outcome.code else Run.read_finished(outcome.path).summary.get(self.metric, {})
-        if "mean" not in metric:
-            reason = outcome.reason or f"its summary has no {self.metric}"
-            self.study.end(active.trial, reason=reason)
-            return f"failed: {reason}"
-        if outcome.finished_before and self.prunes:
-            self.study.report(active.trial, validation_curve(Run.read_finished(outcome.path)))
-        self.study.end(active.trial, metric["mean"], path=str(outcome.path))
-        return f"{metric['mean']:.4f}{' (done before)' if outcome.finished_before else ''}"
-
-    def _show_curve(self, active: ActiveTrial, curve: str = "") -> None:
-        self._show(f"trial {active.number}/{self.max_trials}  {' '.join(active.drawn)}{curve}")
 
     def _show(self, line: str) -> None:
         if self.terminal is not None:
@@ -205,16 +200,22 @@ def render_result(study: Study, metric: str) -> str:
     if best is None:
         return f"{head}: none has a value"
     settings, path = study.overrides(best), Path(best.user_attrs["path"])
-    finished = len(study.trials(TrialState.COMPLETE))
+    finished = study.trials(TrialState.COMPLETE)
     lines = {
         "settings": shlex.join(settings),
-        metric: f"{best.value:.4f}, the best of {finished}: with fresh seeds expect less",
-        **_test_ndcg(path),
-        "importance": _importances(study),
-        "run": str(path),
-        "fresh seeds": f"ol2r run {shlex.join(with_fresh_seeds(study.space.fixed, settings))}",
+        metric: f"{best.value:.4f}, the best of {len(finished)}: with fresh seeds expect less",
     }
-    return "\n".join([head, *(f"  {name:<18} {line}" for name, line in lines.items() if line)])
+    cutoff = main_cutoff(metrics := Run.read_finished(path).summary)
+    if (ndcg := metrics.get(f"test_ndcg_{cutoff}")) is not None:
+        spread = "" if ndcg["sd"] is None else f" ± {ndcg['sd']:.4f} (standard deviation over {ndcg['n']} seeds)"
+        lines[f"test NDCG@{cutoff}"] = f"{ndcg['mean']:.4f}{spread}"
+    if len(study.space.ranges) > 1 and len({trial.value for trial in finished}) >= _IMPORTANCE_TRIALS:
+        # the share of the variance between trials that each setting explains (PED-ANOVA)
+        shares = optuna.importance.get_param_importances(study.optuna_study)
+        lines["importance"] = ", ".join(f"{name} {share:.2f}" for name, share in shares.items())
+    lines["run"] = str(path)
+    lines["fresh seeds"] = f"ol2r run {shlex.join(with_fresh_seeds(study.space.fixed, settings))}"
+    return "\n".join([head, *(f"  {name:<18} {line}" for name, line in lines.items())])
 
 
 def with_fresh_seeds(fixed: Sequence[str], settings: Sequence[str]) -> list[str]:
@@ -223,21 +224,3 @@ def with_fresh_seeds(fixed: Sequence[str], settings: Sequence[str]) -> list[str]
     used = int(values.get("seed", 0)) + int(values.get("replicas", 1))
     others = [word for word in fixed if word.partition("=")[0] not in ("seed", "replicas")]
     return [*others, *settings, f"seed={-(-used // 100) * 100}", f"replicas={FRESH_REPLICAS}"]
-
-
-def _test_ndcg(path: Path) -> dict[str, str]:
-    cutoff = main_cutoff(metrics := Run.read_finished(path).summary)
-    ndcg = metrics.get(f"test_ndcg_{cutoff}")
-    if ndcg is None:
-        return {}
-    spread = "" if ndcg["sd"] is None else f" ± {ndcg['sd']:.4f} (standard deviation over {ndcg['n']} seeds)"
-    return {f"test NDCG@{cutoff}": f"{ndcg['mean']:.4f}{spread}"}
-
-
-def _importances(study: Study) -> str:
-    """The share of the variance between trials that each setting explains (PED-ANOVA); empty with few trials."""
-    values = {trial.value for trial in study.trials(TrialState.COMPLETE)}
-    if len(study.space.ranges) < 2 or len(values) < _IMPORTANCE_TRIALS:
-        return ""
-    shares = optuna.importance.get_param_importances(study.optuna_study)
-    return ", ".join(f"{name} {share:.2f}" for name, share in shares.items())

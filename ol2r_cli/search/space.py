@@ -86,36 +86,27 @@ def read_range(word: str) -> SearchRange | None:
     ValueError for a range that cannot be drawn from.
     """
     name, equals, value = word.partition("=")
-    if not equals:
-        return None
     call = re.fullmatch(r"([\w.-]+)\((.*)", value, re.DOTALL)
-    if call is None:
-        parts = _split(value)
-        return _options(name, parts, value) if len(parts) > 1 else None
-    form, parts = call[1], _split(call[2].removesuffix(")"))
-    if form not in ("choice", "float", "log", "int", "logint") or not value.endswith(")"):
+    form, parts = (call[1], _split(call[2].removesuffix(")"))) if call else ("choice", _split(value))
+    if not equals or (call is None and len(parts) == 1):
+        return None
+    if call and (form not in ("choice", "float", "log", "int", "logint") or not value.endswith(")")):
         raise ValueError(f"{name} must be {FORMS}, got {value}")
-    return _options(name, parts, value) if form == "choice" else _interval(name, form, parts, value)
-
-
-def _interval(name: str, form: str, parts: list[str], typed: str) -> SearchRange:
+    if form == "choice":
+        if not all(parts) or len(set(parts)) != len(parts) or len(parts) < 2:
+            raise ValueError(f"{name} must be choice(A,B,..) of two or more different values, got {value}")
+        return SearchRange(name, tuple(parts))
     log, whole = form.startswith("log"), form.endswith("int")
     try:
         low, high = (int(part) if whole else float(part) for part in parts)
     except ValueError:
         kind = "whole numbers" if whole else "numbers"
-        raise ValueError(f"{name} must be {form}(LOW,HIGH) of two {kind}, got {typed}") from None
+        raise ValueError(f"{name} must be {form}(LOW,HIGH) of two {kind}, got {value}") from None
     if not -1e300 < low < high < 1e300:
-        raise ValueError(f"{name} must be {form}(LOW,HIGH) with LOW below HIGH, got {typed}")
+        raise ValueError(f"{name} must be {form}(LOW,HIGH) with LOW below HIGH, got {value}")
     if log and low <= 0:
-        raise ValueError(f"{name} must be {form}(LOW,HIGH) with LOW above 0, got {typed}")
+        raise ValueError(f"{name} must be {form}(LOW,HIGH) with LOW above 0, got {value}")
     return SearchRange(name, (), low, high, log, whole)
-
-
-def _options(name: str, parts: list[str], typed: str) -> SearchRange:
-    if not all(parts) or len(set(parts)) != len(parts) or len(parts) < 2:
-        raise ValueError(f"{name} must be choice(A,B,..) of two or more different values, got {typed}")
-    return SearchRange(name, tuple(parts))
 
 
 def _split(text: str) -> list[str]:
@@ -143,29 +134,25 @@ class Space:
         self.fixed = [word for word, range in read if range is None]
         self.ranges = sorted((range for _, range in read if range), key=_order)
         self.composer = Composer(self.fixed)
-        self.catalogue = self.composer.catalogue
-        self._check_names()
+        self.catalogue = catalogue = self.composer.catalogue
         self._present = cache(self._find_present)
-
-    def _check_names(self) -> None:
         names = [range.name for range in self.ranges]
         if not names:
             raise ValueError("a search needs a range: type SETTING=RANGE, such as 'ranker.l2=log(1e-4,10)'")
+        typed = names + [word.partition("=")[0].lstrip("+") for word in self.fixed]
         for name in names:
             role = name.replace("/", ".").partition(".")[0]
-            if role not in (*ROLES, *self.catalogue.groups, *self.catalogue.root.values):
+            if role not in (*ROLES, *catalogue.groups, *catalogue.root.values):
                 raise ValueError(f"there is no setting or group '{name}'{nearest(role, ROLES)}")
             if role not in ROLES:
                 raise ValueError(
                     f"{name} must have one value: a search chooses settings of {', '.join(ROLES)}; other differences"
                     " make another task: use `ol2r run -m`"
                 )
-        typed = names + [word.partition("=")[0].lstrip("+") for word in self.fixed]
-        for name in names:
             if typed.count(name) > 1:
                 raise ValueError(f"{name} must be given once: as a range or as a value")
-        preset = self.catalogue.chosen(self.fixed).get("experiment") or ""
-        choice = self.catalogue.choices.get("experiment", {}).get(preset)
+        preset = catalogue.chosen(self.fixed).get("experiment") or ""
+        choice = catalogue.choices.get("experiment", {}).get(preset)
         grid = choice.content.get("hydra", {}).get("sweeper", {}).get("params", {}) if choice else {}
         if missing := [name for name in grid if name not in typed]:
             raise ValueError(f"experiment={preset} is a grid: give a range or a value to {', '.join(missing)} as well")
@@ -195,7 +182,7 @@ class Space:
     def choices(self) -> Iterator[list[str]]:
         """Every combination of the groups that are searched; one empty combination when none is."""
         groups = [range for range in self.ranges if _is_group(range.name)]
-        yield from map(self.overrides, self._combinations(groups))
+        yield from map(self.overrides, self._combinations(groups, {}))
 
     def applying(self, choices: Sequence[str]) -> list[SearchRange]:
         """The ranges of settings that a trial with these choices draws from."""
@@ -205,23 +192,18 @@ class Space:
         """The values of every possible trial by name; None when there are too many, or a range has real numbers."""
         if any(range.values is None for range in self.ranges):
             return None
-        listed = list(islice(self._combinations(self.ranges), MAX_COMBINATIONS + 1))
+        listed = list(islice(self._combinations(self.ranges, {}), MAX_COMBINATIONS + 1))
         return listed if len(listed) <= MAX_COMBINATIONS else None
 
-    def _combinations(
-        self, ranges: Sequence[SearchRange], values: Mapping[str, Any] | None = None
-    ) -> Iterator[dict[str, Any]]:
+    def _combinations(self, ranges: Sequence[SearchRange], values: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         """Every combination of values of `ranges` that continues `values`."""
-        values = values or {}
         if not ranges:
             yield dict(values)
-            return
-        first, *rest = ranges
-        if not self._applies(first, self.overrides(values)):
-            yield from self._combinations(rest, values)
-            return
-        for value in first.values or ():
-            yield from self._combinations(rest, {**values, first.name: value})
+        elif not self._applies(ranges[0], self.overrides(values)):
+            yield from self._combinations(ranges[1:], values)
+        else:
+            for value in ranges[0].values or ():
+                yield from self._combinations(ranges[1:], {**values, ranges[0].name: value})
 
 
 def _is_group(word: str) -> bool:

@@ -32,6 +32,7 @@ RUNS = "search"  # the folder of output_dir in which the runs of all studies are
 ATTEMPTS = 3  # a trial whose process was killed so often has failed
 RANDOM_TRIALS = 8  # drawn at random before Optuna's model of the earlier trials draws
 UNPRUNED_TRIALS = 5  # run to their end before any trial is pruned
+_TURN = ".turn"  # the lock of the process that chooses the next trial
 EARLIEST = 0.25  # share of the rounds before which no trial is pruned: early on, curves cross
 
 optuna.logging.set_verbosity(optuna.logging.WARNING)
@@ -109,7 +110,7 @@ class Study:
         create_root(folder.parents[1])
         folder.mkdir(parents=True, exist_ok=True)
         journal = folder / "journal.log"
-        with self._turn():
+        with locked(folder / _TURN):
             self.optuna_study = optuna.create_study(
                 storage=JournalStorage(JournalFileBackend(str(journal), lock_obj=_JournalLock(journal))),
                 study_name="search",
@@ -118,19 +119,15 @@ class Study:
                 pruner=optuna.pruners.MedianPruner(UNPRUNED_TRIALS, n_warmup_steps=int(EARLIEST * rounds)),
             )
             existing = self.optuna_study.user_attrs.get("plan", self.plan)
-            if existing != self.plan:
-                differs = [name for name in self.plan if name != "code" and existing.get(name) != self.plan[name]]
-                if not differs:
-                    what = f"--name must be new for changed code: the trials in {folder} are of another version of it"
-                    raise ValueError(f"{what}; or put it back to continue them, or remove the folder")
+            differs = [name for name in self.plan if name != "code" and existing.get(name) != self.plan[name]]
+            if differs:
                 raise ValueError(
                     f"--name must be new for another search: the one in {folder} has other {', '.join(differs)}"
                 )
+            if existing != self.plan:
+                what = f"--name must be new for changed code: the trials in {folder} are of another version of it"
+                raise ValueError(f"{what}; or put it back to continue them, or remove the folder")
             self.optuna_study.set_user_attr("plan", self.plan)
-
-    def _turn(self) -> Any:
-        """Lock for choosing the next trial, which takes several operations on the journal."""
-        return locked(self.folder / ".turn")
 
     @contextmanager
     def next(self, max_trials: int) -> Iterator[ActiveTrial | None]:
@@ -140,52 +137,43 @@ class Study:
         """
         with ExitStack() as held:
             active = None
-            with self._turn():
-                number = self._abandoned_trial()
-                if number is None:
-                    number = self._new_trial(max_trials)
+            with locked(self.folder / _TURN):  # the choice takes several operations on the journal
+                number = self._next_number(max_trials)
                 if number is not None:
                     held.enter_context(locked(self._lock(number)))
-                    active = self._activate(number)
+                    trial = self._optuna_trial(number)
+                    trial.set_user_attr("attempts", trial.user_attrs.get("attempts", 0) + 1)
+                    position = [other.number for other in self.trials()].index(number) + 1
+                    # the draws are stored in the first attempt
+                    active = ActiveTrial(position, self.space.draw(trial), trial)
             yield active
 
-    def _lock(self, number: int) -> Path:
-        return self.folder / f"trial-{number}.lock"
-
-    def _abandoned_trial(self) -> int | None:
-        """The first trial whose process is gone; trials that were killed too often are given up."""
-        for trial in self._all_trials(TrialState.RUNNING):
-            if is_held(self._lock(trial.number)):
-                continue
-            if trial.user_attrs.get("attempts", 0) < ATTEMPTS:
-                return trial.number
-            self.end(self._optuna_trial(trial.number), reason=f"its process was killed {ATTEMPTS} times")
-        return None
-
-    def _new_trial(self, max_trials: int) -> int | None:
-        """Draw the settings of a new trial; where all combinations can be listed, none is drawn twice."""
+    def _next_number(self, max_trials: int) -> int | None:
+        """The first trial whose process is gone, or a new one, whose settings are drawn."""
+        for number in [trial.number for trial in self.trials(TrialState.RUNNING)]:
+            if not is_held(self._lock(number)):
+                abandoned = self._optuna_trial(number)
+                if abandoned.user_attrs.get("attempts", 0) < ATTEMPTS:
+                    return number
+                self.end(abandoned, reason=f"its process was killed {ATTEMPTS} times")
         tried = {tuple(self.overrides(trial)) for trial in self.trials()}
         combinations = self.space.combinations()
         if len(self.trials()) >= max_trials or (combinations and len(tried) >= len(combinations)):
             return None
         trial = self._optuna_trial()
-        if combinations and tuple(self.space.draw(trial)) in tried:
+        if combinations and tuple(self.space.draw(trial)) in tried:  # none is drawn twice where all can be listed
             self.end(trial, repeats=True)  # the sampler does not learn from failed trials
             untried = [values for values in combinations if tuple(self.space.overrides(values)) not in tried]
             self.optuna_study.enqueue_trial(untried[self._random(trial.number) % len(untried)])
             trial = self._optuna_trial()
         return trial.number
 
-    def _activate(self, number: int) -> ActiveTrial:
-        """Count an attempt at a trial and draw its settings, which are stored after the first attempt."""
-        trial = self._optuna_trial(number)
-        trial.set_user_attr("attempts", trial.user_attrs.get("attempts", 0) + 1)
-        position = [other.number for other in self.trials()].index(number) + 1
-        return ActiveTrial(position, self.space.draw(trial), trial)
+    def _lock(self, number: int) -> Path:
+        return self.folder / f"trial-{number}.lock"
 
     def _optuna_trial(self, number: int | None = None) -> Trial:
         """A new trial, or the trial with this number; a new sampler makes the draw independent of earlier draws."""
-        trials = self._all_trials()
+        trials = self.optuna_study.get_trials(deepcopy=False)
         seed = self._random(len(trials) if number is None else number)
         self.optuna_study.sampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=RANDOM_TRIALS)
         return self.optuna_study.ask() if number is None else Trial(self.optuna_study, trials[number]._trial_id)
@@ -199,7 +187,7 @@ class Study:
 
         Six digits remain, so that a value read from a file in single precision equals the value as computed.
         """
-        reported = self._all_trials()[trial.number].intermediate_values
+        reported = self.optuna_study.get_trials(deepcopy=False)[trial.number].intermediate_values
         for round_number, value in curve:
             if round_number not in reported:
                 trial.report(round(value, 6), round_number)
@@ -215,12 +203,10 @@ class Study:
         """Leave a trial to the next process; its own process was not killed, so the attempt does not count."""
         trial.set_user_attr("attempts", trial.user_attrs["attempts"] - 1)
 
-    def _all_trials(self, *states: TrialState) -> list[FrozenTrial]:
-        return self.optuna_study.get_trials(deepcopy=False, states=states or None)
-
     def trials(self, *states: TrialState) -> list[FrozenTrial]:
         """The trials in these states, or all, in the order in which they began."""
-        return [trial for trial in self._all_trials(*states) if "repeats" not in trial.user_attrs]
+        trials = self.optuna_study.get_trials(deepcopy=False, states=states or None)
+        return [trial for trial in trials if "repeats" not in trial.user_attrs]
 
     def overrides(self, trial: FrozenTrial) -> list[str]:
         """The settings of a trial, as overrides."""
