@@ -13,7 +13,7 @@ from ol2r_cli.config.instantiate import build
 from ol2r_cli.recipes.recipe import PAPERS, SCALES, load_recipe, recipe_names
 from ol2r_cli.recipes.run_plan import benchmark_plan, by_name, paper_plan
 from ol2r_cli.report.figures.drawing import KINDS
-from tests.recipes.small import BENCHMARK, PAPER, write
+from tests.recipes.small import PAPER, write
 
 TEXTS = Path(__file__).parents[3] / "shared" / "papers"
 FIGURES_AND_TABLES = {  # of the papers, those with results
@@ -39,26 +39,20 @@ def test_all_are_listed_in_the_order_of_the_papers_and_linear_rankers_first():
     assert (config_dir() / "reproduce" / "pairrank_fig3.yaml").is_file()
 
 
-class Checker:
-    """Composes overrides and builds the objects that they name, equal ones once; ValueError for bad overrides."""
-
-    def __init__(self) -> None:
-        self.composer = Composer()
-        self.built: set[str] = set()
-
-    def __call__(self, overrides: tuple[str, ...]) -> None:
-        config = self.composer(overrides).config
-        for group in ("click", "ranker", "exploration", "fairness", "dataset"):
-            text = OmegaConf.to_yaml(config[group])
-            if text not in self.built:
-                self.built.add(text)
-                build(config[group])
+def check(overrides: tuple[str, ...], built: set[str], composer: Composer) -> None:
+    """Compose overrides and build the objects that they name, equal ones once; ValueError for bad overrides."""
+    config = composer(overrides).config
+    for group in ("click", "ranker", "exploration", "fairness", "dataset"):
+        text = OmegaConf.to_yaml(config[group])
+        if text not in built:
+            built.add(text)
+            build(config[group])
 
 
 @pytest.mark.slow
 def test_every_override_of_every_paper_composes():
     """One run for what all runs of a recipe share, and as few as contain every override of every competitor."""
-    check, seen = Checker(), set()
+    composer, built, seen = Composer(), set(), set()
     for recipe in OF_PAPERS.values():
         for plan in (paper_plan(recipe, scale) for scale in SCALES["reproduce"]):
             for trials in (list(plan.final()), list(plan.candidates())):
@@ -67,12 +61,12 @@ def test_every_override_of_every_paper_composes():
                     overrides = {(words, override) for override in (words, *trial.settings.values())}
                     if trial is trials[0] or not overrides <= seen:
                         seen |= overrides
-                        check(trial.runs[0])
+                        check(trial.runs[0], built, composer)
 
 
-def test_settings_of_every_paper_exist():
+def test_settings_of_every_paper_exist_and_its_datasets_compose():
     """Every name is in the YAML files of the choices; the test above checks values."""
-    catalogue = Catalogue()
+    catalogue, composer, built = Catalogue(), Composer(), set()
     for recipe in OF_PAPERS.values():
         for scale in SCALES["reproduce"]:
             for trial in list(paper_plan(recipe, scale).final())[: len(recipe.competitors)]:  # of the first condition
@@ -81,14 +75,10 @@ def test_settings_of_every_paper_exist():
                 for name in by_name(trial.runs[0], grid, recipe.choose):
                     exists = name in catalogue.choices or any(setting.startswith(f"{name}.") for setting in settings)
                     assert exists, (recipe.name, trial.condition.competitor, name)
-
-
-def test_datasets_of_papers_and_their_replacements_compose():
-    check = Checker()
     for data in {data.title: data for recipe in OF_PAPERS.values() for data in recipe.data.values()}.values():
         for source in map(data.source, ("", "synthetic", "mq2008")):
             fold = [f"dataset.fold={source.folds}"] if source.folds else []
-            check((*by_name(source.words).values(), *fold))
+            check((*by_name(source.words).values(), *fold), built, composer)
 
 
 def test_the_parts_of_every_recipe_fit_each_other():
@@ -129,22 +119,18 @@ def test_printed_numbers_are_in_the_papers_close_to_the_phrase_that_is_named():
         assert any(number in line for line in near), printed
 
 
-def test_every_row_of_every_benchmark_composes():
-    """Of each dataset one, of each competitor one with the first settings of its grid and one without."""
-    for name, recipe in OF_BENCHMARK.items():
-        seen: set[object] = set()
-        for plan in (benchmark_plan(recipe, scale=scale) for scale in SCALES["benchmark"]):
-            for trial in [*plan.candidates(), *plan.final()]:
-                row = {trial.condition.slot, (trial.condition.competitor, bool(trial.settings))}
-                if not row <= seen:
-                    seen |= row
-                    assert compose(list(trial.runs[0])).config.replicas <= 10, (name, trial.condition)
-
-
 def test_the_protocol_of_every_benchmark_holds():
-    """Other seeds choose than are reported, and the chosen seeds, rounds and folds are those of the page."""
+    """Other seeds choose than are reported, and the chosen seeds, rounds and folds are those of the page.
+
+    Composed are of each dataset one run, of each competitor one with the first settings of its grid and one without.
+    """
     for name, recipe in OF_BENCHMARK.items():
-        plan = benchmark_plan(recipe)
+        plan, seen = benchmark_plan(recipe), set[object]()
+        for trial in [*plan.candidates(), *plan.final(), *benchmark_plan(recipe, scale="check").final()]:
+            row = {trial.condition.slot, (trial.condition.competitor, bool(trial.settings))}
+            if not row <= seen:
+                seen |= row
+                assert compose(list(trial.runs[0])).config.replicas <= 10, (name, trial.condition)
         for trial in plan.candidates():
             named = by_name(trial.words)
             assert (named["seed"], named["evaluate_on"]) == ("seed=1000", "evaluate_on=[validation]"), name
@@ -161,18 +147,16 @@ def test_the_protocol_of_every_benchmark_holds():
                 assert len(values) >= 3, (name, override)
 
 
-def test_like_takes_everything_else_from_another_recipe_but_the_competitors_left_out(recipes):
+def test_like_takes_everything_else_from_another_recipe_and_an_unknown_name_suggests_the_nearest(recipes):
     write(recipes, "pairrank_x", **PAPER, competitors={"A": {"words": "x=1"}, "B": {"words": "x=2"}})
     write(recipes, "pairrank_y", like="pairrank_x", where="figure 2", without=["A"])
     recipe = load_recipe("reproduce", "pairrank_y")
     assert (recipe.name, recipe.where, recipe.words) == ("pairrank_y", "figure 2", "click=perfect")
     assert list(recipe.competitors) == ["B"]
     assert recipe.seen == [], "another figure shows others"
-
-
-def test_the_message_for_an_unknown_name_suggests_the_nearest(recipes):
-    write(recipes, "tiny", **BENCHMARK)
-    with pytest.raises(ValueError, match=r"`ol2r reproduce` lists, got tinny: did you mean tiny\?"):
-        load_recipe("reproduce", "tinny")
-    with pytest.raises(ValueError, match=r"NAME tinny: did you mean tiny\? NAME must be one of tiny"):
-        load_recipe("benchmark", "tinny")
+    for kind, message in (
+        ("reproduce", r"`ol2r reproduce` lists, got pairank_x: did you mean pairrank_x\?"),
+        ("benchmark", r"NAME pairank_x: did you mean pairrank_x\? NAME must be one of pairrank_x, pairrank_y"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            load_recipe(kind, "pairank_x")

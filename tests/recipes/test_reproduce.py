@@ -1,8 +1,9 @@
-"""`ol2r reproduce` as typed: choice of settings, figures, table and page; dry runs; messages."""
+"""`ol2r reproduce` as typed, in small, and its table beside the paper's numbers."""
 
 from __future__ import annotations
 
 import csv
+import io
 import json
 from pathlib import Path
 
@@ -11,7 +12,13 @@ import yaml
 
 from ol2r_cli.commands.reproduce import main
 from ol2r_cli.recipes.recipe import recipe_names
-from tests.recipes.small import PAPER, write
+from ol2r_cli.recipes.recipe_runs import RecipeRuns
+from ol2r_cli.recipes.reproduce import ReportedValue, as_csv, comparison_table, data_values, paper_page, run_values
+from ol2r_cli.recipes.run_plan import Condition, by_name, paper_plan
+from ol2r_cli.report.estimates import Estimate
+from ol2r_cli.report.text_table import markdown
+from tests.recipes.small import PAPER, load, write
+from tests.report.runs import make, only
 
 SMALL = ["dataset.queries={train:10,validation:5,test:5}", "dataset.documents=8", "device.threads=1"]
 
@@ -34,46 +41,31 @@ def choosing(recipes: Path) -> None:
 
 def test_a_reproduction_chooses_settings_draws_and_runs_nothing_twice(choosing, tmp_path, capfd):
     typed = ["pairrank_x", "--scale", "paper", "dataset=synthetic", f"output_dir={tmp_path / 'out'}", *SMALL]
+    assert main([*typed, "--dry-run"]) == 0
+    assert "2 runs to choose settings by validation, then 2 with those that were chosen" in capfd.readouterr().out
+    assert not (tmp_path / "out").exists(), "a dry run writes nothing"
     assert main(typed) == 0
     shown = capfd.readouterr()
-    folder = tmp_path / "out" / "reproduce" / "pairrank_x"
-    assert sorted(path.name for path in folder.iterdir()) == [
-        "README.md", "learning_curve.pdf", "learning_curve.png", "learning_curve.svg", "table.csv",
-    ]  # fmt: skip
+    folder, place = tmp_path / "out" / "reproduce" / "pairrank_x", tmp_path / "out" / "reproduce" / "synthetic"
+    names = ["README.md", "learning_curve.pdf", "learning_curve.png", "learning_curve.svg", "table.csv"]
+    assert sorted(path.name for path in folder.iterdir()) == names
     for text in (shown.out, (folder / "README.md").read_text(), (folder / "learning_curve.svg").read_text()):
         assert "numbers cannot be compared" in text
     assert shown.out.startswith("paper: T = 40, 2 seeds, generated data, which is not the data of the paper")
     rows = {row["competitor"]: row for row in csv.DictReader((folder / "table.csv").read_text().splitlines())}
-    validation = validated(tmp_path / "out" / "reproduce")
-    assert len(validation) == 2
-    assert rows["SGD"]["settings"] == f"ranker.learning_rate={max(validation, key=validation.__getitem__)}"
-    runs = sorted(path.name for path in (tmp_path / "out" / "reproduce" / "synthetic").iterdir())
-    assert len(runs) == 4  # two to choose from, and the two that are reported
-    before = (folder / "table.csv").read_bytes()
-    assert main([*typed, "--out", str(tmp_path / "elsewhere")]) == 0
-    assert sorted(path.name for path in (tmp_path / "out" / "reproduce" / "synthetic").iterdir()) == runs
-    assert (tmp_path / "elsewhere" / "table.csv").read_bytes() == before
-
-
-def validated(folder: Path) -> dict[float, float]:
-    """NDCG@10 on validation by learning rate, of the runs that settings were chosen by, which alone have seed 1000."""
-    ndcg = {}
-    for path in (folder / "synthetic").iterdir():
+    validation = {}  # by learning rate, of the runs that settings were chosen by, which alone have seed 1000
+    for path in place.iterdir():
         config = yaml.safe_load((path / "config.yaml").read_text())
         if config["seed"] == 1000:
             metrics = json.loads((path / "summary.json").read_text())["metrics"]
-            ndcg[config["ranker"]["learning_rate"]] = metrics["validation_ndcg_10"]["mean"]
-    return ndcg
-
-
-def test_a_dry_run_lists_the_runs_and_writes_nothing(choosing, tmp_path, capsys):
-    assert main(["pairrank_x", "scale=quick", "--dry-run", f"output_dir={tmp_path / 'out'}", *SMALL]) == 0
-    out = capsys.readouterr().out
-    assert "quick: T = 40, 2 seeds, generated data" in out
-    assert "2 jobs: 2 new" in out
-    assert main(["pairrank_x", "--scale", "paper", "dataset=synthetic", "--dry-run", *SMALL]) == 0
-    assert "2 runs to choose settings by validation, then 2 with those that were chosen" in capsys.readouterr().out
-    assert not (tmp_path / "out").exists()
+            validation[config["ranker"]["learning_rate"]] = metrics["validation_ndcg_10"]["mean"]
+    assert len(validation) == 2
+    assert rows["SGD"]["settings"] == f"ranker.learning_rate={max(validation, key=validation.__getitem__)}"
+    runs = sorted(path.name for path in place.iterdir())
+    assert len(runs) == 4  # two to choose from, and the two that are reported
+    assert main([*typed, "--out", str(tmp_path / "elsewhere")]) == 0
+    assert sorted(path.name for path in place.iterdir()) == runs
+    assert (tmp_path / "elsewhere" / "table.csv").read_bytes() == (folder / "table.csv").read_bytes()
 
 
 def test_own_choices_are_found_in_dry_runs_and_in_runs(choosing, tmp_path, monkeypatch, capsys):
@@ -83,8 +75,10 @@ def test_own_choices_are_found_in_dry_runs_and_in_runs(choosing, tmp_path, monke
     (tmp_path / "own" / "dataset" / "mine.yaml").write_text("defaults: [synthetic]\n")
     (tmp_path / "ol2r.yaml").write_text("output_dir: results\n")
     typed = ["pairrank_x", "dataset=mine", "--config-dir", "own", *SMALL]
-    assert main([*typed, "--dry-run"]) == 0
-    assert "2 jobs: 2 new" in capsys.readouterr().out
+    assert main([*typed, "scale=quick", "--dry-run"]) == 0
+    out = capsys.readouterr().out
+    assert "quick: T = 40, 2 seeds, mine" in out
+    assert "2 jobs: 2 new" in out
     assert main(typed) == 0
     assert len(list((tmp_path / "results" / "reproduce" / "mine").glob("*/summary.json"))) == 2
     assert (tmp_path / "results" / "reproduce" / "pairrank_x" / "table.csv").is_file()
@@ -93,12 +87,16 @@ def test_own_choices_are_found_in_dry_runs_and_in_runs(choosing, tmp_path, monke
     assert main(["pairrank_x", "dataset=mine", *SMALL]) == 2
 
 
-def test_an_error_is_one_line(capfd):
+def test_an_error_is_one_line(choosing, recipes, tmp_path, capfd, monkeypatch):
+    text = (recipes / "pairrank_x.yaml").read_text().replace("evaluate_on=[validation]", "evaluate_on=[test]")
+    (recipes / "pairrank_x.yaml").write_text(text)
+    typed = ["pairrank_x", "--scale", "paper", "dataset=synthetic", f"output_dir={tmp_path / 'out'}", *SMALL]
+    assert main(typed) == 2
+    assert "ol2r reproduce: settings of SGD are chosen by validation, which " in (err := capfd.readouterr().err)
+    assert err.endswith(" lacks: type dataset.validation=0.2\n")
+    monkeypatch.undo()
     for typed, message in (
-        (
-            ["pairrank_fg3"],
-            "NAME must be one of those that `ol2r reproduce` lists, got pairrank_fg3: did you mean pair",
-        ),
+        (["pairrank_fg3"], "NAME must be one of those that `ol2r reproduce` lists, got pairrank_fg3: did you mean pai"),
         (["pairrank_fig3", "scale=large"], "scale must be one of quick, paper, got large"),
         (["pairrank_fig3", "ranker=mgd"], "ranker is what pairrank_fig3 compares or chooses: leave out ranker=mgd"),
         (["pairrank_fig3", "rounds=many"], "rounds must be a whole number, got many"),
@@ -106,28 +104,74 @@ def test_an_error_is_one_line(capfd):
     ):
         assert main(typed) == 2, typed
         assert capfd.readouterr().err.startswith(f"ol2r reproduce: {message}"), typed
-
-
-def test_missing_data_are_an_error_that_says_where_to_get_them_and_how_to_go_on(tmp_path, capsys):
     assert main(["pairrank_fig3", "--scale", "paper", f"data_dir={tmp_path}"]) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith(
-        "ol2r reproduce: pairrank_fig3 at scale=paper needs MSLR-WEB10K: dataset.path must be a folder"
-    )
+    (line,) = capfd.readouterr().err.splitlines()
+    missing = "pairrank_fig3 at scale=paper needs MSLR-WEB10K: dataset.path must be a folder"
+    assert line.startswith(f"ol2r reproduce: {missing}")
     assert "get it from https://www.microsoft.com/en-us/research/project/mslr/, then type data_dir=FOLDER" in line
     assert line.endswith("dataset=mq2008 dataset.path=FOLDER, or dataset=synthetic, or --scale quick")
-
-
-def test_settings_cannot_be_chosen_without_validation(choosing, recipes, tmp_path, capfd):
-    text = (recipes / "pairrank_x.yaml").read_text().replace("evaluate_on=[validation]", "evaluate_on=[test]")
-    (recipes / "pairrank_x.yaml").write_text(text)
-    typed = ["pairrank_x", "--scale", "paper", "dataset=synthetic", f"output_dir={tmp_path / 'out'}", *SMALL]
-    assert main(typed) == 2
-    assert "ol2r reproduce: settings of SGD are chosen by validation, which " in (err := capfd.readouterr().err)
-    assert err.endswith(" lacks: type dataset.validation=0.2\n")
-
-
-def test_recipes_are_listed_and_completed(capsys):
     assert main([]) == 0
-    listed = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
+    listed = [line.split()[0] for line in capfd.readouterr().out.splitlines()]
     assert listed == recipe_names("reproduce")
+
+
+def cells_of(values: list[ReportedValue], comparable: bool) -> list[list[str]]:
+    """The cells of the table's lines in markdown."""
+    table = comparison_table(values, comparable)
+    return [[cell.strip() for cell in row.split("|")[1:-1]] for row in markdown(table).splitlines()]
+
+
+def test_a_page_has_the_printed_numbers_of_all_datasets_that_its_slot_replaces_below_the_caveat(recipes, tmp_path):
+    number = {"competitor": "A", "metric": "test_ndcg_10", "text": "paper.txt", "near": "Table 1"}
+    printed = [number | {"data": "mslr", "value": 0.4, "click": "perfect"}, number | {"data": "yahoo", "value": 0.7}]
+    changes = {"metrics": ["test_ndcg_10"], "competitors": {"A": {"words": "ranker=pairrank"}}, "printed": printed}
+    plan = paper_plan(load("reproduce", recipes, **changes), "quick", ["rounds=50"])
+    make(tmp_path, test={0: 0.45, 1: 0.55})
+    condition = Condition("synthetic", "perfect", "A")
+    settings = {condition: by_name("ranker.l2=7 exploration.alpha=1")}
+    runs = RecipeRuns({condition: only(tmp_path)}, settings)
+    (line,) = values = run_values(plan, runs)
+    assert (line.value.mean, line.value.n) == (pytest.approx(0.5), 2)
+    assert line.printed == {"MSLR-WEB10K": 0.4, "Yahoo": 0.7}
+    head, _, row = cells_of(values, comparable=False)
+    assert head == ["data", "click", "competitor", "settings", "n", "test NDCG@10", "the paper"]
+    # t(1) = 12.706, sd = .1 / sqrt 2, over sqrt 2: .6353
+    own = ["synthetic", "perfect", "A", "l2=7 alpha=1", "2", "0.5000 ± 0.6353"]
+    assert row == [*own, "0.4000 (MSLR-WEB10K), 0.7000 (Yahoo)"]
+    rows = list(csv.DictReader(io.StringIO(as_csv(values, "quick"))))
+    assert [(row["paper_data"], row["paper_value"]) for row in rows] == [("MSLR-WEB10K", "0.4"), ("Yahoo", "0.7")]
+    assert rows[0]["scale"] == "quick"
+    assert float(rows[0]["half_width"]) == pytest.approx(12.7062047 * 0.05)
+    text = paper_page(plan, runs, values, [Path("somewhere/learning_curve.png")])
+    warning = "> **quick: T = 50, 3 seeds, generated data: shapes can be compared, numbers cannot**"
+    assert text.index(warning) < text.index("0.5000")
+    assert "- A is best\n  - **no**, B is" in text
+    assert "![learning_curve](learning_curve.png)" in text
+    assert text.endswith("    ol2r reproduce pairrank_x --scale quick rounds=50\n")
+
+
+def test_metrics_are_columns_of_one_row_and_differences_are_shown_for_the_protocol_of_the_paper():
+    place = (Condition("Yahoo", "perfect", "A"), "")
+    both = [
+        ReportedValue(*place, "unfairness", Estimate(3, None, 1), {}),
+        ReportedValue(*place, "test_ndcg_10", Estimate(0.7, None, 1), {"Yahoo": 0.6}),
+        ReportedValue(Condition("Yahoo", "perfect", "B"), "", "test_ndcg_10", Estimate(0.5, None, 1), {}),
+    ]
+    head, _, *rows = cells_of(both, comparable=True)
+    assert [head, *rows] == [
+        ["data", "click", "competitor", "n", "unfairness", "test NDCG@10", "the paper", "difference"],
+        ["Yahoo", "perfect", "A", "1", "3.000", "0.7000", "0.6000", "0.1000"],
+        ["Yahoo", "perfect", "B", "1", "", "0.5000", "", ""],
+    ]
+    assert cells_of(both, comparable=False)[0][-2:] == ["test NDCG@10", "the paper"]
+
+
+def test_sizes_of_document_groups_in_every_dataset(recipes):
+    """Sizes agree with `dataset.group_ratio` of the generated data to within 3 per cent."""
+    recipe = load("reproduce", recipes, data=["mslr_inlink", "yahoo_471"])
+    values = data_values(paper_plan(recipe, "quick", ["dataset.queries={train:30,validation:5,test:5}"]))
+    shares = {(v.condition.slot, v.condition.competitor): v.value.mean for v in values if v.metric == "size"}
+    for ratio in (0.65, 0.86):
+        slot = f"synthetic, group_ratio={ratio}"
+        assert shares[slot, "A"] == pytest.approx(100 * ratio, abs=3)
+        assert shares[slot, "A"] + shares[slot, "B"] == pytest.approx(100)

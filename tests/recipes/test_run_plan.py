@@ -10,7 +10,7 @@ from ol2r_cli.recipes.run_plan import Condition, benchmark_plan, by_name, paper_
 from tests.recipes.small import load
 
 PAPER = {
-    "words": "click=perfect,informational",
+    "words": "click=perfect,informational block_rounds=[3,10,500]",
     "choose": "seed=1000 replicas=2",
     "competitors": {
         "A": {
@@ -37,17 +37,14 @@ def test_quick_runs_every_competitor_once_for_each_click_model_on_the_dataset_th
     assert by_name("a=1 b=2", ["a=3", "+c=4"]) == {"a": "a=3", "b": "b=2", "c": "+c=4"}
     plan = paper_plan(paper)
     assert [slot.stands_for for slot in plan.slots] == [("mslr", "yahoo")]
-    competitors = {
-        "perfect": {"A": ["ranker=pairrank", "ranker.l2=7"], "B": ["ranker=pdgd", "ranker.decay=1"]},
-        "informational": {"A": ["ranker=pairrank", "ranker.l2=7"], "B": ["ranker=pdgd", "ranker.decay=0.9"]},
-    }
+    shared = ("block_rounds=[3,10]", "rounds=100", "replicas=3")  # blocks of later rounds are left out
     assert [(trial.condition, trial.runs) for trial in plan.final()] == [
         (
             Condition("synthetic", click, name),
-            [("dataset=synthetic", f"click={click}", "rounds=100", "replicas=3", *overrides)],
+            [("dataset=synthetic", f"click={click}", *shared, f"ranker={ranker}", setting)],
         )
-        for click, by_competitor in competitors.items()
-        for name, overrides in by_competitor.items()
+        for click, decay in (("perfect", "1"), ("informational", "0.9"))
+        for name, ranker, setting in (("A", "pairrank", "ranker.l2=7"), ("B", "pdgd", f"ranker.decay={decay}"))
     ]
     assert list(plan.candidates()) == []
 
@@ -71,23 +68,25 @@ def test_the_protocol_of_the_paper_chooses_from_the_grid_on_every_fold_with_othe
     assert len(final[Condition("MSLR-WEB10K", "perfect", "B")]) == 5
 
 
-def test_typed_overrides_replace_those_of_the_paper(paper):
+def test_typed_overrides_replace_those_of_the_paper(recipes, paper):
     plan = paper_plan(paper, "quick", ["click=inf", "rounds=7", "dataset=mq2008", "launcher.jobs=2"])
     trials = list(plan.final())
     assert {trial.condition for trial in trials} == {Condition("mq2008", "informational", name) for name in "AB"}
-    assert all({"rounds=7", "dataset=mq2008"} <= set(run) for trial in trials for run in trial.runs)
-    assert not any("launcher" in word for trial in trials for run in trial.runs for word in run)
+    words = {"rounds=7", "dataset=mq2008", "block_rounds=[3]"}
+    assert all(words <= set(run) and not any("launcher" in word for word in run) for t in trials for run in t.runs)
     assert plan.launcher == ["launcher.jobs=2"]
     for scale, typed, folds in (("quick", [], 1), ("paper", [], 5), ("quick", ["dataset.fold=1,2"], 2)):
         final = paper_plan(paper, scale, ["dataset=mq2008", *typed]).final()
         assert {len(trial.runs) for trial in final} == {folds}, (scale, typed)
-
-
-def test_block_rounds_beyond_the_typed_rounds_are_left_out(recipes):
-    recipe = load("reproduce", recipes, **PAPER | {"words": "click=perfect block_rounds=[10,100,500]"})
-    for rounds, played in ((50, "[10]"), (500, "[10,100,500]")):
-        run = next(paper_plan(recipe, typed=[f"rounds={rounds}"]).final()).runs[0]
-        assert f"block_rounds={played}" in run, rounds
+    plan = paper_plan(paper, "paper", ["dataset=istella_s"])
+    assert [(slot.title, slot.stands_for) for slot in plan.slots] == [("istella_s", ("mslr", "yahoo"))]
+    fair = load("reproduce", recipes, **PAPER | {"data": ["mslr_inlink", "mslr_pagerank", "yahoo_9"], "queries": 10})
+    assert [(slot.title, slot.stands_for) for slot in paper_plan(fair).slots] == [
+        ("synthetic, group_ratio=0.65", ("mslr_inlink",)),
+        ("synthetic, group_ratio=0.5", ("mslr_pagerank", "yahoo_9")),
+    ]
+    assert "dataset.queries.train=10" in next(iter(paper_plan(fair).final())).runs[0]
+    assert "dataset.queries=10" in next(iter(paper_plan(fair, "paper").final())).runs[0]
 
 
 def test_overrides_that_would_change_what_is_compared_are_refused(paper, tiny):
@@ -104,37 +103,20 @@ def test_overrides_that_would_change_what_is_compared_are_refused(paper, tiny):
             benchmark_plan(tiny, [typed])
 
 
-def test_titles_and_words_of_slots(recipes, paper):
-    """Other data replace all; slots of one dataset have their settings in the title; queries are a setting of it."""
-    plan = paper_plan(paper, "paper", ["dataset=istella_s"])
-    assert [(slot.title, slot.stands_for) for slot in plan.slots] == [("istella_s", ("mslr", "yahoo"))]
-    fair = load("reproduce", recipes, **PAPER | {"data": ["mslr_inlink", "mslr_pagerank", "yahoo_9"], "queries": 10})
-    assert [(slot.title, slot.stands_for) for slot in paper_plan(fair).slots] == [
-        ("synthetic, group_ratio=0.65", ("mslr_inlink",)),
-        ("synthetic, group_ratio=0.5", ("mslr_pagerank", "yahoo_9")),
-    ]
-    assert "dataset.queries.train=10" in next(iter(paper_plan(fair).final())).runs[0]
-    assert "dataset.queries=10" in next(iter(paper_plan(fair, "paper").final())).runs[0]
-
-
-def test_the_caveat_names_what_differs_from_the_paper(paper):
+def test_the_caveat_names_what_differs_from_the_paper(paper, monkeypatch):
     cannot, folds = "shapes can be compared, numbers cannot", "paper: T = 5,000, 20 seeds x 5 folds"
-    not_its_data = f"{folds}, mq2008, which is not the data of the paper: numbers cannot be compared"
-    not_its_protocol = f"{folds}, MSLR-WEB10K and Yahoo, with positions=5, which is not the protocol of the paper"
     for scale, typed, expected in (
-        ("quick", [], f"quick: T = 100, 3 seeds, generated data: {cannot}"),
         ("quick", ["replicas=1"], f"quick: T = 100, 1 seed, generated data: {cannot}"),
         ("quick", ["dataset=yahoo"], f"quick: T = 100, 3 seeds, Yahoo: {cannot}"),
         ("paper", ["dataset=yahoo"], ""),
-        ("paper", [], ""),
         ("paper", ["output_dir=there", "click=inf", "device.threads=1"], ""),
-        ("paper", ["dataset=mq2008"], not_its_data),
-        ("paper", ["positions=5"], not_its_protocol),
+        ("paper", ["dataset=mq2008"], f"{folds}, mq2008, which is not the data of the paper: numbers cannot be comp"),
+        ("paper", ["positions=5"], f"{folds}, MSLR-WEB10K and Yahoo, with positions=5, which is not the protocol of"),
     ):
-        assert caveat(paper_plan(paper, scale, typed)) == expected, (scale, typed)
-
-
-def test_networks_that_are_fitted_otherwise_have_a_caveat():
+        shown = caveat(paper_plan(paper, scale, typed))
+        assert shown.startswith(expected), (scale, typed)
+        assert bool(shown) == bool(expected), (scale, typed)
+    monkeypatch.undo()  # the recipes of ol2r
     differs = "with networks that are not fitted as in the paper: numbers cannot be compared"
     for name, expected in (("olranknet_fig4", differs), ("p2neurrank_fig7", differs), ("pairrank_fig3", "")):
         shown = caveat(paper_plan(load_recipe("reproduce", name), "paper", ["dataset=yahoo"]))
