@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from ol2r_cli.config.composer import Composition
-    from ol2r_cli.contracts.law import CheckReport
+    from ol2r_cli.contracts.laws import CheckReport
     from ol2r_cli.report.document import Document
     from ol2r_cli.report.run_groups import Collection
     from ol2r_cli.run.experiment import Experiment

@@ -13,9 +13,9 @@ from ol2r_cli.config.catalogue import Catalogue, config_dir
 from ol2r_cli.config.composer import Composer, Composition
 from ol2r_cli.config.instantiate import build
 from ol2r_cli.contracts import small_world
-from ol2r_cli.contracts.law import CheckReport, Law
-from ol2r_cli.contracts.laws import check_composition
+from ol2r_cli.contracts.laws import CheckReport, check_composition
 from ol2r_cli.contracts.small_world import LISTS, POSITIONS, ROUNDS, SEEDS, play, seen, small, world
+from ol2r_cli.contracts.subject import Law
 from ol2r_cli.dataset.table import Dataset
 from ol2r_cli.interfaces import Role
 from ol2r_cli.simulation import Simulation, check_needs

@@ -18,7 +18,6 @@ import sys
 from ol2r_cli.commands.command import argument, command
 from ol2r_cli.config.catalogue import add_config_dir, as_options
 from ol2r_cli.config.overrides import split_search_path
-from ol2r_cli.contracts.law import LEFT_OUT, Law
 from ol2r_cli.formatting import wrapped
 from ol2r_cli.run.exit_status import DONE, FAILED, exits_when_interrupted
 
@@ -46,11 +45,10 @@ def main(given: argparse.Namespace) -> int:
     return DONE if report.ok else FAILED
 
 
-def _show(law: Law, sign: str = "", reason: str = "") -> None:
+def _show(law: str, sign: str = "", text: str = "") -> None:
     terminal = sys.stdout.isatty()
     if sign:
         clear = "\x1b[K" if terminal else ""
-        text = reason if sign == LEFT_OUT else law.statement
-        print(clear + wrapped(f"{sign} {law.name:{_NAME_WIDTH}} {text}", _NAME_WIDTH + 3), flush=True)
+        print(clear + wrapped(f"{sign} {law:{_NAME_WIDTH}} {text}", _NAME_WIDTH + 3), flush=True)
     elif terminal:
-        print(f"  {law.name} ..", end="\r", flush=True)
+        print(f"  {law} ..", end="\r", flush=True)

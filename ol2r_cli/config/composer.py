@@ -12,7 +12,7 @@ import inspect
 import itertools
 import re
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -90,16 +90,17 @@ class Composer:
         chosen = (group for group, choice in self.catalogue.defaults.items() if choice)
         self._needed = [*self.catalogue.root.values, *chosen]
         self._bases: dict[tuple[str, ...], Composition] = {}
+        self._resolved_parts: dict[str, Any] = {}
 
     def __call__(self, overrides: Sequence[str]) -> Composition:
         """Return the configuration of `ol2r run OVERRIDES`; ValueError, of one line, for a bad one."""
         composed = self._composed(overrides)
-        return Composition(_resolved(composed.settings), composed.choices, composed.grid)
+        return Composition(self._resolved(composed.settings), composed.choices, composed.grid)
 
     def shown(self, overrides: Sequence[str], part: str) -> DictConfig:
         """Return the configuration as `--cfg PART` shows it: `job`, `hydra` (Hydra's own settings) or `all`."""
         settings = self._composed(overrides).settings
-        _resolved(settings)
+        self._resolved(settings)
         if part == "job":
             return OmegaConf.create(settings)
         whole = self._by_hydra(self._words(overrides))
@@ -171,10 +172,31 @@ class Composer:
         for name in settings:
             if name not in self._needed and name not in base.choices:
                 raise ValueError(unknown_name(name, words, self.catalogue))
-        decisive = _resolved({name: settings[name] for name in ("measures", "trace_regret", "trace_blocks")})
+        decisive = self._resolved({name: settings[name] for name in ("measures", "trace_regret", "trace_blocks")})
         nodes = measure_nodes(decisive, self.catalogue, of_measures)
         settings |= {MEASURE: nodes, "trace_regret": "regret" in nodes, "trace_blocks": "blocks" in nodes}
         return Composition(settings, base.choices, base.grid)
+
+    def _resolved(self, settings: dict[str, Any]) -> dict[str, Any]:
+        """Return settings with interpolations replaced by their values.
+
+        OmegaConf resolves them among the settings that they name, once for the same values of these: nodes of all
+        settings would take most of the time in which a job is composed. ValueError for an interpolation that cannot be
+        resolved, and for a missing value (`???`).
+        """
+        text = " ".join(re.findall(r"\$\{[^}]*|\?\?\?", str(settings)))
+        any_name = re.search(r"\$\{\.|\[|\$\{\S*\$", text)  # relative ones, or an interpolation in another one
+        part = settings if any_name else _named(settings, set(re.findall(r"[\w.]+", text)))
+        if (key := repr(part)) not in self._resolved_parts:
+            config = OmegaConf.create(part)
+            with suppress(OmegaConfBaseException):  # `to_container` raises it as well, and names the setting
+                OmegaConf.resolve(config)
+            try:
+                self._resolved_parts[key] = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
+            except OmegaConfBaseException as error:
+                raise ValueError(f"{error.full_key} cannot be resolved: {str(error).splitlines()[0]}") from None
+        merged: dict[str, Any] = _merged(settings, self._resolved_parts[key], "", adds=True)
+        return merged
 
     def _base(self, choosing: Sequence[Override]) -> Composition:
         """Return what Hydra composes for a set of choices, before values are set; ValueError for a bad choice."""
@@ -267,19 +289,16 @@ def _parse(word: str) -> Override:
         raise ValueError(unreadable(word)) from None
 
 
-def _resolved(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings with interpolations replaced by their values.
-
-    ValueError for an interpolation that cannot be resolved, and for a value that is missing (`???`).
-    """
-    config = OmegaConf.create(dict(settings))
-    with suppress(OmegaConfBaseException):  # `to_container` raises it as well, and names the setting
-        OmegaConf.resolve(config)
-    try:
-        resolved: Any = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
-    except OmegaConfBaseException as error:
-        raise ValueError(f"{error.full_key} cannot be resolved: {str(error).splitlines()[0]}") from None
-    return resolved
+def _named(settings: Mapping[str, Any], names: Collection[str], prefix: str = "") -> dict[str, Any]:
+    """Return the nested settings with these names, and those that have an interpolation or no value."""
+    kept = {}
+    for key, value in settings.items():
+        name = f"{prefix}{key}"
+        if isinstance(value, Mapping) and name not in names:
+            value = _named(value, names, f"{name}.")
+        if value if isinstance(value, Mapping) else name in names or re.search(r"\$\{|\?\?\?", str(value)):
+            kept[key] = value
+    return kept
 
 
 def _values(override: Override, choices: Sequence[str] = ()) -> list[str]:

@@ -1,9 +1,10 @@
-"""The laws of datasets, the table that `load` returns and a run on it, and of schedules of intents, their shares."""
+"""The laws of datasets, the table that `load` returns and a run on it, of schedules of intents, their shares, and of
+measures, what they return of rounds and of lists, whatever is measured together."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -14,11 +15,13 @@ from torch import Tensor
 
 from ol2r_cli.config.catalogue import dotted
 from ol2r_cli.config.instantiate import build
-from ol2r_cli.contracts.law import Broken, Law, NotApplicable, Stopped
 from ol2r_cli.contracts.role_laws import files_of_run
-from ol2r_cli.contracts.subject import Subject, is_refusal, load
+from ol2r_cli.contracts.small_world import GRADES, ROUNDS, SEEDS, clicking, play, world
+from ol2r_cli.contracts.subject import Broken, Law, NotApplicable, Stopped, Subject, check_same, is_refusal, load
 from ol2r_cli.dataset.table import SPLITS, Dataset
-from ol2r_cli.interfaces import IntentSchedule
+from ol2r_cli.interfaces import IntentSchedule, Measure, RankedLists
+from ol2r_cli.metrics.evaluation import Evaluator
+from ol2r_cli.metrics.measurement import Measures
 
 _LONG = 5.0  # seconds of loading, beyond which it is not loaded with other settings
 _TABLE = "what `load` returns"
@@ -26,13 +29,11 @@ _ROUNDS = {"rounds": 20, "replicas": 2, "seed": 3, "evaluate_every": 20, "block_
 _SCHEDULED = np.arange(20_000)  # rounds, from 0
 
 
-@Law
 def table(subject: Subject) -> None:
     """`load` returns a Dataset with int8 labels, float32 features and int64 offsets that belong together."""
     _ = table_of(subject)
 
 
-@Law
 def queries(subject: Subject) -> None:
     """Each query owns the rows from one offset to the next, at least one, and together they own all rows."""
     dataset = table_of(subject)
@@ -44,7 +45,6 @@ def queries(subject: Subject) -> None:
         raise Broken(f"query {query}", f"its rows are {int(offsets[query])} to {int(offsets[query + 1])}: none")
 
 
-@Law
 def splits(subject: Subject) -> None:
     """Splits have numbers of queries that exist, and no two splits have a query in common."""
     dataset, seen = table_of(subject), dict[int, str]()
@@ -62,7 +62,6 @@ def splits(subject: Subject) -> None:
         raise Broken("split train", "it has no query, and a run plays training queries")
 
 
-@Law
 def grades(subject: Subject) -> None:
     """Labels are whole numbers from 0 to grades - 1."""
     labels, most = table_of(subject).labels, subject.dataset.grades - 1
@@ -71,7 +70,6 @@ def grades(subject: Subject) -> None:
         raise Broken(f"row {row}", f"a label must be from 0 to grades - 1 = {most}, got {int(labels[row])}")
 
 
-@Law
 def features(subject: Subject) -> None:
     """All features are finite."""
     for first, values in enumerate(table_of(subject).features.split(100_000)):
@@ -81,7 +79,6 @@ def features(subject: Subject) -> None:
             raise Broken(f"row {first * 100_000 + row}", what)
 
 
-@Law
 def groups(subject: Subject) -> None:
     """Groups, if there are any, are int8 numbers from 0, one for each document; fairness needs two or more."""
     group, documents = table_of(subject).group, len(subject.dataset.features)
@@ -95,7 +92,6 @@ def groups(subject: Subject) -> None:
         subject.notes.append(f"groups are numbers up to {int(group.max())}: {needs}")
 
 
-@Law
 def fingerprint(subject: Subject) -> None:
     """Loaded again, fingerprint and data are the same, and a setting that changes the data changes it."""
     node, start = subject.composition.config.dataset, time.monotonic()
@@ -119,7 +115,6 @@ def fingerprint(subject: Subject) -> None:
             _check_equal(changed, again, f"dataset.{setting} {values}")
 
 
-@Law
 def plays(subject: Subject) -> None:
     """A short run on it works: rounds, evaluation and files."""
     files_of_run(subject, table_of(subject), "dataset", settings=_ROUNDS)
@@ -175,7 +170,6 @@ def _check_equal(one: Dataset, other: Dataset, input: str) -> None:
         raise Broken(input, "the fingerprints are equal, and splits are not")
 
 
-@Law
 def shares(subject: Subject) -> None:
     """`shares` returns a number from 0 to 1 for each round and intent, which sum to 1 in each round."""
     values = _shares(_schedule(subject), _SCHEDULED)
@@ -186,7 +180,6 @@ def shares(subject: Subject) -> None:
             raise Broken(f"round {row + 1}", f"shares must be {words}, got {' '.join(map(str, values[row]))}")
 
 
-@Law
 def by_the_round(subject: Subject) -> None:
     """The shares of a round are the same in every call, whatever other rounds are asked for."""
     schedule = _schedule(subject)
@@ -215,3 +208,83 @@ def _shares(schedule: IntentSchedule, rounds: NDArray[np.int64]) -> NDArray[np.f
     if values.shape != shape:
         raise Stopped(f"{len(rounds)} rounds", f"shares must have the shape {list(shape)}, got {list(values.shape)}")
     return values
+
+
+def columns(subject: Subject) -> None:
+    """A measure declares columns, and returns values for these and no others."""
+    for name, measure in _asked(subject).items():
+        if not measure.trace and not measure.evaluation:
+            raise Broken(f"measure={name}", "it declares no column: neither `trace` nor `evaluation` has one")
+    try:
+        _ = subject.ordinary_measures
+        simulation, seeds = subject.ordinary.simulation, torch.tensor(SEEDS)
+        evaluate = Evaluator(world(), "test", seeds, "zero", simulation.context.dtype, _asked(subject))
+        evaluate(simulation.ranker, simulation.ranker.deploy()[None])
+    except ValueError as error:
+        raise Broken("the small world", str(error)) from error
+
+
+def values(subject: Subject) -> None:
+    """Values are finite, or NaN where a column does not apply: also without clicks, for lists of one document and for
+    lists with nothing relevant."""
+    one, worthless = ((0,), (2,)), ((0, 0, 0), (0,) * 7)
+    for played in (
+        subject.ordinary,
+        subject.played("lists of one document", lists=one),
+        subject.played("lists with nothing relevant", lists=worthless),
+        subject.played("users who never click", click=clicking(0.0)),
+        subject.played("users who always click", click=clicking(1.0)),
+    ):
+        measured = subject.ordinary_measures if played is subject.ordinary else played.measures()
+        for name, column in _columns(subject, measured).items():
+            if column.isinf().any():
+                row, replica = column.isinf().nonzero()[0].tolist()
+                raise Broken(played.place(row, replica), f"{name} is infinite")
+
+
+def rounds_together(subject: Subject) -> None:
+    """Values do not depend on how many rounds are measured together."""
+    running, first, parts = subject.simulation(), 5, []
+    for rounds in (first, ROUNDS - first):
+        play(running, rounds)
+        parts.append(_columns(subject, running.measurement.measures()[1]))
+    joined = {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
+    expected = _columns(subject, subject.ordinary_measures)
+    check_same(joined, expected, "columns", f"rounds 1 to {first}, and then the others")
+
+
+def replicas_apart(subject: Subject) -> None:
+    """The values of a replica are the same alone and in a batch, where lists are padded."""
+    batch = _columns(subject, subject.ordinary_measures)
+    for replica, seed in enumerate(SEEDS):
+        alone = _columns(subject, subject.played(f"seed {seed} alone", seeds=(seed,)).measures())
+        expected = {name: column[:, [replica]] for name, column in batch.items()}
+        check_same(alone, expected, "columns", f"seed {seed} alone, and in a batch")
+
+
+def padding_of_lists(subject: Subject) -> None:
+    """The value of a list does not change with places below its end, with which short lists are filled up."""
+    if not any(measure.evaluation for measure in _asked(subject).values()):
+        raise NotApplicable("it has no column of the evaluation")
+    labels = torch.tensor([[2, 0, 1], [0, 0, 0], [4, 4, 0]])
+    best, none = labels.sort(-1, descending=True).values, torch.zeros(3, 4, dtype=torch.int64)
+    short = RankedLists(labels, best, GRADES)
+    filled = RankedLists(torch.cat([labels, none], 1), torch.cat([best, none], 1), GRADES)
+    for measure in _asked(subject).values():
+        check_same(measure.of_lists(filled), measure.of_lists(short), "columns", "labels 2 0 1, 0 0 0 and 4 4 0")
+
+
+MEASURE_LAWS = (columns, values, rounds_together, replicas_apart, padding_of_lists)
+
+
+def _asked(subject: Subject) -> dict[str, Measure]:
+    """Return the measures that are held to the laws, as they are in the ordinary run."""
+    measures: Any = subject.ordinary.simulation.measurement.by_name
+    names = [group.removeprefix("measure/") for group in subject.groups if group.startswith("measure/")]
+    return {name: measures[name] for name in names if name in measures}
+
+
+def _columns(subject: Subject, measured: Mapping[str, Tensor]) -> Measures:
+    """Return the columns of the trace of the measures that are held to the laws."""
+    names = [column.name for measure in _asked(subject).values() for column in measure.trace]
+    return {name: measured[name] for name in names if name in measured}

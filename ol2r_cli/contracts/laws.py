@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+import shutil
+import textwrap
 import traceback
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -14,37 +17,103 @@ import ol2r_cli
 from ol2r_cli.config.composer import Composer, Composition, check_grid
 from ol2r_cli.config.overrides import split_launcher, split_search_path
 from ol2r_cli.contracts import role_laws
-from ol2r_cli.contracts.data_laws import DATASET_LAWS, INTENT_LAWS, plays
-from ol2r_cli.contracts.law import BROKEN, KEPT, LEFT_OUT, Broken, CheckReport, Law, NotApplicable, Stopped, Violation
-from ol2r_cli.contracts.measure_laws import MEASURE_LAWS
-from ol2r_cli.contracts.subject import Subject, is_refusal
+from ol2r_cli.contracts.data_laws import DATASET_LAWS, INTENT_LAWS, MEASURE_LAWS, plays
+from ol2r_cli.contracts.subject import Broken, Law, NotApplicable, Stopped, Subject, is_refusal
 from ol2r_cli.device import restored, set_torch
-from ol2r_cli.formatting import error_line
+from ol2r_cli.formatting import error_line, plural
 from ol2r_cli.metrics.measurement import NonFiniteScores
 
+KEPT, BROKEN, LEFT_OUT = "✓", "✗", "–"
 # The laws of a group, in the order in which they are checked: the first ones say most.
 _OF_ROLES = (role_laws.settings, *role_laws.ROLE_LAWS, role_laws.run_and_resume)
+_OF_MEASURES = (role_laws.settings, *MEASURE_LAWS, role_laws.repeatable, role_laws.state_in_buffers)
 LAWS: dict[str, tuple[Law, ...]] = {
     "ranker": (*_OF_ROLES, role_laws.learns),
-    "exploration": _OF_ROLES,
-    "fairness": _OF_ROLES,
-    "click": _OF_ROLES,
+    **dict.fromkeys(("exploration", "fairness", "click"), _OF_ROLES),
     "dataset": (role_laws.settings, *DATASET_LAWS),
     "intent": (role_laws.settings, *INTENT_LAWS),
-    "measure": (
-        *(role_laws.settings, *MEASURE_LAWS, role_laws.repeatable),
-        *(role_laws.state_in_buffers, role_laws.run_and_resume),
-    ),
+    "measure": (*_OF_MEASURES, role_laws.run_and_resume),
 }
-_RUNS = (role_laws.run_and_resume, plays)  # what breaks other laws may stop them
 FIXED = ("rounds", "seed", "replicas", "positions")  # settings of a run of which the laws have their own
 
-# Called with a law before it is checked, and again with what came of it: `KEPT`, `BROKEN` or `LEFT_OUT`, and why.
+# Called with the name of a law before it is checked, and again with a sign of what came of it and its statement, or the
+# reason why it is left out.
 Watching = Callable[..., object]
+_WIDTH = 110  # characters of a line of a violation
 _PACKAGE = Path(ol2r_cli.__file__).parent
 # Files of Python itself, and of packages between a law and the code of a choice.
 _PACKAGES = "torch|numpy|hydra|omegaconf|jaxtyping|beartype|scipy|sklearn"
 _BETWEEN = re.compile(rf"^<|/lib/python[\d.]+/(?!\w+-packages/)|-packages/({_PACKAGES})/")
+
+
+def law_name(law: Law) -> str:
+    """Return the name of a law in reports: that of its function, with blanks."""
+    return getattr(law, "__name__", "").replace("_", " ")
+
+
+@dataclass(frozen=True)
+class Violation:
+    """A broken law: its name, the input (seed, round, labels), and what differs there.
+
+    The law is `raises` where the code of the choice raised an exception; `traceback` has its traceback.
+    """
+
+    law: str
+    input: str
+    difference: str
+    traceback: str = field(default="", repr=False)
+
+    def __str__(self) -> str:
+        width = min(_WIDTH, shutil.get_terminal_size((_WIDTH, 1)).columns)
+        lines = [f"{BROKEN} {self.law}"]
+        for label, text in ("on: ", self.input), ("what: ", self.difference):
+            start = f"  {label:>7}"
+            lines.append(
+                textwrap.fill(text, width, initial_indent=start, subsequent_indent=" " * 9, break_on_hyphens=False)
+            )
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True, repr=False)
+class CheckReport:
+    """What came of holding choices to the laws. `repr` and `str` are the text that `ol2r check` prints.
+
+    subject: the overrides that were checked. passed: names of the laws that are kept. violations: those that are
+    broken, one for each place. left_out: names of the laws that say nothing here, or could not be checked, with the
+    reason. notes: what is no violation and worth knowing. warnings: what is likely to be a mistake, and breaks no law.
+    """
+
+    subject: str
+    passed: tuple[str, ...]
+    violations: tuple[Violation, ...]
+    left_out: dict[str, str]
+    notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Return whether no law is broken."""
+        return not self.violations
+
+    def explanations(self) -> str:
+        """Return the violations, the warnings, the notes and the last line."""
+        broken = f"{len(self.violations)} broken" if self.violations else "none broken"
+        unchecked = f", {len(self.left_out)} not checked" if self.left_out else ""
+        return "\n".join(
+            [
+                *(f"{violation}\n" for violation in self.violations),
+                *(f"warning: {warning}" for warning in self.warnings),
+                *(f"note: {note}" for note in self.notes),
+                f"{self.subject}: {plural(len(self.passed), 'law')} kept, {broken}{unchecked}",
+            ]
+        )
+
+    def __str__(self) -> str:
+        kept = [f"{KEPT} {name}" for name in self.passed]
+        left_out = [f"{LEFT_OUT} {name}: {reason}" for name, reason in self.left_out.items()]
+        return "\n".join([*kept, *left_out, *([""] if kept or left_out else []), self.explanations()])
+
+    __repr__ = __str__
 
 
 def check(overrides: Sequence[str], watching: Watching = lambda *_: None) -> CheckReport:
@@ -55,19 +124,14 @@ def check(overrides: Sequence[str], watching: Watching = lambda *_: None) -> Che
     job, _ = split_launcher(split_search_path(overrides)[0])
     composer = Composer(overrides)
     groups = named_groups(job)
-    job = _with_measures(job)
+    if measures := [word.partition("=")[2] for word in job if word.startswith("measure=")]:
+        listed = f"measures=[{','.join(dict.fromkeys(['ndcg', *measures]))}]"
+        job = [*(word for word in job if not word.startswith("measure=")), listed]
     composition = composer(job)
     check_grid(composition, job, "check its choices one by one")
     names = [word.lstrip("+~").partition("=")[0] for word in job]
     notes = [f"{name} has no effect: the laws have their own" for name in names if name in FIXED]
     return check_composition(composition, groups, " ".join(job), notes=notes, watching=watching)
-
-
-def _with_measures(job: Sequence[str]) -> list[str]:
-    """Return overrides with a list of measures in place of `measure=NAME`, of measures that are checked."""
-    named = [word.partition("=")[2] for word in job if word.startswith("measure=")]
-    others = [word for word in job if not word.startswith("measure=")]
-    return [*others, f"measures=[{','.join(dict.fromkeys(['ndcg', *named]))}]"] if named else others
 
 
 def named_groups(job: Iterable[str]) -> tuple[str, ...]:
@@ -100,17 +164,36 @@ def check_composition(
     """
     if laws is None:
         laws = list(dict.fromkeys(law for group in groups for law in LAWS[group.partition("/")[0]]))
+    passed: list[str] = []
+    violations: list[Violation] = []
+    left_out: dict[str, str] = {}
+    reported: set[str] = set()
     with restored(), torch.inference_mode(), TemporaryDirectory(prefix="ol2r-check-") as folder:
         set_torch(composition.config.device.threads)
         subject = Subject(composition, groups, Path(folder))
         subject.notes += notes
         _check_words(subject, laws)
-        checking = _Checking(subject)
         for law in laws:
-            watching(law)
-            watching(law, *checking.hold(law))
-        outcome = tuple(checking.passed), tuple(checking.violations), checking.left_out
-        return CheckReport(name, *outcome, tuple(dict.fromkeys(subject.notes)), tuple(subject.warnings))
+            name_of_law, sign = law_name(law), KEPT
+            watching(name_of_law)
+            try:
+                law(subject)
+                passed.append(name_of_law)
+            except NotApplicable as error:
+                sign, left_out[name_of_law] = LEFT_OUT, str(error)
+            except Exception as error:
+                violation, key = _violation(name_of_law, error, subject)
+                # What breaks other laws may stop the runs of these two.
+                stopped = law in (role_laws.run_and_resume, plays) and violations and key != name_of_law
+                if key in reported or stopped:
+                    sign, left_out[name_of_law] = LEFT_OUT, "stops in the same way"
+                else:
+                    sign = BROKEN
+                    reported.add(key)
+                    violations.append(violation)
+            watching(name_of_law, sign, left_out.get(name_of_law, " ".join((law.__doc__ or "").split())))
+    notes, warnings = tuple(dict.fromkeys(subject.notes)), tuple(subject.warnings)
+    return CheckReport(name, tuple(passed), tuple(violations), left_out, notes, warnings)
 
 
 def _check_words(subject: Subject, laws: Sequence[Law]) -> None:
@@ -122,62 +205,26 @@ def _check_words(subject: Subject, laws: Sequence[Law]) -> None:
             _ = subject.dataset
     except NotApplicable as refused:
         raise ValueError(str(refused)) from None
-    except ValueError as error:
-        if is_refusal(error):
+    except Exception as error:
+        if isinstance(error, ValueError) and is_refusal(error):
             raise
-    except Exception:
-        return
 
 
-class _Checking:
-    """Collects what comes of holding a subject to one law after the other."""
-
-    def __init__(self, subject: Subject):
-        self.subject = subject
-        self.passed: list[str] = []
-        self.violations: list[Violation] = []
-        self.left_out: dict[str, str] = {}
-        self._reported: set[str] = set()
-
-    def hold(self, law: Law) -> tuple[str, str]:
-        """Hold the subject to a law; returns the sign of what came of it, and the reason in a few words."""
-        try:
-            law(self.subject)
-        except NotApplicable as reason:
-            return self._leave_out(law, str(reason))
-        except Exception as error:
-            violation, key = self._violation(law, error)
-            if key in self._reported or (law in _RUNS and self.violations and key != law.name):
-                return self._leave_out(law, "stops in the same way")
-            self._reported.add(key)
-            self.violations.append(violation)
-            return BROKEN, violation.difference
-        self.passed.append(law.name)
-        return KEPT, ""
-
-    def _violation(self, law: Law, error: Exception) -> tuple[Violation, str]:
-        """Return the violation, and what is the same for all laws that stop in this way."""
-        if isinstance(error, Broken):
-            key = error.input if isinstance(error, Stopped) else law.name
-            return Violation(law.name, error.input, error.difference), key
-        situation = self.subject.situation()
-        if isinstance(error, NonFiniteScores):
-            return Violation(role_laws.scores.name, situation, str(error)), role_laws.scores.name
-        what, lines = f"{error_line(error)} ({_place(error)})", "".join(traceback.format_exception(error))
-        return Violation("raises", f"the law `{law.name}`: {situation}", what, lines), what
-
-    def _leave_out(self, law: Law, reason: str) -> tuple[str, str]:
-        self.left_out[law.name] = reason
-        return LEFT_OUT, reason
-
-
-def _place(error: BaseException) -> str:
-    """File, line and function in which an exception was raised: in the code of the choice, if that was on the way."""
+def _violation(law: str, error: Exception, subject: Subject) -> tuple[Violation, str]:
+    """Return the violation, and what is the same for all laws that stop in this way."""
+    if isinstance(error, Broken):
+        return Violation(law, error.input, error.difference), error.input if isinstance(error, Stopped) else law
+    situation = subject.situation()
+    if isinstance(error, NonFiniteScores):
+        scores = law_name(role_laws.scores)
+        return Violation(scores, situation, str(error)), scores
     frames = traceback.extract_tb(error.__traceback__)
     outside = [frame for frame in frames if not _BETWEEN.search(frame.filename)]
     own = [frame for frame in outside if not Path(frame.filename).is_relative_to(_PACKAGE)]
     roles = [frame for frame in outside if not Path(frame.filename).is_relative_to(_PACKAGE / "contracts")]
-    frame = (own or roles or frames)[-1]
+    frame = (own or roles or frames)[-1]  # in the code of the choice, if that was on the way
     file = Path(frame.filename)
     shown = file.relative_to(Path.cwd()) if file.is_relative_to(Path.cwd()) else file
-    return f"{shown}:{frame.lineno}, in {frame.name}"
+    what = f"{error_line(error)} ({shown}:{frame.lineno}, in {frame.name})"
+    lines = "".join(traceback.format_exception(error))
+    return Violation("raises", f"the law `{law}`: {situation}", what, lines), what

@@ -18,10 +18,13 @@ from omegaconf import DictConfig, OmegaConf
 from torch import Tensor
 
 from ol2r_cli.config.instantiate import build
-from ol2r_cli.contracts.law import Broken, Law, NotApplicable, Stopped
 from ol2r_cli.contracts.small_world import GRADES, LISTS, POSITIONS, ROUNDS, SEEDS, chosen, clicking, seen, world
 from ol2r_cli.contracts.subject import (
+    Broken,
+    Law,
+    NotApplicable,
     Played,
+    Stopped,
     Subject,
     check_rounds,
     check_same,
@@ -48,7 +51,6 @@ _LEARNING = 60  # rounds in which every ranker of ol2r becomes better with perfe
 _TOLERANCE = 1e-7  # relative and absolute, of scores in float64
 
 
-@Law
 def settings(subject: Subject) -> None:
     """The YAML file has every keyword of the constructor, which reads each (for choices of your own, a note)."""
     for group in subject.groups:
@@ -68,7 +70,7 @@ def setting_faults(node: DictConfig, group: str) -> Iterator[str]:
     owner = next(parent for parent in inspect.getmro(target) if "__init__" in vars(parent))  # it may be inherited
     torch_alone = owner.__module__.partition(".")[0] in ("torch", "builtins")
     parameters = {} if torch_alone else dict(inspect.signature(target).parameters)
-    name, prefix = target.__name__, group.replace("/", ".")
+    name, prefix, is_ours = target.__name__, group.replace("/", "."), str(node._target_).startswith(SHIPPED)
     written = {str(key) for key in node if key != "_target_"}
     for key in sorted(set(parameters) - written):
         yield f"{prefix}.{key} is a keyword of {name} and not in the YAML file: `ol2r list` and run ids leave it out"
@@ -77,23 +79,19 @@ def setting_faults(node: DictConfig, group: str) -> Iterator[str]:
     for key, one in parameters.items():
         if one.kind is not one.POSITIONAL_OR_KEYWORD:
             yield f"{name} takes {key} in another way than by position and by keyword"
-        elif one.default is not one.empty and key in written and str(node._target_).startswith(SHIPPED):
+        elif one.default is not one.empty and key in written and is_ours:
             yield f"{prefix}.{key} has a default in Python, {one.default!r}, besides the one in the YAML file"
     package = SHIPPED + ("measure" if group.startswith("measure/") else prefix)
-    if str(node._target_).startswith(SHIPPED) and not f"{target.__module__}.".startswith(f"{package}."):
+    if is_ours and not f"{target.__module__}.".startswith(f"{package}."):
         yield f"{name} is in {target.__module__}, and must be in {package}"
     if parameters:
-        for key in sorted(set(parameters) - _read_names(target.__init__, set(parameters))):
+        try:
+            nodes = list(ast.walk(ast.parse(textwrap.dedent(inspect.getsource(target.__init__)))))
+        except OSError:  # there is no source file, as in a notebook
+            return
+        read = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
+        for key in sorted(set(parameters) - read):
             yield f"{prefix}.{key} is a setting that {name} does not use"
-
-
-def _read_names(function: Any, otherwise: set[str]) -> set[str]:
-    """Return the names that a function reads; `otherwise` where it has no source file, as in a notebook."""
-    try:
-        nodes = ast.walk(ast.parse(textwrap.dedent(inspect.getsource(function))))
-    except OSError:
-        return otherwise
-    return {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
 
 
 class _Interrupted(Runner):
@@ -105,7 +103,6 @@ class _Interrupted(Runner):
             raise KeyboardInterrupt
 
 
-@Law
 def run_and_resume(subject: Subject) -> None:
     """A run writes its files, and one that is interrupted goes on from its checkpoint to the same files."""
     expected = files_of_run(subject, world(), "undisturbed")
@@ -144,37 +141,31 @@ def files_of_run(
     return {path.name: path.read_bytes() for path in files if path.suffix in _RESULTS or path.name == "summary.json"}
 
 
-@Law
 def shapes(subject: Subject) -> None:
     """Every method returns the records, shapes and dtypes that interfaces.py states."""
     _ = subject.ordinary  # whatever is returned is checked there
 
 
-@Law
 def scores(subject: Subject) -> None:
     """The scores of all documents are finite, and padding has no NaN."""
-    check_rounds(subject.ordinary, [score_faults])
+    check_rounds(subject.ordinary, score_faults)
 
 
-@Law
 def order(subject: Subject) -> None:
     """Every order that is proposed or served has every document once."""
-    check_rounds(subject.ordinary, [order_faults])
+    check_rounds(subject.ordinary, order_faults)
 
 
-@Law
 def padding_last(subject: Subject) -> None:
     """In every order that is proposed or served, documents come before padding."""
-    check_rounds(subject.ordinary, [padding_faults])
+    check_rounds(subject.ordinary, padding_faults)
 
 
-@Law
 def clicks(subject: Subject) -> None:
     """Clicks are on documents that are shown."""
-    check_rounds(subject.ordinary, [click_faults])
+    check_rounds(subject.ordinary, click_faults)
 
 
-@Law
 def repeatable(subject: Subject) -> None:
     """The same seeds give the same lists, clicks and measures, and other seeds others."""
     again = subject.played("the small world, a second time")
@@ -185,7 +176,6 @@ def repeatable(subject: Subject) -> None:
         raise Broken("seeds 3 4 11 and 20 21 22", "lists and clicks are the same for all rounds")
 
 
-@Law
 def replicas(subject: Subject) -> None:
     """A replica shows alone what it shows in a batch, where lists are padded (float64, on a CPU)."""
     batch = subject.ordinary
@@ -195,7 +185,6 @@ def replicas(subject: Subject) -> None:
         check_shown(alone, batch, ("alone", "in a batch"), [(0, replica)])
 
 
-@Law
 def state_in_buffers(subject: Subject) -> None:
     """A run that is saved, loaded and continued gives what it gives undisturbed: all state is in buffers."""
     half = ROUNDS // 2
@@ -214,7 +203,6 @@ def state_in_buffers(subject: Subject) -> None:
     check_same(resumed.state_dict(), through.state_dict(), "buffers", place)
 
 
-@Law
 def single_precision(subject: Subject) -> None:
     """It works in single precision: scores and deployed parameters are float32 and finite."""
     played = subject.played("the small world in float32", dtype=torch.float32)
@@ -222,20 +210,17 @@ def single_precision(subject: Subject) -> None:
     _check_deployed(played, torch.float32)
 
 
-@Law
 def short_queries(subject: Subject) -> None:
     """It survives queries of one document, fewer documents than places, one place, and many places."""
     for world_name, (lists, positions) in _SHORT.items():
         _survives(subject, world_name, lists=lists, positions=positions)
 
 
-@Law
 def nothing_relevant(subject: Subject) -> None:
     """It survives queries in which nothing is relevant."""
     _survives(subject, "queries with nothing relevant", lists=((0,) * 7, (0,) * 3, (0,) * 9))
 
 
-@Law
 def no_clicks(subject: Subject) -> None:
     """It survives users who never click."""
     for one in _survives(subject, "users who never click", click=clicking(0.0)).rounds:
@@ -243,7 +228,6 @@ def no_clicks(subject: Subject) -> None:
             raise Broken("users who never click", "there are preferences")
 
 
-@Law
 def labels(subject: Subject) -> None:
     """Other labels under the same clicks change nothing, unless a role declares `needs_labels`."""
     same, other = under_both_labels(subject)
@@ -253,7 +237,6 @@ def labels(subject: Subject) -> None:
     check_shown(other, same, ("with reversed labels", "with these"))
 
 
-@Law
 def snapshots(subject: Subject) -> None:
     """`score` gives a query the same scores alone and among others, but for rounding."""
     running = subject.ordinary.simulation
@@ -270,7 +253,6 @@ def snapshots(subject: Subject) -> None:
         _check_close(alone, together[0, query, : len(labels)], query, ("alone", "among others"))
 
 
-@Law
 def order_of_documents(subject: Subject) -> None:
     """`score` gives a document the same score wherever it stands in its list, but for rounding."""
     running = subject.ordinary.simulation
@@ -284,7 +266,6 @@ def order_of_documents(subject: Subject) -> None:
         _check_close(turned, running.ranker.score(deployed, given)[0, 0], query, ("in the reverse list", "as given"))
 
 
-@Law
 def learns(subject: Subject) -> None:
     """With perfect clicks the deployed ranker becomes better than it was untrained; if not, it is a warning."""
     dataset = world(LISTS[-1:] * 8)

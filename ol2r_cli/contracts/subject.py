@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import linecache
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,14 +17,32 @@ from torch import Tensor
 from ol2r_cli import loops
 from ol2r_cli.config.composer import Composition
 from ol2r_cli.config.instantiate import build
-from ol2r_cli.contracts.law import Broken, NotApplicable, Stopped
 from ol2r_cli.contracts.small_world import LISTS, ROUNDS, SEEDS, Lists, play, seen, simulation, small, world
 from ol2r_cli.dataset.table import Dataset, DatasetSource
 from ol2r_cli.formatting import plural
 from ol2r_cli.interfaces import Candidates, Interaction, Prediction, Proposal
 from ol2r_cli.simulation import Simulation
 
+# A law is a function of a subject, named as it is reported, with blanks; its docstring says what it demands. It returns
+# nothing if the subject keeps it, and raises `Broken` or `NotApplicable`, or what the code of the subject raises.
+Law = Callable[["Subject"], None]
 Fault = tuple[Tensor, str, Tensor]  # where it is, [B, ..], what must be, and what is, [B, ..]
+
+
+class Broken(Exception):
+    """Raised by a law that is broken: on which input, and what differs there."""
+
+    def __init__(self, input: str, difference: str):
+        super().__init__(f"{difference} ({input})")
+        self.input, self.difference = input, difference
+
+
+class Stopped(Broken):
+    """Raised where a law cannot be checked to its end; others that need the same stop there, too."""
+
+
+class NotApplicable(Exception):
+    """Raised by a law that says nothing about a choice; the message says why."""
 
 
 @dataclass(frozen=True)
@@ -40,9 +58,12 @@ class Played:
     def place(self, index: int, replica: int) -> str:
         """Return the input of one list: seed, round, query and labels, in words."""
         query = int(self.rounds[index].candidates.query[replica])
-        labels = self.lists[query]
-        documents = f"{plural(len(labels), 'document')} of labels {_words(labels)}"
+        documents = f"{plural(len(self.lists[query]), 'document')} of labels {_words(self.lists[query])}"
         return f"seed {self.seeds[replica]}, round {self.first + index}, query {query} with {documents}"
+
+    def measures(self) -> Mapping[str, Tensor]:
+        """Return the measures of the rounds that were played last, each [rounds, B]."""
+        return self.simulation.measurement.measures()[1]
 
 
 class Subject:
@@ -81,7 +102,10 @@ class Subject:
             if is_refusal(error):
                 raise NotApplicable(str(error)) from error
             raise
-        _watch(running)
+        # What the methods of roles return is checked at once, because another role would fail on it later.
+        for group, (method, *_) in _RETURNED.items():
+            role: Any = getattr(running, group)
+            setattr(role, method, _checked(getattr(role, method), group))
         self._running = running
         return running
 
@@ -105,7 +129,7 @@ class Subject:
     @functools.cached_property
     def ordinary_measures(self) -> Mapping[str, Tensor]:
         """Return the measures of the ordinary run."""
-        return self.ordinary.simulation.measurement.measures()[1]
+        return self.ordinary.measures()
 
     @functools.cached_property
     def dataset(self) -> Dataset:
@@ -113,7 +137,7 @@ class Subject:
         return load(self.composition.config.dataset)
 
     def situation(self) -> str:
-        """Where an exception was raised: the world, and the round or the set-up."""
+        """Return where an exception was raised: the world, and the round or the set-up."""
         if not self._world:
             return f"dataset={self.composition.choices.get('dataset')}"
         where = "in the set-up" if self._running is None else f"round {int(self._running.round) + 1}"
@@ -121,7 +145,7 @@ class Subject:
 
 
 def load(node: DictConfig) -> Dataset:
-    """The table of a dataset's node; ValueError for a bad setting or bad data, and for a class without `load`."""
+    """Return the table of a dataset; ValueError for a bad setting, bad data, and a class without `load`."""
     source = build(node)
     if not isinstance(source, DatasetSource):
         raise ValueError(f"dataset._target_ must be a class with a method `load`, got {type(source).__name__}")
@@ -129,54 +153,49 @@ def load(node: DictConfig) -> Dataset:
 
 
 def is_refusal(error: ValueError) -> bool:
-    """Whether a `raise` statement raised the error on purpose, rather than Python or numpy inside an expression."""
+    """Return whether a `raise` statement raised the error on purpose, not Python or numpy inside an expression."""
     last = traceback.extract_tb(error.__traceback__)[-1]
     return linecache.getline(last.filename, last.lineno or 0).lstrip().startswith("raise ")
 
 
-def score_faults(one: Interaction) -> Iterator[Fault]:
-    """Yield scores of documents that are not finite, or of padding that are NaN or above all."""
+def score_faults(one: Interaction) -> list[Fault]:
+    """Return scores of documents that are not finite, or of padding that are NaN or above all."""
     scores, mask = one.prediction.scores, one.candidates.mask[:, None]
     bad = (mask & ~scores.isfinite()) | scores.isnan() | (scores == torch.inf)
-    yield bad, "the scores of documents must be finite, and those of padding numbers", scores
+    return [(bad, "the scores of documents must be finite, and those of padding numbers", scores)]
 
 
-def order_faults(one: Interaction) -> Iterator[Fault]:
-    """Yield orders in which a document is absent."""
-    for name, places in ("proposed", one.proposal.order), ("served", one.order):
-        bad = places.sort(1).values != torch.arange(places.shape[1])
-        yield bad, f"the order that is {name} must have every document once", places
+def order_faults(one: Interaction) -> list[Fault]:
+    """Return orders in which a document is absent."""
+    return [
+        (orders.sort(1).values != torch.arange(orders.shape[1]), f"{name} must have every document once", orders)
+        for name, orders in _orders(one).items()
+    ]
 
 
-def padding_faults(one: Interaction) -> Iterator[Fault]:
-    """Yield orders with padding before a document."""
-    mask = one.candidates.mask
-    for name, places in ("proposed", one.proposal.order), ("served", one.order):
-        what = f"the order that is {name} must have documents before padding, which has the higher numbers"
-        yield mask.gather(1, places) != mask, what, places
+def padding_faults(one: Interaction) -> list[Fault]:
+    """Return orders with padding before a document."""
+    mask, must = one.candidates.mask, "must have documents before padding, which has the higher numbers"
+    return [(mask.gather(1, orders) != mask, f"{name} {must}", orders) for name, orders in _orders(one).items()]
 
 
-def click_faults(one: Interaction) -> Iterator[Fault]:
-    """Yield clicks on places that show nothing."""
-    yield one.clicks & ~one.shown, "clicks must be on the documents that are shown", one.clicks
+def click_faults(one: Interaction) -> list[Fault]:
+    """Return clicks on places that show nothing."""
+    return [(one.clicks & ~one.shown, "clicks must be on the documents that are shown", one.clicks)]
 
 
-def check_rounds(
-    played: Played,
-    faults: Sequence[Callable[[Interaction], Iterator[Fault]]] = (
-        score_faults,
-        order_faults,
-        padding_faults,
-        click_faults,
-    ),
-    where: str = "",
-) -> None:
-    """Raise Broken at the first round that has one of the faults. The input begins with `where`."""
+def _orders(one: Interaction) -> dict[str, Tensor]:
+    return {"the order that is proposed": one.proposal.order, "the order that is served": one.order}
+
+
+def check_rounds(played: Played, *faults: Callable[[Interaction], list[Fault]], where: str = "") -> None:
+    """Raise Broken at the first round that has one of the faults, or any fault. The input begins with `where`."""
     for index, one in enumerate(played.rounds):
-        for bad, what, values in (fault for find in faults for fault in find(one)):
-            if bad.any():
-                replica = int(bad.nonzero()[0, 0])
-                raise Broken(where + played.place(index, replica), f"{what}, got {values[replica].tolist()}")
+        for find in faults or (score_faults, order_faults, padding_faults, click_faults):
+            for bad, what, values in find(one):
+                if bad.any():
+                    replica = int(bad.nonzero()[0, 0])
+                    raise Broken(where + played.place(index, replica), f"{what}, got {values[replica].tolist()}")
 
 
 def check_same(found: Mapping[str, Any], expected: Mapping[str, Any], what: str, input: str) -> None:
@@ -195,18 +214,16 @@ def check_shown(
     `replicas` are the pairs of replicas to compare; None for each with itself.
     """
     pairs = replicas or [(replica, replica) for replica in range(len(found.seeds))]
-    for index, (one, other) in enumerate(zip(found.rounds, expected.rounds, strict=True)):
-        for first, second in pairs:
-            if seen([one], first) != seen([other], second):
-                lists = f"{named[0]} {_list(one, first)}; {named[1]} {_list(other, second)}"
-                raise Broken(found.place(index, first), lists)
-
-
-def _list(one: Interaction, replica: int) -> str:
-    """Return the documents shown to a replica, by their number in the list, and the places that were clicked."""
-    shown = one.shown[replica]
-    clicked = (one.clicks[replica] & shown).nonzero().flatten() + 1
-    return f"documents {_words(one.ranking[replica][shown].tolist())}, clicks {_words(clicked.tolist()) or 'none'}"
+    for index, rounds in enumerate(zip(found.rounds, expected.rounds, strict=True)):
+        for pair in pairs:
+            if seen(rounds[:1], pair[0]) != seen(rounds[1:], pair[1]):
+                lists = []
+                for one, name, replica in zip(rounds, named, pair, strict=True):
+                    shown = one.shown[replica]
+                    clicked = (one.clicks[replica] & shown).nonzero().flatten() + 1
+                    documents = _words(one.ranking[replica][shown].tolist())
+                    lists.append(f"{name} documents {documents}, clicks {_words(clicked.tolist()) or 'none'}")
+                raise Broken(found.place(index, pair[0]), "; ".join(lists))
 
 
 def _words(numbers: Sequence[int]) -> str:
@@ -222,14 +239,8 @@ _RETURNED: dict[str, tuple[str, type, str, str]] = {
 }
 
 
-def _watch(running: Simulation) -> None:
-    """Check what the methods of the roles return when they return it, because another role would fail on it later."""
-    for group, (method, *_) in _RETURNED.items():
-        role: Any = getattr(running, group)
-        setattr(role, method, _checked(getattr(role, method), group))
-
-
 def _checked(function: Callable[..., Any], group: str) -> Callable[..., Any]:
+    """Return a method of a role that raises Stopped where its result is not as `interfaces.py` states."""
     method, record, name, axes = _RETURNED[group]
     where = f"what the {group}'s `{method}` returns"
 
