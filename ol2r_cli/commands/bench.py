@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from ol2r_cli.commands.command import argument, command
 from ol2r_cli.config.catalogue import add_config_dir, as_options
 from ol2r_cli.formatting import show
-from ol2r_cli.run.exit_status import DONE
 
 # One fold of MSLR-WEB10K has 6,000 / 2,000 / 2,000 queries of 120 documents. The number of training queries does not
 # change the speed of learning.
@@ -48,7 +47,7 @@ class Benchmark:
     argument("--replicas", type=int, nargs="+", default=[1, 10], help="how many at once (1 10)"),
     add_config_dir,
 )
-def main(given: argparse.Namespace) -> int:
+def main(given: argparse.Namespace) -> None:
     """Measure each ranker at each number of replicas and print a table."""
     overrides = [word for word in given.words if "=" in word]
     for word in overrides:
@@ -71,7 +70,6 @@ def main(given: argparse.Namespace) -> int:
         rest = [f"{row.memory:.2f}" if row.memory else "", f"{row.speed / rows[0].speed:.2f}"]
         lines.append([row.label, f"{row.replicas}", f"{row.speed:,.0f}", *seconds, *at, *rest])
     show(lines, headings, numbers=True)
-    return DONE
 
 
 def measure(

@@ -17,14 +17,13 @@ import os
 import re
 import sys
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
 from ol2r_cli.commands.command import argument, command
 from ol2r_cli.config.catalogue import default_output_dir
 from ol2r_cli.formatting import byte_size, plural, printable, show
 from ol2r_cli.run import CHECKPOINT, INTERACTIONS
-from ol2r_cli.run.clean import REMOVABLE, Removal, cache_entries, stored_runs, sweep_logs
+from ol2r_cli.run.clean import REMOVABLE, cache_entries, stored_runs, sweep_logs
 from ol2r_cli.run.exit_status import DONE, FAILED
 
 _HOURS = {"h": 1, "d": 24, "w": 168}
@@ -45,7 +44,10 @@ _STATES = ("finished", "running", *REMOVABLE)
 )
 def main(given: argparse.Namespace) -> int:
     root = given.directory or default_output_dir()
-    before = _before(given.older_than)
+    age = re.fullmatch(r"(\d+)([hdw])", given.older_than or "0h")
+    if age is None:
+        raise ValueError(f"--older-than must be hours, days or weeks such as 12h, 30d or 8w, got {given.older_than}")
+    before = time.time() - 3600 * int(age[1]) * _HOURS[age[2]] if given.older_than else float("inf")
     if (given.directory or not given.cache) and not root.is_dir():
         raise ValueError(f"DIR must be a folder with runs, got {root}, which does not exist")
     runs, logs = list(stored_runs(root)), list(sweep_logs(root))
@@ -53,17 +55,14 @@ def main(given: argparse.Namespace) -> int:
     cached = list(cache_entries(Path(os.path.expanduser(os.path.expandvars(cache_dir))))) if given.cache else []
 
     sizes = {f"{state} runs": [run.size for run in runs if run.state == state] for state in _STATES}
-    total = [size for of_state in sizes.values() for size in of_state]
-    finished, others = (
-        [run.files for run in runs if (run.state == "finished") is is_done] for is_done in (True, False)
-    )
-    sizes["  checkpoints of finished runs"] = [files[CHECKPOINT] for files in finished if CHECKPOINT in files]
-    sizes["  checkpoints to go on from"] = [files[CHECKPOINT] for files in others if CHECKPOINT in files]
+    for name, is_done in {"of finished runs": True, "to go on from": False}.items():
+        files = [run.files for run in runs if (run.state == "finished") is is_done]
+        sizes[f"  checkpoints {name}"] = [of_run[CHECKPOINT] for of_run in files if CHECKPOINT in of_run]
     sizes["  interactions"] = [run.files[INTERACTIONS] for run in runs if INTERACTIONS in run.files]
     sizes["  temporaries"] = [sum(r.temporaries.values()) for r in runs if r.temporaries and r.state != "running"]
     sizes["logs of sweeps"] = [log.size for log in logs]
     sizes["cached datasets and fits"] = [removal.size for removal in cached]
-    print(f"{plural(len(total), 'run')} below {root}, {byte_size(sum(total))}")
+    print(f"{plural(len(runs), 'run')} below {root}, {byte_size(sum(run.size for run in runs))}")
     if rows := [(kind, str(len(of_kind)), byte_size(sum(of_kind))) for kind, of_kind in sizes.items() if of_kind]:
         show(rows, ("kind", "number", "size"), numbers=True)
 
@@ -77,39 +76,14 @@ def main(given: argparse.Namespace) -> int:
         print(f"\nnothing to remove{advice}")
         return DONE
     print(f"\nto remove: {byte_size(sum(removal.size for removal in removals))}")
-    show([(f"  {removal.kind}", byte_size(removal.size), printable(removal.path)) for removal in removals[:_LISTED]])
+    show([(f"  {each.kind}", byte_size(each.size), printable(each.path)) for each in removals[:_LISTED]])
     if len(removals) > _LISTED:
         print(f"  and {len(removals) - _LISTED} more")
-    if given.yes or _confirmed(required=bool(is_specific)):
-        return _remove(removals)
-    print("nothing was removed")
-    return DONE
-
-
-def _before(age: str | None) -> float:
-    """Return the time, in seconds since the epoch, that was `age` ago; infinite without an age."""
-    if age is None:
-        return float("inf")
-    match = re.fullmatch(r"(\d+)([hdw])", age)
-    if match is None:
-        raise ValueError(f"--older-than must be hours, days or weeks such as 12h, 30d or 8w, got {age}")
-    return time.time() - 3600 * int(match[1]) * _HOURS[match[2]]
-
-
-def _confirmed(required: bool) -> bool:
-    """Return whether the user answers yes. Without a terminal there is no answer: ValueError if one is required."""
-    if not sys.stdin.isatty():
-        if required:
-            raise ValueError("nothing was removed, because there is no terminal to ask: type --yes to remove it")
-        return False
-    try:
-        return input("remove? [y/N] ").strip().lower() in ("y", "yes")
-    except EOFError:
-        print()
-        return False
-
-
-def _remove(removals: Sequence[Removal]) -> int:
+    if is_specific and not given.yes and not sys.stdin.isatty():
+        raise ValueError("nothing was removed, because there is no terminal to ask: type --yes to remove it")
+    if not given.yes and not _confirmed():
+        print("nothing was removed")
+        return DONE
     freed, removed, code = 0, 0, DONE
     for removal in removals:
         try:
@@ -122,3 +96,11 @@ def _remove(removals: Sequence[Removal]) -> int:
             code = FAILED
     print(f"freed {byte_size(freed)}: {removed} of {len(removals)} removed")
     return code
+
+
+def _confirmed() -> bool:
+    try:
+        return sys.stdin.isatty() and input("remove? [y/N] ").strip().lower() in ("y", "yes")
+    except EOFError:
+        print()
+        return False

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from ol2r_cli.formatting import nearest, printable
-from ol2r_cli.run.exit_status import BAD_CONFIGURATION
+from ol2r_cli.run.exit_status import BAD_CONFIGURATION, DONE
 
-Action = Callable[[argparse.Namespace], int]
+Action = Callable[[argparse.Namespace], int | None]  # an exit code, or nothing for 0
 Argument = Callable[[argparse.ArgumentParser], object]  # adds itself to a parser
 
 
@@ -87,7 +87,7 @@ class Command:
                 hint = parser.hint(unknown[0], given) or f": see `ol2r {self.name} --help`"
                 kind = "option" if unknown[0].startswith("-") else "place for"
                 raise ValueError(f"there is no {kind} {unknown[0]}{hint}")
-            return self.action(given)
+            return self.action(given) or DONE
         except self.errors as error:
             print(f"ol2r {self.name}: {printable(error)}", file=sys.stderr)
             return BAD_CONFIGURATION

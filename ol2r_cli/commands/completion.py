@@ -24,7 +24,6 @@ from ol2r_cli.commands.new import GROUPS
 from ol2r_cli.config.catalogue import MEASURE, Catalogue, choice_folders, dotted
 from ol2r_cli.config.overrides import split_search_path
 from ol2r_cli.recipes.recipe import recipe_names
-from ol2r_cli.run.exit_status import DONE
 
 _OVERRIDES = ("override", "overrides", "words", "folders", "directory")  # arguments that are or may be overrides
 _FILES = ("RUN", "DIR", "FILE", "PATH")  # how metavars of files and folders begin
@@ -32,9 +31,8 @@ _FOLDERS = ("path", "output_dir", "data_dir", "cache_dir")  # settings, in any g
 
 
 @command(argument("shell", metavar="SHELL", choices=("bash", "zsh", "fish", "tcsh"), help="bash, zsh, fish or tcsh"))
-def main(given: argparse.Namespace) -> int:
+def main(given: argparse.Namespace) -> None:
     print(shellcode(["ol2r"], shell=given.shell))
-    return DONE
 
 
 class _Finder(CompletionFinder):

@@ -19,7 +19,6 @@ from ol2r_cli.commands.command import argument, command
 from ol2r_cli.config.catalogue import add_config_dir, as_options
 from ol2r_cli.config.instantiate import build
 from ol2r_cli.formatting import number, show
-from ol2r_cli.run.exit_status import DONE
 
 if TYPE_CHECKING:
     from ol2r_cli.dataset.table import Dataset, DatasetSource
@@ -30,14 +29,14 @@ if TYPE_CHECKING:
     argument("override", metavar="SETTING=VALUE", nargs="*", help="as for `ol2r run`"),
     add_config_dir,
 )
-def main(given: argparse.Namespace) -> int:
+def main(given: argparse.Namespace) -> None:
     logging.basicConfig(format="%(message)s", level=logging.INFO)
     from ol2r_cli.config.composer import compose
 
     source = build(compose([*given.override, *as_options(given.config_dir)]).config.dataset)
     if given.action == "check":
         _check(source)
-        return DONE
+        return
     start = time.perf_counter()
     dataset = _load(source)
     took = f"ready in {time.perf_counter() - start:.2f} s"
@@ -46,7 +45,6 @@ def main(given: argparse.Namespace) -> int:
     else:
         sizes = f"{len(dataset.query_ids):,} queries, {len(dataset.labels):,} documents"
         print(f"{dataset.name}: {sizes}, {dataset.features.shape[1]} features, {took}")
-    return DONE
 
 
 def _load(source: DatasetSource) -> Dataset:

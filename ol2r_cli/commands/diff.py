@@ -22,7 +22,7 @@ from ol2r_cli.report.measures import digits
 from ol2r_cli.run.run import find_run
 
 if TYPE_CHECKING:
-    from ol2r_cli.report.run_diff import DiffedRun, Divergence, MetricDifference, RoundComparison, RunDifference
+    from ol2r_cli.report.run_diff import MetricDifference, RoundComparison
 
 _SEEDS = 10  # whose first differing round is printed
 _VALUES = 4  # of a round, at most
@@ -41,99 +41,85 @@ def main(given: argparse.Namespace) -> int:
     first, second = (run_diff.read(find_run(name)) for name in given.runs)
     metrics = _selected(run_diff.compare_metrics(first.run.path, second.run.path), given.metric)
     rounds = run_diff.compare_rounds(first.run.path, second.run.path)
-    show([_description("first", first), _description("second", second)])
-    _show_differences("choice", run_diff.different_choices(first, second))
-    _show_differences("setting (* default)", run_diff.different_settings(first, second))
-    _show_differences("environment", run_diff.different_environment(first, second))
-    same_data = run_diff.same_data(first, second)
-    _show_metrics(metrics, len(rounds.seeds), same_data)
+    descriptions = []
+    for name, run in ("first", first.run), ("second", second.run):
+        extent = f"seeds {run.seeds[0]} to {run.seeds[-1]}" if len(run.seeds) > 1 else f"seed {run.seeds[0]}"
+        took = duration(run.manifest.get("seconds") or 0.0)
+        told = f"{run.state}, {run.round:,} of {run.rounds:,} rounds, {extent}, {took}"
+        descriptions.append((name, told, str(run.path)))
+    show(descriptions)
+    for title, differences in {
+        "choice": run_diff.different_choices(first, second),
+        "setting (* default)": run_diff.different_settings(first, second),
+        "environment": run_diff.different_environment(first, second),
+    }.items():
+        if differences:
+            print()
+            show([tuple(map(printable, each)) for each in differences], (title, "first", "second", ""))
+    if metrics:
+        _show_metrics(metrics, len(rounds.seeds))
+        if not run_diff.same_data(first, second):
+            print("the data differ: pairs of seeds are not of the same queries")
     for line in _round_lines(rounds):
         print(wrapped(line, 4))
     return int(given.exit_code and rounds.differ)
 
 
-def _description(name: str, run: DiffedRun) -> tuple[str, ...]:
-    seeds = list(run.manifest["seeds"])
-    extent = f"seeds {seeds[0]} to {seeds[-1]}" if len(seeds) > 1 else f"seed {seeds[0]}"
-    took = duration(run.manifest.get("seconds") or 0.0)
-    state = run.run
-    return (name, f"{state.state}, {state.round:,} of {state.rounds:,} rounds, {extent}, {took}", str(state.path))
-
-
 def _selected(metrics: Sequence[MetricDifference], names: Sequence[str] | None) -> list[MetricDifference]:
     """Return the metrics of --metric; without it, those that are not `_ONLY_BY_NAME`."""
     known = {each.metric: each for each in metrics}
-    names = [*known] if names == ["all"] else names
-    for name in names or ():
+    if names is None:
+        return [each for name, each in known.items() if not _ONLY_BY_NAME.search(name)]
+    for name in names if names != ["all"] else ():
         if name not in known:
-            raise ValueError(
-                f"--metric must be all, or of {', '.join(known) or 'none: nothing was measured'}, got {name}"
-                f"{nearest(name, known)}"
-            )
-    return [known[name] for name in names or known if names or not _ONLY_BY_NAME.search(name)]
+            listed = ", ".join(known) or "none: nothing was measured"
+            raise ValueError(f"--metric must be all, or of {listed}, got {name}{nearest(name, known)}")
+    return [known[name] for name in (known if names == ["all"] else names)]
 
 
-def _show_differences(title: str, differences: Sequence[RunDifference]) -> None:
-    if differences:
-        print()
-        show([tuple(map(printable, each)) for each in differences], (title, "first", "second", ""))
-
-
-def _show_metrics(metrics: Sequence[MetricDifference], common_seeds: int, same_data: bool) -> None:
-    if not metrics:
-        return
-    print()
+def _show_metrics(metrics: Sequence[MetricDifference], common_seeds: int) -> None:
     rows = []
     for each in metrics:
         places, difference = digits(each.metric), each.difference
-        cells = [each.metric, number(each.first, places), number(each.second, places)]
         mean, half = (difference.mean, difference.half_width) if difference else (None, None)
-        interval = [mean - half, mean + half] if mean is not None and half is not None else []
-        limits = " .. ".join(number(limit, places, "+") for limit in interval) or "-"
-        rows.append([*cells, number(mean, places, "+"), limits, str(difference.n) if difference else "-"])
+        limits = (
+            [number(mean + sign * half, places, "+") for sign in (-1, 1)]
+            if mean is not None and half is not None
+            else ["-"]
+        )
+        cells = [number(each.first, places), number(each.second, places), number(mean, places, "+")]
+        rows.append([each.metric, *cells, " .. ".join(limits), str(difference.n) if difference else "-"])
+    print()
     show(rows, ("metric", "first", "second", "difference", "95 % interval", "n"), numbers=True)
-    means = (
-        f"means over {plural(common_seeds, 'common seed')}; second less first, paired by seed, "
-        "with Student's t interval"
-    )
+    pairs = "second less first, paired by seed, with Student's t interval"
+    means = f"means over {plural(common_seeds, 'common seed')}; {pairs}"
     print(wrapped(means if common_seeds else "no common seed: means over the seeds of each, and no pairs"))
-    if not same_data:
-        print("the data differ: pairs of seeds are not of the same queries")
 
 
 def _round_lines(rounds: RoundComparison) -> list[str]:
     if not rounds.seeds:
         return []
     lines = [""]
-    equal = len(rounds.seeds) - len(rounds.observed)
-    if equal:
-        lines.append(
-            f"{equal} of {len(rounds.seeds)} common seeds: the same queries, clicks and NDCG "
-            f"in rounds 1 to {rounds.rounds:,}"
-        )
-    lines += _divergence_lines("parts", rounds.observed)
-    if rounds.internal:
-        lines.append("before that, or without it, other columns of the trace differ:")
-        lines += _divergence_lines("differs", rounds.internal)
-    if rounds.evaluation:
-        lines.append("offline evaluations differ:")
-        lines += _divergence_lines("differs", rounds.evaluation)
+    if equal := len(rounds.seeds) - len(rounds.observed):
+        same = f"the same queries, clicks and NDCG in rounds 1 to {rounds.rounds:,}"
+        lines.append(f"{equal} of {len(rounds.seeds)} common seeds: {same}")
+    for title, verb, divergences in (
+        ("", "parts", rounds.observed),
+        ("before that, or without it, other columns of the trace differ:", "differs", rounds.internal),
+        ("offline evaluations differ:", "differs", rounds.evaluation),
+    ):
+        lines += [title] if title and divergences else []
+        for each in divergences[:_SEEDS]:
+            query = "" if each.query is None else f" (query {each.query})"
+            pairs = [f"{name} {_value(a)} | {_value(b)}" for name, (a, b) in each.values.items()]
+            values = ", ".join([*pairs[:_VALUES], *([".."] if len(pairs) > _VALUES else [])])
+            lines.append(f"  seed {each.seed} {verb} in round {each.round:,}{query}: {values}")
+        if len(divergences) > _SEEDS:
+            lines.append(f"  and {len(divergences) - _SEEDS} more seeds, later")
     if not rounds.same_extent:
         lines.append("they have other seeds, or another number of rounds: compared is what both have")
     if not rounds.differ:
         lines.append("the results are the same")
-    return lines
-
-
-def _divergence_lines(verb: str, divergences: Sequence[Divergence]) -> list[str]:
-    lines = []
-    for each in divergences[:_SEEDS]:
-        query = "" if each.query is None else f" (query {each.query})"
-        pairs = [f"{name} {_value(a)} | {_value(b)}" for name, (a, b) in each.values.items()]
-        values = ", ".join([*pairs[:_VALUES], *([".."] if len(pairs) > _VALUES else [])])
-        lines.append(f"  seed {each.seed} {verb} in round {each.round:,}{query}: {values}")
-    if len(divergences) > _SEEDS:
-        lines.append(f"  and {len(divergences) - _SEEDS} more seeds, later")
     return lines
 
 

@@ -26,7 +26,6 @@ from ol2r_cli.config.catalogue import add_config_dir, default_output_dir
 from ol2r_cli.config.instantiate import trusted_targets
 from ol2r_cli.formatting import plural
 from ol2r_cli.report.frames import as_csv
-from ol2r_cli.run.exit_status import DONE
 from ol2r_cli.run.run import named_runs
 
 TRACKERS = ("tensorboard", "mlflow", "wandb")
@@ -42,7 +41,7 @@ WHAT = ("per-query", "trec", *TRACKERS)
     add_config_dir,
     argument("--points", metavar="N", type=int, help="of a curve of a tracker, at most (default: 500)"),
 )
-def main(given: argparse.Namespace) -> int:
+def main(given: argparse.Namespace) -> None:
     for option in ("split", "data", "config_dir") if given.to in TRACKERS else ("points",):
         if getattr(given, option) not in (None, []):
             raise ValueError(f"--{option.replace('_', '-')} does not go with --to {given.to}: leave it out")
@@ -60,7 +59,6 @@ def main(given: argparse.Namespace) -> int:
     except OSError as error:
         reason = f"{error.strerror}: {error.filename}"
         raise ValueError(f"--out must be a place that can be written, got {given.out} ({reason})") from error
-    return DONE
 
 
 def _to_tracker(given: argparse.Namespace, paths: list[Path]) -> Iterator[str]:

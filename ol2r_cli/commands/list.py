@@ -21,7 +21,6 @@ from ol2r_cli.commands.command import argument, command
 from ol2r_cli.config.catalogue import MEASURE, Catalogue, Choice, add_config_dir, choice_folders, dotted, measure_nodes
 from ol2r_cli.config.overrides import ALIASES, as_typed
 from ol2r_cli.formatting import must_be_one_of, show, shown_path, wrapped
-from ol2r_cli.run.exit_status import DONE
 
 RUN = "run"  # stands for the settings of configs/run.yaml, where a group can be named
 _LONG = 60  # characters of a default; a longer one is shortened
@@ -32,7 +31,7 @@ _LONG = 60  # characters of a default; a longer one is shortened
     argument("choice", metavar="CHOICE", nargs="?", help="only this choice of it"),
     add_config_dir,
 )
-def main(given: argparse.Namespace) -> int:
+def main(given: argparse.Namespace) -> None:
     catalogue = Catalogue([folder.path for folder in choice_folders(given.config_dir)])
     group, _, name = (given.group or "").partition("=")  # GROUP=CHOICE, as it is typed for a run
     name = given.choice or name
@@ -59,7 +58,6 @@ def main(given: argparse.Namespace) -> int:
         _show_tables({choice.name: catalogue.values(choice).get("tables") for choice in shown})
     for path, other in catalogue.collisions:
         print(f"refused: {path} has the name of {other}: rename it")
-    return DONE
 
 
 def _show_overview(catalogue: Catalogue) -> None:

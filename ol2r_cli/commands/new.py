@@ -34,7 +34,6 @@ from ol2r_cli.config.catalogue import (
 )
 from ol2r_cli.config.overrides import ALIASES, as_typed
 from ol2r_cli.formatting import must_be_one_of, shown_path
-from ol2r_cli.run.exit_status import DONE
 
 GROUPS = (*ROLES, "ranker/model", "experiment")
 _TEMPLATES = Path(__file__).parents[1] / "config" / "templates"
@@ -53,7 +52,7 @@ _TYPED = {
     argument("--dir", metavar="DIR", type=Path, help="default: the folder of ol2r.yaml, or choices"),
     errors=(ValueError, OSError),
 )
-def main(given: argparse.Namespace) -> int:
+def main(given: argparse.Namespace) -> None:
     group, name = given.group, given.name
     if group not in GROUPS:
         raise ValueError(must_be_one_of("GROUP", GROUPS, group))
@@ -101,7 +100,6 @@ def main(given: argparse.Namespace) -> int:
     options = "" if found else f" {shlex.join(as_options([folder]))}"
     for line in lines:
         print(f"  ol2r {line.replace('NAME', name)}{options if line != 'report' else ''}")
-    return DONE
 
 
 def _check_name(group: str, name: str, catalogue: Catalogue) -> None:

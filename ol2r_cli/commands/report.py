@@ -31,7 +31,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ol2r_cli.atomic_file import write_text
@@ -40,16 +40,15 @@ from ol2r_cli.config.catalogue import default_output_dir
 from ol2r_cli.config.overrides import split_words
 from ol2r_cli.formatting import must_be_one_of, show
 from ol2r_cli.report.comparison import compare, select
-from ol2r_cli.report.document import FORMATS, SUFFIXES, Document, writing
+from ol2r_cli.report.document import SUFFIXES, Document, writing
 from ol2r_cli.report.figures import drawing
 from ol2r_cli.report.figures.drawing import EVERY_KIND, KINDS, Look, NothingToDraw
 from ol2r_cli.report.measures import check_metrics, known_metrics, usual_metrics
 from ol2r_cli.report.names import Labels
 from ol2r_cli.report.result_tables import left_out
 from ol2r_cli.report.run_groups import collect, group_runs, nothing_below
-from ol2r_cli.run.exit_status import DONE
 
-FIGURE_FORMATS = ("png", "svg", "pdf")
+FIGURE_SUFFIXES = {".png": "png", ".svg": "svg", ".pdf": "pdf"}
 FIGURE_FOLDER = Path("figures")  # without --out
 
 
@@ -84,23 +83,34 @@ FIGURE_FOLDER = Path("figures")  # without --out
     argument("--verify", action="store_true", help="leave out runs that `ol2r verify` does not find intact"),
     argument("--out", metavar="FILE", type=Path, help="write to this file; figures also to a folder (figures)"),
 )
-def main(given: argparse.Namespace) -> int:
+def main(given: argparse.Namespace) -> None:
     if given.figure is None:
         _report(given)
     elif given.figure:
         _draw_figures(given)
     else:
         show([(name, kind.shows) for name, kind in KINDS.items()])
-    return DONE
 
 
-def make_document(options: argparse.Namespace, all_metrics: bool = False) -> Document:
+def make_document(options: argparse.Namespace, look: Look, all_metrics: bool = False) -> Document:
     """Return the report on the runs below the folders of the options, with its selection and comparison.
 
     all_metrics: include every metric, instead of the usual ones, unless --metric names some. ValueError where there
     are no finished runs, and for options that do not fit the runs or each other.
     """
-    _check_options(options)
+    compares = options.baseline or options.compare
+    if options.baseline is not None and not options.baseline.strip():
+        raise ValueError("--baseline must be a ranker, or choices and settings, of some row, got nothing")
+    if options.baseline and options.compare:
+        raise ValueError("--baseline and --compare all are two ways of comparing: leave out one")
+    for names, needs, given in (
+        (("keep", "overrides"), "--select validation", options.select),
+        (("test", "differences"), "--baseline RANKER or --compare all", compares),
+    ):
+        if used := [name for name in names if getattr(options, name) and not given]:
+            raise ValueError(f"--{used[0]} goes with {needs}")
+    if options.recovery and (options.figure is not None or options.select or compares):
+        raise ValueError("--recovery is a table by itself: leave out --figure, --select, --baseline and --compare")
     folders, words = split_words(options.folders)
     folders = folders or [default_output_dir()]
     collection = collect(folders, options.verify, words)
@@ -116,86 +126,62 @@ def make_document(options: argparse.Namespace, all_metrics: bool = False) -> Doc
         for warning in selection.warnings:
             print(f"ol2r report: {warning}", file=sys.stderr)
     metrics = options.metric or (known_metrics(groups) if all_metrics else usual_metrics(groups))
-    comparison = None
-    if options.baseline or options.compare:
+    comparison = found = None
+    if compares:
         groups = labels.ordered(groups, metrics)  # letters in the order of the table
         comparison = compare(groups, labels, metrics, options.baseline, options.test or "t")
-    found = None
     if options.recovery:
         from ol2r_cli.report.recovery import recoveries  # imports torch
 
         found = recoveries(groups, labels)
-    look = Look(**_figure_options([], options)) if options.figure is None else Look()
     return Document(collection, groups, labels, metrics, selection, comparison, options.differences, found, look)
 
 
-def _check_options(options: argparse.Namespace) -> None:
-    for option in ("keep", "overrides"):
-        if getattr(options, option) and not options.select:
-            raise ValueError(f"--{option} goes with --select validation")
-    if options.baseline is not None and not options.baseline.strip():
-        raise ValueError("--baseline must be a ranker, or choices and settings, of some row, got nothing")
-    if options.baseline and options.compare:
-        raise ValueError("--baseline and --compare all are two ways of comparing: leave out one")
-    for option in ("test", "differences"):
-        if getattr(options, option) and not (options.baseline or options.compare):
-            raise ValueError(f"--{option} goes with --baseline RANKER or --compare all")
-    if options.recovery and (options.figure is not None or options.select or options.baseline or options.compare):
-        raise ValueError("--recovery is a table by itself: leave out --figure, --select, --baseline and --compare")
-    page = options.format == "html" or (options.out is not None and options.out.suffix == ".html")
-    if options.recovery and page:
-        raise ValueError("--recovery has no html: type --format md, csv, parquet or latex")
-    if options.option and options.figure is None and not page:
-        raise ValueError("--option goes with --figure KIND, or with a page: --out report.html")
-
-
 def _report(options: argparse.Namespace) -> None:
-    form = "md" if options.overrides else _report_format(options)
-    document = make_document(options, all_metrics=form in ("csv", "json", "parquet"))
-    if options.out is not None and not options.overrides:
-        document.write(options.out, form)
-        print(f"written: {options.out}")
+    out, form = options.out, options.format
+    by_suffix = _by_suffix(options, SUFFIXES, "without --figure KIND")
+    if out is not None and not (form or by_suffix or options.overrides):
+        raise ValueError(f"--out must end in {', '.join(SUFFIXES)}, got {out}")
+    if out is None and form in ("parquet", "html"):
+        raise ValueError(f"--format {form} needs a file: type --out report.{form}")
+    form = form or by_suffix or ("terminal" if sys.stdout.isatty() else "md")
+    if options.option and form != "html":
+        raise ValueError("--option goes with --figure KIND, or with a page: --out report.html")
+    if options.recovery and form == "html":
+        raise ValueError("--recovery has no html: type --format md, csv, parquet or latex")
+    look = Look(**_figure_options([], options))
+    document = make_document(options, look, all_metrics=form in ("csv", "json", "parquet"))
+    if options.overrides:
+        notes, labels = left_out(document.collection), document.labels
+        text = "\n".join(map(labels.overrides, labels.ordered(document.groups)))
+    elif out is not None:
+        document.write(out, form)
+        print(f"written: {out}")
+        return
     elif form == "terminal":
         document.print()
+        return
     else:
-        text = _overrides(document) if options.overrides else document.text(form)
-        for line in document.notes if form in ("csv", "json") else ():
-            print(f"ol2r report: {line}", file=sys.stderr)
-        if options.out is None:
-            print(text)
-            return
-        with writing(options.out):
-            write_text(options.out, text + "\n")
-        print(f"written: {options.out}")
-
-
-def _report_format(options: argparse.Namespace) -> str:
-    """Return the format of --format or of the suffix of --out; without both `terminal`, or md where stdout is none."""
-    if options.format not in (*FORMATS, None):
-        raise ValueError(f"--format must be one of {', '.join(FORMATS)} without --figure KIND, got {options.format}")
-    if options.out is not None:
-        by_suffix = SUFFIXES.get(options.out.suffix)
-        if by_suffix is None and options.format is None:
-            raise ValueError(f"--out must end in {', '.join(SUFFIXES)}, got {options.out}")
-        _check_suffix(options, by_suffix)
-        return str(options.format or by_suffix)
-    if options.format in ("parquet", "html"):
-        raise ValueError(f"--format {options.format} needs a file: type --out report.{options.format}")
-    return options.format or ("terminal" if sys.stdout.isatty() else "md")
-
-
-def _check_suffix(options: argparse.Namespace, by_suffix: str | None) -> None:
-    """Raise ValueError where --format contradicts the suffix of --out."""
-    if options.format and by_suffix not in (None, options.format):
-        raise ValueError(
-            f"--out must not end in {options.out.suffix} with --format {options.format}, got {options.out}"
-        )
-
-
-def _overrides(document: Document) -> str:
-    for line in left_out(document.collection):
+        notes, text = document.notes if form in ("csv", "json") else [], document.text(form)
+    for line in notes:
         print(f"ol2r report: {line}", file=sys.stderr)
-    return "\n".join(map(document.labels.overrides, document.labels.ordered(document.groups)))
+    if out is None:
+        print(text)
+        return
+    with writing(out):
+        write_text(out, text + "\n")
+    print(f"written: {out}")
+
+
+def _by_suffix(options: argparse.Namespace, formats: Mapping[str, str], where: str) -> str | None:
+    """Return the format of the suffix of --out, if it is that of one; ValueError where --format is another one."""
+    if options.format not in (*formats.values(), None):
+        raise ValueError(f"--format must be one of {', '.join(formats.values())} {where}, got {options.format}")
+    found = formats.get(options.out.suffix.lower()) if options.out else None
+    if options.format and found not in (None, options.format):
+        given = f"--format {options.format}, got {options.out}"
+        raise ValueError(f"--out must not end in {options.out.suffix} with {given}")
+    return found
 
 
 def _draw_figures(options: argparse.Namespace) -> None:
@@ -204,15 +190,21 @@ def _draw_figures(options: argparse.Namespace) -> None:
     for kind in kinds:
         if kind not in KINDS:
             raise ValueError(must_be_one_of("--figure", KINDS, kind))
-    files = _figure_files(kinds, options)
-    figure_options = _figure_options(kinds, options)
-    document = make_document(options)
-    look = Look(**{name: value for name, value in figure_options.items() if name in EVERY_KIND})
+    out = options.out or FIGURE_FOLDER
+    if _by_suffix(options, FIGURE_SUFFIXES, "with --figure"):
+        if len(kinds) > 1:
+            raise ValueError(f"--out must be a folder for {len(kinds)} figures, got {out}")
+        files = dict.fromkeys(kinds, out)
+    elif out.suffix and not out.is_dir():
+        raise ValueError(f"--out must be a folder, or end in {', '.join(FIGURE_SUFFIXES)}, got {out}")
+    else:
+        files = {kind: out / f"{kind}.{options.format or 'png'}" for kind in kinds}
+    given = _figure_options(kinds, options)
+    look = Look(**{name: value for name, value in given.items() if name in EVERY_KIND})
+    document = make_document(options, look)
     written, lines = 0, dict[str, None]()
     for kind, file in files.items():
-        known = {
-            name: value for name, value in figure_options.items() if name in EVERY_KIND or name in KINDS[kind].options
-        }
+        known = {name: value for name, value in given.items() if name in EVERY_KIND or name in KINDS[kind].options}
         try:
             figure = drawing.draw(kind, document.groups, document.labels, **known)
         except NothingToDraw as error:
@@ -229,23 +221,6 @@ def _draw_figures(options: argparse.Namespace) -> None:
         print(f"ol2r report: {line} --option bands=ci draws those of two", file=sys.stderr)
     if not written:
         raise ValueError("none of the figures could be drawn")
-
-
-def _figure_files(kinds: Sequence[str], options: argparse.Namespace) -> dict[str, Path]:
-    """The file of each kind: --out itself if it has the suffix of a figure, otherwise a file in the folder --out."""
-    if options.format not in (*FIGURE_FORMATS, None):
-        raise ValueError(f"--format must be one of {', '.join(FIGURE_FORMATS)} with --figure, got {options.format}")
-    out = FIGURE_FOLDER if options.out is None else options.out
-    by_suffix = out.suffix.lower().lstrip(".")
-    if by_suffix not in FIGURE_FORMATS:
-        if out.suffix and not out.is_dir():
-            suffixes = ", ".join(f".{form}" for form in FIGURE_FORMATS)
-            raise ValueError(f"--out must be a folder, or end in {suffixes}, got {out}")
-        return {kind: out / f"{kind}.{options.format or 'png'}" for kind in kinds}
-    _check_suffix(options, by_suffix)
-    if len(kinds) > 1:
-        raise ValueError(f"--out must be a folder for {len(kinds)} figures, got {out}")
-    return {kinds[0]: out} if kinds else {}
 
 
 def _figure_options(kinds: Sequence[str], options: argparse.Namespace) -> dict[str, str]:

@@ -20,7 +20,6 @@ from ol2r_cli.atomic_file import write_text
 from ol2r_cli.commands.command import argument, command
 from ol2r_cli.config.catalogue import add_config_dir
 from ol2r_cli.config.instantiate import trusted_targets
-from ol2r_cli.run.exit_status import DONE
 from ol2r_cli.run.run import Run, find_run
 
 
@@ -32,7 +31,7 @@ from ol2r_cli.run.run import Run, find_run
     argument("--data", metavar="DIR", type=Path, help="where the run's data are now, if they are needed"),
     add_config_dir,
 )
-def main(given: argparse.Namespace) -> int:
+def main(given: argparse.Namespace) -> None:
     path = find_run(given.run)
     import torch
 
@@ -42,7 +41,7 @@ def main(given: argparse.Namespace) -> int:
     text = "".join(f"{score!s}\n" for score in scores.numpy())  # as many digits as identify it in its precision
     if given.output is None:
         sys.stdout.write(text)
-        return DONE
+        return
     try:
         write_text(given.output, text)
     except OSError as error:
@@ -50,4 +49,3 @@ def main(given: argparse.Namespace) -> int:
             f"--output must be a file that can be written, got {given.output} ({error.strerror})"
         ) from error
     print(f"written: {given.output}")
-    return DONE

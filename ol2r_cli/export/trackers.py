@@ -100,7 +100,7 @@ def _curves(run: Run, points: int) -> dict[str, Curve]:
     parts = {"trace/": (trace.group_by("seed", stretch.alias("stretch")).agg(*last, *means), names)}
     for (split,), rows in run.table(EVALUATION.with_columns(columns.evaluation)).group_by("split"):
         parts[f"evaluation/{split}_"] = rows, list(columns.evaluation)
-    curves = {}
+    curves: dict[str, Curve] = {}
     for prefix, (rows, of) in parts.items():
         by_round = rows.group_by("round").agg(pl.col(*of).cast(pl.Float64).mean()).sort("round")
         curves |= {f"{prefix}{name}": list(by_round.select("round", name).drop_nulls().iter_rows()) for name in of}
