@@ -15,7 +15,7 @@ import io
 import os
 import sys
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import product
 from pathlib import Path
@@ -35,24 +35,13 @@ if TYPE_CHECKING:
     from ol2r_cli.config.composer import Composition
     from ol2r_cli.contracts.laws import CheckReport
     from ol2r_cli.report.document import Document
-    from ol2r_cli.report.run_groups import Collection
     from ol2r_cli.run.experiment import Experiment
     from ol2r_cli.run.trained_ranker import TrainedRanker
 
 
 __all__ = [
-    "Run",
-    "RunFailed",
-    "RunFigure",
-    "check",
-    "compare",
-    "compose",
-    "draw",
-    "experiment",
-    "grid",
-    "load",
-    "run",
-    "sweep",
+    *("Run", "RunFailed", "RunFigure", "check", "compare", "compose", "draw", "experiment", "grid", "load"),
+    *("run", "sweep"),
 ]
 
 
@@ -217,12 +206,24 @@ def run(*settings: Any, progress: bool = False, **more: Any) -> Run:
     import torch
 
     from ol2r_cli.device import restored
+    from ol2r_cli.run.runner import Runner
 
     with restored(), torch.inference_mode():
         prepared, command = _prepared(as_overrides(*settings, **more))
+        path = prepared.directory.path
         if not prepared.finished():
-            _play(prepared, command, progress)
-        return _own_run(prepared.directory.path, prepared.settings)
+            runner = Runner(prepared, command)
+            with prepared.directory, contextlib.ExitStack() as printed:
+                if not progress:  # discard what is for the command line
+                    printed.enter_context(contextlib.redirect_stdout(io.StringIO()))
+                    printed.enter_context(contextlib.redirect_stderr(io.StringIO()))
+                code = runner.run()
+            if code == INTERRUPTED:
+                raise KeyboardInterrupt("the same call resumes the run")
+            if code:
+                error = (run_reader.read_manifest(path) or {}).get("error") or "its directory cannot be written"
+                raise RunFailed(f"{error} (the traceback is in {path / 'log.txt'})", (path,))
+        return _own_run(path, prepared.settings)
 
 
 def _own_run(path: Path, settings: Mapping[str, Any]) -> Run:
@@ -232,27 +233,6 @@ def _own_run(path: Path, settings: Mapping[str, Any]) -> Run:
     run = Run(path)
     run._own_targets = frozenset(targets(settings))
     return run
-
-
-def _play(prepared: Experiment, command: str, progress: bool) -> None:
-    from ol2r_cli.run.runner import Runner
-
-    runner = Runner(prepared, command)
-    with prepared.directory, contextlib.nullcontext() if progress else _silence():
-        code = runner.run()
-    if code == INTERRUPTED:
-        raise KeyboardInterrupt("the same call resumes the run")
-    if code:
-        path = prepared.directory.path
-        error = (run_reader.read_manifest(path) or {}).get("error") or "its directory cannot be written"
-        raise RunFailed(f"{error} (the traceback is in {path / 'log.txt'})", (path,))
-
-
-@contextlib.contextmanager
-def _silence() -> Iterator[None]:
-    """Discard what a run prints for the command line."""
-    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-        yield
 
 
 def load(*places: RunOrFolder, **options: Any) -> pl.DataFrame:
@@ -275,9 +255,9 @@ def draw(kind: str, *places: RunOrFolder, **options: Any) -> RunFigure:
     """
     from ol2r_cli.report.figures import drawing
     from ol2r_cli.report.names import Labels
-    from ol2r_cli.report.run_groups import group_runs
+    from ol2r_cli.report.run_groups import chosen_runs, group_runs
 
-    rows = group_runs(_collected(places).runs)
+    rows = group_runs(chosen_runs(_paths(places)).runs)
     return RunFigure(drawing.draw(kind, rows, Labels(rows), **options))
 
 
@@ -298,9 +278,9 @@ def compare(
     from ol2r_cli.report.document import Document
     from ol2r_cli.report.measures import check_metrics, usual_metrics
     from ol2r_cli.report.names import Labels
-    from ol2r_cli.report.run_groups import group_runs
+    from ol2r_cli.report.run_groups import chosen_runs, group_runs
 
-    collection = _collected(places)
+    collection = chosen_runs(_paths(places))
     groups = group_runs(collection.runs)
     labels = Labels(groups)
     metrics = check_metrics(metrics, groups, "metrics")
@@ -308,13 +288,6 @@ def compare(
     groups = labels.ordered(groups, shown)
     compared = comparison.compare(groups, labels, shown, baseline, test) if len(groups) > 1 else None
     return Document(collection, groups, labels, shown, None, compared)
-
-
-def _collected(places: tuple[RunOrFolder, ...]) -> Collection:
-    """Finished runs, and those below folders; ValueError where there are none."""
-    from ol2r_cli.report.run_groups import chosen_runs
-
-    return chosen_runs(_paths(places), stacklevel=4)
 
 
 def _folders(named: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> list[Path]:
