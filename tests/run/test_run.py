@@ -8,7 +8,6 @@ import re
 import shutil
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -23,12 +22,12 @@ from ol2r_cli.run.experiment import Experiment
 from ol2r_cli.run.run import DamagedFile, Run, find_run, find_runs, named_runs
 from ol2r_cli.run.runner import Runner
 from ol2r_cli.run.store import RunDirectory
-from ol2r_cli.run.tables import BLOCKS, EVALUATION, INTERACTIONS, TRACE
+from ol2r_cli.run.tables import BLOCKS, EVALUATION, TRACE
 from tests.manifests import accept_changes, manifest
 
 ID = "0123456789"
 RESULTS = ["trace.parquet", "evaluation.parquet", "summary.json", "ranker.pt", "config.yaml"]
-ROUNDS = 200
+ROUNDS = 60
 
 
 def make(root: Path, status: str, round: int = 1, **more: object) -> Path:
@@ -43,24 +42,18 @@ def found(path: Path) -> Run:
     return run
 
 
-def command(folder: Path, *words: str) -> list[str]:
-    return ["experiment=smoke", f"rounds={ROUNDS}", "evaluate_every=50", f"output_dir={folder}", *words]
-
-
-def finished(folder: Path, *words: str) -> Path:
-    """The directory of a run that has just finished."""
-    assert main(command(folder, *words)) == 0
-    (path,) = find_runs(folder)
-    return path
+def command(folder: Path) -> list[str]:
+    words = ["experiment=smoke", f"rounds={ROUNDS}", "evaluate_every=10", "save_interactions=true"]
+    return [*words, "block_rounds=[1,20]", f"output_dir={folder}"]
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished run with all tables."""
-    return finished(tmp_path_factory.mktemp("whole"), *ALL_TABLES)
-
-
-ALL_TABLES = ["save_interactions=true", "block_rounds=[1,20]"]
+    folder = tmp_path_factory.mktemp("whole")
+    assert main(command(folder)) == 0
+    (path,) = find_runs(folder)
+    return path
 
 
 @pytest.fixture
@@ -73,13 +66,13 @@ def results(path: Path) -> dict[str, bytes]:
     return {name: (path / name).read_bytes() for name in RESULTS[:3]}
 
 
-def flip(file: Path, place: int) -> None:
+def flip(file: Path) -> None:
     content = bytearray(file.read_bytes())
-    content[place] ^= 1
+    content[len(content) // 2] ^= 1
     file.write_bytes(content)
 
 
-def test_the_state_follows_from_the_status_and_the_lock(tmp_path: Path):
+def test_the_state_follows_from_the_status_and_the_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     for status in "finished", "interrupted", "failed":
         assert found(make(tmp_path, status)).state == status
     path = make(tmp_path, "running", 20, rounds_per_second=4.0)
@@ -90,64 +83,56 @@ def test_the_state_follows_from_the_status_and_the_lock(tmp_path: Path):
         assert found(tmp_path / "copy").state == "killed"
         path.rename(tmp_path / "moved")
         assert found(tmp_path / "moved").state == "running"
-    run = found(make(tmp_path, "paused"))
-    assert (run.state, run.error) == ("unreadable", "its status is paused")
-    (path / "run.json").write_text("{")
-    assert (found(path).state, found(path).manifest, found(path).round) == ("unreadable", {}, 0)
-    assert "run.json must be JSON" in str(found(path).error)
     (tmp_path / "empty").mkdir()
     assert Run.read(tmp_path / "empty") is Run.read(tmp_path / "nowhere") is None
 
-
-def test_a_process_of_another_machine_runs_while_it_renews_the_manifest(tmp_path: Path):
-    path = make(tmp_path, "running", host="node7")
-    assert found(path).state == "running"
+    make(tmp_path, "running", host="node7")
+    assert found(path).state == "running", "a process of another machine runs while it renews the manifest"
     for seconds in -600, 600:  # of the clock of another machine
         os.utime(path / "run.json", (time.time() + seconds,) * 2)
         assert found(path).state == "killed"
 
+    make(tmp_path, "running")
+    monkeypatch.setattr(run_module, "is_held", lambda _: make(tmp_path, "finished", 100) is None)
+    assert found(path).state == "finished", "it ended while it was examined"
+
 
 def test_a_manifest_that_lacks_a_field_is_unreadable(tmp_path: Path):
+    wrong: list[tuple[dict[str, object], str]] = [
+        (manifest("finished", files=None), "files"),
+        (manifest("failed", progress={"round": "x", "rounds": 5}), "progress"),
+        (manifest("finished", choices={"ranker": "pdgd"}), "choices"),
+    ]
     for status in "finished", "interrupted":
         content = manifest(status)
         for name in "id", "command", "choices", "seeds", "progress", "results_version":
-            for bad in ({key: value for key, value in content.items() if key != name}, content | {name: 1.5}):
-                RunDirectory(tmp_path).write_json("run.json", bad)
-                run = found(tmp_path)
-                assert (run.state, run.manifest, run.error) == ("unreadable", {}, f"run.json has no valid {name}")
-    RunDirectory(tmp_path).write_json("run.json", manifest("finished", files=None))
-    assert found(tmp_path).error == "run.json has no valid files"
-    RunDirectory(tmp_path).write_json("run.json", manifest("failed", progress={"round": "x", "rounds": 5}))
-    assert found(tmp_path).error == "run.json has no valid progress"
-    RunDirectory(tmp_path).write_json("run.json", manifest("finished", choices={"ranker": "pdgd"}))
-    assert found(tmp_path).error == "run.json has no valid choices"
+            wrong += [({key: content[key] for key in content if key != name}, name), (content | {name: 1.5}, name)]
+    for content, name in wrong:
+        RunDirectory(tmp_path).write_json("run.json", content)
+        run = found(tmp_path)
+        assert (run.state, run.manifest, run.round) == ("unreadable", {}, 0), content
+        assert run.error == f"run.json has no valid {name}", content
+    RunDirectory(tmp_path).write_json("run.json", manifest("paused"))
+    assert found(tmp_path).error == "its status is paused"
+    for text in "{", "[1]":
+        (tmp_path / "run.json").write_text(text)
+        assert found(tmp_path).state == "unreadable"
 
 
 def test_texts_of_others_are_shown_and_end_no_command(copy: Path, capsys: pytest.CaptureFixture[str]):
     content = json.loads((copy / "run.json").read_text())
     RunDirectory(copy).write_json("run.json", content | {"note": "\x1b[31mred"})
     accept_changes(copy)
-    assert main(command(copy.parents[1], *ALL_TABLES)) == 0
+    assert main(command(copy.parents[1])) == 0
     assert "\\x1b[31mred" in capsys.readouterr().out
     RunDirectory(copy).write_json("run.json", content | {"startup_seconds": "x"})
     accept_changes(copy)
-    assert main(["-m", "--dry-run", *command(copy.parents[1], "seed=1,2")]) == 0, "its start-up is no number"
+    assert main(["-m", "--dry-run", *command(copy.parents[1]), "seed=1,2"]) == 0, "its start-up is no number"
     RunDirectory(copy).write_json("run.json", content | {"files": {"a\0b": {"bytes": 1, "sha256": ""}}})
     assert found(copy).state == "damaged"
     (other := copy.parent / "other").mkdir()
     (other / "run.json").mkdir()
     assert manifest_bytes(other) is None
-
-
-def test_a_run_that_ends_while_it_is_examined_is_not_called_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    path = make(tmp_path, "running")
-
-    def end(_: Path) -> bool:
-        make(tmp_path, "finished", 100)
-        return False
-
-    monkeypatch.setattr(run_module, "is_held", end)
-    assert found(path).state == "finished"
 
 
 def test_a_run_is_found_by_its_path_and_by_its_id(tmp_path: Path):
@@ -194,7 +179,7 @@ CHANGES: dict[str, Callable[[Path], object]] = {
     "removed": lambda file: file.unlink(),
     "truncated": lambda file: file.write_bytes(file.read_bytes()[:-1]),
     "emptied": lambda file: file.write_bytes(b""),
-    "changed by a bit": lambda file: flip(file, file.stat().st_size // 2),
+    "changed by a bit": flip,
 }
 
 
@@ -203,20 +188,23 @@ def test_a_run_whose_files_are_not_as_they_were_written_is_damaged_and_run_again
 ):
     before = results(copy)
     for name, how in [*((name, "changed by a bit") for name in RESULTS), *((RESULTS[0], how) for how in CHANGES)]:
+        content = (copy / name).read_bytes()
         CHANGES[how](copy / name)
         run = Run.read(copy, thorough=True)
         assert run is not None
         assert (run.state, str(run.error).startswith(name)) == ("damaged", True), (name, how)
         if how == "changed by a bit":
             with pytest.raises(DamagedFile, match=f"{name} has another content than when it was written"):
-                run.content(name)
+                run.table(TRACE) if name == TRACE.file else run.content(name)
         else:
             with pytest.raises(ValueError, match="no finished"), pytest.warns(UserWarning, match=f"damaged: .*{name}"):
                 load(tmp_path)
-        capsys.readouterr()
-        assert main(command(tmp_path, *ALL_TABLES)) == 0, (name, how)
-        assert capsys.readouterr().err == f"starts afresh: {run.error}\n"
-        assert results(copy) == before, (name, how)
+        if name == "ranker.pt" or how == "truncated":
+            capsys.readouterr()
+            assert main(command(tmp_path)) == 0, (name, how)
+            assert capsys.readouterr().err == f"starts afresh: {run.error}\n"
+            assert results(copy) == before, (name, how)
+        (copy / name).write_bytes(content)
 
 
 def test_a_changed_digit_is_noticed_at_every_look(copy: Path):
@@ -226,41 +214,46 @@ def test_a_changed_digit_is_noticed_at_every_look(copy: Path):
         assert (found(copy).state, str(found(copy).error).split()[0]) == ("damaged", name)
         (copy / name).write_text(content)
     assert found(copy).state == "finished"
-
-
-def test_a_table_that_is_recorded_and_none_is_damaged(copy: Path):
     (copy / "trace.parquet").write_bytes(b"PAR1 nonsense")
     accept_changes(copy)
     with pytest.raises(DamagedFile, match=r"trace\.parquet cannot be read \("):
-        found(copy).table(TRACE)
+        _ = found(copy).trace
 
 
 def test_interactions_may_be_removed_afterwards(copy: Path):
-    (copy / INTERACTIONS.file).unlink()
+    (copy / "interactions.parquet").unlink()
     assert found(copy).state == "finished"
     assert found(copy).interactions.is_empty()
-    (copy / INTERACTIONS.file).write_bytes(b"")
+    (copy / "interactions.parquet").write_bytes(b"")
     assert str(found(copy).error).startswith("interactions.parquet has 0 bytes")
 
 
 @pytest.fixture(scope="module")
 def interrupted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run that was stopped in the middle, with a checkpoint and all tables."""
-    composition = compose(command(tmp_path_factory.mktemp("interrupted"), *ALL_TABLES))
+    composition = compose(command(tmp_path_factory.mktemp("interrupted")))
     experiment = Experiment(composition.config, composition.choices)
     with experiment.directory:
-        assert Runner(experiment, "ol2r run", lambda round, ndcg: round == 100).run() == 130
+        assert Runner(experiment, "ol2r run", lambda round, ndcg: round == 30).run() == 130
     return experiment.directory.path
 
 
-def test_an_unfinished_run_has_the_rows_of_its_checkpoint(interrupted: Path, tmp_path: Path):
+def test_a_resumed_run_is_that_of_an_undisturbed_one(interrupted: Path, whole: Path, tmp_path: Path):
+    """Rows of parts that no checkpoint records, and files of another process, are not used."""
     run = found(interrupted)
-    assert (run.state, run.round) == ("interrupted", 100)
-    assert run.trace["round"].to_list() == list(range(1, 101))
-    assert run.interactions["round"].max() == 100
-    path = Path(shutil.copytree(interrupted, tmp_path / "copy"))
+    assert (run.state, run.round) == ("interrupted", 30)
+    assert run.trace["round"].to_list() == list(range(1, 31))
+    assert run.interactions["round"].max() == 30
+    path = Path(shutil.copytree(interrupted, tmp_path / interrupted.parent.name / interrupted.name))
+    saved = (path / "checkpoint.pt").read_bytes()
     (path / "checkpoint.pt").unlink()
     assert found(path).trace.is_empty(), "no record says which rows are sound"
+    (path / "checkpoint.pt").write_bytes(saved)
+    shutil.copy(path / "trace.part00001.parquet", path / "trace.part00002.parquet")
+    (path / "trace.parquet").write_bytes(b"of a process that was killed before it finished")
+    assert main(command(tmp_path)) == 0
+    assert results(path) == results(whole)
+    assert not list(path.glob("*.part*"))
 
 
 def test_a_run_whose_tables_are_not_those_of_its_checkpoint_starts_afresh(
@@ -275,57 +268,46 @@ def test_a_run_whose_tables_are_not_those_of_its_checkpoint_starts_afresh(
         with pytest.raises((DamagedFile, OSError)):
             getattr(found(path), table)
         capsys.readouterr()
-        assert main(command(tmp_path, *ALL_TABLES)) == 0, how
+        assert main(command(tmp_path)) == 0, how
         assert capsys.readouterr().err.startswith(f"starts afresh: {part.name} "), how
         assert results(path) == results(whole), how
 
 
-def test_a_resumed_run_is_that_of_an_undisturbed_one(interrupted: Path, whole: Path, tmp_path: Path):
-    """Rows of parts that no checkpoint records, and files of another process, are not used."""
-    path = Path(shutil.copytree(interrupted, tmp_path / interrupted.parent.name / interrupted.name))
-    shutil.copy(path / "trace.part00001.parquet", path / "trace.part00002.parquet")
-    (path / "trace.parquet").write_bytes(b"of a process that was killed before it finished")
-    assert main(command(tmp_path, *ALL_TABLES)) == 0
-    assert results(path) == results(whole)
-    assert not list(path.glob("*.part*"))
-
-
-def test_a_run_does_not_finish_without_a_table_that_it_has_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    evaluate = Runner._evaluate
-
+def test_a_run_does_not_finish_without_the_rows_that_it_has_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     def removing(running: Runner) -> dict[str, float]:
         for part in running.directory.path.glob("trace.part*"):
             part.unlink()
         return evaluate(running)
 
-    monkeypatch.setattr(Runner, "_evaluate", removing)
+    evaluate, flush = Runner._evaluate, runner_module.Trace.flush
     monkeypatch.setattr(runner_module, "QUEUE", 2)
-    assert main(command(tmp_path, "checkpoint_rounds=30")) == 1
+    with monkeypatch.context() as patch:
+        patch.setattr(Runner, "_evaluate", removing)
+        assert main([*command(tmp_path), "checkpoint_rounds=30"]) == 1
     (path,) = find_runs(tmp_path)
     assert found(path).state == "failed"
     expected = r"trace.part0000\d.parquet is missing, while the run was writing to it: run it again"
     assert re.fullmatch(expected, str(found(path).error))
     assert not (path / "summary.json").exists()
+    monkeypatch.setattr(runner_module.Trace, "flush", lambda trace: (trace._rounds.clear(), flush(trace)))
+    assert main([*command(tmp_path), "checkpoint_rounds=30", "force=true"]) == 1
+    assert re.search(r"trace.parquet has \d+ rows, and 60 were written: run it again", str(found(path).error))
 
 
 def test_settings_that_cannot_be_read_name_the_command(tmp_path: Path):
     path = make(tmp_path, "failed")
-    for content in "a: &x [1]\nb: *x\n", "- 1\n", "a: [1", "{" * 200_000:
-        (path / "config.yaml").write_text(content)
-        for read in lambda: found(path).settings, lambda: found(path).flat_settings:
+    for content in "a: &x [1]\nb: *x\n", "- 1\n", "a: [1", "{" * 200_000, None:
+        (path / "config.yaml").unlink(missing_ok=True)
+        if content:
+            (path / "config.yaml").write_text(content)
+        for name in "settings", "flat_settings":
             with pytest.raises(DamagedFile, match=r"config\.yaml is damaged \(.*\): type ol2r run force=true"):
-                read()
-    with suppress(FileNotFoundError):
-        (path / "config.yaml").unlink()
-    with pytest.raises(DamagedFile, match=r"config\.yaml is damaged"):
-        _ = found(path).settings
+                getattr(found(path), name)
 
 
 def test_names_of_files_in_a_manifest_of_others_lead_nowhere(tmp_path: Path):
     path = make(tmp_path, "finished")
-    secret = tmp_path / "trace.part00001.parquet"
-    secret.write_bytes(b"")
+    (secret := tmp_path / "trace.part00001.parquet").write_bytes(b"")
     record = {"bytes": 0, "sha256": run_module.sha256(secret)}
-    content = json.loads((path / "run.json").read_text())
-    content["files"] = {f"trace.part00001.parquet/../../../{secret.name}": record}
-    assert Run(path, content, "finished").parts(TRACE) == []
+    files = {f"trace.part00001.parquet/../../../{secret.name}": record}
+    assert Run(path, manifest("finished", files=files), "finished").parts(TRACE) == []
