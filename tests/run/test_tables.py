@@ -40,16 +40,11 @@ def test_names_and_types_of_columns_are_public(directory: RunDirectory):
         "online_ndcg": pl.Float32,
         "cumulative_ndcg": pl.Float64,
         "regret": pl.Int64,
-        "clicks": pl.Int16,
-        "pairs": pl.Int16,
-        "blocks": pl.Int32,
-        "block_size_1": pl.Int32,
-        "block_size_5": pl.Int32,
-        "block_size_10": pl.Int32,
+        **dict.fromkeys(("clicks", "pairs"), pl.Int16),
+        **dict.fromkeys(("blocks", "block_size_1", "block_size_5", "block_size_10"), pl.Int32),
         "certain_top10": pl.Float32,
         "unfairness": pl.Float64,
-        "exposure_0": pl.Float32,
-        "exposure_1": pl.Float32,
+        **dict.fromkeys(("exposure_0", "exposure_1"), pl.Float32),
         "violations": pl.Int16,
     }
     measured = dict.fromkeys(("ndcg_1", "ndcg_3", "ndcg_5", "ndcg_10", "cosine"), pl.Float32)
@@ -70,14 +65,9 @@ def test_evaluations_of_several_rounds_and_blocks_of_queries_of_different_length
     trace.record_blocks(10, torch.tensor([[1, 2, 2], [2, 2, 0]]))
     trace.flush()
     run = written(directory)
-    assert run.evaluation.filter(split="test").select("seed", "round", "ndcg_10", "cosine").rows() == [
-        (1, 0, 0.125, -1.0),
-        (1, 10, 0.5, None),
-        (1, 20, 0.75, None),
-        (2, 0, 0.25, 0.5),
-        (2, 10, 0.625, None),
-        (2, 20, 0.875, None),
-    ]
+    of_one = [(1, 0, 0.125, -1.0), (1, 10, 0.5, None), (1, 20, 0.75, None)]
+    of_two = [(2, 0, 0.25, 0.5), (2, 10, 0.625, None), (2, 20, 0.875, None)]
+    assert run.evaluation.filter(split="test").select("seed", "round", "ndcg_10", "cosine").rows() == of_one + of_two
     assert run.evaluation.height == 6 + 4
     assert run.blocks.rows() == [(1, 10, 1, 1), (1, 10, 2, 2), (1, 10, 3, 2), (2, 10, 1, 2), (2, 10, 2, 2)]
 
@@ -102,45 +92,28 @@ def test_interactions_are_the_shown_documents(directory: RunDirectory):
     assert frame.filter(round=2).drop("round").rows() == [(seed, *rest) for seed, _, *rest in once]
 
 
-def test_one_row_per_seed_and_round_in_that_order(directory: RunDirectory):
-    """Seeds of 63 bits are exact, and recorded values are copies."""
+def test_one_row_per_seed_and_round_with_null_where_a_measure_does_not_apply(directory: RunDirectory):
+    """Seeds of 63 bits are exact, recorded values are copies, and [R, B] is R times [B], also in inference mode."""
     large = 2**62 + 1
     trace, sums = Trace(directory, [large, 3]), torch.zeros(2)
-    for t in range(1, 6):
+    for t in range(1, 4):
         sums += t / 7
         trace.record(t, {"query": torch.tensor([10 * t, 10 * t + 1]), "cumulative_ndcg": sums})
-    trace.flush()
-    frame = written(directory).trace
-    assert frame["seed"].to_list() == [3] * 5 + [large] * 5
-    assert frame["round"].to_list() == [1, 2, 3, 4, 5] * 2
-    assert frame["query"].to_list() == [11, 21, 31, 41, 51, 10, 20, 30, 40, 50]
-    assert frame["cumulative_ndcg"].to_list() == pytest.approx([t * (t + 1) / 14 for t in range(1, 6)] * 2)
-
-
-def test_measures_that_do_not_apply_are_null(directory: RunDirectory):
-    trace = Trace(directory, [1, 2])
-    trace.record(1, {"blocks": torch.tensor([3, -1]), "certain_top10": torch.tensor([float("nan"), 0.25])})
-    trace.record(2, {"unfairness": torch.tensor([-0.5, 0.5])})
-    trace.flush()
-    frame = written(directory).trace
-    assert frame["blocks"].to_list() == [3, None, None, None]
-    assert frame["certain_top10"].to_list() == [None, None, 0.25, None]
-    assert frame["unfairness"].to_list() == [None, -0.5, None, 0.5], "a negative value is not a count here"
-    assert frame["clicks"].null_count() == 4
-
-
-def test_several_rounds_can_be_recorded_at_once(directory: RunDirectory):
-    """One call with [R, B] equals R calls with [B], in and outside of inference mode."""
-    clicks, query = torch.arange(6).reshape(3, 2), torch.tensor([8, 9])
-    trace = Trace(directory, [1, 2])
     with torch.inference_mode():
-        trace.record(1, {"clicks": clicks, "query": query})
-    trace.record(4, {"clicks": clicks[0].float().requires_grad_(), "query": query})
+        trace.record(4, {"clicks": torch.arange(4).reshape(2, 2), "blocks": torch.tensor([3, -1])})
+    nothing = {"certain_top10": torch.tensor([torch.nan, 0.25]), "unfairness": torch.tensor([-0.5, 0.5])}
+    trace.record(6, nothing | {"clicks": torch.ones(2).requires_grad_()})
     trace.flush()
     frame = written(directory).trace
-    assert frame["clicks"].to_list() == [0, 2, 4, 0, 1, 3, 5, 1]
-    assert frame["query"].to_list() == [8, 8, 8, 8, 9, 9, 9, 9]
-    assert frame["round"].to_list() == [1, 2, 3, 4] * 2
+    assert frame["seed"].to_list() == [3] * 6 + [large] * 6
+    assert frame["round"].to_list() == [1, 2, 3, 4, 5, 6] * 2
+    assert frame["query"].to_list() == [11, 21, 31, None, None, None, 10, 20, 30, None, None, None]
+    sums_by_round = [t * (t + 1) / 14 for t in range(1, 4)]
+    assert frame["cumulative_ndcg"].drop_nulls().to_list() == pytest.approx(sums_by_round * 2)
+    assert frame["clicks"].to_list() == [None, None, None, 1, 3, 1, None, None, None, 0, 2, 1]
+    assert frame["blocks"].to_list() == [None] * 9 + [3, 3, None]
+    assert frame["certain_top10"].to_list() == [None] * 5 + [0.25] + [None] * 6
+    assert frame["unfairness"].drop_nulls().to_list() == [0.5, -0.5], "a negative value is not a count here"
 
 
 def test_what_cannot_be_recorded_is_refused(directory: RunDirectory):
@@ -183,61 +156,54 @@ def test_tables_with_other_columns_go_on(directory: RunDirectory):
         _ = written(directory).trace
 
 
-def played(directory: RunDirectory, rounds: int, saved: int = 0) -> Trace:
-    """A run of two seeds that flushes every round, with a checkpoint after one of them."""
+def played(directory: RunDirectory, rounds: int, saved: int = 0, last: int = 0) -> Trace:
+    """A run of two seeds that flushes every round but the `last` ones, with a checkpoint after one of them."""
     trace = Trace(directory, [2, 1])
     for t in range(1, rounds + 1):
         trace.record(t, {"clicks": torch.tensor([t, 10 * t])})
-        trace.flush()
+        if t <= rounds - last:
+            trace.flush()
         if t == saved:
             save_checkpoint(directory, {"round": t}, "id")
     return trace
 
 
-@pytest.fixture
-def _small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Three rounds of two seeds in a part, and one seed in a piece."""
+def test_a_flush_changes_no_file_of_the_checkpoint(directory: RunDirectory, monkeypatch: pytest.MonkeyPatch):
+    for size, count in (1, 4), (2**22, 1):
+        monkeypatch.setattr(trace_module, "PART_BYTES", size)
+        directory.clear()
+        played(directory, 5, saved=4)
+        kept = read_checkpoint(directory.path)["files"]
+        assert len(kept) == count, "small parts are joined"
+        assert Run(directory.path, {"status": "running"}).trace["round"].to_list() == [1, 2, 3, 4] * 2
+        assert written(directory).trace["round"].to_list() == [1, 2, 3, 4, 5] * 2
+        again = RunDirectory(directory.path)
+        assert restore_checkpoint(again, "id") == {"round": 4}
+        assert sorted(path.name for path in directory.path.iterdir()) == ["checkpoint.pt", *kept]
+        trace = Trace(again, [2, 1])
+        trace.record(5, {"clicks": torch.tensor([5, 50])})
+        trace.finish()
+        assert written(again).trace["clicks"].to_list() == [10, 20, 30, 40, 50, 1, 2, 3, 4, 5]
+
+
+def test_parts_become_one_file_which_does_not_depend_on_them(directory: RunDirectory, tmp_path: Path, monkeypatch):
     monkeypatch.setattr(trace_module, "PART_BYTES", 1)
-
-
-@pytest.mark.usefixtures("_small_parts")
-def test_a_flush_changes_no_file_of_the_checkpoint(directory: RunDirectory):
-    played(directory, 5, saved=4)
-    kept = read_checkpoint(directory.path)["files"]
-    assert all((directory / name).stat().st_size == record["bytes"] for name, record in kept.items())
-    assert Run(directory.path, {"status": "running"}).trace["round"].to_list() == [1, 2, 3, 4] * 2
-    assert written(directory).trace["round"].to_list() == [1, 2, 3, 4, 5] * 2
-    again = RunDirectory(directory.path)
-    assert restore_checkpoint(again, "id") == {"round": 4}
-    assert sorted(path.name for path in directory.path.iterdir()) == ["checkpoint.pt", *kept]
-    trace = Trace(again, [2, 1])
-    trace.record(5, {"clicks": torch.tensor([5, 50])})
+    trace = played(directory, 10, saved=7, last=2)
+    assert parts(directory.files, TRACE) == [f"trace.part{number:05}.parquet" for number in range(1, 9)]
     trace.finish()
-    assert written(again).trace["clicks"].to_list() == [10, 20, 30, 40, 50, 1, 2, 3, 4, 5]
-
-
-@pytest.mark.usefixtures("_small_parts")
-def test_parts_become_one_file_which_does_not_depend_on_them(directory: RunDirectory, tmp_path: Path):
-    trace = played(directory, 10, saved=7)
-    rows = written(directory).trace
-    assert rows["clicks"].to_list() == [*range(10, 101, 10), *range(1, 11)]
-    trace.finish()
-    assert list(directory.files) == ["trace.parquet"]
-    assert written(directory).trace.equals(rows)
     trace.finish()  # there is nothing new
+    assert list(directory.files) == ["trace.parquet"]
+    assert written(directory).trace["clicks"].to_list() == [*range(10, 101, 10), *range(1, 11)]
     directory.clean_up(keep_checkpoint=False)
     assert [path.name for path in directory.path.iterdir()] == ["trace.parquet"]
-    at_once = Trace(RunDirectory(tmp_path / "once"), [2, 1])
-    for t in range(1, 11):
-        at_once.record(t, {"clicks": torch.tensor([t, 10 * t])})
-    at_once.finish()
+    played(RunDirectory(tmp_path / "once"), 10, last=10).finish()
     assert (tmp_path / "once" / "trace.parquet").read_bytes() == (directory / "trace.parquet").read_bytes()
 
 
-@pytest.mark.usefixtures("_small_parts")
-def test_a_lost_or_changed_part_is_noticed(directory: RunDirectory):
-    trace = played(directory, 8)
-    part = directory / written(directory).parts(TRACE)[1]
+def test_a_lost_or_changed_part_is_noticed(directory: RunDirectory, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(trace_module, "PART_BYTES", 1)
+    trace = played(directory, 3)
+    part = directory / parts(directory.files, TRACE)[1]
     content = bytearray(part.read_bytes())
     content[100] ^= 1
     part.write_bytes(content)
@@ -251,18 +217,13 @@ def test_a_lost_or_changed_part_is_noticed(directory: RunDirectory):
     assert list(directory.path.iterdir()) == []
 
 
-@pytest.mark.usefixtures("_small_parts")
-def test_parts_are_in_order_also_after_99999(directory: RunDirectory):
-    trace = played(directory, 1)
-    directory.write_bytes("trace.part99999.parquet", (directory / "trace.part00001.parquet").read_bytes())
-    trace.record(3, {"clicks": torch.tensor([5, 50])})
-    trace.flush()
-    assert parts(directory.files, TRACE) == [f"trace.part{number}.parquet" for number in ("00001", "99999", "100000")]
-
-
-def test_a_full_buffer_is_written(directory: RunDirectory, monkeypatch: pytest.MonkeyPatch):
+def test_a_full_buffer_is_written_and_parts_are_in_order_also_after_99999(directory: RunDirectory, monkeypatch):
     monkeypatch.setattr(trace_module, "FLUSH_ROWS", 6)
+    monkeypatch.setattr(trace_module, "PART_BYTES", 1)
     trace = Trace(directory, [1, 2])
     for t in (1, 2, 3, 4):
         trace.record(t, {"clicks": torch.tensor([t, t])})
     assert written(directory).trace["round"].to_list() == [1, 2, 3] * 2
+    directory.write_bytes("trace.part99999.parquet", (directory / "trace.part00001.parquet").read_bytes())
+    trace.flush()
+    assert parts(directory.files, TRACE) == [f"trace.part{number}.parquet" for number in ("00001", "99999", "100000")]
