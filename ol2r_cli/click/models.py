@@ -5,20 +5,20 @@ docs/algorithms/clicks.md has the definitions, papers and probabilities; a YAML 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from ol2r_cli import loops
-from ol2r_cli.click.probabilities import Tables, by_grade, by_place
 from ol2r_cli.config.ranges import NonNegative, Share
 from ol2r_cli.interfaces import ClickModel, Oracle, RunContext
 from ol2r_cli.tensor.shapes import Bool, Float, Int
 from ol2r_cli.tensor.streams import Random
+
+Tables = Mapping[int, Mapping[str, Sequence[Share]]]  # number of grades -> setting -> probability of each grade
 
 
 class _User(ClickModel):
@@ -33,16 +33,64 @@ class _User(ClickModel):
     def setup(self, context: RunContext, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
         """Choose the probabilities for the dataset's grades and the places shown."""
         self.loops = context.loops
-        self.register_buffer("click_probability", by_grade(self, "click", self.click_setting, self.tables, context))
+        self.register_buffer("click_probability", self._by_grade("click", self.click_setting, context))
         self.register_buffer("probability", self._probability(context), persistent=False)  # follows from the settings
 
     def _probability(self, context: RunContext) -> Tensor:
         """Return what the method `click` needs besides, for all places."""
         raise NotImplementedError
 
+    def _by_grade(self, name: str, values: Sequence[float] | None, context: RunContext) -> Float[Tensor, "G"]:
+        """Return the `values` of the setting `name`, or if they are None those of the table for the dataset's grades.
 
-def _cascade_user(user: CascadeBased) -> Any:
-    return loops.play.User(loops.play.CASCADE, user.click_probability.numpy(), user.probability.numpy())
+        Without such a table, that for the next larger number of grades, or else the largest, is interpolated, and
+        `warnings` says so: grade g of G has the probability at g / (G - 1), linear between those of the table. In the
+        papers' tables, those of the informational and the navigational user for 3 grades follow from those for 5 in
+        this way. ValueError, with what to type, without such a table or one probability per grade.
+        """
+        grades, setting, tables = context.grades, self.setting(name), self.setting("tables")
+        if values is None:
+            known = {int(number): table for number, table in self.tables.items() if str(number).isdecimal()}
+            larger = [number for number in known if number > max(1, grades)]
+            number = grades if grades in known else min(larger, default=max(known, default=0))
+            values = known.get(number, {}).get(name)
+            if values is None:
+                dots = ",".join("." for _ in range(grades))
+                raise ValueError(
+                    f"{tables} must have {name} for {number or grades} grades, got none: type {setting}=[{dots}]"
+                )
+            if len(values) != number:
+                rule = f"{number} probabilities, one per grade"
+                raise ValueError(f"{tables}.{number}.{name} must be {rule}, got {list(values)}")
+            if number != grades:
+                places = [grade * (number - 1) / max(1, grades - 1) for grade in range(grades)]
+                below = [min(int(place), number - 2) for place in places]
+                values = [
+                    (1 - (place - under)) * values[under] + (place - under) * values[under + 1]
+                    for place, under in zip(places, below, strict=True)
+                ]
+                shown = ",".join(f"{value:.4g}" for value in values)
+                self.warnings += (
+                    f"{setting} for {grades} grades is interpolated from that for {number} grades: [{shown}]; "
+                    f"{setting}=[..] sets your own",
+                )
+        if len(values) != grades:
+            raise ValueError(f"{setting} must be {grades} probabilities, one per grade, got {list(values)}")
+        return torch.tensor(list(values), dtype=torch.float64, device=context.device)
+
+    def _by_place(
+        self, name: str, values: Sequence[float] | None, curve: Callable[[int], float], context: RunContext
+    ) -> Float[Tensor, "K"]:
+        """Return the first K `values` of the setting `name`, or if they are None what `curve` gives for places 1 .. K.
+
+        ValueError if there are fewer values than places.
+        """
+        places = context.positions
+        values = [curve(rank) for rank in range(1, places + 1)] if values is None else values
+        if len(values) < places:
+            rule = f"{places} probabilities, one per place"
+            raise ValueError(f"{self.setting(name)} must be {rule}, got {list(values)}")
+        return torch.tensor(list(values)[:places], dtype=torch.float64, device=context.device)
 
 
 class CascadeBased(_User):
@@ -59,17 +107,19 @@ class CascadeBased(_User):
         positions = grades.shape[1]
         # Both numbers of a place are neighbours, so that the first places do not depend on the number of places.
         if self.loops:
-            clicks = np.empty(shown.shape, np.bool_)
-            probabilities = self.click_probability.numpy(), self.probability.numpy()
-            given = grades.numpy(), shown.numpy(), random.array(2 * positions)
-            loops.lists.cascade(*given, *probabilities, clicks)
-            return torch.from_numpy(clicks)
+            given = grades.numpy(), shown.numpy(), random.array(2 * positions), self.click_probability.numpy()
+            loops.lists.cascade(*given, self.probability.numpy(), clicked := np.empty(shown.shape, np.bool_))
+            return torch.from_numpy(clicked)
         click_chance, leave_chance = random.uniform(2 * positions).unflatten(1, (positions, 2)).unbind(2)
         clicks = click_chance < self.click_probability[grades]
         places = torch.arange(positions, device=grades.device)
         leaves = leave_chance < self.probability[clicks.long(), places, grades]
         left_above = leaves.cumsum(1) > leaves
         return clicks & ~left_above & shown
+
+    def _as_cascade(self) -> Any:
+        """Return the user for rounds that are played together, which each choice below offers for itself."""
+        return loops.play.User(loops.play.CASCADE, self.click_probability.numpy(), self.probability.numpy())
 
 
 class DependentClick(CascadeBased):
@@ -89,13 +139,13 @@ class DependentClick(CascadeBased):
         self.stop_setting, self.stop_without_click = stop, stop_without_click
 
     def _probability(self, context: RunContext) -> Float[Tensor, "2 K G"]:
-        stops = by_grade(self, "stop", self.stop_setting, self.tables, context)
+        stops = self._by_grade("stop", self.stop_setting, context)
         self.register_buffer("stop_probability", stops)
         at_every_place = stops.expand(context.positions, -1)
         unclicked = at_every_place if self.stop_without_click else torch.zeros_like(at_every_place)
         return torch.stack([unclicked, at_every_place])
 
-    for_loops = _cascade_user
+    for_loops = CascadeBased._as_cascade
 
 
 class DependentByPlace(CascadeBased):
@@ -110,11 +160,11 @@ class DependentByPlace(CascadeBased):
         self.continuation = continuation
 
     def _probability(self, context: RunContext) -> Float[Tensor, "2 K G"]:
-        stops = 1 - by_place(self, "continuation", self.continuation, lambda rank: 0.9 / rank, context)
+        stops = 1 - self._by_place("continuation", self.continuation, lambda rank: 0.9 / rank, context)
         clicked = stops[:, None].expand(-1, len(self.click_probability))
         return torch.stack([torch.zeros_like(clicked), clicked])
 
-    for_loops = _cascade_user
+    for_loops = CascadeBased._as_cascade
 
 
 class DynamicBayesian(CascadeBased):
@@ -132,17 +182,13 @@ class DynamicBayesian(CascadeBased):
         self.stop_setting, self.continuation = stop, continuation
 
     def _probability(self, context: RunContext) -> Float[Tensor, "2 K G"]:
-        stops = by_grade(self, "stop", self.stop_setting, self.tables, context)
+        stops = self._by_grade("stop", self.stop_setting, context)
         abandons = 1 - self.continuation
         clicked = stops + (1 - stops) * abandons  # 1 - (1 - s) gamma, exactly s if gamma is 1
         leaving = torch.stack([torch.full_like(stops, abandons), clicked])
         return leaving[:, None].repeat(1, context.positions, 1)
 
-    for_loops = _cascade_user
-
-
-def _independent_user(user: IndependentClicks) -> Any:
-    return loops.play.User(loops.play.INDEPENDENT, user.click_probability.numpy(), user.probability.numpy()[None])
+    for_loops = CascadeBased._as_cascade
 
 
 class IndependentClicks(_User):
@@ -154,12 +200,15 @@ class IndependentClicks(_User):
         """Click on each place independently."""
         positions = grades.shape[1]
         if self.loops:
-            clicks = np.empty(shown.shape, np.bool_)
-            given = grades.numpy(), shown.numpy(), random.array(positions)
-            loops.lists.independent(*given, self.probability.numpy(), clicks)
-            return torch.from_numpy(clicks)
+            given = grades.numpy(), shown.numpy(), random.array(positions), self.probability.numpy()
+            loops.lists.independent(*given, clicked := np.empty(shown.shape, np.bool_))
+            return torch.from_numpy(clicked)
         places = torch.arange(positions, device=grades.device)
         return (random.uniform(positions) < self.probability[places, grades]) & shown
+
+    def _as_independent(self) -> Any:
+        """Return the user for rounds that are played together, which each choice below offers for itself."""
+        return loops.play.User(loops.play.INDEPENDENT, self.click_probability.numpy(), self.probability.numpy()[None])
 
 
 class PositionBased(IndependentClicks):
@@ -176,10 +225,10 @@ class PositionBased(IndependentClicks):
         self.eta, self.examination = eta, examination
 
     def _probability(self, context: RunContext) -> Float[Tensor, "K G"]:
-        examined = by_place(self, "examination", self.examination, lambda rank: rank**-self.eta, context)
+        examined = self._by_place("examination", self.examination, lambda rank: rank**-self.eta, context)
         return examined[:, None] * self.click_probability
 
-    for_loops = _independent_user
+    for_loops = IndependentClicks._as_independent
 
 
 class TrustBias(IndependentClicks):
@@ -204,15 +253,15 @@ class TrustBias(IndependentClicks):
         self.examination, self.epsilon_plus, self.epsilon_minus = examination, epsilon_plus, epsilon_minus
 
     def _probability(self, context: RunContext) -> Float[Tensor, "K G"]:
-        examined = by_place(
-            self, "examination", self.examination, lambda rank: 0.35 / rank + 0.65 / (1 + 0.05 * (rank - 1)), context
+        examined = self._by_place(
+            "examination", self.examination, lambda rank: 0.35 / rank + 0.65 / (1 + 0.05 * (rank - 1)), context
         )
-        plus = by_place(self, "epsilon_plus", self.epsilon_plus, lambda rank: 1 / (1 + 0.005 * (rank - 1)), context)
-        minus = by_place(self, "epsilon_minus", self.epsilon_minus, lambda rank: 0.65 / rank, context)
+        plus = self._by_place("epsilon_plus", self.epsilon_plus, lambda rank: 1 / (1 + 0.005 * (rank - 1)), context)
+        minus = self._by_place("epsilon_minus", self.epsilon_minus, lambda rank: 0.65 / rank, context)
         relevant = self.click_probability
         return examined[:, None] * (plus[:, None] * relevant + minus[:, None] * (1 - relevant))
 
-    for_loops = _independent_user
+    for_loops = IndependentClicks._as_independent
 
 
 class UserBrowsing(_User):
@@ -231,28 +280,22 @@ class UserBrowsing(_User):
         self.examination = examination
 
     def _probability(self, context: RunContext) -> Float[Tensor, "K K"]:
-        return torch.from_numpy(self._rows(context.positions)).to(context.device)
-
-    def _rows(self, positions: int) -> NDArray[np.float64]:
-        """Return G [K, K] by place (row) and distance (column), both from 1; 0 beyond the top of the list.
+        """Return G by place (row) and distance (column), both from 1; 0 beyond the top of the list.
 
         ValueError unless the k-th row of the setting has k numbers.
         """
-        rows, examined = self.examination, np.zeros((positions, positions))
+        rows, places = self.examination, context.positions
         for place, row in enumerate(rows or [[]], 1):
             if len(row) != place:
                 shape = "k probabilities in row k, [[.],[.,.],[.,.,.],..]"
                 raise ValueError(f"{self.setting('examination')} must have {shape}, got {list(row)} in row {place}")
         *after_click, without = rows[-1]
-        for index in range(positions):
-            if index < len(rows):
-                examined[index, : index + 1] = rows[index]
-                continue
-            given = min(index, len(after_click))
-            examined[index, :given] = after_click[:given]
-            examined[index, given:index] = after_click[-1] if after_click else without
-            examined[index, index] = without
-        return examined
+        examined = torch.zeros(places, places, dtype=torch.float64)
+        for index in range(places):
+            row = rows[index] if index < len(rows) else [*after_click, *after_click[-1:] * places][:index]
+            whole = [*row, *[without] * (index + 1 - len(row))]
+            examined[index, : index + 1] = torch.tensor(whole, dtype=torch.float64)
+        return examined.to(context.device)
 
     def for_loops(self) -> Any:
         """The user for rounds that are played together."""
@@ -263,9 +306,8 @@ class UserBrowsing(_User):
         """Click from the top, each place with the distance from the last click."""
         positions = grades.shape[1]
         if self.loops:
-            clicks = np.empty(shown.shape, np.bool_)
-            given = grades.numpy(), shown.numpy(), random.array(positions)
-            loops.lists.user_browsing(*given, self.click_probability.numpy(), self.probability.numpy(), clicks)
+            given = grades.numpy(), shown.numpy(), random.array(positions), self.click_probability.numpy()
+            loops.lists.user_browsing(*given, self.probability.numpy(), clicks := np.empty(shown.shape, np.bool_))
             return torch.from_numpy(clicks)
         chance, attraction = random.uniform(positions), self.click_probability[grades]
         clicked, last = torch.empty_like(shown), torch.full_like(grades[:, 0], -1)

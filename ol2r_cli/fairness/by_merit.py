@@ -43,7 +43,7 @@ class NoFairness(Fairness):
         return proposal.order
 
     def for_loops(self) -> Any:
-        """Return nothing: proposals are served."""
+        """Return what is not None: proposals are served."""
         return ()
 
 
@@ -72,9 +72,12 @@ class FairCo(Fairness):
         self.exposure = self.all_groups(context)
         shape = context.replicas, self.exposure.groups
         merit = torch.tensor(self.exposure.merits(), dtype=torch.float64)
-        if self.merit == "labels":
+        if self.merit == "labels":  # of the training split; 0 for a group without documents
             assert oracle is not None
-            merit = mean_labels(oracle, self.exposure.groups)
+            assert oracle.group is not None
+            group, labels = oracle.group[oracle.rows()].long(), oracle.labels[oracle.rows()].double()
+            sizes = torch.bincount(group, minlength=self.exposure.groups)
+            merit = torch.bincount(group, labels, self.exposure.groups) / sizes.clamp(min=1)
         self.fixed_merit = merit.to(context.device)  # [G]; not used if merit is estimated
         for name in "exposed", "clicked", "shown":
             self.register_buffer(name, torch.zeros(shape, dtype=torch.float64, device=context.device))
@@ -141,22 +144,20 @@ class MCFair(Fairness):
         relevance = clicked / exposed.clamp(min=LEAST_EXPOSURE)
         if self.relevance == "ranker":
             relevance = proposal.scores.double()
-        owed = self.owed(exposed, relevance.clamp(min=0), candidates)
+        owed = self._owed(exposed, relevance.clamp(min=0), candidates)
         owed /= owed.abs().amax(1, keepdim=True).clamp(min=torch.finfo(owed.dtype).tiny)
         uncertainty = 1 / exposed.square().clamp(min=LEAST_SQUARE)
         sums = relevance + self.gain * owed + self.certainty * uncertainty
         return by_sum(proposal.order, sums, candidates.mask)
 
-    def owed(
+    def _owed(
         self, exposed: Float[Tensor, "B D"], relevance: Float[Tensor, "B D"], candidates: Candidates
     ) -> Float[Tensor, "B D"]:
-        """Return q of every document, 0 for padding."""
         if not self.groups:
             return gradient(exposed * candidates.mask, relevance * candidates.mask)
         assert candidates.group is not None
         group = candidates.group.long()
-        members: Bool[Tensor, "B G D"] = torch.stack([group == number for number in range(self.groups)], 1)
-        members &= candidates.mask[:, None]
+        members = torch.stack([(group == number) & candidates.mask for number in range(self.groups)], 1)  # [B G D]
         size = members.sum(2).clamp(min=1)
         means = [(value[:, None] * members).sum(2) / size for value in (exposed, relevance)]
         return gradient(*means).gather(1, group) * candidates.mask
@@ -179,12 +180,3 @@ def by_sum(order: Int[Tensor, "B O"], sums: Float[Tensor, "B D"], mask: Bool[Ten
     coarse = (sums.view(torch.int64) >> COARSE << COARSE).view(torch.float64)
     coarse = coarse.masked_fill(~mask, float("-inf")).gather(1, order)
     return order.gather(1, coarse.argsort(dim=1, descending=True, stable=True))
-
-
-def mean_labels(oracle: Oracle, groups: int) -> Float[Tensor, "G"]:
-    """Return the mean label of each group in the training split; 0 for a group without documents."""
-    assert oracle.group is not None
-    row = oracle.rows()
-    labels, group = oracle.labels[row].double(), oracle.group[row]
-    members = [group == number for number in range(groups)]
-    return torch.stack([(labels * member).sum() / member.sum().clamp(min=1) for member in members])

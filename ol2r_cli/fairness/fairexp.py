@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
+from itertools import groupby
 from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
@@ -60,11 +61,9 @@ class FairExp(Fairness):
     def setup(self, context: RunContext, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
         """Start with UF_0 = 0; ValueError if the dataset does not have two groups."""
         self.exposure, self.positions = self.two_groups(context), min(context.positions, context.documents)
-        self.added = self._added(self.positions, context.device)
         self.loops = context.loops
         # For each number of places, since the last digit of a sum depends on it: sums of rounds are looked up.
-        widths = range(1, self.positions + 1) if self.loops else ()
-        self.added_by_width = {width: self._added(width, context.device).numpy() for width in widths}
+        self.added = {width: self._added(width, context.device) for width in range(1, self.positions + 1)}
         self.register_buffer("unfairness", torch.zeros(context.replicas, dtype=torch.float64, device=context.device))
 
     def _added(self, positions: int, device: torch.device) -> Float[Tensor, "K1 S"]:
@@ -78,44 +77,67 @@ class FairExp(Fairness):
         """Fill the chosen template at the top. All other documents follow in the proposed order."""
         assert candidates.group is not None
         assert proposal.certain is not None
+        order, mask, added = proposal.order, candidates.mask, self.added[self.positions]
         if self.loops and self.fill == "ordered":
-            return self._rerank_by_loops(proposal.order, proposal.certain, candidates.group, candidates.mask)
-        order, length = proposal.order, candidates.mask.sum(1)
-        group = candidates.group.masked_fill(~candidates.mask, NEITHER).gather(1, order)
+            state = self.unfairness.numpy(), added.numpy(), float(self.epsilon)
+            given = order.numpy(), mask.numpy(), candidates.group.numpy(), proposal.certain.numpy()
+            served = np.empty(order.shape, np.int64)
+            loops.template_choice.rerank(*given, *state, self.count == "shown", LEVEL, served)
+            return torch.from_numpy(served)
+        length = mask.sum(1)
+        group = candidates.group.masked_fill(~mask, NEITHER).gather(1, order)
         queues = group_queues(group, self.positions)
-        unfair = (self.unfairness[:, None] + self.added.index_select(0, length.clamp(max=self.positions))).abs_()
+        unfair = (self.unfairness[:, None] + added.index_select(0, length.clamp(max=self.positions))).abs_()
         possible = fillable(queues, length)
         within = possible & (unfair <= self.epsilon)
         any_within = within.any(1, keepdim=True)
         allowed = torch.where(any_within, within, possible)
         if self.fill == "paper":
-            swap = FairSwap(proposal, candidates, random)
-            cost = swap.broken_pairs(allowed, self.positions, self.count)
-            return swap.rerank(_choose(cost, unfair, allowed, any_within), self.positions)
+            return self._as_printed(proposal, candidates, random, allowed, unfair, any_within)
         cost = broken_pairs(proposal.certain, order, group, queues, self.count)
         template = _choose(cost, unfair, allowed, any_within)
         return order.gather(1, merge(template, queues, length, order.shape[1]))
 
-    def _rerank_by_loops(
+    def _as_printed(
         self,
-        order: Int[Tensor, "B D"],
-        certain: Bool[Tensor, "B D D"],
-        group: Int[Tensor, "B D"],
-        mask: Bool[Tensor, "B D"],
+        proposal: Proposal,
+        candidates: Candidates,
+        random: Random,
+        allowed: Bool[Tensor, "B S"],
+        unfair: Float[Tensor, "B S"],
+        any_within: Bool[Tensor, "B 1"],
     ) -> Int[Tensor, "B D"]:
-        """Return what `rerank` returns."""
-        served, only_shown = np.empty(order.shape, np.int64), self.count == "shown"
-        state = self.unfairness.numpy(), self.added_by_width[self.positions], float(self.epsilon)
-        given = order.numpy(), mask.numpy(), group.numpy(), certain.numpy()
-        loops.template_choice.rerank(*given, *state, only_shown, LEVEL, served)
-        return torch.from_numpy(served)
+        """Fill all allowed templates with `fair_swap` and return the best list. Pairs inside a group may break too."""
+        assert proposal.block is not None
+        assert proposal.certain is not None
+        assert candidates.group is not None
+        chances, words = random.uniform(candidates.mask.shape[1]), templates(self.positions, allowed.device).group
+        cost = torch.full(allowed.shape, torch.inf, dtype=torch.float64, device=allowed.device)
+        lists: list[dict[int, list[int]]] = []
+        for replica, certain in enumerate(proposal.certain):
+            length, order = int(candidates.mask[replica].sum()), proposal.order[replica].tolist()
+            block, group, chance = (each[replica].tolist() for each in (proposal.block, candidates.group, chances))
+            numbers = allowed[replica].nonzero()[:, 0]
+            cut = [word[:length] for word in words[numbers].tolist()]
+            filled = [fair_swap(order[:length], block, group, chance, word) + order[length:] for word in cut]
+            rank = torch.tensor(filled, device=allowed.device).argsort(1)  # [s D]: place of each document
+            last = rank.shape[1] if self.count == "all" else self.positions
+            for which, of in zip(
+                *(each.split(max(1, CELLS // certain.numel())) for each in (numbers, rank)), strict=True
+            ):
+                reversed_pairs = (of[:, :, None] > of[:, None, :]) & (of < last)[:, :, None] & certain
+                cost[replica, which] = reversed_pairs.sum((1, 2)).double()
+            lists.append(dict(zip(numbers.tolist(), filled, strict=True)))
+        chosen = _choose(cost, unfair, allowed, any_within).tolist()
+        best = [filled[number] for filled, number in zip(lists, chosen, strict=True)]
+        return torch.tensor(best, device=allowed.device)
 
     def learn(self, interaction: Interaction, random: Random) -> None:
         """Add the unfairness of the shown documents."""
         assert interaction.candidates.group is not None
         if self.loops:
             shown = interaction.candidates.group.numpy(), interaction.ranking.numpy(), interaction.shown.numpy()
-            added = self.added_by_width[interaction.ranking.shape[1]]
+            added = self.added[interaction.ranking.shape[1]].numpy()
             loops.template_choice.add_unfairness(*shown, added, self.unfairness.numpy())
             return
         group = interaction.candidates.group.gather(1, interaction.ranking)
@@ -235,120 +257,38 @@ def merge(
     return key.scatter_(1, taken, slot.expand_as(taken))[:, :documents].argsort(1)
 
 
-class FairSwap:
-    """FairSwap as printed: Algorithm 4 of chapter 3 of Jia's dissertation; section 4.2.2 of the paper.
+def fair_swap(
+    order: Sequence[int], block: Sequence[int], group: Sequence[int], chance: Sequence[float], template: Sequence[int]
+) -> list[int]:
+    """Return the documents of `order` by FairSwap as printed: Algorithm 4 of chapter 3 of Jia's dissertation; section
+    4.2.2 of the paper.
 
-    The sizes of the proposed blocks cut a template into segments, top block first. A block that lacks documents of a
-    group fetches them from the nearest blocks below. As many of its other documents are pushed down, as a new block
-    right behind it. Then every block is shuffled as far as its segment of the template allows. One permutation per
-    replica shuffles the lists of all templates of a round. Proposals need blocks and certain pairs.
+    `order` has no padding; `block`, `group` and `chance` are by document, `template` has a group for each of the first
+    places, and needs no more documents of a group than there are. The sizes of the blocks cut the template into
+    segments, top block first. A block that lacks documents of a group fetches them from the nearest blocks below. As
+    many of its other documents are pushed down, as a new block right behind it. Then every block is shuffled, by
+    `chance`, as far as its segment of the template allows.
 
     The printed algorithm leaves four points open. Here the fetched documents are the first of their block in the
     proposed order, and the displaced ones the last; fetched documents leave their block; a template may end inside a
     block; and all blocks are visited (j <= n). This is plain Python, list by list, for comparison: ten to two hundred
     times slower than `merge`.
     """
-
-    def __init__(self, proposal: Proposal, candidates: Candidates, random: Random):
-        assert proposal.block is not None
-        assert candidates.group is not None
-        self.proposal = proposal
-        length, block = candidates.mask.sum(1).tolist(), proposal.block.tolist()
-        real = [order[:end] for order, end in zip(proposal.order.tolist(), length, strict=True)]
-        self.padding = [order[end:] for order, end in zip(proposal.order.tolist(), length, strict=True)]
-        self.blocks = [_blocks(order, number) for order, number in zip(real, block, strict=True)]
-        self.group = candidates.group.tolist()
-        self.chance = random.uniform(candidates.mask.shape[1]).tolist()
-
-    def fill(self, replica: int, template: Sequence[int]) -> list[int]:
-        """Return all documents of a replica, padding last. ValueError if the template needs too many of a group."""
-        group, chance = self.group[replica], self.chance[replica]
-        order: list[int] = []
-        for block in calibrated(self.blocks[replica], group, template):
-            segment = template[len(order) : len(order) + len(block)]
-            order += _filled(sorted(block, key=chance.__getitem__), group, segment)
-        return order + self.padding[replica]
-
-    def rerank(self, template: Int[Tensor, "B"], positions: int) -> Int[Tensor, "B D"]:
-        """Return the lists of one template of K = `positions` places for each replica."""
-        chosen = templates(positions, template.device).group[template].tolist()
-        orders = [self.fill(replica, self._cut(replica, groups)) for replica, groups in enumerate(chosen)]
-        return torch.tensor(orders, device=template.device)
-
-    def broken_pairs(self, allowed: Bool[Tensor, "B S"], positions: int, count: CountedPairs) -> Float[Tensor, "B S"]:
-        """Return the number of certain pairs that each `allowed` template reverses; infinity for other templates.
-
-        `count` is `all` for the whole order or `shown` for the K shown documents. Unlike with `merge`, pairs
-        inside a group may break.
-        """
-        assert self.proposal.certain is not None
-        cost = torch.full(allowed.shape, torch.inf, dtype=torch.float64, device=allowed.device)
-        group = templates(positions, allowed.device).group
-        for replica, certain in enumerate(self.proposal.certain):
-            numbers = allowed[replica].nonzero()[:, 0]
-            orders = [self.fill(replica, self._cut(replica, groups)) for groups in group[numbers].tolist()]
-            rank = torch.tensor(orders, device=allowed.device).argsort(1)  # [s D]: place of each document
-            last = rank.shape[1] if count == "all" else positions
-            chunks = rank.split(max(1, CELLS // certain.numel()))
-            cost[replica, numbers] = torch.cat([_reversed(certain, chunk, last) for chunk in chunks])
-        return cost
-
-    def _cut(self, replica: int, template: list[int]) -> list[int]:
-        """Return the template without the places below the end of a short query."""
-        return template[: sum(map(len, self.blocks[replica]))]
-
-
-def calibrated(blocks: Sequence[Sequence[int]], group: Sequence[int], template: Sequence[int]) -> list[list[int]]:
-    """Return blocks with the groups that their segments of the template need (lines 3 to 15); some may be empty.
-
-    ValueError if the template needs more documents of a group than there are.
-    """
-    rest, done, start = [list(block) for block in blocks], [], 0
-    while rest and start < len(template):
-        block = rest.pop(0)
-        segment = template[start : start + len(block)]
-        start += len(block)
+    blocks = [list(documents) for _, documents in groupby(order, key=block.__getitem__)]
+    served: list[int] = []
+    while blocks:
+        current = blocks.pop(0)
+        segment = template[len(served) : len(served) + len(current)]
         for wanted in (0, 1):  # at most one group is lacking, because a segment is no longer than its block
-            lacking = segment.count(wanted) - sum(group[d] == wanted for d in block)
+            lacking = segment.count(wanted) - sum(group[d] == wanted for d in current)
             if lacking > 0:
-                displaced = [d for d in block if group[d] != wanted][-lacking:]
-                block = [d for d in block if d not in displaced] + _fetch(rest, group, wanted, lacking)
-                rest.insert(0, displaced)
+                displaced = [d for d in current if group[d] != wanted][-lacking:]
+                fetched = [d for below in blocks for d in below if group[d] == wanted][:lacking]
+                current = [d for d in current if d not in displaced] + fetched
+                blocks = [displaced, *([d for d in below if d not in fetched] for below in blocks)]
                 break
-        done.append(block)
-    return done + rest
-
-
-def _fetch(lower: list[list[int]], group: Sequence[int], wanted: int, count: int) -> list[int]:
-    """Remove `count` documents of a group from the nearest blocks and return them."""
-    fetched: list[int] = []
-    for block in lower:
-        taken = [d for d in block if group[d] == wanted][: count - len(fetched)]
-        fetched += taken
-        block[:] = [d for d in block if d not in taken]
-    if len(fetched) < count:
-        raise ValueError(f"template must have no more documents of group {wanted} than the query")
-    return fetched
-
-
-def _filled(shuffled: Sequence[int], group: Sequence[int], segment: Sequence[int]) -> list[int]:
-    """Return the documents that fill the segment, each group in shuffled order, then the remaining documents."""
-    queues = [[d for d in shuffled if group[d] == number] for number in (0, 1)]
-    top = [queues[number].pop(0) for number in segment]
-    return top + [d for d in shuffled if d not in top]
-
-
-def _blocks(order: Sequence[int], number: Sequence[int]) -> list[list[int]]:
-    """Return the documents of an order, cut where the block number changes."""
-    blocks: list[list[int]] = []
-    for place, document in enumerate(order):
-        if not place or number[document] != number[order[place - 1]]:
-            blocks.append([])
-        blocks[-1].append(document)
-    return blocks
-
-
-def _reversed(certain: Bool[Tensor, "D D"], rank: Int[Tensor, "s D"], last: int) -> Float[Tensor, "s"]:
-    """Return the number of certain pairs that are reversed within the first `last` places."""
-    upside_down = (rank[:, :, None] > rank[:, None, :]) & (rank < last)[:, :, None] & certain
-    return upside_down.sum((1, 2)).double()
+        current.sort(key=chance.__getitem__)
+        queues = [iter([d for d in current if group[d] == number]) for number in (0, 1)]
+        top = [next(queues[number]) for number in segment]
+        served += top + [d for d in current if d not in top]
+    return served

@@ -23,7 +23,7 @@ LEAST = 1e-4
 
 
 def fair(
-    *overrides: str, total: int = 30, model: str = "log", dataset: Dataset | None = None, groups: int = 2, **more
+    *overrides: str, total: int = 20, model: str = "log", dataset: Dataset | None = None, groups: int = 2, **more
 ) -> Simulation:
     """A simulation with FairCo on groups."""
     config = tiny("ranker=ips_regression", "fairness=fairco", "click=informational", "positions=5", *overrides)
@@ -33,17 +33,12 @@ def fair(
     )
 
 
-def mean_labels(dataset: Dataset, groups: int = 2) -> list[float]:
-    """Of each group, document by document."""
-    both = list(zip(dataset.labels.tolist(), dataset.group.tolist(), strict=True))
-    by_group = [[label for label, group in both if group == number] for number in range(groups)]
-    return [sum(labels) / len(labels) for labels in by_group]
-
-
 def merits(merit: str, record: list[list[tuple[float, float]]], groups: int) -> list[float]:
     """What each group is due: `record` has a click and an exposure for each document of each group shown so far."""
     if merit == "labels":
-        return mean_labels(grouped(groups=groups), groups)
+        both = list(zip(grouped(groups=groups).labels.tolist(), grouped(groups=groups).group.tolist(), strict=True))
+        by_group = [[label for label, group in both if group == number] for number in range(groups)]
+        return [sum(labels) / len(labels) for labels in by_group]
     if merit == "beta":  # that of group 1 is 1, and beta is the merit of group 0 over that of another group
         first, *others = (BETA,) if groups == 2 else BETAS[groups]
         return [first, 1.0, *(first / beta for beta in others)]
@@ -51,10 +46,8 @@ def merits(merit: str, record: list[list[tuple[float, float]]], groups: int) -> 
 
 
 CASES = [
-    ("labels", 0.01, "log", 5, (), 2),
     ("labels", 3.0, "reciprocal", 3, (), 2),
     ("beta", 0.3, "reciprocal", 20, (), 2),
-    ("estimated", 0.1, "log", 5, (), 2),
     ("estimated", 0.5, "reciprocal", 2, ("ranker/model=mlp", "ranker.model.width=6", "ranker.batch=8"), 2),
     ("labels", 0.5, "log", 5, (), 3),
     ("beta", 0.3, "reciprocal", 4, (), 4),
@@ -87,32 +80,21 @@ def test_every_list_is_the_ports():
                     received[group[d]] += p[k]
                     record[group[d]].append((click, p[k]))
                 exposures.append(tuple(received))
-        assert moved > 8
+        assert moved > 5, (merit, groups)
 
 
-def test_the_error_is_the_traced_unfairness_over_the_merit_of_group_0():
-    """With beta = merit 0 / merit 1: UF_t / merit 0 is owed to group 1, or its negative to group 0."""
-    first, second = mean_labels(grouped())
-    simulation, found = fair("fairness.gain=0.2"), []
-    measure = simulation.measurement.by_name["unfairness"]
-    measure.exposure = Exposure(position_exposure("log", 5), first / second)
-    for _, _ in simulation.play():
-        found.append(simulation.fairness.errors().clone())
-    unfair = simulation.measurement.measures()[1]["unfairness"] / first
-    owed = torch.stack(found)
-    torch.testing.assert_close(owed, torch.stack([-unfair, unfair], 2).clamp(min=0))
-    assert (unfair > 0).any()
-    assert (unfair < 0).any()
-
-
-def test_the_largest_error_is_the_traced_disparity_of_several_groups():
+def test_the_largest_error_is_the_traced_unfairness():
     """With merit = beta the controller aims at what is traced, in units of group 1 instead of group 0."""
-    simulation, found = fair("fairness.gain=0.2", "fairness.merit=beta", groups=3), []
-    for _, _ in simulation.play():
-        found.append(simulation.fairness.errors().amax(1))
-    unfair = simulation.measurement.measures()[1]["unfairness"]
-    torch.testing.assert_close(torch.stack(found), unfair / BETAS[3][0])
-    assert (unfair > 0).all()
+    for groups in (2, 3):
+        simulation, found = fair("fairness.gain=0.2", "fairness.merit=beta", groups=groups), []
+        for _, _ in simulation.play():
+            found.append(simulation.fairness.errors().clone())
+        unfair = simulation.measurement.measures()[1]["unfairness"] / simulation.context.exposure.merits()[0]
+        if groups == 2:  # signed: UF_t / merit 0 is owed to group 1, or its negative to group 0
+            torch.testing.assert_close(torch.stack(found), torch.stack([-unfair, unfair], 2).clamp(min=0))
+        else:
+            torch.testing.assert_close(torch.stack(found).amax(2), unfair)
+        assert (unfair > 0).any(), groups
 
 
 def test_only_training_documents_have_merit():
@@ -131,25 +113,15 @@ def test_only_training_documents_have_merit():
         assert fairness.errors()[0].tolist() == pytest.approx([max(shares) - share for share in shares])
 
 
-def test_without_gain_it_serves_the_proposal():
-    simulation, moved = fair("fairness.gain=0"), 0
-    for _, one in rounds(simulation):
-        assert torch.equal(one.order, one.proposal.order)
-        moved += bool((simulation.fairness.errors() > 1).any())
-    assert moved > 8, "no group had an error"
-
-
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-def test_equal_scores_keep_the_proposed_order_and_padding_stays_last(dtype):
+def test_equal_scores_keep_the_proposed_order_and_padding_stays_last():
     """Also where promotion makes them equal, or they differ by less than single precision; below 0 as above."""
+    dtype = torch.float64
     fairness = build(tiny("fairness=fairco", "fairness.gain=0.5", "fairness.merit=beta").fairness)
     exposure = Exposure(position_exposure("reciprocal", 3), 1.0)
     context = RunContext(2, 6, 1, 3, 1, 1, 5, dtype=dtype, exposure=exposure)
     fairness.setup(context, torch.zeros(1, 1))
     fairness.exposed[:] = torch.tensor([[3.0, 1.0], [1.0, 1.0]])  # group 1 of replica 0 is owed 2, which promotes by 1
-    scores = torch.tensor([[2, 1, 2, 0, 1, 9], [-1.1, -1.1 + 1e-9, -2, 5, -1.1 - 1e-9, 9]], dtype=torch.float64).to(
-        dtype
-    )
+    scores = torch.tensor([[2, 1, 2, 0, 1, 9], [-1.1, -1.1 + 1e-9, -2, 5, -1.1 - 1e-9, 9]], dtype=dtype)
     order = torch.tensor([[2, 1, 0, 3, 4, 5], [3, 4, 0, 1, 2, 5]])
     group = torch.tensor([[0, 1, 0, 0, 1, 1], [0, 1, 0, 1, 0, 1]])
     mask = torch.tensor([[True] * 5 + [False]] * 2)
@@ -158,34 +130,30 @@ def test_equal_scores_keep_the_proposed_order_and_padding_stays_last(dtype):
     assert found.tolist() == [[2, 1, 0, 4, 3, 5], [3, 4, 0, 1, 2, 5]]
 
 
-def one_sided() -> Dataset:
-    """Documents of group 0 are more relevant, and only a little: without a controller they take the top."""
-    dataset = handmade([[3, 3, 3, 2, 2, 2]] * 30, features=3)
-    group = torch.tensor([0, 0, 0, 1, 1, 1] * 30, dtype=torch.int8)
-    features = torch.stack([(group == 0).float(), (group == 1).float(), dataset.features[:, 0]], 1)
-    return dataclasses.replace(dataset, features=features, group=group)
-
-
-def unfair(*overrides: str, total: int = 200) -> torch.Tensor:
-    """UF_t [T B] on that dataset, where 3 units of exposure are due to group 0 for every 2 of group 1."""
-    config = tiny("ranker=ips_regression", "click=position_based", "positions=3", *overrides)
-    exposure = Exposure(position_exposure("reciprocal", 3), 3 / 2)
-    simulation = simulate(config, SEEDS, total, one_sided(), exposure=exposure, trace_blocks=False)
-    parts = (simulation.measurement.measures()[1] for t, _ in simulation.play() if t % 50 == 0)
-    return torch.cat([part["unfairness"] for part in parts])
-
-
 def test_it_bounds_unfairness_which_then_oscillates_around_zero():
-    alone, controlled = unfair("fairness=none"), unfair("fairness=fairco", "fairness.gain=0.1")
-    assert (alone[-1].abs() > 100).all()
+    """Documents of group 0 are only a little more relevant: without a controller they take the top.
+
+    3 units of exposure are due to group 0 for every 2 of group 1.
+    """
+    dataset = handmade([[3, 3, 3, 2, 2, 2]] * 10, features=3)
+    group = torch.tensor([0, 0, 0, 1, 1, 1] * 10, dtype=torch.int8)
+    features = torch.stack([(group == 0).float(), (group == 1).float(), dataset.features[:, 0]], 1)
+    dataset, traced = dataclasses.replace(dataset, features=features, group=group), []
+    for fairness in (("fairness=none",), ("fairness=fairco", "fairness.gain=0.1")):
+        config = tiny("ranker=ips_regression", "click=position_based", "positions=3", *fairness)
+        exposure = Exposure(position_exposure("reciprocal", 3), 3 / 2)
+        simulation = simulate(config, SEEDS, 150, dataset, exposure=exposure, trace_blocks=False)
+        parts = (simulation.measurement.measures()[1] for t, _ in simulation.play() if t % 50 == 0)
+        traced.append(torch.cat([part["unfairness"] for part in parts]))
+    alone, controlled = traced
+    assert (alone[-1].abs() > 75).all()
     assert (controlled.abs().amax(0) < 25).all()
     turns = (controlled[1:].sign() != controlled[:-1].sign()).sum(0)
-    assert (turns > 10).all()
+    assert (turns > 8).all()
 
 
 REFUSED = {
     "^fairness.gain must be 0 or more, got -0.1$": "fairness.gain=-0.1",
-    "^fairness.gain must be finite, got inf$": "fairness.gain=inf",
     "^fairness.merit must be one of labels, estimated, beta, got 'size'$": "fairness.merit=size",
     "^the fairness FairCo needs a ranker whose scores are estimates of relevance: use ranker=ips": "ranker=pairrank",
     "^the fairness FairCo needs lists in the order of their scores: use expl": "exploration=epsilon_greedy",

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from itertools import product
 
 import pytest
 import torch
 
 from ol2r_cli import loops
-from ol2r_cli.interfaces import Exposure, Interaction
+from ol2r_cli.interfaces import Exposure
 from ol2r_cli.metrics.exposure import position_exposure
 from ol2r_cli.simulation import Simulation
 from tests.fairness.grouped import ONE_GROUP, Seen, grouped, seen
@@ -31,17 +30,15 @@ RANKERS = {
 ENGINES = ["tensors", "loops"] if loops.available() else ["tensors"]
 
 
-def fair(
-    *overrides: str, positions: int = 5, number: int = 16, model: str = "reciprocal", engine: str = "tensors"
-) -> Simulation:
+def fair(*overrides: str, positions: int = 5, number: int = 16, engine: str = "tensors") -> Simulation:
     """A simulation with FairExp on two groups."""
     config = tiny("fairness=fairexp", "click=perfect", f"positions={positions}", *overrides)
-    exposure = Exposure(position_exposure(model, positions), BETA)
+    exposure = Exposure(position_exposure("reciprocal", positions), BETA)
     return simulate(config, SEEDS, number, grouped(), exposure=exposure, loops=engine == "loops")
 
 
-def exposed(positions: int, model: str = "reciprocal") -> list[float]:
-    return position_exposure(model, positions).tolist()
+def exposed(positions: int) -> list[float]:
+    return position_exposure("reciprocal", positions).tolist()
 
 
 def expected(one: Seen, before: float, positions: int, epsilon: float, count: str) -> Choice:
@@ -67,10 +64,10 @@ def check_template(one: Seen, before: float, positions: int, epsilon: float, aft
     return bool(possible)
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-def test_every_round_serves_the_list_of_the_plain_port(engine):
-    for ranker, count in product(RANKERS, ["all", "shown"]):
-        check_rounds(ranker, count, engine)
+def test_every_round_serves_the_list_of_the_plain_port():
+    for number, ranker in enumerate(RANKERS):
+        for place, engine in enumerate(ENGINES):
+            check_rounds(ranker, ["all", "shown"][(number + place) % 2], engine)
 
 
 def check_rounds(ranker: str, count: str, engine: str) -> None:
@@ -92,53 +89,42 @@ def check_rounds(ranker: str, count: str, engine: str) -> None:
     assert moved > 7
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-def test_of_any_number_of_places_and_any_threshold(engine):
-    for positions, epsilon in [(1, 0.1), (3, 0.0), (7, 1.0), (12, 0.1)]:
-        check_places(positions, epsilon, engine)
-
-
-def check_places(positions: int, epsilon: float, engine: str) -> None:
-    words = f"fairness.epsilon={epsilon}", "exploration.alpha=0.1"
-    running = fair(*words, positions=positions, number=12, engine=engine)
-    before = [0.0] * len(SEEDS)
-    lengths, single = set(), 0
-    for _, interaction in rounds(running):
-        for b in range(len(SEEDS)):
-            one = seen(interaction, b)
-            choice = expected(one, before[b], positions, epsilon, "all")
-            assert one.order == choice.order
-            before[b] = float(running.fairness.unfairness[b])
-            assert before[b] == pytest.approx(choice.unfairness, abs=1e-9)
-            if int(interaction.candidates.query[b]) in ONE_GROUP:
-                single += 1
-                assert len({*one.groups}) == 1
-                assert one.order == tuple(one.proposal)
-            lengths.add(len(one.groups))
-    assert min(lengths) < max(3, positions) or positions == 1
-    assert single > 3
-
-
-def test_an_endless_threshold_lets_every_template_qualify_and_still_prefers_the_less_unfair():
+def test_of_any_number_of_places_and_any_threshold():
     """At epsilon = infinity nothing is broken, and of the lists that break nothing the least unfair is served."""
-    moved = 0
-    running = fair("fairness.epsilon=inf", "exploration.alpha=0.1", number=20)
-    before = [0.0] * len(SEEDS)
-    for _, interaction in rounds(running):
-        for b in range(len(SEEDS)):
-            one = seen(interaction, b)
-            choice = expected(one, before[b], 5, float("inf"), "all")
-            assert (one.order, choice.added, choice.qualified) == (choice.order, 0, True)
-            before[b], moved = choice.unfairness, moved + (one.order != tuple(one.proposal))
-    assert moved > 5
+    for positions, epsilon in [(1, 0.1), (3, 0.0), (5, float("inf")), (7, 1.0), (12, 0.1)]:
+        for engine in ENGINES:
+            words = f"fairness.epsilon={epsilon}", "exploration.alpha=0.1"
+            running = fair(*words, positions=positions, number=12, engine=engine)
+            before, lengths, single, moved = [0.0] * len(SEEDS), set(), 0, 0
+            for _, interaction in rounds(running):
+                for b in range(len(SEEDS)):
+                    one = seen(interaction, b)
+                    choice = expected(one, before[b], positions, epsilon, "all")
+                    assert one.order == choice.order, (positions, engine)
+                    before[b] = float(running.fairness.unfairness[b])
+                    assert before[b] == pytest.approx(choice.unfairness, abs=1e-9)
+                    moved += one.order != tuple(one.proposal)
+                    if int(interaction.candidates.query[b]) in ONE_GROUP:
+                        single += 1
+                        assert one.order == tuple(one.proposal)
+                    if epsilon == float("inf"):
+                        assert (choice.added, choice.qualified) == (0, True)
+                    lengths.add(len(one.groups))
+            assert min(lengths) < max(3, positions) or positions == 1
+            assert single > 3
+            assert moved > 2, positions
 
 
-@pytest.mark.parametrize(("ranker", "count"), [("pairrank", "all"), ("toprank", "shown")])
-def test_as_printed_every_round_serves_the_list_of_the_plain_port(ranker, count):
+def test_as_printed_every_round_serves_the_list_of_the_plain_port():
     """Algorithm 4 with the round's permutation: every certain pair of its lists counts, inside blocks too."""
+    for ranker, count in (("pairrank", "all"), ("toprank", "shown")):
+        check_as_printed(ranker, count)
+
+
+def check_as_printed(ranker: str, count: str) -> None:
     epsilon = 0.4
     words = "fairness.fill=paper", f"fairness.epsilon={epsilon}", f"fairness.count={count}"
-    running, clocks = fair(*RANKERS[ranker], *words, number=15), fresh()
+    running, clocks = fair(*RANKERS[ranker], *words, number=10), fresh()
     before, merging = [0.0] * len(SEEDS), 0
     for t, interaction in rounds(running):
         drawn = clocks.at("arrange", t).uniform(interaction.candidates.mask.shape[1])
@@ -162,7 +148,7 @@ def test_as_printed_every_round_serves_the_list_of_the_plain_port(ranker, count)
             assert check_template(one, before[b], 5, epsilon, after) == choice.qualified
             before[b] = after
             merging += one.order == expected(one, before[b], 5, epsilon, count).order
-    assert merging < 40
+    assert merging < 27
 
 
 @pytest.mark.slow
@@ -196,34 +182,9 @@ def test_sums_that_differ_by_rounding_are_level():
     assert interaction.candidates.group.gather(1, interaction.ranking).tolist() == [[0, 0, 1]]
 
 
-def test_unfairness_adds_up_what_was_shown():
-    """Two places, beta 2: A A is worth 3/2, A B 1 - 2/2 = 0, B A 1/2 - 2 = -3/2, and one A alone 1."""
-    exposure = Exposure(position_exposure("reciprocal", 2), 2.0)
-    running = simulate(tiny("fairness=fairexp", "positions=2"), [0], 9, grouped(), exposure=exposure)
-    interaction = next(one for _, one in rounds(running) if one.candidates.mask.shape[1] > 1)
-    added = {"AA": 1.5, "AB": 0.0, "BA": -1.5, "BB": -3.0, "A": 1.0}
-    running.fairness.unfairness.zero_()
-    total = 0.0
-    for word in ["AB", "BA", "A", "BB", "AA"]:
-        running.fairness.learn(showing(interaction, word), running.streams.at("learn/fairness", 0))
-        total += added[word]
-        assert running.fairness.unfairness.tolist() == [pytest.approx(total)]
-
-
-def showing(interaction: Interaction, word: str) -> Interaction:
-    """A round in which documents of these groups were shown, of two places."""
-    group = torch.ones_like(interaction.candidates.group)
-    group[0, :2] = torch.tensor(["AB".index(letter) for letter in word.ljust(2, "B")])
-    candidates = dataclasses.replace(interaction.candidates, group=group)
-    shown = torch.arange(2)[None] < len(word)
-    return dataclasses.replace(interaction, candidates=candidates, ranking=torch.tensor([[0, 1]]), shown=shown)
-
-
 REFUSED = {
-    r"^fairness.epsilon must be 0 or more, got -0.1$": "fairness.epsilon=-0.1",
     r"^fairness.epsilon must be 0 or more, got nan$": "fairness.epsilon=nan",
     r"^fairness.fill must be one of ordered, paper, got 'swap'$": "fairness.fill=swap",
-    r"^fairness.count must be one of all, shown, got 'top'$": "fairness.count=top",
     r"^the fairness FairExp needs an exploration that says which pairs are certain: use .* with": "exploration=none",
     r"^the fairness FairExp needs an exploration that says .*: use ranker=pairrank with ": "ranker=pdgd",
 }
@@ -234,10 +195,9 @@ def test_what_is_refused():
         with pytest.raises(ValueError, match=message):
             fair(word)
     exposure = Exposure(position_exposure("log", 5), (0.7, 1.6))
-    message = (
-        r"^FairExp needs a dataset with two groups, got 3: type fairness=fairco, or dataset.group \(.*\) with two$"
-    )
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(
+        ValueError, match=r"^FairExp needs a dataset with two groups, got 3: type fairness=fairco, or d"
+    ):
         simulate(tiny("fairness=fairexp", "positions=5"), [0], 5, grouped(groups=3), exposure=exposure)
     with pytest.raises(ValueError, match=r"^fairness needs a dataset with two groups: type dataset.group=\{..\} or "):
         simulate(tiny("fairness=fairexp"), [0], 1, grouped())

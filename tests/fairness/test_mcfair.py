@@ -7,8 +7,6 @@ from itertools import pairwise
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
 from ol2r_cli.config.instantiate import build
 from ol2r_cli.dataset.table import Dataset
@@ -25,7 +23,7 @@ from tests.worlds import handmade, simulate, tiny
 BETAS = {2: 0.7, 3: (0.7, 1.6)}  # not used by MCFair
 
 
-def fair(*overrides: str, total: int = 60, groups: int = 2, loops: bool = False) -> Simulation:
+def fair(*overrides: str, total: int = 30, groups: int = 2, loops: bool = False) -> Simulation:
     """A simulation with MCFair on seven queries; without groups if there are 0."""
     config = tiny("fairness=mcfair", "click=position_based", "positions=5", *overrides)
     dataset: Dataset = grouped(groups=groups or 2)
@@ -49,11 +47,10 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize("loops", [False, True])
-def test_every_list_is_the_ports(loops):
+def test_every_list_is_the_ports():
     """The port keeps exposure and clicks of every row by itself; equal sums keep the proposed order."""
-    for settings, positions, groups in CASES:
-        simulation = fair(*settings, f"positions={positions}", groups=groups, loops=loops)
+    for number, (settings, positions, groups) in enumerate(CASES):
+        simulation = fair(*settings, f"positions={positions}", groups=groups, loops=number % 2 == 1)
         fairness = simulation.fairness
         model = position_exposure("log" if groups else "reciprocal", positions).tolist()
         exposed, clicked = ([{} for _ in SEEDS] for _ in range(2))
@@ -80,24 +77,12 @@ def test_every_list_is_the_ports(loops):
                 for k, d in enumerate(order[:positions]):
                     exposed[b][rows[d]] = exposed[b].get(rows[d], 0.0) + model[k]
                     clicked[b][rows[d]] = clicked[b].get(rows[d], 0) + int(one.clicks[b, k])
-        assert moved > 40
-        assert owed > 40
+        assert moved > 20, settings
+        assert owed > 20, settings
         for b in range(len(SEEDS)):
             for row, value in exposed[b].items():
                 assert float(fairness.exposed[b, row]) == pytest.approx(value)
                 assert float(fairness.clicked[b, row]) == clicked[b][row]
-
-
-numbers = st.lists(st.tuples(st.floats(0, 5), st.floats(0, 3)), min_size=1, max_size=8)
-
-
-@given(numbers)
-def test_the_gradient_is_orthogonal_to_relevance_and_is_the_ports(documents):
-    exposed, relevance = (torch.tensor([values], dtype=torch.float64) for values in zip(*documents, strict=True))
-    q = gradient(exposed, relevance)
-    scale = float((exposed.norm() * relevance.norm() ** 3).clamp(min=1))
-    assert float((q * relevance).sum()) == pytest.approx(0, abs=1e-12 * scale)
-    assert q[0].tolist() == pytest.approx(reference.owed(exposed[0].tolist(), relevance[0].tolist()), abs=1e-12 * scale)
 
 
 def test_it_is_a_quarter_of_the_falling_gradient_of_the_disparity():
@@ -140,9 +125,8 @@ def test_orders_by_hand():
     assert reranked([4, 4, 2, 1, 7], [4, 2, 1, 1, 70], gain=100, certainty=0, between="groups") == [3, 2, 0, 1, 4]
     assert reranked([1, 1, 4, 4, 7], [1, 0.5, 2, 4, 0], gain=100, certainty=0, between="groups") == [0, 1, 3, 2, 4]
 
-
-def test_scores_below_zero_count_as_zero_in_what_is_owed_and_as_they_are_beside_it():
-    """R is 1, 0, 0, 1 in q and E 1, 1, 3, 2: E.R = 3, R.R = 2, q = 1, -2, -6, -1; R = -2 would change all."""
+    # Scores below zero count as zero in what is owed, and as they are beside it: R is 1, 0, 0, 1 in q and E 1, 1, 3, 2,
+    # so that E.R = 3, R.R = 2, q = 1, -2, -6, -1. R = -2 would change all.
     clicks, scores = [0.0] * 5, [1.0, -2.0, 0.0, 1.0, 9.0]
     settings = {"relevance": "ranker", "certainty": 0}
     assert reranked([1, 1, 3, 2, 7], clicks, scores, gain=0, **settings) == [3, 0, 2, 1, 4]
@@ -151,29 +135,16 @@ def test_scores_below_zero_count_as_zero_in_what_is_owed_and_as_they_are_beside_
     assert reranked([1, 1, 3, 2, 7], clicks, scores, gain=2.5, **settings) == [0, 3, 2, 1, 4]
 
 
-def one_query() -> Dataset:
-    """Five documents, of which two are a little better than the others."""
-    return handmade([[4, 4, 3, 3, 3]], features=2)
-
-
 def test_it_evens_out_exposure_per_relevance():
     """The mean disparity by true relevance falls, where unsure documents are shown long enough to earn clicks."""
-    left = []
+    left, dataset = [], handmade([[4, 4, 3, 3, 3]], features=2)  # two documents are a little better
     for gain in (0, 1):
         words = ("fairness=mcfair", f"fairness.gain={gain}", "fairness.certainty=50", "positions=3")
-        config = tiny("ranker=random", "click=position_based", *words)
-        simulation = simulate(config, list(range(20)), 400, one_query())
+        simulation = simulate(tiny("ranker=random", "click=position_based", *words), list(range(20)), 400, dataset)
         play(simulation, 400)
-        exposed = simulation.fairness.exposed
-        relevance = simulation.click.click_probability.double()[one_query().labels.long()]
-        left.append(sum(reference.disparity(e, relevance.tolist()) for e in (exposed / 400).tolist()) / 20)
+        relevance = simulation.click.click_probability.double()[dataset.labels.long()].tolist()
+        left.append(sum(reference.disparity(e, relevance) for e in (simulation.fairness.exposed / 400).tolist()) / 20)
     assert left[1] < left[0] / 50
-
-
-def test_only_groups_need_groups():
-    fair(groups=0)
-    with pytest.raises(ValueError, match=r"^fairness needs a dataset with two groups: type dataset.group=\{..\} or "):
-        fair("fairness.between=groups", groups=0)
 
 
 REFUSED = {
@@ -183,7 +154,6 @@ REFUSED = {
         "exploration=epsilon_greedy",
     ],
     "^fairness.gain must be 0 or more, got -0.1$": ["fairness.gain=-0.1"],
-    "^fairness.certainty must be finite, got inf$": ["fairness.certainty=inf"],
     "^fairness.between must be one of documents, groups, got 'pairs'$": ["fairness.between=pairs"],
 }
 
@@ -192,3 +162,6 @@ def test_what_is_refused():
     for message, words in REFUSED.items():
         with pytest.raises(ValueError, match=message):
             fair("fairness.relevance=ranker", *words)
+    fair(groups=0)
+    with pytest.raises(ValueError, match=r"^fairness needs a dataset with two groups: type dataset.group=\{..\} or "):
+        fair("fairness.between=groups", groups=0)
