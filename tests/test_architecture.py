@@ -19,8 +19,8 @@ HEAVY = ("hydra", "omegaconf", "torch", "polars", "sklearn", "scipy", "rich", "n
 
 # The import rule: a package imports from its own line and the lines above it, and lines have no cycles among modules.
 LAYERS = (
-    ("loops", "untrusted_file", "atomic_file"),
-    ("tensor", "formatting", "lock", "columns"),
+    ("loops", "files"),
+    ("tensor", "formatting", "columns"),
     ("interfaces", "config"),
     ("dataset", "click", "fairness", "intent"),
     ("metrics",),

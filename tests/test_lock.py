@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ol2r_cli.lock import Lock, LockHeld, is_held, locked
+from ol2r_cli.files import Lock, LockHeld, is_held, locked
 from ol2r_cli.run.run import Run, find_runs
 from ol2r_cli.run.store import DirectoryLost, RunDirectory
 from tests.launch import Launched

@@ -25,8 +25,8 @@ from ol2r_cli import loops
 from ol2r_cli.commands.command import argument, command
 from ol2r_cli.config.catalogue import add_config_dir, as_options, choice_folders
 from ol2r_cli.config.overrides import split_search_path
+from ol2r_cli.files import is_held, locked
 from ol2r_cli.formatting import byte_size, error_line, plural, show
-from ol2r_cli.lock import is_held, locked
 from ol2r_cli.run.exit_status import DONE, FAILED
 from ol2r_cli.run.identity import version_line
 

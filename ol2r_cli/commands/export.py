@@ -20,10 +20,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from ol2r_cli.atomic_file import write_parquet, write_text
 from ol2r_cli.commands.command import argument, command
 from ol2r_cli.config.catalogue import add_config_dir, default_output_dir
 from ol2r_cli.config.instantiate import trusted_targets
+from ol2r_cli.files import write_parquet, write_text
 from ol2r_cli.formatting import plural
 from ol2r_cli.report.frames import as_csv
 from ol2r_cli.run.run import named_runs

@@ -34,10 +34,10 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ol2r_cli.atomic_file import write_text
 from ol2r_cli.commands.command import argument, command
 from ol2r_cli.config.catalogue import default_output_dir
 from ol2r_cli.config.overrides import split_words
+from ol2r_cli.files import write_text
 from ol2r_cli.formatting import must_be_one_of, show
 from ol2r_cli.report.comparison import compare, select
 from ol2r_cli.report.document import SUFFIXES, Document, writing

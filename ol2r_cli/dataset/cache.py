@@ -27,8 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from ol2r_cli.atomic_file import write_text
-from ol2r_cli.lock import is_held, locked
+from ol2r_cli.files import is_held, locked, write_text
 
 Arrays = dict[str, np.ndarray]
 

@@ -13,11 +13,11 @@ import torch
 from numpy.typing import NDArray
 from omegaconf import OmegaConf
 
-from ol2r_cli.atomic_file import write_text
 from ol2r_cli.config.catalogue import Catalogue
 from ol2r_cli.config.instantiate import build, check_stored
 from ol2r_cli.dataset.letor import document_ids
 from ol2r_cli.dataset.table import Dataset
+from ol2r_cli.files import write_text
 from ol2r_cli.interfaces import RankedLists
 from ol2r_cli.metrics.evaluation import Evaluator, Lists
 from ol2r_cli.metrics.ranking import reciprocal_rank

@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ol2r_cli.atomic_file import write_parquet, write_text
+from ol2r_cli.files import write_parquet, write_text
 from ol2r_cli.report.comparison import Comparison, Selection
 from ol2r_cli.report.figures.drawing import PLAIN, Look
 from ol2r_cli.report.frames import as_csv, differences_frame, groups_frame

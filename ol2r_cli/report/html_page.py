@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from ol2r_cli.atomic_file import write_text
 from ol2r_cli.config.overrides import as_typed
+from ol2r_cli.files import write_text
 from ol2r_cli.formatting import duration, plural, plus_minus, printable
 from ol2r_cli.report.comparison import Comparison, Selection, select
 from ol2r_cli.report.estimates import LEAST_UNITS

@@ -12,12 +12,12 @@ from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any
 
 from ol2r_cli.columns import RunColumns
+from ol2r_cli.files import invalid_fields, plain
 from ol2r_cli.formatting import error_line, one_line
 from ol2r_cli.report.estimates import Estimate
 from ol2r_cli.report.finished_run import FinishedRun, by_seed
 from ol2r_cli.report.measures import declare
 from ol2r_cli.run.tables import scan
-from ol2r_cli.untrusted_file import invalid_fields, plain
 
 if TYPE_CHECKING:
     import polars as pl

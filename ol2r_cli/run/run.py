@@ -2,7 +2,7 @@
 
 Every file of a finished run is compared with its sha256 in `run.json` when it is read, and every table of an unfinished
 one with that in its checkpoint. A run may come from others: its files are read as plain values, within limits
-(`ol2r_cli/untrusted_file.py`), and no class that it names is built before it is checked.
+(`ol2r_cli/files.py`), and no class that it names is built before it is checked.
 """
 
 from __future__ import annotations
@@ -23,12 +23,11 @@ from zipfile import BadZipFile, ZipFile
 
 from ol2r_cli.columns import RunColumns
 from ol2r_cli.config.catalogue import default_output_dir
+from ol2r_cli.files import LARGEST, invalid_fields, is_held, open_file, parse_json, parse_yaml, read_json, text_of
 from ol2r_cli.formatting import error_line
-from ol2r_cli.lock import is_held
 from ol2r_cli.run import CHECKPOINT, CONFIG, LOCK, MANIFEST, REMOVABLE, SUMMARY
 from ol2r_cli.run.summary import by_seed
 from ol2r_cli.run.tables import BLOCKS, EVALUATION, INTERACTIONS, TRACE, Table, parts, scan
-from ol2r_cli.untrusted_file import LARGEST, invalid_fields, open_file, parse_json, parse_yaml, read_json, text_of
 
 if TYPE_CHECKING:
     import polars as pl

@@ -1,8 +1,8 @@
 """Writes the directory of a run: at most one process does so, and every file in it is complete.
 
-Every file is replaced atomically (`ol2r_cli/atomic_file.py`), and its size and sha256 are kept. The writer holds the
-lock `.lock` (`ol2r_cli/lock.py`), which distinguishes a killed run from a running one. A directory is a run only once
-it contains a `run.json`; the lock alone does not make it one.
+Every file is replaced atomically, and its size and sha256 are kept. The writer holds the lock `.lock`, which
+distinguishes a killed run from a running one. A directory is a run only once it contains a `run.json`; the lock alone
+does not make it one.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from ol2r_cli import atomic_file
+from ol2r_cli import files
+from ol2r_cli.files import Lock, LockHeld
 from ol2r_cli.formatting import error_line, printable
-from ol2r_cli.lock import Lock, LockHeld
 from ol2r_cli.loops.clock import clock
 from ol2r_cli.run import CHECKPOINT, FILES, LOCK, LOG, MANIFEST, RESULTS, TABLES
 from ol2r_cli.run.identity import RESULTS_VERSION, checkout, versions
@@ -133,7 +133,7 @@ class RunDirectory:
     def write_bytes(self, name: str, content: bytes | memoryview) -> None:
         """Replace a file, and record it in `files`."""
         self._check_lock()
-        atomic_file.write_bytes(self / name, content)
+        files.write_bytes(self / name, content)
         if name not in (MANIFEST, CHECKPOINT):
             self.files[name] = {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
 
@@ -229,7 +229,7 @@ def _check(value: Any, name: str) -> None:
 @contextmanager
 def log_file(directory: RunDirectory) -> Iterator[None]:
     """Append the package's log to log.txt during the block."""
-    with open(directory / LOG, "a", opener=atomic_file.no_link) as file:
+    with open(directory / LOG, "a", opener=files.no_link) as file:
         logger, handler = logging.getLogger(LOGGER), logging.StreamHandler(file)
         handler.handleError = lambda record: None  # type: ignore[method-assign]  # a full disk ends the run, not its log
         handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))

@@ -21,8 +21,7 @@ from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
 from optuna.trial import FrozenTrial, Trial, TrialState
 
-from ol2r_cli.atomic_file import no_link
-from ol2r_cli.lock import is_held, locked
+from ol2r_cli.files import is_held, locked, no_link
 from ol2r_cli.run.identity import NOT_HASHED
 from ol2r_cli.run.store import create_root
 from ol2r_cli.search.space import Direction, Space

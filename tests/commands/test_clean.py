@@ -11,7 +11,7 @@ import pytest
 
 from ol2r_cli import cli
 from ol2r_cli.dataset.cache import Cache
-from ol2r_cli.lock import locked
+from ol2r_cli.files import locked
 from ol2r_cli.run import FILES
 from ol2r_cli.run.clean import REMOVABLE, stored_runs
 from ol2r_cli.run.store import RunDirectory

@@ -95,7 +95,7 @@ def test_an_opening_waits_for_the_lock_of_another_process(tmp_path: Path):
     hold = """
 import sys
 from pathlib import Path
-from ol2r_cli.lock import locked
+from ol2r_cli.files import locked
 with locked(Path(sys.argv[1])):
     print("held", flush=True)
     input()

@@ -20,7 +20,7 @@ import pytest
 import torch
 
 from ol2r_cli import __version__
-from ol2r_cli.lock import is_held
+from ol2r_cli.files import is_held
 from ol2r_cli.run import FILES, LOCK
 from ol2r_cli.run import store as module
 from ol2r_cli.run.identity import RESULTS_VERSION, checkout
@@ -37,7 +37,7 @@ with RunDirectory(sys.argv[1]):
 ASKING = """
 import sys
 from pathlib import Path
-from ol2r_cli.lock import is_held
+from ol2r_cli.files import is_held
 print("begun", flush=True)
 while True:
     is_held(Path(sys.argv[1]))

@@ -16,8 +16,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ol2r_cli.atomic_file import write_bytes
 from ol2r_cli.columns import BLOCK_RANKS
+from ol2r_cli.files import write_bytes
 from ol2r_cli.report.estimates import BANDS, LEAST_UNITS, UNITS
 from ol2r_cli.report.names import INK, Labels
 from ol2r_cli.report.run_groups import Group

@@ -13,8 +13,8 @@ import pytest
 import torch
 from matplotlib.figure import Figure
 
-from ol2r_cli.atomic_file import write_bytes, write_parquet, write_text
 from ol2r_cli.dataset.cache import Cache
+from ol2r_cli.files import write_bytes, write_parquet, write_text
 from ol2r_cli.report.figures.drawing import save
 from ol2r_cli.run.store import RunDirectory, log_file
 from ol2r_cli.run.trace import Trace

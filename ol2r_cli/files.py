@@ -1,0 +1,245 @@
+"""Files: those of others are read within limits, files are replaced in one step, and processes lock each other out.
+
+A file of others, such as that of a run, can be a FIFO, a link to a device, a kilobyte of YAML aliases for more values
+than fit into memory, or 200,000 brackets, which end the process. None of them may end or hang a command that reads many
+runs.
+
+A lock is a file that is locked with flock, which ends with its process, and that names its owner. Where a file system
+refuses flock, or two machines do not see each other's, every process gets the lock; the last one overwrites the name of
+the owner, and the one before it finds that the lock is not its own any more (`is_ours`).
+"""
+
+from __future__ import annotations
+
+import fcntl
+import io
+import itertools
+import json
+import math
+import os
+import platform
+import secrets
+import stat
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from io import BufferedReader
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+if TYPE_CHECKING:
+    import polars as pl
+
+LARGEST = 2**24  # bytes of JSON or YAML
+DEPTH = 40  # levels of nested mappings and lists
+_LOOKS, _PAUSE = 20, 0.01  # attempts, and seconds between two: `is_held` locks a file for microseconds
+
+
+def open_file(path: str | os.PathLike[str]) -> BufferedReader:
+    """Open a regular file, or a link to one, to be read; OSError for anything else."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # without waiting for a writer of a FIFO
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return os.fdopen(descriptor, "rb")
+    os.close(descriptor)
+    raise OSError(f"{path} must be a regular file")
+
+
+def text_of(content: bytes) -> str:
+    """The text of the bytes of JSON or YAML; ValueError for too many."""
+    if len(content) > LARGEST:
+        raise ValueError(f"a text must have at most {LARGEST:,} bytes")
+    return content.decode()
+
+
+def read_text(path: str | os.PathLike[str]) -> str:
+    """The text of a file of JSON or YAML; OSError unless it is a regular file, ValueError for too long a text."""
+    with open_file(path) as file:
+        return text_of(file.read(LARGEST + 1))
+
+
+def read_json(path: Path) -> Any:
+    """The value in a file of JSON; OSError, or a ValueError that names the file."""
+    try:
+        return parse_json(read_text(path))
+    except ValueError as error:
+        raise ValueError(f"{path} must be JSON, got: {error}") from None
+
+
+def parse_json(text: str) -> Any:
+    """The value of a text; ValueError."""
+    try:
+        return plain(json.loads(text))
+    except RecursionError as error:
+        raise ValueError(str(error)) from None
+
+
+def parse_yaml(text: str) -> Any:
+    """The value of a text; ValueError, also for aliases, which a run does not write."""
+    import yaml
+
+    loader, depth = getattr(yaml, "CSafeLoader", yaml.SafeLoader), 0
+    try:
+        for event in yaml.parse(text, loader):  # the loader itself recurses, and would end the process
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            if depth > DEPTH or isinstance(event, yaml.AliasEvent):
+                raise ValueError("an alias" if depth <= DEPTH else f"more than {DEPTH} levels")
+        return plain(yaml.load(text, loader))
+    except yaml.YAMLError as error:
+        raise ValueError(str(error)) from None
+
+
+def plain(value: Any, depth: int = DEPTH) -> Any:
+    """The value; ValueError unless it consists of text that can be printed, 64-bit integers, finite numbers, true,
+    false and null, in at most `depth` levels of mappings and lists."""
+    if isinstance(value, dict | list):
+        if not depth:
+            raise ValueError(f"more than {DEPTH} levels")
+        for inner in value if isinstance(value, list) else (*value, *value.values()):
+            plain(inner, depth - 1)
+    elif isinstance(value, str):
+        value.encode()  # a UnicodeEncodeError, which is a ValueError, for half of a surrogate pair
+    elif isinstance(value, int):
+        if not -(2**63) <= value < 2**63:
+            raise ValueError("an integer of more than 64 bits")
+    elif value is not None and not (isinstance(value, float) and math.isfinite(value)):
+        raise ValueError(f"{str(value)[:40]!r} of type {type(value).__name__}")
+    return value
+
+
+def invalid_fields(value: Any, schema: dict[Any, Any]) -> list[str]:
+    """The names in a schema {name: kind} whose values are not of their kind; "mapping" unless `value` is one.
+
+    A kind is a type, None for null, [kind] of a list with entries, a schema of a mapping, in which the name `...`
+    stands for all, or a tuple of kinds, of which one is enough.
+    """
+    if not isinstance(value, dict):
+        return ["mapping"]
+    kinds = dict.fromkeys(value, schema[...]) if ... in schema else schema
+    return [name for name, kind in kinds.items() if not _is_of(kind, value.get(name))]
+
+
+def _is_of(kind: Any, value: Any) -> bool:
+    if isinstance(kind, tuple):
+        return any(_is_of(one, value) for one in kind)
+    if isinstance(kind, list):
+        return isinstance(value, list) and bool(value) and all(_is_of(kind[0], inner) for inner in value)
+    if isinstance(kind, dict):
+        return not invalid_fields(value, kind)
+    return value is None if kind is None else isinstance(value, kind)
+
+
+def no_link(path: str, flags: int) -> int:
+    """An `opener` for `open`, which raises OSError where the file is a link."""
+    return os.open(path, flags | os.O_NOFOLLOW, 0o666)
+
+
+@contextmanager
+def replacing(file: Path) -> Iterator[BinaryIO]:
+    """A temporary file to write to; it replaces `file` at the end of the block, unless the block raises.
+
+    The content is forced to the disk before the file is renamed. A reader, and the next process after a kill or a power
+    cut, therefore find the old content or the new content and never a part of it. Of several writers the last one wins.
+    """
+    path = file.with_name(f".{file.name}.{secrets.token_hex(8)}.partial")
+    with open(path, "xb+") as temporary:  # x follows no link
+        try:
+            yield temporary
+            temporary.flush()
+            os.fsync(temporary.fileno())
+            os.replace(path, file)
+        except BaseException:
+            path.unlink(missing_ok=True)
+            raise
+
+
+def write_bytes(file: Path, content: bytes | memoryview) -> None:
+    """Replace a file, in a folder that is created."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(file) as temporary:
+        temporary.write(content)
+
+
+def write_text(file: Path, content: str) -> None:
+    """Replace a file, in a folder that is created."""
+    write_bytes(file, content.encode())
+
+
+def write_parquet(file: Path, frame: pl.DataFrame) -> None:
+    """Replace a file, in a folder that is created."""
+    content = io.BytesIO()  # polars would hide the error of a full disk
+    frame.write_parquet(content, compression="zstd")
+    write_bytes(file, content.getvalue())
+
+
+class LockHeld(Exception):
+    """Another process, or another `Lock` of this one, holds the lock. The message names the process."""
+
+
+class Lock:
+    """The lock in `file`. `acquire` and `release` it, or use `locked`."""
+
+    def __init__(self, file: Path):
+        self.file = file
+        self._content = f"pid {os.getpid()} on {platform.node()}\n{secrets.token_hex(8)}".encode()
+
+    def acquire(self, wait: bool = False) -> None:
+        """Take the lock, in a file that is created with its folder. While it is held, wait, or raise LockHeld."""
+        for look in itertools.count(1):
+            self.file.parent.mkdir(parents=True, exist_ok=True)
+            with suppress(FileNotFoundError), ExitStack() as opened:  # the last owner has just removed file or folder
+                file = opened.enter_context(open(self.file, "ab+", 0, opener=no_link))
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+                except BlockingIOError:
+                    if look >= _LOOKS:
+                        file.seek(0)
+                        raise LockHeld(file.readline(1000).decode(errors="replace").strip()) from None
+                    time.sleep(_PAUSE)
+                    continue
+                except OSError:  # a file system without locks
+                    pass
+                if os.path.samestat(os.fstat(file.fileno()), self.file.stat()):  # otherwise the last owner removed it
+                    try:
+                        file.truncate(0)
+                        file.write(self._content)
+                    except OSError:  # the disk is full
+                        self.file.unlink()
+                        raise
+                    self._opened = opened.pop_all()
+                    return
+
+    def is_ours(self) -> bool:
+        """Whether the file still names this owner."""
+        with suppress(FileNotFoundError, NotADirectoryError):
+            return self.file.read_bytes() == self._content
+        return False
+
+    def release(self) -> None:
+        """Give the lock back: remove the file, unless it has another owner."""
+        with suppress(OSError):
+            if self.is_ours():
+                self.file.unlink()
+        self._opened.close()
+
+
+@contextmanager
+def locked(file: Path, wait: bool = True) -> Iterator[None]:
+    """Hold the lock in `file` during the block. Without `wait`, LockHeld where another process holds it."""
+    lock = Lock(file)
+    lock.acquire(wait)
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def is_held(file: Path) -> bool:
+    """Whether a process, this one included, holds the lock in `file`, as far as flock tells. Changes nothing."""
+    try:
+        with open_file(file) as stream:
+            fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:  # no file, or a file system without locks
+        pass
+    return False
