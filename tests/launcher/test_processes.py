@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import multiprocessing
 import os
 import pickle
 import signal
@@ -115,7 +114,7 @@ def test_a_job_has_its_gpu_its_threads_and_the_environment(tmp_path: Path, launc
     assert gpu == ["3"]
 
 
-def test_the_number_of_slots_follows_from_jobs_gpus_and_threads():
+def test_settings_give_the_number_of_slots_or_are_refused():
     cores = len(os.sched_getaffinity(0))
     for settings, slots in [
         ({"jobs": 3}, 3),
@@ -125,9 +124,6 @@ def test_the_number_of_slots_follows_from_jobs_gpus_and_threads():
         ({"jobs": 2, "gpus": [0, 1, 2]}, 2),
     ]:
         assert processes(**settings).free_slots() == slots, settings
-
-
-def test_bad_settings_are_refused():
     for settings, message in [
         ({"jobs": "many"}, "jobs must be auto or 1 or more, got 'many'"),
         ({"timeout": 0}, "timeout must be null or above 0, got 0"),
@@ -139,23 +135,17 @@ def test_bad_settings_are_refused():
         assert str(error.value).startswith(message)
 
 
-def test_a_job_out_of_time_is_asked_to_stop_and_then_killed(tmp_path: Path, launched, monkeypatch: pytest.MonkeyPatch):
+def test_a_job_out_of_time_or_of_a_stopped_sweep_is_asked_to_stop_and_then_killed(tmp_path, launched, monkeypatch):
     monkeypatch.setattr("ol2r_cli.launcher.processes.GRACE", 0.5)
-    stubborn = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(60)"
+    text = "import os, signal, time\n{}\nos.write(1, b'there'); time.sleep(60)"
+    stubborn = text.format("signal.signal(signal.SIGTERM, signal.SIG_IGN)")
     launcher = launched(timeout=1 / 60)
-    launcher.submit([does("import time; time.sleep(60)", tmp_path), does(stubborn, tmp_path, 1)])
+    launcher.submit([does(text.format(""), tmp_path), does(stubborn, tmp_path, 1)])
     ended = outcomes(launcher, 2)
     assert (ended[0].code, ended[1].code) in [(-signal.SIGTERM, -signal.SIGKILL), (-signal.SIGTERM, -signal.SIGTERM)]
     assert ended[0].reason.startswith("out of time after 0.0166667 minutes (launcher.timeout)")
-
-
-def test_stop_asks_jobs_to_stop_and_close_kills_them(tmp_path: Path, launched):
-    text = "import os, signal, time\n{}\nos.write(1, b'there'); time.sleep(60)"
     launcher = launched()
-    jobs = [
-        does(text.format(""), tmp_path),
-        does(text.format("signal.signal(signal.SIGTERM, signal.SIG_IGN)"), tmp_path, 1),
-    ]
+    jobs = [does(text.format(""), tmp_path / "stopped"), does(stubborn, tmp_path / "stopped", 1)]
     launcher.submit(jobs)
     for job in jobs:
         seen(job.log)
@@ -203,15 +193,11 @@ def test_jobs_import_the_ol2r_of_the_sweep_in_a_folder_that_has_another(tmp_path
     assert sweep.returncode == 0, sweep.stdout + sweep.stderr
 
 
-def test_run_payload_never_raises(capfd: pytest.CaptureFixture[str]):
+def test_a_payload_never_raises_and_resumes_a_run_that_has_begun_also_with_force(tmp_path, capfd):
     assert run_payload(b"nonsense") == 1
     assert "UnpicklingError" in capfd.readouterr().err
     assert run_payload(payload_of("raise KeyboardInterrupt")) == 130
     assert run_payload(payload_of("import sys; sys.exit(0)")) == 1
-    assert multiprocessing.active_children() == []
-
-
-def test_a_run_that_has_begun_resumes_also_with_force(tmp_path: Path):
     run = RunDirectory(tmp_path / "runs" / "0")
     run.write_json("run.json", manifest("finished"))  # of an earlier run
     job = dataclasses.replace(does("", tmp_path), payload=pickle.dumps({"config": {"force": True, "rounds": 9}}))

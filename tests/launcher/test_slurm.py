@@ -38,7 +38,8 @@ def cluster(tmp_path, monkeypatch) -> FakeSlurm:
 
 def launcher(folder: Path = Path("unused"), **settings) -> Slurm:
     choice = dict(Catalogue().choices["launcher"]["slurm"].content)
-    return build({**choice, "cpus": 1, "poll": 0.01, "folder": str(folder / ".sweep" / "slurm"), **settings})
+    place = str(settings.pop("folder", folder) / ".sweep" / "slurm")
+    return build({**choice, "cpus": 1, "poll": 0.01, "folder": place, **settings})
 
 
 def submitted(tmp_path, cluster, count: int = 1, **settings):
@@ -50,41 +51,46 @@ def submitted(tmp_path, cluster, count: int = 1, **settings):
     return slurm, jobs
 
 
-def test_jobs_are_submitted_in_arrays(tmp_path, cluster):
+def test_jobs_are_submitted_in_arrays_with_the_options_of_sbatch(tmp_path, cluster):
     submitted(tmp_path, cluster, 7, array=3, at_once=6)
     arrays = [re.findall(r"--array=(\S+)", script) for script in cluster.scripts()]
     assert arrays == [["0-2%2"], ["0-2%2"], []]  # 6 at once over three arrays is 2 each
-
-
-def test_settings_become_options_of_sbatch(tmp_path, cluster):
-    settings = {
-        "partition": "long",
-        "account": "me",
-        "qos": "low",
-        "constraint": "a100",
-        "minutes": 30,
-        "memory_gb": 1.5,
-    }
-    more = {"cpus": 3, "gpus": 2, "notice": 99, "setup": ["module load cuda"], "sbatch": {"reservation": "paper"}}
+    settings = {"partition": "long", "account": "me", "qos": "low", "constraint": "a100", "minutes": 30, "cpus": 3}
+    more = {"memory_gb": 1.5, "gpus": 2, "notice": 99, "setup": ["module load cuda"], "sbatch": {"reservation": "new"}}
     submitted(tmp_path, cluster, **settings, **more)
-    (script,) = cluster.scripts()
+    script = cluster.scripts()[3]
     expected = """--partition=long --account=me --qos=low --constraint=a100 --time=30 --mem=1536M --cpus-per-task=3
-        --gpus-per-node=2 --signal=USR2@99 --reservation=paper --requeue --job-name=ol2r"""
+        --gpus-per-node=2 --signal=USR2@99 --reservation=new --requeue --job-name=ol2r"""
     assert set(expected.split()) <= set(re.findall(r"^#SBATCH (.*)$", script, re.MULTILINE))
     assert script.index("module load cuda") < script.index("srun")
     assert f"{sys.executable} -P -u -m submitit" in script  # else modules of the working directory come first
     submitted(tmp_path, cluster, requeue=0, memory_gb=None)
-    assert "#SBATCH --no-requeue" in cluster.scripts()[1]
-    assert "--mem" not in cluster.scripts()[1]
+    assert "#SBATCH --no-requeue" in cluster.scripts()[4]
+    assert "--mem" not in cluster.scripts()[4]
 
 
-def test_a_line_break_in_a_path_is_refused(tmp_path, cluster):
-    """The script of a job is lines: what follows the break would be an option of sbatch or a command."""
+def test_bad_settings_and_refused_jobs_say_what_to_type(tmp_path, cluster, monkeypatch):
+    for settings, message in [
+        ({"memory_gb": 0.0}, "memory_gb must be null or above 0, got 0.0"),
+        ({"minutes": 2}, "launcher.notice must be from 1 to 119 seconds with launcher.minutes=2, got 120"),
+        # The script of a job is lines: what follows a break would be an option of sbatch or a command.
+        ({"folder": Path("a\n#SBATCH --begin=now")}, "launcher.folder must be a path in one line, got '"),
+    ]:
+        with pytest.raises(ValueError) as error:
+            launcher(**settings)
+        assert str(error.value).startswith(message)
+    refused = "sbatch: error: invalid partition specified: nope\nsbatch: error: Batch job submission failed"
+    cluster.says("refusal", refused)
     with pytest.raises(
-        ValueError, match=r"^launcher\.folder must be a path in one line, got .*a\\n#SBATCH --begin=now"
+        ValueError, match=r"^launcher=slurm: sbatch must take the jobs, got invalid partition specified"
     ):
-        submitted(tmp_path / "a\n#SBATCH --begin=now\nb", cluster)
-    assert cluster.scripts() == []
+        submitted(tmp_path, cluster, partition="nope")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(ValueError, match="a login node: else launcher=processes"):
+        launcher(tmp_path).submit([does("pass", tmp_path)])
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(ValueError, match=r"type pip install 'ol2r\[slurm\]'"):
+        launcher()
 
 
 def test_results_are_read_and_their_files_removed(tmp_path, cluster):
@@ -128,20 +134,22 @@ def test_the_reason_of_an_end_without_a_result(tmp_path, cluster):
         assert words in outcome.reason, (state, sacct)
 
 
-def test_the_last_line_on_stderr_is_the_reason(tmp_path, cluster):
-    slurm, _ = submitted(tmp_path, cluster)
-    errors = slurm.folder / "1_0_log.err"
-    errors.write_text("bash: module: command not found\n")
-    cluster.states({"1": "FAILED"})
-    ((_, outcome),) = slurm.poll(5)
-    assert outcome.reason == "ended and left no result: bash: module: command not found"
-    slurm.close()
-    assert errors.exists()  # there may be more to read
-    slurm, _ = submitted(tmp_path, cluster, requeue=0)
-    (slurm.folder / "2_0_log.err").write_text("srun: error: node1: task 0: Killed\nsrun: Terminated\n")
-    cluster.states({"2": "FAILED"})
-    ((_, outcome),) = slurm.poll(5)
-    assert outcome.code == -9
+def test_what_was_printed_is_the_reason(tmp_path, cluster):
+    for number, (printed, code, words) in enumerate(
+        [
+            ("bash: module: command not found\n", 1, "ended and left no result: bash: module: command not found"),
+            ("srun: error: node1: task 0: Killed\nsrun: Terminated\n", -9, "killed (signal 9)"),
+        ],
+        1,
+    ):
+        slurm, _ = submitted(tmp_path, cluster)
+        errors = slurm.folder / f"{number}_0_log.err"
+        errors.write_text(printed)
+        cluster.states({str(number): "FAILED"})
+        ((_, outcome),) = slurm.poll(5)
+        assert (outcome.code, outcome.reason.startswith(words)) == (code, True), outcome
+        slurm.close()
+        assert errors.exists()  # there may be more to read
 
 
 def test_a_job_that_may_start_again_has_not_ended_nor_one_of_a_silent_controller(tmp_path, cluster):
@@ -185,26 +193,20 @@ def test_a_job_that_can_never_start_is_cancelled(tmp_path, cluster):
         assert cluster.noted("cancelled")[-1] == f"--quiet {number}", reason
 
 
-def test_stop_cancels_waiting_jobs_and_signals_running_ones(tmp_path, cluster):
+def test_stop_cancels_waiting_jobs_and_signals_running_ones_and_close_cancels_all(tmp_path, cluster):
     slurm, (first, second) = submitted(tmp_path, cluster, 2)
     cluster.states({"1_0": "RUNNING", "1_1": "CANCELLED"})
     slurm.stop()
-    assert cluster.noted("cancelled")[:2] == [
-        "--quiet --state=PENDING 1",
-        "--quiet --state=RUNNING --signal=SIGUSR1 1",
-    ]
+    waiting, running = "--quiet --state=PENDING 1", "--quiet --state=RUNNING --signal=SIGUSR1 1"
+    assert cluster.noted("cancelled")[:2] == [waiting, running]
     assert slurm.poll(5) == [(second, Outcome(130, KEPT))]
     leave_result(slurm.folder, "1_0", 130, KEPT)
     assert slurm.poll(5) == [(first, Outcome(130, KEPT))]
-
-
-def test_close_cancels_the_jobs_that_are_left(tmp_path, cluster):
+    (cluster.folder / "cancelled").unlink()
     slurm, _ = submitted(tmp_path, cluster, 2)
-    leave_result(slurm.folder, "1_0", 0)
-    slurm.poll(5)
     for _ in range(2):
         slurm.close()
-        assert cluster.noted("cancelled") == ["--quiet 1"]
+        assert cluster.noted("cancelled") == ["--quiet 2"]
 
 
 def test_a_run_that_finished_before_its_node_failed_is_done(tmp_path, cluster):
@@ -214,32 +216,3 @@ def test_a_run_that_finished_before_its_node_failed_is_done(tmp_path, cluster):
         cluster.states({str(number): "NODE_FAIL"})
         ((_, outcome),) = slurm.poll(5)
         assert outcome.code == code, "the second time it is that of an earlier run: force=true"
-
-
-def test_a_refusal_of_sbatch_is_shown_in_its_words(tmp_path, cluster):
-    cluster.says(
-        "refusal", "sbatch: error: invalid partition specified: nope\nsbatch: error: Batch job submission failed"
-    )
-    with pytest.raises(
-        ValueError, match=r"^launcher=slurm: sbatch must take the jobs, got invalid partition specified: nope"
-    ):
-        submitted(tmp_path, cluster, partition="nope")
-
-
-def test_without_slurm_or_submitit_the_error_says_what_to_type(tmp_path, monkeypatch):
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(ValueError, match="a login node: else launcher=processes"):
-        launcher(tmp_path).submit([does("pass", tmp_path)])
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(ValueError, match=r"type pip install 'ol2r\[slurm\]'"):
-        launcher()
-
-
-def test_bad_settings_are_refused():
-    for settings, message in [
-        ({"memory_gb": 0.0}, "memory_gb must be null or above 0, got 0.0"),
-        ({"minutes": 2}, "launcher.notice must be from 1 to 119 seconds with launcher.minutes=2, got 120"),
-    ]:
-        with pytest.raises(ValueError) as error:
-            launcher(**settings)
-        assert str(error.value) == message

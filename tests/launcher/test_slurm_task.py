@@ -62,23 +62,20 @@ class Node:
         return pickle.loads(self.file.read_bytes()) if self.file.exists() and self.file.stat().st_size else None
 
 
-@pytest.mark.parametrize(
-    ("source", "expected"),
-    [
-        ("raise OSError('disk full')", (1, "OSError: disk full")),
-        ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", (-11, "killed (signal 11, SIGSEGV)")),
-    ],
-)
-def test_a_job_that_ends_by_itself_leaves_a_result(tmp_path, source, expected):
-    assert Node(does(source, tmp_path), tmp_path).result() == expected
-
-
-def test_a_run_has_the_threads_of_the_job_and_imports_nothing_of_the_working_directory(tmp_path):
+def test_a_job_that_ends_by_itself_leaves_a_result(tmp_path):
+    """Its run has the threads of the job, and imports nothing of the working directory."""
     (tmp_path / "random.py").write_text("print('foreign', flush=True)")
-    source = "import os, sys; print(sys.path[0], os.environ['OMP_NUM_THREADS'], flush=True); os._exit(0)"
-    node = Node(does(source, tmp_path), tmp_path)
-    assert node.result() == (0, "")
-    assert node.printed == f"{ROOT} 3\n"
+    alone = "import os, sys; print(sys.path[0], os.environ['OMP_NUM_THREADS'], flush=True); os._exit(0)"
+    for number, (source, expected, printed) in enumerate(
+        [
+            (alone, (0, ""), f"{ROOT} 3\n"),
+            ("raise OSError('disk full')", (1, "OSError: disk full"), ""),
+            ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", (-11, "killed (signal 11, SIGSEGV)"), ""),
+        ]
+    ):
+        node = Node(does(source, tmp_path, number), tmp_path)
+        assert node.result() == expected, source
+        assert node.printed.startswith(printed)
 
 
 def test_a_run_is_interrupted_although_its_parent_ignores_sigint(tmp_path):

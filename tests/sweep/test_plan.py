@@ -1,4 +1,4 @@
-"""The plan of a sweep: bad jobs and their reasons, duplicates, finished runs, the time of the others; its summary."""
+"""The plan of a sweep: bad jobs and their reasons, duplicates, finished runs; its summary."""
 
 from __future__ import annotations
 
@@ -42,21 +42,18 @@ def finish(composer: Composer, line: str) -> None:
     assert run_experiment(composition.config, composition.choices, words) == 0
 
 
-def test_jobs_are_named_by_the_words_that_distinguish_them(composer: Composer):
-    planned = plan(composer, "ranker=pdgd seed=0", "ranker=pdgd seed=1", "click=perfect ranker=pdgd seed=0")
-    assert [sweep_job.name for sweep_job in planned.sweep_jobs] == ["seed=0", "seed=1", "click=perfect seed=0"]
-    assert planned.sweep_jobs[1].command == "ol2r run experiment=smoke rounds=3 evaluate_every=3 ranker=pdgd seed=1"
-
-
-def test_the_state_of_a_job_is_that_of_its_run(composer: Composer):
-    planned = plan(composer, "seed=0", "seed=1")
-    finish(composer, "seed=1")
+def test_jobs_have_the_names_that_distinguish_them_and_the_state_of_their_runs(composer: Composer):
+    planned = plan(composer, "seed=0 click=perfect", "seed=1", "seed=1 ranker.l2=7e-1", "ranker.l2=0.7 seed=1")
+    names = ["seed=0 click=perfect", "seed=1", "seed=1 ranker.l2=7e-1"]
+    assert [sweep_job.name for sweep_job in planned.sweep_jobs] == names
+    assert planned.duplicates == {3: 2}, "a run is run once"
+    assert planned.sweep_jobs[1].command == "ol2r run experiment=smoke rounds=3 evaluate_every=3 seed=1"
+    finish(composer, "seed=1 device.threads=2")
     (summary,) = Path("outputs").glob("synthetic/*/summary.json")
     assert planned.sweep_jobs[1].directory == summary.parent
-    assert [sweep_job.state() for sweep_job in planned.sweep_jobs] == [("new", 0), ("finished", 3)]
-    (forced,) = plan(composer, "seed=1 force=true").sweep_jobs
+    assert [sweep_job.state() for sweep_job in planned.sweep_jobs[:2]] == [("new", 0), ("finished", 3)]
+    forced, sweep_job = plan(composer, "seed=1 force=true", "seed=5").sweep_jobs
     assert forced.state() == ("new", 0)
-    (sweep_job,) = plan(composer, "seed=5").sweep_jobs
     directory = RunDirectory(sweep_job.directory)
     directory.write_json("run.json", manifest("interrupted", 2, 3))
     assert sweep_job.state() == ("new", 0), "without a checkpoint it starts from nothing"
@@ -65,18 +62,6 @@ def test_the_state_of_a_job_is_that_of_its_run(composer: Composer):
     directory.write_json("run.json", manifest("running", 1, 3))
     with directory:
         assert sweep_job.state() == ("running", 1)
-
-
-def test_jobs_that_are_the_same_run_are_run_once(composer: Composer):
-    planned = plan(
-        composer,
-        "click=perfect ranker.l2=0.7",
-        "seed=0 click=perfect ranker.l2=7e-1",
-        "click=perfect",
-        "device.threads=2 click=perfect",
-    )
-    assert [sweep_job.number for sweep_job in planned.sweep_jobs] == [0, 2]
-    assert planned.duplicates == {1: 0, 3: 2}
 
 
 BAD = {
@@ -94,6 +79,7 @@ BAD = {
     "dataset=mq2008 dataset.path=/nowhere ~dataset.documents dataset.queries=null": "dataset.path must be a folder",
     "experiment=grid_pairrank ranker.l2=1": "differ in exploration.alpha: sweep one grid at a time",
     "+launcher_=1": "did you mean launcher?",
+    "ranker=pdgd": "RuntimeError: an error of the user",
 }
 
 
@@ -102,21 +88,16 @@ def test_all_bad_jobs_have_a_reason_and_good_jobs_do_not(composer: Composer, mon
         raise RuntimeError("an error of the user")
 
     monkeypatch.setattr("ol2r_cli.ranker.pdgd.PDGD.setup", setup)
-    reasons = BAD | {"ranker=pdgd": "RuntimeError: an error of the user"}
-    planned = plan(composer, *reasons, "seed=3")
-    assert [sweep_job.number for sweep_job in planned.good] == [len(reasons)]
-    for sweep_job, reason in zip(planned.bad, reasons.values(), strict=True):
+    planned = plan(composer, *BAD, "seed=3")
+    assert [sweep_job.number for sweep_job in planned.good] == [len(BAD)]
+    for sweep_job, reason in zip(planned.bad, BAD.values(), strict=True):
         assert reason in sweep_job.reason
         assert "\n" not in sweep_job.reason
     assert list(Path().iterdir()) == []
-
-
-def test_roles_that_do_not_fit_the_data_are_bad_jobs(composer: Composer):
     words = ["dataset=letor", f"dataset.path={TINY}", "dataset.fold=1", "ranker=ips_regression", "cache_dir=cache"]
     planned = Plan([[*words, f"fairness={name}"] for name in ("none", "fairco")], composer)
-    assert [sweep_job.reason for sweep_job in planned.bad] == [
-        "fairness needs a dataset with two groups: type dataset.group={..} or fairness=none"
-    ]
+    groups = "fairness needs a dataset with two groups: type dataset.group={..} or fairness=none"
+    assert [sweep_job.reason for sweep_job in planned.bad] == [groups]
     assert [sweep_job.number for sweep_job in planned.good] == [0]
 
 
@@ -132,48 +113,6 @@ def test_nothing_is_run_if_some_jobs_are_bad(composer: Composer, capsys: pytest.
     assert main(["-m", *SMOKE, "ranker.l2=1,-1"]) == 2
     assert capsys.readouterr().err.startswith("ol2r run: ranker.l2 must be above 0, got -1 (#1 ranker.l2=-1); nothing")
     assert sweep([[*SMOKE, "ranker.l2=-1"]], keep_going=True).code == 2, "that of the run"
-    assert sweep([[*SMOKE, "ranker.l2=-1"], [*SMOKE, "ranker.l2=-2"]], keep_going=True).code == 3
-
-
-def test_a_dataset_is_loaded_once_for_all_its_jobs(composer: Composer, monkeypatch: pytest.MonkeyPatch):
-    loads: list[int] = []
-    load = Synthetic.load
-    monkeypatch.setattr(Synthetic, "load", lambda self: (loads.append(1), load(self))[1])
-    plan(composer, *(f"seed={seed} click={click}" for seed in range(3) for click in ("perfect", "navigational")))
-    assert len(loads) == 1
-    plan(composer, "dataset.documents=5", "dataset.documents=6")
-    assert len(loads) == 3
-
-
-def test_a_dry_run_lists_the_jobs_and_writes_nothing(composer: Composer, capsys: pytest.CaptureFixture[str]):
-    finish(composer, "seed=0")
-    before = sorted(Path().rglob("*"))
-    capsys.readouterr()
-    assert main(["-m", "--dry-run", *SMOKE, "seed=0,1", "ranker=pairrank,oracle", "launcher.jobs=1"]) == 0
-    assert [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()] == [
-        "#0 seed=0 ranker=pairrank finished",
-        "#1 seed=0 ranker=oracle new",
-        "#2 seed=1 ranker=pairrank new",
-        "#3 seed=1 ranker=oracle new",
-        "",
-        "4 jobs: 1 finished, 3 new",
-        "1 at a time",
-    ]
-    assert sorted(Path().rglob("*")) == before
-
-
-def test_a_dry_run_of_one_run(capsys: pytest.CaptureFixture[str]):
-    assert main(["--dry-run", *SMOKE, "click=nav"]) == 0
-    assert "click=navigational" in capsys.readouterr().out
-    assert main(["--dry-run", *SMOKE, "ranker.l2=-1"]) == 2
-    captured = capsys.readouterr()
-    assert captured.err == "ol2r run: ranker.l2 must be above 0, got -1\n"
-    assert main(["--dry-run", *SMOKE, "seed=1,2"]) == 2
-    assert "seed=1,2 is several runs: add -m" in capsys.readouterr().err
-    assert list(Path().iterdir()) == []
-
-
-def test_a_bad_launcher_or_output_folder_is_refused_before_anything_runs(capsys: pytest.CaptureFixture[str]):
     Path("file").write_text("")
     for word, message in [
         ("launcher.jobs=0", "launcher.jobs must be auto or 1 or more, got 0"),
@@ -188,22 +127,47 @@ def test_a_bad_launcher_or_output_folder_is_refused_before_anything_runs(capsys:
     assert list(Path().iterdir()) == [Path("file")]
 
 
-def test_finished_runs_start_nothing(composer: Composer, capsys: pytest.CaptureFixture[str]):
+def test_a_dataset_is_loaded_once_for_all_its_jobs(composer: Composer, monkeypatch: pytest.MonkeyPatch):
+    loads: list[int] = []
+    load = Synthetic.load
+    monkeypatch.setattr(Synthetic, "load", lambda self: (loads.append(1), load(self))[1])
+    plan(composer, *(f"seed={seed} click={click}" for seed in range(3) for click in ("perfect", "navigational")))
+    assert len(loads) == 1
+    plan(composer, "dataset.documents=5", "dataset.documents=6")
+    assert len(loads) == 3
+
+
+def test_finished_runs_start_nothing_and_a_dry_run_lists_and_writes_nothing(
+    composer: Composer, capsys: pytest.CaptureFixture[str]
+):
     finish(composer, "seed=0")
-    finish(composer, "seed=1")
-    files = sorted(Path("outputs").rglob("run.json"))
-    times = [path.stat().st_mtime_ns for path in files]
+    before = {path: path.stat().st_mtime_ns for path in Path().rglob("*")}
     capsys.readouterr()
-    assert main(["-m", *SMOKE, "seed=0,1"]) == 0
+    assert main(["-m", "--dry-run", *SMOKE, "seed=0,1", "ranker=pairrank,oracle", "launcher.jobs=1"]) == 0
+    assert [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()] == [
+        "#0 seed=0 ranker=pairrank finished",
+        "#1 seed=0 ranker=oracle new",
+        "#2 seed=1 ranker=pairrank new",
+        "#3 seed=1 ranker=oracle new",
+        "",
+        "4 jobs: 1 finished, 3 new",
+        "1 at a time",
+    ]
+    assert main(["--dry-run", *SMOKE, "click=nav"]) == 0
+    assert "click=navigational" in capsys.readouterr().out
+    for words, message in (
+        ("ranker.l2=-1", "ranker.l2 must be above 0, got -1\n"),
+        ("seed=1,2", "seed=1,2 is several runs: add -m"),
+    ):
+        assert main(["--dry-run", *SMOKE, words]) == 2
+        assert capsys.readouterr().err.startswith(f"ol2r run: {message}"), words
+    assert main(["-m", *SMOKE, "seed=0", "device.threads=1,2"]) == 0
     output, errors = capsys.readouterr()
-    assert errors == "", "no job is waited for"
-    assert "2 finished before" in output
-    assert "next: ol2r report outputs" in output
+    assert errors == "1 job left out, the same run as another: #1 is #0\n", "no job is waited for"
+    assert "(done before: force=true runs it again)" in output, "a sweep of one job ends as a run does"
     result = sweep([[*SMOKE, "seed=0"], [*SMOKE, "seed=0", "device.threads=2"]])
     assert (result.code, result.directories) == (0, [result.sweep_jobs[0].directory] * 2)
-    assert main(["-m", *SMOKE, "seed=0"]) == 0
-    assert "(done before: force=true runs it again)" in capsys.readouterr().out, "a sweep of one job ends as a run does"
-    assert [path.stat().st_mtime_ns for path in files] == times
+    assert {path: path.stat().st_mtime_ns for path in Path().rglob("*")} == before
 
 
 def test_jobs_may_name_folders_with_choices_of_their_own(tmp_path: Path):
@@ -214,38 +178,34 @@ def test_jobs_may_name_folders_with_choices_of_their_own(tmp_path: Path):
     jobs = [["click=first", "--config-dir", "first"], ["click=second", "hydra.searchpath=[file://second]"]]
     result = sweep([[*SMOKE, *job, "ranker.l2=-1"] for job in jobs], keep_going=True)
     assert [job.reason for job in result.sweep_jobs] == ["ranker.l2 must be above 0, got -1"] * 2
+    assert result.code == 3
     assert result.sweep_jobs[1].command == (
         f"ol2r run {' '.join(SMOKE)} click=second ranker.l2=-1 "
         f"--config-dir {tmp_path / 'first'} --config-dir {tmp_path / 'second'}"
     )
 
 
-def ended(number: int, ending: Ending, reason: str = "", force: bool = False) -> SweepJob:
-    settings = {"output_dir": "results", "force": force}
-    words, run = (f"seed={number}", "output_dir=my results"), Path(f"results/letor/run-{number}")
-    return SweepJob(number, words, words[0], settings=settings, reason=reason, ending=ending, directory=run)
+def test_the_summary_says_how_jobs_ended_and_what_to_type_next(capsys: pytest.CaptureFixture[str]):
+    def ended(number: int, ending: Ending, reason: str = "", force: bool = False) -> SweepJob:
+        settings = {"output_dir": "results", "force": force}
+        words, run = (f"seed={number}", "output_dir=my results"), Path(f"results/letor/run-{number}")
+        return SweepJob(number, words, words[0], settings=settings, reason=reason, ending=ending, directory=run)
 
+    def summary(*sweep_jobs: SweepJob) -> tuple[list[str], list[str]]:
+        """The lines on standard output and on standard error."""
+        print_summary(SweepResult(list(sweep_jobs), [], 0, 65.0))
+        captured = capsys.readouterr()
+        return captured.out.splitlines(), captured.err.splitlines()
 
-def summary(capsys: pytest.CaptureFixture[str], *sweep_jobs: SweepJob) -> tuple[list[str], list[str]]:
-    """The lines on standard output and on standard error."""
-    print_summary(SweepResult(list(sweep_jobs), [], 0, 65.0))
-    captured = capsys.readouterr()
-    return captured.out.splitlines(), captured.err.splitlines()
-
-
-def test_the_summary_counts_endings_and_says_what_to_type_next(capsys: pytest.CaptureFixture[str]):
-    jobs = [ended(0, Ending.SKIPPED), ended(1, Ending.DONE), ended(2, Ending.SKIPPED), ended(3, Ending.ELSEWHERE)]
-    assert summary(capsys, *jobs) == (
+    endings = Ending.SKIPPED, Ending.DONE, Ending.SKIPPED, Ending.ELSEWHERE
+    assert summary(*(ended(number, ending) for number, ending in enumerate(endings))) == (
         ["4 jobs in 1m 05s: 1 done, 2 finished before, 1 running elsewhere", "next: ol2r report results"],
         ["another process is running some of them: see `ol2r status`"],
     )
-
-
-def test_the_summary_says_why_a_job_failed_what_it_printed_and_how_to_repeat_it(capsys: pytest.CaptureFixture[str]):
     failed = [ended(0, Ending.FAILED, "RuntimeError: a slip"), ended(1, Ending.FAILED, "killed")]
     failed[0].log.parent.mkdir(parents=True)
     failed[0].log.write_text("words")
-    assert summary(capsys, *failed) == (
+    assert summary(*failed) == (
         ["2 jobs in 1m 05s: 2 failed"],
         [
             *["", "failed: seed=0", "  RuntimeError: a slip", "  printed: results/.sweep/letor/run-0.log"],
@@ -253,12 +213,9 @@ def test_the_summary_says_why_a_job_failed_what_it_printed_and_how_to_repeat_it(
             *["", "failed: seed=1", "  killed", "  again:   ol2r run seed=1 'output_dir=my results'"],
         ],
     )
-
-
-def test_the_summary_of_a_stopped_sweep_says_how_to_go_on(capsys: pytest.CaptureFixture[str]):
     for ending in Ending.STOPPED, Ending.LEFT:
-        out, err = summary(capsys, ended(0, Ending.DONE), ended(1, ending))
+        out, err = summary(ended(0, Ending.DONE), ended(1, ending))
         assert (out[0], err) == (f"2 jobs in 1m 05s: 1 done, 1 {ending}", ["the same command goes on from here"])
-        _, err = summary(capsys, ended(0, Ending.DONE, force=True), ended(1, ending, force=True))
+        _, err = summary(ended(0, Ending.DONE, force=True), ended(1, ending, force=True))
         assert err == ["the same command without force=true goes on from here"], ending
-    assert summary(capsys, ended(0, Ending.DONE), ended(1, Ending.DONE))[1] == []
+    assert summary(ended(0, Ending.DONE), ended(1, Ending.DONE))[1] == []

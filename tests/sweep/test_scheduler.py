@@ -8,8 +8,6 @@ import signal
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import pytest
-
 from ol2r_cli.launcher.job import Job, Outcome
 from ol2r_cli.run.store import RunDirectory
 from ol2r_cli.sweep.plan import Ending, SweepJob
@@ -67,11 +65,9 @@ class Scripted:
 
 def sweep_jobs(folder: Path, count: int, **more: object) -> list[SweepJob]:
     settings = {"force": False, "output_dir": str(folder), "rounds": 10, "device": {"name": "cpu"}, **more}
-    folders = [folder / "synthetic" / f"run-{number}" for number in range(count)]
-    words = [f"seed={number}" for number in range(count)]
+    runs = folder / "synthetic"
     return [
-        SweepJob(number, (word,), word, settings=settings, directory=directory)
-        for number, (word, directory) in enumerate(zip(words, folders, strict=True))
+        SweepJob(n, (f"seed={n}",), f"seed={n}", settings=settings, directory=runs / f"run-{n}") for n in range(count)
     ]
 
 
@@ -101,7 +97,7 @@ def test_no_more_jobs_run_at_a_time_than_there_are_slots_and_a_failure_does_not_
     assert not (tmp_path / ".sweep").exists(), "the folder is empty and removed"
 
 
-def test_failed_jobs_are_retried_unless_their_configuration_is_bad(tmp_path: Path):
+def test_failed_jobs_are_retried_unless_their_configuration_is_bad_or_end_the_sweep(tmp_path: Path):
     planned = sweep_jobs(tmp_path, 3)
     launcher = Scripted({0: [1, -9], 1: [2], 2: [1, 1, 1]}, retries=2)
     planned[2].log.parent.mkdir(parents=True)
@@ -111,18 +107,14 @@ def test_failed_jobs_are_retried_unless_their_configuration_is_bad(tmp_path: Pat
     assert [launcher.events.count(f"start {number}") for number in range(3)] == [3, 1, 3]
     assert "seed=0: reason 1; again (1 of 2)" in output
     assert planned[2].log.read_text() == "words words words ", "a retry continues the log and a new sweep begins it"
-
-
-def test_fail_fast_leaves_the_other_jobs(tmp_path: Path):
-    planned = sweep_jobs(tmp_path, 5)
-    launcher = Scripted({0: [1]}, fail_fast=True)
+    planned, launcher = sweep_jobs(tmp_path, 5), Scripted({0: [1]}, fail_fast=True)
     stopped, output = run_all(planned, launcher)
     assert not stopped, "no signal came: the exit code is that of a failure"
     assert [sweep_job.ending for sweep_job in planned] == [FAILED, STOPPED, LEFT, LEFT, LEFT]
     assert "launcher.fail_fast=true" in output
 
 
-def test_a_first_signal_stops_the_sweep_and_keeps_what_is_done(tmp_path: Path):
+def test_a_first_signal_stops_the_sweep_and_keeps_what_is_done_and_a_second_one_kills(tmp_path: Path):
     for number in signal.SIGINT, signal.SIGTERM:
         planned, launcher = sweep_jobs(tmp_path, 6), Scripted({2: [-signal.SIGTERM]}, slots=3, retries=3)
 
@@ -140,37 +132,24 @@ def test_a_first_signal_stops_the_sweep_and_keeps_what_is_done(tmp_path: Path):
             *3 * [(LEFT, "")],
         ], number
         assert "2 running jobs keep what they have done; a second Ctrl-C kills them" in output, number
-
-
-def test_a_second_signal_kills_the_jobs(tmp_path: Path):
     planned, launcher = sweep_jobs(tmp_path, 3), Scripted({})
-
-    def interrupt_twice() -> None:
-        for _ in range(2):
-            os.kill(os.getpid(), signal.SIGINT)
-
-    launcher.on_poll = interrupt_twice
-    stopped, _ = run_all(planned, launcher)
-    assert stopped
+    launcher.on_poll = lambda: [os.kill(os.getpid(), signal.SIGINT) for _ in range(2)]
+    assert run_all(planned, launcher)[0]
     assert [sweep_job.ending for sweep_job in planned] == [STOPPED, STOPPED, LEFT]
     assert "stop" not in launcher.events, "jobs are not asked to stop"
 
 
-@pytest.mark.parametrize("force", [False, True])
-def test_runs_of_other_processes_are_not_started(tmp_path: Path, force: bool):
-    planned = sweep_jobs(tmp_path, 3, force=force)
-    for sweep_job, status in (planned[0], "running"), (planned[1], "finished"):
-        RunDirectory(sweep_job.directory).write_json("run.json", manifest(status))
-    launcher = Scripted({})
-    with RunDirectory(planned[0].directory):
-        run_all(planned, launcher)
-    assert [sweep_job.ending for sweep_job in planned] == [ELSEWHERE, DONE if force else SKIPPED, DONE]
-    assert launcher.events == [*(["start 1"] if force else []), "start 2", "close"]
-
-
-def test_a_run_that_another_process_started_first_has_not_failed(tmp_path: Path):
-    planned = sweep_jobs(tmp_path, 3)
-    launcher = Scripted({0: [2], 1: [2], 2: [2]})
+def test_runs_of_other_processes_are_not_started(tmp_path: Path):
+    for force in False, True:
+        planned = sweep_jobs(tmp_path / str(force), 3, force=force)
+        for sweep_job, status in (planned[0], "running"), (planned[1], "finished"):
+            RunDirectory(sweep_job.directory).write_json("run.json", manifest(status))
+        launcher = Scripted({})
+        with RunDirectory(planned[0].directory):
+            run_all(planned, launcher)
+        assert [sweep_job.ending for sweep_job in planned] == [ELSEWHERE, DONE if force else SKIPPED, DONE]
+        assert launcher.events == [*(["start 1"] if force else []), "start 2", "close"]
+    planned, launcher = sweep_jobs(tmp_path / "first", 3), Scripted({0: [2], 1: [2], 2: [2]})
     with RunDirectory(planned[0].directory):
 
         def start_elsewhere() -> None:
@@ -179,14 +158,11 @@ def test_a_run_that_another_process_started_first_has_not_failed(tmp_path: Path)
 
         launcher.on_poll = start_elsewhere
         run_all(planned, launcher)
-    assert [sweep_job.ending for sweep_job in planned] == [ELSEWHERE, SKIPPED, FAILED]
-
-
-def test_a_run_of_another_process_comes_last_and_may_be_finished_by_then(tmp_path: Path):
-    planned, launcher = sweep_jobs(tmp_path, 3), Scripted({}, slots=1)
+    assert [job.ending for job in planned] == [ELSEWHERE, SKIPPED, FAILED], "another process has started two first"
+    planned, launcher = sweep_jobs(tmp_path / "last", 3), Scripted({}, slots=1)
     directory = RunDirectory(planned[0].directory)
     directory.write_json("run.json", manifest("running"))
     launcher.on_poll = lambda: directory.write_json("run.json", manifest("finished"))
     with directory:
         run_all(planned, launcher)
-    assert [sweep_job.ending for sweep_job in planned] == [SKIPPED, DONE, DONE]
+    assert [job.ending for job in planned] == [SKIPPED, DONE, DONE], "it comes last, and is finished by then"
