@@ -11,13 +11,8 @@ import pytest
 
 from ol2r_cli import cli
 from ol2r_cli.commands import export
-from tests.export.finished import FinishedRuns, finished_runs, text
+from tests.export.finished import text
 from tests.manifests import accept_changes
-
-
-@pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> FinishedRuns:
-    return finished_runs(tmp_path_factory)
 
 
 @pytest.fixture(scope="module")

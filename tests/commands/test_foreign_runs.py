@@ -1,50 +1,50 @@
-"""Runs of others: nothing that their files name is imported, called or written before it is trusted."""
+"""Runs of others: what was changed is reported and not used, no class that they name is built before it is trusted,
+and their text is shown as text."""
 
 from __future__ import annotations
 
-import itertools
+import csv
+import io
 import json
 import os
+import re
 import shutil
 import sys
+import warnings
 from collections.abc import Callable
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 import torch
 import yaml
-from omegaconf import OmegaConf
 
 from ol2r_cli import api as ol2r
 from ol2r_cli import cli
+from ol2r_cli.columns import Column
+from ol2r_cli.report.frames import as_csv
+from ol2r_cli.report.text_table import in_markdown
 from ol2r_cli.run.run import Run, find_runs
-from tests.export.finished import FinishedRuns, finished_runs
+from tests.export.finished import FinishedRuns
 from tests.manifests import accept_changes
+from tests.report.runs import play
+from tests.report.test_html_page import Page
 
 NODES: dict[str, dict[str, Any]] = {
     "archive": {"_target_": "zipfile.ZipFile", "file": "{hit}", "mode": "w"},
-    "log": {"_target_": "logging.FileHandler", "filename": "{hit}"},
-    "shell": {"_target_": "os.system", "command": "touch {hit}"},
-    "partial": {"_target_": "zipfile.ZipFile", "file": "{hit}", "mode": "w", "_partial_": True},
     "positional": {"_target_": "logging.FileHandler", "_args_": ["{hit}"]},
-    "through ol2r": {"_target_": "ol2r_cli.run.store.os.system", "command": "touch {hit}"},
     "not a choice": {"_target_": "ol2r_cli.run.store.RunDirectory", "path": "{hit}"},
-    "hydra": {"_target_": "hydra.utils.get_object", "path": "foreign_module.Ranker"},
     "module": {"_target_": "foreign_module.Ranker"},
 }
 COMMANDS = {
     "score": lambda run, out: ["score", run, out.parent / "file.txt"],
-    "per-query": lambda run, out: ["export", run, "--to", "per-query", "--out", out.with_suffix(".csv")],
     "trec": lambda run, out: ["export", run, "--to", "trec", "--out", out],
     "lda": lambda run, out: ["report", run, "--figure", "lda", "--out", out.with_suffix(".png")],
 }
-
-
-@pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> FinishedRuns:
-    return finished_runs(tmp_path_factory)
+MARKS = ['"><i foreign>', '" foreign="', r"\1", "$x_{", "=1+1", "|`*](x)", "\x1b[31m", "\n# x", "\u202e"]
+BOMB = "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 21))
 
 
 @pytest.fixture
@@ -58,31 +58,25 @@ def hit(tmp_path, monkeypatch) -> Path:
     return path
 
 
-def filled(node: Any, hit: Path) -> Any:
-    """The node with the path of the file in it."""
-    return json.loads(json.dumps(node).replace("{hit}", str(hit)))
-
-
 class ForeignRun:
-    """A copy of a run that others have changed."""
+    """A copy of a run that others have changed, and whose files they have recorded anew."""
 
     def __init__(self, run: Path, path: Path):
         self.path = path
         shutil.copytree(run, path)
 
-    def edit_manifest(self, edit: Callable[[dict[str, Any]], Any]) -> None:
+    def manifest(self, **changes: Any) -> None:
         manifest = json.loads((self.path / "run.json").read_text())
-        edit(manifest)
-        (self.path / "run.json").write_text(json.dumps(manifest))
+        (self.path / "run.json").write_text(json.dumps(manifest | changes))
         accept_changes(self.path)
 
-    def edit_config(self, edit: Callable[[dict[str, Any]], Any]) -> None:
-        content: Any = OmegaConf.to_container(OmegaConf.load(self.path / "config.yaml"))
+    def config(self, edit: Callable[[dict[str, Any]], Any]) -> None:
+        content = yaml.safe_load((self.path / "config.yaml").read_text())
         edit(content)
         (self.path / "config.yaml").write_text(yaml.safe_dump(content))
         accept_changes(self.path)
 
-    def edit_ranker(self, edit: Callable[[dict[str, Any]], Any]) -> None:
+    def ranker(self, edit: Callable[[dict[str, Any]], Any]) -> None:
         content = torch.load(self.path / "ranker.pt", weights_only=True)
         edit(content)
         torch.save(content, self.path / "ranker.pt")
@@ -90,7 +84,7 @@ class ForeignRun:
 
 
 @pytest.fixture
-def foreign(runs, tmp_path) -> ForeignRun:
+def foreign(runs: FinishedRuns, tmp_path: Path) -> ForeignRun:
     shutil.copy(runs["data"] / "test.txt", tmp_path / "file.txt")
     return ForeignRun(runs["network"], tmp_path / "foreign")
 
@@ -100,93 +94,108 @@ def refused(arguments: list[Any], capsys: pytest.CaptureFixture[str]) -> str:
     capsys.readouterr()
     assert cli.main([*map(str, arguments)]) == 2
     captured = capsys.readouterr()
-    assert captured.out == ""
-    assert captured.err.count("\n") == 1, captured.err
+    assert (captured.out, captured.err.count("\n")) == ("", 1), captured.err
     return captured.err.rstrip("\n")
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_what_a_run_names_is_refused_before_it_is_imported(command: str, foreign, hit, tmp_path, capsys):
-    if command == "lda":
-        pytest.importorskip("matplotlib")
+def test_a_file_that_was_changed_is_reported_and_not_used(foreign, tmp_path, capsys):
+    per_query = ["export", foreign.path, "--to", "per-query", "--out", tmp_path / "out.csv"]
+    diff = ["diff", foreign.path, foreign.path]
+    for name, users in {
+        "config.yaml": [COMMANDS["score"](foreign.path, tmp_path / "out"), per_query],
+        "summary.json": [COMMANDS["score"](foreign.path, tmp_path / "out"), ["report", foreign.path]],
+        "ranker.pt": [COMMANDS["score"](foreign.path, tmp_path / "out"), per_query],
+        "trace.parquet": [diff],
+        "evaluation.parquet": [diff],
+    }.items():
+        content = (foreign.path / name).read_bytes()
+        (foreign.path / name).write_bytes(content[:-5] + bytes([content[-5] ^ 1]) + content[-4:])
+        for words in users:
+            assert name in refused(words, capsys) or words[0] == "report", (name, words)
+        assert cli.main(["verify", str(foreign.path)]) == 1
+        assert f"{name} has another content than when it was written" in capsys.readouterr().out
+        (foreign.path / name).write_bytes(content)
+    assert cli.main(["verify", str(foreign.path)]) == 0
+
+
+def test_what_a_run_names_is_refused_before_it_is_imported(foreign, hit, tmp_path, capsys):
+    pytest.importorskip("matplotlib")
     out, before = tmp_path / "out", {*tmp_path.iterdir()}
-    good_config, good_ranker = ((foreign.path / file).read_bytes() for file in ("config.yaml", "ranker.pt"))
-    for name, (edit, setting) in itertools.product(NODES, edits(foreign)):
-        node = filled(NODES[name], hit)
-        (foreign.path / "config.yaml").write_bytes(good_config)
-        (foreign.path / "ranker.pt").write_bytes(good_ranker)
-        edit(node)
+    config, ranker = foreign.config, foreign.ranker
+    edits: dict[str, Callable[[Any], None]] = {
+        "dataset": lambda node: config(lambda c: c.update(dataset=node)),
+        "dataset.expected.part": lambda node: config(lambda c: c["dataset"]["expected"].update(part=node)),
+        "dataset.folders[0]": lambda node: config(lambda c: c["dataset"].update(folders=[node])),
+        "ranker": lambda node: ranker(lambda c: c.update(ranker=node)),
+        "ranker.model.width": lambda node: ranker(lambda c: c["ranker"]["model"].update(width=node)),
+    }
+    good = {file: (foreign.path / file).read_bytes() for file in ("config.yaml", "ranker.pt")}
+    for command, (name, node), setting in (
+        (command, item, setting) for command in COMMANDS for item in NODES.items() for setting in edits
+    ):
+        for file, content in good.items():
+            (foreign.path / file).write_bytes(content)
+        edits[setting](json.loads(json.dumps(node).replace("{hit}", str(hit))))
         line = refused(COMMANDS[command](foreign.path, out), capsys)
         file = "ranker.pt" if setting.startswith("ranker") else "config.yaml"
         target = f"{setting}._target_ in {foreign.path}/{file} must be a class of a choice of ol2r, got "
         option = f"{foreign.path}/{file} must have settings only, got {setting}._"
-        assert target in line or option in line, name
-        assert not hit.exists(), name
-        assert "foreign_module" not in sys.modules, name
-        assert {*tmp_path.iterdir()} == before, name
+        assert target in line or option in line, (command, name, setting)
+        assert not hit.exists(), (command, name, setting)
+        assert "foreign_module" not in sys.modules, (command, name, setting)
+        assert {*tmp_path.iterdir()} == before, (command, name, setting)
 
 
-def edits(foreign: ForeignRun) -> list[tuple[Callable[[Any], None], str]]:
-    """What others put a node into, and the name of its setting."""
-    config, ranker = foreign.edit_config, foreign.edit_ranker
-    return [
-        (lambda node: config(lambda c: c.update(dataset=node)), "dataset"),
-        (lambda node: config(lambda c: c["dataset"]["expected"].update(part=node)), "dataset.expected.part"),
-        (lambda node: config(lambda c: c["dataset"].update(folders=[node])), "dataset.folders[0]"),
-        (lambda node: ranker(lambda c: c.update(ranker=node)), "ranker"),
-        (lambda node: ranker(lambda c: c["ranker"].update(model=node)), "ranker.model"),
-        (lambda node: ranker(lambda c: c["ranker"]["model"].update(width=node)), "ranker.model.width"),
-    ]
-
-
-def test_python_refuses_them_too(foreign, hit, tmp_path):
-    foreign.edit_ranker(lambda content: content.update(ranker=filled(NODES["archive"], hit)))
+def test_python_and_reading_commands_build_nothing(foreign, hit, tmp_path):
+    node = json.loads(json.dumps(NODES["archive"]).replace("{hit}", str(hit)))
+    foreign.config(lambda content: content.update(dataset=node, ranker=deepcopy(node)))  # without an alias
+    foreign.ranker(lambda content: content.update(ranker=node))
     run = ol2r.Run(foreign.path)
     for use in (lambda: run.trained_ranker, lambda: run.score(tmp_path / "file.txt")):
         with pytest.raises(ValueError, match=r"must be a class of a choice of ol2r, got 'zipfile.ZipFile'"):
             use()
-    assert not hit.exists()
+    page = str(tmp_path / "page.html")
+    for words in ["report"], ["report", "--out", page], ["status"], ["verify"], ["diff", str(foreign.path)]:
+        assert cli.main([words[0], str(foreign.path), *words[1:]]) in (0, 1)
+        assert not hit.exists(), words
 
 
-def test_interpolations_of_a_run_are_not_resolved(foreign, tmp_path, capsys, monkeypatch):
+def test_values_of_another_form_or_role_are_refused(foreign, tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("SECRET", "its value")
-    foreign.edit_config(lambda content: content["dataset"].update(path="${oc.env:SECRET}"))
-    line = refused(COMMANDS["trec"](foreign.path, tmp_path / "out"), capsys)
-    assert "must have values without interpolations, got dataset.path='${oc.env:SECRET}'" in line
-
-
-def test_a_choice_of_another_role_is_refused(foreign, tmp_path, capsys):
-    good = (foreign.path / "ranker.pt").read_bytes()
+    good = {file: (foreign.path / file).read_bytes() for file in ("config.yaml", "ranker.pt")}
     linear = {"_target_": "ol2r_cli.ranker.model.linear.Linear"}
-    foreign.edit_ranker(lambda content: content.update(ranker=linear))
-    assert "ranker.pt must be a ranker, got " in refused(COMMANDS["score"](foreign.path, tmp_path / "out"), capsys)
-    (foreign.path / "ranker.pt").write_bytes(good)
-    foreign.edit_config(lambda content: content.update(dataset=linear))
-    assert "dataset._target_ must be a dataset" in refused(COMMANDS["trec"](foreign.path, tmp_path / "out"), capsys)
+    weights = torch.load(foreign.path / "ranker.pt", weights_only=True)["deployed"]
+    dataset = yaml.safe_load(good["config.yaml"])["dataset"]
+    damaged = f"{foreign.path}/ranker.pt is damaged ("
+    for command, edit, told in (
+        ("trec", dataset | {"path": "${oc.env:SECRET}"}, "without interpolations, got dataset.path='${oc.env:SECRET}'"),
+        ("trec", linear, "dataset._target_ must be a dataset"),
+        ("score", {"ranker": linear}, "ranker.pt must be a ranker, got "),
+        ("score", {"ranker": 3}, damaged),
+        ("score", {"seeds": ["../../x"]}, damaged),
+        ("score", {"deployed": weights.to_sparse()}, damaged),
+        ("score", {"deployed": weights[:, :-1].clone()}, damaged),
+        ("score", {"deployed": weights.tolist()}, damaged),
+    ):
+        for file, content in good.items():
+            (foreign.path / file).write_bytes(content)
+        if command == "score":
+            foreign.ranker(lambda content, edit=edit: content.update(edit))
+        else:
+            foreign.config(lambda content, edit=edit: content.update(dataset=edit))
+        assert told in refused(COMMANDS[command](foreign.path, tmp_path / "out"), capsys)
 
 
-def test_a_ranker_file_of_another_form_is_damaged(foreign, tmp_path, capsys):
-    for change in ({"ranker": 3}, {"seeds": ["../../x"]}):
-        foreign.edit_ranker(lambda content, change=change: content.update(change))
-        line = refused(COMMANDS["score"](foreign.path, tmp_path / "out"), capsys)
-        assert f"{foreign.path}/ranker.pt is damaged " in line
-
-
-def test_nothing_is_written_to_the_cache_that_a_run_names(runs, tmp_path, monkeypatch):
-    run = ForeignRun(runs["global zscore"], tmp_path / "foreign")
-    run.edit_config(lambda content: content["dataset"].update(cache_dir=str(tmp_path / "named")))
+def test_nothing_is_written_to_folders_that_a_run_names(runs, foreign, tmp_path, monkeypatch, capsys):
+    run = ForeignRun(runs["global zscore"], tmp_path / "normalised")
+    run.config(lambda content: content["dataset"].update(cache_dir=str(tmp_path / "named")))
     monkeypatch.setenv("OL2R_CACHE", str(tmp_path / "here"))
-    for command in ("score", "per-query"):
-        shutil.copy(runs["data"] / "test.txt", tmp_path / "file.txt")
-        assert cli.main([*map(str, COMMANDS[command](run.path, tmp_path / "out"))]) == 0
-        assert not (tmp_path / "named").exists()
-        assert (tmp_path / "here").is_dir()
-
-
-def test_exports_stay_in_their_folder(foreign, tmp_path, capsys):
+    assert cli.main([*map(str, COMMANDS["score"](run.path, tmp_path / "out"))]) == 0
+    assert not (tmp_path / "named").exists()
+    assert (tmp_path / "here").is_dir()
     pytest.importorskip("tensorboard")
     for change in ({"dataset": {"name": "../above", "fingerprint": "f"}}, {"id": "*"}):
-        foreign.edit_manifest(lambda manifest, change=change: manifest.update(change))
+        foreign.manifest(**change)
         line = refused(["export", foreign.path, "--to", "tensorboard", "--out", tmp_path / "tb"], capsys)
         assert f"{foreign.path} is damaged (ValueError: run.json must have " in line
         assert not (tmp_path / "above").exists()
@@ -204,47 +213,110 @@ class Shell:
 
 def test_resuming_takes_nothing_from_the_files_but_state(tmp_path, hit):
     """The configuration is that of the command line; the checkpoint is read as tensors and plain values."""
-
-    def run() -> int:
-        sizes = ["dataset.queries={train: 6, validation: 2, test: 2}", "dataset.documents=6", "dataset.features=5"]
-        return cli.main(["run", *sizes, "rounds=4", f"output_dir={tmp_path}/outputs", "keep_checkpoint=true"])
-
-    assert run() == 0
+    sizes = ["dataset.queries={train: 6, validation: 2, test: 2}", "dataset.documents=6", "dataset.features=5"]
+    words = ["run", *sizes, "rounds=4", f"output_dir={tmp_path}/outputs", "keep_checkpoint=true"]
+    assert cli.main(words) == 0
     (path,) = find_runs(tmp_path / "outputs")
     undisturbed = (path / "config.yaml").read_text()
-    node = filled(NODES["archive"], hit)
-
-    def spoil() -> None:
+    node = json.loads(json.dumps(NODES["archive"]).replace("{hit}", str(hit)))
+    for checkpoint in (None, {"results_version": 2, "fingerprint": path.name[-10:], "state": Shell(f"touch {hit}")}):
         named = dict.fromkeys(("dataset", "click", "ranker", "exploration", "fairness", "device"), node)
         (path / "config.yaml").write_text(yaml.safe_dump({**yaml.safe_load(undisturbed), **named}))
-        torch.save({**torch.load(path / "ranker.pt", weights_only=True), "ranker": node}, path / "ranker.pt")
         manifest = json.loads((path / "run.json").read_text())
         spoilt = {"files": None, "command": f"touch {hit}", "status": "interrupted"}
         choices = {**manifest["choices"], "ranker": "x"}
         (path / "run.json").write_text(json.dumps({**manifest, **spoilt, "choices": choices}))
-
-    spoil()
-    assert run() == 0, "it is resumed"
-    assert (path / "config.yaml").read_text() == undisturbed
-    spoil()
-    torch.save(
-        {"results_version": 2, "fingerprint": path.name[-10:], "state": Shell(f"touch {hit}")}, path / "checkpoint.pt"
-    )
-    assert run() == 0, "it starts afresh"
-    assert Run.read(path).state == "finished"
-    assert not hit.exists()
+        if checkpoint is not None:
+            torch.save(checkpoint, path / "checkpoint.pt")
+        assert cli.main(words) == 0, "it is resumed, or starts afresh"
+        assert (path / "config.yaml").read_text() == undisturbed
+        assert Run.read(path).state == "finished"
+        assert not hit.exists()
 
 
-def test_reading_commands_build_nothing(foreign, hit, tmp_path, capsys):
-    node = filled(NODES["archive"], hit)
-    foreign.edit_config(lambda content: content.update(dataset=node, ranker=deepcopy(node)))  # without an alias
-    foreign.edit_ranker(lambda content: content.update(ranker=node))
-    for words in (
-        ["report", foreign.path],
-        ["report", foreign.path, "--out", tmp_path / "page.html"],
-        ["status", foreign.path],
-        ["verify", foreign.path],
-        ["diff", foreign.path, foreign.path],
-    ):
-        assert cli.main([*map(str, words)]) in (0, 1)
-        assert not hit.exists(), words
+def test_a_run_that_cannot_be_read_is_listed_with_the_reason_beside_the_others(runs, foreign, tmp_path, capsys):
+    shutil.copytree(runs["linear"], tmp_path / f"sound-{runs['linear'].name}")
+    text = (foreign.path / "run.json").read_text()
+    for content, reason in {
+        "{": "must be JSON",
+        "[" * 200_000: "run.json",
+        json.dumps(json.loads(text) | {"seconds": "x", "git": []}): "run.json has no valid seconds, git",
+        json.dumps(json.loads(text) | {"seeds": []}): "no valid seeds",
+    }.items():
+        (foreign.path / "run.json").write_text(content)
+        assert Run.read(foreign.path).state == "unreadable"
+        assert cli.main(["status", str(tmp_path)]) == 0
+        out = capsys.readouterr().out
+        assert reason in out
+        assert re.search("^finished +sound-", out, re.MULTILINE)
+    (foreign.path / "run.json").write_text(text)
+    for file, content in {"config.yaml": BOMB, "summary.json": "{}"}.items():
+        before = (foreign.path / file).read_text()
+        (foreign.path / file).write_text(content)
+        accept_changes(foreign.path)
+        assert cli.main(["report", str(tmp_path)]) == 0
+        assert cli.main(["verify", str(tmp_path)]) == 1
+        out = capsys.readouterr().out
+        assert "1 run unreadable" in out or "left out" in out, file
+        assert "1 intact, 1 not" in out
+        (foreign.path / file).write_text(before)
+
+
+def marked(root: Path, mark: str) -> list[Path]:
+    """Two runs in which others have written `mark` wherever there is text, and a setting of this name."""
+    paths = []
+    for number, level in enumerate((0.25, 0.5), 1):
+        ends = {seed: [level + seed / 10] * 5 for seed in (0, 1)}
+        trace = {"online_ndcg": {seed: values[1:] for seed, values in ends.items()}}
+        path = play(root, trace=trace, test=ends, validation=ends)
+        config = yaml.safe_load((path / "config.yaml").read_text())
+        config["ranker"][mark] = number
+        config["dataset"]["path"] = config["click"]["of"] = mark
+        (path / "config.yaml").write_text(yaml.safe_dump(config))
+        manifest = json.loads((path / "run.json").read_text())
+        manifest |= {"note": mark, "command": f"ol2r run {mark}", "versions": {mark: mark}, "error": mark}
+        manifest["choices"]["dataset"] = mark
+        (path / "run.json").write_text(json.dumps(manifest))
+        accept_changes(path)
+        paths.append(path)
+    return paths
+
+
+def test_text_of_others_is_no_element_no_line_and_no_control_character(tmp_path: Path, capsys):
+    """The numbers of lines are those of a plain word, which comes first."""
+    numbers: dict[str, int] = {}
+    pair = ("verify", "diff", "report", *(f"report --format {form}" for form in ("latex", "md", "csv")))
+    for mark in ("plain", *MARKS):
+        first, second = marked(tmp_path / f"{len(numbers)}{MARKS.index(mark) if mark in MARKS else ''}", mark)
+        for words in ("status", *pair):
+            name, *options = words.split()
+            cli.main([name, *([str(first.parent)] if name == "status" else [str(first), str(second)]), *options])
+            printed = "\n".join(capsys.readouterr())
+            assert printed.replace("\n", "").isprintable(), (mark, words)
+            assert numbers.setdefault(words, printed.count("\n")) == printed.count("\n"), (mark, words)
+            if words == "report --format csv" and mark == "=1+1":
+                rows = list(csv.reader(io.StringIO(printed)))
+                assert not [cell for row in rows for cell in row if cell[:1] in tuple("=+-@")]
+        page = tmp_path / "page.html"
+        assert cli.main(["report", str(first), str(second), "--out", str(page)]) == 0
+        elements = Page(page.read_text(encoding="utf-8")).elements
+        assert not [tag for tag, attributes in elements if tag == "i" or "foreign" in attributes], mark
+        assert page.read_text(encoding="utf-8").replace("\n", "").isprintable(), mark
+        capsys.readouterr()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            text = ol2r.Run(first)._repr_markdown_() + ol2r.compare(first.parent)._repr_markdown_()
+        assert text.replace("\n", "").isprintable(), mark
+        outside = re.sub(r"^`[^`]*`$", "", text, flags=re.MULTILINE)
+        assert not re.search(r"(?<!\\)(<i|\]\()", outside), mark
+
+
+def test_cells_that_are_formulas_or_markdown_are_text_and_numbers_stay_numbers():
+    numbers = ["-0.5", "+3", "-1e-5", "-2.5E+10", "0.5", "word", ""]
+    formulas = ["=1", "+1+1", "-x", "@A1", "\tx", "\rx", "-1e", "-0.5\n=1", "="]
+    table = pl.DataFrame({"=text": [*numbers, *formulas], "number": -0.5})
+    rows = list(csv.reader(io.StringIO(as_csv(table), newline="")))
+    assert rows == [["'=text", "number"], *([text, "-0.5"] for text in (*numbers, *(f"'{text}" for text in formulas)))]
+    assert in_markdown(r"a|b \ <b> <1e-6 [x](y) [1]") == r"a\|b \\ \<b> <1e-6 [x]\(y) [1]"
+    with pytest.raises(ValueError, match="the label of column mine must be of printable characters, got"):
+        Column("mine", "\x1b[31m")

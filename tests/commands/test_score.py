@@ -14,14 +14,9 @@ import pytest
 import torch
 
 from ol2r_cli import cli
-from tests.export.finished import ROUNDS, SEEDS, FinishedRuns, finished_runs, read, text
+from tests.export.finished import ROUNDS, SEEDS, read, text
 from tests.manifests import accept_changes
 from tests.reference.metrics import ndcg
-
-
-@pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> FinishedRuns:
-    return finished_runs(tmp_path_factory)
 
 
 def score(capsys: pytest.CaptureFixture[str], *arguments: object) -> list[float]:

@@ -1,9 +1,8 @@
-"""Small finished runs on files of their own, made when a test first uses them and shared by the tests of a process."""
+"""Small finished runs on files of their own, made when a test first uses them and shared by all tests."""
 
 from __future__ import annotations
 
 import random
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -19,7 +18,6 @@ RUNS = {
     "measures": ["ranker=pairrank", "measures=[ndcg,dcg@5]"],
     "network": ["ranker=sgd_ranknet", "ranker/model=mlp", "ranker.model.width=64"],
     "global zscore": ["ranker=pairrank", "dataset.normalise=global_zscore", "dataset.drop_constant=true"],
-    "dueling bandits": ["ranker=dbgd"],
     "toprank": ["ranker=toprank"],
     "oracle": ["ranker=oracle"],
 }
@@ -45,14 +43,9 @@ class FinishedRuns(dict[str, Path]):
         return self[name]
 
 
-def finished_runs(factory: pytest.TempPathFactory) -> FinishedRuns:
-    """The runs of this process."""
-    return _finished_runs(factory.getbasetemp() / "finished")
-
-
-@cache
-def _finished_runs(root: Path) -> FinishedRuns:
-    return FinishedRuns(root)
+@pytest.fixture(scope="session")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> FinishedRuns:
+    return FinishedRuns(tmp_path_factory.mktemp("finished"))
 
 
 def text(queries: int, seed: int) -> str:
