@@ -18,6 +18,7 @@ from ol2r_cli.run.store import RunDirectory
 from tests.manifests import accept_changes, manifest
 
 ID = "0123456789"
+CONFIG = "ranker: {}\nclick: {}\ndataset: {}\nrounds: 2\n"
 
 
 def make(root: Path, name: str, status: str, **files: int) -> Path:
@@ -26,7 +27,7 @@ def make(root: Path, name: str, status: str, **files: int) -> Path:
     run.write_json("run.json", manifest(status, 1, 2))
     for file in ("summary.json", "trace.parquet"):
         run.write_bytes(file, b"x" * 10)
-    run.write_text("config.yaml", "ranker: {}\nclick: {}\ndataset: {}\nrounds: 2\n")
+    run.write_text("config.yaml", CONFIG)
     for file, size in files.items():
         run.write_bytes(file.replace("_", "."), b"x" * size)
     if status == "finished":
@@ -50,34 +51,27 @@ def outputs(tmp_path: Path) -> Path:
     return root
 
 
-def clean(capsys: pytest.CaptureFixture[str], *arguments: object, code: int = 0) -> tuple[str, str]:
-    capsys.readouterr()
-    assert cli.main(["clean", *map(str, arguments)]) == code
-    return capsys.readouterr()
+@pytest.fixture
+def clean(capsys: pytest.CaptureFixture[str]):
+    """Runs the command; returns what it prints."""
+
+    def run(*arguments: object, code: int = 0) -> tuple[str, str]:
+        capsys.readouterr()
+        assert cli.main(["clean", *map(str, arguments)]) == code
+        return capsys.readouterr()
+
+    return run
 
 
 def names(root: Path) -> set[str]:
     return {path.name.removesuffix(f"-{ID}") for path in (root / "letters").iterdir()}
 
 
-def test_a_folder_of_the_user_with_the_name_of_a_run_is_kept(tmp_path, capsys):
-    folder = tmp_path / "analysis-2026112117"
-    folder.mkdir()
-    for name in "config.yaml", "log.txt", "trace.parquet":
-        (folder / name).write_text("mine: true")
-    clean(capsys, tmp_path, "--state", "damaged", "--yes")
-    assert {path.name for path in folder.iterdir()} == {"config.yaml", "log.txt", "trace.parquet"}
-    (folder / "config.yaml").write_text("ranker: {}\nclick: {}\ndataset: {}\nrounds: 5\n")
-    clean(capsys, tmp_path, "--state", "damaged", "--yes")
-    assert not folder.exists(), "with this configuration it is a run of which a part is left"
-
-
-def test_files_of_the_user_with_the_names_of_ours_are_kept(tmp_path, capsys):
+def test_folders_and_files_of_the_user_with_names_of_ours_are_kept(tmp_path, clean):
     folder = tmp_path / f"myrun-{ID}"
     folder.mkdir()
     for name, content in {
         "checkpoint.pt": "weights",
-        "ranker.pt": "weights",
         "config.yaml": "model: mine",
         "log.txt": "lines",
         "run.json": '{"status": "finished", "id": 3}',
@@ -86,43 +80,33 @@ def test_files_of_the_user_with_the_names_of_ours_are_kept(tmp_path, capsys):
         (folder / name).write_text(content)
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     for state in REMOVABLE:
-        clean(capsys, tmp_path, "--state", state, "--checkpoints", "--interactions", "--logs", "--yes")
+        clean(tmp_path, "--state", state, "--checkpoints", "--interactions", "--logs", "--yes")
     (folder / "run.json").write_text("{")
     before["run.json"] = b"{"
-    clean(capsys, tmp_path, "--state", "damaged", "--yes")
+    clean(tmp_path, "--state", "damaged", "--yes")
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
     for path in folder.iterdir():
         if path.name != ".lock":
             path.unlink()
-    clean(capsys, tmp_path, "--state", "damaged", "--yes")
+    clean(tmp_path, "--state", "damaged", "--yes")
     assert (folder / ".lock").read_text() == "of another program"
     (folder / ".lock").write_text("pid 12 on somewhere")
     os.utime(folder / ".lock", (0, 0))
-    clean(capsys, tmp_path, "--state", "damaged", "--yes")
+    clean(tmp_path, "--state", "damaged", "--yes")
     assert not folder.exists(), "a run that was killed before its first file"
+    folder.mkdir()
+    (folder / "config.yaml").write_text(CONFIG)
+    clean(tmp_path, "--state", "damaged", "--yes")
+    assert not folder.exists(), "with this configuration it is a run of which a part is left"
 
 
-def test_cache_entries_with_files_of_the_user_and_links_are_kept(tmp_path, capsys):
+def test_what_is_not_ours_in_a_cache_or_lies_behind_links_is_kept(outputs, tmp_path, clean):
     cache, elsewhere = tmp_path / "cache", tmp_path / "elsewhere"
-    names = ["a" * 24, "b" * 24, "c" * 24]
-    for folder in (cache / names[0], cache / names[1], elsewhere):
-        folder.mkdir(parents=True)
-        (folder / "features.npy").write_bytes(b"x" * 100)
-        (folder / "meta.json").write_text("{}")
-    (cache / names[1] / "notes.txt").write_text("mine")
-    (cache / names[2]).symlink_to(elsewhere)
-    _, err = clean(capsys, "--cache", "--cache-dir", cache, "--yes")
-    assert err == f"ol2r clean: left: {cache / names[1]} (it contains notes.txt, which ol2r has not written)\n"
-    assert sorted(path.name for path in cache.iterdir() if path.suffix != ".lock") == names[1:]
-    assert sorted(path.name for path in (cache / names[1]).iterdir()) == ["features.npy", "meta.json", "notes.txt"]
-    assert sorted(path.name for path in elsewhere.iterdir()) == ["features.npy", "meta.json"]
-
-
-def test_what_lies_behind_links_is_kept(outputs, tmp_path, capsys):
-    elsewhere, cache = tmp_path / "elsewhere", tmp_path / "cache"
-    files = {f"letters/failed-{ID}.log": outputs / ".sweep", "e" * 64 + ".npy": cache / "offline"}
-    files["d" * 24 + ".json"] = cache / "sources"
-    for number, (name, link) in enumerate(files.items()):
+    Cache(cache).open("a" * 24, lambda folder: np.save(folder / "features.npy", np.zeros(3)))
+    np.save(cache / ("a" * 24) / "mine.npy", np.ones(3))
+    links = {f"letters/failed-{ID}.log": outputs / ".sweep", "e" * 64 + ".npy": cache / "offline"}
+    links |= {"d" * 24 + ".json": cache / "sources", "features.npy": cache / ("c" * 24)}
+    for number, (name, link) in enumerate(links.items()):
         file = elsewhere / str(number) / name
         file.parent.mkdir(parents=True)
         file.write_text("of another project")
@@ -130,24 +114,16 @@ def test_what_lies_behind_links_is_kept(outputs, tmp_path, capsys):
         link.symlink_to(elsewhere / str(number))
     (outputs / "more" / ".sweep").mkdir(parents=True)
     (outputs / "more" / ".sweep" / "letters").symlink_to(elsewhere / "0" / "letters")
-    clean(capsys, outputs, "--logs", "--cache", "--cache-dir", cache, "--yes")
-    assert len([path for path in elsewhere.rglob("*") if path.is_file()]) == len(files)
-
-
-def test_an_array_of_the_user_in_a_cache_entry_is_kept(tmp_path, capsys):
-    cache = tmp_path / "cache"
-    Cache(cache).open("a" * 24, lambda folder: np.save(folder / "features.npy", np.zeros(3)))
-    np.save(cache / ("a" * 24) / "mine.npy", np.ones(3))
-    _, err = clean(capsys, "--cache", "--cache-dir", cache, "--yes")
-    assert err.endswith("(it contains mine.npy, which ol2r has not written)\n")
-    assert len([*(cache / ("a" * 24)).iterdir()]) == 3
+    _, err = clean(outputs, "--logs", "--cache", "--cache-dir", cache, "--yes")
+    assert err == f"ol2r clean: left: {cache / ('a' * 24)} (it contains mine.npy, which ol2r has not written)\n"
+    assert len([path for path in elsewhere.rglob("*") if path.is_file()]) == len(links)
     (cache / ("a" * 24) / "mine.npy").unlink()
-    clean(capsys, "--cache", "--cache-dir", cache, "--yes")
+    clean("--cache", "--cache-dir", cache, "--yes")
     assert not (cache / ("a" * 24)).exists()
 
 
-def test_sizes_by_kind_are_shown_and_nothing_is_removed_by_default(outputs, capsys):
-    out, _ = clean(capsys, outputs)
+def test_sizes_by_kind_are_shown_and_nothing_is_removed_by_default(outputs, clean):
+    out, _ = clean(outputs)
     sizes = {line.rsplit(maxsplit=3)[0].strip(): line.split()[-3:] for line in out.split("\n\n")[0].splitlines()[2:]}
     run_size = {run.path.name: run.size for run in stored_runs(outputs)}
     assert sizes["interrupted runs"] == ["1", str(run_size[f"interrupted-{ID}"]), "B"]
@@ -160,121 +136,82 @@ def test_sizes_by_kind_are_shown_and_nothing_is_removed_by_default(outputs, caps
     assert "nothing was removed" in out, "without a terminal there is no answer"
 
 
-@pytest.mark.parametrize(
-    ("states", "left"),
-    [
-        (["failed"], {"finished", "interrupted", "killed", "torn", "unreadable"}),
-        (["interrupted", "killed"], {"finished", "failed", "torn", "unreadable"}),
-        (["damaged"], {"finished", "interrupted", "killed", "failed"}),
-    ],
-)
-def test_whole_runs_are_removed_by_their_state(outputs, capsys, states: list[str], left: set[str]):
-    sizes = sum(run.size for run in stored_runs(outputs) if run.path.name.removesuffix(f"-{ID}") not in left)
-    out, _ = clean(capsys, outputs, "--state", *states, "--yes")
-    assert names(outputs) == left, "a folder with temporary files only is removed too"
-    assert f"freed {sizes} B: " in out
+def test_whole_runs_are_removed_by_their_state_and_age_with_empty_folders(outputs, clean):
+    two_days = time.time() - 2 * 24 * 3600 - 60
+    for path in (outputs / "letters" / f"failed-{ID}").iterdir():
+        os.utime(path, (two_days, two_days))
+    left = {"finished", "interrupted", "killed", "failed", "torn", "unreadable", "begun"}
+    for states, gone in (
+        ("failed interrupted --older-than 3d", set()),
+        ("failed interrupted --older-than 48h", {"failed"}),
+        ("interrupted killed", {"interrupted", "killed", "begun"}),  # and temporary files
+        ("damaged", {"torn", "unreadable"}),
+    ):
+        left -= gone
+        sizes = [run.size for run in stored_runs(outputs) if run.path.name.removesuffix(f"-{ID}") in gone]
+        out, _ = clean(outputs, "--state", *states.split(), "--yes")
+        assert names(outputs) == left, states
+        assert not gone or f"freed {sum(sizes)} B: " in out
+    make(outputs / "other", "failed", "failed")
+    clean(outputs / "other", "--state", "failed", "--yes")
+    assert list((outputs / "other").iterdir()) == [], "the named folder stays"
 
 
-def test_only_finished_runs_lose_checkpoints_and_interactions(outputs, capsys):
-    finished, interrupted = (outputs / "letters" / f"{name}-{ID}" for name in ("finished", "interrupted"))
+def test_only_finished_runs_lose_checkpoints_and_interactions_and_other_files_stay(outputs, clean):
+    finished, interrupted, failed = (outputs / "letters" / f"{n}-{ID}" for n in ("finished", "interrupted", "failed"))
     (finished / "trace.part00001.parquet").touch()  # of a process killed between the last round and cleaning up
-    clean(capsys, outputs, "--checkpoints", "--interactions", "--state", "failed", "--yes")
-    kept = {"run.json", "config.yaml", "summary.json", "trace.parquet"}
-    assert {path.name for path in finished.iterdir()} == kept
-    assert {path.name for path in interrupted.iterdir()} == kept | {"checkpoint.pt", "interactions.parquet"}
-    assert not (outputs / "letters" / f"failed-{ID}").exists()
-
-
-def test_a_running_run_is_kept_whatever_its_manifest_says(outputs, capsys):
-    running = outputs / "letters" / f"killed-{ID}"
-    with RunDirectory(running), RunDirectory(outputs / "letters" / f"failed-{ID}") as failed:
-        (running / ".trace.parquet.0123456789abcdef.partial").write_text("being written")
-        out, err = clean(capsys, outputs, "--state", "failed", "killed", "--yes")
-        assert {path.name for path in failed.path.iterdir()} >= {"run.json", ".lock"}
-    assert "running runs" in out
-    assert err == f"ol2r clean: left: {failed.path} (it is running)\n"
-    assert {path.name for path in running.iterdir()} >= {
-        "run.json",
-        "trace.parquet",
-        ".trace.parquet.0123456789abcdef.partial",
-    }
-
-
-def test_a_run_that_goes_on_during_the_question_is_kept(outputs, capsys, monkeypatch):
-    run = RunDirectory(outputs / "letters" / f"interrupted-{ID}")
-
-    def answer_late(_: str) -> str:
-        run.write_json("run.json", manifest("finished", 1, 2))
-        return "y"
-
-    monkeypatch.setattr("builtins.input", answer_late)
-    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
-    _, err = clean(capsys, outputs, "--state", "interrupted")
-    assert err == f"ol2r clean: left: {run.path} (it has gone on since)\n"
-    assert (run.path / "checkpoint.pt").exists()
-
-
-def test_the_user_must_confirm(outputs, capsys, monkeypatch):
-    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
-    for answer, removed in ("", False), ("n", False), ("y", True):
-        monkeypatch.setattr("builtins.input", lambda _, answer=answer: answer)
-        clean(capsys, outputs, "--state", "failed")
-        assert (outputs / "letters" / f"failed-{ID}").exists() != removed
-    monkeypatch.setattr("builtins.input", lambda _: "yes")
-    clean(capsys, outputs, "--state", "killed")
-    assert not (outputs / "letters" / f"killed-{ID}").exists()
-
-
-def test_without_a_terminal_yes_must_be_typed(outputs, capsys):
-    before = sorted(outputs.rglob("*"))
-    _, err = clean(capsys, outputs, "--state", "failed", code=2)
-    assert err == "ol2r clean: nothing was removed, because there is no terminal to ask: type --yes to remove it\n"
-    assert sorted(outputs.rglob("*")) == before
-
-
-def test_other_files_are_kept(outputs, capsys):
-    note = outputs / "letters" / f"failed-{ID}" / "note.txt"
-    note.write_text("why it failed")
+    (failed / "note.txt").write_text("why it failed")
     foreign = outputs / "letters" / "theirs"
     foreign.mkdir()
     for name in FILES:
         (foreign / name).write_text("{}")
-    clean(capsys, outputs, "--state", "failed", "damaged", "--yes")
-    assert [path.name for path in note.parent.iterdir()] == ["note.txt"]
+    clean(outputs, "--checkpoints", "--interactions", "--state", "failed", "damaged", "--yes")
+    kept = {"run.json", "config.yaml", "summary.json", "trace.parquet"}
+    assert {path.name for path in finished.iterdir()} == kept
+    assert {path.name for path in interrupted.iterdir()} == kept | {"checkpoint.pt", "interactions.parquet"}
+    assert [path.name for path in failed.iterdir()] == ["note.txt"]
     assert {path.name for path in foreign.iterdir()} == set(FILES)
 
 
-def test_empty_folders_are_removed_except_the_named_one(tmp_path, capsys):
-    make(tmp_path / "outputs", "failed", "failed")
-    clean(capsys, tmp_path / "outputs", "--state", "failed", "--yes")
-    assert list((tmp_path / "outputs").iterdir()) == []
-
-
-def test_only_older_runs_are_removed(outputs, capsys):
-    old = outputs / "letters" / f"failed-{ID}"
-    two_days = time.time() - 2 * 24 * 3600 - 60
-    for path in old.iterdir():
-        os.utime(path, (two_days, two_days))
-    clean(capsys, outputs, "--state", "failed", "interrupted", "--older-than", "3d", "--yes")
-    assert {"failed", "interrupted"} <= names(outputs)
-    clean(capsys, outputs, "--state", "failed", "interrupted", "--older-than", "48h", "--yes")
-    assert "interrupted" in names(outputs)
-    assert "failed" not in names(outputs)
-
-
-def test_logs_of_sweeps_are_removed_except_those_of_running_runs(outputs, capsys):
-    folder = outputs / ".sweep" / "letters"
+def test_what_is_running_or_goes_on_during_the_question_is_kept(outputs, clean, monkeypatch):
+    running, folder = outputs / "letters" / f"killed-{ID}", outputs / ".sweep" / "letters"
     folder.mkdir(parents=True)
     for name in (f"failed-{ID}.log", f"killed-{ID}.log", "notes.log"):
         (folder / name).write_text("Traceback")
-    with RunDirectory(outputs / "letters" / f"killed-{ID}"):
-        out, _ = clean(capsys, outputs, "--logs", "--yes")
+    with RunDirectory(running), RunDirectory(outputs / "letters" / f"failed-{ID}") as failed:
+        (running / ".trace.parquet.0123456789abcdef.partial").write_text("being written")
+        files = {path.name for path in running.iterdir()}
+        out, err = clean(outputs, "--state", "failed", "killed", "--yes")
+        assert {path.name for path in failed.path.iterdir()} >= {"run.json", ".lock"}
+        assert {path.name for path in running.iterdir()} == files
+        assert "running runs" in out
+        assert err == f"ol2r clean: left: {failed.path} (it is running)\n"
+    with RunDirectory(running):
+        assert "log of a sweep" in clean(outputs, "--logs", "--yes")[0]
     assert {path.name for path in folder.iterdir()} == {f"killed-{ID}.log", "notes.log"}
-    assert "log of a sweep" in out
+    run = RunDirectory(outputs / "letters" / f"interrupted-{ID}")
+    monkeypatch.setattr("builtins.input", lambda _: run.write_json("run.json", manifest("finished", 1, 2)) or "y")
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    _, err = clean(outputs, "--state", "interrupted")
+    assert err == f"ol2r clean: left: {run.path} (it has gone on since)\n"
+    assert (run.path / "checkpoint.pt").exists()
 
 
-def test_the_cache_is_removed_except_entries_that_are_being_written_and_other_files(tmp_path, capsys):
-    cache, key = tmp_path / "cache", "a" * 24
+def test_the_user_must_confirm_or_without_a_terminal_type_yes(outputs, clean, monkeypatch):
+    before = sorted(outputs.rglob("*"))
+    _, err = clean(outputs, "--state", "failed", code=2)
+    assert err == "ol2r clean: nothing was removed, because there is no terminal to ask: type --yes to remove it\n"
+    assert sorted(outputs.rglob("*")) == before
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    for answer, removed in ("", False), ("n", False), ("y", True):
+        monkeypatch.setattr("builtins.input", lambda _, answer=answer: answer)
+        clean(outputs, "--state", "failed")
+        assert (outputs / "letters" / f"failed-{ID}").exists() != removed
+
+
+def test_the_cache_is_removed_except_entries_that_are_being_written_and_other_files(tmp_path, clean):
+    cache = tmp_path / "cache"
+    key = "a" * 24
     for name in (key, "b" * 24, "c" * 24 + f".{16 * '0'}.partial", "mine", "offline/" + "f" * 64):
         (cache / name).mkdir(parents=True)
         (cache / name / "features.npy").write_bytes(b"x" * 100)
@@ -282,18 +219,17 @@ def test_the_cache_is_removed_except_entries_that_are_being_written_and_other_fi
         (cache / name).parent.mkdir(exist_ok=True)
         (cache / name).write_bytes(b"x" * 10)
     with locked(cache / f"{key}.lock"):
-        out, err = clean(capsys, "--cache", "--cache-dir", cache, "--yes")
+        out, err = clean("--cache", "--cache-dir", cache, "--yes")
     assert err == f"ol2r clean: left: {cache / key} (it is being written)\n"
     assert "freed 310 B: 4 of 5 removed" in out
     left = {path.relative_to(cache).as_posix() for path in cache.rglob("*") if path.suffix != ".lock"}
     assert left == {key, f"{key}/features.npy", "mine", "mine/features.npy", "sources", "offline", "offline/mine.npy"}
 
 
-def test_bad_arguments_are_one_line(tmp_path, capsys):
+def test_bad_arguments_are_one_line(tmp_path, clean):
     for arguments, message in [
         ([tmp_path / "no"], f"DIR must be a folder with runs, got {tmp_path / 'no'}, which does not exist"),
         ([tmp_path, "--older-than", "3"], "--older-than must be hours, days or weeks such as 12h, 30d or 8w, got 3"),
         ([tmp_path, "b"], "there is no place for b: see `ol2r clean --help`"),
     ]:
-        _, err = clean(capsys, *arguments, code=2)
-        assert err == f"ol2r clean: {message}\n"
+        assert clean(*arguments, code=2)[1] == f"ol2r clean: {message}\n"

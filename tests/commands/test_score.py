@@ -7,6 +7,7 @@ import itertools
 import json
 import re
 import shutil
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -19,27 +20,42 @@ from tests.manifests import accept_changes
 from tests.reference.metrics import ndcg
 
 
-def score(capsys: pytest.CaptureFixture[str], *arguments: object) -> list[float]:
-    capsys.readouterr()
-    assert cli.main(["score", *map(str, arguments)]) == 0
-    captured = capsys.readouterr()
-    assert captured.err == ""
-    return [float(line) for line in captured.out.splitlines()]
+@pytest.fixture
+def score(capsys: pytest.CaptureFixture[str]):
+    def run(*arguments: object) -> list[float]:
+        capsys.readouterr()
+        assert cli.main(["score", *map(str, arguments)]) == 0
+        captured = capsys.readouterr()
+        assert captured.err == ""
+        return [float(line) for line in captured.out.splitlines()]
+
+    return run
 
 
-def refused(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
-    capsys.readouterr()
-    assert cli.main(["score", *map(str, arguments)]) == 2
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert captured.err.count("\n") == 1
-    assert captured.err.startswith("ol2r score: ")
-    return captured.err.removeprefix("ol2r score: ").rstrip("\n")
+@pytest.fixture
+def refused(capsys: pytest.CaptureFixture[str]):
+    def run(*arguments: object) -> str:
+        capsys.readouterr()
+        assert cli.main(["score", *map(str, arguments)]) == 2
+        captured = capsys.readouterr()
+        assert (captured.out, captured.err.count("\n"), captured.err[:12]) == ("", 1, "ol2r score: ")
+        return captured.err[12:].rstrip("\n")
+
+    return run
 
 
-def test_the_test_file_gets_the_scores_that_were_evaluated(runs, capsys):
+def elsewhere(run: Path, data: Path, copy: Path) -> Path:
+    """A copy of a run whose data have been moved."""
+    shutil.copytree(run, copy)
+    config = (copy / "config.yaml").read_text()
+    (copy / "config.yaml").write_text(config.replace(str(data), str(copy.parent / "before")))
+    accept_changes(copy)
+    return copy
+
+
+def test_the_test_file_gets_the_scores_that_were_evaluated(runs, score):
     for name, seed in itertools.product(["linear", "network", "global zscore"], SEEDS):
-        output = iter(score(capsys, runs[name], runs["data"] / "test.txt", "--seed", seed))
+        output = iter(score(runs[name], runs["data"] / "test.txt", "--seed", seed))
         values = []
         for documents in read(runs["data"] / "test.txt").values():
             scores = [next(output) for _ in documents]
@@ -52,8 +68,8 @@ def test_the_test_file_gets_the_scores_that_were_evaluated(runs, capsys):
         assert np.mean(values) == pytest.approx(last["ndcg_10"].item(), abs=1e-6), name
 
 
-def test_statistics_of_the_normalisation_are_those_of_the_training_data(runs, capsys):
-    found = score(capsys, runs["global zscore"], runs["data"] / "vali.txt")
+def test_statistics_of_the_normalisation_are_those_of_the_training_data(runs, score):
+    found = score(runs["global zscore"], runs["data"] / "vali.txt")
     theta = torch.load(runs["global zscore"] / "ranker.pt", weights_only=True)["deployed"][0].numpy()
     features = {
         name: [f for d in read(runs["data"] / f"{name}.txt").values() for _, f in d] for name in ("train", "vali")
@@ -64,106 +80,72 @@ def test_statistics_of_the_normalisation_are_those_of_the_training_data(runs, ca
     assert found == pytest.approx(list((x - train.mean(0)) / train.std(0) @ theta), abs=1e-5)
 
 
-def test_grades_are_ignored_and_a_file_may_be_gzipped(runs, tmp_path, capsys):
-    gzipped = tmp_path / "new.gz"
+def test_files_without_grades_gzipped_or_sparse_and_of_another_width(runs, tmp_path, score, refused):
     blank = re.sub(r"^\d", "0", (runs["data"] / "test.txt").read_text(), flags=re.MULTILINE)
-    gzipped.write_bytes(gzip.compress(blank.encode()))
-    assert score(capsys, runs["linear"], gzipped) == score(capsys, runs["linear"], runs["data"] / "test.txt")
+    (tmp_path / "new.gz").write_bytes(gzip.compress(blank.encode()))
+    assert score(runs["linear"], tmp_path / "new.gz") == score(runs["linear"], runs["data"] / "test.txt")
+    whole, sparse, other = tmp_path / "whole", tmp_path / "sparse", tmp_path / "other"
+    whole.write_text("1 qid:1 1:2 2:3 3:0 4:1 5:0\n0 qid:1 1:1 2:0 3:4 4:0 5:0\n")
+    sparse.write_text("1 qid:1 1:2 2:3 4:1\n0 qid:1 1:1 3:4\n")
+    assert score(runs["linear"], sparse) == score(runs["linear"], whole)
+    for number in (3, 6):
+        other.write_text("".join(f"0 qid:1 {' '.join(f'{i + 1}:{i}' for i in range(number))}\n" for _ in range(2)))
+        message = f"FILE must have 5 features, as the data of the run, got {other}, which has {number}"
+        assert refused(runs["linear"], other) == message
 
 
-def test_a_run_by_its_id_its_first_seed_and_a_file_for_the_scores(runs, tmp_path, capsys, monkeypatch):
-    file = runs["data"] / "test.txt"
-    first, second = (score(capsys, runs["network"], file, "--seed", seed) for seed in SEEDS)
+def test_a_run_by_its_id_its_first_seed_and_a_file_for_the_scores(runs, tmp_path, score, capsys, monkeypatch):
+    file, out = runs["data"] / "test.txt", tmp_path / "new" / "scores.txt"
+    first, second = (score(runs["network"], file, "--seed", seed) for seed in SEEDS)
     assert first != second
     monkeypatch.chdir(runs["network"].parents[2])
     run = runs["network"].name[-10:]
-    assert score(capsys, run, file) == first
-    assert cli.main(["score", run, str(file), "--output", str(tmp_path / "new" / "scores.txt")]) == 0
-    assert capsys.readouterr().out == f"written: {tmp_path / 'new' / 'scores.txt'}\n"
-    assert [float(line) for line in (tmp_path / "new" / "scores.txt").read_text().splitlines()] == first
+    assert score(run, file) == first
+    assert cli.main(["score", run, str(file), "--output", str(out)]) == 0
+    assert capsys.readouterr().out == f"written: {out}\n"
+    assert [float(line) for line in out.read_text().splitlines()] == first
 
 
-def test_a_sparse_file_is_filled_with_zeros_and_other_widths_are_refused(runs, tmp_path, capsys):
-    whole, sparse = tmp_path / "whole", tmp_path / "sparse"
-    whole.write_text("1 qid:1 1:2 2:3 3:0 4:1 5:0\n0 qid:1 1:1 2:0 3:4 4:0 5:0\n")
-    sparse.write_text("1 qid:1 1:2 2:3 4:1\n0 qid:1 1:1 3:4\n")
-    assert score(capsys, runs["linear"], sparse) == score(capsys, runs["linear"], whole)
-    for number in (3, 6):
-        other = tmp_path / "other"
-        other.write_text("".join(f"0 qid:1 {' '.join(f'{i + 1}:{i}' for i in range(number))}\n" for _ in range(2)))
-        message = refused(capsys, runs["linear"], other)
-        assert message == f"FILE must have 5 features, as the data of the run, got {other}, which has {number}"
-
-
-def test_moved_training_data_need_an_option_and_must_be_the_same(runs, tmp_path, capsys):
-    run, moved, file = tmp_path / "run", tmp_path / "moved", runs["data"] / "vali.txt"
-    shutil.copytree(runs["global zscore"], run)
-    config = (run / "config.yaml").read_text()
-    (run / "config.yaml").write_text(config.replace(str(runs["data"]), str(tmp_path / "before")))
-    accept_changes(run)
-    message = refused(capsys, run, file)
-    assert message.startswith(
-        "dataset.normalise=global_zscore needs the training data of the run, which are no longer in "
-    )
-    assert message.endswith(f"{tmp_path / 'before'}: type --data FOLDER")
+def test_moved_training_data_need_an_option_and_must_be_the_same_where_they_are_needed(runs, tmp_path, score, refused):
+    moved, file = tmp_path / "moved", runs["data"] / "vali.txt"
+    run = elsewhere(runs["global zscore"], runs["data"], tmp_path / "run")
+    needs = "dataset.normalise=global_zscore needs the training data of the run, which are no longer in "
+    assert refused(run, file) == f"{needs}{tmp_path / 'before'}: type --data FOLDER"
     shutil.copytree(runs["data"], moved)
-    assert score(capsys, run, file, "--data", moved) == score(capsys, runs["global zscore"], file)
+    assert score(run, file, "--data", moved) == score(runs["global zscore"], file)
     (moved / "train.txt").write_text(text(25, 7))
-    assert refused(capsys, run, file, "--data", moved) == (
-        f"--data must be the data of the run, got {moved}, which has other data"
-    )
+    message = f"--data must be the data of the run, got {moved}, which has other data"
+    assert refused(run, file, "--data", moved) == message
+    assert score(elsewhere(runs["linear"], runs["data"], tmp_path / "linear"), file) == score(runs["linear"], file)
 
 
-def test_training_data_that_are_not_needed_may_be_gone(runs, tmp_path, capsys):
-    run, file = tmp_path / "run", runs["data"] / "vali.txt"
-    shutil.copytree(runs["linear"], run)
-    config = (run / "config.yaml").read_text()
-    (run / "config.yaml").write_text(config.replace(str(runs["data"]), str(tmp_path / "gone")))
-    accept_changes(run)
-    assert score(capsys, run, file) == score(capsys, runs["linear"], file)
-
-
-def test_rankers_that_cannot_score_new_queries_are_refused(runs, capsys):
-    for name in ("toprank", "oracle"):
-        message = refused(capsys, runs[name], runs["data"] / "test.txt")
-        assert message == f"RUN must be of a ranker that can score new queries, got {runs[name]}: ranker={name} cannot"
-
-
-def test_damaged_and_unfinished_runs_are_refused(runs, tmp_path, capsys):
+def test_damaged_and_unfinished_runs_and_wrong_arguments_are_refused(runs, tmp_path, refused):
     run, file = tmp_path / "run", runs["data"] / "test.txt"
     shutil.copytree(runs["linear"], run)
     manifest = json.loads((run / "run.json").read_text())
     command = manifest["command"]
-    assert command.startswith("ol2r run ")
     (run / "ranker.pt").write_bytes(b"half of it")
-    assert refused(capsys, run, file).endswith(f": type {command}")
+    assert refused(run, file).endswith(f": type {command}")
     (run / "ranker.pt").unlink()
-    assert refused(capsys, run, file) == f"{run} is damaged (ranker.pt is missing): type {command}"
+    assert refused(run, file) == f"{run} is damaged (ranker.pt is missing): type {command}"
     (run / "run.json").write_text(json.dumps({**manifest, "files": {}, "checksum": ""}))
-    (run / "ranker.pt").write_bytes(b"half of it")
-    assert refused(capsys, run, file).endswith(f": type {command} force=true")
-    (run / "ranker.pt").unlink()
-    assert refused(capsys, run, file) == f"{run} has no ranker.pt: type {command} force=true"
+    assert refused(run, file) == f"{run} has no ranker.pt: type {command} force=true"
     (run / "run.json").write_text(json.dumps({**manifest, "status": "interrupted"}))
-    message = refused(capsys, run, file)
-    assert message == f"RUN must be a finished run, got {run}, which is interrupted: type {command}"
-    (run / "run.json").write_text("{")
-    assert "run.json must be JSON" in refused(capsys, run, file)
-
-
-def test_wrong_arguments_are_refused_with_one_line(runs, tmp_path, capsys):
-    file = runs["data"] / "test.txt"
+    message = f"RUN must be a finished run, got {run}, which is interrupted: type {command}"
+    assert refused(run, file) == message
     (tmp_path / "bad").write_text("1 1:0.5\n")
+    unable = "RUN must be of a ranker that can score new queries, got"
     for arguments, message in [
+        ([runs["toprank"], file], f"{unable} {runs['toprank']}: ranker=toprank cannot"),
+        ([runs["oracle"], file], f"{unable} {runs['oracle']}: ranker=oracle cannot"),
         (["0123456789", file], "RUN must be the directory of a run or an id below outputs, got 0123456789, "),
         ([tmp_path, file], f"got {tmp_path}, in which there is no run"),
-        (
-            [runs["linear"], tmp_path / "none"],
-            f"FILE must be a file in LETOR form, got {tmp_path}/none, which does not",
-        ),
+        ([runs["linear"], tmp_path / "no"], f"FILE must be a file in LETOR form, got {tmp_path}/no, which does not"),
         ([runs["linear"], tmp_path], "which is a folder"),
         ([runs["linear"], tmp_path / "bad"], f"{tmp_path}/bad:1: found '1:0.5', expected qid:<query> after the grade"),
         ([runs["linear"], file, "--seed", 3], "--seed must be one of 4, 5, got 3"),
         ([runs["linear"], file, "--output", tmp_path], f"--output must be a file that can be written, got {tmp_path}"),
     ]:
-        assert message in refused(capsys, *arguments)
+        if arguments[0] == tmp_path:
+            shutil.rmtree(run)
+        assert message in refused(*arguments)
