@@ -85,43 +85,45 @@ def test_an_object_is_run_with_its_settings_under_the_name_of_its_class():
     assert found.path.name == f"Perceptron-navigational-{found.id}"
     assert found.settings["ranker"] == {"_target_": f"{__name__}.Perceptron", "rate": 0.25, "model": None}
     assert list(found.manifest["code"]) == ["ranker"]
-    assert "--config-dir" not in found.manifest["command"], "no other process has the folder"
+    command = found.manifest["command"]
+    assert command.startswith("ol2r.run(ranker=Perceptron, ranker.rate=0.25, "), "it is none of a shell"
+    assert "--config-dir" not in command, "no other process has the folder"
     assert found.trained_ranker.deployed.shape == (1, 6)
     assert [path.name for path in Path().iterdir()] == ["outputs"]
-
-
-def test_the_same_settings_are_the_same_run_and_others_another():
-    found = run(ranker=Perceptron(0.25))
-    assert run(ranker=Perceptron(rate=0.25)).id == found.id
     assert run({"ranker.rate": 0.25}, ranker=Perceptron).id == found.id
     assert run(Perceptron(0.25)).id == found.id, "an object alone knows its group"
+    assert run({"ranker.rate": 0.25}, ranker=Perceptron(0.7)).id == found.id, "a typed setting decides"
     assert run(ranker=Perceptron(0.5)).id == run(ranker=Perceptron).id != found.id
 
 
-def test_an_object_of_every_role():
+def test_an_object_of_every_role_and_in_another():
     settings = {"click": DependentClick([0.0, 0.5, 0.5, 0.9, 1.0], [0.0] * 5, {}, False), "dataset": Data(9)}
-    found = ol2r.run(rounds=20, evaluate_every=10, ranker=Perceptron, fairness=NoFairness(), **settings)
+    ranker = Perceptron(0.25, Linear())
+    found = ol2r.run(rounds=20, evaluate_every=10, ranker=ranker, fairness=NoFairness(), **settings)
     assert found.choices["dataset"] == "Data"
     assert found.choices["click"] == "DependentClick"
     assert found.settings["dataset"]["queries"] == 9
-    assert found.trace["query"].max() < 9
-
-
-def test_an_object_in_an_object():
-    found = run(ranker=Perceptron(0.25, Linear()))
     assert found.settings["ranker"]["model"] == {"_target_": "ol2r_cli.ranker.model.linear.Linear"}
+    assert found.trace["query"].max() < 9
 
 
 def test_objects_in_the_list_of_measures():
     found = run(measures=["ndcg", Clicked(0.5)])
     assert found.trace["clicked"].to_list() == [0.5 * clicks for clicks in found.trace["clicks"]]
-    assert run(measures=["ndcg", Clicked]).trace["clicked"].sum() == found.trace["clicks"].sum()
     assert run(measures=["ndcg", Clicked(0.5)]).id == found.id
+    whole = run(measures=["ndcg", Clicked], replicas=2)
+    assert whole.trace["clicked"].sum() == whole.trace["clicks"].sum()
+    text = whole._repr_markdown_()  # what a notebook displays
+    assert all(part in text for part in ("| test NDCG@10 |", "| clicked | ", "±"))
+    sub = run(measures=[Sub(3.0)])
+    assert sub.settings["measures"] == [next(iter(sub.settings["measure"]))]
 
 
 def test_a_sweep_of_objects():
     jobs = ol2r.grid({"ranker": [Perceptron(0.1), Perceptron(0.4), "random"], "seed": range(2)})
     runs = ol2r.sweep(({**job, **SMALL} for job in jobs), rounds=20, launcher={"launcher.jobs": 2})
+    assert runs[0].manifest["command"].startswith("ol2r.run(ranker=Perceptron, ranker.rate=0.1, ")
+    assert "--config-dir" not in runs[0].manifest["command"]
     rates = [each.settings["ranker"].get("rate") for each in runs]
     assert rates == [0.1, 0.1, 0.4, 0.4, None, None]
     assert ol2r.run(SMALL, ranker=Perceptron(0.4), seed=1, rounds=20).id == runs[3].id, "alone and in a sweep"
@@ -131,97 +133,23 @@ def test_a_sweep_of_objects():
     assert report.frame()["ranker"].to_list().count("Perceptron") == 2
 
 
+class Lern(GradientRanker):
+    """Has a slip in the name of its method."""
+
+    def __init__(self):
+        super().__init__(Linear(), learning_rate=0.1, decay=1.0)
+
+    def lern(self, interaction, random):
+        """Is never called."""
+
+
 def test_an_object_is_held_to_the_laws():
     report = ol2r.check(Perceptron(0.25))
     assert report.ok, report
     assert not report.notes
     assert ol2r.check(measure=Clicked(0.5)).ok
-
-
-def test_a_run_is_displayed():
-    text = run(ranker=Perceptron, measures=["ndcg", Clicked], replicas=2)._repr_markdown_()
-    assert "| test NDCG@10 |" in text
-    assert "| clicked | " in text
-    assert "±" in text
-
-
-def local_class() -> type:
-    class Local(Perceptron):
-        """Is defined in a function."""
-
-    return Local
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"ranker": Needy}, "ranker.rate"),
-        ({"measures": ["ndcg", type("Other", (Needy,), {})]}, "Other must be defined at the top level"),
-        ({"ranker": local_class()}, "Local must be defined at the top level of a module or a notebook, got "),
-        ({"measures": [Clicked(torch.zeros(2))]}, r"Clicked\(factor=..\) must be a number, text, .*, got tensor"),
-        ({"ranker": Clicked(1.0)}, "ranker._target_ must be a class that is ol2r_cli.interfaces.Ranker"),
-        ({"ranker": object()}, "ranker must be a number, text, true, false, null, a list or a mapping, got <object"),
-    ],
-)
-def test_what_cannot_be_passed_is_told_in_one_line(settings, message):
-    with pytest.raises(ValueError, match=f"^{message}") as error:
-        run(settings)
-    assert "\n" not in str(error.value)
-    assert not Path("outputs").exists()
-
-
-def test_what_is_no_choice_is_a_setting_as_before():
-    assert as_overrides({"output_dir": Path("x")}, rounds=5) == ["output_dir=x", "rounds=5"]
-    assert as_overrides(ranker=Perceptron(0.25))[:2] == ["ranker=Perceptron", "ranker.rate=0.25"]
-
-
-NOTEBOOK = '''
-from ol2r_cli import api as ol2r
-from tests.test_passed_objects import SMALL, Perceptron
-
-class Mine(Perceptron):
-    """As in a notebook: another process can neither import nor read it."""
-
-    def __init__(self, rate=FACTOR):
-        super().__init__(rate)
-
-class Slow(Mine):
-    pass
-
-def go():
-    runs = ol2r.sweep([{**SMALL, "ranker": each} for each in (Mine(0.1), Mine, Slow)], rounds=20)
-    print(*(run.id for run in runs))
-    print(ol2r.run(SMALL, ranker=Mine(0.1), rounds=20).id)
-'''
-
-
-def played(tmp_path: Path, text: str) -> list[str]:
-    """What a notebook with this cell prints."""
-    cells = f"""
-        import linecache, sys
-        sys.path.insert(0, {str(ROOT)!r})
-        text = {text!r}
-        linecache.cache["<cell>"] = (len(text), None, text.splitlines(True), "<cell>")
-        FACTOR = 0.3
-        exec(compile(text, "<cell>", "exec"))
-        go()
-    """
-    command = [sys.executable, "-c", textwrap.dedent(cells)]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.split()
-
-
-def test_classes_of_a_notebook_run_also_in_the_processes_of_a_sweep(tmp_path: Path):
-    *swept, alone = played(tmp_path, NOTEBOOK)
-    assert len({*swept}) == 3
-    assert alone == swept[0]
-    traces = [pl.read_parquet(path) for path in sorted(tmp_path.glob("outputs/*/*/trace.parquet"))]
-    assert [len(trace) for trace in traces] == [20, 20, 20]
-    changed = played(tmp_path, NOTEBOOK.replace("super().__init__(rate)", "super().__init__(2 * rate)"))
-    assert not {*changed} & {*swept}, "changed code is another run"
-    same = played(tmp_path, NOTEBOOK.replace("As in a notebook", "With another docstring"))
-    assert same == [*swept, alone]
+    (violation,) = ol2r.check(Lern()).violations
+    assert "Lern must define `learn`" in violation.difference
 
 
 class Sub(Clicked):
@@ -239,55 +167,84 @@ class Taken(Perceptron):
         self.rate = rate
 
 
-def test_settings_without_names_are_refused():
-    with pytest.raises(
-        ValueError, match=r"^Sub must name its settings in its constructor, .*, got values for \*others$"
+def local_class() -> type:
+    class Local(Perceptron):
+        """Is defined in a function."""
+
+    return Local
+
+
+def test_what_cannot_be_passed_is_told_in_one_line():
+    for settings, message in (
+        ({"ranker": Needy}, "ranker.rate"),
+        ({"measures": ["ndcg", type("Other", (Needy,), {})]}, "Other must be defined at the top level"),
+        ({"ranker": local_class()}, "Local must be defined at the top level of a module or a notebook, got "),
+        ({"measures": [Clicked(torch.zeros(2))]}, r"Clicked\(factor=..\) must be a number, text, .*, got tensor"),
+        ({"ranker": Clicked(1.0)}, "ranker._target_ must be a class that is ol2r_cli.interfaces.Ranker"),
+        ({"ranker": object()}, "ranker must be a number, text, true, false, null, a list or a mapping, got <object"),
+        ({"ranker": Taken()}, "Taken must name an attribute differently: attribute 'rate' already exists"),
+        (
+            {"measures": [Sub(3.0, factor=0.5)]},
+            r"Sub must name its settings in its constructor, .*, got values for \*others$",
+        ),
     ):
-        run(measures=[Sub(3.0, factor=0.5)])
-    assert run(measures=[Sub(3.0)]).settings["measures"] == [next(iter(run(measures=[Sub(3.0)]).settings["measure"]))]
+        with pytest.raises(ValueError, match=f"^{message}") as error:
+            run(settings)
+        assert "\n" not in str(error.value)
+    assert not Path("outputs").exists()
 
 
-def test_a_typed_setting_decides_over_that_of_an_object():
-    assert run({"ranker.rate": 0.2}, ranker=Perceptron(0.7)).settings["ranker"]["rate"] == 0.2
-    assert run(rounds=30, ranker=Perceptron(0.7)).settings["ranker"]["rate"] == 0.7
-
-
-def test_numbers_of_numpy_are_numbers():
+def test_settings_are_typed_as_they_are():
+    assert as_overrides({"output_dir": Path("x")}, rounds=5) == ["output_dir=x", "rounds=5"]
+    assert as_overrides(ranker=Perceptron(0.25))[:2] == ["ranker=Perceptron", "ranker.rate=0.25"]
     assert as_overrides(measures=[Clicked(np.float32(0.25))]) == as_overrides(measures=[Clicked(0.25)])
     assert as_overrides(ranker=Data(np.int64(3)))[1] == "ranker.queries=3"
 
 
-def test_a_name_that_the_base_class_has_is_told():
-    with pytest.raises(ValueError, match="Taken must name an attribute differently: attribute 'rate' already exists"):
-        run(ranker=Taken())
+NOTEBOOK = '''
+from ol2r_cli import api as ol2r
+from tests.test_passed_objects import SMALL, Perceptron
+
+class Mine(Perceptron):
+    """As in a notebook: another process can neither import nor read it."""
+
+    def __init__(self, rate=FACTOR):
+        super().__init__(rate)
+
+class Slow(Mine):
+    pass
+
+if not number:
+    runs = ol2r.sweep([{**SMALL, "ranker": each} for each in (Mine(0.1), Mine, Slow)], rounds=20)
+    print(*(run.id for run in runs))
+print(ol2r.run(SMALL, ranker=Mine(0.1), rounds=20).id)
+'''
 
 
-def test_the_command_of_a_run_of_objects_is_none_of_a_shell():
-    assert run(ranker=Perceptron(0.25)).manifest["command"].startswith("ol2r.run(ranker=Perceptron, ranker.rate=0.25, ")
+def test_classes_of_a_notebook_run_also_in_the_processes_of_a_sweep(tmp_path: Path):
+    same = NOTEBOOK.replace("As in a notebook", "With another docstring")
+    changed = NOTEBOOK.replace("super().__init__(rate)", "super().__init__(2 * rate)")
+    cells = f"""
+        import linecache, sys
+        sys.path.insert(0, {str(ROOT)!r})
+        FACTOR = 0.3
+        for number, text in enumerate({[NOTEBOOK, same, changed]!r}):
+            name = f"<cell {{number}}>"
+            linecache.cache[name] = (len(text), None, text.splitlines(True), name)
+            exec(compile(text, name, "exec"))
+    """
+    command = [sys.executable, "-c", textwrap.dedent(cells)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    *swept, alone, another_docstring, changed_code = done.stdout.split()
+    assert len({*swept}) == 3
+    assert alone == another_docstring == swept[0]
+    assert changed_code not in swept, "changed code is another run"
+    traces = [pl.read_parquet(path) for path in sorted(tmp_path.glob("outputs/*/*/trace.parquet"))]
+    assert [len(trace) for trace in traces] == [20, 20, 20, 20]
 
 
 def test_rounds_that_nobody_measures_are_told():
     simulation = ol2r.experiment(SMALL, rounds=100).simulation()
     with pytest.raises(ValueError, match=r"call measurement.measures\(\) when it is full\(\)"):
         list(simulation.play())
-
-
-class Lern(GradientRanker):
-    """Has a slip in the name of its method."""
-
-    def __init__(self):
-        super().__init__(Linear(), learning_rate=0.1, decay=1.0)
-
-    def lern(self, interaction, random):
-        """Is never called."""
-
-
-def test_a_gradient_ranker_that_does_not_define_learn_breaks_a_law():
-    (violation,) = ol2r.check(Lern()).violations
-    assert "Lern must define `learn`" in violation.difference
-
-
-def test_the_command_is_the_same_alone_and_in_a_sweep():
-    (swept,) = ol2r.sweep([{**SMALL, "ranker": Perceptron(0.25)}], rounds=20)
-    assert swept.manifest["command"].startswith("ol2r.run(ranker=Perceptron, ranker.rate=0.25, ")
-    assert "--config-dir" not in swept.manifest["command"]
