@@ -88,7 +88,9 @@ golden: setup  ## rewrite the golden traces; read the diff before committing it
 	$(VENV)/bin/python scripts/golden.py $(ARGS)
 
 notebook: setup  ## execute docs/notebook.ipynb; look at it before committing it
-	$(VENV)/bin/python scripts/notebook.py
+	folder=$$(mktemp -d) && cp docs/notebook.ipynb $$folder && cd $$folder && \
+	$(CURDIR)/$(VENV)/bin/jupyter execute --inplace --NotebookClient.record_timing=False notebook.ipynb && \
+	cp notebook.ipynb $(CURDIR)/docs
 
 clean:  ## remove .venv and caches; outputs stay
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis dist build
