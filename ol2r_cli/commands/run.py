@@ -119,11 +119,12 @@ def _sweep(given: argparse.Namespace, composer: Composer, jobs: list[list[str]])
     with exits_when_interrupted():
         from ol2r_cli.run.store import as_json
         from ol2r_cli.run.summary import record
-        from ol2r_cli.sweep.sweeper import print_plan, print_summary, run_sweep
+        from ol2r_cli.sweep.sweeper import print_plan, print_summary, sweep
 
     if given.dry_run:
         return print_plan(jobs, composer, given.keep_going)
-    result = run_sweep(jobs, composer, keep_going=given.keep_going, terminal=None if given.quiet else sys.stderr)
+    terminal = None if given.quiet else sys.stderr
+    result = sweep(jobs, composer=composer, keep_going=given.keep_going, terminal=terminal)
     with redirect_stdout(io.StringIO()) if given.quiet or given.json else nullcontext():
         print_summary(result)  # on stderr are the reasons of failures
     if given.json:

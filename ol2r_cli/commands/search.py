@@ -78,7 +78,7 @@ def main(given: argparse.Namespace) -> int:
 
 
 def _open_study(given: argparse.Namespace) -> Study:
-    from ol2r_cli.search.space import Space, check_space, codes_of, direction
+    from ol2r_cli.search.space import Space, check_space, direction
 
     space = Space([*as_options(given.config_dir), *given.words])
     config = space.composer([*space.fixed, *next(space.choices())]).config
@@ -90,10 +90,9 @@ def _open_study(given: argparse.Namespace) -> Study:
     prune = metric == default if given.prune is None else given.prune
     if find_spec("optuna") is None:
         raise ValueError("search needs Optuna: type pip install 'ol2r[search]'")
-    from ol2r_cli.search.study import Study, default_name, search_plan, study_folder
+    from ol2r_cli.search.study import Study, search_plan, study_folder
 
     if not given.worker:
         check_space(space, metric)
-    plan = search_plan(space, metric, prune, given.seed, codes_of(space))
-    folder = study_folder(config.output_dir, given.name or default_name(plan))
-    return Study(folder, space, plan, better, int(config.rounds))
+    plan = search_plan(space, metric, prune, given.seed)
+    return Study(study_folder(config.output_dir, given.name, plan), space, plan, better, int(config.rounds))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import pickle
-import re
 import signal
 import sys
 import traceback
@@ -141,33 +140,26 @@ def run_payload(payload: bytes) -> int:
         return FAILED
 
 
-_COUNTERS = (Path("/proc/vmstat"), Path("/sys/fs/cgroup/memory.events"))  # of processes killed for memory, on Linux
 _END = 8192  # bytes at the end of a log that are read
 
 
-def reason(job: Job, code: int, out_of_memory: bool = False) -> str:
-    """Why a job ended with this code, in one line; empty for code 0.
-
-    `out_of_memory`: whether the system has killed processes for lack of memory while the job ran.
-    """
+def reason(job: Job, code: int) -> str:
+    """Why a job ended with this code, in one line; empty for code 0."""
     if code == DONE:
         return ""
     if code == -signal.SIGKILL:
-        why = "memory ran out" if out_of_memory else "by another process, or because memory ran out"
-        return f"killed (signal 9): {why}"
+        return "killed (signal 9): by another process, or because memory ran out"
     if code < 0:
         names = {int(number): number.name for number in signal.Signals}
         return f"killed (signal {-code}, {names.get(-code, 'unknown')})"
     if code == INTERRUPTED:
         return "interrupted: what was done is kept"
     output = last_line(job.log).removeprefix("ol2r run: ")
-    if code == FAILED:
-        with suppress(ValueError, OSError):
-            manifest = read_manifest(job.directory) or {}
-            if manifest.get("status") == "failed" and manifest.get("error"):
-                return str(manifest["error"])
-        return output or "failed without output"
-    return output or f"ended with exit code {code}"
+    with suppress(ValueError, OSError):
+        manifest = read_manifest(job.directory) or {} if code == FAILED else {}
+        if manifest.get("status") == "failed" and manifest.get("error"):
+            return str(manifest["error"])
+    return output or ("failed without output" if code == FAILED else f"ended with exit code {code}")
 
 
 def last_line(path: Path) -> str:
@@ -178,12 +170,3 @@ def last_line(path: Path) -> str:
         if lines:
             return lines[-1][:300]
     return ""
-
-
-def killed_for_memory() -> int:
-    """How many processes the system has killed for lack of memory so far; 0 where it does not tell."""
-    total = 0
-    for path in _COUNTERS:
-        with suppress(OSError):
-            total += sum(int(count) for count in re.findall(r"^oom_kill (\d+)$", path.read_text(), re.MULTILINE))
-    return total

@@ -18,7 +18,7 @@ from typing import Any, Literal
 import torch
 
 from ol2r_cli.config.ranges import Count, Positive, WholeNumber
-from ol2r_cli.launcher.job import THREAD_VARIABLES, Job, Outcome, killed_for_memory, reason, run_payload
+from ol2r_cli.launcher.job import THREAD_VARIABLES, Job, Outcome, reason, run_payload
 from ol2r_cli.run.exit_status import INTERRUPTED
 
 GRACE = 60.0  # seconds between asking a job to stop, after its timeout or without its parent, and killing it
@@ -33,7 +33,6 @@ _SERVER.set_forkserver_preload(
 class _Running:
     process: Any
     gpu: str | None
-    killed_before: int  # `killed_for_memory` when the job started
     deadline: float  # of time.monotonic(): then the job is asked to stop, and after another deadline it is killed
     timed_out: bool = False
 
@@ -81,7 +80,7 @@ class Processes:
             with _fork_server(self.threads):
                 process.start()
             deadline = time.monotonic() + (self.timeout * 60 if self.timeout else float("inf"))
-            self._running[job] = _Running(process, gpu, killed_for_memory(), deadline)
+            self._running[job] = _Running(process, gpu, deadline)
 
     def poll(self, wait: float) -> list[tuple[Job, Outcome]]:
         """The jobs that have ended; waits up to `wait` seconds for the first one.
@@ -125,7 +124,7 @@ class Processes:
         if running.timed_out and code:
             limit = f"out of time after {self.timeout:g} minutes (launcher.timeout)"
             return Outcome(code, f"{limit}: what was done is kept")
-        return Outcome(code, reason(job, code, out_of_memory=killed_for_memory() > running.killed_before))
+        return Outcome(code, reason(job, code))
 
 
 def _main(payload: bytes, log: str, threads: int, gpu: str | None, environment: Mapping[str, str]) -> None:

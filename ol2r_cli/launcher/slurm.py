@@ -29,7 +29,7 @@ from uuid import uuid4
 
 from ol2r_cli.config.ranges import Count, Positive, WholeNumber
 from ol2r_cli.formatting import one_line
-from ol2r_cli.launcher.job import THREAD_VARIABLES, Job, Outcome, killed_for_memory, last_line, reason
+from ol2r_cli.launcher.job import THREAD_VARIABLES, Job, Outcome, last_line, reason
 from ol2r_cli.run.exit_status import BAD_CONFIGURATION, DONE, FAILED, INTERRUPTED
 from ol2r_cli.run.run import read_manifest
 
@@ -300,7 +300,6 @@ class Task:
 
         SystemExit, which leaves no result, if the job was requeued or ended by Slurm: only Slurm knows what comes next.
         """
-        killed_before = killed_for_memory()
         code = self._run()
         if self.received and code == -signal.SIGINT:  # interrupted before it could handle the signal
             code = INTERRUPTED
@@ -313,7 +312,7 @@ class Task:
             return FAILED, f"out of time: raise launcher.minutes (now {self.minutes}) or launcher.requeue"
         if code == INTERRUPTED and END in self.received[:1]:
             raise SystemExit(INTERRUPTED)
-        return code, reason(self.job, code, out_of_memory=killed_for_memory() > killed_before)
+        return code, reason(self.job, code)
 
     def _run(self) -> int:
         """Run the payload in a process of its own; returns its exit code, or minus the signal that killed it."""

@@ -20,7 +20,6 @@ from ol2r_cli.config.composer import Composer
 from ol2r_cli.config.overrides import translate
 from ol2r_cli.formatting import nearest
 from ol2r_cli.run.experiment import Experiment
-from ol2r_cli.run.identity import own_code
 from ol2r_cli.sweep.plan import Plan
 
 if TYPE_CHECKING:
@@ -247,12 +246,6 @@ def check_space(space: Space, metric: str) -> None:
         if range.name not in used and not any(word.startswith(f"{range.name}=") for word in choices):
             space.composer([*space.fixed, *choices, f"{range.name}={range.corners[0]}"])  # says what is wrong
             raise ValueError(f"{range.name} must be a setting of what is searched: see `ol2r list`")
-
-
-def codes_of(space: Space) -> list[str]:
-    """The hashes of the user's own code for all choices of a space."""
-    settings = (space.composer([*space.fixed, *choices]).settings for choices in space.choices())
-    return sorted({hash for each in settings for hash in own_code(each).values()})
 
 
 def check_metric(metric: str, experiment: Experiment) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +22,7 @@ from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
 from optuna.trial import FrozenTrial, Trial, TrialState
 
 from ol2r_cli.files import is_held, locked, no_link
-from ol2r_cli.run.identity import NOT_HASHED
+from ol2r_cli.run.identity import NOT_HASHED, own_code
 from ol2r_cli.run.store import create_root
 from ol2r_cli.search.space import Direction, Space
 
@@ -37,25 +37,27 @@ EARLIEST = 0.25  # share of the rounds before which no trial is pruned: early on
 optuna.logging.set_verbosity(optuna.logging.WARNING)
 
 
-def search_plan(space: Space, metric: str, prune: bool, seed: int, code: Sequence[str] = ()) -> dict[str, Any]:
+def search_plan(space: Space, metric: str, prune: bool, seed: int) -> dict[str, Any]:
     """All that decides which trials a study has; folders and other settings without effect on results are left out.
 
-    `code` has the hashes of the user's own code.
+    The hashes of the user's own code for all choices are part of it.
     """
     settings = [word for word in space.fixed if word.partition("=")[0] not in NOT_HASHED - {"dataset"}]
     ranges = sorted(map(repr, space.ranges))
     plan = {"settings": sorted(settings), "ranges": ranges, "metric": metric, "prune": prune, "seed": seed}
-    return plan | ({"code": list(code)} if code else {})
+    composed = (space.composer([*space.fixed, *choices]).settings for choices in space.choices())
+    code = sorted({hash for each in composed for hash in own_code(each).values()})
+    return plan | ({"code": code} if code else {})
 
 
-def default_name(plan: Mapping[str, Any]) -> str:
-    """Ten hex digits, the same for the same plan with any code, so that a search notices that its code has changed."""
-    words = {name: value for name, value in plan.items() if name != "code"}
-    return hashlib.sha256(json.dumps(words, sort_keys=True).encode()).hexdigest()[:10]
+def study_folder(output_dir: str, name: str | None, plan: Mapping[str, Any]) -> Path:
+    """The folder of a study; ValueError for a name that cannot be the name of a folder.
 
-
-def study_folder(output_dir: str, name: str) -> Path:
-    """The folder of a study; ValueError for a name that cannot be the name of a folder."""
+    Without a name it has ten hex digits, the same for any code, so that a search notices that its code has changed.
+    """
+    if name is None:
+        words = {key: value for key, value in plan.items() if key != "code"}
+        name = hashlib.sha256(json.dumps(words, sort_keys=True).encode()).hexdigest()[:10]
     if not name or "/" in name or name.startswith("."):
         raise ValueError(f"--name must be the name of a folder, without / and not beginning with a dot, got {name!r}")
     return Path(os.path.expanduser(output_dir)) / FOLDER / name

@@ -58,28 +58,25 @@ def sweep(
     jobs: Sequence[Sequence[str]],
     launcher: Sequence[str] = (),
     *,
+    composer: Composer | None = None,
     keep_going: bool = False,
     terminal: TextIO | None = None,
 ) -> SweepResult:
     """Run many jobs. Each is a list of the words of `ol2r run`; they need not have anything in common.
 
     launcher: words that say where the jobs run, such as `launcher=slurm` or `launcher.jobs=4`; they may also be among
-    the words of every job. terminal: where to show the progress, None for silence. Finished runs are not run again.
-    `BadJobs`, a ValueError, before anything is run, if the configuration of a job is bad, unless `keep_going`.
+    the words of every job. composer: for jobs whose words name no folders. terminal: where to show the progress, None
+    for silence. Finished runs are not run again. `BadJobs`, a ValueError, before anything is run, if the configuration
+    of a job is bad, unless `keep_going`.
 
         sweep([["ranker=pdgd", f"seed={seed}"] for seed in range(3)], ["launcher.jobs=2"], terminal=sys.stderr)
     """
-    split = [split_search_path(job) for job in jobs]
-    composer = Composer(list(dict.fromkeys(f"--config-dir={folder}" for _, folders in split for folder in folders)))
-    return run_sweep([[*job, *launcher] for job, _ in split], composer, keep_going=keep_going, terminal=terminal)
-
-
-def run_sweep(
-    jobs: Sequence[Sequence[str]], composer: Composer, *, keep_going: bool = False, terminal: TextIO | None = None
-) -> SweepResult:
-    """`sweep` with a composer: the overrides of the jobs contain the words of the launcher but no folders."""
     start = time.monotonic()
-    plan, launcher = plan_sweep(jobs, composer, terminal)
+    if composer is None:
+        split = [split_search_path(job) for job in jobs]
+        composer = Composer(list(dict.fromkeys(f"--config-dir={folder}" for _, own in split for folder in own)))
+        jobs = [words for words, _ in split]
+    plan, runs_jobs = plan_sweep([[*job, *launcher] for job in jobs], composer, terminal)
     sweep_jobs = plan.sweep_jobs
     if plan.bad and not keep_going:
         raise BadJobs(plan.bad, len(jobs))
@@ -101,7 +98,7 @@ def run_sweep(
         display.say(f"{plural(len(plan.duplicates), 'job')} left out, the same run as another: {pairs}{more}")
     for line in reason_lines(plan.bad, len(jobs)):
         display.say(f"bad: {line}")
-    stopped = Scheduler(to_run, launcher, display).run() if to_run and launcher is not None else False
+    stopped = Scheduler(to_run, runs_jobs, display).run() if to_run and runs_jobs is not None else False
     finished = {sweep_job.number: sweep_job.directory for sweep_job in sweep_jobs if sweep_job.succeeded}
     directories = [finished.get(plan.duplicates.get(number, number)) for number in range(len(jobs))]
     code = INTERRUPTED if stopped else DONE if len(finished) == len(sweep_jobs) else JOBS_FAILED
