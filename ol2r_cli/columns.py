@@ -7,15 +7,13 @@ this module.
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, Literal
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Literal, get_args
 
-CUTOFF = (
-    10  # of measures of the top of a list, where no other is set; `ndcg` has no number in names of its columns then
-)
+CUTOFF = 10  # of measures of the top of a list, where no other is set; names of columns of `ndcg` have no number then
 CUTOFFS = (1, 3, 5, CUTOFF)  # of NDCG in the offline evaluation of `ndcg`
 BLOCK_RANKS = (1, 5, CUTOFF)  # ranks whose block size is traced
 SPLITS = ("test", "validation")
@@ -50,17 +48,11 @@ class Column:
             raise ValueError(f"the name of a column must be of small letters, digits and _, got {self.name!r}")
         if not f"{self.label}{self.axis}".isprintable():
             raise ValueError(f"the label of column {self.name} must be of printable characters, got {self.label!r}")
-        if self.type not in TYPES:
-            raise ValueError(f"the type of column {self.name} must be one of {', '.join(TYPES)}, got {self.type!r}")
         if not (isinstance(self.label, str) and isinstance(self.axis, str) and self.digits in range(20)):
             raise ValueError(f"column {self.name} must have text as label and axis, and 0 to 19 digits")
-        if self.summary not in Summary.__args__:  # type: ignore[attr-defined]
-            allowed = ", ".join(Summary.__args__)  # type: ignore[attr-defined]
-            raise ValueError(f"the summary of column {self.name} must be one of {allowed}, got {self.summary!r}")
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the column for run.json, from which `Column(**..)` makes it again."""
-        return dataclasses.asdict(self)
+        for what, allowed in (("type", TYPES), ("summary", get_args(Summary))):
+            if (value := getattr(self, what)) not in allowed:
+                raise ValueError(f"the {what} of column {self.name} must be one of {', '.join(allowed)}, got {value!r}")
 
     @property
     def heading(self) -> str:
@@ -88,11 +80,6 @@ def main_cutoff(names: Iterable[str]) -> int:
     return CUTOFF if CUTOFF in cutoffs else max(cutoffs, default=CUTOFF)
 
 
-def _block_size(rank: int) -> Column:
-    name = f"block_size_{rank}"
-    return Column(name, "", "Int32", "last_tenth", None, 2, f"size of the block at rank {rank}")
-
-
 _TRACE = (
     Column("query", type="Int64", summary="none"),  # number within the training split
     *ndcg_columns(CUTOFF)[:2],
@@ -101,7 +88,10 @@ _TRACE = (
     Column("clicks", "clicks", "Int16", "sum", None, 2),
     Column("pairs", "pairs", "Int16", "sum", None, 2),  # preferences; null for rankers that do not learn from pairs
     Column("blocks", "blocks", "Int32", "last_tenth", None, 2, "number of blocks"),
-    *map(_block_size, BLOCK_RANKS),  # size of the block that contains the rank
+    *(
+        Column(f"block_size_{rank}", "", "Int32", "last_tenth", None, 2, f"size of the block at rank {rank}")
+        for rank in BLOCK_RANKS
+    ),
     # Share of certain pairs among the first ten places.
     Column("certain_top10", "certain top10", "Float32", "last_tenth", None, 4, "share of certain pairs in the top 10"),
     Column("unfairness", "unfairness", "Float64", "size", False, 3, "|cumulative unfairness|"),  # signed, cumulative
@@ -124,77 +114,57 @@ EVALUATION_COLUMNS: Mapping[str, Column] = {column.name: column for column in _E
 class RunColumns:
     """The columns of a run's tables beside their keys, by name: first those of every run, then declared ones."""
 
-    trace: Mapping[str, Column] = dataclasses.field(default_factory=lambda: TRACE_COLUMNS)
-    evaluation: Mapping[str, Column] = dataclasses.field(default_factory=lambda: EVALUATION_COLUMNS)
+    trace: Mapping[str, Column] = field(default_factory=lambda: TRACE_COLUMNS)
+    evaluation: Mapping[str, Column] = field(default_factory=lambda: EVALUATION_COLUMNS)
 
     @property
     def additional(self) -> RunColumns:
         """Return only the columns that not every run has."""
-        trace = {name: column for name, column in self.trace.items() if name not in TRACE_COLUMNS}
-        evaluation = {name: column for name, column in self.evaluation.items() if name not in EVALUATION_COLUMNS}
-        return RunColumns(trace, evaluation)
+        tables = (self.trace, TRACE_COLUMNS), (self.evaluation, EVALUATION_COLUMNS)
+        return RunColumns(*({name: of[name] for name in of if name not in shared} for of, shared in tables))
 
     def declared(self) -> dict[str, list[dict[str, Any]]]:
         """Return the columns that not every run has, for run.json; empty if there are none."""
-        others = self.additional
-        tables = {"trace": others.trace, "evaluation": others.evaluation}
-        return {name: [column.as_dict() for column in table.values()] for name, table in tables.items() if table}
+        tables = vars(self.additional).items()
+        return {name: [asdict(column) for column in table.values()] for name, table in tables if table}
 
     @staticmethod
     def of(manifest: Mapping[str, Any]) -> RunColumns:
         """The columns of the run with this run.json. What is not a column of this version of ol2r is left out."""
-        declared = manifest.get("columns") or {}
-        return RunColumns(
-            {**TRACE_COLUMNS, **_read(declared.get("trace"))},
-            {**EVALUATION_COLUMNS, **_read(declared.get("evaluation"))},
-        )
-
-
-def _read(columns: Any) -> dict[str, Column]:
-    read: dict[str, Column] = {}
-    for content in columns if isinstance(columns, list) else ():
-        try:
-            column = Column(**content)
-        except (TypeError, ValueError):  # another version of ol2r wrote the file
-            continue
-        read[column.name] = column
-    return read
-
-
-def metrics_of_trace(column: Column) -> dict[str, Column]:
-    """The metrics that summary.json has of a column of the trace, by name, each as the column that describes it."""
-    if column.summary == "none":
-        return {}
-    metrics = {column.name: column}
-    if column.summary == "mean":
-        axis = f"{(column.axis or column.heading).removeprefix('mean ')}, last tenth"
-        name = f"{column.name}_last_tenth"
-        metrics[name] = dataclasses.replace(column, name=name, label=f"{column.heading} last tenth", axis=axis)
-    return metrics
-
-
-def metrics_of_evaluation(column: Column) -> dict[str, Column]:
-    """Return the metrics that summary.json has of a column of the evaluation, without those of the best round."""
-    if column.name == "cosine":  # the same for all splits
-        return {column.name: column}
-    metrics = {}
-    for split in SPLITS:
-        for name, ending in ((column.name, ""), (f"{column.name}_untrained", ", untrained")):
-            label, axis = (f"{split} {text}{ending}" for text in (column.heading, column.axis or column.heading))
-            metrics[f"{split}_{name}"] = dataclasses.replace(column, name=f"{split}_{name}", label=label, axis=axis)
-    return metrics
+        tables: dict[str, dict[str, Column]] = {"trace": {**TRACE_COLUMNS}, "evaluation": {**EVALUATION_COLUMNS}}
+        for name, table in tables.items():
+            declared = (manifest.get("columns") or {}).get(name)
+            for content in declared if isinstance(declared, list) else ():
+                with suppress(TypeError, ValueError):  # another version of ol2r wrote the file
+                    table[content["name"]] = Column(**content)
+        return RunColumns(**tables)
 
 
 def metrics_of(columns: Iterable[RunColumns]) -> dict[str, Column]:
     """Return all metrics of summary.json of runs with these columns, by name, each as the column that describes it."""
     metrics: dict[str, Column] = {}
+
+    def add(column: Column, name: str, label: str, axis: str) -> None:
+        metrics[name] = replace(column, name=name, label=label, axis=axis)
+
     for of_run in columns:
-        for column in of_run.trace.values():
-            metrics |= metrics_of_trace(column)
-        for column in of_run.evaluation.values():
-            metrics |= metrics_of_evaluation(column)
-            if column.name.startswith("ndcg_"):
-                name, label = f"test_{column.name}_best", f"test {column.heading}, best round"
-                metrics[name] = Column(name, label, higher_is_better=True, axis=f"{label} by validation")
+        for name, column in of_run.trace.items():
+            if column.summary != "none":
+                metrics[name] = column
+            if column.summary == "mean":
+                axis = f"{(column.axis or column.heading).removeprefix('mean ')}, last tenth"
+                add(column, f"{name}_last_tenth", f"{column.heading} last tenth", axis)
+        for name, column in of_run.evaluation.items():
+            if name == "cosine":  # the same for all splits
+                metrics[name] = column
+                continue
+            for split in SPLITS:
+                label, axis = f"{split} {column.heading}", f"{split} {column.axis or column.heading}"
+                add(column, f"{split}_{name}", label, axis)
+                add(column, f"{split}_{name}_untrained", f"{label}, untrained", f"{axis}, untrained")
+            if name.startswith("ndcg_"):
+                label = f"test {column.heading}, best round"
+                best = Column(f"test_{name}_best", label, higher_is_better=True, axis=f"{label} by validation")
+                metrics[best.name] = best
     metrics["best_round"] = Column("best_round", digits=2, axis="round of best validation NDCG")
     return metrics

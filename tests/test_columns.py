@@ -1,10 +1,21 @@
-"""Columns: what may be declared, and the metrics that follow from a declaration."""
+"""Columns: what may be declared, the metrics that follow from a declaration, and the tables of columns in docs/."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
 
-from ol2r_cli.columns import Column, RunColumns, metrics_of, metrics_of_evaluation, metrics_of_trace
+from ol2r_cli.columns import Column, RunColumns, metrics_of
+from ol2r_cli.config.catalogue import Catalogue
+from ol2r_cli.config.composer import compose
+from ol2r_cli.config.instantiate import build
+from ol2r_cli.run.tables import EVALUATION, TRACE
+
+DOCS = Path(__file__).parents[1] / "docs"
+BETTER = {True: "higher", False: "lower", None: ""}
 
 
 def test_a_column_that_cannot_be_written_is_refused():
@@ -17,25 +28,28 @@ def test_a_column_that_cannot_be_written_is_refused():
             Column(**settings)
 
 
-def test_metrics_of_a_column_of_the_trace():
-    assert list(metrics_of_trace(Column("mine"))) == ["mine", "mine_last_tenth"]
-    assert list(metrics_of_trace(Column("mine", summary="sum"))) == ["mine"]
-    assert list(metrics_of_trace(Column("mine", summary="none"))) == []
-    assert metrics_of_trace(Column("mine", "my own"))["mine_last_tenth"].heading == "my own last tenth"
-
-
-def test_metrics_of_a_column_of_the_evaluation():
-    metrics = metrics_of_evaluation(Column("mine", "my own", higher_is_better=False))
-    assert {name: column.heading for name, column in metrics.items()} == {
-        "test_mine": "test my own",
-        "test_mine_untrained": "test my own, untrained",
-        "validation_mine": "validation my own",
-        "validation_mine_untrained": "validation my own, untrained",
+def test_metrics_follow_from_columns():
+    metrics = metrics_of([RunColumns()])
+    assert metrics["test_ndcg_10"].heading == "test NDCG@10"
+    assert metrics["online_ndcg_last_tenth"].axis == "online NDCG@10, last tenth"
+    assert metrics["unfairness"].higher_is_better is False
+    assert metrics["best_round"].digits == 2
+    assert "query" not in metrics
+    traced = Column("mine", "my own"), Column("added", summary="sum"), Column("kept", summary="none")
+    metrics = metrics_of([RunColumns({column.name: column for column in traced}, {})])
+    assert list(metrics) == ["mine", "mine_last_tenth", "added", "best_round"]
+    assert metrics["mine_last_tenth"].heading == "my own last tenth"
+    metrics = metrics_of([RunColumns({}, {"mine": Column("mine", "my own", higher_is_better=False)})])
+    assert {name: (column.heading, column.higher_is_better) for name, column in metrics.items()} == {
+        "test_mine": ("test my own", False),
+        "test_mine_untrained": ("test my own, untrained", False),
+        "validation_mine": ("validation my own", False),
+        "validation_mine_untrained": ("validation my own, untrained", False),
+        "best_round": ("best round", None),
     }
-    assert not any(column.higher_is_better for column in metrics.values())
 
 
-def test_declared_columns_survive_the_manifest():
+def test_declared_columns_survive_the_manifest_and_those_of_another_version_are_left_out():
     mine = Column("mine", "my own", "Int16", "sum", False, 1, "an axis")
     columns = RunColumns({**RunColumns().trace, "mine": mine}, RunColumns().evaluation)
     declared = columns.declared()
@@ -43,17 +57,31 @@ def test_declared_columns_survive_the_manifest():
     assert RunColumns.of({"columns": declared}) == columns
     assert RunColumns.of({}) == RunColumns.of({"columns": None}) == RunColumns()
     assert not RunColumns().declared()
-
-
-def test_a_declaration_of_another_version_is_left_out():
     declared = {"trace": [{"name": "mine", "colour": "red"}, {"name": "ours"}, "nonsense"], "evaluation": "nonsense"}
     assert RunColumns.of({"columns": declared}).trace.keys() - RunColumns().trace.keys() == {"ours"}
 
 
-def test_every_metric_of_a_default_run_is_described():
-    metrics = metrics_of([RunColumns()])
-    assert metrics["test_ndcg_10"].heading == "test NDCG@10"
-    assert metrics["online_ndcg_last_tenth"].axis == "online NDCG@10, last tenth"
-    assert metrics["unfairness"].higher_is_better is False
-    assert metrics["best_round"].digits == 2
-    assert "query" not in metrics
+def rows(page: str, title: str) -> list[tuple[str, ...]]:
+    """The cells of the rows of all tables below a heading whose first cell is code, without backquotes."""
+    text = (DOCS / page).read_text()
+    (section,) = re.findall(rf"^## {re.escape(title)}\n(.*?)(?=^## |\Z)", text, re.M | re.S)
+    lines = re.findall(r"^\| (`.*) ?\|$", section, re.M)
+    return [tuple(cell.strip().replace("`", "") for cell in re.split(r"(?<!\\)\|", line)) for line in lines]
+
+
+def declared(name: str) -> Iterator[tuple[str, ...]]:
+    """The rows of a measure, from its class: names, types, summaries (of an evaluation the last value), directions."""
+    (measure,) = (build(node) for node in compose([f"measures=[{name}]"]).config.measure.values())
+    for table, columns in {"trace": measure.trace, "evaluation": measure.evaluation}.items():
+        for column in columns:
+            summary = "last" if table == "evaluation" else column.summary
+            yield name, column.name, table, column.type, summary, BETTER[column.higher_is_better]
+
+
+def test_pages_have_every_column_of_every_measure_and_of_every_run():
+    names = Catalogue().choices["measure"]
+    assert rows("measures.md", "Columns") == [row for name in names for row in declared(name)]
+    assert {row[0] for row in rows("measures.md", "The measures of ol2r")} == set(names)
+    for table in TRACE, EVALUATION:
+        stated = rows("outputs.md", f"`{table.file}`")
+        assert {name: kind for names, kind, _ in stated for name in names.split(", ")} == dict(table.columns)

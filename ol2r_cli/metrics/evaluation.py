@@ -12,6 +12,7 @@ from torch import Tensor
 from ol2r_cli import loops
 from ol2r_cli.dataset.table import Dataset, Split
 from ol2r_cli.interfaces import Candidates, Measure, RankedLists, Ranker
+from ol2r_cli.metrics.measurement import check_shape
 from ol2r_cli.tensor.shapes import Float, Int
 from ol2r_cli.tensor.streams import Streams
 
@@ -26,12 +27,8 @@ def is_evaluated(round: int, every: int, spacing: str) -> bool:
     Those are every `every` rounds, or, if `spacing` is `log`, ten in each power of ten: the rounds nearest to
     10^(k / 10) for whole numbers k.
     """
-    return round == _nearest_tenth(round) if spacing == "log" else round % every == 0
-
-
-def _nearest_tenth(round: int) -> int:
-    exponent = 10 * math.log10(round)
-    return int(10 ** (math.floor(exponent + 0.5) / 10) + 0.5)
+    nearest = 10 ** (math.floor(10 * math.log10(round) + 0.5) / 10)
+    return round == int(nearest + 0.5) if spacing == "log" else round % every == 0
 
 
 class Lists(NamedTuple):
@@ -125,8 +122,13 @@ class Evaluator:
         else:
             keys = _keys(scores, self.tails[number]).masked_fill_(~candidates.mask, PADDING)
             top = keys.topk(best.shape[1], dim=-1).values.view(torch.int64) & ((1 << self.label_bits) - 1)
-        lists = RankedLists(top, best, self.grades)
-        values = dict(_values(self.measures, lists))
+        values: dict[str, Tensor] = {}
+        for name, measure in self.measures.items():
+            first = RankedLists(top[..., : measure.places], best[..., : measure.places], self.grades)
+            computed = measure.of_lists(first)
+            for column in measure.evaluation:
+                check_shape(name, column.name, computed.get(column.name), top.shape[:-1])
+                values[column.name] = computed[column.name]
         stacked = torch.stack([values[name] for name in columns], -1)
         if self.skips:
             stacked = stacked * (best[:, 0] > 0)[:, None]
@@ -190,23 +192,6 @@ class IntentEvaluator(Evaluator):
             for name, values in evaluator(ranker, deployed[wanted]).items():
                 total.setdefault(name, zeros.clone())[wanted] += shares[wanted, intent, None] * values
         return total
-
-
-def _values(measures: Mapping[str, Measure], lists: RankedLists) -> Iterator[tuple[str, Float[Tensor, "*L"]]]:
-    """Yield each column of the evaluation with its values; ValueError for a measure that returns something else."""
-    for name, measure in measures.items():
-        first = RankedLists(lists.labels[..., : measure.places], lists.best[..., : measure.places], lists.grades)
-        computed = measure.of_lists(first)
-        for column in measure.evaluation:
-            values = computed.get(column.name)
-            shape = lists.labels.shape[:-1]
-            if not isinstance(values, Tensor) or values.shape != shape:
-                got = list(values.shape) if isinstance(values, Tensor) else type(values).__name__
-                raise ValueError(
-                    f"the measure {name} must return {column.name} as a tensor {list(shape)}, a value for each list, "
-                    f"got {got}"
-                )
-            yield column.name, values
 
 
 def _keys(scores: Float[Tensor, "*S"], tails: Int[Tensor, "*T"]) -> Float[Tensor, "*S"]:

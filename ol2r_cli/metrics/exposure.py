@@ -18,7 +18,7 @@ from torch import Tensor
 from ol2r_cli.config.ranges import NonNegative, Positive, Share, check_settings
 from ol2r_cli.dataset.table import Dataset
 from ol2r_cli.interfaces import ClickModel, Exposure, Oracle, RunContext
-from ol2r_cli.tensor.shapes import Float, Int
+from ol2r_cli.tensor.shapes import Float
 from ol2r_cli.tensor.streams import Streams
 
 USERS, ROUNDS = 500, 100  # size of the simulation that estimates exposure
@@ -38,31 +38,36 @@ def exposure_of(
     click model that is used for nothing else. ValueError for other values of `model` and `beta`, and, if `needed`, if
     `beta` cannot be computed; otherwise the result is then None.
     """
-    check_exposure_settings(model, beta, positions)
-    oracle = dataset.oracle()
-    if dataset.group is None:
-        return None
-    rows, last = oracle.rows(), max(1, int(dataset.group.max()))
-    listed = isinstance(beta, Sequence) and not isinstance(beta, str)
-    if not isinstance(beta, str) and (listed != (last > 1) or (listed and len(beta) != last)):  # type: ignore[arg-type]
-        numbers = "a number" if last == 1 else f"a list of {last} numbers"
-        raise ValueError(f"beta must be merit, parity or {numbers}, as the dataset has {last + 1} groups, got {beta}")
-    try:
-        ratios = coefficients(beta, oracle.labels[rows], dataset.group[rows], last)
-    except ValueError:
-        if needed:
-            raise
-        return None
-    if model == "estimated":
-        return Exposure(click_through(oracle, dataset.grades, click, positions), ratios)
-    return Exposure(position_exposure(model, positions), ratios)
-
-
-def check_exposure_settings(model: str | Sequence[float], beta: str | float | Sequence[float], positions: int) -> None:
-    """Raise ValueError unless `exposure` and `beta` are valid settings of a run with so many positions."""
     check_settings(_ranges, {"exposure": model, "beta": beta}, "")
     if not isinstance(model, str) and len(model) < positions:
         raise ValueError(f"exposure must be at least {positions} numbers from 0 to 1, got {list(model)}")
+    if dataset.group is None:
+        return None
+    oracle, last = dataset.oracle(), max(1, int(dataset.group.max()))
+    numbers = "a number" if last == 1 else f"a list of {last} numbers"
+    given = beta if isinstance(beta, Sequence) and not isinstance(beta, str) else None  # a number for each other group
+    if not isinstance(beta, str) and (len(given) != last or last == 1 if given is not None else last > 1):
+        raise ValueError(f"beta must be merit, parity or {numbers}, as the dataset has {last + 1} groups, got {beta}")
+    if isinstance(beta, str):  # the ratio of group 0 to each other group, of mean labels or of sizes
+        group, labels = dataset.group[oracle.rows()].long(), oracle.labels[oracle.rows()].double()
+        worth = torch.bincount(group, minlength=last + 1).double()
+        if beta == "merit":
+            worth = torch.bincount(group, labels, last + 1) / worth.clamp(min=1)
+        without = [number for number in (*range(1, last + 1), 0) if not worth[number] and (number or last > 1)]
+        if without and needed:
+            missing = "documents" if beta == "parity" else "relevant document"
+            raise ValueError(
+                f"beta must be {numbers}, as group {without[0]} has no {missing} in the training split, got {beta!r}"
+            )
+        if without:
+            return None
+        given = (worth[0] / worth[1:]).tolist()
+    ratios = [float(beta)] if given is None else list(map(float, given))  # type: ignore[arg-type]
+    if model == "estimated":
+        place = click_through(oracle, dataset.grades, click, positions)
+    else:
+        place = position_exposure(model, positions)
+    return Exposure(place, tuple(ratios) if last > 1 else ratios[0])
 
 
 def _ranges(
@@ -82,42 +87,6 @@ def position_exposure(model: str | Sequence[float], positions: int) -> Float[Ten
     else:
         values = [float(value) for value in model[:positions]]
     return torch.tensor(values, dtype=torch.float64)
-
-
-def coefficients(
-    beta: str | float | Sequence[float], labels: Int[Tensor, "N"], group: Int[Tensor, "N"], last: int
-) -> float | tuple[float, ...]:
-    """Return beta as a number for two groups (`last` is 1), and as one for each of the groups 1 .. `last` for more."""
-    if not isinstance(beta, str):
-        return tuple(map(float, beta)) if isinstance(beta, Sequence) else float(beta)
-    ratios = tuple(coefficient(beta, labels, group, other) for other in range(1, last + 1))
-    if last > 1 and not all(ratios):
-        missing = "documents" if beta == "parity" else "relevant document"
-        raise ValueError(
-            f"beta must be a list of {last} numbers, as group 0 has no {missing} in the training split, got {beta!r}"
-        )
-    return ratios if last > 1 else ratios[0]
-
-
-def coefficient(beta: str, labels: Int[Tensor, "N"], group: Int[Tensor, "N"], other: int = 1) -> float:
-    """Return the exposure due to group 0 per unit of group `other`.
-
-    `merit` is the ratio of their mean labels, `parity` that of their sizes. ValueError if the divisor, that of group
-    `other`, is 0.
-    """
-    first, second = (labels[group == number].double() for number in (0, other))
-    over, under = (
-        (float(first.numel()), float(second.numel()))
-        if beta == "parity"
-        else (float(first.sum()) / max(len(first), 1), float(second.sum()) / max(len(second), 1))
-    )
-    if not under:
-        missing = "documents" if beta == "parity" else "relevant document"
-        numbers = "a number" if int(group.max()) <= 1 else "a list of numbers"
-        raise ValueError(
-            f"beta must be {numbers}, as group {other} has no {missing} in the training split, got {beta!r}"
-        )
-    return over / under
 
 
 def click_through(oracle: Oracle, grades: int, click: ClickModel, positions: int) -> Float[Tensor, "K"]:

@@ -15,7 +15,7 @@ from ol2r_cli.columns import EVALUATION_COLUMNS, TRACE_COLUMNS
 from ol2r_cli.intent.schedules import DrawnIntents
 from ol2r_cli.interfaces import Interaction, Measure, Rounds, RunContext
 from ol2r_cli.metrics.ranking import block_sizes, ideal_lists
-from ol2r_cli.tensor.shapes import Bool, Float, Int
+from ol2r_cli.tensor.shapes import Bool, Int
 
 Measures = dict[str, Tensor]  # column -> values [R B] of R rounds and B replicas
 
@@ -58,37 +58,31 @@ class Measurement(nn.Module):
         for measure in measures.values():
             measure.setup(context, best)
         self.recording = [each for each in measures.values() if type(each).record is not Measure.record]
-        self._computing = [
-            (name, each, {column.name for column in each.trace}) for name, each in measures.items() if each.trace
-        ]
+        self._computing = [(name, each) for name, each in measures.items() if each.trace]
         self.first = 1
         self.allocate(context.measured_rounds)
 
     def allocate(self, rounds: int) -> None:
         """Make room for so many rounds between two calls of `measures`."""
         context, self.rounds = self.context, rounds
+
+        def zeros(dtype: torch.dtype, *shape: int) -> Tensor:
+            return torch.zeros(rounds, context.replicas, *shape, dtype=dtype, device=context.device)
+
         self.recorded = 0  # number of rounds since the last call of `measures`
-        self.query = self._zeros(torch.int64)
-        self.valid = self._zeros(torch.int64)  # number of valid pairs
-        self.grades = self._zeros(torch.int8, context.positions)  # of the shown documents
-        self.clicks = self._zeros(torch.bool, context.positions)
-        self.total = self._zeros(torch.float64)  # of all scores: NaN or infinite if one of them is
-        grouped = context.positions if context.exposure is not None else 0
-        self.group = self._zeros(torch.int8, grouped)  # of the shown documents
+        self.query = zeros(torch.int64)
+        self.valid = zeros(torch.int64)  # number of valid pairs
+        self.grades = zeros(torch.int8, context.positions)  # of the shown documents
+        self.clicks = zeros(torch.bool, context.positions)
+        self.total = zeros(torch.float64)  # of all scores: NaN or infinite if one of them is
+        self.group = zeros(torch.int8, context.positions if context.exposure is not None else 0)  # of the shown
         # The same memory, for compiled loops.
         buffers = self.query, self.valid, self.total, self.grades, self.group, self.clicks
         self._arrays = tuple(buffer.numpy() for buffer in buffers) if context.loops else None
 
-    def _zeros(self, dtype: torch.dtype, *shape: int) -> Tensor:
-        """Return zeros [rounds, B, *shape]."""
-        return torch.zeros(self.rounds, self.context.replicas, *shape, dtype=dtype, device=self.context.device)
-
     def record(self, t: int, interaction: Interaction, labels: Int[Tensor, "B D"]) -> None:
         """Record what the measures of round `t` (from 1) need. Rounds must be consecutive."""
-        if not self.recorded:
-            self.first = t
-        row, shown = self.recorded, interaction.ranking.shape[1]
-        self._check_room()
+        row, shown = self._next_row(t), interaction.ranking.shape[1]
         self.recorded += 1
         group = interaction.candidates.group if self.group.shape[2] else None
         if self._arrays is not None:
@@ -108,10 +102,13 @@ class Measurement(nn.Module):
             if interaction.proposal.block is not None or not measure.needs_blocks:
                 measure.record(row, interaction, labels)
 
-    def _check_room(self) -> None:
+    def _next_row(self, t: int) -> int:
         if self.full():
             what = "the measures of earlier rounds must be taken"
             raise ValueError(f"{what}: call measurement.measures() when it is full()")
+        if not self.recorded:
+            self.first = t
+        return self.recorded
 
     def full(self) -> bool:
         """Return whether `measures` must be called before the next round is recorded."""
@@ -128,12 +125,9 @@ class Measurement(nn.Module):
         The rounds count as recorded.
         """
         assert self._arrays is not None
-        self._check_room()
-        if not self.recorded:
-            self.first = first
-        rows = slice(self.recorded, self.recorded + rounds)
+        start = self._next_row(first)
         self.recorded += rounds
-        return tuple(array[rows] for array in self._arrays)
+        return tuple(array[start : self.recorded] for array in self._arrays)
 
     def take_back(self, rounds: int) -> None:
         """Count the last rounds of `rows_for` as not recorded: they were not played."""
@@ -148,7 +142,10 @@ class Measurement(nn.Module):
         count = self.recorded
         if not count:
             return self.first, {}
-        self._check_scores(self.total[:count])
+        bad = self.total[:count].isnan() | (self.total[:count] == torch.inf)
+        if bad.any():
+            row = int(bad.any(1).nonzero()[0])
+            raise NonFiniteScores(self.first + row, bad[row].nonzero().flatten().tolist())
         self.recorded = 0
         query = judged = self.query[:count].clone()
         if self.intents is not None:
@@ -163,28 +160,23 @@ class Measurement(nn.Module):
             values["user_intent"] = intent + 1
         if self.pairs:
             values["pairs"] = self.valid[:count].clone()
-        for name, measure, columns in self._computing:
+        for name, measure in self._computing:
             computed = measure.of_rounds(rounds)
-            _check(name, computed, columns, query.shape)
+            for column, of_column in computed.items():
+                if column not in (columns := sorted(each.name for each in measure.trace)):
+                    raise ValueError(f"the measure {name} must return columns of {', '.join(columns)}, got {column}")
+                check_shape(name, column, of_column, query.shape)
             values |= computed
         self.grades.zero_()  # the next lists may be shorter and leave places
         self.clicks.zero_()
         return self.first, values
 
-    def _check_scores(self, total: Float[Tensor, "R B"]) -> None:
-        bad = total.isnan() | (total == torch.inf)
-        if bad.any():
-            row = int(bad.any(1).nonzero()[0])
-            raise NonFiniteScores(self.first + row, bad[row].nonzero().flatten().tolist())
 
-
-def _check(name: str, computed: Mapping[str, Any], columns: set[str], shape: torch.Size) -> None:
-    for column, values in computed.items():
-        if column not in columns:
-            raise ValueError(f"the measure {name} must return columns of {', '.join(sorted(columns))}, got {column}")
-        if not isinstance(values, Tensor) or values.shape != shape:
-            got = list(values.shape) if isinstance(values, Tensor) else type(values).__name__
-            raise ValueError(f"the measure {name} must return {column} as a tensor {list(shape)}, got {got}")
+def check_shape(measure: str, column: str, values: Any, shape: torch.Size) -> None:
+    """Raise ValueError if the values that a measure returns of a column are not a tensor of this shape."""
+    if not isinstance(values, Tensor) or values.shape != shape:
+        got = list(values.shape) if isinstance(values, Tensor) else type(values).__name__
+        raise ValueError(f"the measure {measure} must return {column} as a tensor {list(shape)}, got {got}")
 
 
 def check_columns(measures: Mapping[str, Measure]) -> None:

@@ -49,7 +49,7 @@ BROKEN = {
     "NoColumn": ("measure", "columns", "declares no column"),
     "Undeclared": ("measure", "columns", "must return columns of mine, got other"),
     "OneForAll": ("measure", "columns", "as a tensor"),
-    "WithoutLists": ("measure", "columns", "a value for each list"),
+    "WithoutLists": ("measure", "columns", "as a tensor"),
     "Divides": ("measure", "values", "mine is infinite"),
     "Accumulates": ("measure", "rounds together", "['mine']"),
     "MeanOfReplicas": ("measure", "replicas apart", "['mine']"),

@@ -24,9 +24,13 @@ def by_definition(dataset, weights: torch.Tensor, cutoff: int, no_relevant: str)
     return float(np.mean(values))
 
 
-@pytest.mark.parametrize(("no_relevant", "cells", "cached_bytes"), [("zero", 1, 2**29), ("skip", 4_000_000, 0)])
-def test_evaluation_is_its_definition(no_relevant, cells, cached_bytes, monkeypatch):
-    monkeypatch.setattr(Evaluator, "cached_bytes", cached_bytes)
+def test_evaluation_is_its_definition(monkeypatch):
+    for no_relevant, cells, cached_bytes in [("zero", 1, 2**29), ("skip", 4_000_000, 0)]:
+        monkeypatch.setattr(Evaluator, "cached_bytes", cached_bytes)
+        check_evaluation(no_relevant, cells)
+
+
+def check_evaluation(no_relevant: str, cells: int) -> None:
     generator = torch.Generator().manual_seed(0)
     lists = [torch.randint(0, 5, (n,), generator=generator).tolist() for n in (1, 2, 3, 9, 30, 31, 200)] + [[0, 0, 0]]
     dataset = handmade(lists)
@@ -42,9 +46,7 @@ def test_evaluation_is_its_definition(no_relevant, cells, cached_bytes, monkeypa
                 assert abs(float(found[e, b, c]) - expected) < 1e-9
 
 
-@pytest.mark.parametrize("cached_bytes", [0, 2**29])
-def test_lists_are_those_that_the_mean_is_over(cached_bytes, monkeypatch):
-    monkeypatch.setattr(Evaluator, "cached_bytes", cached_bytes)
+def test_lists_are_those_that_the_mean_is_over():
     dataset = handmade([[0, 1, 2], [3, 0, 0, 0, 1], [1], [0] * 9 + [4] * 30])
     simulation = simulate(tiny(), [0, 1], 1, dataset)
     evaluate = evaluator(dataset, "test", torch.tensor([0, 1]))
@@ -94,9 +96,6 @@ def test_scores_that_differ_by_rounding_alone_are_ties():
         assert keys[3:5].max() < keys[:3].min()
         assert keys[:3].max() < keys[6]
         assert torch.equal(keys.view(torch.int64) & 7, tails), "the tail can be read off"
-
-
-def test_keys_sort_as_the_scores_do():
     scores = torch.randn(1000, generator=torch.Generator().manual_seed(1)).double() * 1e3
     tails = torch.randint(2**29, (1000,), generator=torch.Generator().manual_seed(2))
     assert torch.equal(_keys(scores, tails).argsort(), scores.argsort())
@@ -120,6 +119,6 @@ def test_rounds_of_evaluations():
         *[1, 2, 3, 4, 5, 6, 8, 10],
         *[13, 16, 20, 25, 32, 40, 50, 63, 79, 100],
     ]
-    for power in 10**3, 10**5:
+    for power in 10**2, 10**3:
         assert sum(is_evaluated(t, 10, "log") for t in range(power + 1, 10 * power + 1)) == 10
         assert is_evaluated(power, 7, "log")

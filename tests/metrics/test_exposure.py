@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Sequence
+from functools import cache
 from itertools import product
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ol2r_cli.config.composer import compose
 from ol2r_cli.config.instantiate import build
 from ol2r_cli.dataset.table import Dataset
 from ol2r_cli.interfaces import ClickModel, Exposure
-from ol2r_cli.metrics.exposure import check_exposure_settings, coefficient, exposure_of, position_exposure
+from ol2r_cli.metrics.exposure import exposure_of, position_exposure
 from tests.reference import exposure as reference
 from tests.worlds import handmade
 
@@ -46,32 +48,41 @@ def test_exposure_and_unfairness_of_a_list_are_their_definitions(word, beyond, m
 
 
 @given(labelled, st.sampled_from(["merit", "parity"]))
+@settings(max_examples=50)
 def test_the_ratio_due_to_groups_is_its_definition(documents, beta):
     labels, groups = zip(*documents, strict=True)
-    given = torch.tensor(labels), torch.tensor(["AB".index(letter) for letter in groups])
+    dataset = one_query(labels, ["AB".index(letter) for letter in groups])
     try:
         expected = reference.coefficient(beta, labels, "".join(groups))
     except ValueError:
         with pytest.raises(ValueError, match=r"^beta must be a number, as group 1 has no .*, got '(merit|parity)'$"):
-            coefficient(beta, *given)
+            exposure_of(dataset, user(), 2, "log", beta)
+        assert exposure_of(dataset, user(), 2, "log", beta, needed=False) is None
     else:
-        assert coefficient(beta, *given) == pytest.approx(expected)
+        found = exposure_of(dataset, user(), 2, "log", beta)
+        assert found.beta == pytest.approx(expected)
+        assert found.to(torch.device("meta")).position.device.type == "meta"
 
 
-def test_exposure_moves_to_a_device():
-    there = Exposure(position_exposure("log", 3), 0.5).to(torch.device("meta"))
-    assert (there.position.device.type, there.beta) == ("meta", 0.5)
+def one_query(labels: Sequence[int], group: Sequence[int]) -> Dataset:
+    """One training query with these labels and groups."""
+    return dataclasses.replace(handmade([list(labels)]), group=torch.tensor(group, dtype=torch.int8))
 
 
 def test_settings_that_are_refused_or_accepted():
+    dataset = one_query([1, 2, 0], [0, 1, 1])
     for model in ("linear", [1, 0.5], [1, 0.5, 1.1], [1, -0.1, 0]):
-        with pytest.raises(ValueError, match=r"^exposure must be (one of reciprocal, log, estimated or|at least 3)"):
-            check_exposure_settings(model, 1, 3)
-    for model in ("reciprocal", "log", "estimated", [1, 0.5, 0], [1, 1, 1, 0]):
-        check_exposure_settings(model, 1, 3)
+        for each in (dataset, handmade([[1]])):  # without groups too
+            with pytest.raises(
+                ValueError, match=r"^exposure must be (one of reciprocal, log, estimated or|at least 3)"
+            ):
+                exposure_of(each, user(), 3, model, 1)
+    for model in ("reciprocal", "log", [1, 0.5, 0], [1, 1, 1, 0]):
+        assert len(exposure_of(dataset, user(), 3, model, 1).position) == 3
+    assert exposure_of(handmade([[1]]), user(), 3, "estimated", "merit") is None
     for beta in ("equal", -0.1, math.nan, True):
         with pytest.raises(ValueError, match=r"^beta must be one of merit, parity or (0 or more|a number) or a list "):
-            check_exposure_settings("log", beta, 3)
+            exposure_of(dataset, user(), 3, "log", beta)
 
 
 MSLR = [0.52, 0.322, 0.133, 0.0176, 0.0074]  # shares of the grades in MSLR-WEB10K, as in dataset=synthetic
@@ -88,6 +99,7 @@ def like_mslr(queries: int = 300, documents: int = 20) -> Dataset:
     return dataclasses.replace(dataset, group=(torch.arange(queries * documents) % 3 == 0).to(torch.int8))
 
 
+@cache
 def user(*overrides: str) -> ClickModel:
     return build(compose(list(overrides)).config.click)
 
@@ -113,93 +125,55 @@ def test_estimated_exposure_is_that_of_the_authors_and_the_probability_of_examin
         assert result == pytest.approx([(1 - leaves) ** rank for rank in range(10)], abs=0.02)
 
 
-def test_users_who_read_to_the_end_expose_every_place():
-    """A user who never stops clicks alike at every place. The authors' values for perfect clicks fall to 0.982."""
-    assert estimated(like_mslr(), user("click=perfect")) == pytest.approx([1.0] * 10, abs=0.03)
-
-
-def test_estimated_exposure_of_users_who_look_at_places_is_their_examination():
+def test_estimated_exposure_by_hand():
+    """Users who read to the end expose every place alike; who looks at places, those; short lists as far as they go."""
+    read = estimated(like_mslr(), user("click=perfect"))  # the authors' values fall to 0.982
+    assert read == pytest.approx([1.0] * 10, abs=0.03)
     examination = [1.0, 0.7, 0.9, 0.2, 0.0]
-    found = estimated(like_mslr(), user("click=position_based", f"click.examination={examination}"), positions=5)
-    assert found == pytest.approx(examination, abs=0.03)
-    assert found[4] == 0
-
-
-def test_estimated_exposure_is_the_same_every_time_and_leaves_no_trace():
-    dataset, state = like_mslr(40), torch.get_rng_state()
-    first = estimated(dataset, user("click=informational"))
+    looked = estimated(like_mslr(), user("click=position_based", f"click.examination={examination}"), positions=5)
+    assert looked == pytest.approx(examination, abs=0.03)
+    assert looked[4] == 0
+    short = dataclasses.replace(handmade([[1, 2], [3], [1, 1, 1]]), group=torch.tensor([0, 1] * 3, dtype=torch.int8))
+    assert estimated(short, user("click=random", "click.click=[1,1,1,1,1]"), positions=5) == [1, 1, 1, 0, 0]
+    # Of three queries all of one, all of two and none of three documents are clicked: 2/3 at rank 1, 1/2 at rank 2.
+    own = dataclasses.replace(handmade([[4], [4, 4], [0, 0, 0]]), group=short.group)
+    found = estimated(own, user("click=random", "click.click=[0,0,0,0,1]"), positions=3)
+    assert found == pytest.approx([1, (1 / 2) / (2 / 3), 0], abs=0.02)
+    with pytest.raises(ValueError, match=r"^exposure=estimated needs users who click: use exposure=reciprocal$"):
+        estimated(own, user("click=random", "click.click=[0,0,0,0,0]"))
+    state = torch.get_rng_state()
+    first = estimated(own, user("click=informational"))
     assert torch.equal(torch.get_rng_state(), state)
     torch.rand(5)
-    assert estimated(dataset, user("click=informational")) == first
+    assert estimated(own, user("click=informational")) == first, "the same every time"
 
 
-def test_lists_shorter_than_k_are_shown_as_far_as_they_go():
-    """Users who read everything and click on everything: every place that there is counts fully, the others nothing."""
-    dataset = dataclasses.replace(handmade([[1, 2], [3], [1, 1, 1]]), group=torch.tensor([0, 1] * 3, dtype=torch.int8))
-    assert estimated(dataset, user("click=random", "click.click=[1,1,1,1,1]"), positions=5) == [1, 1, 1, 0, 0]
-
-
-def test_lists_show_the_documents_of_their_own_query():
-    """Of three queries all of one, all of two and none of three documents are clicked: 2/3 at rank 1, 1/2 at rank 2."""
-    dataset = handmade([[4], [4, 4], [0, 0, 0]])
-    dataset = dataclasses.replace(dataset, group=torch.tensor([0, 1] * 3, dtype=torch.int8))
-    found = estimated(dataset, user("click=random", "click.click=[0,0,0,0,1]"), positions=3)
-    assert found == pytest.approx([1, (1 / 2) / (2 / 3), 0], abs=0.02)
-
-
-def test_users_who_never_click_estimate_nothing():
-    with pytest.raises(ValueError, match=r"^exposure=estimated needs users who click: use exposure=reciprocal$"):
-        estimated(like_mslr(5), user("click=random", "click.click=[0,0,0,0,0]"))
-
-
-def test_the_ratio_due_to_groups_is_counted_on_the_training_split():
+def test_the_ratios_due_to_groups_are_counted_on_the_training_split():
     """Query 0 is for training: mean labels 2 and 1, three documents and one. Query 1 would say otherwise."""
     dataset = handmade([[1, 1, 2, 3], [4, 4]])
     group = torch.tensor([0, 1, 0, 0, 1, 1], dtype=torch.int8)
-    dataset = dataclasses.replace(dataset, group=group, splits={"train": torch.tensor([0]), "test": torch.tensor([1])})
-    for beta, expected in {"merit": 2.0, "parity": 3.0, 0.25: 0.25}.items():
+    two = dataclasses.replace(dataset, group=group, splits={"train": torch.tensor([0]), "test": torch.tensor([1])})
+    # Mean labels 2, 1 and 4 of two, three and one documents: group 0 is due 2 times group 1 and half of group 2.
+    three = one_query([1, 3, 0, 2, 1, 4], [0, 0, 1, 1, 1, 2])
+    for dataset, beta, expected in [
+        (two, "merit", 2.0),
+        (two, "parity", 3.0),
+        (two, 0.25, 0.25),
+        (three, "merit", (2.0, 0.5)),
+        (three, "parity", (2 / 3, 2.0)),
+        (three, [1, 0.25], (1.0, 0.25)),
+    ]:
         found = exposure_of(dataset, user(), 2, "reciprocal", beta)
-        assert isinstance(found, Exposure)
-        assert found.beta == pytest.approx(expected)
+        assert found.beta == pytest.approx(expected), beta
         assert found.position.tolist() == [1, 0.5]
-
-
-def test_without_groups_there_is_no_exposure_but_settings_are_checked():
-    assert exposure_of(handmade([[1, 0, 2, 0]]), user(), 3, "estimated", "merit") is None
-    with pytest.raises(ValueError, match=r"^exposure must be one of reciprocal, log, estimated or a list "):
-        exposure_of(handmade([[1]]), user(), 3, "cubic", "merit")
-
-
-def three_groups(labels: list[int], group: list[int]) -> Dataset:
-    """One training query with these labels and groups."""
-    return dataclasses.replace(handmade([labels]), group=torch.tensor(group, dtype=torch.int8))
-
-
-def test_each_group_but_the_first_has_its_ratio():
-    """Mean labels 2, 1 and 4 of two, three and one documents: group 0 is due 2 times group 1 and half of group 2."""
-    dataset = three_groups([1, 3, 0, 2, 1, 4], [0, 0, 1, 1, 1, 2])
-    for beta, expected in {"merit": (2.0, 0.5), "parity": (2 / 3, 2.0)}.items():
-        found = exposure_of(dataset, user(), 2, "reciprocal", beta)
-        assert found.beta == pytest.approx(expected)
-        assert found.groups == 3
-    assert exposure_of(dataset, user(), 2, "reciprocal", [1, 0.25]).beta == (1.0, 0.25)
-    assert exposure_of(dataset, user(), 2, "reciprocal", [1, 0.25]).merits() == (1.0, 1.0, 4.0)
-
-
-def test_the_number_of_betas_is_that_of_the_groups():
-    dataset = three_groups([1, 3, 0], [0, 1, 2])
+    assert found.merits() == (1.0, 1.0, 4.0)
     for beta, got in (0.5, "0.5"), ([1.0], r"\[1.0\]"), ([1.0, 2.0, 3.0], r"\[1.0, 2.0, 3.0\]"):
         with pytest.raises(ValueError, match=rf"^beta must be merit, parity or a list of 2 numbers, .* 3 .*got {got}$"):
-            exposure_of(dataset, user(), 2, "log", beta, needed=False)
+            exposure_of(three, user(), 2, "log", beta, needed=False)
     with pytest.raises(ValueError, match=r"^beta must be merit, parity or a number, as the dataset has 2 groups, got "):
-        exposure_of(three_groups([1, 3, 0], [0, 1, 1]), user(), 2, "log", [0.5])
-    with pytest.raises(ValueError, match=r"^beta must be one of merit, parity or 0 or more or a list"):
-        exposure_of(dataset, user(), 2, "log", [1.0, 0.0])
-
-
-def test_a_group_without_merit_needs_numbers():
+        exposure_of(two, user(), 2, "log", [0.5])
     for labels, number in ([1, 3, 0], 2), ([0, 3, 1], 0):
-        dataset = three_groups(labels, [0, 1, 2])
+        dataset = one_query(labels, [0, 1, 2])
         assert exposure_of(dataset, user(), 2, "log", "merit", needed=False) is None
         message = rf"^beta must be a list of .*numbers, as group {number} has no relevant document in the train"
         with pytest.raises(ValueError, match=message):
@@ -222,10 +196,3 @@ def test_the_unfairness_of_several_groups_is_the_largest_disparity(history, data
     two = [word.replace("C", "B").replace("D", "B") for word in history]
     sizes = [abs(value) for value in reference.unfairness(two, p, betas[0])]
     assert reference.largest_disparity(two, p, betas[:1]) == pytest.approx(sizes, abs=1e-9)
-
-
-def test_a_ratio_that_cannot_be_computed_is_an_error_only_if_it_is_needed():
-    dataset = dataclasses.replace(handmade([[1, 0, 2]]), group=torch.tensor([0, 1, 0], dtype=torch.int8))
-    assert exposure_of(dataset, user(), 2, "log", "merit", needed=False) is None
-    with pytest.raises(ValueError, match=r"^beta must be a number, as group 1 has no relevant document"):
-        exposure_of(dataset, user(), 2, "log", "merit")

@@ -7,7 +7,7 @@ import io
 import pytest
 import torch
 
-from ol2r_cli.interfaces import Exposure
+from ol2r_cli.interfaces import Exposure, Interaction
 from ol2r_cli.metrics.exposure import position_exposure
 from ol2r_cli.metrics.measurement import Measurement
 from tests.fairness.grouped import grouped, seen
@@ -51,41 +51,30 @@ def measured(simulation, last: int = ROUNDS) -> tuple[dict[str, torch.Tensor], l
 
 
 def test_measures_of_groups_are_their_definitions():
-    for name in RUNS.keys() - {"no certain pairs"}:
-        check_groups(name)
-
-
-def check_groups(name: str) -> None:
-    simulation, positions = running(name)
-    measures, happened = measured(simulation)
-    p, violated = position_exposure("log", positions).tolist(), 0
-    for b in range(len(SEEDS)):
-        rounds = [seen(interaction, b) for interaction in happened]
-        shown = ["".join(one.groups[d] for d in one.order[:positions]) for one in rounds]
-        assert measures["unfairness"][:, b].tolist() == pytest.approx(unfairness(shown, p, BETA), abs=1e-9)
-        for number, letter in enumerate("AB"):
-            expected = [group_exposure(word, letter, p) for word in shown]
-            assert measures[f"exposure_{number}"][:, b].tolist() == pytest.approx(expected, abs=1e-9)
-        expected = [sum(broken(one.order[:positions], one.certain, one.blocks)) for one in rounds]
-        found = measures["violations"][:, b].tolist()
-        assert found == expected
-        violated += sum(found)
-    assert violated > 5
-
-
-def test_unfair_rankers_are_measured_too():
     """An exploration without certain pairs has unfairness and exposure, but no violations."""
-    simulation, positions = running("no certain pairs")
-    measures, happened = measured(simulation)
-    p = position_exposure("log", positions).tolist()
-    group = [one.candidates.group.gather(1, one.ranking) for one in happened]
-    for b in range(len(SEEDS)):
-        shown = [
-            "".join("AB"[g] for g in groups[b, one.shown[b]].tolist())
-            for groups, one in zip(group, happened, strict=True)
-        ]
-        assert measures["unfairness"][:, b].tolist() == pytest.approx(unfairness(shown, p, BETA), abs=1e-9)
-    assert "violations" not in measures
+    for name in RUNS:
+        simulation, positions = running(name)
+        measures, happened = measured(simulation)
+        p, violated = position_exposure("log", positions).tolist(), 0
+        certain = name != "no certain pairs"
+        assert ("violations" in measures) == certain
+        for b in range(len(SEEDS)):
+            shown = ["".join("AB"[g] for g in groups_of(one, b)) for one in happened]
+            assert measures["unfairness"][:, b].tolist() == pytest.approx(unfairness(shown, p, BETA), abs=1e-9), name
+            for number, letter in enumerate("AB"):
+                expected = [group_exposure(word, letter, p) for word in shown]
+                assert measures[f"exposure_{number}"][:, b].tolist() == pytest.approx(expected, abs=1e-9), name
+            if certain:
+                rounds = [seen(interaction, b) for interaction in happened]
+                expected = [sum(broken(one.order[:positions], one.certain, one.blocks)) for one in rounds]
+                assert measures["violations"][:, b].tolist() == expected, name
+                violated += sum(expected)
+        assert violated > 5 or not certain
+
+
+def groups_of(one: Interaction, replica: int) -> list[int]:
+    """The groups of the documents shown to a replica, by place."""
+    return one.candidates.group.gather(1, one.ranking)[replica, one.shown[replica]].tolist()
 
 
 def test_measures_of_more_groups_are_their_definitions():
@@ -102,36 +91,26 @@ def check_more_groups(loops: bool) -> None:
     measures, happened = measured(simulation)
     p = position_exposure("log", 5).tolist()
     for b in range(len(SEEDS)):
-        shown = [
-            "".join("ABCD"[g] for g in one.candidates.group.gather(1, one.ranking)[b, one.shown[b]].tolist())
-            for one in happened
-        ]
+        shown = ["".join("ABCD"[g] for g in groups_of(one, b)) for one in happened]
         assert measures["unfairness"][:, b].tolist() == pytest.approx(largest_disparity(shown, p, betas), abs=1e-9)
         for number, letter in enumerate("ABCD"):
             expected = [group_exposure(word, letter, p) for word in shown]
             assert measures[f"exposure_{number}"][:, b].tolist() == pytest.approx(expected, abs=1e-9)
 
 
-@pytest.mark.parametrize(("name", "groups"), [("fair", 2), ("not fair", 4)])
-def test_measures_continue_after_a_resume(name, groups):
-    beta = BETA if groups == 2 else (1.3, 0.4, 2.5)
-
-    def make():
-        return running(name, grouped(groups=groups), beta)[0]
-
-    whole, _ = measured(make())
-    first, again, saved = make(), make(), io.BytesIO()
-    begun, _ = measured(first, last=23)
-    torch.save(first.state_dict(), saved)
-    saved.seek(0)
-    again.load_state_dict(torch.load(saved, weights_only=True))
-    ended, _ = measured(again)
-    for column in "unfairness", *(f"exposure_{number}" for number in range(groups)), "violations":
-        assert torch.equal(torch.cat([begun[column], ended[column]]), whole[column]), column
-    if groups > 2:
-        return
-    assert torch.equal(again.measurement.by_name["unfairness"].unfairness, whole["unfairness"][-1])
-    assert again.fairness.unfairness.tolist() == pytest.approx(whole["unfairness"][-1].tolist(), abs=1e-9)
+def test_measures_continue_after_a_resume():
+    for name, groups, beta in (("fair", 2, BETA), ("not fair", 4, (1.3, 0.4, 2.5))):
+        runs = [running(name, grouped(groups=groups), beta)[0] for _ in range(3)]
+        saved, again = io.BytesIO(), runs[2]
+        whole, (begun, _) = measured(runs[0])[0], measured(runs[1], last=23)
+        torch.save(runs[1].state_dict(), saved)
+        saved.seek(0)
+        again.load_state_dict(torch.load(saved, weights_only=True))
+        ended, _ = measured(again)
+        for column in "unfairness", *(f"exposure_{number}" for number in range(groups)), "violations":
+            assert torch.equal(torch.cat([begun[column], ended[column]]), whole[column]), column
+        if groups == 2:
+            assert again.fairness.unfairness.tolist() == pytest.approx(whole["unfairness"][-1].tolist(), abs=1e-9)
 
 
 def test_without_groups_nothing_is_measured():
