@@ -9,7 +9,6 @@ from importlib.util import find_spec
 import pytest
 from omegaconf import DictConfig
 
-from ol2r_cli.config.catalogue import Catalogue, config_dir
 from ol2r_cli.config.composer import Composer, Composition
 from ol2r_cli.config.instantiate import build
 from ol2r_cli.contracts import small_world
@@ -22,7 +21,6 @@ from ol2r_cli.simulation import Simulation, check_needs
 
 __all__ = ["LISTS", "POSITIONS", "ROUNDS", "SEEDS", "play", "seen", "world"]
 
-PARTS = ("dataset", "device", "launcher", "click", "ranker", "ranker/model", "exploration", "fairness")
 # A ranker for the explorations and fairnesses that do not go with PairRank.
 WITH_EXPLORATION = {"probabilistic_interleaving": "dbgd"}
 WITH_FAIRNESS = {"fairco": "ips_regression"}
@@ -33,13 +31,13 @@ Overrides = tuple[str, ...]
 
 def names(group: str) -> list[str]:
     """The choices of a group."""
-    return sorted(path.stem for path in (config_dir() / group).glob("*.yaml"))
+    return sorted(_composer().catalogue.choices[group])
 
 
 def typed(group: str, name: str) -> Overrides:
     """The overrides that make a choice; one of `ranker/model` needs a ranker that has a model."""
     above = group.rpartition("/")[0]
-    whole = Catalogue().choices[above].values() if above else ()
+    whole = _composer().catalogue.choices[above].values() if above else ()
     having = next((f"{above}={choice.name}" for choice in whole if group in choice.brings), None)
     return (having, f"{group}={name}") if having else (f"{group}={name}",)
 
@@ -86,7 +84,7 @@ def _built(overrides: Overrides, group: str) -> Role:
 
 def each_choice() -> list[Overrides]:
     """Every ranker with its own exploration, and every other exploration and every fairness with one ranker."""
-    brought = {choice.brings.get("exploration") for choice in Catalogue().choices["ranker"].values()}
+    brought = {choice.brings.get("exploration") for choice in _composer().catalogue.choices["ranker"].values()}
     others = [name for name in names("exploration") if name not in brought]
     fair = [name for name in names("fairness") if name != "none"]
     return [

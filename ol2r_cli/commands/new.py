@@ -30,7 +30,6 @@ from ol2r_cli.config.catalogue import (
     as_options,
     choice_folders,
     read_project,
-    use_choices,
 )
 from ol2r_cli.config.overrides import ALIASES, as_typed
 from ol2r_cli.formatting import must_be_one_of, shown_path
@@ -63,10 +62,8 @@ def main(given: argparse.Namespace) -> None:
     _check_name(group, name, catalogue)
     default = "linear" if group == "ranker/model" else None
     like = ALIASES.get(group, {}).get(given.like, given.like) or default
-    if like is not None:
-        if like not in catalogue.choices[group]:
-            raise ValueError(must_be_one_of("--like", catalogue.choices[group], like))
-        use_choices()  # so that the module of an own one is found
+    if like is not None and like not in catalogue.choices[group]:
+        raise ValueError(must_be_one_of("--like", catalogue.choices[group], like))
     folder = (given.dir or Path(next(iter(read_project().choices), "choices"))).expanduser()
     files = _files(group, name, folder, catalogue.choices[group][like] if like else None)
     found = folder.resolve() in [each.path for each in folders]

@@ -89,11 +89,6 @@ class Choice:
         return content or {}
 
     @property
-    def folder(self) -> Path:
-        """Return the folder of choices in which the file is: configs/, or one of the user's."""
-        return self.path.parents[self.group.count("/") + 1]
-
-    @property
     def node(self) -> str:
         """Return the node of its settings: `ranker.model` for a choice of the group `ranker/model`."""
         return self.group.replace("/", ".")
@@ -128,11 +123,6 @@ class Choice:
         """Return the choices of other groups in its `defaults` list, by group."""
         entries = defaults_list(self.content, self.group)
         return {group: name for group, name in entries if name and group != self.group}
-
-    @cached_property
-    def parents(self) -> list[str]:
-        """Return the choices of its own group in its `defaults` list, whose settings it inherits."""
-        return [item for item in self.content.get("defaults") or () if isinstance(item, str) and item != "_self_"]
 
 
 def defaults_list(content: Mapping[str, Any], group: str = "") -> Iterator[tuple[str, str | None]]:
@@ -215,21 +205,22 @@ class Catalogue:
     def _lineage(self, choice: Choice) -> list[Choice]:
         """Return the choices from which a choice inherits, and itself as the last, which decides."""
         known = self.choices.get(choice.group, {})
-        parents = [known[name] for name in choice.parents if name in known and name != choice.name]
+        names = [item for item in choice.content.get("defaults") or () if isinstance(item, str) and item != choice.name]
+        parents = [known[name] for name in names if name in known]
         return [*(each for parent in parents for each in self._lineage(parent)), choice]
 
     def chosen(self, overrides: Sequence[str]) -> dict[str, str | None]:
         """The choice of every group under these overrides: of a list the first value, of several overrides the last."""
         typed = dict(re.findall(r"^([\w/]+)=(\w+)", "\n".join(translate(list(overrides))), re.MULTILINE))
         typed = {group: name for group, name in typed.items() if group in self.choices}
-        preset = self._brought("experiment", typed.get("experiment", self.defaults.get("experiment")))
-        ranker = self._brought("ranker", {**self.defaults, **preset, **typed}.get("ranker"))
+        brought: dict[str, dict[str, str]] = {"experiment": {}, "ranker": {}}
+        for group in brought:
+            name = {**self.defaults, **brought["experiment"], **typed}.get(group)
+            if choice := self.choices.get(group, {}).get(name or ""):
+                brought[group] = self.brings(choice)
+        preset, ranker = brought.values()
         chosen = {**self.defaults, **ranker, **preset, **typed}  # the later one decides
         return {group: name for group, name in chosen.items() if group in ranker or group not in self.parts}
-
-    def _brought(self, group: str, name: str | None) -> dict[str, str]:
-        choice = self.choices.get(group, {}).get(name or "")
-        return self.brings(choice) if choice else {}
 
     def tree(self, overrides: Sequence[str]) -> dict[str, Any]:
         """Return all settings under these overrides, nested as they are typed, with their defaults."""
@@ -348,7 +339,9 @@ def as_options(folders: Iterable[Path]) -> list[str]:
 def choice_folders(named: Iterable[Path] = ()) -> list[ChoiceFolder]:
     """Return all folders with choices, those `named` on the command line first; each once, with an absolute path.
 
-    ValueError, which says what names it, for a folder that does not exist, and for a bad project file.
+    Python then finds the modules in them, after all others: `_target_: mine.Mine` is in DIR/mine.py. It finds the
+    package of a distribution anyway. ValueError, which says what names it, for a folder that does not exist, and for a
+    bad project file.
     """
     from_variable = [Path(name) for name in os.environ.get(VARIABLE, "").split(os.pathsep) if name]
     listed = [
@@ -364,19 +357,9 @@ def choice_folders(named: Iterable[Path] = ()) -> list[ChoiceFolder]:
             source = f"choices in {PROJECT_FILE}" if folder.source == PROJECT_FILE else folder.source
             raise ValueError(f"{source} must be a folder, got {folder.path}, which does not exist")
         folders.setdefault(path.resolve(), ChoiceFolder(path.resolve(), folder.source, folder.package))
+        if not folder.package and str(path.resolve()) not in sys.path:
+            sys.path.append(str(path.resolve()))
     return list(folders.values())
-
-
-def use_choices(named: Iterable[Path] = ()) -> list[ChoiceFolder]:
-    """Return `choice_folders`, after which Python finds the modules in them: `_target_: mine.Mine` is in DIR/mine.py.
-
-    They come last in `sys.path`. The folder of a distribution is not added, because Python finds its package anyway.
-    """
-    folders = choice_folders(named)
-    for folder in folders:
-        if not folder.package and str(folder.path) not in sys.path:
-            sys.path.append(str(folder.path))
-    return folders
 
 
 def check_modules(choice: Choice) -> None:
@@ -385,7 +368,7 @@ def check_modules(choice: Choice) -> None:
     Nothing is imported.
     """
     for target in targets(choice.content):
-        module, folder = target.partition(".")[0], choice.folder
+        module, folder = target.partition(".")[0], choice.path.parents[choice.group.count("/") + 1]
         files = (folder / f"{module}.py", folder / module / "__init__.py")
         if (own := next((file for file in files if file.is_file()), None)) is None:
             continue

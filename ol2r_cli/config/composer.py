@@ -33,10 +33,10 @@ from ol2r_cli.config.catalogue import (
     Catalogue,
     as_options,
     check_modules,
+    choice_folders,
     config_dir,
     measure_nodes,
     read_project,
-    use_choices,
 )
 from ol2r_cli.config.errors import USUAL, misplaced, several_values, unknown_name, unreadable
 from ol2r_cli.config.overrides import as_typed, split_search_path, translate
@@ -78,7 +78,7 @@ class Composer:
     """
 
     def __init__(self, overrides: Sequence[str] = ()):
-        folders = use_choices(split_search_path(overrides)[1])
+        folders = choice_folders(split_search_path(overrides)[1])
         # With these options the command of a job works anywhere; installed distributions are found anywhere.
         self.options = as_options(folder.path for folder in folders if not folder.package)
         self._project = read_project()

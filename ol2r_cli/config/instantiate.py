@@ -26,7 +26,7 @@ from typing import Any
 
 import yaml
 
-from ol2r_cli.config.catalogue import MEASURE, Catalogue, config_dir, installed_packages, targets, use_choices
+from ol2r_cli.config.catalogue import MEASURE, Catalogue, choice_folders, config_dir, installed_packages, targets
 from ol2r_cli.config.moved_classes import MOVED_TO
 from ol2r_cli.config.overrides import as_typed, split_search_path
 from ol2r_cli.config.ranges import check_settings, keywords, kinds_of
@@ -151,7 +151,7 @@ def trusted_targets(named: Iterable[Path] = ()) -> frozenset[str]:
     Python finds their modules afterwards. ValueError as in `choice_folders`, and for a choice that is not a YAML
     mapping.
     """
-    return _targets_in([folder.path for folder in use_choices(named)])
+    return _targets_in([folder.path for folder in choice_folders(named)])
 
 
 def _targets_in(folders: Sequence[Path]) -> frozenset[str]:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from omegaconf import OmegaConf
 
-from ol2r_cli.config.catalogue import Catalogue, Choice, config_dir, defaults_list, dotted
+from ol2r_cli.config.catalogue import Catalogue, Choice, defaults_list, dotted
 from ol2r_cli.config.composer import compose
 
 FILE = """\
@@ -48,32 +48,26 @@ def test_a_file_is_read_with_its_comments(tmp_path: Path):
         ("bare", "3", ""),
     ]
     assert choice.brings == {"exploration": "none"}
-    assert choice.parents == ["pairrank"]
     assert choice.values["table"] == {5: {"click": [0, 1]}}
 
 
 def test_own_choices_inherit_and_do_not_shadow(tmp_path: Path):
-    own(tmp_path, "ranker", "mine", FILE)
-    hidden = own(tmp_path, "ranker", "pairrank", "# Another.\n_target_: mine.Ranker\n")
-    catalogue = Catalogue([tmp_path])
-    mine = catalogue.choices["ranker"]["mine"]
-    names = [setting.name for setting in catalogue.settings(mine)]
-    assert names[0] == "l2", "of the choice it builds on"
-    assert names[-1] == "bare"
-    assert catalogue.values(mine)["rate"] == 0.5
-    assert catalogue.collisions == [(hidden, catalogue.choices["ranker"]["pairrank"].path)]
-    assert (mine.folder, catalogue.choices["ranker"]["pairrank"].folder) == (tmp_path, config_dir())
-    assert not catalogue.comes_along(mine)
-    assert catalogue.comes_along(catalogue.choices["ranker"]["pairrank"])
-
-
-def test_what_an_own_choice_leaves_open_is_inherited(tmp_path: Path):
     own(tmp_path, "ranker", "mine", "defaults: [pairrank]\nl2: 7\n")
+    own(tmp_path, "ranker", "other", FILE)
+    hidden = own(tmp_path, "ranker", "pairrank", "# Another.\n_target_: mine.Ranker\n")
+    for group in (".git/ranker", "outputs/run"):
+        own(tmp_path, group, "mine", FILE)
+    (tmp_path / "outputs" / "run" / "run.json").touch()
     catalogue = Catalogue([tmp_path])
-    mine, parent = (catalogue.choices["ranker"][name] for name in ("mine", "pairrank"))
+    mine, other, parent = (catalogue.choices["ranker"][name] for name in ("mine", "other", "pairrank"))
     assert catalogue.values(mine) == parent.values | {"l2": 7}
     assert [(s.name, s.comment) for s in catalogue.settings(mine)] == [(s.name, s.comment) for s in parent.settings]
     assert catalogue.settings(mine)[0].default == "7"
+    names = [setting.name for setting in catalogue.settings(other)]
+    assert (names[0], names[-1], catalogue.values(other)["rate"]) == ("l2", "bare", 0.5)
+    assert catalogue.collisions == [(hidden, parent.path)]
+    assert (catalogue.comes_along(mine), catalogue.comes_along(parent)) == (False, True)
+    assert not [group for group in catalogue.choices if group.startswith(("outputs", ".git", "reproduce"))]
 
 
 def test_files_that_are_no_settings(tmp_path: Path):
@@ -98,16 +92,6 @@ def test_entries_of_a_defaults_list():
         ("fairness", None),
         ("exploration", "none"),
     ]
-
-
-def test_files_of_runs_and_of_hidden_folders_are_no_choices(tmp_path: Path):
-    for group in ("ranker", ".git/ranker", "outputs/run"):
-        own(tmp_path, group, "mine", FILE)
-    (tmp_path / "outputs" / "run" / "run.json").touch()
-    catalogue = Catalogue([tmp_path])
-    assert catalogue.choices["ranker"]["mine"].path == tmp_path / "ranker" / "mine.yaml"
-    assert catalogue.collisions == []
-    assert not [group for group in catalogue.choices if group.startswith(("outputs", ".git", "reproduce"))]
 
 
 def test_the_same_choices_and_settings_as_hydra():

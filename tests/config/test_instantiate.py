@@ -3,7 +3,6 @@ and a finished run may name classes of choices and of installed packages with ch
 
 from __future__ import annotations
 
-import copy
 import os
 import re
 import sys
@@ -25,9 +24,10 @@ from ol2r_cli.config.composer import compose
 from ol2r_cli.config.instantiate import build, check_stored, import_target, targets, trusted_targets
 from ol2r_cli.config.moved_classes import MOVED_TO
 from ol2r_cli.config.ranges import check_settings
+from ol2r_cli.contracts.role_laws import setting_faults
 from ol2r_cli.ranker.pdgd import PDGD
 from ol2r_cli.run.experiment import RunSettings
-from tests.choices import typed
+from tests.choices import composition, typed
 
 CATALOGUE = Catalogue()
 CHOICES = [c for group in CATALOGUE.groups for c in CATALOGUE.choices[group].values() if "_target_" in c.content]
@@ -95,52 +95,29 @@ def test_a_class_says_its_settings_also_where_python_prefers_those_of_new():
     assert list(PDGD.__signature__.parameters) == list(signature(PDGD.__init__).parameters)[1:]
 
 
-class Empty(nn.Module):
-    """Has no constructor."""
-
-
 class Open(nn.Module):
-    """Whatever is not named is passed on."""
+    """Whatever is not named is passed on; `model` is an object, which YAML cannot write."""
 
-    def __init__(self, size: int, *rest: int, **others: int):
+    def __init__(self, size: int, model: Part | None = None, *rest: int, **others: int):
         super().__init__()
 
 
-def test_unknown_and_missing_settings():
-    check_settings(Empty, {}, "part")
-    check_settings(Open, {"size": 1}, "ranker")
+def test_unknown_and_missing_settings_and_parts():
+    check_settings(nn.Module, {}, "part")
+    check_settings(Open, {"size": 1, "model": None}, "ranker", {"model": ["linear"]})
+    check_settings(Open, {"size": 1, "model": {"_target_": "a.Model"}}, "ranker", {"model": ["linear"], "size": ["x"]})
     without = {name: value for name, value in GOOD.items() if name != "whole"}
+    chosen = "ranker.model must be chosen: type ranker/model=linear or ranker/model=mlp, got "
     for target, settings, group, message in (
         (Part, GOOD | {"numbr": 1}, "part", "Part has no setting 'numbr': did you mean part.number?"),
         (Part, without, "", "whole is missing: Part needs it, type whole=VALUE"),
-        (Empty, {"a": 1}, "part", "Empty has no setting 'a': it has none"),
-        (Open, {"size": 1, "rest": 2}, "ranker", "Open has no setting 'rest': it has size"),
+        (nn.Module, {"a": 1}, "part", "Module has no setting 'a': it has none"),
+        (Open, {"size": 1, "rest": 2}, "ranker", "Open has no setting 'rest': it has size, model"),
+        (Open, {"size": 1}, "ranker", f"{chosen}none"),
+        *((Open, {"size": 1, "model": bad}, "ranker", f"{chosen}{bad!r}") for bad in ("mlp", 5, [1], {"width": 5})),
     ):
         with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
-            check_settings(target, settings, group)
-
-
-class Model:
-    """A part of a part, which YAML cannot write."""
-
-
-class Whole:
-    """Has a part that is chosen, and a setting of the same name as another part."""
-
-    def __init__(self, model: Model, layer: str):
-        pass
-
-
-def test_a_part_is_chosen_and_not_typed():
-    parts = {"model": ["linear", "mlp"], "layer": ["thin"], "other": ["x"]}
-    message = "ranker.model must be chosen: type ranker/model=linear or ranker/model=mlp, got "
-    for part in {"_target_": "a.Model"}, Model():
-        check_settings(Whole, {"model": part, "layer": "thin"}, "ranker", parts)
-    for value in ("mlp", 5, None, True, [1], {"width": 5}):
-        with pytest.raises(ValueError, match=f"^{re.escape(f'{message}{value!r}')}$"):
-            check_settings(Whole, {"model": value, "layer": "thin"}, "ranker", parts)
-    with pytest.raises(ValueError, match=f"^{message}none$"):
-        check_settings(Whole, {"layer": "thin"}, "ranker", parts)
+            check_settings(target, settings, group, {"model": ["linear", "mlp"]} if target is Open else None)
 
 
 def _numbers(tree: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
@@ -155,30 +132,34 @@ def _numbers(tree: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 MAY_BE_INFINITE = {("fairness=fairexp", "epsilon")}  # no bound
 
 
-def test_every_choice_is_built_and_none_of_its_numbers_may_be_infinite_or_nan():
+def test_every_choice_spells_out_its_settings_is_built_and_refuses_infinity_and_nan():
     """Counts and checksums that a dataset is compared with are no settings that a run computes with."""
     for choice in CHOICES:
         is_measure, name = choice.group == "measure", f"{choice.group}={choice.name}"
         node = f"measure.{choice.name}" if is_measure else choice.node
-        words = [f"measures=[{choice.name}]"] if is_measure else list(typed(choice.group, choice.name))
-        config = compose(words).config
+        words = (f"measures=[{choice.name}]",) if is_measure else typed(choice.group, choice.name)
+        config = composition(words).config
+        asked = f"measure/{choice.name}" if is_measure else choice.group
+        assert list(setting_faults(OmegaConf.select(config, node), asked)) == [], name
         if choice.name != "cuda":  # cannot be built without one
             built = build(OmegaConf.select(config, node))
             assert type(built).__name__ == choice.content["_target_"].rpartition(".")[2], name
             assert all(setting.comment for setting in choice.settings if setting.name != "source"), name
         settings: Any = OmegaConf.to_container(config, resolve=True)
         group, *below = node.split(".") if not is_measure else ("measure", choice.name)
+        whole = OmegaConf.create({group: settings[group]})
         for place in [each for each in _numbers(settings[group]) if [*each[: len(below)]] == below]:
-            for bad in (float("inf"), float("-inf"), float("nan")) if place[0] != "expected" else ():
-                changed = copy.deepcopy({group: settings[group]})
-                reduce(getitem, (group, *place[:-1]), changed)[place[-1]] = bad
-                part = OmegaConf.select(OmegaConf.create(changed), node if is_measure else group)
+            above, good = reduce(getitem, (group, *place[:-1]), whole), reduce(getitem, place, settings[group])
+            for bad in (float("inf"), float("nan")) if place[0] != "expected" else ():
+                above[place[-1]] = bad
+                part = OmegaConf.select(whole, node if is_measure else group)
                 if (name, place[-1]) in MAY_BE_INFINITE and bad > 0:
                     build(part)
                     continue
                 prefix = f"measure.{choice.name}.{place[1]}" if is_measure else f"{group}.{place[0]}"
                 with pytest.raises(ValueError, match=rf"^{re.escape(prefix)}[\w.]* must be "):
                     build(part)
+            above[place[-1]] = good
 
 
 def test_no_number_of_a_run_may_be_infinite_or_nan():

@@ -1,4 +1,4 @@
-"""Folders with own choices: who names them, what Python imports from them, and what is refused."""
+"""Folders with own choices and the project file: who names them, what Python imports from them, what is refused."""
 
 from __future__ import annotations
 
@@ -10,10 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from ol2r_cli.commands.run import main
-from ol2r_cli.config.catalogue import ChoiceFolder, choice_folders
+from ol2r_cli.commands import clean, export, report, run, status, verify
+from ol2r_cli.config.catalogue import ChoiceFolder, ProjectFile, choice_folders, default_output_dir, read_project
 from ol2r_cli.config.composer import Composer, compose
 from ol2r_cli.config.instantiate import build
+from ol2r_cli.recipes.recipe import load_recipe
+from ol2r_cli.recipes.run_plan import paper_plan
+from ol2r_cli.run.run import find_run
 
 CODE = "from ol2r_cli.ranker.anchors import RandomRanker\n\n\nclass Mine(RandomRanker):\n    pass\n"
 
@@ -37,25 +40,26 @@ def own(folder: Path, name: str, module: str | None = None) -> Path:
     return folder
 
 
-def install(folder: Path, name: str, value: str, group: str = "ol2r.choices") -> None:
+def install(folder: Path, name: str, value: str) -> None:
     """The metadata of an installed distribution."""
     metadata = folder / f"{name}-1.dist-info"
     metadata.mkdir()
     (metadata / "METADATA").write_text(f"Name: {name}\nVersion: 1\n")
-    (metadata / "entry_points.txt").write_text(f"[{group}]\nmine = {value}\n")
+    (metadata / "entry_points.txt").write_text(f"[ol2r.choices]\nmine = {value}\n")
 
 
 def test_folders_are_found_in_the_order_of_their_sources_and_once(tmp_path, here, monkeypatch):
     typed, first, second, project = (own(tmp_path / name, f"{name}_a") for name in ("typed", "first", "second", "p"))
     site = tmp_path / "site"
-    package = own(site / "bundle_a", "packaged_a", "bundle_a.packaged_a")
-    install(site, "bundle-a", "bundle_a")
+    package = own(site / "bundle_a" / "choices", "packaged_a", "bundle_a.packaged_a")
+    (package / "bundle_a.py").unlink()
+    (site / "bundle_a" / "__init__.py").write_text("raise RuntimeError('imported')\n")
+    install(site, "bundle-a", "bundle_a.choices")
     monkeypatch.syspath_prepend(site)
     assert choice_folders() == [ChoiceFolder(package, "the package bundle-a", "bundle_a")]
     monkeypatch.setenv("OL2R_CHOICES", os.pathsep.join([str(first), str(second), str(typed)]))
     (here / "ol2r.yaml").write_text("choices: [../p, ../second]\n")
-    found = choice_folders([typed])
-    assert [(folder.path, folder.source) for folder in found] == [
+    assert [(folder.path, folder.source) for folder in choice_folders([typed])] == [
         (typed, "--config-dir"),
         (first, "OL2R_CHOICES"),
         (second, "OL2R_CHOICES"),
@@ -63,48 +67,20 @@ def test_folders_are_found_in_the_order_of_their_sources_and_once(tmp_path, here
         (package, "the package bundle-a"),
     ]
     composer = Composer(["--config-dir", str(typed)])
-    assert composer.options == [
-        word for folder in (typed, first, second, project) for word in ("--config-dir", str(folder))
-    ], "an installed package is found anywhere"
+    options = [word for folder in (typed, first, second, project) for word in ("--config-dir", str(folder))]
+    assert composer.options == options, "an installed package is found anywhere"
     for name in ("typed_a", "first_a", "second_a", "p_a", "packaged_a"):
         assert composer([f"ranker={name}"]).choices["ranker"] == name
-
-
-def test_classes_beside_the_yaml_file_are_found_after_those_of_python(tmp_path, monkeypatch):
-    folder = own(tmp_path / "own", "found_b")
-    monkeypatch.setenv("OL2R_CHOICES", str(folder))
-    assert str(folder) not in sys.path
-    ranker = build(compose(["ranker=found_b"]).config.ranker)
-    assert (type(ranker).__name__, type(ranker).__module__) == ("Mine", "found_b")
-    assert sys.path[-1] == str(folder)
+    ranker = build(composer(["ranker=first_a"]).config.ranker)
+    assert (type(ranker).__name__, type(ranker).__module__) == ("Mine", "first_a")
     Composer()
-    assert sys.path.count(str(folder)) == 1
-
-
-def test_a_package_that_is_installed_is_found_without_being_imported(tmp_path, monkeypatch):
-    site = tmp_path / "site"
-    own(site / "bundle_c" / "choices", "packaged_c", "bundle_c.packaged_c")
-    (site / "bundle_c" / "__init__.py").write_text("raise RuntimeError('imported')\n")
-    install(site, "bundle-c", "bundle_c.choices")
-    monkeypatch.syspath_prepend(site)
-    assert choice_folders()[0].path == site / "bundle_c" / "choices"
-    assert "bundle_c" not in sys.modules
+    assert sys.path.count(str(first)) == 1
+    assert sys.path.index(str(first)) > sys.path.index(os.path.dirname(os.__file__)), "after Python's own"
     assert not [folder for folder in sys.path if folder.endswith("choices")]
+    assert "bundle_a" not in sys.modules
 
 
-def test_an_entry_point_that_is_no_package_is_one_line(tmp_path, monkeypatch):
-    for value in ("nowhere_d", "json", "sys"):
-        site = tmp_path / value
-        site.mkdir()
-        install(site, "bundle-d", f"{value}.below")
-        message = rf"^ol2r\.choices of bundle-d must be a package that can be found, got '{value}\.below': type pip "
-        with monkeypatch.context() as patch:
-            patch.syspath_prepend(site)
-            with pytest.raises(ValueError, match=message):
-                choice_folders()
-
-
-def test_a_folder_that_does_not_exist_is_told_with_who_names_it(here, monkeypatch):
+def test_what_is_no_folder_or_no_package_is_one_line(tmp_path, here, monkeypatch):
     with pytest.raises(ValueError, match=r"^--config-dir must be a folder, got nowhere, which does not exist$"):
         choice_folders([Path("nowhere")])
     (here / "ol2r.yaml").write_text("choices: nowhere\n")
@@ -113,20 +89,28 @@ def test_a_folder_that_does_not_exist_is_told_with_who_names_it(here, monkeypatc
     monkeypatch.setenv("OL2R_CHOICES", "/nowhere")
     with pytest.raises(ValueError, match=r"^OL2R_CHOICES must be a folder, got /nowhere, which does not exist$"):
         compose()
+    for value in ("nowhere_d", "json", "sys"):
+        (site := tmp_path / value).mkdir()
+        install(site, "bundle-d", f"{value}.below")
+        message = rf"^ol2r\.choices of bundle-d must be a package that can be found, got '{value}\.below': type pip "
+        with monkeypatch.context() as patch:
+            patch.syspath_prepend(site)
+            with pytest.raises(ValueError, match=message):
+                choice_folders()
 
 
 def test_a_name_that_is_taken_is_refused_in_one_line(tmp_path, capsys):
     first = own(tmp_path / "first", "twice_e")
     for name in ("pairrank", "twice_e"):
         second = own(tmp_path / f"second_{name}", name)
-        assert main(["--config-dir", str(first), "--config-dir", str(second), "--cfg", "job"]) == 2
+        assert run.main(["--config-dir", str(first), "--config-dir", str(second), "--cfg", "job"]) == 2
         captured = capsys.readouterr()
         assert captured.out == ""
         assert captured.err.startswith(f"ol2r run: {second}/ranker/{name}.yaml must not have the name of ")
         assert captured.err.endswith(f"/ranker/{name}.yaml: rename it\n")
 
 
-def test_a_module_that_python_or_another_folder_has_by_the_same_name_is_told(tmp_path, monkeypatch):
+def test_a_module_that_python_or_another_folder_has_by_the_same_name_is_refused(tmp_path, monkeypatch):
     monkeypatch.setenv("OL2R_CHOICES", str(own(tmp_path / "own", "mine_f", "random")))
     with pytest.raises(ValueError) as error:
         compose(["ranker=mine_f"])
@@ -141,27 +125,71 @@ def test_a_module_that_python_or_another_folder_has_by_the_same_name_is_told(tmp
         compose(["ranker=second_g", f"--config-dir={second}"])
 
 
-def test_an_unknown_choice_says_where_own_ones_can_be_and_offers_those(tmp_path, capsys):
-    assert main(["ranker=qwxyz"]) == 2
-    assert capsys.readouterr().err.endswith("got 'qwxyz': own choices: ol2r new ranker NAME, or --config-dir DIR\n")
-    assert main(["launcher=qwxyz"]) == 2
-    assert capsys.readouterr().err.endswith("got 'qwxyz': own choices: --config-dir DIR\n")
-    assert main(["--config-dir", str(own(tmp_path / "own", "elsewhere")), "ranker=elsewher"]) == 2
-    assert "did you mean ranker=elsewhere?" in capsys.readouterr().err
-
-
-def test_the_help_of_run_lists_them(tmp_path, here, capsys):
+def test_help_and_messages_have_own_choices(tmp_path, here, capsys):
+    typed = str(own(tmp_path / "own", "elsewhere"))
+    for words, end in (
+        (["ranker=qwxyz"], "got 'qwxyz': own choices: ol2r new ranker NAME, or --config-dir DIR\n"),
+        (["launcher=qwxyz"], "got 'qwxyz': own choices: --config-dir DIR\n"),
+        (["--config-dir", typed, "ranker=elsewher"], "--config-dir DIR\n"),
+    ):
+        assert run.main(words) == 2
+        assert (err := capsys.readouterr().err).endswith(end), words
+    assert "did you mean ranker=elsewhere?" in err
     own(here / "choices", "listed_i")
     (here / "ol2r.yaml").write_text("choices: choices\n")
     with pytest.raises(SystemExit):
-        main(["--help", "--config-dir", str(own(tmp_path / "typed", "typed_i"))])
-    assert {"listed_i", "typed_i"} <= set(re.split(r"[\s,]+", capsys.readouterr().out))
+        run.main(["--help", "--config-dir", typed])
+    assert {"listed_i", "elsewhere"} <= set(re.split(r"[\s,]+", capsys.readouterr().out))
 
 
-def test_a_choice_that_is_no_yaml_is_one_line_with_its_file(tmp_path: Path):
-    (tmp_path / "ranker").mkdir()
-    (tmp_path / "ranker" / "broken.yaml").write_text("# Broken.\nmemory: [20\n")
-    with pytest.raises(ValueError, match=r"broken\.yaml must be YAML: .*line \d") as error:
-        compose([f"--config-dir={tmp_path}", "ranker=broken"])
-    assert "\n" not in str(error.value)
-    assert "unicode" not in str(error.value)
+def test_the_settings_of_the_project_file_are_defaults_below_what_is_typed(here):
+    assert read_project() == ProjectFile()
+    assert ProjectFile().overrides([]) == []
+    assert default_output_dir() == Path("outputs") == Path(compose().config.output_dir)
+    (here / "ol2r.yaml").write_text("launcher: slurm\n")
+    assert Composer()([]).choices["launcher"] == "slurm"
+    assert Composer()(["launcher=processes"]).choices["launcher"] == "processes"
+    (here / "ol2r.yaml").write_text("output_dir: my results\ndata_dir: /data\nlauncher: {jobs: 4, retries: 1}\n")
+    composer = Composer()
+    for words, place, jobs in ([], "my results", 4), (["output_dir=typed", "launcher.jobs=2"], "typed", 2):
+        config = composer(words).config
+        assert (config.output_dir, config.data_dir) == (place, "/data")
+        assert (config.launcher.jobs, config.launcher.retries) == (jobs, 1)
+    assert "jobs" not in composer(["launcher=slurm"]).config.launcher, "its settings are those of another launcher"
+    assert composer.shown([], "all").output_dir == "my results"
+    assert composer.jobs(["seed=1,2"]) == [["seed=1"], ["seed=2"]], "they are not what is typed"
+
+
+def test_its_output_dir_is_the_default_of_the_commands_that_read_runs(here, capsys):
+    (here / "ol2r.yaml").write_text("output_dir: results\n")
+    assert run.main(["experiment=smoke", "rounds=3", "evaluate_every=3"]) == 0
+    assert "ol2r status (all runs)" in capsys.readouterr().out
+    (path,) = (here / "results" / "synthetic").iterdir()
+    assert find_run(path.name.rpartition("-")[2]) == path.relative_to(here)
+    assert not (here / "outputs").exists()
+    for command in (status, report, clean, verify):
+        assert command.main([]) == 0
+        assert "1 finished" in (out := capsys.readouterr().out) or "pairrank" in out or "1 run below results" in out
+    assert export.main(["--to", "per-query", "--out", "values.csv"]) == 0
+    assert paper_plan(load_recipe("reproduce", "pairrank_fig3")).output_dir == Path("results")
+
+
+def test_a_slip_in_the_project_file_is_one_line_and_2(here, capsys):
+    for text, message in (
+        ("choices: [a\n", r"must be a YAML file that can be read: "),
+        ("- choices\n", r"must be lines `KEY: VALUE` with the keys choices, output_dir, data_dir, launcher"),
+        ("chioces: a\n", r".* has no setting 'chioces': did you mean choices\?$"),
+        ("1: a\n", r".* has no setting '1': it has choices, output_dir, data_dir, launcher$"),
+        ("choices: [1]\n", r"choices must be a list \[\.\.,\.\.\] of which each is text, got \[1\]$"),
+        ("output_dir: 3\n", r"output_dir must be null or text, got 3$"),
+        ("launcher: [slurm]\n", r"launcher must be null or text or settings in quotes"),
+    ):
+        (here / "ol2r.yaml").write_text(text)
+        with pytest.raises(ValueError, match=rf"^ol2r\.yaml:? {message}"):
+            read_project()
+        for command in (run, status, clean, verify, report):
+            assert command.main([]) == 2, text
+            assert capsys.readouterr().err.count("\n") == 1, text
+    (here / "ol2r.yaml").write_text("launcher: {jobs: 2024-01-01}\n")
+    with pytest.raises(ValueError, match=r"^launcher\.jobs in ol2r\.yaml must be a number, text, "):
+        compose()

@@ -11,7 +11,7 @@ import torch
 from ol2r_cli import api as ol2r
 from ol2r_cli.commands.check import main
 from ol2r_cli.config.composer import Composer
-from ol2r_cli.contracts.laws import LAWS, CheckReport, check, check_composition, law_name
+from ol2r_cli.contracts.laws import LAWS, check, check_composition, law_name
 from ol2r_cli.contracts.role_laws import setting_faults
 from tests.choices import composition
 
@@ -159,7 +159,13 @@ def test_a_setting_that_is_not_written_out_is_a_note_for_ones_own_and_a_violatio
     ]
 
 
-def test_what_is_raised_is_reported_once_with_its_place(own):
+def test_a_violation_names_seed_round_query_and_labels_and_what_is_raised_its_place(own, capsys):
+    (violation, *_) = check(["ranker=ReadsPadding", f"--config-dir={own}"]).violations
+    assert re.fullmatch(r"seed \d+, round \d+, query \d+ with \d+ documents? of labels [\d ]+", violation.input)
+    one = r"documents [\d ]+, clicks [\w ]+"
+    assert re.fullmatch(rf"alone {one}; in a batch {one}", violation.difference)
+    shown = str(violation).splitlines()
+    assert (shown[0], shown[1][:9], shown[2][:9]) == ("✗ replicas", "     on: ", "   what: ")
     report = check(["ranker=Raises", f"--config-dir={own}"])
     (violation,) = report.violations
     lines = Path(__file__).with_name("broken.py").read_text().splitlines()
@@ -168,33 +174,19 @@ def test_what_is_raised_is_reported_once_with_its_place(own):
     assert violation.input == "the law `shapes`: the small world, seeds 3 4 11, round 5"
     assert violation.traceback.startswith("Traceback")
     assert "order" in report.left_out
-
-
-def test_a_violation_names_seed_round_query_and_labels(own):
-    report: CheckReport = check(["ranker=ReadsPadding", f"--config-dir={own}"])
-    (violation, *_) = report.violations
-    assert re.fullmatch(r"seed \d+, round \d+, query \d+ with \d+ documents? of labels [\d ]+", violation.input)
-    one = r"documents [\d ]+, clicks [\w ]+"
-    form = rf"alone {one}; in a batch {one}"
-    assert re.fullmatch(form, violation.difference)
-    shown = str(violation).splitlines()
-    assert (shown[0], shown[1][:9], shown[2][:9]) == ("✗ replicas", "     on: ", "   what: ")
-
-
-def test_the_command_prints_a_line_for_each_law_and_explains(own, capsys):
-    broken = ["ranker=Raises", "--config-dir", str(own)]
-    assert main(broken) == 1
-    told = capsys.readouterr()
-    assert told.out.count("✗ ") == 2, "the line of the law, and the explanation"
-    assert "Traceback" not in told.out
-    assert told.out.endswith("-v shows the traceback\n")
-    assert main([*broken, "-v"]) == 1
+    assert main(["ranker=Raises", "--config-dir", str(own)]) == 1
+    out = capsys.readouterr().out
+    assert out.count("✗ ") == 2, "the line of the law, and the explanation"
+    assert "Traceback" not in out
+    assert out.endswith("-v shows the traceback\n")
+    assert main(["ranker=Raises", "-v", "--config-dir", str(own)]) == 1
     assert "Traceback (most recent call last)" in capsys.readouterr().out
-    assert main(["click=perfect", "positions=3"]) == 0
-    told = capsys.readouterr()
-    assert "note: positions has no effect: the laws have their own\n" in told.out
-    assert re.search(r"click=perfect positions=3: \d+ laws kept, none broken\n$", told.out)
-    assert told.err == ""
+    assert main(["intent=none", "positions=3"]) == 0
+    printed = capsys.readouterr()
+    assert "note: positions has no effect: the laws have their own\n" in printed.out
+    assert re.search(r"✓ shares +`shares` returns a number from 0 to 1 for each round and intent", printed.out)
+    assert re.search(r"intent=none positions=3: \d+ laws kept, none broken\n$", printed.out)
+    assert printed.err == ""
 
 
 def test_bad_words_are_one_line_and_exit_code_2(capsys):
@@ -222,7 +214,7 @@ def test_from_python(tmp_path):
     assert [violation.law for violation in report.violations] == ["labels"]
     assert repr(report) == str(report)
     assert str(report.violations[0]) in str(report)
-    assert ol2r.check("click=perfect").ok
+    assert ol2r.check("intent=none").ok
     with pytest.raises(ValueError, match="a choice must be named"):
         ol2r.check(config_dir=tmp_path)
 
