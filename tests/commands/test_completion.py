@@ -10,7 +10,6 @@ import subprocess
 import sys
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -29,24 +28,18 @@ SHELL = {
 WORDS = {
     "comp": "completion",
     "run +rou": "+rounds=",
-    "run ranker=pairr": "ranker=pairrank",
     "run -m ranker=oracle,pairr": "ranker=oracle,pairrank",
     "run ranker.l": "ranker.l2=",
     "run ranker=oracle ranker.l": "",
-    "run ranker=pdgd ranker/": "ranker/model=",
     "run ranker=pdgd ranker/model=m": "ranker/model=mlp|ranker/model=mlp1",
     "run ranker=pdgd ranker/model=mlp ranker.model.width=": "ranker.model.width=100",
     "run ranker=pdgd ranker.model.w": "",
-    "run ranker=olranknet ranker.model.w": "ranker.model.width=",
     "run experiment=grid_pdgd ranker/": "ranker/model=",
     "run click.tables.5.s": "click.tables.5.stop=",
-    "run dataset=mq2008 dataset.queries.tr": "",
-    "run measu": "measures=",
     "run 'measures=[ndcg,reg": "measures=[ndcg,regret",
     "check measure=er": "measure=err",
     "run force=": "force=true|force=false",
     "run nothing": "",
-    "run --cf": "--cfg",
     "run --cfg ": "job|hydra|all",
     "run ranker=pdgd -m --paired a,b rou": "rounds=",
     "search --trials ": "",
@@ -56,19 +49,14 @@ WORDS = {
     "list click nav": "navigational",
     "list ranker/model line": "linear",
     "data ": "info|prepare|check",
-    "data info dataset=mq": "dataset=mq2007|dataset=mq2008",
     "bench pairr": "pairrank",
     "bench --replicas 1 10 --rounds 5 rou": "rounds=",
     "new expl": "exploration",
     "benchmark line": "linear",
     "reproduce pairrank_fig": "|".join(f"pairrank_fig{number}" for number in range(3, 8)),
-    "reproduce pairrank_fig3 --scale ": "quick|paper",
-    "report runs --select ": "validation",
     "report alph --figure learn": "learning_curve",
     "clean alpha --state killed dam": "damaged",
-    "export alpha --to w": "wandb",
     "diff alpha alp": "alpha/|alphabet.txt",
-    "status alph": "alpha/|alphabet.txt",
     "run output_dir=alph": "output_dir=alpha/|output_dir=alphabet.txt",
     "score --output alph": "alpha/|alphabet.txt",
     "nothing ": "",
@@ -103,8 +91,7 @@ def test_the_words_that_may_come_next(here: Path, monkeypatch: pytest.MonkeyPatc
 def test_all_commands_options_choices_and_settings_are_offered(here: Path, monkeypatch: pytest.MonkeyPatch):
     assert completions("", monkeypatch).split("|") == [*COMMANDS]
     for command in set(COMMANDS) - {"run"}:
-        module = import_module(f"ol2r_cli.commands.{command}")
-        options = (getattr(module, "parser", None) or module.main.parser)()
+        options = import_module(f"ol2r_cli.commands.{command}").main.parser()
         shown = set(re.findall(r"(?:^  |, )(--?[a-z][a-z-]*)", options.format_help(), re.MULTILINE))
         assert set(completions(f"{command} -", monkeypatch).split("|")) == shown, command
     catalogue = Catalogue()
@@ -129,14 +116,10 @@ def test_choices_of_the_user(here: Path, monkeypatch: pytest.MonkeyPatch):
     assert completions("run ranker=pdg", monkeypatch) == "ranker=pdgd"
 
 
-BASH = """
+SCRIPT = """
 eval "$(ol2r completion bash)"
 compopt() { return 1; }  # works only where a key was pressed
-tab() { COMP_LINE="$1" COMP_POINT=${#1}; _python_argcomplete ol2r; printf '[%s]' "${COMPREPLY[@]}"; echo; }
-tab "ol2r ru"
-tab "ol2r run ranker=pairr"
-tab "ol2r run -m click=per,na"
-tab "ol2r run 'measures=[ndcg,er"
+COMP_LINE="$1" COMP_POINT=${#1}; _python_argcomplete ol2r; printf '%s\\n' "${COMPREPLY[@]}"
 """
 PROGRAM = """
 import os, sys
@@ -147,43 +130,30 @@ sys.exit(main())
 """
 
 
-def test_in_bash_without_heavy_imports(tmp_path: Path):
-    """Bash replaces what is behind the last `=`."""
+def test_in_bash_without_heavy_imports_names_of_any_characters_are_typed_as_they_are(tmp_path: Path):
+    """A name that begins with a special character of the shell, and none that cannot be printed; bash replaces what is
+    behind the last `=`."""
     if shutil.which("bash") is None:
         pytest.skip("no bash")
-    program = tmp_path / "ol2r"
-    program.write_text(f"#!{sys.executable}\n{PROGRAM}")
-    program.chmod(0o755)
-    env = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(["bash", "--norc", "-c", BASH], capture_output=True, text=True, env=env, timeout=60)
-    assert done.stderr == ""
-    assert done.stdout.splitlines() == ["[run ]", "[pairrank ]", "[per,navigational ]", "[measures=[ndcg,err]"]
-
-
-NAMES = """
-eval "$(ol2r completion bash)"
-compopt() { return 1; }
-COMP_LINE="$1" COMP_POINT=${#1}; _python_argcomplete ol2r; printf '%s\\n' "${COMPREPLY[@]}"
-"""
-
-
-def test_names_of_any_characters_are_typed_as_they_are(tmp_path: Path):
-    """A name that begins with a special character of the shell, and none that cannot be printed."""
-    names = [";touch x", "$(touch x)", "`touch x`", "#a", "&b", "{c,d}", "(e", "!f", "'g", '"h', "\\\\i", "~root"]
+    names = [";touch x", "$(touch x)", "`touch x`", "#a", "&b", "{c,d}", "(e", "!f", "'g", '"h', "\\i", "~root"]
     folder, program = tmp_path / "folder", tmp_path / "ol2r"
     for name in [*names, "line\nbreak", "escape\x1b[2J", os.fsdecode(b"\xff")]:
         (folder / name).mkdir(parents=True)
     program.write_text(f"#!{sys.executable}\n{PROGRAM}")
     program.chmod(0o755)
     env = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
-    settings: dict[str, Any] = {"capture_output": True, "text": True, "check": True, "env": env, "cwd": folder}
+
+    def bash(script: str, *words: str) -> list[str]:
+        line = ["bash", "--norc", "-c", script, "bash", *words]
+        done = subprocess.run(line, capture_output=True, text=True, check=True, env=env, cwd=folder, timeout=60)
+        assert done.stderr == ""
+        return done.stdout.splitlines()
+
+    for line, told in {"ol2r ru": "run ", "ol2r run -m click=per,na": "per,navigational "}.items():
+        assert bash(SCRIPT, line) == [told]
     for line in "ol2r status ", "ol2r run output_dir=":
-        words = subprocess.run(["bash", "--norc", "-c", NAMES, "bash", line], **settings).stdout.splitlines()
-        typed = subprocess.run(
-            ["bash", "--norc", "-c", f"printf '%s\\n' {' '.join(words)}"], **settings
-        ).stdout.splitlines()
-        found = {word for word in typed if word.endswith("/")}
-        assert found == {f"{name}/" for name in names}, line
+        typed = bash(f"printf '%s\\n' {' '.join(bash(SCRIPT, line))}")
+        assert {word for word in typed if word.endswith("/")} == {f"{name}/" for name in names}, line
         assert not (folder / "x").exists()
 
 

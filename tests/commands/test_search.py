@@ -36,15 +36,15 @@ def command(folder: Path, *more: str) -> list[str]:
     return ["search", *RANGES, *TINY, f"output_dir={folder}", "--name", "one", "--trials", str(TRIALS), *more]
 
 
+def reopened(folder: Path) -> Study:
+    """The study of `command`."""
+    return study(folder / ".search" / "one", *RANGES, *TINY)
+
+
 def trials(folder: Path) -> list[tuple]:
     """The parameters, the state and the values of each trial."""
     studied = reopened(folder).trials()
     return [(trial.params, trial.state, trial.value, trial.intermediate_values) for trial in studied]
-
-
-def reopened(folder: Path) -> Study:
-    """The study of `command`."""
-    return study(folder / ".search" / "one", *RANGES, *TINY)
 
 
 @pytest.fixture(scope="module")
@@ -56,20 +56,16 @@ def undisturbed(tmp_path_factory) -> Path:
     return folder
 
 
-def output(folder: Path) -> str:
-    return (folder / "log" / "output").read_text()
-
-
-def test_a_search_prints_its_trials_and_what_to_type_next(undisturbed):
-    lines = output(undisturbed).splitlines()
+def test_a_search_prints_its_trials_and_what_to_type_next_and_they_are_ordinary_runs(undisturbed):
+    """`status` finds them, and a pruned one goes on by the command in its manifest."""
+    lines = (undisturbed / "log" / "output").read_text().splitlines()
     assert lines[0] == f"search in {undisturbed}/.search/one"
     of_trials = lines[1 : 1 + TRIALS]
     assert [int(line.split()[1].split("/")[0]) for line in of_trials] == list(range(1, TRIALS + 1))
     finished = [trial for trial in reopened(undisturbed).trials() if trial.state == TrialState.COMPLETE]
     best = max(finished, key=lambda trial: trial.value)
     assert of_trials[-1].endswith(f"best {best.value:.4f}")
-    pruned = TRIALS - len(finished)
-    assert f"{TRIALS} trials ({len(finished)} finished, {pruned} pruned)" in lines
+    assert f"{TRIALS} trials ({len(finished)} finished, {TRIALS - len(finished)} pruned)" in lines
     summary = json.loads((Path(best.user_attrs["path"]) / "summary.json").read_text())["metrics"]
     assert best.value == summary["validation_ndcg_10"]["mean"]
     assert f"  test NDCG@10       {summary['test_ndcg_10']['mean']:.4f}" in lines
@@ -77,19 +73,13 @@ def test_a_search_prints_its_trials_and_what_to_type_next(undisturbed):
     (line,) = (line for line in lines if line.startswith("  fresh seeds"))
     words = shlex.split(line)[2:]
     assert words[:2] == ["ol2r", "run"]
-    assert words[-4:-2] == reopened(undisturbed).overrides(best)
-    assert words[-2:] == ["seed=100", "replicas=10"]
-
-
-def test_trials_are_ordinary_runs(undisturbed):
-    """`status` finds them, and a pruned one goes on by the command in its manifest."""
-    states = {path: Run.read(path) for path in find_runs(undisturbed)}
+    assert words[-4:] == [*reopened(undisturbed).overrides(best), "seed=100", "replicas=10"]
+    states = [Run.read(path) for path in find_runs(undisturbed)]
     assert len(states) == TRIALS
-    kinds = [trial.state for trial in reopened(undisturbed).trials()]
-    assert sum(state.state == "finished" for state in states.values()) == kinds.count(TrialState.COMPLETE)
-    stopped = next(state for state in states.values() if state.state == "interrupted")
+    assert sum(state.state == "finished" for state in states) == len(finished)
+    stopped = next(state for state in states if state.state == "interrupted")
     assert stopped.round in (10, 20, 30)
-    assert cli.main(shlex.split(stopped.manifest["command"])[1:]) == 0
+    assert cli.main(shlex.split(stopped.command)[1:]) == 0
     assert Run.read(stopped.path).state == "finished"
 
 
@@ -110,27 +100,28 @@ def test_a_stopped_search_continues_to_the_same_trials(tmp_path, undisturbed, nu
     assert trials(tmp_path) == trials(undisturbed)
 
 
-def test_a_finished_search_does_nothing_until_more_trials_are_asked_for(tmp_path, capsys):
-    assert cli.main(command(tmp_path, "--trials", "2")) == 0
-    first = capsys.readouterr().out
-    assert cli.main(command(tmp_path, "--trials", "2")) == 0
-    printed = capsys.readouterr().out
-    assert "\ntrial" not in printed
-    assert printed.splitlines()[1:] == first.splitlines()[3:]
-    assert cli.main(command(tmp_path, "--trials", "3")) == 0
-    assert re.findall(r"^trial (\S+)", capsys.readouterr().out, re.MULTILINE) == ["3/3"]
+def test_a_finished_search_does_nothing_until_more_trials_are_asked_for(tmp_path, capsys, monkeypatch):
+    printed = []
+    for number in 2, 2, 3:
+        assert cli.main(command(tmp_path, "--trials", str(number))) == 0
+        printed.append(capsys.readouterr().out)
+    first, again, more = printed
+    assert "\ntrial" not in again
+    assert again.splitlines()[1:] == first.splitlines()[3:]
+    assert re.findall(r"^trial (\S+)", more, re.MULTILINE) == ["3/3"]
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    assert cli.main(command(tmp_path)) == 2
+    assert capsys.readouterr().err == "ol2r search: search needs Optuna: type pip install 'ol2r[search]'\n"
 
 
-def test_a_trial_that_fails_does_not_end_the_search(tmp_path, capsys, monkeypatch):
-    count = iter(range(10))
+def test_trials_that_fail_do_not_end_the_search_which_ends_with_1_without_any_value(tmp_path, capsys, monkeypatch):
+    count, failed = iter(range(10)), TrialOutcome(1, tmp_path, "ZeroDivisionError: none")
 
-    def sometimes(composer, overrides, callback, stop):
+    def sometimes(*words):
         number = next(count)
         if number == 0:
             raise RuntimeError("no\nsuch luck")
-        if number == 1:
-            return TrialOutcome(1, tmp_path, "ZeroDivisionError: none")
-        return run_trial(composer, overrides, callback, stop)
+        return failed if number == 1 else run_trial(*words)
 
     monkeypatch.setattr(searcher, "run_trial", sometimes)
     assert cli.main(command(tmp_path, "--trials", "3")) == 0
@@ -138,11 +129,8 @@ def test_a_trial_that_fails_does_not_end_the_search(tmp_path, capsys, monkeypatc
     assert "trial 1/3  failed: RuntimeError: no such luck" in printed
     assert "trial 2/3  failed: ZeroDivisionError: none" in printed
     assert "3 trials (1 finished, 2 failed)" in printed
-
-
-def test_without_any_value_the_exit_code_is_1(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(searcher, "run_trial", lambda *_: TrialOutcome(1, tmp_path, "no such luck"))
-    assert cli.main(command(tmp_path, "--trials", "2")) == 1
+    monkeypatch.setattr(searcher, "run_trial", lambda *_: failed)
+    assert cli.main(command(tmp_path / "other", "--trials", "2")) == 1
     assert "2 trials (2 failed): none has a value" in capsys.readouterr().out
 
 
@@ -192,9 +180,3 @@ def test_an_error_is_one_line_and_nothing_is_written(tmp_path, capsys):
         assert printed.startswith(f"ol2r search: {message}")
         assert printed.count("\n") == 1
         assert not (tmp_path / "out").exists()
-
-
-def test_without_optuna_the_message_says_what_to_install(tmp_path, capsys, monkeypatch):
-    monkeypatch.setitem(sys.modules, "optuna", None)
-    assert cli.main(command(tmp_path)) == 2
-    assert capsys.readouterr().err == "ol2r search: search needs Optuna: type pip install 'ol2r[search]'\n"
