@@ -28,11 +28,8 @@ def test_the_first_run_has_this_id():
     assert f"  files            {experiment.directory.path}\n" in README
 
 
-def test_there_are_runs_and_sweeps_to_look_at():
+def test_its_runs_and_sweeps_are_understood(tmp_path, monkeypatch, capsys):
     assert {"-m" in line for line in RUNS} == {True, False}
-
-
-def test_its_runs_are_understood(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     for line in RUNS:
         assert main(["run", *shlex.split(line, comments=True), "--dry-run"]) == 0, capsys.readouterr().err

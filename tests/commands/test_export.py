@@ -66,15 +66,6 @@ def test_trec_files_of_several_runs_lie_in_a_folder_each(runs, tmp_path, capsys)
     assert one.read_bytes() == two.read_bytes()
 
 
-@pytest.mark.filterwarnings("ignore")
-def test_a_tracker_gets_every_finished_run(runs, outputs, tmp_path, capsys):
-    pytest.importorskip("tensorboard")
-    out, _ = exported(capsys, outputs, "--to", "tensorboard", "--out", tmp_path, "--points", 5)
-    assert sorted(out.splitlines()) == sorted(
-        f"written: {tmp_path / 'letor' / runs[name].name}" for name in ("linear", "ties", "oracle")
-    )
-
-
 def test_moved_data_need_an_option_and_must_be_the_same(runs, tmp_path, capsys):
     run, moved, out = tmp_path / "run", tmp_path / "moved", tmp_path / "q.csv"
     shutil.copytree(runs["linear"], run)

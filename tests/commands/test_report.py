@@ -18,21 +18,26 @@ from tests.report.runs import make
 SMOKE = ["experiment=smoke", "click=perfect"]
 
 
-def test_overrides_lead_to_the_chosen_run(tmp_path, capsys):
+def test_overrides_lead_to_the_chosen_run_and_nothing_else_is_on_stdout(tmp_path, capsys):
     """`ol2r run` with the words of `--overrides` finds the run that was chosen."""
     output = f"output_dir={tmp_path / 'runs'}"
     for l2 in (1, 10):
         assert cli.main(["run", *SMOKE, output, f"ranker.l2={l2}", "replicas=2"]) == 0
+    make(tmp_path / "runs", status="failed")
     capsys.readouterr()
     assert main([str(tmp_path / "runs"), "--select", "validation", "--overrides"]) == 0
-    (line,) = capsys.readouterr().out.splitlines()
+    out, errors = capsys.readouterr()
+    (line,) = out.splitlines()
     assert line.startswith("dataset=synthetic click=perfect ranker=pairrank exploration=confidence ranker.l2=1")
+    assert errors == f"ol2r report: 1 run not finished: ol2r status {tmp_path / 'runs'}\n"
     assert cli.main(["run", *SMOKE, output, "replicas=2", *shlex.split(line)]) == 0
     assert "done before" in "".join(capsys.readouterr())
-    assert main([str(tmp_path / "runs")]) == 0
-    out = capsys.readouterr().out
-    assert out.count("| synthetic | perfect | pairrank | l2=1") == 2
-    assert "2 runs. Figures are means over n values, one for each seed" in out
+    make(tmp_path / "uneven", "ranker.l2=1", test={0: 0.1, 1: 0.1}, validation={0: 0.1, 1: 0.1})
+    make(tmp_path / "uneven", "ranker.l2=2", test={0: 0.1}, validation={0: 0.2})
+    assert main([str(tmp_path / "uneven"), "--select", "validation", "--overrides"]) == 0
+    warning = capsys.readouterr().err
+    assert warning.startswith("ol2r report: left out of the choice, 1 value ")
+    assert warning.endswith("ranker.l2=2\n")
 
 
 def test_json_has_the_rows_in_full_precision_and_metrics_by_their_headings(tmp_path, capsys):
@@ -129,7 +134,7 @@ def compared(tmp_path):
     return str(tmp_path / "runs")
 
 
-def test_against_a_baseline(compared, capsys):
+def test_against_a_baseline_with_all_metrics_in_full_precision_in_frames(compared, tmp_path, capsys):
     assert main([compared, "--baseline", "pdgd", "--metric", "test_ndcg_10"]) == 0
     first, second, _, how = capsys.readouterr().out.strip().split("\n\n")
     assert [line.count("↑") for line in first.splitlines()] == [0, 0, 1, 0]
@@ -144,9 +149,6 @@ def test_against_a_baseline(compared, capsys):
     out = capsys.readouterr().out
     assert "(baseline)" not in out
     assert out.count("\n| online NDCG  | mq2008  | perfect | pairrank | pdgd  |") == 1
-
-
-def test_frames_have_all_metrics_in_full_precision(compared, tmp_path, capsys):
     for ending in "parquet", "csv":
         file = tmp_path / f"table.{ending}"
         assert main([compared, "--baseline", "pdgd", "--out", str(file)]) == 0
@@ -161,19 +163,6 @@ def test_frames_have_all_metrics_in_full_precision(compared, tmp_path, capsys):
     assert notes.startswith("ol2r report: 2 runs. ")
 
 
-def test_overrides_are_lines_for_ol2r_run_and_nothing_else_on_stdout(tmp_path, capsys):
-    make(tmp_path, "ranker.l2=1", test={0: 0.1, 1: 0.1}, validation={0: 0.1, 1: 0.1})
-    make(tmp_path, "ranker.l2=2", test={0: 0.1}, validation={0: 0.2})
-    make(tmp_path, status="failed")
-    assert main([str(tmp_path), "--select", "validation", "--overrides"]) == 0
-    out, errors = capsys.readouterr()
-    assert out == "dataset=mq2008 click=perfect ranker=pairrank exploration=confidence ranker.l2=1\n"
-    warning, unfinished = errors.splitlines()
-    assert warning.startswith("ol2r report: left out of the choice, 1 value ")
-    assert warning.endswith("ranker.l2=2")
-    assert unfinished == f"ol2r report: 1 run not finished: ol2r status {tmp_path}"
-
-
 def test_errors_are_one_line_and_2(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     make(Path("runs"), "ranker.l2=1")
@@ -184,16 +173,13 @@ def test_errors_are_one_line_and_2(tmp_path, capsys, monkeypatch):
     rows = "--baseline must be a ranker, or choices and settings, of some row, got"
     for typed, complaint in {
         "": "DIR must be a folder with runs, got outputs, which does not exist",
-        "empty": "there are no finished runs below empty: start one with `ol2r run`",
         "empty failed": "there are no finished runs below empty or failed (1 run not finished: ol2r status failed): ",
         "runs --keep ranker.l2": "--keep goes with --select validation",
-        "runs --overrides": "--overrides goes with --select validation",
         "runs --out table.doc": "--out must end in .md, .csv, .parquet, .tex, .html, .json, got table.doc",
         "runs --out t.md --format csv": "--out must not end in .md with --format csv, got t.md",
         "runs --format parquet": "--format parquet needs a file: type --out report.parquet",
         "runs --format png": "--format must be one of md, csv, parquet, latex, html, json without --figure KIND",
         "runs --test t": "--test goes with --baseline RANKER or --compare all",
-        "runs --differences": "--differences goes with --baseline RANKER or --compare all",
         "runs --baseline ' '": f"{rows} nothing",
         "runs --baseline pdgd --compare all": "--baseline and --compare all are two ways of comparing",
         "runs --baseline pdgd": f"{rows} pdgd: the rankers are pairrank\n",
@@ -202,7 +188,6 @@ def test_errors_are_one_line_and_2(tmp_path, capsys, monkeypatch):
         "runs --option split=test": "--option goes with --figure KIND",
         "runs --out runs/file/table.md": "--out must be a file that can be written, got runs/file/table.md",
         "runs --select validation": "--select validation needs validation_ndcg_10",
-        "runs --metric ndcg": "--metric must be one of online_ndcg,",
         "runs --sumary": "there is no option --sumary: see `ol2r report --help`",
     }.items():
         assert main(shlex.split(typed)) == 2

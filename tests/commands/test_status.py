@@ -83,15 +83,6 @@ def test_notes_and_json(outputs, capsys):
     assert (runs["a-finished"]["note"], runs["c-failed"]["error"]) == ("first try", "ValueError: x")
 
 
-def test_a_table_on_a_terminal(outputs, capsys, monkeypatch):
-    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
-    monkeypatch.setenv("COLUMNS", "200")
-    assert main([str(outputs)]) == 0
-    out = capsys.readouterr().out
-    for word in ("finished", "killed", "75/100 (75%)", "50.0s to go", "run again: ol2r run name=synthetic/c-failed"):
-        assert word in out
-
-
 def test_what_is_the_same_for_all_runs_is_said_once_on_a_terminal(tmp_path, capsys, monkeypatch):
     for name in ("a-first", "b-second"):
         make(tmp_path, f"synthetic/{name}", "finished", 100, rounds_per_second=250.0 + len(name))
@@ -108,6 +99,12 @@ def test_what_is_the_same_for_all_runs_is_said_once_on_a_terminal(tmp_path, caps
     assert max(map(len, lines[2:])) <= 80
     assert any("0a66e34a51" in line for line in lines), "an id is not broken"
     assert sum("10/100 (10%)" in line for line in lines) == 1
+    monkeypatch.setenv("COLUMNS", "200")
+    make(tmp_path, "synthetic/c-failed", "failed", 30, error="ValueError: x")
+    assert main([str(tmp_path)]) == 0
+    out = capsys.readouterr().out
+    assert "30/100 (30%)" in out
+    assert "run again: ol2r run name=synthetic/c-failed" in out
 
 
 def test_a_missing_folder_is_one_line_and_exit_code_2(tmp_path, capsys):

@@ -12,13 +12,14 @@ from statistics import fmean
 import polars as pl
 import pytest
 
+from ol2r_cli import cli
 from ol2r_cli.export.trackers import TrackedRun, tracked_run, write_mlflow, write_tensorboard, write_wandb
 from tests.export.finished import ROUNDS, SEEDS, FinishedRuns
 
 other_packages = pytest.mark.filterwarnings("ignore")  # warnings of the trackers' packages are not ours
 
 
-def test_a_point_is_the_mean_over_its_rounds_and_seeds_and_of_a_total_the_last_value(runs):
+def test_points_are_means_over_their_rounds_and_seeds_and_of_a_total_the_last_value(runs):
     curves = tracked_run(runs["linear"], points=4).curves
     rows = pl.read_parquet(runs["linear"] / "trace.parquet").to_dicts()
     stretches = [range(1, 9), range(9, 17), range(17, 25), range(25, 31)]  # 30 rounds in 4, hence of 8 rounds
@@ -28,20 +29,13 @@ def test_a_point_is_the_mean_over_its_rounds_and_seeds_and_of_a_total_the_last_v
     assert [round for round, _ in curves["trace/online_ndcg"]] == [8, 16, 24, 30]
     assert [value for _, value in curves["trace/online_ndcg"]] == pytest.approx(ndcg)
     assert [value for _, value in curves["trace/cumulative_ndcg"]] == pytest.approx(total)
-    assert "trace/regret" not in curves, "null throughout"
-    assert "trace/query" not in curves, "no measure"
-
-
-def test_evaluations_are_means_over_seeds_at_every_evaluated_round(runs):
-    curve = tracked_run(runs["linear"]).curves["evaluation/test_ndcg_10"]
+    assert not {"trace/regret", "trace/query"} & curves.keys(), "null throughout, and no measure"
     rows = pl.read_parquet(runs["linear"] / "evaluation.parquet").filter(split="test").to_dicts()
-    rounds = (0, 10, 20, ROUNDS)
-    assert curve == [
-        (round, pytest.approx(fmean(r["ndcg_10"] for r in rows if r["round"] == round))) for round in rounds
-    ]
+    means = [(round, fmean(r["ndcg_10"] for r in rows if r["round"] == round)) for round in (0, 10, 20, ROUNDS)]
+    assert curves["evaluation/test_ndcg_10"] == [(round, pytest.approx(mean)) for round, mean in means]
 
 
-def test_settings_summary_and_facts(runs):
+def test_settings_summary_and_facts_and_a_damaged_run(runs, tmp_path):
     run = tracked_run(runs["network"])
     summary = json.loads((runs["network"] / "summary.json").read_text())["metrics"]
     assert run.name == f"letor/{runs['network'].name}"
@@ -50,18 +44,12 @@ def test_settings_summary_and_facts(runs):
     assert run.facts["choices.ranker/model"] == "mlp"
     assert run.summary["test_ndcg_10"] == summary["test_ndcg_10"]["mean"]
     assert run.summary["test_ndcg_10_sd"] == summary["test_ndcg_10"]["sd"]
-
-
-def test_damaged_and_unfinished_runs_are_refused(runs, tmp_path):
-    copy = tmp_path / "run"
-    shutil.copytree(runs["linear"], copy)
-    (copy / "trace.parquet").write_bytes(b"half of it")
+    assert run.time(ROUNDS) == pytest.approx(run.ended.timestamp())
+    assert run.time(0) == run.started.timestamp() < run.time(1)
+    shutil.copytree(runs["linear"], tmp_path / "run")
+    (tmp_path / "run" / "trace.parquet").write_bytes(b"half of it")
     with pytest.raises(ValueError, match=r"is damaged \(trace.parquet has 10 bytes, .*: type ol2r run "):
-        tracked_run(copy)
-    manifest = json.loads((copy / "run.json").read_text())
-    (copy / "run.json").write_text(json.dumps({**manifest, "status": "interrupted"}))
-    with pytest.raises(ValueError, match=r"must be a finished run, got .*, which is interrupted"):
-        tracked_run(copy)
+        tracked_run(tmp_path / "run")
 
 
 @pytest.fixture
@@ -77,17 +65,18 @@ def later(run: TrackedRun) -> TrackedRun:
 
 
 @other_packages
-def test_tensorboard(tracked: list[TrackedRun], tmp_path: Path):
+def test_tensorboard(tracked: list[TrackedRun], tmp_path: Path, capsys):
     pytest.importorskip("tensorboard")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     (tmp_path / tracked[0].name).mkdir(parents=True)
     foreign = tmp_path / tracked[0].name / "events.out.tfevents.of.another"
     foreign.write_bytes(b"")
-    assert [line.partition(":")[0] for line in write_tensorboard(tracked, tmp_path)] == ["written"] * 2
-    assert [line.partition(":")[0] for line in write_tensorboard([tracked[1], later(tracked[0])], tmp_path)] == [
-        "replaced"
-    ] * 2
+    paths = [str(run.run.path) for run in tracked]
+    assert cli.main(["export", *paths, "--to", "tensorboard", "--out", str(tmp_path), "--points", "7"]) == 0
+    assert capsys.readouterr().out.splitlines() == [f"written: {tmp_path / run.name}" for run in tracked]
+    again = list(write_tensorboard([tracked[1], later(tracked[0])], tmp_path))
+    assert again == [f"replaced: {tmp_path / run.name}" for run in reversed(tracked)]
     for run in tracked:
         (file,) = (tmp_path / run.name).glob("*.ol2r")
         events = EventAccumulator(str(file), size_guidance={"scalars": 0}).Reload()

@@ -22,7 +22,6 @@ from ol2r_cli.export.ranked_split import (
     strictly_descending,
     write_trec,
 )
-from ol2r_cli.run.run import find_runs
 from tests.export.finished import SEEDS, read
 
 
@@ -103,26 +102,23 @@ def test_lines_have_the_ids_of_the_files_and_rows_of_the_table(runs, written):
     assert all(places == list(range(1, len(places) + 1)) for places in ranks.values())
 
 
-@pytest.mark.parametrize(
-    ("comments", "named"),
-    [
-        (("#docid = GX{}-1 inc = .1 prob = .2", "# docid = GX{}-2 "), ["GX{}-1", "GX{}-2"]),
+def test_documents_have_the_ids_of_comments_where_all_have_one_of_their_own_in_the_query(tmp_path):
+    for comments, named in (
+        (("#docid = GX{}-1 inc = .1 prob = .2", "# docid = GX{}-2 "), ["GX2-1", "GX2-2"]),
         (("# docid = A", "# docid = B"), ["A", "B"]),
-        (("#docid = GX{}-1", "# a document"), []),
-        (("#docid = GX{}-1", "#docid = GX{}-1"), []),
-    ],
-)
-def test_documents_have_the_ids_of_comments_where_all_have_one_of_their_own_in_the_query(tmp_path, comments, named):
-    for number, name in enumerate(["train", "vali", "test"]):
-        lines = [f"{k} qid:{number} 1:{k} 2:{1 - k} {comment.format(number)}\n" for k, comment in enumerate(comments)]
-        (tmp_path / f"{name}.txt").write_text("".join(lines))
-    words = ["dataset=letor", f"dataset.path={tmp_path}", "rounds=3", f"cache_dir={tmp_path / 'cache'}"]
-    assert cli.main(["run", *words, f"output_dir={tmp_path / 'runs'}"]) == 0
-    (run,) = find_runs(tmp_path / "runs")
-    assert cli.main(["export", str(run), "--to", "trec", "--out", str(tmp_path / "trec")]) == 0
-    ids = [name.format(2) for name in named] or ["4", "5"]
-    assert judgements(tmp_path / "trec" / QRELS) == {"2": {ids[0]: 0, ids[1]: 1}}
-    assert scored(tmp_path / "trec" / "seed-0.run")["2"].keys() == {*ids}
+        (("#docid = GX{}-1", "# a document"), ["4", "5"]),
+        (("#docid = GX{}-1", "#docid = GX{}-1"), ["4", "5"]),
+    ):
+        folder = tmp_path / f"{comments[1]}"
+        folder.mkdir()
+        for number, name in enumerate(["train", "vali", "test"]):
+            lines = [f"{k} qid:{number} 1:{k} 2:{1 - k} {text.format(number)}\n" for k, text in enumerate(comments)]
+            (folder / f"{name}.txt").write_text("".join(lines))
+        words = ["dataset=letor", f"dataset.path='{folder}'", "rounds=3", f"cache_dir={tmp_path / 'cache'}"]
+        assert cli.main(["run", *words, f"output_dir='{folder}'"]) == 0
+        assert cli.main(["export", str(folder), "--to", "trec", "--out", str(folder / "trec")]) == 0
+        assert judgements(folder / "trec" / QRELS) == {"2": {named[0]: 0, named[1]: 1}}, comments
+        assert scored(folder / "trec" / "seed-0.run")["2"].keys() == {*named}, comments
 
 
 floats = st.floats(-1e6, 1e6, width=32, allow_subnormal=False)
