@@ -8,7 +8,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from ol2r_cli.config.catalogue import Catalogue, config_dir, dotted
-from ol2r_cli.config.composer import Composer, compose, expand
+from ol2r_cli.config.composer import Composer, expand
 from ol2r_cli.config.instantiate import build
 from ol2r_cli.recipes.recipe import PAPERS, SCALES, load_recipe, recipe_names
 from ol2r_cli.recipes.run_plan import benchmark_plan, by_name, paper_plan
@@ -125,12 +125,12 @@ def test_the_protocol_of_every_benchmark_holds():
     Composed are of each dataset one run, of each competitor one with the first settings of its grid and one without.
     """
     for name, recipe in OF_BENCHMARK.items():
-        plan, seen = benchmark_plan(recipe), set[object]()
+        plan, seen, composer = benchmark_plan(recipe), set[object](), Composer()
         for trial in [*plan.candidates(), *plan.final(), *benchmark_plan(recipe, scale="check").final()]:
             row = {trial.condition.slot, (trial.condition.competitor, bool(trial.settings))}
             if not row <= seen:
                 seen |= row
-                assert compose(list(trial.runs[0])).config.replicas <= 10, (name, trial.condition)
+                assert composer(list(trial.runs[0])).settings["replicas"] <= 10, (name, trial.condition)
         for trial in plan.candidates():
             named = by_name(trial.words)
             assert (named["seed"], named["evaluate_on"]) == ("seed=1000", "evaluate_on=[validation]"), name

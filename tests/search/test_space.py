@@ -53,21 +53,17 @@ def test_a_bad_range_is_one_line():
         assert "\n" not in str(error.value)
 
 
-def test_numbers_have_three_digits_within_their_interval():
+def test_numbers_are_drawn_within_their_interval_with_three_digits():
     log = interval(1e-4, 10, log=True)
-    for value, typed in {
-        0.00345678: "0.00346",
-        0.000100049: "0.0001",
-        3.0: "3",
-        9.99999: "10",
-        1.2e-4: "0.00012",
-    }.items():
-        assert log.typed(value) == typed
-    assert interval(0.12344, 0.12346).typed(0.12345) == "0.12344", "0.123 would be below"
-    assert interval(0.6, 0.98765).typed(0.98765) == "0.98765", "0.988 would be above"
-
-
-def test_values_drawn_by_optuna_are_within_the_range_and_cover_it():
+    for drawn_from, value, typed in (
+        (log, 0.00345678, "0.00346"),
+        (log, 0.000100049, "0.0001"),
+        (log, 3.0, "3"),
+        (log, 9.99999, "10"),
+        (interval(0.12344, 0.12346), 0.12345, "0.12344"),  # 0.123 would be below
+        (interval(0.6, 0.98765), 0.98765, "0.98765"),  # 0.988 would be above
+    ):
+        assert drawn_from.typed(value) == typed, value
     study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
     log, whole = SearchRange("l", (), 1e-4, 1, log=True), SearchRange("w", (), 1, 4, whole=True)
     drawn = [(log.suggest(trial), whole.suggest(trial)) for trial in (study.ask() for _ in range(200))]
@@ -97,9 +93,6 @@ def test_a_setting_is_drawn_only_when_the_drawn_ranker_has_it():
         ["ranker/model=linear"],
         *(["ranker/model=mlp", f"ranker.model.width={width}"] for width in (8, 9, 10)),
     ]
-
-
-def test_combinations_are_listed_only_when_they_are_few():
     assert Space(["ranker.l2=log(1,10)", "ranker.reduction=sum,mean"]).combinations() is None
     assert Space(["ranker.l2=int(1,200)", "exploration.alpha=int(1,200)"]).combinations() is None, "40,000 are too many"
 
@@ -112,11 +105,7 @@ def test_a_bad_space_is_an_error_before_the_first_trial():
         ("dataset.documents=5,10", "dataset.documents must have one value"),
         ("rankr.l2=1,2", "there is no setting or group 'rankr.l2': did you mean ranker?"),
         ("ranker.l2=1,2 ranker.l2=3", "ranker.l2 must be given once"),
-        ("ranker.l2=1,2 ranker.l2=3,4", "ranker.l2 must be given once"),
-        (
-            "experiment=grid_pairrank ranker.l2=1,2",
-            "experiment=grid_pairrank is a grid: give a range",
-        ),
+        ("experiment=grid_pairrank ranker.l2=1,2", "experiment=grid_pairrank is a grid: give a range"),
         ("ranker.l3=1,2", "ranker=pairrank has no setting 'l3'"),
         ("ranker=pairrank,pdgt", "ranker=pdgt: did you mean ranker=pdgd? ranker must be one of"),
         ("ranker=pairrank,pdgd ranker.steps=int(1,5)", "ranker=pairrank has no setting 'steps'"),
@@ -132,9 +121,6 @@ def test_a_bad_space_is_an_error_before_the_first_trial():
             check_space(Space([*TINY, *shlex.split(words)]), "validation_ndcg_10")
         assert str(error.value).startswith(message), words
         assert "\n" not in str(error.value)
-
-
-def test_a_metric_that_the_summary_would_not_have_is_an_error():
     for metric, message in {
         "regret": "trace_regret must be true for --metric regret",
         "validation_ndcg_5": "evaluate_on must have validation",

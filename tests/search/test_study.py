@@ -49,18 +49,15 @@ def kill_trial(folder: Path, *words: str) -> None:
     process.join()
 
 
-def test_the_same_seed_draws_the_same_trials(tmp_path):
-    first = finish_trials(study(tmp_path / "a"), 12)
-    assert len(first) == 12 > RANDOM_TRIALS
-    assert finish_trials(study(tmp_path / "b"), 12) == first
-    assert finish_trials(study(tmp_path / "c", seed=1), 12) != first
-
-
-def test_a_study_goes_on_as_if_it_had_not_stopped(tmp_path):
-    """Also after a kill in the middle of a trial, which is continued."""
+def test_the_same_seed_draws_the_same_trials_however_often_a_study_is_stopped(tmp_path):
+    """Also after a kill in the middle of a trial, which is continued, or of a line, which is removed."""
     undisturbed = finish_trials(study(tmp_path / "a"), 12)
+    assert len(undisturbed) == 12 > RANDOM_TRIALS
+    assert finish_trials(study(tmp_path / "c", seed=1), 2) != undisturbed[:2]
     before = finish_trials(study(tmp_path / "b"), 5) + finish_trials(study(tmp_path / "b"), 10)
     kill_trial(tmp_path / "b")
+    with open(tmp_path / "b" / "journal.log", "ab") as file:
+        file.write(b'{"op_code":4,"worker')
     assert before + finish_trials(study(tmp_path / "b"), 12) == undisturbed
     assert [trial.state for trial in study(tmp_path / "b").trials()] == 12 * [TrialState.COMPLETE]
 
@@ -74,31 +71,20 @@ def test_a_trial_whose_process_is_killed_repeatedly_is_given_up(tmp_path):
     assert study(tmp_path).trials()[0].user_attrs["reason"] == f"its process was killed {ATTEMPTS} times"
 
 
-def test_an_interrupted_trial_is_not_counted_as_killed(tmp_path):
+def test_an_interrupted_trial_is_not_counted_as_killed_and_one_of_a_living_process_is_left_alone(tmp_path):
     for _ in range(ATTEMPTS + 1):
         with (search := study(tmp_path)).next(3) as active:
             search.interrupt(active.trial)
     assert active.number == 1
-    finish_trials(study(tmp_path), 1)
-    assert [trial.state for trial in study(tmp_path).trials()] == [TrialState.COMPLETE]
-
-
-def test_a_trial_of_a_living_process_is_left_alone(tmp_path):
     one, other = study(tmp_path), study(tmp_path)
     with one.next(3) as first, other.next(3) as second:
         assert (first.number, second.number) == (1, 2)
         assert first.drawn != second.drawn
     with one.next(3) as again:
         assert again.number == 1, "neither was finished, and no process works on them"
-
-
-def test_an_incomplete_line_of_a_killed_process_is_removed(tmp_path):
-    first = finish_trials(study(tmp_path / "a"), 4)
-    finish_trials(study(tmp_path / "b"), 2)
-    with open(tmp_path / "b" / "journal.log", "ab") as file:
-        file.write(b'{"op_code":4,"worker')
-    assert finish_trials(study(tmp_path / "b"), 4) == first[2:]
-    assert len(study(tmp_path / "b").trials()) == 4
+        one.interrupt(again.trial)
+    finish_trials(study(tmp_path), 2)
+    assert [trial.state for trial in study(tmp_path).trials()] == [TrialState.COMPLETE] * 2
 
 
 def test_each_of_few_combinations_is_tried_once(tmp_path):

@@ -83,28 +83,20 @@ def test_the_callback_receives_rounds_on_disk_and_in_the_checkpoint(tmp_path):
     assert received == list(range(3, 40, 3))
 
 
-def test_without_validation_the_callback_is_not_called(tmp_path):
-    received: list[int] = []
-    assert run_trial([*overrides(tmp_path), "evaluate_on=[test]"], lambda round, ndcg: received.append(round)).code == 0
-    assert received == []
-
-
-def test_a_bad_configuration_is_an_error(tmp_path):
+def test_what_ends_a_trial_before_its_first_round(tmp_path):
     with pytest.raises(ValueError, match=r"^ranker.l2 must be above 0"):
         run_trial([*overrides(tmp_path), "ranker.l2=-1"])
     with pytest.raises(ValueError, match=r"^there is no setting or group 'rouns'"):
         run_trial([*TINY, "+rouns=3"])
-    assert not list(find_runs(tmp_path))
-
-
-def test_a_signal_before_the_first_round_leaves_nothing_behind_and_ends_the_wait_for_another_process(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         run_trial(overrides(tmp_path), stop=[15])
-    assert not list(find_runs(tmp_path))
-    finished = run_trial(overrides(tmp_path))
+    assert not list(find_runs(tmp_path)), "nothing is left behind"
+    received: list[int] = []
+    finished = run_trial([*overrides(tmp_path), "evaluate_on=[test]"], lambda round, ndcg: received.append(round))
+    assert (finished.code, received) == (0, []), "without validation the callback is not called"
     (finished.path / "run.json").unlink()
-    with RunDirectory(finished.path), pytest.raises(KeyboardInterrupt):
-        run_trial(overrides(tmp_path), stop=[15])
+    with RunDirectory(finished.path), pytest.raises(KeyboardInterrupt):  # while it waits for another process
+        run_trial([*overrides(tmp_path), "evaluate_on=[test]"], stop=[15])
 
 
 def test_the_command_of_a_trial_names_the_folders_with_own_choices_once(tmp_path, monkeypatch):
