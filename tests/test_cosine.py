@@ -17,28 +17,15 @@ from ol2r_cli.run.run import Run, find_runs
 
 WORLD = [
     "dataset.queries={train: 40, validation: 5, test: 5}",
-    "dataset.documents=12",
-    "dataset.features=6",
-    "dataset.nonlinearity=0",
-    "dataset.noise=0.1",
+    *("dataset.documents=12", "dataset.features=6", "dataset.nonlinearity=0", "dataset.noise=0.1"),
 ]
+RUN = [*WORLD, "click=perfect", "positions=12", "rounds=40", "evaluate_every=20", "replicas=3", "trace_cosine=true"]
 
 
 @pytest.fixture
 def arguments(tmp_path: Path) -> list[str]:
     """A run on a linear world with perfect clicks, that traces the cosine."""
-    places = f"output_dir={tmp_path / 'outputs'}", f"cache_dir={tmp_path / 'cache'}"
-    return [
-        "run",
-        *WORLD,
-        *places,
-        "click=perfect",
-        "positions=12",
-        "rounds=40",
-        "evaluate_every=20",
-        "replicas=3",
-        "trace_cosine=true",
-    ]
+    return ["run", *RUN, f"output_dir={tmp_path / 'outputs'}", f"cache_dir={tmp_path / 'cache'}"]
 
 
 def evaluation(tmp_path: Path) -> tuple[Path, pl.DataFrame]:
@@ -78,37 +65,29 @@ def test_pairrank_turns_towards_it(arguments, tmp_path):
         assert cosine == pytest.approx(float(theta @ offline) / float(theta.norm() * offline.norm()), abs=1e-6)
 
 
-def test_in_single_precision(arguments, tmp_path):
+def test_the_cosine_is_null_without_a_direction_or_a_trace(arguments, tmp_path, monkeypatch):
+    """In single precision too there is one; without the trace no fit is made."""
+    fits = []
+    monkeypatch.setattr(offline_ranknet, "fit_ranknet", lambda *_: fits.append(1) or torch.zeros(6).double())
+    for number, words in enumerate((["trace_cosine=true"], ["trace_cosine=false"])):
+        places = f"output_dir={tmp_path / str(number)}", f"cache_dir={tmp_path / str(number)}"
+        assert cli.main([*arguments, *places, *words, "rounds=20"]) == 0
+        (run,) = find_runs(tmp_path / str(number))
+        assert Run.read_finished(run).evaluation["cosine"].is_null().all()
+    assert len(fits) == 1
+    monkeypatch.undo()
     assert cli.main([*arguments, "ranker=sgd_ranknet", "device.dtype=float32"]) == 0
     assert evaluation(tmp_path)[1].filter(round=40)["cosine"].is_not_null().all()
 
 
-def test_the_cosine_to_no_direction_is_null(arguments, tmp_path, monkeypatch):
-    monkeypatch.setattr(offline_ranknet, "fit_ranknet", lambda features, oracle, l2: torch.zeros(6).double())
-    assert cli.main(arguments) == 0
-    assert evaluation(tmp_path)[1]["cosine"].is_null().all()
-
-
-def test_without_the_trace_no_fit_is_made(arguments, tmp_path, monkeypatch):
-    def refuse(*_):
-        raise AssertionError("fitted")
-
-    monkeypatch.setattr(offline_ranknet, "fit_ranknet", refuse)
-    assert cli.main([*arguments, "trace_cosine=false"]) == 0
-    assert evaluation(tmp_path)[1]["cosine"].is_null().all()
-
-
-@pytest.mark.parametrize("ranker", ["random", "oracle", "toprank"])
-def test_a_ranker_without_linear_weights_has_no_cosine(arguments, tmp_path, capsys, ranker):
-    assert cli.main([*arguments, f"ranker={ranker}"]) == 2
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert captured.err.count("\n") == 1
-    assert "trace_cosine=true needs a ranker with linear weights" in captured.err
-    assert f"leave it out with ranker={ranker}" in captured.err
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_it_is_true_or_false(arguments, capsys):
+def test_what_is_refused(arguments, tmp_path, capsys):
+    for ranker in "random", "oracle", "toprank":
+        assert cli.main([*arguments, f"ranker={ranker}"]) == 2
+        captured = capsys.readouterr()
+        assert captured.out == ""
+        assert captured.err.count("\n") == 1
+        assert "trace_cosine=true needs a ranker with linear weights" in captured.err
+        assert f"leave it out with ranker={ranker}" in captured.err
+        assert list(tmp_path.iterdir()) == []
     assert cli.main([*arguments, "trace_cosine=3"]) == 2
     assert "trace_cosine must be true or false, got 3" in capsys.readouterr().err

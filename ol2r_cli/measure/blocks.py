@@ -48,32 +48,27 @@ class Blocks(Measure):
         """Keep blocks and certain pairs by place of the proposed order."""
         proposal, shown = interaction.proposal, interaction.ranking.shape[1]
         assert proposal.block is not None
-        if not self.has_blocks:
-            self.has_blocks = True
+        self.has_blocks = True
         if self.loops:
             loops.lists.by_place(row, proposal.block.numpy(), proposal.order.numpy(), self.block.numpy())
         else:
             self.block[row, :, : labels.shape[1]] = proposal.block.gather(1, proposal.order)
-        if proposal.certain is not None:
-            if not self.has_certain:
-                self.has_certain = True
-            if self.loops:
-                lists = proposal.order.numpy(), interaction.ranking.numpy()
-                loops.lists.pairs_by_place(
-                    row, proposal.certain.numpy(), *lists, self.certain.numpy(), self.broken.numpy()
-                )
-            else:
-                pairs = _pairs_by_place(proposal.certain, proposal.order[:, :CUTOFF])
-                self.certain[row, :, : pairs.shape[1], : pairs.shape[1]] = pairs
-                if self.counts_violations:
-                    self.broken[row] = _violations(_pairs_by_place(proposal.certain, interaction.ranking))
+        if proposal.certain is not None and self.loops:
+            lists = proposal.certain.numpy(), proposal.order.numpy(), interaction.ranking.numpy()
+            loops.lists.pairs_by_place(row, *lists, self.certain.numpy(), self.broken.numpy())
+        elif proposal.certain is not None:
+            pairs = _pairs_by_place(proposal.certain, proposal.order[:, :CUTOFF])
+            self.certain[row, :, : pairs.shape[1], : pairs.shape[1]] = pairs
+            if self.counts_violations:
+                self.broken[row] = _violations(_pairs_by_place(proposal.certain, interaction.ranking))
         elif proposal.certain_by_place is not None:
-            if not self.has_certain:
-                self.has_certain = True
             pairs = proposal.certain_by_place[:, :CUTOFF, :CUTOFF]
             self.certain[row, :, : pairs.shape[1], : pairs.shape[1]] = pairs
             if self.counts_violations:
                 self.broken[row] = _violations(proposal.certain_by_place[:, :shown, :shown])
+        else:
+            return
+        self.has_certain = True
 
     def of_rounds(self, rounds: Rounds) -> dict[str, Tensor]:
         """Return what the proposals have; nothing without blocks."""
@@ -81,7 +76,12 @@ class Blocks(Measure):
         if not self.has_blocks:
             return values
         length = rounds.length.flatten()
-        values |= self._of_blocks(self.block[:count, :, : int(length.max())].flatten(0, 1).long(), length)
+        block = self.block[:count, :, : int(length.max())].flatten(0, 1).long()
+        padding = torch.arange(block.shape[1], device=block.device) >= length[:, None]
+        block = block.masked_fill(padding, -1)
+        ranks = torch.minimum(torch.tensor(BLOCK_RANKS, device=block.device), length[:, None])  # or the last place
+        sizes = block_sizes(block, ranks)
+        values |= {"blocks": block.amax(1) + 1, **{name: sizes[:, column] for column, name in enumerate(_SIZES)}}
         if self.has_certain:
             certain = self.certain[:count].flatten(0, 1)
             values["certain_top10"] = certain_ratio(certain, length)
@@ -90,14 +90,6 @@ class Blocks(Measure):
             values["violations"] = counted if self.counts_violations else _violations(shown)
             self.certain.zero_()
         return {name: each.unflatten(0, (count, -1)) for name, each in values.items()}
-
-    def _of_blocks(self, block: Int[Tensor, "X D"], length: Int[Tensor, "X"]) -> dict[str, Tensor]:
-        """Return the number of blocks and the sizes at the traced ranks; for a shorter query that of its last block."""
-        padding = torch.arange(block.shape[1], device=block.device) >= length[:, None]
-        block = block.masked_fill(padding, -1)
-        ranks = torch.tensor(BLOCK_RANKS, device=block.device)
-        sizes = block_sizes(block, torch.minimum(ranks, length[:, None]))
-        return {"blocks": block.amax(1) + 1, **{name: sizes[:, column] for column, name in enumerate(_SIZES)}}
 
 
 def _pairs_by_place(certain: Bool[Tensor, "B D D"], first: Int[Tensor, "B K"]) -> Bool[Tensor, "B K K"]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations
 
 import torch
@@ -9,7 +10,7 @@ from torch import Tensor
 
 from ol2r_cli.columns import TRACE_COLUMNS, Column
 from ol2r_cli.interfaces import Interaction, Measure, Rounds, RunContext
-from ol2r_cli.metrics.ranking import add_up
+from ol2r_cli.metrics.ranking import add_up, start_at_zero
 from ol2r_cli.tensor.shapes import Int
 
 
@@ -25,25 +26,24 @@ class Unfairness(Measure):
     unfairness: Tensor
 
     def setup(self, context: RunContext, best: Int[Tensor, "Q K"]) -> None:
-        """Start at zero."""
+        """Start at zero, with a column for the exposure of each group."""
         self.exposure = context.exposure
         groups = 2 if self.exposure is None else self.exposure.groups
         others = (Column(f"exposure_{group}", type="Float32", summary="none") for group in range(2, groups))
         self.trace = (*type(self).trace, *others)
-        shape = (context.replicas,) if groups == 2 else (context.replicas, groups)
         # What the rounds add up to: with two groups the unfairness, with more, of which no sum is one, the exposure.
-        self.register_buffer("unfairness", torch.zeros(shape, dtype=torch.float64, device=context.device))
+        start_at_zero(self, "unfairness", context, *([groups] if groups > 2 else []))
 
     def of_rounds(self, rounds: Rounds) -> dict[str, Tensor]:
         """Return the cumulative unfairness after each round and the exposures; nothing without groups."""
         if self.exposure is None or rounds.group is None:
             return {}
-        exposed = self.exposure.of_groups(rounds.group, rounds.shown)
-        steps = self.exposure.unfairness(exposed) if self.exposure.groups == 2 else exposed.clone()
-        sums = add_up(self, "unfairness", steps)
-        unfair = sums if self.exposure.groups == 2 else self.exposure.unfairness(sums)
-        by_group = {f"exposure_{group}": exposed[..., group] for group in range(self.exposure.groups)}
-        return {"unfairness": unfair, **by_group}
+        exposed, groups = self.exposure.of_groups(rounds.group, rounds.shown), self.exposure.groups
+        if groups == 2:
+            unfair = add_up(self, "unfairness", self.exposure.unfairness(exposed))
+        else:
+            unfair = self.exposure.unfairness(add_up(self, "unfairness", exposed.clone()))
+        return {"unfairness": unfair, **{f"exposure_{group}": exposed[..., group] for group in range(groups)}}
 
 
 class RealisedExposure(Measure):
@@ -56,8 +56,7 @@ class RealisedExposure(Measure):
 
     trace: tuple[Column, ...] = (
         Column("group_disparity", "disparity of groups", "Float64", "last", False, 4, "mean disparity of groups"),
-        Column("realised_exposure_0", type="Float64", summary="last", digits=2),
-        Column("realised_exposure_1", type="Float64", summary="last", digits=2),
+        *(Column(f"realised_exposure_{group}", type="Float64", summary="last", digits=2) for group in (0, 1)),
     )
     total: Tensor
 
@@ -65,10 +64,9 @@ class RealisedExposure(Measure):
         """Start at zero, with a column for each group."""
         self.exposure = context.exposure
         groups = 2 if self.exposure is None else self.exposure.groups
-        names = (f"realised_exposure_{group}" for group in range(2, groups))
-        self.trace = (*type(self).trace, *(Column(name, type="Float64", summary="last", digits=2) for name in names))
-        zeros = torch.zeros(context.replicas, groups, dtype=torch.float64, device=context.device)
-        self.register_buffer("total", zeros)
+        others = (replace(self.trace[1], name=f"realised_exposure_{group}") for group in range(2, groups))
+        self.trace = (*type(self).trace, *others)
+        start_at_zero(self, "total", context, groups)
 
     def of_rounds(self, rounds: Rounds) -> dict[str, Tensor]:
         """Return the sums after each round, and what they say; nothing without groups."""
@@ -77,10 +75,10 @@ class RealisedExposure(Measure):
         sums = add_up(self, "total", self.exposure.of_groups(rounds.group, rounds.shown))  # [R B G]
         count = torch.arange(rounds.first, rounds.first + len(sums), device=sums.device)[:, None]
         per_due = self.exposure.per_due(sums)
-        pairs = [(per_due[..., g] - per_due[..., h]).abs() for g, h in combinations(range(self.exposure.groups), 2)]
-        disparity = torch.zeros_like(pairs[0])
-        for pair in pairs:  # one after the other, so that the last digit does not depend on the number of rounds
-            disparity += pair
+        disparity = torch.zeros_like(sums[..., 0])
+        pairs = list(combinations(range(self.exposure.groups), 2))
+        for g, h in pairs:  # one after the other, so that the last digit does not depend on the number of rounds
+            disparity += (per_due[..., g] - per_due[..., h]).abs()
         by_group = {f"realised_exposure_{group}": sums[..., group] for group in range(self.exposure.groups)}
         return {"group_disparity": disparity / len(pairs) / count, **by_group}
 

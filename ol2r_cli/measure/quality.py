@@ -21,6 +21,7 @@ from ol2r_cli.metrics.ranking import (
     ndcg,
     reciprocal_rank,
     regret,
+    start_at_zero,
 )
 from ol2r_cli.tensor.shapes import Float, Int
 
@@ -46,8 +47,7 @@ class NDCG(Measure):
         """Compute the largest DCG of every training query."""
         self.ideal = dcg(best[:, : self.cutoff])  # [Q]
         self.skips = context.no_relevant == "skip"
-        zeros = torch.zeros(context.replicas, dtype=torch.float64, device=context.device)
-        self.register_buffer("cumulative_ndcg", zeros)
+        start_at_zero(self, "cumulative_ndcg", context)
 
     def of_rounds(self, rounds: Rounds) -> dict[str, Tensor]:
         """Return online and cumulative NDCG. A query that is skipped adds 0 to the sum."""
@@ -120,8 +120,7 @@ class DynamicRegret(Measure):
     def setup(self, context: RunContext, best: Int[Tensor, "Q K"]) -> None:
         """Compute the largest DCG of every training query."""
         self.ideal = dcg(best[:, :CUTOFF])
-        zeros = torch.zeros(context.replicas, dtype=torch.float64, device=context.device)
-        self.register_buffer("dynamic_regret", zeros)
+        start_at_zero(self, "dynamic_regret", context)
 
     def of_rounds(self, rounds: Rounds) -> dict[str, Tensor]:
         """Return the sum after each round."""

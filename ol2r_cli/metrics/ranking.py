@@ -6,6 +6,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from ol2r_cli.interfaces import RunContext
 from ol2r_cli.tensor.shapes import Bool, Float, Int
 
 
@@ -88,6 +89,12 @@ def expected_reciprocal_rank(labels: Int[Tensor, "*L K"], grades: int) -> Float[
     continued = torch.cat([torch.ones_like(satisfied[..., :1]), (1 - satisfied).cumprod(-1)[..., :-1]], -1)
     rank = torch.arange(1, labels.shape[-1] + 1, dtype=torch.float64, device=labels.device)
     return (satisfied * continued / rank).sum(-1)
+
+
+def start_at_zero(measure: nn.Module, total: str, context: RunContext, *shape: int) -> None:
+    """Register the buffer `total` [B, *shape] of a measure, for `add_up`."""
+    zeros = torch.zeros(context.replicas, *shape, dtype=torch.float64, device=context.device)
+    measure.register_buffer(total, zeros)
 
 
 def add_up(measure: nn.Module, total: str, steps: Float[Tensor, "R ..."]) -> Float[Tensor, "R ..."]:
