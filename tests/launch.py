@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import multiprocessing
 import os
 import sys
@@ -15,12 +16,13 @@ _SERVER.set_forkserver_preload(["torch", "hydra", "ol2r_cli.run.runner", "ol2r_c
 
 
 class Launched:
-    """A process that runs `ol2r ARGUMENTS`; `output` and `errors` are what it prints."""
+    """A process that runs `ol2r ARGUMENTS`; `output` and `errors` are what it prints. Without `locks`, flock has no
+    effect."""
 
-    def __init__(self, arguments: list[str], folder: Path):
+    def __init__(self, arguments: list[str], folder: Path, locks: bool = True):
         folder.mkdir(parents=True, exist_ok=True)
         self._files = folder / "output", folder / "errors"
-        self._process = _SERVER.Process(target=_main, args=(arguments, *map(str, self._files)))
+        self._process = _SERVER.Process(target=_main, args=(arguments, locks, *map(str, self._files)))
         self._process.start()
 
     @property
@@ -53,7 +55,9 @@ class Launched:
         return self._files[1].read_text()
 
 
-def _main(arguments: list[str], output: str, errors: str) -> None:
+def _main(arguments: list[str], locks: bool, output: str, errors: str) -> None:
+    if not locks:
+        fcntl.flock = lambda *_: None
     for descriptor, file in (1, output), (2, errors):
         os.dup2(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), descriptor)
     from ol2r_cli.cli import main

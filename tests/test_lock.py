@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -17,12 +15,6 @@ from tests.launch import Launched
 
 QUERIES = "dataset.queries={train: 15, validation: 4, test: 4}"
 RESULTS = ("trace.parquet", "evaluation.parquet", "ranker.pt")
-WITHOUT_LOCKS = """
-import fcntl, sys
-fcntl.flock = lambda *_: None
-from ol2r_cli.cli import main
-sys.exit(main(sys.argv[1:]))
-"""
 
 
 def refuse(*_: object) -> None:
@@ -61,27 +53,26 @@ def test_one_of_two_processes_plays_a_run(tmp_path: Path, undisturbed: list[byte
 
 
 def test_processes_that_do_not_see_each_other_report_no_wrong_result(tmp_path: Path, undisturbed: list[bytes]):
-    command = [sys.executable, "-c", WITHOUT_LOCKS, *words(tmp_path / "runs")]
-    both = [subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) for _ in "ab"]
-    for process in both:
-        _, errors = process.communicate()
-        assert process.returncode in (0, 1), errors
-        assert (process.returncode == 0) == (errors == "")
-        assert "Traceback" not in errors
-    if any(process.returncode for process in both):
-        assert subprocess.run(command, stdout=subprocess.DEVNULL).returncode == 0
+    both = [Launched(words(tmp_path / "runs"), tmp_path / name, locks=False) for name in "ab"]
+    codes = [process.wait() for process in both]
+    for process, code in zip(both, codes, strict=True):
+        assert (code, process.errors == "") in ((0, True), (1, False)), process.errors
+        assert "Traceback" not in process.errors
+    if any(codes):
+        assert Launched(words(tmp_path / "runs"), tmp_path / "c", locks=False).wait() == 0
     assert results(tmp_path / "runs") == undisturbed
 
 
-@pytest.mark.parametrize("flock", [refuse, lambda *_: None], ids=["refused", "without effect"])
-def test_without_locks_the_last_process_has_the_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flock):
-    monkeypatch.setattr(fcntl, "flock", flock)
-    with RunDirectory(tmp_path) as first, RunDirectory(tmp_path) as last:
-        last.write_text("log.txt", "last")
-        with pytest.raises(DirectoryLost, match="another process has taken it over"):
-            first.write_text("log.txt", "first")
-    assert (tmp_path / "log.txt").read_text() == "last"
-    assert not (tmp_path / ".lock").exists()
+def test_without_locks_the_last_process_has_the_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    for name, flock in {"refused": refuse, "without effect": lambda *_: None}.items():
+        monkeypatch.setattr(fcntl, "flock", flock)
+        path = tmp_path / name
+        with RunDirectory(path) as first, RunDirectory(path) as last:
+            last.write_text("log.txt", "last")
+            with pytest.raises(DirectoryLost, match="another process has taken it over"):
+                first.write_text("log.txt", "first")
+        assert (path / "log.txt").read_text() == "last"
+        assert not (path / ".lock").exists(), name
 
 
 def test_a_lock_is_taken_once_and_its_file_removed(tmp_path: Path):

@@ -65,18 +65,15 @@ def test_a_run_that_cannot_write_says_so_in_one_line(
         assert {name: (path / name).read_bytes() for name in RESULTS} == undisturbed, call
 
 
-def test_what_a_kill_after_finishing_leaves_is_removed_by_the_same_command(tmp_path: Path):
-    assert main(command(tmp_path)) == 0
-    (path,) = find_runs(tmp_path)
-    (path / "checkpoint.pt").write_bytes(b"of a killed process")
-    (path / LOCK).write_text("pid 4194304 on a machine")
-    assert main(command(tmp_path)) == 0
-    assert not (path / "checkpoint.pt").exists()
-    assert not (path / LOCK).exists()
-
-
-def test_a_checkpoint_that_was_kept_on_purpose_stays(tmp_path: Path):
-    assert main(command(tmp_path, "keep_checkpoint=true")) == 0
-    assert main(command(tmp_path)) == 0
-    (path,) = find_runs(tmp_path)
-    assert (path / "checkpoint.pt").exists()
+def test_what_a_kill_after_finishing_leaves_is_removed_and_a_checkpoint_that_was_kept_on_purpose_stays(tmp_path: Path):
+    for keep in False, True:
+        words = command(tmp_path, f"keep_checkpoint={str(keep).lower()}", "force=true")
+        assert main(words) == 0
+        (path,) = find_runs(tmp_path)
+        assert (path / "checkpoint.pt").exists() is keep
+        if not keep:
+            (path / "checkpoint.pt").write_bytes(b"of a killed process")
+        (path / LOCK).write_text("pid 4194304 on a machine")
+        assert main(words[:-1]) == 0
+        assert (path / "checkpoint.pt").exists() is keep
+        assert not (path / LOCK).exists()
