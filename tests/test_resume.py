@@ -103,7 +103,7 @@ def test_a_run_can_be_stopped_at_any_round(tmp_path, undisturbed, monkeypatch):
 
 def test_a_long_run_writes_its_tables_in_parts_and_ends_with_the_same_rows(tmp_path, undisturbed, monkeypatch):
     """As in a run of a million rounds, with small parts; interrupted or not, the files are equal."""
-    monkeypatch.setattr("ol2r_cli.run.trace.PART_ROWS", 300)
+    monkeypatch.setattr("ol2r_cli.run.trace.PART_BYTES", 9000)
     monkeypatch.setattr("ol2r_cli.run.trace.FLUSH_ROWS", 200)
     words = command(tmp_path / "once")[1:]
     composed = composition(*words)
