@@ -140,13 +140,12 @@ class RunPlan:
         return [*(word for word in run if not word.startswith("output_dir=")), f"output_dir={place}", *self.folders]
 
     @property
-    def chooses(self) -> bool:
-        """Return whether settings are chosen from grids."""
+    def _chooses(self) -> bool:
         return self.scale in ("paper", "full") and self.settings is None
 
     def candidates(self) -> Iterator[Trial]:
         """Yield the trials from which settings are chosen."""
-        for slot, condition in self._conditions() if self.chooses else ():
+        for slot, condition in self._conditions() if self._chooses else ():
             grid = by_name(self.recipe.competitors[condition.competitor].grid)
             for settings in product(*map(expand, grid.values())) if grid else ():
                 choose = slot.shared | by_name(self.recipe.choose) | slot.choose
@@ -158,7 +157,7 @@ class RunPlan:
             quick = self.recipe.competitors[condition.competitor].quick
             if isinstance(quick, dict):
                 quick = quick.get(condition.click, list(quick.values())[-1])
-            chosen = best or {} if self.chooses else self.settings
+            chosen = best or {} if self._chooses else self.settings
             settings = by_name(quick) if chosen is None else chosen.get(condition, {})
             yield self._trial(condition, settings, slot.shared)
 
@@ -175,13 +174,6 @@ class RunPlan:
         return Trial(condition, settings, tuple(words.values()))
 
 
-def _split(typed: Sequence[str]) -> tuple[Overrides, list[str], list[str]]:
-    """Typed overrides by name, options that name folders with own choices, and overrides that say where jobs run."""
-    words, folders = split_search_path(typed)
-    overrides, launcher = split_launcher(words)
-    return by_name(overrides), as_options(folders), launcher
-
-
 def paper_plan(recipe: Recipe, scale: str = "quick", typed: Sequence[str] = ()) -> RunPlan:
     """Return the runs of a figure or table of a paper, on its data or on what replaces them.
 
@@ -190,7 +182,9 @@ def paper_plan(recipe: Recipe, scale: str = "quick", typed: Sequence[str] = ()) 
     """
     if scale not in SCALES["reproduce"]:
         raise ValueError(f"scale must be one of {', '.join(SCALES['reproduce'])}, got {scale}")
-    named, folders, launcher = _split(typed)
+    words, folders = split_search_path(typed)
+    overrides, launcher = split_launcher(words)
+    named = by_name(overrides)
     compared: Overrides = {}
     for each in recipe.competitors.values():
         compared |= by_name(each.words, each.grid)
@@ -208,22 +202,22 @@ def paper_plan(recipe: Recipe, scale: str = "quick", typed: Sequence[str] = ()) 
         names.setdefault(source.words, []).append(name)
     titles = Counter(source.title for source in sources.values())
     slots = []
-    for words, source in sources.items():
-        overrides = by_name(words)
-        settings = [override.removeprefix("dataset.") for name, override in overrides.items() if name != "dataset"]
+    for source_words, source in sources.items():
+        own = by_name(source_words)
+        settings = [override.removeprefix("dataset.") for name, override in own.items() if name != "dataset"]
         title = source.title if titles[source.title] == 1 else f"{source.title}, {' '.join(settings)}"
         if recipe.queries is not None:
             setting = "dataset.queries.train" if choice == STAND_IN else "dataset.queries"
-            overrides[setting] = f"{setting}={recipe.queries}"
+            own[setting] = f"{setting}={recipe.queries}"
         if scale == "paper" and source.folds:
-            overrides["dataset.fold"] = f"dataset.fold={','.join(map(str, range(1, source.folds + 1)))}"
-        shared = overrides | by_name(recipe.words, recipe.scale[scale]) | named
+            own["dataset.fold"] = f"dataset.fold={','.join(map(str, range(1, source.folds + 1)))}"
+        shared = own | by_name(recipe.words, recipe.scale[scale]) | named
         rounds = shared.get("rounds", "").partition("=")[2]
         if rounds.isdecimal() and "block_rounds" in shared:  # those that are played: the user may type fewer
             played = [each for each in re.findall(r"\d+", shared["block_rounds"]) if int(each) <= int(rounds)]
             shared["block_rounds"] = f"block_rounds=[{','.join(played)}]"
-        slots.append(Slot(title, shared, stands_for=tuple(names[words])))
-    return RunPlan(recipe, scale, slots, named, folders, launcher)
+        slots.append(Slot(title, shared, stands_for=tuple(names[source_words])))
+    return RunPlan(recipe, scale, slots, named, as_options(folders), launcher)
 
 
 def benchmark_plan(
@@ -246,7 +240,9 @@ def benchmark_plan(
         name = word.partition("=")[0].lstrip("+")
         return name in LIMITS or name in WITHOUT_EFFECT
 
-    named, folders, launcher = _split([*typed, *filter(limits, added)])
+    typed_words, folders = split_search_path([*typed, *filter(limits, added)])
+    overrides, launcher = split_launcher(typed_words)
+    named = by_name(overrides)
     own = by_name([word for word in added if not limits(word)])
     if own:
         if "ranker" not in own or len(expand(own["ranker"])) > 1:
@@ -282,7 +278,7 @@ def benchmark_plan(
             protocol["dataset.fold"] = expand(protocol["dataset.fold"])[0]
         shared = protocol | by_name(recipe.scale[scale]) | typed_limits
         slots.append(Slot(title, shared, folds | by_name(recipe.data[title].choose)))  # all folds choose
-    return RunPlan(recipe, scale, slots, named, folders, launcher, settings)
+    return RunPlan(recipe, scale, slots, named, as_options(folders), launcher, settings)
 
 
 def role(name: str) -> str:

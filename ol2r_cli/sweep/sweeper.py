@@ -27,8 +27,7 @@ from ol2r_cli.run.run import Run
 from ol2r_cli.run.store import create_root
 from ol2r_cli.run.summary import render
 from ol2r_cli.sweep.plan import BadJobs, Ending, Plan, SweepJob, reason_lines
-from ol2r_cli.sweep.scheduler import Scheduler
-from ol2r_cli.sweep.status_display import StatusDisplay
+from ol2r_cli.sweep.scheduler import Scheduler, StatusDisplay
 
 _SILENT = 10.0  # seconds of checking between two lines that say how many jobs are checked: a large dataset is parsed
 

@@ -27,8 +27,7 @@ BENCHMARK: dict[str, Any] = {
     "title": "Tiny",
     "shows": "two rankers",
     "data": {
-        "small": {"words": "dataset=synthetic dataset.queries={train:10,validation:5,test:5} dataset.documents=8"},
-        "other": {"words": "dataset=synthetic dataset.queries={train:9,validation:5,test:5} dataset.documents=8"},
+        "small": {"words": "dataset=synthetic dataset.queries={train:10,validation:5,test:5} dataset.documents=8"}
     },
     "words": "click=perfect,informational device.threads=1",
     "baseline": "random",

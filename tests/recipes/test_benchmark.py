@@ -40,9 +40,9 @@ def published(made, tmp_path, monkeypatch):
 
 def test_it_runs_chooses_and_writes(published, made, capfd):
     files = sorted(path.name for path in published.iterdir())
-    assert files == ["tiny.md", "tiny.parquet", "tiny_check.parquet", "tiny_other.svg", "tiny_small.svg"]
+    assert files == ["tiny.md", "tiny.parquet", "tiny_check.parquet", "tiny_small.svg"]
     rows = pl.read_parquet(published / "tiny.parquet")
-    assert len(rows) == 2 * 2 * 2 * 3  # datasets, click models, rankers, seeds
+    assert len(rows) == 2 * 2 * 3  # click models, rankers, seeds
     assert rows["seed"].unique().sort().to_list() == [0, 1, 2]
     assert pl.read_parquet(published / "tiny_check.parquet")["click"].unique().to_list() == ["informational"]
     page = (published / "tiny.md").read_text()
@@ -79,16 +79,15 @@ def test_the_best_validation_ndcg_chooses(published, made):
 def test_published_tables_are_shown(published, capsys, monkeypatch):
     assert main(["tiny"]) == 0
     everything = capsys.readouterr().out
-    assert [line for line in everything.splitlines() if ", " in line and line[0] not in "|±"][:4] == [
-        "small, perfect", "small, informational", "other, perfect", "other, informational",
-    ]  # fmt: skip
+    titles = [line for line in everything.splitlines() if ", " in line and line[0] not in "|±"]
+    assert titles == ["small, perfect", "small, informational"]
     assert main(["tiny", "click=inf"]) == 0
     part = capsys.readouterr().out
     assert "informational" in part
     assert "perfect" not in part
     assert all(line in everything for line in part.splitlines())
     assert report([str(published / "tiny.parquet"), "--metric", "test_ndcg_10", "--format", "csv"]) == 0
-    assert len(capsys.readouterr().out.splitlines()) == 1 + 2 * 2 * 2  # the published file is a report
+    assert len(capsys.readouterr().out.splitlines()) == 1 + 2 * 2  # the published file is a report
     monkeypatch.setattr("ol2r_cli.recipes.benchmark.RESULTS_VERSION", 1000)
     assert main(["tiny", "click=inf"]) == 0
     assert "outdated: made with results_version" in capsys.readouterr().err
@@ -106,35 +105,35 @@ def test_rankers_join_the_table(published, tmp_path, capfd):
         assert "perfect" not in captured.out
         assert f"runs: {tmp_path / 'own'}" in captured.out
         rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in captured.out.splitlines()]
-        assert sum(row[:1] == ["SGD"] for row in rows) == 2, "the published rows"
+        assert sum(row[:1] == ["SGD"] for row in rows) == 1, "the published row"
         return [row for row in rows if row and row[0].startswith(words[0].partition("=")[2])], captured.err
 
     rows, _ = added("ranker=sgd_ranknet", "exploration=epsilon_greedy")
-    assert [row[:2] for row in rows] == [["sgd_ranknet (added)", "exploration=epsilon_greedy"]] * 2
+    assert [row[:2] for row in rows] == [["sgd_ranknet (added)", "exploration=epsilon_greedy"]]
     equal = ["ranker=sgd_ranknet", "ranker.learning_rate=1e-30,2e-30"]
     rows, told = added(*equal)
     assert "small, informational: all settings have the same validation NDCG@10" in told
     assert not any("*" in cell for row in rows for cell in row)
     rows, _ = added("ranker=random")
-    assert [row[0] for row in rows] == ["random (baseline)", "random (added)"] * 2
+    assert [row[0] for row in rows] == ["random (baseline)", "random (added)"]
     assert rows[0][1:4] == rows[1][1:4]
     assert main(["tiny", "click=inf", "--dry-run", "--add", *equal, f"output_dir={tmp_path / 'new'}"]) == 0
-    assert "4 runs to choose settings by validation, then 2" in capfd.readouterr().out
+    assert "2 runs to choose settings by validation, then 1" in capfd.readouterr().out
     assert not (tmp_path / "new").exists()
 
 
 def test_a_row_is_repeated_with_its_settings(published, tmp_path, capfd):
     assert main(["tiny", "click=inf", "--repeat", "sgd", f"output_dir={tmp_path / 'own'}"]) == 0
     shown = capfd.readouterr().out
-    assert "2 of 2 runs have the published numbers in all metrics, to the last digit" in shown
+    assert "1 of 1 runs have the published numbers in all metrics, to the last digit" in shown
     assert "random" not in shown
     rows = pl.read_parquet(published / "tiny.parquet")
     other = pl.when(pl.col("seed") == 1).then(pl.col("test_ndcg_10") + 0.25).otherwise(pl.col("test_ndcg_10"))
     rows.with_columns(other).write_parquet(published / "tiny.parquet")
     assert main(["tiny", "click=inf", "--repeat", "SGD", f"output_dir={tmp_path / 'own'}"]) == 1
     shown = capfd.readouterr().out
-    assert "0 of 2 runs have the published numbers" in shown
-    assert shown.count("2 of 3") == shown.count("0.2500") == 2
+    assert "0 of 1 runs have the published numbers" in shown
+    assert shown.count("2 of 3") == shown.count("0.2500") == 1
     assert main(["tiny", "--repeat", "random", "SDG"]) == 2
     message = "ol2r benchmark: --repeat must name rows, 'random', 'SGD', got SDG: did you mean SGD?"
     assert message in capfd.readouterr().err
@@ -171,8 +170,7 @@ def test_two_rows_may_have_the_same_run(recipes, tmp_path, capfd, monkeypatch):
         "fixed": {"words": "ranker=sgd_ranknet ranker.learning_rate=0.01"},
         "chosen": {"words": "ranker=sgd_ranknet", "grid": "ranker.learning_rate=0.01"},
     }
-    data = {"small": BENCHMARK["data"]["small"]}
-    write(recipes, "tiny", **BENCHMARK | {"competitors": competitors, "data": data})
+    write(recipes, "tiny", **BENCHMARK | {"competitors": competitors})
     folder = tmp_path / "published"
     assert main(["tiny", "--run", "click=inf", f"output_dir={tmp_path / 'out'}", "--out", str(folder)]) == 0
     shown = capfd.readouterr().out

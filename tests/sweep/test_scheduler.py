@@ -11,8 +11,7 @@ from pathlib import Path
 from ol2r_cli.launcher.job import Job, Outcome
 from ol2r_cli.run.store import RunDirectory
 from ol2r_cli.sweep.plan import Ending, SweepJob
-from ol2r_cli.sweep.scheduler import Scheduler
-from ol2r_cli.sweep.status_display import StatusDisplay
+from ol2r_cli.sweep.scheduler import Scheduler, StatusDisplay
 from tests.manifests import manifest
 
 DONE, SKIPPED, ELSEWHERE, FAILED = Ending.DONE, Ending.SKIPPED, Ending.ELSEWHERE, Ending.FAILED

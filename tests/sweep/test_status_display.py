@@ -12,7 +12,7 @@ from rich.console import Console
 from ol2r_cli.launcher.job import Job
 from ol2r_cli.run.store import RunDirectory
 from ol2r_cli.sweep.plan import Ending, SweepJob
-from ol2r_cli.sweep.status_display import StatusDisplay, table
+from ol2r_cli.sweep.scheduler import StatusDisplay, table
 from tests.manifests import manifest
 
 
