@@ -11,7 +11,6 @@ import pytest
 import torch
 from hydra.utils import instantiate
 from omegaconf import OmegaConf
-from torch import Tensor, nn
 
 from ol2r_cli.config.ranges import check_settings
 from ol2r_cli.dataset.synthetic import (
@@ -253,45 +252,3 @@ def test_memory_is_checked_for_the_lengths_drawn_and_for_blocks(monkeypatch: pyt
         with pytest.raises(ValueError, match=r"documents and dataset\.features must be smaller: they need . GiB, and"):
             small(**sizes)
     assert len(small().query_ids) == 15
-
-
-Lists = tuple[Tensor, Tensor, Tensor]  # features [Q, D, F], gains [Q, D], which are real [Q, D]
-
-
-def listwise(network: nn.Module, train: Lists, test: Lists, epochs: int, rate: float, decay: float) -> float:
-    """Test NDCG@10 of a network (of one layer: a linear ranker) trained with softmax cross-entropy with the gains."""
-    features, gains, mask = train
-    target = gains / gains.sum(1, keepdim=True).clamp(min=1e-9)
-    optimizer = torch.optim.AdamW(network.parameters(), lr=rate, weight_decay=decay)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, epochs)
-    for _ in range(epochs):
-        for batch in torch.randperm(len(features)).split(10):
-            scores = network(features[batch]).squeeze(-1).masked_fill(~mask[batch], -1e9)
-            optimizer.zero_grad()
-            (-(target[batch] * scores.log_softmax(dim=1)).sum() / len(batch)).backward()
-            optimizer.step()
-        schedule.step()
-    discount = 1 / torch.log2(torch.arange(10) + 2.0)
-    with torch.no_grad():
-        order = network(test[0]).squeeze(-1).masked_fill(~test[2], -torch.inf).argsort(dim=1, descending=True)[:, :10]
-    ideal = (test[1].sort(dim=1, descending=True).values[:, :10] * discount).sum(1)
-    return float(((test[1].gather(1, order) * discount).sum(1) / ideal.clamp(min=1e-9)).mean())
-
-
-@pytest.mark.slow
-def test_a_network_beats_the_best_linear_ranker_by_nonlinearity_alone():
-    torch.set_num_threads(1)
-    for nonlinearity, margin in ((0.5, (0.03, 1.0)), (0.0, (-0.03, 0.03))):
-        torch.manual_seed(0)
-        changes = {"queries": {"validation": 0, "test": 300}, "nonlinearity": nonlinearity}
-        dataset, lists = instantiate(OmegaConf.merge(OmegaConf.load(CONFIG), changes)).load(), []
-        for split in "train", "test":
-            part = dataset.split(split, dtype=torch.float32)
-            candidates, labels = part.serve(torch.arange(len(part)))
-            lists.append((candidates.features, (2.0**labels - 1) * candidates.mask, candidates.mask))
-        width = dataset.features.shape[1]
-        linear = listwise(nn.Linear(width, 1), *lists, epochs=25, rate=0.03, decay=0.01)
-        layers = nn.Linear(width, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 1)
-        neural = listwise(nn.Sequential(*layers), *lists, epochs=12, rate=0.003, decay=1.0)
-        assert linear > 0.45
-        assert margin[0] < neural - linear < margin[1], nonlinearity

@@ -10,7 +10,6 @@ import pytest
 
 from ol2r_cli import cli
 from ol2r_cli.export.trackers import tracked_run
-from ol2r_cli.report.figures.drawing import KINDS
 from ol2r_cli.run.run import Run, find_runs
 from tests.worlds import TINY
 
@@ -54,64 +53,46 @@ def words(folder: Path) -> list[str]:
     return [*TINY, *run, "--config-dir", str(folder)]
 
 
-@pytest.fixture
-def run(folder: Path) -> Path:
-    return next(find_runs(folder / "outputs"))
-
-
-def test_it_is_in_the_tables_and_in_the_summary(run: Path):
-    trace = pl.read_parquet(run / "trace.parquet")
+def test_it_is_in_every_output(folder: Path, capsys: pytest.CaptureFixture[str]):
+    """Tables, summary, what is printed, reports, figures, the page and exports."""
+    run = next(find_runs(folder / "outputs"))
+    trace, evaluation = (pl.read_parquet(run / f"{name}.parquet") for name in ("trace", "evaluation"))
     assert trace.schema["abandoned"] == pl.Float32
     assert ((trace["clicks"] == 0).cast(pl.Float32) == trace["abandoned"]).all()
     assert trace["blocks"].null_count() == len(trace), "it was not asked for"
-    assert pl.read_parquet(run / "evaluation.parquet")["barren_3"].is_between(0, 1).all()
+    assert evaluation["barren_3"].is_between(0, 1).all()
     metrics = Run.read_finished(run).summary
-    mean = pl.read_parquet(run / "trace.parquet")["abandoned"].mean()
-    assert metrics["abandoned"]["mean"] == pytest.approx(mean)
+    assert metrics["abandoned"]["mean"] == pytest.approx(trace["abandoned"].mean())
     assert {"abandoned_last_tenth", "test_barren_3", "validation_barren_3_untrained"} <= metrics.keys()
-
-
-def test_it_is_in_what_is_printed_and_in_the_report(folder: Path, capsys: pytest.CaptureFixture[str]):
+    capsys.readouterr()
     assert cli.main(["run", *words(folder), "measures=[ndcg,abandonment]"]) == 0
     assert "  abandonment      0." in capsys.readouterr().out
-    assert cli.main(["report", str(folder / "outputs")]) == 0
+    report = ["report", str(folder / "outputs")]
+    assert cli.main(report) == 0
     table = capsys.readouterr().out
     assert "test barren@3" in table
     assert "abandonment" in table
-    assert cli.main(["report", str(folder / "outputs"), "--metric", "abandoned", "--out", str(folder / "r.csv")]) == 0
+    assert cli.main([*report, "--metric", "abandoned", "--out", str(folder / "r.csv")]) == 0
     assert "abandoned_mean" in (folder / "r.csv").read_text()
-
-
-def test_it_is_in_figures_and_in_the_page(folder: Path):
-    pytest.importorskip("matplotlib")
-    for column in "abandoned", "barren_3":
-        file = folder / f"{column}.svg"
-        words = ["report", str(folder / "outputs"), "--figure", "measure", "--option", f"column={column}"]
-        assert cli.main([*words, "--out", str(file)]) == 0
-        assert file.stat().st_size > 1000
-    assert cli.main(["report", str(folder / "outputs"), "--out", str(folder / "report.html")]) == 0
-    page = (folder / "report.html").read_text()
-    assert "measure-abandoned" in page
-    assert "measure-barren_3" in page
-    assert "measure" in KINDS
-
-
-def test_a_figure_without_a_column_says_what_to_type(folder: Path, capsys: pytest.CaptureFixture[str]):
-    pytest.importorskip("matplotlib")
-    assert cli.main(["report", str(folder / "outputs"), "--figure", "measure", "--out", str(folder / "no.svg")]) == 2
-    told = capsys.readouterr().err
-    assert "abandoned" in told
-    assert told.endswith(", got none: type --option column=online_ndcg\n")
-    assert told.count("\n") == 1
-
-
-def test_it_is_in_exports(folder: Path, run: Path):
     exported = tracked_run(run)
     assert {"trace/abandoned", "evaluation/test_barren_3"} <= exported.curves.keys()
     assert "abandoned" in exported.summary
     file = folder / "queries.parquet"
-    words = ["export", str(run), "--to", "per-query", "--config-dir", str(folder), "--out", str(file)]
-    assert cli.main(words) == 0
-    by_query, evaluation = pl.read_parquet(file), pl.read_parquet(run / "evaluation.parquet")
+    assert cli.main(["export", str(run), "--to", "per-query", "--config-dir", str(folder), "--out", str(file)]) == 0
     last = evaluation.filter(pl.col("round") == 40, pl.col("split") == "test")
-    assert by_query["barren_3"].mean() == pytest.approx(last["barren_3"].mean())
+    assert pl.read_parquet(file)["barren_3"].mean() == pytest.approx(last["barren_3"].mean())
+    pytest.importorskip("matplotlib")
+    for column in "abandoned", "barren_3":
+        file = folder / f"{column}.svg"
+        assert cli.main([*report, "--figure", "measure", "--option", f"column={column}", "--out", str(file)]) == 0
+        assert file.stat().st_size > 1000
+    assert cli.main([*report, "--out", str(folder / "report.html")]) == 0
+    page = (folder / "report.html").read_text()
+    assert "measure-abandoned" in page
+    assert "measure-barren_3" in page
+    capsys.readouterr()
+    assert cli.main([*report, "--figure", "measure", "--out", str(folder / "no.svg")]) == 2
+    told = capsys.readouterr().err
+    assert "abandoned" in told
+    assert told.endswith(", got none: type --option column=online_ndcg\n")
+    assert told.count("\n") == 1
