@@ -176,6 +176,11 @@ class Forgetting(NamedTuple):
         """The window, or the age at which discount^age is below 2^-52, the rounding of a number; None without these."""
         return math.ceil(-52 * math.log(2) / math.log(self.discount)) if self.discount < 1 else self.window
 
+    @property
+    def memory(self) -> float:
+        """The largest number of rounds that count at once, as many as count fully."""
+        return 1 / (1 - self.discount) if self.discount < 1 else self.window or math.inf
+
     def weights(self, age: Int[Tensor, "*S"]) -> Float[Tensor, "*S"]:
         """Return the weights of pairs of this age, in double precision."""
         weights = torch.pow(self.discount, age.double())

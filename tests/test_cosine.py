@@ -11,8 +11,8 @@ import torch
 from ol2r_cli import cli
 from ol2r_cli.config.composer import compose
 from ol2r_cli.config.instantiate import build
-from ol2r_cli.learning.offline_fits import fit_ranknet
 from ol2r_cli.ranker import offline as offline_ranknet
+from ol2r_cli.ranker.offline import fit_ranknet
 from ol2r_cli.run.run import Run, find_runs
 
 WORLD = [

@@ -1,12 +1,6 @@
 """The covariance A = l2 I + sum v v^T of a ranker's pairs, and distances in the norm of its inverse.
 
 v is the gradient of the winner's score less that of the loser (the features' difference where scores are linear).
-`FullCovariance` keeps A in one of two forms:
-
-- `DualInverse`, while pairs are fewer than parameters: the triangle L with L L^T = l2 I + K, where K holds the inner
-  products <v, v'>. With Z = L^-1 <v, phi> and S = <phi, phi> - Z^T Z,
-  |phi_a - phi_b|^2 = (S_aa + S_bb - 2 S_ab) / l2 in the norm of A^-1. A itself is never written down.
-- `PrimalInverse`, from then on: A and A^-1, updated by Woodbury's identity.
 """
 
 from __future__ import annotations
@@ -74,83 +68,44 @@ class Solution:
 
 
 class FullCovariance:
-    """The covariance of one replica: b is 1. Which form it has, and whether it is still positive, is read on the host.
+    """The covariance of one replica, b = 1, in one of two forms; which one is decided on the host.
+
+    Dual, while pairs are fewer than parameters: the triangle L with L L^T = l2 I + K, where K holds the inner products
+    <v, v'>. With Z = L^-1 <v, phi> and S = <phi, phi> - Z^T Z, |phi_a - phi_b|^2 = (S_aa + S_bb - 2 S_ab) / l2 in the
+    norm of A^-1. A itself is never written down. Rows are kept in strips of at most `STRIP`, so that memory is n^2/2
+    numbers and none of them is ever copied. Primal, from then on: A and A^-1, updated by Woodbury's identity.
 
     The precision is that of the gradients. `l2` > 0. In error messages `group` stands before the settings `l2` and
     `precision`: `exploration` for exploration.l2.
     """
 
+    refresh = 256  # rounds between recomputations of A^-1, against the drift of its updates
+
     def __init__(self, l2: float, group: str = ""):
         self.l2, self.prefix = l2, f"{group}." if group else ""
-        self.form: DualInverse | PrimalInverse = DualInverse(l2)
+        self._clear()
 
-    def solve(self, layers: Layers, narrow: Narrow | None = None, first: int = 0) -> Solution:
-        """Return S; S / l2 is the documents' Gram matrix in the norm of A^-1; see `DualInverse.solve`."""
-        return self.form.solve(layers, narrow, first)
-
-    def append(self, solved: Solution, winner: Int[Tensor, "b k"], loser: Int[Tensor, "b k"]) -> None:
-        """Add differences of documents in `solved`, and bring its S up to date.
-
-        ValueError where rounding makes the matrix indefinite.
-        """
-        both = torch.stack([winner, loser], 2).flatten(1)
-        pairs = chosen(solved.layers, both)
-        across = _difference(solved.residual, both)
-        block = _difference(across.mT, both).mT
-        if isinstance(self.form, PrimalInverse):
-            self.form.append(pairs)
-            block.diagonal(dim1=1, dim2=2).add_(self.l2)
-            root = torch.linalg.cholesky_ex(block).L
-        else:
-            root = self.form.append(_difference(solved.projected, both), block, pairs)
-            if self.form.failed:
-                raise ValueError(self._indefinite(self.form))
-            if most_rows(self.form.rows, parameters(pairs)) < self.form.rows:
-                history = joined([strip.history() for strip in self.form.strips])
-                self.form = PrimalInverse(outer_products(history, self.l2), self.l2)
-        new = torch.linalg.solve_triangular(root, across, upper=False)
-        solved.residual.baddbmm_(new.mT, new, alpha=-1)
-
-    def state(self) -> dict[str, Any]:
-        """Return what `restore` needs: the matrix, or the gradients of winner, loser, winner, loser, .."""
-        if isinstance(self.form, PrimalInverse):
-            return {"matrix": self.form.matrix.clone(), "rounds": self.form.rounds}
-        return {"history": [list(layer) for layer in joined([strip.history() for strip in self.form.strips])]}
-
-    def restore(self, state: dict[str, Any], device: torch.device) -> None:
-        """Restore a state; the rest is computed again."""
-        if "matrix" in state:
-            self.form = PrimalInverse(state["matrix"].to(device), self.l2, state["rounds"])
-            return
-        self.form = DualInverse(self.l2)
-        self.form.restore([tuple(vectors.to(device) for vectors in layer) for layer in state["history"]])
-
-    def _indefinite(self, dual: DualInverse) -> str:
-        single = dual.strips[0].inverse.dtype == torch.float32
-        name, allowed, given = ("precision", "float64", "float32") if single else ("l2", "larger", self.l2)
-        where = f"{self.prefix}l2={self.l2} and {dual.rows} pairs"
-        return f"{self.prefix}{name} must be {allowed} with {where}, got {given}"
-
-
-class DualInverse:
-    """L and the gradients of its rows.
-
-    Rows are kept in strips of at most `STRIP`, so that memory is n^2/2 numbers and none of them is ever copied. The
-    precision is that of the gradients.
-    """
-
-    def __init__(self, l2: float):
-        self.l2, self.rows = l2, 0
+    def _clear(self) -> None:
+        self.rows, self.rounds = 0, 0
         self.strips: list[Strip] = []
-        self.failed = False  # whether rounding has made l2 I + K indefinite
+        self.matrix: Tensor | None = None  # A, where it is written down
+        self.inverse: Tensor | None = None
 
     def solve(self, layers: Layers, narrow: Narrow | None = None, first: int = 0, pairs: bool = False) -> Solution:
-        """Z and S of these documents, or of their differences two by two where `pairs`.
+        """Z and S of these documents, or of their differences two by two where `pairs`; S / l2 is the Gram matrix in
+        the norm of A^-1.
 
         `narrow` is called after 1, 2, 4, .. strips, when S is an upper bound of its final value; only the documents
         that it keeps go on. It does not see the `first` documents, which are always kept. Documents are centred, which
         leaves their distances as they are and rounds less.
         """
+        if self.inverse is not None:
+            gradients = written_out(layers)
+            gradients = gradients - gradients.mean(1, keepdim=True)
+            residual = torch.bmm(torch.bmm(gradients, self.inverse), gradients.mT).mul_(self.l2)
+            width = residual.shape[1] if narrow is None else first + narrow(residual[:, first:, first:])
+            narrowed = rows(layers, slice(None), slice(width))
+            return Solution(narrowed, residual.new_empty(len(residual), width, 0), residual[:, :width, :width])
         residual = kernel(layers, layers)
         residual = _paired(_paired(residual).mT) if pairs else _centred(_centred(residual).mT)
         width, done = residual.shape[1], 0
@@ -172,27 +127,74 @@ class DualInverse:
                     layers = rows(layers, slice(None), slice(width))
         return Solution(layers, projected[:, :width], residual)
 
-    def append(self, below: Float[Tensor, "b k n"], block: Float[Tensor, "b k k"], pairs: Layers) -> Tensor:
-        """Add rows v, given L^-1 <v_earlier, v> transposed and S among themselves; returns their triangle of L.
+    def append(self, solved: Solution, winner: Int[Tensor, "b k"], loser: Int[Tensor, "b k"]) -> None:
+        """Add differences of documents in `solved`, and bring its S up to date.
+
+        ValueError where rounding makes the matrix indefinite.
+        """
+        both = torch.stack([winner, loser], 2).flatten(1)
+        pairs = chosen(solved.layers, both)
+        across = _difference(solved.residual, both)
+        block = _difference(across.mT, both).mT
+        if self.matrix is not None and self.inverse is not None:
+            difference = differences(pairs)
+            self.matrix.baddbmm_(difference.mT, difference)
+            self.rounds += 1
+            if self.rounds % self.refresh:
+                add_outer_products(self.inverse, difference)
+            else:
+                self.inverse = _inverse(self.matrix)
+            block.diagonal(dim1=1, dim2=2).add_(self.l2)
+            root = torch.linalg.cholesky_ex(block).L
+        else:
+            root = self._grow(_difference(solved.projected, both), block, pairs)
+            if most_rows(self.rows, parameters(pairs)) < self.rows:
+                self.matrix = outer_products(self._history(), self.l2)
+                self.inverse, self.strips = _inverse(self.matrix), []
+        new = torch.linalg.solve_triangular(root, across, upper=False)
+        solved.residual.baddbmm_(new.mT, new, alpha=-1)
+
+    def _grow(self, below: Float[Tensor, "b k n"], block: Float[Tensor, "b k k"], pairs: Layers) -> Tensor:
+        """Add rows v of L, given L^-1 <v_earlier, v> transposed and S among themselves; return their triangle.
 
         `pairs` are the gradients whose differences are the rows: winner, loser, winner, loser, ..
         """
         count = block.shape[1]
-        identity = torch.eye(count, dtype=block.dtype, device=block.device)
-        root, info = torch.linalg.cholesky_ex(block + self.l2 * identity)
-        self.failed |= bool(info.any())
+        root, info = torch.linalg.cholesky_ex(
+            block + self.l2 * torch.eye(count, dtype=block.dtype, device=block.device)
+        )
+        if info.any():
+            single = block.dtype == torch.float32
+            name, allowed, given = ("precision", "float64", "float32") if single else ("l2", "larger", self.l2)
+            where = f"{self.prefix}l2={self.l2} and {self.rows + count} pairs"
+            raise ValueError(f"{self.prefix}{name} must be {allowed} with {where}, got {given}")
         if not self.strips or self.strips[-1].used + count > self.strips[-1].room:
             self.strips.append(Strip(self.rows, max(STRIP, count), pairs))
         self.strips[-1].append(below, root, pairs)
         self.rows += count
         return root
 
-    def restore(self, history: Layers) -> None:
-        """Add all rows at once, from winner, loser, winner, loser, ..: n^3/3 operations, in products of strips."""
+    def _history(self) -> Layers:
+        return joined([strip.history() for strip in self.strips])
+
+    def state(self) -> dict[str, Any]:
+        """Return what `restore` needs: the matrix, or the gradients of winner, loser, winner, loser, .."""
+        if self.matrix is not None:
+            return {"matrix": self.matrix.clone(), "rounds": self.rounds}
+        return {"history": [list(layer) for layer in self._history()]}
+
+    def restore(self, state: dict[str, Any], device: torch.device) -> None:
+        """Restore a state; the rest is computed again, in n^3/3 operations, in products of strips."""
+        self._clear()
+        if "matrix" in state:
+            self.matrix, self.rounds = state["matrix"].to(device), state["rounds"]
+            self.inverse = _inverse(self.matrix)
+            return
+        history: Layers = [tuple(vectors.to(device) for vectors in layer) for layer in state["history"]]
         for start in range(0, history[0][0].shape[1] if history else 0, 2 * STRIP):
             pairs = rows(history, slice(None), slice(start, start + 2 * STRIP))
             solution = self.solve(pairs, pairs=True)
-            self.append(solution.projected, solution.residual, pairs)
+            self._grow(solution.projected, solution.residual, pairs)
 
 
 class Strip:
@@ -226,35 +228,6 @@ class Strip:
     def history(self) -> Layers:
         """The gradients of the winners and losers so far."""
         return rows(self.pairs, slice(None), slice(2 * self.used))
-
-
-class PrimalInverse:
-    """A, a P x P matrix for each replica, and its inverse."""
-
-    refresh = 256  # rounds between recomputations of the inverse, against the drift of its updates
-
-    def __init__(self, matrix: Float[Tensor, "b P P"], l2: float, rounds: int = 0):
-        self.matrix, self.l2, self.rounds = matrix, l2, rounds
-        self.inverse = _inverse(matrix)
-
-    def solve(self, layers: Layers, narrow: Narrow | None = None, first: int = 0) -> Solution:
-        """S = l2 times the documents' Gram matrix in the norm of A^-1; `narrow` and `first` as in the dual form."""
-        gradients = written_out(layers)
-        gradients = gradients - gradients.mean(1, keepdim=True)
-        residual = torch.bmm(torch.bmm(gradients, self.inverse), gradients.mT).mul_(self.l2)
-        width = residual.shape[1] if narrow is None else first + narrow(residual[:, first:, first:])
-        narrowed = rows(layers, slice(None), slice(width))
-        return Solution(narrowed, residual.new_empty(len(residual), width, 0), residual[:, :width, :width])
-
-    def append(self, pairs: Layers) -> None:
-        """Add differences of gradients, given winner, loser, winner, loser, .."""
-        difference = differences(pairs)
-        self.matrix.baddbmm_(difference.mT, difference)
-        self.rounds += 1
-        if self.rounds % self.refresh:
-            add_outer_products(self.inverse, difference)
-        else:
-            self.inverse = _inverse(self.matrix)
 
 
 def outer_products(pairs: Layers, l2: float) -> Float[Tensor, "b P P"]:

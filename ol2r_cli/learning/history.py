@@ -49,15 +49,19 @@ class CountedBuffer(nn.Module):
         self.replica = torch.arange(context.replicas, device=context.device)[:, None]
         self.forgetting, self.dtype = context.forgetting, context.dtype
         self.forgets = context.forgetting != Forgetting()
+        self.register_buffer("first", torch.zeros_like(self.count))
+        self.register_buffer("rounds", torch.zeros((), dtype=torch.int64))
         if not self.forgets:
             self.mass = self.count
             return
-        shape = context.replicas, capacity + 1
-        self.register_buffer("born", torch.zeros(shape, dtype=torch.int32, device=context.device))
-        self.register_buffer("first", torch.zeros_like(self.count))
+        self.register_entries("born", torch.int32)
         whole = context.forgetting.discount == 1
         self.register_buffer("mass", torch.zeros_like(self.count, dtype=torch.int64 if whole else torch.float64))
-        self.register_buffer("rounds", torch.zeros((), dtype=torch.int64))
+
+    def register_entries(self, name: str, dtype: torch.dtype, *shape: int, fill: int = 0) -> None:
+        """Register a buffer [B, capacity + 1, *shape], whose last entry takes what is not to be kept."""
+        size = len(self.count), self.capacity + 1, *shape
+        self.register_buffer(name, torch.full(size, fill, dtype=dtype, device=self.count.device))
 
     def pass_round(self, valid: Bool[Tensor, "B M"]) -> None:
         """Note that the latest entries, one for each `valid`, are those of a new round, and drop what has become too
@@ -78,18 +82,12 @@ class CountedBuffer(nn.Module):
 
     def changed(self) -> Bool[Tensor, "B"]:
         """Replicas in which the latest round has made entries count less, whatever it has added."""
-        if not self.forgets:
-            return torch.zeros_like(self.count, dtype=torch.bool)
         return self.dropped > 0 if self.forgetting.discount == 1 else self.count > 0
 
     def weights(self, replica: int | slice | Tensor, entries: slice | Tensor) -> Float[Tensor, "*S n"]:
         """The weights of some entries that were kept, by age; where the run forgets."""
         age = int(self.rounds) - 1 - self.born[replica, entries]
         return self.forgetting.weights(age).to(self.dtype)
-
-    def most(self) -> int:
-        """Return the largest count, which is read on the host."""
-        return int(self.count.max())
 
 
 class PairLog(CountedBuffer):
@@ -105,8 +103,7 @@ class PairLog(CountedBuffer):
         self.loops = context.loops
         self.features = features.to(context.device)
         self.reserve(context, aligned(context.rounds * per_round + 1) - 1, per_round)
-        shape = context.replicas, self.capacity + 1, 2
-        self.register_buffer("pairs", torch.zeros(shape, dtype=torch.int32, device=context.device))
+        self.register_entries("pairs", torch.int32, 2)
 
     def remember(self, document: Int[Tensor, "B D"], preferences: Preferences) -> Int[Tensor, "B M"]:
         """Keep one round's pairs, which compare the candidates with these document numbers; returns their places."""

@@ -53,7 +53,7 @@ class RankNetLoss(PairLog, HistoryLoss):
 
     def places(self) -> Int[Tensor, "B C"]:
         """An entry is a pair."""
-        return torch.arange(self.most(), device=self.count.device).expand(len(self.count), -1)
+        return torch.arange(int(self.count.max()), device=self.count.device).expand(len(self.count), -1)
 
     def pair_sample(self, place: Int[Tensor, "B X"], valid: Bool[Tensor, "B X"]) -> Sample:
         """These entries; the last place of the buffer is no pair."""
@@ -80,12 +80,11 @@ class LambdaRankLoss(HistoryLoss):
         """Reserve room for a list of at most `per_round` pairs in each of the run's rounds."""
         self.features = features.to(context.device)
         self.reserve(context, context.rounds, 1)
-        shape, device = (context.replicas, context.rounds + 1), context.device
         positions = min(context.positions, context.documents)
-        self.register_buffer("shown", torch.full((*shape, positions), -1, dtype=torch.int32, device=device))
-        self.register_buffer("clicks", torch.zeros(*shape, positions, dtype=torch.bool, device=device))
-        self.register_buffer("pairs", torch.full((*shape, per_round, 2), -1, dtype=torch.int8, device=device))
-        self.register_buffer("total", torch.zeros(context.replicas, dtype=torch.int64, device=device))
+        self.register_entries("shown", torch.int32, positions, fill=-1)
+        self.register_entries("clicks", torch.bool, positions)
+        self.register_entries("pairs", torch.int8, per_round, 2, fill=-1)
+        self.register_buffer("total", torch.zeros_like(self.count))
 
     def terms(self) -> Int[Tensor, "B"] | Float[Tensor, "B"]:
         """Number of pairs, or what they weigh: each as its list."""
@@ -119,13 +118,14 @@ class LambdaRankLoss(HistoryLoss):
 
     def sample(self, index: Int[Tensor, "B X"]) -> Sample:
         """Lists of the history, one after the other."""
-        pairs = (self.pairs[self.replica, index, :, 0] >= 0) & (index < self.count[:, None])[..., None]
-        weights = self.weights(self.replica, index) if self.forgets else None
-        return self._lists(index, pairs, self.shown[self.replica, index] >= 0, weights)
+        counted = (self.pairs[self.replica, index, :, 0] >= 0) & (index < self.count[:, None])[..., None]
+        if self.forgets:  # a pair counts as its list
+            counted = counted * self.weights(self.replica, index)[..., None]
+        return self._lists(index, counted, self.shown[self.replica, index] >= 0)
 
     def places(self) -> Int[Tensor, "B C"]:
         """Round times pairs of a round, plus the pair's number in its round."""
-        valid = (self.pairs[:, : self.most(), :, 0] >= 0).flatten(1)
+        valid = (self.pairs[:, : int(self.count.max()), :, 0] >= 0).flatten(1)
         return valid.sort(dim=1, descending=True, stable=True).indices[:, : int(self.total.max())]
 
     def pair_sample(self, place: Int[Tensor, "B X"], valid: Bool[Tensor, "B X"]) -> Sample:
@@ -143,15 +143,10 @@ class LambdaRankLoss(HistoryLoss):
     def _lists(
         self,
         index: Int[Tensor, "B X"],
-        valid: Bool[Tensor, "B X M"],
+        counted: Bool[Tensor, "B X M"] | Float[Tensor, "B X M"],
         real: Bool[Tensor, "B X K"],
-        weights: Float[Tensor, "B X"] | None = None,
     ) -> Sample:
-        """The pairs that are `valid` of the lists with these numbers, which hold the documents that are `real`.
-
-        They count as their list, 1 or one of the `weights`.
-        """
-        counted = valid if weights is None else valid * weights[..., None]
+        """The pairs of the lists with these numbers, as each is `counted`; lists hold the documents that are `real`."""
         shown, clicks = self.shown[self.replica, index], self.clicks[self.replica, index]
         winner, loser = self.pairs[self.replica, index].long().clamp(min=0).unbind(-1)
 
@@ -205,7 +200,11 @@ class LabelledLists:
         self.weighed = weighed
         self.labels = oracle.labels.to(device)
         self.start, self.length = oracle.start.to(device), oracle.length.to(device)
-        self.pairs = _pairs(oracle).to(device)
+        slots = torch.arange(int(oracle.length.max()))
+        real = slots < oracle.length[:, None]
+        label = oracle.labels[(oracle.start[:, None] + slots) * real].masked_fill(~real, -1)
+        equal = sum((label == grade).sum(1) ** 2 for grade in range(int(label.max()) + 1))
+        self.pairs = ((oracle.length**2 - equal) // 2).to(device)  # all pairs less those within each grade
 
     def rows(
         self, query: Int[Tensor, "B X"], counted: Bool[Tensor, "B X"]
@@ -250,9 +249,8 @@ class LabelledLoss(HistoryLoss):
         self.features = features.to(context.device)
         self.reserve(context, context.rounds, 1)
         self.lists = LabelledLists(self.oracle, self.weighed, context.device)
-        shape, device = (context.replicas, context.rounds + 1), context.device
-        self.register_buffer("served", torch.zeros(shape, dtype=torch.int32, device=device))
-        self.register_buffer("total", torch.zeros(context.replicas, dtype=torch.int64, device=device))
+        self.register_entries("served", torch.int32)
+        self.register_buffer("total", torch.zeros_like(self.count))
 
     def terms(self) -> Int[Tensor, "B"]:
         return self.total
@@ -272,15 +270,6 @@ class LabelledLoss(HistoryLoss):
         return self.lists.sample(query, index < self.count[:, None])
 
 
-def _pairs(oracle: Oracle) -> Int[Tensor, "Q"]:
-    """Number of pairs of different labels of each query: n (n - 1) / 2 less the pairs within each grade."""
-    slots = torch.arange(int(oracle.length.max()))
-    real = slots < oracle.length[:, None]
-    label = oracle.labels[(oracle.start[:, None] + slots) * real].masked_fill(~real, -1)
-    equal = sum((label == grade).sum(1) ** 2 for grade in range(int(label.max()) + 1))
-    return (oracle.length**2 - equal) // 2
-
-
 def _forces(scores: Float[Tensor, "B N X D"], label: Int[Tensor, "B 1 X D"], weighed: bool) -> Float[Tensor, "B N X D"]:
     """The gradient of the log-likelihood with respect to each score: the sum of sigma(s_j - s_i) over the pairs (i, j)
     that the document wins, less the sum over those that it loses; `weighed` by |delta NDCG|."""
@@ -289,11 +278,7 @@ def _forces(scores: Float[Tensor, "B N X D"], label: Int[Tensor, "B 1 X D"], wei
     weight = torch.sigmoid(scores[..., None, :] - scores[..., :, None]) * pair
     if weighed:
         standing = Standing.of(scores, gains(label.clamp(min=0)).to(scores.dtype), real)
-        swap = _differences(standing.gain) * _differences(standing.discount)
+        gain, discount = (values[..., :, None] - values[..., None, :] for values in (standing.gain, standing.discount))
+        swap = gain * discount
         weight *= swap.abs_() / standing.ideal[..., None].clamp(min=torch.finfo(scores.dtype).tiny)
     return weight.sum(-1) - weight.sum(-2)
-
-
-def _differences(values: Float[Tensor, "*S D"]) -> Float[Tensor, "*S D D"]:
-    """[.., i, j]: v_i - v_j."""
-    return values[..., :, None] - values[..., None, :]

@@ -57,10 +57,10 @@ class AnchoredNewton(nn.Module):
     inverse: Tensor
     scores: Tensor
     base_scores: Tensor
-    base_count: Tensor
-    base_first: Tensor
-    base_mass: Tensor
-    base_round: Tensor
+    base_count: Tensor  # the pairs that the Hessian holds
+    base_first: Tensor  # the first of them
+    base_mass: Tensor  # what they weighed then
+    base_round: Tensor  # and when that was
     cleared: Tensor
     history: PairHistory
 
@@ -77,7 +77,7 @@ class AnchoredNewton(nn.Module):
         object.__setattr__(self, "history", history)  # not as a submodule: it belongs to the ranker's state
         place: dict[str, Any] = {"dtype": context.dtype, "device": context.device}
         shape = context.replicas, context.features
-        self.forgets, self.discount = history.forgets, history.forgetting.discount
+        self.discount = history.forgetting.discount
         self.register_buffer("theta", torch.zeros(shape, **place))
         if not self.loops:
             return
@@ -89,11 +89,9 @@ class AnchoredNewton(nn.Module):
         self.hessian.diagonal(dim1=1, dim2=2).add_(self.l2_for(history.count)[:, None])
         for name in "scores", "base_scores":  # of every pair, at the anchor and when last weighted in the Hessian
             self.register_buffer(name, torch.zeros(context.replicas, history.capacity + 1, **place))
-        self.register_buffer("base_count", torch.zeros_like(history.count))  # the pairs that the Hessian holds
-        if self.forgets:  # the first pair that the Hessian holds, what these pairs weighed then, and when that was
-            for name in "base_first", "base_round", "cleared":
-                self.register_buffer(name, torch.zeros_like(history.count))
-            self.register_buffer("base_mass", torch.zeros_like(history.mass))
+        for name in "base_count", "base_first", "base_round", "cleared":
+            self.register_buffer(name, torch.zeros_like(history.count))
+        self.register_buffer("base_mass", torch.zeros_like(history.mass))
 
     def l2_for(self, count: Int[Tensor, "*B"] | Float[Tensor, "*B"]) -> Float[Tensor, "*B"]:
         """The multiplier of |theta|^2 / 2 in the sum form of the objective, for so many pairs, or their weight."""
@@ -109,22 +107,10 @@ class AnchoredNewton(nn.Module):
         """The state for rounds that are played together, after which `attend` must be called."""
         history = self.history
         self._step, self._attend = np.empty_like(self.anchor.numpy()), np.zeros(len(self.anchor), np.int64)
-        return loops.play.Newton(
-            self.l2,
-            self.reduction == "mean",
-            self.growth,
-            history.count.numpy(),
-            history.pairs.numpy(),
-            history.rows.numpy(),
-            self.anchor.numpy(),
-            self.gradient.numpy(),
-            self.objective.numpy(),
-            self.inverse.numpy(),
-            self.scores.numpy(),
-            self.base_count.numpy(),
-            self._step,
-            self._attend,
-        )
+        buffers = [history.count, history.pairs, history.rows, self.anchor, self.gradient, self.objective]
+        buffers += [self.inverse, self.scores, self.base_count]
+        arrays = *(buffer.numpy() for buffer in buffers), self._step, self._attend
+        return loops.play.Newton(self.l2, self.reduction == "mean", self.growth, *arrays)
 
     def attend(self) -> None:
         """Move the anchors from which a step is not good enough, after rounds that were played together."""
@@ -137,7 +123,7 @@ class AnchoredNewton(nn.Module):
         if not self.loops:
             self._descend(random.round + 1)
             return
-        if self.forgets:
+        if self.history.forgets:
             self._forget()
         count, step = self.history.count, torch.empty_like(self.anchor)
         buffers = count, self.anchor, self.gradient, self.objective, self.inverse, self.scores, step
@@ -145,7 +131,7 @@ class AnchoredNewton(nn.Module):
         q = loops.updates.newton_step(*how, *(buffer.numpy() for buffer in buffers)).tolist()
         state = zip(q, self.objective.tolist(), count.tolist(), self.base_count.tolist(), strict=True)
         for replica, (size, objective, now, held) in enumerate(state):
-            if self.forgets and now == int(self.history.first[replica]):
+            if now == int(self.history.first[replica]):
                 self._restart(replica, now)
                 step[replica] = 0
                 continue
@@ -188,8 +174,6 @@ class AnchoredNewton(nn.Module):
 
     def _outgrown(self, replica: int, count: int, held: int) -> bool:
         """Whether the Hessian lacks, or still has, too much of what the pairs weigh."""
-        if not self.forgets:
-            return count > self.growth * held
         now, base = float(self.history.mass[replica]), float(self.base_mass[replica])
         shared = float(held - int(self.history.first[replica]))
         if self.discount < 1:
@@ -197,33 +181,27 @@ class AnchoredNewton(nn.Module):
         return max(now, base) > self.growth * shared
 
     def _descend(self, rounds: int) -> None:
+        """Take steps to within 1e-3 + 1e-5 f of the minimum f, from the optimum of the round before.
+
+        Calibrated, also on separable pairs: with up to about ten pairs per feature the new pairs of a round take up to
+        10 steps, later up to 6.
+        """
         history, count = self.history, rounds * self.history.per_round
-        weights = history.weights(slice(None), slice(count)) if self.forgets else None
         theta, rows = self.theta[:, None], history.rows[:, :count]
-        steps = steps_after(int(min(count, self._most_at_once())), rows.shape[2])
+        most = int(min(rounds, history.forgetting.memory) * history.per_round)  # that count at once
+        steps = 16 if most <= 50 * rows.shape[2] else 8
+        weights = history.weights(slice(None), slice(count)) if history.forgets else None
         self.theta.copy_(descend(theta, rows, torch.zeros_like(theta), self.l2_for_now(), steps, weights)[:, 0])
 
-    def _most_at_once(self) -> float:
-        """The largest number of pairs that count at once, as many as weigh 1."""
-        window = self.history.forgetting.window or math.inf
-        return self.history.per_round * (window if self.discount == 1 else 1 / (1 - self.discount))
-
     def _poor(self, q: float, objective: float) -> bool:
-        """Whether the step from the anchor may miss the guarantee.
-
-        The gap left by a step is of higher order in q, the more so the more evidence there is per parameter: q may
-        exceed the tolerated gap 100-fold then, but not at all while pairs are few or separable (calibrated; see
-        docs/algorithms/pairrank.md).
-        """
+        """Whether the step from the anchor may miss the guarantee."""
         if self.exact:
             return q > torch.finfo(self.theta.dtype).eps
-        evidence = objective / (3 * self.theta.shape[1])
-        trust = min(max(20 * evidence**2, 1), 100)
-        return q > trust * (1e-3 + 1e-5 * objective)
+        return bool(loops.updates.is_poor(q, objective, self.theta.shape[1]))
 
     def _move_anchor(self, replica: int, count: int, outgrown: bool) -> Float[Tensor, "F"]:
         """Move one replica's anchor until the step from it is good enough, and return that step."""
-        first = int(self.history.first[replica]) if self.forgets else 0
+        first = int(self.history.first[replica])
         factor = self._correct(replica, first, count) if outgrown else None
         for _ in range(self.passes):
             gradient = self.gradient[replica]
@@ -239,8 +217,8 @@ class AnchoredNewton(nn.Module):
             self.anchor[replica] += damping * step
             self.scores[replica, first:count] += damping * change
             self._expand(replica, first, count)
-            corrected = self._correct(replica, first, count)
-            factor = factor if corrected is None else corrected
+            if (corrected := self._correct(replica, first, count)) is not None:
+                factor = corrected
         if factor is not None:
             self.inverse[replica] = torch.cholesky_inverse(factor)
         return step
@@ -262,13 +240,13 @@ class AnchoredNewton(nn.Module):
 
         None where no pair has drifted: then the others wait as well.
         """
-        hessian, held = self.hessian[replica], int(self.base_count[replica])
-        start = int(self.base_first[replica]) if self.forgets else 0
+        history, hessian, held = self.history, self.hessian[replica], int(self.base_count[replica])
+        start = int(self.base_first[replica])
         scores, base = self.scores[replica, start:count], self.base_scores[replica, start:count]
         stale = (scores - base).abs() > self.drift
         if not stale[first - start : max(held, first) - start].any() and not self._outgrown(replica, count, held):
             return None
-        if self.forgets and first - int(self.cleared[replica]) > count - first:
+        if first - int(self.cleared[replica]) > count - first:
             # As many pairs have left as there are: start again, so that what they leave behind by rounding stays small.
             hessian.zero_().diagonal().add_(self.l2_for(self.base_mass[replica]))
             scores, base, stale = (values[first - start :] for values in (scores, base, stale))
@@ -279,32 +257,20 @@ class AnchoredNewton(nn.Module):
         before, after = torch.sigmoid(base[moved]), torch.sigmoid(scores[moved])
         base[moved] = scores[moved]
         moved += start
-        weight, lost = after * (1 - after), before * (1 - before) * (moved < held)
-        if self.forgets:
-            weight *= moved >= first
-            shift = self._fade(replica)
-        else:
-            shift = self.l2_for(self.history.count[replica]) - self.l2_for(self.base_count[replica])
-        weight -= lost
-        if self.discount < 1:
-            weight *= self.history.weights(replica, moved)
-        rows = self.history.rows[replica, moved]
-        hessian.addmm_(rows.mT * weight, rows)
-        hessian.diagonal().add_(shift)
-        self.base_count[replica] = count
-        return torch.linalg.cholesky(hessian)
-
-    def _fade(self, replica: int) -> Float[Tensor, ""]:
-        """Discount what one replica's Hessian holds, to the present round; return what its diagonal lacks of l2."""
-        history, hessian = self.history, self.hessian[replica]
-        held, l2 = self.l2_for(self.base_mass[replica]), self.l2_for(history.mass[replica])
-        if self.discount < 1:
-            hessian.diagonal().sub_(held)
+        weight = after * (1 - after) * (moved >= first) - before * (1 - before) * (moved < held)
+        lacks = self.l2_for(history.mass[replica])  # of l2, on the diagonal
+        if self.discount < 1:  # what the Hessian holds becomes what it is in the present round
+            hessian.diagonal().sub_(self.l2_for(self.base_mass[replica]))
             hessian.mul_(self.discount ** int(history.rounds - self.base_round[replica]))
-            held.zero_()
-        self.base_first[replica], self.base_mass[replica] = history.first[replica], history.mass[replica]
-        self.base_round[replica] = history.rounds
-        return l2 - held
+            weight *= history.weights(replica, moved)
+        else:
+            lacks -= self.l2_for(self.base_mass[replica])
+        rows = history.rows[replica, moved]
+        hessian.addmm_(rows.mT * weight, rows)
+        hessian.diagonal().add_(lacks)
+        self.base_count[replica], self.base_first[replica] = count, first
+        self.base_mass[replica], self.base_round[replica] = history.mass[replica], history.rounds
+        return torch.linalg.cholesky(hessian)
 
 
 PART = 4096  # rows worked on at once
@@ -353,16 +319,6 @@ def descend_by_way(
     for halvings in range(math.ceil(math.log2(max(1 / least, 1)))):
         theta = descend(theta, rows, tilt, l2.clamp(min=0.5**halvings), 2, weights)
     return theta
-
-
-def steps_after(pairs: int, features: int) -> int:
-    """Number of steps of `descend` that lead from the optimum of the round before to within 1e-3 + 1e-5 f of the
-    minimum f of the unperturbed objective, with at most this many pairs.
-
-    Calibrated, also on separable pairs: with up to about ten pairs per feature the new pairs of a round take up to 10
-    steps, later up to 6.
-    """
-    return 16 if pairs <= 50 * features else 8
 
 
 def _newton_step(

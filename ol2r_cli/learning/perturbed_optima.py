@@ -77,7 +77,7 @@ class PerturbedOptima(nn.Module):
         if self.discounted:
             self.factor.mul_(self.history.forgetting.discount)
         features = self.theta.shape[2]
-        first = self.history.first.tolist() if self.history.forgets else [0] * len(self.theta)
+        first = self.history.first.tolist()
         known = random.normal(self.members * features, "factor").unflatten(1, (self.members, features))
         new = random.normal(self.waiting * self.members, "pairs").unflatten(1, (self.waiting, self.members))
         counts = self.history.count.tolist()
@@ -89,25 +89,18 @@ class PerturbedOptima(nn.Module):
                 rows = self.history.rows[replica, begin:count]
                 noise = each[replica, : count - begin].to(rows.dtype).mT @ rows
             else:
-                rows = self._counted(replica, held, count)
+                rows = self.history.rows[replica, held:count]
+                if self.discounted:
+                    rows = rows * self.history.weights(replica, slice(held, count))[:, None]
                 noise = known[replica].to(rows.dtype) @ self.factor[replica]
                 noise += new[replica, : count - held].to(rows.dtype).mT @ rows
-                if count - held > features:
-                    self._factor(replica, held, count)
+                if count - held > features:  # new pairs become part of the factor of the old ones
+                    self.factor[replica] = torch.linalg.qr(torch.cat([self.factor[replica], rows]), mode="r").R
+                    self.factored[replica] = count
             if count > begin:
                 self.theta[replica] = self._optima(replica, count, noise * self.variance**0.5)
             else:
                 self.theta[replica] = 0
-
-    def _counted(self, replica: int, start: int, end: int) -> Float[Tensor, "n F"]:
-        rows = self.history.rows[replica, start:end]
-        return rows * self.history.weights(replica, slice(start, end))[:, None] if self.discounted else rows
-
-    def _factor(self, replica: int, held: int, count: int) -> None:
-        """Make new pairs part of the factor of the old ones."""
-        stacked = torch.cat([self.factor[replica], self._counted(replica, held, count)])
-        self.factor[replica] = torch.linalg.qr(stacked, mode="r").R
-        self.factored[replica] = count
 
     def _descend(self, random: Random) -> None:
         """Move all replicas and members together, over the whole history."""
@@ -124,10 +117,9 @@ class PerturbedOptima(nn.Module):
 
     def _optima(self, replica: int, count: int, noise: Float[Tensor, "N F"]) -> Float[Tensor, "N F"]:
         """All members together by steps with the anchor's Hessian; where these do not contract, each by itself."""
-        solver, used = self.solver, slice(int(self.history.first[replica]) if self.history.forgets else 0, count)
-        rows, weights = self.history.rows[replica, used], None
-        if self.discounted:
-            weights = self.history.weights(replica, used)
+        solver, used = self.solver, slice(int(self.history.first[replica]), count)
+        rows = self.history.rows[replica, used]
+        weights = self.history.weights(replica, used) if self.discounted else torch.ones_like(rows[:, 0])
         inverse, l2 = solver.inverse[replica], float(solver.l2_for(self.history.mass[replica]))
         tolerated = 1e-3 + 1e-5 * float(solver.objective[replica])
         theta = solver.anchor[replica].repeat(self.members, 1)
@@ -144,8 +136,7 @@ class PerturbedOptima(nn.Module):
             residual = l2 * theta - noise
             for start in range(0, len(rows), PART):  # read once from memory for both products
                 part = rows[start : start + PART]
-                push = torch.sigmoid(-(part @ theta.mT)).mT
-                residual -= (push if weights is None else push * weights[start : start + PART]) @ part
+                residual -= torch.sigmoid(-(part @ theta.mT)).mT * weights[start : start + PART] @ part
             before = now
         anchor = solver.anchor[replica]
         return torch.stack([_optimum(rows, anchor, inverse, tilt, l2, tolerated, weights) for tilt in noise])
@@ -158,7 +149,7 @@ def _optimum(
     noise: Float[Tensor, "F"],
     l2: float,
     gap: float,
-    weights: Float[Tensor, "n"] | None,
+    weights: Float[Tensor, "n"],
 ) -> Float[Tensor, "F"]:
     """One member's optimum: from `start`, near which `inverse` is that of the Hessian, if this takes few steps, else
     along larger l2, each optimum the start of the next."""
@@ -189,11 +180,11 @@ def quasi_newton(
     l2: float,
     gap: float,
     steps: int,
-    weights: Float[Tensor, "n"] | None = None,
+    weights: Float[Tensor, "n"],
 ) -> tuple[Float[Tensor, "F"], bool]:
     """Minimise f(theta) = sum_i w_i log(1 + exp(-x_i.theta)) + l2/2 |theta|^2 - tilt.theta in at most `steps` steps
-    from `theta`, where `inverse` is about that of the Hessian; the `weights` w are 1 if None. Return theta, and whether
-    f is within `gap` of its minimum.
+    from `theta`, where `inverse` is about that of the Hessian. Return theta, and whether f is within `gap` of its
+    minimum.
 
     BFGS (Nocedal and Wright, Numerical Optimization, 2006, equation 6.17) corrects the inverse by the change of the
     gradient in every step. Its decrement g.H^-1 g, by which it stops, can be far too small where it has not been yet:
@@ -219,8 +210,8 @@ def quasi_newton(
         waited += 1
         change = rows @ step
         slope, bend = float(tilt @ step) - l2 * float(theta @ step), l2 * float(step @ step)
-        counted = (torch.ones_like(scores) if weights is None else weights).numpy()
-        length = loops.updates.step_length(scores.numpy(), change.numpy(), counted, slope, bend, FLAT * decrement)
+        along = scores.numpy(), change.numpy(), weights.numpy()
+        length = loops.updates.step_length(*along, slope, bend, FLAT * decrement)
         step *= -length
         theta, scores = theta + step, torch.add(scores, change, alpha=-length)
         before, gradient = gradient, _gradient(theta, scores, rows, tilt, l2, weights)
@@ -229,21 +220,19 @@ def quasi_newton(
 
 
 def inverse_hessian(
-    rows: Float[Tensor, "n F"], scores: Float[Tensor, "n"], l2: float, weights: Float[Tensor, "n"] | None = None
+    rows: Float[Tensor, "n F"], scores: Float[Tensor, "n"], l2: float, weights: Float[Tensor, "n"]
 ) -> Float[Tensor, "F F"]:
     """Return the inverse of sum_i w_i sigma'(s_i) x_i x_i^T + l2 I."""
     push = torch.sigmoid(-scores)
-    curvature = push * (1 - push)
-    hessian = (rows.mT * (curvature if weights is None else curvature * weights)) @ rows
+    hessian = (rows.mT * (push * (1 - push) * weights)) @ rows
     hessian.diagonal().add_(l2)
     return torch.cholesky_inverse(torch.linalg.cholesky(hessian))
 
 
 def _gradient(
-    theta: Tensor, scores: Tensor, rows: Tensor, tilt: Tensor, l2: float, weights: Tensor | None
+    theta: Tensor, scores: Tensor, rows: Tensor, tilt: Tensor, l2: float, weights: Tensor
 ) -> Float[Tensor, "F"]:
-    push = torch.sigmoid(-scores)
-    return l2 * theta - (push if weights is None else push * weights) @ rows - tilt
+    return l2 * theta - torch.sigmoid(-scores) * weights @ rows - tilt
 
 
 def _correct(inverse: Float[Tensor, "F F"], step: Float[Tensor, "F"], turn: Float[Tensor, "F"]) -> None:

@@ -41,31 +41,14 @@ class Adam:
 SQUARINGS = 10  # of a matrix whose largest eigenvalue is sought
 
 
-class Preconditioner(NamedTuple):
-    """P = (1 + d) M^-1 for the parameters that act on the features, M = C / c + d I, and `scale` = 1 / c for all."""
-
-    damped: Float[Tensor, "B F F"]  # M
-    scale: Float[Tensor, "B"]
-    damping: float
-
-    def matrices(self, pull: Float[Tensor, "B"], dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        """(I + pull P)^-1 and (I + pull P)^-1 P [B F F], both times 1 + pull: see `GradientRefit`."""
-        shifted = self.damped.clone()
-        shifted.diagonal(dim1=1, dim2=2).add_(pull[:, None] * (1 + self.damping))
-        root = torch.linalg.cholesky_ex(shifted).L
-        identity = torch.eye(root.shape[1], dtype=root.dtype, device=root.device).expand_as(root)
-        half = torch.linalg.solve_triangular(root, identity, upper=False)
-        inverse = torch.bmm(half.mT, half) * (1 + pull)[:, None, None]
-        return torch.bmm(self.damped, inverse).to(dtype), (inverse * (1 + self.damping)).to(dtype)
-
-
 class FeatureCovariance(nn.Module):
     """C, the second moment of the difference between the features of two documents of a query, over the rounds so far:
     twice their covariance within a query, averaged over rounds. Clicks have no part in it.
 
-    `damping` is d > 0 of the `Preconditioner`, in units of c, the largest eigenvalue of C to within .04 %. The step
-    along the direction in which documents differ most is 1 / c, so that a learning rate means the same whatever the
-    scale of the features; along one in which they hardly differ it is (1 + d) / d times as long.
+    The preconditioner is P = (1 + d) M^-1 with M = C / c + d I, d = `damping` > 0 and c the largest eigenvalue of C to
+    within .04 %; rates are divided by c. The step along the direction in which documents differ most is 1 / c, so that
+    a learning rate means the same whatever the scale of the features; along one in which they hardly differ it is
+    (1 + d) / d times as long.
     """
 
     total: Tensor
@@ -89,22 +72,20 @@ class FeatureCovariance(nn.Module):
         self.total += 2 * torch.bmm(centred.mT, centred) / (count - 1).clamp(min=1)
         self.rounds += 1
 
-    def preconditioner(self) -> Preconditioner:
-        """The preconditioner at this time; where no two documents have differed yet c is 1."""
+    def damped(self) -> tuple[Float[Tensor, "B F F"], Float[Tensor, "B"]]:
+        """M and 1 / c; where no two documents have differed yet c is 1.
+
+        c is tr C^(n+1) / tr C^n for n = 2^`SQUARINGS`, which no GPU has to be waited for.
+        """
         moment = self.total / max(1, int(self.rounds))
-        largest = _largest_eigenvalue(moment)
+        power = _of_trace_one(moment)
+        for _ in range(SQUARINGS):
+            power = _of_trace_one(torch.bmm(power, power))
+        largest = (moment * power).sum((1, 2))
         largest = torch.where(largest > 0, largest, 1.0)
         damped = moment / largest[:, None, None]
         damped.diagonal(dim1=1, dim2=2).add_(self.damping)
-        return Preconditioner(damped, largest.reciprocal(), self.damping)
-
-
-def _largest_eigenvalue(matrix: Float[Tensor, "B F F"]) -> Float[Tensor, "B"]:
-    """tr A^(n+1) / tr A^n for n = 2^`SQUARINGS`, which no GPU has to be waited for; A is symmetric, none is below 0."""
-    power = _of_trace_one(matrix)
-    for _ in range(SQUARINGS):
-        power = _of_trace_one(torch.bmm(power, power))
-    return (matrix * power).sum((1, 2))
+        return damped, largest.reciprocal()
 
 
 def _of_trace_one(matrix: Float[Tensor, "B F F"]) -> Float[Tensor, "B F F"]:
@@ -139,14 +120,14 @@ class HistoryLoss(CountedBuffer):
 
     def draw(self, random: Random, size: int, steps: int) -> Iterator[Sample]:
         """For each step `size` entries of the history, drawn uniformly with replacement; with a window, of it."""
-        first = self.first[:, None] if self.forgets else 0
+        first = self.first[:, None]
         for part in random.uniform(size * steps, "batch").split(size, dim=1):
             yield self.sample(first + (part * (self.count[:, None] - first)).long())
 
     def whole(self) -> Iterator[Sample]:
         """Yield the whole history, in parts of `chunk` entries."""
-        most, first = self.most(), int(self.first.min()) if self.forgets else 0
-        for start in range(first, most, self.chunk):
+        most = int(self.count.max())
+        for start in range(int(self.first.min()), most, self.chunk):
             index = torch.arange(start, min(start + self.chunk, most), device=self.count.device)
             yield self.sample(index.expand(len(self.count), -1))
 
@@ -176,7 +157,7 @@ class GradientRefit:
 
     that is u + r P (g - b u') where u' is the result: the penalty is taken at the end of the step, so that it never
     overshoots theta_0. The division by m makes it a step in the coordinates sqrt(m) u, in which a network's tangent is
-    as large as its features. P is a preconditioner, which also scales r, or I.
+    as large as its features. P is that of a `FeatureCovariance`, which also scales r, or I.
     """
 
     def __init__(self, steps: int, learning_rate: float, batch: int | None, restart: bool, l2: float, reduction: str):
@@ -191,32 +172,35 @@ class GradientRefit:
         loss: HistoryLoss,
         random: Random,
         moved: Bool[Tensor, "B"],
-        precondition: Preconditioner | None = None,
+        covariance: FeatureCovariance | None = None,
     ) -> None:
         """Move theta in place, in the replicas that are `moved`; `start` is theta_0."""
-        rate = torch.full_like(loss.terms(), self.learning_rate / model.width, dtype=torch.float64)
-        if precondition is not None:
-            rate *= precondition.scale
-        pull = rate * self._pull_back(loss.terms(), model.width)
+        count = loss.terms()
+        rate = torch.full_like(count, self.learning_rate / model.width, dtype=torch.float64)
+        if covariance is not None:
+            damped, scale = covariance.damped()
+            rate *= scale
+        n = torch.where(count > 0, count, 1) if self.reduction == "sum" else torch.ones_like(count)
+        pull = rate * (model.width * self.l2 / n)  # r b
         keep, gain = (factor.to(theta.dtype)[:, None, None] for factor in (1 / (1 + pull), rate / (1 + pull)))
-        matrices = () if precondition is None else precondition.matrices(pull, theta.dtype)
+        if covariance is not None:  # (1 + r b) (I + r b P)^-1, and the same times P
+            shifted = damped.clone()
+            shifted.diagonal(dim1=1, dim2=2).add_(pull[:, None] * (1 + covariance.damping))
+            root = torch.linalg.cholesky_ex(shifted).L
+            identity = torch.eye(root.shape[1], dtype=root.dtype, device=root.device).expand_as(root)
+            half = torch.linalg.solve_triangular(root, identity, upper=False)
+            inverse = torch.bmm(half.mT, half) * (1 + pull)[:, None, None]
+            keeping = torch.bmm(damped, inverse).to(theta.dtype)
+            gaining = (inverse * (1 + covariance.damping)).to(theta.dtype)
         moving = torch.zeros_like(theta) if self.restart else theta - start
-        for samples in self._steps(loss, random):
+        drawn = None if self.batch is None else loss.draw(random, self.batch, self.steps)
+        for _ in range(self.steps):
+            samples = loss.whole() if drawn is None else [next(drawn)]
             slope = ascent(model, start + moving, loss.features, samples)
-            if matrices:
-                moving, slope = model.on_features(moving, matrices[0]), model.on_features(slope, matrices[1])
+            if covariance is not None:
+                moving, slope = model.on_features(moving, keeping), model.on_features(slope, gaining)
             moving = moving * keep + slope * gain
         theta.copy_(torch.where(moved[:, None, None], start + moving, theta))
-
-    def _pull_back(self, count: Int[Tensor, "B"] | Float[Tensor, "B"], width: int) -> Float[Tensor, "B"]:
-        """The factor of theta - theta_0 in the gradient: m l2, over n with reduction = sum."""
-        n = torch.where(count > 0, count, 1) if self.reduction == "sum" else torch.ones_like(count)
-        return width * self.l2 / n
-
-    def _steps(self, loss: HistoryLoss, random: Random) -> Iterator[Iterable[Sample]]:
-        if self.batch is None:
-            return (loss.whole() for _ in range(self.steps))
-        return ([sample] for sample in loss.draw(random, self.batch, self.steps))
 
 
 def ascent(
@@ -254,8 +238,9 @@ class AuthorsFit:
         loss: HistoryLoss,
         random: Random,
         moved: Bool[Tensor, "B"],
+        covariance: FeatureCovariance | None = None,
     ) -> None:
-        """Replace theta in place, in the replicas that are `moved`; neither theta nor `start` matters to the result."""
+        """Replace theta in place, in the replicas that are `moved`; only these and the loss matter to the result."""
         here = model.initial(random, loss.features.shape[1], theta.shape[1]).to(theta).expand_as(theta)
         decay = (self.l2 / loss.terms().clamp(min=1)).to(theta.dtype)[:, None, None]
         adam = Adam(here, EPSILON)

@@ -272,7 +272,12 @@ def newton_step(added, valid, l2, mean, count, anchor, gradient, objective, inve
 
 @compiled
 def is_poor(q, objective, features):
-    """Return whether the step from the anchor may miss the guarantee, as `AnchoredNewton` says."""
+    """Return whether the step from the anchor may miss the guarantee of `AnchoredNewton`.
+
+    The gap left by a step is of higher order in q, the more so the more evidence there is per parameter: q may exceed
+    the tolerated gap 100-fold then, but not at all while pairs are few or separable (calibrated; see
+    docs/algorithms/pairrank.md).
+    """
     evidence = objective / (3 * features)
     return q > min(max(20 * evidence * evidence, 1.0), 100.0) * (1e-3 + 1e-5 * objective)
 

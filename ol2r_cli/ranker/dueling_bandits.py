@@ -10,6 +10,7 @@ open is as in the authors' code, HCDM/OnlineLearningToRank at bfb9d70, `algorith
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any, Literal
 
 import torch
@@ -19,7 +20,6 @@ from ol2r_cli import loops
 from ol2r_cli.config.ranges import Count, Positive, WholeNumber, check_settings
 from ol2r_cli.interfaces import CREDIT, FEATURES, MEMBERS, Candidates, Interaction, Need, Oracle, Prediction, RunContext
 from ol2r_cli.learning.model import Model
-from ol2r_cli.learning.subspace import DocumentSpace, orthonormal_basis, projected
 from ol2r_cli.ranker.model.linear import Linear
 from ol2r_cli.ranker.model_ranker import Decay, GradientRanker
 from ol2r_cli.tensor.gather import cached_arange, gather
@@ -101,14 +101,12 @@ class DuelingBandits(GradientRanker):
         direction = torch.bmm(share[:, None], self.directions).squeeze(1)
         if self.space is not None:
             direction = self.space.project(direction, interaction)
-            self.space.remember(interaction)
         self.move(direction, won.any(1))
 
     def winners(self, interaction: Interaction, random: Random) -> Bool[Tensor, "B M"]:
         """Return the candidates that theta moves to: those that earned more than theta."""
         earned = self.earned(interaction)
-        won: Tensor = earned[:, 1:] > earned[:, :1]
-        return won
+        return torch.gt(earned[:, 1:], earned[:, :1])
 
     def earned(self, interaction: Interaction) -> Float[Tensor, "B N"]:
         """Return the clicks that each member is credited with in this round; member 0 is theta."""
@@ -116,6 +114,69 @@ class DuelingBandits(GradientRanker):
         assert credit is not None
         ranking = interaction.ranking[:, None].expand(-1, credit.shape[1], -1)
         return (credit.gather(2, ranking) * interaction.clicks[:, None]).sum(2)
+
+
+TOLERANCE = 1e-6  # features are float32: what is shorter, relative to the first combination, is their rounding
+
+
+def orthonormal_basis(vectors: Float[Tensor, "B M P"]) -> Float[Tensor, "B R P"]:
+    """Return R = min(M, P) rows, float64: an orthonormal basis of the span of the vectors, and zeros.
+
+    Vectors may be zero, equal or collinear. No value is read, so that no GPU is waited for: of random combinations of
+    vectors whose span has r dimensions, the first r span it too (Halko, Martinsson and Tropp, "Finding structure with
+    randomness", SIAM Review 2011, section 4).
+    """
+    mixed = vectors.mT.double() @ _combinations(vectors.shape[1], vectors.device)[:, : vectors.shape[2]]
+    basis, factor = torch.linalg.qr(mixed)
+    new = factor.diagonal(dim1=1, dim2=2).abs()  # length of each combination outside the span of those before it
+    return (basis * (new > TOLERANCE * new[:, :1])[:, None]).mT
+
+
+@cache
+def _combinations(count: int, device: torch.device) -> Float[Tensor, "M M"]:
+    """Return a fixed orthogonal matrix with the uniform distribution; a column has the weights of a combination."""
+    normal = torch.randn(count, count, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    return torch.linalg.qr(normal).Q.to(device)
+
+
+class DocumentSpace(nn.Module):
+    """The span of the documents at the places down to `below` places below the last click, and of the `earlier` newest
+    such documents of earlier rounds: clicks say nothing about a direction that is orthogonal to all of them.
+
+    A projected direction has length 1 with `normalise`, as in the authors' code; otherwise it is shortened.
+    """
+
+    recent: Tensor
+
+    def __init__(self, below: WholeNumber, earlier: WholeNumber, normalise: bool):
+        super().__init__()
+        self.below, self.earlier, self.normalise = below, earlier, normalise
+
+    def setup(self, context: RunContext, features: Float[Tensor, "N F"]) -> None:
+        self.features = features.to(context.device)
+        rows = torch.full((context.replicas, self.earlier), -1, dtype=torch.int64, device=context.device)
+        self.register_buffer("recent", rows)  # rows of the document table, the newest last; -1 for none
+
+    def project(self, direction: Float[Tensor, "B P"], interaction: Interaction) -> Float[Tensor, "B P"]:
+        """Return the part of each direction in the document space of its round, which is zero without a click, and add
+        the round's documents to those of earlier rounds."""
+        place = cached_arange(interaction.clicks.shape[1], interaction.clicks.device) + 1
+        last = (interaction.clicks * place).amax(1, keepdim=True)  # 0 without a click
+        examined = interaction.shown & (place <= last + self.below) & (last > 0)
+        shown = interaction.candidates.document.gather(1, interaction.ranking)
+        row = torch.cat([self.recent, shown], dim=1)
+        counts, row = torch.cat([self.recent >= 0, examined], dim=1), row.clamp(min=0)
+        features = self.features.index_select(0, row.flatten()).double().unflatten(0, row.shape)
+        basis = orthonormal_basis(features * counts[:, :, None])
+        inside = (direction[:, None].double() @ basis.mT @ basis)[:, 0]
+        if self.normalise:
+            length = inside.norm(dim=1, keepdim=True)
+            inside = inside / torch.where(length > 0, length, 1.0)
+        newer = counts.flip(1).cumsum(1).flip(1)  # 1 for the newest document that counts
+        kept = torch.where(counts & (newer <= self.earlier), self.earlier - newer, self.earlier)
+        room = row.new_full((len(row), self.earlier + 1), -1)  # the last place is for the others
+        self.recent.copy_(room.scatter_(1, kept, row)[:, :-1])
+        return inside.to(direction.dtype)
 
 
 WORST = 4  # members of a round that may be stored: those who earned no more than the fourth least
@@ -179,9 +240,12 @@ class NSGD(DuelingBandits):
         They are in the order of |u.x|, where x is the mean of the documents' features, or as drawn if all are kept.
         """
         shape = self.drawn, self.theta.shape[1]
-        directions, basis = random.normal(self.drawn * shape[1]).unflatten(1, shape), orthonormal_basis(self._worst())
+        # The stored directions that lost most; of equal ones those at the last places of the ring.
+        last = self.loss.flip(1).sort(dim=1, stable=True).indices[:, : min(self.avoided, self.theta.shape[1] - 1)]
+        basis = orthonormal_basis(gather(self.lost, self.memory - 1 - last))
+        directions = random.normal(self.drawn * shape[1]).unflatten(1, shape)
         for _ in range(2):  # the second time removes the rounding errors of the first
-            directions = directions - projected(directions, basis)
+            directions = directions - directions @ basis.mT @ basis
             directions = directions / directions.norm(dim=2, keepdim=True)
         directions = directions.to(self.theta.dtype)
         if self.drawn == self.candidates:
@@ -191,11 +255,6 @@ class NSGD(DuelingBandits):
         difference = (directions @ mean[:, :, None]).squeeze(2).abs().float()  # in which rounding errors are ties
         order = difference.sort(dim=1, descending=True, stable=True).indices
         return gather(directions, order[:, : self.candidates])
-
-    def _worst(self) -> Float[Tensor, "B A P"]:
-        """The stored directions that lost most; of equal ones those at the last places of the ring."""
-        last = self.loss.flip(1).sort(dim=1, stable=True).indices[:, : min(self.avoided, self.theta.shape[1] - 1)]
-        return gather(self.lost, self.memory - 1 - last)
 
     def learn(self, interaction: Interaction, random: Random) -> None:
         """Move to the winner, and store the directions that lost."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated
 
 import torch
 from torch import Tensor
 
 from ol2r_cli import loops
-from ol2r_cli.config.ranges import Positive, Range
+from ol2r_cli.config.ranges import Count, Positive, Range
 from ol2r_cli.interfaces import (
     FEATURES,
     TANGENT,
@@ -27,6 +28,7 @@ from ol2r_cli.tensor.shapes import Bool, Float
 from ol2r_cli.tensor.streams import Random
 
 Decay = Annotated[float, Range(0, 1, open_below=True)]  # factor of a learning rate
+Growth = Annotated[float, Range(1)]  # factor by which the number of rounds grows from one refit to the next
 
 
 class ParameterFree(Ranker):
@@ -155,3 +157,45 @@ class GradientRanker(ModelRanker):
         self.theta.addcmul_(direction, self.rate)
         if self.decay < 1:
             self.rate.sub_(self.rate * moved[:, None], alpha=1 - self.decay)
+
+
+class HistoryRanker(ModelRanker):
+    """Fits its model to all feedback so far, from the model's initial parameters.
+
+    A refit follows the last one after `every` rounds, or when the number of rounds has grown by the factor `growth`,
+    whichever is later: with `growth` > 1 the cost of a round does not grow with the history. Where old pairs are
+    forgotten, the number of rounds that grows is at most that of the window, or 1 / (1 - discount).
+    """
+
+    members = 1
+
+    theta: Tensor
+    start: Tensor
+    rounds: Tensor
+    due: Tensor  # the number of rounds after which the next refit may be
+
+    def __init__(self, model: Model, every: Count, growth: Growth):
+        super().__init__(model)
+        self.every, self.growth = every, growth
+
+    def setup(self, context: RunContext, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
+        """Every member starts at initial parameters of its own."""
+        initial = self.model.initial(context.random, context.features, self.members)
+        theta = initial.to(context.device, context.dtype).expand(context.replicas, -1, -1).contiguous()
+        self.register_buffer("start", theta)
+        self.register_buffer("theta", theta.clone())
+        self.register_buffer("rounds", torch.zeros((), dtype=torch.int64))
+        self.register_buffer("due", torch.full((), self.every))
+
+    def weights(self) -> Float[Tensor, "B N P"]:
+        return self.theta
+
+    def is_due(self) -> bool:
+        """Count a round, and return whether it is time to refit."""
+        self.rounds += 1
+        rounds, memory = int(self.rounds), self.forgetting.memory
+        if rounds < int(self.due):
+            return False
+        grown = rounds * self.growth if rounds <= memory else rounds + memory * (self.growth - 1)
+        self.due.fill_(max(rounds + self.every, math.ceil(grown)))
+        return True

@@ -3,14 +3,13 @@ skyline of online learning (section 5), and P2NeurRank, an ensemble on perturbed
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
-from ol2r_cli.config.ranges import Count, NonNegative, Positive, Range, Steps, check_settings
+from ol2r_cli.config.ranges import Count, NonNegative, Positive, Steps, check_settings
 from ol2r_cli.interfaces import MEMBERS, Forgetting, Interaction, Oracle, RunContext
 from ol2r_cli.learning.history import Discount, forgetting_of
 from ol2r_cli.learning.losses import LabelledLoss, LambdaRankLoss, RankNetLoss
@@ -18,38 +17,28 @@ from ol2r_cli.learning.model import Model
 from ol2r_cli.learning.preferences import Pairs, most_pairs
 from ol2r_cli.learning.refit import AuthorsFit, FeatureCovariance, GradientRefit
 from ol2r_cli.ranker.model.mlp import MLP
-from ol2r_cli.ranker.model_ranker import ModelRanker
+from ol2r_cli.ranker.model_ranker import Growth, HistoryRanker
 from ol2r_cli.tensor.gather import cached_arange
 from ol2r_cli.tensor.shapes import Float, Int
 from ol2r_cli.tensor.streams import Random
 
-Growth = Annotated[float, Range(1)]  # factor by which the number of rounds grows from one refit to the next
-
 LOSSES: dict[str, type[RankNetLoss | LambdaRankLoss]] = {"ranknet": RankNetLoss, "lambdarank": LambdaRankLoss}
 
 
-class RefittedRanker(ModelRanker):
+class RefittedRanker(HistoryRanker):
     """A model that takes gradient steps on the whole history, in the replicas in which it has grown.
 
-    A refit follows the last one after `every` rounds, or when the number of rounds has grown by the factor `growth`,
-    whichever is later: with `growth` > 1 the cost of a round does not grow with the history. `pairs` is how clicks
-    become preferences; `steps`, `learning_rate`, `batch`, `restart`, `l2` and `reduction` as in `GradientRefit`;
-    `damping` is that of a `FeatureCovariance`, None for plain gradient steps. With `fit` = authors only `pairs` and
-    `every` of these count, and `authors`, the settings of `AuthorsFit`; the network then starts as PyTorch's do,
-    whatever the model's `init`.
+    `pairs` is how clicks become preferences; `steps`, `learning_rate`, `batch`, `restart`, `l2` and `reduction` as in
+    `GradientRefit`, `every` and `growth` as in `HistoryRanker`; `damping` is that of a `FeatureCovariance`, None for
+    plain gradient steps. With `fit` = authors only `pairs` and `every` of these count, and `authors`, the settings of
+    `AuthorsFit`; the network then starts as PyTorch's do, whatever the model's `init`.
 
     `window` is the number of rounds whose pairs count, None for all; `discount` multiplies what a pair counts in every
-    round, so that the mean loss is a weighted one, and n the sum of the weights. Then the number of rounds that grows
-    is at most that of the window, or 1 / (1 - discount), and a refit also follows rounds in which pairs count less.
+    round, so that the mean loss is a weighted one, and n the sum of the weights. A refit also follows rounds in which
+    pairs count less.
     """
 
-    members = 1
-
     loss: RankNetLoss | LambdaRankLoss | LabelledLoss
-    theta: Tensor
-    start: Tensor
-    rounds: Tensor
-    due: Tensor  # the number of rounds after which the next refit may be
     waiting: Tensor
 
     def __init__(
@@ -74,16 +63,19 @@ class RefittedRanker(ModelRanker):
         if authors or fit == "authors":  # subclasses that only descend pass none
             check_settings(AuthorsFit, authors, self.setting("authors"))
         descends = fit == "descent"
-        super().__init__(model if descends else _as_pytorch(model))
+        if not descends:
+            if not isinstance(model, MLP):
+                raise ValueError(f"ranker/model must be mlp with ranker.fit=authors, got {type(model).__name__}")
+            model, growth = MLP(model.units, model.hidden_layers, "pytorch"), 1.0
+        super().__init__(model, every, growth)
         self.forgetting = forgetting_of(self, window, discount)
         if not descends and self.forgetting != Forgetting():
             forgetting = f"{self.setting('window')} or {self.setting('discount')}"
             raise ValueError(f"{self.setting('fit')} must be descent with {forgetting}, got {fit}")
         if batch is not None and discount < 1:
             raise ValueError(f"{self.setting('batch')} must be null with {self.setting('discount')}, got {batch}")
-        self.pairs, self.every, self.growth = pairs, every, growth if descends else 1.0
+        self.pairs, self.loss = pairs, LOSSES[loss]()
         self.covariance = FeatureCovariance(damping) if descends and damping is not None else None
-        self.loss = LOSSES[loss]()
         self.refit: GradientRefit | AuthorsFit = (
             GradientRefit(steps, learning_rate, batch, restart, l2, reduction)
             if descends
@@ -91,47 +83,22 @@ class RefittedRanker(ModelRanker):
         )
 
     def setup(self, context: RunContext, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
-        """Every member starts at initial parameters of its own."""
-        initial = self.model.initial(context.random, context.features, self.members)
-        theta = initial.to(context.device, context.dtype).expand(context.replicas, -1, -1).contiguous()
-        self.register_buffer("start", theta)
-        self.register_buffer("theta", theta.clone())
-        self.register_buffer("rounds", torch.zeros((), dtype=torch.int64))
-        self.register_buffer("due", torch.full((), self.every))
+        super().setup(context, features)
         self.register_buffer("waiting", torch.zeros(context.replicas, dtype=torch.bool, device=context.device))
         self.loss.setup(context, features, most_pairs(self.pairs, context.positions))
         if self.covariance is not None:
             self.covariance.setup(context)
-
-    def weights(self) -> Float[Tensor, "B N P"]:
-        return self.theta
 
     def learn(self, interaction: Interaction, random: Random) -> None:
         """Remember the round, and refit the replicas whose history has grown since their last refit, if it is time."""
         self.waiting |= self.loss.append(interaction)
         if self.forgetting != Forgetting():
             self.waiting |= self.loss.changed()
-        self.rounds += 1
         if self.covariance is not None:
             self.covariance.observe(interaction.candidates)
-        rounds = int(self.rounds)
-        if rounds < int(self.due):
-            return
-        memory = 1 / (1 - self.forgetting.discount) if self.forgetting.discount < 1 else self.forgetting.window
-        grown = rounds * self.growth if memory is None or rounds <= memory else rounds + memory * (self.growth - 1)
-        self.due.fill_(max(rounds + self.every, math.ceil(grown)))
-        if not self.waiting.any():
-            return
-        precondition = () if self.covariance is None else (self.covariance.preconditioner(),)
-        self.refit(self.theta, self.start, self.model, self.loss, random, self.waiting, *precondition)
-        self.waiting.zero_()
-
-
-def _as_pytorch(model: Model) -> MLP:
-    """The network of this size that starts as PyTorch's do; ValueError if the model is no network of ol2r."""
-    if not isinstance(model, MLP):
-        raise ValueError(f"ranker/model must be mlp with ranker.fit=authors, got {type(model).__name__}")
-    return MLP(model.units, model.hidden_layers, "pytorch")
+        if self.is_due() and self.waiting.any():
+            self.refit(self.theta, self.start, self.model, self.loss, random, self.waiting, self.covariance)
+            self.waiting.zero_()
 
 
 class LabelledRanker(RefittedRanker):
@@ -207,7 +174,6 @@ class PerturbedNetworks(RefittedRanker):
         self.offers = self.offers | {MEMBERS} if members > 1 else self.offers
 
     def setup(self, context: RunContext, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
-        """All members as in `RefittedRanker`."""
         super().setup(context, features)
         self.setup_random = context.random
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from ol2r_cli.learning import covariance
-from ol2r_cli.learning.covariance import DualInverse, FullCovariance, PrimalInverse, outer_products
+from ol2r_cli.learning.covariance import FullCovariance, outer_products, remove_outer_products
 from ol2r_cli.learning.tangents import (
     chosen,
     differences,
@@ -67,43 +67,31 @@ def worst(found):
     return max(((a - b).abs() / b)[:, other].max().item() for a, b in found)
 
 
-def test_the_kernel_is_the_inner_product_of_gradients():
+def test_distances_are_those_of_the_inverse_written_out(monkeypatch):
     left, right = documents(1), documents(2, count=4)
     torch.testing.assert_close(kernel(left, right), written_out(left) @ written_out(right).mT)
     assert parameters(left) == written_out(left).shape[2] == 40
-
-
-def test_distances_are_those_of_the_inverse_written_out(monkeypatch):
+    assert worst(play(12, 0.1, dtype=torch.float32)[2]) < 1e-4, "single precision"
+    with monkeypatch.context() as wide:
+        wide.setattr(covariance, "PRIMAL", 39)
+        assert play(30, 0.1)[0].inverse is None, "wide networks stay in the dual form"
     monkeypatch.setattr(covariance, "RATIO", 100)
     for l2 in 1.0, 0.1, 1e-4:
         full, _, found = play(30, l2)
-        assert isinstance(full.form, DualInverse)
-        assert full.form.rows == 90 > 2 * 40  # the matrix has its full rank long before the end
-        assert len(full.form.strips) == 15  # two rounds fit a strip of 7
+        assert full.inverse is None
+        assert full.rows == 90 > 2 * 40  # the matrix has its full rank long before the end
+        assert len(full.strips) == 15  # two rounds fit a strip of 7
         assert worst(found) < 1e-12 / min(l2, 1e-2) ** 2, l2
 
 
-def test_the_primal_form_takes_over_and_changes_nothing():
-    full, matrix, found = play(30, 0.1)
-    assert isinstance(full.form, PrimalInverse)
-    assert worst(found) < 1e-10
-    torch.testing.assert_close(full.form.matrix, matrix)
-
-
-def test_the_primal_form_is_computed_anew_against_drift(monkeypatch):
-    monkeypatch.setattr(PrimalInverse, "refresh", 3)
-    full, matrix, found = play(30, 0.1)
-    assert worst(found) < 1e-10
-    torch.testing.assert_close(full.form.inverse, torch.linalg.inv(matrix))
-
-
-def test_wide_networks_stay_in_the_dual_form(monkeypatch):
-    monkeypatch.setattr(covariance, "PRIMAL", 39)
-    assert isinstance(play(30, 0.1)[0].form, DualInverse)
-
-
-def test_single_precision_is_good_to_four_digits():
-    assert worst(play(12, 0.1, dtype=torch.float32)[2]) < 1e-4
+def test_the_primal_form_takes_over_and_changes_nothing(monkeypatch):
+    """Also where it is computed anew against drift."""
+    for refresh in 256, 3:
+        monkeypatch.setattr(FullCovariance, "refresh", refresh)
+        full, matrix, found = play(30, 0.1)
+        assert worst(found) < 1e-10
+        torch.testing.assert_close(full.matrix, matrix)
+        torch.testing.assert_close(full.inverse, torch.linalg.inv(matrix))
 
 
 def test_is_restored_from_the_pairs_alone():
@@ -113,7 +101,7 @@ def test_is_restored_from_the_pairs_alone():
         again.restore(full.state(), torch.device("cpu"))
         found = again.solve(layers).residual
         torch.testing.assert_close(squared_distances(found) / 0.1, explicit(layers, matrix))
-        assert type(again.form) is type(full.form), rounds
+        assert (again.inverse is None) is (full.inverse is None), rounds
 
 
 def test_what_is_solved_halfway_bounds_the_distances_from_above():
@@ -165,3 +153,24 @@ def test_distances_by_the_diagonal_alone(monkeypatch):
     torch.testing.assert_close(squared_distances(gram(layers, inverse)), expected)
     torch.testing.assert_close(to_first(layers, inverse), expected[:, 0], rtol=1e-10, atol=1e-12)
     assert (to_first(layers, inverse) > expected[:, 0]).all()
+
+
+def test_a_removed_row_was_never_there():
+    """The formula for one row, and several at once; zero rows change nothing; hopeless cancellation is noticed."""
+    generator = torch.Generator().manual_seed(3)
+    matrix = torch.eye(5).double() * 0.01
+    rows = torch.randn(4, 5, generator=generator).double()
+    rows[2] = 0
+    inverse = torch.linalg.inv(matrix + rows.mT @ rows)[None]
+    one = inverse.clone()
+    u = one[0] @ rows[0]
+    assert remove_outer_products(one, rows[None, :1])
+    torch.testing.assert_close(one[0], inverse[0] + torch.outer(u, u) / (1 - rows[0] @ u))
+    assert remove_outer_products(inverse, rows[None])
+    torch.testing.assert_close(inverse[0], torch.linalg.inv(matrix), rtol=1e-9, atol=1e-9)
+    tiny = torch.eye(2).double()[None] * 1e-9
+    row = torch.tensor([[[1.0, 0.0]]]).double()
+    hopeless = torch.linalg.inv(tiny + row.mT @ row)
+    before = hopeless.clone()
+    assert not remove_outer_products(hopeless, row)
+    assert torch.equal(hopeless, before)

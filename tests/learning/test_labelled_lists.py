@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 import torch
 
 from ol2r_cli.interfaces import Candidates, Interaction, Oracle, Prediction, Preferences, Proposal, RunContext
@@ -43,30 +42,32 @@ def some_scores(*shape, ties=False, seed=0):
     return scores.round() if ties else scores
 
 
-@pytest.mark.parametrize("weighed", [True, False])
-@pytest.mark.parametrize("ties", [True, False])
-@pytest.mark.parametrize("cells", [1, 200, labelled.CELLS])
-def test_forces_are_those_of_all_pairs(weighed, ties, cells, monkeypatch):
-    monkeypatch.setattr(labelled, "CELLS", cells)
-    query = torch.tensor([[0, 3, 6, 3, 1], [5, 2, 4, 6, 0]])
-    counted = torch.tensor([[True, True, True, True, True], [True, True, True, False, True]])
-    sample = labelled.LabelledLists(oracle(), weighed, CPU).sample(query, counted)
-    longest = sample.document.shape[1] // query.shape[1]
-    scores = some_scores(2, 3, sample.document.shape[1], ties=ties)
-    found = sample.pull(scores).unflatten(2, (-1, longest))
-    for replica in range(2):
-        assert sample.pairs[replica] == sum(
-            len(pairs(LISTS[q])) for q, counts in zip(query[replica], counted[replica], strict=True) if counts
-        )
-        for place, number in enumerate(query[replica].tolist()):
-            labels = LISTS[number] if counted[replica, place] else []
-            own = sample.document[replica].view(-1, longest)[place, : len(labels)]
-            first = int(oracle().start[number])
-            assert own.tolist() == list(range(first, first + len(labels)))
-            for member in range(3):
-                values = scores[replica, member].view(-1, longest)[place, : len(labels)].tolist()
-                expected = np.pad(forces(labels, values, weighed), (0, longest - len(labels)))
-                np.testing.assert_allclose(found[replica, member, place], expected, rtol=0, atol=1e-12)
+def test_forces_are_those_of_all_pairs(monkeypatch):
+    for weighed in [True, False]:
+        for ties in [True, False]:
+            for cells in [1, 200, labelled.CELLS]:
+                monkeypatch.setattr(labelled, "CELLS", cells)
+                query = torch.tensor([[0, 3, 6, 3, 1], [5, 2, 4, 6, 0]])
+                counted = torch.tensor([[True, True, True, True, True], [True, True, True, False, True]])
+                sample = labelled.LabelledLists(oracle(), weighed, CPU).sample(query, counted)
+                longest = sample.document.shape[1] // query.shape[1]
+                scores = some_scores(2, 3, sample.document.shape[1], ties=ties)
+                found = sample.pull(scores).unflatten(2, (-1, longest))
+                for replica in range(2):
+                    assert sample.pairs[replica] == sum(
+                        len(pairs(LISTS[q]))
+                        for q, counts in zip(query[replica], counted[replica], strict=True)
+                        if counts
+                    ), (weighed, ties, cells)
+                    for place, number in enumerate(query[replica].tolist()):
+                        labels = LISTS[number] if counted[replica, place] else []
+                        own = sample.document[replica].view(-1, longest)[place, : len(labels)]
+                        first = int(oracle().start[number])
+                        assert own.tolist() == list(range(first, first + len(labels))), (weighed, ties, cells)
+                        for member in range(3):
+                            values = scores[replica, member].view(-1, longest)[place, : len(labels)].tolist()
+                            expected = np.pad(forces(labels, values, weighed), (0, longest - len(labels)))
+                            np.testing.assert_allclose(found[replica, member, place], expected, rtol=0, atol=1e-12)
 
 
 def test_one_pair_by_hand():
@@ -77,14 +78,14 @@ def test_one_pair_by_hand():
     assert sample.pairs.tolist() == [1]
 
 
-@pytest.mark.parametrize("weighed", [True, False])
-def test_forces_in_single_precision(weighed):
-    query = torch.arange(len(LISTS))[None]
-    sample = labelled.LabelledLists(oracle(), weighed, CPU).sample(query, torch.ones_like(query, dtype=torch.bool))
-    scores = some_scores(1, 2, sample.document.shape[1])
-    found = sample.pull(scores.float())
-    assert found.dtype == torch.float32
-    torch.testing.assert_close(found, sample.pull(scores).float(), rtol=1e-5, atol=1e-6)
+def test_forces_in_single_precision():
+    for weighed in [True, False]:
+        query = torch.arange(len(LISTS))[None]
+        sample = labelled.LabelledLists(oracle(), weighed, CPU).sample(query, torch.ones_like(query, dtype=torch.bool))
+        scores = some_scores(1, 2, sample.document.shape[1])
+        found = sample.pull(scores.float())
+        assert found.dtype == torch.float32, weighed
+        torch.testing.assert_close(found, sample.pull(scores).float(), rtol=1e-5, atol=1e-6)
 
 
 def history(served, rounds=None, weighed=True):
@@ -118,19 +119,19 @@ def test_it_keeps_the_queries_that_have_a_pair_as_often_as_they_were_served():
     assert (loss.lists.pairs > 0).tolist() == [bool(pairs(labels)) for labels in LISTS]
 
 
-@pytest.mark.parametrize("chunk", [1, 3, 64])
-def test_the_whole_history_is_every_list_once(chunk):
-    loss = history(SERVED)
-    loss.chunk = chunk
-    start, found = oracle().start, [[], []]
-    for sample in loss.whole():
-        real = sample.pull(some_scores(2, 1, sample.document.shape[1]))[:, 0] != 0
-        for replica in range(2):
-            found[replica] += sample.document[replica][real[replica]].tolist()
-    for own, taught in zip(found, TAUGHT, strict=True):
-        expected = [int(start[q]) + place for q in taught for place in range(len(LISTS[q]))]
-        assert own == expected
-    assert sum(sample.pairs for sample in loss.whole()).tolist() == loss.total.tolist()
+def test_the_whole_history_is_every_list_once():
+    for chunk in [1, 3, 64]:
+        loss = history(SERVED)
+        loss.chunk = chunk
+        start, found = oracle().start, [[], []]
+        for sample in loss.whole():
+            real = sample.pull(some_scores(2, 1, sample.document.shape[1]))[:, 0] != 0
+            for replica in range(2):
+                found[replica] += sample.document[replica][real[replica]].tolist()
+        for own, taught in zip(found, TAUGHT, strict=True):
+            expected = [int(start[q]) + place for q in taught for place in range(len(LISTS[q]))]
+            assert own == expected, chunk
+        assert sum(sample.pairs for sample in loss.whole()).tolist() == loss.total.tolist(), chunk
 
 
 def test_drawn_lists_are_any_of_the_history_with_the_same_probability():

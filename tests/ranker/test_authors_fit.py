@@ -8,7 +8,6 @@ from math import sqrt
 import numpy as np
 import pytest
 import torch
-from omegaconf import OmegaConf
 
 from ol2r_cli.config.instantiate import build
 from ol2r_cli.interfaces import Interaction
@@ -66,40 +65,39 @@ def initial(uniform: np.ndarray, layers: int) -> np.ndarray:
     return flat([(weight / sqrt(weight.shape[1]), bias / sqrt(weight.shape[1])) for weight, bias in parts])
 
 
-@pytest.mark.parametrize("ranker", RANKERS)
-@pytest.mark.parametrize(
-    ("layers", "batch", "pairs", "every"),
-    [(1, 4, "matching", 1), (2, 1024, "all", 3), pytest.param(2, 5, "adjacent", 1, marks=pytest.mark.slow)],
-)
-def test_every_refit_is_that_of_the_released_code(ranker, layers, batch, pairs, every):
+def test_every_refit_is_that_of_the_released_code():
     """Replicas have histories of different lengths, so they take different numbers of steps."""
-    settings = f"ranker.authors.batch={batch}", f"ranker.pairs={pairs}", f"ranker.every={every}"
-    simulation = fitted(ranker, *settings, "exploration=epsilon_greedy", layers=layers)
-    theta, streams, weighed = simulation.ranker.theta, fresh(), ranker == "ollambdarank"
-    before, histories, lengths, kept = theta.clone(), [History() for _ in SEEDS], set(), 0
-    for t, one in rounds(simulation):
-        random = streams.at("learn/ranker", t)
-        most = max(len(history.pairs) for history in histories) + 12
-        uniform = random.uniform(theta.shape[2], "network").numpy()
-        chance = random.uniform(most * EPOCHS, "partition").numpy()
-        for b, history in enumerate(histories):
-            network, length = unflat(before[b, 0].numpy(), WIDTH, layers), int(one.candidates.mask[b].sum())
-            expected = reference.scores(network, one.candidates.features[b, :length].numpy())
-            assert one.prediction.scores[b, 0, :length].tolist() == pytest.approx(expected, rel=1e-6, abs=1e-6)
-            history.see(one, b)
-            if history.waiting and (t + 1) % every == 0:
-                partitions = history.epochs(chance[b], EPOCHS, batch, weighed)
-                start = unflat(initial(uniform[b], layers), WIDTH, layers)
-                parts = reference.fit(start, history.lists, history.pairs, partitions, RATE, L2, weighed)
-                assert theta[b, 0].numpy() == pytest.approx(flat(parts), abs=1e-6), f"round {t}, replica {b}"
-                lengths.add(sum(map(len, partitions)))
-                history.waiting = False
-            else:
-                assert torch.equal(theta[b], before[b])
-                kept += bool(history.pairs)
-        before = theta.clone()
-    assert len(lengths) > 2 or batch > 1000
-    assert kept > 3
+    for ranker in RANKERS:
+        for layers, batch, pairs, every in [(1, 4, "matching", 1), (2, 1024, "all", 3)]:
+            settings = f"ranker.authors.batch={batch}", f"ranker.pairs={pairs}", f"ranker.every={every}"
+            simulation = fitted(ranker, *settings, "exploration=epsilon_greedy", layers=layers)
+            theta, streams, weighed = simulation.ranker.theta, fresh(), ranker == "ollambdarank"
+            before, histories, lengths, kept = theta.clone(), [History() for _ in SEEDS], set(), 0
+            for t, one in rounds(simulation):
+                random = streams.at("learn/ranker", t)
+                most = max(len(history.pairs) for history in histories) + 12
+                uniform = random.uniform(theta.shape[2], "network").numpy()
+                chance = random.uniform(most * EPOCHS, "partition").numpy()
+                for b, history in enumerate(histories):
+                    network, length = unflat(before[b, 0].numpy(), WIDTH, layers), int(one.candidates.mask[b].sum())
+                    expected = reference.scores(network, one.candidates.features[b, :length].numpy())
+                    assert one.prediction.scores[b, 0, :length].tolist() == pytest.approx(
+                        expected, rel=1e-6, abs=1e-6
+                    ), (ranker, layers, batch, pairs, every)
+                    history.see(one, b)
+                    if history.waiting and (t + 1) % every == 0:
+                        partitions = history.epochs(chance[b], EPOCHS, batch, weighed)
+                        start = unflat(initial(uniform[b], layers), WIDTH, layers)
+                        parts = reference.fit(start, history.lists, history.pairs, partitions, RATE, L2, weighed)
+                        assert theta[b, 0].numpy() == pytest.approx(flat(parts), abs=1e-6), f"round {t}, replica {b}"
+                        lengths.add(sum(map(len, partitions)))
+                        history.waiting = False
+                    else:
+                        assert torch.equal(theta[b], before[b]), (ranker, layers, batch, pairs, every)
+                        kept += bool(history.pairs)
+                before = theta.clone()
+            assert len(lengths) > 2 or batch > 1000, (ranker, layers, batch, pairs, every)
+            assert kept > 3, (ranker, layers, batch, pairs, every)
 
 
 def test_the_last_batch_of_lambdarank_must_have_half_of_the_pairs():
@@ -159,34 +157,18 @@ def test_a_resumed_run_is_the_undisturbed_one(ranker):
     assert bool(stopped["ranker.waiting"].any())
 
 
-@pytest.mark.parametrize("ranker", RANKERS)
-def test_a_replica_is_what_it_is_alone(ranker):
-    """Neither its weights nor its partitions depend on how many pairs other replicas have."""
-    together = fitted(ranker, "ranker.authors.batch=4")
-    for _ in rounds(together):
-        pass
-    small = f"ranker.model.width={WIDTH}", "ranker.model.hidden_layers=1", f"ranker.authors.epochs={EPOCHS}"
-    batch = "ranker.authors.batch=4"
-    config = tiny(f"ranker={ranker}", "click=informational", "positions=5", *AUTHORS, *small, batch)
-    for b, seed in enumerate(SEEDS):
-        alone = simulate(config, [seed], 14, handmade(LISTS))
-        for _ in rounds(alone):
-            pass
-        torch.testing.assert_close(alone.ranker.theta[0], together.ranker.theta[b], rtol=0, atol=1e-6)
+def test_the_network_is_that_of_pytorch_whatever_init_says():
+    for init in ["antisymmetric", "standard", "pytorch"]:
+        ranker = build(tiny("ranker=olranknet", "ranker.fit=authors", f"ranker.model.init={init}").ranker)
+        assert (ranker.model.init, ranker.model.units, ranker.model.hidden_layers) == ("pytorch", 100, 1), init
+        assert ranker.model.width == 1, "m, by which other fits and intervals divide"
+        descending = build(tiny("ranker=olranknet", f"ranker.model.init={init}").ranker)
+        assert descending.model.init == init, init
 
 
-@pytest.mark.parametrize("init", ["antisymmetric", "standard", "pytorch"])
-def test_the_network_is_that_of_pytorch_whatever_init_says(init):
-    ranker = build(tiny("ranker=olranknet", "ranker.fit=authors", f"ranker.model.init={init}").ranker)
-    assert (ranker.model.init, ranker.model.units, ranker.model.hidden_layers) == ("pytorch", 100, 1)
-    assert ranker.model.width == 1, "m, by which other fits and intervals divide"
-    descending = build(tiny("ranker=olranknet", f"ranker.model.init={init}").ranker)
-    assert descending.model.init == init
-
-
-@pytest.mark.parametrize(
-    ("override", "message"),
-    [
+def test_wrong_settings_are_refused():
+    """Whether they count or not."""
+    for override, message in [
         ("ranker.fit=adam", "ranker.fit must be one of descent, authors, got 'adam'"),
         ("ranker.authors.learning_rate=0", "ranker.authors.learning_rate must be above 0, got 0"),
         ("ranker.authors.l2=-1", "ranker.authors.l2 must be 0 or more, got -1"),
@@ -197,25 +179,16 @@ def test_the_network_is_that_of_pytorch_whatever_init_says(init):
         ("+ranker.authors.epoch=3", "AuthorsFit has no setting 'epoch': did you mean ranker.authors.epochs?"),
         ("~ranker.authors.epochs", MISSING),
         ("ranker.authors=3", "ranker.authors must be settings in quotes, '{name: value, ..}', got 3"),
-    ],
-)
-def test_wrong_settings_are_refused(override, message):
-    """Whether they count or not."""
-    for fit in [] if override.startswith("ranker.fit") else ["ranker.fit=authors"], ["ranker.fit=descent"]:
-        with pytest.raises(ValueError) as refused:
-            build(tiny("ranker=olranknet", *fit, override).ranker)
-        assert str(refused.value) == message
+    ]:
+        for fit in [] if override.startswith("ranker.fit") else ["ranker.fit=authors"], ["ranker.fit=descent"]:
+            with pytest.raises(ValueError) as refused:
+                build(tiny("ranker=olranknet", *fit, override).ranker)
+            assert str(refused.value) == message, (override, message)
 
 
 def test_a_model_that_is_no_network_is_refused():
     with pytest.raises(ValueError, match=r"^ranker/model must be mlp with ranker.fit=authors, got Linear$"):
         build(tiny("ranker=olranknet", "ranker/model=linear", "ranker.fit=authors").ranker)
-
-
-def test_other_rankers_only_descend():
-    for ranker in "p2neurrank", "ollambdarank_gt":
-        node = tiny(f"ranker={ranker}").ranker
-        assert not {"fit", "authors"} & set(OmegaConf.to_container(node))
 
 
 def test_it_learns_what_no_linear_ranker_can():

@@ -28,50 +28,60 @@ def bandits(ranker, *overrides, lists=LISTS, seeds=SEEDS, total=200, **more):
     return simulate(tiny(f"ranker={ranker}", *overrides), seeds, total, handmade(lists), **more)
 
 
-@pytest.mark.parametrize(
-    ("chosen", "feedback"), [*zip(INDICES, ["first_click", "last_click", "all", "last_click"], strict=True)], ids=str
-)
-def test_every_round_is_that_of_the_paper(chosen, feedback):
+def test_every_round_is_that_of_the_paper():
     """Indices, lists and counts of every query of every replica, with users who may click several documents."""
-    ranker, setting = chosen
-    settings = setting, f"ranker.feedback={feedback}", "click=informational", "positions=3"
-    simulation = bandits(ranker, *settings, total=120, loops=True)
-    oracles = [[CascadeBandit(len(labels), feedback, INDICES[chosen]) for labels in LISTS] for _ in SEEDS]
-    several, above = 0, 0
-    for t, one in rounds(simulation):
-        chance = fresh(SEEDS).at("explore", t).uniform(6)
-        for b, query in enumerate(one.candidates.query.tolist()):
-            oracle, n = oracles[b][query], len(LISTS[query])
-            scores = oracle.scores()
-            expected = [UNOBSERVED if math.isinf(score) else score for score in scores]
-            assert one.prediction.scores[b, 0, :n].tolist() == pytest.approx(expected, rel=1e-12), f"round {t}"
-            shown = ranked(scores, chance[b].tolist())[:3]
-            assert one.ranking[b, : len(shown)].tolist() == shown, f"round {t}, replica {b}"
-            clicks = one.clicks[b, : len(shown)].int().tolist()
-            several += sum(clicks) > 1
-            above += observed(clicks, feedback) < len(clicks)
-            oracle.learn(shown, clicks)
-            rows = one.candidates.document[b, :n]
-            assert simulation.ranker.observations[b, rows].tolist() == oracle.count
-            assert simulation.ranker.attractions[b, rows].tolist() == oracle.clicks
-            assert int(simulation.ranker.served[b, query]) == oracle.t - 1
-    assert several > 30, "too few rounds with several clicks to compare"
-    assert (above > 60) == (feedback != "all")
+    for chosen, feedback in [
+        *zip(INDICES, ["first_click", "last_click", "all", "last_click"], strict=True),
+    ]:
+        ranker, setting = chosen
+        settings = setting, f"ranker.feedback={feedback}", "click=informational", "positions=3"
+        simulation = bandits(ranker, *settings, total=120, loops=True)
+        oracles = [[CascadeBandit(len(labels), feedback, INDICES[chosen]) for labels in LISTS] for _ in SEEDS]
+        several, above = 0, 0
+        for t, one in rounds(simulation):
+            chance = fresh(SEEDS).at("explore", t).uniform(6)
+            for b, query in enumerate(one.candidates.query.tolist()):
+                oracle, n = oracles[b][query], len(LISTS[query])
+                scores = oracle.scores()
+                expected = [UNOBSERVED if math.isinf(score) else score for score in scores]
+                assert one.prediction.scores[b, 0, :n].tolist() == pytest.approx(expected, rel=1e-12), f"round {t}"
+                shown = ranked(scores, chance[b].tolist())[:3]
+                assert one.ranking[b, : len(shown)].tolist() == shown, f"round {t}, replica {b}"
+                clicks = one.clicks[b, : len(shown)].int().tolist()
+                several += sum(clicks) > 1
+                above += observed(clicks, feedback) < len(clicks)
+                oracle.learn(shown, clicks)
+                rows = one.candidates.document[b, :n]
+                assert simulation.ranker.observations[b, rows].tolist() == oracle.count, (chosen, feedback)
+                assert simulation.ranker.attractions[b, rows].tolist() == oracle.clicks, (chosen, feedback)
+                assert int(simulation.ranker.served[b, query]) == oracle.t - 1, (chosen, feedback)
+        assert several > 30, "too few rounds with several clicks to compare"
+        assert (above > 60) == (feedback != "all"), (chosen, feedback)
 
 
-@pytest.mark.parametrize("budget", [0.0, 1e-18, 1e-9, 1e-4, 0.03, 0.7, 4.0, 30.0, math.inf])
-def test_a_bound_is_the_largest_number_within_the_budget(budget):
+def test_a_bound_is_the_largest_number_within_the_budget():
     """At a mean of 0 it is 1 - exp(-budget). Elsewhere the divergence meets the budget, up to how finely it can be
     written: its derivative times the spacing of numbers near the bound."""
-    means = torch.tensor([[0.0, 1e-9, 0.02, 1 / 3, 0.5, 0.9, 0.999, 1.0]], dtype=torch.float64)
-    bounds = kl_upper_bound(means, torch.full_like(means, budget))[0].tolist()
-    assert bounds[0] == pytest.approx(-math.expm1(-budget), abs=2.0**-52)
-    assert bounds[-1] == 1
-    for mean, bound in zip(means[0, 1:-1].tolist(), bounds[1:-1], strict=True):
-        assert mean <= bound <= 1
-        if bound < 1 - 1e-12:
-            slope = (bound - mean) / (bound * (1 - bound))
-            assert kl(mean, bound) == pytest.approx(budget, rel=1e-12, abs=4e-16 * (1 + slope))
+    for budget in [
+        0.0,
+        1e-18,
+        1e-9,
+        1e-4,
+        0.03,
+        0.7,
+        4.0,
+        30.0,
+        math.inf,
+    ]:
+        means = torch.tensor([[0.0, 1e-9, 0.02, 1 / 3, 0.5, 0.9, 0.999, 1.0]], dtype=torch.float64)
+        bounds = kl_upper_bound(means, torch.full_like(means, budget))[0].tolist()
+        assert bounds[0] == pytest.approx(-math.expm1(-budget), abs=2.0**-52), budget
+        assert bounds[-1] == 1, budget
+        for mean, bound in zip(means[0, 1:-1].tolist(), bounds[1:-1], strict=True):
+            assert mean <= bound <= 1, budget
+            if bound < 1 - 1e-12:
+                slope = (bound - mean) / (bound * (1 - bound))
+                assert kl(mean, bound) == pytest.approx(budget, rel=1e-12, abs=4e-16 * (1 + slope)), budget
 
 
 def test_no_bound_needs_more_steps_than_are_taken():
@@ -104,12 +114,12 @@ def test_bounds_of_rare_clicks_are_as_precise_as_float64():
     assert float(bound) - p == pytest.approx(d, rel=1e-6)
 
 
-@pytest.mark.parametrize("ranker", ["cascade_ucb1", "cascade_kl_ucb"])
-def test_one_attractive_document_ends_first(ranker):
+def test_one_attractive_document_ends_first():
     """Under users of the cascade model, of whom some click without reason."""
-    simulation = bandits(ranker, "click=cascade", lists=[[0, 0, 4, 0]], total=500)
-    first = [one.ranking[:, 0].tolist() for _, one in rounds(simulation)]
-    assert first[-50:] == [[2] * len(SEEDS)] * 50
+    for ranker in ["cascade_ucb1", "cascade_kl_ucb"]:
+        simulation = bandits(ranker, "click=cascade", lists=[[0, 0, 4, 0]], total=500)
+        first = [one.ranking[:, 0].tolist() for _, one in rounds(simulation)]
+        assert first[-50:] == [[2] * len(SEEDS)] * 50, ranker
 
 
 def test_documents_are_counted_in_the_query_they_belong_to():

@@ -18,46 +18,51 @@ FEATURES, CANDIDATES = 4, 20
 SETTINGS = "ranker.learning_rate=0.4", "ranker.decay=0.9", "ranker.floor=0.3", f"ranker.candidates={CANDIDATES}"
 
 
-@pytest.mark.parametrize(
-    ("words", "positions", "click"),
-    [
+def test_every_round_is_that_of_the_definition():
+    """The port draws, lists, evaluates and moves; we only show it the clicks."""
+    for words, positions, click in [
         (("ranker.renormalise=false", "ranker.temperature=0.5"), 5, "informational"),
         (("ranker.renormalise=true", "ranker.variance_penalty=0"), 20, "random"),
         (("ranker.delta=0.3", "ranker.variance_penalty=3"), 5, "navigational"),
-    ],
-)
-def test_every_round_is_that_of_the_definition(words, positions, click):
-    """The port draws, lists, evaluates and moves; we only show it the clicks."""
-    config = tiny("ranker=coltr", *SETTINGS, *words, f"click={click}", f"positions={positions}")
-    own, dataset, streams = config.ranker, handmade(LISTS, FEATURES), fresh()
-    simulation = simulate(config, SEEDS, 60, dataset, loops=True, trace_blocks=False, trace_regret=False)
-    learned, happened = [(np.zeros(FEATURES), 0.4) for _ in SEEDS], Counter[str]()
-    for t, one in rounds(simulation):
-        width = one.candidates.mask.shape[1]
-        clocks = streams.at("explore", t).exponential(width).numpy()
-        normals = streams.at("learn/ranker", t).normal(CANDIDATES * FEATURES).unflatten(1, (CANDIDATES, -1)).numpy()
-        for b, length in enumerate(one.candidates.mask.sum(1).tolist()):
-            documents = dataset.features[one.candidates.document[b, :length]].double().numpy()
-            theta, rate = learned[b]
-            scores = [float(x @ theta) / own.temperature for x in documents]
-            assert one.prediction.scores[b, 0, :length].tolist() == pytest.approx(scores, abs=1e-9)
-            ranking = list(order_of(scores, clocks[b, :length]))[:positions]
-            assert one.ranking[b, :length].tolist() == ranking, f"round {t}, replica {b}"
-            clicks = one.clicks[b, : len(ranking)].tolist()
-            directions = [dueling.unit(normal) for normal in normals[b]]
-            members = dueling.members(theta, own.delta, directions)
-            risks = coltr.risks(members, documents, ranking, clicks, own.variance_penalty, own.renormalise)
-            learned[b] = coltr.step(theta, rate, directions, risks, own.decay, 0.3 * 0.4)
-            assert simulation.ranker.theta[b].numpy() == pytest.approx(learned[b][0], abs=1e-9), f"round {t}"
-            assert float(simulation.ranker.rate[b]) == pytest.approx(learned[b][1], rel=1e-12)
-            moved = learned[b][0] is not theta
-            happened["moved"] += moved
-            happened["a loss, but nothing moved"] += not moved and any(coltr.losses(clicks))
-            happened["moved without a loss"] += moved and not any(coltr.losses(clicks))
-            happened["rate at its floor"] += moved and rate == 0.3 * 0.4
-    assert happened["moved"] > 15
-    assert happened["rate at its floor"] > 2
-    assert not happened["moved without a loss"], "nor without a click"
+    ]:
+        config = tiny("ranker=coltr", *SETTINGS, *words, f"click={click}", f"positions={positions}")
+        own, dataset, streams = config.ranker, handmade(LISTS, FEATURES), fresh()
+        simulation = simulate(config, SEEDS, 60, dataset, loops=True, trace_blocks=False, trace_regret=False)
+        learned, happened = [(np.zeros(FEATURES), 0.4) for _ in SEEDS], Counter[str]()
+        for t, one in rounds(simulation):
+            width = one.candidates.mask.shape[1]
+            clocks = streams.at("explore", t).exponential(width).numpy()
+            normals = streams.at("learn/ranker", t).normal(CANDIDATES * FEATURES).unflatten(1, (CANDIDATES, -1)).numpy()
+            for b, length in enumerate(one.candidates.mask.sum(1).tolist()):
+                documents = dataset.features[one.candidates.document[b, :length]].double().numpy()
+                theta, rate = learned[b]
+                scores = [float(x @ theta) / own.temperature for x in documents]
+                assert one.prediction.scores[b, 0, :length].tolist() == pytest.approx(scores, abs=1e-9), (
+                    words,
+                    positions,
+                    click,
+                )
+                ranking = list(order_of(scores, clocks[b, :length]))[:positions]
+                assert one.ranking[b, :length].tolist() == ranking, f"round {t}, replica {b}"
+                clicks = one.clicks[b, : len(ranking)].tolist()
+                directions = [dueling.unit(normal) for normal in normals[b]]
+                members = dueling.members(theta, own.delta, directions)
+                risks = coltr.risks(members, documents, ranking, clicks, own.variance_penalty, own.renormalise)
+                learned[b] = coltr.step(theta, rate, directions, risks, own.decay, 0.3 * 0.4)
+                assert simulation.ranker.theta[b].numpy() == pytest.approx(learned[b][0], abs=1e-9), f"round {t}"
+                assert float(simulation.ranker.rate[b]) == pytest.approx(learned[b][1], rel=1e-12), (
+                    words,
+                    positions,
+                    click,
+                )
+                moved = learned[b][0] is not theta
+                happened["moved"] += moved
+                happened["a loss, but nothing moved"] += not moved and any(coltr.losses(clicks))
+                happened["moved without a loss"] += moved and not any(coltr.losses(clicks))
+                happened["rate at its floor"] += moved and rate == 0.3 * 0.4
+        assert happened["moved"] > 15, (words, positions, click)
+        assert happened["rate at its floor"] > 2, (words, positions, click)
+        assert not happened["moved without a loss"], "nor without a click"
 
 
 def lists(clicks):
@@ -70,36 +75,36 @@ def lists(clicks):
     return scores, mask, ranking, shown, torch.tensor([clicks, clicks]) & shown
 
 
-@pytest.mark.parametrize("renormalise", [False, True])
-def test_candidates_that_show_the_same_list_as_likely_have_the_same_risk(renormalise):
+def test_candidates_that_show_the_same_list_as_likely_have_the_same_risk():
     """A constant added to all scores changes nothing; padding does not count, whatever its score."""
-    scores, mask, *shown = lists([False, True, False, True, False, False])
-    scores[:, 1] = scores[:, 0]
-    scores[:, 2] = scores[:, 0] + 7
-    scores[1, :, 5:] = 1e4
-    risk = counterfactual_risks(scores, mask, *shown, 1.0, renormalise)
-    assert risk.isfinite().all()
-    assert (risk[:, 1] == risk[:, 0]).all(), "to the last bit: theta itself never wins"
-    torch.testing.assert_close(risk[:, 2], risk[:, 0])
-    assert ((risk[:, 3:] - risk[:, :1]).abs() > 1e-3).all()
+    for renormalise in [False, True]:
+        scores, mask, *shown = lists([False, True, False, True, False, False])
+        scores[:, 1] = scores[:, 0]
+        scores[:, 2] = scores[:, 0] + 7
+        scores[1, :, 5:] = 1e4
+        risk = counterfactual_risks(scores, mask, *shown, 1.0, renormalise)
+        assert risk.isfinite().all(), renormalise
+        assert (risk[:, 1] == risk[:, 0]).all(), "to the last bit: theta itself never wins"
+        torch.testing.assert_close(risk[:, 2], risk[:, 0])
+        assert ((risk[:, 3:] - risk[:, :1]).abs() > 1e-3).all(), renormalise
 
 
-@pytest.mark.parametrize("renormalise", [False, True])
-@pytest.mark.parametrize("clicks", [[True, True, True, False, False, False], [False] * 6, [True] * 6])
-def test_without_a_document_that_was_passed_over_nothing_wins(clicks, renormalise):
-    scores, *shown = lists(clicks)
-    risk = counterfactual_risks(scores, *shown, 1.0, renormalise)
-    assert torch.equal(risk, torch.zeros(2, 30, dtype=torch.float64))
+def test_without_a_document_that_was_passed_over_nothing_wins():
+    for renormalise in [False, True]:
+        for clicks in [[True, True, True, False, False, False], [False] * 6, [True] * 6]:
+            scores, *shown = lists(clicks)
+            risk = counterfactual_risks(scores, *shown, 1.0, renormalise)
+            assert torch.equal(risk, torch.zeros(2, 30, dtype=torch.float64)), (renormalise, clicks)
 
 
-@pytest.mark.parametrize("renormalise", [False, True])
-def test_scores_far_apart_do_not_overflow(renormalise):
+def test_scores_far_apart_do_not_overflow():
     """Weights differ by far more than a float can hold: the risk is that of the document with the largest one."""
-    scores, mask, *shown = lists([False, True, False, False, False, False])
-    risk = counterfactual_risks(1e4 * scores, mask, *shown, 0.0, renormalise)
-    assert risk.isfinite().all()
-    likely = scores[0, 1:] - scores[0, :1]
-    if not renormalise:  # then the largest weight is that of the largest difference of scores
-        ranking = shown[0][0]
-        best = likely[:, ranking].argmax(1)
-        torch.testing.assert_close(risk[0, 1:], (best == 0).double())
+    for renormalise in [False, True]:
+        scores, mask, *shown = lists([False, True, False, False, False, False])
+        risk = counterfactual_risks(1e4 * scores, mask, *shown, 0.0, renormalise)
+        assert risk.isfinite().all(), renormalise
+        likely = scores[0, 1:] - scores[0, :1]
+        if not renormalise:  # then the largest weight is that of the largest difference of scores
+            ranking = shown[0][0]
+            best = likely[:, ranking].argmax(1)
+            torch.testing.assert_close(risk[0, 1:], (best == 0).double())

@@ -48,52 +48,32 @@ def fitted(port, lists, forgetting, ranker, reduction, steps, restart):
     return olranknet.descend(start, port.initial, slope, l2, 1, "mean", RATE / WIDTH, steps)
 
 
-@pytest.mark.parametrize(
-    ("ranker", "forgetting", "reduction", "restart", "every"),
-    [
+def test_every_refit_is_of_what_counts(monkeypatch):
+    """Also in rounds without a pair, in which others count less; the history is worked on in several parts."""
+    for ranker, forgetting, reduction, restart, every in [
         ("olranknet", Forgetting(window=3), "sum", True, 1),
         ("olranknet", Forgetting(discount=0.7), "mean", False, 1),
         ("ollambdarank", Forgetting(window=4), "mean", False, 2),
         ("ollambdarank", Forgetting(discount=0.7), "sum", True, 1),
-    ],
-    ids=str,
-)
-def test_every_refit_is_of_what_counts(ranker, forgetting, reduction, restart, every, monkeypatch):
-    """Also in rounds without a pair, in which others count less; the history is worked on in several parts."""
-    monkeypatch.setattr(RankNetLoss, "chunk", 4)
-    monkeypatch.setattr(LambdaRankLoss, "chunk", 3)
-    settings = f"restart={restart}", f"reduction={reduction}", f"every={every}", "steps=3", "pairs=all"
-    simulation = refitted(ranker, *(f"ranker.{setting}" for setting in settings), word(forgetting))
-    lists, replicas, refits, silent = [[] for _ in SEEDS], ports(simulation.ranker), 0, 0
-    for step in rounds(simulation):
-        for b, port in enumerate(replicas):
-            lists[b].append(served(step[1], b) if compared(step[1], b) else None)
-            age = None if forgetting.window is None else len(lists[b]) - 1 - forgetting.window
-            left = bool(any(lists[b])) if age is None else age >= 0 and lists[b][age] is not None
-            port.waiting |= bool(lists[b][-1]) or left
-            if port.waiting and (step[0] + 1) % every == 0:
-                port.theta = fitted(port, lists[b], forgetting, ranker, reduction, 3, restart)
-                port.waiting, refits, silent = False, refits + 1, silent + (not lists[b][-1])
-            found = simulation.ranker.theta[b, 0].numpy()
-            assert found == pytest.approx(flat(port.theta), abs=1e-7), f"round {step[0]}, replica {b}"
-    assert refits > 10
-    assert silent > 1
-
-
-def test_a_window_draws_batches_from_the_pairs_in_it():
-    """Every pair that is drawn counts, and all that count are drawn."""
-    simulation = refitted("olranknet", "ranker.window=3", "ranker.batch=64", "ranker.pairs=all", total=14)
-    loss, drawn = simulation.ranker.loss, []
-    inner = loss.sample
-    loss.sample = lambda index: drawn.append(index.clone()) or inner(index)
-    for _ in rounds(simulation):
-        for index in drawn:
-            for b in range(len(SEEDS)):
-                if loss.count[b] > loss.first[b]:
-                    assert loss.first[b] <= index[b].min()
-                    assert index[b].max() < loss.count[b]
-        drawn.clear()
-    assert (loss.first > 0).all()
+    ]:
+        monkeypatch.setattr(RankNetLoss, "chunk", 4)
+        monkeypatch.setattr(LambdaRankLoss, "chunk", 3)
+        settings = f"restart={restart}", f"reduction={reduction}", f"every={every}", "steps=3", "pairs=all"
+        simulation = refitted(ranker, *(f"ranker.{setting}" for setting in settings), word(forgetting))
+        lists, replicas, refits, silent = [[] for _ in SEEDS], ports(simulation.ranker), 0, 0
+        for step in rounds(simulation):
+            for b, port in enumerate(replicas):
+                lists[b].append(served(step[1], b) if compared(step[1], b) else None)
+                age = None if forgetting.window is None else len(lists[b]) - 1 - forgetting.window
+                left = bool(any(lists[b])) if age is None else age >= 0 and lists[b][age] is not None
+                port.waiting |= bool(lists[b][-1]) or left
+                if port.waiting and (step[0] + 1) % every == 0:
+                    port.theta = fitted(port, lists[b], forgetting, ranker, reduction, 3, restart)
+                    port.waiting, refits, silent = False, refits + 1, silent + (not lists[b][-1])
+                found = simulation.ranker.theta[b, 0].numpy()
+                assert found == pytest.approx(flat(port.theta), abs=1e-7), f"round {step[0]}, replica {b}"
+        assert refits > 10, (ranker, forgetting, reduction, restart, every)
+        assert silent > 1, (ranker, forgetting, reduction, restart, every)
 
 
 @pytest.mark.parametrize("ranker", ["olranknet", "ollambdarank", "p2neurrank"])
@@ -114,53 +94,65 @@ def test_without_forgetting_every_round_is_that_of_the_base_method(ranker):
     assert not torch.equal(trace("ranker.window=5")[1], learned)
 
 
-@pytest.mark.parametrize(
-    ("forgetting", "growth", "due"),
-    [("window=10", 1.5, [2, 3, 5, 8, 12, 17, 22, 27]), ("discount=0.9", 1.5, [2, 3, 5, 8, 12, 17, 22, 27])],
-)
-def test_the_rounds_that_grow_are_those_that_count(forgetting, growth, due):
-    simulation = refitted("olranknet", f"ranker.{forgetting}", f"ranker.growth={growth}", "ranker.steps=1", total=27)
-    found = []
-    for t, _ in rounds(simulation):
-        found += [] if int(simulation.ranker.due) in (1, *found) else [int(simulation.ranker.due)]
-        assert t < found[-1]
-    assert found == due or found == [*due, due[-1] + 5]
+def test_the_rounds_that_grow_are_those_that_count():
+    for forgetting, growth, due in [
+        ("window=10", 1.5, [2, 3, 5, 8, 12, 17, 22, 27]),
+        ("discount=0.9", 1.5, [2, 3, 5, 8, 12, 17, 22, 27]),
+    ]:
+        simulation = refitted(
+            "olranknet", f"ranker.{forgetting}", f"ranker.growth={growth}", "ranker.steps=1", total=27
+        )
+        found = []
+        for t, _ in rounds(simulation):
+            found += [] if int(simulation.ranker.due) in (1, *found) else [int(simulation.ranker.due)]
+            assert t < found[-1], (forgetting, growth, due)
+        assert found == due or found == [*due, due[-1] + 5], (forgetting, growth, due)
 
 
-@pytest.mark.parametrize("tangent_at", ["serving", "refit"])
-@pytest.mark.parametrize("forgetting", [Forgetting(window=4), Forgetting(discount=0.8)], ids=str)
-def test_widths_are_of_what_counts(forgetting, tangent_at):
+def test_widths_are_of_what_counts():
     """The diagonals of A and A~ from the gradients of every pair, as its round was served or after the round's fit."""
-    words = "ranker=olranknet", "ranker/model=mlp", *NETWORK, "ranker.steps=2", "click=perfect", word(forgetting)
-    settings = "exploration.l2=0.3", f"exploration.tangent_at={tangent_at}"
-    simulation = simulate(tiny(*words, *settings), SEEDS[:2], 16, handmade(LISTS), dtype=torch.float64)
-    added: list[list[np.ndarray]] = [[], []]
-    before = simulation.ranker.theta.clone()
-    for _, one in rounds(simulation):
-        after = simulation.ranker.theta.clone()
-        for b in range(2):
-            known = added[b] if tangent_at == "refit" else None  # A has the pairs of this round in the next
-            theta = weights((after if tangent_at == "refit" else before)[b, 0].numpy())
-            x, total = one.candidates.features[b].numpy(), np.zeros(len(flat(theta)))
-            for winner, loser in compared(one, b):
-                total += (gradient(theta, x[winner]) - gradient(theta, x[loser])) ** 2 / WIDTH
-            if known is None:
-                known = [*added[b], total]
-            expected = [
-                0.3 + sum(weight(len(known) - 1 - t, *forgetting) ** power * each for t, each in enumerate(known))
-                for power in (1, 2)
-            ]
-            covariance = simulation.exploration.tangents
-            np.testing.assert_allclose(covariance.diagonal[b].numpy() + 0 * total, expected[0] + 0 * total, rtol=1e-6)
-            if forgetting.window is None:
-                np.testing.assert_allclose(covariance.squared[b].numpy() + 0 * total, expected[1], rtol=1e-6)
-            added[b].append(total)
-        if forgetting.window is None:
-            norm = torch.cat([part.flatten(1) for part in simulation.exploration.tangents.weights], 1)
-            if tangent_at == "refit":
-                exact = simulation.exploration.tangents
-                torch.testing.assert_close(norm, (exact.squared / exact.diagonal**2).to(norm.dtype))
-        before = after
+    for tangent_at in ["serving", "refit"]:
+        for forgetting in [Forgetting(window=4), Forgetting(discount=0.8)]:
+            words = (
+                "ranker=olranknet",
+                "ranker/model=mlp",
+                *NETWORK,
+                "ranker.steps=2",
+                "click=perfect",
+                word(forgetting),
+            )
+            settings = "exploration.l2=0.3", f"exploration.tangent_at={tangent_at}"
+            simulation = simulate(tiny(*words, *settings), SEEDS[:2], 16, handmade(LISTS), dtype=torch.float64)
+            added: list[list[np.ndarray]] = [[], []]
+            before = simulation.ranker.theta.clone()
+            for _, one in rounds(simulation):
+                after = simulation.ranker.theta.clone()
+                for b in range(2):
+                    known = added[b] if tangent_at == "refit" else None  # A has the pairs of this round in the next
+                    theta = weights((after if tangent_at == "refit" else before)[b, 0].numpy())
+                    x, total = one.candidates.features[b].numpy(), np.zeros(len(flat(theta)))
+                    for winner, loser in compared(one, b):
+                        total += (gradient(theta, x[winner]) - gradient(theta, x[loser])) ** 2 / WIDTH
+                    if known is None:
+                        known = [*added[b], total]
+                    expected = [
+                        0.3
+                        + sum(weight(len(known) - 1 - t, *forgetting) ** power * each for t, each in enumerate(known))
+                        for power in (1, 2)
+                    ]
+                    covariance = simulation.exploration.tangents
+                    np.testing.assert_allclose(
+                        covariance.diagonal[b].numpy() + 0 * total, expected[0] + 0 * total, rtol=1e-6
+                    )
+                    if forgetting.window is None:
+                        np.testing.assert_allclose(covariance.squared[b].numpy() + 0 * total, expected[1], rtol=1e-6)
+                    added[b].append(total)
+                if forgetting.window is None:
+                    norm = torch.cat([part.flatten(1) for part in simulation.exploration.tangents.weights], 1)
+                    if tangent_at == "refit":
+                        exact = simulation.exploration.tangents
+                        torch.testing.assert_close(norm, (exact.squared / exact.diagonal**2).to(norm.dtype))
+                before = after
 
 
 @pytest.mark.parametrize("ranker", ["olranknet", "ollambdarank"])
@@ -173,24 +165,21 @@ def test_a_resumed_run_is_the_undisturbed_one(ranker, forgetting):
     check_resumed(make, 9)
 
 
-@pytest.mark.parametrize(
-    ("overrides", "message"),
-    [
+def test_settings_that_do_not_work_are_refused():
+    for overrides, message in [
         (
             ("ranker.fit=authors", "ranker.window=9"),
             "ranker.fit must be descent with ranker.window or ranker.discount, got authors",
         ),
         (("ranker.batch=8", "ranker.discount=0.9"), "ranker.batch must be null with ranker.discount, got 8"),
         (("ranker.window=8", "ranker.discount=0.9"), "ranker.discount must be 1 with ranker.window=8, got 0.9"),
-    ],
-)
-def test_settings_that_do_not_work_are_refused(overrides, message):
-    with pytest.raises(ValueError, match=f"^{message}$"):
-        build(tiny("ranker=olranknet", *overrides).ranker)
+    ]:
+        with pytest.raises(ValueError, match=f"^{message}$"):
+            build(tiny("ranker=olranknet", *overrides).ranker)
 
 
-@pytest.mark.parametrize("forgetting", ["window=9", "discount=0.9"])
-def test_the_full_covariance_is_refused(forgetting):
-    message = "^exploration.covariance must be diagonal where the ranker forgets pairs, got full$"
-    with pytest.raises(ValueError, match=message):
-        simulate(tiny("ranker=olranknet", f"ranker.{forgetting}", "exploration.covariance=full"), [0], 5)
+def test_the_full_covariance_is_refused():
+    for forgetting in ["window=9", "discount=0.9"]:
+        message = "^exploration.covariance must be diagonal where the ranker forgets pairs, got full$"
+        with pytest.raises(ValueError, match=message):
+            simulate(tiny("ranker=olranknet", f"ranker.{forgetting}", "exploration.covariance=full"), [0], 5)

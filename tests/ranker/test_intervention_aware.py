@@ -9,10 +9,13 @@ import numpy as np
 import pytest
 import torch
 
-from ol2r_cli.config.instantiate import build
+from ol2r_cli.interfaces import RunContext
 from ol2r_cli.learning.refit import Adam
+from ol2r_cli.ranker.intervention_aware import ClickEM, SampledLists, click_curve
+from ol2r_cli.ranker.model.linear import Linear
+from ol2r_cli.tensor.streams import Streams
 from tests.reference import intervention_aware as reference
-from tests.reference.plackett_luce import order_of
+from tests.reference.plackett_luce import enumerate_rankings, order_of, probability
 from tests.rounds import LISTS, SEEDS, fresh, rounds
 from tests.worlds import handmade, simulate, tiny
 
@@ -22,13 +25,6 @@ SETTINGS = (
     *(f"ranker.steps={STEPS}", f"ranker.batch={BATCH}", f"ranker.gradient_lists={LISTS_DRAWN}"),
     f"ranker.learning_rate={RATE}",
 )
-CURVES = {
-    "position_based": lambda rank: (1 / rank, 0.0),
-    "trust_bias": lambda rank: (
-        (0.35 / rank + 0.65 / (1 + 0.05 * (rank - 1))) * (1 / (1 + 0.005 * (rank - 1)) - 0.65 / rank),
-        (0.35 / rank + 0.65 / (1 + 0.05 * (rank - 1))) * 0.65 / rank,
-    ),
-}
 REFITS = {6: 12, 12: 18, 18: 27, 27: 41, 41: 62}  # rounds after which the policy is optimised, and the next of them
 
 
@@ -81,43 +77,56 @@ class Port:
         return negative
 
 
-@pytest.mark.parametrize(
-    ("propensities", "clip", "restart", "positions"),
-    [("trust_bias", 2.0, False, 5), ("position_based", 0.5, True, 20), ("estimated", 3.0, False, 5)],
-)
-def test_every_round_is_that_of_the_definition(propensities, clip, restart, positions):
+def test_every_round_is_that_of_the_definition():
     """The port remembers, estimates and optimises; we only show it lists and clicks."""
-    words = f"ranker.propensities={propensities}", f"ranker.clip={clip}", f"ranker.restart={str(restart).lower()}"
-    em = "ranker.em.iterations=2", "ranker.em.steps=3", "ranker.em.batch=5", "ranker.em.learning_rate=0.05"
-    config = tiny(*SETTINGS, *words, *em, "click=trust_bias", f"positions={positions}")
-    dataset, streams, longest = handmade(LISTS, FEATURES), fresh(), max(map(len, LISTS))
-    places = min(positions, longest)
-    simulation = simulate(config, SEEDS, 45, dataset, loops=True, trace_blocks=False, trace_regret=False)
-    ports = [Port(dataset, clip, restart, places) for _ in SEEDS]
-    models = [(np.append(np.zeros(FEATURES), np.log(1 / 9)), [(1 / (k + 2),) * 2 for k in range(places)])] * len(SEEDS)
-    curves = [CURVES.get(propensities, CURVES["trust_bias"])(rank) for rank in range(1, places + 1)]
-    negative = 0
-    for t, one in rounds(simulation):
-        width = one.candidates.mask.shape[1]
-        for b, length in enumerate(one.candidates.mask.sum(1).tolist()):
-            port, rows = ports[b], one.candidates.document[b, :length].tolist()
-            ranking, clicks = one.ranking[b, :length].tolist(), one.clicks[b, :length].tolist()
-            scores = [float(port.features[row] @ port.theta) for row in rows]
-            assert one.prediction.scores[b, 0, :length].tolist() == pytest.approx(scores, abs=1e-8), f"round {t}"
-            port.see(int(one.candidates.query[b]), rows, ranking, clicks, port.clocks(streams, b, t, width))
-            if t + 1 in REFITS:
-                random = streams.at("learn/ranker", t)
-                if propensities == "estimated":
-                    models[b] = estimated(port.log, *models[b], random.uniform(2 * 3 * 5, "batch")[b].tolist())
-                    curves = models[b][1]
-                    found = simulation.ranker.em.propensity[b]
-                    assert found.numpy() == pytest.approx(np.array(curves), abs=1e-8)
-                    assert simulation.ranker.em.relevance[b, 0].numpy() == pytest.approx(models[b][0], abs=1e-8)
-                negative += port.optimise(random, b, longest, *zip(*curves, strict=True), t + 1)
-            assert simulation.ranker.theta[b, 0].numpy() == pytest.approx(port.theta, abs=1e-8), f"round {t}"
-    if propensities != "position_based":
-        assert negative > 5, "estimates of relevance are kept where they are negative"
-    assert all(np.abs(port.theta).max() > 0.1 for port in ports)
+    for propensities, clip, restart, positions in [
+        ("trust_bias", 2.0, False, 5),
+        ("position_based", 0.5, True, 20),
+        ("estimated", 3.0, False, 5),
+    ]:
+        words = f"ranker.propensities={propensities}", f"ranker.clip={clip}", f"ranker.restart={str(restart).lower()}"
+        em = "ranker.em.iterations=2", "ranker.em.steps=3", "ranker.em.batch=5", "ranker.em.learning_rate=0.05"
+        config = tiny(*SETTINGS, *words, *em, "click=trust_bias", f"positions={positions}")
+        dataset, streams, longest = handmade(LISTS, FEATURES), fresh(), max(map(len, LISTS))
+        places = min(positions, longest)
+        simulation = simulate(config, SEEDS, 45, dataset, loops=True, trace_blocks=False, trace_regret=False)
+        ports = [Port(dataset, clip, restart, places) for _ in SEEDS]
+        models = [(np.append(np.zeros(FEATURES), np.log(1 / 9)), [(1 / (k + 2),) * 2 for k in range(places)])] * len(
+            SEEDS
+        )
+        curves = [click_curve(propensities, rank) for rank in range(1, places + 1)]
+        negative = 0
+        for t, one in rounds(simulation):
+            width = one.candidates.mask.shape[1]
+            for b, length in enumerate(one.candidates.mask.sum(1).tolist()):
+                port, rows = ports[b], one.candidates.document[b, :length].tolist()
+                ranking, clicks = one.ranking[b, :length].tolist(), one.clicks[b, :length].tolist()
+                scores = [float(port.features[row] @ port.theta) for row in rows]
+                assert one.prediction.scores[b, 0, :length].tolist() == pytest.approx(scores, abs=1e-8), f"round {t}"
+                port.see(int(one.candidates.query[b]), rows, ranking, clicks, port.clocks(streams, b, t, width))
+                if t + 1 in REFITS:
+                    random = streams.at("learn/ranker", t)
+                    if propensities == "estimated":
+                        models[b] = estimated(port.log, *models[b], random.uniform(2 * 3 * 5, "batch")[b].tolist())
+                        curves = models[b][1]
+                        found = simulation.ranker.em.propensity[b]
+                        assert found.numpy() == pytest.approx(np.array(curves), abs=1e-8), (
+                            propensities,
+                            clip,
+                            restart,
+                            positions,
+                        )
+                        assert simulation.ranker.em.relevance[b, 0].numpy() == pytest.approx(models[b][0], abs=1e-8), (
+                            propensities,
+                            clip,
+                            restart,
+                            positions,
+                        )
+                    negative += port.optimise(random, b, longest, *zip(*curves, strict=True), t + 1)
+                assert simulation.ranker.theta[b, 0].numpy() == pytest.approx(port.theta, abs=1e-8), f"round {t}"
+        if propensities != "position_based":
+            assert negative > 5, "estimates of relevance are kept where they are negative"
+        assert all(np.abs(port.theta).max() > 0.1 for port in ports), (propensities, clip, restart, positions)
 
 
 def estimated(log, weights, curves, drawn):
@@ -173,7 +182,7 @@ def test_expectations_of_a_query_sum_to_those_of_its_places():
     simulation = simulate(tiny(*SETTINGS, "click=trust_bias", "positions=5"), SEEDS, 40, handmade(LISTS))
     for _, _ in rounds(simulation):
         pass
-    alpha, beta = zip(*map(CURVES["trust_bias"], range(1, 6)), strict=True)
+    alpha, beta = zip(*(click_curve("trust_bias", rank) for rank in range(1, 6)), strict=True)
     sums, first = simulation.ranker.rewards.sums, 0
     for labels in LISTS:
         rows = sums[:, first : first + len(labels)]
@@ -185,34 +194,166 @@ def test_expectations_of_a_query_sum_to_those_of_its_places():
     assert float(sums[:, :, 0].sum()) > 100
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
+def test_settings_that_do_not_go_together_are_refused():
+    for words, message in (
         (
             ("ranker.propensities=estimated", "ranker.alpha=[1,1]"),
             "ranker.alpha must be null with ranker.propensities=estimated",
         ),
         (("ranker.em.steps=0",), "ranker.em.steps must be 1 or more, got 0"),
-    ],
-)
-def test_settings_that_do_not_go_together_are_refused(words, message):
-    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
-        build(tiny("ranker=intervention_aware", *words).ranker)
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
         (("ranker.beta=[0.1,0.2]",), "ranker.beta must be 10 numbers, one per place, got [0.1, 0.2]"),
         (("positions=2", "ranker.alpha=[0,0]"), "ranker.alpha must be above 0 at one place at least, got [0, 0]"),
-    ],
-)
-def test_curves_that_do_not_suit_the_places_are_refused(words, message):
-    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
-        simulate(tiny("ranker=intervention_aware", *words), [0], 1)
+    ):
+        with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+            simulate(tiny("ranker=intervention_aware", *words), [0], 1)
 
 
-def test_given_curves_take_the_place_of_a_user():
+def test_curves_are_those_of_the_users_or_given():
+    """P(click) of every grade and place, as the click model has it."""
+    for user in "trust_bias", "position_based":
+        model = simulate(tiny(f"click={user}"), [0], 1).click
+        for place, clicks in enumerate(model.probability):
+            alpha, beta = click_curve(user, place + 1)
+            assert (alpha * model.click_probability + beta).tolist() == pytest.approx(clicks.tolist(), abs=1e-12)
     words = "positions=2", "ranker.alpha=[.5,.25,.1]", "ranker.propensities=position_based", "ranker.beta=[.2,.1]"
     simulation = simulate(tiny("ranker=intervention_aware", *words), [0], 1)
     assert simulation.ranker.rewards.propensity.tolist() == [[[0.5, 0.2], [0.25, 0.1]]]
+
+
+# Expectations over Plackett-Luce lists and their gradients.
+
+SCORES = [0.5, -1.0, 2.0, 0.1]
+WEIGHT = [1.0, 0.6, 0.3, 0.25]
+REWARD = [0.4, -0.7, 0.1, 1.3]  # estimates of relevance may be negative
+
+
+def each_list(places: int) -> tuple[SampledLists, torch.Tensor]:
+    """All lists, each drawn once by clocks that ring in its order, and their probabilities."""
+    lists = enumerate_rankings(4, places)
+    scores = torch.tensor(SCORES, dtype=torch.float64).expand(len(lists), -1)
+    ranks = torch.full((len(lists), 4), 9.0, dtype=torch.float64)
+    for row, ranking in enumerate(lists):
+        ranks[row, list(ranking)] = torch.arange(len(ranking), dtype=torch.float64)
+    sampled = SampledLists(scores, torch.ones(len(lists), 4, dtype=torch.bool), (scores + ranks).exp()[:, None], places)
+    assert [tuple(shown) for shown in sampled.document[:, 0].tolist()] == lists
+    return sampled, torch.tensor([probability(ranking, SCORES) for ranking in lists], dtype=torch.float64)
+
+
+def reward_of(scores: list[float], places: int) -> float:
+    """J: the expected reward."""
+    return sum(
+        probability(ranking, scores) * sum(w * REWARD[d] for w, d in zip(WEIGHT, ranking, strict=False))
+        for ranking in enumerate_rankings(4, places)
+    )
+
+
+def test_gradients_and_expectations_are_those_over_all_lists_of_four_documents():
+    for places in 1, 2, 3, 4:
+        sampled, chance = each_list(places)
+        reward = torch.tensor(REWARD, dtype=torch.float64).expand(len(chance), -1)
+        slope = chance @ sampled.gradient(reward, torch.tensor(WEIGHT, dtype=torch.float64))
+        values = torch.tensor([WEIGHT, REWARD], dtype=torch.float64).T
+        found = torch.einsum("q,qdc->dc", chance, sampled.expected(values))
+        for document in range(4):
+            up, down = list(SCORES), list(SCORES)
+            up[document] += 1e-5
+            down[document] -= 1e-5
+            difference = (reward_of(up, places) - reward_of(down, places)) / 2e-5
+            assert float(slope[document]) == pytest.approx(difference, abs=1e-8), places
+            for column, value in enumerate((WEIGHT, REWARD)):
+                exact = sum(
+                    probability(ranking, SCORES) * value[ranking.index(document)]
+                    for ranking in enumerate_rankings(4, places)
+                    if document in ranking
+                )
+                assert float(found[document, column]) == pytest.approx(exact, abs=1e-12), places
+
+
+def test_lists_and_sums_are_those_of_the_definition():
+    """Queries of several lengths, whatever the scores of padding; every list adds up to the same."""
+    for places, spread in [(1, 1), (5, 30), (20, 1)]:
+        generator = torch.Generator().manual_seed(places)
+        lengths = [8, 5, 2, 1]
+        scores = spread * torch.randn(4, 8, generator=generator, dtype=torch.float64)
+        clocks = torch.rand(4, 6, 8, generator=generator, dtype=torch.float64)
+        reward = torch.randn(4, 8, generator=generator, dtype=torch.float64)
+        mask = torch.arange(8) < torch.tensor(lengths)[:, None]
+        weight = torch.rand(20, generator=generator, dtype=torch.float64)
+        sampled = SampledLists(scores.masked_fill(~mask, 1e3), mask, clocks, places)
+        found = sampled.expected(weight[:, None])[..., 0], sampled.gradient(reward, weight)
+        assert found[0].isfinite().all(), (places, spread)
+        for q, length in enumerate(lengths):
+            own = scores[q, :length].tolist()
+            lists = [order_of(own, each[:length].tolist())[:places] for each in clocks[q]]
+            assert [tuple(shown[: len(lists[0])]) for shown in sampled.document[q].tolist()] == lists, (places, spread)
+            values = weight.tolist()
+            assert found[0][q, :length].tolist() == pytest.approx(reference.expected(lists, own, values), abs=1e-9), (
+                places,
+                spread,
+            )
+            assert float(found[0][q, :length].sum()) == pytest.approx(sum(values[: min(places, length)])), (
+                places,
+                spread,
+            )
+            slope = reference.gradient(lists, own, reward[q, :length].tolist(), values)
+            assert found[1][q, :length].tolist() == pytest.approx(slope, abs=1e-9), (places, spread)
+
+
+def test_scores_far_apart_do_not_overflow():
+    scores = torch.tensor([[0.0, -900.0, 900.0, -3000.0]], dtype=torch.float64)
+    sampled = SampledLists(scores, torch.ones(1, 4, dtype=torch.bool), torch.ones(1, 2, 4, dtype=torch.float64), 2)
+    weight = torch.tensor([1.0, 0.5], dtype=torch.float64)
+    assert sampled.expected(weight[:, None])[0, :, 0].tolist() == pytest.approx([0.5, 0, 1, 0])
+    assert sampled.gradient(torch.ones_like(scores), weight).tolist()[0] == pytest.approx([0] * 4, abs=1e-12)
+
+
+# alpha and beta by expectation maximisation.
+
+
+def made(rounds: int, features: torch.Tensor, **settings) -> ClickEM:
+    em = ClickEM(**{"iterations": 1, "steps": 1, "learning_rate": 0.05, "batch": 64, **settings})
+    context = RunContext(1, 50, features.shape[1], 3, queries=1, rounds=rounds, grades=2)
+    em.setup(context, features)
+    return em
+
+
+def test_clicks_by_place_are_explained():
+    """Where the relevant are always clicked at the first place, as the start has it; otherwise r has another scale."""
+    generator = torch.Generator().manual_seed(1)
+    features = torch.randn(50, 2, generator=generator)
+    relevance = torch.sigmoid(features.double() @ torch.tensor([2.0, -1.0], dtype=torch.float64))
+    alpha, beta = torch.tensor([0.7, 0.4, 0.2], dtype=torch.float64), torch.tensor([0.3, 0.1, 0.05])
+    rounds = 4000
+    em = made(rounds, features, iterations=150, steps=5)
+    document = torch.rand(rounds, 50, generator=generator).topk(3, dim=1).indices
+    clicked = torch.rand(rounds, 3, generator=generator) < alpha * relevance[document] + beta
+    em.document[0, :rounds], em.outcome[0, :rounds] = document.int(), clicked.to(torch.int8)
+    em.count += rounds
+    em.estimate(Linear(), Streams(torch.tensor([0])).at("learn/ranker", rounds - 1))
+    found, other = em.propensity[0].unbind(1)
+    estimated = torch.sigmoid(em.relevance[0, 0] @ em.features.mT)
+    assert (found / found[0]).tolist() == pytest.approx((alpha / alpha[0]).tolist(), abs=0.1)
+    explained = found[:, None] * estimated + other[:, None]
+    assert (explained - alpha[:, None] * relevance - beta[:, None]).abs().max() < 0.05
+
+
+def test_a_place_without_a_click_is_not_given_up():
+    """alpha = beta = 0 would explain any later click by nothing."""
+    em = made(40, torch.zeros(50, 2), iterations=3)
+    em.outcome[0, :20] = torch.tensor([1, 0, -1])
+    em.count += 20
+    em.estimate(Linear(), Streams(torch.tensor([0])).at("learn/ranker", 19))
+    alpha, beta = em.propensity[0].unbind(1)
+    assert (alpha + beta > 0).all()
+    assert (beta > 0).all()
+    assert [float(alpha[2]), float(beta[2])] == pytest.approx([1 / 4, 1 / 4]), "it was never shown"
+
+
+def test_rounding_of_certain_clicks_does_no_harm():
+    """At the first place P(click | relevant) starts at 1; alpha + beta may be more than that in the last bit."""
+    em = made(1, torch.zeros(50, 2))
+    em.propensity[0, 0] = torch.tensor([0.7 + 3e-16, 0.3], dtype=torch.float64)
+    assert float(em.propensity[0, 0].sum()) > 1
+    prior = torch.ones(1, 1, 3, dtype=torch.float64)
+    found = em._posterior(prior, torch.full((1, 1, 3), 0, dtype=torch.int8))
+    assert ((found >= 0) & (found <= 1)).all()

@@ -30,30 +30,27 @@ def weights(theta, features):
     return unflat(theta.double().numpy(), like)
 
 
-@pytest.mark.parametrize(
-    ("loss", "reduction", "restart"),
-    [
+def test_it_fits_the_lists_served_so_far():
+    for loss, reduction, restart in [
         ("lambdarank", "mean", "true"),
         ("lambdarank", "sum", "false"),
         ("ranknet", "sum", "true"),
         ("ranknet", "mean", "false"),
-    ],
-)
-def test_it_fits_the_lists_served_so_far(loss, reduction, restart):
-    dataset = handmade(LISTS)
-    settings = [f"ranker.loss={loss}", f"ranker.reduction={reduction}", f"ranker.restart={restart}"]
-    simulation, served = rounds_of(*WHOLE, *settings, dataset=dataset)
-    for replica in range(2):
-        start = weights(simulation.ranker.start[replica, 0], 4)
-        theta, history = start, []
-        for query in (own[replica] for own in served):
-            rows = dataset.features[dataset.offsets[query] : dataset.offsets[query + 1]].double().numpy()
-            history.append(reference.from_labels(rows, LISTS[query]))
-            if history[-1].pairs:
-                theta = refitted(start if restart == "true" else theta, start, history, loss, reduction)
-        found = simulation.ranker.theta[replica, 0]
-        np.testing.assert_allclose(found, flat(theta), rtol=0, atol=1e-9)
-        assert np.abs(flat(theta) - flat(start)).max() > 1e-3
+    ]:
+        dataset = handmade(LISTS)
+        settings = [f"ranker.loss={loss}", f"ranker.reduction={reduction}", f"ranker.restart={restart}"]
+        simulation, served = rounds_of(*WHOLE, *settings, dataset=dataset)
+        for replica in range(2):
+            start = weights(simulation.ranker.start[replica, 0], 4)
+            theta, history = start, []
+            for query in (own[replica] for own in served):
+                rows = dataset.features[dataset.offsets[query] : dataset.offsets[query + 1]].double().numpy()
+                history.append(reference.from_labels(rows, LISTS[query]))
+                if history[-1].pairs:
+                    theta = refitted(start if restart == "true" else theta, start, history, loss, reduction)
+            found = simulation.ranker.theta[replica, 0]
+            np.testing.assert_allclose(found, flat(theta), rtol=0, atol=1e-9)
+            assert np.abs(flat(theta) - flat(start)).max() > 1e-3, (loss, reduction, restart)
 
 
 def refitted(theta, start, history, loss, reduction):
@@ -73,17 +70,6 @@ def test_queries_without_a_pair_leave_it_where_it_is():
     simulation, _ = rounds_of(*WHOLE, dataset=handmade([[0, 0], [3], [1, 1, 1]]))
     assert torch.equal(simulation.ranker.theta, simulation.ranker.start)
     assert simulation.ranker.loss.count.tolist() == [0, 0]
-
-
-def test_it_waits_for_its_turn():
-    """A refit after every third round: parameters move in rounds 3 and 6 only, and then by all lists so far."""
-    simulation = simulate(tiny(*WHOLE, "ranker.every=3"), [0, 3], 6, handmade([[1, 0], [0, 2]]))
-    before, moved = simulation.ranker.theta.clone(), []
-    for t, _ in simulation.play():
-        if not torch.equal(simulation.ranker.theta, before):
-            moved.append(t)
-        before = simulation.ranker.theta.clone()
-    assert moved == [3, 6]
 
 
 def test_it_needs_the_labels():

@@ -1,33 +1,52 @@
-"""RankNet and the network that are fitted offline: what they learn, that a fit is made once, and what is kept."""
+"""Skylines fitted offline: what they learn, against definitions and LightGBM, that a fit is made once, what is kept."""
 
 from __future__ import annotations
 
 import dataclasses
+import importlib
+import json
 import os
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
+from ol2r_cli.cli import main
 from ol2r_cli.config.instantiate import build
-from ol2r_cli.interfaces import RunContext
-from ol2r_cli.learning import offline_fits
+from ol2r_cli.dataset.table import Dataset
+from ol2r_cli.interfaces import Oracle, RunContext
 from ol2r_cli.ranker import offline
+from ol2r_cli.ranker.offline import OfflineLambdaMART, TrainingPairs, fit_ranknet
+from ol2r_cli.run.run import Run
+from ol2r_cli.tensor.streams import Streams
 from tests.choices import names
 from tests.reference import objective as reference
+from tests.reference import regression_trees
 from tests.worlds import handmade, offline_ndcg, simulate, tiny
 
 L2 = 1e-3
 LISTS = [[4, 0, 1, 2, 0, 3], [1, 0, 0], [0, 2], [0, 0], [3, 1, 0]]
-RANKNET, NETWORK = "ranker=offline_ranknet", "ranker=offline_network"
+RANKNET, NETWORK, TREES = "ranker=offline_ranknet", "ranker=offline_network", "ranker=offline_lambdamart"
+SMALL = {
+    RANKNET: (),
+    NETWORK: ("ranker.model.width=8",),
+    TREES: ("ranker.trees=12", "ranker.leaves=6", "ranker.min_documents=3"),
+}
+
+
+@pytest.fixture
+def lightgbm():
+    """LightGBM, or the test is skipped."""
+    return pytest.importorskip("lightgbm", exc_type=ImportError)
 
 
 @pytest.fixture
 def fits(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The ranker of every fit that is made; all are worth keeping."""
     made: list[str] = []
-    for cls in offline.OfflineRankNet, offline.OfflineNetwork:
+    for cls in offline.OfflineRankNet, offline.OfflineNetwork, offline.OfflineLambdaMART:
 
         def counted(self, *given, fitted=cls.fitted):
             made.append(self.choice)
@@ -38,20 +57,245 @@ def fits(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return made
 
 
-def simulation(folder: Path, *overrides: str, dataset=None, seeds=(0, 1), **more):
-    small = ["ranker.model.width=8"] if NETWORK in overrides and "ranker/model=linear" not in overrides else []
-    config = tiny(f"cache_dir={folder}", *overrides[:1], *small, *overrides[1:])
-    return simulate(config, list(seeds), 1, dataset or handmade(LISTS), **more)
+def ranker_of(folder: Path, ranker: str, *overrides: str, dataset: Dataset | None = None, seeds=(0, 1), **more):
+    """The ranker of a simulation, fitted."""
+    small = () if "ranker/model=linear" in overrides else SMALL[ranker]
+    config = tiny(ranker, *small, f"cache_dir={folder}", *overrides)
+    return simulate(config, list(seeds), 1, dataset or handmade(LISTS), **more).ranker
 
 
-def fitted(folder: Path, *overrides: str, **more) -> torch.Tensor:
-    """The parameters of the ranker that a configuration names."""
-    return simulation(folder, *overrides, **more).ranker.deploy()
+def ndcg_of(ranker, dataset: Dataset) -> float:
+    evaluate = offline_ndcg(dataset, "test", torch.tensor([0]), dtype=ranker.theta.dtype)
+    return float(evaluate(ranker, ranker.deploy()[:1][None])[0, 0, -1])
 
 
-def fit_files(folder: Path) -> list[Path]:
-    """The parameters of every fit that is kept."""
-    return sorted((folder / "offline").glob("*/theta.npy"))
+def with_labels(dataset: Dataset, values: torch.Tensor, grades: int = 5) -> Dataset:
+    """Labels by the rank of these values [queries, documents] within each list."""
+    labels = values.argsort(1).argsort(1) * grades // values.shape[1]
+    return dataclasses.replace(dataset, labels=labels.to(torch.int8).flatten())
+
+
+def curved(train: int = 20, validation: int = 8, test: int = 8) -> Dataset:
+    """Labels that grow with |x_1 - x_2|, about which a linear score is right for every second pair, and some noise."""
+    queries = train + validation + test
+    made = handmade([[0] * 12] * queries, features=4)
+    noise = torch.rand(queries, 12, generator=torch.Generator().manual_seed(1)) / 4
+    distance = (made.features[:, 0] - made.features[:, 1]).abs().reshape(queries, 12)
+    parts = torch.arange(queries).split([train, validation, test])
+    splits = dict(zip(("train", "validation", "test"), parts, strict=True))
+    return dataclasses.replace(with_labels(made, distance + noise), splits=splits)
+
+
+def relabelled(dataset: Dataset, split: str) -> Dataset:
+    """The dataset with reversed labels in one split."""
+    labels = dataset.labels.clone()
+    for query in dataset.splits[split]:
+        own = slice(dataset.offsets[query], dataset.offsets[query + 1])
+        labels[own] = 4 - labels[own]
+    return dataclasses.replace(dataset, labels=labels)
+
+
+# What all three have in common: a fit is made once, kept, and shared.
+
+
+def test_a_fit_is_made_once_and_another_for_whatever_else(tmp_path, fits, lightgbm):
+    dataset = curved(6, 3, 1)
+    fewer = {**dataset.splits, "train": dataset.splits["train"][:2]}
+    datasets = [
+        relabelled(dataset, "train"),
+        dataclasses.replace(dataset, fingerprint="another"),
+        dataclasses.replace(dataset, splits=fewer),
+    ]
+    others = {
+        RANKNET: [f"l2={10 * L2}"],
+        NETWORK: [
+            *("loss=ranknet", "learning_rate=0.02", "batch=2", "patience=2", "seed=1", "epochs=2"),
+            *("model.init=standard", "model.width=6"),
+        ],
+        TREES: [
+            *("trees=11", "leaves=5", "learning_rate=0.2", "min_documents=4", "truncation_level=3"),
+            *("seed=1", "patience=2"),
+        ],
+    }
+    for ranker, settings in others.items():
+        words = [ranker, *(["ranker.epochs=3"] if ranker == NETWORK else [])]
+        before = len(fits)
+        first = ranker_of(tmp_path, *words, dataset=dataset).deploy()
+        assert torch.equal(ranker_of(tmp_path, *words, dataset=dataset).deploy(), first), ranker
+        assert torch.equal(ranker_of(tmp_path, *words, dataset=relabelled(dataset, "test")).deploy(), first), ranker
+        for other in datasets:
+            ranker_of(tmp_path, *words, dataset=other)
+        for setting in settings:
+            ranker_of(tmp_path, *words, f"ranker.{setting}", dataset=dataset)
+        assert len(fits) - before == 2 + len(datasets) + len(settings), ranker  # of the test split: other labels
+    kept = list((tmp_path / "offline").glob("*/theta.npy"))
+    assert len(kept) == len(fits)
+    assert len(set(fits)) == 3
+
+
+def test_all_replicas_seeds_threads_and_precisions_share_one_fit(tmp_path, lightgbm, monkeypatch):
+    dataset = curved(8, 2, 2)
+    for ranker in SMALL:
+        first = ranker_of(tmp_path, ranker, dataset=dataset).deploy()
+        assert torch.equal(first[0], first[1]), ranker
+        assert torch.equal(ranker_of(tmp_path, ranker, dataset=dataset, seeds=(7,)).deploy()[0], first[0]), ranker
+        single = ranker_of(tmp_path, ranker, dataset=dataset, dtype=torch.float32).deploy()
+        assert single.dtype == torch.float32
+        torch.testing.assert_close(single.double(), first.double(), rtol=1e-6, atol=1e-6, msg=ranker)
+    with monkeypatch.context() as threads:
+        threads.setattr(torch, "get_num_threads", lambda: 2)
+        assert torch.equal(ranker_of(tmp_path / "two", TREES, dataset=dataset).deploy(), first), "LightGBM's threads"
+
+
+def test_a_damaged_or_interrupted_fit_is_made_again(tmp_path, fits, monkeypatch):
+    whole = ranker_of(tmp_path, RANKNET).deploy()
+    (file,) = (tmp_path / "offline").glob("*/theta.npy")
+    content = file.read_bytes()
+    for damaged in content[:-40], b"", content[:-3] + b"?" + content[-2:]:
+        file.write_bytes(damaged)
+        assert torch.equal(ranker_of(tmp_path, RANKNET).deploy(), whole)
+        assert file.read_bytes() == content
+    assert len(fits) == 4
+
+    def interrupted(*given):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as during:
+        during.setattr(offline, "ndcg", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            ranker_of(tmp_path, NETWORK)
+    assert list((tmp_path / "offline").glob("*/theta.npy")) == [file], "nothing half-written"
+
+
+def test_where_a_fit_is_kept_and_which(tmp_path, monkeypatch):
+    """Only one that takes time; the folder is written as in a shell, and named where it cannot be."""
+    work = sum(len(labels) * (len(labels) + 4) for labels in LISTS)
+    monkeypatch.setenv("OL2R_TEST_FOLDER", os.fspath(tmp_path))
+    for least, kept in ((work + 1, 0), (work, 1)):
+        monkeypatch.setattr(offline, "LEAST_WORK", least)
+        ranker_of(Path("$OL2R_TEST_FOLDER/cache"), RANKNET)
+        assert len(list((tmp_path / "cache" / "offline").glob("*/theta.npy"))) == kept
+    (tmp_path / "file").touch()
+    with pytest.raises(ValueError, match=r"cache_dir must be a writable folder .* type cache_dir=FOLDER"):
+        ranker_of(tmp_path / "file", RANKNET)
+
+
+def test_only_a_long_fit_is_announced(tmp_path, capfd, lightgbm, monkeypatch):
+    lines = {
+        RANKNET: f"ranker on {sum(a > b for labels in LISTS for a in labels for b in labels)} pairs ..",
+        NETWORK: "network: epoch 1 of at most 50 ..",
+        TREES: "LambdaMART: tree 1 of at most 12 ..",
+    }
+    for ranker, line in lines.items():
+        for quiet, said in ((1e9, ""), (-1, f"fitting the offline {line}\n")):  # a busy machine may need seconds
+            monkeypatch.setattr(offline, "QUIET", quiet)
+            ranker_of(tmp_path, ranker)
+            assert capfd.readouterr() == ("", said)
+
+
+def test_they_need_the_labels():
+    for word in SMALL:
+        with pytest.raises(ValueError, match=f"^{word} needs the labels"):
+            build(tiny(word).ranker).setup(RunContext(1, 3, 4, 3, 1, 1, 5), torch.rand(3, 4))
+
+
+def test_where_no_label_differs_nothing_is_learned(tmp_path, lightgbm):
+    flat = handmade([[0, 0, 0], [2, 2]])
+    assert not ranker_of(tmp_path, RANKNET, dataset=flat).deploy().any()
+    for lists in [[0, 0, 0], [2, 2]], [[1], [0], [3]], [[0, 1]]:
+        dataset = handmade(lists)
+        assert not every_score(ranker_of(tmp_path, TREES, dataset=dataset), dataset).any(), lists
+    ranker = ranker_of(tmp_path, NETWORK, "ranker.model.init=standard", "ranker.seed=5", dataset=flat)
+    initial = ranker.model.initial(Streams(torch.tensor([5])).at("offline", 0), 4, 1).flatten()
+    assert torch.equal(ranker.deploy()[0], initial.to(ranker.model.dtype).to(ranker.theta.dtype))
+
+
+# RankNet at its optimum.
+
+WORLD = [[2, 0, 1], [0], [4, 4], [0] * 9, [1, 0], [0, 3, 0, 1, 1, 2, 0], [1, 0, 0, 4, 2, 2, 0, 0, 1, 0, 3], [0, 2]]
+WORLD += [[n % 4 for n in range(29)], [n % 3 for n in range(30)]]  # near enough to be padded and worked on together
+WIDTH = 5
+
+
+def labelled(lists=WORLD, width=WIDTH):
+    """Random features, and labels of which other splits own the first seven rows and the last three."""
+    length = torch.tensor([len(labels) for labels in lists])
+    start = 7 + length.cumsum(0) - length
+    labels = torch.tensor([0, 1, 2, 3, 4, 0, 1, *(label for labels in lists for label in labels), 1, 2, 3])
+    features = torch.rand(len(labels), width, generator=torch.Generator().manual_seed(0))
+    return features, Oracle(labels.to(torch.int8), start, length, "by hand")
+
+
+def written_out(features, oracle):
+    """x_better - x_worse of every pair, by the definition."""
+    rows = [
+        features[better].double().numpy() - features[worse].double().numpy()
+        for start, length in zip(oracle.start.tolist(), oracle.length.tolist(), strict=True)
+        for better in range(start, start + length)
+        for worse in range(start, start + length)
+        if oracle.labels[better] > oracle.labels[worse]
+    ]
+    return np.array(rows).reshape(-1, features.shape[1])
+
+
+def measured(function, theta, rows, l2):
+    """A function of the reference: its mean form counts l2 |theta|^2, ours l2/2 |theta|^2."""
+    return function(theta, rows, np.ones(len(rows)), l2 / 2, "mean")
+
+
+def test_loss_gradient_and_curvature_are_those_of_the_pairs(monkeypatch):
+    features, oracle = labelled()
+    rows, theta = written_out(features, oracle), np.random.default_rng(1).normal(size=WIDTH)
+    for cells in 1, 60, offline.CELLS:
+        monkeypatch.setattr(offline, "CELLS", cells)
+        pairs = TrainingPairs(features, oracle)
+        assert pairs.count == len(rows)
+        loss, gradient = pairs.loss(torch.from_numpy(theta))
+        assert float(loss) == pytest.approx(measured(reference.objective, theta, rows, 0), rel=1e-12), cells
+        np.testing.assert_allclose(gradient, measured(reference.gradient, theta, rows, 0), rtol=0, atol=1e-12)
+        curvature = reference.hessian(np.zeros(WIDTH), rows, 0, "mean")
+        np.testing.assert_allclose(pairs.curvature(), curvature, rtol=0, atol=1e-12)
+
+
+def test_the_fit_is_the_optimum():
+    """Of features of any scale: with features c x and l2 c^2 the objective is that of c theta."""
+    for width, l2 in ((3, 10), (3, 1e-7), (12, 1e-2), (12, 1e-4)):
+        features, oracle = labelled(width=width)
+        rows, theta = written_out(features, oracle), fit_ranknet(features, oracle, l2)
+        slope = measured(reference.gradient, theta.numpy(), rows, l2)
+        assert np.linalg.norm(slope) < 1e-6, (width, l2)
+        best = reference.optimum(rows, np.ones(len(rows)), l2 / 2, "mean")
+        least = measured(reference.objective, best, rows, l2)
+        assert measured(reference.objective, theta.numpy(), rows, l2) <= least + 1e-10
+        for scale in 1e-3, 1e4:
+            scaled = fit_ranknet(features * scale, oracle, l2 * scale**2)
+            torch.testing.assert_close(scaled * scale, theta, rtol=1e-4, atol=1e-6)
+
+
+def test_special_cases_of_the_optimum():
+    """One pair by hand, twins and constants among the features, no pair, and labels of other splits."""
+    oracle = Oracle(torch.tensor([0, 1], dtype=torch.int8), torch.tensor([0]), torch.tensor([2]), "by hand")
+    theta = float(fit_ranknet(torch.tensor([[0.25], [1.25]]), oracle, 0.1))
+    assert 0.1 * theta == pytest.approx(1 / (1 + np.exp(theta)), rel=1e-6), "l2 theta = sigma(-theta)"
+    features, oracle = labelled()
+    theta = fit_ranknet(torch.cat([features, features, torch.ones(len(features), 1)], 1), oracle, L2)
+    torch.testing.assert_close(theta[:WIDTH], theta[WIDTH:-1], rtol=0, atol=1e-6)
+    assert abs(float(theta[-1])) < 1e-12
+    for lists in [[0, 0], [3, 3, 3], [1]], [[2]]:
+        assert torch.equal(fit_ranknet(*labelled(lists), 1e-4), torch.zeros(WIDTH, dtype=torch.float64))
+    theta = fit_ranknet(features, oracle, L2)
+    elsewhere = torch.ones(len(features), dtype=torch.bool)
+    elsewhere[7:-3] = False
+    features[elsewhere] = torch.nan
+    labels = torch.where(elsewhere, 4, oracle.labels).to(torch.int8)
+    other = Oracle(labels, oracle.start, oracle.length, oracle.fingerprint)
+    assert torch.equal(fit_ranknet(features, other, L2), theta)
+
+
+def test_an_optimum_out_of_reach_is_an_error(tmp_path, monkeypatch):
+    monkeypatch.setattr(offline, "STEPS", 1)
+    with pytest.raises(ValueError, match=r"^ranker.l2 must be larger .*, got 0.001 \(the gradient stays at "):
+        ranker_of(tmp_path, RANKNET, f"ranker.l2={L2}")
 
 
 @pytest.mark.slow
@@ -68,7 +312,7 @@ def test_no_online_ranker_has_a_lower_training_objective(tmp_path):
     def objective(theta):
         return reference.objective(theta.double().numpy(), rows, np.ones(len(rows)), L2 / 2, "mean")
 
-    least = objective(fitted(tmp_path, RANKNET, f"ranker.l2={L2}", dataset=dataset)[0])
+    least = objective(ranker_of(tmp_path, RANKNET, f"ranker.l2={L2}", dataset=dataset).deploy()[0])
     reached = {}
     for name in names("ranker"):
         config = tiny(f"ranker={name}", "click=perfect", "dataset.nonlinearity=0", f"cache_dir={tmp_path}")
@@ -82,129 +326,180 @@ def test_no_online_ranker_has_a_lower_training_objective(tmp_path):
     assert min(reached.values()) < least + 0.5 * (np.log(2) - least)  # log 2 at theta = 0
 
 
-def test_where_labels_follow_a_linear_score_its_ndcg_is_one(tmp_path):
+# What each can learn.
+
+
+def test_linear_labels_are_learned_by_the_linear_ranker_and_others_by_the_others(tmp_path, lightgbm):
     """A misplaced pair costs at least log 2 / pairs; weights that separate all cost less, if l2 is small enough."""
     world = handmade([[0] * 15] * 20)
-    scores = (world.features @ torch.tensor([1.0, -2.0, 0.5, 3.0])).reshape(20, 15)
-    labels = (scores.argsort(1).argsort(1) // 3).to(torch.int8).flatten()  # three documents of each grade
-    dataset = dataclasses.replace(world, labels=labels)
-    config = tiny("ranker=offline_ranknet", "ranker.l2=1e-9", f"cache_dir={tmp_path}")
-    ranker = simulate(config, [0], 1, dataset).ranker
-    evaluator = offline_ndcg(dataset, "test", torch.tensor([0]))
-    assert torch.allclose(evaluator(ranker, ranker.deploy()[None]), torch.ones(1, 1, 4, dtype=torch.float64))
-
-
-@pytest.mark.parametrize("loss", ["lambdarank", pytest.param("ranknet", marks=pytest.mark.slow)])
-def test_a_network_learns_what_a_linear_ranker_cannot(tmp_path, loss):
-    """Labels grow with |x_1 - x_2|: linear scores are right about every second pair."""
+    linear = with_labels(world, (world.features @ torch.tensor([1.0, -2.0, 0.5, 3.0])).reshape(20, 15))
+    assert ndcg_of(ranker_of(tmp_path, RANKNET, "ranker.l2=1e-9", dataset=linear), linear) == pytest.approx(1)
     world = handmade([[0] * 15] * 30, features=3)
-    distance = (world.features[:, 0] - world.features[:, 1]).abs().reshape(30, 15)
-    dataset = dataclasses.replace(world, labels=(distance.argsort(1).argsort(1) // 3).to(torch.int8).flatten())
-    reached = []
-    for model in "ranker.model.width=20", "ranker/model=linear":
-        words = NETWORK, model, f"ranker.loss={loss}", "ranker.batch=2"
-        ranker = simulation(tmp_path, *words, dataset=dataset).ranker
-        evaluate = offline_ndcg(dataset, "test", torch.tensor([0]), dtype=ranker.theta.dtype)
-        reached.append(float(evaluate(ranker, ranker.deploy()[:1][None])[0, 0, -1]))
-    assert reached[0] > 0.95
-    assert reached[1] < 0.85
+    bent = with_labels(world, (world.features[:, 0] - world.features[:, 1]).abs().reshape(30, 15))
+    words = NETWORK, "ranker.loss=lambdarank", "ranker.batch=2"
+    assert ndcg_of(ranker_of(tmp_path, *words, "ranker.model.width=20", dataset=bent), bent) > 0.95
+    straight = ndcg_of(ranker_of(tmp_path, *words, "ranker/model=linear", dataset=bent), bent)
+    assert straight < 0.85
+    assert ndcg_of(ranker_of(tmp_path, TREES, "ranker.trees=100", dataset=bent), bent) > straight + 0.05
 
 
-def test_all_replicas_seeds_and_precisions_share_one_fit(tmp_path):
-    for ranker in RANKNET, NETWORK:
-        first = fitted(tmp_path, ranker)
-        assert torch.equal(first[0], first[1])
-        assert torch.equal(fitted(tmp_path, ranker, seeds=(7,))[0], first[0])
-        single = fitted(tmp_path, ranker, dtype=torch.float32)
-        assert single.dtype == torch.float32
-        torch.testing.assert_close(single.double(), first.double(), rtol=1e-6, atol=1e-6)
+# LambdaMART.
 
 
-def test_a_fit_is_made_once_and_another_for_whatever_else(tmp_path, fits):
-    short = NETWORK, "ranker.epochs=4"
-    world = handmade(LISTS)
-    reverse = handmade([[4 - label for label in labels] for labels in LISTS])
-    others = [(*short, f"ranker.{word}") for word in ("loss=ranknet", "learning_rate=0.02", "batch=2", "patience=2")]
-    others += [(*short, "ranker.seed=1"), (NETWORK, "ranker.epochs=3"), (*short, "ranker.model.init=standard")]
-    others += [(*short, "ranker.model.width=6"), (*short, "ranker/model=linear"), (RANKNET, f"ranker.l2={10 * L2}")]
-    datasets = [reverse, handmade(LISTS, features=3), dataclasses.replace(world, fingerprint="another")]
-    datasets.append(dataclasses.replace(world, splits={**world.splits, "train": torch.tensor([0, 1])}))
-    for words in (RANKNET, f"ranker.l2={L2}"), short:
-        first = fitted(tmp_path, *words)
-        assert torch.equal(fitted(tmp_path, *words), first)
-        for dataset in datasets:
-            fitted(tmp_path, *words, dataset=dataset)
-    for words in others:
-        fitted(tmp_path, *words)
-    assert len(fits) == len(fit_files(tmp_path)) == 2 * (1 + len(datasets)) + len(others)
-    linear = RANKNET, f"ranker.l2={L2}"
-    torch.testing.assert_close(
-        fitted(tmp_path, *linear, dataset=reverse), -fitted(tmp_path, *linear), rtol=0, atol=1e-5
-    )
+def every_score(fitted, dataset: Dataset, dtype: torch.dtype = torch.float64) -> torch.Tensor:
+    """The scores of all documents of the table, query after query."""
+    served = [dataset.split(name, dtype=dtype) for name in ("train", "validation", "test")]
+    parts = [split.serve(torch.tensor([query]))[0] for split in served for query in range(len(split))]
+    return torch.cat([fitted.score(fitted.deploy()[:1], part)[0, 0] for part in parts])
 
 
-def test_a_damaged_or_interrupted_fit_is_made_again(tmp_path, fits, monkeypatch):
-    whole = fitted(tmp_path, RANKNET)
-    (file,) = fit_files(tmp_path)
-    content = file.read_bytes()
-    for damaged in content[:-40], b"", content[:-3] + b"?" + content[-2:]:
-        file.write_bytes(damaged)
-        assert torch.equal(fitted(tmp_path, RANKNET), whole)
-        assert file.read_bytes() == content
-    assert len(fits) == 4
-
-    def interrupted(*given):
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as during:
-        during.setattr(offline_fits.Objective, "ndcg", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            fitted(tmp_path, NETWORK)
-    assert fit_files(tmp_path) == [file], "nothing half-written"
-
-
-def test_only_a_fit_that_takes_time_is_kept(tmp_path, monkeypatch):
-    work = sum(len(labels) * (len(labels) + 4) for labels in LISTS)
-    for least, kept in ((work + 1, 0), (work, 1)):
-        monkeypatch.setattr(offline, "LEAST_WORK", least)
-        fitted(tmp_path, RANKNET)
-        assert len(fit_files(tmp_path)) == kept
-
-
-def test_the_folder_is_written_as_in_a_shell_and_named_where_it_cannot_be(tmp_path, fits, monkeypatch):
-    monkeypatch.setenv("OL2R_TEST_FOLDER", os.fspath(tmp_path))
-    fitted(Path("$OL2R_TEST_FOLDER/cache"), RANKNET)
-    assert len(fit_files(tmp_path / "cache")) == 1
-    (tmp_path / "file").touch()
-    with pytest.raises(ValueError, match=r"cache_dir must be a writable folder .* type cache_dir=FOLDER"):
-        fitted(tmp_path / "file", RANKNET)
+def test_scores_are_those_of_a_plain_call_of_lightgbm_and_of_a_walk_through_its_trees(tmp_path, lightgbm):
+    """`LGBMRanker` with the documented settings, on the training documents and, to stop, on those of validation."""
+    dataset = curved()
+    size = {name: [12] * len(queries) for name, queries in dataset.splits.items()}
+    rows = {name: slice(12 * int(queries[0]), 12 * int(queries[-1]) + 12) for name, queries in dataset.splits.items()}
+    features, labels = dataset.features.numpy(), dataset.labels.numpy()
+    for patience in None, 3:
+        theirs = lightgbm.LGBMRanker(
+            n_estimators=40, num_leaves=7, learning_rate=0.2, min_child_samples=5, lambdarank_truncation_level=6,
+            label_gain=[0, 1, 3, 7, 15], n_jobs=1, verbose=-1,
+        )  # fmt: skip
+        watched = {
+            "eval_X": (features[rows["validation"]],),
+            "eval_y": (labels[rows["validation"]],),
+            "eval_group": [size["validation"]],
+            "eval_at": [10],
+            "callbacks": [lightgbm.early_stopping(patience or 1, verbose=False)],
+        }
+        theirs.fit(features[rows["train"]], labels[rows["train"]], group=size["train"], **(watched if patience else {}))
+        settings = ["trees=40", "leaves=7", "learning_rate=0.2", "min_documents=5", "truncation_level=6"]
+        settings += [f"patience={patience or 'null'}"]
+        ours = ranker_of(tmp_path, TREES, *(f"ranker.{setting}" for setting in settings), dataset=dataset)
+        scores = every_score(ours, dataset)
+        np.testing.assert_allclose(scores, theirs.predict(features), rtol=1e-14, atol=1e-15)
+        trees = theirs.booster_.dump_model(num_iteration=theirs.best_iteration_ or 40)["tree_info"]
+        walked = [regression_trees.score(trees, row) for row in dataset.features.tolist()]
+        np.testing.assert_allclose(scores, walked, rtol=1e-14, atol=1e-15)
 
 
-def test_where_no_label_differs_nothing_is_learned(tmp_path):
-    flat = handmade([[0, 0, 0], [2, 2]])
-    assert not fitted(tmp_path, RANKNET, dataset=flat).any()
-    ranker = simulation(tmp_path, NETWORK, dataset=flat).ranker
-    candidates, _ = handmade(LISTS).split("test", dtype=torch.float32).serve(torch.tensor([0]))
-    scores = ranker.model.forward(ranker.deploy()[:1, None].float(), candidates.features).scores
-    assert float(scores.abs().max()) < 1e-5
+def test_the_validation_split_decides_only_when_to_stop(tmp_path, lightgbm):
+    dataset, stops = curved(), "ranker.patience=2"
+    plain, stopped = (ranker_of(tmp_path, TREES, *words, dataset=dataset).deploy() for words in ((), (stops,)))
+    assert not torch.equal(plain, stopped)
+    for split, changes in {"test": (False, False), "validation": (False, True), "train": (True, True)}.items():
+        other = relabelled(dataset, split)
+        assert torch.equal(ranker_of(tmp_path, TREES, dataset=other).deploy(), plain) is not changes[0], split
+        assert torch.equal(ranker_of(tmp_path, TREES, stops, dataset=other).deploy(), stopped) is not changes[1], split
+    for splits in {**dataset.splits, "validation": torch.arange(0)}, {"train": dataset.splits["train"]}:
+        without = dataclasses.replace(dataset, splits=splits)
+        ranker_of(tmp_path, TREES, dataset=without)
+        with pytest.raises(ValueError, match=r"^ranker.patience needs .* validation split: type ranker.patience=null$"):
+            ranker_of(tmp_path, TREES, stops, dataset=without)
 
 
-def test_an_optimum_out_of_reach_is_an_error(tmp_path, monkeypatch):
-    monkeypatch.setattr(offline_fits, "STEPS", 1)
-    with pytest.raises(ValueError, match=r"^ranker.l2 must be larger to fit these features, got 0.001 \("):
-        fitted(tmp_path, RANKNET, f"ranker.l2={L2}")
+def drawn_tree(random: np.random.Generator, leaves: int) -> dict:
+    """A tree of any shape; its thresholds are float32 numbers, or lie between two of them."""
+    if leaves == 1:
+        return {"leaf_value": float(random.normal())}
+    left = int(random.integers(1, leaves))
+    threshold = float(np.float32(random.integers(-4, 5) / 10)) + random.choice([0, 1e-12, -1e-12])
+    children = drawn_tree(random, left), drawn_tree(random, leaves - left)
+    node = {"split_feature": int(random.integers(3)), "threshold": threshold, "decision_type": "<="}
+    return {**node, "missing_type": "None", "left_child": children[0], "right_child": children[1]}
 
 
-def test_only_a_long_fit_is_announced(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(offline_fits, "QUIET", 1e9)  # a busy machine may need seconds
-    fitted(tmp_path, NETWORK)
-    assert capsys.readouterr() == ("", "")
-    monkeypatch.setattr(offline_fits, "QUIET", -1)
-    fitted(tmp_path, NETWORK)
-    assert capsys.readouterr() == ("", "fitting the offline network: epoch 1 of at most 50 ..\n")
+def trees_of(trees: int, leaves: int) -> OfflineLambdaMART:
+    return build(tiny(TREES, f"ranker.trees={trees}", f"ranker.leaves={leaves}").ranker)
 
 
-def test_they_need_the_labels():
-    for word in RANKNET, NETWORK:
-        with pytest.raises(ValueError, match=f"^{word} needs the labels"):
-            build(tiny(word).ranker).setup(RunContext(1, 3, 4, 3, 1, 1, 5), torch.rand(3, 4))
+def test_flat_trees_are_walked_from_the_root(monkeypatch):
+    """Features at the thresholds and at their neighbours on both sides; trees that are not there count nothing."""
+    monkeypatch.setattr(offline, "AT_ONCE_IN_TREES", 7 * 6)  # several parts, the last one shorter
+    trees = trees_of(6, 9)
+    for seed in range(5):
+        random = np.random.default_rng(seed)
+        forest = [{"tree_structure": drawn_tree(random, leaves)} for leaves in (9, 1, 4, 2, 7)]
+        values = (random.integers(-5, 6, (200, 3)) / 10).astype(np.float32)
+        away = random.integers(-1, 2, values.shape)
+        moved = np.nextafter(values, np.where(away > 0, np.inf, -np.inf).astype(np.float32))
+        rows = torch.from_numpy(np.where(away == 0, values, moved))
+        theta = trees.flat([tree["tree_structure"] for tree in forest])
+        assert theta.shape == (6 * (4 * 9 - 3),)
+        expected = torch.tensor([regression_trees.score(forest, row) for row in rows.tolist()], dtype=torch.float64)
+        assert len(expected.unique()) > 10
+        assert torch.equal(trees.sums(theta, rows.double()), expected), seed
+        torch.testing.assert_close(trees.sums(theta.float(), rows).double(), expected, rtol=0, atol=1e-5)
+    assert not trees.sums(trees.flat([]), torch.randn(5, 3).double()).any()
+
+
+def test_a_threshold_between_two_float32_numbers_separates_them_in_either_precision():
+    below, above = np.float32(0.1), np.nextafter(np.float32(0.1), np.float32(1))
+    node = {"split_feature": 0, "left_child": {"leaf_value": -1.0}, "right_child": {"leaf_value": 1.0}}
+    trees = trees_of(1, 2)
+    for threshold, expected in (
+        (float(below), [-1, 1]),
+        ((float(below) + float(above)) / 2, [-1, 1]),
+        (np.nextafter(float(above), 0), [-1, 1]),  # nearest to the float32 number above
+        (np.nextafter(float(below), 0), [1, 1]),
+        (float(above), [-1, -1]),
+        (1e300, [-1, -1]),  # LightGBM's largest threshold
+    ):
+        theta = trees.flat([{**node, "threshold": threshold}])
+        for dtype in torch.float32, torch.float64:
+            rows = torch.tensor([[below], [above]]).to(dtype)
+            assert trees.sums(theta.to(dtype), rows).tolist() == expected, threshold
+
+
+def test_replicas_with_trees_of_their_own_are_scored_with_them(tmp_path, lightgbm):
+    dataset = curved()
+    fitted = ranker_of(tmp_path, TREES, dataset=dataset)
+    candidates, _ = dataset.split("test").serve(torch.arange(3))
+    one = fitted.deploy()[:1]
+    two = ranker_of(tmp_path, TREES, dataset=relabelled(dataset, "train")).deploy()[:1]
+    together = fitted.score(torch.cat([two, one, two]), candidates)
+    for place, theta in enumerate((two, one, two)):
+        assert torch.equal(together[place], fitted.score(theta, candidates)[0])
+    assert not torch.equal(together[0], together[1])
+
+
+def test_what_lightgbm_cannot_do_is_one_line(tmp_path, lightgbm, monkeypatch, capsys):
+    """A query that is too long, a library that it misses, and no LightGBM at all."""
+    with monkeypatch.context() as short:
+        short.setattr(offline, "LONGEST", 11)
+        with pytest.raises(ValueError, match=r"^LightGBM accepts queries of at most 11 documents, got one of 12$"):
+            ranker_of(tmp_path, TREES, dataset=curved())
+
+    def broken(name, *rest, **more):
+        if name == "lightgbm":
+            raise OSError("libgomp.so.1: cannot open shared object file")
+        return imported(name, *rest, **more)
+
+    imported = importlib.__import__
+    with monkeypatch.context() as missing:
+        missing.setattr("builtins.__import__", broken)
+        with pytest.raises(ValueError, match=r"needs LightGBM \(libgomp\.so\.1: cannot open .*\): type pip install"):
+            ranker_of(tmp_path, TREES)
+    monkeypatch.setitem(sys.modules, "lightgbm", None)
+    overrides = [TREES, "rounds=3", "dataset.queries={train: 4, validation: 2, test: 2}", "dataset.documents=5"]
+    assert main(["run", *overrides, f"output_dir={tmp_path}/out", f"cache_dir={tmp_path}/cache"]) == 2
+    needs = "ranker=offline_lambdamart needs LightGBM (import of lightgbm halted; None in sys.modules)"
+    assert capsys.readouterr().err == f"ol2r run: {needs}: type pip install 'ol2r[lightgbm]'\n"
+    assert not (tmp_path / "out").exists()
+    assert main(["list", *TREES.split("=")]) == 0
+
+
+def test_a_trained_ranker_scores_new_documents_without_lightgbm(tmp_path, lightgbm, monkeypatch, capsys):
+    overrides = [TREES, *SMALL[TREES], "rounds=3", "dataset.documents=9", "dataset.features=4", "replicas=2", "seed=3"]
+    overrides += ["dataset.queries={train: 12, validation: 4, test: 4}"]
+    assert main(["run", *overrides, f"output_dir={tmp_path}/out", f"cache_dir={tmp_path}/cache"]) == 0
+    (path,) = (file.parent for file in (tmp_path / "out").rglob("ranker.pt"))
+    assert json.loads((path / "run.json").read_text())["versions"]["lightgbm"] == lightgbm.__version__
+    values = np.random.default_rng(0).random((6, 4)).astype(np.float32)
+    lines = [" ".join(["0 qid:1", *(f"{n}:{x:.6f}" for n, x in enumerate(row, 1))]) for row in values.tolist()]
+    (tmp_path / "new.txt").write_text("\n".join(lines) + "\n")
+    before = Run.read_finished(path).read_ranker().scores(tmp_path / "new.txt")
+    monkeypatch.setitem(sys.modules, "lightgbm", None)
+    assert torch.equal(Run.read_finished(path).read_ranker().scores(tmp_path / "new.txt"), before)
+    assert len(before.unique()) > 1
+    capsys.readouterr()
+    assert main(["export", str(path), "--to", "trec", "--out", str(tmp_path / "trec")]) == 0

@@ -10,12 +10,11 @@ from scipy.stats import kstest
 from ol2r_cli.interfaces import MEMBERS
 from ol2r_cli.learning.losses import RankNetLoss
 from tests.choices import seen
-from tests.networks import NETWORK, WIDTH, check_resumed, compared, learned, weights
+from tests.networks import NETWORK, WIDTH, compared, weights
 from tests.ranker.refits import PLAIN
-from tests.reference import olranknet, p2neurrank
-from tests.reference.network import flat, score, scores, unflat
+from tests.reference import p2neurrank
+from tests.reference.network import flat, scores, unflat
 from tests.reference.perturbed import literal_noise
-from tests.reference.preconditioner import preconditioner, second_moment
 from tests.rounds import LISTS, SEEDS, fresh, rounds
 from tests.worlds import handmade, simulate, tiny
 
@@ -90,19 +89,6 @@ def test_every_member_is_fitted_to_labels_of_its_own(noise, restart, reduction, 
     check(simulation, fit)
 
 
-def test_members_share_the_preconditioner_of_their_replica():
-    """As by default: fixed noise, restarts, the sum; its features are those of all candidates so far."""
-    settings = "ranker.restart=true", "ranker.reduction=sum", "ranker.damping=0.1"
-    simulation, streams, queries = p2neurrank_of(*settings), fresh(), [[] for _ in SEEDS]
-
-    def fit(theta, initial, pairs, t, b, n):
-        gamma = gammas(streams, "fixed", t, b, len(pairs))[:, n]
-        matrix = preconditioner(theta, second_moment(queries[b]), 0.1)
-        return p2neurrank.fit(initial, initial, *sides(pairs), gamma, L2, "sum", RATE / WIDTH, 3, matrix)
-
-    check(simulation, fit, queries)
-
-
 @pytest.mark.parametrize("noise", ["fresh", "fixed"])
 def test_a_pair_brings_its_noise_along_into_mini_batches(noise):
     """All members learn from the same draw; a pair that is drawn twice has the same noise twice."""
@@ -121,23 +107,6 @@ def test_a_pair_brings_its_noise_along_into_mini_batches(noise):
     check(simulation, fit)
 
 
-def test_noise_does_not_pull_what_is_ten_apart():
-    """Networks that start far from flat: pairs on both sides of the guard, some of them beyond it the wrong way."""
-    simulation, streams, margins = p2neurrank_of("ranker.model.init=standard"), fresh(), []
-    simulation.ranker.start *= 2.5
-    simulation.ranker.theta *= 2.5
-
-    def fit(theta, initial, pairs, t, b, n):
-        margins.extend(score(theta, winner) - score(theta, loser) for winner, loser in pairs)
-        gamma = gammas(streams, "fixed", t, b, len(pairs))[:, n]
-        return p2neurrank.fit(theta, initial, *sides(pairs), gamma, L2, "mean", RATE / WIDTH, 3)
-
-    check(simulation, fit)
-    assert min(margins) < -10
-    assert sum(abs(margin) < 10 for margin in margins) > 20
-    assert sum(abs(margin) > 10 for margin in margins) > 5
-
-
 def test_the_guard_is_that_of_the_port():
     """From a margin of 10 on the noise does not pull."""
     simulation = p2neurrank_of()
@@ -149,16 +118,6 @@ def test_the_guard_is_that_of_the_port():
         found = sample.pull(torch.tensor([margin, 0.0], dtype=torch.float64).expand(len(SEEDS), N, 2))
         expected = -p2neurrank.pull(margin, 0.7)
         assert found.numpy() == pytest.approx(np.broadcast_to([expected, -expected], found.shape), abs=1e-12)
-
-
-def test_without_noise_every_member_is_an_olranknet_of_its_own():
-    simulation = p2neurrank_of("ranker.label_noise_variance=0", "ranker.steps=2")
-
-    def fit(theta, initial, pairs, t, b, n):
-        won, lost = sides(pairs)
-        return olranknet.fit(theta, initial, won, lost, np.ones(len(pairs)), L2, "mean", RATE / WIDTH, 2)
-
-    check(simulation, fit)
 
 
 def test_one_member_without_noise_is_olranknet():
@@ -174,49 +133,35 @@ def test_one_member_without_noise_is_olranknet():
     assert not torch.equal(alone.ranker.theta, alone.ranker.start)
 
 
-@pytest.mark.parametrize("noise", ["fresh", "fixed"])
-def test_noise_is_normal_and_independent_between_pairs_members_and_replicas(noise):
-    simulation = p2neurrank_of(f"ranker.noise={noise}")
-    for _ in rounds(simulation):
-        pass
-    count = 4000
-    drawn = simulation.ranker.loss.noise(torch.arange(count).expand(len(SEEDS), -1))
-    assert drawn.shape == (len(SEEDS), N, count)
-    each = drawn.flatten(0, 1)
-    assert kstest(each.flatten().numpy() / VARIANCE**0.5, "norm").pvalue > 0.01
-    near = torch.cat([each[:, 1:], each[:, :-1]]) / VARIANCE**0.5
-    correlation = near @ near.mT / near.shape[1] - torch.eye(len(near), dtype=near.dtype)
-    assert correlation.abs().max() < 5 * count**-0.5, "nor is it the noise of the neighbouring pair"
+def test_noise_is_normal_and_independent_between_pairs_members_and_replicas():
+    for noise in ["fresh", "fixed"]:
+        simulation = p2neurrank_of(f"ranker.noise={noise}")
+        for _ in rounds(simulation):
+            pass
+        count = 4000
+        drawn = simulation.ranker.loss.noise(torch.arange(count).expand(len(SEEDS), -1))
+        assert drawn.shape == (len(SEEDS), N, count), noise
+        each = drawn.flatten(0, 1)
+        assert kstest(each.flatten().numpy() / VARIANCE**0.5, "norm").pvalue > 0.01, noise
+        near = torch.cat([each[:, 1:], each[:, :-1]]) / VARIANCE**0.5
+        correlation = near @ near.mT / near.shape[1] - torch.eye(len(near), dtype=near.dtype)
+        assert correlation.abs().max() < 5 * count**-0.5, "nor is it the noise of the neighbouring pair"
 
 
-@pytest.mark.parametrize("deploy", ["mean", "first"])
-def test_what_is_deployed(deploy):
+def test_what_is_deployed():
     """`mean` is of scores, not of parameters; and deploying is taking a copy."""
-    simulation, kept = p2neurrank_of(f"ranker.deploy={deploy}"), []
-    candidates, _ = simulation.train_split.serve(torch.arange(len(LISTS)))
-    for _ in rounds(simulation):
-        deployed = simulation.ranker.deploy()
-        kept.append((deployed, deployed.clone()))
-    found = simulation.ranker.score(deployed, candidates)
-    for b, members in enumerate(simulation.ranker.theta.numpy()):
-        for q, x in enumerate(candidates.features.numpy()):
-            every = np.array([scores(weights(theta), x) for theta in members])
-            assert found[b, q].numpy() == pytest.approx(every.mean(0) if deploy == "mean" else every[0], abs=1e-6)
-            assert np.ptp(every, axis=0).max() > 1e-3
-    assert all(torch.equal(deployed, copy) for deployed, copy in kept), "later rounds must not change it"
-
-
-@pytest.mark.parametrize(("noise", "batch"), [("fresh", "8"), ("fixed", "null")])
-def test_a_resumed_run_is_the_undisturbed_one(noise, batch):
-    settings = f"ranker.noise={noise}", f"ranker.batch={batch}"
-    check_resumed(lambda: p2neurrank_of(*settings), 5)
-
-
-@pytest.mark.slow
-def test_it_learns_what_its_linear_form_cannot():
-    settings = "ranker.model.width=20", "ranker.batch=32", f"ranker.learning_rate={RATE}"
-    before, after = learned("ranker=p2neurrank", *settings)
-    assert max(before) < 0.7
-    assert min(after) > 0.9
-    _, linear = learned("ranker=pepairrank", "ranker.l2=0.1", loops=True)
-    assert max(linear) < 0.7
+    for deploy in ["mean", "first"]:
+        simulation, kept = p2neurrank_of(f"ranker.deploy={deploy}"), []
+        candidates, _ = simulation.train_split.serve(torch.arange(len(LISTS)))
+        for _ in rounds(simulation):
+            deployed = simulation.ranker.deploy()
+            kept.append((deployed, deployed.clone()))
+        found = simulation.ranker.score(deployed, candidates)
+        for b, members in enumerate(simulation.ranker.theta.numpy()):
+            for q, x in enumerate(candidates.features.numpy()):
+                every = np.array([scores(weights(theta), x) for theta in members])
+                assert found[b, q].numpy() == pytest.approx(
+                    every.mean(0) if deploy == "mean" else every[0], abs=1e-6
+                ), deploy
+                assert np.ptp(every, axis=0).max() > 1e-3, deploy
+        assert all(torch.equal(deployed, copy) for deployed, copy in kept), "later rounds must not change it"

@@ -49,23 +49,15 @@ def in_step(simulation, oracles, lists):
         yield t
 
 
-@pytest.mark.parametrize(
-    ("click", "positions"),
-    [
-        ("perfect", 3),
-        pytest.param("informational", 10, marks=pytest.mark.slow),
-        pytest.param("perfect", 10, marks=pytest.mark.slow),
-        pytest.param("informational", 3, marks=pytest.mark.slow),
-    ],
-)
-def test_every_round_is_that_of_algorithm_1(click, positions):
+def test_every_round_is_that_of_algorithm_1():
     """Exactly, for every query of every replica."""
-    delta, lists = 0.5, LISTS[:4]
-    simulation = toprank(f"click={click}", f"positions={positions}", f"ranker.delta={delta}", lists=lists)
-    oracles = [[Reference(len(labels), delta) for labels in lists] for _ in SEEDS]
-    assert len(list(in_step(simulation, oracles, lists))) == 600
-    depth = [len(oracle.partition()) for replica in oracles for oracle in replica]
-    assert sum(layers > 1 for layers in depth) > len(depth) / 2, "too little was decided to compare"
+    for click, positions in [("perfect", 3)]:
+        delta, lists = 0.5, LISTS[:4]
+        simulation = toprank(f"click={click}", f"positions={positions}", f"ranker.delta={delta}", lists=lists)
+        oracles = [[Reference(len(labels), delta) for labels in lists] for _ in SEEDS]
+        assert len(list(in_step(simulation, oracles, lists))) == 600, (click, positions)
+        depth = [len(oracle.partition()) for replica in oracles for oracle in replica]
+        assert sum(layers > 1 for layers in depth) > len(depth) / 2, "too little was decided to compare"
 
 
 def test_certain_pairs_stay_certain_even_on_a_cycle():
@@ -80,14 +72,14 @@ def test_certain_pairs_stay_certain_even_on_a_cycle():
     assert all({(1, 0), (2, 1), (0, 2)} <= oracle.worse for (oracle,) in oracles)
 
 
-@pytest.mark.parametrize(("setting", "delta"), [("null", 1 / 40), ("0.001", 0.001)])
-def test_a_pair_is_decided_in_the_first_round_that_the_bound_allows(setting, delta):
+def test_a_pair_is_decided_in_the_first_round_that_the_bound_allows():
     """One document is always clicked, the other never: S = N = n after n rounds. Of 40 rounds, null is 1/40."""
-    decided = next(n for n in range(1, 1000) if n >= sqrt(2 * n * log(C * sqrt(n) / delta)))
-    simulation = toprank("click=perfect", f"ranker.delta={setting}", lists=[[0, 4]], total=40)
-    assert decided < 40
-    for t, one in rounds(simulation):
-        assert one.proposal.block.tolist() == [[0, 0] if t < decided else [1, 0]] * 3
+    for setting, delta in [("null", 1 / 40), ("0.001", 0.001)]:
+        decided = next(n for n in range(1, 1000) if n >= sqrt(2 * n * log(C * sqrt(n) / delta)))
+        simulation = toprank("click=perfect", f"ranker.delta={setting}", lists=[[0, 4]], total=40)
+        assert decided < 40, (setting, delta)
+        for t, one in rounds(simulation):
+            assert one.proposal.block.tolist() == [[0, 0] if t < decided else [1, 0]] * 3, (setting, delta)
 
 
 def test_state_grows_with_the_queries_seen():
@@ -106,24 +98,24 @@ def test_state_grows_with_the_queries_seen():
     assert (ranker.start >= 0).sum(1).tolist() == [len(queries) for queries in served]
 
 
-@pytest.mark.parametrize("before", [5, pytest.param(150, marks=pytest.mark.slow)])
-def test_a_checkpoint_brings_the_size_of_its_pool(before):
+def test_a_checkpoint_brings_the_size_of_its_pool():
     """Loaded into a simulation whose pool is smaller or larger."""
-    lists = LISTS * 10
-    simulation, saved = toprank("click=informational", lists=lists, total=200), io.BytesIO()
-    play(simulation, 80)
-    torch.save(simulation.state_dict(), saved)
-    room, expected = len(simulation.ranker.wins), play(simulation, 120)
-    resumed = toprank("click=informational", lists=lists, total=200)
-    play(resumed, before)
-    assert (before == 150) == (len(resumed.ranker.wins) >= room)
-    resumed.measurement.measures()
-    saved.seek(0)
-    resumed.load_state_dict(torch.load(saved, weights_only=True))
-    assert len(resumed.ranker.wins) == len(resumed.ranker.above) == room
-    assert seen(play(resumed, 120)) == seen(expected)
-    for name in "start", "used", "wins", "above":
-        assert torch.equal(getattr(resumed.ranker, name), getattr(simulation.ranker, name))
+    for before in [5]:
+        lists = LISTS * 10
+        simulation, saved = toprank("click=informational", lists=lists, total=200), io.BytesIO()
+        play(simulation, 80)
+        torch.save(simulation.state_dict(), saved)
+        room, expected = len(simulation.ranker.wins), play(simulation, 120)
+        resumed = toprank("click=informational", lists=lists, total=200)
+        play(resumed, before)
+        assert (before == 150) == (len(resumed.ranker.wins) >= room), before
+        resumed.measurement.measures()
+        saved.seek(0)
+        resumed.load_state_dict(torch.load(saved, weights_only=True))
+        assert len(resumed.ranker.wins) == len(resumed.ranker.above) == room, before
+        assert seen(play(resumed, 120)) == seen(expected), before
+        for name in "start", "used", "wins", "above":
+            assert torch.equal(getattr(resumed.ranker, name), getattr(simulation.ranker, name)), before
 
 
 @pytest.mark.slow

@@ -35,48 +35,52 @@ def flat(parts: list[Layer]) -> np.ndarray:
     return np.concatenate([np.hstack([weight, bias[:, None]]).ravel() for weight, bias in parts])
 
 
-@pytest.mark.parametrize(("width", "layers"), SHAPES)
-def test_scores_gradients_and_tangents_are_those_of_pytorch(width, layers):
+def test_scores_gradients_and_tangents_are_those_of_pytorch():
     """For every replica and member; phi is the gradient itself, without a factor 1/sqrt(m)."""
-    model, x, others = MLP(width, layers, "pytorch"), documents(D) - 0.5, documents(2, seed=5) - 0.5
-    generator = torch.Generator().manual_seed(1)
-    theta = started(model)
-    theta += 0.3 * torch.randn(theta.shape, generator=generator, dtype=theta.dtype)
-    share = torch.randn(B, N, D, generator=generator, dtype=theta.dtype)
-    forward = model.forward(theta, x)
-    assert isinstance(model, Model)
-    assert isinstance(forward, Forward)
-    assert model.width == 1
-    pairs = Preferences(
-        torch.tensor([[0, 3], [4, 1]]), torch.tensor([[1, 2], [0, 2]]), torch.tensor([[True, False], [True, True]])
-    )
-    found, tangent = forward.gradient(share), forward.tangent()
-    assert forward.tangent() is tangent
-    dense, differences, elsewhere = tangent.dense(), tangent.differences(pairs), tangent.at(others).dense()
-    assert theta.shape == found.shape == (B, N, model.size(F))
-    assert dense.shape == (B, D, model.size(F))
-    assert parameters(layers_of(tangent.factors)) == model.size(F)
-    assert torch.equal(written_out(layers_of(tangent.factors)), dense)
-    for b in range(B):
-        for n in range(N):
-            network = unflat(theta[b, n].numpy(), width, layers)
-            assert forward.scores[b, n].tolist() == pytest.approx(scores(network, x[b].numpy()), rel=1e-7, abs=1e-7)
-            g = np.array([flat(gradient(network, row)) for row in x[b].numpy()])
-            assert found[b, n].numpy() == pytest.approx(share[b, n].numpy() @ g, abs=1e-11)
-            if n == 0:
-                assert dense[b].numpy() == pytest.approx(g, abs=1e-12)
-                there = [flat(gradient(network, row)) for row in others[b].numpy()]
-                assert elsewhere[b].numpy() == pytest.approx(np.array(there), abs=1e-12)
-                for m in range(2):
-                    won, lost = int(pairs.winner[b, m]), int(pairs.loser[b, m])
-                    expected = float(pairs.valid[b, m]) * (g[won] - g[lost])
-                    assert differences[b, m].numpy() == pytest.approx(expected, abs=1e-12)
+    for width, layers in SHAPES:
+        model, x, others = MLP(width, layers, "pytorch"), documents(D) - 0.5, documents(2, seed=5) - 0.5
+        generator = torch.Generator().manual_seed(1)
+        theta = started(model)
+        theta += 0.3 * torch.randn(theta.shape, generator=generator, dtype=theta.dtype)
+        share = torch.randn(B, N, D, generator=generator, dtype=theta.dtype)
+        forward = model.forward(theta, x)
+        assert isinstance(model, Model), (width, layers)
+        assert isinstance(forward, Forward), (width, layers)
+        assert model.width == 1, (width, layers)
+        pairs = Preferences(
+            torch.tensor([[0, 3], [4, 1]]), torch.tensor([[1, 2], [0, 2]]), torch.tensor([[True, False], [True, True]])
+        )
+        found, tangent = forward.gradient(share), forward.tangent()
+        assert forward.tangent() is tangent, (width, layers)
+        dense, differences, elsewhere = tangent.dense(), tangent.differences(pairs), tangent.at(others).dense()
+        assert theta.shape == found.shape == (B, N, model.size(F)), (width, layers)
+        assert dense.shape == (B, D, model.size(F)), (width, layers)
+        assert parameters(layers_of(tangent.factors)) == model.size(F), (width, layers)
+        assert torch.equal(written_out(layers_of(tangent.factors)), dense), (width, layers)
+        for b in range(B):
+            for n in range(N):
+                network = unflat(theta[b, n].numpy(), width, layers)
+                assert forward.scores[b, n].tolist() == pytest.approx(
+                    scores(network, x[b].numpy()), rel=1e-7, abs=1e-7
+                ), (width, layers)
+                g = np.array([flat(gradient(network, row)) for row in x[b].numpy()])
+                assert found[b, n].numpy() == pytest.approx(share[b, n].numpy() @ g, abs=1e-11), (width, layers)
+                if n == 0:
+                    assert dense[b].numpy() == pytest.approx(g, abs=1e-12), (width, layers)
+                    there = [flat(gradient(network, row)) for row in others[b].numpy()]
+                    assert elsewhere[b].numpy() == pytest.approx(np.array(there), abs=1e-12), (width, layers)
+                    for m in range(2):
+                        won, lost = int(pairs.winner[b, m]), int(pairs.loser[b, m])
+                        expected = float(pairs.valid[b, m]) * (g[won] - g[lost])
+                        assert differences[b, m].numpy() == pytest.approx(expected, abs=1e-12), (width, layers)
 
 
-@pytest.mark.parametrize(("width", "layers"), SHAPES)
-def test_it_has_as_many_parameters_as_the_network_of_pytorch(width, layers):
-    linears = [torch.nn.Linear(inputs, outputs) for inputs, outputs in pairwise([7, *[width] * layers, 1])]
-    assert MLP(width, layers, "pytorch").size(7) == sum(p.numel() for linear in linears for p in linear.parameters())
+def test_it_has_as_many_parameters_as_the_network_of_pytorch():
+    for width, layers in SHAPES:
+        linears = [torch.nn.Linear(inputs, outputs) for inputs, outputs in pairwise([7, *[width] * layers, 1])]
+        assert MLP(width, layers, "pytorch").size(7) == sum(
+            p.numel() for linear in linears for p in linear.parameters()
+        ), (width, layers)
 
 
 def test_first_parameters_are_uniform_within_one_over_the_root_of_the_inputs():
