@@ -64,6 +64,16 @@ def _reaches(positions: int, device: torch.device) -> Float[Tensor, "K K"]:
     return torch.ones(positions, positions, device=device).triu(-1).mT.contiguous()
 
 
+def log_left(scores: Float[Tensor, "*S D"], ranking: Int[Tensor, "*S K"]) -> Float[Tensor, "*S K"]:
+    """The logarithm of the sum of e^score over what was left when each place of a list was filled.
+
+    A sum of probabilities of the Plackett-Luce model; `scores` of documents that are not drawn are about -inf.
+    """
+    below = scores.scatter(-1, ranking, -torch.inf).logsumexp(-1, keepdim=True)
+    listed = scores.gather(-1, ranking)
+    return torch.cat([below, listed.flip(-1)], dim=-1).logcumsumexp(-1)[..., 1:].flip(-1)
+
+
 def _matching(won: Bool[Tensor, "B K"], lost: Bool[Tensor, "B K"], random: Random) -> Preferences:
     """Winners and losers matched one to one at random, so that pairs are disjoint (the authors' code)."""
     positions = won.shape[1]

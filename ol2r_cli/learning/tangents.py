@@ -37,10 +37,13 @@ class LinearTangent:
     def differences(self, preferences: Preferences) -> Float[Tensor, "B M F"]:
         """x_winner - x_loser; kept for the next call, because ranker and exploration ask for the same."""
         if self._latest is None or self._latest[0] is not preferences:
-            both = torch.cat([preferences.winner, preferences.loser], dim=1)
-            winner, loser = gather(self.features, both).tensor_split(2, dim=1)
-            self._latest = preferences, (winner - loser) * preferences.valid[:, :, None]
+            self._latest = preferences, self._differences(preferences)
         return self._latest[1]
+
+    def _differences(self, preferences: Preferences) -> Float[Tensor, "B M F"]:
+        both = torch.cat([preferences.winner, preferences.loser], dim=1)
+        winner, loser = gather(self.features, both).tensor_split(2, dim=1)
+        return (winner - loser) * preferences.valid[:, :, None]
 
 
 class TableTangent(LinearTangent):
@@ -53,13 +56,11 @@ class TableTangent(LinearTangent):
     def dense(self) -> Float[Tensor, "B D F"]:
         return self.candidates.features
 
-    def differences(self, preferences: Preferences) -> Float[Tensor, "B M F"]:
-        if self._latest is None or self._latest[0] is not preferences:
-            rows = torch.empty(*preferences.winner.shape, self.rows.table.shape[1], dtype=self.dtype)
-            pairs = preferences.winner.numpy(), preferences.loser.numpy(), preferences.valid.numpy()
-            loops.updates.differences(self.rows.table, self.rows.start, *pairs, rows.numpy())
-            self._latest = preferences, rows
-        return self._latest[1]
+    def _differences(self, preferences: Preferences) -> Float[Tensor, "B M F"]:
+        rows = torch.empty(*preferences.winner.shape, self.rows.table.shape[1], dtype=self.dtype)
+        pairs = preferences.winner.numpy(), preferences.loser.numpy(), preferences.valid.numpy()
+        loops.updates.differences(self.rows.table, self.rows.start, *pairs, rows.numpy())
+        return rows
 
 
 class LayeredTangent:

@@ -17,6 +17,7 @@ from ol2r_cli.tensor.gather import gather
 from ol2r_cli.tensor.shapes import Bool, Float, Int
 from ol2r_cli.tensor.streams import Random
 
+Each = Float[Tensor, "B D"]  # a number for each document
 Feedback = Literal["first_click", "last_click", "all"]
 
 
@@ -66,9 +67,7 @@ class CascadeBandit(ParameterFree):
         self.register_buffer("observations", counts)  # N of each document
         self.register_buffer("attractions", counts.clone())  # S, clicks on it when it was examined
 
-    def index(
-        self, mean: Float[Tensor, "B D"], count: Float[Tensor, "B D"], t: Int[Tensor, "B 1"]
-    ) -> Float[Tensor, "B D"]:
+    def index(self, mean: Each, count: Each, t: Int[Tensor, "B 1"]) -> Each:
         """Return upper bounds, given means of `count` > 0 observations, in the t-th round of the query."""
         raise NotImplementedError
 
@@ -95,9 +94,7 @@ class CascadeUCB1(CascadeBandit):
         super().__init__(feedback)
         self.alpha = alpha
 
-    def index(
-        self, mean: Float[Tensor, "B D"], count: Float[Tensor, "B D"], t: Int[Tensor, "B 1"]
-    ) -> Float[Tensor, "B D"]:
+    def index(self, mean: Each, count: Each, t: Int[Tensor, "B 1"]) -> Each:
         return mean + (self.alpha * t.double().log() / count).sqrt()
 
 
@@ -111,15 +108,13 @@ class CascadeKLUCB(CascadeBandit):
         super().__init__(feedback)
         self.c = c
 
-    def index(
-        self, mean: Float[Tensor, "B D"], count: Float[Tensor, "B D"], t: Int[Tensor, "B 1"]
-    ) -> Float[Tensor, "B D"]:
+    def index(self, mean: Each, count: Each, t: Int[Tensor, "B 1"]) -> Each:
         log = t.double().log()
         budget = log + self.c * log.log() if self.c else log  # log log t is -inf in the first round
         return kl_upper_bound(mean, budget.clamp(min=0) / count)
 
 
-def kl_upper_bound(mean: Float[Tensor, "B D"], budget: Float[Tensor, "B D"]) -> Float[Tensor, "B D"]:
+def kl_upper_bound(mean: Each, budget: Each) -> Each:
     """Return the largest q from `mean` to 1 with KL(mean, q) <= budget, to the precision of float64.
 
     KL(p, q) = p log(p/q) + (1-p) log((1-p)/(1-q)), with 0 log 0 = 0, is convex in q, so that Newton's steps from above
@@ -161,16 +156,13 @@ class CascadeLinear(LinearRanker):
         self.register_buffer("precision", identity.repeat(context.replicas, 1, 1))  # M
         self.register_buffer("clicked", identity.new_zeros(context.replicas, context.features))  # b
 
-    def root(self) -> Float[Tensor, "B F F"]:
-        """Return the lower triangle L with L L^T = M."""
-        return torch.linalg.cholesky_ex(self.precision).L
-
-    def theta(self, root: Float[Tensor, "B F F"]) -> Float[Tensor, "B F"]:
-        """Return M^-1 b / sigma^2, given the root of M."""
-        return torch.cholesky_solve(self.clicked[:, :, None], root).squeeze(2) / self.sigma**2
+    def estimate(self) -> tuple[Float[Tensor, "B F"], Float[Tensor, "B F F"]]:
+        """Return theta = M^-1 b / sigma^2, and the lower triangle L with L L^T = M."""
+        root = torch.linalg.cholesky_ex(self.precision).L
+        return torch.cholesky_solve(self.clicked[:, :, None], root).squeeze(2) / self.sigma**2, root
 
     def weights(self) -> Float[Tensor, "B N P"]:
-        return self.theta(self.root())[:, None]
+        return self.estimate()[0][:, None]
 
     def learn(self, interaction: Interaction, random: Random) -> None:
         """Add the examined documents to M, and those clicked to b."""
@@ -189,9 +181,9 @@ class CascadeLinUCB(CascadeLinear):
         self.alpha = alpha
 
     def predict(self, candidates: Candidates, random: Random) -> Prediction:
-        features, root = candidates.features, self.root()
+        features, (theta, root) = candidates.features, self.estimate()
         width = torch.linalg.solve_triangular(root, features.mT, upper=False).norm(dim=1)
-        scores = (features * self.theta(root)[:, None]).sum(2) + self.alpha * width
+        scores = (features * theta[:, None]).sum(2) + self.alpha * width
         return Prediction(scores.clamp(max=1)[:, None], lambda: LinearTangent(features))
 
 
@@ -200,7 +192,7 @@ class CascadeLinTS(CascadeLinear):
 
     def predict(self, candidates: Candidates, random: Random) -> Prediction:
         """Attraction by the drawn weights: with z standard normal, L^-T z has the covariance M^-1."""
-        features, root = candidates.features, self.root()
+        features, (theta, root) = candidates.features, self.estimate()
         normal = random.normal(root.shape[1]).to(root.dtype)[:, :, None]
-        drawn = self.theta(root) + torch.linalg.solve_triangular(root.mT, normal, upper=True).squeeze(2)
+        drawn = theta + torch.linalg.solve_triangular(root.mT, normal, upper=True).squeeze(2)
         return Prediction((features * drawn[:, None]).sum(2)[:, None], lambda: LinearTangent(features))

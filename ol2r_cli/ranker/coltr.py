@@ -14,6 +14,7 @@ from torch import Tensor
 from ol2r_cli.config.ranges import Count, NonNegative, Positive, Share
 from ol2r_cli.interfaces import PLACKETT_LUCE, Candidates, Interaction, Need, Prediction
 from ol2r_cli.learning.model import Model
+from ol2r_cli.learning.preferences import log_left
 from ol2r_cli.ranker.model_ranker import Decay, GradientRanker
 from ol2r_cli.tensor.shapes import Bool, Float, Int
 from ol2r_cli.tensor.streams import Random
@@ -86,11 +87,7 @@ def counterfactual_risks(
     real = scores.masked_fill(~mask[:, None], -torch.inf)
     places = ranking[:, None].expand(-1, scores.shape[1], -1)
     listed = real.gather(2, places)
-    if renormalise:
-        below = real.scatter(2, places, -torch.inf).logsumexp(2, keepdim=True)
-        total = torch.cat([below, listed.flip(2)], dim=2).logcumsumexp(2)[:, :, 1:].flip(2)
-    else:
-        total = real.logsumexp(2, keepdim=True)
+    total = log_left(real, places) if renormalise else real.logsumexp(2, keepdim=True)
     probability = (listed - total).masked_fill(~shown[:, None], 0)
     ratio = (probability - probability[:, :1]).masked_fill(~shown[:, None], -torch.inf)
     weight = (ratio - ratio.amax(2, keepdim=True)).exp()  # a common factor of the weights cancels

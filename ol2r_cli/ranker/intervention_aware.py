@@ -20,6 +20,7 @@ from torch import Tensor
 from ol2r_cli.config.ranges import Count, NonNegative, Positive, Share, Steps, check_settings
 from ol2r_cli.interfaces import PLACKETT_LUCE, Interaction, Need, Oracle, RunContext
 from ol2r_cli.learning.model import Model
+from ol2r_cli.learning.preferences import log_left
 from ol2r_cli.learning.refit import Adam, GradientRefit, HistoryLoss, Sample, ascent
 from ol2r_cli.ranker.model.linear import Linear
 from ol2r_cli.ranker.model_ranker import Growth, HistoryRanker
@@ -326,10 +327,8 @@ class SampledLists:
         self.document = rings.topk(places, dim=-1).indices
         real = self.scores[..., None, :].expand(rings.shape)
         listed = real.gather(-1, self.document)
-        below = real.scatter(-1, self.document, -torch.inf).logsumexp(-1, keepdim=True)
-        total = torch.cat([below, listed.flip(-1)], dim=-1).logcumsumexp(-1)[..., 1:].flip(-1)
         beyond = listed == -torch.inf  # places below the last document
-        self.log_total = total.masked_fill(beyond, torch.inf)  # log Z_k
+        self.log_total = log_left(real, self.document).masked_fill(beyond, torch.inf)  # log Z_k
         self.listed, self.beyond = listed, beyond
 
     def expected(self, values: Float[Tensor, "*P K C"]) -> Float[Tensor, "*Q D C"]:

@@ -22,7 +22,7 @@ from ol2r_cli.interfaces import (
 )
 from ol2r_cli.learning.tangents import LinearTangent
 from ol2r_cli.ranker.model_ranker import ParameterFree
-from ol2r_cli.tensor.shapes import Bool, Float, Int
+from ol2r_cli.tensor.shapes import Float
 from ol2r_cli.tensor.streams import Random
 
 SCALE = 4 * math.sqrt(2 / math.pi) / math.erf(math.sqrt(2))  # c of the paper, 3.344 (its text prints 3.43)
@@ -72,7 +72,13 @@ class TopRank(ParameterFree):
         certain = torch.zeros(*mask.shape, mask.shape[1], dtype=torch.bool, device=mask.device)
         for replica, (query, length) in enumerate(_served(candidates)):
             if self.start[replica, query] < 0:
-                self._reserve(replica, query, length)
+                self.start[replica, query] = self.used
+                self.used += length * length
+                missing = int(self.used) - len(self.wins)
+                if missing > 0:
+                    room = max(missing, len(self.wins))  # the pool at least doubles
+                    self.wins = torch.cat([self.wins, self.wins.new_zeros(room)])
+                    self.above = torch.cat([self.above, self.above.new_zeros(room)])
             certain[replica, :length, :length] = self._square(self.above, replica, query, length)
         scores = torch.zeros_like(mask, dtype=candidates.features.dtype)[:, None]
         return Prediction(scores, lambda: LinearTangent(candidates.features), certain)
@@ -83,35 +89,18 @@ class TopRank(ParameterFree):
         assert block is not None
         clicked = torch.zeros_like(interaction.candidates.mask).scatter_(1, interaction.ranking, interaction.clicks)
         for replica, (query, length) in enumerate(_served(interaction.candidates)):
-            wins = self._square(self.wins, replica, query, length)
-            wins += _won(clicked[replica, :length], block[replica, :length])
-            self._square(self.above, replica, query, length).logical_or_(self._decided(wins))
-
-    def _decided(self, wins: Int[Tensor, "D D"]) -> Bool[Tensor, "D D"]:
-        """[i, j]: i has won against j so much more often than j against i that it is certainly better."""
-        count = (wins + wins.mT).double()
-        bound = (2 * count * (SCALE * count.sqrt() / self.error).log()).sqrt()
-        return (count > 0) & (wins - wins.mT >= bound)
+            chosen, layer = clicked[replica, :length], block[replica, :length]
+            wins = self._square(self.wins, replica, query, length)  # [i, j]: i was clicked and j, in its layer, was not
+            wins += chosen[:, None] & ~chosen & (layer[:, None] == layer)
+            count = (wins + wins.mT).double()
+            bound = (2 * count * (SCALE * count.sqrt() / self.error).log()).sqrt()
+            decided = (count > 0) & (wins - wins.mT >= bound)
+            self._square(self.above, replica, query, length).logical_or_(decided)
 
     def _square(self, pool: Tensor, replica: int, query: int, length: int) -> Tensor:
         """A view of the pool for the pairs of a query, [length, length]."""
         first = int(self.start[replica, query])
         return pool[first : first + length * length].view(length, length)
-
-    def _reserve(self, replica: int, query: int, length: int) -> None:
-        """Make room for a query served for the first time; the pool at least doubles when it is full."""
-        self.start[replica, query] = self.used
-        self.used += length * length
-        missing = int(self.used) - len(self.wins)
-        if missing > 0:
-            room = max(missing, len(self.wins))
-            self.wins = torch.cat([self.wins, self.wins.new_zeros(room)])
-            self.above = torch.cat([self.above, self.above.new_zeros(room)])
-
-
-def _won(clicked: Bool[Tensor, "D"], layer: Int[Tensor, "D"]) -> Bool[Tensor, "D D"]:
-    """[i, j]: i was clicked and j, in the same layer, was not."""
-    return clicked[..., :, None] & ~clicked[..., None, :] & (layer[..., :, None] == layer[..., None, :])
 
 
 def _served(candidates: Candidates) -> list[tuple[int, int]]:

@@ -125,18 +125,6 @@ def test_the_hessian_is_that_of_the_pairs_that_count():
             assert 0.65 < ratio.min() < ratio.max() < 1.55, (reduction, forgetting)
 
 
-def test_a_window_of_the_whole_run_changes_nothing():
-    """To the last bit in loops; as tensors, weights of one take part in the products."""
-    for loops in [False, True]:
-        thetas = []
-        for forgetting in Forgetting(), Forgetting(window=60), Forgetting(window=10**9):
-            solver = AnchoredNewton(0.01, "mean")
-            played = play(solver, 6, 60, 0.5, 2, forgetting=forgetting, loops=loops)
-            thetas.append(torch.stack([solver.theta.clone() for _ in played]))
-        for other in thetas[1:]:
-            torch.testing.assert_close(other, thetas[0], rtol=0, atol=0 if loops else 1e-9)
-
-
 def test_rounding_does_not_add_up():
     """Hundreds of pairs have left a window of about 20: the gradient still is that of the pairs in it."""
     solver = AnchoredNewton(1e-3, "sum")

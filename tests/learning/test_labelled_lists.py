@@ -70,24 +70,6 @@ def test_forces_are_those_of_all_pairs(monkeypatch):
                             np.testing.assert_allclose(found[replica, member, place], expected, rtol=0, atol=1e-12)
 
 
-def test_one_pair_by_hand():
-    """Labels 0 and 2 with equal scores: sigma(0) = 1/2, times (2^2 - 1) (1 - 1/log2 3) over the ideal 3."""
-    sample = labelled.LabelledLists(oracle([[0, 2]]), True, CPU).sample(torch.tensor([[0]]), torch.tensor([[True]]))
-    force = 0.5 * (1 - 1 / np.log2(3))
-    np.testing.assert_allclose(sample.pull(torch.zeros(1, 1, 2).double())[0, 0], [-force, force], rtol=1e-14)
-    assert sample.pairs.tolist() == [1]
-
-
-def test_forces_in_single_precision():
-    for weighed in [True, False]:
-        query = torch.arange(len(LISTS))[None]
-        sample = labelled.LabelledLists(oracle(), weighed, CPU).sample(query, torch.ones_like(query, dtype=torch.bool))
-        scores = some_scores(1, 2, sample.document.shape[1])
-        found = sample.pull(scores.float())
-        assert found.dtype == torch.float32, weighed
-        torch.testing.assert_close(found, sample.pull(scores).float(), rtol=1e-5, atol=1e-6)
-
-
 def history(served, rounds=None, weighed=True):
     """A loss that has seen these queries, a row per replica."""
     served = torch.tensor(served)
@@ -109,14 +91,6 @@ def round_of(query):
 
 SERVED = [[3, 1, 0, 3, 5, 2], [4, 1, 2, 4, 6, 1]]
 TAUGHT = [[3, 0, 3, 5], [6]]
-
-
-def test_it_keeps_the_queries_that_have_a_pair_as_often_as_they_were_served():
-    loss = history(SERVED)
-    assert loss.count.tolist() == [4, 1]
-    assert loss.total.tolist() == [sum(len(pairs(LISTS[q])) for q in own) for own in TAUGHT]
-    assert [own[:count].tolist() for own, count in zip(loss.served, loss.count, strict=True)] == TAUGHT
-    assert (loss.lists.pairs > 0).tolist() == [bool(pairs(labels)) for labels in LISTS]
 
 
 def test_the_whole_history_is_every_list_once():
@@ -152,18 +126,3 @@ def test_without_a_pair_nothing_pulls():
     (sample,) = loss.draw(Streams(torch.tensor([0, 1])).at("learn", 0), 5, 1)
     assert not sample.pull(some_scores(2, 1, sample.document.shape[1])).any()
     assert sample.pairs.tolist() == [0, 0]
-
-
-def test_labels_of_other_splits_are_not_read():
-    other = oracle()
-    changed = other.labels.clone()
-    changed[: len(BEFORE)], changed[-1] = 4, 0
-    query = torch.arange(len(LISTS))[None]
-    everything = torch.ones_like(query, dtype=torch.bool)
-    scores, found = None, []
-    for labels in other.labels, changed:
-        lists = labelled.LabelledLists(Oracle(labels, other.start, other.length, "by hand"), True, CPU)
-        sample = lists.sample(query, everything)
-        scores = some_scores(1, 1, sample.document.shape[1])
-        found.append(sample.pull(scores))
-    assert torch.equal(*found)

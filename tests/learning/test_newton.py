@@ -97,28 +97,6 @@ def test_the_gradient_stays_exact_at_the_anchor():
             np.testing.assert_allclose(solver.gradient[0].numpy(), exact, atol=1e-9)
 
 
-def test_a_replica_does_not_notice_its_neighbours():
-    """One of three replicas, played alone on the same pairs, has the same weights."""
-    together = AnchoredNewton(0.01, "sum")
-    for _ in play(together, 8, 80, 0.5, replicas=3):
-        pass
-    history = together.history
-    alone, count = AnchoredNewton(0.01, "sum"), int(history.count[1])
-    single = PairHistory()
-    context = RunContext(1, 10, 8, 10, 1, 80, 5, loops=True)
-    single.setup(context, history.features, PER_ROUND)
-    alone.setup(context, single)
-    for winner, loser in history.pairs[1, :count].tolist():
-        document = torch.tensor([[winner, loser]])
-        x = history.features[document].double()
-        pair = Preferences(torch.tensor([[0]]), torch.tensor([[1]]), torch.tensor([[True]]))
-        added = LinearTangent(x).differences(pair)
-        single.append(added, document, pair)
-        alone.update(added, pair.valid, Streams(torch.tensor([0])).at("learn", 0))
-    assert torch.equal(history.rows[1, :count], single.rows[0, :count])
-    assert (alone.theta[0] - together.theta[1]).abs().max() < 0.05  # each within the guarantee, fed in other portions
-
-
 def test_history_is_rebuilt_from_its_indices():
     solver = AnchoredNewton(0.1, "sum")
     for _ in play(solver, 4, 30, 1.0, replicas=2):

@@ -14,7 +14,6 @@ from ol2r_cli.learning.history import PairHistory
 from ol2r_cli.learning.newton import AnchoredNewton
 from ol2r_cli.learning.perturbed_optima import PerturbedOptima, inverse_hessian, quasi_newton
 from ol2r_cli.tensor.streams import Streams
-from tests.learning.test_newton import excess as unperturbed_excess
 from tests.reference.objective import objective
 from tests.reference.perturbed import gap, literal_noise, perturbed_optimum
 from tests.reference.perturbed import tilt as tilt_of
@@ -92,16 +91,6 @@ def test_the_optima_of_tensors_are_reached_every_round(reduction, l2, variance, 
                     gaps.append(excess(theta, rows, tilt, optima.solver.theta[b], l2, reduction))
     assert len(gaps) > 40
     assert max(gaps) <= 1
-
-
-def test_single_precision_does_not_get_lost():
-    """Separable pairs and next to no l2, where the Hessian of float32 is hardly definite."""
-    words = "ranker=pepairrank", "ranker.l2=1e-6", "dataset.features=15", "click=perfect"
-    simulation = simulate(tiny(*words), [0, 1], 12, dtype=torch.float32)
-    for _ in rounds(simulation):
-        assert simulation.ranker.optima.theta.isfinite().all()
-        assert unperturbed_excess(simulation.ranker.solver) < 1.5
-    assert simulation.ranker.solver.theta.dtype == torch.float32
 
 
 def grown(

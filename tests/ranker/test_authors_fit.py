@@ -13,7 +13,7 @@ from ol2r_cli.config.instantiate import build
 from ol2r_cli.interfaces import Interaction
 from ol2r_cli.learning.refit import AuthorsFit
 from ol2r_cli.simulation import Simulation
-from tests.networks import check_resumed, compared, learned
+from tests.networks import check_resumed, compared
 from tests.ranker.model.test_mlp_biases import flat, unflat
 from tests.reference import authors_fit as reference
 from tests.reference.authors_fit import ClickedList, Pair
@@ -123,37 +123,10 @@ def test_the_last_batch_of_lambdarank_must_have_half_of_the_pairs():
     assert all(found == {0, 1, 2, 3} for found in sizes.values())
 
 
-def test_intervals_are_those_of_raw_gradients_with_biases():
-    """alpha |g_i - g_j| in the norm of A^-1, A = l2 I + squares of the pairs' differences: without any factor 1/m."""
-    alpha, l2 = 0.02, 0.2
-    settings = f"exploration.alpha={alpha}", f"exploration.l2={l2}", "exploration.transitive=false"
-    simulation = fitted("olranknet", *settings, layers=2, total=8)
-    before = simulation.ranker.theta.clone()
-    diagonal = np.full((len(SEEDS), before.shape[2]), l2)
-    some = set()
-    for _, one in rounds(simulation):
-        for b in range(len(SEEDS)):
-            network, length = unflat(before[b, 0].numpy(), WIDTH, 2), int(one.candidates.mask[b].sum())
-            table = one.candidates.features[b, :length].numpy()
-            g = np.array([flat(reference.gradient(network, x)) for x in table])
-            s = np.array(reference.scores(network, table))
-            width = np.sqrt(((g[:, None] - g[None]) ** 2 / diagonal[b]).sum(2))
-            lower = 1 / (1 + np.exp(s[None] - s[:, None])) - alpha * width
-            clear = np.abs(lower - 0.5) > 1e-6
-            found = one.proposal.certain[b, :length, :length].numpy()
-            assert ((lower > 0.5) == found)[clear].all()
-            some |= set(found[clear].tolist())
-            for winner, loser in compared(one, b):
-                diagonal[b] += (g[winner] - g[loser]) ** 2
-        assert simulation.exploration.tangents.diagonal.numpy() == pytest.approx(diagonal, rel=1e-6)
-        before = simulation.ranker.theta.clone()
-    assert some == {False, True}
-
-
-@pytest.mark.parametrize("ranker", RANKERS)
-def test_a_resumed_run_is_the_undisturbed_one(ranker):
+def test_a_resumed_run_is_the_undisturbed_one():
     """Also between two refits, when pairs wait for the next."""
-    stopped = check_resumed(lambda: fitted(ranker, "ranker.every=3", "ranker.authors.batch=4", "click=perfect"), 6)
+    settings = "ranker.every=3", "ranker.authors.batch=4", "click=perfect"
+    stopped = check_resumed(lambda: fitted("ollambdarank", *settings), 6)
     assert bool(stopped["ranker.waiting"].any())
 
 
@@ -173,9 +146,7 @@ def test_wrong_settings_are_refused():
         ("ranker.authors.learning_rate=0", "ranker.authors.learning_rate must be above 0, got 0"),
         ("ranker.authors.l2=-1", "ranker.authors.l2 must be 0 or more, got -1"),
         ("ranker.authors.epochs=0", "ranker.authors.epochs must be from 1 to 100000, got 0"),
-        ("ranker.authors.epochs=2.5", "ranker.authors.epochs must be a whole number, got 2.5"),
         ("ranker.authors.batch=0", "ranker.authors.batch must be 1 or more, got 0"),
-        ("ranker.authors.batch=many", "ranker.authors.batch must be a number, got 'many'"),
         ("+ranker.authors.epoch=3", "AuthorsFit has no setting 'epoch': did you mean ranker.authors.epochs?"),
         ("~ranker.authors.epochs", MISSING),
         ("ranker.authors=3", "ranker.authors must be settings in quotes, '{name: value, ..}', got 3"),
@@ -184,17 +155,5 @@ def test_wrong_settings_are_refused():
             with pytest.raises(ValueError) as refused:
                 build(tiny("ranker=olranknet", *fit, override).ranker)
             assert str(refused.value) == message, (override, message)
-
-
-def test_a_model_that_is_no_network_is_refused():
     with pytest.raises(ValueError, match=r"^ranker/model must be mlp with ranker.fit=authors, got Linear$"):
         build(tiny("ranker=olranknet", "ranker/model=linear", "ranker.fit=authors").ranker)
-
-
-def test_it_learns_what_no_linear_ranker_can():
-    """olLambdaRank learns more slowly here: .78 to .97 after as many rounds."""
-    before, after = learned(
-        "ranker=olranknet", "ranker/model=mlp", "exploration=none", "ranker.fit=authors", "ranker.model.width=20"
-    )
-    assert max(before) < 0.7
-    assert min(after) > 0.8

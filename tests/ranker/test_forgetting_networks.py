@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 
-from ol2r_cli.config.instantiate import build
 from ol2r_cli.interfaces import Forgetting
 from ol2r_cli.learning.losses import LambdaRankLoss, RankNetLoss
 from tests.choices import seen
@@ -155,31 +154,8 @@ def test_widths_are_of_what_counts():
                 before = after
 
 
-@pytest.mark.parametrize("ranker", ["olranknet", "ollambdarank"])
-@pytest.mark.parametrize("forgetting", ["window=4", "discount=0.8"])
-def test_a_resumed_run_is_the_undisturbed_one(ranker, forgetting):
-    def make():
+def test_a_resumed_run_is_the_undisturbed_one():
+    for ranker, forgetting in (("olranknet", "window=4"), ("ollambdarank", "discount=0.8")):
         words = f"ranker={ranker}", *NETWORK, "ranker.steps=2", "click=perfect", f"ranker.{forgetting}"
-        return simulate(tiny(*words), SEEDS, 20, handmade(LISTS))
-
-    check_resumed(make, 9)
-
-
-def test_settings_that_do_not_work_are_refused():
-    for overrides, message in [
-        (
-            ("ranker.fit=authors", "ranker.window=9"),
-            "ranker.fit must be descent with ranker.window or ranker.discount, got authors",
-        ),
-        (("ranker.batch=8", "ranker.discount=0.9"), "ranker.batch must be null with ranker.discount, got 8"),
-        (("ranker.window=8", "ranker.discount=0.9"), "ranker.discount must be 1 with ranker.window=8, got 0.9"),
-    ]:
-        with pytest.raises(ValueError, match=f"^{message}$"):
-            build(tiny("ranker=olranknet", *overrides).ranker)
-
-
-def test_the_full_covariance_is_refused():
-    for forgetting in ["window=9", "discount=0.9"]:
-        message = "^exploration.covariance must be diagonal where the ranker forgets pairs, got full$"
-        with pytest.raises(ValueError, match=message):
-            simulate(tiny("ranker=olranknet", f"ranker.{forgetting}", "exploration.covariance=full"), [0], 5)
+        config = tiny(*words)
+        check_resumed(lambda config=config: simulate(config, SEEDS, 20, handmade(LISTS)), 9)

@@ -178,22 +178,6 @@ def test_relevance_is_recovered_across_policies():
     assert ((found.mean(0) - truth).abs() < 4 * error).all()
 
 
-def test_expectations_of_a_query_sum_to_those_of_its_places():
-    simulation = simulate(tiny(*SETTINGS, "click=trust_bias", "positions=5"), SEEDS, 40, handmade(LISTS))
-    for _, _ in rounds(simulation):
-        pass
-    alpha, beta = zip(*(click_curve("trust_bias", rank) for rank in range(1, 6)), strict=True)
-    sums, first = simulation.ranker.rewards.sums, 0
-    for labels in LISTS:
-        rows = sums[:, first : first + len(labels)]
-        served, shown = rows[:, 0, 1], min(5, len(labels))
-        assert (rows[:, :, 1] == served[:, None]).all()
-        torch.testing.assert_close(rows[:, :, 2].sum(1), served * sum(alpha[:shown]))
-        torch.testing.assert_close(rows[:, :, 3].sum(1), served * sum(beta[:shown]))
-        first += len(labels)
-    assert float(sums[:, :, 0].sum()) > 100
-
-
 def test_settings_that_do_not_go_together_are_refused():
     for words, message in (
         (

@@ -51,15 +51,6 @@ def test_a_linear_score_is_the_optimum_after_every_round():
         assert clicked > 40, (exposed, expected, exploration)
 
 
-def test_scores_are_of_the_weights_before_the_round():
-    simulation, before = regression(), torch.zeros(len(SEEDS), 4, dtype=torch.float64)
-    for _, one in rounds(simulation):
-        expected = torch.einsum("bdf,bf->bd", one.candidates.features, before)
-        torch.testing.assert_close(one.prediction.scores[:, 0], expected)
-        before = simulation.ranker.deploy()
-    assert before.abs().sum() > 0.1
-
-
 def slope(theta, seen):
     """Of the port's loss over some documents, halved: the sum of (r - c/p) times the gradient of r."""
     layers, total = weights(theta), np.zeros_like(theta)

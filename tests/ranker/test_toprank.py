@@ -6,12 +6,11 @@ import io
 from math import log, sqrt
 from pathlib import Path
 
-import pytest
 import torch
 
+from ol2r_cli.cli import main
 from ol2r_cli.run.run import Run
 from tests.choices import play, seen
-from tests.launch import Launched
 from tests.reference.toprank import C
 from tests.reference.toprank import TopRank as Reference
 from tests.rounds import rounds
@@ -118,19 +117,10 @@ def test_a_checkpoint_brings_the_size_of_its_pool():
             assert torch.equal(getattr(resumed.ranker, name), getattr(simulation.ranker, name)), before
 
 
-@pytest.mark.slow
-def test_it_learns_the_order_of_the_queries_it_serves():
-    simulation = toprank("click=perfect", "ranker.delta=0.1", total=1500)
-    served = [one for _, one in rounds(simulation)]
-    query = LISTS.index([2, 1, 0, 4, 0, 3])
-    order = {tuple(one.ranking[0, :4].tolist()) for one in served[-400:] if int(one.candidates.query[0]) == query}
-    assert order == {(3, 5, 0, 1)}, "by label"
-
-
-def test_a_run_has_no_offline_evaluation(tmp_path: Path):
+def test_a_run_has_no_offline_evaluation(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     words = [*TINY, "ranker=toprank", "rounds=30", "evaluate_every=10", f"output_dir={tmp_path / 'runs'}"]
-    launched = Launched(["run", *words], tmp_path / "log")
-    assert launched.wait() == 0, launched.errors
+    assert main(["run", *words]) == 0
+    output = capsys.readouterr().out
     (summary,) = (tmp_path / "runs").rglob("summary.json")
     run = Run.read_finished(summary.parent)
     assert run.evaluation.height == 0
@@ -138,5 +128,5 @@ def test_a_run_has_no_offline_evaluation(tmp_path: Path):
     metrics = run.summary
     assert "online_ndcg" in metrics
     assert not [name for name in metrics if name.startswith(("test", "validation", "best"))]
-    assert "test NDCG" not in launched.output
-    assert "online NDCG" in launched.output
+    assert "test NDCG" not in output
+    assert "online NDCG" in output

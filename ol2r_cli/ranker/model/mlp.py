@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Literal
 
@@ -109,16 +110,9 @@ class MLPForward:
         """Back-propagation of the weighted sum of scores."""
         pull = weights * self.scale
         parts = [torch.matmul(pull[:, :, None], self.layers[-1]).flatten(2)]
-        delta = self._alive(pull[..., None] * self.last, len(self.hidden))
-        for number in range(len(self.hidden) - 1, -1, -1):
-            parts.append(torch.matmul(delta.mT, self.layers[number]).flatten(2))
-            if number:
-                delta = self._alive(torch.matmul(delta, self.hidden[number]), number)
+        for delta, layer in _back(pull[..., None] * self.last, self.hidden, self.layers, self.model.units):
+            parts.append(torch.matmul(delta.mT, layer).flatten(2))
         return torch.cat(parts[::-1], -1)
-
-    def _alive(self, delta: Float[Tensor, "B N D e"], number: int) -> Float[Tensor, "B N D m"]:
-        """What goes back through the ReLU of layer 1 .. L: to the units that put something out, never the constant."""
-        return _where_positive(delta, self.layers[number])[..., : self.model.units]
 
     def tangent(self) -> LayeredTangent:
         """phi = gradient / sqrt(m) of every score of the first member, layer by layer."""
@@ -126,22 +120,24 @@ class MLPForward:
 
     @cached_property
     def _tangent(self) -> LayeredTangent:
-        layers, units = [layer[:, 0] for layer in self.layers], self.model.units
-        last = self.last[:, 0]
-        factors = [(torch.ones_like(layers[-1][..., :1]), layers[-1])]
-        delta = _where_positive(last.expand_as(layers[-1]), layers[-1])[..., :units]
-        for number in range(len(self.hidden) - 1, -1, -1):
-            factors.append((delta, layers[number]))
-            if number:
-                delta = _where_positive(torch.bmm(delta, self.hidden[number][:, 0]), layers[number])[..., :units]
+        layers, hidden = [layer[:, 0] for layer in self.layers], [matrix[:, 0] for matrix in self.hidden]
+        last = self.last[:, 0].expand_as(layers[-1])
+        factors = [(torch.ones_like(layers[-1][..., :1]), layers[-1]), *_back(last, hidden, layers, self.model.units)]
         model, parameters = self.model, self.parameters[:, :1]
         return LayeredTangent(factors[::-1], lambda features: model.forward(parameters, features).tangent())
 
 
-def _where_positive(delta: Float[Tensor, "*S"], output: Float[Tensor, "*S"]) -> Float[Tensor, "*S"]:
-    """`delta` where the output of a ReLU is above 0, else 0: several times as fast as a product with a mask."""
-    masked: Tensor = torch.ops.aten.threshold_backward(delta, output, 0)
-    return masked
+def _back(
+    delta: Float[Tensor, "*S e"], hidden: list[Tensor], layers: list[Tensor], units: int
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """What goes back through the ReLU of layer L .. 1, to the units that put something out, never the constant; and
+    what that layer had multiplied."""
+    for number in range(len(hidden) - 1, -1, -1):
+        # Where the output is above 0, else 0: several times as fast as a product with a mask.
+        delta = torch.ops.aten.threshold_backward(delta, layers[number + 1], 0)[..., :units]
+        yield delta, layers[number]
+        if number:
+            delta = torch.matmul(delta, hidden[number])
 
 
 def _rounded(sums: Float[Tensor, "*S"]) -> Float[Tensor, "*S"]:

@@ -75,14 +75,6 @@ def test_scores_gradients_and_tangents_are_those_of_pytorch():
                         assert differences[b, m].numpy() == pytest.approx(expected, abs=1e-12), (width, layers)
 
 
-def test_it_has_as_many_parameters_as_the_network_of_pytorch():
-    for width, layers in SHAPES:
-        linears = [torch.nn.Linear(inputs, outputs) for inputs, outputs in pairwise([7, *[width] * layers, 1])]
-        assert MLP(width, layers, "pytorch").size(7) == sum(
-            p.numel() for linear in linears for p in linear.parameters()
-        ), (width, layers)
-
-
 def test_first_parameters_are_uniform_within_one_over_the_root_of_the_inputs():
     """Mean and variance within 4 standard errors, and nothing outside; so are those of torch.nn.Linear itself."""
     width, features, members = 40, 30, 20
