@@ -295,10 +295,35 @@ def descend(
     value.
     """
     l2 = l2.to(theta.dtype)[:, None, None]
+    of_newton, of_damped = _tried(theta.dtype, theta.device)
     for _ in range(steps if rows.shape[1] else 0):  # lists of one place have no pairs
-        scores = torch.bmm(theta, rows.mT)
-        step = _newton_step(theta, scores, rows, tilt, l2, weights)
-        theta = theta - _best_length(theta, scores, step, rows, tilt, l2, weights) * step
+        scores, gradient = torch.bmm(theta, rows.mT), l2 * theta - tilt
+        hessian = torch.zeros(*theta.shape, theta.shape[2], dtype=theta.dtype, device=theta.device)
+        hessian.diagonal(dim1=2, dim2=3).copy_(l2)
+        for start in range(0, rows.shape[1], PART):
+            part, push = rows[:, start : start + PART], torch.sigmoid(-scores[..., start : start + PART])
+            curvature = torch.addcmul(push, push, push, value=-1)
+            if weights is not None:
+                counts = weights[:, None, start : start + PART]
+                push, curvature = push * counts, curvature * counts
+            gradient.baddbmm_(push, part, alpha=-1)
+            for member, weight in enumerate(curvature.unbind(1)):
+                hessian[:, member].baddbmm_(part.mT * weight[:, None], part)
+        factor, failed = torch.linalg.cholesky_ex(hessian)
+        step = torch.cholesky_solve(gradient[..., None], factor).squeeze(3)
+        step = step.masked_fill(failed[..., None] > 0, 0).nan_to_num(0, 0, 0)  # where rounding makes H indefinite
+        change = torch.bmm(step, rows.mT)
+        longest = change.abs().amax(2, keepdim=True).clamp(min=torch.finfo(change.dtype).eps)
+        lengths = torch.cat([of_newton.expand(*theta.shape[:2], -1), of_damped * (longest.log1p() / longest)], 2)
+        slope, bend = (step * (tilt - l2 * theta)).sum(2, keepdim=True), (l2 * step * step).sum(2, keepdim=True)
+        value = lengths * slope + lengths**2 * bend / 2
+        for start in range(0, rows.shape[1], PART):
+            score, added = (values[:, :, None, start : start + PART] for values in (scores, change))
+            loss = softplus(lengths[..., None] * added - score)
+            if weights is not None:
+                loss *= weights[:, None, None, start : start + PART]
+            value += loss.sum(3)
+        theta = theta - lengths.gather(2, value.argmin(2, keepdim=True)) * step
     return theta
 
 
@@ -319,57 +344,6 @@ def descend_by_way(
     for halvings in range(math.ceil(math.log2(max(1 / least, 1)))):
         theta = descend(theta, rows, tilt, l2.clamp(min=0.5**halvings), 2, weights)
     return theta
-
-
-def _newton_step(
-    theta: Tensor,
-    scores: Float[Tensor, "B N n"],
-    rows: Tensor,
-    tilt: Tensor,
-    l2: Float[Tensor, "B 1 1"],
-    weights: Float[Tensor, "B n"] | None,
-) -> Float[Tensor, "B N F"]:
-    """H^-1 gradient; zero where rounding makes H indefinite or a value infinite."""
-    gradient = l2 * theta - tilt
-    hessian = torch.zeros(*theta.shape, theta.shape[2], dtype=theta.dtype, device=theta.device)
-    hessian.diagonal(dim1=2, dim2=3).copy_(l2)
-    for start in range(0, rows.shape[1], PART):
-        part, push = rows[:, start : start + PART], torch.sigmoid(-scores[..., start : start + PART])
-        curvature = torch.addcmul(push, push, push, value=-1)
-        if weights is not None:
-            counts = weights[:, None, start : start + PART]
-            push, curvature = push * counts, curvature * counts
-        gradient.baddbmm_(push, part, alpha=-1)
-        for member, weight in enumerate(curvature.unbind(1)):
-            hessian[:, member].baddbmm_(part.mT * weight[:, None], part)
-    factor, failed = torch.linalg.cholesky_ex(hessian)
-    step = torch.cholesky_solve(gradient[..., None], factor).squeeze(3)
-    return step.masked_fill(failed[..., None] > 0, 0).nan_to_num(0, 0, 0)
-
-
-def _best_length(
-    theta: Tensor,
-    scores: Float[Tensor, "B N n"],
-    step: Tensor,
-    rows: Tensor,
-    tilt: Tensor,
-    l2: Float[Tensor, "B 1 1"],
-    weights: Float[Tensor, "B n"] | None,
-) -> Float[Tensor, "B N 1"]:
-    """The length of the step, of those tried, at which the objective is least."""
-    change = torch.bmm(step, rows.mT)
-    longest = change.abs().amax(2, keepdim=True).clamp(min=torch.finfo(change.dtype).eps)
-    of_newton, of_damped = _tried(theta.dtype, theta.device)
-    lengths = torch.cat([of_newton.expand(*theta.shape[:2], -1), of_damped * (longest.log1p() / longest)], 2)
-    slope, bend = (step * (tilt - l2 * theta)).sum(2, keepdim=True), (l2 * step * step).sum(2, keepdim=True)
-    value = lengths * slope + lengths**2 * bend / 2
-    for start in range(0, rows.shape[1], PART):
-        score, added = (values[:, :, None, start : start + PART] for values in (scores, change))
-        loss = softplus(lengths[..., None] * added - score)
-        if weights is not None:
-            loss *= weights[:, None, None, start : start + PART]
-        value += loss.sum(3)
-    return lengths.gather(2, value.argmin(2, keepdim=True))
 
 
 @cache

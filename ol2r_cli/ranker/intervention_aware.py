@@ -315,11 +315,7 @@ class SampledLists:
     """
 
     def __init__(
-        self,
-        scores: Float[Tensor, "*Q D"],
-        mask: Bool[Tensor, "*Q D"],
-        clocks: Float[Tensor, "*R S D"],
-        places: int,
+        self, scores: Float[Tensor, "*Q D"], mask: Bool[Tensor, "*Q D"], clocks: Float[Tensor, "*R S D"], places: int
     ):
         places = min(places, scores.shape[-1])
         self.scores = scores.masked_fill(~mask, -torch.inf)

@@ -10,16 +10,7 @@ from torch import Tensor
 
 from ol2r_cli import loops
 from ol2r_cli.config.ranges import Count, Positive, Range
-from ol2r_cli.interfaces import (
-    FEATURES,
-    TANGENT,
-    Candidates,
-    Interaction,
-    Oracle,
-    Prediction,
-    Ranker,
-    RunContext,
-)
+from ol2r_cli.interfaces import FEATURES, TANGENT, Candidates, Interaction, Oracle, Prediction, Ranker, RunContext
 from ol2r_cli.learning.model import Model
 from ol2r_cli.learning.tangents import LinearTangent, TableTangent
 from ol2r_cli.ranker.model.linear import Linear

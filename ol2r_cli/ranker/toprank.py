@@ -9,17 +9,7 @@ import torch
 from torch import Tensor
 
 from ol2r_cli.config.ranges import Positive
-from ol2r_cli.interfaces import (
-    FEATURES,
-    LAYERS,
-    STATED,
-    Candidates,
-    Interaction,
-    Need,
-    Oracle,
-    Prediction,
-    RunContext,
-)
+from ol2r_cli.interfaces import FEATURES, LAYERS, STATED, Candidates, Interaction, Need, Oracle, Prediction, RunContext
 from ol2r_cli.learning.tangents import LinearTangent
 from ol2r_cli.ranker.model_ranker import ParameterFree
 from ol2r_cli.tensor.shapes import Float

@@ -85,9 +85,7 @@ def ports(ranker: Ranker) -> list[Port]:
 
 
 def check(
-    simulation: Simulation,
-    follow: Callable[[Port, int, int], None],
-    due: Callable[[int], bool] = lambda rounds: True,
+    simulation: Simulation, follow: Callable[[Port, int, int], None], due: Callable[[int], bool] = lambda rounds: True
 ) -> None:
     """Let the ports `follow` (port, round, replica) where a refit is `due` after so many rounds, and compare."""
     ranker, refits, idle = simulation.ranker, 0, 0

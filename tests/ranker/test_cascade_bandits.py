@@ -29,9 +29,7 @@ def bandits(ranker, *overrides, lists=LISTS, seeds=SEEDS, total=200, **more):
 
 def test_every_round_is_that_of_the_paper():
     """Indices, lists and counts of every query of every replica, with users who may click several documents."""
-    for chosen, feedback in [
-        *zip(INDICES, ["first_click", "last_click", "all", "last_click"], strict=True),
-    ]:
+    for chosen, feedback in [*zip(INDICES, ["first_click", "last_click", "all", "last_click"], strict=True)]:
         ranker, setting = chosen
         settings = setting, f"ranker.feedback={feedback}", "click=informational", "positions=3"
         simulation = bandits(ranker, *settings, total=120, loops=True)
@@ -61,17 +59,7 @@ def test_every_round_is_that_of_the_paper():
 def test_a_bound_is_the_largest_number_within_the_budget():
     """At a mean of 0 it is 1 - exp(-budget). Elsewhere the divergence meets the budget, up to how finely it can be
     written: its derivative times the spacing of numbers near the bound."""
-    for budget in [
-        0.0,
-        1e-18,
-        1e-9,
-        1e-4,
-        0.03,
-        0.7,
-        4.0,
-        30.0,
-        math.inf,
-    ]:
+    for budget in [0.0, 1e-18, 1e-9, 1e-4, 0.03, 0.7, 4.0, 30.0, math.inf]:
         means = torch.tensor([[0.0, 1e-9, 0.02, 1 / 3, 0.5, 0.9, 0.999, 1.0]], dtype=torch.float64)
         bounds = kl_upper_bound(means, torch.full_like(means, budget))[0].tolist()
         assert bounds[0] == pytest.approx(-math.expm1(-budget), abs=2.0**-52), budget

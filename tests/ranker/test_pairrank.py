@@ -159,10 +159,7 @@ def test_settings_that_do_not_work_are_refused():
 @pytest.mark.parametrize("loops", [True, False])
 @pytest.mark.parametrize(
     ("forgetting", "reduction", "variance"),
-    [
-        (Forgetting(window=6), "sum", 0.1),
-        (Forgetting(discount=0.95), "mean", 0.01),
-    ],
+    [(Forgetting(window=6), "sum", 0.1), (Forgetting(discount=0.95), "mean", 0.01)],
     ids=str,
 )
 def test_every_round_of_pepairrank(forgetting, reduction, variance, loops):
