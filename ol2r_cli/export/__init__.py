@@ -1,4 +1,1 @@
-"""Finished runs in the formats of other tools: values by query, TREC files, experiment trackers.
-
-Imports `run`, `metrics`, `dataset` and what these import.
-"""
+"""Finished runs in the formats of other tools: values by query, TREC files, experiment trackers."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from ol2r_cli.dataset.letor import document_ids
 from ol2r_cli.dataset.table import Dataset
 from ol2r_cli.files import write_text
 from ol2r_cli.interfaces import RankedLists
-from ol2r_cli.metrics.evaluation import Evaluator, Lists
+from ol2r_cli.metrics.evaluation import Evaluator
 from ol2r_cli.metrics.ranking import reciprocal_rank
 from ol2r_cli.run.identity import check_unchanged
 from ol2r_cli.run.run import Run
@@ -116,12 +116,20 @@ def write_trec(ranked: RankedSplit, folder: Path) -> list[Path]:
     qrels.txt has the grades g. qrels-exponential.txt has 2^g - 1 in their place, so that a tool whose NDCG takes the
     grade as gain (trec_eval) computes the NDCG of this project. Raises OSError when the folder cannot be written.
     """
-    ids = _document_ids(ranked.dataset)
+    dataset = ranked.dataset
+    of_rows = np.repeat(np.arange(len(dataset.query_ids)), np.diff(dataset.offsets)).tolist()
+    ids: Sequence[object] = document_ids(dataset.files)
+    if len(set(zip(of_rows, ids, strict=False))) < len(of_rows):  # not all have an id that is their own in the query
+        ids = range(len(of_rows))
     runs: list[list[str]] = [[] for _ in ranked.seeds]
     judgements: dict[str, list[str]] = {QRELS: [], EXPONENTIAL_QRELS: []}
     tag = f"{ranked.run.choices['ranker']}-{ranked.run.id}"
-    by_query = (each for lists in ranked.lists() for each in _by_query(lists))
-    for number, document, score, label in sorted(by_query, key=lambda each: each[0]):
+    queries: dict[int, tuple[NDArray, ...]] = {}  # documents, scores and labels, [B, D] each, best first, no padding
+    for lists in ranked.lists():
+        arrays = lists.document.int().numpy(), lists.score.float().numpy(), lists.label.char().numpy()
+        for i, (number, length) in enumerate(zip(lists.query.tolist(), lists.length.tolist(), strict=True)):
+            queries[number] = tuple(array[:, i, :length].copy() for array in arrays)
+    for number, (document, score, label) in sorted(queries.items()):
         name = ranked.query_ids[number]
         for lines, rows, scores in zip(runs, document, score, strict=True):
             ordered = zip((ids[row] for row in rows), strictly_descending(scores).tolist(), strict=True)
@@ -133,22 +141,6 @@ def write_trec(ranked: RankedSplit, folder: Path) -> list[Path]:
     for file, lines in files.items():
         write_text(folder / file, "".join(lines))
     return [folder / file for file in files]
-
-
-def _document_ids(dataset: Dataset) -> Sequence[object]:
-    """The ids of all documents in the comments of LETOR files; the rows where not all have one that is their own in
-    the query."""
-    ids, rows = document_ids(dataset.files), range(len(dataset.labels))
-    query = np.repeat(np.arange(len(dataset.query_ids)), np.diff(dataset.offsets)).tolist()
-    return ids if len(set(zip(query, ids, strict=False))) == len(rows) else rows
-
-
-def _by_query(lists: Lists) -> Iterator[tuple[int, NDArray, NDArray, NDArray]]:
-    """The number of each query with its documents, scores and labels, [B, D] each, best first, without padding."""
-    document, score, label = lists.document.int().numpy(), lists.score.float().numpy(), lists.label.char().numpy()
-    for i, (query, length) in enumerate(zip(lists.query.tolist(), lists.length.tolist(), strict=True)):
-        cells = (slice(None), i, slice(length))
-        yield query, document[cells].copy(), score[cells].copy(), label[cells].copy()
 
 
 def strictly_descending(scores: NDArray[np.float32]) -> NDArray[np.float32]:
