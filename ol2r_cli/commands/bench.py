@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from ol2r_cli.commands.command import argument, command
 from ol2r_cli.config.catalogue import add_config_dir, as_options
 from ol2r_cli.formatting import show
+from ol2r_cli.loops.clock import clock
+from ol2r_cli.run.store import peak_memory_gb
 
 # One fold of MSLR-WEB10K has 6,000 / 2,000 / 2,000 queries of 120 documents. The number of training queries does not
 # change the speed of learning.
@@ -90,10 +92,8 @@ def _timed(replicas: int, rounds: int, words: Sequence[str]) -> Benchmark:
     import torch
 
     from ol2r_cli.config.composer import compose
-    from ol2r_cli.loops.clock import clock
     from ol2r_cli.run.experiment import Experiment
     from ol2r_cli.run.runner import queue_length
-    from ol2r_cli.run.store import peak_memory_gb
 
     composition = compose([*words, f"rounds={rounds}"])
     with torch.inference_mode():

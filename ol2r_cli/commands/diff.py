@@ -14,15 +14,13 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from ol2r_cli.commands.command import argument, command
 from ol2r_cli.formatting import duration, nearest, number, plural, printable, show, wrapped
+from ol2r_cli.report import run_diff
 from ol2r_cli.report.measures import digits
+from ol2r_cli.report.run_diff import MetricDifference, RoundComparison
 from ol2r_cli.run.run import find_run
-
-if TYPE_CHECKING:
-    from ol2r_cli.report.run_diff import MetricDifference, RoundComparison
 
 _SEEDS = 10  # whose first differing round is printed
 _VALUES = 4  # of a round, at most
@@ -36,8 +34,6 @@ _ONLY_BY_NAME = re.compile(r"_untrained$|ndcg_[135]$")  # metrics that only --me
     errors=(ValueError, OverflowError),
 )
 def main(given: argparse.Namespace) -> int:
-    from ol2r_cli.report import run_diff
-
     first, second = (run_diff.read(find_run(name)) for name in given.runs)
     metrics = _selected(run_diff.compare_metrics(first.run.path, second.run.path), given.metric)
     rounds = run_diff.compare_rounds(first.run.path, second.run.path)

@@ -28,6 +28,8 @@ from ol2r_cli.config.errors import meant
 from ol2r_cli.config.overrides import split_launcher, split_search_path
 from ol2r_cli.run.exit_status import DONE, exits_when_interrupted
 from ol2r_cli.run.run import Run
+from ol2r_cli.run.store import as_json
+from ol2r_cli.run.summary import record, render
 
 if TYPE_CHECKING:
     from ol2r_cli.config.composer import Composer
@@ -117,8 +119,6 @@ def _show_configuration(given: argparse.Namespace, composer: Composer, overrides
 
 def _sweep(given: argparse.Namespace, composer: Composer, jobs: list[list[str]]) -> int:
     with exits_when_interrupted():
-        from ol2r_cli.run.store import as_json
-        from ol2r_cli.run.summary import record
         from ol2r_cli.sweep.sweeper import print_plan, print_summary, sweep
 
     if given.dry_run:
@@ -142,12 +142,9 @@ def _run(given: argparse.Namespace, composer: Composer, overrides: list[str]) ->
         check_grid(composition, words, "add -m")
 
         from ol2r_cli.run.runner import run_experiment
-        from ol2r_cli.run.store import as_json
-        from ol2r_cli.run.summary import record
-        from ol2r_cli.run.summary import render as render_text
 
         if composition.config.device.get("engine") != "tensors" and loops.available():
             _ = loops.random_numbers  # imports all loops, and numba, which must not be interrupted
 
-    render = None if given.quiet else (lambda run, _: as_json(record(run))) if given.json else render_text
-    return run_experiment(composition.config, composition.choices, words, render=render)
+    shown = None if given.quiet else (lambda run, _: as_json(record(run))) if given.json else render
+    return run_experiment(composition.config, composition.choices, words, render=shown)

@@ -16,6 +16,7 @@ from ol2r_cli.config.overrides import split_words
 from ol2r_cli.formatting import duration, plural, printable, show
 from ol2r_cli.report.run_groups import RunFilter
 from ol2r_cli.run.run import STATES, Run, find_runs
+from ol2r_cli.run.store import as_json
 
 HEADINGS = ("state", "run", "rounds", "rounds/s", "time", "note")
 # What the command in the note does.
@@ -45,8 +46,6 @@ def main(given: argparse.Namespace) -> None:
         runs = list(filter(chosen.state, runs))
         chosen.check()
     if given.json:
-        from ol2r_cli.run.store import as_json  # imports numpy
-
         print(as_json([{"path": str(r.path), "state": r.state, **r.manifest, "error": r.error} for r in runs]))
         return
     if not runs:
