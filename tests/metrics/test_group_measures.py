@@ -79,23 +79,18 @@ def groups_of(one: Interaction, replica: int) -> list[int]:
 
 def test_measures_of_more_groups_are_their_definitions():
     """The largest pairwise disparity so far, and a column for the exposure of each of four groups; also in loops."""
+    betas, p = (1.3, 0.4, 2.5), position_exposure("log", 5).tolist()
     for loops in False, True:
-        check_more_groups(loops)
-
-
-def check_more_groups(loops: bool) -> None:
-    betas = (1.3, 0.4, 2.5)
-    config = tiny("ranker=pdgd", "positions=5")
-    exposure = Exposure(position_exposure("log", 5), betas)
-    simulation = simulate(config, SEEDS, ROUNDS, grouped(groups=4), exposure=exposure, loops=loops, dtype=torch.float32)
-    measures, happened = measured(simulation)
-    p = position_exposure("log", 5).tolist()
-    for b in range(len(SEEDS)):
-        shown = ["".join("ABCD"[g] for g in groups_of(one, b)) for one in happened]
-        assert measures["unfairness"][:, b].tolist() == pytest.approx(largest_disparity(shown, p, betas), abs=1e-9)
-        for number, letter in enumerate("ABCD"):
-            expected = [group_exposure(word, letter, p) for word in shown]
-            assert measures[f"exposure_{number}"][:, b].tolist() == pytest.approx(expected, abs=1e-9)
+        more = {"exposure": Exposure(position_exposure("log", 5), betas), "loops": loops, "dtype": torch.float32}
+        config = tiny("ranker=pdgd", "positions=5")
+        measures, happened = measured(simulate(config, SEEDS, ROUNDS, grouped(groups=4), **more))
+        for b in range(len(SEEDS)):
+            shown = ["".join("ABCD"[g] for g in groups_of(one, b)) for one in happened]
+            expected = largest_disparity(shown, p, betas)
+            assert measures["unfairness"][:, b].tolist() == pytest.approx(expected, abs=1e-9), loops
+            for number, letter in enumerate("ABCD"):
+                expected = [group_exposure(word, letter, p) for word in shown]
+                assert measures[f"exposure_{number}"][:, b].tolist() == pytest.approx(expected, abs=1e-9), loops
 
 
 def test_measures_continue_after_a_resume():
@@ -114,5 +109,4 @@ def test_measures_continue_after_a_resume():
 
 
 def test_without_groups_nothing_is_measured():
-    simulation = simulate(tiny(), [0], 3, grouped())
-    assert not {"unfairness", "exposure_0", "exposure_1"} & measured(simulation, last=3)[0].keys()
+    assert not {"unfairness", "exposure_0", "exposure_1"} & measured(simulate(tiny(), [0], 3, grouped()), 3)[0].keys()
