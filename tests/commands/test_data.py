@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import subprocess
+import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -59,20 +60,13 @@ def test_prepare_fills_the_cache_and_check_verifies_it(tmp_path, capsys, monkeyp
     assert "cache: intact\n" in capsys.readouterr().out
 
 
-def test_the_documented_examples_compose(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("HOME", "/home/me")
+def test_the_documented_examples_compose():
     page = (Path(__file__).parents[2] / "docs" / "data.md").read_text()
-    examples = [
-        line.strip()
-        for line in [*str(data.__doc__).splitlines(), *page.splitlines()]
-        if line.strip().startswith("ol2r data ")
-    ]
+    examples = re.findall(r"^ +ol2r data \w+ (.*)$", f"{data.__doc__}\n{page}", re.MULTILINE)
     assert len(examples) >= 5
     compose = Composer()
     for example in examples:
-        echo = ["bash", "-c", example.replace("ol2r data", "printf '%s\\n'", 1)]
-        _, *overrides = subprocess.run(echo, capture_output=True, text=True, check=True).stdout.splitlines()
-        compose(overrides)
+        compose(shlex.split(example.replace("$HOME", "/home/me"), comments=True))
 
 
 def test_bad_settings_are_one_line_and_exit_code_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

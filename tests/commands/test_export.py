@@ -93,15 +93,10 @@ def test_wrong_arguments_are_refused_with_one_line(runs, tmp_path, capsys, monke
     for arguments, message in [
         ([run, "--to", "per-query", "--out", "x.txt"], "--out must end in .csv or .parquet, got x.txt"),
         (
-            [run, "--to", "mlflow", "--out", "x.db"],
+            [run, "--to", "mlflow", "--out", "x"],
             "--to mlflow needs the package mlflow: type pip install 'ol2r[mlflow]'",
         ),
         ([run, "--to", "trec", "--out", "x", "--points", 3], "--points does not go with --to trec: leave it out"),
-        (
-            [tmp_path / "no", "--to", "trec", "--out", "x"],
-            f"RUN must be the directory of a run or an id below outputs, "
-            f"got {tmp_path / 'no'}, which is neither: see `ol2r status`",
-        ),
         (
             [copy, "--to", "trec", "--out", "x"],
             f"RUN must be a finished run, got {copy}, which is interrupted: type {manifest['command']}",
