@@ -298,24 +298,6 @@ def test_with_nothing_avoided_and_nothing_selected_it_is_mgd():
     assert (learned[0] != 0).any()
 
 
-def test_directions_are_orthogonal_to_the_worst_that_lost():
-    """With the settings that it comes with, once it has stored as many as it can."""
-    dataset = handmade(LISTS, 46)
-    running = simulate(tiny("ranker=nsgd", "click=informational"), SEEDS, 150, dataset)
-    for _, _ in rounds(running):
-        loss, lost = running.ranker.loss.clone(), running.ranker.lost.clone()
-    assert (loss < 0).all()
-    candidates, _ = running.train_split.serve(torch.tensor([3, 3, 3]))
-    directions = running.ranker.draw(candidates, running.streams.at("judge", 150))
-    assert directions.shape == (3, 9, 46)
-    torch.testing.assert_close(directions.norm(dim=2), torch.ones(3, 9, dtype=torch.float64))
-    for b in range(3):
-        order = sorted(range(60), key=lambda place: (loss[b, place].item(), -place))
-        cosines = (directions[b] @ lost[b].mT).abs().amax(0)
-        assert cosines[order[:25]].max() < 1e-12
-        assert cosines[order[25:]].min() > 1e-3
-
-
 def test_directions_are_uniform_in_the_null_space():
     """Mean 0, and mean uu' is projector / rank, within 4 standard errors: E u_i^2 u_j^2 <= 3 / (r (r + 2))."""
     replicas, count, avoided = 100, 100, 4

@@ -142,24 +142,6 @@ def estimated(log, weights, curves, drawn):
     return weights, curves
 
 
-def test_one_list_without_trust_bias_is_inverse_propensity_scoring():
-    """Where the policy always shows the same list, alpha_bar is the propensity of the document's place."""
-    words = "ranker.propensities=position_based", "ranker.clip=0", "ranker.every=1000"
-    simulation = simulate(
-        tiny(*SETTINGS, *words, "click=position_based", "positions=3"), [4], 60, handmade([[3, 0, 4]])
-    )
-    simulation.ranker.theta.copy_(1e5 * torch.randn(1, 1, 4, generator=torch.Generator().manual_seed(1)))
-    clicks, places = np.zeros(3), set()
-    for _, one in rounds(simulation):
-        places.add(tuple(one.ranking[0].tolist()))
-        clicks[one.ranking[0][one.clicks[0]].numpy()] += 1
-    (ranking,) = places
-    expected = [clicks[document] / 60 * (ranking.index(document) + 1) for document in range(3)]
-    found = simulation.ranker.rewards.estimates(torch.arange(3)[None, None], 60)
-    assert found[0, 0].tolist() == pytest.approx(expected)
-    assert clicks.min() > 0
-
-
 def test_relevance_is_recovered_across_policies():
     """Two policies, of which the first hardly ever shows the last document; replicas are independent estimates."""
     replicas, count = 400, 60

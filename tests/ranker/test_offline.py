@@ -21,7 +21,6 @@ from ol2r_cli.ranker import offline
 from ol2r_cli.ranker.offline import OfflineLambdaMART, TrainingPairs, fit_ranknet
 from ol2r_cli.run.run import Run
 from ol2r_cli.tensor.streams import Streams
-from tests.choices import names
 from tests.reference import objective as reference
 from tests.reference import regression_trees
 from tests.worlds import handmade, offline_ndcg, simulate, tiny
@@ -296,34 +295,6 @@ def test_an_optimum_out_of_reach_is_an_error(tmp_path, monkeypatch):
     monkeypatch.setattr(offline, "STEPS", 1)
     with pytest.raises(ValueError, match=r"^ranker.l2 must be larger .*, got 0.001 \(the gradient stays at "):
         ranker_of(tmp_path, RANKNET, f"ranker.l2={L2}")
-
-
-@pytest.mark.slow
-def test_no_online_ranker_has_a_lower_training_objective(tmp_path):
-    """After rounds enough to be near it; and the best of them comes near it."""
-    dataset = build(tiny("dataset.nonlinearity=0").dataset).load()
-    rows = []
-    for query in dataset.splits["train"]:
-        own = slice(dataset.offsets[query], dataset.offsets[query + 1])
-        features, labels = dataset.features[own].double().numpy(), dataset.labels[own]
-        rows += [features[i] - features[j] for i, j in (labels[:, None] > labels[None]).nonzero().tolist()]
-    rows = np.array(rows)
-
-    def objective(theta):
-        return reference.objective(theta.double().numpy(), rows, np.ones(len(rows)), L2 / 2, "mean")
-
-    least = objective(ranker_of(tmp_path, RANKNET, f"ranker.l2={L2}", dataset=dataset).deploy()[0])
-    reached = {}
-    for name in names("ranker"):
-        config = tiny(f"ranker={name}", "click=perfect", "dataset.nonlinearity=0", f"cache_dir={tmp_path}")
-        if build(config.ranker).linear and name != "offline_ranknet":
-            simulation = simulate(config, [0], 60, dataset)
-            for _ in simulation.play():
-                pass
-            reached[name] = objective(simulation.ranker.deploy()[0])
-    assert len(reached) >= 5
-    assert min(reached.values()) > least
-    assert min(reached.values()) < least + 0.5 * (np.log(2) - least)  # log 2 at theta = 0
 
 
 # What each can learn.
