@@ -131,7 +131,7 @@ class AnchoredNewton(nn.Module):
         q = loops.updates.newton_step(*how, *(buffer.numpy() for buffer in buffers)).tolist()
         state = zip(q, self.objective.tolist(), count.tolist(), self.base_count.tolist(), strict=True)
         for replica, (size, objective, now, held) in enumerate(state):
-            if now == int(self.history.first[replica]):
+            if self.history.forgets and now == int(self.history.first[replica]):
                 self._restart(replica, now)
                 step[replica] = 0
                 continue
@@ -174,6 +174,8 @@ class AnchoredNewton(nn.Module):
 
     def _outgrown(self, replica: int, count: int, held: int) -> bool:
         """Whether the Hessian lacks, or still has, too much of what the pairs weigh."""
+        if not self.history.forgets:
+            return count > self.growth * held
         now, base = float(self.history.mass[replica]), float(self.base_mass[replica])
         shared = float(held - int(self.history.first[replica]))
         if self.discount < 1:
