@@ -119,9 +119,14 @@ def test_the_proposed_run_has_seeds_that_no_trial_had():
 
 
 def test_a_terminal_shows_the_validation_curve_and_not_the_output_of_the_run(tmp_path, capsys):
-    search = Searcher(study(tmp_path / "study", "ranker.l2=1,2", *TINY, f"output_dir={tmp_path / 'runs'}"), 1)
+    search = Searcher(study(tmp_path / ".search" / "a", "ranker.l2=1,2", *TINY), 1)
     search.terminal = sys.stderr
     assert search.run()
     shown = capsys.readouterr()
     assert [f"round {round} 0." in shown.err for round in (10, 20, 30, 40)] == [True, True, True, False]
     assert shown.out.startswith("trial 1/1  0.")
+    again = study(tmp_path / ".search" / "b", "ranker.l2=1,2", *TINY)  # the same trial, whose run is finished
+    assert Searcher(again, 1).run()
+    assert "(done before)" in capsys.readouterr().out
+    reported, before = again.trials()[0].intermediate_values, search.study.trials()[0].intermediate_values
+    assert before.items() <= reported.items(), "others are compared with it"

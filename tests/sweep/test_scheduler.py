@@ -105,6 +105,7 @@ def test_failed_jobs_are_retried_unless_their_configuration_is_bad_or_end_the_sw
     assert [sweep_job.ending for sweep_job in planned] == [DONE, FAILED, FAILED]
     assert [launcher.events.count(f"start {number}") for number in range(3)] == [3, 1, 3]
     assert "seed=0: reason 1; again (1 of 2)" in output
+    assert "[1/3] seed=1: failed: reason 2" in output, "a job that waits for another attempt has not ended"
     assert planned[2].log.read_text() == "words words words ", "a retry continues the log and a new sweep begins it"
     planned, launcher = sweep_jobs(tmp_path, 5), Scripted({0: [1]}, fail_fast=True)
     stopped, output = run_all(planned, launcher)
