@@ -31,10 +31,10 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("_here")
-def test_rows_of_another_folder_are_not_read(monkeypatch: pytest.MonkeyPatch):
+def test_rows_and_results_of_another_folder_are_not_read(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(trace_module, "PART_BYTES", 1)
     for name, beside in PATTERNS.items():
-        for folder, rounds in (name, 5), (beside, 7):
+        for folder, rounds, level in (name, 5, 0.25), (beside, 7, 0.75):
             directory = RunDirectory(folder)
             trace = Trace(directory, [1])
             for t in range(1, rounds + 1):
@@ -43,17 +43,11 @@ def test_rows_of_another_folder_are_not_read(monkeypatch: pytest.MonkeyPatch):
             trace.finish()
             run = Run(folder, {}, files=directory.files)
             assert run.trace["round"].to_list() == list(range(1, rounds + 1)), folder
-
-
-@pytest.mark.usefixtures("_here")
-def test_results_of_another_folder_are_not_read():
-    for name, beside in PATTERNS.items():
-        for folder, level in (name, 0.25), (beside, 0.75):
             make(Path("runs", folder), test={0: level})
-            RunDirectory(folder).write_parquet("r.parquet", results_frame(collect([Path("runs", folder)]).runs))
+            directory.write_parquet("r.parquet", results_frame(collect([Path("runs", folder)]).runs))
         (file,) = results_files(Path(name))
-        ((run, _),) = read_results(file)
-        assert run.metrics["test_ndcg_10"].mean == 0.25, name
+        ((of_file, _),) = read_results(file)
+        assert of_file.metrics["test_ndcg_10"].mean == 0.25, name
 
 
 @pytest.mark.usefixtures("_here")
