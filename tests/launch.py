@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import fcntl
+import itertools
 import multiprocessing
 import os
+import signal
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+
+from ol2r_cli.run import trace
 
 _SERVER = multiprocessing.get_context("forkserver")
 # Polars is imported along with them. Its threads would not survive a fork, but it starts them only when it is used.
@@ -16,13 +20,12 @@ _SERVER.set_forkserver_preload(["torch", "hydra", "ol2r_cli.run.runner", "ol2r_c
 
 
 class Launched:
-    """A process that runs `ol2r ARGUMENTS`; `output` and `errors` are what it prints. Without `locks`, flock has no
-    effect."""
+    """A process that runs `ol2r ARGUMENTS` after `prepare`; `output` and `errors` are what it prints."""
 
-    def __init__(self, arguments: list[str], folder: Path, locks: bool = True):
+    def __init__(self, arguments: list[str], folder: Path, prepare: Callable[[], object] = bool):
         folder.mkdir(parents=True, exist_ok=True)
         self._files = folder / "output", folder / "errors"
-        self._process = _SERVER.Process(target=_main, args=(arguments, locks, *map(str, self._files)))
+        self._process = _SERVER.Process(target=_main, args=(arguments, prepare, *map(str, self._files)))
         self._process.start()
 
     @property
@@ -55,9 +58,31 @@ class Launched:
         return self._files[1].read_text()
 
 
-def _main(arguments: list[str], locks: bool, output: str, errors: str) -> None:
-    if not locks:
-        fcntl.flock = lambda *_: None
+def without_locks() -> None:
+    """Let flock have no effect."""
+    fcntl.flock = lambda *_: None
+
+
+def die_before(count: int, part_bytes: int) -> None:
+    """Kill this process by SIGKILL in place of its `count`-th fsync, rename or unlink. Parts of tables of so many bytes
+    are not written again."""
+    trace.PART_BYTES = part_bytes
+    operations = itertools.count(1)
+
+    def counting(operation):
+        def count_down(*arguments, **keywords):
+            if next(operations) == count:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return operation(*arguments, **keywords)
+
+        return count_down
+
+    for name in ("fsync", "replace", "unlink"):
+        setattr(os, name, counting(getattr(os, name)))
+
+
+def _main(arguments: list[str], prepare: Callable[[], object], output: str, errors: str) -> None:
+    prepare()
     for descriptor, file in (1, output), (2, errors):
         os.dup2(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), descriptor)
     from ol2r_cli.cli import main

@@ -11,7 +11,7 @@ import pytest
 from ol2r_cli.files import Lock, LockHeld, is_held, locked
 from ol2r_cli.run.run import Run, find_runs
 from ol2r_cli.run.store import DirectoryLost, RunDirectory
-from tests.launch import Launched
+from tests.launch import Launched, without_locks
 
 QUERIES = "dataset.queries={train: 15, validation: 4, test: 4}"
 RESULTS = ("trace.parquet", "evaluation.parquet", "ranker.pt")
@@ -53,13 +53,13 @@ def test_one_of_two_processes_plays_a_run(tmp_path: Path, undisturbed: list[byte
 
 
 def test_processes_that_do_not_see_each_other_report_no_wrong_result(tmp_path: Path, undisturbed: list[bytes]):
-    both = [Launched(words(tmp_path / "runs"), tmp_path / name, locks=False) for name in "ab"]
+    both = [Launched(words(tmp_path / "runs"), tmp_path / name, without_locks) for name in "ab"]
     codes = [process.wait() for process in both]
     for process, code in zip(both, codes, strict=True):
         assert (code, process.errors == "") in ((0, True), (1, False)), process.errors
         assert "Traceback" not in process.errors
     if any(codes):
-        assert Launched(words(tmp_path / "runs"), tmp_path / "c", locks=False).wait() == 0
+        assert Launched(words(tmp_path / "runs"), tmp_path / "c", without_locks).wait() == 0
     assert results(tmp_path / "runs") == undisturbed
 
 

@@ -1,26 +1,51 @@
-"""`kill -9` at any moment leaves a sound run that is not called finished and that resumes to the same result."""
+"""`kill -9` before any file operation leaves a sound run that is not called finished and resumes to the same result."""
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
+import signal
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-SLOW = pytest.mark.slow
-WRITER = Path(__file__).with_name("writer.py")
+from ol2r_cli.run.run import Run, find_runs, read_checkpoint
+from tests.launch import Launched, die_before
+
+WORDS = ["run", "ranker=sgd_ranknet", "dataset.queries={train: 15, validation: 4, test: 4}", "dataset.documents=8"]
+WORDS += ["dataset.features=5", "rounds=60", "checkpoint_rounds=20", "replicas=2", "evaluate_every=10"]
+WORDS += ["device.engine=tensors", "save_interactions=true"]
+NAMES = ("trace.parquet", "evaluation.parquet", "interactions.parquet", "ranker.pt", "summary.json")
 
 
-@pytest.mark.parametrize(
-    ("step", "part_bytes", "least"),
-    [(7, 2**22, 8), (7, 1, 8), pytest.param(1, 2**22, 60, marks=SLOW), pytest.param(1, 1, 60, marks=SLOW)],
-)
-def test_no_kill_leaves_a_damaged_or_falsely_finished_run(tmp_path, step, part_bytes, least):
-    environment = os.environ | {"PYTHONPATH": str(WRITER.parents[2])}
-    command = [sys.executable, str(WRITER), str(tmp_path / "run"), str(step), str(part_bytes)]
-    writer = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300)
-    assert writer.returncode == 0, writer.stdout + writer.stderr
-    kills = int(writer.stdout.split()[0])
-    assert kills >= least, writer.stdout
+def results(path: Path) -> dict[str, bytes]:
+    assert {file.name for file in path.iterdir()} == {*NAMES, "config.yaml", "run.json", "log.txt"}
+    return {name: (path / name).read_bytes() for name in NAMES}
+
+
+@pytest.mark.parametrize("step", [7, pytest.param(1, marks=pytest.mark.slow)])
+def test_no_kill_leaves_a_damaged_or_falsely_finished_run(tmp_path: Path, step: int):
+    def play(root: Path, count: int) -> int:
+        prepare = partial(die_before, count, 1 if count % 2 else 2**22)
+        return Launched([*WORDS, f"output_dir={root}"], tmp_path / "log", prepare).wait()
+
+    assert play(tmp_path / "whole", 0) == 0
+    (whole,) = map(results, find_runs(tmp_path / "whole"))
+    for count in range(1, 500, step):
+        root, codes = tmp_path / f"{count}", list[int]()
+        while len(codes) < 2 and 0 not in codes:  # the resumed run is killed, too
+            codes.append(play(root, count))
+            assert codes[-1] in (0, -signal.SIGKILL), codes
+            for path in find_runs(root):
+                run, saved = Run.read(path, thorough=True), read_checkpoint(path)
+                assert run is not None
+                if run.state == "finished":
+                    assert all((path / name).read_bytes() == content for name, content in whole.items()), count
+                else:
+                    rounds = int(saved["state"]["simulation"]["round"]) if saved else 0
+                    assert (run.state, run.trace["round"].to_list()) == ("killed", [*range(1, rounds + 1)] * 2), count
+        assert play(root, 0) == 0
+        (found,) = map(results, find_runs(root))
+        assert found == whole, count
+        if codes == [0]:
+            break
+    assert count > 40, "the run has fewer operations than it is killed in"
