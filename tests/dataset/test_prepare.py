@@ -91,7 +91,9 @@ def test_groups_by_thresholds_before_or_after_normalisation(tmp_path: Path):
 
 def test_quantiles_of_the_training_split_make_groups_of_about_equal_size(tmp_path: Path):
     """Feature 1 is 1, 2, .., 9 in training: the thresholds are 6 and 3. Test documents do not move them."""
-    train = "".join(f"{value % 2} qid:1 1:{value} 2:{int(value > 8)}\n" for value in (5, 1, 9, 2, 8, 3, 7, 4, 6))
+    train = "".join(
+        f"{value % 2} qid:1 1:{value} 2:{int(value > 8)} 3:{int(value > 2)}\n" for value in (5, 1, 9, 2, 8, 3, 7, 4, 6)
+    )
     write_fold(tmp_path / "set", train=train, test="0 qid:2 1:100 2:0\n1 qid:2 1:6.5 2:1\n0 qid:2 1:3 2:1\n")
 
     def load(**group):
@@ -103,11 +105,13 @@ def test_quantiles_of_the_training_split_make_groups_of_about_equal_size(tmp_pat
     assert thirds.features[:, 0].abs().sum() == 0
     assert load(quantiles=2, zeroed=False).group.tolist() == [1, 1, 0, 1, 0, 1, 0, 1, 0, 0, 0, 1]
     assert load(quantiles=2).fingerprint != thirds.fingerprint
-    few = "few values: its quantiles are 0, 0, the largest is 1$"
-    with pytest.raises(
-        ValueError, match=rf"^dataset.group.quantiles must be less, or dataset.group.feature .* too {few}"
-    ):
-        load(feature=2)
+    too_few = (
+        "^dataset.group.quantiles must be less, or dataset.group.feature another, as feature {} has too few values"
+    )
+    for feature, quantiles, found in ((2, 3, "0, 0"), (3, 2, "1")):
+        message = f"{too_few.format(feature)}: its quantiles are {found}, the largest is 1$"
+        with pytest.raises(ValueError, match=message):
+            load(feature=feature, quantiles=quantiles)
 
 
 def test_groups_from_a_file(tmp_path: Path):

@@ -104,6 +104,7 @@ def test_only_training_documents_have_merit():
     for group, expected in [
         ([0, 1, 0, 1, 0, 0, 1, 0, 1], [(0 + 2 + 1) / 3, (3 + 2) / 2]),
         ([0, 1, 0, 0, 0, 0, 1, 0, 0], [(0 + 3 + 2 + 1 + 2) / 5, 0]),
+        ([0, 1, 0, 0, 1, 0, 1, 0, 0], [(0 + 3 + 1 + 2) / 4, 2]),
     ]:
         dataset = dataclasses.replace(lists, group=torch.tensor(group, dtype=torch.int8))
         fairness = fair(dataset=dataset).fairness

@@ -117,7 +117,7 @@ def test_of_any_number_of_places_and_any_threshold():
 
 def test_as_printed_every_round_serves_the_list_of_the_plain_port():
     """Algorithm 4 with the round's permutation: every certain pair of its lists counts, inside blocks too."""
-    for ranker, count in (("pairrank", "all"), ("toprank", "shown")):
+    for ranker, count in (("pairrank", "all"), ("pairrank", "shown"), ("toprank", "shown")):
         check_as_printed(ranker, count)
 
 
