@@ -39,6 +39,7 @@ def test_the_kinds_are_listed_and_where_figures_go(drawn, capsys):
         "--figure bar cosine runs --out new/pictures": "new/pictures/bar.png new/pictures/cosine.png",
         "runs --figure bar --format pdf": "figures/bar.pdf",
         "runs --figure bar --out new/curve.svg": "new/curve.svg",
+        "runs --figure bar --out new/OTHER.SVG": "new/OTHER.SVG",
     }.items():
         drawn.clear()
         assert main(typed.split()) == 0
