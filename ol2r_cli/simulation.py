@@ -5,13 +5,12 @@ Where every role has a form for loops, one call of a compiled loop (loops/play.p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 from zlib import crc32
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from ol2r_cli import loops
@@ -35,6 +34,12 @@ from ol2r_cli.learning.preferences import infer_preferences, most_pairs
 from ol2r_cli.metrics.measurement import Measurement
 from ol2r_cli.tensor.shapes import Int
 from ol2r_cli.tensor.streams import Streams
+
+_STREAMS = (  # of the numbers that `loops.play` draws, in its order
+    *("query/", "explore/", "explore/document", "explore/coin", "explore/turns", "explore/author", "click/", "pairs/"),
+)
+_DIRECTIONS = 1 << 20  # numbers that are drawn at once for rounds that are played together, or those of one round
+_ROUNDS, _REPLICA_ROUNDS = 1024, 4096  # most that are measured together
 
 
 def check_needs(roles: Mapping[str, Role]) -> None:
@@ -149,7 +154,9 @@ class Simulation(nn.Module):
         self.measurement = Measurement(self.context, measures, judged, self.intents, pairs=ranker.pairs != "none")
         self.register_buffer("round", torch.zeros((), dtype=torch.int64))
         self.longest = None if loops else self._longest_lists()
-        self.together = rounds_together(self)
+        self.together = self._recording_together()
+        if self.together == []:
+            self.measurement.allocate(max(self.measurement.ROUNDS, min(_ROUNDS, _REPLICA_ROUNDS // len(seeds))))
 
     def play_until(self, pause: Callable[[int], bool]) -> Iterator[tuple[int, Interaction | None]]:
         """Play the remaining rounds as `play`, but where the roles allow it many of them together.
@@ -163,7 +170,7 @@ class Simulation(nn.Module):
         while (t := int(self.round)) < self.context.rounds:
             room = min(self.measurement.room, self.context.rounds - t)
             wanted = next((count for count in range(1, room) if pause(t + count)), room)
-            played = self.together(t, wanted)
+            played = self._play_together(t, wanted, self.together)
             self.round.fill_(t + played)
             yield t + played, None
 
@@ -204,98 +211,53 @@ class Simulation(nn.Module):
         queries = (self.streams.at("query", t).integer(self.context.queries) for t in range(self.context.rounds))
         return torch.stack([self.train_split.length[query].max() for query in queries]).tolist()
 
+    def _recording_together(self) -> list[Measure] | None:
+        """Return the measures that receive every round, if rounds are played together; None if they must be single.
 
-_STREAMS = {
-    "query": "query/",
-    "explore": "explore/",
-    "document": "explore/document",
-    "coin": "explore/coin",
-    "turns": "explore/turns",
-    "author": "explore/author",
-    "click": "click/",
-    "pairs": "pairs/",
-}  # field of loops.play.Numbers -> stream
-_DIRECTIONS = 1 << 20  # numbers that are drawn at once, or those of one round
-_NO_BLOCKS = np.empty((0, 0, 0), np.int16), np.empty((0, 0, 0, 0), np.bool_)
-_ROUNDS, _REPLICA_ROUNDS = 1024, 4096  # most that are measured together
+        That is so if a role has no form for loops, and if a measure has none that receives these rounds. A form that a
+        class only inherits does not count, because the class may do something else.
+        """
+        if not self.context.loops:  # then numba may be absent, and tensors on a GPU
+            return None
+        with_blocks = CERTAIN in self.exploration.offers
+        recording = [each for each in self.measurement.recording if with_blocks or not each.needs_blocks]
+        parts: list[Any] = [self.ranker, self.exploration, self.fairness, self.click, *recording]
+        formed = all("for_loops" in vars(type(part)) and part.for_loops() is not None for part in parts)
+        return recording if formed else None
 
+    def _play_together(self, first: int, most: int, recording: Sequence[Measure]) -> int:
+        """Play and record up to `most` rounds from number `first`, from 0, on; return how many were played.
 
-class RoundsTogether:
-    """Plays the rounds of a simulation, and records them in its measurement, by one call for many rounds.
-
-    Every stage does what a role does in a single round, by loops or by tensors, with the same random numbers.
-    `recording` is the measure that receives every round, if any: that of the blocks.
-    """
-
-    def __init__(self, simulation: Simulation, recording: Sequence[Measure]):
-        split, self.streams, self.measurement = simulation.train_split, simulation.streams, simulation.measurement
-        assert split.rows is not None
-        numbers = {field: crc32(stream.encode()) for field, stream in _STREAMS.items()}
-        self.numbers = loops.play.Numbers(self.streams.seeds, **numbers)
-        rows = split.rows
-        self.queries = loops.play.Queries(rows.table, split.label_of, split.group_of, rows.start, rows.length)
-        self.intents, self.recording = simulation.intents, recording
-        if not recording:
-            most = min(_ROUNDS, _REPLICA_ROUNDS // self.streams.replicas)
-            self.measurement.allocate(max(self.measurement.ROUNDS, most))
-        self.ranker: Any = simulation.ranker
-        self.exploration: Exploration = simulation.exploration
-        self.click: ClickModel = simulation.click
-
-    def __call__(self, first: int, most: int) -> int:
-        """Play up to `most` rounds from number `first`, from 0, on; return how many were played."""
-        kind, pairs, *state, newton = learner = self.ranker.for_loops()
+        Every stage does what a role does in a single round, with the same random numbers.
+        """
+        split, rows = self.train_split, self.train_split.rows
+        assert rows is not None
+        ranker: Any = self.ranker
+        kind, pairs, *state, newton = learner = ranker.for_loops()
         listing, parameter, at_once, intervals = self.exploration.for_loops()
-        kind_of_user, *probabilities = self.click.for_loops()
+        kind_of_user, *user = self.click.for_loops()
         replicas, features = learner.theta.shape
         drawn = replicas * learner.candidates * features
         rounds = min(most, max(1, _DIRECTIONS // drawn)) if drawn else most
         directions = np.empty((0, replicas, 0, features), learner.theta.dtype)
         if drawn:
             sources = [self.streams.at("judge", first + row) for row in range(rounds)]
-            directions = self.ranker.directions_of(sources).numpy()
+            directions = ranker.directions_of(sources).numpy()
         rounds = min(rounds, at_once)
-        intervals, newton = (_in_precision(each, learner.theta.dtype) for each in (intervals, newton))
         intents = np.zeros((rounds, replicas), np.int64)
         if self.intents is not None:
             intents = self.intents(first, rounds).numpy()
-        roles = parameter, intervals, tuple(probabilities), tuple(state), newton, directions
+        queries = rows.table, split.label_of, split.group_of, rows.start, rows.length
+        numbers = self.streams.seeds, *(crc32(stream.encode()) for stream in _STREAMS)
+        blocks = np.empty((0, 0, 0), np.int16), np.empty((0, 0, 0, 0), np.bool_)
+        recorded = slice(self.measurement.recorded, self.measurement.recorded + rounds)
+        for measure in recording:
+            blocks = tuple(array[recorded] for array in measure.for_loops())
+        record = *self.measurement.rows_for(first + 1, rounds), *blocks
         play = loops.play.playing(listing, kind_of_user, kind, pairs)
-        record = self._record(first + 1, rounds)
-        played = play(first, rounds, tuple(self.queries), intents, tuple(self.numbers), *roles, record)
+        roles = parameter, intervals, tuple(user), tuple(state), newton, directions
+        played: int = play(first, rounds, queries, intents, numbers, *roles, record)
         self.measurement.take_back(rounds - played)
-        self.ranker.after_loops(played)
+        ranker.after_loops(played)
         self.exploration.after_loops(played)
         return played
-
-    def _record(self, first: int, rounds: int) -> tuple[NDArray[Any], ...]:
-        rows = slice(self.measurement.recorded, self.measurement.recorded + rounds)
-        written = self.measurement.rows_for(first, rounds)
-        blocks = [array[rows] for measure in self.recording for array in measure.for_loops()]
-        return *written, *(blocks or _NO_BLOCKS)
-
-
-def rounds_together(simulation: Simulation) -> RoundsTogether | None:
-    """Return what plays the rounds of these roles together; None if they must be played one by one.
-
-    That is so if a role has no form for loops, and if a measure has none that receives these rounds. A form that a
-    class only inherits does not count, because the class may do something else.
-    """
-    if not simulation.context.loops:  # then numba may be absent, and tensors on a GPU
-        return None
-    with_blocks = CERTAIN in simulation.exploration.offers
-    recording = [each for each in simulation.measurement.recording if with_blocks or not each.needs_blocks]
-    parts: list[Any] = [simulation.ranker, simulation.exploration, simulation.fairness, simulation.click, *recording]
-    if any("for_loops" not in vars(type(part)) or part.for_loops() is None for part in parts):
-        return None
-    return RoundsTogether(simulation, recording)
-
-
-def _in_precision(state: Iterable[Any], dtype: Any) -> tuple[Any, ...]:
-    """Return the state with this precision where it is empty, so that machine code fits."""
-
-    def fitting(each: Any) -> Any:
-        is_empty = isinstance(each, np.ndarray) and each.dtype.kind == "f" and not each.size
-        return each.astype(dtype) if is_empty else each
-
-    return tuple(map(fitting, state))

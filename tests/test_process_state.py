@@ -16,11 +16,10 @@ from ol2r_cli import loops
 from ol2r_cli.device import Device, restored
 from tests.worlds import TINY
 
-RANKERS = [
-    *["pairrank", "pepairrank", "pdgd", "sgd_ranknet", "epsilon_greedy", "dbgd", "mgd", "nsgd", "random", "olranknet"],
+RANKERS = (
+    "pairrank", "pepairrank", "pdgd", "sgd_ranknet", "epsilon_greedy", "dbgd", "mgd", "nsgd", "random", "olranknet",
     "toprank",
-]
-MANY = {"pairrank", "pepairrank", "pdgd", "mgd", "random", "olranknet", "toprank"}  # one of each kind stays fast
+)  # fmt: skip
 ENGINES = ["tensors", pytest.param("loops", marks=pytest.mark.skipif(not loops.available(), reason="needs numba"))]
 ROUNDS = 60
 NETWORK = [*TINY, "ranker=pdgd", "ranker/model=mlp", "device=cpu", f"rounds={ROUNDS}"]
@@ -53,14 +52,13 @@ def numbers(ranker: str, engine: str, flush: bool) -> dict[str, float]:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize(
-    "ranker", [pytest.param(name, marks=[pytest.mark.slow] if name in MANY else []) for name in RANKERS]
-)
-def test_ties_are_broken_alike_where_small_numbers_are_zero(ranker: str, engine: str):
+@pytest.mark.parametrize("rankers", [("sgd_ranknet", "nsgd"), pytest.param(RANKERS, marks=pytest.mark.slow)])
+def test_ties_are_broken_alike_where_small_numbers_are_zero(rankers: tuple[str, ...], engine: str):
     if not torch.set_flush_denormal(True):
         pytest.skip("this processor cannot")
-    usual, flushed = (numbers(ranker, engine, flush) for flush in (False, True))
-    assert flushed == usual, f"{ranker} {engine}: with flush-to-zero {flushed}, without {usual}"
+    for ranker in rankers:
+        usual, flushed = (numbers(ranker, engine, flush) for flush in (False, True))
+        assert flushed == usual, f"{ranker} {engine}: with flush-to-zero {flushed}, without {usual}"
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -87,19 +85,11 @@ def test_threads_of_torch_that_compute_otherwise_are_refused():
     )
 
 
-def tf32() -> None:
-    torch.backends.cuda.matmul.allow_tf32 = True
-
-
-def bfloat16() -> None:
-    torch.backends.mkldnn.matmul.fp32_precision = "bf16"
-
-
 STATES: dict[str, Callable[[], object]] = {
     "default dtype": lambda: torch.set_default_dtype(torch.float64),
     "matmul precision": lambda: torch.set_float32_matmul_precision("medium"),
-    "TF32": tf32,
-    "bfloat16": bfloat16,
+    "TF32": lambda: setattr(torch.backends.cuda.matmul, "allow_tf32", True),
+    "bfloat16": lambda: setattr(torch.backends.mkldnn.matmul, "fp32_precision", "bf16"),
     "autocast": lambda: torch.set_autocast_enabled("cpu", True),
     "flush to zero": lambda: torch.set_flush_denormal(True),
 }
@@ -113,36 +103,36 @@ def state() -> tuple[object, ...]:
     return torch.get_default_dtype(), torch.is_autocast_enabled("cpu"), flushes(), *matmul
 
 
-@pytest.mark.parametrize("name", STATES)
 def test_what_a_program_sets_in_torch_does_not_reach_a_run_and_is_restored(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    if name == "bfloat16" and not hasattr(torch.backends.mkldnn, "matmul"):
-        pytest.skip("before torch 2.9")
     play, seen = ol2r._play, []
     monkeypatch.setattr(ol2r, "_play", lambda *given: (seen.append(state()), play(*given)))
     usual = ol2r.run(NETWORK, output_dir=tmp_path / "usual")
-    STATES[name]()
-    outer = state()
-    found = ol2r.run(NETWORK, output_dir=tmp_path / "found")
-    assert state() == outer != seen[0], f"{name}: {outer}"
-    assert found.id == usual.id
-    ndcg = [run.summary["test_ndcg_10"]["mean"] for run in (usual, found)]
-    weights = [torch.load(run.path / "ranker.pt", weights_only=True)["deployed"] for run in (usual, found)]
-    assert ndcg[0] == ndcg[1], f"{name}: {ndcg[1]} in place of {ndcg[0]}"
-    assert torch.equal(*weights), f"{name}: parameters differ by {(weights[0] - weights[1]).abs().max()}"
-    assert found.trace.equals(usual.trace)
-    full = {value for value in seen[1] if isinstance(value, str)} <= {"ieee", "none"}
-    assert (full, *seen[1][:4]) == (True, torch.float32, False, False, False), f"{name}: {seen[1]}"
+    for name, change in STATES.items():
+        if name == "bfloat16" and not hasattr(torch.backends.mkldnn, "matmul"):
+            continue  # before torch 2.9
+        with restored():
+            change()
+            outer = state()
+            found = ol2r.run(NETWORK, output_dir=tmp_path / name)
+            assert state() == outer != seen[0], f"{name}: {outer}"
+        assert found.id == usual.id
+        weights = [torch.load(run.path / "ranker.pt", weights_only=True)["deployed"] for run in (usual, found)]
+        assert torch.equal(*weights), f"{name}: parameters differ by {(weights[0] - weights[1]).abs().max()}"
+        assert found.trace.equals(usual.trace), name
+        full = {value for value in seen[-1] if isinstance(value, str)} <= {"ieee", "none"}
+        assert (full, *seen[-1][:4]) == (True, torch.float32, False, False, False), f"{name}: {seen[-1]}"
 
 
-def test_without_docstrings_a_run_and_every_help_text_work(tmp_path: Path):
+@pytest.mark.parametrize("runs", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_without_docstrings_every_help_text_works_and_a_run(runs: bool, tmp_path: Path):
     program = (
         "from importlib import import_module\nfrom ol2r_cli.cli import COMMANDS, main\n"
         "for name in COMMANDS:\n"
         "    try: import_module(f'ol2r_cli.commands.{name}').main(['--help'])\n"
         "    except SystemExit as end: assert not end.code\n"
-        f"raise SystemExit(main(['run', *{[*TINY, '-m', 'seed=range(0,2)', 'rounds=20', 'device=cpu']}]))"
+        f"raise SystemExit({runs} and main(['run', *{[*TINY, '-m', 'seed=range(0,2)', 'rounds=20', 'device=cpu']}]))"
     )
     settings = {"PYTHONPATH": str(Path(__file__).parents[1]), "PYTHONOPTIMIZE": "2", "PYTHONDONTWRITEBYTECODE": "1"}
     command = [sys.executable, "-c", program]

@@ -93,32 +93,20 @@ def test_a_run_that_goes_on_with_another_version_says_so_and_records_both(tmp_pa
     assert [(part["after"], part["torch"], part["device"]) for part in ran] == [(0, "1.0", "cpu"), (130, "2.0", "cpu")]
 
 
-def test_a_run_can_be_stopped_at_any_round(tmp_path, undisturbed, monkeypatch):
-    """After the first round, around an evaluation, and where measures, blocks and checkpoints are due."""
-    for round in 1, 29, 30, 31, 64, 129, 130, 140:
-        interrupt(monkeypatch, tmp_path, round)
-    assert Launched(command(tmp_path), tmp_path / "log").wait() == 0
-    assert contents(tmp_path) == undisturbed
-
-
-def test_a_long_run_writes_its_tables_in_parts_and_ends_with_the_same_rows(tmp_path, undisturbed, monkeypatch):
-    """As in a run of a million rounds, with small parts; interrupted or not, the files are equal."""
+def test_a_run_can_be_stopped_at_any_round_also_where_its_tables_have_parts(tmp_path, undisturbed, monkeypatch):
+    """Around an evaluation, and where measures, blocks and checkpoints are due; with parts as of a million rounds."""
     monkeypatch.setattr("ol2r_cli.run.trace.PART_BYTES", 9000)
     monkeypatch.setattr("ol2r_cli.run.trace.FLUSH_ROWS", 200)
-    words = command(tmp_path / "once")[1:]
-    composed = composition(*words)
-    assert run_experiment(composed.config, composed.choices, words) == 0
-    for round in 64, 230, 350:
-        interrupt(monkeypatch, tmp_path / "often", round)
-    assert list(the_run(tmp_path / "often").glob("trace.part*"))
-    words = command(tmp_path / "often")[1:]
-    composed = composition(*words)
-    assert run_experiment(composed.config, composed.choices, words) == 0
-    assert contents(tmp_path / "once") == contents(tmp_path / "often")
-    assert not list(the_run(tmp_path / "often").glob("*part*"))
-    assert Run.read(the_run(tmp_path / "often"), thorough=True).state == "finished"
+    for round in 1, 29, 30, 31, 64, 129, 130, 140, 350:
+        interrupt(monkeypatch, tmp_path, round)
+    run = the_run(tmp_path)
+    assert list(run.glob("trace.part*"))
+    assert cli.main(command(tmp_path)) == 0
+    assert not list(run.glob("*part*"))
+    assert Run.read(run, thorough=True).state == "finished"
     for name in RESULTS[:-1]:
-        assert pl.read_parquet(the_run(tmp_path / "once") / name).equals(pl.read_parquet(undisturbed[name]))
+        assert pl.read_parquet(run / name).equals(pl.read_parquet(undisturbed[name])), name
+    assert (run / "ranker.pt").read_bytes() == undisturbed["ranker.pt"]
 
 
 def test_a_run_that_is_stopped_or_killed_resumes_where_it_was(tmp_path, undisturbed):
@@ -140,44 +128,44 @@ def test_a_run_that_is_stopped_or_killed_resumes_where_it_was(tmp_path, undistur
 
 
 def test_a_finished_run_is_shown_and_not_changed_without_force(tmp_path, undisturbed, capsys):
-    first = Launched(command(tmp_path), tmp_path / "log")
-    assert first.wait() == 0
-    run = the_run(tmp_path)
+    assert cli.main(command(tmp_path)) == 0
+    run, output = the_run(tmp_path), capsys.readouterr().out
+    assert contents(tmp_path) == undisturbed
     before = {path.name: (path.stat().st_mtime_ns, path.stat().st_ino) for path in run.iterdir()}
     assert cli.main(command(tmp_path)) == 0
-    assert capsys.readouterr().out == f"{first.output}(done before: force=true runs it again)\n"
+    assert capsys.readouterr().out == f"{output}(done before: force=true runs it again)\n"
     assert {path.name: (path.stat().st_mtime_ns, path.stat().st_ino) for path in run.iterdir()} == before
-    assert Launched([*command(tmp_path), "force=true"], tmp_path / "log").wait() == 0
+    assert cli.main([*command(tmp_path), "force=true"]) == 0
     assert Run.read(run).manifest["sittings"] == 1
     assert all((run / name).stat().st_mtime_ns > before[name][0] for name in RESULTS)
     assert contents(tmp_path) == undisturbed
 
 
-@pytest.mark.parametrize("where", ["in a round", "between the traces and the checkpoint"])
-def test_a_failure_is_one_line_and_a_traceback_in_the_log(tmp_path, undisturbed, monkeypatch, capsys, where):
+def test_a_failure_is_one_line_and_a_traceback_in_the_log(tmp_path, undisturbed, monkeypatch, capsys):
+    """In a round, and then between the traces and the second checkpoint; then the run goes on."""
     save, saved = runner.save_checkpoint, []
 
     def fail():
         raise ZeroDivisionError("an error in a test")
 
-    def save_once(*content):
-        saved.append(fail() if saved else save(*content))
-
-    with monkeypatch.context() as patch:
-        if where == "in a round":
-            at_round(patch, 70, fail)
-        else:
-            patch.setattr(runner, "save_checkpoint", save_once)
-        assert cli.main(command(tmp_path)) == 1
-    run = the_run(tmp_path)
-    state = Run.read(run)
-    assert (state.state, state.error) == ("failed", "ZeroDivisionError: an error in a test")
-    lines = capsys.readouterr().err.splitlines()
-    assert lines[0] == "ol2r run: failed: ZeroDivisionError: an error in a test"
-    assert lines[1:] == [f"the traceback is in {run / 'log.txt'}"]
+    for where in "in a round", "at a checkpoint":
+        with monkeypatch.context() as patch:
+            if where == "in a round":
+                at_round(patch, 70, fail)
+            else:
+                patch.setattr(runner, "save_checkpoint", lambda *content: saved.append(fail() if saved else save(*content)))
+            assert cli.main(command(tmp_path)) == 1
+        run = the_run(tmp_path)
+        state = Run.read(run)
+        assert (state.state, state.error) == ("failed", "ZeroDivisionError: an error in a test")
+        lines = capsys.readouterr().err.splitlines()
+        assert lines[0] == "ol2r run: failed: ZeroDivisionError: an error in a test"
+        assert lines[1:] == [f"the traceback is in {run / 'log.txt'}"]
+        log = (run / "log.txt").read_text()
+        assert "Traceback (most recent call last)" in log
+        assert "in fail" in log
+    assert cli.main(command(tmp_path)) == 0
     log = (run / "log.txt").read_text()
-    assert "Traceback (most recent call last)" in log
-    assert "in fail" in log
-    assert Launched(command(tmp_path), tmp_path / "log").wait() == 0
-    assert ": from round 51 to" in (run / "log.txt").read_text(), "it resumes from its last checkpoint"
+    assert ": from round 51 to" in log, "it resumes from its last checkpoint"
+    assert ": from round 101 to" in log
     assert contents(tmp_path) == undisturbed

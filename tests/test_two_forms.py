@@ -38,20 +38,16 @@ SETTINGS = [
     ("ranker=coltr", "ranker.renormalise=true"),
     ("ranker=intervention_aware", "ranker.every=5", "ranker.propensities=estimated"),
     ("ranker=olranknet", "exploration.covariance=full"),
-    ("ranker=pairrank", "fairness=fairexp", "fairness.count=shown", "fairness.epsilon=0", "exploration.alpha=0.1"),
-    ("ranker=pairrank", "fairness=fairexp", "fairness.epsilon=inf", "exploration.alpha=0.1"),
-    ("ranker=pairrank", "fairness=fairexp", "fairness.fill=paper", "exploration.alpha=0.1"),
+    ("ranker=pairrank", "fairness=fairexp", "exploration.alpha=0.1"),
     ("ranker=pairrank", "ranker.window=6"),
     ("ranker=pairrank", "ranker.discount=0.9", "exploration.covariance=inverse_diagonal"),
-    *((f"ranker={ranker}", "click=position_based") for ranker in TOGETHER),
     *(("ranker=pdgd", f"click={name}") for name in names("click")),
 ]
 PAIRRANK = [
     ("ranker=pairrank",),
     ("ranker=pairrank", "exploration=none"),
-    ("ranker=pairrank", "exploration.covariance=diagonal", "exploration.shuffle=random"),
-    ("ranker=pairrank", "exploration.covariance=inverse_diagonal", "exploration.transitive=false"),
-    ("ranker=pairrank", "ranker.reduction=mean", "ranker.pairs=all", "click=position_based"),
+    ("ranker=pairrank", "exploration.covariance=diagonal", "exploration.shuffle=random", "ranker.reduction=mean"),
+    ("ranker=pairrank", "exploration.covariance=inverse_diagonal", "exploration.transitive=false", "ranker.pairs=all"),
 ]
 
 
@@ -99,47 +95,39 @@ def check_together(overrides: tuple[str, ...], **kind) -> None:
         torch.testing.assert_close(found, values, equal_nan=True, msg=f"{overrides}: {name}")
 
 
-@pytest.mark.parametrize("share", range(4))
-def test_every_choice(share):
-    for overrides in each_choice()[share::4]:
+def test_every_choice():
+    for overrides in each_choice():
         check(overrides)
 
 
-@pytest.mark.parametrize("share", range(4))
+@pytest.mark.parametrize("share", range(2))
 def test_every_setting_with_code_of_its_own(share):
-    for overrides in SETTINGS[share::4]:
+    for overrides in SETTINGS[share::2]:
         check(overrides, **ONLY_SHOWN)
 
 
 def test_other_sizes():
-    for ranker in ("pdgd", "sgd_ranknet", "mgd", "pairrank"):
-        for kind in {"positions": 1}, {"positions": 40}, {"dtype": torch.float32}, {"seeds": SEEDS[:1]}:
+    for ranker in ("pdgd", "mgd", "pairrank"):
+        for kind in {"positions": 1}, {"positions": 40}, {"seeds": SEEDS[:1]}:
             check((f"ranker={ranker}",), **ONLY_SHOWN, **kind)
+    for ranker in ("pdgd", "pairrank"):
+        check((f"ranker={ranker}",), **ONLY_SHOWN, dtype=torch.float32)
 
 
 def test_rounds_of_pairrank_together(monkeypatch):
     for overrides in PAIRRANK:
         check_together(overrides)
-    for kind in {"positions": 1}, {"positions": 7}, {"dtype": torch.float32}, {"seeds": SEEDS[:1]}:
+    for kind in {"positions": 1}, {"positions": 7}, {"seeds": SEEDS[:1]}:
         check_together(("ranker=pairrank",), **kind)
     monkeypatch.setattr("ol2r_cli.exploration.confidence.Confidence.refresh", 7)
     check_together(("ranker=pairrank",))
 
 
-def test_directions_are_drawn_for_few_rounds_where_there_are_many_numbers(monkeypatch):
+def test_few_directions_at_once_and_a_dataset_without_groups(monkeypatch):
     monkeypatch.setattr("ol2r_cli.simulation._DIRECTIONS", 200)
     check(("ranker=mgd",), trace_regret=False)
-
-
-def test_a_dataset_without_groups():
     without = dataclasses.replace(world(), group=None)
-    of_form = [
-        result(simulation(("ranker=pdgd",), without, rounds=30, loops=form, exposure=None, **ONLY_SHOWN), form, 30)
-        for form in (True, False)
-    ]
-    assert of_form[0][0].keys() == of_form[1][0].keys()
-    assert "unfairness" not in of_form[0][0]
-    torch.testing.assert_close(of_form[0][2], of_form[1][2])
+    check(("ranker=pdgd",), dataset=without, exposure=None, **ONLY_SHOWN)
 
 
 def test_a_run_goes_on_where_it_stopped():

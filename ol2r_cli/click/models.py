@@ -119,7 +119,7 @@ class CascadeBased(_User):
 
     def _as_cascade(self) -> Any:
         """Return the user for rounds that are played together, which each choice below offers for itself."""
-        return loops.play.User(loops.play.CASCADE, self.click_probability.numpy(), self.probability.numpy())
+        return loops.play.CASCADE, self.click_probability.numpy(), self.probability.numpy()
 
 
 class DependentClick(CascadeBased):
@@ -208,7 +208,7 @@ class IndependentClicks(_User):
 
     def _as_independent(self) -> Any:
         """Return the user for rounds that are played together, which each choice below offers for itself."""
-        return loops.play.User(loops.play.INDEPENDENT, self.click_probability.numpy(), self.probability.numpy()[None])
+        return loops.play.INDEPENDENT, self.click_probability.numpy(), self.probability.numpy()[None]
 
 
 class PositionBased(IndependentClicks):
@@ -300,7 +300,7 @@ class UserBrowsing(_User):
     def for_loops(self) -> Any:
         """The user for rounds that are played together."""
         probabilities = self.click_probability.numpy(), self.probability.numpy()[None]
-        return loops.play.User(loops.play.USER_BROWSING, *probabilities)
+        return loops.play.USER_BROWSING, *probabilities
 
     def click(self, grades: Int[Tensor, "B K"], shown: Bool[Tensor, "B K"], random: Random) -> Bool[Tensor, "B K"]:
         """Click from the top, each place with the distance from the last click."""

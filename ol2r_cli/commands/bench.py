@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from ol2r_cli.commands.command import argument, command
 from ol2r_cli.config.catalogue import add_config_dir, as_options
 from ol2r_cli.formatting import show
-from ol2r_cli.loops.clock import clock
+from ol2r_cli.loops import clock
 from ol2r_cli.run.store import peak_memory_gb
 
 # One fold of MSLR-WEB10K has 6,000 / 2,000 / 2,000 queries of 120 documents. The number of training queries does not

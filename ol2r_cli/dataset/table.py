@@ -11,7 +11,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ol2r_cli import loops
 from ol2r_cli.interfaces import Candidates, Oracle, Rows
 from ol2r_cli.tensor.shapes import Bool, Float, Int
 
@@ -174,36 +173,18 @@ class Split:
         `longest` is D, the number of documents of the longest of these queries; None reads it from the device.
         `intent` is that by which each replica's user judges, from 0; None is the first.
         """
-        if self.rows is not None:
-            return self._serve_rows(query, self.rows, intent)
-        length = self.length.index_select(0, query)
+        start, length = self.start.index_select(0, query), self.length.index_select(0, query)
         slots = self.slots[: int(length.max()) if longest is None else longest]
         mask = slots < length[:, None]
-        document = self.start.index_select(0, query)[:, None] + slots * mask
+        document = start[:, None] + slots * mask
         group = None if self.group is None else self.group[document]
         labels = self.labels[document if intent is None else document + (intent * len(self.features))[:, None]]
-        return Candidates(query, document, self._gathered(document), mask, group), labels.long() * mask
+        if self.rows is None:
+            candidates = Candidates(query, document, self._gathered(document), mask, group)
+        else:  # compiled loops leave the features where they are until they are read
+            rows = Rows(self.rows.table, start.numpy(), length.numpy())
+            candidates = TableCandidates(query, document, lambda: self._gathered(document), mask, group, rows)
+        return candidates, labels.long() * mask
 
     def _gathered(self, document: Int[Tensor, "B D"]) -> Float[Tensor, "B D F"]:
         return self.features.index_select(0, document.flatten()).to(self.dtype).unflatten(0, document.shape)
-
-    def _serve_rows(
-        self, query: Int[Tensor, "B"], rows: Rows, intent: Int[Tensor, "B"] | None
-    ) -> tuple[Candidates, Int[Tensor, "B D"]]:
-        """Return what `serve` returns, but leave the features where they are until they are read."""
-        start, length = rows.start[number := query.numpy()], rows.length[number]
-        judged = start if intent is None else start + intent.numpy() * len(rows.table)
-        shape = len(number), max(length.tolist())
-        document, label, mask = np.empty(shape, np.int64), np.empty(shape, np.int64), np.empty(shape, np.bool_)
-        group = np.empty(shape if len(self.group_of) else (0, 0), self.group_of.dtype)
-        loops.lists.serve(start, length, judged, self.label_of, self.group_of, document, label, group, mask)
-        documents = torch.from_numpy(document)
-        candidates = TableCandidates(
-            query,
-            documents,
-            lambda: self._gathered(documents),
-            torch.from_numpy(mask),
-            None if self.group is None else torch.from_numpy(group),
-            Rows(rows.table, start, length),
-        )
-        return candidates, torch.from_numpy(label)

@@ -84,7 +84,7 @@ class Confidence(DivideAndConquer):
         """Return the exploration for rounds that are played together, up to the next recomputation of M^-1."""
         if self.alpha == "theory" or self.window is not None or self.discount < 1:
             return None
-        intervals = loops.play.Intervals(
+        intervals = (
             self._form(),
             float(self.alpha) ** 2,
             self.transitive,
@@ -152,38 +152,37 @@ class Confidence(DivideAndConquer):
         torch.bmm(half, half.mT, out=self.inverse)
 
     def certain(self, ranked: ScoreOrder) -> Bool[Tensor, "b d d"]:
-        """Compare sigma(s_i - s_j) - 1/2 with alpha |x_ij|, both squared. Equal documents are never certain."""
+        """Compare sigma(s_i - s_j) - 1/2 with alpha |x_ij|, both squared. Equal documents are never certain.
+
+        |x_i - x_j|^2 in the norm of M^-1 is K_ii + K_jj - 2 K_ij with K = X M^-1 X^T, without D^2 solves.
+        """
         replicas, scores = ranked.replicas, ranked.scores
         x = gather(ranked.prediction.tangent().dense()[replicas, : ranked.order.shape[1]], ranked.order)
+        scale = self._alpha(replicas) ** 2
         if ranked.loops:
             certain = np.zeros((x.shape[1], x.shape[1]), np.bool_)
             state = self.matrix[replicas][0].numpy(), self.inverse[replicas][0].numpy(), self._form()
-            scale = float(self._alpha(replicas) ** 2)
-            loops.certain_pairs.confident(x[0].numpy(), *state, scores[0].numpy(), scale, certain)
+            loops.certain_pairs.confident(x[0].numpy(), *state, scores[0].numpy(), float(scale), certain)
             return torch.from_numpy(certain)[None]
-        margin = (scores[:, :, None] - scores[:, None, :]).sigmoid_().sub_(0.5).clamp_(min=0).square_()
-        return margin > self._squared_widths(x).mul_(self._alpha(replicas) ** 2).clamp_(min=0)
-
-    def _form(self) -> int:
-        names = {"full": "FULL", "diagonal": "DIAGONAL", "inverse_diagonal": "INVERSE_DIAGONAL"}
-        number: int = getattr(loops.certain_pairs, names[self.form])
-        return number
-
-    def _squared_widths(self, x: Float[Tensor, "B D P"]) -> Float[Tensor, "B D D"]:
-        """Return |x_i - x_j|^2 in the norm of M^-1: K_ii + K_jj - 2 K_ij with K = X M^-1 X^T, without D^2 solves."""
         if self.form == "full":
             projected = torch.bmm(x, self.inverse)
         elif self.form == "diagonal":
             projected = x * self.inverse.diagonal(dim1=1, dim2=2)[:, None]
         else:
             projected = x / self.matrix.diagonal(dim1=1, dim2=2)[:, None]
-        diagonal = (projected * x).sum(2)
-        return torch.bmm(projected.mul_(-2), x.mT).add_(diagonal[:, :, None]).add_(diagonal[:, None, :])
+        own = (projected * x).sum(2)
+        width = torch.bmm(projected.mul_(-2), x.mT).add_(own[:, :, None]).add_(own[:, None, :])
+        margin = (scores[:, :, None] - scores[:, None, :]).sigmoid_().sub_(0.5).clamp_(min=0).square_()
+        return margin > width.mul_(scale).clamp_(min=0)
+
+    def _form(self) -> int:
+        number: int = getattr(loops.certain_pairs, self.form.upper())
+        return number
 
     def _alpha(self, replicas: slice) -> float | Float[Tensor, "b 1 1"]:
         """Return the factor of the width: the setting, or Lemma 2's alpha_t with R = 1/2, Q = 1, delta = 1/T."""
-        if isinstance(self.alpha, int | float):
-            return self.alpha
+        if self.alpha != "theory":
+            return float(self.alpha)
         growth = torch.linalg.slogdet(self.matrix[replicas]).logabsdet - self.matrix.shape[1] * math.log(self.l2)
         spread = 0.5 * (growth + 2 * math.log(self.horizon)).sqrt()
         return (self.steepness * (spread + math.sqrt(self.l2)))[:, None, None]

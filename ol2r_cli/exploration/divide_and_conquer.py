@@ -36,7 +36,6 @@ from ol2r_cli.tensor.streams import Random
 Shuffle = Literal["conservative", "random"]
 Width = Annotated[float, Range(0, 1e100)]  # factor of the intervals; its square has to be a number
 
-LEAF = 128  # documents up to which the closure is computed by squaring
 LATE = 1e30  # later than every clock
 
 
@@ -99,8 +98,7 @@ class DivideAndConquer(Exploration):
             order = by_block(block, clock)
         if rest.shape[1]:
             return Proposal(torch.cat([top.gather(1, order), rest], 1), scores)
-        ranks = cached_arange(scores.shape[1], scores.device).expand_as(by_score)
-        rank = torch.empty_like(by_score).scatter_(1, by_score, ranks)
+        rank = by_score.argsort(1)
         return Proposal(by_score.gather(1, order), scores, block.gather(1, rank), gather_square(certain, rank))
 
     def _propose_by_loops(
@@ -108,27 +106,23 @@ class DivideAndConquer(Exploration):
     ) -> Proposal:
         """Return the proposal replica by replica, each without padding."""
         replicas, documents = scores.shape
-        chance = random.array(documents)
+        chance, explained = random.array(documents), self.needs_reasons
         order, block = (np.empty((replicas, documents), dtype=np.int64) for _ in range(2))
-        by_place = self.certain_places < documents
-        width = min(self.certain_places, documents)
+        width, by_place = min(self.certain_places, documents), self.certain_places < documents
         pairs = np.zeros((replicas, width, width), dtype=np.bool_)
-        conservative, explained = self.shuffle == "conservative", self.needs_reasons
+        how = self.transitive, self.shuffle == "conservative", self.ranking_depth
         for b, length in enumerate(lengths.tolist()):
-            of_replica = scores[b : b + 1, :length]
-            by_score = of_replica.argsort(1, descending=True)
+            sorted_scores, by_score = scores[b : b + 1, :length].sort(1, descending=True)
             mask = torch.ones_like(by_score, dtype=torch.bool)
-            ranked = ScoreOrder(slice(b, b + 1), prediction, by_score, of_replica.gather(1, by_score), mask, loops=True)
+            ranked = ScoreOrder(slice(b, b + 1), prediction, by_score, sorted_scores, mask, loops=True)
             certain = self.certain(ranked)[0].numpy()
             explained &= len(certain) == length
-            how = self.transitive, conservative, self.ranking_depth
             written = order[b], block[b], pairs[b], by_place
             loops.certain_pairs.propose(certain, by_score[0].numpy(), chance[b], *how, *written)
-        proposed = torch.from_numpy(order)
         if not explained:
-            return Proposal(proposed, scores)
+            return Proposal(torch.from_numpy(order), scores)
         reasons = {"certain_by_place" if by_place else "certain": torch.from_numpy(pairs)}
-        return Proposal(proposed, scores, torch.from_numpy(block), **reasons)
+        return Proposal(torch.from_numpy(order), scores, torch.from_numpy(block), **reasons)
 
 
 class Stated(Exploration):
@@ -169,27 +163,11 @@ def layers(above: Bool[Tensor, "B D D"], mask: Bool[Tensor, "B D"]) -> Int[Tenso
 
 
 def close(certain: Bool[Tensor, "B D D"]) -> Bool[Tensor, "B D D"]:
-    """Return the transitive closure.
-
-    It closes each half of the list, then the pairs across: every path across is a path in the upper half, one certain
-    pair across, and a path in the lower half. This takes a third of the work of one product of the whole matrix.
-    """
+    """Return the transitive closure: of paths of 1, 2, 4, .. pairs, up to the longest possible."""
     reach = certain.float()
-    _close(reach)
+    for _ in range((certain.shape[1] - 1).bit_length()):
+        reach = torch.baddbmm(reach, reach, reach).clamp_(max=1)
     return reach > 0
-
-
-def _close(reach: Float[Tensor, "B D D"]) -> None:
-    documents, half = reach.shape[1], reach.shape[1] // 2
-    if documents <= LEAF:
-        for _ in range((documents - 1).bit_length()):  # paths of 1, 2, 4, .. pairs, up to the longest possible
-            reach.copy_(torch.baddbmm(reach, reach, reach).clamp_(max=1))
-        return
-    upper, lower, across = reach[:, :half, :half], reach[:, half:, half:], reach[:, :half, half:]
-    _close(upper)
-    _close(lower)
-    from_above = torch.baddbmm(across, upper, across)
-    across.copy_(torch.baddbmm(from_above, from_above, lower).clamp_(max=1))
 
 
 def partition(certain: Bool[Tensor, "B D D"]) -> Int[Tensor, "B D"]:

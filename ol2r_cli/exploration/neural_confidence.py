@@ -1,7 +1,14 @@
-"""Explore only uncertain pairs of a network: confidence intervals on its tangent features (olRankNet, 2022)."""
+"""Explore only uncertain pairs of a network: confidence intervals on its tangent features (olRankNet, 2022).
+
+A = l2 I + sum of v v^T over the preferences so far, where v is the difference of two gradients, kept in full or as its
+diagonal.
+"""
 
 from __future__ import annotations
 
+import math
+from bisect import bisect_right
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Literal
 
@@ -10,13 +17,6 @@ from torch import Tensor
 
 from ol2r_cli.config.ranges import Positive
 from ol2r_cli.exploration.divide_and_conquer import DivideAndConquer, ScoreOrder, Shuffle, Width
-from ol2r_cli.exploration.tangent_certainty import (
-    Criterion,
-    DiagonalTangentCovariance,
-    FullTangentCovariance,
-    TangentCovariance,
-    most_rounds,
-)
 from ol2r_cli.interfaces import (
     TANGENT,
     Candidates,
@@ -25,14 +25,19 @@ from ol2r_cli.interfaces import (
     Need,
     Oracle,
     Prediction,
+    Preferences,
     Proposal,
     RunContext,
 )
-from ol2r_cli.learning.tangents import LayeredTangent
-from ol2r_cli.tensor.gather import gather
+from ol2r_cli.learning import tangents
+from ol2r_cli.learning.covariance import STRIP, FullCovariance, Solution, most_rows
+from ol2r_cli.learning.tangents import LayeredTangent, Layers, squared_distances
+from ol2r_cli.tensor.gather import cached_arange, gather
 from ol2r_cli.tensor.memory import available_memory
-from ol2r_cli.tensor.shapes import Bool, Float
+from ol2r_cli.tensor.shapes import Bool, Float, Int
 from ol2r_cli.tensor.streams import Random
+
+Pairs = tuple[LayeredTangent, Tensor]  # gradients of winner and loser in turn [B 2M]; which pairs are valid [B M]
 
 
 class NeuralConfidence(DivideAndConquer):
@@ -70,30 +75,40 @@ class NeuralConfidence(DivideAndConquer):
     def setup(self, context: RunContext, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
         """Start with A = l2 I; ValueError if a full covariance may not fit into memory."""
         super().setup(context, features)
-        if self.covariance == "full" and context.forgetting != Forgetting():
-            raise ValueError(f"{self.setting('covariance')} must be diagonal where the ranker forgets pairs, got full")
-        if self.covariance == "full":
-            self._check_memory(context)
         self.prunes = self.prune and self.only_shown and self.shuffle == "conservative"
-        self.tangents: TangentCovariance = (
-            DiagonalTangentCovariance(self.l2, context)
-            if self.covariance == "diagonal"
-            else FullTangentCovariance(self.l2, context, self.dtype)
-        )
+        self.tangents: DiagonalTangentCovariance | FullTangentCovariance
+        if self.covariance == "diagonal":
+            self.tangents = DiagonalTangentCovariance(self.l2, context)
+        else:
+            if context.forgetting != Forgetting():
+                name = self.setting("covariance")
+                raise ValueError(f"{name} must be diagonal where the ranker forgets pairs, got full")
+            self._check_memory(context)
+            self.tangents = FullTangentCovariance(self.l2, context, self.dtype)
         self.waiting: tuple[Tensor, Tensor] | None = None  # the latest pairs: features [B 2M F], valid [B M]
 
     def _check_memory(self, context: RunContext) -> None:
-        """Raise ValueError, with what to type, if the largest possible covariance exceeds the memory."""
+        """Raise ValueError, with what to type, if the largest possible covariance exceeds the memory.
+
+        The worst case is K // 2 pairs in every round. The history keeps a gradient as its factors: the features and
+        some vectors of a hidden layer's width, which is at most the root of P.
+        """
+        numbers = 2 * (context.features + 4 * math.isqrt(context.parameters)) + context.documents
+
+        def needed(rounds: int) -> int:
+            """Return the bytes of the triangle, the history and one query's products, for all replicas."""
+            rows = most_rows(rounds * max(context.positions // 2, 1), context.parameters)
+            return context.replicas * self.dtype.itemsize * (rows * (rows + STRIP) // 2 + rows * numbers)
+
         memory = available_memory(context.device)
-        rounds = most_rounds(context, self.dtype, memory)
-        if rounds >= context.rounds:
-            return
-        float32 = "" if self.dtype == torch.float32 else f"{self.setting('precision')}=float32, "
-        raise ValueError(
-            f"rounds must be at most {rounds} with {self.setting('covariance')}=full and replicas={context.replicas} "
-            f"in {memory / 2**30:.1f} GiB of memory, got {context.rounds}: {float32}fewer replicas or "
-            f"{self.setting('covariance')}=diagonal need less"
-        )
+        rounds = bisect_right(range(context.rounds + 1), memory, key=needed) - 1
+        if rounds < context.rounds:
+            float32 = "" if self.dtype == torch.float32 else f"{self.setting('precision')}=float32, "
+            raise ValueError(
+                f"rounds must be at most {rounds} with {self.setting('covariance')}=full and "
+                f"replicas={context.replicas} in {memory / 2**30:.1f} GiB of memory, got {context.rounds}: {float32}"
+                f"fewer replicas or {self.setting('covariance')}=diagonal need less"
+            )
 
     def propose(self, prediction: Prediction, candidates: Candidates, random: Random) -> Proposal:
         """Add the pairs that wait for the fit, then propose as every divide-and-conquer exploration."""
@@ -150,3 +165,160 @@ class NeuralConfidence(DivideAndConquer):
 def _combination(features: int, device: torch.device) -> Float[Tensor, "F"]:
     """Return random coefficients, so that different features have different sums. The tensor is shared."""
     return torch.rand(features, generator=torch.Generator().manual_seed(0), dtype=torch.float64).to(device)
+
+
+@dataclass(frozen=True)
+class Criterion:
+    """When a pair is certain, for documents in score order."""
+
+    margins: Float[Tensor, "b d d"]  # (sigma(s_i - s_j) - 1/2)^2, or 0 if s_i < s_j
+    scale: float  # alpha^2
+    positions: int | None  # K if documents that cannot be among the first K may be left out, otherwise None
+
+    def certain(self, distances: Float[Tensor, "b s s"]) -> Bool[Tensor, "b s s"]:
+        """Return which pairs of the first s documents are certain, given their squared distances."""
+        size = distances.shape[1]
+        return self.margins[:, :size, :size] > distances * self.scale
+
+    def needed(self, distances: Float[Tensor, "b s s"]) -> int:
+        """Return the rank of the last document with fewer than K documents certainly above it.
+
+        `distances` are upper bounds. Documents below that rank cannot be among the first K, and they do not influence
+        the documents above it, because certain pairs only point down the list.
+        """
+        assert self.positions is not None
+        above = self.certain(distances).triu(1).sum(1)
+        return int(((above < self.positions) * (cached_arange(above.shape[1], above.device) + 1)).max())
+
+
+class DiagonalTangentCovariance:
+    """The diagonal of A, as a weight per parameter. Each round calls `begin`, `certain`, and `learn` unless pairs wait.
+
+    Where the run forgets, a pair counts w in A by its age, and with a discount w^2 in a second diagonal: the norm is
+    then that of squared / diagonal^2 (D-LinUCB, Russac et al., NeurIPS 2019, on diagonals).
+    """
+
+    def __init__(self, l2: float, context: RunContext):
+        self.l2, self.device, self.replicas = l2, context.device, context.replicas
+        self.window, self.discount = context.forgetting.window, context.forgetting.discount
+        # [B P] each, float64; empty before the first round: the diagonal, with a discount the one of squares, and of
+        # each round in a window what it has added.
+        self.kept: list[Tensor] = []
+
+    def begin(self, tangent: LayeredTangent, pairs: Pairs | None) -> None:
+        """Start a round with the candidates' gradients, after adding the `pairs` of the previous one; invert A."""
+        self.layers = tangents.layers_of(tangent.factors)
+        if not self.kept:
+            shape = self.replicas, tangents.parameters(self.layers)
+            diagonal = torch.full(shape, self.l2, dtype=torch.float64, device=self.device)
+            self.kept = [diagonal, diagonal.clone()] if self.discount < 1 else [diagonal]
+        if pairs is not None:
+            self._add(tangents.layers_of(pairs[0].factors), pairs[1])
+        diagonal = self.kept[0]
+        norm = diagonal.square() / self.kept[1] if self.discount < 1 else diagonal
+        self.weights = tangents.weights(self.layers, norm)
+
+    def certain(self, replicas: slice, order: Int[Tensor, "b d"], criterion: Criterion) -> Bool[Tensor, "b s s"]:
+        """Return which pairs are certain among the first s documents of an order: those that can be shown.
+
+        Distances to the best document are cheap. By the triangle inequality their sum bounds the distance of a pair.
+        """
+        layers = tangents.chosen(tangents.rows(self.layers, replicas, slice(order.shape[1])), order)
+        inverse = [weight[replicas] for weight in self.weights]
+        if criterion.positions is not None:
+            distance = tangents.to_first(layers, inverse).sqrt_()
+            needed = criterion.needed((distance[:, :, None] + distance[:, None, :]).square_())
+            layers = tangents.rows(layers, slice(None), slice(needed))
+        return criterion.certain(squared_distances(tangents.gram(layers, inverse)))
+
+    def learn(self, preferences: Preferences) -> None:
+        """Add pairs of this round's candidates."""
+        both = torch.stack([preferences.winner, preferences.loser], 2).flatten(1)
+        self._add(tangents.chosen(self.layers, both), preferences.valid)
+
+    def _add(self, pairs: Layers, valid: Bool[Tensor, "B M"]) -> None:
+        """Add the squares of the pairs' differences."""
+        added = (tangents.differences(pairs).square_() * valid[:, :, None]).sum(1)
+        if self.discount < 1:
+            for diagonal, factor in zip(self.kept, (self.discount, self.discount**2), strict=True):
+                diagonal.mul_(factor).add_(added).add_((1 - factor) * self.l2)
+            return
+        self.kept[0] += added
+        if self.window is not None:
+            self.kept.append(added)
+            if len(self.kept) > 1 + self.window:
+                self.kept[0] = (self.kept[0] - self.kept.pop(1)).clamp_(min=self.l2)  # below by rounding
+
+    def state(self) -> list[Any]:
+        return list(self.kept)
+
+    def restore(self, state: list[Any]) -> None:
+        self.kept = [diagonal.to(self.device, copy=True) for diagonal in state]
+
+
+class FullTangentCovariance:
+    """A itself. Every replica has its own covariance, of its own valid pairs, which are read on the host."""
+
+    def __init__(self, l2: float, context: RunContext, dtype: torch.dtype):
+        self.l2, self.dtype, self.device = l2, dtype, context.device
+        self.parts = [FullCovariance(l2, "exploration") for _ in range(context.replicas)]
+        self.solved: dict[int, tuple[Solution, Tensor]] = {}  # by replica: the latest solution, its order of documents
+
+    def begin(self, tangent: LayeredTangent, pairs: Pairs | None) -> None:
+        """Start a round; `certain` adds the pairs, because solving for them and the candidates together is cheaper."""
+        self.layers, self.solved = tangents.layers_of(tangent.factors, self.dtype), {}
+        self.pairs = None if pairs is None else (tangents.layers_of(pairs[0].factors, self.dtype), pairs[1])
+
+    def certain(self, replicas: slice, order: Int[Tensor, "b d"], criterion: Criterion) -> Bool[Tensor, "b s s"]:
+        """Solve for each replica. In one that needs fewer documents than another, the rest rank certainly below."""
+        layers = tangents.chosen(tangents.rows(self.layers, replicas, slice(order.shape[1])), order)
+        tables = []
+        for place, replica in enumerate(range(len(self.parts))[replicas]):
+            one = slice(place, place + 1)
+            of_replica = replace(criterion, margins=criterion.margins[one])
+            tables.append(self._solve(replica, tangents.rows(layers, one), order[one], of_replica))
+        most = max(table.shape[1] for table in tables)
+        certain = tables[0].new_ones(most, most).triu_(1).repeat(len(tables), 1, 1)
+        for target, table in zip(certain, tables, strict=True):
+            target[: table.shape[1], : table.shape[1]] = table[0]
+        return certain
+
+    def _solve(
+        self, replica: int, layers: Layers, order: Int[Tensor, "1 d"], criterion: Criterion
+    ) -> Bool[Tensor, "1 s s"]:
+        """Return the certain pairs of one replica. Pairs that wait to be added are its first documents."""
+        first = 0
+        if self.pairs is not None:  # winner, loser, winner, loser, .. of the valid pairs of the previous round
+            index = self.pairs[1][replica].repeat_interleave(2).nonzero()[:, 0]
+            if first := len(index):
+                waiting = tangents.chosen(tangents.rows(self.pairs[0], slice(replica, replica + 1)), index[None])
+                layers = tangents.joined([waiting, layers])
+
+        def narrow(residual: Tensor) -> int:
+            return criterion.needed(squared_distances(residual).div_(self.l2))
+
+        solved = self.parts[replica].solve(layers, None if criterion.positions is None else narrow, first)
+        if first:
+            pair = cached_arange(first // 2, order.device)[None] * 2
+            self.parts[replica].append(solved, pair, pair + 1)
+        else:
+            self.solved[replica] = solved, order
+        return criterion.certain(squared_distances(solved.residual[:, first:, first:]).div_(self.l2))
+
+    def learn(self, preferences: Preferences) -> None:
+        """Add pairs of documents that have just been solved for, which costs little."""
+        for replica, (solved, order) in self.solved.items():
+            valid = preferences.valid[replica]
+            winner, loser = preferences.winner[replica, valid][None], preferences.loser[replica, valid][None]
+            if winner.shape[1]:
+                ranks = cached_arange(order.shape[1], order.device)[None]
+                rank = torch.empty_like(order).scatter_(1, order, ranks)
+                self.parts[replica].append(solved, rank.gather(1, winner), rank.gather(1, loser))
+
+    def state(self) -> list[Any]:
+        return [part.state() for part in self.parts]
+
+    def restore(self, state: list[Any]) -> None:
+        """Restore the histories and recompute everything else."""
+        for part, of_replica in zip(self.parts, state, strict=True):
+            part.restore(of_replica, self.device)

@@ -15,12 +15,10 @@ from functools import cache
 from itertools import groupby
 from typing import Annotated, Literal, NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from ol2r_cli import loops
 from ol2r_cli.config.ranges import Range
 from ol2r_cli.interfaces import CERTAIN, Candidates, Fairness, Interaction, Need, Oracle, Proposal, RunContext
 from ol2r_cli.tensor.gather import cached_arange, gather
@@ -61,9 +59,7 @@ class FairExp(Fairness):
     def setup(self, context: RunContext, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
         """Start with UF_0 = 0; ValueError if the dataset does not have two groups."""
         self.exposure, self.positions = self.two_groups(context), min(context.positions, context.documents)
-        self.loops = context.loops
-        # For each number of places, since the last digit of a sum depends on it: sums of rounds are looked up.
-        self.added = {width: self._added(width, context.device) for width in range(1, self.positions + 1)}
+        self.added = self._added(self.positions, context.device)
         self.register_buffer("unfairness", torch.zeros(context.replicas, dtype=torch.float64, device=context.device))
 
     def _added(self, positions: int, device: torch.device) -> Float[Tensor, "K1 S"]:
@@ -77,17 +73,10 @@ class FairExp(Fairness):
         """Fill the chosen template at the top. All other documents follow in the proposed order."""
         assert candidates.group is not None
         assert proposal.certain is not None
-        order, mask, added = proposal.order, candidates.mask, self.added[self.positions]
-        if self.loops and self.fill == "ordered":
-            state = self.unfairness.numpy(), added.numpy(), float(self.epsilon)
-            given = order.numpy(), mask.numpy(), candidates.group.numpy(), proposal.certain.numpy()
-            served = np.empty(order.shape, np.int64)
-            loops.template_choice.rerank(*given, *state, self.count == "shown", LEVEL, served)
-            return torch.from_numpy(served)
-        length = mask.sum(1)
-        group = candidates.group.masked_fill(~mask, NEITHER).gather(1, order)
+        order, length = proposal.order, candidates.mask.sum(1)
+        group = candidates.group.masked_fill(~candidates.mask, NEITHER).gather(1, order)
         queues = group_queues(group, self.positions)
-        unfair = (self.unfairness[:, None] + added.index_select(0, length.clamp(max=self.positions))).abs_()
+        unfair = (self.unfairness[:, None] + self.added.index_select(0, length.clamp(max=self.positions))).abs_()
         possible = fillable(queues, length)
         within = possible & (unfair <= self.epsilon)
         any_within = within.any(1, keepdim=True)
@@ -135,11 +124,6 @@ class FairExp(Fairness):
     def learn(self, interaction: Interaction, random: Random) -> None:
         """Add the unfairness of the shown documents."""
         assert interaction.candidates.group is not None
-        if self.loops:
-            shown = interaction.candidates.group.numpy(), interaction.ranking.numpy(), interaction.shown.numpy()
-            added = self.added[interaction.ranking.shape[1]].numpy()
-            loops.template_choice.add_unfairness(*shown, added, self.unfairness.numpy())
-            return
         group = interaction.candidates.group.gather(1, interaction.ranking)
         self.unfairness += self.exposure.unfairness(self.exposure.of_groups(group, interaction.shown))
 

@@ -161,9 +161,8 @@ class PairHistory(PairLog):
         """Remember one round's pairs and their differences."""
         if self.loops:
             pairs = preferences.winner.numpy(), preferences.loser.numpy(), preferences.valid.numpy()
-            count = self.count.numpy()
-            loops.updates.append(document.numpy(), *pairs, count, self.pairs.numpy())
-            loops.updates.append_rows(differences.numpy(), pairs[2], count, self.rows.numpy())
+            history = self.count.numpy(), self.pairs.numpy(), self.rows.numpy()
+            loops.updates.append(document.numpy(), *pairs, differences.numpy(), *history)
             if self.forgets:
                 self.pass_round(preferences.valid)
             return

@@ -110,7 +110,7 @@ class AnchoredNewton(nn.Module):
         buffers = [history.count, history.pairs, history.rows, self.anchor, self.gradient, self.objective]
         buffers += [self.inverse, self.scores, self.base_count]
         arrays = *(buffer.numpy() for buffer in buffers), self._step, self._attend
-        return loops.play.Newton(self.l2, self.reduction == "mean", self.growth, *arrays)
+        return self.l2, self.reduction == "mean", self.growth, *arrays
 
     def attend(self) -> None:
         """Move the anchors from which a step is not good enough, after rounds that were played together."""

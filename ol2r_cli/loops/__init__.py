@@ -8,14 +8,45 @@ modules of a round are imported when the first of them is used; `letor_text` is 
 from __future__ import annotations
 
 import sys
+import time
 from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ol2r_cli.loops import certain_pairs, lists, play, random_numbers, template_choice, updates
+    from ol2r_cli.loops import certain_pairs, lists, play, random_numbers, updates
 
-__all__ = ["certain_pairs", "lists", "play", "random_numbers", "template_choice", "updates"]
+__all__ = ["certain_pairs", "lists", "play", "random_numbers", "updates"]
+
+
+class Clock:
+    """Seconds of this process, without those from a `stop` to its `start`: while numba compiles loops or loads their
+    machine code, which is no part of a run's time. A loop compiles those that it calls, so that stops are nested:
+    `compiling` is their number."""
+
+    def __init__(self) -> None:
+        self.compiling, self._stopped, self._lost = 0, (0.0, 0.0), (0.0, 0.0)
+
+    def stop(self) -> None:
+        """Stand still until `start` has been called as often."""
+        if not self.compiling:
+            self._stopped = time.monotonic(), time.process_time()
+        self.compiling += 1
+
+    def start(self) -> None:
+        """Go on, where the last `stop` ends."""
+        wall, cpu = self.read()
+        self.compiling -= 1
+        if not self.compiling:
+            self._lost = time.monotonic() - wall, time.process_time() - cpu
+
+    def read(self) -> tuple[float, float]:
+        """Wall-clock and CPU seconds, as of `time.monotonic` and `time.process_time`."""
+        wall, cpu = self._stopped if self.compiling else (time.monotonic(), time.process_time())
+        return wall - self._lost[0], cpu - self._lost[1]
+
+
+clock = Clock()
 
 
 def available() -> bool:

@@ -11,7 +11,7 @@ import llvmlite
 import numba
 from numba.core import event
 
-from ol2r_cli.loops.clock import clock
+from ol2r_cli.loops import clock
 
 Function = TypeVar("Function", bound=Callable[..., object])
 

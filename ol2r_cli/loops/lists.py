@@ -23,64 +23,53 @@ def sortable(score, chance):
 
 
 @compiled
-def best(keys, length, order):
-    """Fill order [O] with the documents of the largest of keys[:length], best first, then with padding."""
-    places = min(len(order), length)
+def best(keys, order):
+    """Fill order [O] with the documents of the largest of keys [d], best first."""
+    places = len(order)
     if places > 32:
-        by_key = np.argsort(-keys[:length])
-        order[:places] = by_key[:places]
-    else:
-        for d in range(length):
-            if d >= places and keys[d] < keys[order[places - 1]]:
-                continue
-            place = min(d, places - 1)
-            while place > 0 and keys[d] > keys[order[place - 1]]:
-                order[place] = order[place - 1]
-                place -= 1
-            order[place] = d
-    for place in range(places, len(order)):
-        order[place] = place
+        order[:] = np.argsort(-keys)[:places]
+        return
+    for d in range(len(keys)):
+        if d >= places and keys[d] < keys[order[places - 1]]:
+            continue
+        place = min(d, places - 1)
+        while place > 0 and keys[d] > keys[order[place - 1]]:
+            order[place] = order[place - 1]
+            place -= 1
+        order[place] = d
 
 
 @compiled
-def by_score(scores, chance, length, order):
-    """Order documents [B, O] by score [B, D], with equal scores in random order."""
-    keys = np.empty(scores.shape[1])
-    for b in range(len(scores)):
-        for d in range(length[b]):
-            keys[d] = sortable(scores[b, d], chance[b, d])
-        best(keys, length[b], order[b])
+def by_score(scores, chance, order):
+    """Order the documents by score [d], with equal scores in random order."""
+    keys = np.empty(len(scores))
+    for d in range(len(scores)):
+        keys[d] = sortable(scores[d], chance[d])
+    best(keys, order)
 
 
 @compiled
-def plackett_luce(scores, chance, length, order):
-    """Draw orders [B, O] from the Plackett-Luce model of the scores [B, D]: clocks of rate e^score."""
-    keys = np.empty(scores.shape[1])
-    for b in range(len(scores)):
-        for d in range(length[b]):
-            keys[d] = scores[b, d] - np.log(-np.log(chance[b, d]))
-        best(keys, length[b], order[b])
+def plackett_luce(scores, chance, order):
+    """Draw an order from the Plackett-Luce model of the scores [d]: clocks of rate e^score."""
+    keys = np.empty(len(scores))
+    for d in range(len(scores)):
+        keys[d] = scores[d] - np.log(-np.log(chance[d]))
+    best(keys, order)
 
 
 @compiled
-def epsilon_greedy(scores, chance, shuffle, coins, length, order):
-    """Fill each place of order [B, O] from a random permutation where coins[b, place], else by score."""
-    documents, places = scores.shape[1], order.shape[1]
-    queues, placed = np.empty((2, places), dtype=np.int64), np.empty(documents, dtype=np.bool_)
-    keys = np.empty(documents)
-    for b in range(len(scores)):
-        for d in range(length[b]):
-            keys[d] = sortable(scores[b, d], chance[b, d])
-        best(keys, length[b], queues[0])
-        best(shuffle[b], length[b], queues[1])
-        take_turns(queues, coins[b], placed, order[b])
+def epsilon_greedy(scores, chance, shuffle, coins, order):
+    """Fill each place of the order from a random permutation where coins[place], else by score."""
+    queues = np.empty((2, len(order)), dtype=np.int64)
+    by_score(scores, chance, queues[0])
+    best(shuffle[: len(scores)], queues[1])
+    take_turns(queues, coins, len(scores), order)
 
 
 @compiled
-def take_turns(queues, turns, placed, order):
+def take_turns(queues, turns, documents, order):
     """Fill each place from queues[turns[place]] [N, O], by its first document that has not been placed."""
-    placed[:] = False
-    ahead = np.zeros(len(queues), dtype=np.int64)
+    placed, ahead = np.zeros(documents, dtype=np.bool_), np.zeros(len(queues), dtype=np.int64)
     for place in range(len(order)):
         turn = np.int64(turns[place])
         while placed[queues[turn, ahead[turn]]]:
@@ -90,70 +79,57 @@ def take_turns(queues, turns, placed, order):
 
 
 @compiled
-def team_draft(scores, chance, turn_chance, length, first, credit):
-    """Team-draft interleaving of the members' orders: fills first [B, K] and credit [B, N, D], which is zeros.
+def team_draft(scores, chance, turn_chance, first, credit):
+    """Team-draft interleaving of the members' orders by scores [N, d]: fills first [K] and credit [N, d], zeros.
 
-    `turn_chance` [B, cycles * N] orders the members of each cycle, the smallest number first.
+    `turn_chance` [cycles * N] orders the members of each cycle, the smallest number first.
     """
-    replicas, members, documents = scores.shape
-    shown = first.shape[1]
-    queues, placed = np.empty((members, shown), dtype=np.int64), np.empty(documents, dtype=np.bool_)
-    keys, turns = np.empty(documents), np.zeros(shown, dtype=np.int64)
-    for b in range(replicas):
-        for n in range(members):
-            for d in range(length[b]):
-                keys[d] = sortable(scores[b, n, d], chance[b, d])
-            best(keys, length[b], queues[n])
-        agreed = 0
-        while agreed < shown and (queues[:, agreed] == queues[0, agreed]).all():
-            agreed += 1
-        turns[:agreed] = 0
-        for place in range(agreed, shown):
-            cycle, turn = divmod(place - agreed, members)
-            if turn == 0:
-                order = np.argsort(turn_chance[b, cycle * members : (cycle + 1) * members])
-            turns[place] = order[turn]
-        take_turns(queues, turns, placed, first[b])
-        for place in range(agreed, shown):
-            credit[b, turns[place], first[b, place]] = 1
+    members, shown = len(scores), len(first)
+    queues, turns = np.empty((members, shown), dtype=np.int64), np.zeros(shown, dtype=np.int64)
+    for n in range(members):
+        by_score(scores[n], chance, queues[n])
+    agreed = 0
+    while agreed < shown and (queues[:, agreed] == queues[0, agreed]).all():
+        agreed += 1
+    for place in range(agreed, shown):
+        cycle, turn = divmod(place - agreed, members)
+        if turn == 0:
+            order = np.argsort(turn_chance[cycle * members : (cycle + 1) * members])
+        turns[place] = order[turn]
+    take_turns(queues, turns, scores.shape[1], first)
+    for place in range(agreed, shown):
+        credit[turns[place], first[place]] = 1
 
 
 @compiled
-def probabilistic(scores, chance, author, document_chance, tau, length, first, credit):
-    """Probabilistic interleaving (exploration/interleaving.py): fills first [B, K] and credit [B, N, D].
+def probabilistic(scores, chance, author, document_chance, tau, first, credit):
+    """Probabilistic interleaving (exploration/interleaving.py) by scores [N, d]: fills first [K] and credit [N, d].
 
-    `credit` is zeros. author and document_chance [B, K] draw the member of each place, and the document it places.
+    author and document_chance [K] draw the member of each place, and the document it places.
     """
-    replicas, members, documents = scores.shape
-    keys, likely = np.empty(documents), np.empty(members)
-    ranking, rank_of = np.empty((2, members, documents), dtype=np.int64)
-    left = np.empty((members, documents))  # 1 / rank^tau by rank, 0 for documents that have been placed
-    for b in range(replicas):
+    members, documents = scores.shape
+    likely, ranking, rank_of = np.empty(members), np.empty(scores.shape, np.int64), np.empty(scores.shape, np.int64)
+    left = np.empty(scores.shape)  # 1 / rank^tau by rank, 0 for documents that have been placed
+    for n in range(members):
+        by_score(scores[n], chance, ranking[n])
+        for rank in range(documents):
+            rank_of[n, ranking[n, rank]] = rank
+            left[n, rank] = (rank + 1.0) ** -tau
+    for place in range(len(first)):
+        member = np.int64(author[place] * members)
+        target = document_chance[place] * left[member].sum()
+        rank, reached = 0, left[member, 0]
+        while reached < target and rank + 1 < documents:
+            rank += 1
+            reached += left[member, rank]
+        document = ranking[member, rank]
         for n in range(members):
-            for d in range(length[b]):
-                keys[d] = sortable(scores[b, n, d], chance[b, d])
-            best(keys, length[b], ranking[n, : length[b]])
-            for rank in range(length[b]):
-                rank_of[n, ranking[n, rank]] = rank
-                left[n, rank] = (rank + 1.0) ** -tau
-        for place in range(first.shape[1]):
-            if place >= length[b]:  # padding
-                first[b, place] = place
-                continue
-            member = np.int64(author[b, place] * members)
-            target = document_chance[b, place] * left[member, : length[b]].sum()
-            rank, reached = 0, left[member, 0]
-            while reached < target and rank + 1 < length[b]:
-                rank += 1
-                reached += left[member, rank]
-            document = ranking[member, rank]
-            for n in range(members):
-                likely[n] = left[n, rank_of[n, document]] / left[n, : length[b]].sum()
-            total = likely.sum()
-            for n in range(members):
-                credit[b, n, document] = likely[n] / total
-                left[n, rank_of[n, document]] = 0.0
-            first[b, place] = document
+            likely[n] = left[n, rank_of[n, document]] / left[n].sum()
+        total = likely.sum()
+        for n in range(members):
+            credit[n, document] = likely[n] / total
+            left[n, rank_of[n, document]] = 0.0
+        first[place] = document
 
 
 @compiled
@@ -258,70 +234,6 @@ def adjacent(ranking, clicks, shown, winner, loser, valid):
 def _leave_out(winner, loser, valid, pairs):
     """Let the pairs from number `pairs` on be none."""
     winner[pairs:], loser[pairs:], valid[pairs:] = 0, 0, False
-
-
-@compiled
-def serve(start, length, judged, labels, groups, document, label, group, mask):
-    """Write the row of every document, its label and its group of [N], and whether it is real: [B, D] each.
-
-    Replica b has the rows from start[b] on, length[b] of them, and the labels from judged[b] on; padding has the first
-    row, and label 0. Without groups, `groups` is empty.
-    """
-    for b in range(len(start)):
-        for d in range(document.shape[1]):
-            real = d < length[b]
-            mask[b, d] = real
-            document[b, d] = start[b] + d if real else start[b]
-            label[b, d] = labels[judged[b] + d] if real else 0
-            if len(groups):
-                group[b, d] = groups[document[b, d]]
-
-
-@compiled
-def record(row, queries, valid, scores, labels, ranking, clicks, groups, query, pairs, total, grades, group, clicked):
-    """Write what measures need of a round to row `row` of the last six arrays (`metrics/measurement.py`).
-
-    Query, number of valid pairs [B, M] and sum of all scores [B, N, D] of every replica; label, group and click of the
-    shown places [B, K]. `groups` is empty where there are none.
-    """
-    for b in range(len(ranking)):
-        query[row, b], pairs[row, b] = queries[b], 0
-        for pair in range(valid.shape[1]):
-            pairs[row, b] += valid[b, pair]
-        total[row, b] = 0.0
-        for n in range(scores.shape[1]):
-            for d in range(scores.shape[2]):
-                total[row, b] += scores[b, n, d]
-        for place in range(ranking.shape[1]):
-            grades[row, b, place] = labels[b, ranking[b, place]]
-            clicked[row, b, place] = clicks[b, place]
-            if len(groups):
-                group[row, b, place] = groups[b, ranking[b, place]]
-
-
-@compiled
-def by_place(row, by_document, order, values):
-    """Write by_document[order] to values[row]: [B, D] each, of which an order may have fewer places."""
-    for b in range(len(order)):
-        for place in range(order.shape[1]):
-            values[row, b, place] = by_document[b, order[b, place]]
-
-
-@compiled
-def pairs_by_place(row, by_document, order, ranking, pairs, reversed):
-    """Write the certain pairs [B, D, D] among the first places of an order to pairs[row], which is False: [B, C, C].
-
-    reversed[row] [B] is how many certain pairs the shown `ranking` [B, K] reverses.
-    """
-    for b in range(len(order)):
-        places = min(pairs.shape[2], order.shape[1])
-        for i in range(places):
-            for j in range(places):
-                pairs[row, b, i, j] = by_document[b, order[b, i], order[b, j]]
-        reversed[row, b] = 0
-        for i in range(ranking.shape[1]):
-            for j in range(i):
-                reversed[row, b] += by_document[b, ranking[b, i], ranking[b, j]]
 
 
 _LOWEST = np.int64(-(2**63))

@@ -24,90 +24,24 @@ PAIRS = {"none": 0, "all": 1, "matching": 2, "adjacent": 3}
 _NONE, _ALL, _MATCHING, _ADJACENT = range(4)
 
 
-class Queries(NamedTuple):
-    """The documents, and the queries of a split: query q has length[q] rows from start[q] on."""
-
-    features: Any  # [N, F]
-    label: Any  # [I N]: that of document d for intent i is at i N + d
-    group: Any  # [N], empty if there are no groups
-    start: Any  # [Q]
-    length: Any  # [Q]
-
-
-class Numbers(NamedTuple):
-    """Where random numbers come from: the seeds [B], and the number of each stream (tensor/streams.py)."""
-
-    seeds: Any
-    query: int
-    explore: int
-    document: int  # of the exploration, as the three below
-    coin: int
-    turns: int
-    author: int
-    click: int
-    pairs: int
-
-
-_NOTHING: Any = np.empty((0, 0))
-_NO_SQUARES: Any = np.empty((0, 0, 0))
-_NO_NUMBERS: Any = np.empty(0)
-_NO_COUNTS: Any = np.empty(0, np.int64)
-
-
-class Intervals(NamedTuple):
-    """Confidence intervals (exploration/confidence.py): the form of M^-1, alpha^2, M and M^-1 [B, F, F]."""
-
-    form: int = 0
-    scale: float = 0.0
-    transitive: bool = False
-    conservative: bool = False
-    places: int = 0
-    matrix: Any = _NO_SQUARES
-    inverse: Any = _NO_SQUARES
-
-
 class Strategy(NamedTuple):
     """An exploration: its number, epsilon of epsilon-greedy or tau of probabilistic interleaving, how many rounds may
-    be played in one call, and its intervals."""
+    be played in one call, and of confidence intervals (exploration/confidence.py) the form of M^-1, alpha^2, whether
+    pairs are closed, whether shuffles are conservative, the places that are used, M and M^-1 [B, F, F]."""
 
     kind: int
     parameter: float = 0.0
     rounds: int = 1 << 62
-    intervals: Intervals = Intervals()
-
-
-class User(NamedTuple):
-    """A click model: its number, and probabilities by grade [G] and by place, in the form of its loop in clicks.py."""
-
-    kind: int
-    by_grade: Any  # of a click; not used if clicks are independent
-    by_place: Any  # [2, K, G] of leaving, [1, K, G] of a click, or [1, K, K] of examination
-
-
-class Newton(NamedTuple):
-    """The state of a pairwise ranker: that of `AnchoredNewton` and of its `PairHistory`.
-
-    `attend` [B] becomes 1 where the step from the anchor is not good enough, 2 where the Hessian has been outgrown.
-    """
-
-    l2: float = 0.0
-    mean: bool = False
-    growth: float = 0.0
-    count: Any = _NO_COUNTS
-    logged: Any = np.empty((0, 0, 0), np.int32)
-    rows: Any = _NO_SQUARES
-    anchor: Any = _NOTHING
-    gradient: Any = _NOTHING
-    objective: Any = _NO_NUMBERS
-    inverse: Any = _NO_SQUARES
-    scores: Any = _NOTHING
-    held: Any = _NO_COUNTS
-    step: Any = _NOTHING
-    attend: Any = _NO_COUNTS
+    intervals: tuple[Any, ...] = ()
 
 
 class Learner(NamedTuple):
-    """A ranker: its number, its pairs, and its state, which changes: theta [B, F] and rate [B, 1]."""
+    """A ranker: its number, its pairs, and its state, which changes: theta [B, F] and rate [B, 1].
+
+    `newton` is the state of a pairwise ranker: that of `AnchoredNewton` and of its `PairHistory`, as `_refit` names it.
+    Its last part, `attend` [B], becomes 1 where the step from the anchor is not good enough, 2 where the Hessian has
+    been outgrown.
+    """
 
     kind: int
     pairs: int
@@ -116,20 +50,7 @@ class Learner(NamedTuple):
     decay: float
     delta: float = 0.0  # of dueling bandits, as the number of their directions
     candidates: int = 0
-    newton: Newton = Newton()
-
-
-class Record(NamedTuple):
-    """What is recorded of R rounds: [R, B], and of their shown places [R, B, K]."""
-
-    query: Any
-    pairs: Any  # number of valid pairs
-    total: Any  # of all scores
-    grade: Any
-    group: Any  # empty if there are no groups
-    click: Any
-    block: Any  # of every place of the proposed order [R, B, D], empty if not measured
-    certain: Any  # certain pairs by place [R, B, c, c]
+    newton: tuple[Any, ...] = ()
 
 
 @cache
@@ -137,15 +58,25 @@ def playing(listing: int, kind_of_user: int, kind: int, kind_of_pairs: int) -> C
     """Return what plays rounds with this exploration, user, ranker and pairs. It alone is compiled, not the others.
 
     `play` plays `rounds` rounds from number `first` (from 0) on, one replica after the other. It returns how many were
-    played: fewer if a pairwise ranker has to be attended to. The records above come as plain tuples, without what is
-    given here: their classes would be part of the machine code on disk. `intents` [rounds, B] are those of the users,
-    from 0. `directions` [rounds, B, candidates, F] are those of dueling bandits, otherwise empty.
+    played: fewer if a pairwise ranker has to be attended to. It receives plain tuples, whose classes would otherwise be
+    part of the machine code on disk:
+
+    - `queries`: the documents [N, F], their labels [I N] (that of document d for intent i is at i N + d), their groups
+      [N] or nothing, and first row and length [Q] of every query;
+    - `intents` [rounds, B] of the users, from 0;
+    - `numbers`: the seeds [B], and the number of each stream (tensor/streams.py);
+    - parameter and intervals of `Strategy`; theta, rate, decay, delta and candidates of `Learner`, and its `newton`;
+    - `user`: probabilities by grade [G] of a click, not used if clicks are independent, and by place: [2, K, G] of
+      leaving, [1, K, G] of a click, or [1, K, K] of examination;
+    - `directions` [rounds, B, candidates, F] of dueling bandits, otherwise empty;
+    - `record`, which is written: query, number of valid pairs and sum of all scores [R, B]; grade, group (or nothing)
+      and click of the shown places [R, B, K]; block of every place of the proposed order [R, B, D] (or nothing); and
+      the certain pairs by place [R, B, c, c].
     """
 
     def play(first, rounds, queries, intents, numbers, parameter, intervals, user, learner, newton, directions, record):
         table, labels, groups, starts, lengths = queries
         seeds, query_stream, explore, document, coin, turns, author, click_stream, pair_stream = numbers
-        form, scale, transitive, conservative, depth, matrix, inverse = intervals
         by_grade, by_place = user
         thetas, rates, decay, delta, candidates = learner
         queried, valid_pairs, totals, grade, group, clicked, blocks, certain = record
@@ -169,52 +100,41 @@ def playing(listing: int, kind_of_user: int, kind: int, kind_of_pairs: int) -> C
                 updates.linear(weights, table, start, length, scores)
 
                 width = _in_fours(documents)
-                ranking = np.empty((1, places), np.int64)
-                credit = np.zeros((1, members, documents if listing >= TEAM_DRAFT else 0))
-                chance = uniform(seed, explore, t, 1, width)[0]
+                ranking = np.empty(places, np.int64)
+                credit = np.zeros((members, documents if listing >= TEAM_DRAFT else 0))
+                chance = uniform(seed, explore, t, 1, width)[0, 0]
                 if listing == BY_SCORE:
-                    lists.by_score(scores[:, 0], chance, length, ranking)
+                    lists.by_score(scores[0, 0], chance, ranking)
                 elif listing == PLACKETT_LUCE:
-                    lists.plackett_luce(scores[:, 0], chance, length, ranking)
+                    lists.plackett_luce(scores[0, 0], chance, ranking)
                 elif listing == EPSILON_GREEDY:
-                    shuffle = uniform(seed, document, t, 1, width)[0]
-                    coins = uniform(seed, coin, t, 1, _in_fours(places))[0] < parameter
-                    lists.epsilon_greedy(scores[:, 0], chance, shuffle, coins, length, ranking)
+                    shuffle = uniform(seed, document, t, 1, width)[0, 0]
+                    coins = uniform(seed, coin, t, 1, _in_fours(places))[0, 0] < parameter
+                    lists.epsilon_greedy(scores[0, 0], chance, shuffle, coins, ranking)
                 elif listing == INTERVALS:
                     most = min(certain.shape[2], documents)
                     reasons = np.zeros((most, most), np.bool_)
                     order, block = certain_pairs.by_intervals(
-                        table,
-                        start[0],
-                        scores[0, 0],
-                        chance[0],
-                        form,
-                        scale,
-                        matrix[b],
-                        inverse[b],
-                        transitive,
-                        conservative,
-                        depth,
-                        reasons,
+                        table, start[0], scores[0, 0], chance, intervals, b, reasons
                     )
-                    ranking[0] = order[:places]
+                    ranking[:] = order[:places]
                     if len(blocks):
                         for place in range(documents):
                             blocks[row, b, place] = block[order[place]]
                         certain[row, b, :most, :most] = reasons
                 elif listing == PROBABILISTIC:
-                    members_drawn = uniform(seed, author, t, 1, _in_fours(places))[0]
-                    drawn = uniform(seed, document, t, 1, _in_fours(places))[0]
-                    lists.probabilistic(scores, chance, members_drawn, drawn, parameter, length, ranking, credit)
+                    members_drawn = uniform(seed, author, t, 1, _in_fours(places))[0, 0]
+                    drawn = uniform(seed, document, t, 1, _in_fours(places))[0, 0]
+                    lists.probabilistic(scores[0], chance, members_drawn, drawn, parameter, ranking, credit)
                 else:
-                    turn_chance = uniform(seed, turns, t, 1, _in_fours(-(-places // members) * members))[0]
-                    lists.team_draft(scores, chance, turn_chance, length, ranking, credit)
+                    turn_chance = uniform(seed, turns, t, 1, _in_fours(-(-places // members) * members))[0, 0]
+                    lists.team_draft(scores[0], chance, turn_chance, ranking, credit)
 
                 grades, shown = np.empty((1, places), np.int64), np.ones((1, places), np.bool_)
                 clicks = np.empty((1, places), np.bool_)
                 judged = intents[row, b] * len(table) + start[0]
                 for place in range(places):
-                    grades[0, place] = labels[judged + ranking[0, place]]
+                    grades[0, place] = labels[judged + ranking[place]]
                 drawn_for_clicks = 2 * places if kind_of_user == CASCADE else places
                 chance = uniform(seed, click_stream, t, 1, _in_fours(drawn_for_clicks))[0]
                 if kind_of_user == CASCADE:
@@ -224,13 +144,15 @@ def playing(listing: int, kind_of_user: int, kind: int, kind_of_pairs: int) -> C
                 else:
                     lists.user_browsing(grades, shown, chance, by_grade, by_place[0], clicks)
 
-                winner, loser, valid = _pairs(seed, t, pair_stream, kind_of_pairs, ranking, clicks, shown)
+                given = ranking.reshape(1, -1), clicks, shown
+                winner, loser, valid = _pairs(seed, t, pair_stream, kind_of_pairs, *given)
                 if kind == PDGD:
-                    updates.pdgd(theta, rate, decay, table, start, length, scores, ranking, shown, clicks)
+                    updates.pdgd(theta[0], rate[0], decay, table, start[0], scores[0, 0], ranking, clicks[0])
                 elif kind == RANKNET:
-                    updates.ranknet(theta, rate, decay, table, start, scores, winner, loser, valid)
+                    pairs = winner[0], loser[0], valid[0]
+                    updates.ranknet(theta[0], rate[0], decay, table, start[0], scores[0, 0], *pairs)
                 elif kind == DUELING:
-                    updates.dueling(theta, rate, decay, directions[row, b : b + 1], credit, ranking, clicks)
+                    updates.dueling(theta[0], rate[0], decay, directions[row, b], credit, ranking, clicks[0])
 
                 added = np.empty((1, winner.shape[1], features), dtype)
                 if kind == PAIRWISE or listing == INTERVALS:
@@ -238,7 +160,7 @@ def playing(listing: int, kind_of_user: int, kind: int, kind_of_pairs: int) -> C
                 if kind == PAIRWISE:
                     _refit(b, theta, start[0] + np.arange(documents), winner, loser, valid, added, newton)
                 if listing == INTERVALS:
-                    updates.add_outer_products(matrix[b : b + 1], inverse[b : b + 1], added, valid)
+                    updates.add_outer_products(intervals[5][b : b + 1], intervals[6][b : b + 1], added, valid)
 
                 queried[row, b], valid_pairs[row, b] = query, valid.sum()
                 totals[row, b] = 0.0
@@ -249,7 +171,7 @@ def playing(listing: int, kind_of_user: int, kind: int, kind_of_pairs: int) -> C
                     grade[row, b, place] = grades[0, place]
                     clicked[row, b, place] = clicks[0, place]
                     if len(groups):
-                        group[row, b, place] = groups[start[0] + ranking[0, place]]
+                        group[row, b, place] = groups[start[0] + ranking[place]]
             if kind == PAIRWISE and newton[-1].any():
                 return row + 1
         return rounds
@@ -263,8 +185,7 @@ def _refit(b, theta, document, winner, loser, valid, added, newton):
     to the optimum, unless the ranker has to be attended to."""
     l2, mean, growth, count, logged, rows, anchor, gradient, objective, inverse, scores, held, step, attend = newton
     one = slice(b, b + 1)
-    updates.append(document.reshape(1, -1), winner, loser, valid, count[one], logged[one])
-    updates.append_rows(added, valid, count[one], rows[one])
+    updates.append(document.reshape(1, -1), winner, loser, valid, added, count[one], logged[one], rows[one])
     state = anchor[one], gradient[one], objective[one], inverse[one], scores[one]
     q = updates.newton_step(added, valid, l2, mean, count[one], *state, step[one])
     if count[b] > growth * held[b]:

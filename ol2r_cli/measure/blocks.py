@@ -7,7 +7,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ol2r_cli import loops
 from ol2r_cli.columns import BLOCK_RANKS, CUTOFF, TRACE_COLUMNS
 from ol2r_cli.interfaces import Interaction, Measure, Rounds, RunContext
 from ol2r_cli.metrics.ranking import block_sizes, certain_ratio
@@ -25,7 +24,7 @@ class Blocks(Measure):
 
     def setup(self, context: RunContext, best: Int[Tensor, "Q K"]) -> None:
         """Allocate room for the blocks and the certain pairs of the rounds."""
-        self.positions, self.loops = context.positions, context.loops
+        self.positions = context.positions
         # Whether shown documents may be outside the first CUTOFF of the proposal, for which certain pairs are recorded.
         self.counts_violations = context.reranked or context.positions > CUTOFF
 
@@ -49,26 +48,20 @@ class Blocks(Measure):
         proposal, shown = interaction.proposal, interaction.ranking.shape[1]
         assert proposal.block is not None
         self.has_blocks = True
-        if self.loops:
-            loops.lists.by_place(row, proposal.block.numpy(), proposal.order.numpy(), self.block.numpy())
-        else:
-            self.block[row, :, : labels.shape[1]] = proposal.block.gather(1, proposal.order)
-        if proposal.certain is not None and self.loops:
-            lists = proposal.certain.numpy(), proposal.order.numpy(), interaction.ranking.numpy()
-            loops.lists.pairs_by_place(row, *lists, self.certain.numpy(), self.broken.numpy())
-        elif proposal.certain is not None:
-            pairs = _pairs_by_place(proposal.certain, proposal.order[:, :CUTOFF])
-            self.certain[row, :, : pairs.shape[1], : pairs.shape[1]] = pairs
-            if self.counts_violations:
-                self.broken[row] = _violations(_pairs_by_place(proposal.certain, interaction.ranking))
+        self.block[row, :, : labels.shape[1]] = proposal.block.gather(1, proposal.order)
+        if proposal.certain is not None:
+            first, served = (
+                _pairs_by_place(proposal.certain, each) for each in (proposal.order[:, :CUTOFF], interaction.ranking)
+            )
         elif proposal.certain_by_place is not None:
-            pairs = proposal.certain_by_place[:, :CUTOFF, :CUTOFF]
-            self.certain[row, :, : pairs.shape[1], : pairs.shape[1]] = pairs
-            if self.counts_violations:
-                self.broken[row] = _violations(proposal.certain_by_place[:, :shown, :shown])
+            first, served = proposal.certain_by_place, proposal.certain_by_place[:, :shown, :shown]
         else:
             return
         self.has_certain = True
+        pairs = first[:, :CUTOFF, :CUTOFF]
+        self.certain[row, :, : pairs.shape[1], : pairs.shape[1]] = pairs
+        if self.counts_violations:
+            self.broken[row] = _violations(served)
 
     def of_rounds(self, rounds: Rounds) -> dict[str, Tensor]:
         """Return what the proposals have; nothing without blocks."""

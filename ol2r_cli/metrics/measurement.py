@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from ol2r_cli import loops
 from ol2r_cli.columns import EVALUATION_COLUMNS, TRACE_COLUMNS
 from ol2r_cli.intent.schedules import DrawnIntents
 from ol2r_cli.interfaces import Interaction, Measure, Rounds, RunContext
@@ -20,7 +18,6 @@ from ol2r_cli.tensor.shapes import Bool, Int
 Measures = dict[str, Tensor]  # column -> values [R B] of R rounds and B replicas
 
 _IN_EVERY_RUN = ("query", "clicks", "pairs", "user_intent")  # columns of the trace that are no measure
-_NO_GROUPS = np.empty((0, 0), np.int8)
 
 
 class NonFiniteScores(ArithmeticError):
@@ -85,19 +82,13 @@ class Measurement(nn.Module):
         row, shown = self._next_row(t), interaction.ranking.shape[1]
         self.recorded += 1
         group = interaction.candidates.group if self.group.shape[2] else None
-        if self._arrays is not None:
-            lists = labels.numpy(), interaction.ranking.numpy(), interaction.clicks.numpy()
-            groups = _NO_GROUPS if group is None else group.numpy()
-            given = interaction.candidates.query.numpy(), interaction.preferences.valid.numpy()
-            loops.lists.record(row, *given, interaction.prediction.scores.numpy(), *lists, groups, *self._arrays)
-        else:
-            self.query[row] = interaction.candidates.query
-            torch.sum(interaction.preferences.valid, 1, out=self.valid[row])
-            if group is not None:
-                self.group[row, :, :shown] = group.gather(1, interaction.ranking)
-            torch.sum(interaction.prediction.scores, (1, 2), dtype=torch.float64, out=self.total[row])
-            self.grades[row, :, :shown] = labels.gather(1, interaction.ranking)
-            self.clicks[row, :, :shown] = interaction.clicks
+        self.query[row] = interaction.candidates.query
+        torch.sum(interaction.preferences.valid, 1, out=self.valid[row])
+        if group is not None:
+            self.group[row, :, :shown] = group.gather(1, interaction.ranking)
+        torch.sum(interaction.prediction.scores, (1, 2), dtype=torch.float64, out=self.total[row])
+        self.grades[row, :, :shown] = labels.gather(1, interaction.ranking)
+        self.clicks[row, :, :shown] = interaction.clicks
         for measure in self.recording:
             if interaction.proposal.block is not None or not measure.needs_blocks:
                 measure.record(row, interaction, labels)
@@ -120,7 +111,7 @@ class Measurement(nn.Module):
         return self.rounds - self.recorded
 
     def rows_for(self, first: int, rounds: int) -> tuple[NDArray[Any], ...]:
-        """Return the first arrays of `loops.play.Record` for these rounds, from number `first`, from 1, on.
+        """Return the first arrays of `record` in `loops.play` for these rounds, from number `first`, from 1, on.
 
         The rounds count as recorded.
         """

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ol2r_cli.columns import main_cutoff, ndcg_columns
 from ol2r_cli.formatting import duration
-from ol2r_cli.loops.clock import clock
+from ol2r_cli.loops import clock
 from ol2r_cli.run.store import LOGGER, SETTLED
 
 _log = logging.getLogger(LOGGER)

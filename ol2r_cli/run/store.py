@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 from ol2r_cli import files
 from ol2r_cli.files import Lock, LockHeld
 from ol2r_cli.formatting import error_line, printable
-from ol2r_cli.loops.clock import clock
+from ol2r_cli.loops import clock
 from ol2r_cli.run import CHECKPOINT, FILES, LOCK, LOG, MANIFEST, RESULTS, TABLES
 from ol2r_cli.run.identity import RESULTS_VERSION, checkout, versions
 from ol2r_cli.run.run import checksum, damaged_files, read_checkpoint, read_manifest

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -13,6 +12,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 _GROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")  # of a container
+_MAKERS = {"zeros", "ones", "empty", "full", "eye", "arange"}  # functions of torch; some are methods, as `new_zeros`
 
 
 def available_memory(device: torch.device) -> int:
@@ -40,47 +40,22 @@ class MemoryLimit(TorchFunctionMode):
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
-        size = _size(getattr(func, "__name__", ""), args, kwargs or {})
-        if size:
-            self.allocated += size
-            self.check(self.allocated)
-        return func(*args, **(kwargs or {}))
+        kwargs, name = kwargs or {}, getattr(func, "__name__", "")
+        if name == "repeat":
+            self._count(func, args[0].to("meta"), *args[1:], **kwargs)
+        elif name.removeprefix("new_") in _MAKERS and "out" not in kwargs:
+            self._count(func, *args, **{**kwargs, "device": "meta"})
+        return func(*args, **kwargs)
+
+    def _count(self, func: Callable[..., torch.Tensor], *args: Any, **kwargs: Any) -> None:
+        """Count the tensor that a function is about to make, by one that has no memory."""
+        try:
+            self.allocated += func(*args, **kwargs).nbytes
+        except RuntimeError:  # its size has more than 64 bits
+            self.allocated += 1 << 63
+        self.check(self.allocated)
 
     def check(self, size: int) -> None:
         """MemoryError if so many bytes exceed the limit."""
         if size > self.limit:
             raise MemoryError(f"{size / 2**30:,.1f} GiB of {self.limit / 2**30:,.1f}")
-
-
-def _size(name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> int:
-    """The bytes of the tensor that a function of torch makes; 0 for a function that is not counted."""
-    if "out" in kwargs:
-        return 0
-    if name == "repeat":
-        return args[0].nbytes * math.prod(_numbers(args[1:]))
-    if name in ("zeros", "ones", "empty", "full"):
-        shape = _numbers(args[:1] if name == "full" else args) or _numbers((kwargs.get("size", ()),))
-    elif name in ("new_zeros", "new_ones", "new_empty", "new_full"):
-        shape = _numbers(args[1:2] if name == "new_full" else args[1:]) or _numbers((kwargs.get("size", ()),))
-    elif name == "eye":
-        shape = 2 * args[:1] if len(args) == 1 else args[:2]
-    elif name == "arange":
-        shape = (max(0, int(args[-1] if len(args) < 3 else args[1])),)
-    else:
-        return 0
-    return math.prod(shape) * _itemsize(name, args, kwargs)
-
-
-def _numbers(given: tuple[Any, ...]) -> tuple[int, ...]:
-    """A shape that is given as one tuple or as several numbers."""
-    return tuple(given[0]) if given and not isinstance(given[0], int) else tuple(given)
-
-
-def _itemsize(name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> int:
-    if isinstance(kwargs.get("dtype"), torch.dtype):
-        return int(kwargs["dtype"].itemsize)
-    if name.startswith("new_"):
-        return int(args[0].itemsize)
-    fill = args[1] if name == "full" and len(args) > 1 else 0.0
-    whole = name == "arange" or (isinstance(fill, int) and not isinstance(fill, bool))
-    return 1 if isinstance(fill, bool) else torch.int64.itemsize if whole else torch.get_default_dtype().itemsize

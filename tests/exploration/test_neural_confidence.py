@@ -10,10 +10,9 @@ import torch
 from ol2r_cli.click.models import DependentClick
 from ol2r_cli.exploration import neural_confidence
 from ol2r_cli.exploration.divide_and_conquer import ScoreOrder
-from ol2r_cli.exploration.neural_confidence import NeuralConfidence
-from ol2r_cli.exploration.tangent_certainty import Criterion, _bytes, most_rounds
+from ol2r_cli.exploration.neural_confidence import Criterion, NeuralConfidence
 from ol2r_cli.fairness.by_merit import NoFairness
-from ol2r_cli.interfaces import TANGENT, Prediction, Ranker, RunContext
+from ol2r_cli.interfaces import TANGENT, Prediction, Ranker
 from ol2r_cli.learning import covariance
 from ol2r_cli.ranker.model.mlp import MLP
 from ol2r_cli.simulation import Simulation
@@ -297,12 +296,3 @@ def test_too_long_a_run_is_refused_before_its_first_round_with_what_to_type(monk
     assert len(play(simulation(rounds=1000, covariance="diagonal"), 1)) == 1
     monkeypatch.setattr(covariance, "PRIMAL", 10_000)  # the inverse itself is small
     assert len(play(simulation(rounds=1000), 1)) == 1
-
-
-def test_as_many_rounds_as_the_memory_has_room_for():
-    context = RunContext(2, 100, 46, 10, 1, 500, 5, parameters=40_000)
-    for memory in 0, 10**5, 3 * 10**6, 10**8:
-        most = most_rounds(context, torch.float64, memory)
-        largest = [_bytes(5 * rounds, context, torch.float64) for rounds in (most, most + 1)]
-        assert largest[0] <= memory
-        assert largest[1] > memory or most == context.rounds

@@ -13,7 +13,7 @@ from tests.reference.fairswap import Blocks
 from tests.reference.partitions import random_case
 from tests.reference.violations import broken, brute_force_minimum, certain_across
 
-# Figure 3.1 of the dissertation, with x4 before x3, as fetching x4 asks for: see test_reference_fairness.py.
+# Figure 3.1 of the dissertation, with x4 before x3, as fetching x4 asks for: see test_references.py.
 FIGURE_BLOCKS, FIGURE_GROUPS, FIGURE_TEMPLATE = [[0, 1], [3, 2, 4]], "ABAAB", "AABAB"
 
 

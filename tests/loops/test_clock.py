@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from ol2r_cli import loops
-from ol2r_cli.loops.clock import Clock, clock
+from ol2r_cli.loops import Clock, clock
 
 
 def test_the_clock_stands_still_between_the_first_stop_and_the_last_start(monkeypatch: pytest.MonkeyPatch):

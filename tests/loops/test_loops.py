@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 import pytest
 import torch
@@ -34,13 +32,11 @@ def test_random_numbers_have_the_bits_of_the_tensors(round):
 
 
 @given(st.integers(1, 80), st.integers(1, 90), st.integers(0, 2**31))
-def test_the_best_documents_come_first_and_then_padding(documents, places, seed):
-    rng = np.random.default_rng(seed)
-    length, places = int(rng.integers(1, documents + 1)), min(places, documents)
-    keys, order = rng.permutation(documents) - documents / 2, np.full(places, -1)
-    loops.lists.best(keys, length, order)
-    expected = [*np.argsort(-keys[:length]), *range(length, documents)][:places]
-    assert order.tolist() == [int(document) for document in expected]
+def test_the_best_documents_come_first(documents, places, seed):
+    keys = np.random.default_rng(seed).permutation(documents) - documents / 2
+    order = np.full(min(places, documents), -1)
+    loops.lists.best(keys, order)
+    assert order.tolist() == np.argsort(-keys)[: len(order)].tolist()
 
 
 @given(st.integers(0, 2**31), st.booleans())
@@ -64,24 +60,6 @@ def test_the_top_labels_are_those_of_sorted_keys(seed, tied):
         order = sorted(range(length[q]), key=key)[:places]
         expected = [int(labels[q, d]) for d in order] + [0] * (places - len(order))
         assert top[s, b, q].tolist() == expected
-
-
-@pytest.mark.parametrize("documents", [3, 7])
-def test_certain_pairs_are_recorded_by_place(documents):
-    """Of the first five places of the proposal, and how many of them the shown list has in reverse."""
-    rng, replicas, shown = np.random.default_rng(documents), 3, min(4, documents)
-    pairs, reversed = np.zeros((2, replicas, 5, 5), np.bool_), np.full((2, replicas), 9, np.int16)
-    certain = rng.random((replicas, documents, documents)) < 0.5
-    order, served = (rng.permuted(np.tile(np.arange(documents), (replicas, 1)), axis=1) for _ in range(2))
-    loops.lists.pairs_by_place(1, certain, order, served[:, :shown], pairs, reversed)
-    for b in range(replicas):
-        expected = [[bool(certain[b, i, j]) for j in order[b, :5]] for i in order[b, :5]]
-        assert pairs[1, b, : len(expected), : len(expected)].tolist() == expected
-        places = itertools.combinations(served[b, :shown], 2)
-        assert reversed[1, b] == sum(certain[b, lower, upper] for upper, lower in places)
-    assert not pairs[0].any()
-    assert not pairs[1, :, documents:].any()
-    assert reversed[0].tolist() == [9] * replicas
 
 
 def test_loops_work_where_their_machine_code_cannot_be_kept(monkeypatch):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from ol2r_cli.loops.clock import clock
+from ol2r_cli.loops import clock
 from ol2r_cli.run.progress import Progress
 
 
