@@ -92,15 +92,12 @@ def test_theory_takes_its_slope_from_the_widest_pair_of_the_table():
 
 def test_equal_documents_are_never_certain_and_padding_is_always_last():
     exploration, _ = learned(alpha=0.0)
-    features = torch.rand(1, 4, FEATURES, generator=torch.Generator().manual_seed(2)).double()
+    features = candidates_of(2).features[:, :4]
     features[0, 1] = features[0, 0]
-    mask = torch.tensor([[True, True, True, False]])
-    scores = (features * torch.randn(FEATURES, generator=torch.Generator().manual_seed(2)).double()).sum(2)
+    scores = features @ torch.tensor([1.0, -2.0, 0.5, 3.0, -1.0]).double()
     prediction = Prediction(scores[:, None], lambda: LinearTangent(features))
-    candidates = Candidates(torch.tensor([0]), torch.arange(4)[None], features, mask)
-    proposal = exploration.propose(prediction, candidates, Streams(torch.tensor([0])).at("explore", 0))
-    assert proposal.certain is not None
-    certain = proposal.certain[0]
+    candidates = Candidates(torch.tensor([0]), torch.arange(4)[None], features, torch.arange(4)[None] < 3)
+    certain = exploration.propose(prediction, candidates, Streams(torch.tensor([0])).at("explore", 0)).certain[0]
     assert not certain[0, 1]
     assert not certain[1, 0]
     assert certain[:3, 3].all()

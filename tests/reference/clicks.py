@@ -30,14 +30,6 @@ def dependent_examination(
     return examined
 
 
-def dependent_clicks(
-    grades: Sequence[int], click: Sequence[float], stop: Sequence[float], stop_without_click: bool = False
-) -> list[float]:
-    """P(click at rank) = P(examined) click[grade]: whether the user then stops comes after the click."""
-    examined = dependent_examination(grades, click, stop, stop_without_click)
-    return [reached * click[grade] for reached, grade in zip(examined, grades, strict=True)]
-
-
 def dependent_patterns(
     grades: Sequence[int], click: Sequence[float], stop: Sequence[float], stop_without_click: bool = False
 ) -> dict[Pattern, float]:
@@ -56,22 +48,6 @@ def dependent_patterns(
             whole = (clicked, *pattern)
             distribution[whole] = distribution.get(whole, 0.0) + chance * probability
     return distribution
-
-
-def cascade_examination(grades: Sequence[int], click: Sequence[float]) -> list[float]:
-    """P(rank is examined): nothing above it was clicked."""
-    examined = []
-    for rank in range(len(grades)):
-        reached = 1.0
-        for above in grades[:rank]:
-            reached *= 1 - click[above]
-        examined.append(reached)
-    return examined
-
-
-def cascade_clicks(grades: Sequence[int], click: Sequence[float]) -> list[float]:
-    """P(click at rank): it is examined and is the first to be clicked, hence the only one."""
-    return [p * click[grade] for p, grade in zip(cascade_examination(grades, click), grades, strict=True)]
 
 
 def position_based_examination(grades: Sequence[int], eta: float) -> list[float]:
