@@ -153,7 +153,9 @@ def test_a_failure_is_one_line_and_a_traceback_in_the_log(tmp_path, undisturbed,
             if where == "in a round":
                 at_round(patch, 70, fail)
             else:
-                patch.setattr(runner, "save_checkpoint", lambda *content: saved.append(fail() if saved else save(*content)))
+                patch.setattr(
+                    runner, "save_checkpoint", lambda *content: saved.append(fail() if saved else save(*content))
+                )
             assert cli.main(command(tmp_path)) == 1
         run = the_run(tmp_path)
         state = Run.read(run)
