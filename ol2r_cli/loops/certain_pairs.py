@@ -10,39 +10,96 @@ import numpy as np
 
 from ol2r_cli.loops.compile import compiled, compiled_sums
 
+_ONE, _ALL = np.uint64(1), np.uint64(2**64 - 1)
+_GATHER, _TOP = np.uint64(0x0102040810204080), np.uint64(56)  # byte k of a product with it is bit k of the top byte
+# The place of a word's only bit: a de Bruijn sequence moves six bits to the top that no other place has.
+_SEQUENCE, _FIRST_SIX = np.uint64(0x03F79D71B4CB0A89), np.uint64(58)
+_PLACE = np.zeros(64, dtype=np.int64)
+for _place in range(64):
+    _PLACE[(int(_SEQUENCE) << _place) % 2**64 >> 58] = _place
+_SPREAD = 300.0  # of scores, up to which e^score is a number whose square is one
+
+
 FULL, DIAGONAL, INVERSE_DIAGONAL = range(3)  # forms of M^-1: all of it, its diagonal, the inverse of M's diagonal
 _ROWS = 64  # of the list that are compared at once
-_SPREAD = 300.0  # of scores, up to which e^score is a number whose square is one
+_HALF_UNIT = 2.0**-24  # relative error of a number in single precision
 
 
 @compiled_sums
 def confident(x, matrix, inverse, form, scores, scale, certain):
     """Write to certain [d, d], which is False, whether (sigma(s_i - s_j) - 1/2)^2 > scale |x_i - x_j|^2, for i < j.
 
-    x [d, F] and scores [d] are in score order; the norm is that of a form of M^-1, from M and M^-1 [F, F]. It is
+    x [d, F] and scores [d] are in score order; the norm is that of a form of M^-1, from M and M^-1 [F, F]. With
+    a_i = e^{s_i}, sigma(s_i - s_j) - 1/2 = (a_i - a_j) / (2 (a_i + a_j)): no pair needs an exponential or a division.
+
     |x_i - x_j|^2 = K_ii + K_jj - 2 K_ij, where K_ij = p_i . y_j, y_i is x_i less the mean of all x, and p_i = M^-1 y_i.
-    With a_i = e^{s_i}, sigma(s_i - s_j) - 1/2 = (a_i - a_j) / (2 (a_i + a_j)): no pair needs an exponential or a
-    division, unless the scores are too far apart.
+    K_ij is computed in single precision, where a sum of F products of rounded numbers, in any order, is off by at most
+    g |p_i| |y_j| with g = (F + 2) u / (1 - (F + 2) u), u = 2^-24 (Higham, Accuracy and Stability of Numerical
+    Algorithms, 2002, section 3.1, and Cauchy-Schwarz). Where this bound leaves a comparison open, K_ij is computed in
+    the precision of x; so are all pairs of a row whose length could leave the range of single precision.
     """
-    documents = len(x)
-    y = (x - x.sum(0) / documents).astype(x.dtype)
+    documents, features = x.shape
+    mean, y, p = np.zeros(features), np.empty_like(x), np.empty_like(x)
+    for i in range(documents):
+        for f in range(features):
+            mean[f] += x[i, f] / documents
+    for i in range(documents):
+        for f in range(features):
+            y[i, f] = x[i, f] - mean[f]
     if form == FULL:
         p = np.dot(y, inverse)
-    elif form == DIAGONAL:
-        p = y * np.diag(inverse)
     else:
-        p = y / np.diag(matrix)
-    own, a, is_far = (p * y).sum(1), np.exp(scores - scores[0]), scores[0] - scores[-1] >= _SPREAD
-    for first in range(0, documents, _ROWS):
-        cross = np.dot(p[first : first + _ROWS], y[first:].T)
-        for i in range(first, min(first + _ROWS, documents)):
-            row = cross[i - first]
+        for f in range(features):
+            factor = inverse[f, f] if form == DIAGONAL else 1 / matrix[f, f]
+            for i in range(documents):
+                p[i, f] = y[i, f] * factor
+    own, length, bound = np.empty(documents), np.empty(documents), np.empty(documents)
+    for i in range(documents):
+        own[i], length[i] = _dot(p[i], y[i]), _in_range(np.sqrt(_dot(y[i], y[i])))
+        bound[i] = 2 * (features + 3) * _HALF_UNIT * _in_range(np.sqrt(_dot(p[i], p[i])))
+    if scores[0] - scores[-1] >= _SPREAD:
+        for i in range(documents):
             for j in range(i + 1, documents):
-                less, both = a[i] - a[j], a[i] + a[j]
-                if is_far:
-                    less, both = np.tanh((scores[i] - scores[j]) / 2), 1.0
-                width = max(own[i] + own[j] - 2 * row[j - first], 0.0)
-                certain[i, j] = less * less > 4 * scale * both * both * width
+                width = max(own[i] + own[j] - 2 * _dot(p[i], y[j]), 0.0)
+                margin = 1 / (1 + np.exp(scores[j] - scores[i])) - 0.5
+                certain[i, j] = margin * margin > scale * width
+        return
+    a, p_rounded, y_rounded = np.exp(scores - scores[0]), p.astype(np.float32), y.astype(np.float32)
+    for first in range(0, documents, _ROWS):
+        cross = np.dot(p_rounded[first : first + _ROWS], y_rounded[first:].T)
+        for i in range(first, min(first + _ROWS, documents)):
+            row, out, is_open = cross[i - first], certain[i], 0
+            for j in range(i + 1, documents):
+                less, factor = a[i] - a[j], 4 * scale * (a[i] + a[j]) * (a[i] + a[j])
+                lead = less * less - factor * (own[i] + own[j] - 2 * row[j - first])
+                out[j] = lead > 0
+                is_open += not abs(lead) > factor * bound[i] * length[j]
+            if is_open:
+                _settle(i, a, scale, own, p, y, row[i - first :], bound[i], length, out)
+
+
+@compiled
+def _settle(i, a, scale, own, p, y, cross, bound, length, certain):
+    """Compare the pairs of document i that single precision leaves open; `cross` [d - i] begins with document i."""
+    for j in range(i + 1, len(a)):
+        less, factor = a[i] - a[j], 4 * scale * (a[i] + a[j]) * (a[i] + a[j])
+        lead = less * less - factor * (own[i] + own[j] - 2 * cross[j - i])
+        if not abs(lead) > factor * bound * length[j]:
+            certain[j] = less * less > factor * max(own[i] + own[j] - 2 * _dot(p[i], y[j]), 0.0)
+
+
+@compiled_sums
+def _dot(one, other):
+    total = 0.0
+    for f in range(len(one)):
+        total += one[f] * other[f]
+    return total
+
+
+@compiled
+def _in_range(length):
+    """Return a length, or infinity where products of single precision could overflow or lose digits to underflow."""
+    return length if length == 0 or 1e-12 < length < 1e12 else np.inf
 
 
 @compiled
@@ -58,33 +115,68 @@ def unanimous(scores, certain):
 
 
 @compiled
-def closed(certain):
-    """Return the transitive closure of the certain pairs [d, d].
+def reach(certain, transitive):
+    """Return the certain pairs as bits [d, words], with their transitive closure if `transitive`.
 
     From the last document up: what i reaches is what it is certainly above, and what these reach. The first of them
     reaches most of the others, which then add nothing.
     """
-    documents, reached = len(certain), np.zeros_like(certain)
+    documents = len(certain)
+    words = (documents + 63) // 64
+    bits, row = np.zeros((documents, words), dtype=np.uint64), np.zeros(64 * words, dtype=np.bool_)
+    bytes = row.view(np.uint64)
     for i in range(documents - 1, -1, -1):
-        for j in range(i + 1, documents):
-            if certain[i, j] and not reached[i, j]:
-                reached[i, j] = True
-                for k in range(j + 1, documents):
-                    reached[i, k] |= reached[j, k]
-    return reached
+        row[:documents] = certain[i]
+        for word in range(i // 64, words):
+            left = np.uint64(0)
+            for byte in range(8):  # eight truth values become eight bits
+                left |= ((bytes[8 * word + byte] * _GATHER) >> _TOP) << np.uint64(8 * byte)
+            if not transitive:
+                bits[i, word] = left
+                continue
+            left &= ~bits[i, word]
+            while left != 0:
+                lowest = left & (~left + _ONE)
+                j = 64 * word + _PLACE[(lowest * _SEQUENCE) >> _FIRST_SIX]
+                bits[i, word] |= lowest
+                for other in range(word, words):
+                    bits[i, other] |= bits[j, other]
+                left &= ~bits[i, word]
+    return bits
 
 
 @compiled
-def partition(certain, block):
+def _has(bits, j):
+    return (bits[j // 64] >> np.uint64(j % 64)) & _ONE != 0
+
+
+@compiled
+def partition(bits, block):
     """Write the block of every document: a block ends after k if no document up to k has an uncertain one below k."""
-    end, number = 0, 0
-    for i in range(len(certain)):
-        last = len(certain) - 1
-        while last > max(i, end) and certain[i, last]:
-            last -= 1
-        end = max(i, end, last)
+    documents, end, number = len(bits), 0, 0
+    for i in range(documents):
+        for word in range(bits.shape[1] - 1, max(end, i) // 64 - 1, -1):
+            uncertain = ~bits[i, word]
+            if documents < 64 * word + 64:  # beyond the last document
+                uncertain &= (_ONE << np.uint64(documents - 64 * word)) - _ONE
+            if uncertain != 0:
+                end = max(end, i, 64 * word + _highest(uncertain))
+                break
         block[i] = number
-        number += end == i
+        if end <= i:
+            end = i
+            number += 1
+
+
+@compiled
+def _highest(word):
+    """Return the place of a word's highest bit."""
+    place = 0
+    for step in (32, 16, 8, 4, 2, 1):
+        if word >> np.uint64(step) != 0:
+            word >>= np.uint64(step)
+            place += step
+    return place
 
 
 @compiled
@@ -122,10 +214,8 @@ def propose(certain, by_score, chance, transitive, conservative, places, order, 
     which is False, is by place of the order if `by_place`, otherwise by document; padding is below all.
     """
     compared, documents = len(certain), len(by_score)
-    if transitive:
-        certain = closed(certain)
-    number = np.zeros(documents, dtype=np.int64)
-    partition(certain, number[:compared])
+    bits, number = reach(certain, transitive), np.zeros(documents, dtype=np.int64)
+    partition(bits, number[:compared])
     number[compared:] = number[compared - 1]
     ordered = np.arange(documents)
     clock = -np.log(chance[by_score[:compared]])
@@ -135,13 +225,14 @@ def propose(certain, by_score, chance, transitive, conservative, places, order, 
         order[rank] = by_score[ordered[rank]]
     for d in range(documents, len(order)):
         block[d], order[d] = number[documents - 1] + 1, d
-    for i in range(min(len(pairs), compared) if by_place else compared):
-        if by_place:
-            for j in range(min(len(pairs), compared)):
-                pairs[i, j] = certain[ordered[i], ordered[j]]
-        else:
+    if by_place:
+        for p in range(min(len(pairs), compared)):
+            for q in range(min(len(pairs), compared)):
+                pairs[p, q] = _has(bits[ordered[p]], ordered[q])
+    else:
+        for i in range(compared):
             for j in range(i + 1, compared):  # certain pairs only point down the list
-                pairs[by_score[i], by_score[j]] = certain[i, j]
+                pairs[by_score[i], by_score[j]] = _has(bits[i], j)
             pairs[by_score[i], documents:] = True
 
 
@@ -156,7 +247,9 @@ def by_intervals(table, start, scores, chance, intervals, b, pairs):
     documents = len(scores)
     x = np.empty((documents, table.shape[1]), scores.dtype)
     for rank in range(documents):
-        x[rank] = table[start + by_score[rank]]
+        row = start + by_score[rank]
+        for f in range(x.shape[1]):
+            x[rank, f] = table[row, f]
     certain = np.zeros((documents, documents), np.bool_)
     confident(x, matrix[b], inverse[b], form, scores[by_score], scale, certain)
     order, block = np.empty(documents, np.int64), np.empty(documents, np.int64)
