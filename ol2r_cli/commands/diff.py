@@ -35,10 +35,10 @@ _ONLY_BY_NAME = re.compile(r"_untrained$|ndcg_[135]$")  # metrics that only --me
 )
 def main(given: argparse.Namespace) -> int:
     first, second = (run_diff.read(find_run(name)) for name in given.runs)
-    metrics = _selected(run_diff.compare_metrics(first.run.path, second.run.path), given.metric)
-    rounds = run_diff.compare_rounds(first.run.path, second.run.path)
+    metrics = _selected(run_diff.compare_metrics(first.path, second.path), given.metric)
+    rounds = run_diff.compare_rounds(first.path, second.path)
     descriptions = []
-    for name, run in ("first", first.run), ("second", second.run):
+    for name, run in ("first", first), ("second", second):
         extent = f"seeds {run.seeds[0]} to {run.seeds[-1]}" if len(run.seeds) > 1 else f"seed {run.seeds[0]}"
         took = duration(run.manifest.get("seconds") or 0.0)
         told = f"{run.state}, {run.round:,} of {run.rounds:,} rounds, {extent}, {took}"
@@ -54,7 +54,7 @@ def main(given: argparse.Namespace) -> int:
             show([tuple(map(printable, each)) for each in differences], (title, "first", "second", ""))
     if metrics:
         _show_metrics(metrics, len(rounds.seeds))
-        if not run_diff.same_data(first, second):
+        if first.fingerprint != second.fingerprint:
             print("the data differ: pairs of seeds are not of the same queries")
     for line in _round_lines(rounds):
         print(wrapped(line, 4))

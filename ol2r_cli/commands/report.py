@@ -45,7 +45,6 @@ from ol2r_cli.report.figures import drawing
 from ol2r_cli.report.figures.drawing import EVERY_KIND, KINDS, Look, NothingToDraw
 from ol2r_cli.report.measures import check_metrics, known_metrics, usual_metrics
 from ol2r_cli.report.names import Labels
-from ol2r_cli.report.result_tables import left_out
 from ol2r_cli.report.run_groups import collect, group_runs, nothing_below
 
 FIGURE_SUFFIXES = {".png": "png", ".svg": "svg", ".pdf": "pdf"}
@@ -115,14 +114,14 @@ def make_document(options: argparse.Namespace, look: Look, all_metrics: bool = F
     folders = folders or [default_output_dir()]
     collection = collect(folders, options.verify, words)
     if not collection.runs:
-        others = "".join(f" ({line})" for line in left_out(collection))
+        others = "".join(f" ({line})" for line in collection.left_out)
         raise ValueError(f"{nothing_below(folders)}{others}: start one with `ol2r run`")
     groups = group_runs(collection.runs)
     labels = Labels(groups)
     options.metric = check_metrics(options.metric or (), groups)
     selection = select(groups, labels, options.keep or ()) if options.select else None
     if selection:
-        groups = selection.groups
+        groups = [*selection.cells]
         for warning in selection.warnings:
             print(f"ol2r report: {warning}", file=sys.stderr)
     metrics = options.metric or (known_metrics(groups) if all_metrics else usual_metrics(groups))
@@ -152,7 +151,7 @@ def _report(options: argparse.Namespace) -> None:
     look = Look(**_figure_options([], options))
     document = make_document(options, look, all_metrics=form in ("csv", "json", "parquet"))
     if options.overrides:
-        notes, labels = left_out(document.collection), document.labels
+        notes, labels = document.collection.left_out, document.labels
         text = "\n".join(map(labels.overrides, labels.ordered(document.groups)))
     elif out is not None:
         document.write(out, form)

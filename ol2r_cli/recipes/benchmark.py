@@ -20,7 +20,6 @@ from ol2r_cli.recipes.run_plan import ROLES_OF_A_ROW, Condition, RunPlan, benchm
 from ol2r_cli.report.comparison import compare_with
 from ol2r_cli.report.estimates import LEVEL
 from ol2r_cli.report.figures.drawing import NothingToDraw, save
-from ol2r_cli.report.finished_run import by_seed
 from ol2r_cli.report.measures import described, digits, gain, heading
 from ol2r_cli.report.run_groups import Group, group_runs
 from ol2r_cli.report.text_table import Cell, TextTable, markdown
@@ -143,14 +142,14 @@ def repeat(recipe: Recipe, competitors: Sequence[str], typed: Sequence[str]) -> 
         if about.competitor in wanted
     }
     plan = benchmark_plan(recipe, typed, settings=settings)
-    before = {(about.row(run), run.fold): by_seed(run) for run, about in _published_part(plan)}
+    before = {(about.row(run), run.fold): run.values for run, about in _published_part(plan)}
     plan.check_data()
     runs = run_recipe(plan)
     if runs.code == INTERRUPTED:
         return INTERRUPTED
     lines = []
     for run, about in played(plan, runs):
-        row, now = about.row(run), by_seed(run)
+        row, now = about.row(run), run.values
         if earlier := before.get((row, run.fold)):
             same = sum(all(now[seed].get(name) == value for name, value in of.items()) for seed, of in earlier.items())
             apart = max(abs((now[seed].get(TEST) or 0.0) - (of.get(TEST) or 0.0)) for seed, of in earlier.items())

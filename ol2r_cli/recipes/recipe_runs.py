@@ -22,9 +22,8 @@ from ol2r_cli.config.catalogue import config_dir
 from ol2r_cli.config.composer import Composer, expand
 from ol2r_cli.formatting import plural
 from ol2r_cli.recipes.run_plan import WITHOUT_EFFECT, Condition, Overrides, RunPlan, Trial, by_name
-from ol2r_cli.report.finished_run import FinishedRun
+from ol2r_cli.report.finished_run import FinishedRun, read_results, results_frame
 from ol2r_cli.report.measures import ndcg_metrics
-from ol2r_cli.report.results_file import read_results, results_frame
 from ol2r_cli.report.run_groups import Group, collect, group_runs
 from ol2r_cli.run.exit_status import DONE, INTERRUPTED
 from ol2r_cli.run.run import Run

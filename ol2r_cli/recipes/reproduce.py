@@ -22,7 +22,7 @@ from ol2r_cli.formatting import plus_minus
 from ol2r_cli.recipes.recipe import PAPERS
 from ol2r_cli.recipes.recipe_runs import RecipeRuns, run_recipe
 from ol2r_cli.recipes.run_plan import STAND_IN, Condition, RunPlan, Slot
-from ol2r_cli.report.estimates import LEVEL, Estimate, over_folds
+from ol2r_cli.report.estimates import LEVEL, Estimate, of_values
 from ol2r_cli.report.figures.drawing import draw, save
 from ol2r_cli.report.measures import digits, heading
 from ol2r_cli.report.names import Labels
@@ -125,7 +125,7 @@ def run_values(plan: RunPlan, runs: RecipeRuns) -> list[ReportedValue]:
         for metric in plan.recipe.metrics:
             if metric == SECONDS:
                 seconds = [Run.read_finished(run.path).manifest["seconds"] for run in group.runs]
-                value = over_folds({None: [Estimate(each, None, 1) for each in seconds]})
+                value = of_values({(None, number): each for number, each in enumerate(seconds)})
             else:
                 value = group.estimate(metric)
             if value is not None:

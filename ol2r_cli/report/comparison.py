@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations
-from statistics import fmean
-from typing import Any
 
 from ol2r_cli.formatting import nearest, plural
-from ol2r_cli.report.estimates import ALPHA, TESTS, Estimate, effect_size, holm, of_values, p_value
+from ol2r_cli.report.estimates import ALPHA, LEAST_UNITS, TESTS, Estimate, effect_size, fold_means, holm, of_values
 from ol2r_cli.report.finished_run import CODE
 from ol2r_cli.report.measures import gain, ndcg_metrics
 from ol2r_cli.report.names import Labels, find_baseline, part_of, task_name, tasks
@@ -57,12 +55,6 @@ class PairedDifference:
         """↑ where the difference is significantly above 0, ↓ where it is below."""
         return "" if not self.significant else "↑" if self.estimate.mean > 0 else "↓"
 
-    @property
-    def beaten(self) -> Group | None:
-        """The group that the other one is significantly better than, if any."""
-        better = gain(self.metric, self.estimate.mean)
-        return None if not self.significant or better == 0 else self.rival if better > 0 else self.group
-
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
@@ -79,22 +71,23 @@ class Comparison:
     letters: dict[Group, str] = field(default_factory=dict)
     alone: list[str] = field(default_factory=list)
 
-    def against_baseline(self, group: Group, metric: str) -> PairedDifference | None:
-        """The difference between a group and its baseline."""
-        return self._by_group.get((group, metric)) if self.baseline is not None else None
+    @cached_property
+    def against_baseline(self) -> dict[tuple[Group, str], PairedDifference]:
+        """The difference between a group and its baseline in each metric."""
+        return {} if self.baseline is None else {(d.group, d.metric): d for d in self.differences}
 
     def mark(self, group: Group, metric: str) -> str:
         """The mark behind a value: ↑ or ↓ against a baseline, otherwise the letters of the groups that it beats."""
         if self.baseline is not None:
-            difference = self.against_baseline(group, metric)
+            difference = self.against_baseline.get((group, metric))
             return difference.arrow if difference else ""
-        of_metric = [d for d in self.differences if d.metric == metric and group in (d.group, d.rival)]
-        beaten = {d.beaten for d in of_metric} - {group, None}
-        return "".join(sorted(self.letters[rival] for rival in beaten if rival))
-
-    @cached_property
-    def _by_group(self) -> dict[tuple[Group, str], PairedDifference]:
-        return {(d.group, d.metric): d for d in self.differences}
+        beaten = []
+        for d in self.differences:
+            if d.significant and d.metric == metric and group in (d.group, d.rival):
+                better = gain(metric, d.estimate.mean)
+                beaten += [d.rival] if d.group is group and better > 0 else []
+                beaten += [d.group] if d.rival is group and better < 0 else []
+        return "".join(sorted(self.letters[rival] for rival in beaten))
 
     def row_names(self, labels: Labels) -> dict[Group, str]:
         """The ranker of each compared group; with its settings where several have the same dataset and click model."""
@@ -124,7 +117,12 @@ def compare(
     for task in tasks(groups):
         if baseline is None:
             task_pairs = list(combinations(task, 2))
-            letters |= _letters(task, labels) if task_pairs else {}
+            if len(task) > len(LETTERS):
+                raise ValueError(
+                    f"--compare all needs at most {len(LETTERS)} rows of a task, got {len(task)} with "
+                    f"{task_name(task[0], labels)}: type --select validation, or --baseline RANKER"
+                )
+            letters |= zip(task, LETTERS, strict=False) if task_pairs else ()
         else:
             base = find_baseline(baseline, task, labels)
             bases |= {base} if base else set()
@@ -140,8 +138,7 @@ def compare(
         raise ValueError(
             "there is nothing to compare: no two rows have the same dataset, click model and settings of the run"
         )
-    differences = _differences(pairs, metrics, test)
-    return Comparison(baseline, test, differences, frozenset(bases), letters, alone)
+    return Comparison(baseline, test, _differences(pairs, metrics, test), frozenset(bases), letters, alone)
 
 
 def compare_with(base: Group, groups: Iterable[Group], metrics: Iterable[str], test: str = "t") -> Comparison:
@@ -150,68 +147,48 @@ def compare_with(base: Group, groups: Iterable[Group], metrics: Iterable[str], t
     return Comparison("", test, _differences(pairs, metrics, test), bases=frozenset({base}))
 
 
-def _letters(task: Sequence[Group], labels: Labels) -> dict[Group, str]:
-    if len(task) > len(LETTERS):
-        raise ValueError(
-            f"--compare all needs at most {len(LETTERS)} rows of a task, got {len(task)} with "
-            f"{task_name(task[0], labels)}: type --select validation, or --baseline RANKER"
-        )
-    return dict(zip(task, LETTERS, strict=False))
-
-
 def _differences(pairs: Sequence[tuple[Group, Group]], metrics: Iterable[str], test: str) -> list[PairedDifference]:
-    """The differences of each metric; Holm's p is over all of a metric that have a p."""
+    """The differences of each metric, of groups with a (fold, seed) in common; Holm's p is over all with a p."""
     differences: list[PairedDifference] = []
     for metric in metrics:
-        of_metric = [d for group, rival in pairs if (d := _difference(metric, group, rival, test)) is not None]
+        of_metric = []
+        for group, rival in pairs:
+            values, rival_values = group.values(metric), rival.values(metric)
+            paired = {pair: values[pair] - rival_values[pair] for pair in values if pair in rival_values}
+            if (estimate := of_values(paired)) is None:
+                continue
+            units = fold_means(paired) if estimate.folds > 1 else [*paired.values()]
+            gains = [gain(metric, difference) for difference in paired.values()]
+            of_metric.append(
+                PairedDifference(
+                    metric,
+                    group,
+                    rival,
+                    estimate,
+                    p=TESTS[test](units) if len(units) >= LEAST_UNITS else None,
+                    effect=effect_size(units),
+                    wins=sum(value > 0 for value in gains),
+                    ties=sum(value == 0 for value in gains),
+                    losses=sum(value < 0 for value in gains),
+                    missing=len(values.keys() ^ rival_values.keys()),
+                )
+            )
         adjusted = iter(holm([d.p for d in of_metric if d.p is not None]))
         differences += [d if d.p is None else replace(d, holm=next(adjusted)) for d in of_metric]
     return differences
 
 
-def _difference(metric: str, group: Group, rival: Group, test: str) -> PairedDifference | None:
-    """None where the groups have no (fold, seed) in common."""
-    values, rival_values = group.values(metric), rival.values(metric)
-    differences = {pair: values[pair] - rival_values[pair] for pair in values if pair in rival_values}
-    estimate = of_values(differences)
-    if estimate is None:
-        return None
-    units = _units(differences)
-    gains = [gain(metric, difference) for difference in differences.values()]
-    return PairedDifference(
-        metric,
-        group,
-        rival,
-        estimate,
-        p=p_value(test, units),
-        effect=effect_size(units),
-        wins=sum(value > 0 for value in gains),
-        ties=sum(value == 0 for value in gains),
-        losses=sum(value < 0 for value in gains),
-        missing=len(values.keys() ^ rival_values.keys()),
-    )
-
-
-def _units(differences: Mapping[tuple[Any, int], float]) -> list[float]:
-    """Independent differences: the means of the folds where there are several, otherwise one for each seed."""
-    folds: dict[Any, list[float]] = {}
-    for (fold, _), value in differences.items():
-        folds.setdefault(fold, []).append(value)
-    return [fmean(values) for values in folds.values()] if len(folds) > 1 else list(differences.values())
-
-
 @dataclass(frozen=True)
 class Selection:
-    """The chosen cells, the number of cells that each was chosen from, and warnings."""
+    """The chosen cells, each with the number of cells that it was chosen from, and warnings."""
 
-    groups: list[Group]
-    cells: list[int]
+    cells: dict[Group, int]
     warnings: list[str]
 
     @property
     def chose(self) -> bool:
         """Whether any competitor had several cells."""
-        return max(self.cells, default=0) > 1
+        return max(self.cells.values(), default=0) > 1
 
 
 def select(groups: Sequence[Group], labels: Labels, keep: Iterable[str] = ()) -> Selection:
@@ -224,37 +201,29 @@ def select(groups: Sequence[Group], labels: Labels, keep: Iterable[str] = ()) ->
     """
     keep = tuple(keep)
     known = dict.fromkeys(name for group in groups for name in group.settings)
+    # Another version of the code is another competitor.
+    chosen = {name for name in known if part_of(name) in CHOSEN and not name.endswith(f".{CODE}")}
     for name in keep:
         if name not in known:
             examples = (each for each in known if part_of(each) in CHOSEN and not each.endswith("._target_"))
             raise ValueError(f"--keep must be settings such as {', '.join(examples)}, got {name}")
     competitors: dict[str, list[Group]] = {}
     for group in groups:
-        fixed = {name: value for name, value in group.settings.items() if name in keep or not _is_chosen(name)}
+        fixed = {name: value for name, value in group.settings.items() if name in keep or name not in chosen}
         competitors.setdefault(json.dumps([group.choices, fixed], sort_keys=True, default=str), []).append(group)
-    selection = Selection([], [], [])
+    selection = Selection({}, [])
     for cells in competitors.values():
-        complete = _complete(cells, labels, selection.warnings)
-        selection.groups.append(_best(complete, labels))
-        selection.cells.append(len(complete))
+        sizes = {cell: {fold: len(seeds) for fold, seeds in cell.seeds.items()} for cell in cells}
+        fullest = max(sizes.values(), key=lambda size: (sum(size.values()), len(size)))  # of as full ones, most folds
+        complete = [cell for cell, size in sizes.items() if size == fullest]
+        selection.warnings.extend(
+            f"left out of the choice, {_extent(size)} where the fullest has {_extent(fullest)}: "
+            f"{labels.overrides(cell)}"
+            for cell, size in sizes.items()
+            if size != fullest
+        )
+        selection.cells[_best(complete, labels)] = len(complete)
     return selection
-
-
-def _is_chosen(setting: str) -> bool:
-    """Whether cells may differ in a setting; another version of the code is another competitor."""
-    return part_of(setting) in CHOSEN and not setting.endswith(f".{CODE}")
-
-
-def _complete(cells: Sequence[Group], labels: Labels, warnings: list[str]) -> list[Group]:
-    """The cells with as many seeds in every fold as the fullest, which has most values and, of these, most folds."""
-    sizes = {cell: {fold: len(seeds) for fold, seeds in cell.seeds.items()} for cell in cells}
-    fullest = max(sizes.values(), key=lambda size: (sum(size.values()), len(size)))
-    warnings += [
-        f"left out of the choice, {_extent(size)} where the fullest has {_extent(fullest)}: {labels.overrides(cell)}"
-        for cell, size in sizes.items()
-        if size != fullest
-    ]
-    return [cell for cell, size in sizes.items() if size == fullest]
 
 
 def _extent(size: dict[object, int]) -> str:
@@ -271,15 +240,12 @@ def _best(cells: Sequence[Group], labels: Labels) -> Group:
     for cell in cells:
         estimate = cell.estimate(metric)
         if estimate is None:
-            raise ValueError(f"--select validation needs {metric}, which {cell.runs[0].path} lacks: {_advice(cell)}")
+            advice = "run it with dataset.validation=0.2"
+            if "validation" not in cell.runs[0].settings.get("evaluate_on", ["validation"]):
+                advice = "run it with evaluate_on=[validation,test]"
+            elif cell.estimate(ndcg_metrics([cell])[0]) is None:
+                advice = "its ranker is not evaluated offline, so name its settings behind --keep, or leave it out"
+            raise ValueError(f"--select validation needs {metric}, which {cell.runs[0].path} lacks: {advice}")
         means[cell] = estimate.mean
     best = max(means.values())
     return min((c for c in cells if means[c] == best), key=lambda cell: labels.sort_key(cell, lambda name: True))
-
-
-def _advice(cell: Group) -> str:
-    if "validation" not in cell.runs[0].settings.get("evaluate_on", ["validation"]):
-        return "run it with evaluate_on=[validation,test]"
-    if cell.estimate(ndcg_metrics([cell])[0]) is None:
-        return "its ranker is not evaluated offline, so name its settings behind --keep, or leave it out"
-    return "run it with dataset.validation=0.2"

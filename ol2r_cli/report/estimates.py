@@ -12,18 +12,18 @@ draws other signs. docs/comparison.md has the formulas.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 LEVEL = 0.95  # of intervals
-TESTS = ("t", "permutation")
 ALPHA = 0.05
 EXACT = 20  # units: up to this number all 2^units signs are enumerated
 BANDS = ("ci", "sd", "se", "none")
 UNITS = ("seeds", "folds")
 LEAST_UNITS = 3  # for a test, and for an interval that is drawn unless another one is asked for
-_DRAWS = 100_000  # of signs beyond that
+_DRAWS = 100_000  # of signs beyond `EXACT`
 _SEED = 20_260_000  # the same values always give the same p
 
 
@@ -47,20 +47,14 @@ class Estimate:
         return self.folds if self.folds > 1 else self.n
 
     @property
-    def spread(self) -> float | None:
-        """The standard deviation of the units; None for one unit."""
-        return self.between if self.folds > 1 else self.sd
-
-    @property
     def half_width(self) -> float | None:
         """Half the 95 % interval over the units; None for one unit."""
         return self.band("ci")
 
     def band(self, bands: str | None = None, units: str | None = None) -> float | None:
         """`half_width` over these units; None: folds where there are several."""
-        if units is None:
-            return half_width(self.spread, self.units, bands)
-        return half_width(*((self.sd, self.n) if units == "seeds" else (self.between, self.folds)), bands)
+        by_seed = units == "seeds" or (units is None and self.folds == 1)
+        return half_width(*((self.sd, self.n) if by_seed else (self.between, self.folds)), bands)
 
 
 def half_width(sd: float | None, n: int, bands: str | None) -> float | None:
@@ -82,62 +76,59 @@ def quantile(degrees: int) -> float:
     return float(stdtrit(degrees, (1 + LEVEL) / 2))
 
 
-def over_folds(parts: Mapping[Hashable, Sequence[Estimate]]) -> Estimate | None:
-    """The estimate over folds from the parts of each; every fold has the same weight. None without parts."""
-    folds = [_pooled(of_fold) for of_fold in parts.values() if of_fold]
-    if len(folds) < 2:
-        return folds[0] if folds else None
-    between = _pooled([Estimate(fold.mean, None, 1) for fold in folds])
-    values = _pooled(folds)
-    return Estimate(between.mean, values.sd, values.n, len(folds), between.sd)
+def of_values(values: Mapping[tuple[Any, int], float]) -> Estimate | None:
+    """The estimate from one value for each (fold, seed); None without values. Every fold has the same weight."""
+    if not values:
+        return None
+    means = fold_means(values)
+    _, sd = _moments([*values.values()])
+    mean, between = _moments(means)
+    return Estimate(mean, sd, len(values), len(means), between)
 
 
-def of_values(values: Mapping[tuple[Hashable, int], float]) -> Estimate | None:
-    """The estimate from one value for each (fold, seed); None without values."""
-    parts: dict[Hashable, list[Estimate]] = {}
+def fold_means(values: Mapping[tuple[Any, int], float]) -> list[float]:
+    """The mean of each fold's values."""
+    folds: dict[Any, list[float]] = {}
     for (fold, _), value in values.items():
-        parts.setdefault(fold, []).append(Estimate(value, None, 1))
-    return over_folds(parts)
+        folds.setdefault(fold, []).append(value)
+    return [math.fsum(of_fold) / len(of_fold) for of_fold in folds.values()]
 
 
-def _pooled(parts: Sequence[Estimate]) -> Estimate:
-    """Squared deviations from the common mean m add up to sum_i (n_i - 1) sd_i^2 + n_i (mean_i - m)^2."""
-    if len(parts) == 1:
-        return parts[0]
-    n = sum(part.n for part in parts)
-    mean = sum(part.n * part.mean for part in parts) / n
-    squares = sum((part.n - 1) * (part.sd or 0.0) ** 2 + part.n * (part.mean - mean) ** 2 for part in parts)
-    return Estimate(mean, (squares / (n - 1)) ** 0.5, n)
+def _moments(values: Sequence[float]) -> tuple[float, float | None]:
+    """Mean and standard deviation (divisor n - 1; None for one value)."""
+    mean = math.fsum(values) / len(values)
+    if len(values) == 1:
+        return mean, None
+    shifted = [value - values[0] for value in values]  # equal values have no spread
+    middle = math.fsum(shifted) / len(values)
+    return mean, (math.fsum((value - middle) ** 2 for value in shifted) / (len(values) - 1)) ** 0.5
 
 
-def p_value(test: str, differences: Sequence[float]) -> float | None:
-    """p of one of the `TESTS`; None for fewer than `LEAST_UNITS` values."""
-    return None if len(differences) < LEAST_UNITS else (paired_t if test == "t" else sign_flips)(differences)
+def _spread(values: Sequence[float]) -> tuple[float, float]:
+    """Mean and standard deviation, which is 0 where values differ only by rounding."""
+    mean, sd = _moments(values)
+    return mean, 0.0 if sd is None or sd <= 1e-12 * max(map(abs, values)) else sd
 
 
-def paired_t(differences: Sequence[float]) -> float | None:
-    """Two-sided p of the paired t test: the mean is 0. None for fewer than two values.
+def paired_t(differences: Sequence[float]) -> float:
+    """Two-sided p of the paired t test: the mean is 0, for two values or more.
 
     Equal differences have no spread, so p takes its limit: 1 if they are 0, otherwise 0.
     """
-    if len(differences) < 2:
-        return None
     from scipy.special import stdtr  # the distribution function of Student's t
 
-    mean, sd = _moments(differences)
+    mean, sd = _spread(differences)
     if sd == 0:
         return float(mean == 0)
     return 2 * float(stdtr(len(differences) - 1, -abs(mean) / sd * len(differences) ** 0.5))
 
 
-def sign_flips(differences: Sequence[float]) -> float | None:
-    """Two-sided p of the sign-flip permutation test: differences are symmetric around 0. None for fewer than two.
+def sign_flips(differences: Sequence[float]) -> float:
+    """Two-sided p of the sign-flip permutation test: differences are symmetric around 0.
 
     The share of all 2^n sign assignments whose mean is at least as far from 0 as the observed one; from n = 21 on, of
     100,000 drawn assignments and the observed one. It is at least 2 / 2^n: see `least_p`.
     """
-    if len(differences) < 2:
-        return None
     import numpy as np
 
     values = np.asarray(differences, dtype=float)
@@ -148,11 +139,12 @@ def sign_flips(differences: Sequence[float]) -> float | None:
             sums = np.concatenate([sums + value, sums - value])
         return float(np.mean(np.abs(sums) >= threshold))
     random = np.random.default_rng(_SEED)
-    reached = sum(
-        int(np.sum(np.abs(random.choice([-1.0, 1.0], (1000, len(values))) @ values) >= threshold))
-        for _ in range(_DRAWS // 1000)
-    )
+    draws = (random.choice([-1.0, 1.0], (1000, len(values))) @ values for _ in range(_DRAWS // 1000))
+    reached = sum(int(np.sum(np.abs(sums) >= threshold)) for sums in draws)
     return (1 + reached) / (1 + _DRAWS)
+
+
+TESTS = {"t": paired_t, "permutation": sign_flips}
 
 
 def least_p(test: str, units: int) -> float:
@@ -181,17 +173,8 @@ def effect_size(differences: Sequence[float]) -> float | None:
     values, and for equal ones.
     """
     degrees = len(differences) - 1
-    if degrees < 2:
-        return None
-    mean, sd = _moments(differences)
-    if sd == 0:
+    mean, sd = _spread(differences)
+    if degrees < 2 or sd == 0:
         return None
     logarithm = math.lgamma(degrees / 2) - math.lgamma((degrees - 1) / 2) - math.log(degrees / 2) / 2
     return math.exp(logarithm) * mean / sd
-
-
-def _moments(values: Sequence[float]) -> tuple[float, float]:
-    """Mean and standard deviation (divisor n - 1), which is 0 where values differ only by rounding."""
-    mean = math.fsum(values) / len(values)
-    sd = (math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1)) ** 0.5
-    return mean, 0.0 if sd <= 1e-12 * max(map(abs, values)) else sd

@@ -1,23 +1,30 @@
-"""One finished run as a report reads it: choices, settings that can change results, and metrics."""
+"""Finished runs as a report reads them: from their directories, or from one parquet file of published results."""
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ol2r_cli.columns import RunColumns
 from ol2r_cli.config.catalogue import Catalogue, dotted
-from ol2r_cli.formatting import one_line, printable
-from ol2r_cli.report.estimates import Estimate
+from ol2r_cli.files import invalid_fields, plain
+from ol2r_cli.formatting import error_line, one_line, printable
 from ol2r_cli.report.measures import declare, described
 from ol2r_cli.run.identity import ADDED, NOT_HASHED
 from ol2r_cli.run.run import DamagedFile, Run
+from ol2r_cli.run.tables import scan
+
+if TYPE_CHECKING:
+    import polars as pl
 
 FOLD = "dataset.fold"
 CODE = "own_code"  # added to the settings, as `ranker.own_code`: the hash of the user's code
@@ -29,6 +36,7 @@ RECORDING = {
     *("block_rounds", "save_interactions"),
 }
 _REFERENCE = re.compile(r"\$\{(?:oc\.select:)?([\w.]+)(?:,[^{}]*)?\}")  # ${ranker.l2}, ${oc.select:ranker.l2,1.0}
+_NUMBERS = {int, float, type(None)}
 
 
 @dataclass(frozen=True)
@@ -36,10 +44,9 @@ class FinishedRun:
     """One finished run.
 
     settings: those that can change results, by dotted name (`dataset.queries.train`), without seed, replicas and
-    dataset.fold, and the hashes of its own code, as `ranker.own_code`. fingerprint: that of the dataset. metrics: mean,
-    sd and n of summary.json. typed: names of settings on the command line. by_seed: the values of each metric, in the
-    order of its entry "seed". columns: those of its tables.
-    cpu_seconds, peak_memory_gb, note: as in run.json; None or empty where an earlier version wrote it.
+    dataset.fold, and the hashes of its own code, as `ranker.own_code`. fingerprint: that of the dataset. values: the
+    metrics of each seed, None where one does not apply. typed: names of settings on the command line. columns: those of
+    its tables. cpu_seconds, peak_memory_gb, note: as in run.json; None or empty where an earlier version wrote it.
     """
 
     path: Path
@@ -47,10 +54,8 @@ class FinishedRun:
     settings: Mapping[str, Any]
     fold: Any
     fingerprint: str
-    seeds: tuple[int, ...]
-    metrics: Mapping[str, Estimate]
+    values: Mapping[int, Mapping[str, float | None]]
     typed: frozenset[str] = frozenset()
-    by_seed: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     id: str = ""
     columns: RunColumns = field(default_factory=RunColumns)
     cpu_seconds: float | None = None
@@ -58,18 +63,28 @@ class FinishedRun:
     note: str = ""
 
     def __post_init__(self) -> None:
-        """Make text, which may be of others, printable; ValueError for unknown metrics and a wrong number of values."""
-        vars(self).update(_printable(vars(self)))
+        """Make text, which may be of others, printable; ValueError for unknown metrics and for what is no number."""
+        for name in ("choices", "settings", "fold", "fingerprint", "typed", "id", "note"):
+            vars(self)[name] = _printable(getattr(self, name))
         for name in self.metrics:
             described(name)
-        seeds = self.by_seed.get("seed", ())
-        if not (set(self.seeds) <= {*seeds} and {*map(len, self.by_seed.values())} == {len(seeds)}):
-            raise ValueError("by_seed must have a value of every metric for each seed")
+        numbers = all({*map(type, of_seed.values())} <= _NUMBERS for of_seed in self.values.values())
+        if not (numbers and {*map(type, self.values)} == {int}):
+            raise ValueError("it must have a number or null of every metric for each seed")
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        return tuple(self.values)
+
+    @property
+    def metrics(self) -> Iterable[str]:
+        """The names of its metrics."""
+        return next(iter(self.values.values()), {}).keys()
 
 
 def _printable(value: Any) -> Any:
     if isinstance(value, dict):
-        return {_printable(name): _printable(each) for name, each in value.items()}
+        return {_printable(name): _printable(inner) for name, inner in value.items()}
     if isinstance(value, list | frozenset):
         return type(value)(map(_printable, value))
     return printable(value) if isinstance(value, str) else value
@@ -80,22 +95,25 @@ def read_run(run: Run) -> FinishedRun:
     if run.state in ("damaged", "unreadable"):
         raise ValueError(run.error)
     settings = {name: value for name, value in run.flat_settings.items() if distinguishes(name)}
-    settings["results_version"] = run.manifest["results_version"]
-    settings |= code_settings(run.manifest)
+    settings |= {"results_version": run.manifest["results_version"]} | code_settings(run.manifest)
+    choices = {"intent": "none"} | dict(run.choices)
     declare(run.columns)
-    choices = {part: str(run.choices[part]) for part in ("dataset", "click", "ranker")} | dict(run.choices)
-    choices.setdefault("intent", "none")
-    settings = added_settings(choices) | settings
+    columns = dict(run.summary_file["by_seed"])
+    if (seeds := columns.pop("seed")) != run.seeds:
+        raise ValueError("summary.json must have the seeds of run.json")
+    rows = zip(seeds, *columns.values(), strict=True)
+    words = run.command.split()
+    if not {"'", '"', "\\"}.isdisjoint(run.command):  # shlex takes a millisecond
+        with suppress(ValueError):  # an unbalanced quote
+            words = shlex.split(run.command)
     return FinishedRun(
         path=run.path,
         choices=choices,
-        settings=settings,
+        settings=added_settings(choices) | settings,
         fold=run.flat_settings.get(FOLD),
         fingerprint=run.fingerprint,
-        seeds=tuple(run.seeds),
-        metrics={name: Estimate(values["mean"], values["sd"], values["n"]) for name, values in run.summary.items()},
-        typed=_typed(run.command),
-        by_seed=run.summary_file["by_seed"],
+        values={seed: dict(zip(columns, row, strict=True)) for seed, *row in rows},
+        typed=frozenset(word.partition("=")[0].lstrip("+~") for word in words),
         id=run.id,
         columns=run.columns,
         cpu_seconds=run.manifest.get("cpu_seconds"),
@@ -121,6 +139,11 @@ def _catalogue() -> Catalogue:
     return Catalogue()
 
 
+@lru_cache(maxsize=4096)
+def _defaults(choices: tuple[tuple[str, str], ...]) -> list[tuple[str, Any]]:
+    return list(dotted(_catalogue().tree([f"{group}={choice}" for group, choice in choices])))
+
+
 def default_settings(choices: Mapping[str, str], settings: Mapping[str, Any]) -> dict[str, Any]:
     """The defaults of the chosen files of ol2r beside these settings, without those that depend on the machine.
 
@@ -140,11 +163,6 @@ def default_settings(choices: Mapping[str, str], settings: Mapping[str, Any]) ->
     return defaults
 
 
-@lru_cache(maxsize=4096)
-def _defaults(choices: tuple[tuple[str, str], ...]) -> list[tuple[str, Any]]:
-    return list(dotted(_catalogue().tree([f"{group}={choice}" for group, choice in choices])))
-
-
 def added_settings(choices: Mapping[str, str]) -> dict[str, Any]:
     """Settings that an earlier version did not write for these choices, with the values that do as it did."""
     added: dict[str, Any] = {}
@@ -161,30 +179,98 @@ def code_settings(manifest: Mapping[str, Any]) -> dict[str, str]:
     return {f"{part}.{CODE}": str(hash) for part, hash in (manifest.get("code") or {}).items()}
 
 
-def _typed(command: str) -> frozenset[str]:
-    words = command.split()
-    if not {"'", '"', "\\"}.isdisjoint(command):  # shlex takes a millisecond
-        with suppress(ValueError):  # an unbalanced quote
-            words = shlex.split(command)
-    return frozenset(word.partition("=")[0].lstrip("+~") for word in words)
-
-
-def by_seed(run: FinishedRun) -> dict[int, dict[str, float | None]]:
-    """The metrics of each seed."""
-    rows = [dict(zip(run.by_seed, row, strict=True)) for row in zip(*run.by_seed.values(), strict=True)]
-    return {int(row.pop("seed")): row for row in rows}
-
-
-@contextmanager
-def tables_of(path: Path) -> Iterator[Run]:
-    """The run in a directory, for reading its tables; ValueError, which names the run, where that fails."""
+def read_tables(path: Path, read: Callable[[Run], pl.DataFrame]) -> pl.DataFrame:
+    """What `read` makes of the run in a directory; ValueError, which names the run, where its tables are damaged."""
     from polars.exceptions import PolarsError
 
     try:
         if (run := Run.read(path)) is None or not run.manifest:
             raise DamagedFile(run.error if run else "there is no run")
-        yield run
+        return read(run)
     except (OSError, DamagedFile, PolarsError) as error:
-        raise ValueError(
-            f"the tables of {path} cannot be read ({one_line(error)}): force=true runs it again"
-        ) from error
+        reason = one_line(error)
+        raise ValueError(f"the tables of {path} cannot be read ({reason}): force=true runs it again") from error
+
+
+# Columns of a file of results that are the same for all seeds of a run; those of `_JSON` have JSON.
+_COST = ("cpu_seconds", "peak_memory_gb")
+_JSON = ("choices", "settings", "typed", "columns", "about")
+_OF_RUN = ("run", "rows", "dataset", "fold", "click", "ranker", "fingerprint", *_COST, *_JSON)
+_SCHEMA: dict[Any, Any] = {
+    **dict.fromkeys(("run", "fingerprint"), str),
+    **dict.fromkeys(_COST, (int, float, None)),
+    **{"choices": {...: str}, "settings": dict, "typed": ([str], list), "columns": dict},
+}
+
+
+def results_frame(
+    runs: Sequence[FinishedRun], about: Sequence[Mapping[str, Any]] = (), rows: Sequence[Sequence[str]] = ()
+) -> pl.DataFrame:
+    """A row for each run and seed: what identifies the run, its costs and settings, and all metrics.
+
+    about: what else to keep of each run. rows: what tables call each run; a run may have several names. ValueError for
+    a run whose tables cannot be read.
+    """
+    import polars as pl
+
+    values: list[dict[str, Any]] = []
+    for run, note, names in zip(runs, about or [{}] * len(runs), rows or [()] * len(runs), strict=True):
+        row = {"run": run.id, "rows": list(names), "dataset": run.choices["dataset"], "fold": run.fold}
+        row |= {"click": run.choices["click"], "ranker": run.choices["ranker"], "fingerprint": run.fingerprint}
+        row |= {name: getattr(run, name) for name in _COST}
+        content = (dict(run.choices), dict(run.settings), sorted(run.typed), run.columns.declared(), dict(note))
+        row |= dict(zip(_JSON, map(json.dumps, content), strict=True))
+        values += [row | {"seed": seed} | dict(metrics) for seed, metrics in run.values.items()]
+    text = {"rows": pl.List(pl.String)}
+    return pl.from_dicts(values, schema_overrides=text, infer_schema_length=None, strict=False)
+
+
+def read_results(file: Path) -> list[tuple[FinishedRun, dict[str, Any]]]:
+    """The runs of a file that has the rows of `results_frame`, each with its `about`.
+
+    The path of a run is that of the file and its id: it has no tables. ValueError for another file.
+    """
+    import polars as pl
+
+    try:
+        rows = scan(file).collect().to_dicts()
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise ValueError(f"{file} cannot be read: {one_line(error)}") from None
+    if missing := [name for name in (*_OF_RUN, "seed") if rows and name not in rows[0]]:
+        raise ValueError(f"{file} must have the results of runs, got a table without {', '.join(missing)}")
+    try:
+        return [_published(file, list(of_run)) for _, of_run in groupby(rows, key=itemgetter(*_OF_RUN))]
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
+        raise ValueError(f"{file} must have the results of runs, got a damaged row ({error_line(error)})") from None
+
+
+def _published(file: Path, rows: Sequence[Mapping[str, Any]]) -> tuple[FinishedRun, dict[str, Any]]:
+    first = dict(rows[0])
+    content = first | {name: plain(json.loads(first[name])) for name in _JSON}
+    if wrong := invalid_fields(content, _SCHEMA):
+        raise ValueError(f"no valid {', '.join(wrong)}")
+    columns = RunColumns.of(content)
+    declare(columns)
+    names = [name for name in first if name not in (*_OF_RUN, "seed") and any(row[name] is not None for row in rows)]
+    values = {row["seed"]: {name: None if row[name] != row[name] else row[name] for name in names} for row in rows}
+    run = FinishedRun(
+        path=file / content["run"],
+        typed=frozenset(content["typed"]),
+        id=content["run"],
+        columns=columns,
+        values=values,
+        **{name: content[name] for name in ("choices", "settings", "fold", "fingerprint", *_COST)},
+    )
+    return run, content["about"]
+
+
+def results_files(folder: Path) -> list[Path]:
+    """The files of a folder that `read_results` reads."""
+    import polars as pl
+
+    files = []
+    for file in filter(Path.is_file, sorted(folder.glob("*.parquet"))):
+        with suppress(OSError, pl.exceptions.PolarsError):
+            if {*_OF_RUN, "seed"} <= scan(file).collect_schema().keys():
+                files.append(file)
+    return files

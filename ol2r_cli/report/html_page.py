@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,9 +21,10 @@ from ol2r_cli.formatting import duration, plural, plus_minus, printable
 from ol2r_cli.report.comparison import Comparison, Selection, select
 from ol2r_cli.report.estimates import LEAST_UNITS
 from ol2r_cli.report.figures.drawing import KINDS, Look, NothingToDraw, draw, file_content, reading
+from ol2r_cli.report.figures.legend import Legend, dataset_name, symbol
+from ol2r_cli.report.finished_run import FinishedRun
 from ol2r_cli.report.measures import digits, heading, ndcg_metrics, usual_metrics
-from ol2r_cli.report.names import Labels, Legend, dataset_name, defines_task, symbol, tasks
-from ol2r_cli.report.result_tables import differences_table, groups_table, left_out
+from ol2r_cli.report.names import Labels, defines_task, tasks
 from ol2r_cli.report.run_groups import Group
 from ol2r_cli.report.text_table import TextTable
 from ol2r_cli.run.run import Run
@@ -33,12 +35,12 @@ if TYPE_CHECKING:
 _LEADERS = 12  # tasks at most
 # General questions first. Without `bar`, which repeats the table, and `lda`, which needs the dataset and minutes.
 _SHOWN = (
-    *("learning_curve", "cumulative_ndcg", "online_ndcg", "measure", "setting", "unfairness", "violations"),
+    *("learning_curve", "cumulative_ndcg", "online_ndcg", "measure", "unfairness", "violations"),
     *("block_size", "blocks", "block_size_by_rank", "certain_ratio", "cosine", "running_time"),
 )
-_SETTINGS = 6  # figures of a setting, at most
 _LONG = re.compile(r"\d+\.\d{3,}")  # coordinates; a hundredth of a point is enough
-Manifests = Mapping[Group, Sequence[Mapping[str, Any]]]
+Manifest = Mapping[str, Any]
+Member = tuple[Group, FinishedRun, Manifest]  # a run with its group and the content of its run.json
 Pairs = list[tuple[str, str]]
 
 
@@ -49,13 +51,14 @@ def write_page(path: Path, document: Document) -> None:
     """
     labels, selection, comparison = document.labels, document.selection, document.comparison
     groups = labels.ordered(document.groups, ndcg_metrics(document.groups))
-    manifests = {group: [Run.read_finished(run.path).manifest for run in group.runs] for group in groups}
-    shared = [
-        (name, value)
-        for name, value in _as_pairs(groups[0].settings)
-        if all(name in group.settings and as_typed(group.settings[name]) == value for group in groups)
-    ]
-    omitted = left_out(document.collection)
+    members = [(group, run, Run.read_finished(run.path).manifest) for group in groups for run in group.runs]
+    shared = {
+        name: as_typed(value)
+        for name, value in groups[0].settings.items()
+        if all(name in group.settings and as_typed(group.settings[name]) == as_typed(value) for group in groups)
+    }
+    omitted = document.collection.left_out
+    shown = replace(document, metrics=usual_metrics(groups), differences_only=False).tables
     baseline = comparison.baseline if comparison and comparison.differences else None
     figures, not_drawn = page_figures(groups, labels, document.look)
     environment = Environment(
@@ -70,17 +73,17 @@ def write_page(path: Path, document: Document) -> None:
     text = environment.get_template("report.html.jinja").render(
         summary=[_summary(groups, selection), *([_significance(comparison)] if comparison else [])],
         leaders=_leaders(groups, labels),
-        warnings=[*omitted, *(selection.warnings if selection else []), *_warnings(manifests)],
-        groups_table=groups_table(groups, labels, usual_metrics(groups), selection, comparison),
-        differences_table=differences_table(comparison, labels) if comparison and baseline is not None else None,
+        warnings=[*omitted, *(selection.warnings if selection else []), *_warnings(members)],
+        groups_table=shown[0],
+        differences_table=shown[1] if len(shown) > 1 else None,
         baseline=baseline,
         notes=[line for line in document.notes if line not in omitted],
         figures=figures,
         not_drawn=not_drawn,
-        groups=[_group(group, labels, manifests[group], dict(shared)) for group in groups],
-        shared_settings=shared,
-        provenance=_provenance(manifests),
-        runs=_runs_table(manifests, labels),
+        groups=[_group(group, labels, members, shared) for group in groups],
+        shared_settings=list(shared.items()),
+        provenance=_provenance(members),
+        runs=_runs_table(members, labels),
     )
     write_text(path, text)
 
@@ -96,19 +99,17 @@ def _summary(groups: Sequence[Group], selection: Selection | None) -> str:
         plural(len({group.choices[part] for group in groups}), noun)
         for part, noun in (("ranker", "ranker"), ("click", "click model"), ("dataset", "dataset"))
     ]
-    rounds = _extent({int(group.settings["rounds"]) for group in groups})
-    values = _extent({group.n for group in groups})
+    rounds, values = (
+        " to ".join(f"{number:,}" for number in sorted({min(numbers), max(numbers)}))
+        for numbers in ({int(group.settings["rounds"]) for group in groups}, {group.n for group in groups})
+    )
     values += " (fold, seed)" if any(len(group.seeds) > 1 for group in groups) else f" seed{'s' * (values != '1')}"
     extent = f"{plural(len(groups), 'group')} of {plural(sum(len(group.runs) for group in groups), 'run')}"
     line = f"{extent}: {', '.join(counts)}, {rounds} round{'s' * (rounds != '1')}; {values}"
     line += f"{' each' * (len(groups) > 1)}."
     if selection and selection.chose:
-        line += f" Each is the best by validation NDCG of up to {max(selection.cells)} cells of its grid."
+        line += f" Each is the best by validation NDCG of up to {max(selection.cells.values())} cells of its grid."
     return line
-
-
-def _extent(numbers: set[int]) -> str:
-    return " to ".join(f"{number:,}" for number in sorted({min(numbers), max(numbers)}))
 
 
 def _significance(comparison: Comparison) -> str:
@@ -133,7 +134,7 @@ def _leaders(groups: Sequence[Group], labels: Labels) -> list[str]:
         if len(ranked) < 2:
             continue
         first, second = (
-            f"{legend.label(group)} ({plus_minus(means[group].mean, means[group].half_width, digits(metric))})"
+            f"{legend.names[group]} ({plus_minus(means[group].mean, means[group].half_width, digits(metric))})"
             for group in ranked[:2]
         )
         settings = labels.settings(task[0]).items()
@@ -145,67 +146,60 @@ def _leaders(groups: Sequence[Group], labels: Labels) -> list[str]:
     return lines if more <= 0 else [*lines[:_LEADERS], f"{more} more tasks are in the table."]
 
 
-def _warnings(manifests: Manifests) -> list[str]:
+def _warnings(members: Iterable[Member]) -> list[str]:
     """Reasons, apart from settings, for differences between runs."""
-    every = [manifest for of_group in manifests.values() for manifest in of_group]
-    lines = []
+    manifests, lines = [manifest for _, _, manifest in members], []
     for package in ("ol2r", "torch", "numpy"):
-        versions = sorted({str((manifest.get("versions") or {}).get(package)) for manifest in every})
+        versions = sorted({str((manifest.get("versions") or {}).get(package)) for manifest in manifests})
         if len(versions) > 1:
             lines.append(f"The runs were made with several versions of {package}: {', '.join(versions)}.")
-    if any((manifest.get("git") or {}).get("dirty") for manifest in every):
+    if any((manifest.get("git") or {}).get("dirty") for manifest in manifests):
         lines.append("Some runs were made by a checkout with changes that no commit has.")
     return lines
 
 
-def _group(
-    group: Group, labels: Labels, manifests: Sequence[Mapping[str, Any]], shared: Mapping[str, Any]
-) -> dict[str, Any]:
+def _group(group: Group, labels: Labels, members: Iterable[Member], shared: Mapping[str, str]) -> dict[str, Any]:
     """Choices, distinguishing settings and seeds of a group, its commands, and its other settings."""
-    differing = labels.settings(group)
     seeds = [
         (f"seeds of fold {fold}" if len(group.seeds) > 1 or fold is not None else "seeds", ranges(of_fold))
         for fold, of_fold in group.seeds.items()
     ]
-    others = {key: value for key, value in group.settings.items() if key not in differing and key not in shared}
-    if group.settings.keys() == shared.keys():
-        others = dict(group.settings)
+    said = {*labels.settings(group), *(shared if group.settings.keys() != shared.keys() else ())}
+    commands = dict.fromkeys(printable(manifest["command"]) for each, _, manifest in members if each is group)
     return {
         "name": _name(group, labels),
         "distinguishing": [*labels.words(group).items(), *seeds],
-        "commands": Markup("\n").join(dict.fromkeys(printable(manifest["command"]) for manifest in manifests)),
-        "others": _as_pairs(others),
+        "commands": Markup("\n").join(commands),
+        "others": [(name, as_typed(value)) for name, value in group.settings.items() if name not in said],
     }
 
 
-def _as_pairs(settings: Mapping[str, Any]) -> Pairs:
-    return [(name, as_typed(value)) for name, value in settings.items()]
-
-
-def _provenance(manifests: Manifests) -> Pairs:
+def _provenance(members: Sequence[Member]) -> Pairs:
     """Versions, commit, device, times and data of all runs."""
-    runs = [(run, m) for group, of_group in manifests.items() for run, m in zip(group.runs, of_group, strict=True)]
-    every = [manifest for _, manifest in runs]
-    packages = dict.fromkeys(name for manifest in every for name in manifest.get("versions") or {})
-    unknown = dict.fromkeys(packages, "unknown")
-    versions = [unknown | (manifest.get("versions") or {}) for manifest in every]
+    manifests = [manifest for _, _, manifest in members]
+
+    def unique(values: Iterable[object]) -> str:
+        return ", ".join(dict.fromkeys(map(str, values)))
+
+    versions = [manifest.get("versions") or {} for manifest in manifests]
+    packages = dict.fromkeys(name for of_run in versions for name in of_run)
     data = {
         (m["dataset"]["name"] + ("" if run.fold is None else f", fold {run.fold}"), m["dataset"]["fingerprint"]): None
-        for run, m in runs
+        for _, run, m in members
     }
-    started, ended = (min(_time(m, "started") for m in every), max(_time(m, "ended") for m in every))
+    started, ended = (min(_time(m, "started") for m in manifests), max(_time(m, "ended") for m in manifests))
     return [
-        *((name, _unique(str(of_run[name]) for of_run in versions)) for name in packages),
-        ("git commit", _unique(map(_commit, every))),
-        ("results version", _unique(str(manifest.get("results_version")) for manifest in every)),
-        ("device", _unique(map(_device, every))),
+        *((name, unique(of_run.get(name, "unknown") for of_run in versions)) for name in packages),
+        ("git commit", unique(map(_commit, manifests))),
+        ("results version", unique(manifest.get("results_version") for manifest in manifests)),
+        ("device", unique(map(_device, manifests))),
         ("run between", f"{started} and {ended}"),
-        ("time of all runs", duration(sum(manifest.get("seconds") or 0 for manifest in every))),
+        ("time of all runs", duration(sum(manifest.get("seconds") or 0 for manifest in manifests))),
         *((f"{name}, sha256", fingerprint) for name, fingerprint in data),
     ]
 
 
-def _runs_table(manifests: Manifests, labels: Labels) -> TextTable:
+def _runs_table(members: Iterable[Member], labels: Labels) -> TextTable:
     rows = [
         (
             str(run.path),
@@ -217,8 +211,7 @@ def _runs_table(manifests: Manifests, labels: Labels) -> TextTable:
             _device(manifest),
             _commit(manifest)[:19],
         )
-        for group, of_group in manifests.items()
-        for run, manifest in zip(group.runs, of_group, strict=True)
+        for group, run, manifest in members
     ]
     return TextTable.of(
         ("directory", "group", "fold", "seeds", "ended (UTC)", "time", "device", "git commit"), (), rows
@@ -236,21 +229,17 @@ def ranges(seeds: Iterable[int]) -> str:
     return ", ".join("–".join(map(str, run)) for run in runs)
 
 
-def _unique(values: Iterable[str]) -> str:
-    return ", ".join(dict.fromkeys(values))
-
-
-def _commit(manifest: Mapping[str, Any]) -> str:
+def _commit(manifest: Manifest) -> str:
     git = manifest.get("git")
     return "none (installed package)" if not git else git["commit"] + (" with changes" if git.get("dirty") else "")
 
 
-def _device(manifest: Mapping[str, Any]) -> str:
+def _device(manifest: Manifest) -> str:
     engine = f", {manifest['engine']}" if "engine" in manifest else ""
     return f"{manifest.get('device')}{engine}, {plural(manifest.get('threads', 0), 'thread')}"
 
 
-def _time(manifest: Mapping[str, Any], event: str) -> str:
+def _time(manifest: Manifest, event: str) -> str:
     return str(manifest.get(event) or "").replace("T", " ").removesuffix("+00:00")
 
 
@@ -258,7 +247,7 @@ def page_figures(groups: Sequence[Group], labels: Labels, look: Look) -> tuple[l
     """Name, title, caption and svg of all figures that there are data for, and lines about those not drawn."""
     figures: list[dict[str, Any]] = []
     refused: dict[str, dict[str, None]] = {}
-    for name, kind, options in _wanted(groups, labels):
+    for name, kind, options in _wanted(groups):
         try:
             figures.append(_figure(name, kind, groups, labels, look, options))
         except NothingToDraw:
@@ -268,16 +257,12 @@ def page_figures(groups: Sequence[Group], labels: Labels, look: Look) -> tuple[l
     return figures, [f"Not drawn: {', '.join(titles)} ({reason})." for reason, titles in refused.items()]
 
 
-def _wanted(groups: Sequence[Group], labels: Labels) -> Iterator[tuple[str, str, dict[str, str]]]:
-    """Name, kind and options of each figure; one figure for every setting in which groups differ."""
+def _wanted(groups: Sequence[Group]) -> Iterator[tuple[str, str, dict[str, str]]]:
+    """Name, kind and options of each figure."""
     fair = any(group.choices.get("fairness", "none") != "none" for group in groups)
     test, _, cumulative, online = ndcg_metrics(groups)
-    metric = {} if any(group.estimate(test) for group in groups) else {"metric": online}
     for kind in _SHOWN:
-        if kind == "setting":
-            for setting in Legend(groups, labels).varying()[:_SETTINGS]:
-                yield re.sub(r"\W+", "-", f"{kind}-{setting}"), kind, {"x": setting} | metric
-        elif kind == "measure":
+        if kind == "measure":
             others = [run.columns.additional for group in groups for run in group.runs]
             for column in dict.fromkeys(name for each in others for name in [*each.evaluation, *each.trace]):
                 if column not in (test.removeprefix("test_"), cumulative, online):  # which have kinds of their own
@@ -296,7 +281,7 @@ def _figure(
         raise
     except ValueError as error:  # too many curves for a panel: draw the groups that validation chooses
         try:
-            best = select(groups, labels).groups
+            best = [*select(groups, labels).cells]
         except ValueError:
             raise error from None
         if len(best) == len(groups):

@@ -30,8 +30,9 @@ class Recovery:
     """One change of intent. NDCG on held-out queries, for the current intent, means over units (seeds or folds).
 
     before: after the last round before the change. after: at the first evaluation after it. end: after the last round
-    of the phase. standard: of the runs whose users have had the intent from the start; None without such runs.
-    rounds: for each unit, the number of rounds until `SHARE` of the standard was reached; None where it never was.
+    of the phase. drop: the share that is lost, max(0, before - after) / before; 0 if before is 0. standard: of the runs
+    whose users have had the intent from the start; None without such runs, and then units is 0. recovered: how many
+    units reach `SHARE` of the standard. median: of the numbers of rounds until then; None where most do not.
     """
 
     group: Group
@@ -41,24 +42,11 @@ class Recovery:
     before: float
     after: float
     end: float
+    drop: float
     standard: float | None
-    rounds: Sequence[int | None]
-
-    @property
-    def drop(self) -> float:
-        """The share of NDCG that is lost at the change: max(0, before - after) / before; 0 if there was none."""
-        return max(0.0, self.before - self.after) / self.before if self.before > 0 else 0.0
-
-    @property
-    def recovered(self) -> int:
-        """How many units reach the standard."""
-        return sum(value is not None for value in self.rounds)
-
-    @property
-    def median(self) -> float | None:
-        """The median of `rounds`; None where most units do not recover, or without a standard."""
-        middle = median([self.length + 1 if value is None else value for value in self.rounds] or [self.length + 1])
-        return middle if middle <= self.length else None
+    units: int
+    recovered: int
+    median: float | None
 
 
 def recoveries(groups: Sequence[Group], labels: Labels) -> list[Recovery]:
@@ -77,44 +65,45 @@ def _of_group(group: Group, groups: Sequence[Group]) -> Iterator[Recovery]:
     again = str(settings.get(f"{_SCHEDULE}_target_", "")).endswith(".Recurring")
     phases = -(-settings["rounds"] // every)
     for phase in range(1, phases if again else min(phases, len(intents))):
-        start, end = phase * every, settings["rounds"]
+        start, stop = phase * every, settings["rounds"]
         if again or phase + 1 < len(intents):
-            end = min(end, start + every)
-        within = (curve.x > start) & (curve.x <= end)
+            stop = min(stop, start + every)
+        within = (curve.x > start) & (curve.x <= stop)
         earlier = curve.x <= start - settings.get(f"{_SCHEDULE}width", 0)
         if not within.any() or not earlier.any():
             continue
-        before, of_phase = curve.mean[earlier][-1], curve.mean[within]
         was, now = intents[(phase - 1) % len(intents)], intents[phase % len(intents)]
-        standard = _standard(group, groups, now, every)
-        reached: list[int | None] = []
+        before, (after, *_, end) = curve.mean[earlier][-1], curve.mean[within].repeat(2)
+        drop = max(0.0, before - after) / before if before > 0 else 0.0
+        standard, length = _standard(group, groups, now, every), stop - start
+        reached: list[int] = []  # the round of each unit; one beyond the phase where it does not
         if standard is not None:
             rounds = [(curve.x[within] - start)[values >= SHARE * standard] for values in curve.values[:, within]]
-            reached = [int(of_unit[0]) if len(of_unit) else None for of_unit in rounds]
-        yield Recovery(group, start, (was, now), end - start, before, of_phase[0], of_phase[-1], standard, reached)
+            reached = [int(of_unit[0]) if len(of_unit) else length + 1 for of_unit in rounds]
+        recovered = sum(number <= length for number in reached)
+        middle = median(reached or [length + 1])
+        yield Recovery(
+            *(group, start, (was, now), length, before, after, end, drop),
+            *(standard, len(reached), recovered, middle if middle <= length else None),
+        )
 
 
 def _standard(group: Group, groups: Sequence[Group], intent: int, rounds: int) -> float | None:
-    """The mean after so many rounds of the group whose users have always had this intent; None without one."""
+    """The mean after so many rounds of the group whose users have always had this intent; None without one.
+
+    It differs from the group in the schedule, the intent of the dataset and the number of rounds only.
+    """
+
+    def others(each: Group) -> dict[str, object]:
+        kept = {name: value for name, value in each.settings.items() if not name.startswith(_SCHEDULE)}
+        return kept | dict.fromkeys((_INTENT, FINGERPRINT, "rounds")) | {"choices": {**each.choices, "intent": ""}}
+
     for other in groups:
-        if other.choices["intent"] == "none" and other.settings.get(_INTENT) == intent and _fits(group, other):
-            curve = _curve(other)
-            if curve is not None and (at := curve.mean[curve.x == rounds]).size:
-                return float(at[0])
+        always = other.choices["intent"] == "none" and other.settings.get(_INTENT) == intent
+        curve = _curve(other) if always and others(group) == others(other) else None
+        if curve is not None and (at := curve.mean[curve.x == rounds]).size:
+            return float(at[0])
     return None
-
-
-def _fits(group: Group, other: Group) -> bool:
-    """Whether two groups differ only in the schedule, the intent of the dataset and the number of rounds."""
-    ours, theirs = (
-        {
-            **{name: value for name, value in each.settings.items() if not name.startswith(_SCHEDULE)},
-            **dict.fromkeys((_INTENT, FINGERPRINT, "rounds")),
-            "choices": {**each.choices, "intent": ""},
-        }
-        for each in (group, other)
-    )
-    return ours == theirs
 
 
 def _curve(group: Group) -> Series | None:
@@ -140,7 +129,7 @@ def recovery_table(changes: Sequence[Recovery]) -> TextTable:
         reached = ["", "", ""]
         if each.standard is not None:
             middle = f"> {each.length:,}" if each.median is None else f"{each.median:,.0f}"
-            reached = [f"{each.standard:.4f}", f"{each.recovered} of {len(each.rounds)}", middle]
+            reached = [f"{each.standard:.4f}", f"{each.recovered} of {each.units}", middle]
         change = f"{each.intents[0]} to {each.intents[1]} after {each.round:,}"
         numbers = [f"{each.before:.4f}", f"{each.after:.4f}", f"{100 * each.drop:.0f} %", f"{each.end:.4f}"]
         rows.append([*names.values(), change, *numbers, *reached])
@@ -154,21 +143,11 @@ def recovery_frame(changes: Sequence[Recovery]) -> pl.DataFrame:
     import polars as pl
 
     rows = [
-        {
-            **names,
-            "round": each.round,
-            "intent_before": each.intents[0],
-            "intent_after": each.intents[1],
-            "rounds_of_phase": each.length,
-            "before": each.before,
-            "after": each.after,
-            "drop": each.drop,
-            "end": each.end,
-            "from_the_start": each.standard,
-            "units": len(each.rounds),
-            "recovered": each.recovered,
-            "median_rounds": each.median if each.rounds else None,
-        }
+        names
+        | {"round": each.round, "intent_before": each.intents[0], "intent_after": each.intents[1]}
+        | {"rounds_of_phase": each.length, "before": each.before, "after": each.after, "drop": each.drop}
+        | {"end": each.end, "from_the_start": each.standard, "units": each.units, "recovered": each.recovered}
+        | {"median_rounds": each.median}
         for each, names in zip(changes, _names(changes), strict=True)
     ]
     floats = dict.fromkeys(("from_the_start", "median_rounds"), pl.Float64)

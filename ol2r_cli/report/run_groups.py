@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -19,15 +20,17 @@ from typing import Any
 
 from ol2r_cli.config.catalogue import default_output_dir
 from ol2r_cli.config.overrides import as_typed, split_words, translate
-from ol2r_cli.formatting import error_line, nearest
-from ol2r_cli.report.estimates import Estimate, over_folds
+from ol2r_cli.formatting import error_line, nearest, plural, printable
+from ol2r_cli.report.estimates import Estimate, of_values
 from ol2r_cli.report.finished_run import (
     FOLD,
     RECORDING,
     FinishedRun,
     added_settings,
     code_settings,
+    read_results,
     read_run,
+    results_files,
 )
 from ol2r_cli.run.run import Run, find_runs
 
@@ -68,8 +71,10 @@ class RunFilter:
     def _matches(self, values: Mapping[str, Any]) -> bool:
         for name, value in values.items():
             self._known.setdefault(name, {})[as_typed(value)] = value
-        wanted = self.wanted.items()
-        chosen = all(name in values and any(is_typed(values[name], each) for each in typed) for name, typed in wanted)
+        chosen = all(
+            name in values and any(is_typed(values[name], typed) for typed in wanted)
+            for name, wanted in self.wanted.items()
+        )
         self._chosen |= chosen
         return chosen
 
@@ -109,6 +114,21 @@ class Collection:
     damaged: list[str] = field(default_factory=list)
     elsewhere: dict[Path, int] = field(default_factory=dict)
 
+    @property
+    def left_out(self) -> list[str]:
+        """Lines about the runs that are not in the report."""
+        lines = [
+            f"{plural(count, 'run')} {what.format(folder.name)}: {shlex.join(['ol2r', command, str(folder)])}"
+            for what, command, folders in (
+                ("not finished", "status", self.unfinished),
+                ("of {} left out", "report", self.elsewhere),
+            )
+            for folder, count in folders.items()
+        ]
+        if count := len(self.damaged):
+            lines.append(f"{plural(count, 'run')} damaged: {'the first is ' * (count > 1)}{self.damaged[0]}")
+        return list(map(printable, lines))
+
 
 def collect(folders: Sequence[Path], verify: bool = False, words: Sequence[str] = ()) -> Collection:
     """All runs below `folders`, each once; with `verify`, only those that `ol2r verify` finds intact.
@@ -121,17 +141,17 @@ def collect(folders: Sequence[Path], verify: bool = False, words: Sequence[str] 
     collection, seen, chosen = Collection(), set(), RunFilter(words)
     for folder in folders:
         if folder.is_file():
-            from ol2r_cli.report.results_file import read_results
-
             collection.runs += [run for run, _ in read_results(folder) if chosen.run(run)]
             continue
         if not folder.is_dir():
             raise ValueError(f"DIR must be a folder with runs, got {folder}, which does not exist")
         for path in find_runs(folder):
-            real_path = os.path.realpath(path)
-            if part := part_of_outputs(path, folder):
-                collection.elsewhere[part] = collection.elsewhere.get(part, 0) + 1
+            inner = path.relative_to(folder).parts[:-2]
+            if part := next((place for place, name in enumerate(inner, 1) if name in PARTS_OF_OUTPUTS), None):
+                elsewhere = folder.joinpath(*inner[:part])
+                collection.elsewhere[elsewhere] = collection.elsewhere.get(elsewhere, 0) + 1
                 continue
+            real_path = os.path.realpath(path)
             state = None if real_path in seen else Run.read(path)
             seen.add(real_path)
             if state is None or not chosen.state(state):
@@ -167,17 +187,8 @@ def chosen_runs(places: Iterable[str | os.PathLike[str]], stacklevel: int = 3) -
     return collection
 
 
-def part_of_outputs(path: Path, folder: Path) -> Path | None:
-    """The folder of a command, such as outputs/reproduce, in which a run below `folder` is."""
-    parts = path.relative_to(folder).parts[:-2]
-    place = next((number for number, part in enumerate(parts) if part in PARTS_OF_OUTPUTS), None)
-    return None if place is None else folder.joinpath(*parts[: place + 1])
-
-
 def nothing_below(places: Sequence[Path]) -> str:
     """The message where no finished run was found; it names files of published results that could have been meant."""
-    from ol2r_cli.report.results_file import results_files
-
     files = [str(file) for place in places for file in results_files(place)]
     meant = f" (published results: {', '.join(files)})" if files else ""
     return f"there are no finished runs below {' or '.join(map(str, places))}{meant}"
@@ -192,7 +203,7 @@ class Group:
 
     choices: Mapping[str, str]
     settings: Mapping[str, Any]
-    runs: Sequence[FinishedRun]
+    runs: list[FinishedRun]
 
     @cached_property
     def seeds(self) -> dict[Any, set[int]]:
@@ -206,10 +217,6 @@ class Group:
     def n(self) -> int:
         """The number of (fold, seed)."""
         return sum(map(len, self.seeds.values()))
-
-    def units(self, units: str | None = None) -> int:
-        """How many seeds or folds there are; None: folds where there are several, otherwise seeds."""
-        return self.n if units == "seeds" or (units is None and len(self.seeds) == 1) else len(self.seeds)
 
     @property
     def note(self) -> str:
@@ -233,34 +240,24 @@ class Group:
                 seen |= {(run.fold, seed) for seed in new}
                 yield run, new
 
-    def estimate(self, metric: str) -> Estimate | None:
-        """A metric of summary.json over all (fold, seed); None where it does not apply.
-
-        The summary of a run serves where all of its seeds are new. Only runs that overlap in part are read seed by
-        seed.
-        """
-        if metric not in self._estimates:
-            parts: dict[Any, list[Estimate]] = {fold: [] for fold in self.seeds}
-            for run, seeds in self.new_seeds(lambda run: metric in run.metrics):
-                whole = len(seeds) == len(run.seeds)
-                of_seeds = [] if whole else [Estimate(value, None, 1) for value in _values(run, metric, seeds).values()]
-                parts[run.fold] += [run.metrics[metric]] if whole else of_seeds
-            self._estimates[metric] = over_folds(parts)
-        return self._estimates[metric]
-
     def values(self, metric: str) -> dict[tuple[Any, int], float]:
         """A metric by (fold, seed), where it applies."""
-        new_seeds = self.new_seeds(lambda run: metric in run.metrics)
-        return {(run.fold, s): value for run, seeds in new_seeds for s, value in _values(run, metric, seeds).items()}
+        return {
+            (run.fold, seed): value
+            for run, seeds in self.new_seeds(lambda run: metric in run.metrics)
+            for seed in sorted(seeds)
+            if (value := run.values[seed][metric]) is not None
+        }
+
+    def estimate(self, metric: str) -> Estimate | None:
+        """A metric over all (fold, seed); None where it does not apply."""
+        if metric not in self._estimates:
+            self._estimates[metric] = of_values(self.values(metric))
+        return self._estimates[metric]
 
     @cached_property
     def _estimates(self) -> dict[str, Estimate | None]:
         return {}
-
-
-def _values(run: FinishedRun, metric: str, seeds: Iterable[int]) -> dict[int, float]:
-    known = dict(zip(run.by_seed["seed"], run.by_seed[metric], strict=True))
-    return {seed: known[seed] for seed in seeds if known[seed] is not None}
 
 
 def group_runs(runs: Iterable[FinishedRun]) -> list[Group]:
@@ -269,41 +266,40 @@ def group_runs(runs: Iterable[FinishedRun]) -> list[Group]:
     of_measures = {(name, _key(run.settings[name])) for run in runs for name in run.settings if name[:8] == "measure."}
     values = Counter(name for name, _ in of_measures)  # runs that do not take a measure lack its settings
     ignored = RECORDING | {name for name in values if values[name] == 1}
-    members: dict[str, tuple[dict[str, Any], list[FinishedRun]]] = {}
+    members: dict[str, Group] = {}
     for run in runs:
         settings = {name: value for name, value in run.settings.items() if name not in ignored}
-        members.setdefault(_key(run.choices, settings), (settings, []))[1].append(run)
-    return [Group(same[0].choices, settings, same) for settings, same in members.values()]
+        group = members.setdefault(_key(run.choices, settings), Group(run.choices, settings, []))
+        group.runs.append(run)
+    return list(members.values())
 
 
-def _with_settings_of_the_data(runs: list[FinishedRun]) -> list[FinishedRun]:
+def _with_settings_of_the_data(runs: Sequence[FinishedRun]) -> list[FinishedRun]:
     """The runs, with equal dataset settings where the data are equal, and with a fingerprint where they are not.
 
     Different dataset settings (paths of the files) become equal when one fold has the same fingerprint under both.
     Runs of one fold with the same settings but different fingerprints (replaced files, another version of the
     generator) get the fingerprint as a setting.
     """
-    keys = [_key(run.choices["dataset"], _dataset_settings(run)) for run in runs]
-    same = {key: {key} for key in keys}  # dataset settings, and all of the same data
+    parts = [{name: value for name, value in run.settings.items() if name.startswith("dataset.")} for run in runs]
+    keys = [_key(run.choices["dataset"], part) for run, part in zip(runs, parts, strict=True)]
+    lead = {key: key for key in keys}  # of dataset settings, the first ones of the same data
     first: dict[tuple[str, str], str] = {}  # (choice, fingerprint) -> its first settings
     for key, run in zip(keys, runs, strict=True):
-        merged = same[key] | same[first.setdefault((run.choices["dataset"], run.fingerprint), key)]
-        same |= dict.fromkeys(merged, merged)
-    settings = {key: _dataset_settings(run) for key, run in zip(keys, runs, strict=True)}
+        one, other = sorted((lead[key], lead[first.setdefault((run.choices["dataset"], run.fingerprint), key)]))
+        if one != other:
+            lead = {each: one if leading == other else leading for each, leading in lead.items()}
+    settings = dict(zip(keys, parts, strict=True))
     fingerprints: dict[tuple[str, Any], set[str]] = {}
     for key, run in zip(keys, runs, strict=True):
-        fingerprints.setdefault((min(same[key]), run.fold), set()).add(run.fingerprint)
-    ambiguous = {lead for (lead, _), several in fingerprints.items() if len(several) > 1}
+        fingerprints.setdefault((lead[key], run.fold), set()).add(run.fingerprint)
+    ambiguous = {leading for (leading, _), several in fingerprints.items() if len(several) > 1}
     changed = []
-    for lead, run in zip([min(same[key]) for key in keys], runs, strict=True):
-        dataset = settings[lead] | ({FINGERPRINT: run.fingerprint[:8]} if lead in ambiguous else {})
-        others = {name: value for name, value in run.settings.items() if not name.startswith("dataset.")}
+    for key, run, part in zip(keys, runs, parts, strict=True):
+        dataset = settings[lead[key]] | ({FINGERPRINT: run.fingerprint[:8]} if lead[key] in ambiguous else {})
+        others = {name: value for name, value in run.settings.items() if name not in part}
         changed.append(replace(run, settings=dataset | others))
     return changed
-
-
-def _dataset_settings(run: FinishedRun) -> dict[str, Any]:
-    return {name: value for name, value in run.settings.items() if name.startswith("dataset.")}
 
 
 def _key(*parts: Any) -> str:

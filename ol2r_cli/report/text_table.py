@@ -26,6 +26,10 @@ class Cell(NamedTuple):
     mark: str = ""
     best: bool = False
 
+    def __str__(self) -> str:
+        """Text and mark, letters as superscripts: `0.4123 ± 0.0021 ↑`, `0.4123 ᵃᶜ`."""
+        return " ".join(filter(None, [self.text, "".join(_RAISED.get(char, char) for char in self.mark)]))
+
 
 @dataclass(frozen=True)
 class TextTable:
@@ -47,13 +51,11 @@ class TextTable:
 
     def fitting(self, width: int) -> tuple[TextTable, str]:
         """The same table where it has this width, otherwise without columns with one value, and a line with these."""
-        columns = [
-            [heading, *map(_with_mark, cells)] for heading, *cells in zip(self.headings, *self.rows, strict=True)
-        ]
+        columns = [[heading, *map(str, cells)] for heading, *cells in zip(self.headings, *self.rows, strict=True)]
         same = [len(self.rows) > 1 and len(set(column[1:])) == 1 for column in columns]
         if sum(2 + max(map(len, column)) for column in columns) - 2 <= width or not any(same):
             return self, ""
-        said = ", ".join(" ".join(column[:2]) for column, one in zip(columns, same, strict=True) if one)
+        said = ", ".join(" ".join(column[:2]) for column in compress(columns, same))
         return self._with([not one for one in same]), f"In all rows: {said}."
 
     def _with(self, kept: Sequence[bool]) -> TextTable:
@@ -63,12 +65,11 @@ class TextTable:
 
 def markdown(table: TextTable) -> str:
     """A markdown table whose columns are aligned as text, too."""
-    texts = [table.headings, *([_with_mark(cell) for cell in row] for row in table.rows)]
-    columns = [list(map(in_markdown, column)) for column in zip(*texts, strict=True)]
     aligned = []
-    for column, number in zip(columns, table.numbers, strict=True):
-        width = max(3, *map(len, column))
-        cells = [cell.rjust(width) if number else cell.ljust(width) for cell in column]
+    for column, number in zip(zip(table.headings, *table.rows, strict=True), table.numbers, strict=True):
+        texts = [in_markdown(str(cell)) for cell in column]
+        width = max(3, *map(len, texts))
+        cells = [text.rjust(width) if number else text.ljust(width) for text in texts]
         aligned.append([cells[0], "-" * (width - 1) + "-:"[number], *cells[1:]])
     return "\n".join(f"| {' | '.join(line)} |" for line in zip(*aligned, strict=True))
 
@@ -78,35 +79,25 @@ def in_markdown(text: str) -> str:
     return re.sub(r"[\\|]|<(?=[A-Za-z/!?])|(?<=\])\(", r"\\\g<0>", text)
 
 
-def _with_mark(cell: Cell) -> str:
-    """Text and mark, letters as superscripts: `0.4123 ± 0.0021 ↑`, `0.4123 ᵃᶜ`."""
-    mark = "".join(_RAISED.get(char, char) for char in cell.mark)
-    return f"{cell.text} {mark}" if mark else cell.text
-
-
 def latex(table: TextTable, notes: Sequence[str] = ()) -> str:
     """A tabular for \\usepackage{booktabs}: best values bold, marks as superscripts, notes as comments above."""
-    columns = "".join("r" if number else "l" for number in table.numbers)
-    head = " & ".join(_escaped(text) for text in table.headings)
-    rows = [" & ".join(_latex_cell(cell) for cell in row) for row in table.rows]
+    rows = []
+    for row in table.rows:
+        texts = [f"\\textbf{{{_escaped(cell.text)}}}" if cell.best else _escaped(cell.text) for cell in row]
+        marks = [_escaped(cell.mark) if cell.mark in "↑↓" else f"$^{{{cell.mark}}}$" for cell in row]
+        rows.append(" & ".join(map("".join, zip(texts, marks, strict=True))))
     return "\n".join(
         [
             *(f"% {line}" for line in ("\\usepackage{booktabs}", *notes)),
-            f"\\begin{{tabular}}{{{columns}}}",
+            f"\\begin{{tabular}}{{{''.join('r' if number else 'l' for number in table.numbers)}}}",
             "\\toprule",
-            f"{head} \\\\",
+            f"{' & '.join(map(_escaped, table.headings))} \\\\",
             "\\midrule",
             *(f"{row} \\\\" for row in rows),
             "\\bottomrule",
             "\\end{tabular}",
         ]
     )
-
-
-def _latex_cell(cell: Cell) -> str:
-    text = _escaped(cell.text)
-    mark = _escaped(cell.mark) if cell.mark in "↑↓" else f"$^{{{cell.mark}}}$"
-    return (f"\\textbf{{{text}}}" if cell.best else text) + mark
 
 
 def _escaped(text: str) -> str:
@@ -122,7 +113,7 @@ def terminal(tables: Sequence[TextTable], notes: Sequence[str]) -> None:
 
     console = Console(highlight=False)
     for table, same in (table.fitting(console.width) for table in tables):
-        rows = [[Text(_with_mark(cell), style="bold" if cell.best else "") for cell in row] for row in table.rows]
+        rows = [[Text(str(cell), style="bold" if cell.best else "") for cell in row] for row in table.rows]
         print_table(table.headings, rows, table.numbers)
         console.print(Text(same and f"{same}\n", style="dim"))
     for line in notes:

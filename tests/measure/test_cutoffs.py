@@ -91,7 +91,7 @@ def test_other_measures_discounts_and_places_are_intact(tmp_path: Path, capsys: 
 
 
 def test_figures_and_the_page_show_this_cutoff(folder: Path, capsys: pytest.CaptureFixture[str]):
-    drawn, kinds = folder / "figures", ["learning_curve", "online_ndcg", "cumulative_ndcg", "bar", "setting"]
+    drawn, kinds = folder / "figures", ["learning_curve", "online_ndcg", "cumulative_ndcg", "bar"]
     assert cli.main(["report", str(folder), "--figure", *kinds, "--out", str(drawn), "--format", "svg"]) == 0
     for kind in kinds:
         assert "NDCG@20" in (drawn / f"{kind}.svg").read_text(), kind

@@ -70,7 +70,7 @@ def test_the_best_validation_ndcg_chooses(published, made):
             data = (run.fingerprint, run.choices["click"])
             rivals = [each for each in candidates if (each.fingerprint, each.choices["click"]) == data]
             assert len(rivals) == about.candidates == 3
-            best = max(rivals, key=lambda each: each.metrics["validation_ndcg_10"].mean)
+            best = max(rivals, key=lambda each: each.values[1000]["validation_ndcg_10"])
             rate = run.settings["ranker.learning_rate"]
             assert rate == best.settings["ranker.learning_rate"]
             assert about.edges == (["ranker.learning_rate"] if rate != 0.01 else [])

@@ -11,7 +11,6 @@ from ol2r_cli.recipes.benchmark import write_all
 from ol2r_cli.recipes.recipe import load_recipe, recipe_names
 from ol2r_cli.recipes.recipe_runs import played, published, published_dir, run_recipe
 from ol2r_cli.recipes.run_plan import benchmark_plan
-from ol2r_cli.report.finished_run import by_seed
 
 PUBLISHED = [name for name in recipe_names("benchmark") if published(name)]
 TOLERANCE = 0.05  # of NDCG on another processor, where ties may be broken otherwise
@@ -65,9 +64,9 @@ def test_a_few_rounds_repeat_the_published_check(name, tmp_path, monkeypatch):
         before, made = expected[about.table, about.competitor]
         assert before.settings["results_version"] == run.settings["results_version"], "run the benchmark again"
         exact = about.versions == made.versions and before.fingerprint == run.fingerprint
-        for seed, values in by_seed(run).items():
+        for seed, values in run.values.items():
             for metric in ("test_ndcg_10", "online_ndcg"):
-                expected_value = by_seed(before)[seed][metric]
+                expected_value = before.values[seed][metric]
                 if exact:
                     assert values[metric] == expected_value, (about.table, about.competitor, metric)
                 else:

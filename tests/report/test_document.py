@@ -1,29 +1,37 @@
-"""Tables as they are printed, with intervals by hand, marks of a comparison, best values, and lines below."""
+"""Tables as they are printed and in full precision, marks of a comparison, best values, and lines below."""
 
 from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
 
 import pytest
+from rich.console import Console
 
 from ol2r_cli.report.comparison import Selection, compare
-from ol2r_cli.report.document import Document
+from ol2r_cli.report.document import Document, differences_table, format_p, groups_table
 from ol2r_cli.report.measures import METRICS, check_metrics, heading, usual_metrics
 from ol2r_cli.report.names import Labels
-from ol2r_cli.report.result_tables import differences_table, format_p, groups_table
 from ol2r_cli.report.run_groups import Collection, collect
-from ol2r_cli.report.text_table import markdown
+from ol2r_cli.report.text_table import Cell, TextTable, latex, markdown, terminal
 from tests.manifests import edited_summary
 from tests.report.runs import groups_and_labels, groups_below, make
 
 T1 = math.tan(math.pi * 0.475)  # Student's t for one degree of freedom
+LOWER = {seed: 0.25 + 0.01 * seed for seed in range(6)}
+HIGHER = {seed: value + 0.1 + 0.001 * (seed % 2) for seed, value in LOWER.items()}
+TABLE = TextTable.of(
+    ["", "ranker"],
+    ["test NDCG@10"],
+    [["a", "pair_rank & co", Cell("0.5000 ± 0.0100", "bc", best=True)], ["b", "pd|gd", Cell("-0.2500", "↓")]],
+)
 
 
 def table(root, *metrics: str, selection: Selection | None = None) -> list[list[str]]:
     """The cells of the table, without the rule under its headings."""
     groups, labels = groups_and_labels(root)
-    rows = selection.groups if selection else groups
+    rows = [*selection.cells] if selection else groups
     lines = markdown(groups_table(rows, labels, *([metrics] if metrics else []), selection=selection)).splitlines()
     assert len({len(line) for line in lines}) == 1, "columns are aligned"
     assert re.fullmatch(r"\|( -+:? \|)+", lines[1]), "what markdown takes for a rule"
@@ -50,14 +58,13 @@ def test_mean_and_half_width(tmp_path):
     assert {row[-1] for row in table(tmp_path / "one")[1:]} == {"0.2500"}, "one value has no interval"
     with pytest.raises(ValueError, match=r"--metric must be one of online_ndcg, .*test_ndcg_10, .*, got 'ndcg'$"):
         check_metrics(["online_ndcg", "ndcg"], groups_below(tmp_path))
-
-
-def test_folds_are_told_from_seeds(tmp_path):
+    rows = table(tmp_path / "one", selection=Selection({groups_below(tmp_path / "one")[1]: 17}, []))
+    assert (rows[0][4:6], rows[1][4:6]) == (["chosen from", "n"], ["17", "1"])
     for fold in (1, 2, 3):
-        make(tmp_path, f"dataset.fold={fold}", test={0: 0.5, 1: 0.5})
-    assert table(tmp_path)[1][3] == "6 (3 folds x 2 seeds)"
-    make(tmp_path, "dataset.fold=1", test={2: 0.5})
-    assert table(tmp_path)[1][3] == "7 (3 folds)"
+        make(tmp_path / "folds", f"dataset.fold={fold}", test={0: 0.5, 1: 0.5})
+    assert table(tmp_path / "folds")[1][3] == "6 (3 folds x 2 seeds)"
+    make(tmp_path / "folds", "dataset.fold=1", test={2: 0.5})
+    assert table(tmp_path / "folds")[1][3] == "7 (3 folds)"
 
 
 def test_best_first_within_dataset_users_and_task(tmp_path):
@@ -83,14 +90,6 @@ def test_best_first_within_dataset_users_and_task(tmp_path):
     assert [row[2] for row in table(tmp_path, "best_round")[4:6]] == ["a", "b"], "by name where more is not better"
 
 
-def test_a_chosen_row_has_its_number_of_cells(tmp_path):
-    make(tmp_path, "ranker.l2=1")
-    make(tmp_path, "ranker.l2=2")
-    rows = table(tmp_path, selection=Selection(groups_below(tmp_path)[1:], [17], []))
-    assert rows[0][3:6] == ["settings", "chosen from", "n"]
-    assert rows[1][3:6] == ["l2=2", "17", "1"]
-
-
 def test_headings_and_usual_metrics(tmp_path):
     for metric, words in {
         "test_ndcg_1": "test NDCG@1",
@@ -107,16 +106,42 @@ def test_headings_and_usual_metrics(tmp_path):
     assert usual_metrics(groups_below(tmp_path)) == (*METRICS, "unfairness", "violations")
 
 
-def test_the_table_has_marks_and_says_which_is_the_baseline(two):
-    groups, labels = two
-    marked, lettered = (
-        groups_table(groups, labels, ["test_ndcg_10"], comparison=compare(groups, labels, ["test_ndcg_10"], baseline))
-        for baseline in ("pdgd", None)
-    )
-    place = marked.headings.index("ranker")
-    assert [row[place].text for row in marked.rows] == ["pairrank", "pdgd (baseline)"]
-    assert [(row[-1].mark, row[-1].best) for row in marked.rows] == [("↑", True), ("", False)]
-    assert [(row[0].text, row[-1].mark) for row in lettered.rows] == [("a", "b"), ("b", "")]
+def test_comparisons_are_marks_and_a_table_and_columns_of_the_frame(tmp_path):
+    """pairrank is better for every seed than pdgd; the labels know another pairrank."""
+    make(tmp_path, "ranker=pdgd", "ranker.l2=1", test=LOWER)
+    make(tmp_path, "ranker.pairs=all", "ranker.l2=2", test=HIGHER)
+    make(tmp_path, "ranker.pairs=all", "ranker.l2=3", test={0: 0.1, 1: 0.1})
+    groups, labels = groups_and_labels(tmp_path)
+    groups = [groups[1], groups[0]]
+    plain = Document(Collection(), groups, labels, ["test_ndcg_10"], Selection({groups[0]: 2, groups[1]: 1}, []))
+    frame = plain.frame()
+    assert frame.columns == [
+        *("dataset", "click", "intent", "ranker", "model", "exploration", "fairness", "ranker.l2", "chosen_from"),
+        *("folds", "n", "test_ndcg_10_mean", "test_ndcg_10_sd", "test_ndcg_10_half_width", "test_ndcg_10_n"),
+    ]
+    estimate = groups[0].estimate("test_ndcg_10")
+    last = ("pairrank", None, "confidence", "none", 2, 2, 1, 6, estimate.mean, estimate.sd, estimate.half_width, 6)
+    assert frame.row(0)[3:] == last
+    comparison = compare(groups, labels, ["test_ndcg_10"], "pdgd")
+    marked = replace(plain, selection=None, comparison=comparison)
+    better, base = marked.frame().to_dicts()
+    assert better["test_ndcg_10_difference"] == pytest.approx(0.1005, abs=1e-6)
+    assert 0 < better["test_ndcg_10_p_holm"] < 0.001
+    counts = [better[f"test_ndcg_10_{what}"] for what in ("wins", "ties", "losses", "pairs", "missing")]
+    assert (counts, base["test_ndcg_10_difference"]) == ([6, 0, 0, 6, 0], None)
+    shown, differences = marked.tables
+    place = shown.headings.index("ranker")
+    assert [row[place].text for row in shown.rows] == ["pairrank", "pdgd (baseline)"]
+    assert [(row[-1].mark, row[-1].best) for row in shown.rows] == [("↑", True), ("", False)]
+    row = {heading: cell.text for heading, cell in zip(differences.headings, differences.rows[0], strict=True)}
+    assert [row[name] for name in ("ranker", "minus", "win/tie/loss", "pairs")] == ["pairrank", "pdgd", "6/0/0", "6"]
+    assert row["difference"].startswith("+0.10050 ± 0.000")
+    lettered = replace(marked, comparison=compare(groups, labels, ["test_ndcg_10", "online_ndcg"]))
+    assert [(row[0].text, row[-1].mark) for row in lettered.tables[0].rows] == [("a", "b"), ("b", "")]
+    assert lettered.frame().select("letter", "test_ndcg_10_better_than").rows() == [("a", "b"), ("b", "")]
+    frame = replace(lettered, differences_only=True).frame()
+    assert frame["metric"].to_list() == ["test_ndcg_10", "online_ndcg"]
+    assert frame.select("ranker", "rival_ranker", "wins", "losses").rows() == [("pairrank", "pdgd", 6, 0)] * 2
 
 
 def test_rows_of_one_ranker_are_told_apart_by_settings_or_by_the_task(tmp_path):
@@ -129,9 +154,6 @@ def test_rows_of_one_ranker_are_told_apart_by_settings_or_by_the_task(tmp_path):
         groups, labels = groups_and_labels(tmp_path / place)
         shown = differences_table(compare(groups, labels, ["test_ndcg_10"]), labels)
         assert {row[3].text for row in shown.rows} == names
-
-
-def test_small_probabilities():
     for p, text in (None, ""), (1.0, "1.000"), (0.0449, "0.045"), (0.00012, "1.2e-04"), (0.0, "<1e-6"):
         assert format_p(p) == text
 
@@ -139,7 +161,7 @@ def test_small_probabilities():
 def test_the_best_is_the_least_where_less_is_better(tmp_path):
     for ranker, regret in (("a", 2), ("b", 1)):
         with edited_summary(make(tmp_path, f"ranker={ranker}")) as summary:
-            summary["metrics"]["regret"] = summary["metrics"]["clicks"] = {"mean": regret, "sd": None, "n": 1}
+            summary["by_seed"]["regret"] = summary["by_seed"]["clicks"] = [regret]
     rows = groups_table(*groups_and_labels(tmp_path), ["regret", "clicks"]).rows
     assert [[cell.best for cell in row[-2:]] for row in rows] == [[False, False], [True, False]]
 
@@ -152,10 +174,54 @@ def test_lines_under_the_table(tmp_path):
     assert "one for each (fold, seed)" in line
     make(tmp_path / "more", status="failed")
     (make(tmp_path / "more") / "config.yaml").unlink()
-    document = Document(collect([tmp_path]), [], Labels([]), [], Selection([], [2], []))
+    document = Document(collect([tmp_path]), [], Labels([]), [], Selection({groups[0]: 2}, []))
     first, chosen, unfinished, damaged = document.notes
     assert first.startswith("2 runs. ")
     assert "one for each seed" in first
     assert "best mean validation NDCG" in chosen
     assert unfinished == f"1 run not finished: ol2r status {tmp_path}"
     assert damaged.startswith(f"1 run damaged: {tmp_path / 'more'}")
+
+
+def test_markdown_is_aligned_and_marks_are_behind_the_values():
+    assert markdown(TABLE).splitlines() == [
+        "|     | ranker         |       test NDCG@10 |",
+        "| --- | -------------- | -----------------: |",
+        "| a   | pair_rank & co | 0.5000 ± 0.0100 ᵇᶜ |",
+        r"| b   | pd\|gd         |          -0.2500 ↓ |",
+    ]
+    table = TextTable.of(["a", "b"], ["c"], [["1", "", ""], ["", "", "2"]])
+    assert table.without_empty() == TextTable.of(["a"], ["c"], [["1", ""], ["", "2"]])
+
+
+def test_latex_is_escaped_with_superscripts_and_the_best_in_bold():
+    assert latex(TABLE, ["2 runs at 95%."]).splitlines() == [
+        r"% \usepackage{booktabs}",
+        "% 2 runs at 95%.",
+        r"\begin{tabular}{llr}",
+        r"\toprule",
+        r" & ranker & test NDCG@10 \\",
+        r"\midrule",
+        r"a & pair\_rank \& co & \textbf{0.5000 $\pm$ 0.0100}$^{bc}$ \\",
+        r"b & pd\textbar{}gd & $-$0.2500$^{\downarrow}$ \\",
+        r"\bottomrule",
+        r"\end{tabular}",
+    ]
+    odd = latex(TextTable.of(["x"], [], [["\\&%$#_{}~^<1e-05 a-b"]])).splitlines()[5]
+    minus_within_a_word_or_exponent_stays = r"$<$1e-05 a-b \\"
+    escaped = r"\textbackslash{}\&\%\$\#\_\{\}\textasciitilde{}\textasciicircum{}"
+    assert odd == escaped + minus_within_a_word_or_exponent_stays
+
+
+def test_on_a_terminal_everything_is_there(monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
+    terminal([TABLE], ["A line with [brackets] under it."])
+    lines = [line.split() for line in capsys.readouterr().out.splitlines() if line.strip()]
+    assert lines == [
+        ["ranker", "test", "NDCG@10"],
+        ["a", "pair_rank", "&", "co", "0.5000", "±", "0.0100", "ᵇᶜ"],
+        ["b", "pd|gd", "-0.2500", "↓"],
+        ["A", "line", "with", "[brackets]", "under", "it."],
+    ]
+    assert Console().width == 60

@@ -1,4 +1,4 @@
-"""Intervals, pooling, p values, Holm and effect sizes, against closed forms, scipy and definitions."""
+"""Intervals, p values, Holm and effect sizes, against closed forms, scipy and definitions."""
 
 from __future__ import annotations
 
@@ -10,107 +10,59 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import ttest_1samp
 
-from ol2r_cli.report.estimates import (
-    EXACT,
-    Estimate,
-    effect_size,
-    holm,
-    least_p,
-    of_values,
-    over_folds,
-    paired_t,
-    quantile,
-    sign_flips,
-)
+from ol2r_cli.report.estimates import EXACT, effect_size, holm, least_p, of_values, paired_t, quantile, sign_flips
 
-VALUES = st.lists(st.floats(-1e3, 1e3), min_size=1, max_size=6)
-
-
-def of(values: list[float]) -> Estimate:
-    sd = statistics.stdev(values) if len(values) > 1 else None
-    return Estimate(statistics.fmean(values), sd, len(values))
-
-
-def test_quantiles_where_students_t_has_a_closed_form():
-    p = 0.975
-    assert quantile(1) == pytest.approx(math.tan(math.pi * (p - 1 / 2)))  # Cauchy
-    assert quantile(2) == pytest.approx((2 * p - 1) / math.sqrt(2 * p * (1 - p)))
-    assert quantile(10**9) == pytest.approx(statistics.NormalDist().inv_cdf(p))
-
-
-def test_the_half_width_is_t_times_the_standard_error():
-    two = of([0.25, 0.75])  # sd is the distance over sqrt(2), the standard error half the distance
-    assert two.half_width == pytest.approx(math.tan(math.pi * 0.475) * 0.25)
-    assert Estimate(0.5, None, 1).half_width is None
-
-
-@given(st.lists(VALUES, min_size=1, max_size=5))
-def test_pooled_parts_equal_the_estimate_from_all_values(parts):
-    values = [value for part in parts for value in part]
-    pooled, direct = over_folds({1: list(map(of, parts))}), of(values)
-    assert pooled.n == direct.n
-    assert pooled.mean == pytest.approx(direct.mean, abs=1e-9)
-    assert (pooled.sd is None) == (direct.sd is None)
-    if pooled.sd is not None:
-        assert pooled.sd == pytest.approx(direct.sd, abs=1e-9)
-
-
-@given(st.lists(VALUES, min_size=2, max_size=4))
-def test_several_folds_are_the_units_and_count_the_same(folds):
-    """The mean over the folds' means, with the interval of so many independent values."""
-    by_fold = {number: [of(values)] for number, values in enumerate(folds)}
-    estimate, units = over_folds(by_fold), of([statistics.fmean(values) for values in folds])
-    values = [value for fold in folds for value in fold]
-    assert (estimate.n, estimate.folds, estimate.units) == (len(values), len(folds), len(folds))
-    assert estimate.mean == pytest.approx(units.mean, abs=1e-9)
-    assert estimate.half_width == pytest.approx(units.half_width, abs=1e-6)
-    assert estimate.sd == pytest.approx(statistics.stdev(values), abs=1e-6)
-    pairs = {(fold, seed): value for fold, own in enumerate(folds) for seed, value in enumerate(own)}
-    assert of_values(pairs).half_width == pytest.approx(units.half_width, abs=1e-6)
-
-
-def test_one_fold_is_no_fold():
-    assert over_folds({1: [of([0.25, 0.75])], 2: []}) == of([0.25, 0.75])
-    assert over_folds({1: []}) is None
-    assert of_values({(1, 0): 0.5}) == of([0.5])
-
-
+FOLDS = st.lists(st.lists(st.floats(-1e3, 1e3), min_size=1, max_size=6), min_size=1, max_size=4)
 DIFFERENCES = st.lists(st.floats(-10, 10).map(lambda value: round(value, 3)), min_size=2, max_size=8)
 P = st.lists(st.floats(0, 1), min_size=1, max_size=8)
 
 
-def test_t_where_it_has_a_closed_form():
-    """For 1 and 3: mean 2, standard error 1, t = 2; with one degree of freedom p = 1 - 2 atan(t) / pi."""
-    assert paired_t([1, 3]) == pytest.approx(1 - 2 * math.atan(2) / math.pi)
-    assert paired_t([-1, -3]) == paired_t([1, 3])
+def test_students_t_where_it_has_a_closed_form():
+    p = 0.975
+    assert quantile(1) == pytest.approx(math.tan(math.pi * (p - 1 / 2)))  # Cauchy
+    assert quantile(2) == pytest.approx((2 * p - 1) / math.sqrt(2 * p * (1 - p)))
+    assert quantile(10**9) == pytest.approx(statistics.NormalDist().inv_cdf(p))
+    two = of_values({(1, 0): 0.25, (1, 1): 0.75})  # the standard error of two values is half their distance
+    assert two.half_width == pytest.approx(math.tan(math.pi * 0.475) * 0.25)
+    assert of_values({(1, 0): 0.5}).half_width is None
+    assert of_values({}) is None
+    # For 1 and 3: mean 2, standard error 1, t = 2; with one degree of freedom p = 1 - 2 atan(t) / pi.
+    assert paired_t([1, 3]) == paired_t([-1, -3]) == pytest.approx(1 - 2 * math.atan(2) / math.pi)
 
 
-@given(DIFFERENCES, DIFFERENCES)
-def test_t_is_that_of_scipy(first, second):
-    from scipy.stats import ttest_rel
-
-    pairs = list(zip(first, second, strict=False))
-    differences = [a - b for a, b in pairs]
-    if np.std(differences) > 1e-6 and len(pairs) > 1:
-        assert paired_t(differences) == pytest.approx(ttest_rel(*zip(*pairs, strict=True)).pvalue, abs=1e-9)
-
-
-def test_differences_without_spread_and_a_single_one():
-    assert paired_t([1.0]) is sign_flips([1.0]) is effect_size([1.0, 2.0]) is None
-    assert paired_t([0.0, 0.0, 0.0]) == 1
-    assert paired_t([0.1, 0.1, 0.1]) == 0
-    assert effect_size([0.1, 0.1, 0.1]) is None
-    assert sign_flips([0.1, 0.1, 0.1]) == 2 / 8, "all signs the same, one way or the other"
-    assert sign_flips([0.0, 0.0]) == 1
+@given(FOLDS)
+def test_several_folds_are_the_units_and_count_the_same(folds):
+    """The mean over the folds' means, with the interval of so many independent values; of one fold, of its values."""
+    values = [value for fold in folds for value in fold]
+    units = [statistics.fmean(fold) for fold in folds] if len(folds) > 1 else values
+    estimate = of_values({(fold, seed): value for fold, own in enumerate(folds) for seed, value in enumerate(own)})
+    assert (estimate.n, estimate.folds, estimate.units) == (len(values), len(folds), len(units))
+    assert estimate.mean == pytest.approx(statistics.fmean(units), abs=1e-9)
+    assert (estimate.sd is None) == (len(values) == 1)
+    if len(units) > 1:
+        assert estimate.sd == pytest.approx(statistics.stdev(values), abs=1e-6)
+        half = quantile(len(units) - 1) * statistics.stdev(units) / len(units) ** 0.5
+        assert estimate.half_width == pytest.approx(half, abs=1e-6)
 
 
 @given(DIFFERENCES)
-def test_signs_are_all_tried(differences):
-    """Every assignment of signs, counted one by one in whole thousandths, where nothing rounds."""
+def test_p_is_that_of_scipy_and_of_all_signs(differences):
+    """Every assignment of signs is counted one by one in whole thousandths, where nothing rounds."""
+    if np.std(differences) > 1e-6:
+        assert paired_t(differences) == pytest.approx(ttest_1samp(differences, 0).pvalue, abs=1e-9)
     whole = [round(1000 * value) for value in differences]
     ways = [abs(sum(s * v for s, v in zip(signs, whole, strict=True))) for signs in product((1, -1), repeat=len(whole))]
     assert sign_flips(differences) == sum(way >= abs(sum(whole)) for way in ways) / len(ways)
+
+
+def test_differences_without_spread():
+    assert effect_size([1.0, 2.0]) is None
+    assert (paired_t([0.0, 0.0, 0.0]), paired_t([0.1, 0.1, 0.1])) == (1, 0)
+    assert effect_size([0.1, 0.1, 0.1]) is None
+    assert sign_flips([0.1, 0.1, 0.1]) == 2 / 8, "all signs the same, one way or the other"
+    assert sign_flips([0.0, 0.0]) == 1
 
 
 def test_many_signs_are_drawn_and_the_draws_are_the_same_every_time():
@@ -122,13 +74,6 @@ def test_many_signs_are_drawn_and_the_draws_are_the_same_every_time():
     assert drawn == pytest.approx(normal, abs=0.01)
 
 
-def test_holm_by_hand():
-    """In order: .005 x 4 = .02, .01 x 3 = .03, .03 x 2 = .06, and .04 x 1 = .04, which may not be below .06."""
-    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
-    assert holm([0.5, 0.6]) == [1, 1]
-    assert holm([]) == []
-
-
 @given(P, st.floats(0.001, 0.5))
 def test_holm_rejects_what_the_procedure_rejects(p, alpha):
     """Step down: reject the smallest while it is below alpha / (how many are left); then stop."""
@@ -136,13 +81,14 @@ def test_holm_rejects_what_the_procedure_rejects(p, alpha):
     while left and p[left[0]] * len(left) < alpha:
         rejected.add(left.pop(0))
     assert {place for place, adjusted in enumerate(holm(p)) if adjusted < alpha} == rejected
+    # In order: .005 x 4 = .02, .01 x 3 = .03, .03 x 2 = .06, and .04 x 1 = .04, which may not be below .06.
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm([0.5, 0.6]) == [1, 1]
 
 
 def test_the_effect_size_has_no_bias():
-    """Without the correction ten values overrate an effect of 1 by 9 %."""
+    """Without the correction ten values overrate an effect of 1 by 9 %, sqrt(9/2) G(4) / G(9/2)."""
     draws = np.random.default_rng(2).normal(1, 1, (5_000, 10))
     assert np.mean([effect_size(row) for row in draws.tolist()]) == pytest.approx(1, abs=0.02)
-    assert np.mean(draws.mean(1) / draws.std(1, ddof=1)) == pytest.approx(1.0942, abs=0.02)  # sqrt(9/2) G(4) / G(9/2)
-    assert effect_size(draws[0].tolist()) == pytest.approx(
-        (1 - 3 / 35) * draws[0].mean() / draws[0].std(ddof=1), rel=1e-3
-    )
+    plain = draws[0].mean() / draws[0].std(ddof=1)
+    assert effect_size(draws[0].tolist()) == pytest.approx((1 - 3 / 35) * plain, rel=1e-3)

@@ -5,17 +5,18 @@ from __future__ import annotations
 import hashlib
 import math
 import os
+import shutil
 import statistics
 import subprocess
 import sys
 from inspect import signature
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import ol2r_cli.report.figures.drawing as drawing
 from ol2r_cli.report.figures.drawing import KINDS, SUFFIXES, NothingToDraw, draw, painter, save
+from ol2r_cli.report.names import Labels
 from tests.report.runs import drawn, groups_and_labels, lines, play
 
 ROOT = Path(__file__).parents[2]
@@ -81,21 +82,19 @@ def test_bands_by_hand(tmp_path):
     assert not drawn(tmp_path / "one", "learning_curve").axes[0].collections
 
 
-def test_runs_that_were_evaluated_in_other_rounds_are_one_curve_over_the_rounds_of_all(tmp_path):
+def test_runs_of_a_group_are_one_curve_in_which_a_seed_counts_once(tmp_path):
     test = {0: [0.25, 0.5, 0.5, 0.5, 1]}
-    play(tmp_path, "evaluate_every=5", trace={"online_ndcg": {0: [0] * 20}}, test=test, every=5)
-    play(tmp_path, "evaluate_every=10", trace={"online_ndcg": {1: [0] * 20}}, test={1: [0.75, 1, 0]}, every=10)
-    play(tmp_path, "evaluate_on=[validation]", trace={"online_ndcg": {1: [0] * 20, 2: [0] * 20}})  # has no test split
-    (axes,) = drawn(tmp_path, "learning_curve").axes
-    assert lines(axes) == {"PairRank": ([0, 10, 20], [0.5, 0.75, 0.5])}
-
-
-def test_a_seed_that_two_runs_have_counts_once(tmp_path):
+    play(tmp_path / "a", "evaluate_every=5", trace={"online_ndcg": {0: [0] * 20}}, test=test, every=5)
+    other = {"online_ndcg": {1: [0] * 20}}
+    play(tmp_path / "a", "evaluate_every=10", trace=other, test={1: [0.75, 1, 0]}, every=10)
+    play(tmp_path / "a", "evaluate_on=[validation]", trace={"online_ndcg": {1: [0] * 20, 2: [0] * 20}})  # no test split
+    (axes,) = drawn(tmp_path / "a", "learning_curve").axes
+    assert lines(axes) == {"PairRank": ([0, 10, 20], [0.5, 0.75, 0.5])}, "over the rounds of all"
     for fold, values in ((1, (0.25, 0.75, 0.5)), (2, (0.5, 0.5, 0.5))):
         for seeds in ((0, 1), (1, 2)):
             trace = {"online_ndcg": {seed: [0] for seed in seeds}}
-            play(tmp_path, f"dataset.fold={fold}", trace=trace, test={seed: [values[seed]] for seed in seeds})
-    (axes,) = drawn(tmp_path, "learning_curve").axes
+            play(tmp_path / "b", f"dataset.fold={fold}", trace=trace, test={seed: [values[seed]] for seed in seeds})
+    (axes,) = drawn(tmp_path / "b", "learning_curve").axes
     assert lines(axes)["PairRank"][1] == [0.5], "and 0.53125 if seed 1 of fold 1 counted twice"
 
 
@@ -153,13 +152,21 @@ def test_a_panel_for_each_dataset_and_click_model(tmp_path):
     assert len(figure.legends) == 1
 
 
-def test_wide_intervals_and_markers_leave_curves_legible(tmp_path):
+def test_wide_intervals_markers_and_long_legends_leave_curves_legible(tmp_path):
     play(tmp_path, trace=ONLINE, test={0: [0.25, 0.25], 1: [0.75, 0.75]}, every=20)
     play(tmp_path, "ranker=pdgd", trace=ONLINE, test={0: [0.5, 0.625], 1: [0.5, 0.625]}, every=20)
     low, high = drawn(tmp_path, "learning_curve", bands="ci").axes[0].get_ylim()
     assert high - low < 0.35, "means are .125 apart, and the interval has all from 0 to 1"
     marked = [line.get_markevery() for line in drawn(tmp_path, "online_ndcg", window=1).axes[0].lines]
     assert marked == [(0, 4), (2, 4)], "markers of several curves stand side by side"
+    for number in range(10):
+        play(tmp_path, f"ranker=a_ranker_with_a_long_name_{number}", trace=ONLINE)
+    heights = []
+    for groups in (groups_and_labels(tmp_path)[0][:1], groups_and_labels(tmp_path)[0]):
+        figure = draw("online_ndcg", groups, Labels(groups), width="column")
+        figure.canvas.draw()
+        heights.append(figure.axes[0].get_window_extent().height)
+    assert heights[1] > 0.9 * heights[0], "twelve lines of names make the figure higher"
 
 
 def test_missing_data_are_named_with_what_to_type(tmp_path):
@@ -169,7 +176,6 @@ def test_missing_data_are_named_with_what_to_type(tmp_path):
         "unfairness": "dataset.group=",
         "block_size": "trace_blocks=true",
         "block_size_by_rank": "block_rounds=[10,100,1000]",
-        "setting": "fairness.epsilon=0.1,1,10",
         "lda": "ranker=olranknet",
     }
     for kind, typed in says.items():
@@ -202,6 +208,12 @@ def test_bars_begin_at_zero_and_end_at_the_mean(tmp_path):
     assert all(bar.get_x() == 0 for bar in axes.patches)
     assert axes.get_xlim()[0] == 0
     assert [text.get_text() for text in axes.texts] == [f"0.500 ± {T1 * 0.25:.3f}", "0.750"]
+    play(tmp_path / "large", trace={"unfairness": {0: [1000000], 1: [1000100]}})
+    figure = drawn(tmp_path / "large", "bar", metric="unfairness", width=2)
+    figure.canvas.draw()
+    (axes,) = figure.axes
+    assert axes.texts[0].get_window_extent().x1 <= axes.get_window_extent().x1, "numbers have room"
+    shutil.rmtree(tmp_path / "large")
     play(tmp_path, "ranker=dbgd", "click=informational")
     first, second = drawn(tmp_path, "bar", metric="online_ndcg").axes
     assert (bars(first), bars(second)) == ({"PairRank": 0.5, "PDGD": 0.75}, {"DBGD": 0.5}), "a missing row is empty"
@@ -213,35 +225,6 @@ def test_running_time_is_wall_clock_over_rounds(tmp_path):
         (axes,) = drawn(tmp_path, "running_time", unit=unit).axes
         assert bars(axes) == {"PairRank": value}
         assert axes.get_xlabel().replace("\n", " ").endswith("2 replicas together")
-
-
-def test_setting_against_metric(tmp_path):
-    for l2, values in ((0.1, (0.25, 0.75)), (1, (0.5, 0.75)), (10, (0.75, 0.75))):
-        play(tmp_path, f"ranker.l2={l2}", trace={"online_ndcg": {0: [values[0]], 1: [values[1]]}})
-    (axes,) = drawn(tmp_path, "setting", metric="online_ndcg", bands="ci").axes
-    line, _, (whiskers,) = axes.containers[0].lines
-    assert (list(line.get_xdata()), list(line.get_ydata())) == ([0.1, 1, 10], [0.5, 0.625, 0.75])
-    assert [float(s[1][1] - s[0][1]) for s in whiskers.get_segments()] == pytest.approx([T1 * 0.5, T1 * 0.25, 0])
-    assert (axes.get_xscale(), axes.get_xlabel()) == ("log", "regularisation λ")
-    assert [label.get_text() for label in axes.get_xticklabels()] == ["0.1", "1", "10"]
-
-
-def test_other_settings_make_curves_of_their_own(tmp_path):
-    for pairs in ("all", "matching"):
-        for l2 in (1, 2):
-            play(tmp_path, f"ranker.pairs={pairs}", f"ranker.l2={l2}")
-    (axes,) = drawn(tmp_path, "setting", x="ranker.l2", metric="online_ndcg").axes
-    assert [each.get_label() for each in axes.containers] == ["PairRank pairs=all", "PairRank pairs=matching"]
-    assert axes.get_xscale() == "linear"
-    (axes,) = drawn(tmp_path, "setting", x="ranker.pairs", metric="online_ndcg").axes
-    assert [each.get_label() for each in axes.containers] == ["PairRank λ=1", "PairRank λ=2"]
-    assert [label.get_text() for label in axes.get_xticklabels()] == ["all", "matching"]
-    for x, message in (
-        (None, r"^x must be chosen from ranker.l2, ranker.pairs: type x=ranker.l2$"),
-        ("l2", r"^x must be a setting that groups differ in \(ranker.l2, ranker.pairs\), got l2$"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            drawn(tmp_path, "setting", x=x, metric="online_ndcg")
 
 
 def test_blocks_by_rank_are_means_over_queries_that_long(tmp_path):
@@ -289,15 +272,6 @@ for suffix in {SUFFIXES}:
     assert "<dc:date>" not in text
 
 
-def test_files_that_cannot_be_written(tmp_path):
-    play(tmp_path)
-    with pytest.raises(ValueError, match=r"^a figure's file must end in .png, .svg, .pdf, got .*figure.gif$"):
-        save(drawn(tmp_path, "online_ndcg"), tmp_path / "figure.gif")
-    (tmp_path / "file").touch()
-    with pytest.raises(ValueError, match=r"must be one that can be written, got .*figure.png \("):
-        save(drawn(tmp_path, "online_ndcg"), tmp_path / "file" / "figure.png")
-
-
 def test_wrong_options_are_errors_in_one_line(tmp_path, monkeypatch):
     play(tmp_path)
     for kind, options, message in (
@@ -318,6 +292,15 @@ def test_wrong_options_are_errors_in_one_line(tmp_path, monkeypatch):
     ):
         with pytest.raises(ValueError, match=message):
             drawn(tmp_path, kind, **options)
+    (tmp_path / "file").touch()
+    for file, message in (
+        ("figure.gif", r"^a figure's file must end in .png, .svg, .pdf, got .*figure.gif$"),
+        ("file/figure.png", r"must be one that can be written, got .*figure.png \("),
+    ):
+        with pytest.raises(ValueError, match=message):
+            save(drawn(tmp_path, "online_ndcg"), tmp_path / file)
+    for name, kind in KINDS.items():
+        assert list(signature(painter(name)).parameters)[3:] == [*kind.options], name
     monkeypatch.setattr(drawing, "find_spec", lambda name: None)
     with pytest.raises(ValueError, match=r"^figures need matplotlib: type pip install 'ol2r\[plots\]'$"):
         drawn(tmp_path, "online_ndcg")
@@ -342,16 +325,11 @@ print(len(KINDS), main([{str(tmp_path)!r}, "--out", {str(tmp_path / "report.html
     assert "type pip install" in (tmp_path / "report.html").read_text()
 
 
-def test_every_listed_option_is_a_parameter():
-    for name, kind in KINDS.items():
-        assert list(signature(painter(name)).parameters)[3:] == [*kind.fixed, *kind.options], name
-
-
 @pytest.fixture(scope="module")
 def many(tmp_path_factory):
     """Three rankers, two click models and two datasets with all that can be drawn, names long and numbers large."""
     root = tmp_path_factory.mktemp("many")
-    for place, ranker in enumerate(("pairrank", "olranknet", "offline_ranknet")):
+    for place, ranker in enumerate(("pairrank", "offline_ranknet")):
         for dataset in ("mslr_web10k", "synthetic"):
             for click in ("navigational", "informational"):
                 level = 0.3 + place / 20
@@ -369,19 +347,15 @@ def many(tmp_path_factory):
                 if ranker == "pairrank":
                     words += ["fairness=fairexp", "fairness.epsilon=0.1"]
                 play(root, *words, trace=trace, test=curve, cosine=curve, every=5, blocks={1: [[60] * 60, [30] * 60]})
-    for l2 in (0.0001, 0.001):
-        for alpha in (0.01, 0.1):
-            words = f"ranker.l2={l2}", f"exploration.alpha={alpha}"
-            play(root / "setting", *words, trace={"online_ndcg": {0: [l2], 1: [0.5]}})
     return root
 
 
 def check_layout(root: Path, kind: str, width: str) -> None:
     """Nothing is cut off, and nothing overlaps."""
-    options = {"setting": {"x": "ranker.l2", "metric": "online_ndcg"}, "measure": {"column": "online_ndcg"}}
-    groups, labels = groups_and_labels(root / "setting" if kind == "setting" else root)
-    groups = groups[:6] if kind == "block_size_by_rank" else groups
-    figure = draw(kind, groups, labels, width=width, **options.get(kind, {}))
+    groups, labels = groups_and_labels(root)
+    groups = groups[:5] if kind == "block_size_by_rank" else groups
+    options = {"column": "online_ndcg"} if kind == "measure" else {}
+    figure = draw(kind, groups, labels, width=width, **options)
     figure.canvas.draw()
     renderer, frame = figure.canvas.get_renderer(), figure.bbox
     boxes = [axes.get_tightbbox(renderer) for axes in figure.axes]
@@ -398,7 +372,7 @@ def check_layout(root: Path, kind: str, width: str) -> None:
 
 
 def test_nothing_is_cut_off_and_nothing_overlaps(many):
-    for kind in ("unfairness", "block_size", "block_size_by_rank", "running_time", "setting"):
+    for kind in ("unfairness", "block_size", "block_size_by_rank", "running_time"):
         check_layout(many, kind, "column")
     check_layout(many, "learning_curve", "page")
 
@@ -408,20 +382,3 @@ def test_no_kind_of_any_width_is_cut_off(many):
     for kind in KINDS.keys() - {"lda"}:
         for width in ("column", "page"):
             check_layout(many, kind, width)
-
-
-def test_legends_and_numbers_beside_bars_have_room(tmp_path):
-    heights = []
-    for count in (1, 12):
-        for number in range(count):
-            play(tmp_path / f"{count}", f"ranker=a_ranker_with_a_long_name_{number}")
-        figure = drawn(tmp_path / f"{count}", "online_ndcg", width="column")
-        figure.canvas.draw()
-        heights.append(figure.axes[0].get_window_extent().height)
-    assert heights[1] > 0.9 * heights[0], "twelve lines of names make the figure higher"
-    play(tmp_path / "bar", trace={"unfairness": {0: [1000000], 1: [1000100]}})
-    figure = drawn(tmp_path / "bar", "bar", metric="unfairness", width=2)
-    figure.canvas.draw()
-    (axes,) = figure.axes
-    assert axes.texts[0].get_window_extent().x1 <= axes.get_window_extent().x1
-    assert not np.isnan(axes.get_xlim()).any()

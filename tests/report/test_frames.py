@@ -1,4 +1,4 @@
-"""Frames with one row for each seed, group or difference, and files of results: the same runs again."""
+"""Frames with one row for each seed, and files of results: the same runs again."""
 
 from __future__ import annotations
 
@@ -8,11 +8,9 @@ import polars as pl
 import pytest
 
 from ol2r_cli.report import load
-from ol2r_cli.report.comparison import Selection, compare
-from ol2r_cli.report.frames import as_frame, differences_frame, groups_frame
+from ol2r_cli.report.finished_run import read_results, results_frame
+from ol2r_cli.report.frames import as_frame
 from ol2r_cli.report.names import Labels
-from ol2r_cli.report.result_tables import differences_table
-from ol2r_cli.report.results_file import read_results, results_frame
 from ol2r_cli.report.run_groups import collect, group_runs
 from ol2r_cli.run.store import RunDirectory
 from tests.manifests import accept_changes
@@ -25,16 +23,15 @@ def test_one_row_for_each_run_and_seed(tmp_path):
     make(tmp_path / "b", "ranker=pdgd", status="failed")
     frame = load(tmp_path / "a", str(tmp_path / "b"))
     assert frame.columns[:12] == [
-        "run", "path", "group", "dataset", "fold", "click",
-        "intent", "ranker", "model", "exploration", "fairness", "ranker.l2",
-    ]  # fmt: skip
+        *("run", "path", "group", "dataset", "fold", "click", "intent", "ranker", "model", "exploration", "fairness"),
+        "ranker.l2",
+    ]
     assert frame.select("group", "fold", "ranker.l2", "seed", "test_ndcg_10", "validation_ndcg_10").rows() == [
         (0, 1, 1, 0, 0.25, None),
         (0, 1, 1, 1, 0.5, None),
         (1, 2, 2, 1, 0.75, 0.125),
     ]
-    assert frame["path"][0] == str(first)
-    assert frame["run"].unique().to_list() == ["0123456789"]
+    assert (frame["path"][0], frame["run"].unique().to_list()) == (str(first), ["0123456789"])
     assert not {"rounds", "regret"} & set(frame.columns)
     assert load(tmp_path / "a", settings=True)["rounds"].unique().to_list() == [2]
     make(tmp_path / "a", "ranker.l2=1", test={1: 0.5})
@@ -77,43 +74,6 @@ def test_damage_is_a_warning_and_wrong_arguments_are_errors(tmp_path):
         assert len(load(tmp_path)) == 1
 
 
-def test_a_row_a_group_in_full_precision(two):
-    groups, labels = two
-    frame = groups_frame(groups, labels, ["test_ndcg_10"], Selection(groups, [2, 1], []))
-    assert frame.columns[:7] == ["dataset", "click", "intent", "ranker", "model", "exploration", "fairness"]
-    assert frame.columns[7:] == [
-        "ranker.l2", "chosen_from", "folds", "n",
-        "test_ndcg_10_mean", "test_ndcg_10_sd", "test_ndcg_10_half_width", "test_ndcg_10_n",
-    ]  # fmt: skip
-    first = frame.row(0, named=True)
-    estimate = groups[0].estimate("test_ndcg_10")
-    assert (first["ranker"], first["ranker.l2"], first["chosen_from"], first["n"]) == ("pairrank", 2, 2, 6)
-    assert first["test_ndcg_10_mean"] == estimate.mean
-    assert (first["test_ndcg_10_sd"], first["test_ndcg_10_half_width"]) == (estimate.sd, estimate.half_width)
-
-
-def test_comparisons_are_columns_or_rows(two):
-    groups, labels = two
-    frame = groups_frame(groups, labels, ["test_ndcg_10"], comparison=compare(groups, labels, ["test_ndcg_10"], "pdgd"))
-    better, base = frame.to_dicts()
-    assert better["test_ndcg_10_difference"] == pytest.approx(0.1005, abs=1e-6)
-    assert 0 < better["test_ndcg_10_p_holm"] < 0.001
-    counts = [better[f"test_ndcg_10_{what}"] for what in ("wins", "ties", "losses", "pairs", "missing")]
-    assert counts == [6, 0, 0, 6, 0]
-    assert base["test_ndcg_10_difference"] is None
-    comparison = compare(groups, labels, ["test_ndcg_10", "online_ndcg"])
-    letters = groups_frame(groups, labels, ["test_ndcg_10"], comparison=comparison)
-    assert letters["letter"].to_list() == ["a", "b"]
-    assert letters["test_ndcg_10_better_than"].to_list() == ["b", ""]
-    frame = differences_frame(comparison, labels)
-    assert frame["metric"].to_list() == ["test_ndcg_10", "online_ndcg"]
-    assert frame.select("ranker", "rival_ranker", "wins", "losses").rows() == [("pairrank", "pdgd", 6, 0)] * 2
-    shown = differences_table(comparison, labels)
-    row = {heading: cell.text for heading, cell in zip(shown.headings, shown.rows[0], strict=True)}
-    assert [row[name] for name in ("ranker", "minus", "win/tie/loss", "pairs")] == ["pairrank", "pdgd", "6/0/0", "6"]
-    assert row["difference"].startswith("+0.10050 ± 0.000")
-
-
 def test_columns_keep_numbers_and_write_mixtures_as_typed():
     for values, kind, expected in (
         ([1, None], pl.Int64, [1, None]),
@@ -128,51 +88,37 @@ def test_columns_keep_numbers_and_write_mixtures_as_typed():
         assert (frame.schema["x"], frame["x"].to_list()) == (kind, expected), values
 
 
-@pytest.fixture
-def runs(tmp_path):
-    make(tmp_path, "ranker.l2=1", "dataset.fold=1", test={0: 0.25, 1: 0.5})
-    make(tmp_path, "ranker.l2=1", "dataset.fold=2", test={0: 0.75, 2: 0.1}, validation={0: 0.3, 2: 0.2})
-    make(tmp_path, "ranker=pdgd", "click=navigational", test={3: 1 / 3})
-    return collect([tmp_path]).runs
-
-
-def test_runs_of_a_file_are_as_they_were(runs, tmp_path):
-    file = tmp_path / "results.parquet"
+def test_a_file_of_results_has_the_same_runs_once_and_no_traces(tmp_path):
+    make(tmp_path / "runs", "ranker.l2=1", "dataset.fold=1", test={0: 0.25, 1: 0.5})
+    make(tmp_path / "runs", "ranker.l2=1", "dataset.fold=2", test={0: 0.75, 2: 0.1}, validation={0: 0.3, 2: 0.2})
+    make(tmp_path / "runs", "ranker=pdgd", "click=navigational", test={3: 1 / 3})
+    runs = [replace(run, id=f"run{number}") for number, run in enumerate(collect([tmp_path / "runs"]).runs)]
+    folder = tmp_path / "published"
+    folder.mkdir()
+    file = folder / "results.parquet"
     results_frame(runs, [{"note": ["a", 1]}, {}, {}], [["one", "two"], [], ["two"]]).write_parquet(file)
     read = read_results(file)
     assert pl.read_parquet(file)["rows"].to_list() == [["one", "two"]] * 2 + [[]] * 2 + [["two"]]
     assert [about for _, about in read] == [{"note": ["a", 1]}, {}, {}]
-    same = ("choices", "settings", "fold", "fingerprint", "seeds", "typed", "id")
     for (run, _), before in zip(read, runs, strict=True):
-        assert [getattr(run, name) for name in same] == [getattr(before, name) for name in same]
         assert run.path == file / before.id
-        assert run.metrics.keys() == before.metrics.keys()
-        for name, estimate in run.metrics.items():
-            assert (estimate.n, estimate.mean) == (before.metrics[name].n, pytest.approx(before.metrics[name].mean))
-            assert estimate.sd == pytest.approx(before.metrics[name].sd)
+        for name in ("choices", "settings", "fold", "fingerprint", "values", "typed", "id"):
+            assert getattr(run, name) == getattr(before, name), name
     before, after = group_runs(runs), group_runs(collect([file]).runs)
     assert [Labels(after).overrides(group) for group in after] == [Labels(before).overrides(group) for group in before]
-    for one, other in zip(before, after, strict=True):
-        assert one.values("test_ndcg_10") == other.values("test_ndcg_10")
-    both = group_runs(collect([tmp_path, file]).runs)
+    assert [g.values("test_ndcg_10") for g in before] == [g.values("test_ndcg_10") for g in after]
+    both = group_runs(collect([tmp_path / "runs", file]).runs)
     assert [group.n for group in both] == [group.n for group in before], "the same runs in both are one group"
-
-
-def test_a_file_has_every_run_once_and_no_traces(runs, tmp_path):
-    folder = tmp_path / "published"
-    folder.mkdir()
-    file = folder / "results.parquet"
-    runs = [replace(run, id=f"run{number}") for number, run in enumerate(runs)]
-    results_frame(runs, rows=[["one", "two"], [], []]).write_parquet(file)
     assert len(load(file)) == len(pl.read_parquet(file)) == 5
     with pytest.raises(ValueError, match=r"table must be summary for .*results.parquet, which has final values only"):
         load(file, table="trace")
     pl.DataFrame({"run": [1]}).write_parquet(folder / "other.parquet")
-    message = rf"no finished runs below {folder} \(published results: {file}\)$"
-    with pytest.raises(ValueError, match=message):
-        load(folder)
-    with pytest.raises(ValueError, match=r"must have the results of runs, got a table without rows, dataset, fold"):
-        collect([folder / "other.parquet"])
     (folder / "text.parquet").write_text("no table")
-    with pytest.raises(ValueError, match=r"text.parquet cannot be read"):
-        collect([folder / "text.parquet"])
+    with pytest.raises(ValueError, match=rf"no finished runs below {folder} \(published results: {file}\)$"):
+        load(folder)
+    for name, message in (
+        ("other", "must have the results of runs, got a table without rows, dataset, fold"),
+        ("text", "text.parquet cannot be read"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            collect([folder / f"{name}.parquet"])

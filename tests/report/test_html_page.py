@@ -60,7 +60,7 @@ def written(root: Path, *, baseline: str | None = None, choose: bool = False, lo
     own = group_runs(found.runs)
     labels = Labels(own)
     selection = select(own, labels) if choose else None
-    own = selection.groups if selection else own
+    own = [*selection.cells] if selection else own
     comparison = compare(own, labels, ["online_ndcg"], baseline) if baseline else None
     write_page(root / "report.html", Document(found, own, labels, ["online_ndcg"], selection, comparison, look=look))
     text = (root / "report.html").read_text(encoding="utf-8")
@@ -87,13 +87,8 @@ def runs(tmp_path_factory) -> Path:
     return root
 
 
-@pytest.fixture(scope="module")
-def page(runs) -> tuple[str, Page]:
-    return written(runs, baseline="pairrank")
-
-
-def test_it_is_well_formed_whole_in_itself_and_the_same_every_time(page, runs):
-    text, parsed = page
+def test_it_is_well_formed_and_whole_and_has_all_that_there_are_data_for(runs):
+    text, parsed = written(runs, baseline="pairrank")
     assert parsed.open == []
     assert text.startswith("<!doctype html>\n<html lang=")
     ids = [attributes["id"] for _, attributes in parsed.elements if "id" in attributes]
@@ -103,11 +98,7 @@ def test_it_is_well_formed_whole_in_itself_and_the_same_every_time(page, runs):
     assert pointed <= {f"#{name}" for name in ids}
     assert not re.search(r"https?:|//[a-z]|@import|url\((?!#)", text)
     assert not [tag for tag, attributes in parsed.elements if tag == "link" or "src" in attributes]
-    assert written(runs, baseline="pairrank")[0] == text
-
-
-def test_it_has_sentences_tables_settings_and_provenance(page):
-    text, parsed = page
+    assert written(runs, baseline="pairrank")[0] == text, "the same every time"
     for said in (
         r"2 groups of 2 runs: 2 rankers, 1 click model, 1 dataset, 4 rounds; 3 seeds each\.",
         r"the best mean test NDCG@10 is that of PairRank \(0\.6250 ± [\d.]+\), then PDGD \(0\.3750",
@@ -119,25 +110,14 @@ def test_it_has_sentences_tables_settings_and_provenance(page):
         "2026-01-01 00:00:00 and 2026-01-01 00:01:00",
         "mq2008, fold 1, sha256 mq2008, fold 1",
         "cpu, tensors, 1 thread",
+        "Learning curve: NDCG on held-out queries over rounds. Panels: MQ2008, perfect. Shown: PairRank; PDGD.",
     ):
         assert re.search(said, parsed.text), said
     assert text.count("<table") == text.count("<caption>") == 3, "the groups, the differences, and the runs"
     assert all(attributes.get("scope") == "col" for attributes in parsed.all("th"))
-
-
-def test_it_has_every_figure_that_there_are_data_for(page, tmp_path):
-    own = [attributes["id"] for attributes in page[1].all("figure")]
+    own = [attributes["id"] for attributes in parsed.all("figure")]
     assert own == ["learning_curve", "cumulative_ndcg", "online_ndcg", "running_time"]
-    assert [(a["role"], a["aria-labelledby"]) for a in page[1].all("svg")] == [("img", f"{each}-title") for each in own]
-    alternative = (
-        "Learning curve: NDCG on held-out queries over rounds. Panels: MQ2008, perfect. Shown: PairRank; PDGD."
-    )
-    assert alternative in page[1].text
-    for number in (0.001, 0.0034):
-        play(tmp_path, f"fairness.epsilon={number}", "fairness=fairexp")
-    text, parsed = written(tmp_path)
-    assert "setting-fairness-epsilon" in [attributes["id"] for attributes in parsed.all("figure")]
-    assert ">FairExp-PairRank ε=0.0034</text>" in text, "coordinates are rounded, and text is not"
+    assert [(a["role"], a["aria-labelledby"]) for a in parsed.all("svg")] == [("img", f"{each}-title") for each in own]
     assert not re.search(r'<path[^>]* d="[^"]*\d\.\d{3}', text)
 
 
@@ -163,13 +143,16 @@ def test_without_matplotlib_the_rest_is_there(runs, monkeypatch):
     assert "pdgd" in parsed.text
 
 
-def test_names_are_no_html(tmp_path, one_figure):
-    play(tmp_path, "ranker=<b>&mine", "ranker.pairs='<script>'")
-    play(tmp_path, "ranker=<b>&mine", "ranker.pairs=all")
+def test_names_are_no_html_and_keep_their_digits(tmp_path, one_figure):
+    for pairs in "'<script>'", "all":
+        play(tmp_path, "ranker=<b>&mine", f"ranker.pairs={pairs}")
+    for number in (0.001, 0.0034):
+        play(tmp_path, f"fairness.epsilon={number}", "fairness=fairexp", test={0: [0.5, 0.5]}, every=1)
     text, parsed = written(tmp_path)
     assert "<b>" not in text
     assert len(parsed.all("script")) == 1
     assert "<b>&mine" in parsed.text
+    assert ">FairExp-PairRank ε=0.0034</text>" in text, "coordinates are rounded, and text is not"
 
 
 def test_too_many_curves_are_those_that_validation_chooses(tmp_path, one_figure):
@@ -182,8 +165,5 @@ def test_too_many_curves_are_those_that_validation_chooses(tmp_path, one_figure)
     assert [attributes["id"] for attributes in parsed.all("figure")] == ["learning_curve"]
     _, parsed = written(tmp_path, choose=True)
     assert "Each is the best by validation NDCG of up to 17 cells of its grid." in parsed.text
-
-
-def test_ranges_of_seeds():
     for seeds, said in ([0], "0"), ([0, 1, 2], "0–2"), ([5, 0, 1, 9, 10], "0–1, 5, 9–10"), ([3, 3], "3"):
         assert ranges(seeds) == said

@@ -47,44 +47,29 @@ def test_axes_are_those_along_which_grades_differ():
     assert np.corrcoef(turned[:, 0], grades)[0, 1] > 0.9, "grades grow along an axis, however features are signed"
     np.testing.assert_allclose(turned, places, atol=1e-9)
     assert abs(np.corrcoef(places[:, 1], values[:, 1])[0, 1]) < 0.2
-
-
-def test_features_that_never_vary_or_repeat_others_do_no_harm():
-    generator = torch.Generator().manual_seed(0)
-    grades = np.repeat([0, 1, 2], 50)
-    informative = torch.randn(150, 2, generator=generator) + 3 * torch.from_numpy(grades)[:, None]
-    values = torch.cat([informative, informative, torch.ones(150, 1)], 1)
-    assert np.isfinite(_discriminants(values, grades)).all()
-
-
-def test_rows_are_thinned_evenly():
+    repeated = torch.cat([values, values, torch.ones(600, 1)], 1)
+    assert np.isfinite(_discriminants(repeated, grades)).all(), "features that repeat or never vary do no harm"
     for rows, most, expected in [(5, 9, [0, 1, 2, 3, 4]), (9, 3, [0, 4, 8]), (10, 2, [0, 9])]:
         assert _evenly_spaced(torch.arange(rows), most).tolist() == expected
 
 
-def test_a_run_is_projected(network):
-    projection = project(network, documents=5)
-    assert projection.features.shape == projection.network.shape == (len(projection.grades), 2)
-    assert max(np.unique(projection.grades, return_counts=True)[1]) == 5
-    assert list(projection.grades) == sorted(projection.grades)
-    assert not np.allclose(project(network, 5, seed=1).network, projection.network)
-    assert np.array_equal(project(network, 5, seed=1).features, projection.features)
-
-
 def test_the_figure_has_a_panel_for_features_and_one_for_the_network(runs, network):
+    expected, other = project(network, documents=5), project(network, 5, seed=1)
+    assert expected.features.shape == expected.network.shape == (len(expected.grades), 2)
+    assert max(np.unique(expected.grades, return_counts=True)[1]) == 5
+    assert list(expected.grades) == sorted(expected.grades)
+    assert not np.allclose(other.network, expected.network)
+    assert np.array_equal(other.features, expected.features)
     groups_of_runs = group_runs(collect([runs]).runs)
     figure = draw("lda", groups_of_runs, Labels(groups_of_runs), documents="5")
-    assert [axes.get_title().replace("\n", ", ") for axes in figure.axes] == [
-        "synthetic, features",
-        "olRankNet, informational, last hidden layer",
-    ]
-    expected = project(network, 5)
+    titles = [axes.get_title().replace("\n", ", ") for axes in figure.axes]
+    assert titles == ["synthetic, features", "olRankNet, informational, last hidden layer"]
     for axes, places in zip(figure.axes, (expected.features, expected.network), strict=True):
         shown = {tuple(point) for line in axes.lines for point in line.get_xydata()}
         assert shown == {tuple(point) for point in places}
 
 
-def test_wrong_options_and_a_linear_ranker_are_refused(runs):
+def test_wrong_options_a_linear_ranker_and_other_data_are_refused(runs, network, tmp_path):
     groups = group_runs(collect([runs]).runs)
     for options, message in (
         ({"seed": "7"}, r"^seed must be one of 0, 1, got 7$"),
@@ -95,9 +80,6 @@ def test_wrong_options_and_a_linear_ranker_are_refused(runs):
             draw("lda", groups, Labels(groups), **options)
     with pytest.raises(ValueError, match=r"lda needs a ranker with a network, got .*: run one, such as ranker=olrankn"):
         project(next(run for run in runs.glob("*/pairrank-*")), 5)
-
-
-def test_other_data_are_refused(network, tmp_path):
     copy = tmp_path / network.name
     shutil.copytree(network, copy)
     config = (copy / "config.yaml").read_text()

@@ -7,18 +7,8 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 
-from ol2r_cli.report.names import (
-    RANKERS,
-    Labels,
-    Legend,
-    distinguishing_settings,
-    find_baseline,
-    ranker_style,
-    shade,
-    task_name,
-    tasks,
-    variants,
-)
+from ol2r_cli.report.figures.legend import RANKERS, Legend, distinguishing_settings, ranker_style, shade, variants
+from ol2r_cli.report.names import Labels, find_baseline, task_name, tasks
 from tests.report.runs import groups_and_labels, groups_below, make, play
 
 CHOICES = "dataset=mq2008 click=perfect ranker=pairrank exploration=confidence"
@@ -63,9 +53,8 @@ def test_explorations_and_models_are_named_where_a_ranker_has_several(tmp_path):
         ("olranknet", "model.width=16"),
     ]
     rows, labels = groups_and_labels(tmp_path / "b")
-    assert labels.overrides(rows[1]) == (
-        "dataset=mq2008 click=perfect ranker=pdgd ranker/model=mlp exploration=confidence ranker.model.width=16"
-    )
+    words = "dataset=mq2008 click=perfect ranker=pdgd ranker/model=mlp exploration=confidence ranker.model.width=16"
+    assert labels.overrides(rows[1]) == words
 
 
 def test_a_setting_that_follows_the_rankers_is_left_out_unless_it_was_typed(tmp_path):
@@ -83,12 +72,13 @@ def test_a_setting_that_follows_the_rankers_is_left_out_unless_it_was_typed(tmp_
 
 
 def test_no_two_groups_look_the_same(tmp_path):
-    for l2, alpha, other, path in product((1, 2), (1, 2), ("ranker=pdgd", "exploration=none", "rounds=9"), "ab"):
-        make(tmp_path, f"ranker.l2={l2}", f"exploration.l2={alpha}", other, f"dataset.path={path}", fingerprint=path)
-    make(tmp_path, fingerprint="a")
-    make(tmp_path, fingerprint="b")
+    for l2, alpha, other in product((1, 2), (1, 2), ("ranker=pdgd", "exploration=none", "rounds=9")):
+        make(tmp_path, f"ranker.l2={l2}", f"exploration.l2={alpha}", other)
+    for path in "ab":
+        make(tmp_path, f"dataset.path={path}", fingerprint=path)
+        make(tmp_path, "rounds=7", fingerprint=path)
     names = short(tmp_path)
-    assert len(set(names)) == len(names) == 2 * 2 * 3 * 2 + 2
+    assert len(set(names)) == len(names) == 2 * 2 * 3 + 2 + 2
 
 
 def test_overrides_are_words_for_the_shell_without_fingerprints(tmp_path):
@@ -118,10 +108,10 @@ def test_dataset_users_and_settings_of_the_run_make_the_task(tmp_path):
 
 
 def test_words_for_a_baseline(tmp_path):
-    make(tmp_path, "ranker.l2=0.1")
-    make(tmp_path, "ranker.l2=2")
-    make(tmp_path, "ranker=pdgd", "exploration=none", "ranker.l2=7", "ranker.pairs=all")
-    (task,) = tasks(groups_below(tmp_path))
+    make(tmp_path / "a", "ranker.l2=0.1")
+    make(tmp_path / "a", "ranker.l2=2")
+    make(tmp_path / "a", "ranker=pdgd", "exploration=none", "ranker.l2=7", "ranker.pairs=all")
+    (task,) = tasks(groups_below(tmp_path / "a"))
     for words, row in {
         "pdgd": 2,
         "ranker=pdgd": 2,
@@ -134,13 +124,9 @@ def test_words_for_a_baseline(tmp_path):
         assert find_baseline(words, task, Labels(task)) is task[row], words
     for words in ("dbgd", "ranker.l2=3", "ranker.l2=x", "ranker.new=1", "pdgd ranker.l2=2"):
         assert find_baseline(words, task, Labels(task)) is None, words
-
-
-def test_words_that_match_several_groups_are_an_error_with_advice(tmp_path):
-    make(tmp_path, "ranker.l2=1", "rounds=9")
-    make(tmp_path, "ranker.l2=2", "rounds=9")
-    make(tmp_path, "rounds=8")
-    rows, labels = groups_and_labels(tmp_path)
+    for other in ("ranker.l2=1 rounds=9", "ranker.l2=2 rounds=9", "rounds=8"):
+        make(tmp_path / "b", *other.split())
+    rows, labels = groups_and_labels(tmp_path / "b")
     first, second = tasks(rows)
     assert find_baseline("pairrank", second, labels) is second[0]
     message = (
@@ -176,19 +162,15 @@ def test_rankers_differ_in_colour_for_everybody_or_in_both_dash_and_marker():
         assert least > 15 or (first.dash != second.dash and first.marker != second.marker), (first, second)
 
 
-def test_styles_are_the_same_in_every_figure(tmp_path):
+def test_styles_are_the_same_in_every_figure_and_fairness_and_settings_keep_to_their_ranker(tmp_path):
     known = {"pairrank": "#0072b2", "olranknet": "#d55e00", "p2neurrank": "#009e73", "pdgd": "#cc79a7"}
     assert {name: RANKERS[name][1].colour for name in known} == known, "figures of versions can be compared"
-    play(tmp_path / "a", "ranker=pdgd")
-    play(tmp_path / "a", "ranker=my_own")
+    make(tmp_path / "a", "ranker=pdgd")
+    make(tmp_path / "a", "ranker=my_own")
     for words in (("ranker=my_own", "click=informational"), ("ranker=pairrank",), ("ranker=dbgd",)):
-        play(tmp_path / "b", *words)
+        make(tmp_path / "b", *words)
     first, second = (Legend(*groups_and_labels(tmp_path / name)).styles for name in "ab")
-    assert first["PDGD"] == RANKERS["pdgd"][1]
-    assert first["my_own"] == second["my_own"]
-
-
-def test_fairness_and_settings_keep_to_their_ranker():
+    assert (first["PDGD"], first["my_own"]) == (RANKERS["pdgd"][1], second["my_own"])
     plain, fair = ranker_style("pairrank"), ranker_style("pairrank", "fairexp")
     assert (fair.colour, fair.hollow, plain.hollow) == (plain.colour, True, False)
     assert fair.dash != plain.dash
@@ -201,17 +183,14 @@ def test_fairness_and_settings_keep_to_their_ranker():
     assert [shade("#0072b2", step) for step in (-1, 0, 0.5, 1)] == ["#000000", "#0072b2", "#80b8d8", "#ffffff"]
 
 
-def test_names_are_those_of_the_papers(tmp_path):
-    play(tmp_path, "ranker=pepairrank")
-    play(tmp_path, "fairness=fairexp")
-    play(tmp_path, "ranker=ips_regression", "fairness=fairco")
-    play(tmp_path, "ranker=pdgd", "ranker/model=mlp")
-    play(tmp_path, "ranker=pdgd", "ranker/model=linear")
-    names = list(Legend(*groups_and_labels(tmp_path)).styles)
-    assert names == ["FairExp-PairRank", "P²LinRank", "Linear-PDGD", "Neural-PDGD", "FairCo"]
-
-
-def test_settings_are_named_only_where_a_panel_has_several(tmp_path):
+def test_names_are_those_of_the_papers_with_settings_only_where_a_panel_has_several(tmp_path):
+    for words in ("ranker=pepairrank", "fairness=fairexp", "ranker=ips_regression fairness=fairco"):
+        make(tmp_path / "papers", *words.split())
+    make(tmp_path / "papers", "ranker=pdgd", "ranker/model=mlp")
+    make(tmp_path / "papers", "ranker=pdgd", "ranker/model=linear")
+    legend = Legend(*groups_and_labels(tmp_path / "papers"))
+    assert [*legend.styles] == ["FairExp-PairRank", "P²LinRank", "Linear-PDGD", "Neural-PDGD", "FairCo"]
+    assert [legend.styles[f"{model}-PDGD"].hollow for model in ("Linear", "Neural")] == [False, True]
     play(tmp_path / "a", "click=perfect", "ranker.l2=0.1")
     play(tmp_path / "a", "click=informational", "ranker.l2=10")
     assert list(Legend(*groups_and_labels(tmp_path / "a")).styles) == ["PairRank"]
@@ -224,9 +203,6 @@ def test_settings_are_named_only_where_a_panel_has_several(tmp_path):
     assert list(legend.styles) == ["PairRank"]
     titles = [legend.title(panel) for panel in legend.panels]
     assert titles == ["MQ2008, perfect, stop=0.25", "MQ2008, perfect, stop=0.5"], "of users and data, in the title"
-
-
-def test_the_fewest_settings():
     for panels, names in (
         ([[{"a": "1"}]], []),
         ([[{"a": "1", "b": "1"}, {"a": "2", "b": "2"}]], ["a"]),

@@ -19,19 +19,14 @@ from ol2r_cli.run.run import parse_settings
 from tests.report.runs import groups_below, make, only
 
 
-def test_each_run_once_and_others_counted(tmp_path):
+def test_each_run_once_others_counted_and_damage_stops_nothing(tmp_path):
     done = make(tmp_path / "a")
     make(tmp_path / "a", status="interrupted")
     make(tmp_path / "b", status="failed")
     make(tmp_path / "b", status="running")  # without a lock: killed
     found = collect([tmp_path / "a", tmp_path / "b", done, tmp_path / "a" / ".." / "a"])
     assert [run.path for run in found.runs] == [done]
-    assert found.unfinished == {tmp_path / "a": 1, tmp_path / "b": 2}
-    assert found.damaged == []
-
-
-def test_damage_is_named_and_stops_nothing(tmp_path):
-    good = make(tmp_path)
+    assert (found.unfinished, found.damaged) == ({tmp_path / "a": 1, tmp_path / "b": 2}, [])
     for name, content in (
         ("run.json", "{"),
         ("run.json", '{"status": "finished"}'),
@@ -47,7 +42,7 @@ def test_damage_is_named_and_stops_nothing(tmp_path):
         else:
             (bad / name).write_text(content)
         found = collect([tmp_path])
-        assert [run.path for run in found.runs] == [good]
+        assert [run.path for run in found.runs] == [done]
         (line,) = (line for line in found.damaged if line.startswith(str(bad)))
         assert "\n" not in line
     assert len(found.damaged) == 7
@@ -56,46 +51,39 @@ def test_damage_is_named_and_stops_nothing(tmp_path):
 def test_settings_have_dotted_names_and_those_that_cannot_change_results_are_left_out(tmp_path):
     make(tmp_path, "ranker.l2=1e-5", "rounds=10", "force=true", "exploration.alpha=2.0")
     (run,) = collect([tmp_path]).runs
-    assert run.settings["ranker.l2"] == 1e-5
-    assert repr(run.settings["exploration.alpha"]) == "2"
-    assert run.settings["rounds"] == 10
+    assert (run.settings["ranker.l2"], repr(run.settings["exploration.alpha"]), run.settings["rounds"]) == (
+        1e-5,
+        "2",
+        10,
+    )
     never = {"force", "output_dir", "data_dir", "seed", "dataset.fold", "dataset.data_dir", "device.name"}
     assert not (never | {"device.threads"}) & run.settings.keys()
     assert {"device.dtype", "dataset.normalise", "click.stop"} <= run.settings.keys()
     assert run.typed >= {"ranker.l2", "rounds", "force", "exploration.alpha"}
 
 
-NAMES = st.from_regex(r"\A[a-z_]{1,6}\Z")
-INTEGERS = st.integers(-(2**63), 2**63 - 1)
-LEAVES = st.none() | st.booleans() | INTEGERS | st.text() | st.lists(INTEGERS | st.text(), max_size=3)
-TREES = st.dictionaries(
-    NAMES, st.recursive(LEAVES, lambda below: st.dictionaries(NAMES, below, max_size=3), max_leaves=6)
-)
+LEAVES = st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.text(max_size=9)
+TREES = st.dictionaries(st.from_regex(r"\A[a-z_]{1,6}\Z"), LEAVES | st.lists(LEAVES, max_size=2), max_size=3)
 
 
-@settings_of_hypothesis(max_examples=40, deadline=None)
-@given(TREES)
-def test_settings_parsed_in_pieces_equal_those_parsed_as_a_whole(tree):
-    text = yaml.safe_dump({"all": 1} | tree, allow_unicode=True, sort_keys=False)
+@settings_of_hypothesis(max_examples=20, deadline=None)
+@given(TREES, TREES)
+def test_settings_parsed_in_pieces_equal_those_parsed_as_a_whole(tree, inner):
+    text = yaml.safe_dump({"all": 1, "with": inner} | tree, allow_unicode=True, sort_keys=False)
     assert parse_settings(text) == yaml.safe_load(text)
 
 
-def test_text_that_cannot_be_split_is_parsed_as_a_whole():
+def test_text_that_cannot_be_split_is_parsed_as_a_whole_and_what_runs_share_once(monkeypatch):
     for text in "# all\na: [1]\nb: [1]\n", "---\na: [1]\nb: [1]\n", "{a: [1], b: [1]}", "? a\n: [1]\nb: [1]\n":
         assert parse_settings(text) == {"a": [1], "b": [1]}, text
     for text in "", "word", "a: 1\n- b", "a: [1", "a: &x [1]\nb: *x\n":
         with pytest.raises(ValueError):
             parse_settings(text)
-
-
-def test_text_that_runs_share_is_parsed_once(monkeypatch):
-    """100 runs, 10 values of l2, 10 seeds: ten `ranker`, ten `seed`, and one of each of the others."""
     parsed = []
     parse = run_module.parse_yaml
     monkeypatch.setattr(run_module, "parse_yaml", lambda text: parsed.append(text) or parse(text))
     trees = (
-        {"click": {"stop": 0.5}, "ranker": {"l2": run // 10, "why": "only in this test"}, "seed": run % 10}
-        for run in range(100)
+        {"click": {"stop": 0.5}, "ranker": {"l2": n // 10, "why": "this test"}, "seed": n % 10} for n in range(100)
     )
     read = [parse_settings(OmegaConf.to_yaml(OmegaConf.create(tree))) for tree in trees]
     assert [(found["ranker"]["l2"], found["seed"]) for found in read] == [(run // 10, run % 10) for run in range(100)]
@@ -117,61 +105,50 @@ def test_seeds_replicas_and_folds_are_repetitions(tmp_path):
     make(tmp_path, "dataset.fold=2", test={0: 0.3, 3: 0.5})
     make(tmp_path, "force=true", "output_dir=x", "device.threads=4", "dataset.data_dir=there", test={4: 0.9})
     group = only(tmp_path)
-    assert group.seeds == {1: {0, 1, 2, 3, 4}, 2: {0, 3}}
-    assert group.n == 7
+    assert (group.seeds, group.n) == ({1: {0, 1, 2, 3, 4}, 2: {0, 3}}, 7)
     first, second = {0: 0.1, 1: 0.2, 2: 0.4, 3: 0.8, 4: 0.9}, {0: 0.3, 3: 0.5}
-    _, sd, n = expected(*first.values(), *second.values()).expected
     folds = [sum(seeds.values()) / len(seeds) for seeds in (first, second)]  # 0.48 and 0.4: every fold counts the same
-    assert values(group) == pytest.approx((sum(folds) / 2, sd, n), abs=1e-6)
+    sd = statistics.stdev([*first.values(), *second.values()])
+    assert values(group) == pytest.approx((sum(folds) / 2, sd, 7), abs=1e-6)
     estimate = group.estimate("test_ndcg_10")
     assert (estimate.folds, estimate.between) == (2, pytest.approx(statistics.stdev(folds), abs=1e-6))
     by_pair = {(fold, seed): value for fold, seeds in ((1, first), (2, second)) for seed, value in seeds.items()}
     assert group.values("test_ndcg_10") == pytest.approx(by_pair, abs=1e-6)
     assert group.values("validation_ndcg_10") == pytest.approx({(1, 3): 0.1}, abs=1e-6)
-    assert group.estimate("validation_ndcg_10").n == 1
-    assert group.estimate("regret") is None
+    assert (group.estimate("validation_ndcg_10").n, group.estimate("regret")) == (1, None)
 
 
-def test_any_other_setting_makes_another_group(tmp_path):
-    make(tmp_path)
+def test_any_other_setting_makes_another_group_and_what_is_recorded_makes_none(tmp_path):
+    make(tmp_path / "a")
     others = ("ranker.l2=1", "click.stop=1", "dataset.normalise=none", "rounds=3", "device.dtype=float32")
     for number, other in enumerate((*others, "ranker=pdgd"), 2):
-        make(tmp_path, other, fingerprint="other data" if other.startswith("dataset") else None)
-        assert len(groups_below(tmp_path)) == number, other
-
-
-def test_what_is_recorded_makes_no_group_and_a_seed_counts_once(tmp_path):
-    make(tmp_path, test={0: 0.1, 1: 0.3, 2: 0.5})
+        make(tmp_path / "a", other, fingerprint="other data" if other.startswith("dataset") else None)
+        assert len(groups_below(tmp_path / "a")) == number, other
+    make(tmp_path / "b", test={0: 0.1, 1: 0.3, 2: 0.5})
     recorded = ("evaluate_every=50", "trace_blocks=false", "save_interactions=true", "block_rounds=[1]")
     for other in (*recorded, "measures=[ndcg,err]"):
-        make(tmp_path, other, test={0: 0.1, 1: 0.3}, validation={0: 0.2, 1: 0.6})
-        group = only(tmp_path)
-        assert values(group) == expected(0.1, 0.3, 0.5)
+        make(tmp_path / "b", other, test={0: 0.1, 1: 0.3}, validation={0: 0.2, 1: 0.6})
+        group = only(tmp_path / "b")
+        assert values(group) == expected(0.1, 0.3, 0.5), other
         assert values(group, "validation_ndcg_10") == expected(0.2, 0.6), "which the larger run has not recorded"
-        assert group.values("validation_ndcg_10") == pytest.approx({(1, 0): 0.2, (1, 1): 0.6})
         assert Labels([group]).settings(group) == {}
+    make(tmp_path / "c")
+    make(tmp_path / "c", "measure.err.cutoff=5", "measure.ndcg.discount=0.9995", test={1: 0.5})
+    assert only(tmp_path / "c").n == 2, "taking a measure makes no group, its other settings do"
+    make(tmp_path / "c", "measure.ndcg.discount=0.9")
+    groups = groups_below(tmp_path / "c")
+    names = [Labels(groups).short(group) for group in groups]
+    assert names == ["", "measure.ndcg.discount=0.9995", "measure.ndcg.discount=0.9"]
 
 
-def test_other_settings_of_a_measure_make_a_group_and_taking_it_does_not(tmp_path):
-    make(tmp_path)
-    make(tmp_path, "measure.err.cutoff=5", "measure.ndcg.discount=0.9995", test={1: 0.5})
-    assert only(tmp_path).n == 2
-    make(tmp_path, "measure.ndcg.discount=0.9")
-    groups = groups_below(tmp_path)
-    assert [Labels(groups).short(group) for group in groups] == [
-        "",
-        "measure.ndcg.discount=0.9995",
-        "measure.ndcg.discount=0.9",
-    ]
-
-
-def test_a_seed_that_several_runs_have_counts_once(tmp_path):
-    make(tmp_path, test={1: 0.2})
+def test_a_seed_that_several_runs_have_counts_once_as_in_the_largest(tmp_path):
+    make(tmp_path, test={1: 0.3})  # differs in its last bits, on a GPU or another machine
     make(tmp_path, test={0: 0.1, 1: 0.2, 2: 0.4})
-    make(tmp_path, test={1: 0.2, 2: 0.4, 5: 0.9})  # overlaps in part
-    assert values(only(tmp_path)) == expected(0.1, 0.2, 0.4, 0.9)
-    assert values(only(tmp_path), "online_ndcg") == expected(0.1, 0.2, 0.4, 0.9)
-    assert sorted(only(tmp_path).values("online_ndcg")) == [(1, 0), (1, 1), (1, 2), (1, 5)]
+    make(tmp_path, test={1: 0.3, 5: 0.9})  # overlaps in part
+    by_pair = {(1, 0): 0.1, (1, 1): 0.2, (1, 2): 0.4, (1, 5): 0.9}
+    for metric in ("test_ndcg_10", "online_ndcg"):
+        assert only(tmp_path).values(metric) == pytest.approx(by_pair)
+        assert values(only(tmp_path), metric) == expected(*by_pair.values())
     make(tmp_path, "dataset.fold=2", test={1: 0.7})  # another fold, another value
     assert only(tmp_path).estimate("test_ndcg_10").mean == pytest.approx((0.4 + 0.7) / 2)
 
@@ -191,12 +168,3 @@ def test_groups_have_the_same_data_and_the_same_version_of_results(tmp_path):
     text = (path / "run.json").read_text()
     (path / "run.json").write_text(text.replace(f'"results_version": {RESULTS_VERSION}', '"results_version": 999'))
     assert sorted(group.settings["results_version"] for group in groups_below(tmp_path / "c"))[1] == 999
-
-
-def test_of_two_runs_with_a_seed_the_larger_counts(tmp_path):
-    """In its last bits, on a GPU or another machine; estimates and values go by the same run."""
-    make(tmp_path, test={1: 0.3, 3: 0.5})
-    make(tmp_path, test={0: 0.1, 1: 0.2, 2: 0.4})
-    group = only(tmp_path)
-    assert group.values("test_ndcg_10") == pytest.approx({(1, 0): 0.1, (1, 1): 0.2, (1, 2): 0.4, (1, 3): 0.5})
-    assert group.estimate("test_ndcg_10").mean == pytest.approx(statistics.fmean(group.values("test_ndcg_10").values()))

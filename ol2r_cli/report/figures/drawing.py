@@ -10,7 +10,8 @@ import io
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,7 +20,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ol2r_cli.columns import BLOCK_RANKS
 from ol2r_cli.files import write_bytes
 from ol2r_cli.report.estimates import BANDS, LEAST_UNITS, UNITS
-from ol2r_cli.report.names import INK, Labels
+from ol2r_cli.report.figures.legend import INK
+from ol2r_cli.report.names import Labels
 from ol2r_cli.report.run_groups import Group
 
 if TYPE_CHECKING:
@@ -102,57 +104,45 @@ EVERY_KIND = tuple(vars(PLAIN))  # names of options
 
 @dataclass(frozen=True)
 class Kind:
-    """A figure that `draw` knows.
+    """A figure that `draw` knows, drawn by the function of its name, or by `curves.smoothed` if it has columns.
 
-    shows: its content, in one line. needs: what the runs must have, as the end of a sentence. function: the one that
-    draws it, behind the name of its module. reading: a sentence on intervals, {} for what they are. options: names and
-    meanings of its options, beside those of `Look`. fixed: further keywords of the function.
+    shows: its content, in one line. needs: what the runs must have, as the end of a sentence. options: names of those
+    that it has beside those of `Look`. reading: a sentence on intervals, {} for what they are. columns: of
+    trace.parquet, with the label and the bounds of the y axis.
     """
 
     shows: str
-    needs: str
-    function: str
+    needs: str = "finished runs"
+    options: Sequence[str] = ()
     reading: str = "Lines are means; bands are {}, cut where they leave the panel."
-    options: Mapping[str, str] = field(default_factory=dict)
-    fixed: Mapping[str, Any] = field(default_factory=dict)
+    columns: tuple[Mapping[str, str], str, tuple[float, float]] | None = None
 
 
 def _smoothed(shows: str, label: str, *columns: str, top: float = math.inf) -> Kind:
     """Means over windows of rounds of columns of trace.parquet that tell of blocks."""
     needs = "an exploration that forms blocks, such as ranker=pairrank, and trace_blocks=true"
     parts = {f"rank {name.rpartition('_')[2]}" if len(columns) > 1 else "": name for name in columns}
-    fixed = {"columns": parts, "label": label, "bounds": (0.0, top)}
-    return Kind(f"{shows} over rounds, smoothed", needs, "curves.smoothed", options=_WINDOW, fixed=fixed)
+    return Kind(f"{shows} over rounds, smoothed", needs, ["window"], columns=(parts, label, (0.0, top)))
 
 
-_WINDOW = {"window": "rounds that are averaged; 2 % of all"}
-_EVERY = {"every": "rounds between two points; 2 % of all"}
-_METRIC = {"metric": "a name in summary.json; test_ndcg_10, or at the cutoff of the runs"}
-_SPLIT = "test or validation"
+_BARS = "Lines at the ends of bars are {}."
 KINDS: Mapping[str, Kind] = {
     "learning_curve": Kind(
         "NDCG on held-out queries over rounds",
         "runs with evaluate_on=[validation,test] and a ranker that is evaluated offline",
-        "curves.learning_curve",
-        options={"split": _SPLIT, "cutoff": "1, 3, 5, 10 or one of measures"},
+        ["split", "cutoff"],
     ),
     "measure": Kind(
         "a measure over rounds",
         "a column with values: --option column=NAME, such as err_10 with measures=[ndcg,err]",
-        "curves.measure",
-        options={"column": "of trace.parquet or evaluation.parquet", "split": f"{_SPLIT}, of an evaluation"} | _WINDOW,
+        ["column", "split", "window"],
     ),
-    "online_ndcg": Kind(
-        "NDCG of the lists shown over rounds, smoothed", "finished runs", "curves.online_ndcg", options=_WINDOW
-    ),
-    "cumulative_ndcg": Kind(
-        "discounted sum of online NDCG over rounds", "finished runs", "curves.cumulative_ndcg", options=_EVERY
-    ),
+    "online_ndcg": Kind("NDCG of the lists shown over rounds, smoothed", options=["window"]),
+    "cumulative_ndcg": Kind("discounted sum of online NDCG over rounds", options=["every"]),
     "unfairness": Kind(
         "cumulative unfairness of exposure between groups over rounds",
         "a dataset with groups: dataset=synthetic, or dataset.group={feature: .., threshold: ..}",
-        "curves.unfairness",
-        options={"signed": "true or false: with its sign", "scale": "linear, log or auto"} | _EVERY,
+        ["signed", "scale", "every"],
     ),
     "block_size": _smoothed(
         "size of the block at ranks 1, 5 and 10", "block size", *(f"block_size_{rank}" for rank in BLOCK_RANKS)
@@ -161,9 +151,8 @@ KINDS: Mapping[str, Kind] = {
     "block_size_by_rank": Kind(
         "size of the block at every rank in some rounds",
         "rounds that were kept: block_rounds=[10,100,1000], and blocks to keep, as of ranker=pairrank",
-        "curves.block_size_by_rank",
+        ["rounds"],
         "Means over the seeds whose query in this round has the rank.",
-        {"rounds": "of block_rounds, such as 10,100,1000; at most six"},
     ),
     "certain_ratio": _smoothed(
         "share of certain pairs in the top 10", "certain pairs in the top 10", "certain_top10", top=1.0
@@ -171,40 +160,15 @@ KINDS: Mapping[str, Kind] = {
     "cosine": Kind(
         "cosine between a linear ranker and the offline RankNet over rounds",
         "linear rankers that were run with trace_cosine=true",
-        "curves.cosine",
     ),
     "violations": _smoothed("certain pairs that the shown list reverses", "reversed pairs per round", "violations"),
-    "running_time": Kind(
-        "seconds per round",
-        "finished runs",
-        "bars.running_time",
-        "Lines at the ends of bars are {}.",
-        {"unit": "seconds (per round) or rounds (per second)"},
-    ),
-    "bar": Kind(
-        "one metric by group, with intervals",
-        "finished runs",
-        "bars.bar",
-        "Lines at the ends of bars are {}.",
-        _METRIC,
-    ),
-    "setting": Kind(
-        "one metric against one setting, with intervals",
-        "runs that differ in a setting: ol2r run -m fairness.epsilon=0.1,1,10 ..",
-        "bars.setting",
-        "Vertical lines are {}.",
-        {"x": "a setting, such as fairness.epsilon"} | _METRIC,
-    ),
+    "running_time": Kind("seconds per round", options=["unit"], reading=_BARS),
+    "bar": Kind("one metric by group, with intervals", options=["metric"], reading=_BARS),
     "lda": Kind(
         "documents by grade on two axes: features against what a network makes of them",
         "the ranker.pt of a ranker with a network, such as ranker=olranknet, and its dataset",
-        "lda.lda",
+        ["documents", "seed", "config_dir"],
         "",
-        {
-            "documents": "of each grade that are drawn; 300",
-            "seed": "whose network; the first",
-            "config_dir": "of your own choices",
-        },
     ),
 }
 
@@ -226,16 +190,16 @@ def draw(kind: str, groups: Sequence[Group], labels: Labels, **options: Any) -> 
     look = Look(**{name: options.pop(name) for name in EVERY_KIND if name in options})
     with figure_settings():
         try:
-            return painter(kind)(groups, labels, look, **KINDS[kind].fixed, **options)
-        except NothingToDraw as lacking:
-            detail = f" ({lacking})" if str(lacking) else ""
-            raise NothingToDraw(f"figure {kind} needs {KINDS[kind].needs}{detail}") from None
+            return painter(kind)(groups, labels, look, **options)
+        except NothingToDraw:
+            raise NothingToDraw(f"figure {kind} needs {KINDS[kind].needs}") from None
 
 
 def painter(kind: str) -> Any:
     """The function that draws a kind of figure, from groups, labels, look and options."""
-    module, _, name = KINDS[kind].function.partition(".")
-    return getattr(import_module(f"ol2r_cli.report.figures.{module}"), name)
+    module = import_module(f"ol2r_cli.report.figures.{'lda' if kind == 'lda' else 'curves'}")
+    columns = KINDS[kind].columns
+    return partial(module.smoothed, columns) if columns else getattr(module, kind)
 
 
 def reading(kind: str, groups: Sequence[Group], look: Look) -> tuple[str, str]:
@@ -243,7 +207,9 @@ def reading(kind: str, groups: Sequence[Group], look: Look) -> tuple[str, str]:
     text = "Means without intervals." if look.bands == "none" else KINDS[kind].reading
     if "{}" not in text:
         return text, ""
-    sizes = [len(group.runs) if kind == "running_time" else group.units(look.units) for group in groups]
+    by_seed = {group: look.units == "seeds" or (look.units is None and len(group.seeds) == 1) for group in groups}
+    sizes = [group.n if by_seed[group] else len(group.seeds) for group in groups]
+    sizes = [len(group.runs) for group in groups] if kind == "running_time" else sizes
     few = sum(size < LEAST_UNITS for size in sizes) if look.bands is None else 0
     some = f"No intervals for {few} of {len(groups)} groups: they have fewer than {LEAST_UNITS} seeds or folds."
     return text.format(look.reading), some if few else ""

@@ -6,9 +6,8 @@ Figure 3 of olRankNet (Jia and Wang, 2022) shows the features; the panel beside 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -18,8 +17,9 @@ from torch import Tensor
 
 from ol2r_cli.config.instantiate import trusted_targets
 from ol2r_cli.report.figures.drawing import Look, NothingToDraw, integer
+from ol2r_cli.report.figures.legend import SOLID, Legend, Style, dataset_name
 from ol2r_cli.report.figures.panels import Panels, shades
-from ol2r_cli.report.names import SOLID, Labels, Legend, Style, dataset_name
+from ol2r_cli.report.names import Labels
 from ol2r_cli.report.run_groups import Group
 from ol2r_cli.run.run import Run
 from ol2r_cli.run.trained_ranker import dataset_source
@@ -57,7 +57,7 @@ def lda(
     own_targets = trusted_targets([] if config_dir is None else [Path(config_dir)])
     projections = [project(group.runs[0].path, documents, seed, own_targets) for _, group in shown]
     rows = [
-        [f"{dataset_name(panel[0])}, features", f"{legend.label(group)}, {panel[1]}, last hidden layer"]
+        [f"{dataset_name(panel[0])}, features", f"{legend.names[group]}, {panel[1]}, last hidden layer"]
         for panel, group in shown
     ]
     panels = Panels(rows, look, share=False, height=0.8)
@@ -66,8 +66,8 @@ def lda(
     styles = [Style(colour, SOLID, _MARKERS[grade % len(_MARKERS)]) for grade, colour in enumerate(colours)]
     axes = iter(panels.axes)
     for projection in projections:
-        _draw(next(axes), projection.features, projection.grades, styles)
-        _draw(next(axes), projection.network, projection.grades, styles)
+        for places in (projection.features, projection.network):
+            _draw(next(axes), places, projection.grades, styles)
     panels.label("first discriminant", "second discriminant")
     panels.legend({f"grade {grade}": style for grade, style in enumerate(styles)}, lines=False)
     return panels.figure
@@ -87,8 +87,7 @@ def _draw(axes: Axes, places: Float[np.ndarray, "n 2"], grades: Int[np.ndarray, 
     axes.set_yticks([])
 
 
-@dataclass(frozen=True, eq=False)
-class Projection:
+class Projection(NamedTuple):
     """Grades of n documents, and their coordinates by features and by the last hidden layer of a network."""
 
     grades: Int[np.ndarray, "n"]
@@ -114,14 +113,15 @@ def project(path: Path, documents: int, seed: int | None = None, own_targets: Co
         command = trained.run.command
         raise ValueError(f"lda needs the data of the run {path}, which are no longer there: type {command} force=true")
     fitted = _evenly_spaced(torch.arange(len(dataset.labels)), _MOST_FITTED)
-    grades = dataset.labels[fitted].numpy()
+    labels, features = dataset.labels[fitted], dataset.features[fitted]
+    grades = labels.numpy()
     if len(np.unique(grades)) < 3:
         raise ValueError(f"lda needs documents of three grades or more, got {len(np.unique(grades))} in {dataset.name}")
-    by_grade = [torch.nonzero(dataset.labels[fitted] == grade)[:, 0] for grade in range(dataset.grades)]
+    by_grade = [torch.nonzero(labels == grade)[:, 0] for grade in range(dataset.grades)]
     shown = torch.cat([_evenly_spaced(rows, documents) for rows in by_grade]).numpy()
-    features = dataset.features[fitted]
-    parameters = trained.deployed[replica, : model.size(features.shape[1])]  # of the first member
-    hidden = _last_hidden_layer(model, parameters, features)
+    member = trained.deployed[replica, : model.size(features.shape[1])][None, None]  # the first
+    parts = (part.to(member.dtype)[None] for part in features.split(_AT_ONCE))
+    hidden = torch.cat([model.forward(member, part).layers[-1][0, 0] for part in parts])
     return Projection(grades[shown], _discriminants(features, grades)[shown], _discriminants(hidden, grades)[shown])
 
 
@@ -129,14 +129,6 @@ def _evenly_spaced(rows: Tensor, most: int) -> Tensor:
     if len(rows) <= most:
         return rows
     return rows[torch.linspace(0, len(rows) - 1, most, dtype=torch.float64).round().long()]
-
-
-def _last_hidden_layer(
-    model: Any, parameters: Float[Tensor, "P"], features: Float[Tensor, "n F"]
-) -> Float[Tensor, "n m"]:
-    member = parameters[None, None]
-    parts = (part.to(member.dtype)[None] for part in features.split(_AT_ONCE))
-    return torch.cat([model.forward(member, part).layers[-1][0, 0] for part in parts])
 
 
 def _discriminants(values: Float[Tensor, "n d"], grades: Int[np.ndarray, "n"]) -> Float[np.ndarray, "n 2"]:

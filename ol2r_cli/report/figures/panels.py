@@ -16,11 +16,17 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator
 
 from ol2r_cli.report.figures.drawing import FONT, Look
-from ol2r_cli.report.names import Legend, Panel, Style
+from ol2r_cli.report.figures.legend import Legend, Panel, Style
 
 _LETTER = FONT * 0.56 / 72  # inches: a letter of this font, on average
 _TITLE = 0.28  # inches: height of a title with the space around it
 _RULE = "#d5d5d6"  # lines behind the data
+
+
+def plot(axes: Axes, x: Any, y: Any, style: Style, number: int, curves: int, name: str | None = None) -> None:
+    """One of several curves, with about five markers, beside those of the other curves."""
+    step = max(len(x) // 5, 1)
+    axes.plot(x, y, **line_keywords(style), markevery=(number * step // max(curves, 1), step), label=name)
 
 
 def line_keywords(style: Style) -> dict[str, Any]:
@@ -41,12 +47,6 @@ def shades(count: int, first: float, last: float) -> list[str]:
     """Colours of the scale viridis from one position in [0, 1] to another."""
     colours = matplotlib.colormaps["viridis"](np.linspace(first, last, count))
     return ["#" + "".join(f"{round(255 * part):02x}" for part in colour[:3]) for colour in colours]
-
-
-def marked_points(points: int, number: int, curves: int) -> tuple[int, int]:
-    """`markevery` for one of several curves: about five markers, beside those of the other curves."""
-    step = max(points // 5, 1)
-    return (number * step // max(curves, 1), step)
 
 
 class Panels:
@@ -112,15 +112,8 @@ class Panels:
         renderer = self.figure.canvas.get_renderer()  # type: ignore[attr-defined]
         for columns in range(min(len(entries), 6), 0, -1):
             columns = math.ceil(len(entries) / math.ceil(len(entries) / columns))  # equally long for this many rows
-            legend = self.figure.legend(
-                handles,
-                list(entries),
-                loc="outside lower center",
-                ncols=columns,
-                frameon=False,
-                handlelength=2.6 if lines else 1,
-                columnspacing=1.4,
-            )
+            look = {"frameon": False, "handlelength": 2.6 if lines else 1, "columnspacing": 1.4}
+            legend = self.figure.legend(handles, [*entries], loc="outside lower center", ncols=columns, **look)
             extent = legend.get_window_extent(renderer)
             if extent.width <= self.figure.bbox.width * 0.94 or columns == 1:
                 self.height += extent.height / self.figure.dpi
@@ -130,9 +123,9 @@ class Panels:
 
 
 class LegendPanels(Panels):
-    """The panels of a legend. axes_of: those of each panel, one for each of `parts`, which end their titles.
+    """The panels of a legend, one for each of `parts`, which end their titles. With several parts, a row has one panel.
 
-    With several parts, each panel is a row. sharing: panels, and their axes, with a common y axis.
+    sharing: panels, their parts and axes, with a common y axis.
     """
 
     def __init__(self, legend: Legend, look: Look, parts: Sequence[str] = ("",), share: bool = False):

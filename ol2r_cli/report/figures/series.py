@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from ol2r_cli.report.estimates import half_width
-from ol2r_cli.report.finished_run import FinishedRun, tables_of
+from ol2r_cli.report.finished_run import FinishedRun, read_tables
 from ol2r_cli.report.run_groups import Group
 from ol2r_cli.run.tables import BLOCKS, EVALUATION, TRACE, Table
 from ol2r_cli.tensor.shapes import Float, Int
@@ -47,22 +47,10 @@ def _mean(values: Float[np.ndarray, "n X"]) -> Float[np.ndarray, "X"]:
 
 def evaluation_series(group: Group, column: str, split: str) -> Series | None:
     """A column of evaluation.parquet by round; None where no run has it."""
-    rows = _rows(group, EVALUATION, [column, "split"], lambda rows: rows.filter(split=split))
+    rows = read_rows(group, EVALUATION, [column, "split"], lambda rows: rows.filter(split=split))
     if rows is not None:  # runs may have been evaluated in different rounds
         rows = rows.filter(pl.len().over("round") == pl.struct("fold", "seed").n_unique())
-    return _series(rows, "round", column)
-
-
-def block_size_series(group: Group, round: int) -> Series | None:
-    """The size of the block by rank in one round; None where the round is not recorded."""
-    rows = _rows(group, BLOCKS, ["rank", "block_size"], lambda rows: rows.filter(round=round))
-    return _series(rows, "rank", "block_size")
-
-
-def block_rounds(group: Group) -> list[int]:
-    """The rounds of blocks.parquet."""
-    rows = _rows(group, BLOCKS, [], lambda rows: rows.select("seed", "round").unique())
-    return [] if rows is None else sorted(rows["round"].unique().to_list())
+    return as_series(rows, "round", column)
 
 
 def window_means(group: Group, column: str, window: int) -> Series | None:
@@ -72,7 +60,7 @@ def window_means(group: Group, column: str, window: int) -> Series | None:
         end = (((pl.col("round") - 1) // window + 1) * window).clip(upper_bound=pl.col("round").max()).alias("end")
         return rows.lazy().group_by("seed", end).agg(pl.col(column).cast(pl.Float64).mean()).collect(engine="streaming")
 
-    return _series(_rows(group, TRACE, [column], means), "end", column)
+    return as_series(read_rows(group, TRACE, [column], means), "end", column)
 
 
 def cumulative_series(group: Group, column: str, every: int) -> Series | None:
@@ -84,10 +72,18 @@ def cumulative_series(group: Group, column: str, every: int) -> Series | None:
         number = pl.col("round")
         return rows.filter((number % every == 0) | (number == number.max()) | (number == 1))
 
-    return _series(_rows(group, TRACE, [column], shown), "round", column)
+    return as_series(read_rows(group, TRACE, [column], shown), "round", column)
 
 
-def _rows(
+def block_sizes(group: Group) -> dict[int, Series]:
+    """The size of the block by rank, in each round of blocks.parquet."""
+    rows = read_rows(group, BLOCKS, ["block_size", "rank"], lambda rows: rows)
+    rounds = [] if rows is None else sorted(rows["round"].unique().to_list())
+    by_round = {round: as_series(rows.filter(round=round), "rank", "block_size") for round in rounds}  # type: ignore[union-attr]
+    return {round: series for round, series in by_round.items() if series is not None}
+
+
+def read_rows(
     group: Group, table: Table, columns: Sequence[str], reduced: Callable[[pl.DataFrame], pl.DataFrame]
 ) -> pl.DataFrame | None:
     """What `reduced` makes of seed, round and these columns of each run, and the fold as text; None without a table.
@@ -100,33 +96,32 @@ def _rows(
     def records(run: FinishedRun) -> bool:
         if not (run.path / table.file).exists():
             return False
-        with tables_of(run.path) as stored:
-            frame = stored.table(table, ["seed", "round", *columns])
+        frame = read_tables(run.path, lambda stored: stored.table(table, ["seed", "round", *columns]))
         frame = frame.with_columns(pl.lit(None).alias(name) for name in columns if name not in frame.columns)
         rows[run.path] = of_run = reduced(frame).with_columns(fold=pl.lit(str(run.fold)))
-        return any(of_run[name].null_count() < len(of_run) for name in columns[:1] or ["seed"])
+        return of_run[columns[0]].null_count() < len(of_run)
 
     new_seeds = group.new_seeds(records)
     frames = [rows[run.path].filter(pl.col("seed").is_in(list(seeds))) for run, seeds in new_seeds]
     return pl.concat(frames, how="vertical_relaxed") if frames else None
 
 
-def _series(rows: pl.DataFrame | None, x: str, column: str) -> Series | None:
-    if rows is None:
+def as_series(rows: pl.DataFrame | None, x: str, column: str) -> Series | None:
+    """The values of a column by fold, seed and x; None where there are none."""
+    rows = None if rows is None else rows.select("fold", "seed", x, pl.col(column).cast(pl.Float64)).drop_nulls()
+    if rows is None or rows.is_empty():
         return None
-    rows = rows.select("fold", "seed", x, pl.col(column).cast(pl.Float64)).drop_nulls()
-    if rows.is_empty():
-        return None
-    rows = rows.with_columns(unit=pl.concat_str("fold", "seed", separator=" "))
+    xs = rows[x].unique().sort()
+
+    def by_unit(rows: pl.DataFrame, unit: pl.Expr) -> Float[np.ndarray, "n X"]:
+        names = rows.select(unit.alias("unit"))["unit"]
+        units = names.unique().sort()
+        values = np.full((len(units), len(xs)), np.nan)
+        values[units.search_sorted(names).to_numpy(), xs.search_sorted(rows[x]).to_numpy()] = rows[column]
+        return values
+
+    seeds = by_unit(rows, pl.concat_str("fold", "seed", separator=" "))
     if rows["fold"].n_unique() == 1:
-        return Series(*_by_unit(rows, x, column))
-    folds = rows.group_by("fold", x).agg(pl.col(column).mean()).with_columns(unit=pl.col("fold"))
-    return Series(*_by_unit(folds, x, column), _by_unit(rows, x, column)[1])
-
-
-def _by_unit(rows: pl.DataFrame, x: str, column: str) -> tuple[Int[np.ndarray, "X"], Float[np.ndarray, "n X"]]:
-    """All x, and a row for each unit."""
-    units, xs = rows["unit"].unique().sort(), rows[x].unique().sort()
-    values = np.full((len(units), len(xs)), np.nan)
-    values[units.search_sorted(rows["unit"]).to_numpy(), xs.search_sorted(rows[x]).to_numpy()] = rows[column]
-    return xs.cast(pl.Int64).to_numpy(), values
+        return Series(xs.cast(pl.Int64).to_numpy(), seeds)
+    folds = by_unit(rows.group_by("fold", x).agg(pl.col(column).mean()), pl.col("fold"))
+    return Series(xs.cast(pl.Int64).to_numpy(), folds, seeds)
