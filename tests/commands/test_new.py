@@ -125,7 +125,7 @@ def test_what_cannot_be_a_name_is_one_line_and_writes_nothing(here, ol2r, capsys
         "rankr nsgd": "GROUP rankr: did you mean ranker? GROUP must be one of ranker, click, exploration, ",
         "ranker pairrank": "NAME must be new, got pairrank: `ol2r list ranker pairrank` shows the choice of this",
         "click nav": "NAME must be new, got nav: ",
-        "click taken_own": "NAME must be new, got taken_own: choices/taken_own.py exists",
+        "click taken_own": "NAME must not be that of a module that Python has, got taken_own (choices/taken_own.py)",
         "exploration torch": "NAME must not be that of a module that Python has, got torch (/",
         **dict.fromkeys(["click Tired", "click ../a", "click class", "ranker null"], letters),
         "ranker mine_own --like pairank": "--like pairank: did you mean pairrank? --like must be one of ",
