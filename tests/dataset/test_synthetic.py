@@ -12,6 +12,7 @@ import torch
 from hydra.utils import instantiate
 from omegaconf import OmegaConf
 
+from ol2r_cli import api
 from ol2r_cli.config.ranges import check_settings
 from ol2r_cli.dataset.synthetic import (
     POPULARITY,
@@ -252,3 +253,15 @@ def test_memory_is_checked_for_the_lengths_drawn_and_for_blocks(monkeypatch: pyt
         with pytest.raises(ValueError, match=r"documents and dataset\.features must be smaller: they need . GiB, and"):
             small(**sizes)
     assert len(small().query_ids) == 15
+
+
+@pytest.mark.slow
+def test_a_network_finds_what_no_linear_ranker_can_only_with_nonlinearity(tmp_path: Path):
+    """docs/algorithms/offline.md: .5816 and .5338."""
+    gains = []
+    for nonlinearity in (0.5, 0):
+        words = f"dataset.nonlinearity={nonlinearity}", f"output_dir={tmp_path}", f"cache_dir={tmp_path}"
+        runs = (api.run(f"ranker={name}", *words, rounds=1) for name in ("offline_network", "offline_ranknet"))
+        network, linear = (run.summary["test_ndcg_10"]["mean"] for run in runs)
+        gains.append(network - linear)
+    assert gains[0] > 0.02 > gains[1]
