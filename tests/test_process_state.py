@@ -14,6 +14,7 @@ import torch
 from ol2r_cli import api as ol2r
 from ol2r_cli import loops
 from ol2r_cli.device import Device, restored
+from ol2r_cli.run.runner import Runner
 from tests.worlds import TINY
 
 RANKERS = (
@@ -106,8 +107,8 @@ def state() -> tuple[object, ...]:
 def test_what_a_program_sets_in_torch_does_not_reach_a_run_and_is_restored(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    play, seen = ol2r._play, []
-    monkeypatch.setattr(ol2r, "_play", lambda *given: (seen.append(state()), play(*given)))
+    play, seen = Runner.run, []
+    monkeypatch.setattr(Runner, "run", lambda runner: (seen.append(state()), play(runner))[1])
     usual = ol2r.run(NETWORK, output_dir=tmp_path / "usual")
     for name, change in STATES.items():
         if name == "bfloat16" and not hasattr(torch.backends.mkldnn, "matmul"):

@@ -74,8 +74,12 @@ def test_intervals_may_be_very_wide(tmp_path: Path):
 def test_only_padding_may_be_infinite():
     measurement = simulate(tiny(), [0, 1], 9).measurement
     measurement.first = 5
-    measurement._check_scores(torch.tensor([[0.0, -torch.inf], [1e308, -1.0]], dtype=torch.float64))
+    totals = [[0.0, -torch.inf], [1e308, -1.0], [0.0, 0.0]]
+    measurement.recorded, measurement.total[:3] = 3, torch.tensor(totals, dtype=torch.float64)
+    assert measurement.measures()[0] == 5
     for number in (torch.nan, torch.inf):
+        totals = [[0.0, 1.0], [number, 1.0], [number, number]]
+        measurement.recorded, measurement.total[:3] = 3, torch.tensor(totals, dtype=torch.float64)
         with pytest.raises(NonFiniteScores) as error:
-            measurement._check_scores(torch.tensor([[0.0, 1.0], [number, 1.0], [number, number]]).double())
+            measurement.measures()
         assert (error.value.round, error.value.replicas) == (6, [0])
