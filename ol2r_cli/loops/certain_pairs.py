@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from ol2r_cli.loops.compile import compiled, compiled_sums
+from ol2r_cli.loops.lists import ascending
 
 _ONE, _ALL = np.uint64(1), np.uint64(2**64 - 1)
 _GATHER, _TOP = np.uint64(0x0102040810204080), np.uint64(56)  # byte k of a product with it is bit k of the top byte
@@ -126,7 +127,8 @@ def reach(certain, transitive):
     bits, row = np.zeros((documents, words), dtype=np.uint64), np.zeros(64 * words, dtype=np.bool_)
     bytes = row.view(np.uint64)
     for i in range(documents - 1, -1, -1):
-        row[:documents] = certain[i]
+        for j in range(documents):
+            row[j] = certain[i, j]
         for word in range(i // 64, words):
             left = np.uint64(0)
             for byte in range(8):  # eight truth values become eight bits
@@ -199,7 +201,9 @@ def shuffle(certain, block, clock, conservative, places, order):
                 for j in range(i + 1, stop):
                     latest[j - start] = max(latest[j - start], rings[i] * certain[i, j])
         if stop - start > 1:
-            order[start:stop] = start + np.argsort(rings[start:stop])
+            drawn = ascending(rings[start:stop])
+            for i in range(start, stop):
+                order[i] = start + drawn[i - start]
         else:
             order[start] = start
         start = stop
@@ -243,7 +247,7 @@ def by_intervals(table, start, scores, chance, intervals, b, pairs):
     As `propose`, with pairs by place. `scores` [d] are by document, `intervals` those of `play.Strategy`.
     """
     form, scale, transitive, conservative, places, matrix, inverse = intervals
-    by_score = np.argsort(-scores, kind="mergesort")
+    by_score = ascending(-scores)
     documents = len(scores)
     x = np.empty((documents, table.shape[1]), scores.dtype)
     for rank in range(documents):

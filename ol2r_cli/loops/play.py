@@ -87,12 +87,17 @@ def playing(listing: int, kind_of_user: int, kind: int, kind_of_pairs: int) -> C
             t = first + row
             for b in range(len(seeds)):
                 seed, theta, rate = seeds[b : b + 1], thetas[b : b + 1], rates[b : b + 1]
-                query = np.int64(uniform(seed, query_stream, t, 1, 4)[0, 0, 0] * len(starts))
+                query = np.int64(uniform(seed, query_stream, t, 1, _in_fours(1))[0, 0, 0] * len(starts))
                 start, length = starts[query : query + 1], lengths[query : query + 1]
                 documents = length[0]
                 places = min(positions, documents)
+                if kind_of_pairs == _NONE:
+                    most_pairs = 0
+                else:
+                    most_pairs = max(1, places * places // 4) if kind_of_pairs == _ALL else places // 2
 
-                weights[0, 0] = theta[0]
+                for f in range(features):
+                    weights[0, 0, f] = theta[0, f]
                 for n in range(candidates):
                     for f in range(features):
                         weights[0, 1 + n, f] = theta[0, f] + delta * directions[row, b, n, f]
@@ -117,11 +122,14 @@ def playing(listing: int, kind_of_user: int, kind: int, kind_of_pairs: int) -> C
                     order, block = certain_pairs.by_intervals(
                         table, start[0], scores[0, 0], chance, intervals, b, reasons
                     )
-                    ranking[:] = order[:places]
+                    for place in range(places):
+                        ranking[place] = order[place]
                     if len(blocks):
                         for place in range(documents):
                             blocks[row, b, place] = block[order[place]]
-                        certain[row, b, :most, :most] = reasons
+                        for above in range(most):
+                            for below in range(most):
+                                certain[row, b, above, below] = reasons[above, below]
                 elif listing == PROBABILISTIC:
                     members_drawn = uniform(seed, author, t, 1, _in_fours(places))[0, 0]
                     drawn = uniform(seed, document, t, 1, _in_fours(places))[0, 0]
@@ -144,8 +152,15 @@ def playing(listing: int, kind_of_user: int, kind: int, kind_of_pairs: int) -> C
                 else:
                     lists.user_browsing(grades, shown, chance, by_grade, by_place[0], clicks)
 
-                given = ranking.reshape(1, -1), clicks, shown
-                winner, loser, valid = _pairs(seed, t, pair_stream, kind_of_pairs, *given)
+                winner, loser = np.empty((1, most_pairs), np.int64), np.empty((1, most_pairs), np.int64)
+                valid, shown_list = np.empty((1, most_pairs), np.bool_), ranking.reshape(1, -1)
+                if kind_of_pairs == _ALL:
+                    lists.every_pair(shown_list, clicks, shown, winner, loser, valid)
+                elif kind_of_pairs == _MATCHING:
+                    chance = uniform(seed, pair_stream, t, 1, _in_fours(places))[0]
+                    lists.matching(shown_list, clicks, shown, chance, winner, loser, valid)
+                elif kind_of_pairs == _ADJACENT:
+                    lists.adjacent(shown_list, clicks, shown, winner, loser, valid)
                 if kind == PDGD:
                     updates.pdgd(theta[0], rate[0], decay, table, start[0], scores[0, 0], ranking, clicks[0])
                 elif kind == RANKNET:
@@ -193,27 +208,11 @@ def _refit(b, theta, document, winner, loser, valid, added, newton):
     elif updates.is_poor(q[0], objective[b], theta.shape[1]):
         attend[b] = 1
     else:
-        theta[0] = anchor[b] + step[b]
+        for f in range(theta.shape[1]):
+            theta[0, f] = anchor[b, f] + step[b, f]
 
 
 @compiled
 def _in_fours(count):
     """Return the next multiple of 4: so many numbers are drawn at once."""
     return -(-count // 4) * 4
-
-
-@compiled
-def _pairs(seed, t, stream, kind, ranking, clicks, shown):
-    """Return winner, loser and valid [1, M] of one of `PAIRS`."""
-    places = ranking.shape[1]
-    most = 0 if kind == _NONE else max(1, places * places // 4) if kind == _ALL else places // 2
-    winner, loser = np.empty((1, most), np.int64), np.empty((1, most), np.int64)
-    valid = np.empty((1, most), np.bool_)
-    if kind == _ALL:
-        lists.every_pair(ranking, clicks, shown, winner, loser, valid)
-    elif kind == _MATCHING:
-        chance = uniform(seed, stream, t, 1, _in_fours(places))[0]
-        lists.matching(ranking, clicks, shown, chance, winner, loser, valid)
-    elif kind == _ADJACENT:
-        lists.adjacent(ranking, clicks, shown, winner, loser, valid)
-    return winner, loser, valid

@@ -137,7 +137,8 @@ def differences(table, start, winner, loser, valid, rows):
                 for f in range(rows.shape[2]):
                     rows[b, pair, f] = rows.dtype.type(above[f]) - rows.dtype.type(below[f])
             else:
-                rows[b, pair] = 0
+                for f in range(rows.shape[2]):
+                    rows[b, pair, f] = 0
 
 
 @compiled
@@ -149,7 +150,8 @@ def append(document, winner, loser, valid, added, count, pairs, rows):
             if valid[b, pair]:
                 pairs[b, count[b], 0] = document[b, winner[b, pair]]
                 pairs[b, count[b], 1] = document[b, loser[b, pair]]
-                rows[b, count[b]] = added[b, pair]
+                for f in range(rows.shape[2]):
+                    rows[b, count[b], f] = added[b, pair, f]
                 count[b] += 1
 
 
@@ -162,8 +164,10 @@ def add_outer_products(matrix, inverse, rows, valid):
     """
     features = matrix.shape[1]
     for b in range(len(matrix)):
-        chosen = np.flatnonzero(valid[b])
-        count = len(chosen)
+        chosen, count = np.empty(valid.shape[1], np.int64), 0
+        for pair in range(valid.shape[1]):
+            chosen[count] = pair
+            count += valid[b, pair]
         if count == 0:
             continue
         projected, small = np.zeros((count, features), rows.dtype), np.zeros((count, count), rows.dtype)
