@@ -20,11 +20,12 @@ def bandits(ranker, *overrides, total=60, lists=LISTS, **more):
 
 def test_every_round_is_that_of_the_paper():
     """Scores, lists and theta of every replica, with users who may click several documents."""
-    for ranker, feedback, sigma in [
+    for case in [
         ("cascade_linucb", "first_click", 1.0),
         ("cascade_lints", "last_click", 0.5),
         ("cascade_linucb", "all", 2.0),
     ]:
+        ranker, feedback, sigma = case
         settings = f"ranker.sigma={sigma}", f"ranker.feedback={feedback}", "click=informational", "positions=4"
         alpha = ("ranker.alpha=0.3",) if ranker == "cascade_linucb" else ()
         simulation = bandits(ranker, *settings, *alpha, loops=True)
@@ -38,18 +39,14 @@ def test_every_round_is_that_of_the_paper():
                 scores = oracle.bounds(documents, 0.3) if alpha else oracle.drawn(documents, normal[b])
                 assert one.prediction.scores[b, 0, : len(scores)].tolist() == pytest.approx(
                     scores, rel=1e-9, abs=1e-11
-                ), (ranker, feedback, sigma)
+                ), case
                 shown = ranked(np.round(scores, 9), chance[b].tolist())[:4]
                 assert one.ranking[b, : len(shown)].tolist() == shown, f"round {t}, replica {b}"
                 clicks = one.clicks[b, : len(shown)].int().tolist()
                 partly += observed(clicks, feedback) < len(clicks)
                 oracle.learn([documents[document] for document in shown], clicks)
-                assert simulation.ranker.deploy()[b].numpy() == pytest.approx(oracle.theta(), rel=1e-9, abs=1e-11), (
-                    ranker,
-                    feedback,
-                    sigma,
-                )
-        assert (partly > 60) == (feedback != "all"), (ranker, feedback, sigma)
+                assert simulation.ranker.deploy()[b].numpy() == pytest.approx(oracle.theta(), rel=1e-9, abs=1e-11), case
+        assert (partly > 60) == (feedback != "all"), case
 
 
 def test_bounds_above_one_are_equal_and_in_random_order():

@@ -20,11 +20,12 @@ SETTINGS = "ranker.learning_rate=0.4", "ranker.decay=0.9", "ranker.floor=0.3", f
 
 def test_every_round_is_that_of_the_definition():
     """The port draws, lists, evaluates and moves; we only show it the clicks."""
-    for words, positions, click in [
+    for case in [
         (("ranker.renormalise=false", "ranker.temperature=0.5"), 5, "informational"),
         (("ranker.renormalise=true", "ranker.variance_penalty=0"), 20, "random"),
         (("ranker.delta=0.3", "ranker.variance_penalty=3"), 5, "navigational"),
     ]:
+        words, positions, click = case
         config = tiny("ranker=coltr", *SETTINGS, *words, f"click={click}", f"positions={positions}")
         own, dataset, streams = config.ranker, handmade(LISTS, FEATURES), fresh()
         simulation = simulate(config, SEEDS, 60, dataset, loops=True, trace_blocks=False, trace_regret=False)
@@ -37,11 +38,7 @@ def test_every_round_is_that_of_the_definition():
                 documents = dataset.features[one.candidates.document[b, :length]].double().numpy()
                 theta, rate = learned[b]
                 scores = [float(x @ theta) / own.temperature for x in documents]
-                assert one.prediction.scores[b, 0, :length].tolist() == pytest.approx(scores, abs=1e-9), (
-                    words,
-                    positions,
-                    click,
-                )
+                assert one.prediction.scores[b, 0, :length].tolist() == pytest.approx(scores, abs=1e-9), case
                 ranking = list(order_of(scores, clocks[b, :length]))[:positions]
                 assert one.ranking[b, :length].tolist() == ranking, f"round {t}, replica {b}"
                 clicks = one.clicks[b, : len(ranking)].tolist()
@@ -50,18 +47,14 @@ def test_every_round_is_that_of_the_definition():
                 risks = coltr.risks(members, documents, ranking, clicks, own.variance_penalty, own.renormalise)
                 learned[b] = coltr.step(theta, rate, directions, risks, own.decay, 0.3 * 0.4)
                 assert simulation.ranker.theta[b].numpy() == pytest.approx(learned[b][0], abs=1e-9), f"round {t}"
-                assert float(simulation.ranker.rate[b]) == pytest.approx(learned[b][1], rel=1e-12), (
-                    words,
-                    positions,
-                    click,
-                )
+                assert float(simulation.ranker.rate[b]) == pytest.approx(learned[b][1], rel=1e-12), case
                 moved = learned[b][0] is not theta
                 happened["moved"] += moved
                 happened["a loss, but nothing moved"] += not moved and any(coltr.losses(clicks))
                 happened["moved without a loss"] += moved and not any(coltr.losses(clicks))
                 happened["rate at its floor"] += moved and rate == 0.3 * 0.4
-        assert happened["moved"] > 15, (words, positions, click)
-        assert happened["rate at its floor"] > 2, (words, positions, click)
+        assert happened["moved"] > 15, case
+        assert happened["rate at its floor"] > 2, case
         assert not happened["moved without a loss"], "nor without a click"
 
 

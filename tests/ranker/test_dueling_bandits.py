@@ -44,10 +44,11 @@ EXPLORATIONS = {"team_draft": listed_by_team_draft, "probabilistic_interleaving"
 
 def test_every_round_is_that_of_the_definition():
     """The port draws directions, makes the list and moves by itself; we only show it the clicks."""
-    for exploration, ranker, positions, click, rate, decay, delta in [
+    for case in [
         ("team_draft", "dbgd", 10, "perfect", 0.5, 0.9, 0.1),
         ("probabilistic_interleaving", "mgd", 5, "random", 0.1, 0.9, 0.3),
     ]:
+        exploration, ranker, positions, click, rate, decay, delta = case
         settings = f"ranker.learning_rate={rate}", f"ranker.decay={decay}", f"ranker.delta={delta}"
         config = tiny(
             f"ranker={ranker}", f"exploration={exploration}", f"click={click}", f"positions={positions}", *settings
@@ -68,15 +69,7 @@ def test_every_round_is_that_of_the_definition():
                 directions = [unit(normal) for normal in normals[b]]
                 features = one.candidates.features[b, :length].numpy()
                 scores = [features @ member for member in members(learned[b][0], delta, directions)]
-                assert one.prediction.scores[b, :, :length].numpy() == pytest.approx(np.array(scores), abs=1e-9), (
-                    exploration,
-                    ranker,
-                    positions,
-                    click,
-                    rate,
-                    decay,
-                    delta,
-                )
+                assert one.prediction.scores[b, :, :length].numpy() == pytest.approx(np.array(scores), abs=1e-9), case
                 chance = explore.uniform(documents)[b, :length].tolist()
                 rankings = [ranked(row, chance) for row in one.prediction.scores[b, :, :length].tolist()]
                 listed, credit = EXPLORATIONS[exploration](explore, b, rankings, positions, documents)
@@ -88,26 +81,10 @@ def test_every_round_is_that_of_the_definition():
                     ties + (any(clicks) and not winners(credit(clicks))),
                 )
                 assert simulation.ranker.theta[b].tolist() == pytest.approx(learned[b][0], abs=1e-9), f"round {t}"
-                assert float(simulation.ranker.rate[b]) == pytest.approx(learned[b][1], rel=1e-12), (
-                    exploration,
-                    ranker,
-                    positions,
-                    click,
-                    rate,
-                    decay,
-                    delta,
-                )
-            assert torch.equal(simulation.ranker.deploy(), simulation.ranker.theta), (
-                exploration,
-                ranker,
-                positions,
-                click,
-                rate,
-                decay,
-                delta,
-            )
-        assert steps > 10, (exploration, ranker, positions, click, rate, decay, delta)
-        assert ties > 10, (exploration, ranker, positions, click, rate, decay, delta)
+                assert float(simulation.ranker.rate[b]) == pytest.approx(learned[b][1], rel=1e-12), case
+            assert torch.equal(simulation.ranker.deploy(), simulation.ranker.theta), case
+        assert steps > 10, case
+        assert ties > 10, case
 
 
 EARNED = [  # by the current ranker and three candidates -> the winners
@@ -190,13 +167,14 @@ def with_equal_documents() -> Dataset:
 
 def test_every_round_of_nsgd_and_of_projection():
     """The port draws, lists, chooses among winners, projects, moves and stores; we only show it the clicks."""
-    for words, exploration, positions, click in [
+    for case in [
         (NSGD, "team_draft", 10, "informational"),
         ((*NSGD, DSP), "probabilistic_interleaving", 5, "random"),
         ((*NSGD, "ranker.difficult_queries=9", "ranker.window=2"), "team_draft", 5, "navigational"),
         (("ranker=dbgd", DSP), "team_draft", 5, "navigational"),
         (("ranker=mgd", DSP, "ranker.document_space.normalise=false"), "team_draft", 10, "informational"),
     ]:
+        words, exploration, positions, click = case
         settings = f"ranker.learning_rate={RATE}", f"ranker.decay={DECAY}", f"exploration={exploration}"
         config = tiny(*words, *settings, f"click={click}", f"positions={positions}")
         own, dataset, streams = config.ranker, with_equal_documents(), fresh()
@@ -218,22 +196,12 @@ def test_every_round_of_nsgd_and_of_projection():
                 directions = [nsgd.null_space_direction(normal, avoided) for normal in normals[b]]
                 directions = nsgd.preselected(directions, documents, count)
                 drawn_here = simulation.ranker.directions[b].numpy().copy()
-                assert drawn_here == pytest.approx(np.array(directions), abs=1e-7), (
-                    words,
-                    exploration,
-                    positions,
-                    click,
-                )
+                assert drawn_here == pytest.approx(np.array(directions), abs=1e-7), case
                 directions = list(drawn_here)  # rounding errors grow where directions that lost are nearly dependent
                 theta, rate = learned[b]
                 members = dueling.members(theta, own.delta, directions)
                 scores = one.prediction.scores[b, :, :length].numpy()
-                assert scores == pytest.approx(np.array(members) @ documents.T, abs=1e-9), (
-                    words,
-                    exploration,
-                    positions,
-                    click,
-                )
+                assert scores == pytest.approx(np.array(members) @ documents.T, abs=1e-9), case
                 chance = explore.uniform(width)[b, :length].tolist()
                 rankings = [ranked(row, chance) for row in scores.astype(np.float32).tolist()]
                 listed, credit = EXPLORATIONS[exploration](explore, b, rankings, positions, width)
@@ -263,25 +231,15 @@ def test_every_round_of_nsgd_and_of_projection():
                 lost[b].store(directions, earned)
                 happened["steps"] += bool(won)
                 assert simulation.ranker.theta[b].numpy() == pytest.approx(learned[b][0], abs=1e-9), f"round {t}"
-                assert float(simulation.ranker.rate[b]) == pytest.approx(learned[b][1], rel=1e-12), (
-                    words,
-                    exploration,
-                    positions,
-                    click,
-                )
-        assert happened["steps"] > 20, (words, exploration, positions, click)
+                assert float(simulation.ranker.rate[b]) == pytest.approx(learned[b][1], rel=1e-12), case
+        assert happened["steps"] > 20, case
         if own.candidates > 1:
-            assert happened["several winners"] > 5, (words, exploration, positions, click)
+            assert happened["several winners"] > 5, case
         if is_nsgd:
             assert min(len(each.values) for each in lost) == own.memory, "the ring has been filled"
         if own.get("difficult_queries", 0):
-            assert happened["replaced, old"] > 3, (words, exploration, positions, click)
-            assert happened["replaced, easier"] > 3 or own.window < own.difficult_queries, (
-                words,
-                exploration,
-                positions,
-                click,
-            )
+            assert happened["replaced, old"] > 3, case
+            assert happened["replaced, easier"] > 3 or own.window < own.difficult_queries, case
 
 
 def test_with_nothing_avoided_and_nothing_selected_it_is_mgd():

@@ -79,11 +79,12 @@ class Port:
 
 def test_every_round_is_that_of_the_definition():
     """The port remembers, estimates and optimises; we only show it lists and clicks."""
-    for propensities, clip, restart, positions in [
+    for case in [
         ("trust_bias", 2.0, False, 5),
         ("position_based", 0.5, True, 20),
         ("estimated", 3.0, False, 5),
     ]:
+        propensities, clip, restart, positions = case
         words = f"ranker.propensities={propensities}", f"ranker.clip={clip}", f"ranker.restart={str(restart).lower()}"
         em = "ranker.em.iterations=2", "ranker.em.steps=3", "ranker.em.batch=5", "ranker.em.learning_rate=0.05"
         config = tiny(*SETTINGS, *words, *em, "click=trust_bias", f"positions={positions}")
@@ -110,23 +111,15 @@ def test_every_round_is_that_of_the_definition():
                         models[b] = estimated(port.log, *models[b], random.uniform(2 * 3 * 5, "batch")[b].tolist())
                         curves = models[b][1]
                         found = simulation.ranker.em.propensity[b]
-                        assert found.numpy() == pytest.approx(np.array(curves), abs=1e-8), (
-                            propensities,
-                            clip,
-                            restart,
-                            positions,
-                        )
+                        assert found.numpy() == pytest.approx(np.array(curves), abs=1e-8), case
                         assert simulation.ranker.em.relevance[b, 0].numpy() == pytest.approx(models[b][0], abs=1e-8), (
-                            propensities,
-                            clip,
-                            restart,
-                            positions,
+                            case
                         )
                     negative += port.optimise(random, b, longest, *zip(*curves, strict=True), t + 1)
                 assert simulation.ranker.theta[b, 0].numpy() == pytest.approx(port.theta, abs=1e-8), f"round {t}"
         if propensities != "position_based":
             assert negative > 5, "estimates of relevance are kept where they are negative"
-        assert all(np.abs(port.theta).max() > 0.1 for port in ports), (propensities, clip, restart, positions)
+        assert all(np.abs(port.theta).max() > 0.1 for port in ports), case
 
 
 def estimated(log, weights, curves, drawn):
@@ -237,7 +230,8 @@ def test_gradients_and_expectations_are_those_over_all_lists_of_four_documents()
 
 def test_lists_and_sums_are_those_of_the_definition():
     """Queries of several lengths, whatever the scores of padding; every list adds up to the same."""
-    for places, spread in [(1, 1), (5, 30), (20, 1)]:
+    for case in [(1, 1), (5, 30), (20, 1)]:
+        places, spread = case
         generator = torch.Generator().manual_seed(places)
         lengths = [8, 5, 2, 1]
         scores = spread * torch.randn(4, 8, generator=generator, dtype=torch.float64)
@@ -247,22 +241,18 @@ def test_lists_and_sums_are_those_of_the_definition():
         weight = torch.rand(20, generator=generator, dtype=torch.float64)
         sampled = SampledLists(scores.masked_fill(~mask, 1e3), mask, clocks, places)
         found = sampled.expected(weight[:, None])[..., 0], sampled.gradient(reward, weight)
-        assert found[0].isfinite().all(), (places, spread)
+        assert found[0].isfinite().all(), case
         for q, length in enumerate(lengths):
             own = scores[q, :length].tolist()
             lists = [order_of(own, each[:length].tolist())[:places] for each in clocks[q]]
-            assert [tuple(shown[: len(lists[0])]) for shown in sampled.document[q].tolist()] == lists, (places, spread)
+            assert [tuple(shown[: len(lists[0])]) for shown in sampled.document[q].tolist()] == lists, case
             values = weight.tolist()
             assert found[0][q, :length].tolist() == pytest.approx(reference.expected(lists, own, values), abs=1e-9), (
-                places,
-                spread,
+                case
             )
-            assert float(found[0][q, :length].sum()) == pytest.approx(sum(values[: min(places, length)])), (
-                places,
-                spread,
-            )
+            assert float(found[0][q, :length].sum()) == pytest.approx(sum(values[: min(places, length)])), case
             slope = reference.gradient(lists, own, reward[q, :length].tolist(), values)
-            assert found[1][q, :length].tolist() == pytest.approx(slope, abs=1e-9), (places, spread)
+            assert found[1][q, :length].tolist() == pytest.approx(slope, abs=1e-9), case
 
 
 def test_scores_far_apart_do_not_overflow():

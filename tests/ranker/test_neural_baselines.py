@@ -75,10 +75,11 @@ def test_pdgd_takes_one_step_along_the_estimated_gradient():
 
 def test_dueling_bandits_try_directions_of_all_parameters():
     """The port draws directions, makes the list and moves by itself; we only show it the clicks."""
-    for ranker, exploration, click, rate, decay, delta in [
+    for case in [
         ("dbgd", "team_draft", "perfect", 0.5, 0.9, 1.0),
         ("mgd", "probabilistic_interleaving", "random", 0.1, 1.0, 2.0),
     ]:
+        ranker, exploration, click, rate, decay, delta = case
         settings = f"ranker.learning_rate={rate}", f"ranker.decay={decay}", f"ranker.delta={delta}"
         simulation = networked(ranker, f"exploration={exploration}", f"click={click}", *settings, total=15)
         learned, streams, steps = started(simulation, rate), fresh(), 0
@@ -90,14 +91,7 @@ def test_dueling_bandits_try_directions_of_all_parameters():
                 network, directions = learned[b][0], [unit(normal) for normal in normals[b]]
                 features = one.candidates.features[b, :length].numpy()
                 expected = [scores(member, features) for member in dueling_members(network, delta, directions)]
-                assert one.prediction.scores[b, :, :length].numpy() == pytest.approx(np.array(expected), abs=1e-6), (
-                    ranker,
-                    exploration,
-                    click,
-                    rate,
-                    decay,
-                    delta,
-                )
+                assert one.prediction.scores[b, :, :length].numpy() == pytest.approx(np.array(expected), abs=1e-6), case
                 chance = explore.uniform(documents)[b, :length].tolist()
                 rankings = [ranked(row, chance) for row in one.prediction.scores[b, :, :length].tolist()]
                 listed, credit = EXPLORATIONS[exploration](explore, b, rankings, 5, documents)
@@ -105,4 +99,4 @@ def test_dueling_bandits_try_directions_of_all_parameters():
                 earned = credit(one.clicks[b, : len(listed)].tolist())
                 learned[b], steps = dueling_step(*learned[b], directions, earned, decay), steps + bool(winners(earned))
             check_state(simulation, learned, 1.0, t)
-        assert 0 < steps < 15 * len(SEEDS), (ranker, exploration, click, rate, decay, delta)
+        assert 0 < steps < 15 * len(SEEDS), case

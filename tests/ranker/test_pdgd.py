@@ -16,12 +16,13 @@ from tests.worlds import handmade, simulate, tiny
 
 def test_every_round_is_one_step_along_the_estimated_gradient():
     """The port gets the list and the clicks, and keeps weights and rate of its own; a round without a pair is none."""
-    for positions, click, rate, decay, count in [
+    for case in [
         (5, "informational", 0.1, 0.999977, 60),
         (5, "navigational", 3.0, 0.9, 40),
         (10, "random", 1.0, 1.0, 30),
         (20, "perfect", 10.0, 0.99, 30),
     ]:
+        positions, click, rate, decay, count = case
         settings = f"ranker.learning_rate={rate}", f"ranker.decay={decay}", f"positions={positions}"
         config = tiny("ranker=pdgd", f"click={click}", *settings)
         simulation = simulate(config, SEEDS, count, handmade(LISTS), trace_regret=False)
@@ -33,14 +34,8 @@ def test_every_round_is_one_step_along_the_estimated_gradient():
                 before, learned[b] = learned[b], step(*learned[b], ranking, clicks, features, decay)
                 moved += learned[b] is not before and learned[b][0] is not before[0]
                 assert simulation.ranker.theta[b].tolist() == pytest.approx(learned[b][0], abs=1e-9), f"round {t}"
-                assert float(simulation.ranker.rate[b]) == pytest.approx(learned[b][1], rel=1e-12), (
-                    positions,
-                    click,
-                    rate,
-                    decay,
-                    count,
-                )
-        assert 0 < moved < count * len(SEEDS), (positions, click, rate, decay, count)
+                assert float(simulation.ranker.rate[b]) == pytest.approx(learned[b][1], rel=1e-12), case
+        assert 0 < moved < count * len(SEEDS), case
 
 
 def check_weights(scores, lengths, rankings, tolerance):

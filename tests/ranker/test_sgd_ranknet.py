@@ -29,12 +29,13 @@ def implied(one, b, pairs):
 
 def test_every_round_is_one_step_on_its_pairs():
     """The port gets lists and clicks, and keeps weights and rate of its own."""
-    for ranker, pairs, positions, click, rate, decay in [
+    for case in [
         ("sgd_ranknet", "matching", 5, "informational", 0.1, 1.0),
         ("sgd_ranknet", "adjacent", 10, "navigational", 0.5, 0.9),
         ("sgd_ranknet", "all", 5, "perfect", 3.0, 0.999977),
         ("epsilon_greedy", "all", 20, "random", 0.3, 0.99),
     ]:
+        ranker, pairs, positions, click, rate, decay = case
         settings = f"ranker.pairs={pairs}", f"ranker.learning_rate={rate}", f"ranker.decay={decay}"
         config = tiny(f"ranker={ranker}", f"click={click}", f"positions={positions}", *settings)
         simulation = simulate(config, SEEDS, 40, handmade(LISTS), trace_regret=False)
@@ -44,40 +45,20 @@ def test_every_round_is_one_step_on_its_pairs():
                 features = one.candidates.features[b].numpy()
                 scores = features @ learned[b][0]
                 known = one.candidates.mask[b].numpy()
-                assert one.prediction.scores[b, 0].numpy()[known] == pytest.approx(scores[known], abs=1e-9), (
-                    ranker,
-                    pairs,
-                    positions,
-                    click,
-                    rate,
-                    decay,
-                )
+                assert one.prediction.scores[b, 0].numpy()[known] == pytest.approx(scores[known], abs=1e-9), case
                 rows = [features[winner] - features[loser] for winner, loser in implied(one, b, pairs)]
                 learned[b] = step(*learned[b], np.array(rows).reshape(-1, 4), decay)
                 moved += len(rows) > 0
                 assert simulation.ranker.theta[b].tolist() == pytest.approx(learned[b][0], abs=1e-9), f"round {t}"
-                assert float(simulation.ranker.rate[b]) == pytest.approx(learned[b][1], rel=1e-12), (
-                    ranker,
-                    pairs,
-                    positions,
-                    click,
-                    rate,
-                    decay,
-                )
-        assert 0 < moved < 40 * len(SEEDS), (ranker, pairs, positions, click, rate, decay)
-        assert torch.equal(simulation.ranker.deploy(), simulation.ranker.theta), (
-            ranker,
-            pairs,
-            positions,
-            click,
-            rate,
-            decay,
-        )
+                assert float(simulation.ranker.rate[b]) == pytest.approx(learned[b][1], rel=1e-12), case
+        assert 0 < moved < 40 * len(SEEDS), case
+        assert torch.equal(simulation.ranker.deploy(), simulation.ranker.theta), case
 
 
 def test_a_pair_far_in_the_right_order_weighs_nothing_and_in_the_wrong_one_a_whole():
     """sigma(-margin), without overflow. Both places are examined, because the pair's winner is the only click."""
-    for margin, weight in [(1000.0, 0.0), (-1000.0, 1.0)]:
+    for case in [(1000.0, 0.0), (-1000.0, 1.0)]:
+        margin, weight = case
         config = tiny("ranker=sgd_ranknet", "ranker.learning_rate=1", "click=perfect")
         simulation = simulate(config, [0], 1, handmade([[0, 4]]))
         candidates, _ = simulation.train_split.serve(torch.tensor([0]))
@@ -86,7 +67,6 @@ def test_a_pair_far_in_the_right_order_weighs_nothing_and_in_the_wrong_one_a_who
         simulation.ranker.theta[0] = start
         ((_, one),) = simulation.play()
         assert (int(one.preferences.winner), int(one.preferences.loser), bool(one.preferences.valid)) == (1, 0, True), (
-            margin,
-            weight,
+            case
         )
         torch.testing.assert_close(simulation.ranker.theta[0], start + weight * row, rtol=0, atol=1e-9)
