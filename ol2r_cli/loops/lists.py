@@ -52,9 +52,9 @@ def best(keys, order):
     """Fill order [O] with the documents of the largest of keys [d], best first."""
     places = len(order)
     if places > 32:
-        sorted_keys = ascending(-keys)
+        descending = ascending(-keys)
         for place in range(places):
-            order[place] = sorted_keys[place]
+            order[place] = descending[place]
         return
     for d in range(len(keys)):
         if d >= places and keys[d] < keys[order[places - 1]]:

@@ -83,3 +83,9 @@ def test_loops_work_where_their_machine_code_cannot_be_kept(monkeypatch):
 def test_a_slip_in_the_name_of_a_module():
     with pytest.raises(AttributeError, match="no attribute ordres"):
         _ = loops.ordres
+
+
+def test_keys_are_sorted_from_the_smallest_equal_ones_as_they_stand():
+    for count in range(40):
+        keys = np.random.default_rng(count).integers(0, 8, count).astype(float)
+        assert loops.lists.ascending(keys).tolist() == np.argsort(keys, kind="stable").tolist(), keys
