@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING, Any
 from ol2r_cli.config.instantiate import as_overrides, command_of
 from ol2r_cli.config.overrides import split_launcher, split_search_path
 from ol2r_cli.formatting import plus_minus, printable
+from ol2r_cli.run import INTERRUPTED
 from ol2r_cli.run import run as run_reader
-from ol2r_cli.run.exit_status import INTERRUPTED
 
 if TYPE_CHECKING:
     import polars as pl

@@ -130,7 +130,7 @@ def test_ctrl_c_while_modules_are_imported_is_one_line():
     """As an exception it could become another one, or abort the process, depending on the import that it meets."""
     code = """
 import os, signal
-from ol2r_cli.run.exit_status import exits_when_interrupted
+from ol2r_cli.run import exits_when_interrupted
 with exits_when_interrupted():
     pass
 try:

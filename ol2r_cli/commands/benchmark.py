@@ -19,11 +19,11 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from ol2r_cli.commands.command import argument, command
+from ol2r_cli.cli import argument, command
 from ol2r_cli.config.catalogue import add_config_dir, as_options
 from ol2r_cli.formatting import show
 from ol2r_cli.recipes.recipe import load_recipe, recipe_names
-from ol2r_cli.run.exit_status import DONE
+from ol2r_cli.run import DONE
 
 
 @command(

@@ -15,11 +15,11 @@ from __future__ import annotations
 import argparse
 import sys
 
-from ol2r_cli.commands.command import argument, command
+from ol2r_cli.cli import argument, command
 from ol2r_cli.config.catalogue import add_config_dir, as_options
 from ol2r_cli.config.overrides import split_search_path
 from ol2r_cli.formatting import wrapped
-from ol2r_cli.run.exit_status import DONE, FAILED, exits_when_interrupted
+from ol2r_cli.run import DONE, FAILED, exits_when_interrupted
 
 _NAME_WIDTH = 18  # characters of the longest name of a law
 

@@ -19,12 +19,11 @@ import sys
 import time
 from pathlib import Path
 
-from ol2r_cli.commands.command import argument, command
+from ol2r_cli.cli import argument, command
 from ol2r_cli.config.catalogue import default_output_dir
 from ol2r_cli.formatting import byte_size, plural, printable, show
-from ol2r_cli.run import CHECKPOINT, INTERACTIONS
+from ol2r_cli.run import CHECKPOINT, DONE, FAILED, INTERACTIONS
 from ol2r_cli.run.clean import REMOVABLE, cache_entries, stored_runs, sweep_logs
-from ol2r_cli.run.exit_status import DONE, FAILED
 
 _HOURS = {"h": 1, "d": 24, "w": 168}
 _LISTED = 10  # removals that are listed one by one

@@ -18,8 +18,7 @@ from typing import Any
 from argcomplete import CompletionFinder, shellcode
 from argcomplete.lexers import split_line
 
-from ol2r_cli.cli import COMMANDS
-from ol2r_cli.commands.command import argument, command
+from ol2r_cli.cli import COMMANDS, argument, command
 from ol2r_cli.commands.new import GROUPS
 from ol2r_cli.config.catalogue import MEASURE, Catalogue, choice_folders, dotted
 from ol2r_cli.config.overrides import split_search_path

@@ -15,7 +15,7 @@ import argparse
 import re
 from collections.abc import Sequence
 
-from ol2r_cli.commands.command import argument, command
+from ol2r_cli.cli import argument, command
 from ol2r_cli.formatting import duration, nearest, number, plural, printable, show, wrapped
 from ol2r_cli.report import run_diff
 from ol2r_cli.report.measures import digits

@@ -22,12 +22,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ol2r_cli import loops
-from ol2r_cli.commands.command import argument, command
+from ol2r_cli.cli import argument, command
 from ol2r_cli.config.catalogue import add_config_dir, as_options, choice_folders
 from ol2r_cli.config.overrides import split_search_path
 from ol2r_cli.files import is_held, locked
 from ol2r_cli.formatting import byte_size, error_line, plural, show
-from ol2r_cli.run.exit_status import DONE, FAILED
+from ol2r_cli.run import DONE, FAILED
 from ol2r_cli.run.identity import version_line
 
 PACKAGES = ("torch", "numpy", "polars", "hydra-core", "omegaconf", "rich", "scikit-learn")  # that `ol2r run` imports

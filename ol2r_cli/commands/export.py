@@ -20,7 +20,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from ol2r_cli.commands.command import argument, command
+from ol2r_cli.cli import argument, command
 from ol2r_cli.config.catalogue import add_config_dir, default_output_dir
 from ol2r_cli.config.instantiate import trusted_targets
 from ol2r_cli.files import write_parquet, write_text

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from itertools import groupby
 from typing import Any
 
-from ol2r_cli.commands.command import argument, command
+from ol2r_cli.cli import argument, command
 from ol2r_cli.config.catalogue import MEASURE, Catalogue, Choice, add_config_dir, choice_folders, dotted, measure_nodes
 from ol2r_cli.config.overrides import ALIASES, as_typed
 from ol2r_cli.formatting import must_be_one_of, show, shown_path, wrapped

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import yaml
 
-from ol2r_cli.commands.command import argument, command
+from ol2r_cli.cli import argument, command
 from ol2r_cli.config.catalogue import (
     PROJECT_FILE,
     ROLES,

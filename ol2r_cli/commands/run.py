@@ -22,11 +22,11 @@ from contextlib import nullcontext, redirect_stdout
 from typing import TYPE_CHECKING
 
 from ol2r_cli import loops
-from ol2r_cli.commands.command import Parser, argument, command
+from ol2r_cli.cli import Parser, argument, command
 from ol2r_cli.config.catalogue import Catalogue, add_config_dir, as_options, choice_folders
 from ol2r_cli.config.errors import meant
 from ol2r_cli.config.overrides import split_launcher, split_search_path
-from ol2r_cli.run.exit_status import DONE, exits_when_interrupted
+from ol2r_cli.run import DONE, exits_when_interrupted
 from ol2r_cli.run.run import Run
 from ol2r_cli.run.store import as_json
 from ol2r_cli.run.summary import record, render

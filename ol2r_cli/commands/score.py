@@ -16,7 +16,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from ol2r_cli.commands.command import argument, command
+from ol2r_cli.cli import argument, command
 from ol2r_cli.config.catalogue import add_config_dir
 from ol2r_cli.config.instantiate import trusted_targets
 from ol2r_cli.files import write_text

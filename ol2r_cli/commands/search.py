@@ -24,10 +24,10 @@ import time
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
+from ol2r_cli.cli import argument, command
 from ol2r_cli.columns import main_cutoff
-from ol2r_cli.commands.command import argument, command
 from ol2r_cli.config.catalogue import add_config_dir, as_options
-from ol2r_cli.run.exit_status import DONE, FAILED, INTERRUPTED
+from ol2r_cli.run import DONE, FAILED, INTERRUPTED
 
 if TYPE_CHECKING:
     from ol2r_cli.search.study import Study

@@ -10,7 +10,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from ol2r_cli.commands.command import argument, command
+from ol2r_cli.cli import argument, command
 from ol2r_cli.config.catalogue import default_output_dir
 from ol2r_cli.config.overrides import split_words
 from ol2r_cli.formatting import duration, plural, printable, show

@@ -10,10 +10,10 @@ from __future__ import annotations
 import argparse
 import sys
 
-from ol2r_cli.commands.command import argument, command
+from ol2r_cli.cli import argument, command
 from ol2r_cli.config.catalogue import default_output_dir
 from ol2r_cli.formatting import plural, printable, wrapped
-from ol2r_cli.run.exit_status import DONE, FAILED
+from ol2r_cli.run import DONE, FAILED
 from ol2r_cli.run.run import Run, named_runs
 
 

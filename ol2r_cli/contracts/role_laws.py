@@ -37,7 +37,7 @@ from ol2r_cli.contracts.subject import (
 from ol2r_cli.dataset.table import Dataset
 from ol2r_cli.interfaces import Candidates, Interaction, Ranker
 from ol2r_cli.metrics.evaluation import Evaluator
-from ol2r_cli.run.exit_status import DONE
+from ol2r_cli.run import DONE
 from ol2r_cli.run.experiment import Experiment
 from ol2r_cli.run.runner import Runner
 

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from ol2r_cli.config.catalogue import targets
-from ol2r_cli.run import MANIFEST
-from ol2r_cli.run.exit_status import DONE, FAILED, INTERRUPTED
+from ol2r_cli.run import DONE, FAILED, INTERRUPTED, MANIFEST
 from ol2r_cli.run.identity import own_code
 from ol2r_cli.run.run import read_manifest
 
@@ -61,7 +60,7 @@ def manifest_bytes(directory: Path) -> bytes | None:
 class Outcome:
     """How a job ended.
 
-    code: the exit code of `ol2r run` (`run/exit_status.py`), or minus the number of the signal that killed its process
+    code: the exit code of `ol2r run` (`run/__init__.py`), or minus the number of the signal that killed its process
     (-9). reason: one line for the user, empty if the job is done.
     """
 

@@ -19,7 +19,7 @@ import torch
 
 from ol2r_cli.config.ranges import Count, Positive, WholeNumber
 from ol2r_cli.launcher.job import THREAD_VARIABLES, Job, Outcome, reason, run_payload
-from ol2r_cli.run.exit_status import INTERRUPTED
+from ol2r_cli.run import INTERRUPTED
 
 GRACE = 60.0  # seconds between asking a job to stop, after its timeout or without its parent, and killing it
 _SERVER = multiprocessing.get_context("forkserver")

@@ -30,7 +30,7 @@ from uuid import uuid4
 from ol2r_cli.config.ranges import Count, Positive, WholeNumber
 from ol2r_cli.formatting import one_line
 from ol2r_cli.launcher.job import THREAD_VARIABLES, Job, Outcome, last_line, reason
-from ol2r_cli.run.exit_status import BAD_CONFIGURATION, DONE, FAILED, INTERRUPTED
+from ol2r_cli.run import BAD_CONFIGURATION, DONE, FAILED, INTERRUPTED
 from ol2r_cli.run.run import read_manifest
 
 STOP = signal.SIGUSR1  # from the sweep: stop for good

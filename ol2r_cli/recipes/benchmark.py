@@ -23,7 +23,7 @@ from ol2r_cli.report.figures.drawing import NothingToDraw, save
 from ol2r_cli.report.measures import described, digits, gain, heading
 from ol2r_cli.report.run_groups import Group, group_runs
 from ol2r_cli.report.text_table import Cell, TextTable, markdown
-from ol2r_cli.run.exit_status import DONE, FAILED, INTERRUPTED
+from ol2r_cli.run import DONE, FAILED, INTERRUPTED
 from ol2r_cli.run.identity import RESULTS_VERSION
 from ol2r_cli.run.store import RunDirectory
 

@@ -25,7 +25,7 @@ from ol2r_cli.recipes.run_plan import WITHOUT_EFFECT, Condition, Overrides, RunP
 from ol2r_cli.report.finished_run import FinishedRun, read_results, results_frame
 from ol2r_cli.report.measures import ndcg_metrics
 from ol2r_cli.report.run_groups import Group, collect, group_runs
-from ol2r_cli.run.exit_status import DONE, INTERRUPTED
+from ol2r_cli.run import DONE, INTERRUPTED
 from ol2r_cli.run.run import Run
 from ol2r_cli.run.store import create_root
 from ol2r_cli.sweep.sweeper import print_plan, sweep

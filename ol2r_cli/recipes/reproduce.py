@@ -28,7 +28,7 @@ from ol2r_cli.report.measures import digits, heading
 from ol2r_cli.report.names import Labels
 from ol2r_cli.report.run_groups import Group
 from ol2r_cli.report.text_table import TextTable, markdown, terminal
-from ol2r_cli.run.exit_status import INTERRUPTED
+from ol2r_cli.run import INTERRUPTED
 from ol2r_cli.run.identity import NOT_HASHED
 from ol2r_cli.run.run import Run
 from ol2r_cli.run.store import RunDirectory, create_root

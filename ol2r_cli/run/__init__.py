@@ -5,7 +5,17 @@ Imports `simulation` and everything below it; `launcher`, `sweep` and everything
 The directory of a run has the files below. `store.py` is the only module that writes them, `run.py` the only one that
 reads them. The results, by their sha256, are recorded in `run.json` when the run finishes, and until then the parts of
 its tables in `checkpoint.pt`. A file is read only as it was recorded.
+
+Here are the names of its files, how `ol2r` ends (exit codes, on which scripts depend), and what Ctrl-C and SIGTERM do.
 """
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 MANIFEST, SUMMARY, CHECKPOINT, RANKER = "run.json", "summary.json", "checkpoint.pt", "ranker.pt"
 CONFIG, LOG, LOCK = "config.yaml", "log.txt", ".lock"
@@ -15,3 +25,53 @@ RESULTS = (*TABLES, SUMMARY, RANKER, CONFIG)
 REMOVABLE = (INTERACTIONS,)  # what `ol2r clean` may remove from a finished run
 # In the order in which they are removed: without its manifest a directory is not a run any more.
 FILES = (MANIFEST, SUMMARY, CHECKPOINT, RANKER, *TABLES, CONFIG, LOG)
+
+DONE = 0
+FAILED = 1  # a run failed
+BAD_CONFIGURATION = 2  # the configuration or the data are bad; nothing was run
+JOBS_FAILED = 3  # some jobs of a sweep failed
+INTERRUPTED = 130  # stopped by Ctrl-C or SIGTERM; completed rounds are kept
+
+
+@contextmanager
+def exits_when_interrupted() -> Iterator[None]:
+    """Ctrl-C ends the process at once with code 130. For imports: KeyboardInterrupt in one can become another error,
+    and in torch's it aborts the process."""
+
+    def end(*_: object) -> None:
+        os.write(2, b"interrupted\n")
+        os._exit(INTERRUPTED)
+
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    if not in_main_thread or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        return
+    signal.signal(signal.SIGINT, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@contextmanager
+def stop_signals() -> Iterator[list[int]]:
+    """A list to which the first SIGINT or SIGTERM is appended; a second one raises KeyboardInterrupt at once.
+
+    The list stays empty outside of the main thread, because Python delivers signals only there.
+    """
+    stop: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield stop
+        return
+
+    def request(number: int, _: object) -> None:
+        if stop:
+            raise KeyboardInterrupt
+        stop.append(number)
+
+    previous = {number: signal.signal(number, request) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stop
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)

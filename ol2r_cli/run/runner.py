@@ -19,8 +19,20 @@ from ol2r_cli.config.instantiate import command_of
 from ol2r_cli.formatting import error_line, one_line, printable
 from ol2r_cli.interfaces import Interaction
 from ol2r_cli.metrics.measurement import Measures, NonFiniteScores, sizes_at_every_rank
-from ol2r_cli.run import CHECKPOINT, CONFIG, LOCK, LOG, MANIFEST, RANKER, SUMMARY
-from ol2r_cli.run.exit_status import BAD_CONFIGURATION, DONE, FAILED, INTERRUPTED, stop_signals
+from ol2r_cli.run import (
+    BAD_CONFIGURATION,
+    CHECKPOINT,
+    CONFIG,
+    DONE,
+    FAILED,
+    INTERRUPTED,
+    LOCK,
+    LOG,
+    MANIFEST,
+    RANKER,
+    SUMMARY,
+    stop_signals,
+)
 from ol2r_cli.run.experiment import Experiment
 from ol2r_cli.run.progress import Progress
 from ol2r_cli.run.run import DamagedFile, Run

@@ -24,7 +24,7 @@ from ol2r_cli.columns import main_cutoff
 from ol2r_cli.config.composer import Composer
 from ol2r_cli.config.overrides import as_typed, split_search_path
 from ol2r_cli.formatting import duration, error_line, one_line
-from ol2r_cli.run.exit_status import DONE, FAILED, INTERRUPTED, stop_signals
+from ol2r_cli.run import DONE, FAILED, INTERRUPTED, stop_signals
 from ol2r_cli.run.experiment import Experiment
 from ol2r_cli.run.run import Run
 from ol2r_cli.run.runner import Runner, ValidationCallback, validation_curve

@@ -17,7 +17,7 @@ from typing import Any, TextIO
 
 from ol2r_cli.formatting import duration
 from ol2r_cli.launcher.job import Launcher, Outcome
-from ol2r_cli.run.exit_status import BAD_CONFIGURATION, DONE, INTERRUPTED, stop_signals
+from ol2r_cli.run import BAD_CONFIGURATION, DONE, INTERRUPTED, stop_signals
 from ol2r_cli.sweep.plan import Ending, SweepJob
 
 _END = 4096  # bytes at the end of log.txt that contain the last evaluation

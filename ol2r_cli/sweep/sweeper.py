@@ -22,7 +22,7 @@ from ol2r_cli.config.instantiate import build
 from ol2r_cli.config.overrides import split_launcher, split_search_path
 from ol2r_cli.formatting import duration, plural, show
 from ol2r_cli.launcher.job import Launcher
-from ol2r_cli.run.exit_status import BAD_CONFIGURATION, DONE, FAILED, INTERRUPTED, JOBS_FAILED
+from ol2r_cli.run import BAD_CONFIGURATION, DONE, FAILED, INTERRUPTED, JOBS_FAILED
 from ol2r_cli.run.run import Run
 from ol2r_cli.run.store import create_root
 from ol2r_cli.run.summary import render

@@ -9,7 +9,7 @@ import pytest
 
 from ol2r_cli import cli
 from ol2r_cli.config.composer import Composer
-from ol2r_cli.run.exit_status import INTERRUPTED
+from ol2r_cli.run import INTERRUPTED
 from ol2r_cli.run.run import Run, find_runs
 from ol2r_cli.run.runner import validation_curve
 from ol2r_cli.run.store import RunDirectory
