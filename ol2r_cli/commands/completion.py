@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from glob import escape, glob
 from importlib import import_module
 from typing import Any
@@ -62,7 +61,7 @@ def answer(top: argparse.ArgumentParser, **settings: Any) -> None:
     Choices and settings are read from their YAML files. Nothing is composed, so that it is fast.
     """
     words = split_line(os.environ["COMP_LINE"], int(os.environ["COMP_POINT"]))[3][1:]
-    name = words[0] if words else ""
+    name, words = words[0] if words else "", words[1:]
     if name in COMMANDS:
         top = import_module(f"ol2r_cli.commands.{name}").main.parser()
         os.environ["_ARGCOMPLETE"] = "2"  # the arguments begin behind the second word
@@ -70,66 +69,58 @@ def answer(top: argparse.ArgumentParser, **settings: Any) -> None:
         catalogue = Catalogue([folder.path for folder in choice_folders(split_search_path(words)[1])])
     except ValueError:  # a folder does not exist, or the project file is bad; `ol2r run` says so
         catalogue = Catalogue()
+
+    def values(prefix: str, action: argparse.Action, **_: Any) -> Iterable[str]:
+        """Return what may stand for an argument of the command."""
+        match name, action.dest:
+            case "", "command":
+                return COMMANDS
+            case "reproduce" | "benchmark", "name":
+                return recipe_names(name)
+            case "new", "group":
+                return GROUPS
+            case "list", "group":
+                return catalogue.groups
+            case "list", "choice":
+                return catalogue.choices.get("".join(words[:1]), {})
+            case "report", "figure":
+                from ol2r_cli.report.figures.drawing import KINDS
+
+                return KINDS
+        metavar = str(action.metavar or "")
+        found = _paths(prefix) if metavar.startswith(_FILES) else []
+        if action.dest in _OVERRIDES:
+            found += catalogue.choices["ranker"] if metavar.startswith("RANKER") else ()
+            found += _overrides(prefix, name == "check", words, catalogue)
+        return found
+
     for action in top._actions:
         if action.choices is None:
-            action.completer = _completer(name, action, words[1:], catalogue)  # type: ignore[attr-defined]
+            action.completer = values  # type: ignore[attr-defined]
     _Finder()(top, always_complete_options=False, **settings)
 
 
-def _completer(
-    name: str, action: argparse.Action, words: Sequence[str], catalogue: Catalogue
-) -> Callable[..., Iterable[str]]:
-    """Return the function that gives the values of an argument of a command, behind `words`."""
-    metavar = str(action.metavar or "")
-    match name, action.dest:
-        case "", "command":
-            return lambda **_: COMMANDS
-        case "reproduce" | "benchmark", "name":
-            return lambda **_: recipe_names(name)
-        case "new", "group":
-            return lambda **_: GROUPS
-        case "list", "group":
-            return lambda **_: catalogue.groups
-        case "list", "choice":
-            return lambda **_: catalogue.choices.get("".join(words[:1]), {})
-        case "report", "figure":
-            from ol2r_cli.report.figures.drawing import KINDS
-
-            return lambda **_: KINDS
-    files = _paths if metavar.startswith(_FILES) else lambda prefix, **_: ()
-    if action.dest not in _OVERRIDES:
-        return files
-    rankers = catalogue.choices["ranker"] if metavar.startswith("RANKER") else ()
-    return lambda prefix, **_: [*rankers, *files(prefix), *_overrides(prefix, name, words, catalogue)]
-
-
-def _paths(prefix: str, **_: Any) -> Iterator[str]:
-    """Yield the paths that begin so; a `~` stays as typed."""
+def _paths(prefix: str, before: str = "") -> list[str]:
+    """Return the paths that begin so; a `~` stays as typed."""
     typed = os.path.expanduser(prefix)
-    for path in sorted(glob(f"{escape(typed)}*")):
-        yield f"{prefix}{path[len(typed) :]}{'/' * os.path.isdir(path)}"
+    paths = sorted(glob(f"{escape(typed)}*"))
+    return [f"{before}{prefix}{path[len(typed) :]}{'/' * os.path.isdir(path)}" for path in paths]
 
 
-def _overrides(prefix: str, name: str, words: Sequence[str], catalogue: Catalogue) -> Iterator[str]:
-    """Yield groups, settings and their values; `+`, `++` and `~` before a name are kept. Measures are in a list."""
-    settings = dict(dotted(catalogue.tree(words)))
-    sign, setting, equals, value = re.fullmatch(r"(\+{0,2}|~)([^=]*)(=?)(.*)", prefix, re.DOTALL).groups()  # type: ignore[union-attr]
+def _overrides(prefix: str, checked: bool, words: Sequence[str], catalogue: Catalogue) -> list[str]:
+    """Return groups, settings and choices; `+`, `++` and `~` before a name are kept. Measures are in a list."""
+    setting, equals, value = prefix.lstrip("+~").partition("=")
+    sign = prefix[: len(prefix) - len(prefix.lstrip("+~"))]
     if not equals:
-        chosen = catalogue.chosen(words)
-        parts = [part for part in catalogue.parts if part not in chosen]
-        groups = [group for group in catalogue.choices if group not in parts and (group != MEASURE or name == "check")]
-        near = [each for each in settings if each.count(".") <= 1 + setting.count(".")]
-        yield from (f"{sign}{each}=" for each in [*groups, *near])
-        return
-    listed, comma, _ = value.rpartition(",")
-    before = f"{sign}{setting}={listed}{comma}"  # in a list, the last value is completed
-    if setting == "measures":
-        yield from (f"{before}{'' if comma else '['}{choice}" for choice in catalogue.choices[MEASURE])
-    elif setting in catalogue.choices:
-        yield from (f"{before}{choice}" for choice in catalogue.choices[setting])
-    elif setting.rpartition(".")[2] in _FOLDERS:
-        yield from (f"{sign}{setting}={path}" for path in _paths(value))
-    elif isinstance(default := settings.get(setting), bool):
-        yield from (f"{before}true", f"{before}false")
-    elif isinstance(default, int | float | str):
-        yield f"{before}{default}"
+        hidden = {*catalogue.parts} - catalogue.chosen(words).keys() | ({MEASURE} if not checked else set())
+        deepest = 1 + setting.count(".")
+        settings = [each for each, _ in dotted(catalogue.tree(words)) if each.count(".") <= deepest]
+        return [
+            f"{sign}{each}=" for each in [*(group for group in catalogue.choices if group not in hidden), *settings]
+        ]
+    if setting.rpartition(".")[2] in _FOLDERS:
+        return _paths(value, f"{sign}{setting}=")
+    listed, comma, _ = value.rpartition(",")  # in a list, the last value is completed
+    bracket = "[" if setting == "measures" and not comma else ""
+    choices = catalogue.choices.get(MEASURE if setting == "measures" else setting, ())
+    return [f"{sign}{setting}={listed}{comma}{bracket}{choice}" for choice in choices]
