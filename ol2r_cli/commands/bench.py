@@ -12,21 +12,21 @@ from dataclasses import dataclass
 
 from ol2r_cli.cli import argument, command
 from ol2r_cli.config.catalogue import add_config_dir, as_options
-from ol2r_cli.formatting import show
+from ol2r_cli.formatting import number, show
 from ol2r_cli.loops import clock
 from ol2r_cli.run.store import peak_memory_gb
 
 # One fold of MSLR-WEB10K has 6,000 / 2,000 / 2,000 queries of 120 documents. The number of training queries does not
 # change the speed of learning.
 DATASET = "dataset.queries={train: 1000, validation: 0, test: 2000}"
-WINDOW = 100  # rounds, up to a round, over which its speed is averaged
+WINDOW = 100  # rounds
 # Rounds that are played before, on little data, so that loops are compiled and libraries loaded.
 WARM_UP, LITTLE = 64, "dataset.queries={train: 20, validation: 0, test: 20}"
 
 
-@dataclass
+@dataclass(frozen=True)
 class Benchmark:
-    """The seconds of one benchmark; `at` maps a round to the seconds of a round just before it."""
+    """The seconds of one benchmark."""
 
     label: str
     replicas: int
@@ -34,7 +34,7 @@ class Benchmark:
     learning: float
     evaluation: float
     processor: float  # CPU seconds of learning and evaluation
-    at: dict[int, float]
+    late: float  # seconds of a round near the end, on average over the last `WINDOW` rounds
     memory: float | None  # peak resident size of the process so far, GB
 
     @property
@@ -52,8 +52,7 @@ class Benchmark:
 def main(given: argparse.Namespace) -> None:
     """Measure each ranker at each number of replicas and print a table."""
     overrides = [word for word in given.words if "=" in word]
-    for word in overrides:
-        name, _, value = word.partition("=")
+    for name, value in (word.split("=", 1) for word in overrides):
         if name in ("rounds", "replicas"):
             raise ValueError(f"{name} must be an option: type --{name} {value}")
     rows: list[Benchmark] = []
@@ -61,17 +60,14 @@ def main(given: argparse.Namespace) -> None:
         for replicas in given.replicas:
             rows.append(measure(ranker, replicas, given.rounds, overrides, as_options(given.config_dir)))
             print(f"{ranker}, {replicas} replicas: {rows[-1].speed:,.0f} replica-rounds/s", flush=True)
-    headings = (
-        *("ranker", "replicas", "replica-rounds/s", "learning s", "evaluation s", "CPU s", "ms at 500", "at the end"),
-        *("peak GB", "ratio"),
-    )
-    lines = []
-    for row in rows:
-        seconds = [f"{value:.2f}" for value in (row.learning, row.evaluation, row.processor)]
-        at = [f"{row.at[t] * 1e3:.2f}" if t in row.at else "" for t in (500, row.rounds)]
-        rest = [f"{row.memory:.2f}" if row.memory else "", f"{row.speed / rows[0].speed:.2f}"]
-        lines.append([row.label, f"{row.replicas}", f"{row.speed:,.0f}", *seconds, *at, *rest])
-    show(lines, headings, numbers=True)
+    lines = [
+        [row.label, f"{row.replicas}", f"{row.speed:,.0f}"]
+        + [f"{value:.2f}" for value in (row.learning, row.evaluation, row.processor, 1e3 * row.late)]
+        + [number(row.memory, 2), f"{row.speed / rows[0].speed:.2f}"]
+        for row in rows
+    ]
+    times = "learning s", "evaluation s", "CPU s", "ms at the end"
+    show(lines, ("ranker", "replicas", "replica-rounds/s", *times, "peak GB", "ratio"), numbers=True)
 
 
 def measure(
@@ -81,30 +77,34 @@ def measure(
 
     `folders` are the words that name folders with own choices. ValueError for bad settings.
     """
-    sizes = [f"ranker={ranker}", f"replicas={replicas}", DATASET, *overrides, *folders]
-    _timed(replicas, min(rounds, WARM_UP), [*sizes, LITTLE])
-    timed = _timed(replicas, rounds, sizes)
-    timed.label = " ".join([ranker, *overrides])
-    return timed
+    words = [f"ranker={ranker}", f"replicas={replicas}", DATASET, *overrides, *folders]
+    _timed([*words, LITTLE, f"rounds={min(rounds, WARM_UP)}"])
+    seconds = _timed([*words, f"rounds={rounds}"])
+    return Benchmark(" ".join([ranker, *overrides]), replicas, rounds, *seconds, peak_memory_gb())
 
 
-def _timed(replicas: int, rounds: int, words: Sequence[str]) -> Benchmark:
+def _timed(words: Sequence[str]) -> tuple[float, float, float, float]:
+    """Return the seconds of learning, of evaluation, of the processor and of a late round of a run."""
     import torch
 
     from ol2r_cli.config.composer import compose
     from ol2r_cli.run.experiment import Experiment
     from ol2r_cli.run.runner import queue_length
 
-    composition = compose([*words, f"rounds={rounds}"])
+    composition = compose(words)
+    rounds, evaluation, queue = composition.config.rounds, 0.0, []
     with torch.inference_mode():
         experiment = Experiment(composition.config, composition.choices)
         simulation, evaluators = experiment.simulation(), experiment.evaluators()
+        queue.append(simulation.ranker.deploy())
         start, processor = clock.read()
-        marks, evaluation, queue = [start], 0.0, [simulation.ranker.deploy()]
+        window = 0, start  # the round before the last `WINDOW`, and when it ended
         for t, _ in simulation.play_until(experiment.is_evaluated):
             if simulation.measurement.full():
                 simulation.measurement.measures()
-            marks.extend([clock.read()[0] - evaluation] * (t + 1 - len(marks)))
+            learnt = clock.read()[0] - evaluation
+            if t <= rounds - WINDOW:
+                window = t, learnt
             if experiment.is_evaluated(t):
                 queue.append(simulation.ranker.deploy())
             if len(queue) == queue_length(simulation) or t == rounds:
@@ -114,5 +114,4 @@ def _timed(replicas: int, rounds: int, words: Sequence[str]) -> Benchmark:
                 evaluation += clock.read()[0] - before
                 queue.clear()
         processor = clock.read()[1] - processor
-    windows = {t: (marks[t] - marks[t - WINDOW]) / WINDOW for t in (500, rounds) if WINDOW <= t <= rounds}
-    return Benchmark("", replicas, rounds, marks[-1] - start, evaluation, processor, windows, peak_memory_gb())
+    return learnt - start, evaluation, processor, (learnt - window[1]) / (rounds - window[0])

@@ -39,11 +39,11 @@ def main(given: argparse.Namespace) -> None:
         return
     start = time.perf_counter()
     dataset = _load(source)
-    took = f"ready in {time.perf_counter() - start:.2f} s"
     if given.action == "info":
         _show(dataset)
     else:
         sizes = f"{len(dataset.query_ids):,} queries, {len(dataset.labels):,} documents"
+        took = f"ready in {time.perf_counter() - start:.2f} s"
         print(f"{dataset.name}: {sizes}, {dataset.features.shape[1]} features, {took}")
 
 
@@ -81,12 +81,16 @@ def _show(dataset: Dataset, most: int = 12) -> None:
     groups = range(len(statistics[0].sizes))
     headings = [f"group {group} {column}" for group in groups for column in ("documents", "%", "mean label")]
     others = [f" 0:{group}" for group in groups[1:]] if len(groups) > 2 else [""]
-    rows = []
-    for split in statistics:
-        rows.append([split.name])
-        for size, utility in zip(split.sizes, split.utilities, strict=True):
-            rows[-1] += [f"{size:,}", f"{100 * size / sum(split.sizes):.2f}", number(utility)]
-        rows[-1] += map(number, (*split.merits, *split.parities))
+    rows = [
+        [split.name]
+        + [
+            cell
+            for size, utility in zip(split.sizes, split.utilities, strict=True)
+            for cell in (f"{size:,}", f"{100 * size / sum(split.sizes):.2f}", number(utility))
+        ]
+        + [number(ratio) for ratio in (*split.merits, *split.parities)]
+        for split in statistics
+    ]
     print()
     show(rows, ["split", *headings, *(f"{of}{other}" for of in ("merit", "parity") for other in others)], numbers=True)
 
@@ -104,20 +108,16 @@ def _check(source: DatasetSource) -> None:
         source.cache.thorough = True
         comparisons = compare_with_published(source)
         _load(source)
-        rebuilt = ", ".join(source.cache.rebuilt)
-        again = f"{rebuilt} was damaged, or without a checksum, and has been built again"
-        print(f"cache: {again if rebuilt else 'intact'}")
+        again = f"{', '.join(source.cache.rebuilt)} was damaged, or without a checksum, and has been built again"
+        print(f"cache: {again if source.cache.rebuilt else 'intact'}")
     if not comparisons:
         print("nothing is known about this dataset to compare with: it has no dataset.expected, no dataset.checksums")
         return
-    rows = [
-        [what, *(f"{text[:16]}..." if len(text) == 64 else text for text in pair), "ok" if same else "DIFFERS"]
-        for what, *pair, same in (
-            (*each, each.found == each.expected) for each in comparisons
-        )  # the beginning of a checksum
-    ]
+    # Of checksums the beginning is shown.
+    shown = [[text[:16] + "..." if len(text) == 64 else text for text in each] for each in comparisons]
+    rows = [[*row, "ok" if row[1] == row[2] else "DIFFERS"] for row in shown]
     show(rows, ["", "found", "expected", ""], numbers=True)
-    different = [f"{what} must be {expected}, got {found}" for what, found, expected, same in rows if same != "ok"]
-    if different:
+    if different := [row for row in shown if row[1] != row[2]]:
         more = f", and {len(different) - 1} more differences" if len(different) > 1 else ""
-        raise ValueError(f"{different[0]}{more}: this is not the published set, or not all of it")
+        must = "{0} must be {2}, got {1}".format(*different[0])
+        raise ValueError(f"{must}{more}: this is not the published set, or not all of it")

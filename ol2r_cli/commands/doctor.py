@@ -37,7 +37,7 @@ LITTLE_DISK = 2**30  # bytes; runs take megabytes, parsed datasets up to gigabyt
 def main(given: argparse.Namespace) -> int:
     """Return 1 when something that `ol2r run` needs is broken. Of broken packages nothing else is examined."""
     rows = [("ol2r", f"{version_line()} in {Path(__file__).parents[1]}, Python {sys.version.split()[0]}")]
-    notes, broken, working = [], [], []
+    notes, broken, working = list[str](), list[str](), list[str]()
     for package, module in PACKAGES.items():
         try:
             importlib.import_module(module)  # because an installed one may be broken

@@ -14,13 +14,14 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from itertools import groupby
 from typing import Any
 
 from ol2r_cli.cli import argument, command
 from ol2r_cli.config.catalogue import MEASURE, Catalogue, Choice, add_config_dir, choice_folders, dotted, measure_nodes
 from ol2r_cli.config.overrides import ALIASES, as_typed
-from ol2r_cli.formatting import must_be_one_of, show, shown_path, wrapped
+from ol2r_cli.formatting import must_be_one_of, number, show, shown_path, wrapped
 
 RUN = "run"  # stands for the settings of configs/run.yaml, where a group can be named
 _LONG = 60  # characters of a default; a longer one is shortened
@@ -35,8 +36,10 @@ def main(given: argparse.Namespace) -> None:
     catalogue = Catalogue([folder.path for folder in choice_folders(given.config_dir)])
     group, _, name = (given.group or "").partition("=")  # GROUP=CHOICE, as it is typed for a run
     name = given.choice or name
+    defaults = {f"{group}={name}" for group, name in catalogue.chosen([]).items()}
+    defaults |= {f"measures=[{name}]" for name in measure_nodes(catalogue.root.values, catalogue, {})}
     if not group:
-        _show_overview(catalogue)
+        _show_overview(catalogue, defaults)
     elif group == RUN:
         print(wrapped("settings of a run, as in `ol2r run rounds=1000`; those of choices: `ol2r list GROUP`"))
         variable = re.compile(r"\$\{oc\.env:(\w+),'(.*)'\}")  # as a shell has it: $OL2R_DATA
@@ -51,7 +54,15 @@ def main(given: argparse.Namespace) -> None:
         shown = [choices[name]] if name else list(choices.values())
         for settings_of, sharing in groupby(shown, lambda choice: _settings(catalogue, choice)):
             for choice in sharing:  # adjacent choices with the same settings share a list
-                _describe(catalogue, choice)
+                print(_typed(choice) + (" (default)" if _typed(choice) in defaults else ""))
+                for line in choice.header:
+                    print(wrapped(f"  {line}"))
+                for brought in catalogue.brings(choice).items():
+                    print("  brings {}={}".format(*brought))
+                if group == "experiment":
+                    print(f"  type: ol2r run {'-m ' if _grid(choice) else ''}experiment={choice.name}")
+                if not catalogue.comes_along(choice):
+                    print(f"  yours: {shown_path(choice.path)}")
             if settings_of:
                 show(settings_of, indent=4)
             print()
@@ -60,14 +71,14 @@ def main(given: argparse.Namespace) -> None:
         print(f"refused: {path} has the name of {other}: rename it")
 
 
-def _show_overview(catalogue: Catalogue) -> None:
+def _show_overview(catalogue: Catalogue, defaults: set[str]) -> None:
     """Print one line per choice, as it is typed; `*` marks the defaults of `ol2r run`."""
     rows = []
     for choice in (choice for group in catalogue.groups for choice in catalogue.choices[group].values()):
         short = [alias for alias, name in ALIASES.get(choice.group, {}).items() if name == choice.name]
         title = choice.header[0].rstrip(":") + "".join(f" Short: {choice.group}={alias}" for alias in short)
         yours = "" if catalogue.comes_along(choice) else f" (yours: {shown_path(choice.path)})"
-        rows.append(("*" if _is_default(catalogue, choice) else "", _typed(choice), title + yours))
+        rows.append(("*" if _typed(choice) in defaults else "", _typed(choice), title + yours))
     show(rows)
     print(
         "\n* is the default of `ol2r run`; `ol2r run GROUP=CHOICE ..` takes another; `ol2r list GROUP` shows its"
@@ -75,29 +86,9 @@ def _show_overview(catalogue: Catalogue) -> None:
     )
 
 
-def _is_default(catalogue: Catalogue, choice: Choice) -> bool:
-    """Return whether `ol2r run` without overrides takes it: one choice of a group, and several measures."""
-    if choice.group == MEASURE:
-        return choice.name in measure_nodes(catalogue.root.values, catalogue, {})
-    return catalogue.chosen([]).get(choice.group) == choice.name
-
-
 def _typed(choice: Choice) -> str:
     """Return the override that chooses it; a measure stands in a list, alone or with others."""
     return f"measures=[{choice.name}]" if choice.group == MEASURE else f"{choice.group}={choice.name}"
-
-
-def _describe(catalogue: Catalogue, choice: Choice) -> None:
-    """Print the header of the file, the choices of other groups that it brings, and what to type for a preset."""
-    print(_typed(choice) + (" (default)" if _is_default(catalogue, choice) else ""))
-    for line in choice.header:
-        print(wrapped(f"  {line}"))
-    for group, name in catalogue.brings(choice).items():
-        print(f"  brings {group}={name}")
-    if choice.group == "experiment":
-        print(f"  type: ol2r run {'-m ' if _grid(choice) else ''}experiment={choice.name}")
-    if not catalogue.comes_along(choice):
-        print(f"  yours: {shown_path(choice.path)}")
 
 
 def _settings(catalogue: Catalogue, choice: Choice) -> list[tuple[str, str, str]]:
@@ -105,22 +96,17 @@ def _settings(catalogue: Catalogue, choice: Choice) -> list[tuple[str, str, str]
     if choice.group == "experiment":
         single = [(name, _short(value), "") for name, value in dotted(choice.values)]
         return single + [(name, str(values), "") for name, values in _grid(choice).items()]
-    node = f"{MEASURE}.{choice.name}" if choice.group == MEASURE else choice.node
-    values, rows = catalogue.values(choice), []
-    for setting in catalogue.settings(choice):
-        is_cutoff = choice.group == MEASURE and setting.name == "cutoff"
-        typed = f"measures=[{choice.name}@CUTOFF]" if is_cutoff else f"{node}.{setting.name}"
-        default = setting.default if len(setting.default) <= _LONG else _short(values[setting.name])
-        rows.append((typed, default, setting.comment))
+    rows, defaults = [], catalogue.values(choice)
+    for name, default, comment in catalogue.settings(choice):
+        typed = f"{choice.node}.{choice.name}.{name}" if choice.group == MEASURE else f"{choice.node}.{name}"
+        typed = f"measures=[{choice.name}@CUTOFF]" if typed == f"{MEASURE}.{choice.name}.cutoff" else typed
+        rows.append((typed, default if len(default) <= _LONG else _short(defaults[name]), comment))
     return rows
 
 
 def _grid(choice: Choice) -> dict[str, Any]:
     """Return the values that a preset sweeps, by setting; empty for a preset that is one experiment."""
-    tree: Any = choice.content
-    for key in ("hydra", "sweeper", "params"):
-        tree = tree.get(key) if isinstance(tree, dict) else None
-    return dict(tree) if isinstance(tree, dict) else {}
+    return dict(choice.content.get("hydra", {}).get("sweeper", {}).get("params", {}))
 
 
 def _short(value: Any) -> str:
@@ -132,29 +118,19 @@ def _short(value: Any) -> str:
 
 
 def _show_tables(tables: Mapping[str, Any]) -> None:
-    """Print the `tables` of choices, one for each number of grades: P(click | grade), P(stop | grade), or other events.
+    """Print the `tables` of click models, one for each number of grades: P(click | grade), P(stop | grade), ..
 
     Tables of another form, which a model of the user's may have, are left to the list of settings.
     """
     by_name = {name: table for name, table in tables.items() if isinstance(table, dict)}
     for grades in sorted({key for table in by_name.values() for key in table if isinstance(key, int)}, reverse=True):
-        cells = {
-            name: {
-                event: [f"{value:.2f}" for value in values]
-                for event, values in (table[grades].items() if isinstance(table.get(grades), dict) else ())
-                if isinstance(values, list)
-                and len(values) == grades
-                and all(isinstance(v, int | float) for v in values)
-            }
-            for name, table in by_name.items()
-        }
-        events = list(dict.fromkeys(event for having in cells.values() for event in having))
-        rows = [
-            [name, *(cell for event in events for cell in having.get(event, ["-"] * grades))]
-            for name, having in cells.items()
-            if having
-        ]
-        if rows:
-            headings = [f"P({event} | {g})" if g == 0 else f"{g})" for event in events for g in range(grades)]
+        having = {name: table[grades] for name, table in by_name.items() if isinstance(table.get(grades), dict)}
+        events = list(dict.fromkeys(event for table in having.values() for event in table))
+        headings = [f"P({event} | {g})" if g == 0 else f"{g})" for event in events for g in range(grades)]
+        with suppress(TypeError, ValueError, IndexError):
+            rows = [
+                [name, *(number(value, 2) for event in events for value in table.get(event, [None] * grades))]
+                for name, table in having.items()
+            ]
             show(rows, [f"{grades} grades", *headings], numbers=True)
             print()

@@ -22,15 +22,7 @@ from pathlib import Path
 import yaml
 
 from ol2r_cli.cli import argument, command
-from ol2r_cli.config.catalogue import (
-    PROJECT_FILE,
-    ROLES,
-    Catalogue,
-    Choice,
-    as_options,
-    choice_folders,
-    read_project,
-)
+from ol2r_cli.config.catalogue import PROJECT_FILE, ROLES, Catalogue, Choice, as_options, choice_folders, read_project
 from ol2r_cli.config.overrides import ALIASES, as_typed
 from ol2r_cli.formatting import must_be_one_of, shown_path
 
@@ -55,59 +47,46 @@ def main(given: argparse.Namespace) -> None:
     group, name = given.group, given.name
     if group not in GROUPS:
         raise ValueError(must_be_one_of("GROUP", GROUPS, group))
-    for named in read_project().choices:
-        Path(named).expanduser().mkdir(parents=True, exist_ok=True)  # it may be about to get its first choice
-    folders = choice_folders()
-    catalogue = Catalogue([each.path for each in folders])
-    _check_name(group, name, catalogue)
-    default = "linear" if group == "ranker/model" else None
-    like = ALIASES.get(group, {}).get(given.like, given.like) or default
-    if like is not None and like not in catalogue.choices[group]:
-        raise ValueError(must_be_one_of("--like", catalogue.choices[group], like))
-    folder = (given.dir or Path(next(iter(read_project().choices), "choices"))).expanduser()
-    files = _files(group, name, folder, catalogue.choices[group][like] if like else None)
-    found = folder.resolve() in [each.path for each in folders]
-    if not found and not Path(PROJECT_FILE).exists():
-        files[Path(PROJECT_FILE)] = yaml.safe_dump({"choices": str(folder)})
-        found = True
-    for path in files:
-        if path.exists():
-            raise ValueError(f"NAME must be new, got {name}: {shown_path(path)} exists")
-    for path, text in files.items():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with open(path, "x") as file:
-            file.write(text)
-        print(f"written: {shown_path(path)}")
-    choice = "'measures=[NAME]'" if group == "measure" and like else _TYPED.get(group, f"{group}=NAME")
-    compared = choice.replace(f"{group}=NAME", f"{group}=NAME,{catalogue.defaults.get(group, 'linear')}")
-    if group in ("dataset", "measure"):
-        compared = f"{choice} ranker=pairrank,random"
-    lines = [
-        f"run {choice} rounds=500",
-        f"list {group} NAME",
-        *([f"check {group}=NAME"] if group in ROLES else []),
-        f"run -m {compared} rounds=500 'seed=range(0,3)'",
-        "report",
-        *([f"benchmark linear dataset=synthetic click=perfect --add {choice}"] if group == "ranker" else []),
-    ]
-    if group == "experiment":
-        is_grid = re.search(r"^[^#\n]*sweeper:", files[folder / group / f"{name}.yaml"], re.MULTILINE)
-        lines = [f"run {'-m ' if is_grid else ''}{choice}", lines[1], "report"]
-    print("next:")
-    options = "" if found else f" {shlex.join(as_options([folder]))}"
-    for line in lines:
-        print(f"  ol2r {line.replace('NAME', name)}{options if line != 'report' else ''}")
-
-
-def _check_name(group: str, name: str, catalogue: Catalogue) -> None:
-    """Raise ValueError for a name that the choice or its module cannot have."""
+    listed = [Path(folder).expanduser() for folder in read_project().choices]
+    for folder in listed:
+        folder.mkdir(parents=True, exist_ok=True)  # it may be about to get its first choice
+    folders = [each.path for each in choice_folders()]
+    catalogue = Catalogue(folders)
+    choices, spec = catalogue.choices[group], None
     if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or keyword.iskeyword(name) or as_typed(name) != name:
         raise ValueError(f"NAME must be small letters, digits and _, and no word of Python or YAML, got {name!r}")
-    if name in {**ALIASES.get(group, {}), **catalogue.choices.get(group, {})}:
+    if name in {**ALIASES.get(group, {}), **choices}:
         raise ValueError(f"NAME must be new, got {name}: `ol2r list {group} {name}` shows the choice of this name")
-    spec = find_spec(name)
-    if spec is not None and spec.origin is not None and group != "experiment":
+    if group != "experiment" and (spec := find_spec(name)) and spec.origin:
         raise ValueError(f"NAME must not be that of a module that Python has, got {name} ({shown_path(spec.origin)})")
+    like = ALIASES.get(group, {}).get(given.like, given.like) or ("linear" if group == "ranker/model" else None)
+    if like and like not in choices:
+        raise ValueError(must_be_one_of("--like", choices, like))
+    folder = given.dir.expanduser() if given.dir else next(iter(listed), Path("choices"))
+    files = _files(group, name, folder, choices[like] if like else None)
+    options = [] if folder.resolve() in folders else as_options([folder])
+    if options and not Path(PROJECT_FILE).exists():
+        files[Path(PROJECT_FILE)], options = yaml.safe_dump({"choices": str(folder)}), []
+    if taken := [path for path in files if path.exists()]:
+        raise ValueError(f"NAME must be new, got {name}: {shown_path(taken[0])} exists")
+    for path, text in files.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        print(f"written: {shown_path(path)}")
+    print("next:")
+    choice = "'measures=[NAME]'" if group == "measure" and like else _TYPED.get(group, f"{group}=NAME")
+    if group == "experiment":
+        is_grid = re.search(r"^[^#\n]*sweeper:", files[folder / group / f"{name}.yaml"], re.MULTILINE)
+        lines = [f"run {'-m ' if is_grid else ''}{choice}", f"list {group} NAME"]
+    else:
+        compared = choice.replace(f"{group}=NAME", f"{group}=NAME,{catalogue.defaults.get(group, 'linear')}")
+        compared = f"{choice} ranker=pairrank,random" if group in ("dataset", "measure") else compared
+        lines = [f"run {choice} rounds=500", f"list {group} NAME", *([f"check {group}=NAME"] if group in ROLES else [])]
+        lines.append(f"run -m {compared} rounds=500 'seed=range(0,3)'")
+    benchmark = [f"benchmark linear dataset=synthetic click=perfect --add {choice}"] if group == "ranker" else []
+    for line in [*lines, "report", *benchmark]:
+        words = [line.replace("NAME", name), *([shlex.join(options)] if options and line != "report" else [])]
+        print(f"  ol2r {' '.join(words)}")
 
 
 def _files(group: str, name: str, folder: Path, like: Choice | None) -> dict[Path, str]:
@@ -135,13 +114,10 @@ def _of_class(source: str, cls: str) -> str:
     nodes = {node.name: node for node in ast.parse(source).body if isinstance(node, ast.ClassDef | ast.FunctionDef)}
     needed, waiting = set[str](), [cls]
     while waiting:
-        name = waiting.pop()
-        if name in nodes and name not in needed:
+        if (name := waiting.pop()) in nodes.keys() - needed:
             needed.add(name)
             waiting += [node.id for node in ast.walk(nodes[name]) if isinstance(node, ast.Name)]
     lines = source.splitlines()
-    for name, node in reversed(nodes.items()):
-        if name not in needed:
-            first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
-            del lines[first - 1 : node.end_lineno]
+    for node in (node for name, node in reversed(nodes.items()) if name not in needed):
+        del lines[min([node.lineno, *(each.lineno for each in node.decorator_list)]) - 1 : node.end_lineno]
     return re.sub(r"\n{4,}", "\n\n\n", "\n".join(lines)).rstrip() + "\n"

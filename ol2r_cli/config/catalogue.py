@@ -24,7 +24,7 @@ from functools import cache, cached_property
 from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 
@@ -52,8 +52,7 @@ def config_dir() -> Path:
     return beside if is_checkout else package / "configs"
 
 
-@dataclass(frozen=True)
-class Setting:
+class Setting(NamedTuple):
     """One line of a YAML file: its name (`l2`), its default as the file writes it, and the comment behind it."""
 
     name: str

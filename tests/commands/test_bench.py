@@ -23,16 +23,16 @@ def test_a_row_for_each_ranker_also_an_own_one(tmp_path: Path, capsys: pytest.Ca
     benchmark = measure("random", 3, 120, [*SMALL, "click=perfect"])
     assert benchmark.label == f"random {' '.join(SMALL)} click=perfect"
     assert (benchmark.replicas, benchmark.rounds) == (3, 120)
-    assert min(benchmark.speed, benchmark.learning, benchmark.evaluation, benchmark.at[120]) > 0
+    assert min(benchmark.speed, benchmark.learning, benchmark.evaluation, benchmark.late) > 0
     assert benchmark.speed == 360 / (benchmark.learning + benchmark.evaluation)
 
 
 def test_a_first_benchmark_on_little_data_is_not_counted(monkeypatch: pytest.MonkeyPatch):
     played = []
     timed = bench._timed
-    monkeypatch.setattr(bench, "_timed", lambda *given: played.append((given[1], given[2][-1])) or timed(*given))
+    monkeypatch.setattr(bench, "_timed", lambda *given: played.append(given[0][-2:]) or timed(*given))
     measure("random", 1, 70, SMALL)
-    assert played == [(64, bench.LITTLE), (70, SMALL[-1])]
+    assert played == [[bench.LITTLE, "rounds=64"], [SMALL[-1], "rounds=70"]]
 
 
 def test_a_slip_is_one_line(capsys: pytest.CaptureFixture[str]):
