@@ -68,7 +68,11 @@ class Cache:
                     try:
                         partial.mkdir()
                         build(partial)
-                        _describe(partial)
+                        files = {file.stem: [file.stat().st_size, _crc32(file)] for file in partial.glob("*.npy")}
+                        (partial / "meta.json").write_text(json.dumps({"arrays": files}))
+                        for file in partial.iterdir():
+                            with file.open("rb") as written:
+                                os.fsync(written.fileno())
                         shutil.rmtree(entry, ignore_errors=True)  # damaged
                         with suppress(OSError):  # another process was faster
                             partial.rename(entry)
@@ -124,24 +128,6 @@ def code_hash(*packages: str) -> str:
     return digest([hashlib.sha256(file.read_bytes()).hexdigest() for file in files])
 
 
-def _describe(folder: Path) -> None:
-    """Write meta.json, as the last file: an entry without it is incomplete. All files are forced to the disk."""
-    files = {file.stem: [file.stat().st_size, _crc32(file)] for file in sorted(folder.glob("*.npy"))}
-    (folder / "meta.json").write_text(json.dumps({"arrays": files}, indent=1))
-    for file in folder.iterdir():
-        with file.open("rb") as written:
-            os.fsync(written.fileno())
-
-
-def _crc32(file: Path) -> int:
-    """Return the checksum of a file: a gigabyte takes about a second."""
-    total = 0
-    with file.open("rb") as stream:
-        while block := stream.read(2**20):
-            total = zlib.crc32(block, total)
-    return total
-
-
 def _read(folder: Path, thorough: bool) -> Arrays | None:
     """Return the arrays of an entry, or None when it is absent or a file differs from meta.json.
 
@@ -157,3 +143,8 @@ def _read(folder: Path, thorough: bool) -> Arrays | None:
     except Exception:  # a damaged header raises nearly anything
         return None
     return arrays
+
+
+def _crc32(file: Path) -> int:
+    """Return the checksum of a file: a gigabyte takes about a second."""
+    return zlib.crc32(np.memmap(file, mode="r").data)

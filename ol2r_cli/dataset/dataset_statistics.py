@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
 from ol2r_cli.dataset.letor import Letor
 from ol2r_cli.dataset.parse import blocks
-from ol2r_cli.dataset.prepare import column_ranges
+from ol2r_cli.dataset.prepare import constant_columns
 from ol2r_cli.dataset.table import SPLITS, Dataset
 from ol2r_cli.tensor.shapes import Bool, Int
 
@@ -49,8 +48,8 @@ def split_statistics(dataset: Dataset) -> list[SplitStatistics]:
     for name, queries, rows in _splits(dataset):
         lengths, without = np.diff(offsets)[queries], float((best[queries] == 0).mean())
         shares = (np.bincount(labels[rows], minlength=dataset.grades) / lengths.sum()).tolist()
-        shortest, median, longest = int(lengths.min()), float(np.median(lengths)), int(lengths.max())
-        sizes = len(queries), int(lengths.sum()), shortest, median, longest
+        extremes = int(lengths.min()), float(np.median(lengths)), int(lengths.max())
+        sizes = len(queries), int(lengths.sum()), *extremes
         described.append(SplitStatistics(name, *sizes, shares, without, 1 - without))
     return described
 
@@ -78,8 +77,7 @@ def constant_features(dataset: Dataset) -> list[int]:
     train = next(rows for name, _, rows in _splits(dataset) if name == "train")
     features = dataset.features.numpy()
     training = (features[rows][train[rows]] for rows, _ in blocks(dataset.offsets.numpy()))
-    low, high = column_ranges(training, features.shape[1])
-    return (np.flatnonzero(low >= high) + 1).tolist()
+    return (np.flatnonzero(constant_columns(training)) + 1).tolist()
 
 
 def _splits(dataset: Dataset) -> Iterator[tuple[str, Int[np.ndarray, "q"], Bool[np.ndarray, "N"]]]:
@@ -91,19 +89,11 @@ def _splits(dataset: Dataset) -> Iterator[tuple[str, Int[np.ndarray, "q"], Bool[
         yield name, queries, np.repeat(selected, np.diff(dataset.offsets.numpy()))
 
 
-class PublishedComparison(NamedTuple):
-    """A property of the files next to its published value, both as text."""
+def compare_with_published(dataset: Letor) -> list[tuple[str, str, str]]:
+    """Return what is known of the selected fold (`dataset.expected`, `dataset.checksums`), as found and as expected.
 
-    what: str
-    found: str
-    expected: str
-
-
-def compare_with_published(dataset: Letor) -> list[PublishedComparison]:
-    """Compare the selected fold with `dataset.expected` and `dataset.checksums`; parse it if it is not cached.
-
-    Counts are those of the whole fold, even where settings choose fewer queries. Files without a known checksum are
-    not compared.
+    Counts are those of the whole fold, even where settings choose fewer queries. The fold is parsed if it is not
+    cached.
     """
     location = dataset.locate()
     table = dataset.parse(location)
@@ -116,4 +106,4 @@ def compare_with_published(dataset: Letor) -> list[PublishedComparison]:
         name = file.relative_to(location.root).as_posix()
         if (known := dataset.checksums.get(name)) is not None:
             compared.append((f"sha256 of {name}", dataset.cache.sha256(file), known))
-    return [PublishedComparison(*each) for each in compared]
+    return compared

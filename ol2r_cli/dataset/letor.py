@@ -18,6 +18,7 @@ from ol2r_cli.config.ranges import Count, Range, check_settings
 from ol2r_cli.dataset.cache import Cache, digest, expand
 from ol2r_cli.dataset.parse import PARSER_VERSION, DataError, Missing, open_text, parse
 from ol2r_cli.dataset.prepare import (
+    GroupRule,
     Normalisation,
     ParsedTable,
     document_groups,
@@ -25,7 +26,6 @@ from ol2r_cli.dataset.prepare import (
     group_rule,
     parsed_table,
     ranking_features,
-    stated,
 )
 from ol2r_cli.dataset.table import LARGEST_INT8, SPLITS, Dataset, DatasetSource, Intents, setting
 from ol2r_cli.tensor.shapes import Int
@@ -97,10 +97,8 @@ class Letor:
             self.expected = self.expected[self.set]
         self.files = {split: [name.format(set=self.set) for name in names] for split, names in self.files.items()}
         self.cache, self.rule = Cache(self.cache_dir), group_rule(self.group)
+        self.missing = self.missing if isinstance(self.missing, str) else float(self.missing)
         if self.intents is not None:
-            if not {"file"} <= {*self.intents} <= {"file", "binary"}:
-                allowed = "null or {file: FILE, binary: true|false}"
-                raise ValueError(f"{setting('intents')} must be {allowed}, got {self.intents!r}")
             check_settings(IntentFile, self.intents, setting("intents"))
         self.judgements = None if self.intents is None else IntentFile(**self.intents)
 
@@ -119,7 +117,9 @@ class Letor:
         splits = divide(table.query_ids, table.counts, self.validation, self.queries, self.seed)
         group = document_groups(self.cache, table, splits["train"], self.normalise, self.rule)
         features = ranking_features(self.cache, table, splits["train"], self.normalise, self.zeroed, self.drop_constant)
-        rule: Any = self.rule and (self.cache.sha256(self.rule) if isinstance(self.rule, Path) else vars(self.rule))
+        rule: Any = self.cache.sha256(self.rule) if isinstance(self.rule, Path) else None
+        if isinstance(self.rule, GroupRule):
+            rule = {name: value for name, value in vars(self.rule).items() if value is not None}
         split_off = self.validation if "validation" not in location.files else None
         decisive = {  # all that changes the numbers; paths do not count
             "parser": PARSER_VERSION,
@@ -133,7 +133,7 @@ class Letor:
             "validation": split_off,
             "seed": self.seed if self.queries is not None or split_off is not None else None,
             "group": rule,
-            **stated(self.missing),
+            **({} if self.missing == "error" else {"missing": self.missing}),
         }
         intents = None
         if self.judgements is not None:
@@ -162,8 +162,7 @@ class Letor:
     @property
     def zeroed(self) -> int | None:
         """The id of the feature that rankers see as 0, because the groups follow from it; None when there is none."""
-        rule = self.rule
-        return None if rule is None or isinstance(rule, Path) or not rule.zeroed else rule.feature
+        return self.rule.feature if isinstance(self.rule, GroupRule) and self.rule.zeroed else None
 
     def locate(self) -> Location:
         """Return where the files are; raises ValueError when they are not found."""
@@ -358,55 +357,45 @@ def inference_data(file: Path, source: DatasetSource, features: int, fingerprint
         problem = "is a folder" if file.is_dir() else "does not exist"
         raise ValueError(f"FILE must be a file in LETOR form, got {file}, which {problem}")
     letor = source if isinstance(source, Letor) else None
-    training = _training_data(letor, fingerprint) if letor else None
-    width = training[0].features.shape[1] if training else features
+    table, train = _training_data(letor, fingerprint) if letor else (None, np.arange(0))
+    width = features if table is None else table.features.shape[1]
     documents = parse(file, None, *((letor.overflow, letor.missing) if letor else ()))
-    present = documents.features.shape[1]
-    if present > width or (present < width and not _is_sparse(file, present)):
+    values, offsets, present = documents.features, documents.offsets, documents.features.shape[1]
+    with open_text(file) as lines:  # a sparse file may leave out the last features; qid has a colon too
+        contents = (line.split(b"#", 1)[0] for line in lines)
+        dense = present < width and all(each.count(b":") > present for each in contents if each.strip())
+    if present > width or dense:
         raise ValueError(f"FILE must have {width} features, as the data of the run, got {file}, which has {present}")
-    values = np.pad(documents.features, ((0, 0), (0, width - present)))  # a sparse file may leave out the last ones
-    labels, offsets, queries = documents.labels, documents.offsets, documents.query_ids
+    values = np.pad(values, ((0, 0), (0, width - present)))
     if letor:
-        alone = ParsedTable("", values, labels, offsets, queries, np.array([0, 0, len(queries)]), present)
-        fitted_on, train = training or (alone, np.arange(0))
-        transform, _ = fit_transformation(fitted_on, train, letor.normalise, letor.zeroed, letor.drop_constant)
+        if table is None:  # the transformation does not depend on it
+            counts = np.array([0, 0, len(documents.query_ids)])
+            table = ParsedTable("", values, documents.labels, offsets, documents.query_ids, counts, present)
+        transform, _ = fit_transformation(table, train, letor.normalise, letor.zeroed, letor.drop_constant)
         values = np.concatenate(list(transform(values, offsets)))
     return Dataset(
         name=file.name,
         fingerprint="",
         features=torch.from_numpy(values),
-        labels=torch.from_numpy(labels),
+        labels=torch.from_numpy(documents.labels),
         offsets=torch.from_numpy(offsets),
-        query_ids=queries,
-        grades=int(labels.max()) + 1,
-        splits={"test": torch.arange(len(queries))},
+        query_ids=documents.query_ids,
+        grades=int(documents.labels.max()) + 1,
+        splits={"test": torch.arange(len(documents.query_ids))},
     )
 
 
-def _training_data(source: Letor, fingerprint: str) -> tuple[ParsedTable, Int[np.ndarray, "q"]] | None:
+def _training_data(source: Letor, fingerprint: str) -> tuple[ParsedTable | None, Int[np.ndarray, "q"]]:
     """Return table and training queries of the dataset; None when the transformation does not depend on them."""
-    reasons = {
-        "normalise=global_zscore": source.normalise == "global_zscore",
-        "drop_constant=true": source.drop_constant,
-    }
-    reason = next((setting(name) for name, holds in reasons.items() if holds), None)
-    if reason is None:
-        return None
+    if source.normalise != "global_zscore" and not source.drop_constant:
+        return None, np.arange(0)
     try:
         location = source.locate()
     except ValueError:
-        folder = source.path or source.data_dir
-        raise ValueError(
-            f"{reason} needs the training data of the run, which are no longer in {folder}: type --data FOLDER"
-        ) from None
+        reason = "drop_constant=true" if source.normalise != "global_zscore" else "normalise=global_zscore"
+        needs = f"{setting(reason)} needs the training data of the run, which are no longer in"
+        raise ValueError(f"{needs} {source.path or source.data_dir}: type --data FOLDER") from None
     dataset = source.load()
     if dataset.fingerprint != fingerprint:
         raise ValueError(f"--data must be the data of the run, got {location.root}, which has other data")
     return source.parse(location), dataset.splits["train"].numpy()
-
-
-def _is_sparse(file: Path, largest: int) -> bool:
-    """Return whether a line has fewer features than the largest id; each line has one more colon, in its qid."""
-    with open_text(file) as lines:
-        contents = (line.split(b"#", 1)[0] for line in lines)
-        return any(content.count(b":") <= largest for content in contents if content.strip())

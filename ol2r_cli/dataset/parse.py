@@ -110,35 +110,28 @@ def blocks(offsets: Int[np.ndarray, "Q1"]) -> Iterator[tuple[slice, Int[np.ndarr
 def _fast(path: Path, features: int | None, overflow: str) -> Documents:
     if not loops.available():
         raise _Unsure
-    with open_text(path) as file:
-        texts = iter(lambda: file.read(CHUNK) + file.readline(), b"")
-        return _joined([_converted(text, features or LARGEST_FEATURE, overflow) for text in texts])
-
-
-def _converted(text: bytes, most: int, overflow: str) -> _Chunk:
-    """Convert whole lines."""
     from ol2r_cli.loops.letor_text import read  # imports numba
 
-    text = text if text.endswith(b"\n") else text + b"\n"
-    lines, tokens = text.count(b"\n"), text.count(b":")
-    grades, query, row = np.empty(lines, np.int8), np.empty((lines, 2), np.int64), np.empty(tokens, np.int64)
-    key, value, inexact = np.empty(tokens, np.int64), np.empty(tokens), np.empty((tokens, 3), np.int64)
-    arrays = grades, query, row, key, value, inexact
-    documents, count, inexacts = read(np.frombuffer(text, np.uint8), most, *arrays)
-    if documents < 0:
-        raise _Unsure
-    for number, begin, end in inexact[:inexacts].tolist():
-        value[number] = float(text[begin:end])
-    value = value[:count]
-    outside = np.abs(value) > LARGEST_FLOAT32
-    if outside.any() and overflow == "error":
-        raise _Unsure
-    value[outside] = 0
-    try:
-        queries = [text[begin:end].decode() for begin, end in query[:documents].tolist()]
-    except UnicodeDecodeError:
-        raise _Unsure from None
-    return _dense(row[:count], key[:count], value, documents), grades[:documents], queries
+    chunks = []
+    with open_text(path) as file:
+        for lines in iter(lambda: file.read(CHUNK) + file.readline(), b""):
+            text = lines if lines.endswith(b"\n") else lines + b"\n"
+            most, tokens = text.count(b"\n"), text.count(b":")  # documents and features
+            grades, query, row = np.empty(most, np.int8), np.empty((most, 2), np.int64), np.empty(tokens, np.int64)
+            key, value, inexact = np.empty(tokens, np.int64), np.empty(tokens), np.empty((tokens, 3), np.int64)
+            arrays = grades, query, row, key, value, inexact
+            documents, count, inexacts = read(np.frombuffer(text, np.uint8), features or LARGEST_FEATURE, *arrays)
+            if documents < 0:
+                raise _Unsure
+            for number, begin, end in inexact[:inexacts].tolist():
+                value[number] = float(text[begin:end])
+            outside = np.abs(value[:count]) > LARGEST_FLOAT32
+            if outside.any() and overflow == "error":
+                raise _Unsure
+            value[:count][outside] = 0
+            queries = [text[begin:end].decode() for begin, end in query[:documents].tolist()]
+            chunks.append((_dense(row[:count], key[:count], value[:count], documents), grades[:documents], queries))
+    return _joined(chunks)
 
 
 def _dense(row: np.ndarray, key: np.ndarray, value: np.ndarray, documents: int) -> Float[np.ndarray, "n f"]:
@@ -149,18 +142,17 @@ def _dense(row: np.ndarray, key: np.ndarray, value: np.ndarray, documents: int) 
 
 def _joined(chunks: list[_Chunk]) -> Documents:
     """Concatenate the chunks, which are released as they are copied; a query may continue in the next chunk."""
-    labels = np.concatenate([grades for _, grades, _ in chunks]) if chunks else np.zeros(0, np.int8)
+    labels = np.concatenate([np.zeros(0, np.int8), *(grades for _, grades, _ in chunks)])
     runs = [(query, len(list(run))) for query, run in groupby(query for *_, queries in chunks for query in queries)]
     query_ids = [query for query, _ in runs]
     if not query_ids or len(set(query_ids)) < len(query_ids):
         raise _Unsure
     features = np.zeros((len(labels), max(table.shape[1] for table, *_ in chunks)), np.float32)
-    start = 0
-    chunks.reverse()
+    end = len(labels)
     while chunks:
         table = chunks.pop()[0]
-        features[start : start + len(table), : table.shape[1]] = table
-        start += len(table)
+        features[end - len(table) : end, : table.shape[1]] = table
+        end -= len(table)
     return Documents(features, labels, np.cumsum([0, *(length for _, length in runs)], dtype=np.int64), query_ids)
 
 
@@ -168,84 +160,67 @@ def _strict(lines: Iterable[bytes], name: str, features: int | None, overflow: s
     """Read line by line; DataError for the first defect. A minimum is NaN until the query is complete."""
     grades, queries, began = array("b"), list[str](), dict[str, int]()
     row, key, value = array("l"), array("l"), array("d")
+    most, rule = (LARGEST_FEATURE, "") if features is None else (features, f" ({setting('features')})")
+    reads_null = f": {setting('missing')}=minimum or {setting('missing')}=0 reads NULL as one"
     number = 1
+
+    def defect(found: str, expected: str) -> DataError:
+        return DataError(f"{name}:{number}: found {found}, expected {expected}")
+
+    def bad_value(expected: str) -> DataError:
+        return defect(f"value {_shown(text)} of feature {feature}", expected)
+
     for number, line in enumerate(lines, 1):
         tokens = re.findall(rb"[^ \t\r\n]+", line.split(b"#", 1)[0])
         if not tokens:
             continue
+        if line.startswith(_BYTE_ORDER_MARKS):  # that of UTF-32 begins with one of UTF-16
+            typed = r"sed 's/^\xEF\xBB\xBF//' FILE > NEW, or for another encoding: iconv -f UTF-16 -t UTF-8 FILE > NEW"
+            raise defect("a byte order mark", f"UTF-8 text without one: type {typed}")
+        grade, query = _GRADE.fullmatch(tokens[0]), tokens[1] if len(tokens) > 1 else b""
+        if grade is None or int(grade[1]) > LARGEST_INT8:
+            raise defect(f"grade {_shown(tokens[0])}", f"a whole number from 0 to {LARGEST_INT8}")
+        if not query.startswith(b"qid:") or query.count(b":") > 1 or query == b"qid:":
+            raise defect(_shown(query) if query else "the end of the line", "qid:<query> after the grade")
         try:
-            grade, query = _head(line, tokens)
-            if began.setdefault(query, number) != number and query != queries[-1]:
-                again = f"{f'qid:{query}'[:40]!r} again, after other queries (it began at line {began[query]})"
-                raise _defect(again, "the documents of a query on consecutive lines")
-            previous = 0
-            for token in tokens[2:]:
-                previous, text = _feature(token, previous, features)
-                row.append(len(grades))
-                key.append(previous)
-                value.append(_value(previous, text, overflow, missing))
-        except DataError as defect:
-            raise DataError(f"{name}:{number}: {defect}") from None
-        queries.append(query)
-        grades.append(grade)
+            queries.append(query[4:].decode())
+        except UnicodeDecodeError:
+            queries.append("\0")
+        if "\0" in queries[-1]:  # numpy cuts a NUL off the end of a text
+            raise defect(f"query id {query[4:44]!r}", "UTF-8 text without NUL")
+        if began.setdefault(queries[-1], number) != number and queries[-1:] != queries[-2:-1]:
+            again = f"{f'qid:{queries[-1]}'[:40]!r} again, after other queries"
+            first = f" (it began at line {began[queries[-1]]})"
+            raise defect(again + first, "the documents of a query on consecutive lines")
+        previous = 0
+        for token in tokens[2:]:
+            digits, colon, text = token.partition(b":")
+            if not colon or not digits.isdigit():
+                raise defect(_shown(token), "<feature id>:<value>")
+            feature = int(digits.lstrip(b"0")[:20] or b"0")  # int refuses thousands of digits
+            if feature < 1:
+                raise defect("feature id 0", "feature ids that start at 1")
+            if feature > most:
+                raise defect(f"feature id {feature}", f"at most {most}{rule}")
+            if feature <= previous:
+                each = "feature ids in ascending order, each at most once"
+                raise defect(f"feature id {feature} after {previous}", each)
+            if text == b"NULL" and missing != "error":
+                content = np.nan if missing == "minimum" else float(missing)
+            elif not _NUMBER.fullmatch(text):  # `float` accepts 1_000 and form feeds too
+                raise bad_value(f"a number{reads_null if text == b'NULL' else ''}")
+            elif abs(content := float(text)) > LARGEST_FLOAT32:
+                if overflow == "error":
+                    raise bad_value("a finite number within the range of float32")
+                content = 0.0
+            previous = feature
+            row.append(len(grades))
+            key.append(feature)
+            value.append(content)
+        grades.append(int(grade[1]))
     if not grades:
-        raise DataError(f"{name}:{number}: {_defect('no document', 'lines of the form 2 qid:10 1:0.5 2:0.25')}")
+        raise defect("no document", "lines of the form 2 qid:10 1:0.5 2:0.25")
     return _dense(np.array(row), np.array(key), np.array(value), len(grades)), np.array(grades), queries
-
-
-def _defect(found: str, expected: str) -> DataError:
-    return DataError(f"found {found}, expected {expected}")
-
-
-def _head(line: bytes, tokens: list[bytes]) -> tuple[int, str]:
-    """Return grade and query of a line."""
-    if line.startswith(_BYTE_ORDER_MARKS):  # that of UTF-32 begins with one of UTF-16
-        typed = r"sed 's/^\xEF\xBB\xBF//' FILE > NEW, or for another encoding: iconv -f UTF-16 -t UTF-8 FILE > NEW"
-        raise _defect("a byte order mark", f"UTF-8 text without one: type {typed}")
-    grade = _GRADE.fullmatch(tokens[0])
-    if grade is None or int(grade[1]) > LARGEST_INT8:
-        raise _defect(f"grade {_shown(tokens[0])}", f"a whole number from 0 to {LARGEST_INT8}")
-    query = tokens[1] if len(tokens) > 1 else b""
-    if not query.startswith(b"qid:") or query.count(b":") > 1 or query == b"qid:":
-        raise _defect(_shown(query) if query else "the end of the line", "qid:<query> after the grade")
-    try:
-        if b"\0" not in query:  # numpy cuts a NUL off the end of a text
-            return int(grade[1]), query[4:].decode()
-    except UnicodeDecodeError:
-        pass
-    raise _defect(f"query id {query[4:44]!r}", "UTF-8 text without NUL")
-
-
-def _feature(token: bytes, previous: int, most: int | None) -> tuple[int, bytes]:
-    """Return id and text of the value; `previous` is the id before it in the line."""
-    digits, colon, text = token.partition(b":")
-    if not colon or not digits.isdigit():
-        raise _defect(_shown(token), "<feature id>:<value>")
-    feature = int(digits.lstrip(b"0")[:20] or b"0")  # int refuses thousands of digits; 20 are beyond every limit
-    limit, rule = (LARGEST_FEATURE, "") if most is None else (most, f" ({setting('features')})")
-    if feature < 1:
-        raise _defect("feature id 0", "feature ids that start at 1")
-    if feature > limit:
-        raise _defect(f"feature id {feature}", f"at most {limit}{rule}")
-    if feature <= previous:
-        raise _defect(f"feature id {feature} after {previous}", "feature ids in ascending order, each at most once")
-    return feature, text
-
-
-def _value(feature: int, text: bytes, overflow: str, missing: float | str) -> float:
-    if text == b"NULL":
-        if missing == "error":
-            name = setting("missing")
-            expected = f"a number: {name}=minimum or {name}=0 reads NULL as one"
-            raise _defect(f"value 'NULL' of feature {feature}", expected)
-        return float("nan") if missing == "minimum" else float(missing)
-    if not _NUMBER.fullmatch(text):  # `float` accepts 1_000 and form feeds too
-        raise _defect(f"value {_shown(text)} of feature {feature}", "a number")
-    if abs(number := float(text)) <= LARGEST_FLOAT32:
-        return number
-    if overflow == "error":
-        raise _defect(f"value {_shown(text)} of feature {feature}", "a finite number within the range of float32")
-    return 0.0
 
 
 def _shown(text: bytes) -> str:

@@ -34,8 +34,7 @@ from ol2r_cli.tensor.shapes import Bool, Float, Int
 
 log = logging.getLogger(__name__)
 Normalisation = Literal["none", "query_minmax", "query_zscore", "global_zscore"]
-Normaliser = Callable[[np.ndarray, np.ndarray], np.ndarray]  # (block of rows, starts of its queries) -> block
-Transformation = Callable[[np.ndarray, np.ndarray], Iterator[np.ndarray]]  # (features, offsets) -> blocks of rows
+Transformation = Callable[[np.ndarray, np.ndarray], Iterator[np.ndarray]]  # (features, offsets) -> blocks, float32
 
 
 @dataclass(frozen=True)
@@ -52,17 +51,11 @@ class ParsedTable:
 
     def rows_of(self, queries: Int[np.ndarray, "q"]) -> Bool[np.ndarray, "N"]:
         """Return a mark for each document of these queries."""
-        selected = np.zeros(len(self.query_ids), dtype=bool)
-        selected[queries] = True
-        return np.repeat(selected, np.diff(self.offsets))
+        return np.repeat(np.isin(np.arange(len(self.query_ids)), queries), np.diff(self.offsets))
 
 
 def parsed_table(
-    cache: Cache,
-    files: Mapping[str, Path],
-    features: int | None,
-    overflow: str,
-    missing: float | str,
+    cache: Cache, files: Mapping[str, Path], features: int | None, overflow: str, missing: float | str
 ) -> ParsedTable:
     """Return the table of the files of the splits, from the cache where possible; the last three are for `parse`."""
 
@@ -74,34 +67,31 @@ def parsed_table(
             log.info("parsed %s: %d documents in %.1f s", file, len(parts[split].labels), time.perf_counter() - start)
         largest_id = max(part.features.shape[1] for part in parts.values())
         width = features or largest_id
-        labels = np.concatenate([part.labels for part in parts.values()])
+        lengths = np.concatenate([np.diff(part.offsets) for part in parts.values()])
+        arrays = {
+            "labels": np.concatenate([part.labels for part in parts.values()]),
+            "offsets": np.cumsum([0, *lengths], dtype=np.int64),
+            "query_ids": np.array([query for part in parts.values() for query in part.query_ids]),
+            "counts": np.array([len(parts[split].query_ids) if split in parts else 0 for split in SPLITS]),
+            "largest_id": np.array([largest_id]),
+        }
+        for name, array in arrays.items():
+            np.save(folder / f"{name}.npy", array)
         padded = (
             np.pad(part.features[rows], ((0, 0), (0, width - part.features.shape[1])))
             for part in parts.values()
             for rows, _ in blocks(part.offsets)
         )
-        _write_features(folder, (len(labels), width), padded)
-        lengths = np.concatenate([np.diff(part.offsets) for part in parts.values()])
-        counts = [len(parts[split].query_ids) if split in parts else 0 for split in SPLITS]
-        np.save(folder / "labels.npy", labels)
-        np.save(folder / "offsets.npy", np.cumsum([0, *lengths], dtype=np.int64))
-        np.save(folder / "query_ids.npy", np.array([query for part in parts.values() for query in part.query_ids]))
-        np.save(folder / "counts.npy", np.array(counts, dtype=np.int64))
-        np.save(folder / "largest_id.npy", np.array([largest_id]))
+        _write_features(folder, (int(lengths.sum()), width), padded)
 
     sha256 = {split: cache.sha256(file) for split, file in files.items()}
     code = code_hash("dataset", "loops"), np.__version__
-    identity = {"code": code, "files": sha256, "features": features, "overflow": overflow}
-    key = digest(identity | stated(missing))[:24]
+    identity = {"code": code, "files": sha256, "features": features, "overflow": overflow, "missing": missing}
+    key = digest(identity)[:24]
     arrays = cache.open(key, build)
     offsets, counts = np.array(arrays["offsets"]), np.array(arrays["counts"])
     ids, largest_id = arrays["query_ids"].tolist(), int(arrays["largest_id"][0])
     return ParsedTable(key, arrays["features"], arrays["labels"], offsets, ids, counts, largest_id)
-
-
-def stated(missing: float | str) -> dict[str, float | str]:
-    """Return what says in an identity how NULL is read; empty for `error`, where no file has NULL."""
-    return {} if missing == "error" else {"missing": missing if missing == "minimum" else float(missing)}
 
 
 def _write_features(folder: Path, shape: tuple[int, int], parts: Iterable[np.ndarray]) -> None:
@@ -142,16 +132,14 @@ def fit_transformation(
     columns = np.ones(table.features.shape[1], dtype=bool)
 
     def transform(features: np.ndarray, offsets: np.ndarray) -> Iterator[np.ndarray]:
-        for rows, start in blocks(offsets):
-            block = normalise(features[rows].astype(np.float64), start).astype(np.float32)
+        for block in normalise(features, offsets):
             if zeroed is not None:
                 block[:, zeroed - 1] = 0
             yield block[:, columns]
 
     if drop_constant:
         transformed = zip(blocks(table.offsets), transform(table.features, table.offsets), strict=True)
-        low, high = column_ranges((block[training[rows]] for (rows, _), block in transformed), len(columns))
-        columns = low < high  # from now on
+        columns = ~constant_columns(block[training[rows]] for (rows, _), block in transformed)  # from now on
         if not columns.any():
             name = setting("drop_constant")
             raise ValueError(f"{name} must be false here: every feature is constant over the training split")
@@ -160,14 +148,16 @@ def fit_transformation(
 
 def normaliser(
     method: str, features: Float[np.ndarray, "N F"], offsets: Int[np.ndarray, "Q1"], train: Bool[np.ndarray, "N"]
-) -> Normaliser:
-    """Return the function that normalises a block of rows (float64) of whole queries; its first start is 0.
+) -> Transformation:
+    """Return the function that normalises a table, block by block.
 
-    Only `global_zscore` depends on data: on the training rows `train` of the table `features`, which are read in two
-    passes for accuracy.
+    Only `global_zscore` depends on data: on the training rows `train` of the table `features`, which are read in
+    several passes for accuracy.
     """
-    if method == "none":
-        return lambda x, start: x
+
+    def inverse(x: Float[np.ndarray, "*q F"]) -> Float[np.ndarray, "*q F"]:
+        return np.divide(1.0, x, out=np.zeros_like(x), where=x != 0)
+
     if method == "global_zscore":
 
         def training() -> Iterator[np.ndarray]:
@@ -176,138 +166,108 @@ def normaliser(
         count, zeros = np.count_nonzero(train), np.zeros(features.shape[1])
         mean = sum((part.sum(0) for part in training()), zeros) / count
         squares = sum((((part - mean) ** 2).sum(0) for part in training()), zeros)
-        low, high = column_ranges(training(), features.shape[1])
-        scale = _inverse(np.where(low == high, 0.0, np.sqrt(squares / count)))
-        return lambda x, start: (x - mean) * scale
+        scale = inverse(np.where(constant_columns(training()), 0.0, np.sqrt(squares / count)))
 
-    def within_queries(x: Float[np.ndarray, "n F"], start: Int[np.ndarray, "q"]) -> Float[np.ndarray, "n F"]:
+    def of_block(x: Float[np.ndarray, "n F"], start: Int[np.ndarray, "q"]) -> Float[np.ndarray, "n F"]:
+        if method == "none":
+            return x
+        if method == "global_zscore":
+            return (x - mean) * scale
         length = np.diff(start, append=len(x))
         low, high = np.minimum.reduceat(x, start), np.maximum.reduceat(x, start)
         if method == "query_minmax":
-            return (x - np.repeat(low, length, 0)) * np.repeat(_inverse(high - low), length, 0)
+            return (x - np.repeat(low, length, 0)) * np.repeat(inverse(high - low), length, 0)
         centred = x - np.repeat(np.add.reduceat(x, start) / length[:, None], length, 0)
         sd = np.sqrt(np.add.reduceat(centred**2, start) / length[:, None])
-        return centred * np.repeat(_inverse(np.where(low == high, 0.0, sd)), length, 0)
+        return centred * np.repeat(inverse(np.where(low == high, 0.0, sd)), length, 0)
 
-    return within_queries
+    def normalise(features: np.ndarray, offsets: np.ndarray) -> Iterator[np.ndarray]:
+        for rows, start in blocks(offsets):
+            yield of_block(features[rows].astype(np.float64), start).astype(np.float32)
 
-
-def column_ranges(
-    parts: Iterable[Float[np.ndarray, "n F"]], width: int
-) -> tuple[Float[np.ndarray, "F"], Float[np.ndarray, "F"]]:
-    """Return the least and the largest value of each of `width` columns over blocks of rows; inf, -inf without rows."""
-    low, high = np.full(width, np.inf), np.full(width, -np.inf)
-    for part in parts:
-        low, high = np.minimum(low, part.min(0, initial=np.inf)), np.maximum(high, part.max(0, initial=-np.inf))
-    return low, high
+    return normalise
 
 
-def _inverse(x: Float[np.ndarray, "*q F"]) -> Float[np.ndarray, "*q F"]:
-    """Return 1 / x, and 0 where x is 0."""
-    return np.divide(1.0, x, out=np.zeros_like(x), where=x != 0)
+def constant_columns(parts: Iterable[Float[np.ndarray, "n F"]]) -> Bool[np.ndarray, "F"]:
+    """Return whether each column has a single value over blocks of rows, of which one has a row."""
+    ranges = [(part.min(0), part.max(0)) for part in parts if len(part)]
+    return np.min([low for low, _ in ranges], 0) == np.max([high for _, high in ranges], 0)
 
 
 @dataclass(frozen=True)
-class GroupThreshold:
-    """Group 1 where a feature is at most `threshold`, else group 0.
+class GroupRule:
+    """The group of a document is the number of thresholds that feature `feature` (an id from 1) does not exceed.
 
-    With a list of thresholds, the group is the number of those that the feature does not exceed: 0 above all of them.
-    `feature` is its id, from 1. `on`: compare values before (`raw`) or after normalisation. `zeroed`: rankers see 0
-    in place of the feature, so that they cannot learn the group from it.
+    Either `threshold` has them, or one number, or the values of training documents make `quantiles` groups of about
+    equal size: threshold k = 1, 2, .. is the smallest value that at least the share 1 - k / quantiles of them do not
+    exceed. So group 0 has the largest values. `on`: compare values before (`raw`) or after normalisation. `zeroed`:
+    rankers see 0 in place of the feature, so that they cannot learn the group from it.
     """
 
     feature: Count
-    threshold: float | Sequence[float]
+    threshold: float | Sequence[float] | None = None
+    quantiles: Annotated[int, Range(2, LARGEST_INT8 + 1)] | None = None
     on: Literal["raw", "normalised"] = "normalised"
     zeroed: bool = True
 
 
-@dataclass(frozen=True)
-class GroupQuantiles:
-    """`quantiles` groups of about equal size by the value of a feature; group 0 has the largest values.
-
-    Threshold k = 1, 2, .. is the smallest value that at least the share 1 - k / quantiles of the training documents do
-    not exceed. `feature`, `on` and `zeroed` are those of `GroupThreshold`.
-    """
-
-    feature: Count
-    quantiles: Annotated[int, Range(2, LARGEST_INT8 + 1)]
-    on: Literal["raw", "normalised"] = "normalised"
-    zeroed: bool = True
-
-
-GroupRule = GroupThreshold | GroupQuantiles | Path  # a file has one integer per line, in the order of the documents
-
-
-def group_rule(settings: Mapping[str, Any] | None) -> GroupRule | None:
+def group_rule(settings: Mapping[str, Any] | None) -> GroupRule | Path | None:
     """Return the rule of the setting `group`: null, {feature, threshold or quantiles, on, zeroed} or {file}.
 
-    ValueError for others.
+    A file has one integer per line, in the order of the documents. ValueError for other settings.
     """
-    if settings is None:
-        return None
-    if set(settings) == {"file"}:
-        return expand(str(settings["file"]))
-    kinds: tuple[tuple[str, type[GroupThreshold | GroupQuantiles]], ...]
-    kinds = ("threshold", GroupThreshold), ("quantiles", GroupQuantiles)
-    for key, kind in kinds:
-        if {"feature", key} <= set(settings) <= {"feature", key, "on", "zeroed"}:
-            check_settings(kind, settings, setting("group"))
-            cuts = settings[key]
-            if isinstance(cuts, Sequence) and not 1 <= len(set(cuts)) == len(cuts) <= LARGEST_INT8:
-                expected = f"a number, or a list of 1 to {LARGEST_INT8} different numbers"
-                raise ValueError(f"{setting('group.threshold')} must be {expected}, got {list(cuts)}")
-            return kind(**settings)
-    raise ValueError(
-        f"{setting('group')} must be null, {{file: FILE}} or {{feature: ID, threshold: X, on: raw|normalised, "
-        f"zeroed: true|false}}, with threshold: [X, Y, ..] or quantiles: GROUPS for more groups, and in quotes, as in "
-        f"'{setting('group')}={{feature: 3, threshold: 0.5}}', got {settings!r}"
-    )
+    if settings is None or set(settings) == {"file"}:
+        return None if settings is None else expand(str(settings["file"]))
+    cuts = settings.get("threshold")
+    if "feature" not in settings or (cuts is None) == (settings.get("quantiles") is None):
+        raise ValueError(
+            f"{setting('group')} must be null, {{file: FILE}} or {{feature: ID, threshold: X, on: raw|normalised, "
+            f"zeroed: true|false}}, with threshold: [X, Y, ..] or quantiles: GROUPS for more groups, and in quotes, as "
+            f"in '{setting('group')}={{feature: 3, threshold: 0.5}}', got {settings!r}"
+        )
+    check_settings(GroupRule, settings, setting("group"))
+    if isinstance(cuts, Sequence) and not 1 <= len(set(cuts)) == len(cuts) <= LARGEST_INT8:
+        expected = f"a number, or a list of 1 to {LARGEST_INT8} different numbers"
+        raise ValueError(f"{setting('group.threshold')} must be {expected}, got {list(cuts)}")
+    return GroupRule(**settings)
 
 
 def document_groups(
-    cache: Cache, table: ParsedTable, train: Int[np.ndarray, "q"], method: str, rule: GroupRule | None
+    cache: Cache, table: ParsedTable, train: Int[np.ndarray, "q"], method: str, rule: GroupRule | Path | None
 ) -> Int[np.ndarray, "N"] | None:
     """Return the group of every document, int8; None without a rule. `method` is the normalisation of the features.
 
     ValueError if the feature or the file does not fit the table, or a group by quantiles would be empty.
     """
-    if rule is None or isinstance(rule, Path):
+    if not isinstance(rule, GroupRule):
         return None if rule is None else _read_groups(rule, len(table.labels))
     if rule.feature > table.features.shape[1]:
         name = setting("group.feature")
         raise ValueError(f"{name} must be at most {table.features.shape[1]}, got {rule.feature}")
     column = table.features[:, rule.feature - 1 : rule.feature]
     method = "none" if rule.on == "raw" else method
-    depends = train.tolist() if method == "global_zscore" or isinstance(rule, GroupQuantiles) else None
-    cuts: Any = {"quantiles": rule.quantiles} if isinstance(rule, GroupQuantiles) else rule.threshold
-    identity = {"table": table.key, "train": depends, "method": method, "group": [rule.feature, cuts]}
+    depends = train.tolist() if method == "global_zscore" or rule.quantiles else None
+    cuts = [rule.feature, rule.threshold, rule.quantiles]
+    identity = {"table": table.key, "train": depends, "method": method, "group": cuts}
 
     def build(folder: Path) -> None:
         training = table.rows_of(train)
         normalise = normaliser(method, column, table.offsets, training)
-        parts = (normalise(column[rows].astype(np.float64), start)[:, 0] for rows, start in blocks(table.offsets))
-        values = np.concatenate([part.astype(np.float32) for part in parts])
-        if isinstance(rule, GroupThreshold):
-            thresholds = rule.threshold if isinstance(rule.threshold, Sequence) else [rule.threshold]
-        else:
-            thresholds = _quantiles(rule, np.sort(values[training]))
+        values = np.concatenate(list(normalise(column, table.offsets)))[:, 0]
+        thresholds = rule.threshold if isinstance(rule.threshold, Sequence) else [rule.threshold]
+        if rule.quantiles:
+            ascending, parts = np.sort(values[training]), rule.quantiles
+            ranks = [-(-len(ascending) * (parts - number) // parts) for number in range(1, parts)]  # without rounding
+            thresholds = [float(ascending[rank - 1]) for rank in ranks]
+            if len(set(thresholds)) < len(thresholds) or thresholds[0] >= ascending[-1]:
+                listed = ", ".join(f"{cut:.4g}" for cut in thresholds)
+                raise ValueError(
+                    f"{setting('group.quantiles')} must be less, or {setting('group.feature')} another, as feature "
+                    f"{rule.feature} has too few values: its quantiles are {listed}, the largest is {ascending[-1]:.4g}"
+                )
         np.save(folder / "group.npy", np.sum([values <= each for each in thresholds], axis=0).astype(np.int8))
 
     return cache.open(digest(identity)[:24], build)["group"]
-
-
-def _quantiles(rule: GroupQuantiles, ascending: Float[np.ndarray, "n"]) -> list[float]:
-    parts = rule.quantiles
-    ranks = [-(-len(ascending) * (parts - number) // parts) for number in range(1, parts)]  # from 1, without rounding
-    cuts = [float(ascending[rank - 1]) for rank in ranks]
-    if len(set(cuts)) < len(cuts) or cuts[0] >= ascending[-1]:
-        listed = ", ".join(f"{cut:.4g}" for cut in cuts)
-        raise ValueError(
-            f"{setting('group.quantiles')} must be less, or {setting('group.feature')} another, as feature "
-            f"{rule.feature} has too few values: its quantiles are {listed}, the largest is {ascending[-1]:.4g}"
-        )
-    return cuts
 
 
 def _read_groups(file: Path, documents: int) -> Int[np.ndarray, "N"]:

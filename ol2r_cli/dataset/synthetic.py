@@ -6,18 +6,17 @@ would round differently on other machines and with other numbers of threads.
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from ol2r_cli.config.ranges import Count, Positive, Range, Share, WholeNumber, check_settings
+from ol2r_cli.dataset.cache import digest
 from ol2r_cli.dataset.table import LARGEST_INT8, SPLITS, Dataset, Intents, setting
 from ol2r_cli.tensor.memory import available_memory
 
@@ -94,7 +93,7 @@ class Synthetic:
     nonlinearity: Share
     noise: Annotated[float, Range(0, 1_000_000)]
     group_ratio: GroupShare | Sequence[GroupShare]
-    intents: Mapping[str, float] | None
+    intents: Mapping[str, Any] | None
     intent: Count | None
     seed: WholeNumber
 
@@ -105,7 +104,7 @@ class Synthetic:
         self.nonlinearity, self.noise = float(self.nonlinearity), float(self.noise)
         self.grades = [float(share) for share in self.grades]
         self.group_ratio = [*self.group_ratio] if isinstance(self.group_ratio, Sequence) else float(self.group_ratio)
-        shares = self._group_shares()
+        shares = self.group_shares()
         if not 2 <= len(shares) <= LARGEST_INT8 + 1 or abs(sum(shares) - 1) >= 1e-6:
             allowed = f"a share, or 2 to {LARGEST_INT8 + 1} shares that sum to 1"
             raise ValueError(f"{setting('group_ratio')} must be {allowed}, got {shares}")
@@ -114,31 +113,40 @@ class Synthetic:
             raise ValueError(f"{setting('grades')} must be {allowed}, got {self.grades}")
         if self.intents is not None:
             check_settings(GeneratedIntents, self.intents, setting("intents"))
-            GeneratedIntents(**self.intents).mix()  # type: ignore[arg-type]
+            GeneratedIntents(**self.intents).mix()
+
+    def group_shares(self) -> list[float]:
+        """Return the share of documents in each group."""
+        ratio = self.group_ratio
+        return [*ratio] if isinstance(ratio, Sequence) else [ratio, 1 - ratio]
 
     def load(self) -> Dataset:
         """Draw all splits into one table; equal settings give equal numbers in every process.
 
         ValueError if the table would not fit into memory.
         """
-        self._check_memory(sum(self.queries.values()) * self.documents, self.documents)  # before lengths are drawn
-        whole = {split: self._lengths(split) for split in SPLITS}
-        counts = [self.queries[split] for split in SPLITS]
-        lengths = np.concatenate([whole[split][:count] for split, count in zip(SPLITS, counts, strict=True)])
+        needed = 4 * sum(self.queries.values()) * self.documents * self.features
+        if needed > (memory := available_memory(torch.device("cpu"))):
+            raise ValueError(
+                f"{setting('queries')}, {setting('documents')} and {setting('features')} must be smaller: they need "
+                f"{needed / 2**30:,.0f} GiB, and there are {memory / 2**30:,.0f}"
+            )
+        whole, counts = {split: self.lengths(split) for split in SPLITS}, [self.queries[split] for split in SPLITS]
+        lengths = np.concatenate([whole[split][: self.queries[split]] for split in SPLITS])
+        generator = DocumentGenerator(self)
+        # Utilities between grades, [I, grades - 1]: quantiles over many short lists, since queries differ most.
+        random, short = self.random("borders"), np.full(2000, 30)
+        utility = generator.utility(generator.qualities(int(short.sum()), random), short, random)
+        shares = np.cumsum(self.grades)[:-1].clip(max=1)
+        borders = np.stack([np.quantile(wanted, shares) for wanted in utility]).astype(np.float32)
         rows = int(lengths.sum())
-        self._check_memory(rows, max(int(part.reshape(-1, _BLOCK).sum(1).max(initial=0)) for part in whole.values()))
-        above = np.cumsum(self._group_shares()[:-1]).tolist()
-        generator = DocumentGenerator(self.features, self.nonlinearity, self.noise, above, self._random("world"))
-        if self.intents is not None:
-            generator.add_intents(GeneratedIntents(**self.intents).mix(), self._random("intents"))  # type: ignore[arg-type]
-        borders = self._borders(generator)
         features = np.empty((rows, self.features), dtype=np.float32)
         labels, group = np.empty((len(borders), rows), dtype=np.int8), np.empty(rows, dtype=np.int8)
         start = 0
         for split in SPLITS:
             for first in range(0, self.queries[split], _BLOCK):
                 block = whole[split][first : first + _BLOCK]  # is drawn in full and then cut to the number of queries
-                random = self._random(split, 1 + first // _BLOCK)
+                random = self.random(split, 1 + first // _BLOCK)
                 quality = generator.qualities(int(block.sum()), random)
                 utility = generator.utility(quality, block, random)
                 kept = int(block[: self.queries[split] - first].sum())
@@ -148,11 +156,10 @@ class Synthetic:
                 for intent, wanted in enumerate(utility):
                     labels[intent, served] = np.searchsorted(borders[intent], wanted[:kept])
         numbers = np.split(np.arange(len(lengths)), np.cumsum(counts)[:-1])
-        without = {name for name in ("intents", "intent") if getattr(self, name) is None}  # as in earlier versions
-        stated = {name: value for name, value in vars(self).items() if name not in without}
+        stated = {name: value for name, value in vars(self).items() if value is not None}
         dataset = Dataset(
             name="synthetic",
-            fingerprint=hashlib.sha256(json.dumps([_VERSION, stated], sort_keys=True).encode()).hexdigest(),
+            fingerprint=digest([_VERSION, stated]),
             features=torch.from_numpy(features),
             labels=torch.from_numpy(labels[0]),
             offsets=torch.from_numpy(np.cumsum([0, *lengths])),
@@ -164,71 +171,41 @@ class Synthetic:
         )
         return dataset if self.intent is None else dataset.judged_by(self.intent)
 
-    def _group_shares(self) -> list[float]:
-        ratio = self.group_ratio
-        return [*ratio] if isinstance(ratio, Sequence) else [ratio, 1 - ratio]
-
-    def _check_memory(self, rows: int, block: int) -> None:
-        """ValueError if a table of `rows` documents does not fit in memory, with a block of `block` documents."""
-        temporary = block * (4 * self.features + 2 * LENGTH)  # numbers: several views of the features of a block
-        named = 100 * sum(self.queries.values())  # bytes of ids and lengths
-        needed = 4 * (rows * self.features + temporary) + named
-        memory = available_memory(torch.device("cpu"))
-        if needed > memory:
-            raise ValueError(
-                f"{setting('queries')}, {setting('documents')} and {setting('features')} must be smaller: they need "
-                f"{needed / 2**30:,.0f} GiB, and there are {memory / 2**30:,.0f}"
-            )
-
-    def _lengths(self, split: str) -> Lengths:
+    def lengths(self, split: str) -> Lengths:
         """Return list lengths of the split, for whole blocks."""
         count = -(-self.queries[split] // _BLOCK) * _BLOCK
-        lengths = self._random(split).gamma(_SHAPE, self.documents / _SHAPE, count)
+        lengths = self.random(split).gamma(_SHAPE, self.documents / _SHAPE, count)
         return np.rint(lengths.clip(min(5, self.documents), 5 * self.documents)).astype(np.int64)
 
-    def _borders(self, generator: DocumentGenerator) -> Floats:
-        """Utilities between grades, [I, grades - 1]: quantiles over many short lists, since queries differ most."""
-        random, lengths = self._random("borders"), np.full(2000, 30)
-        utility = generator.utility(generator.qualities(int(lengths.sum()), random), lengths, random)
-        shares = np.cumsum(self.grades)[:-1].clip(max=1)
-        return np.stack([np.quantile(wanted, shares) for wanted in utility]).astype(np.float32)
-
-    def _random(self, stream: str, block: int = 0) -> np.random.Generator:
-        """Counter-based numbers for one purpose, which do not depend on how many numbers another purpose took."""
+    def random(self, stream: str, block: int = 0) -> np.random.Generator:
+        """Return counter-based numbers for one purpose, which do not depend on how many another purpose took."""
         return np.random.Generator(np.random.Philox(key=self.seed, counter=[0, 0, block, _STREAMS.index(stream)]))
 
 
 class DocumentGenerator:
-    """Draws documents; `random` decides once how features, utilities and groups depend on their hidden qualities.
+    """Draws documents; settings decide once how features, utilities and groups depend on their hidden qualities.
 
-    The settings are those of `Synthetic`; `above` has the share of documents above each border between two groups, in
-    popularity. A feature shows one quality (or popularity), plus a multiple of the
-    document's length, as in term statistics, plus noise; then its kind transforms it: plain, heavy-tailed, saturated,
-    a count, the same for a whole query, or nothing but noise.
+    A feature shows one quality (or popularity), plus a multiple of the document's length, as in term statistics, plus
+    noise; then its kind transforms it: plain, heavy-tailed, saturated, a count, the same for a whole query, or nothing
+    but noise. Each further intent has weights of its own, at right angles to the others', and an interplay of its own.
     """
 
-    def __init__(
-        self, features: int, nonlinearity: float, noise: float, above: Sequence[float], random: np.random.Generator
-    ):
+    def __init__(self, settings: Synthetic):
+        nonlinearity, features, random = settings.nonlinearity, settings.features, settings.random("world")
         self.linearity, self.interplay = np.sqrt(np.array([1 - nonlinearity, nonlinearity], dtype=np.float32))
-        self.noise = np.float32(noise)
+        self.noise = np.float32(settings.noise)
+        above = np.cumsum(settings.group_shares()[:-1]).tolist()  # share of documents above each border of groups
         self.popular = [np.float32(NormalDist().inv_cdf(1 - share)) for share in above]  # a group ends here
         weight = random.uniform(0.5, 1.5, QUALITIES)
         self.weights = [(weight / np.sqrt((weight**2).sum())).astype(np.float32)]
-        self.mix = np.ones((1, 1), dtype=np.float32)
         places = (np.arange(features) + 0.5) / features
         kinds = random.permutation(np.searchsorted(np.cumsum(list(_SHARES.values())), places))
         self.kind = {kind: kinds == number for number, kind in enumerate(_SHARES)}
         self.shown = random.integers(POPULARITY + 1, size=features)
         self.colour = random.uniform(0, 1.5, (features, 1)).astype(np.float32)
         self.blur = random.uniform(0.2, 1.5, (features, 1)).astype(np.float32)
-
-    def add_intents(self, mix: NDArray[np.float64], random: np.random.Generator) -> None:
-        """Let the utility be that of several intents, composed as the rows of `mix` say (`GeneratedIntents`).
-
-        Each further signal has weights of its own, at right angles to the others', and an interplay of its own.
-        """
-        self.mix = mix.astype(np.float32)
+        mix = np.ones((1, 1)) if settings.intents is None else GeneratedIntents(**settings.intents).mix()
+        self.mix, random = mix.astype(np.float32), settings.random("intents")
         for _ in mix[1:]:
             weight = random.standard_normal(QUALITIES)
             for earlier in self.weights:
@@ -236,37 +213,31 @@ class DocumentGenerator:
             self.weights.append((weight / np.sqrt((weight**2).sum())).astype(np.float32))
 
     def qualities(self, count: int, random: np.random.Generator) -> Floats:
-        """Qualities, popularity and length of n = `count` documents, [10, n]."""
+        """Return qualities, popularity and length of n = `count` documents, [10, n]."""
         quality = random.standard_normal((LENGTH + 1, count), dtype=np.float32)
         quality[POPULARITY] *= np.float32(np.sqrt(1 - _LEANING**2))
-        quality[POPULARITY] += np.float32(_LEANING) * _weighted(quality, self.weights[0])
+        quality[POPULARITY] += np.float32(_LEANING) * _weighted(self.weights[0], quality[:QUALITIES])
         return quality
 
     def utility(self, quality: Floats, lengths: Lengths, random: np.random.Generator) -> Floats:
-        """The utility that grades cut, [I, n]: signal of variance 1 + difficulty of the query + error of the assessor.
+        """Return what grades cut, [I, n]: signal of variance 1 + difficulty of the query + error of the assessor.
 
         Difficulty and error are the same for all intents.
         """
         signals = [
-            self.linearity * _weighted(quality, weight) + self.interplay * _interplay(quality, of)
+            self.linearity * _weighted(weight, quality[:QUALITIES]) + self.interplay * _interplay(quality, of)
             for weight, of in zip(self.weights, _INTERPLAYS, strict=False)
         ]
         difficulty = np.float32(_DIFFICULTY) * random.standard_normal(len(lengths), dtype=np.float32)
         error = self.noise * random.standard_normal(quality.shape[1], dtype=np.float32)
-        utility = np.empty((len(signals), quality.shape[1]), dtype=np.float32)
-        for intent, shares in enumerate(self.mix):
-            signal = signals[0] * shares[0]
-            for share, other in zip(shares[1 : intent + 1], signals[1:], strict=False):
-                signal += share * other
-            utility[intent] = signal + np.repeat(difficulty, lengths) + error
-        return utility
+        return np.stack([_weighted(shares, signals) + np.repeat(difficulty, lengths) + error for shares in self.mix])
 
     def group(self, quality: Floats) -> NDArray[np.int8]:
         """Return the number of borders that a document's popularity is below, [n]: 0 for the most popular group."""
         return np.sum([quality[POPULARITY] < border for border in self.popular], axis=0).astype(np.int8)
 
     def features(self, quality: Floats, lengths: Lengths, random: np.random.Generator) -> Floats:
-        """The observed features, [n, features], min-max normalised per query; 0 where a query has a single value."""
+        """Return what is observed, [n, features], min-max normalised per query; 0 where a query has a single value."""
         signal = quality[self.shown] + self.colour * quality[LENGTH]
         signal[self.kind["noise"]] = 0
         view = signal + self.blur * random.standard_normal(signal.shape, dtype=np.float32)
@@ -275,19 +246,23 @@ class DocumentGenerator:
         view[self.kind["saturated"]] /= 1 + np.abs(view[self.kind["saturated"]])
         view[self.kind["count"]] = np.floor(np.maximum(2 * view[self.kind["count"]] + 1, 0))
         view[self.kind["query"]] = 0  # normalisation makes any value of a whole query 0
-        return _normalised(view, lengths).T
+        first = lengths.cumsum() - lengths
+        low = np.minimum.reduceat(view, first, axis=1)
+        span = np.maximum.reduceat(view, first, axis=1) - low
+        span[span == 0] = 1
+        view -= np.repeat(low, lengths, axis=1)
+        view /= np.repeat(span, lengths, axis=1)
+        return view.T
 
 
-def _weighted(quality: Floats, weights: Floats) -> Floats:
-    """Return the weighted sum of the qualities, variance 1, [n]."""
-    total = np.zeros(quality.shape[1], dtype=np.float32)
-    for weight, row in zip(weights, quality[:QUALITIES], strict=True):
-        total += weight * row
-    return total
+def _weighted(weights: Floats, rows: Iterable[Floats]) -> Floats:
+    """Return the weighted sum of the rows, [n]."""
+    return sum((weight * row for weight, row in zip(weights, rows, strict=True)), np.zeros(1, np.float32))
 
 
-def _interplay(quality: Floats, of: tuple[int, ...] = _INTERPLAYS[0]) -> Floats:
-    """What no weighted sum can express, mean 0, variance 1, [n]: two qualities that should match, a sweet spot, a gate.
+def _interplay(quality: Floats, of: tuple[int, ...]) -> Floats:
+    """Return what no weighted sum can express, mean 0, variance 1, [n]: two qualities that should match, a sweet spot,
+    a gate.
 
     `of` is one of `_INTERPLAYS`. |z| of a standard normal z has mean sqrt(2/pi) and variance 1 - 2/pi; all three are
     uncorrelated with every quality.
@@ -298,14 +273,3 @@ def _interplay(quality: Floats, of: tuple[int, ...] = _INTERPLAYS[0]) -> Floats:
     sweet_spot = mean - np.abs(quality[sweet])
     gated = quality[counted] * np.sign(quality[gate])
     return ((match + sweet_spot) / deviation + gated) * np.float32(np.sqrt(1 / 3))
-
-
-def _normalised(view: Floats, lengths: Lengths) -> Floats:
-    """`view` [features, n] scaled in place to 0 .. 1 within each query."""
-    first = lengths.cumsum() - lengths
-    low = np.minimum.reduceat(view, first, axis=1)
-    span = np.maximum.reduceat(view, first, axis=1) - low
-    span[span == 0] = 1
-    view -= np.repeat(low, lengths, axis=1)
-    view /= np.repeat(span, lengths, axis=1)
-    return view

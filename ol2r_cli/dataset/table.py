@@ -75,7 +75,7 @@ class Dataset:
         if name not in self.splits or not len(self.splits[name]):
             present = ", ".join(split for split, queries in self.splits.items() if len(queries))
             raise ValueError(f"dataset {self.name} has no {name} split (it has: {present})")
-        return Split(self, self.splits[name].to(device), torch.device(device), dtype, compiled, by_intent)
+        return Split(self, self.splits[name].to(device), dtype, compiled, by_intent)
 
     def judged_by(self, intent: int) -> Dataset:
         """Return the same with the labels of one intent, from 1; ValueError if there is no such intent."""
@@ -129,14 +129,9 @@ class Split:
     """Serves the queries of one split, padded to the longest of the batch."""
 
     def __init__(
-        self,
-        dataset: Dataset,
-        queries: Int[Tensor, "Q"],
-        device: torch.device,
-        dtype: torch.dtype,
-        compiled: bool,
-        by_intent: bool,
+        self, dataset: Dataset, queries: Int[Tensor, "Q"], dtype: torch.dtype, compiled: bool, by_intent: bool
     ):
+        device = queries.device
         self.features, self.dtype = dataset.features.to(device), dtype
         labels = dataset.intents.labels if by_intent and dataset.intents is not None else dataset.labels[None]
         self.intents = len(labels)

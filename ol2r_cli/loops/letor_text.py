@@ -51,7 +51,7 @@ def read(
                 at += 1
             begin = at
             while not _ends_token(text[at]):
-                if text[at] == _COLON or text[at] == 0:
+                if text[at] == _COLON or not 0 < text[at] < 128:
                     return -1, 0, 0
                 at += 1
             if at == begin:

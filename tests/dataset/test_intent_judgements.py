@@ -54,7 +54,7 @@ def test_what_is_malformed_or_missing_is_explained(tmp_path):
         load(tmp_path, train=TRAIN.replace("#docid = D2", ""))
     with pytest.raises(ValueError, match=r"without judgements of intents type dataset\.intents=null"):
         load(tmp_path, intents={"file": "other.tsv"})
-    with pytest.raises(ValueError, match=r"dataset\.intents must be null or \{file: FILE"):
+    with pytest.raises(ValueError, match=r"IntentFile has no setting 'folder'"):
         load(tmp_path, intents={"folder": "x"})
 
 

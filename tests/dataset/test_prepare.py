@@ -17,10 +17,10 @@ from tests.dataset.letor_files import TEST_TEXT, TINY, TRAIN_TEXT, letor, write_
 BAD_RULES = [
     ({"feature": 3}, " must be null, {file: FILE} or {feature: ID, threshold: X, on:"),
     ({"feature": 0, "threshold": 1}, ".feature must be 1 or more, got 0"),
-    ({"feature": 1, "threshold": "x"}, ".threshold must be a number or a list [..,..] of which each"),
+    ({"feature": 1, "threshold": "x"}, ".threshold must be null or a number or a list [..,..] of which each"),
     ({"feature": 1, "threshold": []}, ".threshold must be a number, or a list of 1 to 127 different"),
     ({"feature": 1, "threshold": [1, 1]}, ".threshold must be a number, or a list of 1 to 127 diff"),
-    ({"feature": 1, "quantiles": 1}, ".quantiles must be from 2 to 128, got 1"),
+    ({"feature": 1, "quantiles": 1}, ".quantiles must be null or from 2 to 128, got 1"),
     ({"feature": 1, "quantiles": 2, "threshold": 1}, " must be null, {file: FILE} or {feature: ID,"),
     ({"feature": 1, "threshold": 1, "on": "x"}, ".on must be one of raw, normalised, got 'x'"),
     ({"feature": 1, "threshold": 1, "zeroed": 1}, ".zeroed must be true or false, got 1"),
@@ -46,8 +46,9 @@ def test_normalised_variants_are_cached_and_follow_the_definition(tmp_path: Path
         built = sorted(file.name for file in tmp_path.iterdir())
         letor(TINY, tmp_path, normalise=method).load()
         assert sorted(file.name for file in tmp_path.iterdir()) == built, method
-        constant, whole = np.full((7, 1), 0.1), np.array([0])  # the mean of seven 0.1 is not 0.1
-        assert not normaliser(method, constant, np.array([0, 7]), np.ones(7, bool))(constant, whole).any(), method
+        constant, whole = np.full((7, 1), 0.1), np.array([0, 7])  # the mean of seven 0.1 is not 0.1
+        (block,) = normaliser(method, constant, whole, np.ones(7, bool))(constant, whole)
+        assert not block.any(), method
     offsets = np.cumsum([0, 4, 4, 4, 25, 1, 9, 1])
     got = [(rows.start, rows.stop, start.tolist()) for rows, start in blocks(offsets)]
     assert got == [(0, 8, [0, 4]), (8, 12, [0]), (12, 37, [0]), (37, 47, [0, 1]), (47, 48, [0])]

@@ -18,7 +18,6 @@ from ol2r_cli.dataset.synthetic import (
     POPULARITY,
     QUALITIES,
     DocumentGenerator,
-    GeneratedIntents,
     Synthetic,
 )
 from ol2r_cli.dataset.table import Dataset
@@ -125,7 +124,7 @@ def test_sizes_are_those_of_the_settings():
 def test_list_lengths_have_the_mean_and_reach_both_limits():
     for documents in (1, 8, 120):
         settings = SMALL | {"documents": documents, "queries": {"train": 200_000, "validation": 0, "test": 0}}
-        lengths = Synthetic(**settings)._lengths("train")
+        lengths = Synthetic(**settings).lengths("train")
         assert lengths.min() == min(5, documents)
         assert lengths.max() == 5 * documents  # a gamma variable of shape 3 exceeds five times its mean in 4 of 100,000
         # Standard error: 0.0013 of the mean. A lower limit near the mean raises the mean.
@@ -176,8 +175,8 @@ def test_groups_have_their_shares_and_the_popular_are_a_little_more_relevant():
     assert three.fingerprint != two.fingerprint
 
 
-def draw(nonlinearity: float = 0.5, noise: float = 0.0, features: int = 60) -> tuple[DocumentGenerator, np.ndarray]:
-    generator = DocumentGenerator(features, nonlinearity, noise, [0.6], np.random.default_rng(1))
+def draw(**changes: Any) -> tuple[DocumentGenerator, np.ndarray]:
+    generator = DocumentGenerator(Synthetic(**(SMALL | {"features": 60, "noise": 0.0} | changes)))
     return generator, generator.qualities(COUNT, np.random.default_rng(2))
 
 
@@ -195,7 +194,7 @@ def test_nonlinearity_and_noise_are_the_variance_beyond_the_qualities():
     """Nonlinearity is what a regression on the qualities leaves of the signal; the noise adds its own variance."""
     lengths = np.array([COUNT])  # one query: its difficulty is one constant
     for nonlinearity, noise in ((0.0, 0.0), (0.3, 0.0), (1.0, 0.0), (0.3, 0.8)):
-        generator, quality = draw(nonlinearity, noise)
+        generator, quality = draw(nonlinearity=nonlinearity, noise=noise)
         utility = generator.utility(quality, lengths, np.random.default_rng(3))[0].astype(np.float64)
         utility -= utility.mean()
         explained = quality.T @ np.linalg.lstsq(quality.T, utility, rcond=None)[0]
@@ -207,9 +206,9 @@ def test_intents_overlap_as_much_as_stated():
     """Signals have variance 1 and the stated correlation, also where they are linear, or nothing of them is."""
     cases = [(2, 0.0, 0.5), (2, -1.0, 0.0), (3, -0.5, 1.0), (4, 0.3, 0.5), (4, 1.0, 0.0), (4, 0.3, 1.0)]
     for number, overlap, nonlinearity in cases:
-        generator, quality = draw(nonlinearity)
+        generator, quality = draw(nonlinearity=nonlinearity)
         alone = generator.utility(quality, np.array([COUNT]), np.random.default_rng(3))
-        generator.add_intents(GeneratedIntents(number, overlap).mix(), np.random.default_rng(4))
+        generator, _ = draw(nonlinearity=nonlinearity, intents={"number": number, "overlap": overlap})
         utility = generator.utility(quality, np.array([COUNT]), np.random.default_rng(3))
         assert np.array_equal(utility[:1], alone)
         assert utility.std(1) == pytest.approx(np.ones(number), abs=0.02)
@@ -232,7 +231,7 @@ def test_the_first_intent_is_that_of_a_dataset_without_intents():
 def test_kinds_of_features_have_their_shares_and_only_noise_shows_no_quality():
     shares = {"plain": 0.3, "heavy": 0.25, "saturated": 0.1, "count": 0.2, "query": 0.06, "noise": 0.09}
     for features in (1, 10, 136):
-        generator = DocumentGenerator(features, 0.5, 0.0, [0.6], np.random.default_rng(1))
+        generator = DocumentGenerator(Synthetic(**(SMALL | {"features": features})))
         assert sum(kind.astype(int) for kind in generator.kind.values()).tolist() == [1] * features
         for kind, share in shares.items():
             assert abs(generator.kind[kind].sum() - share * features) <= 1
@@ -244,15 +243,12 @@ def test_kinds_of_features_have_their_shares_and_only_noise_shows_no_quality():
             assert shown < 0.02 if generator.kind["noise"][feature] else shown > 0.2
 
 
-MANY = {"train": 10_000_000, "validation": 0, "test": 0}
-
-
-def test_memory_is_checked_for_the_lengths_drawn_and_for_blocks(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("ol2r_cli.dataset.synthetic.available_memory", lambda _: 1 << 29)
-    for sizes in ({"documents": 120_000}, {"features": 60_000}, {"queries": MANY, "documents": 1, "features": 1}):
-        with pytest.raises(ValueError, match=r"documents and dataset\.features must be smaller: they need . GiB, and"):
-            small(**sizes)
+def test_a_table_that_does_not_fit_in_memory_is_refused(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("ol2r_cli.dataset.synthetic.available_memory", lambda _: 15 * 20 * 12 * 4)
     assert len(small().query_ids) == 15
+    for size in ({"documents": 21}, {"features": 13}, {"queries": {"train": 16, "validation": 0, "test": 0}}):
+        with pytest.raises(ValueError, match=r"documents and dataset\.features must be smaller: they need . GiB, and"):
+            small(**size)
 
 
 @pytest.mark.slow
