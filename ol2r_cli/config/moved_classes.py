@@ -16,10 +16,13 @@ _MOVED = {
     "unfairness.Unfairness",
     "measure.quality": "ctr.ClickThroughRate dcg.DCG dynamic_regret.DynamicRegret err.ERR mrr.MRR ndcg.NDCG "
     "regret.Regret time_to_first_click.TimeToFirstClick",
-    "ranker.anchors": "oracle.OracleRanker random.RandomRanker",
-    "ranker.cascade": "cascade_bandits.CascadeKLUCB cascade_linear.CascadeLinTS cascade_linear.CascadeLinUCB "
-    "cascade_bandits.CascadeUCB1",
+    "ranker.bandits": "cascade_bandits.CascadeKLUCB cascade_linear.CascadeLinTS cascade_linear.CascadeLinUCB "
+    "cascade_bandits.CascadeUCB1 toprank.TopRank cascade.CascadeKLUCB cascade.CascadeLinTS cascade.CascadeLinUCB "
+    "cascade.CascadeUCB1",
+    "ranker.counterfactual": "coltr.COLTR intervention_aware.InterventionAware",
     "ranker.dueling_bandits": "dueling.DuelingBandits nsgd.NSGD",
+    "ranker.model_ranker": "oracle.OracleRanker random.RandomRanker sgd_ranknet.SGDRankNet anchors.OracleRanker "
+    "anchors.RandomRanker",
     "ranker.offline": "offline_lambdamart.OfflineLambdaMART offline_network.OfflineNetwork "
     "offline_ranknet.OfflineRankNet",
     "ranker.pairrank": "pairwise.PairwiseRanker perturbed.PerturbedRanker pepairrank.PerturbedRanker",

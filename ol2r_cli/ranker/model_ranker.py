@@ -1,9 +1,10 @@
-"""Base classes of rankers that score documents with a model: any model, linear scores, a step per round."""
+"""Base classes of rankers that score documents with a model: any model, linear scores, a step per round, a history. The
+smallest ranker of a kind stands beside its base: random scores, true labels, and SGD RankNet."""
 
 from __future__ import annotations
 
 import math
-from typing import Annotated
+from typing import Annotated, Any
 
 import torch
 from torch import Tensor
@@ -12,6 +13,7 @@ from ol2r_cli import loops
 from ol2r_cli.config.ranges import Count, Positive, Range
 from ol2r_cli.interfaces import FEATURES, TANGENT, Candidates, Interaction, Oracle, Prediction, Ranker, RunContext
 from ol2r_cli.learning.model import Model
+from ol2r_cli.learning.preferences import Pairs
 from ol2r_cli.learning.tangents import LinearTangent, TableTangent
 from ol2r_cli.ranker.model.linear import Linear
 from ol2r_cli.tensor.gather import gather
@@ -36,6 +38,32 @@ class ParameterFree(Ranker):
 
     def score(self, deployed: Float[Tensor, "S P"], candidates: Candidates) -> Float[Tensor, "S Q D"]:
         return candidates.features.new_zeros(len(deployed), *candidates.mask.shape)
+
+
+class RandomRanker(ParameterFree):
+    """Uniformly random scores every round; evaluated with all scores equal, so that ties are broken at random."""
+
+    def predict(self, candidates: Candidates, random: Random) -> Prediction:
+        scores = random.uniform(candidates.mask.shape[1]).to(candidates.features.dtype)
+        return Prediction(scores[:, None], lambda: LinearTangent(candidates.features))
+
+
+class OracleRanker(ParameterFree):
+    """Scores every document by its relevance label. Its NDCG is 1 wherever a query has a relevant document."""
+
+    needs_labels = True
+
+    def setup(self, context: RunContext, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
+        if oracle is None:
+            raise ValueError("ranker=oracle needs the labels of the dataset")
+        super().setup(context, features)
+        self.labels = oracle.labels.to(context.device, context.dtype)
+
+    def predict(self, candidates: Candidates, random: Random) -> Prediction:
+        return Prediction(self.labels[candidates.document][:, None], lambda: LinearTangent(candidates.features))
+
+    def score(self, deployed: Float[Tensor, "S P"], candidates: Candidates) -> Float[Tensor, "S Q D"]:
+        return self.labels[candidates.document].expand(len(deployed), -1, -1)
 
 
 class ModelRanker(Ranker):
@@ -148,6 +176,29 @@ class GradientRanker(ModelRanker):
         self.theta.addcmul_(direction, self.rate)
         if self.decay < 1:
             self.rate.sub_(self.rate * moved[:, None], alpha=1 - self.decay)
+
+
+class SGDRankNet(GradientRanker):
+    """One step per round down the sum of -log sigma(f(x_winner) - f(x_loser)) over the round's pairs.
+
+    `learning_rate` and `decay` as in `GradientRanker`; `pairs` is how clicks become preferences.
+    """
+
+    def __init__(self, model: Model, learning_rate: Positive, decay: Decay, pairs: Pairs):
+        super().__init__(model, learning_rate, decay)
+        self.pairs = pairs
+
+    def for_loops(self) -> Any:
+        if type(self.model) is not Linear:
+            return None
+        state = self.theta.numpy(), self.rate.numpy(), float(self.decay)
+        return loops.play.Learner(loops.play.RANKNET, loops.play.PAIRS[self.pairs], *state)
+
+    def learn(self, interaction: Interaction, random: Random) -> None:
+        """The gradient of each pair is sigma(f(x_loser) - f(x_winner)) times that of f(x_winner) - f(x_loser)."""
+        valid = interaction.preferences.valid
+        pull = torch.sigmoid(-self.margins(interaction)) * valid
+        self.move(self.pair_gradient(interaction, pull), valid.any(1))
 
 
 class HistoryRanker(ModelRanker):

@@ -14,7 +14,7 @@ SMALL = ["dataset.queries={train: 5, validation: 0, test: 2}", "dataset.document
 
 def test_a_row_for_each_ranker_also_an_own_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     (tmp_path / "ranker").mkdir()
-    (tmp_path / "ranker" / "mine.yaml").write_text("_target_: ol2r_cli.ranker.anchors.RandomRanker\n")
+    (tmp_path / "ranker" / "mine.yaml").write_text("_target_: ol2r_cli.ranker.model_ranker.RandomRanker\n")
     small = [*SMALL, "--rounds", "120", "--config-dir", str(tmp_path)]
     assert main(["mine", "random", *small, "--replicas", "1", "2"]) == 0
     rows = [line.removesuffix("1.00") for line in capsys.readouterr().out.splitlines()]

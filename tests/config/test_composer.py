@@ -113,7 +113,7 @@ def test_own_choices_are_found_by_config_dir_and_by_hydras_search_path(tmp_path,
     own = tmp_path / "own_package" / "configs"
     other = tmp_path / "other"
     for path, text in (
-        (own / "ranker", "_target_: ol2r_cli.ranker.anchors.OracleRanker"),
+        (own / "ranker", "_target_: ol2r_cli.ranker.model_ranker.OracleRanker"),
         (other / "click", "defaults: [perfect]"),
     ):
         path.mkdir(parents=True)

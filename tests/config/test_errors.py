@@ -65,7 +65,7 @@ ranker=oracle ranker._target_=builtins.dict | ranker._target_ must be a class wh
 fairness={x:2} | fairness=none has no setting 'x': it has none
 ~ | '~' must be SETTING=VALUE or GROUP=CHOICE
 fairness._target_=os.getpid | fairness._target_ must be a class that is | got builtins.int
-ranker=dbgd ranker.model._target_=ol2r_cli.ranker.anchors.OracleRanker | must be a class with the methods size,
+ranker=dbgd ranker.model._target_=ol2r_cli.ranker.model_ranker.OracleRanker | must be a class with the methods size,
 click.tables.5.stop=[1] | click.tables.5.stop cannot be set alone: type click.tables={5:{stop:VALUE}}$
 ranker=olranknet ranker.steps=9223372036854775807 | ranker.steps must be from 1 to 100000, got 9223372036854775
 exploration.alpha=1e300 | exploration.alpha must be from 0 to 1e+100 or theory, got 1e+300

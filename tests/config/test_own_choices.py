@@ -18,7 +18,7 @@ from ol2r_cli.recipes.recipe import load_recipe
 from ol2r_cli.recipes.run_plan import paper_plan
 from ol2r_cli.run.run import find_run
 
-CODE = "from ol2r_cli.ranker.anchors import RandomRanker\n\n\nclass Mine(RandomRanker):\n    pass\n"
+CODE = "from ol2r_cli.ranker.model_ranker import RandomRanker\n\n\nclass Mine(RandomRanker):\n    pass\n"
 
 
 @pytest.fixture(autouse=True)

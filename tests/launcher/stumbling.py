@@ -7,7 +7,7 @@ import signal
 from pathlib import Path
 
 from ol2r_cli.interfaces import Interaction
-from ol2r_cli.ranker.anchors import RandomRanker
+from ol2r_cli.ranker.model_ranker import RandomRanker
 from ol2r_cli.tensor.streams import Random
 
 CHOICE = """

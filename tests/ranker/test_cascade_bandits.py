@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 import torch
 
-from ol2r_cli.ranker.cascade import UNOBSERVED, kl_upper_bound
+from ol2r_cli.ranker.bandits import UNOBSERVED, kl_upper_bound
 from tests.reference.cascade_bandits import CascadeBandit, kl, kl_ucb, observed, ucb1
 from tests.rounds import fresh, ranked, rounds
 from tests.worlds import handmade, simulate, tiny

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from ol2r_cli.ranker.coltr import counterfactual_risks
+from ol2r_cli.ranker.counterfactual import counterfactual_risks
 from tests.reference import coltr, dueling
 from tests.reference.plackett_luce import order_of
 from tests.rounds import LISTS, SEEDS, fresh, rounds

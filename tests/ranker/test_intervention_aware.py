@@ -11,7 +11,7 @@ import torch
 
 from ol2r_cli.interfaces import RunContext
 from ol2r_cli.learning.refit import Adam
-from ol2r_cli.ranker.intervention_aware import ClickEM, SampledLists, click_curve
+from ol2r_cli.ranker.counterfactual import ClickEM, SampledLists, click_curve
 from ol2r_cli.ranker.model.linear import Linear
 from ol2r_cli.tensor.streams import Streams
 from tests.reference import intervention_aware as reference
