@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from ol2r_cli.contracts.laws import CheckReport
     from ol2r_cli.report.document import Document
     from ol2r_cli.run.experiment import Experiment
-    from ol2r_cli.run.trained_ranker import TrainedRanker
+    from ol2r_cli.run.recomputed import TrainedRanker
 
 
 __all__ = [
@@ -100,8 +100,9 @@ class Run(run_reader.Run):
     def trained_ranker(self) -> TrainedRanker:
         """The trained ranker of every seed; ValueError for a ranker that cannot score new queries."""
         from ol2r_cli.config.instantiate import trusted_targets
+        from ol2r_cli.run.recomputed import TrainedRanker
 
-        return self.read_ranker(self._own_targets | trusted_targets(self._config_dirs))
+        return TrainedRanker(self, self._own_targets | trusted_targets(self._config_dirs))
 
     def score(
         self, file: str | os.PathLike[str], seed: int | None = None, data: str | os.PathLike[str] | None = None

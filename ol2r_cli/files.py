@@ -21,7 +21,7 @@ import platform
 import secrets
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from io import BufferedReader
 from pathlib import Path
@@ -71,6 +71,16 @@ def parse_json(text: str) -> Any:
         return plain(json.loads(text))
     except RecursionError as error:
         raise ValueError(str(error)) from None
+
+
+def as_json(value: Any, margin: str = "") -> str:
+    """Return JSON that is easy to read: a mapping is on one line if it fits into 120 columns. ValueError for NaN."""
+    flat = json.dumps(value, allow_nan=False, ensure_ascii=False)
+    if not isinstance(value, Mapping) or (margin and len(margin) + len(flat) <= 100):
+        return flat
+    inner = margin + "  "
+    entries = (f"{inner}{json.dumps(key, ensure_ascii=False)}: {as_json(value[key], inner)}" for key in value)
+    return "{\n" + ",\n".join(entries) + f"\n{margin}}}"
 
 
 def parse_yaml(text: str) -> Any:

@@ -12,7 +12,7 @@ from ol2r_cli.columns import Column, RunColumns, metrics_of
 from ol2r_cli.config.catalogue import Catalogue
 from ol2r_cli.config.composer import compose
 from ol2r_cli.config.instantiate import build
-from ol2r_cli.run.tables import EVALUATION, TRACE
+from ol2r_cli.run.run import EVALUATION, TRACE
 
 DOCS = Path(__file__).parents[1] / "docs"
 BETTER = {True: "higher", False: "lower", None: ""}

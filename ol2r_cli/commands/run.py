@@ -26,10 +26,9 @@ from ol2r_cli.cli import Parser, argument, command
 from ol2r_cli.config.catalogue import Catalogue, add_config_dir, as_options, choice_folders
 from ol2r_cli.config.errors import meant
 from ol2r_cli.config.overrides import split_launcher, split_search_path
+from ol2r_cli.files import as_json
 from ol2r_cli.run import DONE, exits_when_interrupted
 from ol2r_cli.run.run import Run
-from ol2r_cli.run.store import as_json
-from ol2r_cli.run.summary import record, render
 
 if TYPE_CHECKING:
     from ol2r_cli.config.composer import Composer
@@ -119,6 +118,7 @@ def _show_configuration(given: argparse.Namespace, composer: Composer, overrides
 
 def _sweep(given: argparse.Namespace, composer: Composer, jobs: list[list[str]]) -> int:
     with exits_when_interrupted():
+        from ol2r_cli.run.summary import record
         from ol2r_cli.sweep.sweeper import print_plan, print_summary, sweep
 
     if given.dry_run:
@@ -142,6 +142,7 @@ def _run(given: argparse.Namespace, composer: Composer, overrides: list[str]) ->
         check_grid(composition, words, "add -m")
 
         from ol2r_cli.run.runner import run_experiment
+        from ol2r_cli.run.summary import record, render
 
         if composition.config.device.get("engine") != "tensors" and loops.available():
             _ = loops.random_numbers  # imports all loops, and numba, which must not be interrupted

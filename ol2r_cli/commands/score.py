@@ -35,8 +35,10 @@ def main(given: argparse.Namespace) -> None:
     path = find_run(given.run)
     import torch
 
+    from ol2r_cli.run.recomputed import TrainedRanker
+
     with torch.inference_mode():
-        ranker = Run.read_finished(path).read_ranker(trusted_targets(given.config_dir))
+        ranker = TrainedRanker(Run.read_finished(path), trusted_targets(given.config_dir))
         scores = ranker.scores(given.file, given.seed, given.data)
     text = "".join(f"{score!s}\n" for score in scores.numpy())  # as many digits as identify it in its precision
     if given.output is None:

@@ -13,10 +13,10 @@ from pathlib import Path
 from ol2r_cli.cli import argument, command
 from ol2r_cli.config.catalogue import default_output_dir
 from ol2r_cli.config.overrides import split_words
+from ol2r_cli.files import as_json
 from ol2r_cli.formatting import duration, plural, printable, show
 from ol2r_cli.report.run_groups import RunFilter
 from ol2r_cli.run.run import STATES, Run, find_runs
-from ol2r_cli.run.store import as_json
 
 HEADINGS = ("state", "run", "rounds", "rounds/s", "time", "note")
 # What the command in the note does.

@@ -20,7 +20,7 @@ from ol2r_cli.run.run import Run, named_runs
 @command(argument("run", metavar="RUN|DIR", nargs="*", help="default: output_dir of ol2r.yaml, or outputs"))
 def main(given: argparse.Namespace) -> int:
     paths = [path for name in given.run or [str(default_output_dir())] for path in named_runs(name)]
-    from ol2r_cli.run.verification import differences
+    from ol2r_cli.run.recomputed import differences
 
     intact = bad = unfinished = 0
     notes: list[str] = []

@@ -22,8 +22,8 @@ from ol2r_cli.interfaces import RankedLists
 from ol2r_cli.metrics.evaluation import Evaluator
 from ol2r_cli.metrics.ranking import reciprocal_rank
 from ol2r_cli.run.identity import check_unchanged
+from ol2r_cli.run.recomputed import TrainedRanker, dataset_settings, dataset_source
 from ol2r_cli.run.run import Run
-from ol2r_cli.run.trained_ranker import dataset_source
 
 QRELS, EXPONENTIAL_QRELS = "qrels.txt", "qrels-exponential.txt"
 _STEP = 1e-30  # between equal scores at zero, where a tool might read the next float32 as zero
@@ -39,14 +39,14 @@ class RankedSplit:
 
     def __init__(self, path: Path, split: str, data: Path | None = None, own_targets: Collection[str] = ()):
         self.run, self.split = Run.read_finished(path), split
-        trained = self.run.read_ranker(own_targets)
+        trained = TrainedRanker(self.run, own_targets)
         self.settings, self.seeds = self.run.settings, trained.seeds
         if "intent" in self.run.choices:
             raise ValueError(
                 f"{path} has users whose intent changes, so that its documents have no lasting labels: export a run "
                 "with intent=none, or read its evaluation.parquet"
             )
-        settings = trained.dataset_settings(data)
+        settings = dataset_settings(self.run, own_targets, data)
         try:
             self.dataset = _load(OmegaConf.to_yaml(OmegaConf.create(settings)))
         except ValueError as error:

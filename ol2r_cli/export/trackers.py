@@ -19,8 +19,7 @@ import polars as pl
 
 from ol2r_cli.config.catalogue import dotted
 from ol2r_cli.formatting import error_line
-from ol2r_cli.run.run import Run
-from ol2r_cli.run.tables import EVALUATION, TRACE
+from ol2r_cli.run.run import EVALUATION, TRACE, Run
 
 POINTS = 500  # of a curve, at most
 PROJECT = "ol2r"  # the experiment of MLflow, and the project of Weights & Biases, that runs are written to

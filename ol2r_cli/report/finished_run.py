@@ -20,8 +20,7 @@ from ol2r_cli.files import invalid_fields, plain
 from ol2r_cli.formatting import error_line, one_line, printable
 from ol2r_cli.report.measures import declare, described
 from ol2r_cli.run.identity import ADDED, NOT_HASHED
-from ol2r_cli.run.run import DamagedFile, Run
-from ol2r_cli.run.tables import scan
+from ol2r_cli.run.run import DamagedFile, Run, scan
 
 if TYPE_CHECKING:
     import polars as pl

@@ -13,7 +13,7 @@ from ol2r_cli.config.overrides import as_typed
 from ol2r_cli.report.finished_run import FinishedRun, read_tables
 from ol2r_cli.report.names import PARTS, Labels
 from ol2r_cli.report.run_groups import Group, chosen_runs, group_runs
-from ol2r_cli.run import tables
+from ol2r_cli.run import run as run_reader
 
 if TYPE_CHECKING:
     import polars as pl
@@ -76,7 +76,7 @@ def _table_rows(runs: Sequence[FinishedRun], table: str, columns: Sequence[str] 
     """The rows of one table of all runs, with the path of the run; a column that an old file lacks is null."""
     import polars as pl
 
-    known = getattr(tables, table.upper())
+    known = getattr(run_reader, table.upper())
     if table in ("trace", "evaluation"):
         for run in runs:
             known = known.with_columns(getattr(run.columns, table))

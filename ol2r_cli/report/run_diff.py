@@ -12,8 +12,7 @@ from ol2r_cli.config.overrides import as_typed
 from ol2r_cli.report.estimates import Estimate, of_values
 from ol2r_cli.report.finished_run import code_settings, default_settings, read_tables
 from ol2r_cli.run.identity import NOT_HASHED
-from ol2r_cli.run.run import Run
-from ol2r_cli.run.tables import EVALUATION, TRACE, Table
+from ol2r_cli.run.run import EVALUATION, TRACE, Run, Table
 
 if TYPE_CHECKING:
     import polars as pl

@@ -137,7 +137,7 @@ def collect(folders: Sequence[Path], verify: bool = False, words: Sequence[str] 
     `RunFilter`. ValueError for a folder that does not exist and for a word that no run has.
     """
     if verify:
-        from ol2r_cli.run.verification import differences  # imports torch
+        from ol2r_cli.run.recomputed import differences  # imports torch
     collection, seen, chosen = Collection(), set(), RunFilter(words)
     for folder in folders:
         if folder.is_file():

@@ -19,9 +19,8 @@ from typing import Any
 
 from ol2r_cli.files import LockHeld, is_held, locked, open_file, parse_yaml, read_text
 from ol2r_cli.run import CHECKPOINT, CONFIG, FILES, LOCK, MANIFEST
-from ol2r_cli.run.run import Run
+from ol2r_cli.run.run import Run, is_part
 from ol2r_cli.run.store import RunDirectory, RunningElsewhere
-from ol2r_cli.run.tables import is_part
 
 REMOVABLE = ("failed", "interrupted", "killed", "damaged")  # states of runs that can be removed as a whole
 SWEEPS = ".sweep"  # the folder with logs of sweeps

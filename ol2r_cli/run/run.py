@@ -3,6 +3,9 @@
 Every file of a finished run is compared with its sha256 in `run.json` when it is read, and every table of an unfinished
 one with that in its checkpoint. A run may come from others: its files are read as plain values, within limits
 (`ol2r_cli/files.py`), and no class that it names is built before it is checked.
+
+The columns of its tables are public and frozen by tests. Measures may add more, which `run.json` records. polars and
+torch are imported inside functions, because importing them takes as long as a short command.
 """
 
 from __future__ import annotations
@@ -15,41 +18,32 @@ import platform
 import re
 import time
 import zlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zipfile import BadZipFile, ZipFile
 
-from ol2r_cli.columns import RunColumns
-from ol2r_cli.config.catalogue import default_output_dir
-from ol2r_cli.files import LARGEST, invalid_fields, is_held, open_file, parse_json, parse_yaml, read_json, text_of
+from ol2r_cli.columns import EVALUATION_COLUMNS, TRACE_COLUMNS, Column, RunColumns
+from ol2r_cli.config.catalogue import default_output_dir, dotted
+from ol2r_cli.files import invalid_fields, is_held, open_file, parse_json, parse_yaml, read_json, text_of
 from ol2r_cli.formatting import error_line
 from ol2r_cli.run import CHECKPOINT, CONFIG, LOCK, MANIFEST, REMOVABLE, SUMMARY
-from ol2r_cli.run.summary import by_seed
-from ol2r_cli.run.tables import BLOCKS, EVALUATION, INTERACTIONS, TRACE, Table, parts, scan
 
 if TYPE_CHECKING:
     import polars as pl
-
-    from ol2r_cli.run.trained_ranker import TrainedRanker
 
 STATES = ("running", "finished", "interrupted", "killed", "failed", "damaged", "unreadable")
 RENEWED = 120.0  # seconds; a process renews its manifest every two, if rounds are not longer
 _READ_ALWAYS = (SUMMARY, CONFIG)  # small files, whose contents are compared at every look at a finished run
 _FILES: dict[Any, Any] = {...: {"bytes": int, "sha256": str}}
 _MANIFEST: dict[Any, Any] = {  # what a run.json has; with None, what is not known at first
-    **dict.fromkeys(("id", "command"), str),
-    "choices": {...: str},
-    "dataset": {"fingerprint": str},
-    "seeds": [int],
-    "progress": {"round": int, "rounds": int},
-    "results_version": int,
+    **{"id": str, "command": str, "choices": {...: str}, "dataset": {"fingerprint": str}, "seeds": [int]},
+    **{"progress": {"round": int, "rounds": int}, "results_version": int, "sittings": (int, None)},
     **dict.fromkeys(("note", "error", "checksum", "device", "engine", "host"), (str, None)),
-    **dict.fromkeys(
-        ("seconds", "startup_seconds", "cpu_seconds", "peak_memory_gb", "rounds_per_second"), (int, float, None)
-    ),
-    "sittings": (int, None),
+    **dict.fromkeys(("seconds", "startup_seconds", "cpu_seconds"), (int, float, None)),
+    **dict.fromkeys(("peak_memory_gb", "rounds_per_second"), (int, float, None)),
     "ran": ([{"after": int}], None),
     "files": (_FILES, None),
     "versions": ({...: (str, None)}, None),
@@ -64,13 +58,92 @@ _SUMMARY: dict[Any, Any] = {
     "metrics": {...: {"mean": (int, float), "sd": (int, float, None), "n": int}},
     "by_seed": {"seed": [int]},
 }
-_ENTRY = re.compile(r"^(?=\w+:)", re.MULTILINE)  # where an entry of the outermost mapping of a YAML file begins
 
 Files = Mapping[str, Mapping[str, Any]]  # size and sha256 of files by name
 
 
 class DamagedFile(ValueError):
     """A file of a run is missing, was changed after it was written, or is not what it should be."""
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """A parquet file with one row per `key`, sorted by it. `columns` maps names of columns to names of polars types."""
+
+    file: str
+    key: tuple[str, ...]
+    columns: Mapping[str, str]
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """Return the columns with their types of polars."""
+        import polars as pl
+
+        return {name: getattr(pl, kind) for name, kind in self.columns.items()}
+
+    def with_columns(self, measured: Mapping[str, Column]) -> Table:
+        """Return the table of a run whose measures have these columns, which are added where it does not have them."""
+        return replace(self, columns={**self.columns, **{name: each.type for name, each in measured.items()}})
+
+    def check(self, names: Iterable[str]) -> None:
+        """Raise ValueError unless every name is a column that is not part of the key."""
+        measures = [name for name in self.columns if name not in self.key]
+        for name in names:
+            if name not in measures:
+                raise ValueError(f"a measure in {self.file} must be one of {', '.join(measures)}, got {name}")
+
+
+_BY_ROUND = {"seed": "Int64", "round": "Int64"}
+TRACE = Table(  # rounds are from 1
+    "trace.parquet", ("seed", "round"), _BY_ROUND | {name: column.type for name, column in TRACE_COLUMNS.items()}
+)
+EVALUATION = Table(  # round 0 is the untrained ranker; split is validation or test
+    "evaluation.parquet",
+    ("seed", "round", "split"),
+    _BY_ROUND | {"split": "String"} | {name: column.type for name, column in EVALUATION_COLUMNS.items()},
+)
+BLOCKS = Table(  # `rank` is from 1, over all documents of the query; `block_size` is of the block with this rank
+    "blocks.parquet", ("seed", "round", "rank"), _BY_ROUND | {"rank": "Int32", "block_size": "Int32"}
+)
+INTERACTIONS = Table(
+    "interactions.parquet",
+    ("seed", "round", "rank"),
+    # `rank` is from 1, in the shown list; `query` is its number within the training split; `document` is its row in the
+    # dataset's document table
+    _BY_ROUND | {"rank": "Int32", "query": "Int64", "document": "Int64", "click": "Boolean"},
+)
+
+
+def parts(names: Iterable[str], table: Table) -> list[str]:
+    """Return those of the named files that have rows of a table, earlier rounds first."""
+    files = (name for name in names if name == table.file or is_part(name, table.file))
+    return sorted(files, key=lambda name: (len(name), name))  # a number has five digits or more
+
+
+def is_part(name: str, table: str = r"(trace|evaluation|blocks|interactions).parquet") -> bool:
+    """Whether a file of this name has some rows of a table of an unfinished run: `trace.part00001.parquet`."""
+    return re.fullmatch(table.replace(".", r"\.part\d{5,}\."), name) is not None
+
+
+def scan(file: Path) -> pl.LazyFrame:
+    """Return a parquet file, whose path polars would take for a pattern (`b[1]`, `*`) or for that of a user (`~me`)."""
+    import polars as pl
+
+    return pl.scan_parquet(file.absolute(), glob=False)
+
+
+def _complete(table: Table, rows: pl.LazyFrame) -> pl.LazyFrame:
+    """Rows of a file with all columns of a table: one that they lack is null, and one that only they have stays."""
+    import polars as pl
+
+    schema, present = table.schema, rows.collect_schema()
+    for name, kind in present.items():
+        wanted = schema.get(name, pl.Float64 if kind != pl.Boolean else kind)
+        like = kind.is_integer() if wanted.is_integer() else wanted.is_float() and kind.is_numeric()
+        if kind != wanted and not like:
+            raise ValueError(f"{table.file} must have {wanted} as {name}, got {kind}")
+    missing = [pl.lit(None, kind).alias(name) for name, kind in schema.items() if name not in present]
+    return rows.with_columns(missing).select(*schema, pl.exclude(*schema)) if missing else rows
 
 
 def _rows(table: Table) -> cached_property[pl.DataFrame]:
@@ -112,31 +185,33 @@ class Run:
 
     @classmethod
     def read(cls, path: str | os.PathLike[str], thorough: bool = False) -> Run | None:
-        """The run in a directory; None if there is none. `thorough` compares the contents of all files of a finished
-        run with their hashes, not only of those that are small."""
+        """Return the run in a directory; None if there is none. `thorough` compares the contents of all files of a
+        finished run with their hashes, not only of those that are small."""
         path = Path(path)
         try:
             manifest = read_manifest(path)
-            running = manifest is not None and manifest["status"] == "running" and _is_running(path, manifest)
-            if manifest is not None and manifest["status"] == "running" and not running:
+            if (
+                is_killed := manifest is not None
+                and manifest["status"] == "running"
+                and not _is_running(path, manifest)
+            ):
                 manifest = read_manifest(path)  # the run may have ended after the first reading
         except (OSError, ValueError) as error:
             return Run(path, {}, "unreadable", str(error))
         if manifest is None:
             return None
-        state, error_text = manifest["status"], manifest.get("error")
-        if state == "running" and not running:
-            state = "killed"
-        elif state == "finished":
+        state, damage = manifest["status"], None
+        if state == "finished":
             damage = next(damaged_files(path, manifest["files"], thorough), None)
             if manifest.get("checksum", "") not in ("", checksum(manifest)):
                 damage = f"{MANIFEST} was changed after the run had finished"
-            state, error_text = ("damaged", damage) if damage else (state, error_text)
-        return Run(path, manifest, state, error_text)
+        elif state == "running" and is_killed:
+            state = "killed"
+        return Run(path, manifest, "damaged" if damage else state, damage or manifest.get("error"))
 
     @classmethod
     def read_finished(cls, path: Path) -> Run:
-        """The finished run in a directory; ValueError, which says what to type, for any other directory."""
+        """Return the finished run in a directory; ValueError, which says what to type, for any other directory."""
         run = cls.read(path)
         if run is None or not run.manifest:
             raise ValueError(f"RUN must be a finished run, got {path} ({run.error if run else 'no run'})")
@@ -180,8 +255,6 @@ class Run:
     @cached_property
     def flat_settings(self) -> dict[str, Any]:
         """All settings by dotted name; whole numbers are equal written 1 or 1.0, as in the id of a run."""
-        from ol2r_cli.config.catalogue import dotted
-
         leaves = dotted(self.settings)
         return {name: int(leaf) if isinstance(leaf, float) and leaf.is_integer() else leaf for name, leaf in leaves}
 
@@ -200,8 +273,10 @@ class Run:
 
     @cached_property
     def per_seed(self) -> pl.DataFrame:
-        """The values behind `summary`: a row per seed, a column per metric."""
-        return by_seed(self)
+        """The values behind `summary`: a row per seed, a column per metric that applies to the run."""
+        import polars as pl
+
+        return pl.DataFrame(self.summary_file["by_seed"])
 
     trace = _rows(TRACE)  # a row per seed and round
     evaluation = _rows(EVALUATION)  # a row per seed, evaluated round and split
@@ -209,7 +284,7 @@ class Run:
     interactions = _rows(INTERACTIONS)  # documents shown and clicked; empty without `save_interactions=true`
 
     def table(self, table: Table, columns: Sequence[str] | None = None) -> pl.DataFrame:
-        """The rows of a table, sorted by its key; an empty frame if there are none.
+        """Return the rows of a table, sorted by its key; an empty frame if there are none.
 
         A column that the files lack is null, and one that only the files have stays; of `columns`, if given, those that
         there are. DamagedFile for a file that was changed or cannot be read.
@@ -220,8 +295,8 @@ class Run:
         for name in names:
             check_file(self.path / name, self.files[name])
         try:
-            frames = [table.complete(scan(self.path / name)) for name in names] or [pl.LazyFrame(schema=table.schema)]
-            rows = pl.concat(frames, how="diagonal_relaxed")
+            frames = [_complete(table, scan(self.path / name)) for name in names]
+            rows = pl.concat(frames or [pl.LazyFrame(schema=table.schema)], how="diagonal_relaxed")
             rows = rows.sort(table.key) if len(frames) > 1 else rows
             present = rows.collect_schema() if columns is not None else ()
             return (rows if columns is None else rows.select(name for name in columns if name in present)).collect()
@@ -229,35 +304,27 @@ class Run:
             raise DamagedFile(f"{table.file} cannot be read ({error_line(error)})") from None
 
     def parts(self, table: Table) -> list[str]:
-        """The files with rows of a table, earlier rounds first, without one that `ol2r clean` has removed."""
+        """Return the files with rows of a table, earlier rounds first, without one that `ol2r clean` has removed."""
         is_removed = table.file in REMOVABLE and not (self.path / table.file).exists()
         return [name for name in parts(self.files, table) if name != table.file or not is_removed]
 
     def content(self, name: str) -> bytes:
-        """The bytes of a file that is not a table. OSError; DamagedFile unless they are those that were recorded.
+        """Return the bytes of a file that is not a table. OSError; DamagedFile unless they are those recorded.
 
         What an unfinished run does not record, such as its settings, is read as it is.
         """
         record = (self.manifest.get("files") or {}).get(name)
         with open_file(self.path / name) as stream:
-            if record is not None:
-                check_file(self.path / name, record, content=False)  # before a terabyte is read
-            elif self.manifest.get("status") == "finished":
+            if record is None and self.manifest.get("status") == "finished":
                 raise DamagedFile(f"{name} is not among the files of run.json")
-            content = stream.read(LARGEST + 1 if name in _READ_ALWAYS else -1)
+            content = stream.read()
         if record is not None and hashlib.sha256(content).hexdigest() != record["sha256"]:
             raise DamagedFile(f"{name} has another content than when it was written")
         return content
 
-    def read_ranker(self, own_targets: Collection[str] = ()) -> TrainedRanker:
-        """The trained ranker of every seed; see `TrainedRanker`, also for `own_targets`."""
-        from ol2r_cli.run.trained_ranker import TrainedRanker
-
-        return TrainedRanker(self, own_targets)
-
 
 def read_manifest(path: str | os.PathLike[str]) -> dict[str, Any] | None:
-    """The content of run.json in the directory `path`; None without it, ValueError for a damaged one."""
+    """Return the content of run.json in the directory `path`; None without it, ValueError for a damaged one."""
     try:
         manifest = read_json(Path(path) / MANIFEST)
     except (FileNotFoundError, NotADirectoryError):
@@ -265,8 +332,7 @@ def read_manifest(path: str | os.PathLike[str]) -> dict[str, Any] | None:
     status = manifest.get("status") if isinstance(manifest, dict) else None
     if status not in ("running", "finished", "interrupted", "failed"):
         raise ValueError(f"its status is {status}")
-    schema = _MANIFEST | ({"files": _FILES} if status == "finished" else {})
-    wrong = invalid_fields(manifest, schema)
+    wrong = invalid_fields(manifest, _MANIFEST | ({"files": _FILES} if status == "finished" else {}))
     if not wrong and not {"dataset", "click", "ranker"} <= manifest["choices"].keys():
         wrong = ["choices"]
     if wrong:
@@ -275,8 +341,9 @@ def read_manifest(path: str | os.PathLike[str]) -> dict[str, Any] | None:
 
 
 def read_checkpoint(path: Path) -> dict[str, Any] | None:
-    """The content of checkpoint.pt in the directory `path`, with its tensors on the CPU: results_version, fingerprint
-    (the id of its run), files and state. None without it, ValueError for a damaged one. Executes no code from it."""
+    """Return the content of checkpoint.pt in the directory `path`, with its tensors on the CPU: results_version,
+    fingerprint (the id of its run), files and state. None without it, ValueError for a damaged one. Executes no code
+    from it."""
     import torch
 
     try:
@@ -296,13 +363,14 @@ def read_checkpoint(path: Path) -> dict[str, Any] | None:
 
 
 def checksum(manifest: Mapping[str, Any]) -> str:
-    """The checksum of a manifest, which it has as `checksum` when the run has finished: no other file has its hash."""
+    """Return the checksum of a manifest, which it has as `checksum` when the run has finished: no other file has its
+    hash."""
     content = {name: value for name, value in manifest.items() if name != "checksum"}
     return f"{zlib.crc32(json.dumps(content).encode()):08x}"
 
 
 def check_file(path: Path, record: Mapping[str, Any], content: bool = True) -> None:
-    """DamagedFile unless a file has the recorded size and, with `content`, the recorded sha256."""
+    """Raise DamagedFile unless a file has the recorded size and, with `content`, the recorded sha256."""
     try:
         size = path.stat().st_size
         if size != record["bytes"]:
@@ -314,14 +382,14 @@ def check_file(path: Path, record: Mapping[str, Any], content: bool = True) -> N
 
 
 def sha256(path: Path) -> str:
-    """The hash of a file, in hexadecimal digits."""
+    """Return the hash of a file, in hexadecimal digits."""
     with open_file(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def damaged_files(path: Path, files: Files, thorough: bool = True) -> Iterator[str]:
-    """Which of the recorded files are missing or are not as they were written. Unless it is `thorough`, only the sizes
-    of large files are compared: their contents are when they are read."""
+    """Yield which of the recorded files are missing or are not as they were written. Unless it is `thorough`, only the
+    sizes of large files are compared: their contents are when they are read."""
     for name, record in files.items():
         try:
             check_file(path / name, record, thorough or name in _READ_ALWAYS)
@@ -337,13 +405,13 @@ def _is_running(path: Path, manifest: Mapping[str, Any]) -> bool:
 
 
 def parse_settings(text: str) -> dict[str, Any]:
-    """The content of a `config.yaml`; ValueError for content that is not a mapping.
+    """Return the content of a `config.yaml`; ValueError for content that is not a mapping.
 
     Parsing YAML takes milliseconds, which adds up over a thousand runs, and the runs of a sweep share most of their
     text. So the text is split where an entry of the outermost mapping begins (`ranker:`, `rounds: 500`), and each
     distinct piece is parsed once. If a piece is not a mapping by itself, the text is parsed as a whole.
     """
-    pieces = [piece for piece in _ENTRY.split(text) if piece] or [text]
+    pieces = [piece for piece in re.split(r"^(?=\w+:)", text, flags=re.MULTILINE) if piece] or [text]
     try:
         return {name: value for piece in pieces for name, value in _parsed(piece).items()}
     except ValueError:
@@ -359,7 +427,7 @@ def _parsed(text: str) -> dict[str, Any]:
 
 
 def find_runs(root: str | os.PathLike[str]) -> Iterator[Path]:
-    """The run directories below `root`, which may be one itself, in alphabetical order. Runs do not nest."""
+    """Yield the run directories below `root`, which may be one itself, in alphabetical order. Runs do not nest."""
     for folder, subfolders, files in os.walk(root):
         if MANIFEST in files:
             subfolders.clear()
@@ -368,7 +436,7 @@ def find_runs(root: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 def find_run(name: str, root: str | os.PathLike[str] | None = None) -> Path:
-    """The run directory with the path `name` or, below `root`, with the id `name`; ValueError if there is none.
+    """Return the run directory with the path `name` or, below `root`, with the id `name`; ValueError if there is none.
 
     Without `root`, the folder is output_dir of the project file, or outputs; FOLDER/ID names another one.
     """
@@ -390,5 +458,5 @@ def find_run(name: str, root: str | os.PathLike[str] | None = None) -> Path:
 
 
 def named_runs(name: str) -> list[Path]:
-    """The runs that an argument RUN|DIR names: those below a folder, or one by its directory or id, as `find_run`."""
+    """Return the runs that an argument RUN|DIR names: those below a folder, or one by its directory or id."""
     return list(find_runs(name)) or [find_run(name)]

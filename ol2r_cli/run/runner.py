@@ -1,4 +1,5 @@
-"""Runs or resumes one experiment: plays its rounds, writes them to the run directory, and returns the exit code."""
+"""Runs or resumes one experiment: plays its rounds, shows their progress on stderr, writes them to the run directory,
+and returns the exit code."""
 
 from __future__ import annotations
 
@@ -9,15 +10,21 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from typing import Any
 
+import polars as pl
 import torch
 from omegaconf import DictConfig, OmegaConf
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
 from torch import Tensor
 
-from ol2r_cli.columns import main_cutoff
+from ol2r_cli.columns import main_cutoff, ndcg_columns
 from ol2r_cli.config.instantiate import command_of
-from ol2r_cli.formatting import error_line, one_line, printable
+from ol2r_cli.formatting import duration, error_line, one_line, printable
 from ol2r_cli.interfaces import Interaction
+from ol2r_cli.loops import clock
 from ol2r_cli.metrics.measurement import Measures, NonFiniteScores, sizes_at_every_rank
 from ol2r_cli.run import (
     BAD_CONFIGURATION,
@@ -34,20 +41,18 @@ from ol2r_cli.run import (
     stop_signals,
 )
 from ol2r_cli.run.experiment import Experiment
-from ol2r_cli.run.progress import Progress
-from ol2r_cli.run.run import DamagedFile, Run
+from ol2r_cli.run.run import EVALUATION, TRACE, DamagedFile, Run
 from ol2r_cli.run.store import (
     LOGGER,
+    SETTLED,
     DirectoryLost,
     Manifest,
-    RunDirectory,
     RunningElsewhere,
     log_file,
     restore_checkpoint,
     save_checkpoint,
 )
 from ol2r_cli.run.summary import main_ndcg, render, shows_unfairness, summarise
-from ol2r_cli.run.tables import EVALUATION, TRACE
 from ol2r_cli.run.trace import Trace
 from ol2r_cli.simulation import Simulation
 from ol2r_cli.tensor.shapes import Float
@@ -61,7 +66,7 @@ Render = Callable[[Run, bool], str]  # the text for a finished run; true: it was
 ValidationCallback = Callable[[int, Mapping[str, float]], object]
 
 # Errors whose message says what to type; a traceback adds nothing.
-_EXPLAINED = (OSError, FloatingPointError, DirectoryLost, DamagedFile)
+_EXPLAINED = (OSError, FloatingPointError, torch.linalg.LinAlgError, DirectoryLost, DamagedFile)
 _log = logging.getLogger(LOGGER)
 
 
@@ -99,8 +104,7 @@ def run_experiment(
                 print(f"starts afresh: {printable(stored.error or '')}", file=sys.stderr)
             # With force=true the command would start over instead of resuming the run.
             words = [word for word in overrides if word.lstrip("+").partition("=")[0] != "force"]
-            runner = Runner(experiment, command_of(words))
-            runner.render = render
+            runner = Runner(experiment, command_of(words), render=render)
             with directory:
                 return runner.run()
     except (ValueError, DirectoryLost) as error:
@@ -122,25 +126,31 @@ class Runner:
     """Plays the remaining rounds of an experiment and keeps its run directory up to date.
 
     The constructor builds everything and writes nothing. `run` must be called while the run directory is locked.
+    `render` gives what is printed at the end; None prints no progress either.
 
     `callback` needs each validation result at once, while the run evaluates its snapshots ten at a time, which costs
     less. Each snapshot is therefore evaluated a second time for it; the files of the run are the same with and without
     a callback. It is not called for the last round, after which there is nothing left to stop.
     """
 
-    def __init__(self, experiment: Experiment, command: str, callback: ValidationCallback | None = None):
+    def __init__(
+        self,
+        experiment: Experiment,
+        command: str,
+        callback: ValidationCallback | None = None,
+        render: Render | None = render,
+    ):
         self.settings, self.experiment, self.command = experiment.settings, experiment, command
-        self.render: Render | None = render  # what is printed at the end; None prints no progress either
-        self.directory: RunDirectory = experiment.directory
+        self.render, self.directory = render, experiment.directory
         self.simulation = experiment.simulation()
         self.evaluators = experiment.evaluators() if self.simulation.ranker.generalises else []
         self.offline = experiment.offline_weights(self.simulation) if self.evaluators else None
         self.trace = Trace(self.directory, experiment.seeds, columns=experiment.columns())
-        self.queue: dict[int, torch.Tensor] = {}  # round -> deployed [B P], not evaluated yet
-        self.callback = callback
+        self.queue: dict[int, Tensor] = {}  # round -> deployed [B P], not evaluated yet
         self.column = f"ndcg_{main_cutoff(name for evaluator in self.evaluators for name in evaluator.columns)}"
         measured = [each for each in self.evaluators if each.name == "validation" and self.column in each.columns]
         self.validation = measured[0] if measured else None
+        self.callback = callback if measured else None
 
     def run(self) -> int:
         """Play the remaining rounds and return the exit code."""
@@ -150,11 +160,7 @@ class Runner:
         with log_file(self.directory), stop_signals() as stop:
             try:
                 with self._manifest(first) as manifest:
-                    try:
-                        self._play(manifest, stop)
-                    except torch.linalg.LinAlgError as error:
-                        round, advice = int(self.simulation.round) + 1, self._likely_setting()
-                        raise FloatingPointError(f"a matrix is singular in round {round}: {advice}") from error
+                    self._play(manifest, stop)
             except KeyboardInterrupt:
                 round = int(self.simulation.round)
                 command = "the same command" + (" without force=true" if self.settings["force"] else "")
@@ -216,13 +222,12 @@ class Runner:
         )
 
     def _play(self, manifest: Manifest, stop: list[int]) -> None:
-        rounds, settings, ranker = self.settings["rounds"], self.settings, self.simulation.ranker
-        saved, first = time.monotonic(), int(self.simulation.round)
-        if self.callback and self.validation:  # again for the rounds before the run was resumed
-            seen = validation_curve(self._written(manifest))
-            if any(self.callback(round, {"validation": value}) for round, value in seen) or any(
-                self._is_stopped(round, deployed) for round, deployed in self.queue.items()
-            ):
+        settings, ranker, is_evaluated = self.settings, self.simulation.ranker, self.experiment.is_evaluated
+        saved, first, rounds = time.monotonic(), int(self.simulation.round), settings["rounds"]
+        if self.callback:  # again for the rounds before the run was resumed
+            before = validation_curve(self._written(manifest))
+            before += [(round, self._validated(round, deployed)) for round, deployed in self.queue.items()]
+            if any(self.callback(round, {"validation": ndcg}) for round, ndcg in before):
                 raise KeyboardInterrupt
         _log.info("%s: from round %d to %d", self.command, first + 1, rounds)
         for line in [*manifest.warnings, *self.experiment.warnings()]:
@@ -233,9 +238,7 @@ class Runner:
         if settings["save_interactions"] or settings["block_rounds"]:
             played = self.simulation.play()
         else:  # many rounds may be played together
-            played = self.simulation.play_until(
-                lambda t: self.experiment.is_evaluated(t) or bool(every and t % every == 0)
-            )
+            played = self.simulation.play_until(lambda t: is_evaluated(t) or bool(every and t % every == 0))
         title = " · ".join(self.experiment.choices[group] for group in ("ranker", "click", "dataset"))
         longest = queue_length(self.simulation)
         with Progress(title, rounds, first, shows_unfairness(manifest.content), quiet=self.render is None) as progress:
@@ -246,10 +249,11 @@ class Runner:
                 self._record_details(t, interaction)
                 if self.simulation.measurement.full():
                     progress.measures = self._measure()
-                if self.evaluators and (self.experiment.is_evaluated(t) or t == rounds):
+                if self.evaluators and (is_evaluated(t) or t == rounds):
                     self.queue[t] = ranker.deploy()
-                    if t < rounds and self._is_stopped(t, self.queue[t]):
-                        stop.append(0)
+                    if t < rounds and self.callback:
+                        ndcg = self._validated(t, self.queue[t])
+                        stop += [0] if self.callback(t, {"validation": ndcg}) else []
                     if len(self.queue) >= longest and t < rounds:
                         progress.evaluated(t, self._evaluate())
                 manifest.progress(t)
@@ -265,19 +269,15 @@ class Runner:
         self._finish(manifest)
 
     def _record_details(self, t: int, interaction: Interaction | None) -> None:
-        if interaction is not None and t in self.settings["block_rounds"]:
-            sizes = sizes_at_every_rank(interaction)
-            if sizes is not None:
+        if interaction is not None:
+            if t in self.settings["block_rounds"] and (sizes := sizes_at_every_rank(interaction)) is not None:
                 self.trace.record_blocks(t, sizes)
-        if interaction is not None and self.settings["save_interactions"]:
-            self.trace.record_interaction(t, interaction)
+            if self.settings["save_interactions"]:
+                self.trace.record_interaction(t, interaction)
 
-    def _is_stopped(self, round: int, deployed: Float[Tensor, "B P"]) -> bool:
-        """Call the callback for the ranker after a round; returns whether to stop the run."""
-        if not (self.callback and self.validation):
-            return False
-        ndcg = self.validation(self.simulation.ranker, deployed[None], [round])[self.column][0]
-        return bool(self.callback(round, {"validation": float(ndcg.mean())}))
+    def _validated(self, round: int, deployed: Float[Tensor, "B P"]) -> float:
+        assert self.validation is not None
+        return float(self.validation(self.simulation.ranker, deployed[None], [round])[self.column].mean())
 
     def _measure(self) -> Measures:
         """Measure the rounds since the last call, and record the measures."""
@@ -336,9 +336,11 @@ class Runner:
         return f"see `ol2r list ranker {name}`"
 
     def _explain(self, error: Exception) -> str:
-        """An error in one line; of the file system, with what to type."""
+        """An error in one line, where possible with what to type."""
         if isinstance(error, DamagedFile):
             return f"{error}, while the run was writing to it: run it again"
+        if isinstance(error, torch.linalg.LinAlgError):
+            return f"a matrix is singular in round {int(self.simulation.round) + 1}: {self._likely_setting()}"
         if not isinstance(error, OSError):
             return error_line(error)
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
@@ -377,14 +379,83 @@ class Runner:
 
 
 def queue_length(simulation: Simulation) -> int:
-    """How many evaluations are scored together."""
+    """Return how many evaluations are scored together."""
     return QUEUE if simulation.together is None else max(QUEUE, SNAPSHOTS // simulation.context.replicas)
 
 
 def validation_curve(run: Run) -> list[tuple[int, float]]:
-    """Rounds, from 1 on, and validation NDCG, the mean over replicas, of the evaluations on disk."""
-    import polars as pl
-
+    """Return rounds, from 1 on, and validation NDCG, the mean over replicas, of the evaluations on disk."""
     rows = run.table(EVALUATION).filter(pl.col("round") > 0, pl.col("split") == "validation")
     means = rows.group_by("round").agg(pl.col(main_ndcg(rows)).cast(pl.Float64).mean()).drop_nulls().sort("round")
     return [(int(round), float(value)) for round, value in means.iter_rows()]
+
+
+class Progress:
+    """Progress of a run from round `first` to `rounds`, on stderr: a live line on a terminal, one every 30 s elsewhere.
+
+    A context manager around the rounds. `update` is called every round. It is cheap, because `measures`, the latest
+    ones [R, B], are read only when they are shown. `title` is last in the line, because a narrow terminal cuts it.
+    `unfairness` is whether that is shown.
+    """
+
+    plain_every, live_every = 30.0, 0.25  # seconds
+
+    def __init__(self, title: str, rounds: int, first: int, unfairness: bool = True, quiet: bool = False):
+        self.title, self.rounds, self.first, self.done = title, rounds, first, first
+        self.unfairness, self.quiet = unfairness, quiet
+        self.measures: Mapping[str, Tensor] = {}
+        self.ndcg: dict[str, float] = {}
+        self.facts: list[str] = []
+        self.live: Any = None
+
+    def __enter__(self) -> Progress:
+        self.start, self.shown = clock.read()[0], time.monotonic()
+        if sys.stderr.isatty() and not self.quiet:
+            self.live = Live(
+                console=Console(stderr=True),
+                get_renderable=lambda: Text(self.line(), no_wrap=True, overflow="ellipsis"),
+            )
+            self.live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.live is not None:
+            self._show()
+            self.live.stop()
+
+    def update(self, round: int) -> None:
+        """Round `round` is done."""
+        self.done = round
+        every = self.plain_every if self.live is None else self.live_every
+        if not self.quiet and time.monotonic() - self.shown > every:
+            self._show()
+
+    def evaluated(self, round: int, ndcg: Mapping[str, float]) -> None:
+        """Keep offline NDCG by name, such as `test NDCG@10`, evaluated up to `round`, for the display, and log it."""
+        self.ndcg.update(ndcg)
+        _log.info("round %d: %s", round, ", ".join(f"{name} {value:.4f}" for name, value in ndcg.items()))
+
+    def line(self) -> str:
+        """Return the round, the speed, the time left unless too few rounds have been played, metrics, and the title."""
+        seconds, played = clock.read()[0] - self.start, self.done - self.first
+        parts = [f"round {self.done}/{self.rounds}"]
+        if clock.compiling:
+            parts.append("compiling")
+        elif played and seconds > 0:
+            parts.append(f"{played / seconds:,.0f} rounds/s")
+            if seconds >= SETTLED and self.done < self.rounds:
+                parts.append(f"{duration((self.rounds - self.done) * seconds / played)} left")
+        return "  ".join([*parts, *self.facts, self.title])
+
+    def _show(self) -> None:
+        """Show the line with the latest metrics, averaged over replicas."""
+        self.shown = time.monotonic()
+        facts, online = {}, ndcg_columns(main_cutoff(self.measures))[0]
+        if online.name in self.measures:
+            facts[online.heading] = float(self.measures[online.name].nanmean())
+        facts |= {name: value for name, value in self.ndcg.items() if name.startswith("test ")}
+        if self.unfairness and "unfairness" in self.measures:
+            facts["unfairness"] = float(self.measures["unfairness"][-1].mean())
+        self.facts = [f"{name} {value:.3f}" for name, value in facts.items()]
+        if self.live is None:
+            print(self.line(), file=sys.stderr, flush=True)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import io
-import json
 import logging
 import os
 import platform
@@ -24,29 +23,27 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from ol2r_cli import files
-from ol2r_cli.files import Lock, LockHeld
+from ol2r_cli.files import Lock, LockHeld, as_json
 from ol2r_cli.formatting import error_line, printable
 from ol2r_cli.loops import clock
 from ol2r_cli.run import CHECKPOINT, FILES, LOCK, LOG, MANIFEST, RESULTS, TABLES
 from ol2r_cli.run.identity import RESULTS_VERSION, checkout, versions
-from ol2r_cli.run.run import checksum, damaged_files, read_checkpoint, read_manifest
-from ol2r_cli.run.tables import is_part
+from ol2r_cli.run.run import checksum, damaged_files, is_part, read_checkpoint, read_manifest
 
 if TYPE_CHECKING:
     import polars as pl
 
 LOGGER = "ol2r_cli"  # the logger of the package
 SETTLED = 5.0  # seconds of rounds, before which neither the speed nor the time left of a running run is known
+_EVERY = 2.0  # least number of seconds between two writes of progress
 
 
 def create_root(folder: Path) -> None:
     """Create the folder of all runs, unless it exists, with a `.gitignore` so that git does not see what is in it."""
-    try:
+    with suppress(FileExistsError):
         folder.mkdir(parents=True)
-    except FileExistsError:
-        return
-    with suppress(FileExistsError), open(folder / ".gitignore", "x") as file:
-        file.write("*\n")
+        with open(folder / ".gitignore", "x") as file:
+            file.write("*\n")
 
 
 class RunningElsewhere(ValueError):
@@ -87,7 +84,7 @@ class RunDirectory:
                 f"another process ({error}) is running this in {self.path}: wait for it, or stop it; see `ol2r status`"
             ) from None
         except OSError:
-            self._remove_if_empty()
+            self.__exit__()
             raise
         self._lock = lock
         for temporary in self.path.glob(".*.partial"):
@@ -98,10 +95,7 @@ class RunDirectory:
         if self._lock is not None:
             self._lock.release()
             self._lock = None
-            self._remove_if_empty()
-
-    def _remove_if_empty(self) -> None:
-        with suppress(OSError):
+        with suppress(OSError):  # it is not empty
             self.path.rmdir()
 
     def clear(self) -> None:
@@ -157,33 +151,21 @@ class RunDirectory:
         self.write_bytes(name, stream.getbuffer())
 
 
-def as_json(value: Any, margin: str = "") -> str:
-    """JSON that is easy to read: a mapping stays on one line while it fits into 120 columns."""
-    flat = json.dumps(value, allow_nan=False, ensure_ascii=False)
-    if not isinstance(value, Mapping) or (margin and len(margin) + len(flat) <= 100):
-        return flat
-    inner = margin + "  "
-    entries = (f"{inner}{json.dumps(key, ensure_ascii=False)}: {as_json(value[key], inner)}" for key in value)
-    return "{\n" + ",\n".join(entries) + f"\n{margin}}}"
-
-
 def save_checkpoint(directory: RunDirectory, state: Mapping[str, Any], fingerprint: str) -> None:
     """Replace the checkpoint of the run with the id `fingerprint`, from which the same command goes on, and remove the
     parts of tables that only the one before had.
 
-    A checkpoint has the sizes and hashes of the parts of tables that were written before it. TypeError if `state`
-    contains anything but tensors, numbers, strings, None, and lists, tuples and mappings of them, because it could be
-    written but not read.
+    A checkpoint has the sizes and hashes of the parts of tables that were written before it. `state` may contain what
+    `write_torch` writes; what else there is in it cannot be read, so that the run would start afresh.
     """
-    _check(state, "state")
-    files = {name: record for name, record in directory.files.items() if name in TABLES or is_part(name)}
-    content = {"results_version": RESULTS_VERSION, "fingerprint": fingerprint, "files": files, "state": dict(state)}
+    parts = {name: record for name, record in directory.files.items() if name in TABLES or is_part(name)}
+    content = {"results_version": RESULTS_VERSION, "fingerprint": fingerprint, "files": parts, "state": dict(state)}
     directory.write_torch(CHECKPOINT, content)
     directory.remove_parts()
 
 
 def restore_checkpoint(directory: RunDirectory, fingerprint: str) -> dict[str, Any] | None:
-    """The state from which the run with the id `fingerprint` goes on, with its directory as it was then.
+    """Return the state from which the run with the id `fingerprint` goes on, with its directory as it was then.
 
     None, with an empty directory, without a checkpoint, and where it or a table was damaged, which is named on stderr
     and not used, because starting from nothing costs only time. ValueError for a sound checkpoint of another run, or of
@@ -195,10 +177,9 @@ def restore_checkpoint(directory: RunDirectory, fingerprint: str) -> dict[str, A
     except ValueError as error:
         problem = str(error)
     if saved is not None:
-        version, run = saved["results_version"], saved["fingerprint"]
-        for what, actual, expected in ("results_version", version, RESULTS_VERSION), ("run", run, fingerprint):
-            if actual != expected:
-                must = f"{directory / CHECKPOINT} must be of {what} {expected}, got {actual}"
+        for what, expected in ("results_version", RESULTS_VERSION), ("fingerprint", fingerprint):
+            if saved[what] != expected:
+                must = f"{directory / CHECKPOINT} must be of {what} {expected}, got {saved[what]}"
                 raise ValueError(f"{must}: type force=true to start afresh")
         problem = next(damaged_files(directory.path, saved["files"]), "")
     if problem:
@@ -209,21 +190,6 @@ def restore_checkpoint(directory: RunDirectory, fingerprint: str) -> dict[str, A
     directory.files = saved["files"]
     directory.remove_parts()
     return saved["state"]
-
-
-def _check(value: Any, name: str) -> None:
-    """TypeError unless `weights_only` can read the value. A number of numpy, for example, is a float but is refused."""
-    import torch
-
-    if isinstance(value, Mapping):
-        for key, item in value.items():
-            _check(key, f"a key of {name}")
-            _check(item, f"{name}.{key}")
-    elif isinstance(value, list | tuple):
-        for index, item in enumerate(value):
-            _check(item, f"{name}[{index}]")
-    elif type(value) not in (bool, int, float, str, type(None)) and not isinstance(value, torch.Tensor):
-        raise TypeError(f"{name} must be a tensor or a plain value, got {type(value).__name__}")
 
 
 @contextmanager
@@ -258,10 +224,10 @@ class Manifest:
     KeyboardInterrupt or SystemExit, and `failed` after any other exception. Exceptions are not suppressed.
 
     `round` is the round of the checkpoint from which the run resumes, of `rounds`; `packages` are those of the roles,
-    `every` the least number of seconds between two writes of progress, `began` when the work on the run began, by
-    `time.monotonic`, and `explain` gives the text of an exception. `about` are the entries id, choices, seeds, command,
-    device, engine and threads and, where there are any, code, note, exposure and columns. `content` is the mapping on
-    disk. `warnings` has a line if versions, device or number of threads are not those of the rounds before.
+    `began` when the work on the run began, by `time.monotonic`, and `explain` gives the text of an exception. `about`
+    are the entries id, choices, seeds, command, device, engine and threads and, where there are any, code, note,
+    exposure and columns. `content` is the mapping on disk. `warnings` has a line if versions, device or number of
+    threads are not those of the rounds before.
     """
 
     def __init__(
@@ -272,37 +238,33 @@ class Manifest:
         rounds: int,
         round: int = 0,
         packages: Sequence[str] = (),
-        every: float = 2.0,
         began: float | None = None,
         explain: Callable[[Exception], str] = error_line,
         **about: Any,
     ):
-        self.directory, self.every, self.explain = directory, every, explain
+        self.directory, self.explain, self._first = directory, explain, round
         self._began = time.monotonic() if began is None else began
-        earlier: dict[str, Any] = {}
+        self._earlier: dict[str, Any] = {}
         with suppress(ValueError):  # a damaged manifest does not prevent the run
-            earlier = read_manifest(directory.path) or {}
+            self._earlier = read_manifest(directory.path) or {}
         program = versions(about["engine"], packages)
         now = {**program, "device": about["device"], "threads": about["threads"]}
-        ran = [each for each in earlier.get("ran") or () if each["after"] < round]
+        ran = [each for each in self._earlier.get("ran") or () if each["after"] < round]
         before = ran[-1] if ran else now
         changed = [f"{name} {before.get(name)} -> {now[name]}" for name in now if before.get(name) != now[name]]
         what = printable(f"goes on after round {round} with {', '.join(changed)}")
         self.warnings = [f"{what}: the last digits can differ from an undisturbed run"] if changed else []
         if changed or not ran:
             ran.append({"after": round, **now})
-        self._before = {name: float(earlier.get(name) or 0.0) for name in ("seconds", "cpu_seconds", "peak_memory_gb")}
-        self.content: dict[str, Any] = dict.fromkeys(_ENTRIES) | {
-            "note": "",
-            **about,
+        self.content: dict[str, Any] = dict.fromkeys(_ENTRIES) | {"note": ""} | about
+        self.content |= {
             "status": "running",
             "dataset": {"name": about["choices"]["dataset"], "fingerprint": fingerprint},
             "progress": {"round": round, "rounds": rounds},
-            "started": earlier.get("started") or _now(),
-            **self._before,
+            "started": self._earlier.get("started") or _now(),
             "ran": ran,
-            "sittings": int(earlier.get("sittings") or 0) + 1,
-            "rounds_per_second": earlier.get("rounds_per_second"),
+            "sittings": int(self._earlier.get("sittings") or 0) + 1,
+            "rounds_per_second": self._earlier.get("rounds_per_second"),
             "versions": program,
             "git": checkout(),
             "host": platform.node(),
@@ -312,15 +274,14 @@ class Manifest:
 
     def __enter__(self) -> Manifest:
         """Start the clock and write the manifest, which makes the directory a run."""
-        self._start, self._cpu_start = clock.read()
-        self._first_round = self._round = self.content["progress"]["round"]
+        self._start = clock.read()
         self._write()
         return self
 
     def progress(self, round: int) -> None:
-        """Record that `round` is done. Called every round; the file is written every `every` seconds."""
-        self._round = round
-        if time.monotonic() - self._written >= self.every:
+        """Record that `round` is done. Called every round; the file is written every `_EVERY` seconds."""
+        self.content["progress"]["round"] = round
+        if time.monotonic() - self._written >= _EVERY:
             self._write()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
@@ -328,7 +289,7 @@ class Manifest:
         if isinstance(error, Exception):
             content["status"], content["error"] = "failed", self.explain(error)
         else:
-            done = error is None and self._round >= content["progress"]["rounds"]
+            done = error is None and content["progress"]["round"] >= content["progress"]["rounds"]
             content["status"] = "finished" if done else "interrupted"
         content["ended"] = _now()
         try:
@@ -339,13 +300,12 @@ class Manifest:
 
     def _write(self) -> None:
         content, self._written = self.content, time.monotonic()
-        now, cpu = clock.read()
-        seconds, played = now - self._start, self._round - self._first_round
-        content["seconds"] = round(self._before["seconds"] + seconds, 3)
-        content["cpu_seconds"] = round(self._before["cpu_seconds"] + cpu - self._cpu_start, 3)
+        seconds, cpu = (now - start for now, start in zip(clock.read(), self._start, strict=True))
+        played = content["progress"]["round"] - self._first
+        for name, value in ("seconds", seconds), ("cpu_seconds", cpu):
+            content[name] = round(float(self._earlier.get(name) or 0.0) + value, 3)
+        content["peak_memory_gb"] = round(max(self._earlier.get("peak_memory_gb") or 0.0, peak_memory_gb()), 3)
         content["startup_seconds"] = round(self._written - self._began - seconds, 3)
-        content["peak_memory_gb"] = round(max(self._before["peak_memory_gb"], peak_memory_gb()), 3)
-        content["progress"]["round"] = self._round
         if played and seconds > (SETTLED if content["status"] == "running" else 0):
             content["rounds_per_second"] = round(played / seconds, 3)
         if content["status"] == "finished":
@@ -355,7 +315,7 @@ class Manifest:
 
 
 def peak_memory_gb() -> float:
-    """The peak resident size of this process so far, in GB (10^9 bytes)."""
+    """Return the peak resident size of this process so far, in GB (10^9 bytes)."""
     unit = 1 if platform.system() == "Darwin" else 1024  # of ru_maxrss, in bytes
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e9
 

@@ -19,54 +19,36 @@ The metrics per seed, without those that do not apply to the run:
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import polars as pl
 
 from ol2r_cli.columns import SPLITS, Column, RunColumns, main_cutoff, ndcg_columns
 from ol2r_cli.config.catalogue import as_options, choice_folders, default_output_dir
 from ol2r_cli.config.overrides import split_search_path
 from ol2r_cli.formatting import duration, plural, plus_minus, printable, wrapped
 from ol2r_cli.run.identity import RESULTS_VERSION
-from ol2r_cli.run.tables import EVALUATION, TRACE
-
-if TYPE_CHECKING:
-    import polars as pl
-
-    from ol2r_cli.run.run import Run
+from ol2r_cli.run.run import EVALUATION, TRACE, Run
 
 
 def summarise(run: Run) -> dict[str, Any]:
-    """The content of summary.json, from the tables on disk."""
-    by_metric = {name: column for name, column in by_seed(run).to_dict().items() if name == "seed" or column.count()}
-    values = {name: column.drop_nulls().cast(float) for name, column in by_metric.items() if name != "seed"}
-    return {
-        "results_version": RESULTS_VERSION,
-        "seeds": len(by_metric["seed"]),
-        "rounds": run.rounds,
-        "metrics": {name: {"mean": of.mean(), "sd": of.std(), "n": len(of)} for name, of in values.items()},
-        "by_seed": {name: column.to_list() for name, column in by_metric.items()},
-    }
-
-
-def by_seed(run: Run) -> pl.DataFrame:
-    """The values behind summary.json: a row per seed, a column per metric, null where the metric does not apply."""
-    import polars as pl
-
+    """Return the content of summary.json, from the tables on disk."""
     columns = run.columns
-    summarised = (value for column in columns.trace.values() for value in _summarised(column))
+    summarised = chain.from_iterable(map(_summarised, columns.trace.values()))
     # The tables are sorted by seed and round.
     values = run.table(TRACE.with_columns(columns.trace)).group_by("seed").agg(*summarised)
     evaluation = run.table(EVALUATION.with_columns(columns.evaluation))
     evaluation = evaluation.with_columns(pl.col(*columns.evaluation).cast(pl.Float64))
     frames = []
     for split in SPLITS:
-        by_split = {f"{split}_{name}": pl.col(name) for name in columns.evaluation if name != "cosine"}
-        last = [column.last().alias(name) for name, column in by_split.items()]
-        untrained = pl.col("round") == 0
-        first = [column.filter(untrained).last().alias(f"{name}_untrained") for name, column in by_split.items()]
-        frames.append(evaluation.filter(split=split).group_by("seed").agg(*last, *first))
+        of_split = {f"{split}_{name}": pl.col(name) for name in columns.evaluation if name != "cosine"}
+        untrained = {f"{name}_untrained": of.filter(pl.col("round") == 0).last() for name, of in of_split.items()}
+        last = {name: of.last() for name, of in of_split.items()}
+        frames.append(evaluation.filter(split=split).group_by("seed").agg(**last, **untrained))
     frames.append(evaluation.group_by("seed").agg(pl.col("cosine").drop_nulls().last()))
     ndcg = main_ndcg(evaluation)
     validation = evaluation.filter(pl.col("split") == "validation", pl.col(ndcg).is_not_null())
@@ -76,27 +58,27 @@ def by_seed(run: Run) -> pl.DataFrame:
     frames.append(chosen.rename({"round": "best_round", ndcg: f"test_{ndcg}_best"}))
     for frame in frames:
         values = values.join(frame, on="seed", how="full", coalesce=True)
-    return values.sort("seed")
+    columns_of = values.sort("seed").to_dict()
+    by_metric = {name: column for name, column in columns_of.items() if name == "seed" or column.count()}
+    finals = {name: column.drop_nulls().cast(float) for name, column in by_metric.items() if name != "seed"}
+    return {
+        "results_version": RESULTS_VERSION,
+        "seeds": len(by_metric["seed"]),
+        "rounds": run.rounds,
+        "metrics": {name: {"mean": of.mean(), "sd": of.std(), "n": len(of)} for name, of in finals.items()},
+        "by_seed": {name: column.to_list() for name, column in by_metric.items()},
+    }
 
 
-def _summarised(column: Column) -> Iterator[pl.Expr]:
+def _summarised(column: Column) -> list[pl.Expr]:
     """What summary.json has of a column. A sum without values is null and not 0: the measure does not apply."""
-    import polars as pl
-
-    values, summary = pl.col(column.name), column.summary
-    settled = 10 * pl.col("round") > 9 * pl.col("round").max()
-    if summary == "mean":
-        yield values.cast(pl.Float64).mean()
-        yield values.cast(pl.Float64).filter(settled).mean().name.suffix("_last_tenth")
-    elif summary == "sum":
-        wide = values.cast(pl.Float64 if column.type.startswith("Float") else pl.Int64)
-        yield pl.when(values.count() > 0).then(wide.sum())
-    elif summary == "last":
-        yield values.drop_nulls().last()
-    elif summary == "size":
-        yield values.drop_nulls().last().abs()
-    elif summary == "last_tenth":
-        yield values.cast(pl.Float64).filter(settled).mean()
+    values, last = pl.col(column.name), pl.col(column.name).drop_nulls().last()
+    mean = values.cast(pl.Float64).mean()
+    last_tenth = values.cast(pl.Float64).filter(10 * pl.col("round") > 9 * pl.col("round").max()).mean()
+    wide = values.cast(pl.Float64 if column.type.startswith("Float") else pl.Int64)
+    total = pl.when(values.count() > 0).then(wide.sum())
+    summaries: dict[str, list[pl.Expr]] = {"mean": [mean, last_tenth.name.suffix("_last_tenth")], "sum": [total]}
+    return (summaries | {"last_tenth": [last_tenth], "last": [last], "size": [last.abs()]}).get(column.summary, [])
 
 
 def main_ndcg(evaluation: pl.DataFrame) -> str:
@@ -146,7 +128,15 @@ def render(run: Run, finished_before: bool = False) -> str:
     lines["time"] += f" ({manifest['device']}, {plural(manifest['threads'], 'thread')})"
     lines["time"] += f", {duration(startup)} to start" if startup > 10 else ""
     lines["files"] = str(run.path)
-    lines["next"] = f"{_list(manifest)} (other users, rankers and datasets to try), {_status(run.path)} (all runs)"
+    # What to type next, with the folders that are not found without being typed; one may have been removed meanwhile.
+    named, root = list[Path](), [str(run.path.parents[1])]
+    with suppress(ValueError):
+        known = [folder.path for folder in choice_folders()]
+        named = [folder for folder in split_search_path(shlex.split(manifest["command"]))[1] if folder not in known]
+    with suppress(ValueError):
+        root = [] if run.path.parents[1] == default_output_dir() else root
+    others, runs = (shlex.join(["ol2r", *words]) for words in (["list", *as_options(named)], ["status", *root]))
+    lines["next"] = f"{others} (other users, rankers and datasets to try), {runs} (all runs)"
     head = f"{manifest['status']}: run {run.id}"
     if len(seeds) > 1:
         head += "; numbers are mean ± standard deviation over seeds"
@@ -163,21 +153,3 @@ def shows_unfairness(manifest: Mapping[str, Any]) -> bool:
         return True
     names = (word.lstrip("+").partition("=")[0] for word in shlex.split(manifest["command"]))
     return any(name.startswith(("dataset.group", "beta", "exposure", "measures")) for name in names)
-
-
-def _list(manifest: Mapping[str, Any]) -> str:
-    """The command that lists all choices, with the folders of own ones that are not found without being typed."""
-    named: list[Path] = []
-    with suppress(ValueError):  # a folder was removed in the meantime
-        found = [folder.path for folder in choice_folders()]
-        named = [folder for folder in split_search_path(shlex.split(manifest["command"]))[1] if folder not in found]
-    return shlex.join(["ol2r", "list", *as_options(named)])
-
-
-def _status(path: Path) -> str:
-    """The command that lists the runs of the output folder that contains this run."""
-    folder = path.parent.parent
-    with suppress(ValueError):  # the project file has become bad in the meantime
-        if folder == default_output_dir():
-            return "ol2r status"
-    return f"ol2r status {shlex.quote(str(folder))}"

@@ -8,23 +8,17 @@ finishes, the parts of a table become one file.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
+import polars as pl
 import torch
 from torch import Tensor
 
 from ol2r_cli.columns import TRACE_COLUMNS, RunColumns
-from ol2r_cli.run.run import Run
+from ol2r_cli.interfaces import Interaction
+from ol2r_cli.run.run import BLOCKS, EVALUATION, INTERACTIONS, TRACE, Run, Table, parts
 from ol2r_cli.run.store import RunDirectory
-from ol2r_cli.run.tables import BLOCKS, EVALUATION, INTERACTIONS, TRACE, Table, parts
 from ol2r_cli.tensor.shapes import Int
-
-if TYPE_CHECKING:
-    import polars as pl
-
-    from ol2r_cli.interfaces import Interaction
-
 
 PART_BYTES = 2**22  # a part of at least so many is not written again before the end
 FLUSH_ROWS = 2**17  # of the trace; a buffer of so many is written to disk
@@ -100,31 +94,27 @@ class Trace:
             if frames := self._recorded(table):
                 last = next(reversed(parts(files, table)), None)
                 number = 1 if last is None else int(last.split(".")[1].removeprefix("part")) + 1
-                small = last if last is not None and files[last]["bytes"] < PART_BYTES else None
-                present = [] if small is None else [self._written(table, small)]
-                self._write(table, table.file.replace(".", f".part{number:05}."), [*present, *frames])
-                if small is not None:
-                    del files[small]
+                small = [last] if last is not None and files[last]["bytes"] < PART_BYTES else []
+                self._join(table, table.file.replace(".", f".part{number:05}."), small, frames)
 
     def finish(self) -> None:
         """Write everything recorded to disk, each table as one file. Its parts stay until the run is finished."""
         for table in self._waiting:
             frames, names = self._recorded(table), parts(self.directory.files, table)
             if names != [table.file] and (names or frames):
-                present = [self._written(table, *names)] if names else []
-                self._write(table, table.file, [*present, *frames])
-                for name in names:
-                    del self.directory.files[name]
+                self._join(table, table.file, names, frames)
 
-    def _written(self, table: Table, *names: str) -> pl.DataFrame:
-        """The rows of a table in these files, which must be as this process has written them."""
-        files = {name: self.directory.files[name] for name in names}
-        return Run(self.directory.path, {}, files=files).table(table)
-
-    def _write(self, table: Table, name: str, frames: Sequence[pl.DataFrame]) -> None:
-        import polars as pl
-
-        self.directory.write_parquet(name, pl.concat(frames, how="diagonal_relaxed").sort(table.key))
+    def _join(self, table: Table, name: str, names: Sequence[str], frames: Sequence[pl.DataFrame]) -> None:
+        """Write the rows in files of a table, which must be as this process has written them, and more to one file."""
+        files = self.directory.files
+        present = (
+            [Run(self.directory.path, {}, files={joined: files[joined] for joined in names}).table(table)]
+            if names
+            else []
+        )
+        self.directory.write_parquet(name, pl.concat([*present, *frames], how="diagonal_relaxed").sort(table.key))
+        for joined in names:
+            del files[joined]
 
     def _recorded(self, table: Table) -> list[pl.DataFrame]:
         """The rows of a table that are not on disk; they are not kept any more."""
@@ -151,8 +141,6 @@ def _frame(table: Table, values: Columns) -> pl.DataFrame:
     Absent columns, NaN and negative counts in the columns of every run become null, since such a count is never below
     zero. A number that is too large for its type raises an error of polars.
     """
-    import polars as pl
-
     series = []
     for name, kind in table.schema.items():
         column = values.get(name, np.full(len(values["seed"]), np.nan))

@@ -80,7 +80,7 @@ def test_the_configuration_is_shown(capsys: pytest.CaptureFixture[str]):
 
 
 def test_a_run_as_json_then_in_a_sweep_then_quietly(here, capsys, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("ol2r_cli.run.progress.Progress.plain_every", -1)
+    monkeypatch.setattr("ol2r_cli.run.runner.Progress.plain_every", -1)
     assert main(["experiment=smoke", "note=it's 1, a=b", "--json"]) == 0
     run = json.loads(capsys.readouterr().out)
     assert (run["status"], run["note"], run["seeds"]) == ("finished", "it's 1, a=b", [0])

@@ -11,6 +11,7 @@ import torch
 
 from ol2r_cli.export.ranked_split import RankedSplit, per_query
 from ol2r_cli.metrics.ranking import expected_reciprocal_rank, reciprocal_rank
+from ol2r_cli.run.recomputed import TrainedRanker
 from ol2r_cli.run.run import Run
 from tests.export.finished import ROUNDS, SEEDS, read
 from tests.reference.metrics import ndcg
@@ -37,7 +38,7 @@ def test_each_value_follows_from_the_order_by_score(runs):
     seed = SEEDS[1]
     file = runs["data"] / "test.txt"
     with torch.inference_mode():
-        scores = iter(Run.read_finished(runs["linear"]).read_ranker().scores(file, seed).tolist())
+        scores = iter(TrainedRanker(Run.read_finished(runs["linear"])).scores(file, seed).tolist())
     rows = {row["query_id"]: row for row in table(runs["linear"]).filter(seed=seed).to_dicts()}
     for place, (query, documents) in enumerate(read(file).items()):
         grades = [grade for grade, _ in documents]

@@ -13,8 +13,8 @@ import torch
 from ol2r_cli import cli
 from ol2r_cli.config.instantiate import build
 from ol2r_cli.dataset.table import Dataset
+from ol2r_cli.run.recomputed import differences
 from ol2r_cli.run.run import Run
-from ol2r_cli.run.verification import differences
 from tests.manifests import accept_changes
 from tests.worlds import TINY, simulate, tiny
 

@@ -19,6 +19,7 @@ from ol2r_cli.dataset.table import Dataset
 from ol2r_cli.interfaces import Oracle, RunContext
 from ol2r_cli.ranker import offline
 from ol2r_cli.ranker.offline import OfflineLambdaMART, TrainingPairs, fit_ranknet
+from ol2r_cli.run.recomputed import TrainedRanker
 from ol2r_cli.run.run import Run
 from ol2r_cli.tensor.streams import Streams
 from tests.reference import objective as reference
@@ -468,9 +469,9 @@ def test_a_trained_ranker_scores_new_documents_without_lightgbm(tmp_path, lightg
     values = np.random.default_rng(0).random((6, 4)).astype(np.float32)
     lines = [" ".join(["0 qid:1", *(f"{n}:{x:.6f}" for n, x in enumerate(row, 1))]) for row in values.tolist()]
     (tmp_path / "new.txt").write_text("\n".join(lines) + "\n")
-    before = Run.read_finished(path).read_ranker().scores(tmp_path / "new.txt")
+    before = TrainedRanker(Run.read_finished(path)).scores(tmp_path / "new.txt")
     monkeypatch.setitem(sys.modules, "lightgbm", None)
-    assert torch.equal(Run.read_finished(path).read_ranker().scores(tmp_path / "new.txt"), before)
+    assert torch.equal(TrainedRanker(Run.read_finished(path)).scores(tmp_path / "new.txt"), before)
     assert len(before.unique()) > 1
     capsys.readouterr()
     assert main(["export", str(path), "--to", "trec", "--out", str(tmp_path / "trec")]) == 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 
@@ -23,18 +22,9 @@ def directory(tmp_path: Path) -> RunDirectory:
     return RunDirectory(tmp_path)
 
 
-def test_a_nested_state_comes_back_and_what_could_not_be_read_is_not_written(
-    directory: RunDirectory, capsys: pytest.CaptureFixture[str]
-):
+def test_a_nested_state_comes_back(directory: RunDirectory, capsys: pytest.CaptureFixture[str]):
     assert restore_checkpoint(directory, "run") is None
     save_checkpoint(directory, STATE, "run")
-    for value, where in (
-        ({"queue": [1, np.float64(0.5)]}, r"state\.queue\[1\] must be a tensor or a plain value, got float64"),
-        ({"roles": {"click": {3: object()}}}, r"state\.roles\.click\.3 must be .*, got object"),
-        ({"seeds": {1, 2}}, r"state\.seeds must be .*, got set"),
-    ):
-        with pytest.raises(TypeError, match=where):
-            save_checkpoint(directory, value, "run")
     state = restore_checkpoint(directory, "run")
     assert state is not None
     assert not capsys.readouterr().err
@@ -47,7 +37,7 @@ def test_a_nested_state_comes_back_and_what_could_not_be_read_is_not_written(
 
 def test_another_run_or_another_version_is_refused_with_what_to_type(directory: RunDirectory, monkeypatch):
     save_checkpoint(directory, STATE, "this")
-    with pytest.raises(ValueError, match=r"checkpoint\.pt must be of run that, got this: type force=true"):
+    with pytest.raises(ValueError, match=r"checkpoint\.pt must be of fingerprint that, got this: type force=true"):
         restore_checkpoint(directory, "that")
     now = store.RESULTS_VERSION
     monkeypatch.setattr(store, "RESULTS_VERSION", now + 1)

@@ -19,10 +19,10 @@ from ol2r_cli.report import load
 from ol2r_cli.run import run as run_module
 from ol2r_cli.run import runner as runner_module
 from ol2r_cli.run.experiment import Experiment
-from ol2r_cli.run.run import DamagedFile, Run, find_run, find_runs, named_runs
+from ol2r_cli.run.recomputed import TrainedRanker
+from ol2r_cli.run.run import BLOCKS, EVALUATION, TRACE, DamagedFile, Run, find_run, find_runs, named_runs
 from ol2r_cli.run.runner import Runner
 from ol2r_cli.run.store import RunDirectory
-from ol2r_cli.run.tables import BLOCKS, EVALUATION, TRACE
 from tests.manifests import accept_changes, manifest
 
 ID = "0123456789"
@@ -172,7 +172,7 @@ def test_a_finished_run_records_its_files(whole: Path):
     assert run.interactions["round"].max() == ROUNDS
     assert run.summary["online_ndcg"]["mean"] == run.per_seed["online_ndcg"].mean()
     assert run.settings["ranker"]["l2"] == run.flat_settings["ranker.l2"]
-    assert run.read_ranker().seeds == run.seeds == [0]
+    assert TrainedRanker(run).seeds == run.seeds == [0]
 
 
 CHANGES: dict[str, Callable[[Path], object]] = {

@@ -20,12 +20,12 @@ import pytest
 import torch
 
 from ol2r_cli import __version__
-from ol2r_cli.files import is_held
+from ol2r_cli.files import as_json, is_held
 from ol2r_cli.run import FILES, LOCK
 from ol2r_cli.run import store as module
 from ol2r_cli.run.identity import RESULTS_VERSION, checkout
 from ol2r_cli.run.run import find_runs, read_manifest, sha256
-from ol2r_cli.run.store import DirectoryLost, Manifest, RunDirectory, RunningElsewhere, as_json, create_root
+from ol2r_cli.run.store import DirectoryLost, Manifest, RunDirectory, RunningElsewhere, create_root
 
 HOLDER = """
 import sys, time

@@ -11,9 +11,8 @@ import torch
 
 from ol2r_cli.columns import TRACE_COLUMNS, Column, RunColumns
 from ol2r_cli.run import trace as trace_module
-from ol2r_cli.run.run import DamagedFile, Run, read_checkpoint
+from ol2r_cli.run.run import BLOCKS, EVALUATION, TRACE, DamagedFile, Run, parts, read_checkpoint
 from ol2r_cli.run.store import RunDirectory, restore_checkpoint, save_checkpoint
-from ol2r_cli.run.tables import BLOCKS, EVALUATION, TRACE, parts
 from ol2r_cli.run.trace import Trace
 
 

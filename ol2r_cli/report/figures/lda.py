@@ -21,8 +21,8 @@ from ol2r_cli.report.figures.legend import SOLID, Legend, Style, dataset_name
 from ol2r_cli.report.figures.panels import Panels, shades
 from ol2r_cli.report.names import Labels
 from ol2r_cli.report.run_groups import Group
+from ol2r_cli.run.recomputed import TrainedRanker, dataset_settings, dataset_source
 from ol2r_cli.run.run import Run
-from ol2r_cli.run.trained_ranker import dataset_source
 from ol2r_cli.tensor.shapes import Float, Int
 
 MOST_NETWORKS = 6
@@ -103,12 +103,12 @@ def project(path: Path, documents: int, seed: int | None = None, own_targets: Co
     for a run without a network, for a seed that the run does not have, for other data than the run's, and for fewer
     than three grades.
     """
-    trained = Run.read_finished(path).read_ranker(own_targets)
+    trained = TrainedRanker(Run.read_finished(path), own_targets)
     model = getattr(trained.ranker, "model", None)
     if model is None or model.linear:
         raise ValueError(f"lda needs a ranker with a network, got {path}: run one, such as ranker=olranknet")
     replica = trained.replica(seed, "seed")
-    dataset = dataset_source(trained.dataset_settings()).load()
+    dataset = dataset_source(dataset_settings(trained.run, own_targets)).load()
     if dataset.fingerprint != trained.run.fingerprint:
         command = trained.run.command
         raise ValueError(f"lda needs the data of the run {path}, which are no longer there: type {command} force=true")

@@ -12,7 +12,7 @@ import polars as pl
 from ol2r_cli.report.estimates import half_width
 from ol2r_cli.report.finished_run import FinishedRun, read_tables
 from ol2r_cli.report.run_groups import Group
-from ol2r_cli.run.tables import BLOCKS, EVALUATION, TRACE, Table
+from ol2r_cli.run.run import BLOCKS, EVALUATION, TRACE, Table
 from ol2r_cli.tensor.shapes import Float, Int
 
 

@@ -1,0 +1,239 @@
+"""What a finished run has trained and was trained on, built again from its files, and whether its numbers fit them.
+
+The files may come from others: only classes that are trusted are built (`config/instantiate.py`), and what a run names
+is read and never written to.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import torch
+from omegaconf import OmegaConf
+from torch import Tensor
+
+from ol2r_cli.columns import ndcg_columns
+from ol2r_cli.config.catalogue import Catalogue
+from ol2r_cli.config.instantiate import build, check_stored
+from ol2r_cli.dataset.letor import inference_data
+from ol2r_cli.dataset.table import DatasetSource
+from ol2r_cli.interfaces import Candidates, Ranker
+from ol2r_cli.metrics.ranking import dcg, gains, ideal_lists
+from ol2r_cli.run import CONFIG, INTERACTIONS, RANKER, SUMMARY
+from ol2r_cli.run.identity import RESULTS_VERSION, check_unchanged
+from ol2r_cli.run.run import EVALUATION, TRACE, Run, damaged_files
+from ol2r_cli.run.summary import summarise
+from ol2r_cli.tensor.shapes import Float
+
+_ODD_VALUES = OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError  # of an edited run
+TOLERANCE = 1e-6  # of online NDCG, which is stored in single precision, and of cumulative NDCG per round
+
+
+class TrainedRanker:
+    """The ranker of a finished run.
+
+    `deployed` is what `Ranker.deploy` returned after the last round, replicas in the order of `seeds`; `features` is
+    the number of features that the ranker sees. `own_targets` are classes of the user that the run may name, besides
+    those of ol2r and of plug-ins. Raises ValueError, which says what to type, when `ranker.pt` is missing, damaged or
+    names another class, and when the ranker cannot score queries that it has not served.
+    """
+
+    deployed: Float[Tensor, "B P"]
+
+    def __init__(self, run: Run, own_targets: Collection[str] = ()):
+        self.run, self.own_targets = run, own_targets
+        file, again = run.path / RANKER, f"type {run.command} force=true"
+        try:
+            content = torch.load(io.BytesIO(run.content(RANKER)), map_location="cpu", weights_only=True)
+            self.deployed, self.seeds = content["deployed"], [int(seed) for seed in content["seeds"]]
+            self.features, settings = int(content["features"]), dict(content["ranker"])
+            numbers = self.deployed.layout == torch.strided and self.deployed.is_floating_point()
+            if not numbers or self.deployed.shape != (len(self.seeds), self.deployed.shape[1]):
+                raise ValueError("its parameters are not numbers for every seed")
+        except FileNotFoundError:
+            raise ValueError(f"{run.path} has no {RANKER}: {again}") from None
+        except Exception as error:  # torch.load has no end of them
+            raise ValueError(f"{file} is damaged ({type(error).__name__}): {again}") from None
+        check_stored(settings, "ranker", file, own_targets)
+        self.ranker: Ranker = build(OmegaConf.create({"ranker": settings}).ranker)
+        if not isinstance(self.ranker, Ranker):
+            raise ValueError(f"ranker._target_ in {file} must be a ranker, got {settings['_target_']}")
+        check_unchanged(run.path, run.manifest, {"ranker": settings})
+        sorts_by_label = self.ranker.needs_labels and not self.deployed.shape[1]
+        if not self.ranker.generalises or sorts_by_label:
+            what = f"ranker={run.choices['ranker']} cannot"
+            raise ValueError(f"RUN must be of a ranker that can score new queries, got {run.path}: {what}")
+        one, features = torch.zeros(1, 1, dtype=torch.int64), self.deployed.new_zeros(1, 1, self.features)
+        try:  # whether the parameters fit the ranker
+            self.ranker.score(self.deployed, Candidates(one[0], one, features, one == 0))
+        except (RuntimeError, LookupError, ValueError, TypeError) as error:
+            raise ValueError(f"{file} is damaged ({type(error).__name__}): {again}") from None
+
+    def scores(self, file: Path, seed: int | None = None, data: Path | None = None) -> Float[Tensor, "N"]:
+        """Return the scores of all documents of a LETOR file, in its order, by the replica of a seed (None: the first).
+
+        `data` is the folder where the run's data are now, None where they were: they are needed when normalisation
+        depends on the training split. Raises ValueError for a seed that the run does not have, and as `inference_data`
+        does.
+        """
+        replica = self.replica(seed, "--seed")
+        source = dataset_source(dataset_settings(self.run, self.own_targets, data))
+        dataset = inference_data(file, source, self.features, self.run.fingerprint)
+        split = dataset.split("test", dtype=self.deployed.dtype)
+        deployed = self.deployed[replica : replica + 1]
+        # One query at a time: nothing is padded, and documents stay in order.
+        candidates = (split.serve(torch.tensor([query]))[0] for query in range(len(split)))
+        return torch.cat([self.ranker.score(deployed, of_query)[0, 0] for of_query in candidates])
+
+    def replica(self, seed: int | None, name: str) -> int:
+        """Return the replica of a seed, 0 for None; ValueError, which has how it is typed, for an unknown seed."""
+        if seed is not None and seed not in self.seeds:
+            raise ValueError(f"{name} must be one of {', '.join(map(str, self.seeds))}, got {seed}")
+        return 0 if seed is None else self.seeds.index(seed)
+
+
+def dataset_settings(run: Run, own_targets: Collection[str] = (), data: Path | None = None) -> dict[str, Any]:
+    """Return the settings of a run's dataset, checked, with its data in the folder `data` (None: where they were).
+
+    The cache is that of this machine. Raises ValueError for a damaged config.yaml, for a class that is not trusted
+    (`own_targets` are those of `check_stored`), and for `data` of a run that generates its own.
+    """
+    dataset = run.settings.get("dataset")
+    if not isinstance(dataset, dict):
+        raise ValueError(f"{run.path / CONFIG} is damaged (it has no dataset): type {run.command} force=true")
+    check_stored(dataset, "dataset", run.path / CONFIG, own_targets)
+    if data is not None and "path" not in dataset:
+        raise ValueError(f"--data is for data that lie in files, got {data}: {run.path} generates its own")
+    here = {"cache_dir": Catalogue().root.values["cache_dir"]} if "cache_dir" in dataset else {}
+    resolved: Any = OmegaConf.to_container(OmegaConf.create(here), resolve=True)
+    return {**dataset, **resolved, **({} if data is None else {"path": str(data)})}
+
+
+def dataset_source(settings: Mapping[str, Any]) -> DatasetSource:
+    """Return what loads a dataset with these settings; ValueError for the class of something else."""
+    source = build(OmegaConf.create({"dataset": settings}).dataset)
+    if not isinstance(source, DatasetSource):
+        raise ValueError(f"dataset._target_ must be a dataset, got {settings['_target_']}")
+    return source
+
+
+def differences(run: Run, notes: list[str] | None = None) -> Iterator[str]:
+    """Yield what is wrong with a finished run, each in a few words; nothing if it is intact.
+
+    Looked at: sizes and hashes of files, rounds and seeds of the tables, cumulative NDCG against online NDCG, clicks
+    and online NDCG against the saved interactions, and the summary against the tables. Online NDCG needs the labels of
+    the data; where they are not found, a line is added to `notes`.
+    """
+    wrong = list(damaged_files(run.path, run.manifest["files"]))
+    yield from wrong
+    try:
+        yield from _trace(run)
+        if len(run.interactions):
+            yield from _interactions(run, [] if notes is None else notes)
+        yield from _evaluations(run)
+        yield from _summary(run)
+    except (*_ODD_VALUES, pl.exceptions.PolarsError) as error:
+        if not wrong:  # otherwise the damage has been named
+            yield f"cannot be read ({str(error).splitlines()[0]})"
+
+
+def _trace(run: Run) -> Iterator[str]:
+    """Whether the trace has each round of each seed once, and whether cumulative NDCG is the discounted sum of online
+    NDCG, where queries that are skipped count 0."""
+    trace, number, seeds = run.trace, pl.col("round"), sorted(run.seeds)
+    rows = trace.group_by("seed").agg(number.len().alias("rows"), number.min(), number.max().alias("last")).rows()
+    unique = not trace.select(pl.struct("seed", "round").is_duplicated().any()).item()
+    if not unique or sorted(rows) != [(seed, run.rounds, 1, run.rounds) for seed in seeds]:
+        yield f"{TRACE.file} has {len(trace):,} rows, which are not rounds 1 to {run.rounds:,} of seeds {seeds}"
+    for cutoff, discount in _ndcg_discounts(run).items():
+        online, cumulative = (column.name for column in ndcg_columns(cutoff)[:2])
+        steps = pl.col(online).cast(pl.Float64).fill_null(0) * discount ** (number - 1)
+        error = (steps.cum_sum().over("seed") - pl.col(cumulative)).abs() / number
+        largest = trace.select(error.max()).item()
+        if largest is None or largest > TOLERANCE:
+            yield f"{TRACE.file}: {cumulative} is not the discounted sum of {online}"
+
+
+def _ndcg_discounts(run: Run) -> dict[int, float]:
+    """The discount of cumulative NDCG at each cutoff that a run has measured."""
+    of_ndcg = [node for name, node in run.settings["measure"].items() if name.partition("@")[0] == "ndcg"]
+    return {node["cutoff"]: node["discount"] for node in of_ndcg}
+
+
+def _interactions(run: Run, notes: list[str]) -> Iterator[str]:
+    """Whether saved interactions have the queries and the numbers of clicks of the trace, and whether online NDCG is
+    that of their documents, by the labels of the run's data."""
+    trace, columns = run.trace, ["seed", "round", "query", "clicks"]
+    rounds = run.interactions.group_by("seed", "round").agg(pl.col("query").first(), clicks=pl.col("click").sum())
+    if rounds.select(columns).sort("seed", "round").rows() != trace.select(columns).sort("seed", "round").rows():
+        yield f"{INTERACTIONS} has other queries or clicks than {TRACE.file}"
+    try:
+        dataset = dataset_source(dataset_settings(run)).load()
+        if dataset.fingerprint != run.fingerprint:
+            raise ValueError("there are other data now")
+    except ValueError as error:
+        notes.append(f"{run.path}: online NDCG is not recomputed, because its data cannot be read ({error})")
+        return
+    several = "user_intent" in trace.columns
+    split = dataset.split("train", by_intent=several)
+    query, label = split.judged()
+    gain = gains(split.labels).numpy()
+    intents = trace.select("seed", "round", "query", intent=pl.col("user_intent") - 1 if several else pl.lit(0))
+    shown = run.interactions.join(intents.drop("query"), on=["seed", "round"], maintain_order="left")
+    place = shown["document"].to_numpy() + shown["intent"].cast(pl.Int64).to_numpy() * len(dataset.labels)
+    shown = shown.with_columns(gain=pl.lit(gain[place]) / (pl.col("rank") + 1).log(2))
+    for cutoff in _ndcg_discounts(run):
+        places = min(cutoff, run.settings["positions"])
+        best = dcg(ideal_lists(query, label, len(split) * split.intents, places)).numpy()
+        first = shown.filter(pl.col("rank") <= cutoff)
+        reached = first.group_by("seed", "round").agg(pl.col("gain").sum())
+        rounds = trace.join(reached, on=["seed", "round"], how="left")
+        ideal = best[rounds["query"].to_numpy() + intents["intent"].cast(pl.Int64).to_numpy() * len(split)]
+        ndcg = (rounds["gain"].to_numpy() / np.maximum(ideal, 1e-12)) * (ideal > 0)
+        column = ndcg_columns(cutoff)[0].name
+        stored = rounds[column].to_numpy()
+        differs = (np.abs(stored - ndcg) > TOLERANCE) | (np.isnan(stored) & (ideal > 0))
+        if differs.any():
+            yield f"{TRACE.file}: {column} is not that of {INTERACTIONS} in {differs.sum():,} of {len(rounds):,} rows"
+
+
+def _evaluations(run: Run) -> Iterator[str]:
+    """Whether every split is evaluated for all seeds in the same rounds, the last one included."""
+    for (split,), rows in run.evaluation.group_by("split", maintain_order=True):
+        of_seeds = [group["round"].to_list() for _, group in rows.group_by("seed", maintain_order=True)]
+        same = all(numbers == of_seeds[0] for numbers in of_seeds)
+        if not same or len(of_seeds) != len(run.seeds) or of_seeds[0][-1:] != [run.rounds]:
+            yield f"{EVALUATION.file}: split {split} lacks rounds of a seed"
+    if run.evaluation.select(pl.struct(EVALUATION.key).is_duplicated().any()).item():
+        yield f"{EVALUATION.file} has rows twice"
+
+
+def _summary(run: Run) -> Iterator[str]:
+    """Whether the summary is that of the tables, up to the last digits, which differ between versions of polars."""
+    content, expected = run.summary_file, summarise(run)
+    if content.get("results_version") != RESULTS_VERSION:
+        return
+    for part in ("rounds", "seeds", "metrics", "by_seed"):
+        stored, right = content.get(part), expected[part]
+        if isinstance(stored, dict) and isinstance(right, dict):
+            names = [f" {name}" for name in {**stored, **right} if not _equal(stored.get(name), right.get(name))]
+        else:
+            names = [] if _equal(stored, right) else [""]
+        if names:
+            yield f"{SUMMARY}: {part}{','.join(names)} is not that of the tables"
+
+
+def _equal(content: Any, right: Any) -> bool:
+    if isinstance(content, dict) and isinstance(right, dict):
+        return content.keys() == right.keys() and all(_equal(content[name], right[name]) for name in content)
+    if isinstance(content, list) and isinstance(right, list):
+        return len(content) == len(right) and all(map(_equal, content, right))
+    if isinstance(content, float) and isinstance(right, float):
+        return math.isclose(content, right, rel_tol=1e-9, abs_tol=1e-9)
+    return bool(content == right)
