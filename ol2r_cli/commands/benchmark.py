@@ -53,13 +53,14 @@ def main(given: argparse.Namespace) -> int:
     if sum((bool(given.add), given.repeat is not None, given.run)) > 1:
         raise ValueError("--add, --repeat and --run exclude each other: leave out all but one")
     from ol2r_cli.recipes import benchmark
-    from ol2r_cli.recipes.recipe_runs import dry_run, published
-    from ol2r_cli.recipes.run_plan import benchmark_plan
+    from ol2r_cli.recipes.run_plan import benchmark_plan, dry_run
 
     if given.name is None:
         if given.out is not None:
             return benchmark.write_all(given.out)
-        missing = {name: "" if published(name) else " (not published yet)" for name in recipe_names("benchmark")}
+        missing = {
+            name: "" if benchmark.published(name) else " (not published yet)" for name in recipe_names("benchmark")
+        }
         show([(name, load_recipe("benchmark", name).summary + note) for name, note in missing.items()])
         return DONE
     recipe, typed = load_recipe("benchmark", given.name), [*given.overrides, *as_options(given.config_dir)]
@@ -76,5 +77,5 @@ def main(given: argparse.Namespace) -> int:
         rows = [word for word in given.repeat if "=" not in word]
         return benchmark.repeat(recipe, rows, [*typed, *(word for word in given.repeat if "=" in word)])
     if given.add:
-        return benchmark.add(recipe, words, typed)
+        return benchmark.add(recipe, benchmark_plan(recipe, typed, added=words))
     return benchmark.run(recipe, typed, given.out) if given.run else benchmark.show(recipe, typed)

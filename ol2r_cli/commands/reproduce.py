@@ -37,9 +37,8 @@ def main(given: argparse.Namespace) -> int:
     if given.name is None:
         show([(name, load_recipe("reproduce", name).summary) for name in recipe_names("reproduce")])
         return DONE
-    from ol2r_cli.recipes.recipe_runs import dry_run
-    from ol2r_cli.recipes.reproduce import caveat, protocol_line, reproduce
-    from ol2r_cli.recipes.run_plan import paper_plan
+    from ol2r_cli.recipes.reproduce import protocol, reproduce
+    from ol2r_cli.recipes.run_plan import dry_run, paper_plan
 
     scales = [word.partition("=")[2] for word in given.overrides if word.startswith("scale=")]
     overrides = [word for word in given.overrides if not word.startswith("scale=")] + as_options(given.config_dir)
@@ -47,5 +46,5 @@ def main(given: argparse.Namespace) -> int:
     if not given.dry_run:
         return reproduce(plan, given.out)
     plan.check_data()
-    print(caveat(plan) or protocol_line(plan))
+    print(protocol(plan)[0])
     return dry_run(plan)

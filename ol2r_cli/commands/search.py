@@ -61,7 +61,7 @@ def main(given: argparse.Namespace) -> int:
     try:
         study = _open_study(given)
 
-        from ol2r_cli.search.searcher import Searcher, render_result, run_workers
+        from ol2r_cli.search.study import Searcher, render_result, run_workers
 
         if given.worker:
             return DONE if Searcher(study, given.trials, until, parent=os.getppid()).run() else INTERRUPTED

@@ -1,7 +1,7 @@
 """Runs jobs on a Slurm cluster: hands them over in arrays, through submitit, and finds out how they end.
 
-Each job that ends by itself leaves the result file of submitit. `squeue` says which jobs have ended without one, and
-the accounting (`sacct`) how; some clusters have none, and others lose records, so that it is asked for the words only.
+Each job that ends by itself leaves the result file of submitit. `squeue` says which jobs have ended without one. The
+accounting (`sacct`) is not asked: some clusters have none, and others lose records.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import io
 import math
 import os
 import pickle
-import pwd
 import re
 import shutil
 import signal
@@ -234,17 +233,10 @@ class Slurm:
         settle = 0.0 if self._stopping else _SETTLE.get(state, _SETTLE_ELSE)
         if submitted.ended is None or time.monotonic() - submitted.ended < settle:
             return None
-        # The accounting has the final state (`CANCELLED by 1000`) and the exit code (`1:0`), if there is one.
-        from submitit.slurm.slurm import SlurmInfoWatcher
-
-        answer = _output("sacct", "--allocations", "--parsable2", "--format=JobID,State,ExitCode", f"--jobs={id}")
-        record, code = SlurmInfoWatcher().read_info(answer or "").get(id, {}), ""
-        if record.get("State", "").partition(" ")[0] in _FINAL:
-            state, code = record["State"], record.get("ExitCode", "")
-        outcome = outcome_without_result(job, state, code, submitted.job.paths.stderr)
+        outcome = outcome_without_result(job, state, submitted.job.paths.stderr)
         if self._stopping and outcome.code:
             return Outcome(INTERRUPTED, reason(job, INTERRUPTED))
-        if submitted.state in _RESTARTED and submitted.restarts and outcome.code:
+        if state in _RESTARTED and submitted.restarts and outcome.code:
             with suppress(ValueError):  # if Slurm refuses the job, this outcome is final
                 self._submit([job], 1, submitted.restarts - 1)
                 return None
@@ -338,40 +330,32 @@ class Task:
         return run.returncode
 
 
-def outcome_without_result(job: Job, state: str, exit_code: str, errors: Path) -> Outcome:
+def outcome_without_result(job: Job, state: str, errors: Path) -> Outcome:
     """The outcome of a job without a result that is in a final state, or that Slurm does not know any more.
 
-    exit_code: Slurm's `1:0`, the code and the signal, or empty. errors: the file with what was printed to stderr around
-    the run.
+    errors: the file with what was printed to stderr around the run.
     """
-    with suppress(ValueError):  # its node failed after the last step of the run and before the result was written
-        if job.has_begun() and (read_manifest(job.directory) or {}).get("status") == "finished":
-            return Outcome(DONE)
+    status = None
+    with suppress(ValueError):
+        status = (read_manifest(job.directory) or {}).get("status") if job.has_begun() else None
+    if status == "finished":  # its node failed after the last step of the run and before the result was written
+        return Outcome(DONE)
     # What was printed last, around the run or by it. Without output, the usual reason is the folder.
-    output = last_line(errors) or last_line(job.log)
-    output = f": {output}" if output else f": can the nodes see {errors.parent}? (launcher.folder)"
-    name, _, user = state.partition(" by ")
-    code, _, number = exit_code.partition(":")
-    if name == "UNKNOWN":
-        return Outcome(FAILED, f"Slurm does not know it any more, and it left no result{output}")
-    if name == "CANCELLED":
-        by = f"user {user}" if user else "a user"
-        with suppress(KeyError, ValueError):
-            by = pwd.getpwuid(int(user)).pw_name
-        return Outcome(-signal.SIGTERM, f"cancelled by {by} (scancel)")
-    if name == "OUT_OF_MEMORY":
+    output = last_line(errors) or last_line(job.log) or f"can the nodes see {errors.parent}? (launcher.folder)"
+    if state == "UNKNOWN":
+        return Outcome(FAILED, f"Slurm does not know it any more, and it left no result: {output}")
+    if state == "CANCELLED":
+        return Outcome(-signal.SIGTERM, "cancelled by a user (scancel)")
+    if state == "OUT_OF_MEMORY":
         return Outcome(-signal.SIGKILL, "memory ran out: raise launcher.memory_gb")
-    if name in _FAILURES:
-        return Outcome(FAILED, _FAILURES[name])
-    # The exit code of srun does not distinguish signals from codes, but it prints that the job was killed.
+    if state in _FAILURES:
+        return Outcome(FAILED, _FAILURES[state])
     printed = errors.read_text(errors="replace") if errors.is_file() else ""
-    killed = re.search(r"^srun: error: .*: Killed$", printed, re.MULTILINE)
-    if number not in ("", "0") or killed:
-        ended = -int(number or 0) or -signal.SIGKILL
-        return Outcome(ended, reason(job, ended))
-    if code == str(INTERRUPTED):
+    if re.search(r"^srun: error: .*: Killed$", printed, re.MULTILINE):
+        return Outcome(-signal.SIGKILL, reason(job, -signal.SIGKILL))
+    if status == "interrupted":
         return Outcome(-signal.SIGTERM, "ended by the cluster or by a user (SIGTERM): what was done is kept")
-    return Outcome(FAILED, f"ended{code and f' with exit code {code}'} and left no result{output}")
+    return Outcome(FAILED, f"ended and left no result: {output}")
 
 
 def _output(*command: str, timeout: float = _ANSWER) -> str | None:

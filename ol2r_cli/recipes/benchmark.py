@@ -2,47 +2,151 @@
 
 from __future__ import annotations
 
+import platform
+import re
 import shlex
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from statistics import fmean
+from typing import NamedTuple
 
+import polars as pl
+import torch
+
+from ol2r_cli.config.catalogue import config_dir
 from ol2r_cli.config.composer import expand
 from ol2r_cli.formatting import nearest, plus_minus
 from ol2r_cli.formatting import show as show_rows
 from ol2r_cli.recipes.recipe import Recipe, load_recipe, recipe_names
-from ol2r_cli.recipes.recipe_runs import About, Results, as_published, played, published, run_recipe
 from ol2r_cli.recipes.reproduce import brief, drawn, print_result
-from ol2r_cli.recipes.run_plan import ROLES_OF_A_ROW, Condition, RunPlan, benchmark_plan, by_name, role
+from ol2r_cli.recipes.run_plan import (
+    ROLES_OF_A_ROW,
+    WITHOUT_EFFECT,
+    Condition,
+    RecipeRuns,
+    RunPlan,
+    benchmark_plan,
+    by_name,
+    role,
+    run_recipe,
+    value_of,
+)
 from ol2r_cli.report.comparison import compare_with
 from ol2r_cli.report.estimates import LEVEL
 from ol2r_cli.report.figures.drawing import NothingToDraw, save
+from ol2r_cli.report.finished_run import FinishedRun, read_results, results_frame
 from ol2r_cli.report.measures import described, digits, gain, heading
 from ol2r_cli.report.run_groups import Group, group_runs
 from ol2r_cli.report.text_table import Cell, TextTable, markdown
 from ol2r_cli.run import DONE, FAILED, INTERRUPTED
 from ol2r_cli.run.identity import RESULTS_VERSION
+from ol2r_cli.run.run import Run
 from ol2r_cli.run.store import RunDirectory
 
 TEST = "test_ndcg_10"
 WITHOUT_CURVE = ("oracle", "random")  # they would take the scale of the others
 
 
-@dataclass(frozen=True, eq=False)
-class Entry:
-    """One row of a table: a competitor on a dataset under a click model."""
+@dataclass(frozen=True)
+class About:
+    """What the results of a run say of themselves beside its settings; published with them.
+
+    table: the title of the dataset. words: overrides of the row on one line of `ol2r run`. settings: the names of those
+    that were chosen. edges: those at an end of their grid. candidates: how many settings they were chosen from.
+    choice_seconds: the CPU seconds of that. versions: of ol2r and its libraries, and the processor.
+    """
+
+    table: str
+    competitor: str
+    words: list[str]
+    settings: list[str] = field(default_factory=list)
+    edges: list[str] = field(default_factory=list)
+    candidates: int = 0
+    choice_seconds: float = 0.0
+    versions: dict[str, str] = field(default_factory=dict)
+
+    def row(self, run: FinishedRun) -> Condition:
+        """Return which row of which table a run belongs to."""
+        return Condition(self.table, run.choices["click"], self.competitor)
+
+
+Results = list[tuple[FinishedRun, About]]  # a run that belongs to several rows occurs once for each
+
+
+def published_dir() -> Path:
+    """Return the folder of the published results, of a checkout or within an installed package."""
+    beside = config_dir().parent / "docs" / "benchmark"
+    return beside if beside.is_dir() else Path(__file__).parents[1] / "published"
+
+
+def published(name: str) -> Results:
+    """Return the published results of a benchmark, those of its check for NAME_check; empty where there are none."""
+    file = published_dir() / f"{name}.parquet"
+    if not file.is_file():
+        return []
+    return [(run, About(**row)) for run, about in read_results(file) for row in about["rows"]]
+
+
+def as_published(results: Results) -> pl.DataFrame:
+    """Return the table that `published` reads, with every run once."""
+    of_runs: dict[Path, tuple[FinishedRun, list[About]]] = {}
+    for run, about in results:
+        of_runs.setdefault(run.path, (run, []))[1].append(about)
+    runs, rows = zip(*of_runs.values(), strict=True)
+    names = [[about.competitor for about in each] for each in rows]
+    return results_frame(runs, [{"rows": list(map(asdict, each))} for each in rows], names)
+
+
+def played(plan: RunPlan, runs: RecipeRuns) -> Results:
+    """Return the finished runs of a plan."""
+    results = []
+    for row in runs.rows:
+        trial, edges = row.trial, []  # the chosen settings that are the smallest or the largest number of their grid
+        grid = by_name(plan.recipe.competitors[trial.condition.competitor].grid)
+        for name in trial.settings if len(set(row.validation)) > 1 else ():
+            with suppress(ValueError):  # words have no order
+                values = [float(each.partition("=")[2]) for each in expand(grid[name])]
+                if len(values) > 1 and float(value_of(trial.settings, name)) in (min(values), max(values)):
+                    edges.append(name)
+        about = About(
+            table=trial.condition.slot,
+            competitor=trial.condition.competitor,
+            words=[override for name, override in by_name(trial.words).items() if name not in WITHOUT_EFFECT],
+            settings=list(trial.settings),
+            edges=edges,
+            candidates=len(row.validation),
+            choice_seconds=round(row.choice_seconds, 1),
+        )
+        for run in row.group.runs:
+            versions = Run.read_finished(run.path).manifest["versions"] | {"processor": processor()}
+            results.append((run, replace(about, versions=versions)))
+    return results
+
+
+def processor() -> str:
+    """The name of the processor of this machine, as far as the system tells, and the instructions that torch uses.
+
+    One name, such as AMD EPYC, may stand for several generations, which round differently.
+    """
+    linux = Path("/proc/cpuinfo")
+    named = re.search(r"^model name\s*:(.*)", linux.read_text(), re.MULTILINE) if linux.exists() else None
+    name = named[1].strip() if named else platform.processor()
+    return f"{name} ({torch.backends.cpu.get_cpu_capability()})"
+
+
+class Entry(NamedTuple):
+    """One row of a table: a competitor on a dataset under a click model, and the CPU seconds of all of its runs.
+
+    cpu_seconds: None where some have not recorded them.
+    """
 
     about: About
     group: Group
-
-    @property
-    def cpu_seconds(self) -> float | None:
-        """Of all of its runs; None where some have not recorded them."""
-        seconds = [run.cpu_seconds for run in self.group.runs]
-        return None if None in seconds else sum(second for second in seconds if second is not None)
+    cpu_seconds: float | None
 
 
 Tables = dict[tuple[str, str], list[Entry]]  # by dataset and click model
@@ -55,71 +159,70 @@ def tables_of(results: Results) -> Tables:
         rows.setdefault(about.row(run), []).append((run, about))
     tables: Tables = {}
     for (title, click, _), own in rows.items():
-        groups = group_runs(run for run, _ in own)
-        tables.setdefault((title, click), []).extend(Entry(own[0][1], group) for group in groups)
+        for group in group_runs(run for run, _ in own):
+            seconds = [run.cpu_seconds for run in group.runs if run.cpu_seconds is not None]
+            total = sum(seconds) if len(seconds) == len(group.runs) else None
+            tables.setdefault((title, click), []).append(Entry(own[0][1], group, total))
     return tables
 
 
 def show(recipe: Recipe, typed: Sequence[str]) -> int:
     """Print the published tables, or those of the datasets and click models that were typed."""
     name = f"{recipe.name} {' '.join(typed)}".rstrip()
-    results = _published_part(benchmark_plan(recipe, typed), f"{name}: type ol2r benchmark {name} --run")
-    _print(recipe, tables_of(results))
+    _print(recipe, _published_part(benchmark_plan(recipe, typed), f"{name}: type ol2r benchmark {name} --run"))
     return DONE
 
 
 def run(recipe: Recipe, typed: Sequence[str], out: Path | None) -> int:
     """Run what is missing of a benchmark and its check, write results and page, print tables; return the exit code."""
     code = DONE
-    for scale in ("check", "full"):
+    for scale, file in (("check", f"{recipe.name}_check.parquet"), ("full", f"{recipe.name}.parquet")):
         plan = benchmark_plan(recipe, typed, scale=scale)
-        plan.check_data()
-        runs = run_recipe(plan)
+        runs, results = _played(plan)
         code = code or runs.code
         if code == INTERRUPTED:
             return INTERRUPTED
-        if not (results := played(plan, runs)):
-            continue
-        directory, tables = RunDirectory(out or plan.output_dir / "benchmark"), tables_of(results)
-        file = f"{recipe.name}.parquet" if scale == "full" else f"{recipe.name}_check.parquet"
-        directory.write_parquet(file, as_published(results))
-        print(f"written: {directory / file}")
-        if scale == "check":
-            continue
-        figures = _figure_files(recipe, tables)
-        for title, figure in list(figures.items()):
+        if results:
+            directory = RunDirectory(out or plan.output_dir / "benchmark")
+            directory.write_parquet(file, as_published(results))
+            print(f"written: {directory / file}")
+    if results:
+        tables = tables_of(results)
+        for title, figure in _figure_files(recipe, tables).items():
             groups = {
                 Condition(*table, row.about.competitor): row.group
                 for table, rows in tables.items()
                 for row in rows
                 if table[0] == title and row.group.choices["ranker"] not in WITHOUT_CURVE
             }
-            try:
+            with suppress(NothingToDraw):
                 save(drawn("learning_curve", groups, bands="none"), directory.path / figure)
-            except NothingToDraw:
-                del figures[title]
-        directory.write_text(f"{recipe.name}.md", benchmark_page(recipe, tables, figures))
-        print(f"written: {directory / recipe.name}.md")
-        _print(recipe, tables)
+        _write_page(recipe, tables, directory)
+        _print(recipe, results)
     return code
 
 
-def add(recipe: Recipe, words: Sequence[str], typed: Sequence[str]) -> int:
-    """Run a ranker of the user's own as the others were run, and print the published tables with it."""
-    plan = benchmark_plan(recipe, typed, added=words)
-    others = _published_part(plan)
+def _played(plan: RunPlan) -> tuple[RecipeRuns, Results]:
+    """Run a plan, after a look at all of its data."""
     plan.check_data()
     runs = run_recipe(plan)
+    return runs, [] if runs.code == INTERRUPTED else played(plan, runs)
+
+
+def add(recipe: Recipe, plan: RunPlan) -> int:
+    """Run a ranker of the user's own as the others were run, and print the published tables with it."""
+    others = _published_part(plan)
+    runs, own = _played(plan)
     if runs.code == INTERRUPTED:
         return INTERRUPTED
-    own = played(plan, runs)
     data = {(run.fold, run.fingerprint) for run, _ in others}
     for title in dict.fromkeys(about.table for run, about in own if (run.fold, run.fingerprint) not in data):
         print(f"ol2r benchmark: {title} has other data here than the published results", file=sys.stderr)
-    for (title, click, _), values in runs.validation.items():
-        if len(values) > 1 and len(set(values)) == 1:
+    for row in runs.rows:
+        if len(row.validation) > 1 and len(set(row.validation)) == 1:
+            title, click, _ = row.trial.condition
             print(f"ol2r benchmark: {title}, {click}: all settings have the same validation NDCG@10", file=sys.stderr)
-    _print(recipe, tables_of([*others, *own]))
+    _print(recipe, [*others, *own])
     print(f"runs: {plan.output_dir / 'benchmark'}")
     return runs.code
 
@@ -129,50 +232,43 @@ def repeat(recipe: Recipe, competitors: Sequence[str], typed: Sequence[str]) -> 
 
     competitors: the rows, all if empty. Exit code 1 where numbers differ.
     """
-    made = {about.row(run): about for run, about in _published_part(benchmark_plan(recipe))}
-    names = {name.lower(): name for name in recipe.competitors if name in {row.competitor for row in made}}
-    for typed_name in competitors:
-        if typed_name.lower() not in names:
-            quoted, near = ", ".join(f"'{name}'" for name in names.values()), nearest(typed_name, list(names.values()))
-            raise ValueError(f"--repeat must name rows, {quoted}, got {typed_name}{near}")
-    wanted = {names[typed_name.lower()] for typed_name in competitors or names}
+    results = _published_part(benchmark_plan(recipe, typed))
+    names = {about.competitor.lower(): about.competitor for _, about in results}
+    for name in competitors:
+        if name.lower() not in names:
+            quoted, near = ", ".join(f"'{each}'" for each in names.values()), nearest(name, list(names.values()))
+            raise ValueError(f"--repeat must name rows, {quoted}, got {name}{near}")
+    wanted = {names[name.lower()] for name in competitors or names}
+    results = [(run, about) for run, about in results if about.competitor in wanted]
+    before = {(about.row(run), run.fold): run.values for run, about in results}
     settings = {
-        row: by_name([word for word in about.words if word.partition("=")[0] in about.settings])
-        for row, about in made.items()
-        if about.competitor in wanted
+        about.row(run): by_name([word for word in about.words if word.partition("=")[0] in about.settings])
+        for run, about in results
     }
-    plan = benchmark_plan(recipe, typed, settings=settings)
-    before = {(about.row(run), run.fold): run.values for run, about in _published_part(plan)}
-    plan.check_data()
-    runs = run_recipe(plan)
-    if runs.code == INTERRUPTED:
-        return INTERRUPTED
+    runs, repeated = _played(benchmark_plan(recipe, typed, settings=settings))
     lines = []
-    for run, about in played(plan, runs):
+    for run, about in repeated:
         row, now = about.row(run), run.values
         if earlier := before.get((row, run.fold)):
             same = sum(all(now[seed].get(name) == value for name, value in of.items()) for seed, of in earlier.items())
             apart = max(abs((now[seed].get(TEST) or 0.0) - (of.get(TEST) or 0.0)) for seed, of in earlier.items())
             compared = ["all", ""] if same == len(earlier) else [f"{same} of {len(earlier)}", f"{apart:.4f}"]
             lines.append([row.slot, row.click, str(run.fold or ""), row.competitor, *compared])
-    equal = sum(line[-2] == "all" for line in lines)
-    show_rows(lines, ["data", "click", "fold", "ranker", "seeds the same", "largest difference of NDCG@10"])
-    print(f"\n{equal} of {len(lines)} runs have the published numbers in all metrics, to the last digit")
-    return runs.code or (DONE if equal == len(lines) else FAILED)
+    if runs.code != INTERRUPTED:
+        equal = sum(line[-2] == "all" for line in lines)
+        show_rows(lines, ["data", "click", "fold", "ranker", "seeds the same", "largest difference of NDCG@10"])
+        print(f"\n{equal} of {len(lines)} runs have the published numbers in all metrics, to the last digit")
+    return runs.code or (DONE if all(line[-2] == "all" for line in lines) else FAILED)
 
 
 def write_all(folder: Path) -> int:
     """Write the pages of all published results, and the index, without running anything."""
-    pages, directory = [], RunDirectory(folder)
-    for recipe in (load_recipe("benchmark", name) for name in recipe_names("benchmark")):
-        if results := published(recipe.name):
-            tables = tables_of(results)
-            pages.append((recipe, tables))
-            figures = {title: file for title, file in _figure_files(recipe, tables).items() if (folder / file).exists()}
-            directory.write_text(f"{recipe.name}.md", benchmark_page(recipe, tables, figures))
-            print(f"written: {folder / recipe.name}.md")
+    recipes, directory = (load_recipe("benchmark", name) for name in recipe_names("benchmark")), RunDirectory(folder)
+    pages = [(recipe, tables_of(results)) for recipe in recipes if (results := published(recipe.name))]
     if not pages:
         raise ValueError("there are no published results: type ol2r benchmark linear --run --out docs/benchmark")
+    for recipe, tables in pages:
+        _write_page(recipe, tables, directory)
     directory.write_text("README.md", index(pages))
     print(f"written: {folder / 'README.md'}")
     return DONE
@@ -182,7 +278,7 @@ def _published_part(plan: RunPlan, missing: str = "") -> Results:
     """The published results of the datasets, click models and folds of a plan; ValueError where there are none."""
     final, name = list(plan.final()), plan.recipe.name
     tables = {trial.condition[:2] for trial in final}
-    folds = {by_name(run).get("dataset.fold", "").partition("=")[2] for trial in final for run in trial.runs}
+    folds = {value_of(by_name(run), "dataset.fold") for trial in final for run in trial.runs}
     results = [
         (run, about)
         for run, about in published(name)
@@ -198,15 +294,21 @@ def _figure_files(recipe: Recipe, tables: Tables) -> dict[str, str]:
     return {title: f"{recipe.name}_{title.lower().replace(', ', '_')}.svg" for title, _ in tables}
 
 
-def _print(recipe: Recipe, tables: Tables) -> None:
+def _write_page(recipe: Recipe, tables: Tables, directory: RunDirectory) -> None:
+    """Write the page of a benchmark, with those of its figures that are there."""
+    figures = {title: file for title, file in _figure_files(recipe, tables).items() if (directory / file).exists()}
+    directory.write_text(f"{recipe.name}.md", benchmark_page(recipe, tables, figures))
+    print(f"written: {directory / recipe.name}.md")
+
+
+def _print(recipe: Recipe, results: Results) -> None:
     """Print the tables, with a warning where the results are of an earlier version."""
-    if warning := outdated(tables):
+    if warning := outdated(tables := tables_of(results)):
         print(f"ol2r benchmark: {warning}", file=sys.stderr)
     for (title, click), rows in tables.items():
         folds = sorted({run.fold for row in rows for run in row.group.runs if run.fold is not None})
-        part = f", fold{'s' * (len(folds) > 1)} {', '.join(map(str, folds))}" if folds else ""
-        if folds and len(folds) == len(expand(by_name(recipe.data[title].words)["dataset.fold"])):
-            part = ""
+        every = expand(by_name(recipe.data[title].words).get("dataset.fold", "dataset.fold=1"))
+        part = f", fold{'s' * (len(folds) > 1)} {', '.join(map(str, folds))}" * (0 < len(folds) < len(every))
         print(f"\n{title}{part}, {click}\n")
         print_result(result_table(recipe, rows))
     unit = "over folds, or over seeds where there is one fold"
@@ -223,7 +325,7 @@ def result_table(recipe: Recipe, rows: Sequence[Entry], words: bool = False) -> 
     comparison = compare_with(base.group, [row.group for row in rows], recipe.metrics) if base else None
     places = {metric: _places(rows, metric) for metric in recipe.metrics}
     table = []
-    for row in sorted(rows, key=lambda row: places[recipe.metrics[0]].get(row, len(rows))):
+    for row in sorted(rows, key=lambda row: places[recipe.metrics[0]].get(row.group, len(rows))):
         typed = []  # of its ranker, exploration and fairness, with * at the end of a grid
         for word in row.about.words:
             name = word.partition("=")[0]
@@ -233,25 +335,26 @@ def result_table(recipe: Recipe, rows: Sequence[Entry], words: bool = False) -> 
         for metric, place in places.items():
             estimate = row.group.estimate(metric)
             value = "" if estimate is None else plus_minus(estimate.mean, estimate.half_width, digits(metric))
-            cells.append(Cell(value, comparison.mark(row.group, metric) if comparison else "", place.get(row) == 1))
-        seconds = row.cpu_seconds
+            cells.append(
+                Cell(value, comparison.mark(row.group, metric) if comparison else "", place.get(row.group) == 1)
+            )
         memory = [run.peak_memory_gb for run in row.group.runs if run.peak_memory_gb is not None]
-        cost = "" if seconds is None else f"{seconds:,.{1 if seconds < 10 else 0}f}"
+        cost = "" if row.cpu_seconds is None else f"{row.cpu_seconds:,.{1 if row.cpu_seconds < 10 else 0}f}"
         table.append([*cells, Cell(cost), Cell(f"{max(memory):.2f}" if memory else "")])
     numbers = [*map(heading, recipe.metrics), "CPU s", "peak GB"]
     return TextTable.of(["ranker", "words" if words else "settings"], numbers, table).without_empty()
 
 
-def _places(rows: Iterable[Entry], metric: str) -> dict[Entry, int]:
+def _places(rows: Iterable[Entry], metric: str) -> dict[Group, int]:
     """Return the place of each row by the mean of a metric: 1 is best, equal ones share the better place.
 
     Rows without the metric have none, and no row has one where neither direction is better.
     """
     if described(metric).higher_is_better is None:
         return {}
-    estimates = {row: row.group.estimate(metric) for row in rows}
-    gains = {row: gain(metric, estimate.mean) for row, estimate in estimates.items() if estimate is not None}
-    return {row: 1 + sum(other > own for other in gains.values()) for row, own in gains.items()}
+    estimates = {row.group: row.group.estimate(metric) for row in rows}
+    gains = {group: gain(metric, estimate.mean) for group, estimate in estimates.items() if estimate is not None}
+    return {group: 1 + sum(other > own for other in gains.values()) for group, own in gains.items()}
 
 
 def outdated(tables: Tables) -> str:
@@ -336,19 +439,21 @@ def index(pages: Iterable[tuple[Recipe, Tables]]) -> str:
 def _index_table(tables: Tables, metrics: Sequence[str]) -> TextTable:
     """A row for each ranker: its mean place by the first metric, and the means of two metrics in every table."""
     places: dict[str, list[int]] = {}
-    for of_table in tables.values():
-        for row, place in _places(of_table, metrics[0]).items():
-            places.setdefault(row.about.competitor, []).append(place)
-    rows = []
+    for rows in tables.values():
+        place = _places(rows, metrics[0])
+        for row in rows:
+            if row.group in place:
+                places.setdefault(row.about.competitor, []).append(place[row.group])
+    lines = []
     for competitor in sorted(places, key=lambda name: fmean(places[name])):
-        cells = [competitor, f"{fmean(places[competitor]):.1f}"]
-        for of_table in tables.values():
-            own = [row.group for row in of_table if row.about.competitor == competitor]
+        line = [competitor, f"{fmean(places[competitor]):.1f}"]
+        for rows in tables.values():
+            group = next((row.group for row in rows if row.about.competitor == competitor), None)
             means = []
-            for metric in metrics if own else ():
-                mean = None if (estimate := own[0].estimate(metric)) is None else estimate.mean
+            for metric in metrics if group else ():
+                mean = estimate.mean if group and (estimate := group.estimate(metric)) else None
                 shown = 3 if mean is not None and ("ndcg_10" in metric or abs(mean) < 1) else 1
                 means.append("-" if mean is None else f"{mean:.{min(shown, digits(metric))}f}")
-            cells.append(" / ".join(means))
-        rows.append(cells)
-    return TextTable.of(["ranker"], ["mean rank", *(", ".join(table) for table in tables)], rows)
+            line.append(" / ".join(means))
+        lines.append(line)
+    return TextTable.of(["ranker"], ["mean rank", *(", ".join(table) for table in tables)], lines)

@@ -1,25 +1,37 @@
-"""The runs of a recipe: which overrides each has, with the overrides that the user typed."""
+"""The runs of a recipe: which overrides each has, with those that the user typed, and running them.
+
+Settings of a condition are those of the trial with the best mean validation NDCG@10. `report.comparison` chooses from
+whatever runs a folder holds and never chooses settings of fairness, because runs with other fairness settings are
+another task there. Here the recipe says what competes, so that the gain of FairCo is chosen as in the paper.
+"""
 
 from __future__ import annotations
 
 import os
 import re
 import shlex
+import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ol2r_cli.config.catalogue import as_options, default_output_dir
-from ol2r_cli.config.composer import compose, expand
+from ol2r_cli.config.composer import Composer, compose, expand
 from ol2r_cli.config.instantiate import build
 from ol2r_cli.config.overrides import as_typed, split_launcher, split_search_path
-from ol2r_cli.formatting import nearest
-from ol2r_cli.recipes.recipe import SCALES, Competitor, Recipe, RecipeData
+from ol2r_cli.formatting import nearest, plural
+from ol2r_cli.recipes.recipe import SCALES, Competitor, Recipe
+from ol2r_cli.report.measures import ndcg_metrics
+from ol2r_cli.report.run_groups import Group, collect, group_runs
+from ol2r_cli.run import DONE, INTERRUPTED
 from ol2r_cli.run.identity import NOT_HASHED
+from ol2r_cli.run.store import create_root
+from ol2r_cli.sweep.sweeper import print_plan, sweep
 
 STAND_IN = "synthetic"  # the dataset of scale=quick unless another one is typed
 LIMITS = ("dataset", "dataset.fold", "click")  # typed overrides that limit a benchmark to a part
@@ -36,6 +48,16 @@ def by_name(*overrides: str | Iterable[str]) -> Overrides:
     """
     words = (word for part in overrides for word in (shlex.split(part) if isinstance(part, str) else part))
     return {word.partition("=")[0].lstrip("+~"): word for word in words}
+
+
+def value_of(overrides: Overrides, name: str) -> str:
+    """Return the value of a setting as typed; empty where there is none."""
+    return overrides.get(name, "").partition("=")[2]
+
+
+def role(name: str) -> str:
+    """Return the group of a setting: `ranker` of `ranker.l2` and `ranker/model`."""
+    return re.split(r"[./@]", name, maxsplit=1)[0]
 
 
 @dataclass(frozen=True)
@@ -96,31 +118,20 @@ class RunPlan:
 
     def dataset(self, slot: Slot) -> Any:
         """Return the object that loads the data of a slot; ValueError, which says how to go on, without the data."""
-        names = ("dataset", "data_dir", "cache_dir")
-        overrides = [
-            override
-            for name, override in slot.shared.items()
-            if name in names or (name.startswith("dataset.") and name != "dataset.fold")
-        ]
-        source = build(compose([*overrides, *self.folders]).config.dataset)
-        if hasattr(source, "locate"):
-            try:
+        first = (expand(override)[0] for override in slot.shared.values())
+        source = build(compose([*first, *self.folders]).config.dataset)
+        try:
+            if hasattr(source, "locate"):
                 source.locate()
-            except ValueError as error:
-                # dataset.path would hold for every dataset of the recipe
-                reason = str(error).partition(", or use dataset=")[0]
-                reason = reason.replace("then type dataset.path=FOLDER", "then type data_dir=FOLDER, in which it lies")
-                name, scale, advice = self.recipe.name, "", "type dataset=synthetic for the generated part alone"
-                if self.recipe.kind == "reproduce":
-                    scale, advice = (
-                        f" at scale={self.scale}",
-                        (
-                            "go on with the same protocol on other data, labelled as such: ol2r reproduce "
-                            f"{name} --scale {self.scale} dataset=mq2008 dataset.path=FOLDER, or dataset=synthetic, "
-                            "or --scale quick"
-                        ),
-                    )
-                raise ValueError(f"{name}{scale} needs {slot.title}: {reason}, or {advice}") from None
+        except ValueError as error:
+            # dataset.path would hold for every dataset of the recipe
+            reason = (
+                str(error)
+                .partition(", or use dataset=")[0]
+                .replace("then type dataset.path=FOLDER", "then type data_dir=FOLDER, in which it lies")
+            )
+            advice = "or go on with generated data, labelled as such: type dataset=synthetic"
+            raise ValueError(f"{self.recipe.name} needs {slot.title}: {reason}, {advice}") from None
         return source
 
     def check_data(self) -> None:
@@ -131,7 +142,7 @@ class RunPlan:
     @property
     def output_dir(self) -> Path:
         """Return the folder with the folder of the runs, which has the name of the command."""
-        typed = self.typed.get("output_dir", "").partition("=")[2]
+        typed = value_of(self.typed, "output_dir")
         return Path(os.path.expanduser(typed)) if typed else default_output_dir()
 
     def job(self, run: Sequence[str]) -> list[str]:
@@ -145,33 +156,40 @@ class RunPlan:
 
     def candidates(self) -> Iterator[Trial]:
         """Yield the trials from which settings are chosen."""
-        for slot, condition in self._conditions() if self._chooses else ():
-            grid = by_name(self.recipe.competitors[condition.competitor].grid)
-            for settings in product(*map(expand, grid.values())) if grid else ():
-                choose = slot.shared | by_name(self.recipe.choose) | slot.choose
-                yield self._trial(condition, by_name(settings), choose)
+
+        def grid(_: Condition, competitor: Competitor) -> list[Overrides]:
+            values = map(expand, by_name(competitor.grid).values())
+            return [by_name(settings) for settings in product(*values)] if competitor.grid else []
+
+        if self._chooses:
+            yield from self._trials(grid, choosing=True)
 
     def final(self, best: Mapping[Condition, Overrides] | None = None) -> Iterator[Trial]:
         """Yield the trials that are reported: with the `best` settings where they are chosen, or with fixed ones."""
-        for slot, condition in self._conditions():
-            quick = self.recipe.competitors[condition.competitor].quick
+
+        def fixed(condition: Condition, competitor: Competitor) -> list[Overrides]:
+            if self.settings is not None:
+                return [self.settings[condition]] if condition in self.settings else []
+            if self._chooses:
+                return [(best or {}).get(condition, {})]
+            quick = competitor.quick
             if isinstance(quick, dict):
                 quick = quick.get(condition.click, list(quick.values())[-1])
-            chosen = best or {} if self._chooses else self.settings
-            settings = by_name(quick) if chosen is None else chosen.get(condition, {})
-            yield self._trial(condition, settings, slot.shared)
+            return [by_name(quick)]
 
-    def _conditions(self) -> Iterator[tuple[Slot, Condition]]:
+        yield from self._trials(fixed)
+
+    def _trials(
+        self, choices: Callable[[Condition, Competitor], list[Overrides]], choosing: bool = False
+    ) -> Iterator[Trial]:
+        """Yield a trial for each of the settings that a competitor has under a condition."""
         for slot in self.slots if self.recipe.competitors else ():
-            for click, competitor in product(expand(slot.shared["click"]), self.recipe.competitors):
-                condition = Condition(slot.title, click.partition("=")[2], competitor)
-                if self.settings is None or condition in self.settings:
-                    yield slot, condition
-
-    def _trial(self, condition: Condition, settings: Overrides, shared: Overrides) -> Trial:
-        click = by_name([f"click={condition.click}"])
-        words = shared | click | by_name(self.recipe.competitors[condition.competitor].words) | settings
-        return Trial(condition, settings, tuple(words.values()))
+            shared = slot.shared | (by_name(self.recipe.choose) | slot.choose if choosing else {})
+            for click, (name, competitor) in product(expand(slot.shared["click"]), self.recipe.competitors.items()):
+                condition = Condition(slot.title, click.partition("=")[2], name)
+                for settings in choices(condition, competitor):
+                    words = shared | {"click": click} | by_name(competitor.words) | settings
+                    yield Trial(condition, settings, tuple(words.values()))
 
 
 def paper_plan(recipe: Recipe, scale: str = "quick", typed: Sequence[str] = ()) -> RunPlan:
@@ -185,25 +203,21 @@ def paper_plan(recipe: Recipe, scale: str = "quick", typed: Sequence[str] = ()) 
     words, folders = split_search_path(typed)
     overrides, launcher = split_launcher(words)
     named = by_name(overrides)
-    compared: Overrides = {}
-    for each in recipe.competitors.values():
-        compared |= by_name(each.words, each.grid)
+    compared = by_name(*(part for each in recipe.competitors.values() for part in (each.words, each.grid)))
     for name, override in named.items():
         if name in compared:
             raise ValueError(f"{name} is what {recipe.name} compares or chooses: leave out {override}")
         if name not in ("click", "dataset.fold") and len(expand(override)) > 1:
             raise ValueError(f"{name} must have one value, got {override}")
-    choice = named["dataset"].partition("=")[2] if "dataset" in named else STAND_IN if scale == "quick" else ""
-    sources: dict[str, RecipeData] = {}  # by their words
-    names: dict[str, list[str]] = {}
+    choice = value_of(named, "dataset") or (STAND_IN if scale == "quick" else "")
+    names: dict[str, list[str]] = {}  # of the data of the paper, by the words of what is used
     for name, data in ({n: data for n, data in recipe.data.items() if data.choice == choice} or recipe.data).items():
-        source = data.source(choice)
-        sources[source.words] = source
-        names.setdefault(source.words, []).append(name)
-    titles = Counter(source.title for source in sources.values())
+        names.setdefault(data.source(choice).words, []).append(name)
+    sources = [(recipe.data[replaced[-1]].source(choice), replaced) for replaced in names.values()]
+    titles = Counter(source.title for source, _ in sources)
     slots = []
-    for source_words, source in sources.items():
-        own = by_name(source_words)
+    for source, replaced in sources:
+        own = by_name(source.words)
         settings = [override.removeprefix("dataset.") for name, override in own.items() if name != "dataset"]
         title = source.title if titles[source.title] == 1 else f"{source.title}, {' '.join(settings)}"
         if recipe.queries is not None:
@@ -212,11 +226,11 @@ def paper_plan(recipe: Recipe, scale: str = "quick", typed: Sequence[str] = ()) 
         if scale == "paper" and source.folds:
             own["dataset.fold"] = f"dataset.fold={','.join(map(str, range(1, source.folds + 1)))}"
         shared = own | by_name(recipe.words, recipe.scale[scale]) | named
-        rounds = shared.get("rounds", "").partition("=")[2]
+        rounds = value_of(shared, "rounds")
         if rounds.isdecimal() and "block_rounds" in shared:  # those that are played: the user may type fewer
             played = [each for each in re.findall(r"\d+", shared["block_rounds"]) if int(each) <= int(rounds)]
             shared["block_rounds"] = f"block_rounds=[{','.join(played)}]"
-        slots.append(Slot(title, shared, stands_for=tuple(names[source_words])))
+        slots.append(Slot(title, shared, stands_for=tuple(replaced)))
     return RunPlan(recipe, scale, slots, named, as_options(folders), launcher)
 
 
@@ -236,21 +250,19 @@ def benchmark_plan(
     """
 
     def limits(word: str) -> bool:
-        """Whether an override leaves the protocol as it is: it limits the benchmark, or changes no result."""
         name = word.partition("=")[0].lstrip("+")
         return name in LIMITS or name in WITHOUT_EFFECT
 
     typed_words, folders = split_search_path([*typed, *filter(limits, added)])
     overrides, launcher = split_launcher(typed_words)
-    named = by_name(overrides)
-    own = by_name([word for word in added if not limits(word)])
+    named, own = by_name(overrides), by_name([word for word in added if not limits(word)])
     if own:
         if "ranker" not in own or len(expand(own["ranker"])) > 1:
             raise ValueError(f"--add must name one ranker, such as --add ranker=mine, got {shlex.join(own.values())}")
         grid = {name: override for name, override in own.items() if len(expand(override)) > 1}
         words = shlex.join(override for name, override in own.items() if name not in grid)
-        competitor = Competitor(words, shlex.join(grid.values()))
-        recipe = replace(recipe, competitors={f"{own['ranker'].partition('=')[2]} (added)": competitor})
+        added_ranker = Competitor(words, shlex.join(grid.values()))
+        recipe = replace(recipe, competitors={f"{value_of(own, 'ranker')} (added)": added_ranker})
     for name, override in [*named.items(), *own.items()]:
         if name == "dataset.path":
             raise ValueError(f"leave out {override}: type data_dir=FOLDER, in which the folder of the data set lies")
@@ -258,29 +270,107 @@ def benchmark_plan(
             raise ValueError(
                 f"{name} is part of the protocol of {recipe.name}: leave out {override}, or use `ol2r run`"
             )
-    of_data = {title: by_name(data.words, recipe.words) for title, data in recipe.data.items()}
-    for name in LIMITS:
-        listed = [expand(protocol[name]) for protocol in of_data.values() if name in protocol]
-        for override in expand(named[name]) if name in named and listed else ():
-            every = list(dict.fromkeys(override for overrides in listed for override in overrides))
-            allowed = [each for each in every if name == "dataset" or all(each in overrides for overrides in listed)]
-            if override not in allowed:
-                value, choices = override.partition("=")[2], [each.partition("=")[2] for each in allowed]
-                where = "" if len(listed) == 1 or name != "dataset.fold" else " unless dataset= is typed as well"
-                raise ValueError(f"{name} must be {' or '.join(choices)}{where}, got {value}{nearest(value, choices)}")
-        if name == "dataset":
-            of_data = {title: each for title, each in of_data.items() if named.get(name) in (None, each[name])}
+    protocols = {title: by_name(data.words, recipe.words) for title, data in recipe.data.items()}
+    if "dataset" in named:
+        datasets = list(dict.fromkeys(value_of(protocol, "dataset") for protocol in protocols.values()))
+        if (dataset := value_of(named, "dataset")) not in datasets:
+            raise ValueError(f"dataset must be {' or '.join(datasets)}, got {dataset}{nearest(dataset, datasets)}")
+        protocols = {title: each for title, each in protocols.items() if value_of(each, "dataset") == dataset}
     slots = []
-    for title, protocol in of_data.items():
-        folds = {"dataset.fold": protocol["dataset.fold"]} if "dataset.fold" in protocol else {}
-        typed_limits = {name: override for name, override in named.items() if folds or name != "dataset.fold"}
-        if folds and scale == "check":
-            protocol["dataset.fold"] = expand(protocol["dataset.fold"])[0]
-        shared = protocol | by_name(recipe.scale[scale]) | typed_limits
+    for title, protocol in protocols.items():
+        limited = {name: word for name, word in named.items() if name in protocol or name != "dataset.fold"}
+        for name in limited.keys() & {"click", "dataset.fold"}:
+            for override in expand(named[name]):
+                if override not in (listed := expand(protocol[name])):
+                    value, values = override.partition("=")[2], [each.partition("=")[2] for each in listed]
+                    allowed = f"{' or '.join(values)} with {title}"
+                    raise ValueError(f"{name} must be {allowed}, got {value}{nearest(value, values)}")
+        folds = {name: protocol[name] for name in ("dataset.fold",) if name in protocol}
+        one = {name: expand(each)[0] for name, each in folds.items()} if scale == "check" else {}
+        shared = protocol | one | by_name(recipe.scale[scale]) | limited
         slots.append(Slot(title, shared, folds | by_name(recipe.data[title].choose)))  # all folds choose
     return RunPlan(recipe, scale, slots, named, as_options(folders), launcher, settings)
 
 
-def role(name: str) -> str:
-    """Return the group of a setting: `ranker` of `ranker.l2` and `ranker/model`."""
-    return re.split(r"[./@]", name, maxsplit=1)[0]
+@dataclass
+class RecipeRow:
+    """The trial that is reported under a condition, and the group of its runs.
+
+    validation: mean validation NDCG@10 of the trials from which its settings were chosen. choice_seconds: their CPU
+    seconds, as far as their runs have recorded them.
+    """
+
+    trial: Trial
+    group: Group
+    validation: list[float] = field(default_factory=list)
+    choice_seconds: float = 0.0
+
+
+@dataclass
+class RecipeRuns:
+    """The runs of a recipe, and a line for each job that failed. code: 0, 3 when some failed, 130 when interrupted."""
+
+    rows: list[RecipeRow] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
+    code: int = DONE
+
+
+def run_recipe(plan: RunPlan) -> RecipeRuns:
+    """Run a plan; finished runs are not run again. A condition with a failed run is absent from `rows`."""
+    runs, tried = RecipeRuns(), dict[Condition, list[tuple[float, float, Overrides]]]()
+    create_root(plan.output_dir)
+    if candidates := list(plan.candidates()):
+        count = sum(len(trial.runs) for trial in candidates)
+        print(f"{plural(count, 'run')} to choose settings by validation", file=sys.stderr)
+        finished = _run_trials(candidates, plan, runs)
+        if runs.code:
+            return runs
+        for trial, group in finished.items():
+            if (estimate := group.estimate(ndcg_metrics([group])[1])) is None:
+                raise ValueError(
+                    f"settings of {trial.condition.competitor} are chosen by validation, which {group.runs[0].path} "
+                    "lacks: type dataset.validation=0.2"
+                )
+            seconds = sum(run.cpu_seconds or 0 for run in group.runs)
+            tried.setdefault(trial.condition, []).append((estimate.mean, seconds, trial.settings))
+    best = {condition: max(each, key=itemgetter(0))[2] for condition, each in tried.items()}  # the first of equal ones
+    for trial, group in _run_trials(list(plan.final(best)), plan, runs).items():
+        of_row = tried.get(trial.condition, [])
+        validation, seconds = [mean for mean, _, _ in of_row], sum(second for _, second, _ in of_row)
+        runs.rows.append(RecipeRow(trial, group, validation, seconds))
+    return runs
+
+
+def _run_trials(trials: Sequence[Trial], plan: RunPlan, runs: RecipeRuns) -> dict[Trial, Group]:
+    """Return the group of every trial whose runs have all finished; failures are printed, and added to `runs`."""
+    jobs = list(dict.fromkeys(job for trial in trials for job in trial.runs))
+    one_at_a_time = ["launcher=processes", "launcher.jobs=1"] if plan.recipe.alone and not plan.launcher else []
+    result = sweep([plan.job(job) for job in jobs], [*one_at_a_time, *plan.launcher], terminal=sys.stderr)
+    for job in result.failed:
+        runs.failed.append(f"`{job.command}` ({job.reason})")
+        print(f"ol2r {plan.recipe.kind}: failed: {job.command} ({job.reason})", file=sys.stderr)
+    runs.code = runs.code or result.code
+    if result.code == INTERRUPTED:
+        print("the same command goes on from here", file=sys.stderr)
+    directories = {job: path for job, path in zip(jobs, result.directories, strict=True) if path is not None}
+    groups = {}
+    for trial in trials:
+        if directories.keys() >= set(trial.runs):
+            collected = collect([directories[job] for job in trial.runs])
+            if collected.damaged:
+                raise ValueError(f"a run is damaged, {collected.damaged[0]}: type force=true to run it again")
+            (groups[trial],) = group_runs(collected.runs)
+    return groups
+
+
+def dry_run(plan: RunPlan) -> int:
+    """Print the runs of a plan without running or writing anything; return the exit code."""
+    candidates, final = list(plan.candidates()), list(plan.final())
+    jobs = [[*plan.job(run), *plan.launcher] for trial in candidates or final for run in trial.runs]
+    if candidates:
+        count = sum(len(trial.runs) for trial in final)
+        print(f"{len(jobs)} runs to choose settings by validation, then {count} with those that were chosen\n")
+    if not jobs:
+        print("nothing is run: the figure is about the data")
+        return DONE
+    return print_plan(jobs, Composer(plan.folders))

@@ -6,23 +6,25 @@ They are checked before the first one runs: which are bad and why, and which are
 from __future__ import annotations
 
 import json
-import os
+import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import cached_property
+from functools import cache, cached_property, reduce
+from operator import getitem
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, TextIO
 
 import torch
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 
 from ol2r_cli.config.composer import Composer, Composition, check_grid
 from ol2r_cli.config.instantiate import build, command_of
+from ol2r_cli.config.overrides import split_launcher
 from ol2r_cli.formatting import error_line, one_line
-from ol2r_cli.launcher.job import Job, manifest_bytes, payload
+from ol2r_cli.launcher.job import Job, Launcher, manifest_bytes, payload
 from ol2r_cli.run import CHECKPOINT
 from ol2r_cli.run.clean import SWEEPS
 from ol2r_cli.run.experiment import Experiment
@@ -30,6 +32,7 @@ from ol2r_cli.run.run import Run
 from ol2r_cli.simulation import check_needs
 
 _SHOWN = 10  # reasons that are listed; others are counted
+_SILENT = 10.0  # seconds of checking between two lines that say how many jobs are checked: a large dataset is parsed
 # The settings of the run that decide, together with the roles, whether a simulation can be set up.
 _SETUP_SETTINGS = ("device", "positions", "exposure", "beta", "measure", "no_relevant")
 
@@ -79,11 +82,6 @@ class SweepJob:
         """Whether its run is finished."""
         return self.ending in (Ending.DONE, Ending.SKIPPED)
 
-    @property
-    def output_dir(self) -> Path:
-        """The folder of all its runs."""
-        return Path(os.path.expanduser(str(self.settings["output_dir"])))
-
     @cached_property
     def kind(self) -> str:
         """What jobs of similar speed have in common: choices, data apart from fold and seed, replicas and device."""
@@ -114,33 +112,16 @@ class SweepJob:
     def log(self) -> Path:
         """The file for its output; its folder is below `output_dir` and its name that of the run."""
         assert self.directory is not None
-        return self.output_dir / SWEEPS / self.directory.parent.name / f"{self.directory.name}.log"
+        root, dataset, name = self.directory.parents[1], self.directory.parent.name, self.directory.name
+        return root / SWEEPS / dataset / f"{name}.log"
 
     @cached_property
     def job(self) -> Job:
         """The job for a launcher, made when it is first submitted."""
         assert self.directory is not None
         id, overrides = self.directory.name.rpartition("-")[2], [*self.words, *self.options]
-        content = payload(self.settings, self.choices, overrides, id)
-        before = manifest_bytes(self.directory)
+        content, before = payload(self.settings, self.choices, overrides, id), manifest_bytes(self.directory)
         return Job(self.number, content, self.directory.absolute(), self.log.absolute(), before)
-
-
-class BadJobs(ValueError):
-    """Some jobs of a sweep have a bad configuration, and nothing has been run.
-
-    The message has a line for each reason with the jobs that have it, and says how to run the other jobs.
-    """
-
-    def __init__(self, bad: Sequence[SweepJob], jobs: int):
-        lines, good = reason_lines(bad, jobs), jobs - len(bad)
-        advice = f"--keep-going runs the other {good}"
-        if len(lines) == 1:
-            message = f"{lines[0]}; nothing has been run: {advice}" if good else lines[0]
-        else:
-            heading = f"{len(bad)} of {jobs} jobs cannot be run, and nothing has been run:"
-            message = "\n  ".join([heading, *lines, *([advice] if good else [])])
-        super().__init__(message)
 
 
 def reason_lines(bad: Sequence[SweepJob], jobs: int) -> list[str]:
@@ -159,25 +140,29 @@ def reason_lines(bad: Sequence[SweepJob], jobs: int) -> list[str]:
 
 
 class Plan:
-    """The jobs of a sweep after all checks.
+    """The jobs of a sweep after all checks. Nothing is written or started.
 
-    `jobs` are the overrides of each job. A job is named by those that not all jobs have. `duplicates` maps the numbers
-    of jobs that are the same run as an earlier job to the numbers of the earlier jobs; `sweep_jobs` does not contain
-    duplicates. `progress` is called with the number of jobs that have been checked. `check` raises ValueError for an
-    experiment that is bad for other reasons.
+    `jobs` are the overrides of each job. A job is named by those that not all jobs have. `launcher` is where they say
+    that jobs run, None if no job is good. `duplicates` maps the numbers of jobs that are the same run as an earlier job
+    to the numbers of the earlier jobs; `sweep_jobs` does not contain duplicates. `terminal` is where to say how many
+    jobs are checked. `check` raises ValueError for an experiment that is bad for other reasons. ValueError if the
+    settings of the launcher are bad, or not the same for all jobs.
     """
 
     def __init__(
         self,
         jobs: Sequence[Sequence[str]],
         composer: Composer,
-        progress: Callable[[int], object] = lambda _: None,
+        terminal: TextIO | None = None,
         check: Callable[[Experiment], object] = lambda _: None,
     ):
-        common = set.intersection(*map(set, jobs)) if len(jobs) > 1 else set[str]()
+        split = [split_launcher(job) for job in jobs]
+        if any(set(launcher) != set(split[0][1]) for _, launcher in split):
+            raise ValueError("launcher must be the same for all jobs of a sweep: type one value for each setting of it")
+        common = set.intersection(*(set(words) for words, _ in split)) if len(jobs) > 1 else set[str]()
         by_dataset: dict[str, list[tuple[SweepJob, Composition]]] = defaultdict(list)
         self.sweep_jobs: list[SweepJob] = []
-        for number, words in enumerate(jobs):
+        for number, (words, _) in enumerate(split):
             name = " ".join(word for word in words if word not in common) or " ".join(words) or "ol2r run"
             sweep_job = SweepJob(number, tuple(words), name, tuple(composer.options))
             self.sweep_jobs.append(sweep_job)
@@ -187,7 +172,7 @@ class Plan:
                 sweep_job.ending, sweep_job.reason = Ending.BAD, one_line(error)
             else:
                 by_dataset[_as_json(composition.settings["dataset"])].append((sweep_job, composition))
-        checked = len(self.bad)
+        checked, shown = len(self.bad), time.monotonic()
         with torch.inference_mode():
             for compositions in by_dataset.values():  # one dataset in memory at a time
                 made: dict[str, Any] = {}
@@ -199,11 +184,21 @@ class Plan:
                         sweep_job.ending, sweep_job.reason = Ending.BAD, one_line(error)
                         if isinstance(error, OSError) and error.filename:
                             sweep_job.reason = f"{error.filename}: {error.strerror}"
-                    progress(checked := checked + 1)
+                    checked += 1
+                    if terminal is not None and checked < len(jobs) and time.monotonic() - shown > _SILENT:
+                        shown = time.monotonic()
+                        print(f"checking: {checked} of {len(jobs)} jobs", file=terminal, flush=True)
         first: dict[Path | None, int] = {}
         numbers = {job.number: first.setdefault(job.directory, job.number) for job in self.good}
         self.duplicates = {number: earlier for number, earlier in numbers.items() if number != earlier}
         self.sweep_jobs = [sweep_job for sweep_job in self.sweep_jobs if sweep_job.number not in self.duplicates]
+        self.launcher: Launcher | None = None
+        if self.good:
+            config: Any = composer([*self.good[0].words, *split[0][1]]).config
+            uses_gpu = any(sweep_job.settings["device"]["name"] in ("auto", "cuda") for sweep_job in self.good)
+            if config.launcher.get("gpus") == "auto" and not uses_gpu:
+                OmegaConf.update(config, "launcher.gpus", [])
+            self.launcher = build(config.launcher)
 
     @property
     def good(self) -> list[SweepJob]:
@@ -231,12 +226,12 @@ def _check(
     settings = composition.settings
 
     def make(node: DictConfig) -> Any:
-        content: Any = settings
-        for part in (name := node._get_full_key(None)).split("."):
-            content = content[part]
-        key = f"{name}: {_as_json(content)}"
+        name = node._get_full_key(None)
+        key = f"{name}: {_as_json(reduce(getitem, name.split('.'), settings))}"
         if key not in made:
-            made[key] = _loaded_once(build(node)) if name == "dataset" else build(node)
+            made[key] = source = build(node)
+            if name == "dataset" and hasattr(source, "load"):
+                made[key] = SimpleNamespace(load=cache(source.load))
         return made[key]
 
     check_grid(composition, sweep_job.words, "sweep one grid at a time")
@@ -268,23 +263,6 @@ def _setup_error(experiment: Experiment) -> str:
     except Exception as error:  # of a user's role, or of torch: the other jobs must still be checked
         return error_line(error)
     return ""
-
-
-def _loaded_once(source: Any) -> Any:
-    """A dataset whose `load` loads it once, and raises the same error every time."""
-    loaded: list[Any] = []
-
-    def load() -> Any:
-        if not loaded:
-            try:
-                loaded.append(source.load())
-            except (ValueError, OSError) as error:
-                loaded.append(error)
-        if isinstance(loaded[0], Exception):
-            raise loaded[0]
-        return loaded[0]
-
-    return SimpleNamespace(load=load) if hasattr(source, "load") else source
 
 
 def _as_json(settings: Any) -> str:

@@ -13,23 +13,17 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TextIO
-
-from omegaconf import OmegaConf
+from typing import TextIO
 
 from ol2r_cli.config.composer import Composer
-from ol2r_cli.config.instantiate import build
-from ol2r_cli.config.overrides import split_launcher, split_search_path
+from ol2r_cli.config.overrides import split_search_path
 from ol2r_cli.formatting import duration, plural, show
-from ol2r_cli.launcher.job import Launcher
 from ol2r_cli.run import BAD_CONFIGURATION, DONE, FAILED, INTERRUPTED, JOBS_FAILED
 from ol2r_cli.run.run import Run
 from ol2r_cli.run.store import create_root
 from ol2r_cli.run.summary import render
-from ol2r_cli.sweep.plan import BadJobs, Ending, Plan, SweepJob, reason_lines
+from ol2r_cli.sweep.plan import Ending, Plan, SweepJob, reason_lines
 from ol2r_cli.sweep.scheduler import Scheduler, StatusDisplay
-
-_SILENT = 10.0  # seconds of checking between two lines that say how many jobs are checked: a large dataset is parsed
 
 
 @dataclass(frozen=True)
@@ -65,8 +59,8 @@ def sweep(
 
     launcher: words that say where the jobs run, such as `launcher=slurm` or `launcher.jobs=4`; they may also be among
     the words of every job. composer: for jobs whose words name no folders. terminal: where to show the progress, None
-    for silence. Finished runs are not run again. `BadJobs`, a ValueError, before anything is run, if the configuration
-    of a job is bad, unless `keep_going`.
+    for silence. Finished runs are not run again. ValueError, before anything is run, if the configuration of a job is
+    bad, unless `keep_going`.
 
         sweep([["ranker=pdgd", f"seed={seed}"] for seed in range(3)], ["launcher.jobs=2"], terminal=sys.stderr)
     """
@@ -75,15 +69,19 @@ def sweep(
         split = [split_search_path(job) for job in jobs]
         composer = Composer(list(dict.fromkeys(f"--config-dir={folder}" for _, own in split for folder in own)))
         jobs = [words for words, _ in split]
-    plan, runs_jobs = plan_sweep([[*job, *launcher] for job in jobs], composer, terminal)
-    sweep_jobs = plan.sweep_jobs
+    plan = Plan([[*job, *launcher] for job in jobs], composer, terminal)
+    sweep_jobs, good = plan.sweep_jobs, len(jobs) - len(plan.bad)
     if plan.bad and not keep_going:
-        raise BadJobs(plan.bad, len(jobs))
+        lines, advice = reason_lines(plan.bad, len(jobs)), f"--keep-going runs the other {good}"
+        if len(lines) == 1:
+            raise ValueError(f"{lines[0]}; nothing has been run: {advice}" if good else lines[0])
+        heading = f"{len(plan.bad)} of {len(jobs)} jobs cannot be run, and nothing has been run:"
+        raise ValueError("\n  ".join([heading, *lines, *([advice] if good else [])]))
     for sweep_job in plan.good:
         if sweep_job.state()[0] == "finished":
             sweep_job.ending = Ending.SKIPPED
     to_run = [sweep_job for sweep_job in sweep_jobs if not sweep_job.ending]
-    for folder in {sweep_job.output_dir for sweep_job in to_run}:
+    for folder in {job.directory.parents[1] for job in to_run if job.directory}:
         try:
             create_root(folder)
             with tempfile.TemporaryFile(dir=folder):
@@ -97,41 +95,13 @@ def sweep(
         display.say(f"{plural(len(plan.duplicates), 'job')} left out, the same run as another: {pairs}{more}")
     for line in reason_lines(plan.bad, len(jobs)):
         display.say(f"bad: {line}")
-    stopped = Scheduler(to_run, runs_jobs, display).run() if to_run and runs_jobs is not None else False
+    stopped = Scheduler(to_run, plan.launcher, display).run() if to_run and plan.launcher is not None else False
     finished = {sweep_job.number: sweep_job.directory for sweep_job in sweep_jobs if sweep_job.succeeded}
     directories = [finished.get(plan.duplicates.get(number, number)) for number in range(len(jobs))]
     code = INTERRUPTED if stopped else DONE if len(finished) == len(sweep_jobs) else JOBS_FAILED
     if code == JOBS_FAILED and len(sweep_jobs) == 1:
         code = BAD_CONFIGURATION if plan.bad else FAILED
     return SweepResult(sweep_jobs, directories, code, time.monotonic() - start)
-
-
-def plan_sweep(
-    jobs: Sequence[Sequence[str]], composer: Composer, terminal: TextIO | None = None
-) -> tuple[Plan, Launcher | None]:
-    """The checked jobs and the launcher, which is None if no job is good. Nothing is written or started.
-
-    ValueError if the settings of the launcher are bad, or not the same for all jobs.
-    """
-    words, launcher_words = zip(*map(split_launcher, jobs), strict=True) if jobs else ((), ())
-    if any(set(others) != set(launcher_words[0]) for others in launcher_words):
-        raise ValueError("launcher must be the same for all jobs of a sweep: type one value for each of its settings")
-    shown = time.monotonic()
-
-    def show_progress(checked: int) -> None:
-        nonlocal shown
-        if terminal is not None and checked < len(jobs) and time.monotonic() - shown > _SILENT:
-            shown = time.monotonic()
-            print(f"checking: {checked} of {len(jobs)} jobs", file=terminal, flush=True)
-
-    plan = Plan(words, composer, show_progress)
-    if not plan.good:
-        return plan, None
-    config: Any = composer([*plan.good[0].words, *launcher_words[0]]).config
-    uses_gpu = any(sweep_job.settings["device"]["name"] in ("auto", "cuda") for sweep_job in plan.good)
-    if config.launcher.get("gpus") == "auto" and not uses_gpu:
-        OmegaConf.update(config, "launcher.gpus", [])
-    return plan, build(config.launcher)
 
 
 def print_summary(result: SweepResult) -> None:
@@ -168,7 +138,7 @@ def print_summary(result: SweepResult) -> None:
 
 def print_plan(jobs: Sequence[Sequence[str]], composer: Composer, keep_going: bool = False) -> int:
     """Print a table of the jobs that would be run; returns the exit code, 2 if some are bad, unless `keep_going`."""
-    plan, launcher = plan_sweep(jobs, composer, sys.stderr)
+    plan = Plan(jobs, composer, sys.stderr)
     states = [(sweep_job, *sweep_job.state()) for sweep_job in plan.sweep_jobs]
     show(
         [
@@ -182,8 +152,8 @@ def print_plan(jobs: Sequence[Sequence[str]], composer: Composer, keep_going: bo
     if plan.duplicates:
         print(f"{len(plan.duplicates)} more are the same run as another, and are left out")
     to_run = sum(state in ("new", "resumes") for _, state, _ in states)
-    if to_run and launcher is not None:
-        print(f"{max(1, min(launcher.free_slots(), to_run))} at a time")
+    if to_run and plan.launcher is not None:
+        print(f"{max(1, min(plan.launcher.free_slots(), to_run))} at a time")
     for line in reason_lines(plan.bad, len(jobs)):
         print(f"ol2r run: {line}", file=sys.stderr)
     return BAD_CONFIGURATION if plan.bad and not keep_going else DONE

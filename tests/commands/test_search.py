@@ -16,9 +16,9 @@ from optuna.trial import TrialState
 
 from ol2r_cli import cli
 from ol2r_cli.run.run import Run, find_runs
-from ol2r_cli.search import searcher, space
-from ol2r_cli.search.searcher import TrialOutcome, run_trial
-from ol2r_cli.search.study import Study
+from ol2r_cli.search import space
+from ol2r_cli.search import study as study_module
+from ol2r_cli.search.study import Study, TrialOutcome, run_trial
 from tests.launch import Launched
 from tests.search.spaces import COMPOSER, TINY, study
 
@@ -73,7 +73,7 @@ def test_a_search_prints_its_trials_and_what_to_type_next_and_they_are_ordinary_
     (line,) = (line for line in lines if line.startswith("  fresh seeds"))
     words = shlex.split(line)[2:]
     assert words[:2] == ["ol2r", "run"]
-    assert words[-4:] == [*reopened(undisturbed).overrides(best), "seed=100", "replicas=10"]
+    assert words[-4:] == [*reopened(undisturbed).space.overrides(best.params), "seed=100", "replicas=10"]
     states = [Run.read(path) for path in find_runs(undisturbed)]
     assert len(states) == TRIALS
     assert sum(state.state == "finished" for state in states) == len(finished)
@@ -123,13 +123,13 @@ def test_trials_that_fail_do_not_end_the_search_which_ends_with_1_without_any_va
             raise RuntimeError("no\nsuch luck")
         return failed if number == 1 else run_trial(*words)
 
-    monkeypatch.setattr(searcher, "run_trial", sometimes)
+    monkeypatch.setattr(study_module, "run_trial", sometimes)
     assert cli.main(command(tmp_path, "--trials", "3")) == 0
     printed = capsys.readouterr().out
     assert "trial 1/3  failed: RuntimeError: no such luck" in printed
     assert "trial 2/3  failed: ZeroDivisionError: none" in printed
     assert "3 trials (1 finished, 2 failed)" in printed
-    monkeypatch.setattr(searcher, "run_trial", lambda *_: failed)
+    monkeypatch.setattr(study_module, "run_trial", lambda *_: failed)
     assert cli.main(command(tmp_path / "other", "--trials", "2")) == 1
     assert "2 trials (2 failed): none has a value" in capsys.readouterr().out
 
@@ -157,7 +157,7 @@ def test_workers_import_nothing_of_the_working_directory(tmp_path):
         )
     script = "import sys; sys.path.pop(0); from ol2r_cli.cli import main; sys.exit(main())"  # as the command does
     line = [sys.executable, "-c", script, *command(tmp_path / "out", "--trials", "1", "--jobs", "2")]
-    environment = os.environ | {"PYTHONPATH": str(Path(searcher.__file__).parents[2])}
+    environment = os.environ | {"PYTHONPATH": str(Path(study_module.__file__).parents[2])}
     search = subprocess.run(line, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120)
     assert not hit.exists(), hit.read_text()
     assert search.returncode == 0, search.stdout + search.stderr

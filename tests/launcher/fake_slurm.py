@@ -15,7 +15,6 @@ _COMMANDS = {
         cp "$1" scripts/$number
         echo "Submitted batch job $number" """,
     "squeue": "cat squeue.txt",
-    "sacct": "echo 'JobID|State|ExitCode'; cat sacct.txt",
     "scontrol": 'echo "$@" >> told; test ! -f refusal.txt',
     "scancel": 'echo "$@" >> cancelled',
 }
@@ -36,15 +35,15 @@ class FakeSlurm:
     def states(self, states: Mapping[str, str]) -> None:
         """Define the answer of squeue: the state of each job, with its reason after a blank (`PENDING BeginTime`)."""
         rows = [(id, *[*words.split(), "None"][:2]) for id, words in states.items()]
-        self._file("squeue", "".join("|".join(row) + "\n" for row in rows))
+        (self.folder / "squeue.txt").write_text("".join("|".join(row) + "\n" for row in rows))
 
     def forgets(self) -> None:
         """Let squeue fail."""
         (self.folder / "squeue.txt").unlink()
 
-    def says(self, command: str, text: str) -> None:
-        """Define the answer of sacct, or (`refusal`) why sbatch and scontrol refuse a job."""
-        self._file(command, text)
+    def refuses(self, text: str) -> None:
+        """Define why sbatch and scontrol refuse a job."""
+        (self.folder / "refusal.txt").write_text(text)
 
     def scripts(self) -> list[str]:
         """The scripts that sbatch received."""
@@ -55,9 +54,6 @@ class FakeSlurm:
         """The arguments of all calls of scancel (`cancelled`) or scontrol (`told`)."""
         path = self.folder / what
         return path.read_text().splitlines() if path.exists() else []
-
-    def _file(self, name: str, text: str) -> None:
-        (self.folder / f"{name}.txt").write_text(text)
 
 
 def leave_result(folder: Path, id: str, code: int, reason: str = "") -> None:

@@ -111,7 +111,7 @@ def test_only_the_first_signal_of_slurm_reaches_the_run(tmp_path):
 def test_a_job_requeues_itself_before_its_time_is_up_or_has_failed(tmp_path, environment, refuses, command):
     fake = FakeSlurm(tmp_path / "slurm")
     if refuses:
-        fake.says("refusal", "")
+        fake.refuses("")
     node = Node(does(RUN, tmp_path), tmp_path, PATH=fake.path, **environment)
     failed = (1, "out of time: raise launcher.minutes (now 30) or launcher.requeue")
     assert node.result(signal.SIGUSR2) == (None if command and not refuses else failed)

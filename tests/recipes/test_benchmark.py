@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 
 import polars as pl
 import pytest
 
 from ol2r_cli.commands.benchmark import main
 from ol2r_cli.commands.report import main as report
-from ol2r_cli.recipes import recipe_runs
+from ol2r_cli.recipes import benchmark
 from ol2r_cli.report.run_groups import collect
 from tests.recipes.small import BENCHMARK, use, write
 
@@ -34,7 +35,7 @@ def published(made, tmp_path, monkeypatch):
     """A folder with the published results of `tiny`."""
     folder = tmp_path / "published"
     shutil.copytree(made / "published", folder)
-    monkeypatch.setattr(recipe_runs, "published_dir", lambda: folder)
+    monkeypatch.setattr(benchmark, "published_dir", lambda: folder)
     return folder
 
 
@@ -65,7 +66,7 @@ def test_it_runs_chooses_and_writes(published, made, capfd):
 def test_the_best_validation_ndcg_chooses(published, made):
     """Of the three runs that differ in the learning rate alone, the one that is reported has the best."""
     candidates = [run for run in collect([made / "out" / "benchmark" / "synthetic"]).runs if run.seeds == (1000,)]
-    for run, about in recipe_runs.published("tiny"):
+    for run, about in benchmark.published("tiny"):
         if about.competitor == "SGD":
             data = (run.fingerprint, run.choices["click"])
             rivals = [each for each in candidates if (each.fingerprint, each.choices["click"]) == data]
@@ -108,12 +109,10 @@ def test_rankers_join_the_table(published, tmp_path, capfd):
         assert sum(row[:1] == ["SGD"] for row in rows) == 1, "the published row"
         return [row for row in rows if row and row[0].startswith(words[0].partition("=")[2])], captured.err
 
-    rows, _ = added("ranker=sgd_ranknet", "exploration=epsilon_greedy")
-    assert [row[:2] for row in rows] == [["sgd_ranknet (added)", "exploration=epsilon_greedy"]]
-    equal = ["ranker=sgd_ranknet", "ranker.learning_rate=1e-30,2e-30"]
+    equal = ["ranker=sgd_ranknet", "exploration=epsilon_greedy", "ranker.learning_rate=1e-30,2e-30"]
     rows, told = added(*equal)
+    assert [row[:2] for row in rows] == [["sgd_ranknet (added)", "exploration=epsilon_greedy learning_rate=1e-30"]]
     assert "small, informational: all settings have the same validation NDCG@10" in told
-    assert not any("*" in cell for row in rows for cell in row)
     rows, _ = added("ranker=random")
     assert [row[0] for row in rows] == ["random (baseline)", "random (added)"]
     assert rows[0][1:4] == rows[1][1:4]
@@ -140,7 +139,7 @@ def test_a_row_is_repeated_with_its_settings(published, tmp_path, capfd):
 
 
 def test_messages(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(recipe_runs, "published_dir", lambda: tmp_path / "nothing")
+    monkeypatch.setattr(benchmark, "published_dir", lambda: tmp_path / "nothing")
     assert main([]) == 0
     assert capsys.readouterr().out == "tiny  two rankers (not published yet)\n"
     for typed, message in (
@@ -156,29 +155,25 @@ def test_messages(tmp_path, monkeypatch, capsys):
         ("tiny --add ranker.l2=1", "--add must name one ranker, such as --add ranker=mine, got ranker.l2=1"),
         ("tiny --add ranker=pdgd --add ranker=dbgd", "--add adds one ranker"),
         ("tiny --out there", "--out goes with --run, or without NAME"),
-        ("tiny click=infomational", "click must be perfect or informational, got infomational: did you mean"),
+        (
+            "tiny click=infomational",
+            "click must be perfect or informational with small, got infomational: did you mean",
+        ),
         ("tiny dataset=mq2008", "dataset must be synthetic, got mq2008"),
     ):
         assert main(typed.split()) == 2, typed
         assert f"ol2r benchmark: {message}" in capsys.readouterr().err, typed
 
 
-def test_two_rows_may_have_the_same_run(recipes, tmp_path, capfd, monkeypatch):
+def test_two_rows_may_have_the_same_run(published, monkeypatch):
     """A competitor whose chosen settings are those that another one has by default. They share a place."""
-    competitors = {
-        "random": {"words": "ranker=random"},
-        "fixed": {"words": "ranker=sgd_ranknet ranker.learning_rate=0.01"},
-        "chosen": {"words": "ranker=sgd_ranknet", "grid": "ranker.learning_rate=0.01"},
-    }
-    write(recipes, "tiny", **BENCHMARK | {"competitors": competitors})
-    folder = tmp_path / "published"
-    assert main(["tiny", "--run", "click=inf", f"output_dir={tmp_path / 'out'}", "--out", str(folder)]) == 0
-    shown = capfd.readouterr().out
-    assert shown.count("| fixed ") == shown.count("| chosen ") == 1
-    rows = pl.read_parquet(folder / "tiny.parquet")["rows"].to_list()
-    assert rows == [["random"]] * 3 + [["fixed", "chosen"]] * 3  # each run once
-    monkeypatch.setattr(recipe_runs, "published_dir", lambda: folder)
-    assert main(["--out", str(folder)]) == 0
-    lines = (folder / "README.md").read_text().splitlines()
-    places = [line.split("|")[2] for line in lines if line.startswith(("| fixed", "| chosen"))]
+    results = benchmark.published("tiny")
+    both = [(run, replace(about, competitor="same")) for run, about in results if about.competitor == "SGD"]
+    benchmark.as_published([*results, *both]).write_parquet(published / "tiny.parquet")
+    rows = pl.read_parquet(published / "tiny.parquet")["rows"].to_list()
+    assert rows.count(["random"]) == rows.count(["SGD", "same"]) == len(rows) / 2 == 2 * 3, "each run once"
+    assert main(["--out", str(published)]) == 0
+    lines = (published / "README.md").read_text().splitlines()
+    places = [line.split("|")[2] for line in lines if line.startswith(("| SGD", "| same"))]
+    assert len(places) == 2
     assert places[0] == places[1]

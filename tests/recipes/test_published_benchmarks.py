@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from ol2r_cli.recipes.benchmark import write_all
+from ol2r_cli.recipes.benchmark import played, published, published_dir, write_all
 from ol2r_cli.recipes.recipe import load_recipe, recipe_names
-from ol2r_cli.recipes.recipe_runs import played, published, published_dir, run_recipe
-from ol2r_cli.recipes.run_plan import benchmark_plan
+from ol2r_cli.recipes.run_plan import benchmark_plan, run_recipe
 
 PUBLISHED = [name for name in recipe_names("benchmark") if published(name)]
 TOLERANCE = 0.05  # of NDCG on another processor, where ties may be broken otherwise

@@ -12,11 +12,10 @@ import yaml
 
 from ol2r_cli.commands.reproduce import main
 from ol2r_cli.recipes.recipe import recipe_names
-from ol2r_cli.recipes.recipe_runs import RecipeRuns
-from ol2r_cli.recipes.reproduce import ReportedValue, as_csv, comparison_table, data_values, paper_page, run_values
-from ol2r_cli.recipes.run_plan import Condition, by_name, paper_plan
+from ol2r_cli.recipes.reproduce import Reported, as_csv, comparison_table, data_values, paper_page, run_values
+from ol2r_cli.recipes.run_plan import Condition, RecipeRow, RecipeRuns, Trial, by_name, paper_plan
 from ol2r_cli.report.estimates import Estimate
-from ol2r_cli.report.text_table import markdown
+from ol2r_cli.report.text_table import TextTable, markdown
 from tests.recipes.small import PAPER, load, write
 from tests.report.runs import make, only
 
@@ -106,40 +105,37 @@ def test_an_error_is_one_line(choosing, recipes, tmp_path, capfd, monkeypatch):
         assert capfd.readouterr().err.startswith(f"ol2r reproduce: {message}"), typed
     assert main(["pairrank_fig3", "--scale", "paper", f"data_dir={tmp_path}"]) == 2
     (line,) = capfd.readouterr().err.splitlines()
-    missing = "pairrank_fig3 at scale=paper needs MSLR-WEB10K: dataset.path must be a folder"
-    assert line.startswith(f"ol2r reproduce: {missing}")
+    assert line.startswith("ol2r reproduce: pairrank_fig3 needs MSLR-WEB10K: dataset.path must be a folder")
     assert "get it from https://www.microsoft.com/en-us/research/project/mslr/, then type data_dir=FOLDER" in line
-    assert line.endswith("dataset=mq2008 dataset.path=FOLDER, or dataset=synthetic, or --scale quick")
+    assert line.endswith("or go on with generated data, labelled as such: type dataset=synthetic")
     assert main([]) == 0
     listed = [line.split()[0] for line in capfd.readouterr().out.splitlines()]
     assert listed == recipe_names("reproduce")
 
 
-def cells_of(values: list[ReportedValue], comparable: bool) -> list[list[str]]:
+def cells_of(table: TextTable) -> list[list[str]]:
     """The cells of the table's lines in markdown."""
-    table = comparison_table(values, comparable)
     return [[cell.strip() for cell in row.split("|")[1:-1]] for row in markdown(table).splitlines()]
 
 
 def test_a_page_has_the_printed_numbers_of_all_datasets_that_its_slot_replaces_below_the_caveat(recipes, tmp_path):
     number = {"competitor": "A", "metric": "test_ndcg_10", "text": "paper.txt", "near": "Table 1"}
-    printed = [number | {"data": "mslr", "value": 0.4, "click": "perfect"}, number | {"data": "yahoo", "value": 0.7}]
-    changes = {"metrics": ["test_ndcg_10"], "competitors": {"A": {"words": "ranker=pairrank"}}, "printed": printed}
-    plan = paper_plan(load("reproduce", recipes, **changes), "quick", ["rounds=50"])
+    printed = [number | {"data": "mslr", "value": 0.4, "click": "perfect"}, number | {"data": "yahoo", "value": 0.6}]
+    competitors = {name: {"words": "ranker=pairrank"} for name in "AB"}
+    changes = {"metrics": ["test_ndcg_10"], "competitors": competitors, "printed": printed}
+    recipe = load("reproduce", recipes, **changes)
+    plan = paper_plan(recipe, "quick", ["rounds=50"])
     make(tmp_path, test={0: 0.45, 1: 0.55})
-    condition = Condition("synthetic", "perfect", "A")
-    settings = {condition: by_name("ranker.l2=7 exploration.alpha=1")}
-    runs = RecipeRuns({condition: only(tmp_path)}, settings)
-    (line,) = values = run_values(plan, runs)
-    assert (line.value.mean, line.value.n) == (pytest.approx(0.5), 2)
-    assert line.printed == {"MSLR-WEB10K": 0.4, "Yahoo": 0.7}
-    head, _, row = cells_of(values, comparable=False)
+    trial = Trial(Condition("synthetic", "perfect", "A"), by_name("ranker.l2=7 exploration.alpha=1"), ())
+    runs = RecipeRuns([RecipeRow(trial, only(tmp_path), [0.1, 0.2])])
+    values = run_values(plan, runs)
+    head, _, row = cells_of(comparison_table(plan, values))
     assert head == ["data", "click", "competitor", "settings", "n", "test NDCG@10", "the paper"]
     # t(1) = 12.706, sd = .1 / sqrt 2, over sqrt 2: .6353
     own = ["synthetic", "perfect", "A", "l2=7 alpha=1", "2", "0.5000 ± 0.6353"]
-    assert row == [*own, "0.4000 (MSLR-WEB10K), 0.7000 (Yahoo)"]
-    rows = list(csv.DictReader(io.StringIO(as_csv(values, "quick"))))
-    assert [(row["paper_data"], row["paper_value"]) for row in rows] == [("MSLR-WEB10K", "0.4"), ("Yahoo", "0.7")]
+    assert row == [*own, "0.4000 (MSLR-WEB10K), 0.6000 (Yahoo)"]
+    rows = list(csv.DictReader(io.StringIO(as_csv(plan, values))))
+    assert [(row["paper_data"], row["paper_value"]) for row in rows] == [("MSLR-WEB10K", "0.4"), ("Yahoo", "0.6")]
     assert rows[0]["scale"] == "quick"
     assert float(rows[0]["half_width"]) == pytest.approx(12.7062047 * 0.05)
     text = paper_page(plan, runs, values, [Path("somewhere/learning_curve.png")])
@@ -147,30 +143,27 @@ def test_a_page_has_the_printed_numbers_of_all_datasets_that_its_slot_replaces_b
     assert text.index(warning) < text.index("0.5000")
     assert "- A is best\n  - **no**, B is" in text
     assert "![learning_curve](learning_curve.png)" in text
+    assert "over seeds, of which there are n. Settings are the best of up to 2 by validation NDCG@10, chosen" in text
     assert text.endswith("    ol2r reproduce pairrank_x --scale quick rounds=50\n")
 
-
-def test_metrics_are_columns_of_one_row_and_differences_are_shown_for_the_protocol_of_the_paper():
-    place = (Condition("Yahoo", "perfect", "A"), "")
-    both = [
-        ReportedValue(*place, "unfairness", Estimate(3, None, 1), {}),
-        ReportedValue(*place, "test_ndcg_10", Estimate(0.7, None, 1), {"Yahoo": 0.6}),
-        ReportedValue(Condition("Yahoo", "perfect", "B"), "", "test_ndcg_10", Estimate(0.5, None, 1), {}),
-    ]
-    head, _, *rows = cells_of(both, comparable=True)
+    both = {"unfairness": Estimate(3, None, 1), "test_ndcg_10": Estimate(0.7, None, 1)}
+    reported = {
+        Condition("Yahoo", "perfect", "A"): Reported("", both),
+        Condition("Yahoo", "perfect", "B"): Reported("", {"test_ndcg_10": Estimate(0.5, None, 1)}),
+    }
+    head, _, *rows = cells_of(comparison_table(paper_plan(recipe, "paper", ["dataset=yahoo"]), reported))
     assert [head, *rows] == [
         ["data", "click", "competitor", "n", "unfairness", "test NDCG@10", "the paper", "difference"],
         ["Yahoo", "perfect", "A", "1", "3.000", "0.7000", "0.6000", "0.1000"],
         ["Yahoo", "perfect", "B", "1", "", "0.5000", "", ""],
     ]
-    assert cells_of(both, comparable=False)[0][-2:] == ["test NDCG@10", "the paper"]
 
 
 def test_sizes_of_document_groups_in_every_dataset(recipes):
     """Sizes agree with `dataset.group_ratio` of the generated data to within 3 per cent."""
     recipe = load("reproduce", recipes, data=["mslr_inlink", "yahoo_471"])
     values = data_values(paper_plan(recipe, "quick", ["dataset.queries={train:30,validation:5,test:5}"]))
-    shares = {(v.condition.slot, v.condition.competitor): v.value.mean for v in values if v.metric == "size"}
+    shares = {(slot, group): reported.estimates["size"].mean for (slot, _, group), reported in values.items()}
     for ratio in (0.65, 0.86):
         slot = f"synthetic, group_ratio={ratio}"
         assert shares[slot, "A"] == pytest.approx(100 * ratio, abs=3)

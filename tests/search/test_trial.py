@@ -13,8 +13,8 @@ from ol2r_cli.run import INTERRUPTED
 from ol2r_cli.run.run import Run, find_runs
 from ol2r_cli.run.runner import validation_curve
 from ol2r_cli.run.store import RunDirectory
-from ol2r_cli.search import searcher
-from ol2r_cli.search.searcher import Searcher, with_fresh_seeds
+from ol2r_cli.search import study as study_module
+from ol2r_cli.search.study import Searcher, with_fresh_seeds
 from tests.search.spaces import TINY, run_trial, study
 
 RESULTS = ("trace.parquet", "evaluation.parquet", "ranker.pt")
@@ -106,7 +106,7 @@ def test_the_command_of_a_trial_names_the_folders_with_own_choices_once(tmp_path
         (folder / "click" / f"{name}.yaml").write_text("defaults: [perfect]\n")
     monkeypatch.setenv("OL2R_CHOICES", str(found))
     fixed = [*TINY, "click=second", "rounds=2", f"output_dir={tmp_path / 'out'}", "--config-dir", str(typed)]
-    outcome = searcher.run_trial(Composer(fixed), fixed)
+    outcome = study_module.run_trial(Composer(fixed), fixed)
     command = Run.read(outcome.path).manifest["command"]
     assert command.endswith(f"output_dir={tmp_path / 'out'} --config-dir {typed} --config-dir {found}")
     assert command.count("--config-dir") == 2
