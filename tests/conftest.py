@@ -7,7 +7,7 @@ from pathlib import Path
 
 from jaxtyping import install_import_hook
 
-from tests import typechecker  # noqa: F401  (the hook finds it as an attribute)
+from tests import typechecker  # the hook finds it as an attribute
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # also in the processes that tests start
 os.environ.pop("PYTHONUNBUFFERED", None)  # programs print as in the shell of a user who has not set it
@@ -36,6 +36,10 @@ from tests.export.finished import runs  # noqa: E402, F401  (a fixture)
 torch.set_num_threads(1)
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.load_profile("repeatable")
+
+
+def pytest_runtest_setup() -> None:
+    typechecker.calls.clear()
 
 
 @pytest.fixture(scope="session")
