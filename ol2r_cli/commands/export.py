@@ -54,18 +54,18 @@ def main(given: argparse.Namespace) -> None:
     names = given.runs or [str(default_output_dir())]
     paths = list(dict.fromkeys(path for name in names for path in named_runs(name)))
     try:
-        for line in (_to_tracker if given.to in TRACKERS else _ranked)(given, paths):
+        if given.to in TRACKERS:
+            from ol2r_cli.export import trackers
+
+            runs = _readable(paths, lambda path: trackers.tracked_run(path, given.points or trackers.POINTS))
+            lines = getattr(trackers, f"write_{given.to}")(runs, given.out)
+        else:
+            lines = _ranked(given, paths)
+        for line in lines:
             print(line)
     except OSError as error:
         reason = f"{error.strerror}: {error.filename}"
         raise ValueError(f"--out must be a place that can be written, got {given.out} ({reason})") from error
-
-
-def _to_tracker(given: argparse.Namespace, paths: list[Path]) -> Iterator[str]:
-    from ol2r_cli.export import trackers
-
-    runs = _readable(paths, lambda path: trackers.tracked_run(path, given.points or trackers.POINTS))
-    yield from getattr(trackers, f"write_{given.to}")(runs, given.out)
 
 
 def _ranked(given: argparse.Namespace, paths: list[Path]) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -48,7 +49,7 @@ class RankedSplit:
             )
         settings = dataset_settings(self.run, own_targets, data)
         try:
-            self.dataset = _load(OmegaConf.to_yaml(OmegaConf.create(settings)))
+            self.dataset = _load(json.dumps(settings))
         except ValueError as error:
             if "path" not in settings or data is not None:
                 raise
@@ -74,8 +75,7 @@ class RankedSplit:
 @lru_cache(maxsize=1)
 def _load(settings: str) -> Dataset:
     """Return the dataset, shared by consecutive runs on the same data."""
-    plain: Any = OmegaConf.to_container(OmegaConf.create(settings))
-    return dataset_source(plain).load()
+    return dataset_source(json.loads(settings)).load()
 
 
 def per_query(ranked: RankedSplit) -> pl.DataFrame:

@@ -12,6 +12,8 @@ import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +26,8 @@ from ol2r_cli.run.run import EVALUATION, TRACE, Run
 POINTS = 500  # of a curve, at most
 PROJECT = "ol2r"  # the experiment of MLflow, and the project of Weights & Biases, that runs are written to
 MARK = ".ol2r"  # at the end of the names of our event files
-_PARAMETERS, _METRICS, _PARAMETER_LENGTH = 100, 1000, 6000  # that MLflow accepts in one call; characters
 # of run.json
 _FACTS = ("command", "seeds", "choices", "dataset", "git", "device", "versions", "results_version", "seconds", "ended")
-
-Curve = list[tuple[int, float]]  # (round, value), rounds ascending
 
 
 @dataclass(frozen=True)
@@ -36,8 +35,8 @@ class TrackedRun:
     """One finished run.
 
     name: `<dataset>/<directory of the run>`. settings: by dotted name. facts: seeds, versions and the like of run.json,
-    as text. summary: `<metric>` and, for several seeds, `<metric>_sd`, as in summary.json. curves: `trace/<column>` and
-    `evaluation/<split>_<column>`, means over seeds.
+    as text. summary: `<metric>` and, for several seeds, `<metric>_sd`, as in summary.json. curves: (round, value) with
+    ascending rounds, means over seeds, of `trace/<column>` and `evaluation/<split>_<column>`.
     """
 
     run: Run
@@ -45,7 +44,7 @@ class TrackedRun:
     settings: Mapping[str, Any]
     facts: Mapping[str, str]
     summary: Mapping[str, float]
-    curves: Mapping[str, Curve]
+    curves: Mapping[str, list[tuple[int, float]]]
     started: datetime
     ended: datetime
 
@@ -58,52 +57,43 @@ class TrackedRun:
 def tracked_run(path: Path, points: int = POINTS) -> TrackedRun:
     """Return the run in a directory, with at most `points` points of each curve of the trace.
 
-    Raises ValueError, which says what to type, when it is not finished or damaged.
+    Its rounds are cut into stretches of equal length, of which the last one may be shorter. A point stands at the last
+    round of its stretch. It is the last value of a running total, such as cumulative NDCG, and the mean of another
+    column. ValueError, which says what to type, when the run is not finished or damaged.
     """
     run = Run.read_finished(path)
-    manifest, dataset = run.manifest, run.manifest["dataset"].get("name", "")
+    manifest, dataset, columns = run.manifest, run.manifest["dataset"].get("name", ""), run.columns
+    names = [name for name in columns.trace if name != "query"]
+    totals = [name for name in names if columns.trace[name].summary in ("last", "size")]
+    stretch = (pl.col("round") - 1) // -(-run.rounds // points)
+    values = [pl.col("round").max(), *(pl.col(name).drop_nulls().last() for name in totals)]
+    values += [pl.col(name).cast(pl.Float64).mean() for name in names if name not in totals]
     try:
         for what, name in ("an id", run.id), ("a dataset name", dataset):  # which become parts of paths
             if not re.fullmatch(r"\w[\w.-]*", name):
                 raise ValueError(f"run.json must have {what} of letters and digits, got {name!r}")
         facts = {"run": run.id, **dict(dotted({name: manifest[name] for name in _FACTS}))}
         deviations = {f"{name}_sd": of["sd"] for name, of in run.summary.items() if of["sd"] is not None}
+        trace = run.table(TRACE.with_columns(columns.trace)).sort("seed", "round")
+        parts = {"trace/": (trace.group_by("seed", stretch.alias("stretch")).agg(values), names)}
+        for (split,), rows in run.table(EVALUATION.with_columns(columns.evaluation)).group_by("split"):
+            parts[f"evaluation/{split}_"] = rows, list(columns.evaluation)
+        curves: dict[str, list[tuple[int, float]]] = {}
+        for prefix, (rows, of) in parts.items():
+            by_round = rows.group_by("round").agg(pl.col(*of).cast(pl.Float64).mean()).sort("round")
+            curves |= {f"{prefix}{name}": list(by_round.select("round", name).drop_nulls().iter_rows()) for name in of}
         return TrackedRun(
             run=run,
             name=f"{dataset}/{path.resolve().name}",
             settings={name: value for name, value in dotted(run.settings) if name.rpartition(".")[2] != "_target_"},
             facts={name: str(value) for name, value in facts.items()},
             summary={name: of["mean"] for name, of in run.summary.items()} | deviations,
-            curves=_curves(run, points),
+            curves={name: curve for name, curve in sorted(curves.items()) if curve},
             started=datetime.fromisoformat(manifest["started"]),
             ended=datetime.fromisoformat(manifest["ended"]),
         )
     except (OSError, ValueError, LookupError) as error:
         raise ValueError(f"{path} is damaged ({error_line(error)}): type {run.command} force=true") from error
-
-
-def _curves(run: Run, points: int) -> dict[str, Curve]:
-    """Return the means over seeds of all columns that have values.
-
-    The rounds of the trace are cut into `points` stretches of equal length, of which the last one may be shorter. A
-    point stands at the last round of its stretch. It is the last value of a running total, such as cumulative NDCG, and
-    the mean of another column.
-    """
-    columns = run.columns
-    names = [name for name in columns.trace if name != "query"]
-    totals = [name for name in names if columns.trace[name].summary in ("last", "size")]
-    stretch = (pl.col("round") - 1) // -(-run.rounds // points)
-    last = [pl.col("round").max(), *(pl.col(name).drop_nulls().last() for name in totals)]
-    means = [pl.col(name).cast(pl.Float64).mean() for name in names if name not in totals]
-    trace = run.table(TRACE.with_columns(columns.trace)).sort("seed", "round")
-    parts = {"trace/": (trace.group_by("seed", stretch.alias("stretch")).agg(*last, *means), names)}
-    for (split,), rows in run.table(EVALUATION.with_columns(columns.evaluation)).group_by("split"):
-        parts[f"evaluation/{split}_"] = rows, list(columns.evaluation)
-    curves: dict[str, Curve] = {}
-    for prefix, (rows, of) in parts.items():
-        by_round = rows.group_by("round").agg(pl.col(*of).cast(pl.Float64).mean()).sort("round")
-        curves |= {f"{prefix}{name}": list(by_round.select("round", name).drop_nulls().iter_rows()) for name in of}
-    return {name: curve for name, curve in sorted(curves.items()) if curve}
 
 
 def write_tensorboard(runs: Iterable[TrackedRun], out: Path) -> Iterator[str]:
@@ -159,14 +149,12 @@ def write_mlflow(runs: Iterable[TrackedRun], out: Path) -> Iterator[str]:
         start, end = (int(1000 * time.timestamp()) for time in (run.started, run.ended))
         tags = {f"ol2r.{name}": value for name, value in run.facts.items()} | {"ol2r.path": str(run.run.path.resolve())}
         key = client.create_run(number, start_time=start, tags=tags, run_name=run.name).info.run_id
-        parameters = [Param(name, str(value)[:_PARAMETER_LENGTH]) for name, value in run.settings.items()]
-        for first in range(0, len(parameters), _PARAMETERS):
-            client.log_batch(key, params=parameters[first : first + _PARAMETERS])
+        parameters = [Param(name, str(value)[:6000]) for name, value in run.settings.items()]
         metrics = [Metric(name, value, end, 0) for name, value in run.summary.items()]
         for name, curve in run.curves.items():
             metrics += [Metric(name, value, int(1000 * run.time(round)), round) for round, value in curve]
-        for first in range(0, len(metrics), _METRICS):
-            client.log_batch(key, metrics=metrics[first : first + _METRICS])
+        for n in range(1 + max(len(metrics) // 900, len(parameters) // 100)):  # MLflow accepts 1,000 in one call
+            client.log_batch(key, metrics[900 * n : 900 * (n + 1)], parameters[100 * n : 100 * (n + 1)])
         client.set_terminated(key, "FINISHED", end)
         for record in earlier:
             client.delete_run(record.info.run_id)
@@ -198,12 +186,9 @@ def write_wandb(runs: Iterable[TrackedRun], out: Path) -> Iterator[str]:
                 config={**run.settings, "ol2r": dict(run.facts)},
                 settings=settings,
             )
-            by_round: dict[int, dict[str, float]] = {}
-            for name, curve in run.curves.items():
-                for round, value in curve:
-                    by_round.setdefault(round, {})[name] = value
-            for round in sorted(by_round):
-                record.log(by_round[round], step=round)
+            points = sorted((round, name, value) for name, curve in run.curves.items() for round, value in curve)
+            for round, of_round in groupby(points, key=itemgetter(0)):
+                record.log({name: value for _, name, value in of_round}, step=round)
             record.summary.update(dict(run.summary))
             record.finish()
             yield f"{'replaced' if earlier else 'written'}: {run.name}"
