@@ -35,8 +35,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ol2r_cli.cli import argument, command
-from ol2r_cli.config.catalogue import default_output_dir
-from ol2r_cli.config.overrides import split_words
 from ol2r_cli.files import write_text
 from ol2r_cli.formatting import must_be_one_of, show
 from ol2r_cli.report.comparison import compare, select
@@ -45,7 +43,7 @@ from ol2r_cli.report.figures import drawing
 from ol2r_cli.report.figures.drawing import EVERY_KIND, KINDS, Look, NothingToDraw
 from ol2r_cli.report.measures import check_metrics, known_metrics, usual_metrics
 from ol2r_cli.report.names import Labels
-from ol2r_cli.report.run_groups import collect, group_runs, nothing_below
+from ol2r_cli.report.run_groups import chosen_runs, group_runs
 
 FIGURE_SUFFIXES = {".png": "png", ".svg": "svg", ".pdf": "pdf"}
 FIGURE_FOLDER = Path("figures")  # without --out
@@ -110,12 +108,7 @@ def make_document(options: argparse.Namespace, look: Look, all_metrics: bool = F
             raise ValueError(f"--{used[0]} goes with {needs}")
     if options.recovery and (options.figure is not None or options.select or compares):
         raise ValueError("--recovery is a table by itself: leave out --figure, --select, --baseline and --compare")
-    folders, words = split_words(options.folders)
-    folders = folders or [default_output_dir()]
-    collection = collect(folders, options.verify, words)
-    if not collection.runs:
-        others = "".join(f" ({line})" for line in collection.left_out)
-        raise ValueError(f"{nothing_below(folders)}{others}: start one with `ol2r run`")
+    collection = chosen_runs(options.folders, options.verify, warn=False)
     groups = group_runs(collection.runs)
     labels = Labels(groups)
     options.metric = check_metrics(options.metric or (), groups)

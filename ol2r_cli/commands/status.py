@@ -43,7 +43,7 @@ def main(given: argparse.Namespace) -> None:
     runs = [run for path in find_runs(root) if (run := Run.read(path)) is not None]
     if words:
         chosen = RunFilter(words)
-        runs = list(filter(chosen.state, runs))
+        runs = list(filter(chosen.run, runs))
         chosen.check()
     if given.json:
         print(as_json([{"path": str(r.path), "state": r.state, **r.manifest, "error": r.error} for r in runs]))

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import groupby
@@ -35,7 +33,7 @@ RECORDING = {
     *("block_rounds", "save_interactions"),
 }
 _REFERENCE = re.compile(r"\$\{(?:oc\.select:)?([\w.]+)(?:,[^{}]*)?\}")  # ${ranker.l2}, ${oc.select:ranker.l2,1.0}
-_NUMBERS = {int, float, type(None)}
+_TYPED = re.compile(r"(?<!\S)['\"]*[+~]*([^\s'\"=]+)=")  # the name of a setting in a command
 
 
 @dataclass(frozen=True)
@@ -65,10 +63,11 @@ class FinishedRun:
         """Make text, which may be of others, printable; ValueError for unknown metrics and for what is no number."""
         for name in ("choices", "settings", "fold", "fingerprint", "typed", "id", "note"):
             vars(self)[name] = _printable(getattr(self, name))
+        declare(self.columns)
         for name in self.metrics:
             described(name)
-        numbers = all({*map(type, of_seed.values())} <= _NUMBERS for of_seed in self.values.values())
-        if not (numbers and {*map(type, self.values)} == {int}):
+        types = {kind for of_seed in self.values.values() for kind in map(type, of_seed.values())}
+        if not types <= {int, float, type(None)} or {*map(type, self.values)} != {int}:
             raise ValueError("it must have a number or null of every metric for each seed")
 
     @property
@@ -93,26 +92,22 @@ def read_run(run: Run) -> FinishedRun:
     """A run as a report reads it; ValueError, OSError or LookupError where its files cannot be read."""
     if run.state in ("damaged", "unreadable"):
         raise ValueError(run.error)
-    settings = {name: value for name, value in run.flat_settings.items() if distinguishes(name)}
-    settings |= {"results_version": run.manifest["results_version"]} | code_settings(run.manifest)
     choices = {"intent": "none"} | dict(run.choices)
-    declare(run.columns)
+    settings = added_settings(choices) | {name: of for name, of in run.flat_settings.items() if distinguishes(name)}
+    settings |= {"results_version": run.manifest["results_version"]} | code_settings(run.manifest)
     columns = dict(run.summary_file["by_seed"])
     if (seeds := columns.pop("seed")) != run.seeds:
         raise ValueError("summary.json must have the seeds of run.json")
-    rows = zip(seeds, *columns.values(), strict=True)
-    words = run.command.split()
-    if not {"'", '"', "\\"}.isdisjoint(run.command):  # shlex takes a millisecond
-        with suppress(ValueError):  # an unbalanced quote
-            words = shlex.split(run.command)
     return FinishedRun(
         path=run.path,
         choices=choices,
-        settings=added_settings(choices) | settings,
+        settings=settings,
         fold=run.flat_settings.get(FOLD),
         fingerprint=run.fingerprint,
-        values={seed: dict(zip(columns, row, strict=True)) for seed, *row in rows},
-        typed=frozenset(word.partition("=")[0].lstrip("+~") for word in words),
+        values={
+            seed: dict(zip(columns, row, strict=True)) for seed, *row in zip(seeds, *columns.values(), strict=True)
+        },
+        typed=frozenset(_TYPED.findall(run.command)),
         id=run.id,
         columns=run.columns,
         cpu_seconds=run.manifest.get("cpu_seconds"),
@@ -148,18 +143,15 @@ def default_settings(choices: Mapping[str, str], settings: Mapping[str, Any]) ->
 
     A default that follows another setting, as exploration.l2 follows ranker.l2, is that setting's value.
     """
-    defaults = {}
-    for name, value in _defaults(tuple(choices.items())):
-        reference = _REFERENCE.fullmatch(value) if isinstance(value, str) else None
-        if reference and reference[1] in settings:
-            value = settings[reference[1]]
-        if not (isinstance(value, str) and "${" in value):
-            defaults[name] = value
+    defaults = dict(_defaults(tuple(choices.items())))
     for name in settings:
         if found := re.fullmatch(r"measure\.(\w+)(?:@\d+)?\.(\w+)", name):  # measures are no choices of a run
             choice = _catalogue().choices["measure"].get(found[1])
             defaults |= {name: choice.values[found[2]]} if choice and found[2] in choice.values else {}
-    return defaults
+    for name, value in defaults.items():
+        if isinstance(value, str) and (reference := _REFERENCE.fullmatch(value)):
+            defaults[name] = settings.get(reference[1], value)
+    return {name: value for name, value in defaults.items() if not (isinstance(value, str) and "${" in value)}
 
 
 def added_settings(choices: Mapping[str, str]) -> dict[str, Any]:
@@ -214,11 +206,10 @@ def results_frame(
 
     values: list[dict[str, Any]] = []
     for run, note, names in zip(runs, about or [{}] * len(runs), rows or [()] * len(runs), strict=True):
-        row = {"run": run.id, "rows": list(names), "dataset": run.choices["dataset"], "fold": run.fold}
-        row |= {"click": run.choices["click"], "ranker": run.choices["ranker"], "fingerprint": run.fingerprint}
-        row |= {name: getattr(run, name) for name in _COST}
         content = (dict(run.choices), dict(run.settings), sorted(run.typed), run.columns.declared(), dict(note))
-        row |= dict(zip(_JSON, map(json.dumps, content), strict=True))
+        texts = map(json.dumps, content)
+        of_run = (run.id, list(names), run.choices["dataset"], run.fold, run.choices["click"], run.choices["ranker"])
+        row = dict(zip(_OF_RUN, (*of_run, run.fingerprint, run.cpu_seconds, run.peak_memory_gb, *texts), strict=True))
         values += [row | {"seed": seed} | dict(metrics) for seed, metrics in run.values.items()]
     text = {"rows": pl.List(pl.String)}
     return pl.from_dicts(values, schema_overrides=text, infer_schema_length=None, strict=False)
@@ -237,39 +228,24 @@ def read_results(file: Path) -> list[tuple[FinishedRun, dict[str, Any]]]:
         raise ValueError(f"{file} cannot be read: {one_line(error)}") from None
     if missing := [name for name in (*_OF_RUN, "seed") if rows and name not in rows[0]]:
         raise ValueError(f"{file} must have the results of runs, got a table without {', '.join(missing)}")
+    found = []
     try:
-        return [_published(file, list(of_run)) for _, of_run in groupby(rows, key=itemgetter(*_OF_RUN))]
+        for _, group in groupby(rows, key=itemgetter(*_OF_RUN)):
+            first, *others = group
+            content = first | {name: plain(json.loads(first[name])) for name in _JSON}
+            if wrong := invalid_fields(content, _SCHEMA):
+                raise ValueError(f"no valid {', '.join(wrong)}")
+            of_run = [first, *others]
+            names = [n for n in first if n not in (*_OF_RUN, "seed") and any(row[n] is not None for row in of_run)]
+            run = FinishedRun(
+                path=file / content["run"],
+                typed=frozenset(content["typed"]),
+                id=content["run"],
+                columns=RunColumns.of(content),
+                values={row["seed"]: {n: None if row[n] != row[n] else row[n] for n in names} for row in of_run},
+                **{name: content[name] for name in ("choices", "settings", "fold", "fingerprint", *_COST)},
+            )
+            found.append((run, content["about"]))
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
         raise ValueError(f"{file} must have the results of runs, got a damaged row ({error_line(error)})") from None
-
-
-def _published(file: Path, rows: Sequence[Mapping[str, Any]]) -> tuple[FinishedRun, dict[str, Any]]:
-    first = dict(rows[0])
-    content = first | {name: plain(json.loads(first[name])) for name in _JSON}
-    if wrong := invalid_fields(content, _SCHEMA):
-        raise ValueError(f"no valid {', '.join(wrong)}")
-    columns = RunColumns.of(content)
-    declare(columns)
-    names = [name for name in first if name not in (*_OF_RUN, "seed") and any(row[name] is not None for row in rows)]
-    values = {row["seed"]: {name: None if row[name] != row[name] else row[name] for name in names} for row in rows}
-    run = FinishedRun(
-        path=file / content["run"],
-        typed=frozenset(content["typed"]),
-        id=content["run"],
-        columns=columns,
-        values=values,
-        **{name: content[name] for name in ("choices", "settings", "fold", "fingerprint", *_COST)},
-    )
-    return run, content["about"]
-
-
-def results_files(folder: Path) -> list[Path]:
-    """The files of a folder that `read_results` reads."""
-    import polars as pl
-
-    files = []
-    for file in filter(Path.is_file, sorted(folder.glob("*.parquet"))):
-        with suppress(OSError, pl.exceptions.PolarsError):
-            if {*_OF_RUN, "seed"} <= scan(file).collect_schema().keys():
-                files.append(file)
-    return files
+    return found

@@ -30,7 +30,6 @@ from ol2r_cli.report.finished_run import (
     code_settings,
     read_results,
     read_run,
-    results_files,
 )
 from ol2r_cli.run.run import Run, find_runs
 
@@ -54,21 +53,17 @@ class RunFilter:
         self._known: dict[str, dict[str, Any]] = {}  # the values that runs have, by name and as typed
         self._chosen = False
 
-    def run(self, run: FinishedRun) -> bool:
-        """Whether a finished run is chosen."""
-        own = {FOLD: run.fold, "seed": run.seeds[0], "replicas": len(run.seeds)}
-        return self._matches({**run.settings, **own, **run.choices})
-
-    def state(self, run: Run) -> bool:
+    def run(self, run: Run) -> bool:
         """Whether a run on disk is chosen, as far as its files can be read."""
         if not self.wanted or not run.manifest:
             return True
         choices, settings = {"intent": "none"} | dict(run.choices), {}
         with suppress(OSError, ValueError):
             settings = run.flat_settings
-        return self._matches({**added_settings(choices), **settings, **code_settings(run.manifest), **choices})
+        return self.has(added_settings(choices) | settings | code_settings(run.manifest) | choices)
 
-    def _matches(self, values: Mapping[str, Any]) -> bool:
+    def has(self, values: Mapping[str, Any]) -> bool:
+        """Whether a run with these settings and choices is chosen."""
         for name, value in values.items():
             self._known.setdefault(name, {})[as_typed(value)] = value
         chosen = all(
@@ -110,24 +105,23 @@ class Collection:
     """
 
     runs: list[FinishedRun] = field(default_factory=list)
-    unfinished: dict[Path, int] = field(default_factory=dict)
+    unfinished: Counter[Path] = field(default_factory=Counter)
     damaged: list[str] = field(default_factory=list)
-    elsewhere: dict[Path, int] = field(default_factory=dict)
+    elsewhere: Counter[Path] = field(default_factory=Counter)
 
     @property
     def left_out(self) -> list[str]:
         """Lines about the runs that are not in the report."""
-        lines = [
-            f"{plural(count, 'run')} {what.format(folder.name)}: {shlex.join(['ol2r', command, str(folder)])}"
-            for what, command, folders in (
-                ("not finished", "status", self.unfinished),
-                ("of {} left out", "report", self.elsewhere),
-            )
-            for folder, count in folders.items()
-        ]
+        lines = [f"{plural(n, 'run')} not finished: {_line('status', path)}" for path, n in self.unfinished.items()]
+        for path, n in self.elsewhere.items():
+            lines.append(f"{plural(n, 'run')} of {path.name} left out: {_line('report', path)}")
         if count := len(self.damaged):
             lines.append(f"{plural(count, 'run')} damaged: {'the first is ' * (count > 1)}{self.damaged[0]}")
         return list(map(printable, lines))
+
+
+def _line(command: str, folder: Path) -> str:
+    return shlex.join(["ol2r", command, str(folder)])
 
 
 def collect(folders: Sequence[Path], verify: bool = False, words: Sequence[str] = ()) -> Collection:
@@ -140,58 +134,56 @@ def collect(folders: Sequence[Path], verify: bool = False, words: Sequence[str] 
         from ol2r_cli.run.recomputed import differences  # imports torch
     collection, seen, chosen = Collection(), set(), RunFilter(words)
     for folder in folders:
-        if folder.is_file():
-            collection.runs += [run for run, _ in read_results(folder) if chosen.run(run)]
-            continue
-        if not folder.is_dir():
+        for run, _ in read_results(folder) if folder.is_file() else ():
+            own = {FOLD: run.fold, "seed": run.seeds[0], "replicas": len(run.seeds)}
+            if chosen.has({**run.settings, **own, **run.choices}):
+                collection.runs.append(run)
+        if not folder.exists():
             raise ValueError(f"DIR must be a folder with runs, got {folder}, which does not exist")
         for path in find_runs(folder):
             inner = path.relative_to(folder).parts[:-2]
             if part := next((place for place, name in enumerate(inner, 1) if name in PARTS_OF_OUTPUTS), None):
-                elsewhere = folder.joinpath(*inner[:part])
-                collection.elsewhere[elsewhere] = collection.elsewhere.get(elsewhere, 0) + 1
+                collection.elsewhere[folder.joinpath(*inner[:part])] += 1
                 continue
-            real_path = os.path.realpath(path)
-            state = None if real_path in seen else Run.read(path)
+            state = None if (real_path := os.path.realpath(path)) in seen else Run.read(path)
             seen.add(real_path)
-            if state is None or not chosen.state(state):
+            if state is None or not chosen.run(state):
                 continue
             if state.state not in ("finished", "damaged", "unreadable"):
-                collection.unfinished[folder] = collection.unfinished.get(folder, 0) + 1
+                collection.unfinished[folder] += 1
                 continue
             try:
-                run = read_run(state)
+                read = read_run(state)
                 if verify and (wrong := next(differences(state), None)):
                     raise ValueError(wrong)
-                collection.runs.append(run)
+                collection.runs.append(read)
             except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
                 collection.damaged.append(f"{path} ({error_line(error)})")
     chosen.check()
     return collection
 
 
-def chosen_runs(places: Iterable[str | os.PathLike[str]], stacklevel: int = 3) -> Collection:
-    """The runs that a Python program names, by folders and words; warns of those that are left out.
+def chosen_runs(
+    places: Iterable[str | os.PathLike[str]], verify: bool = False, warn: bool = True, stacklevel: int = 3
+) -> Collection:
+    """The runs that folders (default: output_dir of the project file) and words name; with `warn`, warns of others.
 
     ValueError where there are none.
     """
     folders, words = split_words(places)
     folders = folders or [default_output_dir()]
-    collection = collect(folders, words=words)
-    lines = [f"left out, damaged: {damaged}" for damaged in collection.damaged]
-    lines += [f"{count} runs left out: name {folder}" for folder, count in collection.elsewhere.items()]
-    for line in lines:
-        warnings.warn(line, stacklevel=stacklevel)
+    collection = collect(folders, verify, words)
     if not collection.runs:
-        raise ValueError(nothing_below(folders))
+        published = [str(file) for folder in folders for file in sorted(folder.glob("*.parquet"))]
+        reasons = [*([f"published results: {', '.join(published)}"] if published else ()), *collection.left_out]
+        others = "".join(f" ({reason})" for reason in reasons)
+        below = " or ".join(map(str, folders))
+        raise ValueError(f"there are no finished runs below {below}{others}: start one with `ol2r run`")
+    if warn:
+        lines = [f"left out, damaged: {damaged}" for damaged in collection.damaged]
+        for line in (*lines, *(f"{n} runs left out: name {path}" for path, n in collection.elsewhere.items())):
+            warnings.warn(line, stacklevel=stacklevel)
     return collection
-
-
-def nothing_below(places: Sequence[Path]) -> str:
-    """The message where no finished run was found; it names files of published results that could have been meant."""
-    files = [str(file) for place in places for file in results_files(place)]
-    meant = f" (published results: {', '.join(files)})" if files else ""
-    return f"there are no finished runs below {' or '.join(map(str, places))}{meant}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,6 +196,7 @@ class Group:
     choices: Mapping[str, str]
     settings: Mapping[str, Any]
     runs: list[FinishedRun]
+    _estimates: dict[str, Estimate | None] = field(default_factory=dict, init=False)
 
     @cached_property
     def seeds(self) -> dict[Any, set[int]]:
@@ -255,10 +248,6 @@ class Group:
             self._estimates[metric] = of_values(self.values(metric))
         return self._estimates[metric]
 
-    @cached_property
-    def _estimates(self) -> dict[str, Estimate | None]:
-        return {}
-
 
 def group_runs(runs: Iterable[FinishedRun]) -> list[Group]:
     """The groups, in the order of their first runs. Their settings are those that make groups."""
@@ -269,8 +258,7 @@ def group_runs(runs: Iterable[FinishedRun]) -> list[Group]:
     members: dict[str, Group] = {}
     for run in runs:
         settings = {name: value for name, value in run.settings.items() if name not in ignored}
-        group = members.setdefault(_key(run.choices, settings), Group(run.choices, settings, []))
-        group.runs.append(run)
+        members.setdefault(_key(run.choices, settings), Group(run.choices, settings, [])).runs.append(run)
     return list(members.values())
 
 
@@ -283,22 +271,21 @@ def _with_settings_of_the_data(runs: Sequence[FinishedRun]) -> list[FinishedRun]
     """
     parts = [{name: value for name, value in run.settings.items() if name.startswith("dataset.")} for run in runs]
     keys = [_key(run.choices["dataset"], part) for run, part in zip(runs, parts, strict=True)]
+    settings = dict(zip(keys, parts, strict=True))
     lead = {key: key for key in keys}  # of dataset settings, the first ones of the same data
     first: dict[tuple[str, str], str] = {}  # (choice, fingerprint) -> its first settings
     for key, run in zip(keys, runs, strict=True):
         one, other = sorted((lead[key], lead[first.setdefault((run.choices["dataset"], run.fingerprint), key)]))
-        if one != other:
-            lead = {each: one if leading == other else leading for each, leading in lead.items()}
-    settings = dict(zip(keys, parts, strict=True))
+        lead = {each: one if leading == other else leading for each, leading in lead.items()}
     fingerprints: dict[tuple[str, Any], set[str]] = {}
     for key, run in zip(keys, runs, strict=True):
         fingerprints.setdefault((lead[key], run.fold), set()).add(run.fingerprint)
     ambiguous = {leading for (leading, _), several in fingerprints.items() if len(several) > 1}
     changed = []
     for key, run, part in zip(keys, runs, parts, strict=True):
-        dataset = settings[lead[key]] | ({FINGERPRINT: run.fingerprint[:8]} if lead[key] in ambiguous else {})
         others = {name: value for name, value in run.settings.items() if name not in part}
-        changed.append(replace(run, settings=dataset | others))
+        of_data = {FINGERPRINT: run.fingerprint[:8]} if lead[key] in ambiguous else {}
+        changed.append(replace(run, settings=settings[lead[key]] | of_data | others))
     return changed
 
 

@@ -112,10 +112,10 @@ def test_a_file_of_results_has_the_same_runs_once_and_no_traces(tmp_path):
     assert len(load(file)) == len(pl.read_parquet(file)) == 5
     with pytest.raises(ValueError, match=r"table must be summary for .*results.parquet, which has final values only"):
         load(file, table="trace")
+    with pytest.raises(ValueError, match=rf"no finished runs below {folder} \(published results: {file}\): start one"):
+        load(folder)
     pl.DataFrame({"run": [1]}).write_parquet(folder / "other.parquet")
     (folder / "text.parquet").write_text("no table")
-    with pytest.raises(ValueError, match=rf"no finished runs below {folder} \(published results: {file}\)$"):
-        load(folder)
     for name, message in (
         ("other", "must have the results of runs, got a table without rows, dataset, fold"),
         ("text", "text.parquet cannot be read"),

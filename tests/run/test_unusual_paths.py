@@ -10,7 +10,7 @@ import torch
 
 from ol2r_cli import api as ol2r
 from ol2r_cli.cli import main
-from ol2r_cli.report.finished_run import read_results, results_files, results_frame
+from ol2r_cli.report.finished_run import read_results, results_frame
 from ol2r_cli.report.frames import load
 from ol2r_cli.report.run_groups import collect
 from ol2r_cli.run import trace as trace_module
@@ -45,8 +45,7 @@ def test_rows_and_results_of_another_folder_are_not_read(monkeypatch: pytest.Mon
             assert run.trace["round"].to_list() == list(range(1, rounds + 1)), folder
             make(Path("runs", folder), test={0: level})
             directory.write_parquet("r.parquet", results_frame(collect([Path("runs", folder)]).runs))
-        (file,) = results_files(Path(name))
-        ((of_file, _),) = read_results(file)
+        ((of_file, _),) = read_results(Path(name, "r.parquet"))
         assert of_file.values[0]["test_ndcg_10"] == 0.25, name
 
 
