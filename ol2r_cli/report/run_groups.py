@@ -174,8 +174,8 @@ def chosen_runs(
     folders = folders or [default_output_dir()]
     collection = collect(folders, verify, words)
     if not collection.runs:
-        published = [str(file) for folder in folders for file in sorted(folder.glob("*.parquet"))]
-        reasons = [*([f"published results: {', '.join(published)}"] if published else ()), *collection.left_out]
+        published = ", ".join(str(file) for folder in folders for file in sorted(folder.glob("*.parquet")))
+        reasons = collection.left_out or ([f"published results: {published}"] if published else [])
         others = "".join(f" ({reason})" for reason in reasons)
         below = " or ".join(map(str, folders))
         raise ValueError(f"there are no finished runs below {below}{others}: start one with `ol2r run`")
