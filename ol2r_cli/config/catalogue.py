@@ -20,9 +20,10 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, reduce
 from importlib.metadata import entry_points
 from importlib.util import find_spec
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -71,9 +72,8 @@ class Choice:
     @cached_property
     def header(self) -> list[str]:
         """Return the comment lines at the top: what the choice is, and its paper."""
-        comments = re.match(r"(#.*\n?)*", self.path.read_text())
-        lines = [line.lstrip("# ") for line in (comments[0] if comments else "").splitlines()]
-        return [line for line in lines if not line.startswith("@package")] or [""]
+        lines = takewhile(lambda line: line.startswith("#"), self.path.read_text().splitlines())
+        return [line.lstrip("# ") for line in lines if "@package" not in line] or [""]
 
     @cached_property
     def content(self) -> dict[str, Any]:
@@ -100,20 +100,19 @@ class Choice:
     @cached_property
     def settings(self) -> list[Setting]:
         """Return its settings with their comments, in the order of the file."""
-        text = self.path.read_text()
-        lines, settings = text.splitlines(), []
+        text, settings = self.path.read_text(), []
+        lines = [*text.splitlines(), ""]
         for key, value in yaml.compose(text, _Loader).value if self.values else ():
             if key.value in _NO_SETTINGS:
                 continue
-            on_one_line = isinstance(value, yaml.ScalarNode) or value.flow_style
-            if on_one_line:
+            end = key.end_mark  # behind which is the comment, or behind the value where that is on one line
+            if isinstance(value, yaml.ScalarNode) or value.flow_style:
                 default = " ".join(text[value.start_mark.index : value.end_mark.index].split())
+                end = max(end, value.end_mark, key=lambda mark: (mark.line, mark.column))
             else:
-                plain = yaml.load(yaml.serialize(value), _Loader)
-                default = yaml.safe_dump(plain, default_flow_style=True, sort_keys=False, width=10**6).strip()
-            # The comment is after the value, or after the key of a value that is written on several lines.
-            end = value.end_mark if on_one_line and value.end_mark.line >= key.end_mark.line else key.end_mark
-            comment = re.search(r"#\s*(.*)", lines[end.line][end.column :]) if end.line < len(lines) else None
+                content = self.content[key.value]
+                default = yaml.safe_dump(content, default_flow_style=True, sort_keys=False, width=10**6).strip()
+            comment = re.search(r"#\s*(.*)", lines[end.line][end.column :])
             settings.append(Setting(key.value, default, comment[1].strip() if comment else ""))
         return settings
 
@@ -187,10 +186,9 @@ class Catalogue:
     def settings(self, choice: Choice) -> list[Setting]:
         """Return the settings of a choice, after those that it inherits."""
         settings: dict[str, Setting] = {}
-        for each in self._lineage(choice):
-            for setting in each.settings:
-                inherited = settings.get(setting.name, setting)
-                settings[setting.name] = Setting(setting.name, setting.default, setting.comment or inherited.comment)
+        for setting in (setting for each in self._lineage(choice) for setting in each.settings):
+            inherited = settings.get(setting.name, setting)
+            settings[setting.name] = setting._replace(comment=setting.comment or inherited.comment)
         return list(settings.values())
 
     def values(self, choice: Choice) -> dict[str, Any]:
@@ -203,9 +201,8 @@ class Catalogue:
 
     def _lineage(self, choice: Choice) -> list[Choice]:
         """Return the choices from which a choice inherits, and itself as the last, which decides."""
-        known = self.choices.get(choice.group, {})
-        names = [item for item in choice.content.get("defaults") or () if isinstance(item, str) and item != choice.name]
-        parents = [known[name] for name in names if name in known]
+        known, names = self.choices.get(choice.group, {}), choice.content.get("defaults") or ()
+        parents = [known[name] for name in names if isinstance(name, str) and name != choice.name and name in known]
         return [*(each for parent in parents for each in self._lineage(parent)), choice]
 
     def chosen(self, overrides: Sequence[str]) -> dict[str, str | None]:
@@ -227,11 +224,8 @@ class Catalogue:
         for group, name in self.chosen(overrides).items():
             choice = self.choices.get(group, {}).get(name or "")
             if choice and group != "experiment":
-                *above, last = group.split("/")
-                node = tree
-                for key in above:  # what a choice is part of stands before it
-                    node = node[key]
-                node[last] = self.values(choice)
+                *above, last = group.split("/")  # what a choice is part of stands before it
+                reduce(dict.__getitem__, above, tree)[last] = self.values(choice)
         return tree
 
 
@@ -284,11 +278,10 @@ class ProjectFile:
 
 def read_project() -> ProjectFile:
     """Return the project file in the working directory; ValueError, of one line that names it, for a bad one."""
-    path = Path(PROJECT_FILE)
-    if not path.is_file():
-        return ProjectFile()
     try:
-        content = yaml.safe_load(path.read_text()) or {}
+        content = yaml.safe_load(Path(PROJECT_FILE).read_text()) or {}
+    except FileNotFoundError:
+        return ProjectFile()
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise ValueError(f"{PROJECT_FILE} must be a YAML file that can be read: {one_line(error)}") from None
     if not isinstance(content, dict):
@@ -309,8 +302,7 @@ def default_output_dir() -> Path:
     return Path(read_project().output_dir or "outputs").expanduser()  # output_dir in configs/run.yaml
 
 
-@dataclass(frozen=True)
-class ChoiceFolder:
+class ChoiceFolder(NamedTuple):
     """A folder with choices, and what names it. `package` is the package that it is, if a distribution brings it."""
 
     path: Path
@@ -342,22 +334,21 @@ def choice_folders(named: Iterable[Path] = ()) -> list[ChoiceFolder]:
     package of a distribution anyway. ValueError, which says what names it, for a folder that does not exist, and for a
     bad project file.
     """
-    from_variable = [Path(name) for name in os.environ.get(VARIABLE, "").split(os.pathsep) if name]
     listed = [
         *(ChoiceFolder(path, "--config-dir") for path in named),
-        *(ChoiceFolder(path, VARIABLE) for path in from_variable),
+        *(ChoiceFolder(Path(name), VARIABLE) for name in os.environ.get(VARIABLE, "").split(os.pathsep) if name),
         *(ChoiceFolder(Path(name), PROJECT_FILE) for name in read_project().choices),
         *_installed(tuple(sys.path)),
     ]
     folders: dict[Path, ChoiceFolder] = {}
     for folder in listed:
-        path = folder.path.expanduser()
+        path = folder.path.expanduser().resolve()
         if not path.is_dir():
             source = f"choices in {PROJECT_FILE}" if folder.source == PROJECT_FILE else folder.source
             raise ValueError(f"{source} must be a folder, got {folder.path}, which does not exist")
-        folders.setdefault(path.resolve(), ChoiceFolder(path.resolve(), folder.source, folder.package))
-        if not folder.package and str(path.resolve()) not in sys.path:
-            sys.path.append(str(path.resolve()))
+        folders.setdefault(path, folder._replace(path=path))
+        if not folder.package and str(path) not in sys.path:
+            sys.path.append(str(path))
     return list(folders.values())
 
 
@@ -368,14 +359,11 @@ def check_modules(choice: Choice) -> None:
     """
     for target in targets(choice.content):
         module, folder = target.partition(".")[0], choice.path.parents[choice.group.count("/") + 1]
-        files = (folder / f"{module}.py", folder / module / "__init__.py")
-        if (own := next((file for file in files if file.is_file()), None)) is None:
-            continue
-        spec = getattr(sys.modules.get(module), "__spec__", None) or find_spec(module)
-        places = list(spec.submodule_search_locations or ()) if spec else []
-        origin = str((spec.origin if spec else None) or next(iter(places), "nothing"))
-        if not Path(origin).resolve().is_relative_to(folder):
-            what = f"must be in {own}, but Python imports {origin} as {module}"
+        own = [file for file in (folder / f"{module}.py", folder / module / "__init__.py") if file.is_file()]
+        spec = getattr(sys.modules.get(module), "__spec__", None) or (find_spec(module) if own else None)
+        origin = (spec.origin or next(iter(spec.submodule_search_locations or ()), None)) if spec else None
+        if own and not Path(origin or "nothing").resolve().is_relative_to(folder):
+            what = f"must be in {own[0]}, but Python imports {origin or 'nothing'} as {module}"
             raise ValueError(f"{choice.node}._target_={target} {what}: rename yours")
 
 
@@ -393,13 +381,9 @@ def _installed(_: tuple[str, ...]) -> tuple[ChoiceFolder, ...]:
     folders = []
     for point in entry_points(group=ENTRY_POINTS):
         package, *below = point.value.partition(":")[0].strip().split(".")
-        try:
-            spec = find_spec(package)
-        except ValueError:  # the name is empty
-            spec = None
+        spec, name = find_spec(package) if package else None, point.dist.name if point.dist else point.name
         places = [Path(place, *below) for place in (spec.submodule_search_locations if spec else None) or ()]
-        name, place = point.dist.name if point.dist else point.name, next(filter(Path.is_dir, places), None)
-        if place is None:
+        if (place := next(filter(Path.is_dir, places), None)) is None:
             must = f"must be a package that can be found, got {point.value!r}: type pip uninstall {name}"
             raise ValueError(f"{ENTRY_POINTS} of {name} {must}")
         folders.append(ChoiceFolder(place, f"the package {name}", package))
@@ -434,12 +418,11 @@ def measure_nodes(
             advice = nearest(plain, known)
             raise ValueError(f"measures must be some of {', '.join(known)}, got '{name}'{advice}")
         node = {"_target_": known[plain].content.get("_target_"), **catalogue.values(known[plain])}
-        if plain != name:
-            if "cutoff" not in node:
-                raise ValueError(f"measures must have {plain} without a number, got '{name}': it has no cutoff")
-            if not re.fullmatch(r"[1-9]\d{0,5}", cutoff):
-                raise ValueError(f"measures must have a whole number above 0 behind @, as in {plain}@5, got '{name}'")
-            node["cutoff"] = int(cutoff)
+        if plain != name and "cutoff" not in node:
+            raise ValueError(f"measures must have {plain} without a number, got '{name}': it has no cutoff")
+        if plain != name and not re.fullmatch(r"[1-9]\d{0,5}", cutoff):
+            raise ValueError(f"measures must have a whole number above 0 behind @, as in {plain}@5, got '{name}'")
+        node |= {"cutoff": int(cutoff)} if cutoff else {}
         if name in nodes:
             raise ValueError(f"measures must have each name once, got '{name}' twice")
         nodes[name] = node

@@ -114,20 +114,17 @@ class Composer:
         """
         parsed = [_parse(word) for word in self._typed(overrides)]
         presets = [one for one in parsed if one.key_or_group == "experiment" or one.is_hydra_override()]
-        grid: Mapping[str, str] = {}
-        if not any(override.is_sweep_override() for override in presets):
-            grid = self._base(presets).grid
+        swept = any(override.is_sweep_override() for override in presets)
+        grid = {} if swept else self._base(presets).grid
         values: dict[str, list[str]] = {}  # of each setting, as overrides
-        for override in [*(_parse(f"{name}={swept}") for name, swept in grid.items()), *parsed]:
+        for override in [*(_parse(f"{name}={each}") for name, each in grid.items()), *parsed]:
             choices = sorted(self.catalogue.choices.get(str(override.key_or_group), {}))
             values[override.get_key_element()] = _values(override, choices)
         together = _together(paired, values)
         axes = dict.fromkeys(together.get(name, (name,)) for name in values)
-        rows = [
-            [dict(zip(axis, row, strict=True)) for row in zip(*map(values.__getitem__, axis), strict=True)]
-            for axis in axes
-        ]
-        jobs = [{key: word for part in parts for key, word in part.items()} for parts in itertools.product(*rows)]
+        rows = [list(zip(*map(values.__getitem__, axis), strict=True)) for axis in axes]
+        names = [name for axis in axes for name in axis]
+        jobs = [dict(zip(names, itertools.chain(*parts), strict=True)) for parts in itertools.product(*rows)]
         return [[job[key] for key in values] for job in jobs]
 
     def _words(self, overrides: Sequence[str]) -> list[str]:
@@ -166,12 +163,10 @@ class Composer:
                 _set_value(settings, override, words)
             except KeyError as error:
                 raise ValueError(unknown_name(error.args[0], words, self.catalogue)) from None
-        for name in self._needed:
-            if name not in settings:
-                raise ValueError(f"{name} is missing: leave out ~{name}")
-        for name in settings:
-            if name not in self._needed and name not in base.choices:
-                raise ValueError(unknown_name(name, words, self.catalogue))
+        if missing := [name for name in self._needed if name not in settings]:
+            raise ValueError(f"{missing[0]} is missing: leave out ~{missing[0]}")
+        if unknown := [name for name in settings if name not in self._needed and name not in base.choices]:
+            raise ValueError(unknown_name(unknown[0], words, self.catalogue))
         decisive = self._resolved({name: settings[name] for name in ("measures", "trace_regret", "trace_blocks")})
         nodes = measure_nodes(decisive, self.catalogue, of_measures)
         settings |= {MEASURE: nodes, "trace_regret": "regret" in nodes, "trace_blocks": "blocks" in nodes}
@@ -204,8 +199,7 @@ class Composer:
             self._check_choice(override)
         words = tuple(str(override.input_line) for override in choosing)
         if words not in self._bases:
-            whole = self._by_hydra(words)
-            settings: Any = OmegaConf.to_container(whole, resolve=False)
+            settings: Any = OmegaConf.to_container(self._by_hydra(words), resolve=False)
             of_hydra = settings.pop("hydra")
             choices = {group: name for group, name in of_hydra["runtime"]["choices"].items() if name is not None}
             grid = {name: str(values) for name, values in (of_hydra["sweeper"].get("params") or {}).items()}
@@ -327,16 +321,14 @@ def _set_value(settings: dict[str, Any], override: Override, words: Sequence[str
         node = node.setdefault(name, {}) if adds and isinstance(node, dict) else node.get(name)
         if not isinstance(node, dict):
             raise KeyError(key)
-    if override.is_delete():
-        if last not in node or (value is not None and value != node[last]):
-            raise KeyError(key)
+    if override.is_delete() and last in node and value in (None, node[last]):
         del node[last]
+    elif override.is_delete() or not (adds or last in node):
+        raise KeyError(key)
     elif override.is_add() and node.get(last) is not None and not isinstance(value, dict | list):
         raise ValueError(_has_a_value(key, words))
-    elif adds or last in node:
-        node[last] = _merged(node.get(last), value, key, adds)
     else:
-        raise KeyError(key)
+        node[last] = _merged(node.get(last), value, key, adds)
 
 
 def _merged(present: Any, value: Any, name: str, adds: bool) -> Any:

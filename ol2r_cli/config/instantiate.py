@@ -18,6 +18,7 @@ import shlex
 import shutil
 import traceback
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -35,6 +36,7 @@ from ol2r_cli.formatting import error_line, shown_path
 _CALL_OPTIONS = ("_args_", "_partial_", "_recursive_", "_convert_")  # of Hydra; no choice of ol2r has one
 _GROUPS = ("ranker", "click", "exploration", "fairness", "measure")  # of classes that say their group
 _PREFIX = "ol2r-passed-"
+_MISSING = object()
 _written: dict[tuple[str, str], str] = {}  # (group, name): the class that the choice of a passed object names
 
 
@@ -60,15 +62,14 @@ def _built(settings: Mapping[str, Any], group: str, more: Mapping[str, Any]) -> 
         raise ValueError(f"{message}: {error}") from None
     if not callable(constructor):
         raise ValueError(f"{message}, which is a {type(constructor).__name__}")
-    kinds = kinds_of(constructor)
     given = {name: _with_parts(value, f"{group}.{name}") for name, value in settings.items() if name != "_target_"}
-    for name, part in given.items():
-        kind, typed = kinds.get(name), settings[name]
-        if isinstance(typed, Mapping) and "_target_" in typed and getattr(kind, "_is_protocol", False):
+    for name, kind in kinds_of(constructor).items():
+        part = settings.get(name)
+        if isinstance(part, Mapping) and "_target_" in part and getattr(kind, "_is_protocol", False):
             methods = [each for each, member in vars(kind).items() if inspect.isfunction(member) and each[0] != "_"]
-            if not all(hasattr(part, method) for method in methods):
+            if not all(hasattr(given[name], method) for method in methods):
                 must = f"must be a class with the methods {', '.join(methods)}"
-                raise ValueError(f"{group}.{name}._target_ {must}, got {typed['_target_']}")
+                raise ValueError(f"{group}.{name}._target_ {must}, got {part['_target_']}")
     folder = config_dir() / group.replace(".", "/")
     below = [path for path in folder.iterdir() if path.is_dir()] if group and folder.is_dir() else []
     parts = {path.name: sorted(choice.stem for choice in path.glob("*.yaml")) for path in below}
@@ -175,11 +176,10 @@ def _is_installed(target: str) -> bool:
     packages = installed_packages()
     if target.partition(".")[0] not in packages:
         return False
-    try:
+    with suppress(ImportError):
         found = import_target(target)
-    except ImportError:
-        return False
-    return inspect.isclass(found) and found.__module__.partition(".")[0] in packages
+        return inspect.isclass(found) and found.__module__.partition(".")[0] in packages
+    return False
 
 
 def as_overrides(*settings: Any, **more: Any) -> list[str]:
@@ -190,36 +190,39 @@ def as_overrides(*settings: Any, **more: Any) -> list[str]:
     `Mine(0.5)` alone. ValueError for text that is no setting, and for a value that has no form on the command line.
     """
     of_objects: list[str] = []
-    words = list(_words((*settings, more), of_objects))
+    words: list[str] = []
+    for name, value in _named((*settings, more)):
+        if not name:
+            words.append(value)
+        elif name == "measures" and isinstance(value, list | tuple) and any(map(_group_of, value)):
+            names = [_as_measure(one) if _group_of(one) else one for one in value]
+            of_objects.append(f"measures={as_typed(names)}")
+        elif name == MEASURE and _group_of(value):
+            of_objects.append(f"measure={_as_measure(value)}")
+        elif "." not in name and _group_of(value):
+            of_objects.append(f"{name}={_write(name, _class(value).__name__, _class(value), _defaults(_class(value)))}")
+            of_objects += [f"{name}.{key}={as_typed(one, f'{name}.{key}')}" for key, one in _settings(value).items()]
+        else:
+            words.append(f"{name}={as_typed(value, name)}")
     folder = [f"--config-dir={_folder()}"] if of_objects else []
     return [*of_objects, *words, *folder]  # a setting that is typed decides over that of an object
 
 
-def _words(settings: Iterable[Any], of_objects: list[str]) -> Iterator[str]:
-    """Yield the words of settings. Those that stand for objects are appended to `of_objects`."""
+def _named(settings: Iterable[Any]) -> Iterator[tuple[str, Any]]:
+    """Yield the name and the value of each setting; no name before text that is a setting."""
     for each in settings:
         if isinstance(each, str):
             is_option = each.startswith("-") and not each.startswith("--config-dir=")
             if is_option or ("=" not in each and not each.startswith("~")):
                 advice = ": of the options only --config-dir=DIR is here" if is_option else ""
                 raise ValueError(f"a setting must be 'NAME=VALUE', got {each!r}{advice}")
-            yield each
-        elif isinstance(each, Mapping) or _group_of(each):
-            for name, value in each.items() if isinstance(each, Mapping) else [(_group_of(each), each)]:
-                if name == "measures" and isinstance(value, list | tuple) and any(map(_group_of, value)):
-                    names = [_as_measure(one) if _group_of(one) else one for one in value]
-                    of_objects.append(f"measures={as_typed(names)}")
-                elif name == MEASURE and _group_of(value):
-                    of_objects.append(f"measure={_as_measure(value)}")
-                elif "." not in str(name) and _group_of(value):
-                    cls = value if inspect.isclass(value) else type(value)
-                    of_objects.append(f"{name}={_write(name, cls.__name__, cls, _defaults(cls))}")
-                    typed = {} if inspect.isclass(value) else _settings(value)
-                    of_objects += [f"{name}.{key}={as_typed(one, f'{name}.{key}')}" for key, one in typed.items()]
-                else:
-                    yield f"{name}={as_typed(value, str(name))}"
+            yield "", each
+        elif isinstance(each, Mapping):
+            yield from ((str(name), value) for name, value in each.items())
+        elif group := _group_of(each):
+            yield group, each
         elif isinstance(each, Iterable):
-            yield from _words(each, of_objects)
+            yield from _named(each)
         else:
             raise ValueError(f"a setting must be 'NAME=VALUE' or {{'NAME': value}}, got {each!r}")
 
@@ -241,9 +244,13 @@ def command_of(words: Sequence[str]) -> str:
     return f"ol2r.run({', '.join([*rest, *lasting])})"
 
 
+def _class(value: Any) -> type:
+    return value if inspect.isclass(value) else type(value)
+
+
 def _group_of(value: Any) -> str:
     """Return the group of an object or class; `dataset` for one with a method `load`, empty for any other value."""
-    cls = value if inspect.isclass(value) else type(value)
+    cls = _class(value)
     if cls.__module__ == "builtins" or isinstance(value, Path):
         return ""
     group = getattr(cls, "group", "")
@@ -254,12 +261,10 @@ def _group_of(value: Any) -> str:
 
 def _as_measure(value: Any) -> str:
     """Return the name by which an object or a class stands in the list of measures."""
-    cls = value if inspect.isclass(value) else type(value)
-    _target(cls)
-    defaults = _defaults(cls)
-    settings = defaults | ({} if inspect.isclass(value) else _settings(value))
-    missing = [key for key, each in settings.items() if each == "???"]
-    if missing:
+    cls, defaults = _class(value), _defaults(_class(value))
+    settings = defaults | _settings(value)
+    _target(cls)  # ValueError, which comes first
+    if missing := [key for key, each in settings.items() if each == "???"]:
         raise ValueError(f"measures must have an object, {cls.__name__}({missing[0]}=..), got the class without it")
     own = {key: each for key, each in settings.items() if each != defaults[key]}
     digits = hashlib.sha256(repr(sorted(own.items())).encode()).hexdigest()[:6]
@@ -281,13 +286,10 @@ def _write(group: str, name: str, cls: type, settings: Mapping[str, Any]) -> str
 def _target(cls: type) -> str:
     """Return the name by which a class is imported; ValueError for one that is defined in a function."""
     target = f"{cls.__module__}.{cls.__qualname__}"
-    try:
-        found = import_target(target)
-    except ImportError:
-        found = None
-    if found is not cls:
-        raise ValueError(f"{cls.__name__} must be defined at the top level of a module or a notebook, got {target}")
-    return target
+    with suppress(ImportError):
+        if import_target(target) is cls:
+            return target
+    raise ValueError(f"{cls.__name__} must be defined at the top level of a module or a notebook, got {target}")
 
 
 def _defaults(cls: type) -> dict[str, Any]:
@@ -297,22 +299,25 @@ def _defaults(cls: type) -> dict[str, Any]:
 
 
 def _settings(value: Any) -> dict[str, Any]:
-    """Return the settings an object was made with: as roles record them, or attributes named as its keywords."""
+    """Return the settings an object was made with: as roles record them, or attributes named as its keywords.
+
+    Those of a class are its defaults, and not here.
+    """
+    if inspect.isclass(value):
+        return {}
     cls = type(value)
-    parameters = keywords(cls)
+    parameters, settings = keywords(cls), {name: getattr(value, name, _MISSING) for name in keywords(cls)}
     if (given := getattr(value, "_given", None)) is not None:
         bound = inspect.signature(cls).bind(*given[0], **given[1])
-        if unnamed := [name for name in bound.arguments if name not in parameters]:
+        if unnamed := bound.arguments.keys() - parameters:
             raise ValueError(
                 f"{cls.__name__} must name its settings in its constructor, since they are part of the run id, got "
-                f"values for *{unnamed[0]}"
+                f"values for *{min(unnamed)}"
             )
         bound.apply_defaults()
         settings = {name: bound.arguments[name] for name in parameters}
-    else:
-        if missing := [name for name in parameters if not hasattr(value, name)]:
-            raise ValueError(f"{cls.__name__} must keep its setting in an attribute of its name, self.{missing[0]}")
-        settings = {name: getattr(value, name) for name in parameters}
+    if missing := [name for name, each in settings.items() if each is _MISSING]:
+        raise ValueError(f"{cls.__name__} must keep its setting in an attribute of its name, self.{missing[0]}")
     return {name: _plain(each, f"{cls.__name__}({name}=..)") for name, each in settings.items()}
 
 

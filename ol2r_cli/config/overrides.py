@@ -22,16 +22,16 @@ def translate(overrides: Iterable[str]) -> list[str]:
     The text of `note=..` gets quotes where it needs them.
     `+launcher=slurm`, which is what one types for Hydra programs without such a group, becomes `launcher=slurm`.
     """
-
-    def long(override: str) -> str:
-        override = override.removeprefix("+") if override.startswith("+launcher=") else override
+    translated = []
+    for override in overrides:
         group, equals, values = override.partition("=")
+        group = "launcher" if group == "+launcher" else group
         if group == "note" and not re.fullmatch(r"'.*'|\".*\"", values):
-            return f"note={_quoted(values)}"
-        names = ALIASES.get(group, {})
-        return group + equals + re.sub(r"\w+", lambda word: names.get(word[0], word[0]), values) if names else override
-
-    return [long(override) for override in overrides]
+            values = _quoted(values)
+        for short, name in ALIASES.get(group, {}).items():
+            values = re.sub(rf"\b{short}\b", name, values)
+        translated.append(f"{group}{equals}{values}")
+    return translated
 
 
 def split_search_path(words: Sequence[str]) -> tuple[list[str], list[Path]]:
@@ -82,16 +82,12 @@ def as_typed(value: Any, name: str = "a setting") -> str:
     Numbers and arrays of numpy and torch are written as numbers and lists. ValueError, which begins with `name`, for a
     value that has no form on the command line.
     """
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return str(value).lower()
+    if value is None or isinstance(value, bool):
+        return "null" if value is None else str(value).lower()
     if isinstance(value, str | PathLike):
         return _quoted(fspath(value))
-    if isinstance(value, Integral):
-        return str(int(value))
     if isinstance(value, Real):
-        return repr(float(value))
+        return str(int(value)) if isinstance(value, Integral) else repr(float(value))
     if isinstance(value, Mapping):
         return "{" + ",".join(f"{key}:{as_typed(item, name)}" for key, item in value.items()) + "}"
     if hasattr(value, "tolist"):

@@ -19,6 +19,7 @@ from typing import Annotated, Any, Literal
 from ol2r_cli.formatting import nearest
 
 _WORDS = {bool: "true or false", int: "a whole number", float: "a number", str: "text", type(None): "null"}
+_PLAIN = (bool, int, float, str, list, tuple, type(None))
 
 
 @dataclass(frozen=True)
@@ -35,21 +36,17 @@ class Range:
     infinite: bool = False
 
     def __contains__(self, value: Any) -> bool:
-        if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
+        if isinstance(value, bool) or not isinstance(value, int | float) or (math.isinf(value) and not self.infinite):
             return False
-        if math.isinf(value) and not self.infinite:
-            return False
-        if value < self.least or (self.open_below and value == self.least):
-            return False
-        return self.most is None or value < self.most or (value == self.most and not self.open_above)
+        above = value > self.least if self.open_below else value >= self.least
+        return above and (self.most is None or value < self.most or (value == self.most and not self.open_above))
 
     def __str__(self) -> str:
         if self.most is None:
             return f"above {self.least:g}" if self.open_below else f"{self.least:g} or more"
-        if self.open_below and self.open_above:
-            return f"between {self.least:g} and {self.most:g}"
         if self.open_below:
-            return f"above {self.least:g} and at most {self.most:g}"
+            between = f"between {self.least:g} and {self.most:g}"
+            return between if self.open_above else f"above {self.least:g} and at most {self.most:g}"
         return f"from {self.least:g} to {'below ' * self.open_above}{self.most:g}"
 
 
@@ -96,33 +93,35 @@ def check_settings(
         parameters, kinds = keywords(target), kinds_of(target)
     except ValueError:
         raise ValueError(f"{prefix}_target_ must be a class whose settings have names, got {name}") from None
-    for key in settings:
-        if key not in parameters:
-            has = f": it has {', '.join(parameters) or 'none'}"
-            raise ValueError(f"{name} has no setting '{key}'{nearest(str(key), parameters, prefix) or has}")
+    if unknown := [str(key) for key in settings if key not in parameters]:
+        hint = nearest(unknown[0], parameters, prefix) or f": it has {', '.join(parameters) or 'none'}"
+        raise ValueError(f"{name} has no setting '{unknown[0]}'{hint}")
     for key, parameter in parameters.items():
-        value, kind = settings.get(key), kinds.get(key, Any)
-        if key in (parts or {}) and _fits(object(), kind) and (key not in settings or value is not parameter.default):
-            is_part = "_target_" in value if isinstance(value, Mapping) else not _is_plain(value)
-            if not is_part:
-                words = " or ".join(f"{group.replace('.', '/')}/{key}={choice}" for choice in (parts or {})[key])
-                got = repr(value) if key in settings else "none"
-                raise ValueError(f"{prefix}{key} must be chosen: type {words}, got {got}")
-        if key not in settings:
-            if parameter.default is parameter.empty:
-                raise ValueError(f"{prefix}{key} is missing: {name} needs it, type {prefix}{key}=VALUE")
-            continue
-        if not _fits(value, kind):
-            place, value, kind = _misfit(f"{prefix}{key}", value, kind)
-            right_type = _fits(value, kind, in_range=False)
-            infinite = right_type and math.inf in [abs(each) for each in _numbers(value)]
-            raise ValueError(f"{place} must be {'finite' if infinite else _in_words(kind, right_type)}, got {value!r}")
+        value, kind, place = settings.get(key), kinds.get(key, Any), f"{prefix}{key}"
+        choices = (parts or {}).get(key) if _fits(object(), kind) else None  # of an object, which YAML cannot write
+        plain = "_target_" not in value if isinstance(value, Mapping) else isinstance(value, _PLAIN)
+        if choices is not None and plain and (key not in settings or value is not parameter.default):
+            words = " or ".join(f"{group.replace('.', '/')}/{key}={choice}" for choice in choices)
+            raise ValueError(f"{place} must be chosen: type {words}, got {repr(value) if key in settings else 'none'}")
+        if key in settings:
+            _check(place, value, kind)
+        elif parameter.default is parameter.empty:
+            raise ValueError(f"{place} is missing: {name} needs it, type {place}=VALUE")
+
+
+def _check(place: str, value: Any, kind: Any) -> None:
+    """Raise ValueError unless a value fits an annotation; of a mapping that is one, for the entry that does not fit."""
+    if _fits(value, kind):
         if not all(-(2**63) <= number < 2**63 for number in _numbers(value) if isinstance(number, int)):
-            raise ValueError(f"{prefix}{key} must be within 64 bits (below 9.2e18), got {value!r}")
-
-
-def _is_plain(value: Any) -> bool:
-    return value is None or isinstance(value, bool | int | float | str | list | tuple)
+            raise ValueError(f"{place} must be within 64 bits (below 9.2e18), got {value!r}")
+        return
+    for option in typing.get_args(kind) if _is_union(kind) else (kind,):
+        if isinstance(value, Mapping) and _container(option) is Mapping:
+            for key, entry in value.items():
+                _check(f"{place}.{key}", entry, typing.get_args(option)[-1])
+    right_type = _fits(value, kind, in_range=False)
+    infinite = right_type and math.inf in [abs(each) for each in _numbers(value)]
+    raise ValueError(f"{place} must be {'finite' if infinite else _in_words(kind, right_type)}, got {value!r}")
 
 
 def _numbers(value: Any) -> list[int | float]:
@@ -157,16 +156,6 @@ def _fits(value: Any, kind: Any, in_range: bool = True) -> bool:
     return kind not in _WORDS or type(value) is kind or (kind is float and type(value) is int)
 
 
-def _misfit(place: str, value: Any, kind: Any) -> tuple[str, Any, Any]:
-    """Return name, value and kind of what does not fit: the entry of a mapping, if the mapping itself does."""
-    options = typing.get_args(kind) if _is_union(kind) else (kind,)
-    entry = next((typing.get_args(option)[-1] for option in options if _container(option) is Mapping), None)
-    if entry is None or not isinstance(value, Mapping):
-        return place, value, kind
-    key = next(key for key in value if not _fits(value[key], entry))
-    return _misfit(f"{place}.{key}", value[key], entry)
-
-
 def _is_union(kind: Any) -> bool:
     return typing.get_origin(kind) in (typing.Union, types.UnionType)
 
@@ -178,9 +167,8 @@ def _limits(kind: Any) -> list[Range]:
 def _container(kind: Any) -> type | None:
     """Return Mapping or Sequence where an annotation is a kind of these; text is neither."""
     origin = typing.get_origin(kind) or kind
-    if not inspect.isclass(origin) or origin is str:
-        return None
-    return next((container for container in (Mapping, Sequence) if issubclass(origin, container)), None)
+    kinds = (Mapping, Sequence) if inspect.isclass(origin) and origin is not str else ()
+    return next((container for container in kinds if issubclass(origin, container)), None)
 
 
 def _in_words(kind: Any, right_type: bool) -> str:
