@@ -1,13 +1,14 @@
-"""Names of groups in tables, with the words of `ol2r run`, and the tasks in which groups are compared."""
+"""What groups are called, in tables by the words of `ol2r run` and in figures as in papers; their tasks and styles."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shlex
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from ol2r_cli.config.overrides import as_typed
 from ol2r_cli.report.finished_run import CODE, IGNORED, RECORDING, default_settings
@@ -16,7 +17,6 @@ from ol2r_cli.report.run_groups import FINGERPRINT, Group, is_typed
 
 PARTS = ("dataset", "click", "intent", "ranker", "ranker/model", "exploration", "fairness")
 ROUNDING = ("device.dtype", "device.engine")
-_NO_OVERRIDES = (FINGERPRINT, "results_version", CODE)  # settings, or how their names end
 
 
 class Labels:
@@ -29,35 +29,46 @@ class Labels:
 
     def __init__(self, groups: Sequence[Group], called: Mapping[Group, str] | None = None):
         self.called = called or {}
-        names = dict.fromkeys(name for group in groups for name in group.settings)
         parts = (*PARTS, "")
+        names = dict.fromkeys(name for group in groups for name in group.settings)
         self._column = {n: column for column, n in enumerate(sorted(names, key=lambda n: parts.index(part_of(n))))}
-        alike: dict[tuple[str, str], list[Group]] = {}
-        for part in parts:
-            for group in groups:
-                alike.setdefault((part, group.choices.get(part, "")), []).append(group)
-        self._differing: dict[tuple[str, str], set[str]] = {}  # settings that differ, or that some groups lack
-        for (part, choice), members in alike.items():
-            of_part = {name for group in members for name in group.settings if part_of(name) == part}
-            self._differing[part, choice] = {
-                name
-                for name in of_part
-                if len({as_typed(g.settings[name]) if name in g.settings else "" for g in members}) > 1
+        values: dict[tuple[str, str], set[str]] = {}  # of a setting among groups with the same choice of its part
+        for group in groups:
+            for name in names:
+                value = as_typed(group.settings[name]) if name in group.settings else ""
+                values.setdefault((name, group.choices.get(part_of(name), "")), set()).add(value)
+        typed = {group: {name for run in group.runs for name in run.typed} for group in groups}
+        self._settings = {
+            group: {
+                name: group.settings[name]
+                for name in self._column
+                if name in group.settings
+                and len(values[name, group.choices.get(part_of(name), "")]) > 1
+                and (name in typed[group] or not _follows(group, name))
             }
+            for group in groups
+        }
         self._several = several(groups, ("ranker/model", "exploration", "fairness"))
         # Names without their part, unless two settings, or one of the run, would have the same short name.
-        differing = {name for group in groups for name in self.settings(group)}
-        short = {name: name.partition(".")[2] if part_of(name) else name for name in differing}
-        taken = [*short.values(), *IGNORED]
-        self._short = {n: n if part_of(n) and taken.count(brief) > 1 else brief for n, brief in short.items()}
-        self._taken = Counter(map(self._brief, groups))
+        differing = {name for settings in self._settings.values() for name in settings}
+        brief = {name: name.partition(".")[2] if part_of(name) else name for name in differing}
+        taken = Counter([*brief.values(), *IGNORED])
+        shown = {name: name if part_of(name) and taken[short] > 1 else short for name, short in brief.items()}
+
+        def text(settings: Mapping[str, Any]) -> str:
+            return " ".join(f"{shown[name]}={as_typed(value)}" for name, value in settings.items())
+
+        keys = {}  # choices, and the settings that a run typed or that are no defaults
+        for group, settings in self._settings.items():
+            defaults = default_settings(group.choices, group.settings)
+            own = {n: v for n, v in settings.items() if n in typed[group] or defaults.get(n, ...) != v}
+            keys[group] = (*sorted(group.choices.items()), text(own))
+        alike = Counter(keys.values())
+        self._short = {g: str(key[-1]) if alike[key] < 2 else text(self._settings[g]) for g, key in keys.items()}
 
     def settings(self, group: Group) -> dict[str, Any]:
         """The settings that distinguish this group from others with the same choices, by dotted name."""
-        differing = {n for part in (*PARTS, "") for n in self._differing[part, group.choices.get(part, "")]}
-        typed = _typed(group)
-        names = [n for n in differing & group.settings.keys() if n in typed or not _follows(group, n)]
-        return {name: group.settings[name] for name in sorted(names, key=self._column.__getitem__)}
+        return self._settings[group]
 
     def ranker(self, group: Group) -> str:
         """The ranker; with its model, exploration and fairness where the ranker occurs with several."""
@@ -70,18 +81,7 @@ class Labels:
 
         Without defaults that no run typed, unless another group with these choices then looks the same.
         """
-        brief = self._brief(group)
-        return brief[-1] if self._taken[brief] < 2 else self._text(self.settings(group))
-
-    def _brief(self, group: Group) -> tuple[Any, ...]:
-        """The choices and the short settings of a group."""
-        typed, defaults = _typed(group), default_settings(group.choices, group.settings)
-        settings = self.settings(group).items()
-        shown = {name: value for name, value in settings if name in typed or defaults.get(name, ...) != value}
-        return *sorted(group.choices.items()), self._text(shown)
-
-    def _text(self, settings: Mapping[str, Any]) -> str:
-        return " ".join(f"{self._short[name]}={as_typed(value)}" for name, value in settings.items())
+        return self._short[group]
 
     def words(self, group: Group) -> dict[str, str]:
         """Its choices, and the settings that distinguish it, as they are typed."""
@@ -90,9 +90,12 @@ class Labels:
 
     def overrides(self, group: Group) -> str:
         """Choices and settings as overrides for `ol2r run`, quoted for a shell."""
-        absent = [(part, "none") for part in ("fairness", "intent")]
-        words = [word for word in self.words(group).items() if word not in absent]
-        return shlex.join(f"{name}={value}" for name, value in words if not name.endswith(_NO_OVERRIDES))
+        return shlex.join(
+            f"{name}={value}"
+            for name, value in self.words(group).items()
+            if (name, value) not in (("fairness", "none"), ("intent", "none"))
+            and not name.endswith((FINGERPRINT, "results_version", CODE))
+        )
 
     def sort_key(self, group: Group, counts: Callable[[str], bool]) -> list[Any]:
         """A key from the settings for which `counts` is true, in the order of the columns; numbers by size."""
@@ -112,9 +115,9 @@ class Labels:
         def key(group: Group) -> tuple[object, ...]:
             estimate = group.estimate(metric) if "ndcg" in metric else None
             task = self.sort_key(group, defines_task)
-            other_settings = self.sort_key(group, lambda name: not defines_task(name))
+            others = self.ranker(group), self.sort_key(group, lambda name: not defines_task(name))
             mean = (estimate is None, -estimate.mean if estimate else 0)
-            return (group.choices["dataset"], group.choices["click"], task, *mean, self.ranker(group), other_settings)
+            return (group.choices["dataset"], group.choices["click"], task, *mean, *others)
 
         return sorted(groups, key=key)
 
@@ -131,10 +134,6 @@ def several(groups: Iterable[Group], parts: Sequence[str]) -> set[tuple[str, str
     choices = {(part, g.choices["ranker"], g.choices.get(part, "")) for g in groups for part in parts}
     count = Counter((part, ranker) for part, ranker, _ in choices)
     return {place for place in count if count[place] > 1}
-
-
-def _typed(group: Group) -> set[str]:
-    return {name for run in group.runs for name in run.typed}
 
 
 def _follows(group: Group, name: str) -> bool:
@@ -188,3 +187,243 @@ def find_baseline(words: str, task: Sequence[Group], labels: Labels) -> Group | 
             f"--baseline '{words} {next(distinguishing, '')}'"
         )
     return matching[0] if matching else None
+
+
+Dash = str | tuple[int, tuple[float, ...]]
+SOLID: Dash = "-"
+DASHED: Dash = (0, (4, 1.5))
+DOTTED: Dash = (0, (1, 1.2))
+DASH_DOT: Dash = (0, (5, 1.3, 1, 1.3))
+LONG: Dash = (0, (8, 1.5))
+BOTH: Dash = (0, (3, 1.2, 1, 1.2, 1, 1.2))
+INK = "#1a1a1b"  # text, axes and skylines
+
+
+class Style(NamedTuple):
+    """Colour, dash and marker of a curve; `hollow` markers are not filled."""
+
+    colour: str
+    dash: Dash
+    marker: str
+    hollow: bool = False
+
+
+# The name of each ranker in the papers, in the order of a legend, and its style in all figures. Colours are those of
+# Okabe and Ito (2008) and of Paul Tol's muted scheme, for colour-blind readers. There are more rankers than such
+# colours: rankers of similar colours differ in dash and marker, and rankers that papers show together in colour.
+RANKERS = {
+    "pairrank": ("PairRank", Style("#0072b2", SOLID, "o")),
+    "pepairrank": ("P²LinRank", Style("#44aa99", LONG, "d")),
+    "olranknet": ("olRankNet", Style("#d55e00", SOLID, "s")),
+    "ollambdarank": ("olLambdaRank", Style("#e69f00", LONG, "^")),
+    "p2neurrank": ("P²NeurRank", Style("#009e73", SOLID, "D")),
+    "pdgd": ("PDGD", Style("#cc79a7", DASHED, "v")),
+    "dbgd": ("DBGD", Style("#7a7a7c", DOTTED, "X")),
+    "mgd": ("MGD", Style("#882255", DASH_DOT, "P")),
+    "nsgd": ("NSGD", Style("#661100", DASHED, "8")),
+    "coltr": ("COLTR", Style("#6699cc", DASH_DOT, "<")),
+    "intervention_aware": ("intervention-aware", Style("#aa4499", DASHED, "X")),
+    "epsilon_greedy": ("ε-Greedy", Style("#999933", BOTH, ">")),
+    "sgd_ranknet": ("SGD RankNet", Style("#332288", DASHED, "<")),
+    "toprank": ("TopRank", Style("#117733", DASH_DOT, "h")),
+    "cascade_ucb1": ("CascadeUCB1", Style("#2ecee9", DASHED, ">")),
+    "cascade_kl_ucb": ("CascadeKL-UCB", Style("#186ceb", LONG, "<")),
+    "cascade_linucb": ("CascadeLinUCB", Style("#7adf8c", DASH_DOT, "v")),
+    "cascade_lints": ("CascadeLinTS", Style("#0401ea", BOTH, "^")),
+    "ips_regression": ("IPS regression", Style("#aa5500", LONG, "p")),
+    "offline_ranknet": ("offline RankNet", Style(INK, DASHED, "D")),
+    "offline_network": ("offline network", Style(INK, DASH_DOT, "8")),
+    "offline_lambdamart": ("offline LambdaMART", Style(INK, DOTTED, "P")),
+    "ollambdarank_gt": ("olLambdaRank GT", Style(INK, LONG, "*")),
+    "oracle": ("oracle", Style(INK, SOLID, "H")),
+    "random": ("random", Style("#a9a9ab", BOTH, ".")),
+}
+_OTHER_COLOURS = ("#332288", "#44aa99", "#117733", "#999933", "#882255", "#aa4499", "#cc6677", "#6699cc")
+_OTHER_DASHES = (SOLID, DASHED, DASH_DOT, LONG, BOTH)
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "p", "h")
+_OTHER_MARKERS = ("o", "s", "^", "v", "D", "P", "X", "p", "h")
+_DATASETS = {
+    "mq2007": "MQ2007",
+    "mq2008": "MQ2008",
+    "mslr_web10k": "MSLR-WEB10K",
+    "mslr_web30k": "MSLR-WEB30K",
+    "yahoo": "Yahoo",
+    "istella_s": "Istella-S",
+    "letor": "LETOR",
+}
+_CLICKS = ("perfect", "navigational", "informational")  # in the order of the papers
+_FAIRNESS = {"fairexp": ("FairExp-{}", DASHED), "fairco": ("FairCo", DASH_DOT), "mcfair": ("MCFair-{}", DOTTED)}
+_MODELS = {"": "{}", "linear": "Linear-{}", "mlp": "Neural-{}"}
+_SYMBOLS = {  # the papers' letter for a setting
+    "ranker.l2": "λ",
+    "ranker.learning_rate": "η",
+    "ranker.members": "N",
+    "ranker.label_noise_variance": "ν²",
+    "ranker.model.width": "m",
+    "exploration.alpha": "α",
+    "exploration.epsilon": "ε",
+    "fairness.epsilon": "ε",
+    "rounds": "T",
+    "positions": "k",
+}
+
+
+def dataset_name(dataset: str) -> str:
+    """A dataset such as MSLR-WEB10K."""
+    return _DATASETS.get(dataset, dataset)
+
+
+def symbol(setting: str) -> str:
+    """The papers' letter for a setting, by its dotted name; without one, its last word."""
+    return _SYMBOLS.get(setting) or setting.rpartition(".")[2].replace("_", " ")
+
+
+class Panel(NamedTuple):
+    """A panel of a figure shows groups of one dataset and click model. data: the dataset, and what differs of both."""
+
+    data: tuple[str, ...]
+    title: str
+
+
+class Legend:
+    """Names, styles and panels of some groups; one panel for each dataset and click model.
+
+    A name has settings only where a panel has several groups of one ranker. So the PairRanks that validation chose for
+    two click models are both called PairRank. Settings of dataset and click model are in the title of the panel.
+    names: of all groups; those with the same name have the same style. styles: by name, in the order of the legend.
+    """
+
+    def __init__(self, groups: Sequence[Group], labels: Labels):
+        several_parts = several(groups, ("ranker/model", "exploration"))
+
+        def ranker_key(group: Group) -> tuple[Any, ...]:
+            choices = [group.choices.get(part, "") for part in ("ranker", "ranker/model", "exploration")]
+            fairness = group.choices.get("fairness", "none")
+            rank = [*RANKERS, choices[0]].index(choices[0])
+            return (rank, choices, fairness != "none", fairness, labels.sort_key(group, lambda n: not _is_of_panel(n)))
+
+        def panel_key(group: Group) -> tuple[Any, ...]:
+            dataset, click = group.choices["dataset"], group.choices["click"]
+            settings = labels.sort_key(group, _is_of_panel)
+            return (dataset, settings, [*_CLICKS, click].index(click), click, *ranker_key(group))
+
+        # Without settings that only repeat a choice, and without precision and engine.
+        settings = {
+            group: {
+                name: value
+                for name, value in labels.settings(group).items()
+                if not name.endswith("._target_") and name not in ROUNDING
+            }
+            for group in groups
+        }
+        self.panels: dict[Panel, list[Group]] = {}
+        for group in sorted(groups, key=panel_key):
+            dataset, click = group.choices["dataset"], group.choices["click"]
+            differing = [f"{symbol(n)}={as_typed(v)}" for n, v in settings[group].items() if _is_of_panel(n)]
+            title = ", ".join([dataset_name(dataset), click.replace("_", " "), *differing])
+            self.panels.setdefault(Panel((dataset, *differing), title), []).append(group)
+        rankers: dict[str, list[Group]] = {}
+        for group in sorted(groups, key=ranker_key):
+            rankers.setdefault(_ranker(group, several_parts), []).append(group)
+        self.names: dict[Group, str] = {}
+        self.styles: dict[str, Style] = {}
+        for ranker, members in rankers.items():
+            own = {group: {n: v for n, v in settings[group].items() if not _is_of_panel(n)} for group in members}
+            texts = {group: {name: as_typed(value) for name, value in of.items()} for group, of in own.items()}
+            shown = distinguishing_settings(
+                [[texts[group] for group in panel if group in own] for panel in self.panels.values()]
+            )
+            short = {name: symbol(name) for name in shown}
+            short = {name: each if [*short.values()].count(each) == 1 else name for name, each in short.items()}
+            for group, of_group in own.items():
+                words = [
+                    f"{short[name]}={of_group[name]:.6g}"  # 0.0001, not 1e-04
+                    if isinstance(of_group[name], float)
+                    else f"{short[name]}={texts[group][name]}"
+                    for name in shown
+                    if name in of_group
+                ]
+                self.names[group] = labels.called.get(group) or " ".join([ranker, *words])
+            choices = members[0].choices
+            several_models = ("ranker/model", choices["ranker"]) in several_parts
+            neural = several_models and choices.get("ranker/model", "linear") != "linear"
+            names = dict.fromkeys(map(self.names.__getitem__, members))
+            looks = ranker_styles(choices["ranker"], len(names), choices.get("fairness", "none"), neural)
+            self.styles.update(zip(names, looks, strict=True))
+
+    def style(self, group: Group) -> Style:
+        """The style of a group."""
+        return self.styles[self.names[group]]
+
+
+def _ranker(group: Group, several_parts: Collection[tuple[str, str]]) -> str:
+    """The ranker as in the papers, with its model and exploration where the figure has several of them."""
+    ranker, fairness = group.choices["ranker"], group.choices.get("fairness", "none")
+    model, exploration = (
+        group.choices.get(part, "") if (part, ranker) in several_parts else ""
+        for part in ("ranker/model", "exploration")
+    )
+    name = _MODELS.get(model, f"{{}} ({model})").format(RANKERS[ranker][0] if ranker in RANKERS else ranker)
+    name += f", {exploration.replace('_', ' ')}" if exploration else ""
+    pattern = "{}" if fairness == "none" else _FAIRNESS.get(fairness, (f"{{}} with {fairness}",))[0]
+    return pattern.format(name)
+
+
+def _is_of_panel(setting: str) -> bool:
+    return part_of(setting) in ("dataset", "click")
+
+
+def distinguishing_settings(panels: Sequence[Sequence[Mapping[str, str]]]) -> list[str]:
+    """A small set of settings that distinguishes the groups of each panel, from their settings as text.
+
+    Greedy: each step adds the setting that separates most groups that are still equal.
+    """
+    order = [*dict.fromkeys(name for groups in panels for settings in groups for name in settings)]
+    remaining, chosen = list(order), list[str]()
+
+    def separated(names: Sequence[str]) -> int:
+        return sum(len({tuple(settings.get(name) for name in names) for settings in groups}) for groups in panels)
+
+    while remaining and separated(chosen) < separated([*chosen, *remaining]):
+        best = max(remaining, key=lambda name: separated([*chosen, name]))  # of equally good ones the first
+        chosen.append(best)
+        remaining.remove(best)
+    return sorted(chosen, key=order.index)
+
+
+def ranker_styles(ranker: str, count: int = 1, fairness: str = "none", neural: bool = False) -> list[Style]:
+    """Styles for `count` settings of a ranker: its colour from dark to light, and markers in a fixed order.
+
+    The style of an extension follows from its name. neural: the ranker has a network, and the figure also shows it as a
+    linear ranker: a darker colour.
+    """
+    if ranker in RANKERS:
+        own = RANKERS[ranker][1]
+    else:
+        colour, dash, marker = hashlib.sha256(ranker.encode()).digest()[:3]
+        own = Style(_OTHER_COLOURS[colour % 8], _OTHER_DASHES[dash % 5], _OTHER_MARKERS[marker % 9])
+    if neural:
+        own = own._replace(colour=shade(own.colour, -0.35), dash=BOTH, hollow=True)
+    if fairness != "none":
+        own = own._replace(dash=_FAIRNESS.get(fairness, ("", DOTTED))[1], hollow=True)
+    if count == 1:
+        return [own]
+    first = _MARKERS.index(own.marker) if own.marker in _MARKERS else 0
+    markers = _MARKERS[first:] + _MARKERS[:first]
+    dashes = list(dict.fromkeys([own.dash, *_OTHER_DASHES]))
+    return [
+        Style(
+            shade(own.colour, -0.5 + 1.05 * number / (count - 1)),
+            dashes[number % len(dashes)],
+            markers[number % len(markers)],
+            own.hollow,
+        )
+        for number in range(count)
+    ]
+
+
+def shade(colour: str, step: float) -> str:
+    """A colour mixed with black (step -1 is black) or with white (step 1 is white)."""
+    parts = [int(colour[place : place + 2], 16) for place in (1, 3, 5)]
+    mixed = [part * (1 + step) if step < 0 else part + (255 - part) * step for part in parts]
+    return "#" + "".join(f"{round(part):02x}" for part in mixed)

@@ -204,8 +204,8 @@ def test_settings_of_ranker_model_and_exploration_are_chosen_and_others_are_kept
         make(tmp_path / "d", "ranker.l2=2", validation={0: 0.6}, code=code)
     selection, names = chosen(tmp_path / "d")
     assert names == ["pairrank l2=2 own_code=old", "pairrank l2=2 own_code=new"], "versions of code are competitors"
-    labels = groups_and_labels(tmp_path / "d")[1]
-    assert {labels.overrides(g).partition(" ranker.")[2] for g in groups_below(tmp_path / "d")} == {"l2=1", "l2=2"}
+    rows, labels = groups_and_labels(tmp_path / "d")
+    assert {labels.overrides(group).partition(" ranker.")[2] for group in rows} == {"l2=1", "l2=2"}
 
 
 def test_a_cell_with_fewer_seeds_or_folds_is_named_and_not_chosen(tmp_path):

@@ -28,9 +28,10 @@ TABLE = TextTable.of(
 )
 
 
-def table(root, *metrics: str, selection: Selection | None = None) -> list[list[str]]:
+def table(root, *metrics: str, chosen: int | None = None) -> list[list[str]]:
     """The cells of the table, without the rule under its headings."""
     groups, labels = groups_and_labels(root)
+    selection = None if chosen is None else Selection({groups[chosen]: 17}, [])
     rows = [*selection.cells] if selection else groups
     lines = markdown(groups_table(rows, labels, *([metrics] if metrics else []), selection=selection)).splitlines()
     assert len({len(line) for line in lines}) == 1, "columns are aligned"
@@ -58,7 +59,7 @@ def test_mean_and_half_width(tmp_path):
     assert {row[-1] for row in table(tmp_path / "one")[1:]} == {"0.2500"}, "one value has no interval"
     with pytest.raises(ValueError, match=r"--metric must be one of online_ndcg, .*test_ndcg_10, .*, got 'ndcg'$"):
         check_metrics(["online_ndcg", "ndcg"], groups_below(tmp_path))
-    rows = table(tmp_path / "one", selection=Selection({groups_below(tmp_path / "one")[1]: 17}, []))
+    rows = table(tmp_path / "one", chosen=1)
     assert (rows[0][4:6], rows[1][4:6]) == (["chosen from", "n"], ["17", "1"])
     for fold in (1, 2, 3):
         make(tmp_path / "folds", f"dataset.fold={fold}", test={0: 0.5, 1: 0.5})

@@ -300,7 +300,7 @@ def test_wrong_options_are_errors_in_one_line(tmp_path, monkeypatch):
         with pytest.raises(ValueError, match=message):
             save(drawn(tmp_path, "online_ndcg"), tmp_path / file)
     for name, kind in KINDS.items():
-        assert list(signature(painter(name)).parameters)[3:] == [*kind.options], name
+        assert list(signature(painter(name)).parameters)[1:] == [*kind.options], name
     monkeypatch.setattr(drawing, "find_spec", lambda name: None)
     with pytest.raises(ValueError, match=r"^figures need matplotlib: type pip install 'ol2r\[plots\]'$"):
         drawn(tmp_path, "online_ndcg")

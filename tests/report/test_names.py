@@ -7,8 +7,17 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 
-from ol2r_cli.report.figures.legend import RANKERS, Legend, distinguishing_settings, ranker_style, shade, variants
-from ol2r_cli.report.names import Labels, find_baseline, task_name, tasks
+from ol2r_cli.report.names import (
+    RANKERS,
+    Labels,
+    Legend,
+    distinguishing_settings,
+    find_baseline,
+    ranker_styles,
+    shade,
+    task_name,
+    tasks,
+)
 from tests.report.runs import groups_and_labels, groups_below, make, play
 
 CHOICES = "dataset=mq2008 click=perfect ranker=pairrank exploration=confidence"
@@ -171,15 +180,14 @@ def test_styles_are_the_same_in_every_figure_and_fairness_and_settings_keep_to_t
         make(tmp_path / "b", *words)
     first, second = (Legend(*groups_and_labels(tmp_path / name)).styles for name in "ab")
     assert (first["PDGD"], first["my_own"]) == (RANKERS["pdgd"][1], second["my_own"])
-    plain, fair = ranker_style("pairrank"), ranker_style("pairrank", "fairexp")
+    (plain,), (fair,) = ranker_styles("pairrank"), ranker_styles("pairrank", fairness="fairexp")
     assert (fair.colour, fair.hollow, plain.hollow) == (plain.colour, True, False)
     assert fair.dash != plain.dash
     for count in (2, 5, 9):
-        own = variants(plain, count)
+        own = ranker_styles("pairrank", count)
         assert len({look.colour for look in own}) == len({look.marker for look in own}) == count
         lightness = [lab(look.colour, np.eye(3))[0] for look in own]
         assert lightness == sorted(lightness), "from dark to light"
-    assert variants(plain, 1) == [plain]
     assert [shade("#0072b2", step) for step in (-1, 0, 0.5, 1)] == ["#000000", "#0072b2", "#80b8d8", "#ffffff"]
 
 
@@ -201,7 +209,7 @@ def test_names_are_those_of_the_papers_with_settings_only_where_a_panel_has_seve
     play(tmp_path / "b", "click.stop=0.25")
     legend = Legend(*groups_and_labels(tmp_path / "b"))
     assert list(legend.styles) == ["PairRank"]
-    titles = [legend.title(panel) for panel in legend.panels]
+    titles = [panel.title for panel in legend.panels]
     assert titles == ["MQ2008, perfect, stop=0.25", "MQ2008, perfect, stop=0.5"], "of users and data, in the title"
     for panels, names in (
         ([[{"a": "1"}]], []),

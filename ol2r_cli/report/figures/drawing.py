@@ -15,13 +15,12 @@ from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from ol2r_cli.columns import BLOCK_RANKS
 from ol2r_cli.files import write_bytes
 from ol2r_cli.report.estimates import BANDS, LEAST_UNITS, UNITS
-from ol2r_cli.report.figures.legend import INK
-from ol2r_cli.report.names import Labels
+from ol2r_cli.report.names import INK, Labels
 from ol2r_cli.report.run_groups import Group
 
 if TYPE_CHECKING:
@@ -102,13 +101,20 @@ PLAIN = Look()
 EVERY_KIND = tuple(vars(PLAIN))  # names of options
 
 
-@dataclass(frozen=True)
-class Kind:
+class Shown(NamedTuple):
+    """What a figure shows, and how."""
+
+    groups: Sequence[Group]
+    labels: Labels
+    look: Look
+
+
+class Kind(NamedTuple):
     """A figure that `draw` knows, drawn by the function of its name, or by `curves.smoothed` if it has columns.
 
     shows: its content, in one line. needs: what the runs must have, as the end of a sentence. options: names of those
     that it has beside those of `Look`. reading: a sentence on intervals, {} for what they are. columns: of
-    trace.parquet, with the label and the bounds of the y axis.
+    trace.parquet, by the ends of the titles of their panels, with the label and the bounds of the y axis.
     """
 
     shows: str
@@ -118,11 +124,9 @@ class Kind:
     columns: tuple[Mapping[str, str], str, tuple[float, float]] | None = None
 
 
-def _smoothed(shows: str, label: str, *columns: str, top: float = math.inf) -> Kind:
-    """Means over windows of rounds of columns of trace.parquet that tell of blocks."""
+def _of_blocks(shows: str, label: str, columns: Mapping[str, str], top: float = math.inf) -> Kind:
     needs = "an exploration that forms blocks, such as ranker=pairrank, and trace_blocks=true"
-    parts = {f"rank {name.rpartition('_')[2]}" if len(columns) > 1 else "": name for name in columns}
-    return Kind(f"{shows} over rounds, smoothed", needs, ["window"], columns=(parts, label, (0.0, top)))
+    return Kind(f"{shows}, smoothed", needs, ["window"], columns=(columns, label, (0.0, top)))
 
 
 _BARS = "Lines at the ends of bars are {}."
@@ -144,24 +148,31 @@ KINDS: Mapping[str, Kind] = {
         "a dataset with groups: dataset=synthetic, or dataset.group={feature: .., threshold: ..}",
         ["signed", "scale", "every"],
     ),
-    "block_size": _smoothed(
-        "size of the block at ranks 1, 5 and 10", "block size", *(f"block_size_{rank}" for rank in BLOCK_RANKS)
+    "block_size": _of_blocks(
+        "size of the block at ranks 1, 5 and 10 over rounds",
+        "block size",
+        {f"rank {rank}": f"block_size_{rank}" for rank in BLOCK_RANKS},
     ),
-    "blocks": _smoothed("number of blocks", "number of blocks", "blocks"),
+    "blocks": _of_blocks("number of blocks over rounds", "number of blocks", {"": "blocks"}),
     "block_size_by_rank": Kind(
         "size of the block at every rank in some rounds",
         "rounds that were kept: block_rounds=[10,100,1000], and blocks to keep, as of ranker=pairrank",
         ["rounds"],
         "Means over the seeds whose query in this round has the rank.",
     ),
-    "certain_ratio": _smoothed(
-        "share of certain pairs in the top 10", "certain pairs in the top 10", "certain_top10", top=1.0
+    "certain_ratio": _of_blocks(
+        "share of certain pairs in the top 10 over rounds",
+        "certain pairs in the top 10",
+        {"": "certain_top10"},
+        top=1.0,
     ),
     "cosine": Kind(
         "cosine between a linear ranker and the offline RankNet over rounds",
         "linear rankers that were run with trace_cosine=true",
     ),
-    "violations": _smoothed("certain pairs that the shown list reverses", "reversed pairs per round", "violations"),
+    "violations": _of_blocks(
+        "certain pairs that the shown list reverses over rounds", "reversed pairs per round", {"": "violations"}
+    ),
     "running_time": Kind("seconds per round", options=["unit"], reading=_BARS),
     "bar": Kind("one metric by group, with intervals", options=["metric"], reading=_BARS),
     "lda": Kind(
@@ -190,16 +201,16 @@ def draw(kind: str, groups: Sequence[Group], labels: Labels, **options: Any) -> 
     look = Look(**{name: options.pop(name) for name in EVERY_KIND if name in options})
     with figure_settings():
         try:
-            return painter(kind)(groups, labels, look, **options)
+            return painter(kind)(Shown(groups, labels, look), **options)
         except NothingToDraw:
             raise NothingToDraw(f"figure {kind} needs {KINDS[kind].needs}") from None
 
 
 def painter(kind: str) -> Any:
-    """The function that draws a kind of figure, from groups, labels, look and options."""
+    """The function that draws a kind of figure, from what is shown and options."""
     module = import_module(f"ol2r_cli.report.figures.{'lda' if kind == 'lda' else 'curves'}")
     columns = KINDS[kind].columns
-    return partial(module.smoothed, columns) if columns else getattr(module, kind)
+    return partial(module.smoothed, *columns) if columns else getattr(module, kind)
 
 
 def reading(kind: str, groups: Sequence[Group], look: Look) -> tuple[str, str]:

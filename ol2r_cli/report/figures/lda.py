@@ -5,22 +5,19 @@ Figure 3 of olRankNet (Jia and Wang, 2022) shows the features; the panel beside 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import torch
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 
 from ol2r_cli.config.instantiate import trusted_targets
-from ol2r_cli.report.figures.drawing import Look, NothingToDraw, integer
-from ol2r_cli.report.figures.legend import SOLID, Legend, Style, dataset_name
+from ol2r_cli.report.figures.drawing import NothingToDraw, Shown, integer
 from ol2r_cli.report.figures.panels import Panels, shades
-from ol2r_cli.report.names import Labels
-from ol2r_cli.report.run_groups import Group
+from ol2r_cli.report.names import SOLID, Legend, Style, dataset_name
 from ol2r_cli.run.recomputed import TrainedRanker, dataset_settings, dataset_source
 from ol2r_cli.run.run import Run
 from ol2r_cli.tensor.shapes import Float, Int
@@ -33,12 +30,7 @@ _AT_ONCE = 8192  # documents that a network is given together
 
 
 def lda(
-    groups: Sequence[Group],
-    labels: Labels,
-    look: Look,
-    documents: int | str = 300,
-    seed: int | str | None = None,
-    config_dir: str | Path | None = None,
+    shown: Shown, documents: int | str = 300, seed: int | str | None = None, config_dir: str | Path | None = None
 ) -> Figure:
     """A row for each network: the documents of its dataset by features, and by its last hidden layer.
 
@@ -46,45 +38,43 @@ def lda(
     """
     documents = integer("documents", documents, 100_000)
     seed = None if seed is None else integer("seed", seed, 2**63 - 1, least=0)
-    networks = [group for group in groups if group.choices.get("ranker/model", "linear") != "linear"]
+    networks = [group for group in shown.groups if group.choices.get("ranker/model", "linear") != "linear"]
     networks = [group for group in networks if (group.runs[0].path / "ranker.pt").exists()]
     if not networks:
         raise NothingToDraw
     if len(networks) > MOST_NETWORKS:
         raise ValueError(f"lda must have at most {MOST_NETWORKS} networks, got {len(networks)}: name fewer folders")
-    legend = Legend(networks, labels)
-    shown = [(panel, group) for panel, members in legend.panels.items() for group in members]
+    legend = Legend(networks, shown.labels)
+    networks = [group for members in legend.panels.values() for group in members]
     own_targets = trusted_targets([] if config_dir is None else [Path(config_dir)])
-    projections = [project(group.runs[0].path, documents, seed, own_targets) for _, group in shown]
+    projections = [project(group.runs[0].path, documents, seed, own_targets) for group in networks]
     rows = [
-        [f"{dataset_name(panel[0])}, features", f"{legend.names[group]}, {panel[1]}, last hidden layer"]
-        for panel, group in shown
+        [
+            f"{dataset_name(group.choices['dataset'])}, features",
+            f"{legend.names[group]}, {group.choices['click']}, last hidden layer",
+        ]
+        for group in networks
     ]
-    panels = Panels(rows, look, share=False, height=0.8)
-    grades = max(int(projection.grades.max()) for projection in projections) + 1
-    colours = shades(grades, 0.92, 0.0)  # irrelevant documents light, perfect ones dark
+    panels = Panels(rows, shown.look, share=False, height=0.8)
+    most = max(int(projection.grades.max()) for projection in projections) + 1
+    colours = shades(most, 0.92, 0.0)  # irrelevant documents light, perfect ones dark
     styles = [Style(colour, SOLID, _MARKERS[grade % len(_MARKERS)]) for grade, colour in enumerate(colours)]
-    axes = iter(panels.axes)
-    for projection in projections:
-        for places in (projection.features, projection.network):
-            _draw(next(axes), places, projection.grades, styles)
+    both = [(places, each.grades) for each in projections for places in (each.features, each.network)]
+    for axes, (places, grades) in zip(panels.axes, both, strict=True):
+        values, counts = np.unique(grades, return_counts=True)
+        for _, grade in sorted(zip(-counts, values, strict=True)):  # the frequent first
+            style = styles[grade]
+            x, y = places[grades == grade].T
+            axes.plot(x, y, style.marker, color=style.colour, markersize=2.2, markeredgewidth=0, alpha=0.75)
+        low, high = np.quantile(places, (0.01, 0.99), axis=0)
+        spare = 0.15 * (high - low)
+        axes.set_xlim(low[0] - spare[0], high[0] + spare[0])
+        axes.set_ylim(low[1] - spare[1], high[1] + spare[1])
+        axes.set_xticks([])  # discriminants have no unit
+        axes.set_yticks([])
     panels.label("first discriminant", "second discriminant")
     panels.legend({f"grade {grade}": style for grade, style in enumerate(styles)}, lines=False)
     return panels.figure
-
-
-def _draw(axes: Axes, places: Float[np.ndarray, "n 2"], grades: Int[np.ndarray, "n"], styles: Sequence[Style]) -> None:
-    values, counts = np.unique(grades, return_counts=True)
-    for _, grade in sorted(zip(-counts, values, strict=True)):  # the frequent first
-        x, y = places[grades == grade].T
-        style = styles[grade]
-        axes.plot(x, y, style.marker, color=style.colour, markersize=2.2, markeredgewidth=0, alpha=0.75)
-    low, high = np.quantile(places, (0.01, 0.99), axis=0)
-    spare = 0.15 * (high - low)
-    axes.set_xlim(low[0] - spare[0], high[0] + spare[0])
-    axes.set_ylim(low[1] - spare[1], high[1] + spare[1])
-    axes.set_xticks([])  # discriminants have no unit
-    axes.set_yticks([])
 
 
 class Projection(NamedTuple):

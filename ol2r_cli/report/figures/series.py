@@ -40,6 +40,10 @@ class Series:
         sd = np.sqrt(np.nansum((values - _mean(values)) ** 2, 0) / np.maximum(n - 1, 1))
         return np.array([half_width(*each, bands) for each in zip(sd, n, strict=True)], float)
 
+    def size(self) -> Series:
+        """The absolute values."""
+        return Series(self.x, np.abs(self.values), None if self.seeds is None else np.abs(self.seeds))
+
 
 def _mean(values: Float[np.ndarray, "n X"]) -> Float[np.ndarray, "X"]:
     return np.nansum(values, 0) / np.maximum(np.isfinite(values).sum(0), 1)
@@ -78,9 +82,9 @@ def cumulative_series(group: Group, column: str, every: int) -> Series | None:
 def block_sizes(group: Group) -> dict[int, Series]:
     """The size of the block by rank, in each round of blocks.parquet."""
     rows = read_rows(group, BLOCKS, ["block_size", "rank"], lambda rows: rows)
-    rounds = [] if rows is None else sorted(rows["round"].unique().to_list())
-    by_round = {round: as_series(rows.filter(round=round), "rank", "block_size") for round in rounds}  # type: ignore[union-attr]
-    return {round: series for round, series in by_round.items() if series is not None}
+    by_round = {} if rows is None else rows.partition_by("round", as_dict=True)
+    sizes = {round: as_series(rows, "rank", "block_size") for (round,), rows in sorted(by_round.items())}
+    return {round: series for round, series in sizes.items() if series is not None}
 
 
 def read_rows(
