@@ -168,7 +168,7 @@ class Simulation(nn.Module):
             yield from self.play()
             return
         while (t := int(self.round)) < self.context.rounds:
-            room = min(self.measurement.room, self.context.rounds - t)
+            room = min(self.measurement.rounds - self.measurement.recorded, self.context.rounds - t)
             wanted = next((count for count in range(1, room) if pause(t + count)), room)
             played = self._play_together(t, wanted, self.together)
             self.round.fill_(t + played)
@@ -250,14 +250,15 @@ class Simulation(nn.Module):
         queries = rows.table, split.label_of, split.group_of, rows.start, rows.length
         numbers = self.streams.seeds, *(crc32(stream.encode()) for stream in _STREAMS)
         blocks = np.empty((0, 0, 0), np.int16), np.empty((0, 0, 0, 0), np.bool_)
+        self.measurement.begin(first + 1)
         recorded = slice(self.measurement.recorded, self.measurement.recorded + rounds)
         for measure in recording:
             blocks = tuple(array[recorded] for array in measure.for_loops())
-        record = *self.measurement.rows_for(first + 1, rounds), *blocks
+        record = *(array[recorded] for array in self.measurement.arrays), *blocks
         play = loops.play.playing(listing, kind_of_user, kind, pairs)
         roles = parameter, intervals, tuple(user), tuple(state), newton, directions
         played: int = play(first, rounds, queries, intents, numbers, *roles, record)
-        self.measurement.take_back(rounds - played)
+        self.measurement.recorded += played
         ranker.after_loops(played)
         self.exploration.after_loops(played)
         return played

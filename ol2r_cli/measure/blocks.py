@@ -9,7 +9,7 @@ from torch import Tensor
 
 from ol2r_cli.columns import BLOCK_RANKS, CUTOFF, TRACE_COLUMNS
 from ol2r_cli.interfaces import Interaction, Measure, Rounds, RunContext
-from ol2r_cli.metrics.ranking import block_sizes, certain_ratio
+from ol2r_cli.metrics.ranking import block_sizes
 from ol2r_cli.tensor.shapes import Bool, Int
 
 _SIZES = tuple(f"block_size_{rank}" for rank in BLOCK_RANKS)
@@ -77,7 +77,10 @@ class Blocks(Measure):
         values |= {"blocks": block.amax(1) + 1, **{name: sizes[:, column] for column, name in enumerate(_SIZES)}}
         if self.has_certain:
             certain = self.certain[:count].flatten(0, 1)
-            values["certain_top10"] = certain_ratio(certain, length)
+            documents = length.clamp(max=CUTOFF)
+            real = torch.arange(CUTOFF, device=length.device) < documents[:, None]
+            pairs = (certain & real[:, :, None] & real[:, None, :]).sum((1, 2))
+            values["certain_top10"] = pairs / (documents * (documents - 1) / 2)  # 0 / 0 is NaN: it has no pair
             counted = self.broken[:count].flatten().long()
             shown = certain[:, : self.positions, : self.positions]
             values["violations"] = counted if self.counts_violations else _violations(shown)

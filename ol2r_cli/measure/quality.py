@@ -11,18 +11,7 @@ from torch import Tensor
 from ol2r_cli.columns import CUTOFF, CUTOFFS, TRACE_COLUMNS, Column, ndcg_columns
 from ol2r_cli.config.ranges import Count, PositiveShare
 from ol2r_cli.interfaces import Interaction, Measure, RankedLists, Rounds, RunContext
-from ol2r_cli.metrics.list_measure import ListMeasure
-from ol2r_cli.metrics.ranking import (
-    add_up,
-    dcg,
-    discounts,
-    expected_reciprocal_rank,
-    gains,
-    ndcg,
-    reciprocal_rank,
-    regret,
-    start_at_zero,
-)
+from ol2r_cli.metrics.ranking import add_up, dcg, discounts, gains, ndcg, reciprocal_rank, start_at_zero
 from ol2r_cli.tensor.shapes import Float, Int
 
 
@@ -68,6 +57,42 @@ class NDCG(Measure):
         }
 
 
+class ListMeasure(Measure):
+    """A measure that is a function of the labels of the first `cutoff` (1 or more) places of a list.
+
+    A subclass defines `value`. The columns are `online_<name>_<cutoff>` of the trace and `<name>_<cutoff>` of the
+    evaluation; `label` is the name in tables, to which the cutoff is added. Online, at most the shown places count.
+    With no_relevant=skip the measure does not apply to a query without a relevant document.
+    """
+
+    def __init__(self, name: str, label: str, cutoff: int, higher_is_better: bool = True):
+        super().__init__()
+        self.cutoff = self.places = cutoff
+        column = f"{name}_{cutoff}"
+        self.trace = (Column(f"online_{column}", f"online {label}@{cutoff}", higher_is_better=higher_is_better),)
+        self.evaluation = (Column(column, f"{label}@{cutoff}", higher_is_better=higher_is_better),)
+
+    def setup(self, context: RunContext, best: Int[Tensor, "Q K"]) -> None:
+        """Keep the best list of every training query."""
+        self.best, self.grades = best[:, : self.cutoff], context.grades
+        self.skips = context.no_relevant == "skip"
+
+    def value(self, lists: RankedLists) -> Float[Tensor, "*L"]:
+        """Return the value of each list. `lists` has at most `cutoff` places, and labels may be int8."""
+        raise NotImplementedError
+
+    def of_rounds(self, rounds: Rounds) -> dict[str, Tensor]:
+        """Return the value of the lists shown."""
+        best = self.best[rounds.query]
+        labels = rounds.grades[:, :, : best.shape[-1]]  # `best` has no more places than the longest query
+        values = self.value(RankedLists(labels, best, self.grades))
+        return {self.trace[0].name: values.masked_fill(best[..., 0] == 0, torch.nan) if self.skips else values}
+
+    def of_lists(self, lists: RankedLists) -> dict[str, Tensor]:
+        """Return the value of each list, of which no more than the first `cutoff` places are received."""
+        return {self.evaluation[0].name: self.value(lists)}
+
+
 class DCG(ListMeasure):
     """DCG of the first `cutoff` places, which is not divided by that of the best list."""
 
@@ -89,8 +114,11 @@ class ERR(ListMeasure):
         super().__init__("err", "ERR", cutoff)
 
     def value(self, lists: RankedLists) -> Float[Tensor, "*L"]:
-        """Return the expected reciprocal rank of each list."""
-        return expected_reciprocal_rank(lists.labels, lists.grades)
+        """Return the sum over ranks r of P(satisfied at r) / r: grade g satisfies with (2^g - 1) / 2^(grades - 1)."""
+        satisfied = gains(lists.labels) / 2 ** (lists.grades - 1)
+        continued = torch.cat([torch.ones_like(satisfied[..., :1]), (1 - satisfied).cumprod(-1)[..., :-1]], -1)
+        rank = torch.arange(1, satisfied.shape[-1] + 1, dtype=torch.float64, device=satisfied.device)
+        return (satisfied * continued / rank).sum(-1)
 
 
 class MRR(ListMeasure):
@@ -149,11 +177,12 @@ class Regret(Measure):
         self.labels[row, :, : labels.shape[1]] = labels.gather(1, interaction.order)
 
     def of_rounds(self, rounds: Rounds) -> dict[str, Tensor]:
-        """Return the number of misordered pairs."""
-        count = len(rounds.query)
-        values = regret(self.labels[:count].flatten(0, 1).long(), self.grades)
+        """Return the number of misordered pairs: of documents above with a grade, and below with a higher one."""
+        labels = self.labels[: len(rounds.query), :, None].long()  # [R B 1 D]
+        lower = torch.arange(self.grades - 1, device=labels.device)[:, None]
+        pairs = ((labels == lower).cumsum(3) * (labels > lower)).sum((2, 3))
         self.labels.zero_()  # the next lists may be shorter and leave places, which must have label 0
-        return {"regret": values.unflatten(0, (count, -1))}
+        return {"regret": pairs}
 
 
 class ClickThroughRate(Measure):

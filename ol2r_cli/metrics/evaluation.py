@@ -76,9 +76,12 @@ class Evaluator:
         self.label_bits = max(1, (dataset.grades - 1).bit_length())
         chance = Streams(seeds, ahead=1).uniform(f"evaluate/{split}", 0, int(self.split.length.sum()))
         first = self.split.length.cumsum(0) - self.split.length
-        self.tails = [
-            self._tail(chance, first[group], *lists) for group, lists in zip(self.groups, served, strict=True)
-        ]
+        self.tails = []  # the last 29 bits of the keys [B Q D], which a float32 leaves empty
+        for group, (candidates, labels) in zip(self.groups, served, strict=True):
+            slot = torch.arange(labels.shape[1], device=labels.device)
+            tie = chance[:, (first[group, None] + slot).clamp(max=chance.shape[1] - 1)]
+            rank = tie.masked_fill(~candidates.mask, -1).argsort(2).argsort(2)  # in a random order, which breaks ties
+            self.tails.append(rank << self.label_bits | labels)  # labels can then be read from the largest keys
         size = sum(candidates.features.nbytes for candidates, _ in served)
         self.served = served if size <= self.cached_bytes else None
         counted = torch.cat([best[:, 0] > 0 for best in self.best])
@@ -98,41 +101,39 @@ class Evaluator:
 
         `rounds` are those after which the snapshots were taken; only `IntentEvaluator` needs them.
         """
-        snapshots, columns = len(deployed), self.columns
-        shape = snapshots, self.replicas, len(columns)
+        columns = self.columns
+        shape = len(deployed), self.replicas, len(columns)
         total = torch.zeros(shape, dtype=torch.float64, device=deployed.device)
         for number, group in enumerate(self.groups if columns else ()):
             candidates, _ = self.split.serve(group) if self.served is None else self.served[number]
             at_once = max(1, self.cells // (len(group) * int(self.split.length[group[-1]]) * self.replicas))
+            best = self.best[number]
             for part, sums in zip(deployed.split(at_once), total.split(at_once), strict=True):
-                sums += self._sums(ranker, part, number, candidates, columns)
+                top = self._top_labels(ranker, part, number, candidates)
+                values: dict[str, Tensor] = {}
+                for name, measure in self.measures.items():
+                    first = RankedLists(top[..., : measure.places], best[..., : measure.places], self.grades)
+                    computed = measure.of_lists(first)
+                    for column in measure.evaluation:
+                        check_shape(name, column.name, computed.get(column.name), top.shape[:-1])
+                        values[column.name] = computed[column.name]
+                stacked = torch.stack([values[name] for name in columns], -1)
+                sums += (stacked * (best[:, 0] > 0)[:, None] if self.skips else stacked).sum(2)
         means = total / self.counted
         return {name: means[..., place] for place, name in enumerate(columns)}
 
-    def _sums(
-        self, ranker: Ranker, deployed: Float[Tensor, "E B P"], number: int, candidates: Candidates, columns: list[str]
-    ) -> Float[Tensor, "E B C"]:
-        """Return the sums of the columns over the queries of one group."""
-        best = self.best[number]
+    def _top_labels(
+        self, ranker: Ranker, deployed: Float[Tensor, "E B P"], number: int, candidates: Candidates
+    ) -> Int[Tensor, "E B Q K"]:
+        """Return the labels of the first places of every list of one group."""
+        places, tails = self.best[number].shape[1], self.tails[number]
         scores = ranker.score(deployed.flatten(0, 1), candidates).unflatten(0, deployed.shape[:2])
         if self.compiled:
             length = self.split.length[self.groups[number]].numpy()
-            given = scores.numpy(), self.tails[number].numpy(), self.label_bits, length, best.shape[1]
-            top = torch.from_numpy(loops.lists.top_labels(*given))
-        else:
-            keys = _keys(scores, self.tails[number]).masked_fill_(~candidates.mask, PADDING)
-            top = keys.topk(best.shape[1], dim=-1).values.view(torch.int64) & ((1 << self.label_bits) - 1)
-        values: dict[str, Tensor] = {}
-        for name, measure in self.measures.items():
-            first = RankedLists(top[..., : measure.places], best[..., : measure.places], self.grades)
-            computed = measure.of_lists(first)
-            for column in measure.evaluation:
-                check_shape(name, column.name, computed.get(column.name), top.shape[:-1])
-                values[column.name] = computed[column.name]
-        stacked = torch.stack([values[name] for name in columns], -1)
-        if self.skips:
-            stacked = stacked * (best[:, 0] > 0)[:, None]
-        return stacked.sum(2)
+            given = scores.numpy(), tails.numpy(), self.label_bits, length, places
+            return torch.from_numpy(loops.lists.top_labels(*given))
+        keys = _keys(scores, tails).masked_fill_(~candidates.mask, PADDING)
+        return keys.topk(places, dim=-1).values.view(torch.int64) & ((1 << self.label_bits) - 1)
 
     def lists(self, ranker: Ranker, deployed: Float[Tensor, "B P"]) -> Iterator[Lists]:
         """Yield the lists of one snapshot, group by group: those whose mean NDCG a call returns."""
@@ -148,18 +149,6 @@ class Evaluator:
                 scores.gather(2, order),
                 labels.expand_as(order).gather(2, order),
             )
-
-    def _tail(
-        self, chance: Float[Tensor, "B N"], first: Int[Tensor, "Q"], candidates: Candidates, labels: Int[Tensor, "Q D"]
-    ) -> Int[Tensor, "B Q D"]:
-        """Return the last 29 bits of the keys, which a float32 leaves empty.
-
-        They hold the document's rank in a random order of its query, which breaks ties, and its label, which can then
-        be read from the largest keys.
-        """
-        slot = torch.arange(labels.shape[1], device=labels.device)
-        tie = chance[:, (first[:, None] + slot).clamp(max=chance.shape[1] - 1)].masked_fill(~candidates.mask, -1)
-        return tie.argsort(2).argsort(2) << self.label_bits | labels
 
 
 class IntentEvaluator(Evaluator):

@@ -73,13 +73,14 @@ class Measurement(nn.Module):
         self.clicks = zeros(torch.bool, context.positions)
         self.total = zeros(torch.float64)  # of all scores: NaN or infinite if one of them is
         self.group = zeros(torch.int8, context.positions if context.exposure is not None else 0)  # of the shown
-        # The same memory, for compiled loops.
         buffers = self.query, self.valid, self.total, self.grades, self.group, self.clicks
-        self._arrays = tuple(buffer.numpy() for buffer in buffers) if context.loops else None
+        # The same memory, as `record` of `loops.play` begins.
+        self.arrays: tuple[NDArray[Any], ...] = tuple(each.numpy() for each in buffers) if context.loops else ()
 
     def record(self, t: int, interaction: Interaction, labels: Int[Tensor, "B D"]) -> None:
         """Record what the measures of round `t` (from 1) need. Rounds must be consecutive."""
-        row, shown = self._next_row(t), interaction.ranking.shape[1]
+        self.begin(t)
+        row, shown = self.recorded, interaction.ranking.shape[1]
         self.recorded += 1
         group = interaction.candidates.group if self.group.shape[2] else None
         self.query[row] = interaction.candidates.query
@@ -93,36 +94,17 @@ class Measurement(nn.Module):
             if interaction.proposal.block is not None or not measure.needs_blocks:
                 measure.record(row, interaction, labels)
 
-    def _next_row(self, t: int) -> int:
+    def begin(self, t: int) -> None:
+        """Prepare for round `t` (from 1), which gets row `recorded`; ValueError if there is no room for it."""
         if self.full():
             what = "the measures of earlier rounds must be taken"
             raise ValueError(f"{what}: call measurement.measures() when it is full()")
         if not self.recorded:
             self.first = t
-        return self.recorded
 
     def full(self) -> bool:
         """Return whether `measures` must be called before the next round is recorded."""
         return self.recorded == self.rounds
-
-    @property
-    def room(self) -> int:
-        """The number of rounds that can be recorded before `measures` must be called."""
-        return self.rounds - self.recorded
-
-    def rows_for(self, first: int, rounds: int) -> tuple[NDArray[Any], ...]:
-        """Return the first arrays of `record` in `loops.play` for these rounds, from number `first`, from 1, on.
-
-        The rounds count as recorded.
-        """
-        assert self._arrays is not None
-        start = self._next_row(first)
-        self.recorded += rounds
-        return tuple(array[start : self.recorded] for array in self._arrays)
-
-    def take_back(self, rounds: int) -> None:
-        """Count the last rounds of `rows_for` as not recorded: they were not played."""
-        self.recorded -= rounds
 
     def measures(self) -> tuple[int, Measures]:
         """Return the first of the R rounds recorded since the last call, and their columns [R B]; none if R is 0.
@@ -152,12 +134,12 @@ class Measurement(nn.Module):
         if self.pairs:
             values["pairs"] = self.valid[:count].clone()
         for name, measure in self._computing:
-            computed = measure.of_rounds(rounds)
-            for column, of_column in computed.items():
-                if column not in (columns := sorted(each.name for each in measure.trace)):
+            columns = sorted(each.name for each in measure.trace)
+            for column, of_column in measure.of_rounds(rounds).items():
+                if column not in columns:
                     raise ValueError(f"the measure {name} must return columns of {', '.join(columns)}, got {column}")
                 check_shape(name, column, of_column, query.shape)
-            values |= computed
+                values[column] = of_column
         self.grades.zero_()  # the next lists may be shorter and leave places
         self.clicks.zero_()
         return self.first, values

@@ -1,5 +1,5 @@
-"""Ranking metrics as pure functions: NDCG with gains 2^rel - 1 and discounts log2(rank + 1) (Burges et al., ICML 2005),
-regret, block sizes and certain pairs."""
+"""What measures share: NDCG with gains 2^rel - 1 and discounts log2(rank + 1) (Burges et al., ICML 2005), the best list
+of every query, block sizes, and running totals."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from ol2r_cli.interfaces import RunContext
-from ol2r_cli.tensor.shapes import Bool, Float, Int
+from ol2r_cli.tensor.shapes import Float, Int
 
 
 def discounts(count: int, device: torch.device | None = None) -> Float[Tensor, "K"]:
@@ -47,48 +47,16 @@ def ndcg(reached: Float[Tensor, "..."], ideal: Float[Tensor, "..."]) -> Float[Te
     return torch.where(ideal > 0, reached / ideal.clamp(min=1e-12), 0.0)
 
 
-def regret(labels: Int[Tensor, "B D"], grades: int) -> Int[Tensor, "B"]:
-    """Return the number of pairs in which a less relevant document is above a more relevant one (Kendall tau).
-
-    `labels` are in list order; padding is last with label 0. Each misplaced pair is counted at the lower of its two
-    grades: documents above with exactly that grade, for every document below with a higher grade.
-    """
-    lower = torch.arange(grades - 1, device=labels.device)[:, None]
-    above = (labels[:, None] == lower).cumsum(2)
-    return (above * (labels[:, None] > lower)).sum((1, 2))
-
-
 def block_sizes(block: Int[Tensor, "X D"], ranks: Int[Tensor, "X R"]) -> Int[Tensor, "X R"]:
     """Return the size of the block at each of `ranks` (from 1), given the block number at every place."""
     at_rank = block.gather(1, ranks - 1)
     return (block[:, None] == at_rank[:, :, None]).sum(2)
 
 
-def certain_ratio(certain: Bool[Tensor, "X K K"], length: Int[Tensor, "X"]) -> Float[Tensor, "X"]:
-    """Return the share of certain pairs among the first K places of lists with `length` documents; NaN for no pair."""
-    top = certain.shape[1]
-    documents = length.clamp(max=top)
-    real = torch.arange(top, device=certain.device) < documents[:, None]
-    pairs = (certain & real[:, :, None] & real[:, None, :]).sum((1, 2))
-    return pairs / (documents * (documents - 1) / 2)
-
-
 def reciprocal_rank(labels: Int[Tensor, "*L K"]) -> Float[Tensor, "*L"]:
     """Return 1 / rank of the first document of grade 1 or more in each list, 0 without one."""
     relevant = labels > 0
     return torch.where(relevant.any(-1), 1 / (1 + relevant.int().argmax(-1)).double(), 0.0)
-
-
-def expected_reciprocal_rank(labels: Int[Tensor, "*L K"], grades: int) -> Float[Tensor, "*L"]:
-    """Return the sum over ranks r of P(satisfied at r) / r.
-
-    Grade g satisfies with probability (2^g - 1) / 2^(grades - 1). Chapelle, Metzler, Zhang and Grinspan, "Expected
-    reciprocal rank for graded relevance" (CIKM 2009), equation 4.
-    """
-    satisfied = gains(labels) / 2 ** (grades - 1)
-    continued = torch.cat([torch.ones_like(satisfied[..., :1]), (1 - satisfied).cumprod(-1)[..., :-1]], -1)
-    rank = torch.arange(1, labels.shape[-1] + 1, dtype=torch.float64, device=labels.device)
-    return (satisfied * continued / rank).sum(-1)
 
 
 def start_at_zero(measure: nn.Module, total: str, context: RunContext, *shape: int) -> None:

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from ol2r_cli.export.ranked_split import RankedSplit, per_query
-from ol2r_cli.metrics.ranking import expected_reciprocal_rank, reciprocal_rank
+from ol2r_cli.metrics.ranking import reciprocal_rank
 from ol2r_cli.run.recomputed import TrainedRanker
 from ol2r_cli.run.run import Run
 from tests.export.finished import ROUNDS, SEEDS, read
@@ -61,7 +61,6 @@ def test_reciprocal_ranks_by_hand():
     label = torch.tensor([[0, 2, 1], [0, 0, 0]])
     assert reciprocal_rank(label).tolist() == [1 / 2, 0]
     # satisfied by grade 1 with 1/4, by grade 2 with 3/4: 1/2 * 3/4 + 1/3 * (1 - 3/4) * 1/4
-    assert expected_reciprocal_rank(label, 3).tolist() == pytest.approx([3 / 8 + 1 / 48, 0])
 
 
 def test_queries_without_a_relevant_document_are_null_where_the_run_skips_them(runs):
