@@ -44,38 +44,33 @@ class _User(ClickModel):
         """Return the `values` of the setting `name`, or if they are None those of the table for the dataset's grades.
 
         Without such a table, that for the next larger number of grades, or else the largest, is interpolated, and
-        `warnings` says so: grade g of G has the probability at g / (G - 1), linear between those of the table. In the
-        papers' tables, those of the informational and the navigational user for 3 grades follow from those for 5 in
-        this way. ValueError, with what to type, without such a table or one probability per grade.
+        `warnings` says so: grade g of G has the probability at g / (G - 1), linear between those of the table, as the
+        papers' tables for 3 grades follow from those for 5. ValueError, with what to type, without such a table or one
+        probability per grade.
         """
-        grades, setting, tables = context.grades, self.setting(name), self.setting("tables")
+        grades, number, setting, stated = context.grades, context.grades, self.setting(name), self.setting(name)
         if values is None:
-            known = {int(number): table for number, table in self.tables.items() if str(number).isdecimal()}
-            larger = [number for number in known if number > max(1, grades)]
-            number = grades if grades in known else min(larger, default=max(known, default=0))
-            values = known.get(number, {}).get(name)
+            tables = {int(key): table for key, table in self.tables.items() if str(key).isdecimal()}
+            if grades not in tables:
+                larger = [key for key in tables if key > max(1, grades)]
+                number = min(larger, default=max(tables, default=grades))
+            values, stated = tables.get(number, {}).get(name), f"{self.setting('tables')}.{number}.{name}"
             if values is None:
-                dots = ",".join("." for _ in range(grades))
-                raise ValueError(
-                    f"{tables} must have {name} for {number or grades} grades, got none: type {setting}=[{dots}]"
-                )
-            if len(values) != number:
-                rule = f"{number} probabilities, one per grade"
-                raise ValueError(f"{tables}.{number}.{name} must be {rule}, got {list(values)}")
-            if number != grades:
-                places = [grade * (number - 1) / max(1, grades - 1) for grade in range(grades)]
-                below = [min(int(place), number - 2) for place in places]
-                values = [
-                    (1 - (place - under)) * values[under] + (place - under) * values[under + 1]
-                    for place, under in zip(places, below, strict=True)
-                ]
-                shown = ",".join(f"{value:.4g}" for value in values)
-                self.warnings += (
-                    f"{setting} for {grades} grades is interpolated from that for {number} grades: [{shown}]; "
-                    f"{setting}=[..] sets your own",
-                )
-        if len(values) != grades:
-            raise ValueError(f"{setting} must be {grades} probabilities, one per grade, got {list(values)}")
+                dots = ",".join("." * grades)
+                has = f"{self.setting('tables')} must have {name} for {number} grades"
+                raise ValueError(f"{has}, got none: type {setting}=[{dots}]")
+        if len(values) != number:
+            raise ValueError(f"{stated} must be {number} probabilities, one per grade, got {list(values)}")
+        if number != grades:
+            table, values = values, []
+            for place in (grade * (number - 1) / max(1, grades - 1) for grade in range(grades)):
+                under = min(int(place), number - 2)
+                values.append((1 - (place - under)) * table[under] + (place - under) * table[under + 1])
+            shown = ",".join(f"{value:.4g}" for value in values)
+            self.warnings += (
+                f"{setting} for {grades} grades is interpolated from that for {number} grades: [{shown}]; "
+                f"{setting}=[..] sets your own",
+            )
         return torch.tensor(list(values), dtype=torch.float64, device=context.device)
 
     def _by_place(

@@ -144,23 +144,20 @@ class MCFair(Fairness):
         relevance = clicked / exposed.clamp(min=LEAST_EXPOSURE)
         if self.relevance == "ranker":
             relevance = proposal.scores.double()
-        owed = self._owed(exposed, relevance.clamp(min=0), candidates)
+        worth = relevance.clamp(min=0)
+        if self.groups:
+            assert candidates.group is not None
+            group = candidates.group.long()
+            members = torch.stack([(group == number) & candidates.mask for number in range(self.groups)], 1)  # [B G D]
+            size = members.sum(2).clamp(min=1)
+            means = [(value[:, None] * members).sum(2) / size for value in (exposed, worth)]
+            owed = gradient(*means).gather(1, group) * candidates.mask
+        else:
+            owed = gradient(exposed * candidates.mask, worth * candidates.mask)
         owed /= owed.abs().amax(1, keepdim=True).clamp(min=torch.finfo(owed.dtype).tiny)
         uncertainty = 1 / exposed.square().clamp(min=LEAST_SQUARE)
         sums = relevance + self.gain * owed + self.certainty * uncertainty
         return by_sum(proposal.order, sums, candidates.mask)
-
-    def _owed(
-        self, exposed: Float[Tensor, "B D"], relevance: Float[Tensor, "B D"], candidates: Candidates
-    ) -> Float[Tensor, "B D"]:
-        if not self.groups:
-            return gradient(exposed * candidates.mask, relevance * candidates.mask)
-        assert candidates.group is not None
-        group = candidates.group.long()
-        members = torch.stack([(group == number) & candidates.mask for number in range(self.groups)], 1)  # [B G D]
-        size = members.sum(2).clamp(min=1)
-        means = [(value[:, None] * members).sum(2) / size for value in (exposed, relevance)]
-        return gradient(*means).gather(1, group) * candidates.mask
 
     def learn(self, interaction: Interaction, random: Random) -> None:
         """Add exposure and clicks of the shown documents to their rows."""

@@ -59,15 +59,11 @@ class FairExp(Fairness):
     def setup(self, context: RunContext, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
         """Start with UF_0 = 0; ValueError if the dataset does not have two groups."""
         self.exposure, self.positions = self.two_groups(context), min(context.positions, context.documents)
-        self.added = self._added(self.positions, context.device)
+        # The unfairness that each template of K places adds if its first 0, 1, .., K places are filled [K1 S].
+        places = cached_arange(self.positions + 1, context.device)
+        group = templates(self.positions, context.device).group
+        self.added = self.exposure.unfairness(self.exposure.of_groups(group, places[:-1] < places[:, None, None]))
         self.register_buffer("unfairness", torch.zeros(context.replicas, dtype=torch.float64, device=context.device))
-
-    def _added(self, positions: int, device: torch.device) -> Float[Tensor, "K1 S"]:
-        """Return the unfairness that each template of K places adds if its first 0, 1, .., K places are filled."""
-        places = cached_arange(positions, device)
-        filled = places < cached_arange(positions + 1, device)[:, None]  # [K + 1, K]
-        group = templates(positions, device).group
-        return self.exposure.unfairness(self.exposure.of_groups(group, filled[:, None]))
 
     def rerank(self, proposal: Proposal, candidates: Candidates, random: Random) -> Int[Tensor, "B O"]:
         """Fill the chosen template at the top. All other documents follow in the proposed order."""
@@ -82,21 +78,18 @@ class FairExp(Fairness):
         any_within = within.any(1, keepdim=True)
         allowed = torch.where(any_within, within, possible)
         if self.fill == "paper":
-            return self._as_printed(proposal, candidates, random, allowed, unfair, any_within)
+            cost, lists = self._as_printed(proposal, candidates, random, allowed)
+            template = _choose(cost, unfair, allowed, any_within)
+            best = [filled[number] for filled, number in zip(lists, template.tolist(), strict=True)]
+            return torch.tensor(best, device=order.device)
         cost = broken_pairs(proposal.certain, order, group, queues, self.count)
         template = _choose(cost, unfair, allowed, any_within)
         return order.gather(1, merge(template, queues, length, order.shape[1]))
 
     def _as_printed(
-        self,
-        proposal: Proposal,
-        candidates: Candidates,
-        random: Random,
-        allowed: Bool[Tensor, "B S"],
-        unfair: Float[Tensor, "B S"],
-        any_within: Bool[Tensor, "B 1"],
-    ) -> Int[Tensor, "B D"]:
-        """Fill all allowed templates with `fair_swap` and return the best list. Pairs inside a group may break too."""
+        self, proposal: Proposal, candidates: Candidates, random: Random, allowed: Bool[Tensor, "B S"]
+    ) -> tuple[Float[Tensor, "B S"], list[dict[int, list[int]]]]:
+        """Fill allowed templates with `fair_swap`; return broken pairs, also inside a group, and lists by number."""
         assert proposal.block is not None
         assert proposal.certain is not None
         assert candidates.group is not None
@@ -117,9 +110,7 @@ class FairExp(Fairness):
                 reversed_pairs = (of[:, :, None] > of[:, None, :]) & (of < last)[:, :, None] & certain
                 cost[replica, which] = reversed_pairs.sum((1, 2)).double()
             lists.append(dict(zip(numbers.tolist(), filled, strict=True)))
-        chosen = _choose(cost, unfair, allowed, any_within).tolist()
-        best = [filled[number] for filled, number in zip(lists, chosen, strict=True)]
-        return torch.tensor(best, device=allowed.device)
+        return cost, lists
 
     def learn(self, interaction: Interaction, random: Random) -> None:
         """Add the unfairness of the shown documents."""
