@@ -7,7 +7,6 @@ import os
 import re
 import shlex
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
@@ -147,20 +146,6 @@ def test_several_processes_share_the_work_and_one_may_be_killed(tmp_path):
     assert len(found) == TRIALS
     assert all(trial.state in (TrialState.COMPLETE, TrialState.PRUNED) for trial in found)
     assert f"{TRIALS} trials" in searching.output
-
-
-def test_workers_import_nothing_of_the_working_directory(tmp_path):
-    hit = tmp_path / "hit"
-    for name in ("random.py", "torch.py", "optuna.py", "ol2r_cli.py"):
-        (tmp_path / name).write_text(
-            f"open({str(hit)!r}, 'a').write(__name__ + chr(10))\nraise RuntimeError('foreign')\n"
-        )
-    script = "import sys; sys.path.pop(0); from ol2r_cli.cli import main; sys.exit(main())"  # as the command does
-    line = [sys.executable, "-c", script, *command(tmp_path / "out", "--trials", "1", "--jobs", "2")]
-    environment = os.environ | {"PYTHONPATH": str(Path(study_module.__file__).parents[2])}
-    search = subprocess.run(line, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120)
-    assert not hit.exists(), hit.read_text()
-    assert search.returncode == 0, search.stdout + search.stderr
 
 
 def test_an_error_is_one_line_and_nothing_is_written(tmp_path, capsys):

@@ -182,15 +182,21 @@ def test_jobs_end_with_the_process_that_started_them(tmp_path: Path):
         time.sleep(0.01)
 
 
-def test_jobs_import_the_ol2r_of_the_sweep_in_a_folder_that_has_another(tmp_path: Path):
-    (tmp_path / "ol2r_cli").mkdir()
-    (tmp_path / "ol2r_cli" / "__init__.py").write_text("raise RuntimeError('another')")
-    small = ["rounds=5", "dataset.queries={train: 5, validation: 0, test: 2}", "dataset.documents=5", "seed=1,2"]
-    script = "import sys; sys.path.pop(0); from ol2r_cli.cli import main; sys.exit(main())"  # as the command does
-    command = [sys.executable, "-c", script, "run", "-m", *small, f"output_dir={tmp_path / 'runs'}"]
+def test_jobs_and_workers_of_a_search_import_nothing_of_the_working_directory(tmp_path: Path):
+    hit = tmp_path / "hit"
+    for name in ("random.py", "torch.py", "optuna.py", "ol2r_cli.py"):
+        (tmp_path / name).write_text(f"open({str(hit)!r}, 'a').write(__name__)\nraise RuntimeError('foreign')\n")
+    small = ["rounds=5", "dataset.queries={train: 5, validation: 2, test: 2}", "dataset.documents=5", "output_dir=runs"]
+    search = [*small, "ranker.l2=log(1,10)", "--trials", "1", "--jobs", "2"]
+    script = (
+        "import sys; sys.path.pop(0); from ol2r_cli.cli import main\n"  # as the command does
+        f"sys.exit(main(['run', '-m', *{small}, 'seed=1,2']) or main(['search', *{search}]))"
+    )
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    sweep = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120)
-    assert sweep.returncode == 0, sweep.stdout + sweep.stderr
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120)
+    assert not hit.exists(), hit.read_text()
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_a_payload_never_raises_and_resumes_a_run_that_has_begun_also_with_force(tmp_path, capfd):

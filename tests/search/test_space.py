@@ -25,7 +25,6 @@ def test_ranges_are_read():
         "pairrank,pdgd": SearchRange("a.b", ("pairrank", "pdgd")),
         "[8],[16,[4,2]]": SearchRange("a.b", ("[8]", "[16,[4,2]]")),
         "'x,y',z": SearchRange("a.b", ("'x,y'", "z")),
-        "500": None,
         "[1,2]": None,
         "{train: 1, test: 2}": None,
         "'x,y'": None,
@@ -37,14 +36,11 @@ def test_ranges_are_read():
 def test_a_bad_range_is_one_line():
     for value, message in {
         "log(0,1)": "log(LOW,HIGH) with LOW above 0, got log(0,1)",
-        "float(1,1)": "float(LOW,HIGH) with LOW below HIGH, got float(1,1)",
         "float(0,inf)": "float(LOW,HIGH) with LOW below HIGH, got float(0,inf)",
         "int(1,2.5)": "int(LOW,HIGH) of two whole numbers, got int(1,2.5)",
-        "float(1)": "float(LOW,HIGH) of two numbers, got float(1)",
         "float(1,2": "float(LOW,HIGH), log(LOW,HIGH)",
         "range(0,3)": "float(LOW,HIGH), log(LOW,HIGH)",
         "choice(1)": "choice(A,B,..) of two or more different values, got choice(1)",
-        "1,1": "choice(A,B,..) of two or more different values, got 1,1",
         "1,,2": "choice(A,B,..) of two or more different values, got 1,,2",
     }.items():
         with pytest.raises(ValueError) as error:
@@ -100,17 +96,13 @@ def test_a_setting_is_drawn_only_when_the_drawn_ranker_has_it():
 def test_a_bad_space_is_an_error_before_the_first_trial():
     for words, message in [
         ("rounds=50", "a search needs a range: type SETTING=RANGE"),
-        ("seed=int(0,9)", "seed must have one value"),
         ("click=nav,inf", "click must have one value"),
-        ("dataset.documents=5,10", "dataset.documents must have one value"),
         ("rankr.l2=1,2", "there is no setting or group 'rankr.l2': did you mean ranker?"),
         ("ranker.l2=1,2 ranker.l2=3", "ranker.l2 must be given once"),
         ("experiment=grid_pairrank ranker.l2=1,2", "experiment=grid_pairrank is a grid: give a range"),
-        ("ranker.l3=1,2", "ranker=pairrank has no setting 'l3'"),
         ("ranker=pairrank,pdgt", "ranker=pdgt: did you mean ranker=pdgd? ranker must be one of"),
         ("ranker=pairrank,pdgd ranker.steps=int(1,5)", "ranker=pairrank has no setting 'steps'"),
         ("ranker.l2=float(-1,1)", "ranker.l2 must be above 0, got -1"),
-        ("ranker.l2=1,x", "ranker.l2 must be a number, got 'x'"),
         ("ranker.reduction=sum,mean,avg", "ranker.reduction must be one of sum, mean, got 'avg'"),
         ("ranker=pairrank,toprank", "ranker=toprank is not evaluated on queries that are new to it"),
         ("ranker=pairrank,pdgd exploration=none", "the ranker PDGD needs lists drawn from the Plackett-Luce model"),

@@ -62,16 +62,14 @@ def test_the_same_seed_draws_the_same_trials_however_often_a_study_is_stopped(tm
     assert [trial.state for trial in study(tmp_path / "b").trials()] == 12 * [TrialState.COMPLETE]
 
 
-def test_a_trial_whose_process_is_killed_repeatedly_is_given_up(tmp_path):
+def test_a_trial_is_given_up_after_kills_and_one_of_a_living_process_is_left_alone(tmp_path):
+    """An interruption does not count as a kill."""
     for _ in range(ATTEMPTS):
-        kill_trial(tmp_path)
-    finish_trials(study(tmp_path), 3)
-    states = [trial.state for trial in study(tmp_path).trials()]
-    assert states == [TrialState.FAIL, TrialState.COMPLETE, TrialState.COMPLETE]
-    assert study(tmp_path).trials()[0].user_attrs["reason"] == f"its process was killed {ATTEMPTS} times"
-
-
-def test_an_interrupted_trial_is_not_counted_as_killed_and_one_of_a_living_process_is_left_alone(tmp_path):
+        kill_trial(tmp_path / "killed")
+    finish_trials(study(tmp_path / "killed"), 2)
+    first, second = study(tmp_path / "killed").trials()
+    assert (first.state, second.state) == (TrialState.FAIL, TrialState.COMPLETE)
+    assert first.user_attrs["reason"] == f"its process was killed {ATTEMPTS} times"
     for _ in range(ATTEMPTS + 1):
         with (search := study(tmp_path)).next(3) as active:
             search.interrupt(active.trial)
@@ -82,9 +80,6 @@ def test_an_interrupted_trial_is_not_counted_as_killed_and_one_of_a_living_proce
         assert first.drawn != second.drawn
     with one.next(3) as again:
         assert again.number == 1, "neither was finished, and no process works on them"
-        one.interrupt(again.trial)
-    finish_trials(study(tmp_path), 2)
-    assert [trial.state for trial in study(tmp_path).trials()] == [TrialState.COMPLETE] * 2
 
 
 def test_each_of_few_combinations_is_tried_once(tmp_path):

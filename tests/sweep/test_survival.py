@@ -33,15 +33,6 @@ def finished(folder: Path) -> dict[str, int]:
     return {path.parent.name: path.stat().st_mtime_ns for path in paths if path.is_file()}
 
 
-def until_running(folder: Path, sweep: subprocess.Popen[str]) -> None:
-    """Wait until a run has begun."""
-    limit = time.monotonic() + 120
-    while not any(state and state.state == "running" for state in map(Run.read, find_runs(folder))):
-        assert sweep.poll() is None, sweep.communicate()
-        assert time.monotonic() < limit
-        time.sleep(0.01)
-
-
 @pytest.mark.slow
 def test_a_sweep_with_failures_ends_like_an_undisturbed_one(tmp_path: Path):
     """Four jobs raise, one is killed by SIGKILL, six have a bad setting; the same command runs the missing five."""
@@ -79,31 +70,29 @@ def test_a_sweep_with_failures_ends_like_an_undisturbed_one(tmp_path: Path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_stopped_sweep_keeps_what_is_done_and_resumes(tmp_path: Path, number: int):
-    words = ["seed=0,1", "rounds=1000", "launcher.jobs=1", "evaluate_every=1000"]
-    stopped = started(tmp_path / "outputs", *words)
-    until_running(tmp_path / "outputs", stopped)
-    stopped.send_signal(number)
+def test_a_stopped_sweep_keeps_what_is_done_and_resumes(tmp_path: Path):
+    folder, words = tmp_path / "outputs", ["seed=0,1", "rounds=1000", "launcher.jobs=1", "evaluate_every=1000"]
+    stopped, limit = started(folder, *words), time.monotonic() + 120
+    while not any(run and run.state == "running" for run in map(Run.read, find_runs(folder))):
+        assert stopped.poll() is None, stopped.communicate()
+        assert time.monotonic() < limit
+        time.sleep(0.01)
+    stopped.send_signal(signal.SIGTERM)
     out, err = stopped.communicate(timeout=120)
     assert stopped.returncode == 130, err
     assert "1 running jobs keep what they have done" in err
     assert "the same command goes on from here" in err
     assert "1 interrupted, 1 not started" in out
-    (path,) = find_runs(tmp_path / "outputs")
-    reached = Run.read(path)
-    assert reached is not None
+    (path,) = find_runs(folder)
+    assert (reached := Run.read(path)) is not None
     assert (reached.state, reached.round < 1000) == ("interrupted", True)
-    again = started(tmp_path / "outputs", *words, "--dry-run")
-    out, err = again.communicate(timeout=120)
+    out, _ = started(folder, *words, "--dry-run").communicate(timeout=120)
     assert f"resumes at round {reached.round}" in out
     assert "1 to resume, 1 new" in out
-    final = started(tmp_path / "outputs", *words)
+    final = started(folder, *words)
     out, err = final.communicate(timeout=300)
     assert final.returncode == 0, err
-    assert "2 jobs in" in out
-    manifest = Run.read(path)
-    assert manifest is not None
+    assert (manifest := Run.read(path)) is not None
     assert manifest.manifest["sittings"] == 2
-    assert len(finished(tmp_path / "outputs")) == 2
-    assert not (tmp_path / "outputs" / ".sweep").exists()
+    assert len(finished(folder)) == 2
+    assert not (folder / ".sweep").exists()
