@@ -55,7 +55,12 @@ class Processes:
         fail_fast: bool,
     ):
         self.threads, self.timeout, self.retries, self.fail_fast = threads, timeout, retries, fail_fast
-        devices = [gpu for _ in range(per_gpu) for gpu in _visible(gpus)]
+        if gpus == "auto":
+            visible = [name.strip() for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if name.strip()]
+            names = (visible or list(map(str, range(torch.cuda.device_count()))))[: torch.cuda.device_count()]
+        else:  # in the form of CUDA_VISIBLE_DEVICES
+            names = [str(number) for number in gpus]
+        devices = names * per_gpu
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         slots = jobs if isinstance(jobs, int) else len(devices) or max(1, cores // threads)
         if devices and slots > len(devices):
@@ -66,7 +71,6 @@ class Processes:
         self._running: dict[Job, _Running] = {}
 
     def free_slots(self) -> int:
-        """The number of jobs that can start now."""
         return len(self._free)
 
     def submit(self, jobs: Sequence[Job]) -> None:
@@ -83,48 +87,38 @@ class Processes:
             self._running[job] = _Running(process, gpu, deadline)
 
     def poll(self, wait: float) -> list[tuple[Job, Outcome]]:
-        """The jobs that have ended; waits up to `wait` seconds for the first one.
-
-        Jobs whose time is up are asked to stop, and killed if they do not.
-        """
+        """The jobs that have ended. Jobs whose time is up are asked to stop, and killed if they do not."""
         if self._running:
             wait_for_any([running.process.sentinel for running in self._running.values()], timeout=wait)
-        for running in self._running.values():
+        ended = []
+        for job, running in list(self._running.items()):
             if time.monotonic() >= running.deadline and running.timed_out:
                 running.process.kill()
             elif time.monotonic() >= running.deadline:
                 running.process.terminate()
                 running.timed_out, running.deadline = True, time.monotonic() + GRACE
-        ended = [job for job, running in self._running.items() if running.process.exitcode is not None]
-        return [(job, self._outcome(job)) for job in ended]
+            if (code := running.process.exitcode) is not None:
+                del self._running[job]
+                self._free.append(running.gpu)
+                running.process.join()
+                limit = f"out of time after {self.timeout or 0:g} minutes (launcher.timeout): what was done is kept"
+                ended.append((job, Outcome(code, limit if running.timed_out and code else reason(job, code))))
+        return ended
 
     def location(self, job: Job) -> str:
-        """The process of a running job, and its GPU."""
         running = self._running[job]
         return f"pid {running.process.pid}" + (f" gpu {running.gpu}" if running.gpu is not None else "")
 
     def stop(self) -> None:
-        """Ask every job to write a checkpoint and end."""
         for running in self._running.values():
             running.process.terminate()
 
     def close(self) -> None:
-        """Kill the jobs that still run."""
         for running in self._running.values():
             running.process.kill()
         for running in self._running.values():
             running.process.join()
         self._running.clear()
-
-    def _outcome(self, job: Job) -> Outcome:
-        running = self._running.pop(job)
-        self._free.append(running.gpu)
-        code = int(running.process.exitcode)
-        running.process.join()
-        if running.timed_out and code:
-            limit = f"out of time after {self.timeout:g} minutes (launcher.timeout)"
-            return Outcome(code, f"{limit}: what was done is kept")
-        return Outcome(code, reason(job, code))
 
 
 def _main(payload: bytes, log: str, threads: int, gpu: str | None, environment: Mapping[str, str]) -> None:
@@ -156,8 +150,7 @@ def _end_with_parent() -> None:
 def _fork_server(threads: int) -> Iterator[None]:
     """The environment in which the fork server starts, with the first job, and in which it forks.
 
-    Libraries read the environment when they are loaded. The program that started the sweep is hidden: otherwise every
-    job would execute the user's script again.
+    The program that started the sweep is hidden: otherwise every job would execute the user's script again.
     """
     environment, program = dict(os.environ), sys.modules["__main__"]
     for name in THREAD_VARIABLES:
@@ -171,12 +164,3 @@ def _fork_server(threads: int) -> Iterator[None]:
         os.environ.clear()
         os.environ.update(environment)
         sys.modules["__main__"] = program
-
-
-def _visible(gpus: str | Sequence[int]) -> list[str]:
-    """The GPUs of the setting `gpus` in the form of CUDA_VISIBLE_DEVICES."""
-    if gpus != "auto":
-        return [str(number) for number in gpus]
-    visible = [name.strip() for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if name.strip()]
-    count = torch.cuda.device_count()
-    return visible[:count] if visible else [str(number) for number in range(count)]

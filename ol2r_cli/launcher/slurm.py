@@ -44,15 +44,17 @@ _SETTLE_ELSE = 5.0  # in other states, in which there need not be a result
 _UNLIMITED = 1 << 20
 _RESTARTED = ("PREEMPTED", "NODE_FAIL", "BOOT_FAIL", "TIMEOUT")  # final states for which the job is not to blame
 _SIGNAL = ("--state=RUNNING", f"--signal={STOP.name}")
-_FAILURES = {  # what to say, by the final state
-    "TIMEOUT": "out of time: raise launcher.minutes or launcher.requeue",
-    "NODE_FAIL": "its node failed",
-    "BOOT_FAIL": "its node did not start",
-    "PREEMPTED": "pre-empted: raise launcher.requeue",
-    "DEADLINE": "its deadline passed",
+_FAILURES = {  # the code and what to say, by the final state
+    "CANCELLED": (-signal.SIGTERM, "cancelled by a user (scancel)"),
+    "OUT_OF_MEMORY": (-signal.SIGKILL, "memory ran out: raise launcher.memory_gb"),
+    "TIMEOUT": (FAILED, "out of time: raise launcher.minutes or launcher.requeue"),
+    "NODE_FAIL": (FAILED, "its node failed"),
+    "BOOT_FAIL": (FAILED, "its node did not start"),
+    "PREEMPTED": (FAILED, "pre-empted: raise launcher.requeue"),
+    "DEADLINE": (FAILED, "its deadline passed"),
 }
 # States in which a job has ended for good. Any other state, including those of future versions, counts as waiting.
-_FINAL = frozenset({"COMPLETED", "FAILED", "CANCELLED", "OUT_OF_MEMORY", *_FAILURES})
+_FINAL = frozenset({"COMPLETED", "FAILED", *_FAILURES})
 _NEVER = {  # what to type, by the reason for which a job waits that will never start
     "PartitionTimeLimit": "launcher.minutes must be within the limit of the partition (`sinfo`)",
     "PartitionNodeLimit": "launcher.partition has no node like this",
@@ -139,7 +141,6 @@ class Slurm:
         self._stopping = False
 
     def free_slots(self) -> int:
-        """The number of jobs that may be added to Slurm's queue."""
         return (self.queued or _UNLIMITED) - len(self._jobs)
 
     def submit(self, jobs: Sequence[Job]) -> None:
@@ -223,26 +224,42 @@ class Slurm:
         return [(each, *states.get(each.job.job_id, ("UNKNOWN", ""))) for each in self._jobs.values()]
 
     def _outcome_without_result(self, job: Job, submitted: _Submitted) -> Outcome | None:
-        """The outcome of a job that has left no result; None while it may still leave one."""
-        state, why, id = submitted.state, submitted.why, submitted.job.job_id
+        """The outcome of a job that has left no result, or that Slurm does not know any more.
+
+        None while it may still leave a result, and where it is started again.
+        """
+        state, why, errors = submitted.state, submitted.why, submitted.job.paths.stderr
         if state == "PENDING" and (why in _NEVER or ("requeued" in why and "held" in why)):
-            _output("scancel", "--quiet", id, timeout=_SENT)
+            _output("scancel", "--quiet", submitted.job.job_id, timeout=_SENT)
             if why in _NEVER:
                 return Outcome(BAD_CONFIGURATION, f"Slurm will not start it ({why}): {_NEVER[why]}")
             return Outcome(FAILED, f"Slurm could not start it and holds it: {why}")
         settle = 0.0 if self._stopping else _SETTLE.get(state, _SETTLE_ELSE)
         if submitted.ended is None or time.monotonic() - submitted.ended < settle:
             return None
-        outcome = outcome_without_result(job, state, submitted.job.paths.stderr)
-        if self._stopping and outcome.code:
+        status = None
+        with suppress(ValueError):
+            status = (read_manifest(job.directory) or {}).get("status") if job.has_begun() else None
+        if status == "finished":  # its node failed after the last step of the run and before the result was written
+            return Outcome(DONE)
+        if self._stopping:
             return Outcome(INTERRUPTED, reason(job, INTERRUPTED))
-        if state in _RESTARTED and submitted.restarts and outcome.code:
-            with suppress(ValueError):  # if Slurm refuses the job, this outcome is final
+        if state in _RESTARTED and submitted.restarts:
+            with suppress(ValueError):  # if Slurm refuses the job, this end is final
                 self._submit([job], 1, submitted.restarts - 1)
                 return None
-        if outcome.code:
-            self._explained.add(submitted.job.paths.stderr)
-        return outcome
+        self._explained.add(errors)
+        printed = errors.read_text(errors="replace") if errors.is_file() else ""
+        # What was printed last, around the run or by it. Without output, the usual reason is the folder.
+        output = last_line(errors) or last_line(job.log) or f"can the nodes see {errors.parent}? (launcher.folder)"
+        if state in _FAILURES:
+            return Outcome(*_FAILURES[state])
+        if re.search(r"^srun: error: .*: Killed$", printed, re.MULTILINE):
+            return Outcome(-signal.SIGKILL, reason(job, -signal.SIGKILL))
+        if status == "interrupted":
+            return Outcome(-signal.SIGTERM, "ended by the cluster or by a user (SIGTERM): what was done is kept")
+        how = "Slurm does not know it any more, and it" if state == "UNKNOWN" else "ended and"
+        return Outcome(FAILED, f"{how} left no result: {output}")
 
     def location(self, job: Job) -> str:
         """The job of Slurm and its state, with the reason while it waits."""
@@ -328,34 +345,6 @@ class Task:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, (STOP, LIMIT, END))
         run.communicate(self.job.payload_now())  # of a job that was requeued, the run has begun
         return run.returncode
-
-
-def outcome_without_result(job: Job, state: str, errors: Path) -> Outcome:
-    """The outcome of a job without a result that is in a final state, or that Slurm does not know any more.
-
-    errors: the file with what was printed to stderr around the run.
-    """
-    status = None
-    with suppress(ValueError):
-        status = (read_manifest(job.directory) or {}).get("status") if job.has_begun() else None
-    if status == "finished":  # its node failed after the last step of the run and before the result was written
-        return Outcome(DONE)
-    # What was printed last, around the run or by it. Without output, the usual reason is the folder.
-    output = last_line(errors) or last_line(job.log) or f"can the nodes see {errors.parent}? (launcher.folder)"
-    if state == "UNKNOWN":
-        return Outcome(FAILED, f"Slurm does not know it any more, and it left no result: {output}")
-    if state == "CANCELLED":
-        return Outcome(-signal.SIGTERM, "cancelled by a user (scancel)")
-    if state == "OUT_OF_MEMORY":
-        return Outcome(-signal.SIGKILL, "memory ran out: raise launcher.memory_gb")
-    if state in _FAILURES:
-        return Outcome(FAILED, _FAILURES[state])
-    printed = errors.read_text(errors="replace") if errors.is_file() else ""
-    if re.search(r"^srun: error: .*: Killed$", printed, re.MULTILINE):
-        return Outcome(-signal.SIGKILL, reason(job, -signal.SIGKILL))
-    if status == "interrupted":
-        return Outcome(-signal.SIGTERM, "ended by the cluster or by a user (SIGTERM): what was done is kept")
-    return Outcome(FAILED, f"ended and left no result: {output}")
 
 
 def _output(*command: str, timeout: float = _ANSWER) -> str | None:

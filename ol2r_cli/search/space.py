@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -134,7 +134,7 @@ class Space:
         self.ranges = sorted((range for _, range in read if range), key=_order)
         self.composer = Composer(self.fixed)
         self.catalogue = catalogue = self.composer.catalogue
-        self._present = cache(self._find_present)
+        self._present: dict[tuple[str, ...], set[str]] = {}  # settings and groups, by choices
         names = [range.name for range in self.ranges]
         if not names:
             raise ValueError("a search needs a range: type SETTING=RANGE, such as 'ranker.l2=log(1e-4,10)'")
@@ -156,15 +156,14 @@ class Space:
         if missing := [name for name in grid if name not in typed]:
             raise ValueError(f"experiment={preset} is a grid: give a range or a value to {', '.join(missing)} as well")
 
-    def _find_present(self, choices: tuple[str, ...]) -> frozenset[str]:
-        """The settings and groups that exist under these choices."""
-        overrides = [*self.fixed, *choices]
-        settings = (name for name, _ in dotted(self.catalogue.tree(overrides)))
-        return frozenset([*settings, *self.catalogue.chosen(overrides)])
-
     def _applies(self, range: SearchRange, overrides: Sequence[str]) -> bool:
         """Whether the choices among some overrides have the setting of a range."""
-        return range.name in self._present(tuple(word for word in overrides if _is_group(word)))
+        choices = tuple(word for word in overrides if _is_group(word))
+        if choices not in self._present:
+            words = [*self.fixed, *choices]
+            settings = (name for name, _ in dotted(self.catalogue.tree(words)))
+            self._present[choices] = {*settings, *self.catalogue.chosen(words)}
+        return range.name in self._present[choices]
 
     def draw(self, trial: Trial) -> list[str]:
         """The overrides of a trial, drawn by Optuna; a trial that was drawn before keeps its values."""
