@@ -10,31 +10,30 @@ from pathlib import Path
 
 import pytest
 
+from ol2r_cli.cli import main
 from ol2r_cli.config.catalogue import ROLES
 
 ROOT = Path(__file__).parents[1]
 
 
 def python(folder: Path, *words: str, package: Path = ROOT) -> subprocess.CompletedProcess[str]:
-    """Run Python with these words in a folder, with the package of the repository or of a copy."""
-    environment = os.environ | {"PYTHONPATH": str(package)}
+    """Run Python with these words in a folder, with the package of the repository or of a copy, of which no loop is
+    compiled: the machine code is not shared."""
+    environment = os.environ | {"PYTHONPATH": str(package), "NUMBA_DISABLE_JIT": "1"}
     command = [sys.executable, *words]
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=500)
 
 
-def ol2r(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return python(folder, "-m", "ol2r_cli", *words)
-
-
 @pytest.mark.parametrize("groups", [("click",), pytest.param(ROLES, marks=pytest.mark.slow)], ids=["one", "all"])
-def test_choices_keep_style_types_and_laws_in_the_repository(tmp_path: Path, groups: tuple[str, ...]):
+def test_choices_keep_style_types_and_laws_in_the_repository(tmp_path: Path, monkeypatch, groups: tuple[str, ...]):
     """The steps of CONTRIBUTING.md ("Add a choice")."""
+    monkeypatch.chdir(tmp_path)
     for name in "ol2r_cli", "configs", "tests":
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     code = [f"ol2r_cli/{group}/mine_{group}.py" for group in groups]
     for group, file in zip(groups, code, strict=True):
-        assert ol2r(tmp_path, "new", group, f"mine_{group}").returncode == 0
+        assert main(["new", group, f"mine_{group}"]) == 0
         shutil.move(tmp_path / "choices" / Path(file).name, tmp_path / file)
         settings = (tmp_path / "choices" / group / f"mine_{group}.yaml").read_text()
         target = settings.replace("_target_: ", f"_target_: ol2r_cli.{group}.")
@@ -49,36 +48,38 @@ def test_choices_keep_style_types_and_laws_in_the_repository(tmp_path: Path, gro
         assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
 
 
+SCRIPT = """
+import os, sys
+from ol2r_cli import api as ol2r
+from ol2r_cli.cli import main
+
+os.chdir("elsewhere")
+command = ["score", "../run", "../new.txt"], ["export", "../run", "--to", "trec", "--out", "trec"]
+assert [main(words) for words in command] == [2, 2]
+try:
+    ol2r.Run("../run").score("../new.txt")
+except ValueError:
+    print("perceptron" in sys.modules)
+assert [main([*words, "--config-dir", "../choices"]) for words in command] == [0, 0]
+print(*ol2r.Run("../run", config_dir="../choices").score("../new.txt"))
+run = ol2r.run("--config-dir=../choices", "ranker=perceptron", "experiment=smoke", seed=1)
+(again,) = ol2r.sweep([["--config-dir=../choices", "ranker=perceptron", "experiment=smoke"]], seed=1)
+print(run.score("../new.txt").equals(again.score("../new.txt")))
+"""
+
+
 def test_its_runs_are_scored_and_exported_where_its_folder_is_found(tmp_path: Path):
     """In a command and from Python; elsewhere the folder has to be named, and nothing of the class is imported."""
-    ol2r(tmp_path, "new", "ranker", "perceptron")
-    done = ol2r(tmp_path, "run", "ranker=perceptron", "experiment=smoke")
+    here = "import sys; from ol2r_cli.cli import main; main(['new', 'ranker', 'perceptron'])"
+    done = python(tmp_path, "-c", f"{here}; sys.exit(main(['run', 'ranker=perceptron', 'experiment=smoke']))")
     assert done.returncode == 0, done.stderr
     (run,) = tmp_path.glob("outputs/synthetic/perceptron-*")
     run.rename(tmp_path / "run")
     features = " ".join(f"{number}:{number % 3}" for number in range(1, 137))
     (tmp_path / "new.txt").write_text(f"0 qid:1 {features}\n0 qid:1 {features[:-1]}3\n")
-    elsewhere = tmp_path / "elsewhere"
-    elsewhere.mkdir()
-    for words in ["score", "../run", "../new.txt"], ["export", "../run", "--to", "trec", "--out", "trec"]:
-        found = ol2r(elsewhere, *words, "--config-dir", "../choices")
-        assert (found.returncode, found.stderr) == (0, "")
-        refused = ol2r(elsewhere, *words)
-        assert (refused.returncode, refused.stdout) == (2, "")
-        message = "ranker._target_ in ../run/ranker.pt must be a class of a choice of ol2r, got 'perceptron.Perceptron'"
-        assert message in refused.stderr
-        assert refused.stderr.count("\n") == 1
-    script = """
-import sys
-from ol2r_cli import api as ol2r
-try:
-    ol2r.Run("../run").score("../new.txt")
-except ValueError:
-    print("perceptron" in sys.modules, *ol2r.Run("../run", config_dir="../choices").score("../new.txt"))
-run = ol2r.run("--config-dir=../choices", "ranker=perceptron", "experiment=smoke", seed=1)
-(again,) = ol2r.sweep([["--config-dir=../choices", "ranker=perceptron", "experiment=smoke"]], seed=1)
-print(run.score("../new.txt").equals(again.score("../new.txt")))
-"""
-    told = python(elsewhere, "-c", script)
-    scores = ol2r(tmp_path, "score", "run", "new.txt").stdout.split()
-    assert told.stdout == f"False {' '.join(scores)}\nTrue\n", told.stderr
+    (tmp_path / "elsewhere").mkdir()
+    told = python(tmp_path, "-c", SCRIPT)
+    message = "ranker._target_ in ../run/ranker.pt must be a class of a choice of ol2r, got 'perceptron.Perceptron'"
+    assert [message in line for line in told.stderr.splitlines()] == [True, True], told.stderr
+    unknown, first, second, _, scores, same = told.stdout.splitlines()
+    assert [unknown, scores, same] == ["False", f"{first} {second}", "True"], told.stdout
