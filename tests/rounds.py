@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
+import numpy as np
 import torch
 from scipy.stats import chisquare
 
@@ -33,6 +35,31 @@ def rounds(simulation: Simulation) -> Iterator[tuple[int, Interaction]]:
         yield t - 1, interaction
         if simulation.measurement.full():
             simulation.measurement.measures()
+
+
+class Shown(NamedTuple):
+    """What one replica was shown in a round, without padding."""
+
+    features: np.ndarray  # of its candidates [D, F]
+    scores: np.ndarray  # [members, D]
+    ranking: list[int]
+    clicks: list[bool]
+    pairs: list[tuple[int, int]]  # winner and loser, by document
+
+    @property
+    def compared(self) -> list[tuple[np.ndarray, np.ndarray]]:
+        """The features of winner and loser of every pair."""
+        return [(self.features[winner], self.features[loser]) for winner, loser in self.pairs]
+
+
+def replicas(one: Interaction) -> Iterator[tuple[int, Shown]]:
+    """Every replica by its number."""
+    for b, length in enumerate(one.candidates.mask.sum(1).tolist()):
+        features, scores = one.candidates.features[b, :length].numpy(), one.prediction.scores[b, :, :length].numpy()
+        ranking, clicks = (values[b, :length].tolist() for values in (one.ranking, one.clicks))
+        sides = one.preferences.winner, one.preferences.loser
+        pairs = zip(*(side[b][one.preferences.valid[b]].tolist() for side in sides), strict=True)
+        yield b, Shown(features, scores, ranking, clicks, list(pairs))
 
 
 def fresh(seeds: Sequence[int] = SEEDS) -> Streams:

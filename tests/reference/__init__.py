@@ -11,14 +11,15 @@ The tests beside the oracles compare them with what papers print, with libraries
     clicks     grades -> exact click probabilities             PairRank, Section 4.1
     feedback   clicks -> pairs                                 PairRank, Sections 3.1 and 3.2.1
     perturbed, ensemble       label noise, and unanimity       P2NeurRank, Section 3
-    sgd_ranknet, pdgd, dueling, epsilon_greedy, toprank        the rounds of each, from its own paper
+    pdgd, dueling, epsilon_greedy, toprank                     the rounds of each, from its own paper
+    steps      one step on the pairs of a round                SGD RankNet and PDGD, linear or with a network
     cascade_bandits, cascade_linear   their scores, and which places count as examined
     coltr      the risks that a list and its clicks give candidates
     intervention_aware        expectations over policies, estimates of relevance and of propensities
     nsgd, document_space      what the variants of dueling bandits store, draw and project
     interleaving, plackett_luce                                lists drawn, by enumeration
     network    scores and gradients of a ReLU network          olRankNet, Section 3.1
-    olranknet, ollambdarank, p2neurrank, neural_steps          what they fit, and their single steps
+    olranknet, ollambdarank, p2neurrank                        what they fit
     exposure   exposure of groups, and what each is due        FairExp, Sections 3.2 and 4.2.1
     fairexp, fairswap, fairexp_toprank, violations             templates, their lists, what these break
     mcfair     the gradient of the disparity of exposure       Yang et al. 2023

@@ -10,9 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import exp
 
-import numpy as np
-
-from ol2r_cli.tensor.shapes import Float
 from tests.reference.feedback import all_pairs
 from tests.reference.objective import sigmoid
 from tests.reference.plackett_luce import log_probability
@@ -49,31 +46,3 @@ def pair_weights(ranking: Sequence[int], clicks: Sequence[bool], scores: Sequenc
         up, down = (exp(scores[document] - largest) for document in pair)
         weights[pair] = debias_weight(ranking, scores, winner, loser) * up * down / (up + down) ** 2
     return weights
-
-
-def gradient(
-    ranking: Sequence[int], clicks: Sequence[bool], scores: Sequence[float], features: Float[np.ndarray, "D F"]
-) -> Float[np.ndarray, "F"]:
-    """The estimated gradient: the sum of the pair weights times (x_winner - x_loser), to be climbed."""
-    total = np.zeros(features.shape[1])
-    for (winner, loser), weight in pair_weights(ranking, clicks, scores).items():
-        total += weight * (features[winner] - features[loser])
-    return total
-
-
-def step(
-    theta: Float[np.ndarray, "F"],
-    rate: float,
-    ranking: Sequence[int],
-    clicks: Sequence[bool],
-    features: Float[np.ndarray, "D F"],
-    decay: float,
-) -> tuple[Float[np.ndarray, "F"], float]:
-    """theta + rate * gradient, and the rate of the next round: multiplied by `decay` if there was at least one pair.
-
-    `features` are those of all candidates, and the scores that the list was drawn with are features @ theta.
-    """
-    if not all_pairs(clicks):
-        return theta, rate
-    scores = [float(x @ theta) for x in features]
-    return theta + rate * gradient(ranking, clicks, scores, features), rate * decay
