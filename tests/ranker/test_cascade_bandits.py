@@ -1,59 +1,93 @@
-"""CascadeUCB1 and CascadeKL-UCB round by round against the plain ports, on the same clicks and random numbers."""
+"""Cascading bandits round by round against the plain ports, on the same clicks and random numbers."""
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from functools import partial
 
+import numpy as np
 import pytest
 import torch
 
 from ol2r_cli.ranker.bandits import UNOBSERVED, kl_upper_bound
 from tests.reference.cascade_bandits import CascadeBandit, kl, kl_ucb, observed, ucb1
-from tests.rounds import fresh, ranked, rounds
+from tests.reference.cascade_linear import CascadeLinear
+from tests.rounds import LISTS, SEEDS, fresh, ranked, replicas, rounds
 from tests.worlds import handmade, simulate, tiny
 
-LISTS = [[4, 0, 2, 1], [0, 3], [2, 1, 0, 4, 0, 3], [1], [0, 0, 2]]
-SEEDS = [0, 1, 5]
-INDICES = {
-    ("cascade_ucb1", "ranker.alpha=1.5"): ucb1,
-    ("cascade_ucb1", "ranker.alpha=0.2"): partial(ucb1, alpha=0.2),
-    ("cascade_kl_ucb", "ranker.c=3"): kl_ucb,
-    ("cascade_kl_ucb", "ranker.c=0"): partial(kl_ucb, c=0.0),
-}
+SHORT = [[4, 0, 2, 1], [0, 3], [2, 1, 0, 4, 0, 3], [1], [0, 0, 2]]
 
 
-def bandits(ranker, *overrides, lists=LISTS, seeds=SEEDS, total=200, **more):
-    return simulate(tiny(f"ranker={ranker}", *overrides), seeds, total, handmade(lists), **more)
+def bandits(ranker, *overrides, lists=SHORT, total=120, **more):
+    return simulate(tiny(f"ranker={ranker}", *overrides), SEEDS, total, handmade(lists), **more)
 
 
 def test_every_round_is_that_of_the_paper():
     """Indices, lists and counts of every query of every replica, with users who may click several documents."""
-    for chosen, feedback in [*zip(INDICES, ["first_click", "last_click", "all", "last_click"], strict=True)]:
-        ranker, setting = chosen
-        settings = setting, f"ranker.feedback={feedback}", "click=informational", "positions=3"
-        simulation = bandits(ranker, *settings, total=120, loops=True)
-        oracles = [[CascadeBandit(len(labels), feedback, INDICES[chosen]) for labels in LISTS] for _ in SEEDS]
-        several, above = 0, 0
+    for ranker, setting, feedback, index in [
+        ("cascade_ucb1", "alpha=1.5", "first_click", ucb1),
+        ("cascade_ucb1", "alpha=0.2", "last_click", partial(ucb1, alpha=0.2)),
+        ("cascade_kl_ucb", "c=3", "all", kl_ucb),
+        ("cascade_kl_ucb", "c=0", "last_click", partial(kl_ucb, c=0.0)),
+    ]:
+        words = f"ranker.{setting}", f"ranker.feedback={feedback}", "click=informational", "positions=3"
+        simulation, happened = bandits(ranker, *words, loops=True), Counter[str]()
+        oracles = [[CascadeBandit(len(labels), feedback, index) for labels in SHORT] for _ in SEEDS]
         for t, one in rounds(simulation):
             chance = fresh(SEEDS).at("explore", t).uniform(6)
-            for b, query in enumerate(one.candidates.query.tolist()):
-                oracle, n = oracles[b][query], len(LISTS[query])
-                scores = oracle.scores()
+            for b, here in replicas(one):
+                query, case = int(one.candidates.query[b]), (ranker, setting, t, b)
+                oracle, scores = oracles[b][query], oracles[b][query].scores()
                 expected = [UNOBSERVED if math.isinf(score) else score for score in scores]
-                assert one.prediction.scores[b, 0, :n].tolist() == pytest.approx(expected, rel=1e-12), f"round {t}"
-                shown = ranked(scores, chance[b].tolist())[:3]
-                assert one.ranking[b, : len(shown)].tolist() == shown, f"round {t}, replica {b}"
-                clicks = one.clicks[b, : len(shown)].int().tolist()
-                several += sum(clicks) > 1
-                above += observed(clicks, feedback) < len(clicks)
-                oracle.learn(shown, clicks)
-                rows = one.candidates.document[b, :n]
-                assert simulation.ranker.observations[b, rows].tolist() == oracle.count, (chosen, feedback)
-                assert simulation.ranker.attractions[b, rows].tolist() == oracle.clicks, (chosen, feedback)
-                assert int(simulation.ranker.served[b, query]) == oracle.t - 1, (chosen, feedback)
-        assert several > 30, "too few rounds with several clicks to compare"
-        assert (above > 60) == (feedback != "all"), (chosen, feedback)
+                assert here.scores[0] == pytest.approx(expected, rel=1e-12), case
+                assert here.ranking == ranked(scores, chance[b].tolist())[:3], case
+                happened["several"] += sum(here.clicks) > 1
+                happened["partly"] += observed(here.clicks, feedback) < len(here.clicks)
+                oracle.learn(here.ranking, here.clicks)
+                rows = one.candidates.document[b, : len(scores)]
+                assert simulation.ranker.observations[b, rows].tolist() == oracle.count, case
+                assert simulation.ranker.attractions[b, rows].tolist() == oracle.clicks, case
+                assert int(simulation.ranker.served[b, query]) == oracle.t - 1, case
+        assert happened["several"] > 30, ranker
+        assert (happened["partly"] > 60) == (feedback != "all"), ranker
+
+
+def test_every_round_of_the_linear_ones():
+    """Scores, lists and theta; of queries that were never served, the evaluation is that of theta alone."""
+    for ranker, feedback, sigma in [
+        ("cascade_linucb", "first_click", 1.0),
+        ("cascade_lints", "last_click", 0.5),
+        ("cascade_linucb", "all", 2.0),
+    ]:
+        alpha = ("ranker.alpha=0.3",) if ranker == "cascade_linucb" else ()
+        words = f"ranker.sigma={sigma}", f"ranker.feedback={feedback}", "click=informational", "positions=4", *alpha
+        simulation, partly = bandits(ranker, *words, lists=LISTS, total=60, loops=True), 0
+        oracles = [CascadeLinear(4, sigma, feedback) for _ in SEEDS]
+        for t, one in rounds(simulation):
+            chance = fresh().at("explore", t).uniform(12)
+            normal = fresh().at("judge", t).normal(4).numpy()
+            for b, here in replicas(one):
+                oracle, case, documents = oracles[b], (ranker, sigma, t, b), list(here.features)
+                scores = oracle.bounds(documents, 0.3) if alpha else oracle.drawn(documents, normal[b])
+                assert here.scores[0] == pytest.approx(scores, rel=1e-9, abs=1e-11), case
+                assert here.ranking == ranked(np.round(scores, 9), chance[b].tolist())[:4], case
+                partly += observed(here.clicks, feedback) < len(here.clicks)
+                oracle.learn([documents[document] for document in here.ranking], here.clicks)
+                theta = simulation.ranker.deploy()
+                assert theta[b].numpy() == pytest.approx(oracle.theta(), rel=1e-9, abs=1e-11), case
+        assert (partly > 60) == (feedback != "all"), (ranker, sigma)
+        expected = torch.einsum("sf,bdf->sbd", theta, one.candidates.features)
+        torch.testing.assert_close(simulation.ranker.score(theta, one.candidates), expected)
+
+
+def test_bounds_above_one_are_equal_and_in_random_order():
+    """With alpha so large that every bound is 1, all orders are equally likely: each document comes first sometimes."""
+    first = set()
+    for _, one in rounds(bandits("cascade_linucb", "ranker.alpha=1e6", lists=[[0, 1, 2]], total=40)):
+        assert (one.prediction.scores == 1).all()
+        first.update(one.ranking[:, 0].tolist())
+    assert first == {0, 1, 2}
 
 
 def test_a_bound_is_the_largest_number_within_the_budget():

@@ -11,7 +11,7 @@ import torch
 from ol2r_cli.ranker.counterfactual import counterfactual_risks
 from tests.reference import coltr, dueling
 from tests.reference.plackett_luce import order_of
-from tests.rounds import LISTS, SEEDS, fresh, rounds
+from tests.rounds import LISTS, SEEDS, fresh, replicas, rounds
 from tests.worlds import handmade, simulate, tiny
 
 FEATURES, CANDIDATES = 4, 20
@@ -31,27 +31,26 @@ def test_every_round_is_that_of_the_definition():
         simulation = simulate(config, SEEDS, 60, dataset, loops=True, trace_blocks=False, trace_regret=False)
         learned, happened = [(np.zeros(FEATURES), 0.4) for _ in SEEDS], Counter[str]()
         for t, one in rounds(simulation):
-            width = one.candidates.mask.shape[1]
-            clocks = streams.at("explore", t).exponential(width).numpy()
+            clocks = streams.at("explore", t).exponential(one.candidates.mask.shape[1]).numpy()
             normals = streams.at("learn/ranker", t).normal(CANDIDATES * FEATURES).unflatten(1, (CANDIDATES, -1)).numpy()
-            for b, length in enumerate(one.candidates.mask.sum(1).tolist()):
-                documents = dataset.features[one.candidates.document[b, :length]].double().numpy()
+            for b, here in replicas(one):
+                documents, place = dataset.features[one.candidates.document[b]].double().numpy(), (case, t, b)
+                documents = documents[: len(here.features)]
                 theta, rate = learned[b]
                 scores = [float(x @ theta) / own.temperature for x in documents]
-                assert one.prediction.scores[b, 0, :length].tolist() == pytest.approx(scores, abs=1e-9), case
-                ranking = list(order_of(scores, clocks[b, :length]))[:positions]
-                assert one.ranking[b, :length].tolist() == ranking, f"round {t}, replica {b}"
-                clicks = one.clicks[b, : len(ranking)].tolist()
+                assert here.scores[0] == pytest.approx(scores, abs=1e-9), place
+                assert here.ranking == list(order_of(scores, clocks[b, : len(scores)]))[:positions], place
                 directions = [dueling.unit(normal) for normal in normals[b]]
                 members = dueling.members(theta, own.delta, directions)
-                risks = coltr.risks(members, documents, ranking, clicks, own.variance_penalty, own.renormalise)
+                penalty = own.variance_penalty, own.renormalise
+                risks = coltr.risks(members, documents, here.ranking, here.clicks, *penalty)
                 learned[b] = coltr.step(theta, rate, directions, risks, own.decay, 0.3 * 0.4)
-                assert simulation.ranker.theta[b].numpy() == pytest.approx(learned[b][0], abs=1e-9), f"round {t}"
-                assert float(simulation.ranker.rate[b]) == pytest.approx(learned[b][1], rel=1e-12), case
-                moved = learned[b][0] is not theta
+                assert simulation.ranker.theta[b].numpy() == pytest.approx(learned[b][0], abs=1e-9), place
+                assert float(simulation.ranker.rate[b]) == pytest.approx(learned[b][1], rel=1e-12), place
+                moved, lost = learned[b][0] is not theta, any(coltr.losses(here.clicks))
                 happened["moved"] += moved
-                happened["a loss, but nothing moved"] += not moved and any(coltr.losses(clicks))
-                happened["moved without a loss"] += moved and not any(coltr.losses(clicks))
+                happened["a loss, but nothing moved"] += not moved and lost
+                happened["moved without a loss"] += moved and not lost
                 happened["rate at its floor"] += moved and rate == 0.3 * 0.4
         assert happened["moved"] > 15, case
         assert happened["rate at its floor"] > 2, case

@@ -10,7 +10,7 @@ from ol2r_cli.interfaces import Exposure
 from tests.networks import NETWORK, WIDTH, weights
 from tests.reference import network
 from tests.reference.fairco import gradient
-from tests.rounds import LISTS, SEEDS, fresh, rounds
+from tests.rounds import LISTS, SEEDS, fresh, replicas, rounds
 from tests.worlds import handmade, simulate, tiny
 
 L2 = 0.3
@@ -24,31 +24,28 @@ def regression(*overrides: str, total: int = 40, exposed=EXPOSED, **more):
     return simulate(config, SEEDS, total, handmade(LISTS), exposure=exposure, trace_regret=False, **more)
 
 
-def shown(one, b, exposed):
-    """Features, clicks and propensities of the documents that replica b was shown."""
-    length = int(one.shown[b].sum())
-    features = one.candidates.features[b].numpy()[one.ranking[b, :length].tolist()]
-    return features, one.clicks[b, :length].int().tolist(), exposed[:length]
+def shown(here, exposed):
+    """Features, clicks and propensities of the documents that a replica was shown."""
+    return here.features[here.ranking], here.clicks, exposed[: len(here.clicks)]
 
 
 def test_a_linear_score_is_the_optimum_after_every_round():
     """Where the port's gradient over all that was shown, with that of l2 |theta|^2, is zero: the loss is convex."""
     for exposed, expected, exploration in [
-        (EXPOSED, EXPOSED, "none"),
-        (None, [1, 1 / 2, 1 / 3, 1 / 4, 1 / 5], "none"),
         (EXPOSED, EXPOSED, "epsilon_greedy"),
+        (None, [1, 1 / 2, 1 / 3, 1 / 4, 1 / 5], "none"),
     ]:
         simulation = regression(f"exploration={exploration}", exposed=exposed)
         history, clicked = [[] for _ in SEEDS], 0
         for t, one in rounds(simulation):
-            assert not one.preferences.valid.any(), (exposed, expected, exploration)
-            for b, seen in enumerate(history):
-                seen.append(shown(one, b, expected))
+            for b, here in replicas(one):
+                assert not here.pairs, exploration
+                history[b].append(shown(here, expected))
                 theta = simulation.ranker.deploy()[b].numpy()
-                slope = sum(gradient(theta, *some) for some in seen) + 2 * L2 * theta
-                assert slope == pytest.approx(0, abs=1e-9), f"round {t}, replica {b}"
-                clicked += sum(seen[-1][1])
-        assert clicked > 40, (exposed, expected, exploration)
+                slope = sum(gradient(theta, *some) for some in history[b]) + 2 * L2 * theta
+                assert slope == pytest.approx(0, abs=1e-9), (exploration, t, b)
+                clicked += sum(here.clicks)
+        assert clicked > 40, exploration
 
 
 def slope(theta, seen):
@@ -69,8 +66,9 @@ def test_a_network_takes_steps_down_the_same_objective():
     start = simulation.ranker.deploy().numpy().copy()
     theta, history = start.copy(), [[] for _ in SEEDS]
     for t, one in rounds(simulation):
-        for b, seen in enumerate(history):
-            seen.append(shown(one, b, EXPOSED))
+        for b, here in replicas(one):
+            seen = history[b]
+            seen.append(shown(here, EXPOSED))
             documents = sum(len(clicks) for _, clicks, _ in seen)
             for _ in range(steps):
                 moved = theta[b] - start[b] - rate / WIDTH * slope(theta[b], seen) / documents
@@ -88,8 +86,8 @@ def test_a_batch_is_drawn_from_all_that_was_shown():
     theta, history = simulation.ranker.deploy().numpy().copy(), [[] for _ in SEEDS]
     for t, one in rounds(simulation):
         chance = fresh().at("learn/ranker", t).uniform(size, "batch").numpy()
-        for b, seen in enumerate(history):
-            x, clicks, p = shown(one, b, EXPOSED)
+        for b, here in replicas(one):
+            seen, (x, clicks, p) = history[b], shown(here, EXPOSED)
             seen += [(x[k : k + 1], clicks[k : k + 1], p[k : k + 1]) for k in range(len(clicks))]
             theta[b] -= rate / WIDTH / size * slope(theta[b], [seen[int(u * len(seen))] for u in chance[b]])
             assert simulation.ranker.deploy()[b].numpy() == pytest.approx(theta[b], abs=1e-7), f"round {t}"
@@ -100,17 +98,10 @@ def test_an_unbiased_estimate_of_relevance():
     each document's click probability once examined, .4 to .9 by grade, although the low places get few clicks."""
     dataset = handmade([[0, 1, 2, 3, 4]], features=5)
     dataset.features.copy_(torch.eye(5))
-    config = tiny(
-        "ranker=ips_regression",
-        "click=position_based",
-        "positions=5",
-        "exploration=epsilon_greedy",
-        "exploration.epsilon=1",
-        "ranker.l2=10",
-    )
+    words = "exploration=epsilon_greedy", "exploration.epsilon=1", "ranker.l2=10"
+    config = tiny("ranker=ips_regression", "click=position_based", "positions=5", *words)
     simulation = simulate(config, list(range(100)), 200, dataset)
-    for _ in rounds(simulation):
-        pass
+    assert len(list(rounds(simulation))) == 200
     mean, error = simulation.ranker.deploy().mean(0), simulation.ranker.deploy().std(0) / 100**0.5
     assert error.max() < 0.03
     shrunk = 200 / (200 + 10)  # by l2 = 10
@@ -118,8 +109,7 @@ def test_an_unbiased_estimate_of_relevance():
 
 
 def test_a_place_without_exposure_is_refused_where_it_is_shown():
-    with pytest.raises(
-        ValueError, match=r"^exposure must be above 0 at every place with ranker=ips_regression, got \[1"
-    ):
+    message = r"^exposure must be above 0 at every place with ranker=ips_regression, got \[1"
+    with pytest.raises(ValueError, match=message):
         regression(exposed=[1.0, 0.5, 0.2, 0.1, 0.0])
     regression("positions=4", exposed=[1.0, 0.5, 0.2, 0.1, 0.0])

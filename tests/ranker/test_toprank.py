@@ -13,7 +13,7 @@ from ol2r_cli.run.run import Run
 from tests.choices import play, seen
 from tests.reference.toprank import C
 from tests.reference.toprank import TopRank as Reference
-from tests.rounds import rounds
+from tests.rounds import replicas, rounds
 from tests.worlds import TINY, handmade, simulate, tiny
 
 LISTS = [[4, 0, 2, 1], [0, 3], [2, 1, 0, 4, 0, 3], [1], [0, 0, 2]]
@@ -30,16 +30,16 @@ def square(ranker, name, b, query, length):
     return getattr(ranker, name)[first : first + length**2].view(length, length)
 
 
-def in_step(simulation, oracles, lists):
+def in_step(simulation, oracles):
     """Play, and compare layers before each round; S, N and G after it."""
     for t, one in rounds(simulation):
-        for b, query in enumerate(one.candidates.query.tolist()):
-            oracle, n = oracles[b][query], len(lists[query])
+        for b, here in replicas(one):
+            query, n = int(one.candidates.query[b]), len(here.features)
+            oracle = oracles[b][query]
             layers = oracle.partition()
             expected = {document: number for number, layer in enumerate(layers) for document in layer}
             assert one.proposal.block[b, :n].tolist() == [expected[i] for i in range(n)], f"round {t}, replica {b}"
-            clicks = zip(one.ranking[b].tolist(), one.clicks[b].tolist(), strict=True)
-            oracle.learn(layers, {document: int(click) for document, click in clicks if document < n})
+            oracle.learn(layers, dict(zip(here.ranking, map(int, here.clicks), strict=True)))
             wins, above = (square(simulation.ranker, name, b, query, n) for name in ("wins", "above"))
             pairs = [(i, j) for i in range(n) for j in range(n)]
             assert (wins - wins.T).flatten().tolist() == [oracle.s[pair] for pair in pairs]
@@ -50,20 +50,19 @@ def in_step(simulation, oracles, lists):
 
 def test_every_round_is_that_of_algorithm_1():
     """Exactly, for every query of every replica."""
-    for click, positions in [("perfect", 3)]:
-        delta, lists = 0.5, LISTS[:4]
-        simulation = toprank(f"click={click}", f"positions={positions}", f"ranker.delta={delta}", lists=lists)
-        oracles = [[Reference(len(labels), delta) for labels in lists] for _ in SEEDS]
-        assert len(list(in_step(simulation, oracles, lists))) == 600, (click, positions)
-        depth = [len(oracle.partition()) for replica in oracles for oracle in replica]
-        assert sum(layers > 1 for layers in depth) > len(depth) / 2, "too little was decided to compare"
+    delta, lists = 0.5, LISTS[:4]
+    simulation = toprank("click=perfect", "positions=3", f"ranker.delta={delta}", lists=lists, total=400)
+    oracles = [[Reference(len(labels), delta) for labels in lists] for _ in SEEDS]
+    assert len(list(in_step(simulation, oracles))) == 400
+    depth = [len(oracle.partition()) for replica in oracles for oracle in replica]
+    assert sum(layers > 1 for layers in depth) > len(depth) / 2, "too little was decided to compare"
 
 
 def test_certain_pairs_stay_certain_even_on_a_cycle():
     """G only grows. A cycle has next to no chance to come about, so it is put there by hand: 0 over 1 over 2 over 0."""
     simulation = toprank("click=perfect", "ranker.delta=0.5", lists=[[4, 0, 2, 1]], total=300)
     oracles = [[Reference(4, 0.5)] for _ in SEEDS]
-    for t in in_step(simulation, oracles, [[4, 0, 2, 1]]):
+    for t in in_step(simulation, oracles):
         for b, (oracle,) in enumerate(oracles if t == 0 else []):
             for i, j in (0, 1), (1, 2), (2, 0):
                 square(simulation.ranker, "above", b, 0, 4)[i, j] = True
@@ -98,23 +97,22 @@ def test_state_grows_with_the_queries_seen():
 
 
 def test_a_checkpoint_brings_the_size_of_its_pool():
-    """Loaded into a simulation whose pool is smaller or larger."""
-    for before in [5]:
-        lists = LISTS * 10
-        simulation, saved = toprank("click=informational", lists=lists, total=200), io.BytesIO()
-        play(simulation, 80)
-        torch.save(simulation.state_dict(), saved)
-        room, expected = len(simulation.ranker.wins), play(simulation, 120)
-        resumed = toprank("click=informational", lists=lists, total=200)
-        play(resumed, before)
-        assert (before == 150) == (len(resumed.ranker.wins) >= room), before
-        resumed.measurement.measures()
-        saved.seek(0)
-        resumed.load_state_dict(torch.load(saved, weights_only=True))
-        assert len(resumed.ranker.wins) == len(resumed.ranker.above) == room, before
-        assert seen(play(resumed, 120)) == seen(expected), before
-        for name in "start", "used", "wins", "above":
-            assert torch.equal(getattr(resumed.ranker, name), getattr(simulation.ranker, name)), before
+    """Loaded into a simulation whose pool is smaller."""
+    lists = LISTS * 10
+    simulation, saved = toprank("click=informational", lists=lists, total=200), io.BytesIO()
+    play(simulation, 80)
+    torch.save(simulation.state_dict(), saved)
+    room, expected = len(simulation.ranker.wins), play(simulation, 120)
+    resumed = toprank("click=informational", lists=lists, total=200)
+    play(resumed, 5)
+    assert len(resumed.ranker.wins) < room
+    resumed.measurement.measures()
+    saved.seek(0)
+    resumed.load_state_dict(torch.load(saved, weights_only=True))
+    assert len(resumed.ranker.wins) == len(resumed.ranker.above) == room
+    assert seen(play(resumed, 120)) == seen(expected)
+    for name in "start", "used", "wins", "above":
+        assert torch.equal(getattr(resumed.ranker, name), getattr(simulation.ranker, name)), name
 
 
 def test_a_run_has_no_offline_evaluation(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
