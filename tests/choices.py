@@ -13,8 +13,7 @@ from ol2r_cli.config.composer import Composer, Composition
 from ol2r_cli.config.instantiate import build
 from ol2r_cli.contracts import small_world
 from ol2r_cli.contracts.laws import CheckReport, check_composition
-from ol2r_cli.contracts.small_world import LISTS, POSITIONS, ROUNDS, SEEDS, play, seen, small, world
-from ol2r_cli.contracts.subject import Law
+from ol2r_cli.contracts.small_world import LISTS, POSITIONS, ROUNDS, SEEDS, Law, play, seen, small, world
 from ol2r_cli.dataset.table import Dataset
 from ol2r_cli.interfaces import Role
 from ol2r_cli.simulation import Simulation, check_needs

@@ -12,7 +12,7 @@ from ol2r_cli.config.catalogue import Choice, config_dir, dotted
 from ol2r_cli.contracts import role_laws
 from ol2r_cli.contracts.laws import LAWS, check_composition, law_name
 from ol2r_cli.contracts.role_laws import run_and_resume, settings
-from ol2r_cli.contracts.subject import Subject
+from ol2r_cli.contracts.small_world import Subject
 from tests import choices
 from tests.choices import ROUNDS, composition, held, play, refusal, seen, simulation
 

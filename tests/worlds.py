@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ol2r_cli.config.composer import Composer
 from ol2r_cli.config.instantiate import build
-from ol2r_cli.contracts.small_world import handmade, measures_of, simulation_of
+from ol2r_cli.contracts.small_world import handmade, measures_of, simulation
 from ol2r_cli.dataset.table import Dataset
 from ol2r_cli.interfaces import Measure, Ranker
 from ol2r_cli.metrics.evaluation import Evaluator
@@ -38,7 +38,8 @@ def tiny(*overrides: str) -> DictConfig:
 
 def simulate(config: DictConfig, seeds: list[int], rounds: int, dataset: Dataset | None = None, **more) -> Simulation:
     """A simulation of what the configuration names, ready for round 1."""
-    return simulation_of(config, dataset or build(config.dataset).load(), seeds, rounds, config.positions, **more)
+    more = {"exposure": None, "positions": config.positions, **more}
+    return simulation(config, dataset or build(config.dataset).load(), seeds=seeds, rounds=rounds, **more)
 
 
 def measures(blocks: bool = True, regret: bool = True) -> dict[str, Measure]:

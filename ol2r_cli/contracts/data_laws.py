@@ -16,8 +16,22 @@ from torch import Tensor
 from ol2r_cli.config.catalogue import dotted
 from ol2r_cli.config.instantiate import build
 from ol2r_cli.contracts.role_laws import files_of_run
-from ol2r_cli.contracts.small_world import GRADES, ROUNDS, SEEDS, clicking, play, world
-from ol2r_cli.contracts.subject import Broken, Law, NotApplicable, Stopped, Subject, check_same, is_refusal, load
+from ol2r_cli.contracts.small_world import (
+    GRADES,
+    ROUNDS,
+    SEEDS,
+    Broken,
+    Law,
+    NotApplicable,
+    Stopped,
+    Subject,
+    check_same,
+    clicking,
+    is_refusal,
+    load,
+    play,
+    world,
+)
 from ol2r_cli.dataset.table import SPLITS, Dataset
 from ol2r_cli.interfaces import IntentSchedule, Measure, RankedLists
 from ol2r_cli.metrics.evaluation import Evaluator

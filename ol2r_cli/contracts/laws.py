@@ -6,7 +6,7 @@ import re
 import shutil
 import textwrap
 import traceback
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,9 +18,9 @@ from ol2r_cli.config.composer import Composer, Composition, check_grid
 from ol2r_cli.config.overrides import split_launcher, split_search_path
 from ol2r_cli.contracts import role_laws
 from ol2r_cli.contracts.data_laws import DATASET_LAWS, INTENT_LAWS, MEASURE_LAWS, plays
-from ol2r_cli.contracts.subject import Broken, Law, NotApplicable, Stopped, Subject, is_refusal
+from ol2r_cli.contracts.small_world import Broken, Law, NotApplicable, Stopped, Subject, is_refusal
 from ol2r_cli.device import restored, set_torch
-from ol2r_cli.formatting import error_line, plural
+from ol2r_cli.formatting import error_line, plural, shown_path
 from ol2r_cli.metrics.measurement import NonFiniteScores
 
 KEPT, BROKEN, LEFT_OUT = "✓", "✗", "–"
@@ -41,9 +41,7 @@ FIXED = ("rounds", "seed", "replicas", "positions")  # settings of a run of whic
 Watching = Callable[..., object]
 _WIDTH = 110  # characters of a line of a violation
 _PACKAGE = Path(ol2r_cli.__file__).parent
-# Files of Python itself, and of packages between a law and the code of a choice.
-_PACKAGES = "torch|numpy|hydra|omegaconf|jaxtyping|beartype|scipy|sklearn"
-_BETWEEN = re.compile(rf"^<|/lib/python[\d.]+/(?!\w+-packages/)|-packages/({_PACKAGES})/")
+_BETWEEN = re.compile(r"^<|/lib/python[\d.]+/|/ol2r_cli/contracts/")  # files between a law and the code of a choice
 
 
 def law_name(law: Law) -> str:
@@ -65,13 +63,11 @@ class Violation:
 
     def __str__(self) -> str:
         width = min(_WIDTH, shutil.get_terminal_size((_WIDTH, 1)).columns)
-        lines = [f"{BROKEN} {self.law}"]
-        for label, text in ("on: ", self.input), ("what: ", self.difference):
-            start = f"  {label:>7}"
-            lines.append(
-                textwrap.fill(text, width, initial_indent=start, subsequent_indent=" " * 9, break_on_hyphens=False)
-            )
-        return "\n".join(lines)
+        lines = [
+            textwrap.fill(f"  {label:>7}{text}", width, subsequent_indent=" " * 9, break_on_hyphens=False)
+            for label, text in (("on: ", self.input), ("what: ", self.difference))
+        ]
+        return "\n".join([f"{BROKEN} {self.law}", *lines])
 
 
 @dataclass(frozen=True, repr=False)
@@ -97,16 +93,11 @@ class CheckReport:
 
     def explanations(self) -> str:
         """Return the violations, the warnings, the notes and the last line."""
-        broken = f"{len(self.violations)} broken" if self.violations else "none broken"
+        broken = f"{len(self.violations) or 'none'} broken"
         unchecked = f", {len(self.left_out)} not checked" if self.left_out else ""
-        return "\n".join(
-            [
-                *(f"{violation}\n" for violation in self.violations),
-                *(f"warning: {warning}" for warning in self.warnings),
-                *(f"note: {note}" for note in self.notes),
-                f"{self.subject}: {plural(len(self.passed), 'law')} kept, {broken}{unchecked}",
-            ]
-        )
+        lines = [f"{violation}\n" for violation in self.violations]
+        lines += [f"warning: {warning}" for warning in self.warnings] + [f"note: {note}" for note in self.notes]
+        return "\n".join([*lines, f"{self.subject}: {plural(len(self.passed), 'law')} kept, {broken}{unchecked}"])
 
     def __str__(self) -> str:
         kept = [f"{KEPT} {name}" for name in self.passed]
@@ -123,29 +114,19 @@ def check(overrides: Sequence[str], watching: Watching = lambda *_: None) -> Che
     """
     job, _ = split_launcher(split_search_path(overrides)[0])
     composer = Composer(overrides)
-    groups = named_groups(job)
+    named = [re.sub(r"^measure=", "measure/", word).lstrip("+~") for word in job]
+    names = [word if word.startswith("measure/") else re.split("[=@.]", word)[0] for word in named]
+    groups = [name for name in dict.fromkeys(names) if name.partition("/")[0] in LAWS]
+    if not groups:
+        listed = ", ".join(f"{group}=NAME" for group in LAWS if group != "ranker")
+        raise ValueError(f"a choice must be named: type `ol2r check ranker=NAME`, or {listed}")
     if measures := [word.partition("=")[2] for word in job if word.startswith("measure=")]:
         listed = f"measures=[{','.join(dict.fromkeys(['ndcg', *measures]))}]"
         job = [*(word for word in job if not word.startswith("measure=")), listed]
     composition = composer(job)
     check_grid(composition, job, "check its choices one by one")
-    names = [word.lstrip("+~").partition("=")[0] for word in job]
     notes = [f"{name} has no effect: the laws have their own" for name in names if name in FIXED]
     return check_composition(composition, groups, " ".join(job), notes=notes, watching=watching)
-
-
-def named_groups(job: Iterable[str]) -> tuple[str, ...]:
-    """Return the groups that overrides name by a choice or a setting: `ranker`, `ranker/model`, `measure/err`.
-
-    ValueError if none of them has laws.
-    """
-    named = [re.sub(r"^measure=", "measure/", word).lstrip("+~") for word in job]
-    names = [word if word.startswith("measure/") else re.split("[=@.]", word)[0] for word in named]
-    groups = tuple(name for name in dict.fromkeys(names) if name.partition("/")[0] in LAWS)
-    if not groups:
-        listed = ", ".join(f"{group}=NAME" for group in LAWS if group != "ranker")
-        raise ValueError(f"a choice must be named: type `ol2r check ranker=NAME`, or {listed}")
-    return groups
 
 
 def check_composition(
@@ -174,24 +155,27 @@ def check_composition(
         subject.notes += notes
         _check_words(subject, laws)
         for law in laws:
-            name_of_law, sign = law_name(law), KEPT
-            watching(name_of_law)
+            named = law_name(law)
+            watching(named)
             try:
                 law(subject)
-                passed.append(name_of_law)
+                sign, text = KEPT, " ".join((law.__doc__ or "").split())
+                passed.append(named)
             except NotApplicable as error:
-                sign, left_out[name_of_law] = LEFT_OUT, str(error)
+                sign, text = LEFT_OUT, str(error)
             except Exception as error:
-                violation, key = _violation(name_of_law, error, subject)
+                violation, key = _violation(named, error, subject)
+                sign, text = BROKEN, " ".join((law.__doc__ or "").split())
                 # What breaks other laws may stop the runs of these two.
-                stopped = law in (role_laws.run_and_resume, plays) and violations and key != name_of_law
+                stopped = law in (role_laws.run_and_resume, plays) and violations and key != named
                 if key in reported or stopped:
-                    sign, left_out[name_of_law] = LEFT_OUT, "stops in the same way"
+                    sign, text = LEFT_OUT, "stops in the same way"
                 else:
-                    sign = BROKEN
                     reported.add(key)
                     violations.append(violation)
-            watching(name_of_law, sign, left_out.get(name_of_law, " ".join((law.__doc__ or "").split())))
+            if sign == LEFT_OUT:
+                left_out[named] = text
+            watching(named, sign, text)
     notes, warnings = tuple(dict.fromkeys(subject.notes)), tuple(subject.warnings)
     return CheckReport(name, tuple(passed), tuple(violations), left_out, notes, warnings)
 
@@ -221,10 +205,7 @@ def _violation(law: str, error: Exception, subject: Subject) -> tuple[Violation,
     frames = traceback.extract_tb(error.__traceback__)
     outside = [frame for frame in frames if not _BETWEEN.search(frame.filename)]
     own = [frame for frame in outside if not Path(frame.filename).is_relative_to(_PACKAGE)]
-    roles = [frame for frame in outside if not Path(frame.filename).is_relative_to(_PACKAGE / "contracts")]
-    frame = (own or roles or frames)[-1]  # in the code of the choice, if that was on the way
-    file = Path(frame.filename)
-    shown = file.relative_to(Path.cwd()) if file.is_relative_to(Path.cwd()) else file
-    what = f"{error_line(error)} ({shown}:{frame.lineno}, in {frame.name})"
+    frame = (own or outside or frames)[-1]  # in the code of the choice, if that was on the way
+    what = f"{error_line(error)} ({shown_path(frame.filename)}:{frame.lineno}, in {frame.name})"
     lines = "".join(traceback.format_exception(error))
     return Violation("raises", f"the law `{law}`: {situation}", what, lines), what

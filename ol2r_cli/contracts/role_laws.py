@@ -18,8 +18,12 @@ from omegaconf import DictConfig, OmegaConf
 from torch import Tensor
 
 from ol2r_cli.config.instantiate import build
-from ol2r_cli.contracts.small_world import GRADES, LISTS, POSITIONS, ROUNDS, SEEDS, chosen, clicking, seen, world
-from ol2r_cli.contracts.subject import (
+from ol2r_cli.contracts.small_world import (
+    GRADES,
+    LISTS,
+    POSITIONS,
+    ROUNDS,
+    SEEDS,
     Broken,
     Law,
     NotApplicable,
@@ -29,10 +33,10 @@ from ol2r_cli.contracts.subject import (
     check_rounds,
     check_same,
     check_shown,
-    click_faults,
-    order_faults,
-    padding_faults,
-    score_faults,
+    chosen,
+    clicking,
+    seen,
+    world,
 )
 from ol2r_cli.dataset.table import Dataset
 from ol2r_cli.interfaces import Candidates, Interaction, Ranker
@@ -72,9 +76,9 @@ def setting_faults(node: DictConfig, group: str) -> Iterator[str]:
     parameters = {} if torch_alone else dict(inspect.signature(target).parameters)
     name, prefix, is_ours = target.__name__, group.replace("/", "."), str(node._target_).startswith(SHIPPED)
     written = {str(key) for key in node if key != "_target_"}
-    for key in sorted(set(parameters) - written):
+    for key in sorted(parameters.keys() - written):
         yield f"{prefix}.{key} is a keyword of {name} and not in the YAML file: `ol2r list` and run ids leave it out"
-    for key in sorted(written - set(parameters)):
+    for key in sorted(written - parameters.keys()):
         yield f"{prefix}.{key} is in the YAML file and no keyword of {name}"
     for key, one in parameters.items():
         if one.kind is not one.POSITIONAL_OR_KEYWORD:
@@ -84,13 +88,10 @@ def setting_faults(node: DictConfig, group: str) -> Iterator[str]:
     package = SHIPPED + ("measure" if group.startswith("measure/") else prefix)
     if is_ours and not f"{target.__module__}.".startswith(f"{package}."):
         yield f"{name} is in {target.__module__}, and must be in {package}"
-    if parameters:
-        try:
-            nodes = list(ast.walk(ast.parse(textwrap.dedent(inspect.getsource(target.__init__)))))
-        except OSError:  # there is no source file, as in a notebook
-            return
-        read = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
-        for key in sorted(set(parameters) - read):
+    with contextlib.suppress(OSError):  # there is no source file, as in a notebook
+        source = textwrap.dedent(inspect.getsource(target.__init__)) if parameters else ""
+        nodes = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Name)]
+        for key in sorted(parameters.keys() - {node.id for node in nodes if isinstance(node.ctx, ast.Load)}):
             yield f"{prefix}.{key} is a setting that {name} does not use"
 
 
@@ -148,22 +149,22 @@ def shapes(subject: Subject) -> None:
 
 def scores(subject: Subject) -> None:
     """The scores of all documents are finite, and padding has no NaN."""
-    check_rounds(subject.ordinary, score_faults)
+    check_rounds(subject.ordinary, "scores")
 
 
 def order(subject: Subject) -> None:
     """Every order that is proposed or served has every document once."""
-    check_rounds(subject.ordinary, order_faults)
+    check_rounds(subject.ordinary, "order")
 
 
 def padding_last(subject: Subject) -> None:
     """In every order that is proposed or served, documents come before padding."""
-    check_rounds(subject.ordinary, padding_faults)
+    check_rounds(subject.ordinary, "padding")
 
 
 def clicks(subject: Subject) -> None:
     """Clicks are on documents that are shown."""
-    check_rounds(subject.ordinary, click_faults)
+    check_rounds(subject.ordinary, "clicks")
 
 
 def repeatable(subject: Subject) -> None:

@@ -1,18 +1,28 @@
-"""A small world in which every choice can be run through any law: lists of many lengths, two groups, few rounds."""
+"""A small world in which every choice can be run through any law, lists of many lengths, two groups and few rounds,
+and the choices that are held to the laws there: simulations of them, with everything checked that they return."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+import functools
+import linecache
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
 from omegaconf import DictConfig, OmegaConf, open_dict
+from torch import Tensor
 
+from ol2r_cli import loops
 from ol2r_cli.config.catalogue import Catalogue
+from ol2r_cli.config.composer import Composition
 from ol2r_cli.config.instantiate import build
-from ol2r_cli.dataset.table import Dataset
-from ol2r_cli.interfaces import Interaction, Measure
+from ol2r_cli.dataset.table import Dataset, DatasetSource
+from ol2r_cli.formatting import plural
+from ol2r_cli.interfaces import Candidates, Interaction, Measure, Prediction, Proposal
 from ol2r_cli.metrics.exposure import exposure_of
 from ol2r_cli.simulation import Simulation
 
@@ -99,34 +109,6 @@ def measures_of(config: DictConfig, blocks: bool = True, regret: bool = True) ->
     return {name: build(node) for name, node in (nodes | {name: chosen("measure", name) for name in more}).items()}
 
 
-def simulation_of(
-    config: DictConfig,
-    dataset: Dataset,
-    seeds: Sequence[int],
-    rounds: int,
-    positions: int,
-    *,
-    trace_blocks: bool = True,
-    trace_regret: bool = True,
-    measures: Mapping[str, Measure] | None = None,
-    device: str = "cpu",
-    **more: Any,
-) -> Simulation:
-    """A simulation of the roles that a configuration names, ready for round 1. `more` is what `Simulation` takes.
-
-    Without `measures`, those of the configuration are taken, with blocks and regret unless they are switched off.
-    """
-    return Simulation(
-        dataset,
-        **{group: build(config[group]) for group in ("click", "ranker", "exploration", "fairness", "intent")},
-        seeds=torch.tensor(list(seeds), device=device),
-        rounds=rounds,
-        positions=positions,
-        measures=measures_of(config, trace_blocks, trace_regret) if measures is None else measures,
-        **more,
-    )
-
-
 def simulation(
     config: DictConfig,
     dataset: Dataset | None = None,
@@ -135,18 +117,31 @@ def simulation(
     rounds: int = ROUNDS,
     positions: int = POSITIONS,
     click: DictConfig | None = None,
+    measures: Mapping[str, Measure] | None = None,
+    trace_blocks: bool = True,
+    trace_regret: bool = True,
+    device: str = "cpu",
     **more: Any,
 ) -> Simulation:
-    """Return a simulation in the small world, or on `dataset`, ready for round 1.
+    """Return a simulation of the roles that a configuration names, in the small world or on `dataset`, before round 1.
 
-    `click` takes the place of the configured click model; `more` is what `Simulation` takes. ValueError where the
-    choices do not go together.
+    `click` takes the place of the configured click model. Without `measures`, those of the configuration are taken,
+    with blocks and regret unless they are switched off. `more` is what `Simulation` takes; exposure is reciprocal
+    unless it is given. ValueError where the choices do not go together.
     """
-    config, dataset = config.copy(), dataset or world()
-    OmegaConf.set_readonly(config, False)
-    config.click = config.click if click is None else click
-    more.setdefault("exposure", exposure_of(dataset, build(config.click), positions, "reciprocal", 0.5))
-    return simulation_of(config, dataset, seeds, rounds, positions, **more)
+    dataset, nodes = dataset or world(), {"click": config.click if click is None else click}
+    nodes |= {group: config[group] for group in ("ranker", "exploration", "fairness", "intent")}
+    if "exposure" not in more:
+        more["exposure"] = exposure_of(dataset, build(nodes["click"]), positions, "reciprocal", 0.5)
+    return Simulation(
+        dataset,
+        **{group: build(node) for group, node in nodes.items()},
+        seeds=torch.tensor(list(seeds), device=device),
+        rounds=rounds,
+        positions=positions,
+        measures=measures_of(config, trace_blocks, trace_regret) if measures is None else measures,
+        **more,
+    )
 
 
 def play(simulation: Simulation, rounds: int = ROUNDS) -> list[Interaction]:
@@ -168,3 +163,230 @@ def seen(interactions: Sequence[Interaction], replica: int | None = None) -> lis
         shown = [(int(one.candidates.query[b]), documents[b][one.shown[b]], one.clicks[b][one.shown[b]]) for b in every]
         rounds.append([(query, places.tolist(), clicks.tolist()) for query, places, clicks in shown])
     return rounds
+
+
+# A law is a function of a subject, named as it is reported, with blanks; its docstring says what it demands. It returns
+# nothing if the subject keeps it, and raises `Broken` or `NotApplicable`, or what the code of the subject raises.
+Law = Callable[["Subject"], None]
+
+
+class Broken(Exception):
+    """Raised by a law that is broken: on which input, and what differs there."""
+
+    def __init__(self, input: str, difference: str):
+        super().__init__(f"{difference} ({input})")
+        self.input, self.difference = input, difference
+
+
+class Stopped(Broken):
+    """Raised where a law cannot be checked to its end; others that need the same stop there, too."""
+
+
+class NotApplicable(Exception):
+    """Raised by a law that says nothing about a choice; the message says why."""
+
+
+@dataclass(frozen=True)
+class Played:
+    """Rounds that were played: the simulation after them, the seed of each replica, and the labels of each query."""
+
+    simulation: Simulation
+    rounds: Sequence[Interaction]
+    seeds: Sequence[int]
+    lists: Lists = LISTS
+    first: int = 1  # number of the first of the rounds
+
+    def place(self, index: int, replica: int) -> str:
+        """Return the input of one list: seed, round, query and labels, in words."""
+        query = int(self.rounds[index].candidates.query[replica])
+        documents = f"{plural(len(self.lists[query]), 'document')} of labels {_words(self.lists[query])}"
+        return f"seed {self.seeds[replica]}, round {self.first + index}, query {query} with {documents}"
+
+    def measures(self) -> Mapping[str, Tensor]:
+        """Return the measures of the rounds that were played last, each [rounds, B]."""
+        return self.simulation.measurement.measures()[1]
+
+
+class Subject:
+    """A composed configuration that is held to the laws.
+
+    `groups` are those of its choices that are asked about. `folder` is for files, and removed after the check.
+    """
+
+    def __init__(self, composition: Composition, groups: Sequence[str], folder: Path):
+        self.composition, self.groups, self.folder = composition, groups, folder
+        self.config = small(composition.config)
+        OmegaConf.set_readonly(self.config, False)
+        self.config.output_dir = str(folder / "outputs")
+        for name in ("cache_dir", "ranker.cache_dir"):
+            if OmegaConf.select(self.config, name) is not None:
+                OmegaConf.update(self.config, name, str(folder / "cache"))
+        OmegaConf.set_readonly(self.config, True)
+        self.notes: list[str] = []
+        self.warnings: list[str] = []
+        self._world = ""
+        self._running: Simulation | None = None
+
+    def simulation(
+        self, world_name: str = "the small world", lists: Lists = LISTS, seeds: Sequence[int] = SEEDS, **more: Any
+    ) -> Simulation:
+        """Return a simulation of the choices, ready for round 1; `more` is what `small_world.simulation` takes.
+
+        It has the engine that a run on a CPU would have. NotApplicable if a role refuses the world with a ValueError of
+        its own.
+        """
+        more.setdefault("loops", loops.available() and self.config.device.engine != "tensors")
+        self._world, self._running = f"{world_name}, seeds {_words(seeds)}", None
+        try:
+            running = simulation(self.config, seeds=seeds, **{"dataset": world(lists)} | more)
+        except ValueError as error:
+            if is_refusal(error):
+                raise NotApplicable(str(error)) from error
+            raise
+        # What the methods of roles return is checked at once, because another role would fail on it later.
+        for group, (method, *_) in _RETURNED.items():
+            role: Any = getattr(running, group)
+            setattr(role, method, _checked(getattr(role, method), group))
+        self._running = running
+        return running
+
+    def played(self, world_name: str = "the small world", rounds: int = ROUNDS, **more: Any) -> Played:
+        """Return so many rounds of a new simulation; `more` is what `simulation` takes."""
+        running = self.simulation(world_name, **more)
+        return self.go_on(running, rounds, more.get("seeds", SEEDS), more.get("lists", LISTS))
+
+    def go_on(
+        self, running: Simulation, rounds: int = ROUNDS, seeds: Sequence[int] = SEEDS, lists: Lists = LISTS
+    ) -> Played:
+        """Return the next so many rounds of a simulation."""
+        self._running, first = running, int(running.round) + 1
+        return Played(running, play(running, rounds), seeds, lists, first)
+
+    @functools.cached_property
+    def ordinary(self) -> Played:
+        """Return an ordinary run, which most laws look at."""
+        return self.played()
+
+    @functools.cached_property
+    def ordinary_measures(self) -> Mapping[str, Tensor]:
+        """Return the measures of the ordinary run."""
+        return self.ordinary.measures()
+
+    @functools.cached_property
+    def dataset(self) -> Dataset:
+        """Return the table of the chosen dataset, as it is with all its settings."""
+        return load(self.composition.config.dataset)
+
+    def situation(self) -> str:
+        """Return where an exception was raised: the world, and the round or the set-up."""
+        if not self._world:
+            return f"dataset={self.composition.choices.get('dataset')}"
+        where = "in the set-up" if self._running is None else f"round {int(self._running.round) + 1}"
+        return f"{self._world}, {where}"
+
+
+def load(node: DictConfig) -> Dataset:
+    """Return the table of a dataset; ValueError for a bad setting, bad data, and a class without `load`."""
+    source = build(node)
+    if not isinstance(source, DatasetSource):
+        raise ValueError(f"dataset._target_ must be a class with a method `load`, got {type(source).__name__}")
+    return source.load()
+
+
+def is_refusal(error: ValueError) -> bool:
+    """Return whether a `raise` statement raised the error on purpose, not Python or numpy inside an expression."""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    return linecache.getline(last.filename, last.lineno or 0).lstrip().startswith("raise ")
+
+
+def check_rounds(played: Played, *laws: str, where: str = "") -> None:
+    """Raise Broken at the first round that breaks one of these laws, or any. The input begins with `where`.
+
+    scores: those of documents are finite, those of padding neither NaN nor above all. order: every document is there.
+    padding: it comes after all documents. clicks: they are on places that show something.
+    """
+    for index, one in enumerate(played.rounds):
+        values, mask = one.prediction.scores, one.candidates.mask
+        bad = (mask[:, None] & ~values.isfinite()) | values.isnan() | (values == torch.inf)
+        faults = [("scores", bad, "the scores of documents must be finite, and those of padding numbers", values)]
+        orders = {"the order that is proposed": one.proposal.order, "the order that is served": one.order}
+        for name, order in orders.items():
+            absent = order.sort(1).values != torch.arange(order.shape[1])
+            faults.append(("order", absent, f"{name} must have every document once", order))
+        for name, order in orders.items():
+            must = f"{name} must have documents before padding, which has the higher numbers"
+            faults.append(("padding", mask.gather(1, order) != mask, must, order))
+        must = "clicks must be on the documents that are shown"
+        for law, bad, what, values in [*faults, ("clicks", one.clicks & ~one.shown, must, one.clicks)]:
+            if bad.any() and (law in laws or not laws):
+                replica = int(bad.nonzero()[0, 0])
+                raise Broken(where + played.place(index, replica), f"{what}, got {values[replica].tolist()}")
+
+
+def check_same(found: Mapping[str, Any], expected: Mapping[str, Any], what: str, input: str) -> None:
+    """Raise Broken unless two mappings, such as states, are equal to the last bit, with NaN in the same places."""
+    try:
+        torch.testing.assert_close(dict(found), dict(expected), rtol=0, atol=0, equal_nan=True)
+    except AssertionError as error:
+        raise Broken(input, f"the {what} differ: {' '.join(str(error).split())}") from None
+
+
+def check_shown(
+    found: Played, expected: Played, named: tuple[str, str], replicas: Sequence[tuple[int, int]] | None = None
+) -> None:
+    """Raise Broken at the first round in which two runs show other documents, or get other clicks.
+
+    `replicas` are the pairs of replicas to compare; None for each with itself.
+    """
+    pairs = replicas or [(replica, replica) for replica in range(len(found.seeds))]
+    for index, rounds in enumerate(zip(found.rounds, expected.rounds, strict=True)):
+        for pair in pairs:
+            if seen(rounds[:1], pair[0]) != seen(rounds[1:], pair[1]):
+                lists = []
+                for one, name, replica in zip(rounds, named, pair, strict=True):
+                    shown = one.shown[replica]
+                    clicked = (one.clicks[replica] & shown).nonzero().flatten() + 1
+                    documents = _words(one.ranking[replica][shown].tolist())
+                    lists.append(f"{name} documents {documents}, clicks {_words(clicked.tolist()) or 'none'}")
+                raise Broken(found.place(index, pair[0]), "; ".join(lists))
+
+
+def _words(numbers: Sequence[int]) -> str:
+    return " ".join(map(str, numbers))
+
+
+# The method of a role, the record that it returns, the part of it that is a tensor, and the axes of the tensor.
+_RETURNED: dict[str, tuple[str, type, str, str]] = {
+    "ranker": ("predict", Prediction, "scores", "[B, N, D]"),
+    "exploration": ("propose", Proposal, "order", "[B, D]"),
+    "fairness": ("rerank", Tensor, "order", "[B, D]"),
+    "click": ("click", Tensor, "clicks", "[B, K]"),
+}
+
+
+def _checked(function: Callable[..., Any], group: str) -> Callable[..., Any]:
+    """Return a method of a role that raises Stopped where its result is not as `interfaces.py` states."""
+    method, record, name, axes = _RETURNED[group]
+    where = f"what the {group}'s `{method}` returns"
+
+    @functools.wraps(function)
+    def checked(*arguments: Any) -> Any:
+        result = function(*arguments)
+        if not isinstance(result, record):
+            raise Stopped(where, f"it must be a {record.__name__}, got {type(result).__name__}")
+        values = result if isinstance(result, Tensor) else getattr(result, name)
+        candidates = next((one for one in arguments if isinstance(one, Candidates)), None)
+        shape = list(arguments[0].shape if candidates is None else candidates.mask.shape)
+        dtype = torch.bool if candidates is None else torch.int64
+        if name == "scores":
+            shape.insert(1, values.shape[1] if values.ndim == 3 else 1)
+            dtype = arguments[0].features.dtype
+        if (values.dtype, list(values.shape)) != (dtype, shape):
+            must = f"{name} must be {dtype} {axes}, here {shape}"
+            raise Stopped(where, f"{must}, got {values.dtype} {list(values.shape)}")
+        if name == "order" and ((values < 0) | (values >= shape[1])).any():
+            numbers = f"{int(values.min())} to {int(values.max())}"
+            raise Stopped(where, f"order must have numbers of documents, from 0 to {shape[1] - 1}, got {numbers}")
+        return result
+
+    return checked

@@ -110,14 +110,11 @@ def test_the_id_depends_on_the_measures_that_are_taken_and_not_on_how_they_are_t
 
 
 def test_own_choices_are_found_by_config_dir_and_by_hydras_search_path(tmp_path, monkeypatch):
-    own = tmp_path / "own_package" / "configs"
-    other = tmp_path / "other"
-    for path, text in (
-        (own / "ranker", "_target_: ol2r_cli.ranker.model_ranker.OracleRanker"),
-        (other / "click", "defaults: [perfect]"),
-    ):
-        path.mkdir(parents=True)
-        (path / "mine.yaml").write_text(text + "\n")
+    own, click = tmp_path / "own_package" / "configs", tmp_path / "other" / "click"
+    (own / "ranker").mkdir(parents=True)
+    click.mkdir(parents=True)
+    (own / "ranker" / "mine.yaml").write_text("_target_: ol2r_cli.ranker.model_ranker.OracleRanker\n")
+    (click / "mine.yaml").write_text("defaults: [perfect]\n")
     for package in (own, own.parent):
         (package / "__init__.py").touch()
     monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path)])
@@ -130,14 +127,14 @@ def test_own_choices_are_found_by_config_dir_and_by_hydras_search_path(tmp_path,
         assert composer(["ranker=mine"]).choices["ranker"] == "mine"
         assert composer.options == ["--config-dir", str(own)]
         assert ["ranker=mine"] in composer.jobs(["ranker=glob(m*)"])
-    words = ["ranker=mine", "click=mine", f"hydra.searchpath=[file://{other}]", f"--config-dir={own}"]
+    words = ["ranker=mine", "click=mine", f"hydra.searchpath=[file://{click.parent}]", f"--config-dir={own}"]
     for order in (words, words[::-1]):
         assert {"ranker": "mine", "click": "mine"}.items() <= compose(order).choices.items()
     with pytest.raises(ValueError, match="must name packages that can be imported, got pkg://nowhere"):
         Composer(["hydra.searchpath=[pkg://nowhere]"])
-    (other / "click" / "broken.yaml").write_text("# Broken.\nmemory: [20\n")
+    (click / "broken.yaml").write_text("# Broken.\nmemory: [20\n")
     with pytest.raises(ValueError, match=r"broken\.yaml must be YAML: [^\n]*line \d+[^\n]*$"):
-        compose([f"--config-dir={other}", "click=broken"])
+        compose([f"--config-dir={click.parent}", "click=broken"])
 
 
 def test_the_jobs_of_several_presets(composer: Composer):

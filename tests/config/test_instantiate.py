@@ -53,10 +53,8 @@ class Part(nn.Module):
         super().__init__()
 
 
-GOOD: dict[str, Any] = {
-    "number": 0.5, "whole": 3, "switch": True, "text": "a", "either": "theory", "perhaps": None,
-    "numbers": [1, 0.5], "table": {2: [0, 1.0]},
-}  # fmt: skip
+GOOD: dict[str, Any] = {"number": 0.5, "whole": 3, "switch": True, "numbers": [1, 0.5], "table": {2: [0, 1.0]}}
+GOOD |= {"text": "a", "either": "theory", "perhaps": None}
 A_LIST = "a list [..,..] of which each is a number"
 
 
@@ -64,24 +62,24 @@ def test_settings_of_every_kind():
     check_settings(Part, GOOD, "part")
     others = {"number": 2, "either": 1, "perhaps": 4, "numbers": (), "table": {}, "anything": object()}
     check_settings(Part, GOOD | others, "part")
-    for name, value, place, allowed, shown in (
-        *(("number", bad, "number", "a number", bad) for bad in ("0.5", True, None, float("nan"))),
-        ("whole", 3.0, "whole", "a whole number", 3.0),
-        *(("switch", bad, "switch", "true or false", bad) for bad in (1, "no")),
-        ("text", 5, "text", "text", 5),
-        ("either", [1], "either", "a number or text", [1]),
-        ("perhaps", "x", "perhaps", "null or a whole number", "x"),
-        *(("numbers", bad, "numbers", A_LIST, bad) for bad in (1, [1, "x"], "12")),
-        ("table", [1], "table", "settings in quotes, '{name: value, ..}'", [1]),
-        *((name, float("inf"), name, "finite", float("inf")) for name in ("number", "either")),
-        ("numbers", [1, float("inf")], "numbers", "finite", [1, float("inf")]),
-        ("table", {1: [1], 2: ["x"]}, "table.2", A_LIST, ["x"]),
-        ("table", {2: 5}, "table.2", A_LIST, 5),
-        ("table", {2: [float("inf")]}, "table.2", "finite", [float("inf")]),
+    infinite = float("inf")
+    for place, allowed, bad in (
+        *(("number", "a number", bad) for bad in ("0.5", True, None, float("nan"))),
+        ("whole", "a whole number", 3.0),
+        *(("switch", "true or false", bad) for bad in (1, "no")),
+        ("text", "text", 5),
+        ("either", "a number or text", [1]),
+        ("perhaps", "null or a whole number", "x"),
+        *(("numbers", A_LIST, bad) for bad in (1, [1, "x"], "12")),
+        ("table", "settings in quotes, '{name: value, ..}'", [1]),
+        *(("table.2", A_LIST, bad) for bad in (["x"], 5)),
+        *((place, "finite", infinite) for place in ("number", "either")),
+        *((place, "finite", [1, infinite]) for place in ("numbers", "table.2")),
     ):
+        name, _, key = place.partition(".")
         with pytest.raises(ValueError) as error:
-            check_settings(Part, GOOD | {name: value}, "part")
-        assert str(error.value) == f"part.{place} must be {allowed}, got {shown!r}"
+            check_settings(Part, GOOD | {name: {1: [1], int(key): bad} if key else bad}, "part")
+        assert str(error.value) == f"part.{place} must be {allowed}, got {bad!r}"
 
 
 def test_a_class_says_its_settings_also_where_python_prefers_those_of_new():
@@ -118,6 +116,13 @@ def test_unknown_and_missing_settings_and_parts():
     ):
         with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
             check_settings(target, settings, group, {"model": ["linear", "mlp"]} if target is Open else None)
+
+
+def write(folder: Path, files: dict[str, str]) -> Path:
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    return folder
 
 
 def _numbers(tree: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
@@ -249,13 +254,6 @@ def test_a_class_is_built_by_its_earlier_path():
     settings = {"click": [0, 1], "stop": [0, 0], "tables": {}, "stop_without_click": False}
     assert isinstance(build({"_target_": earlier, **settings}), DependentClick)
     assert all(isinstance(import_target(target), type) for target in MOVED_TO.values())
-
-
-def write(folder: Path, files: dict[str, str]) -> Path:
-    for name, text in files.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text)
-    return folder
 
 
 def test_the_choices_of_a_folder_that_is_named_are_trusted_and_those_of_runs_below_it_are_not(tmp_path: Path):
