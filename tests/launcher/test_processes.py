@@ -194,7 +194,7 @@ def test_jobs_and_workers_of_a_search_import_nothing_of_the_working_directory(tm
     )
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-c", script]
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300)
     assert not hit.exists(), hit.read_text()
     assert done.returncode == 0, done.stdout + done.stderr
 
