@@ -13,11 +13,11 @@ from ol2r_cli.config.composer import Composer
 from ol2r_cli.config.instantiate import build
 from ol2r_cli.contracts.small_world import handmade, measures_of, simulation
 from ol2r_cli.dataset.table import Dataset
-from ol2r_cli.interfaces import Measure, Ranker
+from ol2r_cli.interfaces import Interaction, Measure, Ranker
 from ol2r_cli.metrics.evaluation import Evaluator
 from ol2r_cli.simulation import Simulation
 
-__all__ = ["TINY", "evaluator", "handmade", "measures", "offline_ndcg", "simulate", "tiny"]
+__all__ = ["TINY", "evaluator", "handmade", "measured", "measures", "offline_ndcg", "simulate", "tiny"]
 
 TINY = [
     "dataset.queries={train: 12, validation: 4, test: 4}",
@@ -40,6 +40,18 @@ def simulate(config: DictConfig, seeds: list[int], rounds: int, dataset: Dataset
     """A simulation of what the configuration names, ready for round 1."""
     more = {"exposure": None, "positions": config.positions, **more}
     return simulation(config, dataset or build(config.dataset).load(), seeds=seeds, rounds=rounds, **more)
+
+
+def measured(simulation: Simulation, last: int | None = None) -> tuple[dict[str, Tensor], list[Interaction]]:
+    """The columns [T B] of all rounds, or of those up to `last`, and what happened in each."""
+    chunks, happened, last = [], [], last or simulation.context.rounds
+    for t, interaction in simulation.play():
+        happened.append(interaction)
+        if simulation.measurement.full() or t == last:
+            chunks.append(simulation.measurement.measures()[1])
+        if t == last:
+            break
+    return {name: torch.cat([chunk[name] for chunk in chunks]) for name in chunks[0]}, happened
 
 
 def measures(blocks: bool = True, regret: bool = True) -> dict[str, Measure]:

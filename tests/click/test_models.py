@@ -168,39 +168,6 @@ def stated(*settings: tuple[str, Any]) -> list[str]:
     return [f"click.{name}={value}".replace(" ", "") for name, value in settings]
 
 
-EXAMINED = [0.9, 0.85, 0.8, 0.7, 0.6, 0.5, 0.45, 0.4, 0.3, 0.25, 0.2, 0.1]
-CURVE = ("examination", EXAMINED)
-SIMPLIFIED = ["click=dynamic_bayesian", "click.continuation=1", *stated(("click", INFORMATIONAL), ("stop", SATISFIED))]
-NO_ERRORS = ("epsilon_plus", [1] * PLACES), ("epsilon_minus", [0] * PLACES)
-WIDE, NARROW = [[1] * k for k in RANKS], [[EXAMINED[k - 1]] * k for k in RANKS]
-OF_PLACES = ["click=position_based", *stated(CURVE)]
-SAME = {
-    "a network with gamma 1 is the simplified one": (SIMPLIFIED, ["click=informational"]),
-    "without continuation the first click is the last": (
-        ["click=dependent_by_place", *stated(("continuation", [0] * PLACES))],
-        ["click=cascade"],
-    ),
-    "without errors there is position bias alone": (
-        ["click=trust_bias", *stated(("click", INFORMATIONAL), CURVE, *NO_ERRORS)],
-        OF_PLACES,
-    ),
-    "whoever examines everything clicks independently": (
-        ["click=user_browsing", *stated(("click", INFORMATIONAL), ("examination", WIDE))],
-        ["click=position_based", "click.eta=0"],
-    ),
-    "where the last click does not matter, only the place does": (
-        ["click=user_browsing", *stated(("click", INFORMATIONAL), ("examination", NARROW))],
-        OF_PLACES,
-    ),
-}
-
-
-def test_a_limit_is_another_model_click_by_click():
-    grades = lists(1_000)
-    for limit, (one, other) in SAME.items():
-        assert torch.equal(*(clicks_of(user(*words), grades) for words in (one, other))), limit
-
-
 def test_the_curves_are_the_published_ones_and_any_affine_model_can_be_typed():
     probability = user("click=trust_bias", positions=10).probability
     beta, alpha = probability[:, 0], probability[:, 4] - probability[:, 0]  # r = 0 and r = 1

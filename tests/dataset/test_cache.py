@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -14,6 +12,7 @@ import pytest
 
 from ol2r_cli.dataset import cache as cache_module
 from ol2r_cli.dataset.cache import Cache
+from ol2r_cli.files import locked
 
 VALUES = np.arange(12, dtype=np.float32).reshape(4, 3)
 
@@ -48,7 +47,7 @@ def test_a_damaged_entry_is_built_again(tmp_path: Path, monkeypatch: pytest.Monk
     build, damages = Builder(), 0
     Cache(tmp_path).open("key", build)
     content = values.read_bytes()
-    headers = [content[:start] + bytes(60) + content[start + 60 :] for start in range(0, 100, 5)]
+    headers = [content[:start] + bytes(60) + content[start + 60 :] for start in range(0, 100, 25)]
 
     def opened(cache: Cache) -> None:
         np.testing.assert_array_equal(cache.open("key", build)["values"], VALUES)
@@ -63,13 +62,8 @@ def test_a_damaged_entry_is_built_again(tmp_path: Path, monkeypatch: pytest.Monk
         damages += 1
         opened(Cache(tmp_path))
     monkeypatch.setattr(cache_module, "_SMALL", 10)  # the content of larger arrays is verified on request
-    for damaged in headers[0], content[:-8] + bytes(8):
-        values.write_bytes(damaged)
-        if damaged in headers:  # a header that cannot be read is noticed in any case
-            damages += 1
-            opened(Cache(tmp_path))
-        else:
-            assert Cache(tmp_path).open("key", build)["values"][-1, -1] == 0
+    values.write_bytes(content[:-8] + bytes(8))
+    assert Cache(tmp_path).open("key", build)["values"][-1, -1] == 0
     damages += 1
     opened(Cache(tmp_path, thorough=True))
 
@@ -91,25 +85,12 @@ def test_a_failed_build_leaves_nothing_and_may_be_tried_again(tmp_path: Path):
         Cache(tmp_path / "file").open("key", Builder())
 
 
-def test_an_opening_waits_for_the_lock_of_another_process(tmp_path: Path):
-    hold = """
-import sys
-from pathlib import Path
-from ol2r_cli.files import locked
-with locked(Path(sys.argv[1])):
-    print("held", flush=True)
-    input()
-"""
-    holder = [sys.executable, "-c", hold, str(tmp_path / "key.lock")]
-    with (
-        subprocess.Popen(holder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process,
-        ThreadPoolExecutor(1) as pool,
-    ):
-        assert process.stdout.readline() == "held\n"
-        opening = pool.submit(Cache(tmp_path).open, "key", Builder())
-        with pytest.raises(TimeoutError):
-            opening.result(timeout=0.2)
-        process.kill()
+def test_an_opening_waits_for_the_lock_of_another(tmp_path: Path):
+    with ThreadPoolExecutor(1) as pool:
+        with locked(tmp_path / "key.lock"):
+            opening = pool.submit(Cache(tmp_path).open, "key", Builder())
+            with pytest.raises(TimeoutError):
+                opening.result(timeout=0.2)
         assert set(opening.result(timeout=60)) == {"values", "names"}
 
 

@@ -16,13 +16,6 @@ TRAIN = "1 qid:a 1:3 # docid = D1 inc = 1\n0 qid:a 1:4 #docid = D2\n2 qid:b 1:1 
 TEST = "0 qid:c 1:5 # docid = D7\n1 qid:c 1:6 # docid = D8\n"
 HEAD = "qid\tintent\tdocid\tgrade\n"
 JUDGED = f"{HEAD}a\t1\tD2\t3\nb\t2\tD1\t1\na\t2\tD1\t2\nc\t1\tD8\t1\nc\t1\tD9\t1\nz\t9\tD1\t1\n"
-WRONG = {
-    "expected the columns": "a\t1\tD2\t3\n",
-    "intents.tsv:1: found": "",
-    "intents.tsv:2: found": f"{HEAD}a\t0\tD2\t3\n",
-    "intents.tsv:3: found": f"{HEAD}a\t1\tD2\t3\na 1 D1 1\n",
-    "must have judgements of documents of the data": f"{HEAD}z\t1\tD2\t3\n",
-}
 
 
 def load(tmp_path: Path, judged: str = JUDGED, train: str = TRAIN, binary: bool = False, **more):
@@ -47,7 +40,13 @@ def test_labels_by_intent_are_part_of_the_fingerprint(tmp_path):
 
 
 def test_what_is_malformed_or_missing_is_explained(tmp_path):
-    for message, judged in WRONG.items():
+    for message, judged in {
+        "expected the columns": "a\t1\tD2\t3\n",
+        "intents.tsv:1: found": "",
+        "intents.tsv:2: found": f"{HEAD}a\t0\tD2\t3\n",
+        "intents.tsv:3: found": f"{HEAD}a\t1\tD2\t3\na 1 D1 1\n",
+        "must have judgements of documents of the data": f"{HEAD}z\t1\tD2\t3\n",
+    }.items():
         with pytest.raises(DataError, match=re.escape(message)):
             load(tmp_path, judged)
     with pytest.raises(DataError, match="needs a comment `# docid = NAME` behind every document"):

@@ -101,6 +101,12 @@ def test_the_numbers_of_this_version_do_not_change():
 
 def test_a_split_keeps_its_queries_when_it_or_another_grows():
     few, many = small(), small(queries={"train": 60, "validation": 0, "test": 55})
+    assert [len(many.splits[split]) for split in ("train", "validation", "test")] == [60, 0, 55]
+    assert torch.equal(torch.cat(list(many.splits.values())), torch.arange(115))
+    assert many.query_ids[59:61] == ["train-60", "test-1"]
+    assert many.features.shape == (many.offsets[-1], 12)
+    with pytest.raises(ValueError, match="no validation split"):
+        many.split("validation")
     for split in ("train", "test"):
         first, other = few.split(split), many.split(split)
         for query in range(len(first)):
@@ -108,17 +114,6 @@ def test_a_split_keeps_its_queries_when_it_or_another_grows():
             assert torch.equal(a.features, b.features)
             assert torch.equal(labels_a, labels_b)
             assert torch.equal(a.group, b.group)
-
-
-def test_sizes_are_those_of_the_settings():
-    dataset = small(queries={"train": 51, "validation": 0, "test": 4}, features=7)
-    assert [len(dataset.splits[split]) for split in ("train", "validation", "test")] == [51, 0, 4]
-    assert torch.equal(torch.cat(list(dataset.splits.values())), torch.arange(55))
-    assert dataset.query_ids[50:52] == ["train-51", "test-1"]
-    assert dataset.features.shape == (dataset.offsets[-1], 7)
-    assert (dataset.features.dtype, dataset.labels.dtype, dataset.grades) == (torch.float32, torch.int8, 3)
-    with pytest.raises(ValueError, match="no validation split"):
-        dataset.split("validation")
 
 
 def test_list_lengths_have_the_mean_and_reach_both_limits():

@@ -16,7 +16,7 @@ from ol2r_cli.dataset.table import Dataset
 from ol2r_cli.run.recomputed import differences
 from ol2r_cli.run.run import Run
 from tests.manifests import accept_changes
-from tests.worlds import TINY, simulate, tiny
+from tests.worlds import TINY, measured, simulate, tiny
 
 INTENTS = "dataset.intents={number: 3, overlap: -0.3}"
 SMOOTH = ["intent=smooth", "intent.intents=[1,3,2]", "intent.every=20", "intent.width=8"]
@@ -31,13 +31,8 @@ def play(*overrides: str, seeds: list[int], dataset: Dataset | None = None):
     """Interactions and measures of all rounds."""
     config = tiny(*overrides, "measures=[ndcg,dynamic_regret]")
     measures = {name: build(config.measure[name]) for name in ("ndcg", "dynamic_regret")}
-    running = simulate(config, seeds, ROUNDS, dataset, measures=measures)
-    interactions, parts = [], []
-    for t, interaction in running.play():
-        interactions.append(interaction)
-        if running.measurement.full() or t == ROUNDS:
-            parts.append(running.measurement.measures()[1])
-    return interactions, {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
+    columns, interactions = measured(simulate(config, seeds, ROUNDS, dataset, measures=measures))
+    return interactions, columns
 
 
 def test_users_judge_by_the_labels_of_their_intent():

@@ -13,7 +13,7 @@ from ol2r_cli.config.instantiate import build
 from ol2r_cli.interfaces import Measure
 from ol2r_cli.metrics.evaluation import Evaluator
 from ol2r_cli.simulation import Simulation
-from tests.worlds import handmade, simulate, tiny
+from tests.worlds import handmade, measured, simulate, tiny
 
 ROUNDS = 70  # more than are measured at once
 LISTS = [[0, 0, 0], [2], [0, 1, 4, 2, 0, 0, 3, 1, 0, 0, 1, 2, 0], [1, 0, 0, 2, 0], [0] * 12]
@@ -51,30 +51,16 @@ def playing(*names: str, **more) -> Simulation:
     return simulate(tiny("click=navigational"), [3, 4], ROUNDS, handmade(LISTS), measures=taken(*names), **more)
 
 
-def play(simulation: Simulation) -> tuple[dict[str, torch.Tensor], list]:
-    chunks, seen = [], []
-    for t, interaction in simulation.play():
-        seen.append(interaction)
-        if simulation.measurement.full() or t == ROUNDS:
-            chunks.append(simulation.measurement.measures()[1])
-    return {name: torch.cat([chunk[name] for chunk in chunks]) for name in chunks[0]}, seen
-
-
 def shown_labels(interaction, replica: int) -> list[int]:
     labels = LISTS[int(interaction.candidates.query[replica])]
     ranking, shown = interaction.ranking[replica].tolist(), interaction.shown[replica].tolist()
     return [labels[document] for document, there in zip(ranking, shown, strict=True) if there]
 
 
-def test_measures_of_lists_are_their_definitions():
-    for no_relevant in ("zero", "skip"):
-        check_online(no_relevant)
-        check_offline(no_relevant)
-
-
-def check_online(no_relevant: str) -> None:
+@pytest.mark.parametrize("no_relevant", ["zero", "skip"])
+def test_measures_of_rounds_are_their_definitions(no_relevant: str):
     every = [(name, cutoff) for name in DEFINITIONS for cutoff in (1, 4, 10, 25)]
-    values, seen = play(playing(*(f"{name}@{cutoff}" for name, cutoff in every), no_relevant=no_relevant))
+    values, seen = measured(playing(*(f"{name}@{cutoff}" for name, cutoff in every), no_relevant=no_relevant))
     assert values.keys() == {"query", "clicks", "pairs", *(f"online_{name}_{cutoff}" for name, cutoff in every)}
     skipped = 0
     for t, interaction in enumerate(seen):
@@ -93,17 +79,15 @@ def ndcg(labels: list[int], all_labels: list[int], places: int) -> float:
     return dcg(labels[:places]) / ideal if ideal else 0.0
 
 
-def test_ndcg_at_any_cutoff_is_its_definition():
-    for cutoff, no_relevant, loops in [(4, "zero", True), (10, "skip", False), (25, "skip", True)]:
-        check_ndcg(cutoff, no_relevant, loops)
-
-
-def check_ndcg(cutoff: int, no_relevant: str, loops: bool) -> None:
+@pytest.mark.parametrize(
+    ("cutoff", "no_relevant", "loops"), [(4, "zero", True), (10, "skip", False), (25, "skip", True)]
+)
+def test_ndcg_at_any_cutoff_is_its_definition(cutoff: int, no_relevant: str, loops: bool):
     words = "click=navigational", "measure.ndcg.discount=.9", f"measures=[ndcg@{cutoff}]"
     taken = {str(name): build(node) for name, node in tiny(*words).measure.items()}
     settings = {"measures": taken, "loops": loops, "no_relevant": no_relevant}
     simulation = simulate(tiny(*words), [3, 4], ROUNDS, handmade(LISTS), **settings)
-    values, seen = play(simulation)
+    values, seen = measured(simulation)
     name = "" if cutoff == 10 else f"_{cutoff}"
     assert values.keys() == {"query", "clicks", "pairs", f"online_ndcg{name}", f"cumulative_ndcg{name}"}
     for b in range(2):
@@ -131,10 +115,12 @@ def check_ndcg(cutoff: int, no_relevant: str, loops: bool) -> None:
             assert float(means[0, b]) == pytest.approx(sum(expected) / len(expected), abs=1e-12)
 
 
-def check_offline(no_relevant: str) -> None:
+@pytest.mark.parametrize("no_relevant", ["zero", "skip"])
+def test_measures_of_lists_are_their_definitions(no_relevant: str):
     names = [f"{name}@{cutoff}" for name in DEFINITIONS for cutoff in (1, 4, 25)]
     simulation, measures = playing(*names), taken(*names)
-    play(simulation)
+    for _, _ in zip(range(20), simulation.play(), strict=False):
+        pass
     evaluate = Evaluator(handmade(LISTS), "test", torch.tensor([3, 4]), no_relevant, torch.float64, measures)
     deployed = simulation.ranker.deploy()
     values = evaluate(simulation.ranker, torch.stack([deployed, 0 * deployed]))
@@ -152,7 +138,7 @@ def check_offline(no_relevant: str) -> None:
 
 
 def test_click_measures_are_their_definitions():
-    values, seen = play(playing("ctr", "time_to_first_click"))
+    values, seen = measured(playing("ctr", "time_to_first_click"))
     for t, interaction in enumerate(seen):
         for b in range(2):
             shown, clicks = int(interaction.shown[b].sum()), interaction.clicks[b].tolist()
@@ -165,7 +151,7 @@ def test_click_measures_are_their_definitions():
 
 def test_without_measures_there_are_only_the_columns_of_every_run():
     simulation = playing()
-    values, _ = play(simulation)
+    values, _ = measured(simulation)
     assert values.keys() == {"query", "clicks", "pairs"}
     assert not simulation.context.needs_reasons
     assert simulation.context.ranking_depth == simulation.context.positions
@@ -183,18 +169,14 @@ class Wrong(Measure):
         return self.result
 
 
-WRONG = [
-    ({"mine": torch.zeros(1, 2)}, "the measure wrong must return columns of ctr, got mine"),
-    ({"ctr": torch.zeros(2)}, r"the measure wrong must return ctr as a tensor \[70, 2\], got \[2\]"),
-    ({"ctr": 0.5}, r"the measure wrong must return ctr as a tensor \[70, 2\], got float"),
-]
-
-
-def test_a_measure_that_returns_something_else_is_named(monkeypatch):
-    monkeypatch.setattr("ol2r_cli.metrics.measurement.Measurement.ROUNDS", ROUNDS)
-    for result, message in WRONG:
+def test_a_measure_that_returns_something_else_is_named():
+    for result, message in [
+        ({"mine": torch.zeros(1, 2)}, "the measure wrong must return columns of ctr, got mine"),
+        ({"ctr": torch.zeros(2)}, r"the measure wrong must return ctr as a tensor \[3, 2\], got \[2\]"),
+        ({"ctr": 0.5}, r"the measure wrong must return ctr as a tensor \[3, 2\], got float"),
+    ]:
         with pytest.raises(ValueError, match=f"^{message}$"):
-            play(simulate(tiny(), [3, 4], ROUNDS, handmade(LISTS), measures={"wrong": Wrong(result)}))
+            measured(simulate(tiny(), [3, 4], 3, handmade(LISTS), measures={"wrong": Wrong(result)}))
 
 
 class Places(Measure):

@@ -15,7 +15,7 @@ from ol2r_cli.metrics.exposure import position_exposure
 from ol2r_cli.simulation import Simulation
 from tests.fairness.grouped import grouped
 from tests.rounds import SEEDS
-from tests.worlds import simulate, tiny
+from tests.worlds import measured, simulate, tiny
 
 ROUNDS = 80  # more than are measured at once
 BETAS = {2: 0.7, 4: (1.3, 0.4, 2.5)}
@@ -28,18 +28,6 @@ def running(*names: str, groups: int = 2, loops: bool = False) -> Simulation:
     dataset = grouped(groups=groups) if groups else dataclasses.replace(grouped(), group=None)
     measures: dict[str, Measure] = {str(name): build(node) for name, node in config.measure.items()}
     return simulate(config, SEEDS, ROUNDS, dataset, exposure=exposure, measures=measures, loops=loops)
-
-
-def measured(simulation: Simulation, last: int = ROUNDS) -> tuple[dict[str, torch.Tensor], list]:
-    """Columns [T B] up to a round, and what happened in each."""
-    chunks, happened = [], []
-    for t, interaction in simulation.play():
-        happened.append(interaction)
-        if simulation.measurement.full() or t == last:
-            chunks.append(simulation.measurement.measures()[1])
-        if t == last:
-            break
-    return {name: torch.cat([chunk[name] for chunk in chunks]) for name in chunks[0]}, happened
 
 
 def test_realised_exposure_and_disparity_are_their_definitions():
@@ -72,7 +60,7 @@ def test_amortised_unfairness_is_its_definition():
     config, dataset = tiny("ranker=random", "measures=[amortised_unfairness]"), grouped()
     nothing = dataclasses.replace(dataset, labels=torch.zeros_like(dataset.labels))
     measures = {str(name): build(node) for name, node in config.measure.items()}
-    values, _ = measured(simulate(config, SEEDS, 5, nothing, measures=measures), last=5)
+    values, _ = measured(simulate(config, SEEDS, 5, nothing, measures=measures))
     assert values["amortised_unfairness"].isnan().all()
 
 

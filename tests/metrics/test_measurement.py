@@ -10,7 +10,7 @@ import torch
 
 from ol2r_cli.metrics.measurement import Measurement, sizes_at_every_rank
 from tests.reference import metrics as reference
-from tests.worlds import handmade, simulate, tiny
+from tests.worlds import handmade, measured, simulate, tiny
 
 ROUNDS = 36  # more than twice the rounds that are measured together
 
@@ -26,14 +26,9 @@ def play(no_relevant: str = "zero", **more):
     lists = [[0, 0, 0], [2], [0, 1, 4, 2, 0, 0, 3, 1, 0, 0, 1, 2, 0], [1, 0, 0, 2, 0]]
     dataset = handmade(lists)
     simulation = simulate(tiny("exploration.alpha=0.2"), [3, 4], ROUNDS, dataset, no_relevant=no_relevant, **more)
-    chunks, seen = [], []
-    for t, interaction in simulation.play():
-        seen.append((interaction, [lists[int(q)] for q in interaction.candidates.query]))
-        if simulation.measurement.full() or t == ROUNDS:
-            first, measures = simulation.measurement.measures()
-            assert first == sum(len(chunk["query"]) for chunk in chunks) + 1
-            chunks.append(measures)
-    return {name: torch.cat([chunk[name] for chunk in chunks]) for name in chunks[0]}, seen
+    measures, seen = measured(simulation)
+    assert simulation.measurement.first == 33, "rounds are measured 16 by 16"
+    return measures, [(one, [lists[int(q)] for q in one.candidates.query]) for one in seen]
 
 
 def test_every_measure_of_every_round_is_its_definition():
