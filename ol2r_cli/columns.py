@@ -155,16 +155,14 @@ def metrics_of(columns: Iterable[RunColumns]) -> dict[str, Column]:
                 axis = f"{(column.axis or column.heading).removeprefix('mean ')}, last tenth"
                 add(column, f"{name}_last_tenth", f"{column.heading} last tenth", axis)
         for name, column in of_run.evaluation.items():
-            if name == "cosine":  # the same for all splits
-                metrics[name] = column
-                continue
-            for split in SPLITS:
+            for split in SPLITS if name != "cosine" else ():  # which is the same for all splits
                 label, axis = f"{split} {column.heading}", f"{split} {column.axis or column.heading}"
                 add(column, f"{split}_{name}", label, axis)
                 add(column, f"{split}_{name}_untrained", f"{label}, untrained", f"{axis}, untrained")
-            if name.startswith("ndcg_"):
+            if name == "cosine":
+                metrics[name] = column
+            elif name.startswith("ndcg_"):
                 label = f"test {column.heading}, best round"
-                best = Column(f"test_{name}_best", label, higher_is_better=True, axis=f"{label} by validation")
-                metrics[best.name] = best
+                add(column, f"test_{name}_best", label, f"{label} by validation")
     metrics["best_round"] = Column("best_round", digits=2, axis="round of best validation NDCG")
     return metrics

@@ -114,7 +114,7 @@ class Letor:
             least = f"{largest + 1} (labels go up to {largest})"
             raise DataError(f"{setting('grades')} must be at least {least}, got {self.grades}")
         grades = self.grades or max(2, largest + 1)
-        splits = divide(table.query_ids, table.counts, self.validation, self.queries, self.seed)
+        splits = self._divided(table)
         group = document_groups(self.cache, table, splits["train"], self.normalise, self.rule)
         features = ranking_features(self.cache, table, splits["train"], self.normalise, self.zeroed, self.drop_constant)
         rule: Any = self.cache.sha256(self.rule) if isinstance(self.rule, Path) else None
@@ -159,6 +159,33 @@ class Letor:
         )
         return dataset if self.intent is None else dataset.judged_by(self.intent)
 
+    def _divided(self, table: ParsedTable) -> dict[str, Int[np.ndarray, "_"]]:
+        """Return the query numbers of train, validation and test; ValueError if no training query would be left.
+
+        n queries are chosen in the order of sha256("<seed>/<purpose>/<query id>"), so that the choice depends neither
+        on the order of the file nor on a random number library, and a smaller choice is part of a larger one.
+        """
+
+        def chosen(queries: Int[np.ndarray, "q"], number: int, purpose: str) -> Int[np.ndarray, "n"]:
+            text = {query: f"{self.seed}/{purpose}/{table.query_ids[query]}".encode() for query in queries}
+            by_hash = sorted(queries, key=lambda query: hashlib.sha256(text[query]).digest())
+            return np.sort(np.array(by_hash[:number], dtype=np.int64))
+
+        train, held_out, test = np.split(np.arange(len(table.query_ids)), np.cumsum(table.counts)[:2])
+        if self.validation is not None and not len(held_out):  # a validation file is not replaced
+            name, number = setting("validation"), max(1, round(self.validation * len(train)))
+            if number >= len(train):
+                taken = f"{self.validation} of {len(train)} is {number}"
+                raise ValueError(f"{name} must leave training queries: {taken}; type {name}=null")
+            held_out = chosen(train, number, "validation")
+            train = np.setdiff1d(train, held_out)
+        if self.queries is not None:
+            if self.queries > len(train):
+                most = f"{len(train)} (the training queries)"
+                raise ValueError(f"{setting('queries')} must be at most {most}, got {self.queries}")
+            train = chosen(train, self.queries, "queries")
+        return {"train": train, "validation": held_out, "test": test}
+
     @property
     def zeroed(self) -> int | None:
         """The id of the feature that rankers see as 0, because the groups follow from it; None when there is none."""
@@ -172,10 +199,11 @@ class Letor:
             return location
         path, names = setting("path"), " or ".join(self.files.get("train", []))
         looked = ", ".join(map(str, roots)) or f"nowhere, because {path} is null"
-        if self.path:
-            folders = sorted(each.name for each in roots[0].iterdir() if each.is_dir()) if roots[0].is_dir() else []
-            has = f"has {'the folders ' * bool(folders)}{_listed(folders)}"
-            looked += f", which {has if roots[0].is_dir() else 'is a file' if roots[0].exists() else 'does not exist'}"
+        if self.path and roots[0].is_dir():
+            folders = sorted(each.name for each in roots[0].iterdir() if each.is_dir())
+            looked += f", which has {'the folders ' * bool(folders)}{_listed(folders)}"
+        elif self.path:
+            looked += ", which is a file" if roots[0].exists() else ", which does not exist"
         origin = f"get it from {self.source}, then " if self.source else ""
         raise ValueError(
             f"{path} must be a folder with Fold{self.fold}/{names} (or {names} itself) of {self.name}, "
@@ -212,8 +240,7 @@ def locate(roots: Sequence[Path], names: Mapping[str, Sequence[str]], fold: int)
             choices = ", ".join(folders)
             raise ValueError(f"{setting('fold')} must be one of the folders of {root} ({choices}), got {fold}")
         folder = root / f"Fold{fold}" if folders else root
-        entries = sorted(folder.iterdir()) if folder.is_dir() else []
-        present = [entry.name for entry in entries if entry.is_file() and not entry.name.startswith(".")]
+        present = sorted(each.name for each in folder.glob("[!.]*") if each.is_file())
         if unknown is None and (folders or present):
             likely = [file for file in present if re.fullmatch(r"[\w.-]*train[\w.-]*", file, re.IGNORECASE)]
             typed = likely[0].removesuffix(".gz") if len(likely) == 1 else "NAME"
@@ -229,49 +256,6 @@ def locate(roots: Sequence[Path], names: Mapping[str, Sequence[str]], fold: int)
 
 def _listed(names: Sequence[str], most: int = 8) -> str:
     return ", ".join([*names[:most], *(["..."] if len(names) > most else [])]) or "no files"
-
-
-def divide(
-    query_ids: list[str],
-    counts: Int[np.ndarray, "3"],
-    validation: float | None,
-    queries: int | None,
-    seed: int,
-) -> dict[str, Int[np.ndarray, "_"]]:
-    """Return the query numbers of train, validation and test.
-
-    `counts`: queries in each of the three files; queries are numbered through in this order. `validation`: the share
-    of the training queries that becomes the validation split when there is no validation file. `queries`: how many of
-    the remaining training queries are kept; None keeps all. Raises ValueError when a split would be left without
-    queries.
-    """
-    bounds = np.concatenate([[0], np.cumsum(counts)])
-    train, held_out, test = (np.arange(bounds[i], bounds[i + 1]) for i in range(3))
-    if validation is not None and not len(held_out):
-        name, number = setting("validation"), max(1, round(validation * len(train)))
-        if number >= len(train):
-            raise ValueError(
-                f"{name} must leave training queries: {validation} of {len(train)} is {number}; type {name}=null"
-            )
-        held_out = choose_queries(query_ids, train, number, seed, "validation")
-        train = np.setdiff1d(train, held_out)
-    if queries is not None:
-        if queries > len(train):
-            raise ValueError(f"{setting('queries')} must be at most {len(train)} (the training queries), got {queries}")
-        train = choose_queries(query_ids, train, queries, seed, "queries")
-    return {"train": train, "validation": held_out, "test": test}
-
-
-def choose_queries(
-    query_ids: list[str], queries: Int[np.ndarray, "q"], number: int, seed: int, purpose: str
-) -> Int[np.ndarray, "n"]:
-    """Return n = `number` of the given query numbers, ascending.
-
-    Takes the first n in the order of sha256("<seed>/<purpose>/<query id>"). So the choice depends neither on the
-    order of the file nor on a random number library, and a smaller choice is part of a larger one.
-    """
-    key = {query: hashlib.sha256(f"{seed}/{purpose}/{query_ids[query]}".encode()).digest() for query in queries}
-    return np.sort(np.array(sorted(queries, key=key.__getitem__)[:number], dtype=np.int64))
 
 
 def shared_queries(table: ParsedTable, splits: Mapping[str, Int[np.ndarray, "_"]]) -> tuple[str, ...]:

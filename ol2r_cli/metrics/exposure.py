@@ -45,9 +45,6 @@ def exposure_of(
         return None
     oracle, last = dataset.oracle(), max(1, int(dataset.group.max()))
     numbers = "a number" if last == 1 else f"a list of {last} numbers"
-    given = beta if isinstance(beta, Sequence) and not isinstance(beta, str) else None  # a number for each other group
-    if not isinstance(beta, str) and (len(given) != last or last == 1 if given is not None else last > 1):
-        raise ValueError(f"beta must be merit, parity or {numbers}, as the dataset has {last + 1} groups, got {beta}")
     if isinstance(beta, str):  # the ratio of group 0 to each other group, of mean labels or of sizes
         group, labels = dataset.group[oracle.rows()].long(), oracle.labels[oracle.rows()].double()
         worth = torch.bincount(group, minlength=last + 1).double()
@@ -55,14 +52,16 @@ def exposure_of(
             worth = torch.bincount(group, labels, last + 1) / worth.clamp(min=1)
         without = [number for number in (*range(1, last + 1), 0) if not worth[number] and (number or last > 1)]
         if without and needed:
-            missing = "documents" if beta == "parity" else "relevant document"
-            raise ValueError(
-                f"beta must be {numbers}, as group {without[0]} has no {missing} in the training split, got {beta!r}"
-            )
+            missing = f"group {without[0]} has no {'documents' if beta == 'parity' else 'relevant document'}"
+            raise ValueError(f"beta must be {numbers}, as {missing} in the training split, got {beta!r}")
         if without:
             return None
-        given = (worth[0] / worth[1:]).tolist()
-    ratios = [float(beta)] if given is None else list(map(float, given))  # type: ignore[arg-type]
+        ratios = (worth[0] / worth[1:]).tolist()
+    else:
+        ratios = [float(each) for each in (beta if isinstance(beta, Sequence) else [beta])]
+        if len(ratios) != last or isinstance(beta, Sequence) != (last > 1):
+            has = f"the dataset has {last + 1} groups"
+            raise ValueError(f"beta must be merit, parity or {numbers}, as {has}, got {beta}")
     if model == "estimated":
         place = click_through(oracle, dataset.grades, click, positions)
     else:
