@@ -22,9 +22,18 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from ol2r_cli.config.instantiate import as_overrides, command_of
+from ol2r_cli import report
+from ol2r_cli.config.catalogue import targets
+from ol2r_cli.config.instantiate import as_overrides, command_of, trusted_targets
 from ol2r_cli.config.overrides import split_launcher, split_search_path
 from ol2r_cli.formatting import plus_minus, printable
+from ol2r_cli.report import comparison
+from ol2r_cli.report.document import Document
+from ol2r_cli.report.figures import drawing
+from ol2r_cli.report.measures import check_metrics, declare, described, usual_metrics
+from ol2r_cli.report.names import Labels
+from ol2r_cli.report.run_groups import chosen_runs, group_runs
+from ol2r_cli.report.text_table import in_markdown
 from ol2r_cli.run import INTERRUPTED
 from ol2r_cli.run import run as run_reader
 
@@ -34,7 +43,6 @@ if TYPE_CHECKING:
 
     from ol2r_cli.config.composer import Composition
     from ol2r_cli.contracts.laws import CheckReport
-    from ol2r_cli.report.document import Document
     from ol2r_cli.run.experiment import Experiment
     from ol2r_cli.run.recomputed import TrainedRanker
 
@@ -84,9 +92,6 @@ class Run(run_reader.Run):
 
     def _repr_markdown_(self) -> str:
         """What a notebook displays: the run, and its metrics over seeds."""
-        from ol2r_cli.report.measures import declare, described
-        from ol2r_cli.report.text_table import in_markdown
-
         declare(self.columns)
         rows = [
             f"| {in_markdown(described(name).heading)} | {plus_minus(of['mean'], of['sd'], described(name).digits)} |"
@@ -99,7 +104,6 @@ class Run(run_reader.Run):
     @cached_property
     def trained_ranker(self) -> TrainedRanker:
         """The trained ranker of every seed; ValueError for a ranker that cannot score new queries."""
-        from ol2r_cli.config.instantiate import trusted_targets
         from ol2r_cli.run.recomputed import TrainedRanker
 
         return TrainedRanker(self, self._own_targets | trusted_targets(self._config_dirs))
@@ -135,9 +139,7 @@ class RunFigure:
 
     def save(self, path: str | Path) -> Path:
         """Write png, svg or pdf, by the ending; ValueError for another one and for a file that cannot be written."""
-        from ol2r_cli.report.figures.drawing import save
-
-        save(self.figure, path)
+        drawing.save(self.figure, path)
         return Path(path)
 
     def _repr_png_(self) -> bytes:
@@ -229,8 +231,6 @@ def run(*settings: Any, progress: bool = False, **more: Any) -> Run:
 
 def _own_run(path: Path, settings: Mapping[str, Any]) -> Run:
     """A run of settings that the caller has composed, so that their classes are the caller's own words."""
-    from ol2r_cli.config.catalogue import targets
-
     run = Run(path)
     run._own_targets = frozenset(targets(settings))
     return run
@@ -242,8 +242,6 @@ def load(*places: RunOrFolder, **options: Any) -> pl.DataFrame:
     Words, such as "dataset=mq2008", choose among them. The options are those of `ol2r_cli.report.load`;
     table="evaluation" gives a row per evaluated round.
     """
-    from ol2r_cli import report
-
     return report.load(*_paths(places), **options)
 
 
@@ -254,10 +252,6 @@ def draw(kind: str, *places: RunOrFolder, **options: Any) -> RunFigure:
     "click=per,inf", choose among them. Runs that differ only in seed and fold are one group. ValueError, which lists
     the alternatives, for an unknown kind or option; ValueError where no run has the data that the figure shows.
     """
-    from ol2r_cli.report.figures import drawing
-    from ol2r_cli.report.names import Labels
-    from ol2r_cli.report.run_groups import chosen_runs, group_runs
-
     rows = group_runs(chosen_runs(_paths(places)).runs)
     return RunFigure(drawing.draw(kind, rows, Labels(rows), **options))
 
@@ -275,12 +269,6 @@ def compare(
     default the usual ones. `.frame()` is the table in full precision, `.text("latex")` and `.write(path, form)` are
     other forms. ValueError where there are no finished runs, and for a metric or baseline that none has.
     """
-    from ol2r_cli.report import comparison
-    from ol2r_cli.report.document import Document
-    from ol2r_cli.report.measures import check_metrics, usual_metrics
-    from ol2r_cli.report.names import Labels
-    from ol2r_cli.report.run_groups import chosen_runs, group_runs
-
     collection = chosen_runs(_paths(places))
     groups = group_runs(collection.runs)
     labels = Labels(groups)

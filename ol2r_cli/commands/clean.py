@@ -86,8 +86,8 @@ def main(given: argparse.Namespace) -> int:
     freed, removed, code = 0, 0, DONE
     for removal in removals:
         try:
-            freed += removal.act()
-            removed += 1
+            removal.act()
+            freed, removed = freed + removal.size, removed + 1
         except ValueError as reason:
             print(f"ol2r clean: left: {removal.path} ({reason})", file=sys.stderr)
         except OSError as error:

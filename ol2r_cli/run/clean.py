@@ -38,15 +38,14 @@ _CACHED = (
 class Removal:
     """One thing to remove, of so many bytes, which has changed last at `changed`, in seconds since the epoch.
 
-    `act` removes it and returns the bytes freed. It raises ValueError, with the reason, if it must not be removed now,
-    and OSError if it cannot be removed.
+    `act` removes it. It raises ValueError, with the reason, if it must not be removed now, and OSError if it cannot be.
     """
 
     kind: str
     path: Path
     size: int
     changed: float
-    act: Callable[[], int]
+    act: Callable[[], None]
 
 
 @dataclass(frozen=True)
@@ -70,18 +69,19 @@ class StoredRun:
         return sum(self.files.values()) + sum(self.temporaries.values())
 
     def removals(self, states: Collection[str], names: Collection[str], root: Path) -> Iterator[Removal]:
-        """What can be removed of it: all, in one of these states; of a finished run, files of these names, which an
-        unfinished one needs to go on; always its temporary files, which the lock of the run removes."""
+        """Yield what can be removed of it: all, in one of these states; of a finished run, files of these names, which
+        an unfinished one needs to go on; always its temporary files, which the lock of the run removes."""
+
+        def removal(kind: str, path: Path, size: int, name: str | None) -> Removal:
+            return Removal(kind, path, size, self.changed, partial(_remove, self, name, root))
+
         if self.state in states:
-            yield Removal(f"{self.state} run", self.path, self.size, self.changed, partial(_remove, self, None, root))
+            yield removal(f"{self.state} run", self.path, self.size, None)
         elif self.state != "running":
-            for name in names if self.state == "finished" else ():
-                if name in self.files:
-                    kind, act = f"{Path(name).stem} of a finished run", partial(_remove, self, name, root)
-                    yield Removal(kind, self.path / name, self.files[name], self.changed, act)
+            for name in [name for name in names if name in self.files] if self.state == "finished" else ():
+                yield removal(f"{Path(name).stem} of a finished run", self.path / name, self.files[name], name)
             if self.temporaries:
-                size = sum(self.temporaries.values())
-                yield Removal("temporary", self.path, size, self.changed, partial(_remove, self, "", root))
+                yield removal("temporary", self.path, sum(self.temporaries.values()), "")
 
 
 def stored_runs(root: Path) -> Iterator[StoredRun]:
@@ -89,9 +89,9 @@ def stored_runs(root: Path) -> Iterator[StoredRun]:
     for folder, subfolders, names in os.walk(root):
         path = Path(folder)
         files = [name for name in names if name in FILES or is_part(name)]
-        temporaries = [  # what a process leaves that is killed while it replaces a file of a run
-            name for name in names if (of := _TEMPORARY.fullmatch(name)) and (of[1] in FILES or is_part(of[1]))
-        ]
+        # What a process leaves that is killed while it replaces a file of a run.
+        replaced = {name: of[1] for name in names if (of := _TEMPORARY.fullmatch(name))}
+        temporaries = [name for name, of in replaced.items() if of in FILES or is_part(of)]
         run = Run.read(path) if MANIFEST in names else None
         if run is not None and run.manifest:
             state, manifest = run.state, run.manifest
@@ -101,12 +101,11 @@ def stored_runs(root: Path) -> Iterator[StoredRun]:
             subfolders[:] = sorted(name for name in subfolders if not name.startswith("."))
             continue
         subfolders.clear()
-        found = {}
+        sizes, changed = dict[str, int](), 0.0
         for name in (*files, *temporaries, *({LOCK} & {*names})):
             with suppress(FileNotFoundError):  # it has been renamed or removed meanwhile
-                found[name] = (path / name).lstat()
-        sizes = {name: status.st_size for name, status in found.items()}
-        changed = max((status.st_mtime for status in found.values()), default=0.0)
+                status = (path / name).lstat()
+                sizes[name], changed = status.st_size, max(changed, status.st_mtime)
         of_files, of_temporaries = ({n: sizes[n] for n in some if n in sizes} for some in (files, temporaries))
         yield StoredRun(path, state, manifest, of_files, of_temporaries, changed)
 
@@ -141,12 +140,12 @@ def cache_entries(folder: Path) -> Iterator[Removal]:
     """The entries of a cache. Locks remain of processes that were killed."""
     for subfolder, names, kind in _CACHED:
         for path in sorted((folder / subfolder).glob("*")):
-            if names.fullmatch(path.name) and not _is_linked(path, folder):
-                is_file, changed = subfolder == "sources", path.stat().st_mtime
-                if is_file and path.is_file():
-                    yield Removal(kind, path, path.stat().st_size, changed, partial(_remove_file, path, path.parent))
-                elif not is_file and path.is_dir():
-                    yield Removal(kind, path, _size(path), changed, partial(_remove_arrays, path))
+            is_of_kind = path.is_file() if subfolder == "sources" else path.is_dir()
+            if is_of_kind and names.fullmatch(path.name) and not _is_linked(path, folder):
+                status, is_file = path.stat(), subfolder == "sources"
+                size = sum(file.stat().st_size for file in ([path] if is_file else path.iterdir()) if file.is_file())
+                act = partial(_remove_file, path, path.parent) if is_file else partial(_remove_arrays, path)
+                yield Removal(kind, path, size, status.st_mtime, act)
 
 
 def _is_linked(path: Path, root: Path) -> bool:
@@ -154,13 +153,12 @@ def _is_linked(path: Path, root: Path) -> bool:
     return any(each.is_symlink() for each in (path, *path.parents) if each != root and each.is_relative_to(root))
 
 
-def _remove(run: StoredRun, name: str | None, root: Path) -> int:
+def _remove(run: StoredRun, name: str | None, root: Path) -> None:
     """Remove one file of a run or, with None, all of them. Locking the run removes its temporary files."""
     if not run.path.is_dir():
-        return 0
-    directory, size = RunDirectory(run.path), _present_size(run)
+        return
     try:
-        with directory:
+        with RunDirectory(run.path) as directory:
             now = Run.read(run.path)
             if (now.manifest if now else {}) != run.manifest:
                 raise ValueError("it has gone on since")
@@ -173,20 +171,11 @@ def _remove(run: StoredRun, name: str | None, root: Path) -> int:
     except RunningElsewhere:
         raise ValueError("it is running") from None
     _remove_empty_folders(run.path, root)
-    return size - _present_size(run)
 
 
-def _present_size(run: StoredRun) -> int:
-    """Bytes of those of its files that still exist."""
-    paths = (run.path / name for name in (*run.files, *run.temporaries))
-    return sum(path.lstat().st_size for path in paths if os.path.lexists(path))
-
-
-def _remove_file(path: Path, root: Path) -> int:
-    size = path.lstat().st_size if os.path.lexists(path) else 0
+def _remove_file(path: Path, root: Path) -> None:
     path.unlink(missing_ok=True)
     _remove_empty_folders(path.parent, root)
-    return size
 
 
 def _remove_empty_folders(folder: Path, root: Path) -> None:
@@ -198,11 +187,7 @@ def _remove_empty_folders(folder: Path, root: Path) -> None:
             folder = folder.parent
 
 
-def _size(folder: Path) -> int:
-    return sum(file.stat().st_size for file in folder.iterdir() if file.is_file())
-
-
-def _remove_arrays(path: Path) -> int:
+def _remove_arrays(path: Path) -> None:
     """Remove an entry while it is locked. Processes that have mapped the arrays keep them until they end.
 
     An entry in which there is anything but arrays and their description is left.
@@ -219,8 +204,6 @@ def _remove_arrays(path: Path) -> int:
         with locked(path.with_name(f"{key}.lock"), wait=False):
             renamed = path.with_name(f"{key}.{secrets.token_hex(8)}.partial")
             path.rename(renamed)  # so that no process opens an entry of which a part is removed
-            size = _size(renamed)
             shutil.rmtree(renamed)
-            return size
     except LockHeld:
         raise ValueError("it is being written") from None
