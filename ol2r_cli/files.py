@@ -25,7 +25,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from io import BufferedReader
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import polars as pl
@@ -143,39 +143,32 @@ def no_link(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NOFOLLOW, 0o666)
 
 
-@contextmanager
-def replacing(file: Path) -> Iterator[BinaryIO]:
-    """A temporary file to write to; it replaces `file` at the end of the block, unless the block raises.
+def write_bytes(file: Path, content: bytes | memoryview) -> None:
+    """Replace a file, in a folder that is created. Of several writers the last one wins.
 
     The content is forced to the disk before the file is renamed. A reader, and the next process after a kill or a power
-    cut, therefore find the old content or the new content and never a part of it. Of several writers the last one wins.
+    cut, therefore find the old content or the new content and never a part of it.
     """
+    file.parent.mkdir(parents=True, exist_ok=True)
     path = file.with_name(f".{file.name}.{secrets.token_hex(8)}.partial")
-    with open(path, "xb+") as temporary:  # x follows no link
-        try:
-            yield temporary
+    try:
+        with open(path, "xb") as temporary:  # x follows no link
+            temporary.write(content)
             temporary.flush()
             os.fsync(temporary.fileno())
-            os.replace(path, file)
-        except BaseException:
-            path.unlink(missing_ok=True)
-            raise
-
-
-def write_bytes(file: Path, content: bytes | memoryview) -> None:
-    """Replace a file, in a folder that is created."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with replacing(file) as temporary:
-        temporary.write(content)
+        os.replace(path, file)
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
 
 
 def write_text(file: Path, content: str) -> None:
-    """Replace a file, in a folder that is created."""
+    """Replace a file as `write_bytes` does."""
     write_bytes(file, content.encode())
 
 
 def write_parquet(file: Path, frame: pl.DataFrame) -> None:
-    """Replace a file, in a folder that is created."""
+    """Replace a file as `write_bytes` does."""
     content = io.BytesIO()  # polars would hide the error of a full disk
     frame.write_parquet(content, compression="zstd")
     write_bytes(file, content.getvalue())

@@ -117,9 +117,6 @@ def run_path(output_dir: str | Path, choices: Mapping[str, str], id: str) -> Pat
     return Path(os.path.expanduser(output_dir)) / dataset / run
 
 
-_NO_ROLES = ("launcher", "hydra")  # entries of the settings whose classes do not take part in a run
-
-
 class _File(NamedTuple):
     """A source file: the folder from which it is imported, and its path below that folder."""
 
@@ -137,41 +134,39 @@ class _File(NamedTuple):
 
 
 def own_code(settings: Mapping[str, Any]) -> dict[str, str]:
-    """The hash of the own code of each part of resolved settings (`ranker`, `ranker.model`) that has some.
+    """Return the hash of the own code of each part of resolved settings (`ranker`, `ranker.model`) that has some.
 
     ValueError where source is not available, and where a file was changed after this process had imported it.
     """
-    roles = {name: value for name, value in settings.items() if name not in _NO_ROLES}
-    own = {part: _resolved(target) for part, target in _targets(roles) if not target.startswith("ol2r_cli.")}
-    return {part: hash for part, named in own.items() if (hash := code_hash_of(named))}
+    code = dict[str, str]()
+
+    def visit(part: str, node: Any) -> None:
+        if isinstance(node, Mapping):
+            target = str(node.get("_target_", "ol2r_cli."))
+            if not target.startswith("ol2r_cli."):
+                named = pkgutil.resolve_name(target)
+                if not (inspect.isclass(named) or inspect.isfunction(named)):  # an object does not know its module
+                    named = pkgutil.resolve_name(target.rpartition(".")[0])
+                if hash := code_hash_of(named):
+                    code[part] = hash
+        items: Any = enumerate(node) if isinstance(node, list | tuple) else getattr(node, "items", tuple)()
+        for name, inner in items:
+            visit(f"{part}.{name}" if part else str(name), inner)
+
+    visit("", {name: value for name, value in settings.items() if name not in ("launcher", "hydra")})
+    return code
 
 
 def check_unchanged(path: Path, manifest: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
-    """ValueError if own code that these settings of a run name has changed since: it would give other numbers."""
+    """Raise ValueError if own code that these settings of a run name has changed since: other numbers would follow."""
     then = manifest.get("code") or {}
     for part, hash in own_code(settings).items():
         if then.get(part, hash) != hash:
             raise ValueError(f"{path} is of another version of the code of {part}: put it back, or run it again")
 
 
-def _targets(settings: Any, part: str = "") -> Iterator[tuple[str, str]]:
-    entries = enumerate(settings) if isinstance(settings, list | tuple) else ()
-    for name, value in settings.items() if isinstance(settings, Mapping) else entries:
-        if name == "_target_":
-            yield part, str(value)
-        else:
-            yield from _targets(value, f"{part}.{name}" if part else str(name))
-
-
-def _resolved(target: str) -> Any:
-    """The class or function that a target names; of any other object, which does not know its module, the module."""
-    named = pkgutil.resolve_name(target)
-    has_module = inspect.isclass(named) or inspect.isfunction(named)
-    return named if has_module else pkgutil.resolve_name(target.rpartition(".")[0])
-
-
 def code_hash_of(cls: Any) -> str:
-    """The hash of the own code of a class, a function or a module; empty if it is of ol2r or of Python itself."""
+    """Return the hash of the own code of a class, a function or a module; empty for those of ol2r and of Python."""
     package = _module_name(cls).partition(".")[0]
     if package == "ol2r_cli" or package in sys.stdlib_module_names:
         return ""
@@ -188,7 +183,7 @@ def code_hash_of(cls: Any) -> str:
             hash, imports = _read(file, status.st_mtime_ns, status.st_size)
             _check_imported(file, hash)
             hashes.add((file.name, hash))
-            files += _files(file, imports)
+            files += _imported_files(file, imports)
     return _digest(json.dumps(sorted(hashes)).encode())
 
 
@@ -240,29 +235,23 @@ def _digest_of_tree(tree: ast.AST) -> str:
     return _digest(ast.unparse(tree).encode())
 
 
-def _files(file: _File, imports: Sequence[ast.Import | ast.ImportFrom]) -> Iterator[_File]:
-    """The files of the same folder or package that a file imports."""
+def _imported_files(file: _File, imports: Sequence[ast.Import | ast.ImportFrom]) -> Iterator[_File]:
+    """The files of the same folder or package that a file imports, where Python looks for them."""
     folders = file.name.split("/")[:-1]
     for node in imports:
         if isinstance(node, ast.ImportFrom):
             above = folders[: len(folders) - node.level + 1] if node.level else []
             module = [*above, *(node.module or "").split(".")] if node.module else above
-            modules = [[*module, alias.name] for alias in node.names]
+            modules = [[[*module, alias.name], module] for alias in node.names]
         else:
             names = [alias.name.split(".") for alias in node.names]
-            module, modules = [], [parts[:end] for parts in names for end in range(1, len(parts) + 1)]
-        for parts in modules:
-            found = _module_file(file.root, parts) or _module_file(file.root, module)
-            if found and (found.package == file.package or not file.is_installed):
+            modules = [[parts[:end]] for parts in names for end in range(1, len(parts) + 1)]
+        for alternatives in modules:
+            endings = ("/__init__.py", *EXTENSION_SUFFIXES, ".py")
+            paths = ["/".join(parts) + ending for parts in alternatives if parts for ending in endings]
+            path = next((path for path in paths if os.path.isfile(file.root / path)), None)
+            if path and ((found := _File(file.root, path)).package == file.package or not file.is_installed):
                 yield found
-
-
-def _module_file(root: Path, parts: Sequence[str]) -> _File | None:
-    name = "/".join(parts)
-    for ending in ("/__init__.py", *EXTENSION_SUFFIXES, ".py"):  # as Python looks for them
-        if name and os.path.isfile(root / f"{name}{ending}"):
-            return _File(root, name + ending)
-    return None
 
 
 _imported: dict[_File, tuple[Any, str]] = {}  # the specification of a module, None before its import, and its hash then
