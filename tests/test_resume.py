@@ -15,7 +15,6 @@ from ol2r_cli.config.composer import Composition, compose
 from ol2r_cli.run import runner
 from ol2r_cli.run.run import Run, find_runs
 from ol2r_cli.run.runner import run_experiment
-from tests.launch import Launched
 from tests.moments import at_round
 
 ROUNDS = 400
@@ -59,7 +58,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 def undisturbed(tmp_path_factory) -> dict[str, bytes]:
     """The results of a run without interruptions."""
     folder = tmp_path_factory.mktemp("undisturbed")
-    assert Launched(command(folder), folder / "log").wait() == 0
+    assert cli.main(command(folder)) == 0
     return contents(folder)
 
 
@@ -68,19 +67,21 @@ def interrupt(monkeypatch, folder: Path, round: int) -> None:
     words = command(folder)[1:]
     composed = composition(*words)
     with monkeypatch.context() as patch:
-        at_round(patch, round, lambda: os.kill(os.getpid(), signal.SIGTERM))
+        at_round(patch, round, lambda: os.kill(os.getpid(), signal.SIGINT if round % 2 else signal.SIGTERM))
         assert run_experiment(composed.config, composed.choices, words) == 130
     assert Run.read(the_run(folder)).round == round
 
 
-def test_the_command_of_a_forced_run_resumes_it(tmp_path, monkeypatch, capsys):
-    with monkeypatch.context() as patch:
-        at_round(patch, 50, lambda: os.kill(os.getpid(), signal.SIGTERM))
-        assert cli.main([*command(tmp_path), "force=true"]) == 130
-    assert "the same command without force=true goes on from there" in capsys.readouterr().err
-    state = Run.read(the_run(tmp_path))
-    assert "force=true" not in state.manifest["command"]
-    assert state.round == 50
+def test_an_interrupted_run_says_what_resumes_it(tmp_path, monkeypatch, capsys):
+    for number, (forced, advice) in enumerate({"": "", "force=true": " without force=true"}.items()):
+        folder = tmp_path / f"{number}"
+        with monkeypatch.context() as patch:
+            at_round(patch, 50, lambda: os.kill(os.getpid(), signal.SIGTERM))
+            assert cli.main([*command(folder), *forced.split()]) == 130
+        line = f"interrupted after round 50: the same command{advice} goes on from there"
+        assert capsys.readouterr().err.splitlines()[-1] == line
+        run = Run.read(the_run(folder))
+        assert (run.state, run.round, "force=true" in run.manifest["command"]) == ("interrupted", 50, False)
 
 
 def test_a_run_that_goes_on_with_another_version_says_so_and_records_both(tmp_path, monkeypatch, capsys):
@@ -107,24 +108,6 @@ def test_a_run_can_be_stopped_at_any_round_also_where_its_tables_have_parts(tmp_
     for name in RESULTS[:-1]:
         assert pl.read_parquet(run / name).equals(pl.read_parquet(undisturbed[name])), name
     assert (run / "ranker.pt").read_bytes() == undisturbed["ranker.pt"]
-
-
-def test_a_run_that_is_stopped_or_killed_resumes_where_it_was(tmp_path, undisturbed):
-    for number, code, expected in (signal.SIGINT, 130, "interrupted"), (signal.SIGKILL, -signal.SIGKILL, "killed"):
-        running = Launched(command(tmp_path / expected), tmp_path / "log")
-        running.until(lambda folder=tmp_path / expected: (the_run(folder) / "checkpoint.pt").exists())
-        running.send(number)
-        assert running.wait() == code
-        run = Run.read(the_run(tmp_path / expected))
-        assert run.state == expected
-        if expected == "interrupted":
-            advice = f"interrupted after round {run.round}: the same command goes on from there\n"
-            assert (running.errors, 50 <= run.round < ROUNDS) == (advice, True)
-        assert Launched(command(tmp_path / expected), tmp_path / "log").wait() == 0
-        run = Run.read(the_run(tmp_path / expected))
-        assert (run.state, run.manifest["sittings"]) == ("finished", 2)
-        assert contents(tmp_path / expected) == undisturbed
-        assert not (run.path / "checkpoint.pt").exists()
 
 
 def test_a_finished_run_is_shown_and_not_changed_without_force(tmp_path, undisturbed, capsys):

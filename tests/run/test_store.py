@@ -6,10 +6,8 @@ import contextlib
 import json
 import os
 import shutil
-import signal
 import subprocess
-import sys
-from collections.abc import Iterator
+import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -27,56 +25,28 @@ from ol2r_cli.run.identity import RESULTS_VERSION, checkout
 from ol2r_cli.run.run import find_runs, read_manifest, sha256
 from ol2r_cli.run.store import DirectoryLost, Manifest, RunDirectory, RunningElsewhere, create_root
 
-HOLDER = """
-import sys, time
-from ol2r_cli.run.store import RunDirectory
-with RunDirectory(sys.argv[1]):
-    print("begun", flush=True)
-    time.sleep(60)
-"""
-ASKING = """
-import sys
-from pathlib import Path
-from ol2r_cli.files import is_held
-print("begun", flush=True)
-while True:
-    is_held(Path(sys.argv[1]))
-"""
 
+def test_a_second_writer_is_refused_and_asking_whether_it_is_running_does_not_prevent_one(tmp_path: Path):
+    directory, ended = RunDirectory(tmp_path / "run"), threading.Event()
+    expected = rf"another process \(pid {os.getpid()} on .+\) is running this in .*run"
+    with directory:
+        for second in directory, RunDirectory(directory.path):
+            with pytest.raises(RunningElsewhere, match=expected):
+                second.__enter__()
+            assert is_held(directory / LOCK), "the attempt must not release the lock"
 
-@contextlib.contextmanager
-def beside(script: str, folder: Path) -> Iterator[subprocess.Popen[str]]:
-    """Another process that runs a script; killed at the end."""
-    env = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
-    command = [sys.executable, "-c", script, str(folder)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "begun\n"
-        yield process
-        process.kill()
+    def ask() -> None:
+        while not ended.is_set():
+            is_held(directory / LOCK)
 
-
-def test_a_second_process_is_refused_until_the_first_has_ended(tmp_path: Path):
-    directory = RunDirectory(tmp_path / "run")
-    with beside(HOLDER, directory.path) as holder:
-        assert is_held(directory / LOCK)
-        expected = rf"another process \(pid {holder.pid} on .+\) is running this in .*run"
-        with pytest.raises(RunningElsewhere, match=expected):
-            directory.__enter__()
-        assert is_held(directory / LOCK), "the attempt must not release the lock"
-        holder.send_signal(signal.SIGKILL)
-        holder.wait()
-        assert not is_held(directory / LOCK)
-    with directory, pytest.raises(RunningElsewhere):
-        RunDirectory(tmp_path / "run").__enter__()
-
-
-def test_asking_whether_it_is_running_does_not_prevent_a_run(tmp_path: Path):
-    (tmp_path / LOCK).touch()
-    with beside(ASKING, tmp_path / LOCK):
-        for _ in range(50):
-            with RunDirectory(tmp_path) as directory:
+    (asking := threading.Thread(target=ask)).start()
+    try:
+        for _ in range(200):
+            with directory:
                 directory.write_text("log.txt", "")
+    finally:
+        ended.set()
+        asking.join()
 
 
 def test_what_entering_leaving_and_clearing_create_and_remove(tmp_path: Path):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
 
 import polars as pl
 import pytest
@@ -69,26 +68,6 @@ def test_evaluations_of_several_rounds_and_blocks_of_queries_of_different_length
     assert run.evaluation.filter(split="test").select("seed", "round", "ndcg_10", "cosine").rows() == of_one + of_two
     assert run.evaluation.height == 6 + 4
     assert run.blocks.rows() == [(1, 10, 1, 1), (1, 10, 2, 2), (1, 10, 3, 2), (2, 10, 1, 2), (2, 10, 2, 2)]
-
-
-def test_interactions_are_the_shown_documents(directory: RunDirectory):
-    """Two replicas, lists of two; the second query has a single document. Document numbers are rows of the table."""
-    interaction = SimpleNamespace(
-        candidates=SimpleNamespace(query=torch.tensor([5, 6]), document=torch.tensor([[70, 71, 72], [90, 0, 0]])),
-        ranking=torch.tensor([[2, 0], [0, 1]]),
-        shown=torch.tensor([[True, True], [True, False]]),
-        clicks=torch.tensor([[False, True], [True, False]]),
-    )
-    trace = Trace(directory, [1, 2])
-    for t in (1, 2):
-        trace.record_interaction(t, interaction)
-    trace.flush()
-    frame = written(directory).interactions
-    types = {"rank": pl.Int32, "query": pl.Int64, "document": pl.Int64, "click": pl.Boolean}
-    assert frame.schema == {"seed": pl.Int64, "round": pl.Int64} | types
-    once = [(1, 1, 1, 5, 72, False), (1, 1, 2, 5, 70, True), (2, 1, 1, 6, 90, True)]
-    assert frame.filter(round=1).rows() == once
-    assert frame.filter(round=2).drop("round").rows() == [(seed, *rest) for seed, _, *rest in once]
 
 
 def test_one_row_per_seed_and_round_with_null_where_a_measure_does_not_apply(directory: RunDirectory):
@@ -197,23 +176,6 @@ def test_parts_become_one_file_which_does_not_depend_on_them(directory: RunDirec
     assert [path.name for path in directory.path.iterdir()] == ["trace.parquet"]
     played(RunDirectory(tmp_path / "once"), 10, last=10).finish()
     assert (tmp_path / "once" / "trace.parquet").read_bytes() == (directory / "trace.parquet").read_bytes()
-
-
-def test_a_lost_or_changed_part_is_noticed(directory: RunDirectory, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(trace_module, "PART_BYTES", 1)
-    trace = played(directory, 3)
-    part = directory / parts(directory.files, TRACE)[1]
-    content = bytearray(part.read_bytes())
-    content[100] ^= 1
-    part.write_bytes(content)
-    for read in lambda: written(directory).trace, trace.finish:
-        with pytest.raises(DamagedFile, match=rf"{part.name} has another content than when it was written"):
-            read()
-    part.unlink()
-    with pytest.raises(DamagedFile, match=rf"{part.name} is missing"):
-        trace.finish()
-    directory.clear()
-    assert list(directory.path.iterdir()) == []
 
 
 def test_a_full_buffer_is_written_and_parts_are_in_order_also_after_99999(directory: RunDirectory, monkeypatch):
