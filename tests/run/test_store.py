@@ -19,11 +19,19 @@ import torch
 
 from ol2r_cli import __version__
 from ol2r_cli.files import as_json, is_held
-from ol2r_cli.run import FILES, LOCK
+from ol2r_cli.run import CHECKPOINT, FILES, LOCK
 from ol2r_cli.run import store as module
 from ol2r_cli.run.identity import RESULTS_VERSION, checkout
 from ol2r_cli.run.run import find_runs, read_manifest, sha256
-from ol2r_cli.run.store import DirectoryLost, Manifest, RunDirectory, RunningElsewhere, create_root
+from ol2r_cli.run.store import (
+    DirectoryLost,
+    Manifest,
+    RunDirectory,
+    RunningElsewhere,
+    create_root,
+    restore_checkpoint,
+    save_checkpoint,
+)
 
 
 def test_a_second_writer_is_refused_and_asking_whether_it_is_running_does_not_prevent_one(tmp_path: Path):
@@ -296,3 +304,44 @@ def test_the_commit_of_a_checkout_and_its_dirty_flag(tmp_path: Path, monkeypatch
     assert checkout(tmp_path) == {"commit": commit, "dirty": True}
     (tmp_path / "below").mkdir()
     assert checkout(tmp_path / "below") is None, "a package that is installed inside another repository"
+
+
+def test_a_checkpoint_comes_back_and_that_of_another_run_or_version_is_refused(tmp_path: Path, monkeypatch):
+    directory = RunDirectory(tmp_path)
+    assert restore_checkpoint(directory, "this") is None
+    state = {"round": 7, "best": None, "speed": 0.1, "name": "pdgd", "queue": [(100, torch.ones(2).double())]}
+    save_checkpoint(directory, {"simulation": state}, "this")
+    found = restore_checkpoint(directory, "this")
+    assert found is not None
+    assert repr(found["simulation"]) == repr(state)
+    with pytest.raises(ValueError, match=r"checkpoint\.pt must be of fingerprint that, got this: type force=true"):
+        restore_checkpoint(directory, "that")
+    now = module.RESULTS_VERSION
+    monkeypatch.setattr(module, "RESULTS_VERSION", now + 1)
+    with pytest.raises(ValueError, match=f"of results_version {now + 1}, got {now}: type force=true to start afresh"):
+        restore_checkpoint(directory, "this")
+    assert (directory / CHECKPOINT).exists()
+
+
+def test_a_damaged_checkpoint_is_reported_and_not_used(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    directory, theta = RunDirectory(tmp_path), torch.full((1000,), 1.5, dtype=torch.float64)
+    save_checkpoint(directory, {"theta": theta}, "run")
+    whole = (directory / CHECKPOINT).read_bytes()
+    flipped = bytearray(whole)
+    flipped[whole.index(theta[:9].numpy().tobytes()) + 800] ^= 1
+    damaged = {
+        "text": b"not a checkpoint",
+        "all but the end": whole[:-1],
+        "beginning overwritten": b"\x00" * 64 + whole[64:],
+        "a flipped bit of a tensor": bytes(flipped),
+    }
+    for content in [1, 2], {"state": {}}, torch.load(directory / CHECKPOINT) | {"files": {"trace.parquet": 3}}:
+        torch.save(content, directory / CHECKPOINT)
+        damaged[f"{content}"] = (directory / CHECKPOINT).read_bytes()
+    for how, content in damaged.items():
+        (directory / CHECKPOINT).write_bytes(content)
+        assert restore_checkpoint(directory, "run") is None, how
+        errors = capsys.readouterr().err
+        assert errors.startswith(f"starts afresh: {directory / CHECKPOINT} cannot be read ("), how
+        assert errors.count("\n") == 1
+        assert not (directory / CHECKPOINT).exists()
