@@ -96,27 +96,12 @@ FlatScores = of(Sound, predict=flat)
 BareScores = of(Sound, predict=lambda self, *given: Sound.predict(self, *given).scores)
 DividesByClicks = of(Sound, after=lambda self, one, random: self.weights.div_(one.clicks.sum(1, keepdim=True)))
 DrawsElsewhere = of(Sound, changed=lambda self, scores, candidates: scores + torch.rand_like(scores))
-SharesState = of(
-    Sound,
-    learned=[],
-    after=lambda self, one, random: self.learned.append(1),
-    changed=lambda self, scores, candidates: scores * (-1) ** (len(self.learned) // 7),
-)
-ReadsOtherReplicas = of(Sound, after=lambda self, one, random: self.weights.sub_(self.weights.mean(0)))
 
 
 class ReadsPadding(Sound):
     def changed(self, scores, candidates):
         centred = candidates.features * candidates.features.mean(1, keepdim=True).round(decimals=1)
         return (centred * self.weights[:, None]).sum(2)[:, None]
-
-
-class TiesByRounding(Sound):
-    """Scores that are equal but for what rounding leaves in products of this shape."""
-
-    def changed(self, scores, candidates):
-        replicas, _, documents = scores.shape
-        return scores.round() + 10 + torch.arange(documents, dtype=torch.float64) * (replicas + documents) % 7 * 3e-6
 
 
 KeepsAttribute = of(
@@ -205,12 +190,6 @@ class SortsPadding(Exploration):
     def propose(self, prediction, candidates, random):
         scores = prediction.scores.mean(1) + random.uniform(candidates.mask.shape[1])
         return Proposal(best(scores, self.ranking_depth), scores)
-
-
-class DrawsByLength(Exploration):
-    def propose(self, prediction, candidates, random):
-        chance = random.uniform(candidates.mask.shape[1]).flip(1).masked_fill(~candidates.mask, -1)
-        return Proposal(best(chance, self.ranking_depth), prediction.scores.mean(1))
 
 
 class HalfOrder(Exploration):
