@@ -143,9 +143,13 @@ def _metrics(first: Run, second: Run, names: Sequence[str] | None) -> list[Row]:
     Means are over the seeds for which both runs have the metric, or where there are none over those of each.
     Differences are second minus first, paired by seed.
     """
+    import polars as pl
+
+    from ol2r_cli.run.summary import summarise
+
     values: list[dict[str, dict[int, float]]] = []
     for path in (first.path, second.path):
-        table = read_tables(path, lambda run: run.per_seed)
+        table = read_tables(path, lambda run: pl.DataFrame(summarise(run)["by_seed"]))  # also of an unfinished run
         columns = {name: zip(table["seed"], table[name], strict=True) for name in table.columns if name != "seed"}
         values.append(
             {name: {s: value for s, value in column if value is not None} for name, column in columns.items()}
