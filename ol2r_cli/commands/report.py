@@ -118,15 +118,15 @@ def make_document(options: argparse.Namespace, look: Look, all_metrics: bool = F
         for warning in selection.warnings:
             print(f"ol2r report: {warning}", file=sys.stderr)
     metrics = options.metric or (known_metrics(groups) if all_metrics else usual_metrics(groups))
-    comparison = found = None
+    comparison = instead = None
     if compares:
         groups = labels.ordered(groups, metrics)  # letters in the order of the table
         comparison = compare(groups, labels, metrics, options.baseline, options.test or "t")
     if options.recovery:
-        from ol2r_cli.report.recovery import recoveries  # imports torch
+        from ol2r_cli.report.recovery import recovery  # imports torch
 
-        found = recoveries(groups, labels)
-    return Document(collection, groups, labels, metrics, selection, comparison, options.differences, found, look)
+        instead = recovery(groups, labels)
+    return Document(collection, groups, labels, metrics, selection, comparison, options.differences, instead, look)
 
 
 def _report(options: argparse.Namespace) -> None:

@@ -24,8 +24,6 @@ from ol2r_cli.report.text_table import Cell, TextTable, in_markdown, latex, mark
 if TYPE_CHECKING:
     import polars as pl
 
-    from ol2r_cli.report.recovery import Recovery
-
 SUFFIXES = {".md": "md", ".csv": "csv", ".parquet": "parquet", ".tex": "latex", ".html": "html", ".json": "json"}
 FORMATS = tuple(SUFFIXES.values())
 _TEST_NAMES = {"t": "paired t test", "permutation": "permutation test (signs of the differences)"}
@@ -33,7 +31,7 @@ _TEST_NAMES = {"t": "paired t test", "permutation": "permutation test (signs of 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Document:
-    """A report on groups. differences_only: without the table of groups. recoveries: these instead of the groups.
+    """A report on groups. differences_only: without the table of groups. instead: another table, and its frame.
     look: of the figures of a page.
     """
 
@@ -44,16 +42,14 @@ class Document:
     selection: Selection | None = None
     comparison: Comparison | None = None
     differences_only: bool = False
-    recoveries: Sequence[Recovery] | None = None
+    instead: tuple[TextTable, pl.DataFrame] | None = None
     look: Look = PLAIN
 
     @cached_property
     def tables(self) -> list[TextTable]:
         """The table of groups, and that of differences from a baseline or, with `differences_only`, of all pairs."""
-        if self.recoveries is not None:
-            from ol2r_cli.report.recovery import recovery_table  # imports torch
-
-            return [recovery_table(self.recoveries)]
+        if self.instead is not None:
+            return [self.instead[0]]
         tables = []
         if not self.differences_only:
             tables.append(groups_table(self.groups, self.labels, self.metrics, self.selection, self.comparison))
@@ -81,10 +77,8 @@ class Document:
 
     def frame(self) -> pl.DataFrame:
         """Full precision: one row for each group or, with `differences_only`, for each comparison and metric."""
-        if self.recoveries is not None:
-            from ol2r_cli.report.recovery import recovery_frame
-
-            return recovery_frame(self.recoveries)
+        if self.instead is not None:
+            return self.instead[1]
         comparison, labels = self.comparison, self.labels
         rows: list[dict[str, Any]] = []
         if self.differences_only and comparison:

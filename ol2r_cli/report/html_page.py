@@ -1,14 +1,15 @@
 """`report.html`: a whole report as one self-contained file, from a jinja2 template. torch requires jinja2.
 
-This module computes the texts, tables and figures of the page: a summary in sentences, the best rankers of each task,
-the settings of each group with the command that repeats it, and the provenance of the numbers.
+The template has the sentences. This module computes what is in them: the best rankers of each task, the settings of
+each group with the command that repeats it, tables and figures, and the provenance of the numbers.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,10 +19,9 @@ from markupsafe import Markup, escape
 from ol2r_cli.config.overrides import as_typed
 from ol2r_cli.files import write_text
 from ol2r_cli.formatting import duration, plural, plus_minus, printable
-from ol2r_cli.report.comparison import Comparison, Selection, select
+from ol2r_cli.report.comparison import select
 from ol2r_cli.report.estimates import LEAST_UNITS
 from ol2r_cli.report.figures.drawing import KINDS, Look, NothingToDraw, draw, file_content, reading
-from ol2r_cli.report.finished_run import FinishedRun
 from ol2r_cli.report.measures import digits, heading, ndcg_metrics, usual_metrics
 from ol2r_cli.report.names import Labels, Legend, dataset_name, defines_task, symbol, tasks
 from ol2r_cli.report.run_groups import Group
@@ -39,8 +39,6 @@ _SHOWN = (
 )
 _LONG = re.compile(r"\d+\.\d{3,}")  # coordinates; a hundredth of a point is enough
 Manifest = Mapping[str, Any]
-Member = tuple[Group, FinishedRun, Manifest]  # a run with its group and the content of its run.json
-Pairs = list[tuple[str, str]]
 
 
 def write_page(path: Path, document: Document) -> None:
@@ -48,17 +46,42 @@ def write_page(path: Path, document: Document) -> None:
 
     The page has every figure that the runs have data for. Without matplotlib it has none, and says so.
     """
-    labels, selection, comparison = document.labels, document.selection, document.comparison
+    labels, comparison = document.labels, document.comparison
     groups = labels.ordered(document.groups, ndcg_metrics(document.groups))
     members = [(group, run, Run.read_finished(run.path).manifest) for group in groups for run in group.runs]
+    manifests = [manifest for _, _, manifest in members]
     shared = {
         name: as_typed(value)
         for name, value in groups[0].settings.items()
         if all(name in group.settings and as_typed(group.settings[name]) == as_typed(value) for group in groups)
     }
-    omitted = document.collection.left_out
-    shown = replace(document, metrics=usual_metrics(groups), differences_only=False).tables
-    baseline = comparison.baseline if comparison and comparison.differences else None
+    names, described = {}, []
+    for group in groups:
+        parts = [group.choices["dataset"], group.choices["click"], labels.ranker(group), labels.short(group)]
+        names[group] = ", ".join(filter(None, parts))
+        told = {*labels.settings(group), *(shared if group.settings.keys() != shared.keys() else ())}
+        seeds = [
+            (f"seeds of fold {fold}" if len(group.seeds) > 1 or fold is not None else "seeds", ranges(of_fold))
+            for fold, of_fold in group.seeds.items()
+        ]
+        commands = dict.fromkeys(printable(manifest["command"]) for each, _, manifest in members if each is group)
+        described.append(
+            {
+                "name": names[group],
+                "distinguishing": [*labels.words(group).items(), *seeds],
+                "commands": Markup("\n").join(commands),
+                "others": [(name, as_typed(value)) for name, value in group.settings.items() if name not in told],
+            }
+        )
+    rows = [
+        (
+            *(str(run.path), names[group], "" if run.fold is None else str(run.fold), ranges(run.seeds)),
+            *(_time(of, "ended"), duration(of.get("seconds") or 0), _device(of), _commit(of)[:19]),
+        )
+        for group, run, of in members
+    ]
+    headings = ("directory", "group", "fold", "seeds", "ended (UTC)", "time", "device", "git commit")
+    versions = [manifest.get("versions") or {} for manifest in manifests]
     figures, not_drawn = page_figures(groups, labels, document.look)
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
@@ -69,55 +92,31 @@ def write_page(path: Path, document: Document) -> None:
         keep_trailing_newline=True,
         undefined=StrictUndefined,
     )
+    environment.filters |= {"plural": plural, "commit": _commit, "device": _device, "time": _time}
     text = environment.get_template("report.html.jinja").render(
-        summary=[_summary(groups, selection), *([_significance(comparison)] if comparison else [])],
+        document=document,
+        chosen={part: len({group.choices[part] for group in groups}) for part in ("ranker", "click", "dataset")},
+        rounds=_span({int(group.settings["rounds"]) for group in groups}),
+        values=_span({group.n for group in groups}),
+        has_folds=any(len(group.seeds) > 1 for group in groups),
+        tested=[difference for difference in comparison.differences if difference.holm is not None]
+        if comparison
+        else [],
+        least_units=LEAST_UNITS,
         leaders=_leaders(groups, labels),
-        warnings=[*omitted, *(selection.warnings if selection else []), *_warnings(members)],
-        groups_table=shown[0],
-        differences_table=shown[1] if len(shown) > 1 else None,
-        baseline=baseline,
-        notes=[line for line in document.notes if line not in omitted],
+        is_dirty=any((manifest.get("git") or {}).get("dirty") for manifest in manifests),
+        tables=replace(document, metrics=usual_metrics(groups), differences_only=False).tables,
         figures=figures,
         not_drawn=not_drawn,
-        groups=[_group(group, labels, members, shared) for group in groups],
-        shared_settings=list(shared.items()),
-        provenance=_provenance(members),
-        runs=_runs_table(members, labels),
+        groups=described,
+        shared_settings=shared.items(),
+        manifests=manifests,
+        versions={name: [str(of.get(name, "unknown")) for of in versions] for name in dict.fromkeys(chain(*versions))},
+        seconds=duration(sum(manifest.get("seconds") or 0 for manifest in manifests)),
+        data=dict.fromkeys((of["dataset"]["name"], run.fold, of["dataset"]["fingerprint"]) for _, run, of in members),
+        runs=TextTable.of(headings, (), rows),
     )
     write_text(path, text)
-
-
-def _name(group: Group, labels: Labels) -> str:
-    """Dataset, click model, ranker, and the settings that distinguish it from others."""
-    parts = [group.choices["dataset"], group.choices["click"], labels.ranker(group), labels.short(group)]
-    return ", ".join(filter(None, parts))
-
-
-def _summary(groups: Sequence[Group], selection: Selection | None) -> str:
-    counts = [
-        plural(len({group.choices[part] for group in groups}), noun)
-        for part, noun in (("ranker", "ranker"), ("click", "click model"), ("dataset", "dataset"))
-    ]
-    rounds, values = (
-        " to ".join(f"{number:,}" for number in sorted({min(numbers), max(numbers)}))
-        for numbers in ({int(group.settings["rounds"]) for group in groups}, {group.n for group in groups})
-    )
-    values += " (fold, seed)" if any(len(group.seeds) > 1 for group in groups) else f" seed{'s' * (values != '1')}"
-    extent = f"{plural(len(groups), 'group')} of {plural(sum(len(group.runs) for group in groups), 'run')}"
-    line = f"{extent}: {', '.join(counts)}, {rounds} round{'s' * (rounds != '1')}; {values}"
-    line += f"{' each' * (len(groups) > 1)}."
-    if selection and selection.chose:
-        line += f" Each is the best by validation NDCG of up to {max(selection.cells.values())} cells of its grid."
-    return line
-
-
-def _significance(comparison: Comparison) -> str:
-    tested = [difference for difference in comparison.differences if difference.holm is not None]
-    significant = sum(difference.significant for difference in tested)
-    rivals = "each other" if comparison.baseline is None else comparison.baseline
-    if not tested:
-        return f"Differences from {rivals} could not be tested: that takes {LEAST_UNITS} seeds or folds."
-    return f"Significant differences from {rivals}: {significant} of {len(tested)} that were tested."
 
 
 def _leaders(groups: Sequence[Group], labels: Labels) -> list[str]:
@@ -145,78 +144,6 @@ def _leaders(groups: Sequence[Group], labels: Labels) -> list[str]:
     return lines if more <= 0 else [*lines[:_LEADERS], f"{more} more tasks are in the table."]
 
 
-def _warnings(members: Iterable[Member]) -> list[str]:
-    """Reasons, apart from settings, for differences between runs."""
-    manifests, lines = [manifest for _, _, manifest in members], []
-    for package in ("ol2r", "torch", "numpy"):
-        versions = sorted({str((manifest.get("versions") or {}).get(package)) for manifest in manifests})
-        if len(versions) > 1:
-            lines.append(f"The runs were made with several versions of {package}: {', '.join(versions)}.")
-    if any((manifest.get("git") or {}).get("dirty") for manifest in manifests):
-        lines.append("Some runs were made by a checkout with changes that no commit has.")
-    return lines
-
-
-def _group(group: Group, labels: Labels, members: Iterable[Member], shared: Mapping[str, str]) -> dict[str, Any]:
-    """Choices, distinguishing settings and seeds of a group, its commands, and its other settings."""
-    seeds = [
-        (f"seeds of fold {fold}" if len(group.seeds) > 1 or fold is not None else "seeds", ranges(of_fold))
-        for fold, of_fold in group.seeds.items()
-    ]
-    said = {*labels.settings(group), *(shared if group.settings.keys() != shared.keys() else ())}
-    commands = dict.fromkeys(printable(manifest["command"]) for each, _, manifest in members if each is group)
-    return {
-        "name": _name(group, labels),
-        "distinguishing": [*labels.words(group).items(), *seeds],
-        "commands": Markup("\n").join(commands),
-        "others": [(name, as_typed(value)) for name, value in group.settings.items() if name not in said],
-    }
-
-
-def _provenance(members: Sequence[Member]) -> Pairs:
-    """Versions, commit, device, times and data of all runs."""
-    manifests = [manifest for _, _, manifest in members]
-
-    def unique(values: Iterable[object]) -> str:
-        return ", ".join(dict.fromkeys(map(str, values)))
-
-    versions = [manifest.get("versions") or {} for manifest in manifests]
-    packages = dict.fromkeys(name for of_run in versions for name in of_run)
-    data = {
-        (m["dataset"]["name"] + ("" if run.fold is None else f", fold {run.fold}"), m["dataset"]["fingerprint"]): None
-        for _, run, m in members
-    }
-    started, ended = (min(_time(m, "started") for m in manifests), max(_time(m, "ended") for m in manifests))
-    return [
-        *((name, unique(of_run.get(name, "unknown") for of_run in versions)) for name in packages),
-        ("git commit", unique(map(_commit, manifests))),
-        ("results version", unique(manifest.get("results_version") for manifest in manifests)),
-        ("device", unique(map(_device, manifests))),
-        ("run between", f"{started} and {ended}"),
-        ("time of all runs", duration(sum(manifest.get("seconds") or 0 for manifest in manifests))),
-        *((f"{name}, sha256", fingerprint) for name, fingerprint in data),
-    ]
-
-
-def _runs_table(members: Iterable[Member], labels: Labels) -> TextTable:
-    rows = [
-        (
-            str(run.path),
-            _name(group, labels),
-            "" if run.fold is None else str(run.fold),
-            ranges(run.seeds),
-            _time(manifest, "ended"),
-            duration(manifest.get("seconds") or 0),
-            _device(manifest),
-            _commit(manifest)[:19],
-        )
-        for group, run, manifest in members
-    ]
-    return TextTable.of(
-        ("directory", "group", "fold", "seeds", "ended (UTC)", "time", "device", "git commit"), (), rows
-    )
-
-
 def ranges(seeds: Iterable[int]) -> str:
     """Seeds as ranges, such as `0–4, 10`."""
     runs: list[list[int]] = []
@@ -226,6 +153,10 @@ def ranges(seeds: Iterable[int]) -> str:
         else:
             runs.append([seed])
     return ", ".join("–".join(map(str, run)) for run in runs)
+
+
+def _span(numbers: Collection[int]) -> str:
+    return " to ".join(f"{number:,}" for number in sorted({min(numbers), max(numbers)}))
 
 
 def _commit(manifest: Manifest) -> str:
