@@ -179,9 +179,8 @@ def _by_suffix(options: argparse.Namespace, formats: Mapping[str, str], where: s
 def _draw_figures(options: argparse.Namespace) -> None:
     kinds = [kind for kind in options.figure if kind in KINDS or not ("=" in kind or Path(kind).is_dir())]
     options.folders += [kind for kind in options.figure if kind not in kinds]  # `--figure blocks outputs click=per`
-    for kind in kinds:
-        if kind not in KINDS:
-            raise ValueError(must_be_one_of("--figure", KINDS, kind))
+    if unknown := [kind for kind in kinds if kind not in KINDS]:
+        raise ValueError(must_be_one_of("--figure", KINDS, unknown[0]))
     out = options.out or FIGURE_FOLDER
     if _by_suffix(options, FIGURE_SUFFIXES, "with --figure"):
         if len(kinds) > 1:
@@ -194,7 +193,7 @@ def _draw_figures(options: argparse.Namespace) -> None:
     given = _figure_options(kinds, options)
     look = Look(**{name: value for name, value in given.items() if name in EVERY_KIND})
     document = make_document(options, look)
-    written, lines = 0, dict[str, None]()
+    lines: dict[str, None] = {}
     for kind, file in files.items():
         known = {name: value for name, value in given.items() if name in EVERY_KIND or name in KINDS[kind].options}
         try:
@@ -208,10 +207,9 @@ def _draw_figures(options: argparse.Namespace) -> None:
             drawing.save(figure, file)
         print(f"written: {file}")
         lines[drawing.reading(kind, document.groups, look)[1]] = None
-        written += 1
     for line in filter(None, lines):
         print(f"ol2r report: {line} --option bands=ci draws those of two", file=sys.stderr)
-    if not written:
+    if not lines:
         raise ValueError("none of the figures could be drawn")
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +26,10 @@ if TYPE_CHECKING:
     import polars as pl
 
 SUFFIXES = {".md": "md", ".csv": "csv", ".parquet": "parquet", ".tex": "latex", ".html": "html", ".json": "json"}
-FORMATS = tuple(SUFFIXES.values())
+_DIFFERENCE = (
+    *("difference", "difference_half_width", "p", "p_holm", "effect"),
+    *("wins", "ties", "losses", "pairs", "missing"),
+)
 _TEST_NAMES = {"t": "paired t test", "permutation": "permutation test (signs of the differences)"}
 
 
@@ -155,7 +159,13 @@ def groups_table(
 ) -> TextTable:
     """One row for each group, with the marks of a comparison, without columns that would be empty."""
     metrics = [name for name in metrics if any(group.estimate(name) for group in groups)]
-    best = {(group, name) for task in tasks(groups) for name in metrics for group in _best(task, name)}
+    best: set[tuple[Group, str]] = set()  # of tasks with several rows, and of metrics that have a direction
+    for task, name in product(
+        tasks(groups), [name for name in metrics if described(name).higher_is_better is not None]
+    ):
+        means = {group: gain(name, estimate.mean) for group in task if (estimate := group.estimate(name))}
+        if len(means) > 1:
+            best |= {(group, name) for group, mean in means.items() if mean == max(means.values())}
     rows: list[list[str | Cell]] = []
     for group in labels.ordered(groups, metrics):
         baseline = " (baseline)" if comparison and group in comparison.bases else ""
@@ -181,14 +191,6 @@ def groups_table(
         rows.append(row)
     words = ("", "dataset", "click", "intent", "ranker", "settings", "note")
     return TextTable.of(words, ["chosen from", "n", *map(heading, metrics)], rows).without_empty()
-
-
-def _best(task: Sequence[Group], metric: str) -> list[Group]:
-    """The groups with the best mean; none where there is one group, or where the metric has no direction."""
-    means = {group: gain(metric, estimate.mean) for group in task if (estimate := group.estimate(metric))}
-    if len(means) < 2 or described(metric).higher_is_better is None:
-        return []
-    return [group for group, mean in means.items() if mean == max(means.values())]
 
 
 def differences_table(comparison: Comparison, labels: Labels) -> TextTable:
@@ -223,22 +225,10 @@ def format_p(p: float | None) -> str:
 
 def _numbers(d: PairedDifference | None) -> dict[str, Any]:
     """The numbers of a difference in full precision; None where there is none."""
-    names = (
-        "difference",
-        "difference_half_width",
-        "p",
-        "p_holm",
-        "effect",
-        "wins",
-        "ties",
-        "losses",
-        "pairs",
-        "missing",
-    )
     if d is None:
-        return dict.fromkeys(names)
+        return dict.fromkeys(_DIFFERENCE)
     tests, counts = (d.p, d.holm, d.effect), (d.wins, d.ties, d.losses, d.estimate.n, d.missing)
-    return dict(zip(names, (d.estimate.mean, d.estimate.half_width, *tests, *counts), strict=True))
+    return dict(zip(_DIFFERENCE, (d.estimate.mean, d.estimate.half_width, *tests, *counts), strict=True))
 
 
 def _comparison_notes(comparison: Comparison) -> list[str]:
@@ -248,11 +238,9 @@ def _comparison_notes(comparison: Comparison) -> list[str]:
     comparisons = plural(family, "comparison")
     lines = []
     if tested:
-        mark = (
-            "Letters name the rows that a value is significantly better than"
-            if comparison.baseline is None
-            else f"↑ and ↓ are significantly more and less than {comparison.baseline}"
-        )
+        mark = f"↑ and ↓ are significantly more and less than {comparison.baseline}"
+        if comparison.baseline is None:
+            mark = "Letters name the rows that a value is significantly better than"
         units = _units(*sorted({"folds" if d.estimate.folds > 1 else "seeds" for d in tested}))
         lines.append(
             f"{mark}, at {ALPHA} after Holm's correction for the {comparisons} of each metric: "
