@@ -81,13 +81,12 @@ class Comparison:
         if self.baseline is not None:
             difference = self.against_baseline.get((group, metric))
             return difference.arrow if difference else ""
-        beaten = []
+        beaten = set()
         for d in self.differences:
-            if d.significant and d.metric == metric and group in (d.group, d.rival):
-                better = gain(metric, d.estimate.mean)
-                beaten += [d.rival] if d.group is group and better > 0 else []
-                beaten += [d.group] if d.rival is group and better < 0 else []
-        return "".join(sorted(self.letters[rival] for rival in beaten))
+            if d.significant and d.metric == metric:
+                better, worse = (d.group, d.rival) if gain(metric, d.estimate.mean) > 0 else (d.rival, d.group)
+                beaten |= {self.letters[worse]} if better is group else set()
+        return "".join(sorted(beaten))
 
     def row_names(self, labels: Labels) -> dict[Group, str]:
         """The ranker of each compared group; with its settings where several have the same dataset and click model."""
@@ -159,20 +158,10 @@ def _differences(pairs: Sequence[tuple[Group, Group]], metrics: Iterable[str], t
                 continue
             units = fold_means(paired) if estimate.folds > 1 else [*paired.values()]
             gains = [gain(metric, difference) for difference in paired.values()]
-            of_metric.append(
-                PairedDifference(
-                    metric,
-                    group,
-                    rival,
-                    estimate,
-                    p=TESTS[test](units) if len(units) >= LEAST_UNITS else None,
-                    effect=effect_size(units),
-                    wins=sum(value > 0 for value in gains),
-                    ties=sum(value == 0 for value in gains),
-                    losses=sum(value < 0 for value in gains),
-                    missing=len(values.keys() ^ rival_values.keys()),
-                )
-            )
+            p = TESTS[test](units) if len(units) >= LEAST_UNITS else None
+            counts = sum(g > 0 for g in gains), gains.count(0), sum(g < 0 for g in gains)
+            missing = len(values.keys() ^ rival_values.keys())
+            of_metric.append(PairedDifference(metric, group, rival, estimate, p, effect_size(units), *counts, missing))
         adjusted = iter(holm([d.p for d in of_metric if d.p is not None]))
         differences += [d if d.p is None else replace(d, holm=next(adjusted)) for d in of_metric]
     return differences
@@ -216,12 +205,10 @@ def select(groups: Sequence[Group], labels: Labels, keep: Iterable[str] = ()) ->
         sizes = {cell: {fold: len(seeds) for fold, seeds in cell.seeds.items()} for cell in cells}
         fullest = max(sizes.values(), key=lambda size: (sum(size.values()), len(size)))  # of as full ones, most folds
         complete = [cell for cell, size in sizes.items() if size == fullest]
-        selection.warnings.extend(
-            f"left out of the choice, {_extent(size)} where the fullest has {_extent(fullest)}: "
-            f"{labels.overrides(cell)}"
-            for cell, size in sizes.items()
-            if size != fullest
-        )
+        for cell in cells:
+            if cell not in complete:
+                extents = f"{_extent(sizes[cell])} where the fullest has {_extent(fullest)}"
+                selection.warnings.append(f"left out of the choice, {extents}: {labels.overrides(cell)}")
         selection.cells[_best(complete, labels)] = len(complete)
     return selection
 

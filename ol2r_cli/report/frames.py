@@ -53,33 +53,30 @@ def load(
             parts = choices(group)
             row = {"run": run.id, "path": str(run.path), "group": number, "dataset": parts.pop("dataset")}
             rows.append(row | {"fold": run.fold} | parts | {name: run.settings.get(name) for name in names})
-    values = _summary_rows(collected, columns) if table == "summary" else _table_rows(collected, table, columns)
+    if table != "summary":
+        values = _rows_of_table(collected, table, columns)
+    else:
+        known = dict.fromkeys(name for run in collected for name in run.metrics)
+        for name in columns or ():
+            if name not in known:
+                raise ValueError(f"columns must be some of {', '.join(known)}, got {name}")
+        values = as_frame(
+            [
+                {"path": str(run.path), "seed": seed} | {name: of_seed.get(name) for name in columns or known}
+                for run in collected
+                for seed, of_seed in sorted(run.values.items())
+            ]
+        )
     return as_frame(rows).join(values, on="path", maintain_order="left_right")
 
 
-def _summary_rows(runs: Sequence[FinishedRun], columns: Sequence[str] | None) -> pl.DataFrame:
-    """path, seed and metrics."""
-    known = list(dict.fromkeys(name for run in runs for name in run.metrics))
-    for name in columns or ():
-        if name not in known:
-            raise ValueError(f"columns must be some of {', '.join(known)}, got {name}")
-    return as_frame(
-        [
-            {"path": str(run.path), "seed": seed} | {name: of_seed.get(name) for name in columns or known}
-            for run in runs
-            for seed, of_seed in sorted(run.values.items())
-        ]
-    )
-
-
-def _table_rows(runs: Sequence[FinishedRun], table: str, columns: Sequence[str] | None) -> pl.DataFrame:
+def _rows_of_table(runs: Sequence[FinishedRun], table: str, columns: Sequence[str] | None) -> pl.DataFrame:
     """The rows of one table of all runs, with the path of the run; a column that an old file lacks is null."""
     import polars as pl
 
     known = getattr(run_reader, table.upper())
-    if table in ("trace", "evaluation"):
-        for run in runs:
-            known = known.with_columns(getattr(run.columns, table))
+    for run in runs if table != "blocks" else ():
+        known = known.with_columns(getattr(run.columns, table))
     known.check(dict.fromkeys(name for name in columns or () if name not in known.key))
     wanted = [name for name in known.columns if columns is None or name in (*known.key, *columns)]
     frames = [pl.DataFrame(schema={"path": pl.String} | {name: known.schema[name] for name in wanted})]
@@ -94,15 +91,14 @@ def as_frame(rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
     """A column for each key. Numbers stay numbers; a column of several types is text, as typed on the command line."""
     import polars as pl
 
-    columns = {key: [row.get(key) for row in rows] for key in dict.fromkeys(key for row in rows for key in row)}
-    return pl.DataFrame([pl.Series(key, _of_one_type(values), strict=False) for key, values in columns.items()])
-
-
-def _of_one_type(values: list[Any]) -> list[Any]:
-    types = {type(value) for value in values if value is not None}
-    if types <= {int, float} or types in ({bool}, {str}):
-        return values
-    return [None if value is None else value if isinstance(value, str) else as_typed(value) for value in values]
+    columns = []
+    for key in dict.fromkeys(key for row in rows for key in row):
+        values = [row.get(key) for row in rows]
+        types = {type(value) for value in values if value is not None}
+        if not (types <= {int, float} or types in ({bool}, {str})):
+            values = [value if value is None or isinstance(value, str) else as_typed(value) for value in values]
+        columns.append(pl.Series(key, values, strict=False))
+    return pl.DataFrame(columns)
 
 
 def as_csv(table: pl.DataFrame) -> str:

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
 from typing import TYPE_CHECKING
 
-from ol2r_cli.columns import CUTOFF, Column, RunColumns, main_cutoff, metrics_of, ndcg_columns
+from ol2r_cli.columns import Column, RunColumns, main_cutoff, metrics_of, ndcg_columns
 from ol2r_cli.formatting import must_be_one_of
 
 if TYPE_CHECKING:
     from ol2r_cli.report.run_groups import Group
 
 
-@cache
-def _shared() -> dict[str, Column]:
-    return metrics_of([RunColumns()])
-
-
+_shared = metrics_of([RunColumns()])
 _declared: dict[str, Column] = {}  # metrics of the measures of runs that have been read
 
 
@@ -29,12 +24,7 @@ def declare(columns: RunColumns) -> None:
 
 def described(metric: str) -> Column:
     """How reports show a metric of summary.json; one that no run declares keeps its name."""
-    return _shared().get(metric) or _declared.get(metric) or Column(metric, digits=2)
-
-
-def axis_label(metric: str) -> str:
-    """The label of a metric in a figure."""
-    return described(metric).axis or heading(metric)
+    return _shared.get(metric) or _declared.get(metric) or Column(metric, digits=2)
 
 
 def heading(metric: str) -> str:
@@ -54,15 +44,8 @@ def gain(metric: str, difference: float) -> float:
 
 def ndcg_metrics(groups: Sequence[Group]) -> tuple[str, str, str, str]:
     """Test, validation, cumulative and online NDCG at the cutoff that stands for these groups."""
-    return _of_cutoff(main_cutoff(known_metrics(groups)))
-
-
-def _of_cutoff(cutoff: int) -> tuple[str, str, str, str]:
-    online, cumulative, ndcg = ndcg_columns(cutoff)
+    online, cumulative, ndcg = ndcg_columns(main_cutoff(known_metrics(groups)))
     return f"test_{ndcg.name}", f"validation_{ndcg.name}", cumulative.name, online.name
-
-
-METRICS = _of_cutoff(CUTOFF)
 
 
 def usual_metrics(groups: Sequence[Group]) -> tuple[str, ...]:
@@ -78,6 +61,9 @@ def usual_metrics(groups: Sequence[Group]) -> tuple[str, ...]:
 def known_metrics(groups: Sequence[Group]) -> list[str]:
     """All metrics that the summary of some run has."""
     return list(dict.fromkeys(name for group in groups for name in group.metrics))
+
+
+METRICS = ndcg_metrics(())  # without another cutoff
 
 
 def check_metrics(metrics: Sequence[str], groups: Sequence[Group], option: str = "--metric") -> list[str]:

@@ -351,10 +351,6 @@ class Legend:
             looks = ranker_styles(choices["ranker"], len(names), choices.get("fairness", "none"), neural)
             self.styles.update(zip(names, looks, strict=True))
 
-    def style(self, group: Group) -> Style:
-        """The style of a group."""
-        return self.styles[self.names[group]]
-
 
 def _ranker(group: Group, several_parts: Collection[tuple[str, str]]) -> str:
     """The ranker as in the papers, with its model and exploration where the figure has several of them."""

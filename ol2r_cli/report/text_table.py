@@ -81,29 +81,19 @@ def in_markdown(text: str) -> str:
 
 def latex(table: TextTable, notes: Sequence[str] = ()) -> str:
     """A tabular for \\usepackage{booktabs}: best values bold, marks as superscripts, notes as comments above."""
-    rows = []
-    for row in table.rows:
-        texts = [f"\\textbf{{{_escaped(cell.text)}}}" if cell.best else _escaped(cell.text) for cell in row]
-        marks = [_escaped(cell.mark) if cell.mark in "↑↓" else f"$^{{{cell.mark}}}$" for cell in row]
-        rows.append(" & ".join(map("".join, zip(texts, marks, strict=True))))
-    return "\n".join(
-        [
-            *(f"% {line}" for line in ("\\usepackage{booktabs}", *notes)),
-            f"\\begin{{tabular}}{{{''.join('r' if number else 'l' for number in table.numbers)}}}",
-            "\\toprule",
-            f"{' & '.join(map(_escaped, table.headings))} \\\\",
-            "\\midrule",
-            *(f"{row} \\\\" for row in rows),
-            "\\bottomrule",
-            "\\end{tabular}",
-        ]
-    )
 
+    def escaped(text: str) -> str:  # a minus before a digit is set in math mode
+        return re.sub(r"(?<![\w.])-(?=[\d.])", "$-$", "".join(_LATEX.get(char, char) for char in text))
 
-def _escaped(text: str) -> str:
-    """LaTeX for the text; a minus before a digit is set in math mode."""
-    escaped = "".join(_LATEX.get(char, char) for char in text)
-    return re.sub(r"(?<![\w.])-(?=[\d.])", "$-$", escaped)
+    def cell(cell: Cell) -> str:
+        text = f"\\textbf{{{escaped(cell.text)}}}" if cell.best else escaped(cell.text)
+        return text + (escaped(cell.mark) if cell.mark in "↑↓" else f"$^{{{cell.mark}}}$")
+
+    columns = "".join("r" if number else "l" for number in table.numbers)
+    lines = [*(f"% {line}" for line in ("\\usepackage{booktabs}", *notes)), f"\\begin{{tabular}}{{{columns}}}"]
+    lines += ["\\toprule", f"{' & '.join(map(escaped, table.headings))} \\\\", "\\midrule"]
+    lines += [f"{' & '.join(map(cell, row))} \\\\" for row in table.rows]
+    return "\n".join([*lines, "\\bottomrule", "\\end{tabular}"])
 
 
 def terminal(tables: Sequence[TextTable], notes: Sequence[str]) -> None:

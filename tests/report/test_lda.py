@@ -54,17 +54,17 @@ def test_axes_are_those_along_which_grades_differ():
 
 
 def test_the_figure_has_a_panel_for_features_and_one_for_the_network(runs, network):
-    expected, other = project(network, documents=5), project(network, 5, seed=1)
-    assert expected.features.shape == expected.network.shape == (len(expected.grades), 2)
-    assert max(np.unique(expected.grades, return_counts=True)[1]) == 5
-    assert list(expected.grades) == sorted(expected.grades)
-    assert not np.allclose(other.network, expected.network)
-    assert np.array_equal(other.features, expected.features)
+    (grades, *expected), (_, *other) = project(network, documents=5), project(network, 5, seed=1)
+    assert expected[0].shape == expected[1].shape == (len(grades), 2)
+    assert max(np.unique(grades, return_counts=True)[1]) == 5
+    assert list(grades) == sorted(grades)
+    assert np.array_equal(other[0], expected[0])
+    assert not np.allclose(other[1], expected[1])
     groups_of_runs = group_runs(collect([runs]).runs)
     figure = draw("lda", groups_of_runs, Labels(groups_of_runs), documents="5")
     titles = [axes.get_title().replace("\n", ", ") for axes in figure.axes]
     assert titles == ["synthetic, features", "olRankNet, informational, last hidden layer"]
-    for axes, places in zip(figure.axes, (expected.features, expected.network), strict=True):
+    for axes, places in zip(figure.axes, expected, strict=True):
         shown = {tuple(point) for line in axes.lines for point in line.get_xydata()}
         assert shown == {tuple(point) for point in places}
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from ol2r_cli.columns import BLOCK_RANKS
 from ol2r_cli.files import write_bytes
 from ol2r_cli.report.estimates import BANDS, LEAST_UNITS, UNITS
-from ol2r_cli.report.names import INK, Labels
+from ol2r_cli.report.names import Labels
 from ol2r_cli.report.run_groups import Group
 
 if TYPE_CHECKING:
@@ -33,27 +33,6 @@ _WITHOUT_DATES: dict[str, dict[str, str | None]] = {
     "png": {"Software": None},
     "svg": {"Date": None},
     "pdf": {"CreationDate": None, "ModDate": None},
-}
-_RC: dict[Any, Any] = {
-    "font.family": "sans-serif",
-    "font.sans-serif": ["DejaVu Sans", "Verdana", "Arial", "sans-serif"],  # the first comes with matplotlib
-    "font.size": FONT,
-    **dict.fromkeys(("axes.titlesize", "axes.labelsize"), FONT),
-    **dict.fromkeys(("xtick.labelsize", "ytick.labelsize"), FONT - 1),
-    "legend.fontsize": FONT - 0.5,
-    **dict.fromkeys(("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), INK),
-    **dict.fromkeys(("axes.linewidth", "xtick.major.width", "ytick.major.width", "hatch.linewidth"), 0.6),
-    **dict.fromkeys(("xtick.major.size", "ytick.major.size"), 2.5),
-    **dict.fromkeys(("xtick.minor.size", "ytick.minor.size"), 1.5),
-    **dict.fromkeys(("axes.spines.top", "axes.spines.right"), False),
-    "axes.axisbelow": True,
-    "axes.unicode_minus": True,
-    "figure.dpi": 100,
-    "savefig.dpi": 200,
-    "svg.fonttype": "none",  # text stays text: searchable, and in the reader's font
-    "svg.hashsalt": "ol2r",
-    "pdf.fonttype": 42,  # TrueType, as publishers ask for
-    "path.simplify": False,
 }
 Choice = TypeVar("Choice", str, int)
 
@@ -82,19 +61,12 @@ class Look:
     def inches(self, panels: int) -> float:
         """The width in inches; by default that of a column for one panel, and of a page for several."""
         width = ("column" if panels == 1 else "page") if self.width is None else self.width
-        try:
+        number = math.nan
+        with suppress(ValueError):
             number = float(WIDTHS.get(str(width), width))
-        except ValueError:
-            number = math.nan
         if not 2 <= number <= 30:
             raise ValueError(f"width must be column, page or inches from 2 to 30, got {self.width}")
         return number
-
-    @property
-    def reading(self) -> str:
-        """What bands are."""
-        texts = {"sd": "standard deviations", "se": "standard errors of the mean"}
-        return texts.get(self.bands or "", "95% intervals of the mean") + f" over {self.units}" * bool(self.units)
 
 
 PLAIN = Look()
@@ -218,21 +190,22 @@ def reading(kind: str, groups: Sequence[Group], look: Look) -> tuple[str, str]:
     text = "Means without intervals." if look.bands == "none" else KINDS[kind].reading
     if "{}" not in text:
         return text, ""
-    by_seed = {group: look.units == "seeds" or (look.units is None and len(group.seeds) == 1) for group in groups}
-    sizes = [group.n if by_seed[group] else len(group.seeds) for group in groups]
-    sizes = [len(group.runs) for group in groups] if kind == "running_time" else sizes
-    few = sum(size < LEAST_UNITS for size in sizes) if look.bands is None else 0
+    few = 0
+    for group in groups if look.bands is None else ():
+        seeds = look.units == "seeds" or (look.units is None and len(group.seeds) == 1)
+        size = len(group.runs) if kind == "running_time" else group.n if seeds else len(group.seeds)
+        few += size < LEAST_UNITS
     some = f"No intervals for {few} of {len(groups)} groups: they have fewer than {LEAST_UNITS} seeds or folds."
-    return text.format(look.reading), some if few else ""
+    bands = {"sd": "standard deviations", "se": "standard errors of the mean"}.get(look.bands or "")
+    over = f" over {look.units}" if look.units else ""
+    return text.format((bands or "95% intervals of the mean") + over), some if few else ""
 
 
-@contextmanager
-def figure_settings() -> Iterator[None]:
+def figure_settings() -> AbstractContextManager[None]:
     """matplotlib with the settings of all figures; the caller's settings are restored afterwards."""
     import matplotlib
 
-    with matplotlib.rc_context({**matplotlib.rcParamsDefault, **_RC}):
-        yield
+    return matplotlib.rc_context(fname=Path(__file__).with_name("paper.mplstyle"))
 
 
 def save(figure: Figure, path: str | Path) -> None:

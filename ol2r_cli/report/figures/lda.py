@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -15,8 +14,8 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from ol2r_cli.config.instantiate import trusted_targets
+from ol2r_cli.report.figures.curves import Panels, shades
 from ol2r_cli.report.figures.drawing import NothingToDraw, Shown, integer
-from ol2r_cli.report.figures.panels import Panels, shades
 from ol2r_cli.report.names import SOLID, Legend, Style, dataset_name
 from ol2r_cli.run.recomputed import TrainedRanker, dataset_settings, dataset_source
 from ol2r_cli.run.run import Run
@@ -56,10 +55,10 @@ def lda(
         for group in networks
     ]
     panels = Panels(rows, shown.look, share=False, height=0.8)
-    most = max(int(projection.grades.max()) for projection in projections) + 1
+    most = max(int(grades.max()) for grades, *_ in projections) + 1
     colours = shades(most, 0.92, 0.0)  # irrelevant documents light, perfect ones dark
     styles = [Style(colour, SOLID, _MARKERS[grade % len(_MARKERS)]) for grade, colour in enumerate(colours)]
-    both = [(places, each.grades) for each in projections for places in (each.features, each.network)]
+    both = [(places, grades) for grades, *two in projections for places in two]
     for axes, (places, grades) in zip(panels.axes, both, strict=True):
         values, counts = np.unique(grades, return_counts=True)
         for _, grade in sorted(zip(-counts, values, strict=True)):  # the frequent first
@@ -77,21 +76,15 @@ def lda(
     return panels.figure
 
 
-class Projection(NamedTuple):
-    """Grades of n documents, and their coordinates by features and by the last hidden layer of a network."""
+def project(
+    path: Path, documents: int, seed: int | None = None, own_targets: Collection[str] = ()
+) -> tuple[Int[np.ndarray, "n"], Float[np.ndarray, "n 2"], Float[np.ndarray, "n 2"]]:
+    """Grades of documents of the run in `path`, and their coordinates by features and by a network's last hidden layer.
 
-    grades: Int[np.ndarray, "n"]
-    features: Float[np.ndarray, "n 2"]
-    network: Float[np.ndarray, "n 2"]
-
-
-def project(path: Path, documents: int, seed: int | None = None, own_targets: Collection[str] = ()) -> Projection:
-    """The documents of the run in `path`, at most `documents` of every grade, evenly spaced over the dataset.
-
-    The network is that of a seed (None: the first), and of several members the first. The axes are computed from the
-    documents of all splits, evenly thinned to 100,000. `own_targets` are those of `TrainedRanker`. Raises ValueError
-    for a run without a network, for a seed that the run does not have, for other data than the run's, and for fewer
-    than three grades.
+    At most `documents` of every grade, evenly spaced over the dataset. The network is that of a seed (None: the first),
+    and of several members the first. The axes are computed from the documents of all splits, evenly thinned to 100,000.
+    `own_targets` are those of `TrainedRanker`. ValueError for a run without a network, for a seed that the run does not
+    have, for other data than the run's, and for fewer than three grades.
     """
     trained = TrainedRanker(Run.read_finished(path), own_targets)
     model = getattr(trained.ranker, "model", None)
@@ -112,13 +105,13 @@ def project(path: Path, documents: int, seed: int | None = None, own_targets: Co
     member = trained.deployed[replica, : model.size(features.shape[1])][None, None]  # the first
     parts = (part.to(member.dtype)[None] for part in features.split(_AT_ONCE))
     hidden = torch.cat([model.forward(member, part).layers[-1][0, 0] for part in parts])
-    return Projection(grades[shown], _discriminants(features, grades)[shown], _discriminants(hidden, grades)[shown])
+    return grades[shown], _discriminants(features, grades)[shown], _discriminants(hidden, grades)[shown]
 
 
 def _evenly_spaced(rows: Tensor, most: int) -> Tensor:
-    if len(rows) <= most:
-        return rows
-    return rows[torch.linspace(0, len(rows) - 1, most, dtype=torch.float64).round().long()]
+    return (
+        rows if len(rows) <= most else rows[torch.linspace(0, len(rows) - 1, most, dtype=torch.float64).round().long()]
+    )
 
 
 def _discriminants(values: Float[Tensor, "n d"], grades: Int[np.ndarray, "n"]) -> Float[np.ndarray, "n 2"]:
