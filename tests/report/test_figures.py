@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 import re
-import shutil
 import statistics
 import subprocess
 import sys
@@ -20,6 +19,7 @@ from ol2r_cli.report.figures.drawing import KINDS, SUFFIXES, NothingToDraw, draw
 from ol2r_cli.report.names import Labels
 from tests.report.runs import drawn, groups_and_labels, lines, play
 
+FOLDS = {"bands": "se", "units": "folds"}
 ROOT = Path(__file__).parents[2]
 T1 = math.tan(math.pi * 0.475)  # Student's t for one degree of freedom
 DATASETS, USERS = ("dataset=mslr_web10k", "dataset=synthetic"), ("click=navigational", "click=informational")
@@ -43,98 +43,100 @@ def bars(axes) -> dict[str, float]:
     return {names[round(bar.get_y() + bar.get_height() / 2)]: bar.get_width() for bar in axes.patches}
 
 
-def test_learning_curve_has_means_and_intervals_within_the_possible(tmp_path):
-    validation = {0: [0.25, 0.5, 0.5], 1: [0.25, 0.5, 0.5]}
+def panel(root: Path, kind: str, **options):
+    """The only panel of a figure."""
+    (axes,) = drawn(root, kind, **options).axes
+    return axes
+
+
+def curve(root: Path, kind: str, **options) -> tuple[list[float], list[float]]:
+    """x and y of the only curve."""
+    ((name, shown),) = lines(panel(root, kind, **options)).items()
+    assert name == "PairRank"
+    return shown
+
+
+def test_means_and_bands_by_hand(tmp_path):
+    """Two seeds in three rounds; three seeds, and then a fold of these with mean .5 beside one with .75."""
     test = {0: [0.25, 0.5, 0.625], 1: [0.25, 0.5625, 0.75]}
-    play(tmp_path, trace=ONLINE, test=test, validation=validation, every=10)
-    (axes,) = drawn(tmp_path, "learning_curve", bands="ci").axes
-    means = [0.25, 0.53125, 0.6875]
+    play(tmp_path / "two", trace=ONLINE, test=test, validation={0: [0.25, 0.5, 0.5], 1: [0.25, 0.5, 0.5]}, every=10)
+    axes, means = panel(tmp_path / "two", "learning_curve", bands="ci"), [0.25, 0.53125, 0.6875]
     assert lines(axes) == {"PairRank": ([0, 10, 20], means)}
-    edges = [(m - h, min(m + h, 1)) for m, h in zip(means, [0, T1 * 0.03125, T1 * 0.0625], strict=True)]
-    assert band(axes) == tuple(map(pytest.approx, ([max(low, 0) for low, _ in edges], [high for _, high in edges])))
+    halves = [0, T1 * 0.03125, T1 * 0.0625]
+    low, high = [max(m - h, 0) for m, h in zip(means, halves, strict=True)], [0.25, 0.53125 + halves[1], 1]
+    assert band(axes) == (pytest.approx(low), pytest.approx(high)), "no NDCG is above 1"
     assert (axes.get_ylabel(), axes.get_xlabel(), axes.get_title()) == ("test NDCG@10", "round", "MQ2008, perfect")
-    (axes,) = drawn(tmp_path, "learning_curve", split="validation").axes
-    assert lines(axes)["PairRank"] == ([0, 10, 20], [0.25, 0.5, 0.5])
-    assert axes.get_ylabel() == "validation NDCG@10"
-
-
-def test_bands_by_hand(tmp_path):
-    """Three seeds; then a fold of three seeds with mean .5 and one with .75, and a seed alone."""
-    play(tmp_path, trace={"online_ndcg": {s: [0] for s in range(3)}}, test={0: [0.375], 1: [0.5], 2: [0.625]})
+    assert not panel(tmp_path / "two", "learning_curve").collections, "two units are too few for a band"
+    axes = panel(tmp_path / "two", "learning_curve", split="validation")
+    assert (lines(axes)["PairRank"][1], axes.get_ylabel()) == ([0.25, 0.5, 0.5], "validation NDCG@10")
+    root = tmp_path / "three"
+    play(root, trace={"online_ndcg": {s: [0] for s in range(3)}}, test={0: [0.375], 1: [0.5], 2: [0.625]})
     ci = 4.302653 * 0.125 / 3**0.5
     for bands, half in {"ci": ci, "sd": 0.125, "se": 0.125 / 3**0.5, None: ci}.items():
-        low, high = band(drawn(tmp_path, "learning_curve", bands=bands).axes[0])
-        assert (low, high) == (pytest.approx([0.5 - half], rel=1e-5), pytest.approx([0.5 + half], rel=1e-5)), bands
-    none = drawn(tmp_path, "learning_curve", bands="none").axes[0]
-    assert (len(none.collections), lines(none)) == (0, {"PairRank": ([0], [0.5])})
-    play(tmp_path, "dataset.fold=2", trace={"online_ndcg": {0: [0]}}, test={0: [0.75]})
-    (axes,) = drawn(tmp_path, "learning_curve", bands="ci").axes
-    assert lines(axes) == {"PairRank": ([0], [0.625])}, "folds count the same"
-    assert band(axes)[1] == [1], "the interval of two folds"
-    assert not drawn(tmp_path, "learning_curve").axes[0].collections, "two folds are too few for a band"
+        edges = [pytest.approx([0.5 + sign * half], rel=1e-5) for sign in (-1, 1)]
+        assert [*band(panel(root, "learning_curve", bands=bands))] == edges, bands
+    assert not panel(root, "learning_curve", bands="none").collections
+    play(root, "dataset.fold=2", trace={"online_ndcg": {0: [0]}}, test={0: [0.75]})
+    assert curve(root, "learning_curve") == ([0], [0.625]), "folds count the same"
+    assert not panel(root, "learning_curve").collections
     sd = statistics.stdev([0.375, 0.5, 0.625, 0.75])
-    by_seeds = drawn(tmp_path, "learning_curve", bands="sd", units="seeds").axes[0]
-    assert band(by_seeds)[1] == pytest.approx([0.625 + sd])
-    assert band(drawn(tmp_path, "learning_curve", bands="se", units="folds").axes[0])[1] == pytest.approx([0.75])
-    (text,) = drawn(tmp_path, "bar", metric="test_ndcg_10", bands="sd", units="seeds").axes[0].texts
+    for options, top in (({"bands": "ci"}, 1), ({"bands": "sd", "units": "seeds"}, 0.625 + sd), (FOLDS, 0.75)):
+        assert band(panel(root, "learning_curve", **options))[1] == pytest.approx([top]), options
+    (text,) = panel(root, "bar", metric="test_ndcg_10", bands="sd", units="seeds").texts
     assert text.get_text() == f"0.625 ± {sd:.3f}"
-    play(tmp_path / "one", trace={"online_ndcg": {0: [0.5, 0.5]}}, test={0: [0.25, 0.5, 0.75]})
-    assert not drawn(tmp_path / "one", "learning_curve").axes[0].collections
 
 
 def test_runs_of_a_group_are_one_curve_in_which_a_seed_counts_once(tmp_path):
-    test = {0: [0.25, 0.5, 0.5, 0.5, 1]}
-    play(tmp_path / "a", "evaluate_every=5", trace={"online_ndcg": {0: [0] * 20}}, test=test, every=5)
-    other = {"online_ndcg": {1: [0] * 20}}
-    play(tmp_path / "a", "evaluate_every=10", trace=other, test={1: [0.75, 1, 0]}, every=10)
-    play(tmp_path / "a", "evaluate_on=[validation]", trace={"online_ndcg": {1: [0] * 20, 2: [0] * 20}})  # no test split
-    (axes,) = drawn(tmp_path / "a", "learning_curve").axes
-    assert lines(axes) == {"PairRank": ([0, 10, 20], [0.5, 0.75, 0.5])}, "over the rounds of all"
+    zeros = [0] * 20
+    play(
+        tmp_path / "a",
+        "evaluate_every=5",
+        trace={"online_ndcg": {0: zeros}},
+        test={0: [0.25, 0.5, 0.5, 0.5, 1]},
+        every=5,
+    )
+    play(tmp_path / "a", "evaluate_every=10", trace={"online_ndcg": {1: zeros}}, test={1: [0.75, 1, 0]}, every=10)
+    play(tmp_path / "a", "evaluate_on=[validation]", trace={"online_ndcg": {1: zeros, 2: zeros}})  # no test split
+    assert curve(tmp_path / "a", "learning_curve") == ([0, 10, 20], [0.5, 0.75, 0.5]), "over the rounds of all"
     for fold, values in ((1, (0.25, 0.75, 0.5)), (2, (0.5, 0.5, 0.5))):
         for seeds in ((0, 1), (1, 2)):
             trace = {"online_ndcg": {seed: [0] for seed in seeds}}
             play(tmp_path / "b", f"dataset.fold={fold}", trace=trace, test={seed: [values[seed]] for seed in seeds})
-    (axes,) = drawn(tmp_path / "b", "learning_curve").axes
-    assert lines(axes)["PairRank"][1] == [0.5], "and 0.53125 if seed 1 of fold 1 counted twice"
+    assert curve(tmp_path / "b", "learning_curve")[1] == [0.5], "and 0.53125 if seed 1 of fold 1 counted twice"
 
 
 def test_traces_are_smoothed_or_running_totals(tmp_path):
+    nan = math.nan
     play(tmp_path / "a", trace={"online_ndcg": {0: [0.25, 0.75, 0.5, 1, 0.125]}})
-    (axes,) = drawn(tmp_path / "a", "online_ndcg", window="2").axes
+    axes = panel(tmp_path / "a", "online_ndcg", window="2")
     assert lines(axes)["PairRank"] == ([2, 4, 5], [0.5, 0.75, 0.125]), "the last window has one round"
     assert axes.get_ylabel().replace("\n", " ") == "online NDCG@10, mean of the last 2 rounds"
-    play(tmp_path / "b", trace={"online_ndcg": {0: [0.25, math.nan, math.nan, math.nan, 0.5]}})
-    (axes,) = drawn(tmp_path / "b", "measure", column="online_ndcg", window=2).axes
-    assert lines(axes)["PairRank"] == ([2, 5], [0.25, 0.5]), "rounds that do not apply are left out of the mean"
-    play(tmp_path / "c", trace={"cumulative_ndcg": {0: [1, 2, math.nan, 4, 6, 7, 9]}})
+    play(tmp_path / "b", trace={"online_ndcg": {0: [0.25, nan, nan, nan, 0.5]}})
+    smooth = curve(tmp_path / "b", "measure", column="online_ndcg", window=2)
+    assert smooth == ([2, 5], [0.25, 0.5]), "rounds that do not apply are left out of the mean"
+    play(tmp_path / "c", trace={"cumulative_ndcg": {0: [1, 2, nan, 4, 6, 7, 9]}})
     for kind, options in ("cumulative_ndcg", {"every": 3}), ("measure", {"column": "cumulative_ndcg", "window": "3"}):
-        (axes,) = drawn(tmp_path / "c", kind, **options).axes
-        assert lines(axes)["PairRank"] == ([1, 3, 6, 7], [1, 2, 7, 9]), "round 3 has what was there after round 2"
-
-
-def test_unfairness_with_and_without_its_sign(tmp_path):
-    play(tmp_path, trace={"unfairness": {0: [3, -4], 1: [-1, 2]}})
+        total = curve(tmp_path / "c", kind, **options)
+        assert total == ([1, 3, 6, 7], [1, 2, 7, 9]), "round 3 has what was there after round 2"
+    play(tmp_path / "d", trace={"unfairness": {0: [3, -4], 1: [-1, 2]}})
     for signed, means in (False, [2.0, 3.0]), ("true", [1.0, -1.0]):
-        (axes,) = drawn(tmp_path, "unfairness", signed=signed).axes
+        axes = panel(tmp_path / "d", "unfairness", signed=signed)
         assert (lines(axes)["PairRank"][1], axes.get_yscale()) == (means, "linear"), signed
-    play(tmp_path, "ranker=pdgd", trace={"unfairness": {0: [1, 301]}})
-    assert drawn(tmp_path, "unfairness").axes[0].get_yscale() == "log", "a hundredfold apart"
-    assert drawn(tmp_path, "unfairness", scale="linear").axes[0].get_yscale() == "linear"
+    play(tmp_path / "d", "ranker=pdgd", trace={"unfairness": {0: [1, 301]}})
+    scales = [panel(tmp_path / "d", "unfairness", scale=scale).get_yscale() for scale in ("auto", "linear", "log")]
+    assert scales == ["log", "linear", "log"], "a hundredfold apart"
 
 
 def test_blocks_certainty_violations_and_cosine(tmp_path):
-    sizes = {"block_size_1": {0: [2]}, "block_size_5": {0: [4]}, "block_size_10": {0: [8]}}
+    sizes = {f"block_size_{rank}": {0: [2 * rank]} for rank in (1, 5, 10)}
     others = {"blocks": 3, "certain_top10": 0.5, "violations": 2}
-    play(tmp_path, trace=sizes | {name: {0: [value]} for name, value in others.items()})
-    figure = drawn(tmp_path, "block_size")
-    titles = [axes.get_title().replace("\n", ", ") for axes in figure.axes]
-    assert titles == [f"MQ2008, perfect, rank {rank}" for rank in (1, 5, 10)]
-    assert [lines(axes)["PairRank"][1] for axes in figure.axes] == [[2], [4], [8]]
+    trace = sizes | {name: {0: [value]} for name, value in others.items()}
+    play(tmp_path, trace=trace, test={0: [0.5] * 3}, cosine={0: [math.nan, 0.25, 0.5]})
+    shown = [(axes.get_title().replace("\n", ", "), lines(axes)) for axes in drawn(tmp_path, "block_size").axes]
+    assert shown == [(f"MQ2008, perfect, rank {r}", {"PairRank": ([1], [2 * r])}) for r in (1, 5, 10)]
     for kind, value in {"blocks": 3, "certain_ratio": 0.5, "violations": 2}.items():
-        assert lines(drawn(tmp_path, kind).axes[0])["PairRank"] == ([1], [value]), kind
-    cosine = {0: [math.nan, 0.25, 0.5]}
-    play(tmp_path / "weights", trace={"online_ndcg": {0: [0.5]}}, test={0: [0.5] * 3}, cosine=cosine)
-    assert lines(drawn(tmp_path / "weights", "cosine").axes[0])["PairRank"] == ([1, 2], [0.25, 0.5])
+        assert curve(tmp_path, kind) == ([1], [value]), kind
+    assert curve(tmp_path, "cosine") == ([1, 2], [0.25, 0.5])
 
 
 def test_a_panel_for_each_dataset_and_click_model(tmp_path):
@@ -192,27 +194,23 @@ def test_missing_data_too_many_curves_and_a_damaged_table_are_named_with_what_to
 
 
 def test_bars_begin_at_zero_and_end_at_the_mean_and_running_time_is_wall_clock_over_rounds(tmp_path):
-    play(tmp_path, trace={"online_ndcg": {0: [0.25], 1: [0.75]}})
-    play(tmp_path, "ranker=pdgd", trace={"online_ndcg": {0: [0.75]}})
-    (axes,) = drawn(tmp_path, "bar", metric="online_ndcg", bands="ci").axes
+    play(tmp_path / "a", trace={"online_ndcg": {0: [0.25], 1: [0.75]}}, seconds=2.0)
+    play(tmp_path / "a", "ranker=pdgd", trace={"online_ndcg": {0: [0.75]}})
+    axes = panel(tmp_path / "a", "bar", metric="online_ndcg", bands="ci")
     assert bars(axes) == {"PairRank": 0.5, "PDGD": 0.75}
-    assert all(bar.get_x() == 0 for bar in axes.patches)
-    assert axes.get_xlim()[0] == 0
+    assert {0, axes.get_xlim()[0]} == {bar.get_x() for bar in axes.patches}
     assert [text.get_text() for text in axes.texts] == [f"0.500 ± {T1 * 0.25:.3f}", "0.750"]
+    for unit, values in ("seconds", (2000, 1000)), ("rounds", (0.5, 1)):
+        axes = panel(tmp_path / "a", "running_time", unit=unit)
+        assert bars(axes) == dict(zip(("PairRank", "PDGD"), values, strict=True))
+        assert axes.get_xlabel().replace("\n", " ").endswith("1 or 2 replicas together")
     play(tmp_path / "large", trace={"unfairness": {0: [1000000], 1: [1000100]}})
-    figure = drawn(tmp_path / "large", "bar", metric="unfairness", width=2)
-    figure.canvas.draw()
-    (axes,) = figure.axes
+    axes = panel(tmp_path / "large", "bar", metric="unfairness", width=2)
+    axes.figure.canvas.draw()
     assert axes.texts[0].get_window_extent().x1 <= axes.get_window_extent().x1, "numbers have room"
-    shutil.rmtree(tmp_path / "large")
-    play(tmp_path, "ranker=dbgd", "click=informational")
-    first, second = drawn(tmp_path, "bar", metric="online_ndcg").axes
+    play(tmp_path / "a", "ranker=dbgd", "click=informational")
+    first, second = drawn(tmp_path / "a", "bar", metric="online_ndcg").axes
     assert (bars(first), bars(second)) == ({"PairRank": 0.5, "PDGD": 0.75}, {"DBGD": 0.5}), "a missing row is empty"
-    play(tmp_path / "time", trace={"online_ndcg": {0: [0.5] * 4, 1: [0.5] * 4}}, seconds=2.0)
-    for unit, value in ("seconds", 500.0), ("rounds", 2.0):
-        (axes,) = drawn(tmp_path / "time", "running_time", unit=unit).axes
-        assert bars(axes) == {"PairRank": value}
-        assert axes.get_xlabel().replace("\n", " ").endswith("2 replicas together")
 
 
 def test_blocks_by_rank_are_means_over_queries_that_long(tmp_path):
