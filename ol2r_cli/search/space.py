@@ -156,7 +156,7 @@ class Space:
         if missing := [name for name in grid if name not in typed]:
             raise ValueError(f"experiment={preset} is a grid: give a range or a value to {', '.join(missing)} as well")
 
-    def _applies(self, range: SearchRange, overrides: Sequence[str]) -> bool:
+    def applies(self, range: SearchRange, overrides: Sequence[str]) -> bool:
         """Whether the choices among some overrides have the setting of a range."""
         choices = tuple(word for word in overrides if _is_group(word))
         if choices not in self._present:
@@ -169,7 +169,7 @@ class Space:
         """The overrides of a trial, drawn by Optuna; a trial that was drawn before keeps its values."""
         overrides: list[str] = []
         for range in self.ranges:
-            if self._applies(range, overrides):
+            if self.applies(range, overrides):
                 overrides.append(f"{range.name}={range.suggest(trial)}")
         return overrides
 
@@ -182,10 +182,6 @@ class Space:
         groups = [range for range in self.ranges if _is_group(range.name)]
         yield from map(self.overrides, self._combinations(groups, {}))
 
-    def applying(self, choices: Sequence[str]) -> list[SearchRange]:
-        """The ranges of settings that a trial with these choices draws from."""
-        return [range for range in self.ranges if not _is_group(range.name) and self._applies(range, choices)]
-
     def combinations(self) -> list[dict[str, Any]] | None:
         """The values of every possible trial by name; None when there are too many, or a range has real numbers."""
         if any(range.values is None for range in self.ranges):
@@ -197,7 +193,7 @@ class Space:
         """Every combination of values of `ranges` that continues `values`."""
         if not ranges:
             yield dict(values)
-        elif not self._applies(ranges[0], self.overrides(values)):
+        elif not self.applies(ranges[0], self.overrides(values)):
             yield from self._combinations(ranges[1:], values)
         else:
             for value in ranges[0].values or ():
@@ -231,7 +227,7 @@ def check_space(space: Space, metric: str) -> None:
     jobs: list[list[str]] = []
     used: set[str] = set()
     for choices in space.choices():
-        ranges = space.applying(choices)
+        ranges = [range for range in space.ranges if not _is_group(range.name) and space.applies(range, choices)]
         used.update(range.name for range in ranges)
         first = [*space.fixed, *choices, *(f"{range.name}={range.corners[0]}" for range in ranges)]
         jobs.append(first)

@@ -223,7 +223,7 @@ class Study:
         self.optuna_study.tell(trial, value, TrialState.COMPLETE if value is not None else without)
 
     def interrupt(self, trial: Trial) -> None:
-        """Leave a trial to the next process; its own process was not killed, so the attempt does not count."""
+        """Leave a trial to the next process. Its process was not killed, so that the attempt does not count."""
         trial.set_user_attr("attempts", trial.user_attrs["attempts"] - 1)
 
     def trials(self, *states: TrialState) -> list[FrozenTrial]:

@@ -74,12 +74,10 @@ class SweepJob:
 
     @property
     def command(self) -> str:
-        """The command that runs it alone."""
         return command_of([*self.words, *self.options])
 
     @property
     def succeeded(self) -> bool:
-        """Whether its run is finished."""
         return self.ending in (Ending.DONE, Ending.SKIPPED)
 
     @cached_property
@@ -202,12 +200,10 @@ class Plan:
 
     @property
     def good(self) -> list[SweepJob]:
-        """The jobs that can be run."""
         return [sweep_job for sweep_job in self.sweep_jobs if sweep_job.ending != Ending.BAD]
 
     @property
     def bad(self) -> list[SweepJob]:
-        """The jobs that cannot be run."""
         return [sweep_job for sweep_job in self.sweep_jobs if sweep_job.ending == Ending.BAD]
 
 
