@@ -9,12 +9,11 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import torch
 
-from ol2r_cli.interfaces import Interaction
 from ol2r_cli.simulation import Simulation
 from tests.choices import seen
 from tests.reference.network import Weights, unflat
 from tests.reference.ollambdarank import Round, from_clicks
-from tests.rounds import rounds
+from tests.rounds import Shown, rounds
 from tests.worlds import handmade, offline_ndcg, simulate, tiny
 
 WIDTH, LAYERS = 6, 2
@@ -27,18 +26,10 @@ def weights(theta: Sequence[float], features: int = 4, width: int = WIDTH, layer
     return unflat(np.asarray(theta, dtype=float), [np.zeros((width, features)), *inner, np.zeros(width)])
 
 
-def compared(one: Interaction, b: int) -> list[tuple[int, int]]:
-    """(winner, loser) by document: the pairs of replica b."""
-    sides = one.preferences.winner, one.preferences.loser
-    return list(zip(*(side[b][one.preferences.valid[b]].tolist() for side in sides), strict=True))
-
-
-def served(one: Interaction, b: int) -> Round:
-    """The list of replica b as it was shown, with its clicks and pairs."""
-    length = int(one.shown[b].sum())
-    ranking, clicks = one.ranking[b, :length].tolist(), one.clicks[b, :length].tolist()
-    pairs = [(ranking.index(winner), ranking.index(loser)) for winner, loser in compared(one, b)]
-    return from_clicks(one.candidates.features[b].numpy()[ranking], clicks, pairs)
+def served(here: Shown) -> Round:
+    """The list of a replica as it was shown, with its clicks and pairs."""
+    pairs = [(here.ranking.index(winner), here.ranking.index(loser)) for winner, loser in here.pairs]
+    return from_clicks(here.features[here.ranking], here.clicks, pairs)
 
 
 def learned(*overrides: str, total: int = 100, loops: bool = False) -> tuple[list[float], list[float]]:

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 import torch
 
-from ol2r_cli.interfaces import Interaction, Ranker
+from ol2r_cli.interfaces import Ranker
 from ol2r_cli.simulation import Simulation
-from tests.networks import NETWORK, WIDTH, compared, served, weights
+from tests.networks import NETWORK, WIDTH, served, weights
 from tests.reference import ollambdarank, olranknet
 from tests.reference.network import Weights, flat, scores, unflat
 from tests.reference.preconditioner import preconditioner, second_moment
-from tests.rounds import LISTS, SEEDS, rounds
+from tests.rounds import LISTS, SEEDS, Shown, replicas, rounds
 from tests.worlds import handmade, simulate, tiny
 
 RATE, L2 = 0.5, 0.01
@@ -40,13 +40,12 @@ class Port:
     queries: list[np.ndarray] = field(default_factory=list)  # the candidates of each round
     waiting: bool = False
 
-    def see(self, one: Interaction, b: int) -> None:
-        """Remember the candidates and pairs of replica b, and its list if it had any."""
-        features, pairs = one.candidates.features[b].numpy(), compared(one, b)
-        self.queries.append(features[: int(one.candidates.mask[b].sum())])
-        self.pairs += [(features[winner], features[loser]) for winner, loser in pairs]
-        self.lists += [served(one, b)] * bool(pairs)
-        self.waiting |= bool(pairs)
+    def see(self, here: Shown) -> None:
+        """Remember the candidates and pairs of a round, and its list if it had any."""
+        self.queries.append(here.features)
+        self.pairs += here.compared
+        self.lists += [served(here)] * bool(here.pairs)
+        self.waiting |= bool(here.pairs)
 
     def fit(
         self, ranker: str, l2: float, reduction: str, steps: int, restart: bool, damping: float | None = None
@@ -89,13 +88,12 @@ def check(
 ) -> None:
     """Let the ports `follow` (port, round, replica) where a refit is `due` after so many rounds, and compare."""
     ranker, refits, idle = simulation.ranker, 0, 0
-    replicas = ports(ranker)
+    every = ports(ranker)
     for t, one in rounds(simulation):
-        for b, port in enumerate(replicas):
-            length, before = int(one.candidates.mask[b].sum()), port.theta
-            expected = scores(before, one.candidates.features[b, :length].numpy())
-            assert one.prediction.scores[b, 0, :length].tolist() == pytest.approx(expected, rel=1e-6, abs=1e-6)
-            port.see(one, b)
+        for b, here in replicas(one):
+            port = every[b]
+            assert here.scores[0] == pytest.approx(scores(port.theta, here.features), rel=1e-6, abs=1e-6)
+            port.see(here)
             if due(t + 1) and port.waiting:
                 follow(port, t, b)
                 port.waiting, refits = False, refits + 1
@@ -105,4 +103,4 @@ def check(
             assert found == pytest.approx(flat(port.theta), abs=1e-7), f"round {t}, replica {b}"
     assert refits > 4
     assert idle > 4
-    assert torch.equal(ranker.start, torch.stack([torch.from_numpy(flat(port.initial))[None] for port in replicas]))
+    assert torch.equal(ranker.start, torch.stack([torch.from_numpy(flat(port.initial))[None] for port in every]))

@@ -10,21 +10,19 @@ import pytest
 import torch
 
 from ol2r_cli.config.instantiate import build
-from ol2r_cli.interfaces import Interaction
 from ol2r_cli.learning.refit import AuthorsFit
 from ol2r_cli.simulation import Simulation
-from tests.networks import check_resumed, compared
+from tests.networks import check_resumed
 from tests.ranker.model.test_mlp_biases import flat, unflat
 from tests.reference import authors_fit as reference
 from tests.reference.authors_fit import ClickedList, Pair
-from tests.rounds import LISTS, SEEDS, fresh, rounds
+from tests.rounds import LISTS, SEEDS, Shown, fresh, replicas, rounds
 from tests.worlds import handmade, simulate, tiny
 
 WIDTH = 6
 RATE, L2, EPOCHS = 0.05, 0.3, 3
 MISSING = "ranker.authors.epochs is missing: AuthorsFit needs it, type ranker.authors.epochs=VALUE"
 AUTHORS = ("ranker.fit=authors", f"ranker.authors.learning_rate={RATE}", f"ranker.authors.l2={L2}")
-RANKERS = ["olranknet", "ollambdarank"]
 
 
 def fitted(ranker: str, *overrides: str, layers: int = 1, epochs: int = EPOCHS, total: int = 14) -> Simulation:
@@ -42,13 +40,11 @@ class History:
     pairs: list[Pair] = field(default_factory=list)
     waiting: bool = False
 
-    def see(self, one: Interaction, b: int) -> None:
-        """Remember the round of replica b, if it has a pair."""
-        length, both = int(one.shown[b].sum()), compared(one, b)
-        if both:
-            ranking, clicks = one.ranking[b, :length].tolist(), tuple(one.clicks[b, :length].tolist())
-            self.lists.append(ClickedList(one.candidates.features[b].numpy()[ranking], clicks))
-            places = [(ranking.index(winner), ranking.index(loser)) for winner, loser in both]
+    def see(self, here: Shown) -> None:
+        """Remember a round, if it has a pair."""
+        if here.pairs:
+            self.lists.append(ClickedList(here.features[here.ranking], tuple(here.clicks)))
+            places = [(here.ranking.index(winner), here.ranking.index(loser)) for winner, loser in here.pairs]
             self.pairs += [Pair(len(self.lists) - 1, *place) for place in places]
             self.waiting = True
 
@@ -67,37 +63,39 @@ def initial(uniform: np.ndarray, layers: int) -> np.ndarray:
 
 def test_every_refit_is_that_of_the_released_code():
     """Replicas have histories of different lengths, so they take different numbers of steps."""
-    for ranker in RANKERS:
-        for layers, batch, pairs, every in [(1, 4, "matching", 1), (2, 1024, "all", 3)]:
-            settings = f"ranker.authors.batch={batch}", f"ranker.pairs={pairs}", f"ranker.every={every}"
-            simulation = fitted(ranker, *settings, "exploration=epsilon_greedy", layers=layers)
-            theta, streams, weighed = simulation.ranker.theta, fresh(), ranker == "ollambdarank"
-            before, histories, lengths, kept = theta.clone(), [History() for _ in SEEDS], set(), 0
-            for t, one in rounds(simulation):
-                random = streams.at("learn/ranker", t)
-                most = max(len(history.pairs) for history in histories) + 12
-                uniform = random.uniform(theta.shape[2], "network").numpy()
-                chance = random.uniform(most * EPOCHS, "partition").numpy()
-                for b, history in enumerate(histories):
-                    network, length = unflat(before[b, 0].numpy(), WIDTH, layers), int(one.candidates.mask[b].sum())
-                    expected = reference.scores(network, one.candidates.features[b, :length].numpy())
-                    assert one.prediction.scores[b, 0, :length].tolist() == pytest.approx(
-                        expected, rel=1e-6, abs=1e-6
-                    ), (ranker, layers, batch, pairs, every)
-                    history.see(one, b)
-                    if history.waiting and (t + 1) % every == 0:
-                        partitions = history.epochs(chance[b], EPOCHS, batch, weighed)
-                        start = unflat(initial(uniform[b], layers), WIDTH, layers)
-                        parts = reference.fit(start, history.lists, history.pairs, partitions, RATE, L2, weighed)
-                        assert theta[b, 0].numpy() == pytest.approx(flat(parts), abs=1e-6), f"round {t}, replica {b}"
-                        lengths.add(sum(map(len, partitions)))
-                        history.waiting = False
-                    else:
-                        assert torch.equal(theta[b], before[b]), (ranker, layers, batch, pairs, every)
-                        kept += bool(history.pairs)
-                before = theta.clone()
-            assert len(lengths) > 2 or batch > 1000, (ranker, layers, batch, pairs, every)
-            assert kept > 3, (ranker, layers, batch, pairs, every)
+    for ranker, layers, batch, pairs, every in [
+        ("olranknet", 1, 4, "matching", 1),
+        ("olranknet", 2, 1024, "all", 3),
+        ("ollambdarank", 1, 4, "matching", 1),
+        ("ollambdarank", 2, 1024, "all", 3),
+    ]:
+        settings = f"ranker.authors.batch={batch}", f"ranker.pairs={pairs}", f"ranker.every={every}"
+        simulation = fitted(ranker, *settings, "exploration=epsilon_greedy", layers=layers)
+        theta, streams, weighed = simulation.ranker.theta, fresh(), ranker == "ollambdarank"
+        before, histories, lengths, kept = theta.clone(), [History() for _ in SEEDS], set(), 0
+        for t, one in rounds(simulation):
+            random = streams.at("learn/ranker", t)
+            most = max(len(history.pairs) for history in histories) + 12
+            uniform = random.uniform(theta.shape[2], "network").numpy()
+            chance = random.uniform(most * EPOCHS, "partition").numpy()
+            for b, here in replicas(one):
+                history, case = histories[b], f"{ranker}, {layers} layers, round {t}, replica {b}"
+                expected = reference.scores(unflat(before[b, 0].numpy(), WIDTH, layers), here.features)
+                assert here.scores[0] == pytest.approx(expected, rel=1e-6, abs=1e-6), case
+                history.see(here)
+                if history.waiting and (t + 1) % every == 0:
+                    partitions = history.epochs(chance[b], EPOCHS, batch, weighed)
+                    start = unflat(initial(uniform[b], layers), WIDTH, layers)
+                    parts = reference.fit(start, history.lists, history.pairs, partitions, RATE, L2, weighed)
+                    assert theta[b, 0].numpy() == pytest.approx(flat(parts), abs=1e-6), case
+                    lengths.add(sum(map(len, partitions)))
+                    history.waiting = False
+                else:
+                    assert torch.equal(theta[b], before[b]), case
+                    kept += bool(history.pairs)
+            before = theta.clone()
+        assert len(lengths) > 2 or batch > 1000, ranker
+        assert kept > 3, ranker
 
 
 def test_the_last_batch_of_lambdarank_must_have_half_of_the_pairs():

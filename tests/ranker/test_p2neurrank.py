@@ -10,12 +10,12 @@ from scipy.stats import kstest
 from ol2r_cli.interfaces import MEMBERS
 from ol2r_cli.learning.losses import RankNetLoss
 from tests.choices import seen
-from tests.networks import NETWORK, WIDTH, compared, weights
+from tests.networks import NETWORK, WIDTH, weights
 from tests.ranker.refits import PLAIN
 from tests.reference import p2neurrank
 from tests.reference.network import flat, scores, unflat
 from tests.reference.perturbed import literal_noise
-from tests.rounds import LISTS, SEEDS, fresh, rounds
+from tests.rounds import LISTS, SEEDS, fresh, replicas, rounds
 from tests.worlds import handmade, simulate, tiny
 
 RATE, L2, VARIANCE, N = 0.5, 0.01, 0.3, 3
@@ -36,25 +36,19 @@ def gammas(streams, noise, t, b, count, variance=VARIANCE):
     return literal_noise(count * N, variance, drawn).reshape(count, N)
 
 
-def check(simulation, fit, queries=None):
-    """Compare every member after every round with what `fit` (theta, theta_0, pairs, round, replica, member) says.
-
-    The candidates of each replica so far are added to `queries`, if given."""
+def check(simulation, fit):
+    """Compare every member after every round with what `fit` (theta, theta_0, pairs, round, replica, member) says."""
     ranker, refits = simulation.ranker, 0
     initial = [[weights(theta.numpy()) for theta in members] for members in ranker.start]
     theta = [[weights(theta.numpy()) for theta in members] for members in ranker.theta]
     pairs = [[] for _ in SEEDS]
     for t, one in rounds(simulation):
-        for b in range(len(SEEDS)):
-            length, features = int(one.candidates.mask[b].sum()), one.candidates.features[b].numpy()
-            if queries is not None:
-                queries[b].append(features[:length])
-            new = [(features[winner], features[loser]) for winner, loser in compared(one, b)]
-            pairs[b], refits = pairs[b] + new, refits + bool(new)
+        for b, here in replicas(one):
+            pairs[b], refits = pairs[b] + here.compared, refits + bool(here.pairs)
             for n in range(N):
-                expected = scores(theta[b][n], features[:length])
-                assert one.prediction.scores[b, n, :length].tolist() == pytest.approx(expected, rel=1e-6, abs=1e-6)
-                if new:
+                expected = scores(theta[b][n], here.features)
+                assert here.scores[n] == pytest.approx(expected, rel=1e-6, abs=1e-6)
+                if here.pairs:
                     theta[b][n] = fit(theta[b][n], initial[b][n], pairs[b], t, b, n)
                 found = ranker.theta[b, n].numpy()
                 assert found == pytest.approx(flat(theta[b][n]), abs=1e-7), f"round {t}, replica {b}, member {n}"
@@ -66,37 +60,37 @@ def sides(pairs):
     return (np.array(side) for side in zip(*pairs, strict=True))
 
 
-@pytest.mark.parametrize(("noise", "restart", "reduction"), [("fresh", True, "mean"), ("fixed", False, "sum")])
-def test_every_member_is_fitted_to_labels_of_its_own(noise, restart, reduction, monkeypatch):
+def test_every_member_is_fitted_to_labels_of_its_own(monkeypatch):
     """gamma of a pair and member is the same in all steps; `fresh` in this round alone, `fixed` for ever."""
     monkeypatch.setattr(RankNetLoss, "chunk", 4)
-    settings = f"ranker.noise={noise}", f"ranker.restart={restart}", f"ranker.reduction={reduction}"
-    simulation, streams = p2neurrank_of("ranker.steps=3", *settings), fresh()
+    for noise, restart, reduction in ("fresh", True, "mean"), ("fixed", False, "sum"):
+        settings = f"ranker.noise={noise}", f"ranker.restart={restart}", f"ranker.reduction={reduction}"
+        streams = fresh()
 
-    def fit(theta, initial, pairs, t, b, n):
-        gamma = gammas(streams, noise, t, b, len(pairs))[:, n]
-        start = initial if restart else theta
-        return p2neurrank.fit(start, initial, *sides(pairs), gamma, L2, reduction, RATE / WIDTH, 3)
+        def fit(theta, initial, pairs, t, b, n, how=(noise, restart, reduction), streams=streams):
+            gamma = gammas(streams, how[0], t, b, len(pairs))[:, n]
+            start = initial if how[1] else theta
+            return p2neurrank.fit(start, initial, *sides(pairs), gamma, L2, how[2], RATE / WIDTH, 3)
 
-    check(simulation, fit)
+        check(p2neurrank_of("ranker.steps=3", *settings), fit)
 
 
-@pytest.mark.parametrize("noise", ["fresh", "fixed"])
-def test_a_pair_brings_its_noise_along_into_mini_batches(noise):
+def test_a_pair_brings_its_noise_along_into_mini_batches():
     """All members learn from the same draw; a pair that is drawn twice has the same noise twice."""
-    simulation, streams = p2neurrank_of("ranker.batch=4", "ranker.steps=3", f"ranker.noise={noise}"), fresh()
+    for noise in "fresh", "fixed":
+        streams = fresh()
 
-    def fit(theta, initial, pairs, t, b, n):
-        gamma = gammas(streams, noise, t, b, len(pairs))[:, n]
-        chance = streams.at("learn/ranker", t).uniform(12, "batch")[b].reshape(3, 4)
-        for index in (chance * len(pairs)).long().tolist():
-            some = sides([pairs[i] for i in index])
-            slope = p2neurrank.gradient(theta, initial, *some, gamma[index], 0.0, "mean")
-            moved = flat(theta) - flat(initial) - RATE / WIDTH * slope
-            theta = unflat(flat(initial) + moved / (1 + RATE * L2), theta)
-        return theta
+        def fit(theta, initial, pairs, t, b, n, noise=noise, streams=streams):
+            gamma = gammas(streams, noise, t, b, len(pairs))[:, n]
+            chance = streams.at("learn/ranker", t).uniform(12, "batch")[b].reshape(3, 4)
+            for index in (chance * len(pairs)).long().tolist():
+                some = sides([pairs[i] for i in index])
+                slope = p2neurrank.gradient(theta, initial, *some, gamma[index], 0.0, "mean")
+                moved = flat(theta) - flat(initial) - RATE / WIDTH * slope
+                theta = unflat(flat(initial) + moved / (1 + RATE * L2), theta)
+            return theta
 
-    check(simulation, fit)
+        check(p2neurrank_of("ranker.batch=4", "ranker.steps=3", f"ranker.noise={noise}"), fit)
 
 
 def test_the_guard_is_that_of_the_port():

@@ -80,7 +80,7 @@ def test_a_refit_waits_until_the_rounds_have_grown():
 def test_a_round_without_a_pair_changes_nothing():
     """To the last bit, although other replicas learn in it; with restart it would go back otherwise."""
     for ranker, batch in [("olranknet", "16"), ("ollambdarank", "null")]:
-        simulation = refitted(ranker, f"ranker.batch={batch}", "ranker.restart=true", total=40)
+        simulation = refitted(ranker, f"ranker.batch={batch}", "ranker.restart=true", total=24)
         before, without = simulation.ranker.theta.clone(), 0
         for _, one in rounds(simulation):
             for b, some in enumerate(one.preferences.valid.any(1).tolist()):
@@ -130,6 +130,6 @@ def test_it_learns_what_no_linear_ranker_can():
     """With the default steps; on so few queries without noise little has to be held back."""
     settings = "exploration=none", "ranker.model.width=20"
     for words in ("ranker.l2=0.01",), ("ranker/model=mlp", "ranker.fit=authors"):
-        before, after = learned("ranker=olranknet", *settings, *words)
+        before, after = learned("ranker=olranknet", *settings, *words, total=40)
         assert max(before) < 0.7, words
         assert min(after) > 0.8, words
