@@ -24,7 +24,7 @@ FORGETFUL = [
     ("ranker=olranknet", "ranker.window=4"),
     ("ranker=ollambdarank", "ranker.discount=0.8"),
 ]
-ESTIMATED = ("ranker=intervention_aware", "ranker.every=3", "ranker.propensities=estimated")
+ESTIMATED = ("ranker=intervention_aware", "ranker.every=3", "ranker.propensities=estimated", "ranker.em.iterations=2")
 IN_MEMORY = [law for law in LAWS["ranker"] if law not in (settings, run_and_resume)]
 
 

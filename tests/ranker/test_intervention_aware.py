@@ -16,7 +16,7 @@ from ol2r_cli.ranker.model.linear import Linear
 from ol2r_cli.tensor.streams import Streams
 from tests.reference import intervention_aware as reference
 from tests.reference.plackett_luce import enumerate_rankings, order_of, probability
-from tests.rounds import LISTS, SEEDS, fresh, rounds
+from tests.rounds import LISTS, SEEDS, fresh, replicas, rounds
 from tests.worlds import handmade, simulate, tiny
 
 FEATURES, STEPS, BATCH, LISTS_DRAWN, RATE = 4, 3, 4, 5, 3.0
@@ -79,12 +79,11 @@ class Port:
 
 def test_every_round_is_that_of_the_definition():
     """The port remembers, estimates and optimises; we only show it lists and clicks."""
-    for case in [
+    for propensities, clip, restart, positions in [
         ("trust_bias", 2.0, False, 5),
         ("position_based", 0.5, True, 20),
         ("estimated", 3.0, False, 5),
     ]:
-        propensities, clip, restart, positions = case
         words = f"ranker.propensities={propensities}", f"ranker.clip={clip}", f"ranker.restart={str(restart).lower()}"
         em = "ranker.em.iterations=2", "ranker.em.steps=3", "ranker.em.batch=5", "ranker.em.learning_rate=0.05"
         config = tiny(*SETTINGS, *words, *em, "click=trust_bias", f"positions={positions}")
@@ -92,34 +91,30 @@ def test_every_round_is_that_of_the_definition():
         places = min(positions, longest)
         simulation = simulate(config, SEEDS, 45, dataset, loops=True, trace_blocks=False, trace_regret=False)
         ports = [Port(dataset, clip, restart, places) for _ in SEEDS]
-        models = [(np.append(np.zeros(FEATURES), np.log(1 / 9)), [(1 / (k + 2),) * 2 for k in range(places)])] * len(
-            SEEDS
-        )
-        curves = [click_curve(propensities, rank) for rank in range(1, places + 1)]
-        negative = 0
+        start = np.append(np.zeros(FEATURES), np.log(1 / 9)), [(1 / (k + 2),) * 2 for k in range(places)]
+        models, curves = [start] * len(SEEDS), [click_curve(propensities, rank) for rank in range(1, places + 1)]
+        own, negative = simulation.ranker, 0
         for t, one in rounds(simulation):
             width = one.candidates.mask.shape[1]
-            for b, length in enumerate(one.candidates.mask.sum(1).tolist()):
-                port, rows = ports[b], one.candidates.document[b, :length].tolist()
-                ranking, clicks = one.ranking[b, :length].tolist(), one.clicks[b, :length].tolist()
+            for b, here in replicas(one):
+                port, case = ports[b], f"{propensities}, round {t}, replica {b}"
+                rows = one.candidates.document[b, : len(here.features)].tolist()
                 scores = [float(port.features[row] @ port.theta) for row in rows]
-                assert one.prediction.scores[b, 0, :length].tolist() == pytest.approx(scores, abs=1e-8), f"round {t}"
-                port.see(int(one.candidates.query[b]), rows, ranking, clicks, port.clocks(streams, b, t, width))
+                assert here.scores[0] == pytest.approx(scores, abs=1e-8), case
+                query, clocks = int(one.candidates.query[b]), port.clocks(streams, b, t, width)
+                port.see(query, rows, here.ranking, here.clicks, clocks)
                 if t + 1 in REFITS:
                     random = streams.at("learn/ranker", t)
                     if propensities == "estimated":
                         models[b] = estimated(port.log, *models[b], random.uniform(2 * 3 * 5, "batch")[b].tolist())
                         curves = models[b][1]
-                        found = simulation.ranker.em.propensity[b]
-                        assert found.numpy() == pytest.approx(np.array(curves), abs=1e-8), case
-                        assert simulation.ranker.em.relevance[b, 0].numpy() == pytest.approx(models[b][0], abs=1e-8), (
-                            case
-                        )
+                        assert own.em.propensity[b].numpy() == pytest.approx(np.array(curves), abs=1e-8), case
+                        assert own.em.relevance[b, 0].numpy() == pytest.approx(models[b][0], abs=1e-8), case
                     negative += port.optimise(random, b, longest, *zip(*curves, strict=True), t + 1)
-                assert simulation.ranker.theta[b, 0].numpy() == pytest.approx(port.theta, abs=1e-8), f"round {t}"
+                assert own.theta[b, 0].numpy() == pytest.approx(port.theta, abs=1e-8), case
         if propensities != "position_based":
             assert negative > 5, "estimates of relevance are kept where they are negative"
-        assert all(np.abs(port.theta).max() > 0.1 for port in ports), case
+        assert all(np.abs(port.theta).max() > 0.1 for port in ports), propensities
 
 
 def estimated(log, weights, curves, drawn):
@@ -230,8 +225,7 @@ def test_gradients_and_expectations_are_those_over_all_lists_of_four_documents()
 
 def test_lists_and_sums_are_those_of_the_definition():
     """Queries of several lengths, whatever the scores of padding; every list adds up to the same."""
-    for case in [(1, 1), (5, 30), (20, 1)]:
-        places, spread = case
+    for places, spread in (1, 1), (5, 30), (20, 1):
         generator = torch.Generator().manual_seed(places)
         lengths = [8, 5, 2, 1]
         scores = spread * torch.randn(4, 8, generator=generator, dtype=torch.float64)
@@ -241,18 +235,16 @@ def test_lists_and_sums_are_those_of_the_definition():
         weight = torch.rand(20, generator=generator, dtype=torch.float64)
         sampled = SampledLists(scores.masked_fill(~mask, 1e3), mask, clocks, places)
         found = sampled.expected(weight[:, None])[..., 0], sampled.gradient(reward, weight)
-        assert found[0].isfinite().all(), case
+        assert found[0].isfinite().all(), places
         for q, length in enumerate(lengths):
             own = scores[q, :length].tolist()
             lists = [order_of(own, each[:length].tolist())[:places] for each in clocks[q]]
-            assert [tuple(shown[: len(lists[0])]) for shown in sampled.document[q].tolist()] == lists, case
+            assert [tuple(shown[: len(lists[0])]) for shown in sampled.document[q].tolist()] == lists, places
             values = weight.tolist()
-            assert found[0][q, :length].tolist() == pytest.approx(reference.expected(lists, own, values), abs=1e-9), (
-                case
-            )
-            assert float(found[0][q, :length].sum()) == pytest.approx(sum(values[: min(places, length)])), case
+            assert found[0][q, :length].tolist() == pytest.approx(reference.expected(lists, own, values), abs=1e-9)
+            assert float(found[0][q, :length].sum()) == pytest.approx(sum(values[: min(places, length)])), places
             slope = reference.gradient(lists, own, reward[q, :length].tolist(), values)
-            assert found[1][q, :length].tolist() == pytest.approx(slope, abs=1e-9), case
+            assert found[1][q, :length].tolist() == pytest.approx(slope, abs=1e-9), places
 
 
 def test_scores_far_apart_do_not_overflow():

@@ -14,7 +14,7 @@ from tests.networks import check_resumed
 from tests.reference import forgetting as plain
 from tests.reference.forgetting import ForgetfulPairRank, information, width
 from tests.reference.objective import objective, optimum
-from tests.rounds import LISTS, SEEDS, rounds
+from tests.rounds import LISTS, SEEDS, replicas, rounds
 from tests.worlds import handmade, simulate, tiny
 
 L2, ALPHA = 0.05, 0.3
@@ -23,6 +23,15 @@ L2, ALPHA = 0.05, 0.3
 def pairrank(*overrides: str, total: int = 24, **more):
     config = tiny(f"ranker.l2={L2}", f"exploration.alpha={ALPHA}", *overrides)
     return simulate(config, SEEDS, total, handmade(LISTS), **more)
+
+
+def told(oracle, here):
+    """Tell an oracle the pairs of a round."""
+    oracle.learn(*(here.features[[pair[side] for pair in here.pairs]] for side in (0, 1)))
+
+
+def word(forgetting):
+    return f"ranker.{'discount' if forgetting.window is None else 'window'}={forgetting.window or forgetting.discount}"
 
 
 @pytest.mark.parametrize("loops", [False, True], ids=["tensors", "loops"])
@@ -51,11 +60,10 @@ def test_every_round_of_pairrank(forgetting, reduction, covariance, shuffle, tra
     oracles = [ForgetfulPairRank(features, L2, ALPHA, covariance, reduction, *forgetting) for _ in SEEDS]
     theta, differs = simulation.ranker.solver.theta.clone(), 0
     for t, interaction in rounds(simulation):
-        proposal, candidates = interaction.proposal, interaction.candidates
-        clocks = simulation.streams.at("explore", t).exponential(candidates.mask.shape[1])
-        for b, oracle in enumerate(oracles):
-            length = int(candidates.mask[b].sum())
-            x = candidates.features[b, :length].numpy()
+        proposal = interaction.proposal
+        clocks = simulation.streams.at("explore", t).exponential(interaction.candidates.mask.shape[1])
+        for b, here in replicas(interaction):
+            oracle, x, length = oracles[b], here.features, len(here.features)
             oracle.theta = theta[b].numpy()
             served = oracle.propose(x, clocks[b].tolist(), shuffle, transitive)
             assert tuple(proposal.order[b, :length].tolist()) == served, f"round {t}, replica {b}"
@@ -67,9 +75,7 @@ def test_every_round_of_pairrank(forgetting, reduction, covariance, shuffle, tra
             assert (found[b, :places, :places].numpy() == certain[:places, :places]).all()
             blocks = [set(np.flatnonzero(proposal.block[b, :length].numpy() == n)) for n in range(length)]
             assert [block for block in blocks if block] == oracle.blocks(x, transitive)
-            preferences = interaction.preferences
-            won, lost = (side[b][preferences.valid[b]].numpy() for side in (preferences.winner, preferences.loser))
-            oracle.learn(x[won], x[lost])
+            told(oracle, here)
             differs += sum(w < 1 for _, w in oracle.pairs)
         theta = simulation.ranker.solver.theta.clone()
         for b, oracle in enumerate(oracles):
@@ -88,8 +94,9 @@ def test_widths_with_a_discount():
     simulation = pairrank(f"ranker.discount={discount}", "click=perfect", total=60)
     oracle, features = ForgetfulPairRank(4, L2, ALPHA, "full", "sum", None, discount), []
     for _, one in rounds(simulation):
-        x, valid = one.candidates.features[0].numpy(), one.preferences.valid[0]
-        oracle.learn(x[one.preferences.winner[0][valid].numpy()], x[one.preferences.loser[0][valid].numpy()])
+        here = next(replicas(one))[1]
+        told(oracle, here)
+        x = one.candidates.features[0].numpy()
         features += [x[0] - x[-1]] if len(x) > 1 and (x[0] != x[-1]).any() else []
     norm = simulation.exploration.inverse[0].numpy()
     m, squared = (information(oracle.pairs, L2, 4, power) for power in (1, 2))
@@ -168,10 +175,7 @@ def test_every_round_of_pepairrank(forgetting, reduction, variance, loops):
     In loops the oracle wants a noise for every pair: any that sums to the round's tilt, in which pair i weighs w_i.
     """
     words = f"ranker.reduction={reduction}", f"ranker.label_noise_variance={variance}", "click=informational"
-    forget = (
-        f"ranker.{'discount' if forgetting.window is None else 'window'}={forgetting.window or forgetting.discount}"
-    )
-    config = tiny("ranker=pepairrank", f"ranker.l2={L2}", forget, *words)
+    config = tiny("ranker=pepairrank", f"ranker.l2={L2}", word(forgetting), *words)
     simulation = simulate(config, SEEDS[:2], 24, handmade(LISTS), loops=loops)
     ranker, tilts, compared = simulation.ranker, {}, 0
     optima, inner, members = ranker.optima, ranker.optima._optima, ranker.optima.members
@@ -183,9 +187,9 @@ def test_every_round_of_pepairrank(forgetting, reduction, variance, loops):
     optima._optima = noting
     oracles = [ForgetfulPairRank(4, L2, ALPHA, "full", reduction, *forgetting) for _ in range(2)]
     for t, one in rounds(simulation):
-        for b, oracle in enumerate(oracles):
-            x, valid = one.candidates.features[b].numpy(), one.preferences.valid[b]
-            oracle.learn(x[one.preferences.winner[b][valid].numpy()], x[one.preferences.loser[b][valid].numpy()])
+        for b, here in replicas(one):
+            oracle = oracles[b]
+            told(oracle, here)
             pairs = [(row, w) for row, w in oracle.pairs if w > 0]
             if t % 4 and t > 8:
                 continue
@@ -217,17 +221,13 @@ def test_every_round_of_pepairrank(forgetting, reduction, variance, loops):
 @pytest.mark.parametrize("forgetting", [Forgetting(window=3), Forgetting(discount=0.7)], ids=str)
 def test_the_noise_of_a_pair_counts_as_the_pair(forgetting):
     """Z has the covariance nu^2 (M~ - l2 I): 4,000 members' tilts against it."""
-    forget = (
-        f"ranker.{'discount' if forgetting.window is None else 'window'}={forgetting.window or forgetting.discount}"
-    )
     words = "ranker.members=4000", "ranker.label_noise_variance=0.25", "exploration=none", "click=perfect"
-    simulation = simulate(tiny("ranker=pepairrank", forget, *words), [0], 14, handmade(LISTS), loops=True)
+    simulation = simulate(tiny("ranker=pepairrank", word(forgetting), *words), [0], 14, handmade(LISTS), loops=True)
     tilts = []
     simulation.ranker.optima._optima = lambda replica, count, noise: tilts.append(noise) or noise * 0
     oracle = ForgetfulPairRank(4, L2, ALPHA, "full", "sum", *forgetting)
     for _, one in rounds(simulation):
-        x, valid = one.candidates.features[0].numpy(), one.preferences.valid[0]
-        oracle.learn(x[one.preferences.winner[0][valid].numpy()], x[one.preferences.loser[0][valid].numpy()])
+        told(oracle, next(replicas(one))[1])
     assert simulation.ranker.history.count[0] > 15 > 4
     assert bool(simulation.ranker.optima.factored[0]) is (forgetting.window is None)
     expected = 0.25 * information(oracle.pairs, 0.0, 4, 2)
@@ -248,11 +248,8 @@ def test_all_members_are_served_and_every_one_scores_its_own_way():
     theta = simulation.ranker.optima.theta.clone()
     assert not theta.any()
     for t, one in rounds(simulation):
-        for b in range(len(SEEDS)):
-            length = int(one.candidates.mask[b].sum())
-            rows = one.candidates.features[b, :length].numpy()
-            expected = np.array([[x @ w for x in rows] for w in theta[b].numpy()])
-            np.testing.assert_allclose(one.prediction.scores[b, :, :length].numpy(), expected, rtol=1e-12, atol=1e-12)
+        for b, here in replicas(one):
+            np.testing.assert_allclose(here.scores, theta[b].numpy() @ here.features.T, rtol=1e-12, atol=1e-12)
         theta = simulation.ranker.optima.theta.clone()
         for b in simulation.ranker.history.count.nonzero().flatten().tolist():
             assert len({tuple(w) for w in theta[b].tolist()}) == 5, f"round {t}: members are perturbed independently"
