@@ -76,8 +76,16 @@ class Device:
             cause = "torch.set_flush_denormal(True), or a library linked with -Ofast"
             raise ValueError(f"{self.group}.threads must be 1 where threads take small numbers as zero ({cause})")
         if self.engine == "loops":
-            _limit_openblas()
-        _keep_freed_memory()
+            # The library that multiplies matrices in compiled loops gets one thread, torch has its own: a round's
+            # matrices are small, and two threads took 3 to 75 times as long as one.
+            import_module("scipy.linalg.cython_blas")  # numba calls this; only what is loaded can be limited
+            ThreadpoolController().select(internal_api="openblas").limit(limits=1)
+        if sys.platform == "linux" and hasattr(libc := ctypes.CDLL(None), "mallopt"):
+            # Every round allocates D^2 matrices of the same sizes. With lists of 400 documents, mapping their pages
+            # anew took a quarter of the time.
+            trim_threshold, mmap_threshold = -1, -3  # parameters of mallopt(3)
+            libc.mallopt(trim_threshold, 2**30)
+            libc.mallopt(mmap_threshold, 2**25)  # 32 MB, the largest value that glibc accepts
 
 
 def set_torch(threads: int) -> None:
@@ -112,24 +120,3 @@ def restored() -> Iterator[None]:
     finally:
         for restore in undo:
             restore()
-
-
-def _limit_openblas() -> None:
-    """Let the library that multiplies matrices in compiled loops use one thread.
-
-    A round's matrices are small: two threads took 3 to 75 times as long as one. Torch has threads of its own.
-    """
-    import_module("scipy.linalg.cython_blas")  # numba calls this; only what is loaded can be limited
-    ThreadpoolController().select(internal_api="openblas").limit(limits=1)
-
-
-def _keep_freed_memory() -> None:
-    """Tell glibc not to return freed blocks to the operating system.
-
-    Every round allocates D^2 matrices of the same sizes. With lists of 400 documents, mapping their pages anew took a
-    quarter of the time.
-    """
-    trim_threshold, mmap_threshold = -1, -3  # parameters of mallopt(3)
-    if sys.platform == "linux" and hasattr(libc := ctypes.CDLL(None), "mallopt"):
-        libc.mallopt(trim_threshold, 2**30)
-        libc.mallopt(mmap_threshold, 2**25)  # 32 MB, the largest value that glibc accepts

@@ -71,15 +71,6 @@ def judged_by_intents(dataset: Dataset, schedule: IntentSchedule, roles: Mapping
     return dataset.judged_by(1)
 
 
-def _set_up(role: Role, context: RunContext, dataset: Dataset) -> None:
-    try:
-        role.setup(context, dataset.features, dataset.oracle() if role.needs_labels else None)
-    except KeyError as error:  # of `register_buffer`
-        if "already exists" not in str(error):
-            raise
-        raise ValueError(f"{type(role).__name__} must name an attribute differently: {error.args[0]}") from error
-
-
 class Simulation(nn.Module):
     """The four roles, the training queries and everything learned so far. `state_dict()` is the complete state.
 
@@ -113,8 +104,8 @@ class Simulation(nn.Module):
     ):
         super().__init__()
         schedule = intent if intent is not None and intent.changes else None
+        roles: dict[str, Role] = {"click": click, "ranker": ranker, "exploration": exploration, "fairness": fairness}
         if schedule is not None:
-            roles = {"click": click, "ranker": ranker, "exploration": exploration, "fairness": fairness}
             dataset = judged_by_intents(dataset, schedule, roles)
         self.train_split = dataset.split("train", seeds.device, dtype, loops, by_intent=schedule is not None)
         longest = self.train_split.longest
@@ -147,13 +138,24 @@ class Simulation(nn.Module):
             code=code,
         )
         self.click, self.ranker, self.exploration, self.fairness = click, ranker, exploration, fairness
-        check_needs({"click": click, "ranker": ranker, "exploration": exploration, "fairness": fairness})
-        for role in click, ranker, exploration, fairness:
-            _set_up(role, self.context, dataset)
+        check_needs(roles)
+        for role in roles.values():
+            try:
+                role.setup(self.context, dataset.features, dataset.oracle() if role.needs_labels else None)
+            except KeyError as error:  # of `register_buffer`
+                if "already exists" not in str(error):
+                    raise
+                message = f"{type(role).__name__} must name an attribute differently: {error.args[0]}"
+                raise ValueError(message) from error
         judged = self.train_split.judged()
         self.measurement = Measurement(self.context, measures, judged, self.intents, pairs=ranker.pairs != "none")
         self.register_buffer("round", torch.zeros((), dtype=torch.int64))
-        self.longest = None if loops else self._longest_lists()
+        self.longest: list[int] | None = None
+        if not loops:
+            # The longest list of every round. Queries depend on the seeds alone: reading all lengths here saves every
+            # round from waiting for the device to learn its shapes.
+            queries = (self.streams.at("query", t).integer(self.context.queries) for t in range(rounds))
+            self.longest = torch.stack([self.train_split.length[query].max() for query in queries]).tolist()
         self.together = self._recording_together()
         if self.together == []:
             self.measurement.allocate(max(self.measurement.ROUNDS, min(_ROUNDS, _REPLICA_ROUNDS // len(seeds))))
@@ -201,15 +203,6 @@ class Simulation(nn.Module):
             finished.fill_(t + 1)
             self.measurement.record(t + 1, interaction, labels)
             yield t + 1, interaction
-
-    def _longest_lists(self) -> list[int]:
-        """Return the length of the longest list of every round.
-
-        Queries depend on the seeds alone. Reading all lengths once, before the first round, saves every round from
-        waiting for the device to learn its shapes.
-        """
-        queries = (self.streams.at("query", t).integer(self.context.queries) for t in range(self.context.rounds))
-        return torch.stack([self.train_split.length[query].max() for query in queries]).tolist()
 
     def _recording_together(self) -> list[Measure] | None:
         """Return the measures that receive every round, if rounds are played together; None if they must be single.

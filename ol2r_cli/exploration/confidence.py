@@ -15,10 +15,11 @@ from ol2r_cli.config.ranges import Positive
 from ol2r_cli.exploration.divide_and_conquer import DivideAndConquer, ScoreOrder, Shuffle, Width
 from ol2r_cli.interfaces import FEATURES, MEMBERS, Forgetting, Interaction, Need, Oracle, RunContext
 from ol2r_cli.learning.covariance import add_outer_products, remove_outer_products
-from ol2r_cli.learning.history import RecentRows
 from ol2r_cli.tensor.gather import gather
 from ol2r_cli.tensor.shapes import Bool, Float
 from ol2r_cli.tensor.streams import Random
+
+FORMS = ("full", "diagonal", "inverse_diagonal")  # of M^-1, in the order of loops/certain_pairs.py
 
 
 class Confidence(DivideAndConquer):
@@ -41,7 +42,7 @@ class Confidence(DivideAndConquer):
     inverse: Tensor
     rounds: Tensor
     squared: Tensor  # M~, with a discount
-    recent: RecentRows  # with a window
+    recent: Tensor  # with a window: the differences of its rounds' pairs, zeros where a round has fewer
 
     def __init__(
         self,
@@ -56,24 +57,22 @@ class Confidence(DivideAndConquer):
         self.covariance, self.l2 = covariance, l2
 
     def setup(self, context: RunContext, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
-        """Start with M = l2 I."""
         super().setup(context, features)
-        identity = torch.eye(context.features, dtype=context.dtype, device=context.device).repeat(
-            context.replicas, 1, 1
-        )
+        identity = torch.eye(context.features, dtype=context.dtype, device=context.device)
+        identity = identity.repeat(context.replicas, 1, 1)
         self.register_buffer("matrix", identity * self.l2)
         self.register_buffer("inverse", identity / self.l2)
         self.register_buffer("rounds", torch.zeros((), dtype=torch.int64))
         self.window, self.discount = context.forgetting.window, context.forgetting.discount
         if self.window is not None:
-            self.recent = RecentRows()
-            self.recent.setup(context, self.window)
+            shape = context.replicas, min(self.window, context.rounds) + 1, context.pairs, context.features
+            self.register_buffer("recent", torch.zeros(shape, dtype=context.dtype, device=context.device))
         if self.discount < 1:
             self.register_buffer("squared", self.matrix.clone())
         if context.forgetting != Forgetting() and self.alpha == "theory":
             raise ValueError(f"{self.setting('alpha')} must be a number where the ranker forgets pairs, got theory")
         of_discount = self.discount < 1 and self.covariance == "inverse_diagonal"
-        self.form = "diagonal" if of_discount else self.covariance  # what of `inverse`, or of M, is used
+        self.form = FORMS.index("diagonal" if of_discount else self.covariance)  # what of `inverse`, or of M, is used
         self.horizon, self.loops = context.rounds, context.loops
         if self.alpha == "theory":
             span = features.amax(0) - features.amin(0)  # |x_ij| <= |span|
@@ -81,23 +80,14 @@ class Confidence(DivideAndConquer):
             self.steepness = 2 * 0.25 / float(slope * (1 - slope))
 
     def for_loops(self) -> Any:
-        """Return the exploration for rounds that are played together, up to the next recomputation of M^-1."""
         if self.alpha == "theory" or self.window is not None or self.discount < 1:
             return None
-        intervals = (
-            self._form(),
-            float(self.alpha) ** 2,
-            self.transitive,
-            self.shuffle == "conservative",
-            self.ranking_depth,
-            self.matrix.numpy(),
-            self.inverse.numpy(),
-        )
+        how = self.transitive, self.shuffle == "conservative", self.ranking_depth
+        intervals = self.form, float(self.alpha) ** 2, *how, self.matrix.numpy(), self.inverse.numpy()
         rounds = self.refresh - int(self.rounds) % self.refresh
         return loops.play.Strategy(loops.play.INTERVALS, rounds=rounds, intervals=intervals)
 
     def after_loops(self, rounds: int) -> None:
-        """Recompute M^-1 if it is time."""
         self.rounds.add_(rounds)  # `+=` would go through Module.__setattr__, at several times the cost
         if not int(self.rounds) % self.refresh:
             self.inverse.copy_(torch.linalg.inv(self.matrix))
@@ -123,12 +113,15 @@ class Confidence(DivideAndConquer):
         M is added up again whenever all its pairs have left, so that what they leave by rounding stays small.
         """
         assert self.window is not None
-        leaving = self.recent.replace(rounds - 1, rows)
+        place = self.recent[:, (rounds - 1) % self.window]
+        leaving = place.clone()
+        place[:, : rows.shape[1]] = rows
+        place[:, rows.shape[1] :] = 0
         if rounds <= self.window:
             return
         self.matrix.baddbmm_(leaving.mT, leaving, alpha=-1)
         if not rounds % self.window:
-            recent = self.recent.rows[:, : self.window].flatten(1, 2)
+            recent = self.recent[:, : self.window].flatten(1, 2)
             torch.bmm(recent.mT, recent, out=self.matrix)
             self.matrix.diagonal(dim1=1, dim2=2).add_(self.l2)
         # Whether M^-1 can be brought up to date is read from it.
@@ -158,15 +151,21 @@ class Confidence(DivideAndConquer):
         """
         replicas, scores = ranked.replicas, ranked.scores
         x = gather(ranked.prediction.tangent().dense()[replicas, : ranked.order.shape[1]], ranked.order)
-        scale = self._alpha(replicas) ** 2
+        scale: float | Tensor = 0.0
+        if self.alpha == "theory":
+            growth = torch.linalg.slogdet(self.matrix[replicas]).logabsdet - self.matrix.shape[1] * math.log(self.l2)
+            spread = 0.5 * (growth + 2 * math.log(self.horizon)).sqrt()
+            scale = (self.steepness * (spread + math.sqrt(self.l2)))[:, None, None] ** 2
+        else:
+            scale = float(self.alpha) ** 2
         if ranked.loops:
             certain = np.zeros((x.shape[1], x.shape[1]), np.bool_)
-            state = self.matrix[replicas][0].numpy(), self.inverse[replicas][0].numpy(), self._form()
+            state = self.matrix[replicas][0].numpy(), self.inverse[replicas][0].numpy(), self.form
             loops.certain_pairs.confident(x[0].numpy(), *state, scores[0].numpy(), float(scale), certain)
             return torch.from_numpy(certain)[None]
-        if self.form == "full":
+        if FORMS[self.form] == "full":
             projected = torch.bmm(x, self.inverse)
-        elif self.form == "diagonal":
+        elif FORMS[self.form] == "diagonal":
             projected = x * self.inverse.diagonal(dim1=1, dim2=2)[:, None]
         else:
             projected = x / self.matrix.diagonal(dim1=1, dim2=2)[:, None]
@@ -174,18 +173,6 @@ class Confidence(DivideAndConquer):
         width = torch.bmm(projected.mul_(-2), x.mT).add_(own[:, :, None]).add_(own[:, None, :])
         margin = (scores[:, :, None] - scores[:, None, :]).sigmoid_().sub_(0.5).clamp_(min=0).square_()
         return margin > width.mul_(scale).clamp_(min=0)
-
-    def _form(self) -> int:
-        number: int = getattr(loops.certain_pairs, self.form.upper())
-        return number
-
-    def _alpha(self, replicas: slice) -> float | Float[Tensor, "b 1 1"]:
-        """Return the factor of the width: the setting, or Lemma 2's alpha_t with R = 1/2, Q = 1, delta = 1/T."""
-        if self.alpha != "theory":
-            return float(self.alpha)
-        growth = torch.linalg.slogdet(self.matrix[replicas]).logabsdet - self.matrix.shape[1] * math.log(self.l2)
-        spread = 0.5 * (growth + 2 * math.log(self.horizon)).sqrt()
-        return (self.steepness * (spread + math.sqrt(self.l2)))[:, None, None]
 
 
 class Ensemble(DivideAndConquer):
@@ -200,7 +187,6 @@ class Ensemble(DivideAndConquer):
         super().__init__(shuffle, transitive=False)
 
     def certain(self, ranked: ScoreOrder) -> Bool[Tensor, "b d d"]:
-        """Return the unanimous pairs, in the order of the mean score."""
         members = ranked.prediction.scores[ranked.replicas, :, : ranked.order.shape[1]]
         members = members.gather(2, ranked.order[:, None].expand_as(members))
         if ranked.loops:

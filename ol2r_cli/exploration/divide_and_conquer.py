@@ -78,20 +78,39 @@ class DivideAndConquer(Exploration):
         raise NotImplementedError
 
     def propose(self, prediction: Prediction, candidates: Candidates, random: Random) -> Proposal:
-        """Find certain pairs, form blocks and shuffle each block: in score order, returned by document."""
-        scores, mask = mean_of_members(prediction), candidates.mask
+        """Find certain pairs, form blocks and shuffle each block: in score order, returned by document.
+
+        Loops go through one replica after the other, each without padding.
+        """
+        scores, mask, documents = mean_of_members(prediction), candidates.mask, candidates.mask.shape[1]
         if candidates.rows is not None:
-            return self._propose_by_loops(prediction, scores, candidates.rows.length, random)
+            chance, explained = random.array(documents), self.needs_reasons
+            orders, blocks = (np.empty((len(mask), documents), dtype=np.int64) for _ in range(2))
+            width, by_place = min(self.certain_places, documents), self.certain_places < documents
+            pairs = np.zeros((len(mask), width, width), dtype=np.bool_)
+            how = self.transitive, self.shuffle == "conservative", self.ranking_depth
+            for b, length in enumerate(candidates.rows.length.tolist()):
+                sorted_scores, by_score = scores[b : b + 1, :length].sort(1, descending=True)
+                real = torch.ones_like(by_score, dtype=torch.bool)
+                ranked = ScoreOrder(slice(b, b + 1), prediction, by_score, sorted_scores, real, loops=True)
+                certain_pairs = self.certain(ranked)[0].numpy()
+                explained &= len(certain_pairs) == length
+                written = orders[b], blocks[b], pairs[b], by_place
+                loops.certain_pairs.propose(certain_pairs, by_score[0].numpy(), chance[b], *how, *written)
+            if not explained:
+                return Proposal(torch.from_numpy(orders), scores)
+            reasons = {"certain_by_place" if by_place else "certain": torch.from_numpy(pairs)}
+            return Proposal(torch.from_numpy(orders), scores, torch.from_numpy(blocks), **reasons)
+
         by_score = scores.masked_fill(~mask, float("-inf")).argsort(1, descending=True)
-        ranked = ScoreOrder(slice(None), prediction, by_score, scores.gather(1, by_score), mask)
-        certain = self.certain(ranked)
+        certain = self.certain(ScoreOrder(slice(None), prediction, by_score, scores.gather(1, by_score), mask))
         top, rest = by_score.tensor_split([certain.shape[1]], dim=1)
         mask = mask[:, : top.shape[1]]
         certain = (certain | ~mask[:, None, :]) & mask[:, :, None]
         if self.transitive:
             certain = close(certain)
         block = partition(certain)
-        clock = random.exponential(scores.shape[1]).to(scores.dtype).gather(1, top)
+        clock = random.exponential(documents).to(scores.dtype).gather(1, top)
         if self.shuffle == "conservative":
             order = shuffle(clock, certain, min(self.ranking_depth, top.shape[1]))
         else:
@@ -100,29 +119,6 @@ class DivideAndConquer(Exploration):
             return Proposal(torch.cat([top.gather(1, order), rest], 1), scores)
         rank = by_score.argsort(1)
         return Proposal(by_score.gather(1, order), scores, block.gather(1, rank), gather_square(certain, rank))
-
-    def _propose_by_loops(
-        self, prediction: Prediction, scores: Float[Tensor, "B D"], lengths: np.ndarray, random: Random
-    ) -> Proposal:
-        """Return the proposal replica by replica, each without padding."""
-        replicas, documents = scores.shape
-        chance, explained = random.array(documents), self.needs_reasons
-        order, block = (np.empty((replicas, documents), dtype=np.int64) for _ in range(2))
-        width, by_place = min(self.certain_places, documents), self.certain_places < documents
-        pairs = np.zeros((replicas, width, width), dtype=np.bool_)
-        how = self.transitive, self.shuffle == "conservative", self.ranking_depth
-        for b, length in enumerate(lengths.tolist()):
-            sorted_scores, by_score = scores[b : b + 1, :length].sort(1, descending=True)
-            mask = torch.ones_like(by_score, dtype=torch.bool)
-            ranked = ScoreOrder(slice(b, b + 1), prediction, by_score, sorted_scores, mask, loops=True)
-            certain = self.certain(ranked)[0].numpy()
-            explained &= len(certain) == length
-            written = order[b], block[b], pairs[b], by_place
-            loops.certain_pairs.propose(certain, by_score[0].numpy(), chance[b], *how, *written)
-        if not explained:
-            return Proposal(torch.from_numpy(order), scores)
-        reasons = {"certain_by_place" if by_place else "certain": torch.from_numpy(pairs)}
-        return Proposal(torch.from_numpy(order), scores, torch.from_numpy(block), **reasons)
 
 
 class Stated(Exploration):
@@ -137,7 +133,6 @@ class Stated(Exploration):
     offers = frozenset({CERTAIN, LAYERS})
 
     def propose(self, prediction: Prediction, candidates: Candidates, random: Random) -> Proposal:
-        """Shuffle the layers of `prediction.certain`."""
         assert prediction.certain is not None
         layer = layers(prediction.certain, candidates.mask)
         order = by_block(layer, random.exponential(layer.shape[1]).to(prediction.scores.dtype))

@@ -38,7 +38,6 @@ class TeamDraft(Interleaving):
         return loops.play.Strategy(loops.play.TEAM_DRAFT)
 
     def propose(self, prediction: Prediction, candidates: Candidates, random: Random) -> Proposal:
-        """Draw all turns, then let every member place its best documents."""
         replicas, members, documents = prediction.scores.shape
         shown = min(self.positions, documents)
         cycles = -(-shown // members)

@@ -73,42 +73,35 @@ class NeuralConfidence(DivideAndConquer):
         self.tangent_at, self.dtype, self.prune = tangent_at, getattr(torch, precision), prune
 
     def setup(self, context: RunContext, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
-        """Start with A = l2 I; ValueError if a full covariance may not fit into memory."""
+        """Start with A = l2 I; ValueError if the largest possible full covariance exceeds the memory."""
         super().setup(context, features)
         self.prunes = self.prune and self.only_shown and self.shuffle == "conservative"
         self.tangents: DiagonalTangentCovariance | FullTangentCovariance
         if self.covariance == "diagonal":
             self.tangents = DiagonalTangentCovariance(self.l2, context)
         else:
+            name, memory = self.setting("covariance"), available_memory(context.device)
             if context.forgetting != Forgetting():
-                name = self.setting("covariance")
                 raise ValueError(f"{name} must be diagonal where the ranker forgets pairs, got full")
-            self._check_memory(context)
+            # A gradient is kept as its factors: the features and some vectors of a hidden layer's width, which is at
+            # most the root of P. The worst case is K // 2 pairs in every round.
+            numbers = 2 * (context.features + 4 * math.isqrt(context.parameters)) + context.documents
+
+            def needed(rounds: int) -> int:
+                """Return the bytes of the triangle, the history and one query's products, for all replicas."""
+                rows = most_rows(rounds * max(context.positions // 2, 1), context.parameters)
+                return context.replicas * self.dtype.itemsize * (rows * (rows + STRIP) // 2 + rows * numbers)
+
+            rounds = bisect_right(range(context.rounds + 1), memory, key=needed) - 1
+            if rounds < context.rounds:
+                float32 = "" if self.dtype == torch.float32 else f"{self.setting('precision')}=float32, "
+                raise ValueError(
+                    f"rounds must be at most {rounds} with {name}=full and replicas={context.replicas} in "
+                    f"{memory / 2**30:.1f} GiB of memory, got {context.rounds}: {float32}fewer replicas or "
+                    f"{name}=diagonal need less"
+                )
             self.tangents = FullTangentCovariance(self.l2, context, self.dtype)
         self.waiting: tuple[Tensor, Tensor] | None = None  # the latest pairs: features [B 2M F], valid [B M]
-
-    def _check_memory(self, context: RunContext) -> None:
-        """Raise ValueError, with what to type, if the largest possible covariance exceeds the memory.
-
-        The worst case is K // 2 pairs in every round. The history keeps a gradient as its factors: the features and
-        some vectors of a hidden layer's width, which is at most the root of P.
-        """
-        numbers = 2 * (context.features + 4 * math.isqrt(context.parameters)) + context.documents
-
-        def needed(rounds: int) -> int:
-            """Return the bytes of the triangle, the history and one query's products, for all replicas."""
-            rows = most_rows(rounds * max(context.positions // 2, 1), context.parameters)
-            return context.replicas * self.dtype.itemsize * (rows * (rows + STRIP) // 2 + rows * numbers)
-
-        memory = available_memory(context.device)
-        rounds = bisect_right(range(context.rounds + 1), memory, key=needed) - 1
-        if rounds < context.rounds:
-            float32 = "" if self.dtype == torch.float32 else f"{self.setting('precision')}=float32, "
-            raise ValueError(
-                f"rounds must be at most {rounds} with {self.setting('covariance')}=full and "
-                f"replicas={context.replicas} in {memory / 2**30:.1f} GiB of memory, got {context.rounds}: {float32}"
-                f"fewer replicas or {self.setting('covariance')}=diagonal need less"
-            )
 
     def propose(self, prediction: Prediction, candidates: Candidates, random: Random) -> Proposal:
         """Add the pairs that wait for the fit, then propose as every divide-and-conquer exploration."""
@@ -131,15 +124,10 @@ class NeuralConfidence(DivideAndConquer):
             self.tangents.learn(preferences)
 
     def certain(self, ranked: ScoreOrder) -> Bool[Tensor, "b s s"]:
-        """Compare sigma(s_i - s_j) - 1/2 with alpha times the width, both squared, for documents that can be shown."""
-        criterion = Criterion(self._margins(ranked), self.alpha**2, self.positions if self.prunes else None)
-        return self.tangents.certain(ranked.replicas, ranked.order, criterion)
+        """Compare sigma(s_i - s_j) - 1/2 with alpha times the width, both squared, for documents that can be shown.
 
-    def _margins(self, ranked: ScoreOrder) -> Float[Tensor, "b d d"]:
-        """Return (sigma(s_i - s_j) - 1/2)^2, or 0 if s_i < s_j; infinity if j is padding.
-
-        Documents with equal features get 0: their order cannot be certain, whatever the last bits of their scores.
-        Features are compared by one fixed random combination.
+        The former is 0 for documents with equal features: their order cannot be certain, whatever the last bits of
+        their scores. Features are compared by one fixed random combination.
         """
         replicas, prediction, order, scores, mask, _ = ranked
         tangent = prediction.tangent()
@@ -148,14 +136,14 @@ class NeuralConfidence(DivideAndConquer):
         combined = (features * _combination(features.shape[2], features.device)).sum(2).gather(1, order)
         margins = (scores[:, :, None] - scores[:, None, :]).sigmoid_().sub_(0.5).clamp_(min=0).square_()
         margins.masked_fill_(combined[:, :, None] == combined[:, None, :], 0)
-        return margins.masked_fill_(~mask[:, None, :], torch.inf)
+        margins.masked_fill_(~mask[:, None, :], torch.inf)
+        criterion = Criterion(margins, self.alpha**2, self.positions if self.prunes else None)
+        return self.tangents.certain(replicas, order, criterion)
 
     def get_extra_state(self) -> dict[str, Any]:
-        """Return the covariance in its present form, and the pairs that wait for the fit."""
         return {"tangents": self.tangents.state(), "waiting": list(self.waiting or ())}
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
-        """Restore the state of a checkpoint."""
         self.tangents.restore(state["tangents"])
         waiting = [values.to(self.tangents.device) for values in state["waiting"]]
         self.waiting = (waiting[0], waiting[1]) if waiting else None
@@ -171,7 +159,7 @@ def _combination(features: int, device: torch.device) -> Float[Tensor, "F"]:
 class Criterion:
     """When a pair is certain, for documents in score order."""
 
-    margins: Float[Tensor, "b d d"]  # (sigma(s_i - s_j) - 1/2)^2, or 0 if s_i < s_j
+    margins: Float[Tensor, "b d d"]  # (sigma(s_i - s_j) - 1/2)^2, or 0 if s_i < s_j; infinity if j is padding
     scale: float  # alpha^2
     positions: int | None  # K if documents that cannot be among the first K may be left out, otherwise None
 
@@ -232,12 +220,10 @@ class DiagonalTangentCovariance:
         return criterion.certain(squared_distances(tangents.gram(layers, inverse)))
 
     def learn(self, preferences: Preferences) -> None:
-        """Add pairs of this round's candidates."""
         both = torch.stack([preferences.winner, preferences.loser], 2).flatten(1)
         self._add(tangents.chosen(self.layers, both), preferences.valid)
 
     def _add(self, pairs: Layers, valid: Bool[Tensor, "B M"]) -> None:
-        """Add the squares of the pairs' differences."""
         added = (tangents.differences(pairs).square_() * valid[:, :, None]).sum(1)
         if self.discount < 1:
             for diagonal, factor in zip(self.kept, (self.discount, self.discount**2), strict=True):
@@ -319,6 +305,5 @@ class FullTangentCovariance:
         return [part.state() for part in self.parts]
 
     def restore(self, state: list[Any]) -> None:
-        """Restore the histories and recompute everything else."""
         for part, of_replica in zip(self.parts, state, strict=True):
             part.restore(of_replica, self.device)

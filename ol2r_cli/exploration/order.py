@@ -32,7 +32,6 @@ class NoExploration(Exploration):
         return loops.play.Strategy(loops.play.BY_SCORE)
 
     def propose(self, prediction: Prediction, candidates: Candidates, random: Random) -> Proposal:
-        """Sort by score."""
         scores = mean_of_members(prediction)
         return Proposal(best(sortable(scores[:, None], candidates.mask, random)[:, 0], self.ranking_depth), scores)
 
@@ -75,7 +74,6 @@ class PlackettLuce(Exploration):
         return loops.play.Strategy(loops.play.PLACKETT_LUCE)
 
     def propose(self, prediction: Prediction, candidates: Candidates, random: Random) -> Proposal:
-        """Sort documents by the ringing times of their clocks. Padding never rings."""
         scores = mean_of_members(prediction)
         sooner = scores.double() - random.exponential(scores.shape[1]).log()
         return Proposal(best(sooner.masked_fill(~candidates.mask, LEAST), self.ranking_depth), scores)

@@ -29,7 +29,6 @@ class NoChange(IntentSchedule):
     changes = False
 
     def shares(self, rounds: Rounds) -> Shares:
-        """Return 1 for the only intent."""
         return np.ones((len(rounds), 1))
 
 
@@ -45,17 +44,12 @@ class Abrupt(IntentSchedule):
         if len(set(self.intents)) < 2:
             raise ValueError(f"intent.intents must name two intents or more, such as [1,2], got {list(intents)}")
         self.largest = max(self.intents)
-        self.of_phase = np.stack([self._shares_in(intent, float(share)) for intent in self.intents])  # [phases, I]
-
-    def _shares_in(self, intent: int, share: float) -> NDArray[np.float64]:
-        others = sorted({*self.intents} - {intent})
-        shares = np.zeros(self.largest)
-        shares[[other - 1 for other in others]] = (1 - share) / len(others)
-        shares[intent - 1] = share
-        return shares
+        self.of_phase = np.zeros((len(self.intents), self.largest))  # [phases, I]
+        for shares, intent in zip(self.of_phase, self.intents, strict=True):
+            shares[[other - 1 for other in {*self.intents}]] = (1 - float(share)) / (len({*self.intents}) - 1)
+            shares[intent - 1] = float(share)
 
     def shares(self, rounds: Rounds) -> Shares:
-        """Return the shares of the phase of each round."""
         return self.of_phase[self._place(rounds // self.every)]
 
     def warnings(self, rounds: int) -> list[str]:
@@ -103,7 +97,6 @@ class Mixture(IntentSchedule):
         self.of_all, self.largest = np.array(shares, dtype=np.float64), len(shares)
 
     def shares(self, rounds: Rounds) -> Shares:
-        """Return the same shares for every round."""
         return np.tile(self.of_all, (len(rounds), 1))
 
 

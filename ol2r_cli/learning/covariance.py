@@ -149,7 +149,10 @@ class FullCovariance:
         else:
             root = self._grow(_difference(solved.projected, both), block, pairs)
             if most_rows(self.rows, parameters(pairs)) < self.rows:
-                self.matrix = outer_products(self._history(), self.l2)
+                self.matrix, history = torch.eye(parameters(pairs)).to(block)[None] * self.l2, self._history()
+                for start in range(0, 2 * self.rows, 2 * STRIP):
+                    part = differences(rows(history, slice(None), slice(start, start + 2 * STRIP)))
+                    self.matrix.baddbmm_(part.mT, part)
                 self.inverse, self.strips = _inverse(self.matrix), []
         new = torch.linalg.solve_triangular(root, across, upper=False)
         solved.residual.baddbmm_(new.mT, new, alpha=-1)
@@ -226,19 +229,7 @@ class Strip:
         self.used = new.stop
 
     def history(self) -> Layers:
-        """The gradients of the winners and losers so far."""
         return rows(self.pairs, slice(None), slice(2 * self.used))
-
-
-def outer_products(pairs: Layers, l2: float) -> Float[Tensor, "b P P"]:
-    """l2 I + the sum of v v^T, from the gradients of winner, loser, winner, loser, .."""
-    place = pairs[0][0]
-    identity = torch.eye(parameters(pairs), dtype=place.dtype, device=place.device) * l2
-    matrix = identity.repeat(len(place), 1, 1)
-    for start in range(0, place.shape[1], 2 * STRIP):
-        part = differences(rows(pairs, slice(None), slice(start, start + 2 * STRIP)))
-        matrix.baddbmm_(part.mT, part)
-    return matrix
 
 
 def _inverse(matrix: Float[Tensor, "b P P"]) -> Float[Tensor, "b P P"]:

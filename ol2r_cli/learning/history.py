@@ -99,10 +99,11 @@ class PairLog(CountedBuffer):
     pairs: Tensor
 
     def setup(self, context: RunContext, features: Float[Tensor, "N F"], per_round: int) -> None:
-        """Reserve room for at least `per_round` pairs in each of the run's rounds."""
         self.loops = context.loops
         self.features = features.to(context.device)
-        self.reserve(context, aligned(context.rounds * per_round + 1) - 1, per_round)
+        # Every replica's entries begin at a multiple of 64 bytes. Sums of products differ in the last bit with where
+        # their terms begin: otherwise the first rounds of a run would depend on how many there will be.
+        self.reserve(context, -(-(context.rounds * per_round + 1) // 16) * 16 - 1, per_round)
         self.register_entries("pairs", torch.int32, 2)
 
     def remember(self, document: Int[Tensor, "B D"], preferences: Preferences) -> Int[Tensor, "B M"]:
@@ -117,28 +118,6 @@ class PairLog(CountedBuffer):
         return place
 
 
-class RecentRows(nn.Module):
-    """Keeps the feature differences of the last `window` rounds' pairs, `rows` [B, min(window, T) + 1, M, F].
-
-    There are zeros where a round has fewer pairs.
-    """
-
-    rows: Tensor
-
-    def setup(self, context: RunContext, window: int) -> None:
-        self.window = window
-        shape = context.replicas, min(window, context.rounds) + 1, context.pairs, context.features
-        self.register_buffer("rows", torch.zeros(shape, dtype=context.dtype, device=context.device))
-
-    def replace(self, number: int, rows: Float[Tensor, "B m F"]) -> Float[Tensor, "B M F"]:
-        """Keep the rows of this round, from 0, and return those of the round that they replace, `window` before."""
-        place = self.rows[:, number % self.window]
-        replaced = place.clone()
-        place[:, : rows.shape[1]] = rows
-        place[:, rows.shape[1] :] = 0
-        return replaced
-
-
 class PairHistory(PairLog):
     """Keeps pairs and their feature differences `rows` [B, capacity + 1, F].
 
@@ -150,7 +129,6 @@ class PairHistory(PairLog):
         self.register_load_state_dict_post_hook(_rebuild)
 
     def setup(self, context: RunContext, features: Float[Tensor, "N F"], per_round: int) -> None:
-        """Reserve room for at least `per_round` pairs in each of the run's rounds."""
         super().setup(context, features, per_round)
         shape = context.replicas, self.capacity + 1, context.features
         self.rows = torch.zeros(shape, dtype=context.dtype, device=context.device)  # tensors read unused rows, too
@@ -158,7 +136,6 @@ class PairHistory(PairLog):
     def append(
         self, differences: Float[Tensor, "B M F"], document: Int[Tensor, "B D"], preferences: Preferences
     ) -> None:
-        """Remember one round's pairs and their differences."""
         if self.loops:
             pairs = preferences.winner.numpy(), preferences.loser.numpy(), preferences.valid.numpy()
             history = self.count.numpy(), self.pairs.numpy(), self.rows.numpy()
@@ -167,15 +144,6 @@ class PairHistory(PairLog):
                 self.pass_round(preferences.valid)
             return
         self.rows[self.replica, self.remember(document, preferences)] = differences
-
-
-def aligned(places: int) -> int:
-    """At least this many places, a multiple of 16, so that every replica's begin at a multiple of 64 bytes.
-
-    Sums of products differ in the last bit with where their terms begin: without this, the first rounds of a run would
-    depend on how many there will be.
-    """
-    return -(-places // 16) * 16
 
 
 def _rebuild(history: PairHistory, _: object) -> None:

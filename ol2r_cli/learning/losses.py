@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -52,7 +51,6 @@ class RankNetLoss(PairLog, HistoryLoss):
         return Sample(document, pull, valid.sum((1, 2)).to(torch.float32))
 
     def places(self) -> Int[Tensor, "B C"]:
-        """An entry is a pair."""
         return torch.arange(int(self.count.max()), device=self.count.device).expand(len(self.count), -1)
 
     def pair_sample(self, place: Int[Tensor, "B X"], valid: Bool[Tensor, "B X"]) -> Sample:
@@ -117,7 +115,6 @@ class LambdaRankLoss(HistoryLoss):
         return has_pairs
 
     def sample(self, index: Int[Tensor, "B X"]) -> Sample:
-        """Lists of the history, one after the other."""
         counted = (self.pairs[self.replica, index, :, 0] >= 0) & (index < self.count[:, None])[..., None]
         if self.forgets:  # a pair counts as its list
             counted = counted * self.weights(self.replica, index)[..., None]
@@ -153,37 +150,30 @@ class LambdaRankLoss(HistoryLoss):
         def pull(scores: Float[Tensor, "B N Y"]) -> Float[Tensor, "B N Y"]:
             lists = scores.unflatten(2, shown.shape[1:])
             members = lists.shape[1]
-            standing = Standing.of(lists, clicks[:, None].to(scores.dtype), real[:, None])
+            gain, discount, ideal = standing(lists, clicks[:, None].to(scores.dtype), real[:, None])
             up, down = (end[:, None].expand(-1, members, -1, -1) for end in (winner, loser))
             push = torch.sigmoid(lists.gather(3, down) - lists.gather(3, up))
-            weight = push * standing.delta_ndcg(up, down) * counted[:, None]
+            gained, apart = (values.gather(3, up) - values.gather(3, down) for values in (gain, discount))
+            weight = push * ((gained * apart).abs() / ideal) * counted[:, None]
             return torch.zeros_like(lists).scatter_add_(3, up, weight).scatter_add_(3, down, -weight).flatten(2)
 
         return Sample(shown.clamp(min=0).flatten(1), pull, counted.sum((1, 2)).to(torch.float32))
 
 
-class Standing(NamedTuple):
-    """What each document of a list contributes to its DCG: gain and discount, by document, and the ideal DCG."""
+def standing(
+    scores: Float[Tensor, "*S K"], gains: Float[Tensor, "*T K"], real: Bool[Tensor, "*T K"]
+) -> tuple[Float[Tensor, "*S K"], Float[Tensor, "*S K"], Float[Tensor, "*T 1"]]:
+    """What each document of a list contributes to its DCG, gain and discount, and the ideal DCG, above 0.
 
-    gain: Float[Tensor, "*S K"]
-    discount: Float[Tensor, "*S K"]
-    ideal: Float[Tensor, "*T 1"]
-
-    @staticmethod
-    def of(scores: Float[Tensor, "*S K"], gains: Float[Tensor, "*T K"], real: Bool[Tensor, "*T K"]) -> Standing:
-        """Ranks by score, equal ones in the order given; NDCG of the whole list. Padding (not `real`) has gain 0."""
-        length = scores.shape[-1]
-        order = scores.masked_fill(~real, float("-inf")).argsort(stable=True, dim=-1, descending=True)
-        discount = discounts(length, scores.device).to(scores.dtype)
-        place = torch.empty_like(order).scatter_(-1, order, cached_arange(length, order.device).expand_as(order))
-        ideal = (gains.sort(-1, descending=True).values * discount).sum(-1, keepdim=True)
-        return Standing(gains.expand_as(scores), discount[place], ideal)
-
-    def delta_ndcg(self, first: Int[Tensor, "*S M"], second: Int[Tensor, "*S M"]) -> Float[Tensor, "*S M"]:
-        """|Change of NDCG| when two documents of the list swap places; 0 where no document has a gain."""
-        gain = self.gain.gather(-1, first) - self.gain.gather(-1, second)
-        discount = self.discount.gather(-1, first) - self.discount.gather(-1, second)
-        return (gain * discount).abs() / self.ideal.clamp(min=torch.finfo(self.ideal.dtype).tiny)
+    Ranks are by score, equal ones in the order given; documents that are not `real`, padding, have gain 0. If two swap
+    places, NDCG of the whole list changes by the product of their differences of both, over the ideal DCG.
+    """
+    length = scores.shape[-1]
+    order = scores.masked_fill(~real, float("-inf")).argsort(stable=True, dim=-1, descending=True)
+    discount = discounts(length, scores.device).to(scores.dtype)
+    place = torch.empty_like(order).scatter_(-1, order, cached_arange(length, order.device).expand_as(order))
+    ideal = (gains.sort(-1, descending=True).values * discount).sum(-1, keepdim=True)
+    return gains.expand_as(scores), discount[place], ideal.clamp(min=torch.finfo(ideal.dtype).tiny)
 
 
 CELLS = 1 << 18  # pairs of documents worked on at once: they should fit a cache
@@ -245,7 +235,6 @@ class LabelledLoss(HistoryLoss):
         self.oracle, self.weighed = oracle, weighed
 
     def setup(self, context: RunContext, features: Float[Tensor, "N F"], per_round: int) -> None:
-        """Reserve room for one query in each of the run's rounds."""
         self.features = features.to(context.device)
         self.reserve(context, context.rounds, 1)
         self.lists = LabelledLists(self.oracle, self.weighed, context.device)
@@ -265,7 +254,6 @@ class LabelledLoss(HistoryLoss):
         return has_pairs
 
     def sample(self, index: Int[Tensor, "B X"]) -> Sample:
-        """Lists of the queries served, one after the other."""
         query = self.served[self.replica, index].long()
         return self.lists.sample(query, index < self.count[:, None])
 
@@ -277,8 +265,7 @@ def _forces(scores: Float[Tensor, "B N X D"], label: Int[Tensor, "B 1 X D"], wei
     pair = (label[..., :, None] > label[..., None, :]) & real[..., None, :]
     weight = torch.sigmoid(scores[..., None, :] - scores[..., :, None]) * pair
     if weighed:
-        standing = Standing.of(scores, gains(label.clamp(min=0)).to(scores.dtype), real)
-        gain, discount = (values[..., :, None] - values[..., None, :] for values in (standing.gain, standing.discount))
-        swap = gain * discount
-        weight *= swap.abs_() / standing.ideal[..., None].clamp(min=torch.finfo(scores.dtype).tiny)
+        *values, ideal = standing(scores, gains(label.clamp(min=0)).to(scores.dtype), real)
+        gain, discount = (value[..., :, None] - value[..., None, :] for value in values)
+        weight *= (gain * discount).abs_() / ideal[..., None]
     return weight.sum(-1) - weight.sum(-2)

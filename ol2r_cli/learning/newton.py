@@ -217,24 +217,19 @@ class AnchoredNewton(nn.Module):
             longest = float(change.abs().max())
             damping = math.log1p(longest) / longest if longest > self.drift else 1.0
             self.anchor[replica] += damping * step
-            self.scores[replica, first:count] += damping * change
-            self._expand(replica, first, count)
+            scores = self.scores[replica, first:count].add_(damping * change)
+            theta, l2 = self.anchor[replica], self.l2_for(self.history.mass[replica])
+            push, loss = torch.sigmoid(-scores), softplus(-scores)
+            if self.discount < 1:
+                weights = self.history.weights(replica, slice(first, count))
+                push, loss = push * weights, loss * weights
+            self.gradient[replica] = l2 * theta - push @ self.history.rows[replica, first:count]
+            self.objective[replica] = loss.sum() + l2 / 2 * theta @ theta
             if (corrected := self._correct(replica, first, count)) is not None:
                 factor = corrected
         if factor is not None:
             self.inverse[replica] = torch.cholesky_inverse(factor)
         return step
-
-    def _expand(self, replica: int, first: int, count: int) -> None:
-        """Recompute one replica's gradient and objective at its anchor."""
-        theta, scores = self.anchor[replica], self.scores[replica, first:count]
-        l2 = self.l2_for(self.history.mass[replica])
-        push, loss = torch.sigmoid(-scores), softplus(-scores)
-        if self.discount < 1:
-            weights = self.history.weights(replica, slice(first, count))
-            push, loss = push * weights, loss * weights
-        self.gradient[replica] = l2 * theta - push @ self.history.rows[replica, first:count]
-        self.objective[replica] = loss.sum() + l2 / 2 * theta @ theta
 
     def _correct(self, replica: int, first: int, count: int) -> Float[Tensor, "F F"] | None:
         """Bring one replica's Hessian up to date, for pairs that have drifted, new ones and forgotten ones: its
@@ -329,25 +324,6 @@ def descend(
     return theta
 
 
-def descend_by_way(
-    theta: Float[Tensor, "B N F"],
-    rows: Float[Tensor, "B n F"],
-    tilt: Float[Tensor, "B N F"],
-    l2: Float[Tensor, "B"],
-    least: float,
-    weights: Float[Tensor, "B n"] | None = None,
-) -> Float[Tensor, "B N F"]:
-    """Come near the minimum from any distance, along the minima for larger l2: from 1 on, halved until it is `l2`,
-    which must be `least` or more.
-
-    Where labels outside [0, 1] leave only l2 to bound theta, Newton's method itself takes hundreds of steps. Two steps
-    for every half of l2 suffice (calibrated: one does not, with 136 features or separable pairs).
-    """
-    for halvings in range(math.ceil(math.log2(max(1 / least, 1)))):
-        theta = descend(theta, rows, tilt, l2.clamp(min=0.5**halvings), 2, weights)
-    return theta
-
-
 @cache
 def _tried(dtype: torch.dtype, device: torch.device) -> tuple[Float[Tensor, "L"], Float[Tensor, "M"]]:
     """Both kinds of lengths, made without a copy from the host; shared, not to be written to."""
@@ -378,7 +354,6 @@ class RestartedLBFGS(nn.Module):
         self.l2, self.reduction = l2, reduction
 
     def setup(self, context: RunContext, history: PairHistory) -> None:
-        """Start at theta = 0 with no pairs."""
         limit_threads()
         object.__setattr__(self, "history", history)  # not as a submodule: it belongs to the ranker's state
         shape = context.replicas, context.features
@@ -386,22 +361,20 @@ class RestartedLBFGS(nn.Module):
 
     def update(self, added: Float[Tensor, "B M F"], valid: Bool[Tensor, "B M"], random: Random) -> None:
         """Fit again in the replicas in which the round brought a pair."""
+        import scipy.optimize
+
         start = random.uniform(added.shape[2], "start")
         for replica in valid.any(1).nonzero().flatten().tolist():
-            self.theta[replica] = self._fit(replica, start[replica])
+            count = int(self.history.count[replica])
+            rows = self.history.rows[replica, :count].double().cpu().numpy()
+            weight, l2 = (1.0, self.l2 / 2) if self.reduction == "sum" else (1 / count, self.l2)
 
-    def _fit(self, replica: int, start: Float[Tensor, "F"]) -> Float[Tensor, "F"]:
-        from scipy.optimize import minimize
+            def objective(theta: np.ndarray, rows: np.ndarray, weight: float, l2: float) -> tuple[float, np.ndarray]:
+                scores = rows @ theta
+                push = 1 / (1 + np.exp(np.clip(scores, -500, 500)))
+                value = weight * np.logaddexp(0, -scores).sum() + l2 * theta @ theta
+                return float(value), 2 * l2 * theta - weight * (push @ rows)
 
-        count = int(self.history.count[replica])
-        rows = self.history.rows[replica, :count].double().cpu().numpy()
-        weight, l2 = (1.0, self.l2 / 2) if self.reduction == "sum" else (1 / count, self.l2)
-
-        def objective(theta: np.ndarray) -> tuple[float, np.ndarray]:
-            scores = rows @ theta
-            push = 1 / (1 + np.exp(np.clip(scores, -500, 500)))
-            value = weight * np.logaddexp(0, -scores).sum() + l2 * theta @ theta
-            return float(value), 2 * l2 * theta - weight * (push @ rows)
-
-        fitted = minimize(objective, start.cpu().numpy(), jac=True, method="L-BFGS-B", options={"ftol": 1e-6}).x
-        return torch.from_numpy(fitted).to(self.theta)
+            how: dict[str, Any] = {"jac": True, "method": "L-BFGS-B", "options": {"ftol": 1e-6}}
+            fitted = scipy.optimize.minimize(objective, start[replica].cpu().numpy(), (rows, weight, l2), **how).x
+            self.theta[replica] = torch.from_numpy(fitted).to(self.theta)

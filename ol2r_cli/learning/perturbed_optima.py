@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from ol2r_cli import loops
 from ol2r_cli.interfaces import RunContext
-from ol2r_cli.learning.newton import AnchoredNewton, descend, descend_by_way
+from ol2r_cli.learning.newton import AnchoredNewton, descend
 from ol2r_cli.tensor.shapes import Float
 from ol2r_cli.tensor.streams import Random
 
@@ -103,7 +103,12 @@ class PerturbedOptima(nn.Module):
                 self.theta[replica] = 0
 
     def _descend(self, random: Random) -> None:
-        """Move all replicas and members together, over the whole history."""
+        """Move all replicas and members together, over the whole history.
+
+        Where labels outside [0, 1] leave only l2 to bound theta, Newton's method itself takes hundreds of steps. So the
+        way goes along the minima for larger l2: from 1 on, halved until it is the setting. Two steps for every half
+        suffice (calibrated: one does not, with 136 features or separable pairs).
+        """
         count, solver = (random.round + 1) * self.history.per_round, self.solver
         rows, l2 = self.history.rows[:, :count], solver.l2_for_now()
         weights = self.history.weights(slice(None), slice(count)) if self.history.forgets else None
@@ -111,12 +116,14 @@ class PerturbedOptima(nn.Module):
         if weights is not None:
             gamma = gamma * weights[:, :, None]
         tilt = torch.bmm(gamma.mT, rows) * self.variance**0.5
-        start = solver.theta[:, None].expand(-1, self.members, -1)
-        near = descend_by_way(start, rows, tilt, l2, solver.l2, weights)
-        self.theta.copy_(descend(near, rows, tilt, l2, self.steps, weights))
+        theta = solver.theta[:, None].expand(-1, self.members, -1)
+        for halvings in range(math.ceil(math.log2(max(1 / solver.l2, 1)))):
+            theta = descend(theta, rows, tilt, l2.clamp(min=0.5**halvings), 2, weights)
+        self.theta.copy_(descend(theta, rows, tilt, l2, self.steps, weights))
 
     def _optima(self, replica: int, count: int, noise: Float[Tensor, "N F"]) -> Float[Tensor, "N F"]:
-        """All members together by steps with the anchor's Hessian; where these do not contract, each by itself."""
+        """All members together by steps with the anchor's Hessian; where these do not contract, each by itself: from
+        the anchor if this takes few steps, else along larger l2, each optimum the start of the next."""
         solver, used = self.solver, slice(int(self.history.first[replica]), count)
         rows = self.history.rows[replica, used]
         weights = self.history.weights(replica, used) if self.discounted else torch.ones_like(rows[:, 0])
@@ -138,32 +145,20 @@ class PerturbedOptima(nn.Module):
                 part = rows[start : start + PART]
                 residual -= torch.sigmoid(-(part @ theta.mT)).mT * weights[start : start + PART] @ part
             before = now
-        anchor = solver.anchor[replica]
-        return torch.stack([_optimum(rows, anchor, inverse, tilt, l2, tolerated, weights) for tilt in noise])
-
-
-def _optimum(
-    rows: Float[Tensor, "n F"],
-    start: Float[Tensor, "F"],
-    inverse: Float[Tensor, "F F"],
-    noise: Float[Tensor, "F"],
-    l2: float,
-    gap: float,
-    weights: Float[Tensor, "n"],
-) -> Float[Tensor, "F"]:
-    """One member's optimum: from `start`, near which `inverse` is that of the Hessian, if this takes few steps, else
-    along larger l2, each optimum the start of the next."""
-    theta, reached = quasi_newton(rows, start, inverse, noise, l2, gap, 40, weights)
-    if reached:
-        return theta
-    theta, stages = torch.zeros_like(start), [l2]
-    while stages[-1] < 1:
-        stages.append(10 * stages[-1])
-    for stage in reversed(stages):
-        inverse = inverse_hessian(rows, rows @ theta, stage, weights)
-        near = gap if stage == l2 else 0.1 * len(rows) ** 0.5
-        theta, _ = quasi_newton(rows, theta, inverse, noise, stage, near, 300, weights)
-    return theta
+        optima, stages = [], [l2]
+        while stages[-1] < 1:
+            stages.append(10 * stages[-1])
+        for tilt in noise:
+            anchor = solver.anchor[replica]
+            one, reached = quasi_newton(rows, anchor, inverse, tilt, l2, tolerated, 40, weights)
+            if not reached:
+                one = torch.zeros_like(anchor)
+                for stage in reversed(stages):
+                    near = tolerated if stage == l2 else 0.1 * len(rows) ** 0.5
+                    guide = inverse_hessian(rows, rows @ one, stage, weights)
+                    one, _ = quasi_newton(rows, one, guide, tilt, stage, near, 300, weights)
+            optima.append(one)
+        return torch.stack(optima)
 
 
 FAR = 4.0  # change of a score after which a Hessian says little about the curvature
@@ -215,7 +210,11 @@ def quasi_newton(
         step *= -length
         theta, scores = theta + step, torch.add(scores, change, alpha=-length)
         before, gradient = gradient, _gradient(theta, scores, rows, tilt, l2, weights)
-        _correct(guide, step, gradient - before)
+        turn = gradient - before
+        if (product := float(step @ turn)) > 0:  # else by rounding
+            turned = guide @ turn  # `guide` shall map the change of the gradient to the step
+            half = step * ((1 + float(turn @ turned) / product) / (2 * product)) - turned / product
+            guide.addmm_(torch.stack([step, half], 1), torch.stack([half, step]))
     return theta, False
 
 
@@ -233,13 +232,3 @@ def _gradient(
     theta: Tensor, scores: Tensor, rows: Tensor, tilt: Tensor, l2: float, weights: Tensor
 ) -> Float[Tensor, "F"]:
     return l2 * theta - torch.sigmoid(-scores) * weights @ rows - tilt
-
-
-def _correct(inverse: Float[Tensor, "F F"], step: Float[Tensor, "F"], turn: Float[Tensor, "F"]) -> None:
-    """Make the inverse map the change of the gradient, `turn`, to the step (BFGS)."""
-    product = float(step @ turn)
-    if product <= 0:  # by rounding
-        return
-    turned = inverse @ turn
-    half = step * ((1 + float(turn @ turned) / product) / (2 * product)) - turned / product
-    inverse.addmm_(torch.stack([step, half], 1), torch.stack([half, step]))

@@ -35,12 +35,11 @@ def infer_preferences(
         return Preferences(nothing, nothing, nothing.bool())
     if by_loops:
         drawn = (random.array(clicks.shape[1]),) if pairs == "matching" else ()
-        every_pair, matching, adjacent = loops.lists.every_pair, loops.lists.matching, loops.lists.adjacent
-        infer: dict[str, Callable[..., None]] = {"all": every_pair, "matching": matching, "adjacent": adjacent}
+        infer = getattr(loops.lists, "every_pair" if pairs == "all" else pairs)
         found = torch.empty(2, len(clicks), most_pairs(pairs, clicks.shape[1]), dtype=torch.int64)
         winner, loser, valid = *found, torch.empty_like(found[0], dtype=torch.bool)
         given = ranking.numpy(), clicks.numpy(), shown.numpy(), *drawn
-        infer[pairs](*given, winner.numpy(), loser.numpy(), valid.numpy())
+        infer(*given, winner.numpy(), loser.numpy(), valid.numpy())
         return Preferences(winner, loser, valid)
     seen = examined(clicks, shown)
     by_place = _PAIRINGS[pairs](clicks, seen & ~clicks, random)

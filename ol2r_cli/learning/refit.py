@@ -64,7 +64,6 @@ class FeatureCovariance(nn.Module):
         self.register_buffer("rounds", torch.zeros((), dtype=torch.int64))
 
     def observe(self, candidates: Candidates) -> None:
-        """Add the candidates of a round."""
         mask = candidates.mask[:, :, None]
         count = mask.sum(1, keepdim=True)
         features = candidates.features * mask
@@ -78,19 +77,16 @@ class FeatureCovariance(nn.Module):
         c is tr C^(n+1) / tr C^n for n = 2^`SQUARINGS`, which no GPU has to be waited for.
         """
         moment = self.total / max(1, int(self.rounds))
-        power = _of_trace_one(moment)
-        for _ in range(SQUARINGS):
-            power = _of_trace_one(torch.bmm(power, power))
+        power = moment
+        for squaring in range(SQUARINGS + 1):
+            power = torch.bmm(power, power) if squaring else power
+            trace = power.diagonal(dim1=1, dim2=2).sum(1)[:, None, None]
+            power = power / torch.where(trace > 0, trace, 1.0)
         largest = (moment * power).sum((1, 2))
         largest = torch.where(largest > 0, largest, 1.0)
         damped = moment / largest[:, None, None]
         damped.diagonal(dim1=1, dim2=2).add_(self.damping)
         return damped, largest.reciprocal()
-
-
-def _of_trace_one(matrix: Float[Tensor, "B F F"]) -> Float[Tensor, "B F F"]:
-    trace = matrix.diagonal(dim1=1, dim2=2).sum(1)[:, None, None]
-    return matrix / torch.where(trace > 0, trace, 1.0)
 
 
 class Sample(NamedTuple):

@@ -7,6 +7,7 @@ m (d + m) numbers (the empirical tangent kernel). Nothing here writes a whole gr
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 
 import torch
@@ -74,11 +75,9 @@ class LayeredTangent:
         self.factors, self.at = list(factors), at
 
     def dense(self) -> Float[Tensor, "B D P"]:
-        """The gradients, written out in the order of the parameters."""
         return written_out(layers_of(self.factors))
 
     def differences(self, preferences: Preferences) -> Float[Tensor, "B M P"]:
-        """Winner's less loser's, written out."""
         pairs = torch.stack([preferences.winner, preferences.loser], dim=2).flatten(1)
         return differences(chosen(layers_of(self.factors), pairs)) * preferences.valid[:, :, None]
 
@@ -134,14 +133,9 @@ def differences(pairs: Layers) -> Float[Tensor, "b k P"]:
     return gradients[:, 0::2] - gradients[:, 1::2]
 
 
-def shapes(layers: Layers) -> list[torch.Size]:
-    """The shape of each layer's gradient."""
-    return [torch.Size(vectors.shape[2] for vectors in layer) for layer in layers]
-
-
 def parameters(layers: Layers) -> int:
     """P, the length of a gradient."""
-    return sum(shape.numel() for shape in shapes(layers))
+    return sum(math.prod(vectors.shape[2] for vectors in layer) for layer in layers)
 
 
 def squared_distances(gram: Float[Tensor, "b x x"]) -> Float[Tensor, "b x x"]:
@@ -152,8 +146,8 @@ def squared_distances(gram: Float[Tensor, "b x x"]) -> Float[Tensor, "b x x"]:
 
 def weights(layers: Layers, diagonal: Float[Tensor, "b P"]) -> list[Tensor]:
     """1 / diagonal, in the shape of each layer's gradient: [b r c], or [b c] where delta is a single number."""
-    forms = shapes(layers)
-    inverse = diagonal.reciprocal().to(layers[0][0].dtype).split([form.numel() for form in forms], 1)
+    forms = [[vectors.shape[2] for vectors in layer] for layer in layers]
+    inverse = diagonal.reciprocal().to(layers[0][0].dtype).split([math.prod(form) for form in forms], 1)
     return [part.unflatten(1, form) for part, form in zip(inverse, forms, strict=True)]
 
 

@@ -162,23 +162,15 @@ def partition(bits, block):
             if documents < 64 * word + 64:  # beyond the last document
                 uncertain &= (_ONE << np.uint64(documents - 64 * word)) - _ONE
             if uncertain != 0:
-                end = max(end, i, 64 * word + _highest(uncertain))
+                last = 64 * word + 63
+                while (uncertain >> np.uint64(last % 64)) & _ONE == 0:
+                    last -= 1
+                end = max(end, i, last)
                 break
         block[i] = number
         if end <= i:
             end = i
             number += 1
-
-
-@compiled
-def _highest(word):
-    """Return the place of a word's highest bit."""
-    place = 0
-    for step in (32, 16, 8, 4, 2, 1):
-        if word >> np.uint64(step) != 0:
-            word >>= np.uint64(step)
-            place += step
-    return place
 
 
 @compiled

@@ -92,7 +92,7 @@ def _left(scores, ranking):
 
 @compiled
 def ranknet(theta, rate, decay, table, start, scores, winner, loser, valid):
-    """Take one replica's step down the pairwise logistic loss of a round's pairs [M] (ranker/sgd_ranknet.py)."""
+    """Take one replica's step down the pairwise logistic loss of a round's pairs [M] (`SGDRankNet`)."""
     pull, rows = np.empty(2 * len(winner)), np.empty(2 * len(winner), dtype=np.int64)
     count = 0
     for pair in range(len(winner)):

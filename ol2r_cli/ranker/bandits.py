@@ -154,7 +154,6 @@ class CascadeLinear(LinearRanker):
         self.sigma, self.feedback = sigma, feedback
 
     def setup(self, context: RunContext, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
-        """Start without observations: M = I, b = 0."""
         identity = torch.eye(context.features, dtype=context.dtype, device=context.device)
         self.register_buffer("precision", identity.repeat(context.replicas, 1, 1))  # M
         self.register_buffer("clicked", identity.new_zeros(context.replicas, context.features))  # b
@@ -168,7 +167,6 @@ class CascadeLinear(LinearRanker):
         return self.estimate()[0][:, None]
 
     def learn(self, interaction: Interaction, random: Random) -> None:
-        """Add the examined documents to M, and those clicked to b."""
         counts = examined(interaction, self.feedback)
         rows = gather(interaction.candidates.features, interaction.ranking)
         observed = rows * counts[:, :, None]
@@ -233,7 +231,6 @@ class TopRank(ParameterFree):
         self.register_load_state_dict_pre_hook(_resize_pool)
 
     def setup(self, context: RunContext, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
-        """Start with an empty pool; a query gets room in it when it is first served."""
         super().setup(context, features)
         shape = context.replicas, context.queries
         self.register_buffer("start", torch.full(shape, -1, dtype=torch.int64, device=context.device))
@@ -243,10 +240,10 @@ class TopRank(ParameterFree):
         self.error = self.delta or 1 / max(context.rounds, 2)
 
     def predict(self, candidates: Candidates, random: Random) -> Prediction:
-        """Return the certain pairs, and equal scores; make room for queries that are new."""
         mask = candidates.mask
         certain = torch.zeros(*mask.shape, mask.shape[1], dtype=torch.bool, device=mask.device)
-        for replica, (query, length) in enumerate(_served(candidates)):
+        lengths = mask.sum(1).tolist()
+        for replica, (query, length) in enumerate(zip(candidates.query.tolist(), lengths, strict=True)):
             if self.start[replica, query] < 0:
                 self.start[replica, query] = self.used
                 self.used += length * length
@@ -260,11 +257,11 @@ class TopRank(ParameterFree):
         return Prediction(scores, lambda: LinearTangent(candidates.features), certain)
 
     def learn(self, interaction: Interaction, random: Random) -> None:
-        """Count the round's clicks, and decide which pairs they have made certain."""
         block = interaction.proposal.block
         assert block is not None
         clicked = torch.zeros_like(interaction.candidates.mask).scatter_(1, interaction.ranking, interaction.clicks)
-        for replica, (query, length) in enumerate(_served(interaction.candidates)):
+        lengths = interaction.candidates.mask.sum(1).tolist()
+        for replica, (query, length) in enumerate(zip(interaction.candidates.query.tolist(), lengths, strict=True)):
             chosen, layer = clicked[replica, :length], block[replica, :length]
             wins = self._square(self.wins, replica, query, length)  # [i, j]: i was clicked and j, in its layer, was not
             wins += chosen[:, None] & ~chosen & (layer[:, None] == layer)
@@ -277,10 +274,6 @@ class TopRank(ParameterFree):
         """A view of the pool for the pairs of a query, [length, length]."""
         first = int(self.start[replica, query])
         return pool[first : first + length * length].view(length, length)
-
-
-def _served(candidates: Candidates) -> list[tuple[int, int]]:
-    return list(zip(candidates.query.tolist(), candidates.mask.sum(1).tolist(), strict=True))
 
 
 def _resize_pool(ranker: TopRank, state: Mapping[str, Tensor], prefix: str, *_: object) -> None:

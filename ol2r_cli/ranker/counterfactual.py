@@ -92,24 +92,20 @@ class InterventionAware(HistoryRanker):
         places = min(context.positions, context.documents)
         known = None
         if self.em is None:
-            curves = self._known(context.positions)
-            known = torch.tensor(curves, dtype=context.dtype, device=context.device)[:places]
+            by_place = [click_curve(self.propensities, rank) for rank in range(1, context.positions + 1)]
+            curves = [list(column) for column in zip(*by_place, strict=True)]
+            for column, (name, values) in enumerate(self.given.items()):
+                if values is not None:
+                    if len(values) < context.positions:
+                        least = f"{context.positions} numbers, one per place"
+                        raise ValueError(f"{self.setting(name)} must be {least}, got {list(values)}")
+                    curves[column] = list(values)[: context.positions]
+            if not any(curves[0]):
+                raise ValueError(f"{self.setting('alpha')} must be above 0 at one place at least, got {curves[0]}")
+            known = torch.tensor(curves, dtype=context.dtype, device=context.device).T[:places].contiguous()
         else:
             self.em.setup(context, features)
         self.rewards.setup(context, features, places, known)
-
-    def _known(self, positions: int) -> list[tuple[float, float]]:
-        by_place = [click_curve(self.propensities, rank) for rank in range(1, positions + 1)]
-        curves = [list(column) for column in zip(*by_place, strict=True)]
-        for column, (name, values) in enumerate(self.given.items()):
-            if values is not None:
-                if len(values) < positions:
-                    least = f"{positions} numbers, one per place"
-                    raise ValueError(f"{self.setting(name)} must be {least}, got {list(values)}")
-                curves[column] = list(values)[:positions]
-        if not any(curves[0]):
-            raise ValueError(f"{self.setting('alpha')} must be above 0 at one place at least, got {curves[0]}")
-        return list(zip(*curves, strict=True))
 
     def learn(self, interaction: Interaction, random: Random) -> None:
         """Remember the clicks, and what was expected of the policy that drew the list; optimise it if it is time."""
@@ -201,10 +197,9 @@ class EstimatedRewards(HistoryLoss):
         clocks = clocks.unflatten(1, (steps, self.lists, self.documents))
         parts = random.uniform(size * steps, "batch").split(size, dim=1)
         for part, ringing in zip(parts, clocks.unbind(1), strict=True):
-            yield self.lists_of((part * self.count[:, None]).long(), ringing, rounds)
+            yield self._lists((part * self.count[:, None]).long(), ringing, rounds)
 
-    def lists_of(self, index: Int[Tensor, "B X"], clocks: Float[Tensor, "B S E"], rounds: int) -> Sample:
-        """The queries of these rounds."""
+    def _lists(self, index: Int[Tensor, "B X"], clocks: Float[Tensor, "B S E"], rounds: int) -> Sample:
         first, length = (buffer[self.replica, index].long()[:, :, None] for buffer in (self.start, self.length))
         documents = int(length.max())
         slots = cached_arange(documents, index.device)
@@ -241,7 +236,6 @@ class ClickEM(HistoryLoss):
         self.iterations, self.steps, self.learning_rate, self.batch = iterations, steps, learning_rate, batch
 
     def setup(self, context: RunContext, features: Float[Tensor, "N F"]) -> None:
-        """Reserve room for the shown documents of each of the run's rounds."""
         table = features.to(context.device, context.dtype)
         self.features = torch.cat([table, torch.ones_like(table[:, :1])], dim=1)
         self.reserve(context, context.rounds, 1)
@@ -256,7 +250,6 @@ class ClickEM(HistoryLoss):
         self.register_buffer("relevance", relevance)
 
     def append(self, interaction: Interaction) -> None:
-        """Remember what was shown and clicked."""
         entry, places = self.count[:, None], interaction.ranking.shape[1]  # fewer where all lists are short
         document = interaction.candidates.document.gather(1, interaction.ranking).int()
         self.document[self.replica, entry, :places] = document[:, None]
@@ -393,7 +386,6 @@ class COLTR(GradientRanker):
         self.variance_penalty, self.renormalise = variance_penalty, renormalise
 
     def predict(self, candidates: Candidates, random: Random) -> Prediction:
-        """theta's scores / `temperature`; the tangent is that of the scores."""
         prediction = super().predict(candidates, random)
         return dataclasses.replace(prediction, scores=prediction.scores / self.temperature)
 

@@ -62,7 +62,6 @@ class DuelingBandits(GradientRanker):
         self.space = None if projection == "none" else DocumentSpace(**dict[str, Any](document_space))
 
     def setup(self, context: RunContext, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
-        """Start at the model's initial parameters."""
         super().setup(context, features)
         if self.space is not None:
             self.space.setup(context, features)
@@ -85,7 +84,6 @@ class DuelingBandits(GradientRanker):
         return (normal / normal.norm(dim=3, keepdim=True)).to(self.theta.dtype)
 
     def weights(self) -> Float[Tensor, "B N P"]:
-        """theta, and the candidates that it may move to."""
         return torch.cat([self.theta[:, None], self.theta[:, None] + self.delta * self.directions], dim=1)
 
     def for_loops(self) -> Any:
@@ -104,7 +102,6 @@ class DuelingBandits(GradientRanker):
         self.move(direction, won.any(1))
 
     def winners(self, interaction: Interaction, random: Random) -> Bool[Tensor, "B M"]:
-        """Return the candidates that theta moves to: those that earned more than theta."""
         earned = self.earned(interaction)
         return torch.gt(earned[:, 1:], earned[:, :1])
 
@@ -222,7 +219,6 @@ class NSGD(DuelingBandits):
         self.queries = DifficultQueries(difficult_queries, window) if difficult_queries else None
 
     def setup(self, context: RunContext, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
-        """Start at zero, with nothing stored."""
         super().setup(context, features)
         replicas, parameters = self.theta.shape
         self.register_buffer("lost", self.theta.new_zeros(replicas, self.memory, parameters))
@@ -257,7 +253,6 @@ class NSGD(DuelingBandits):
         return gather(directions, order[:, : self.candidates])
 
     def learn(self, interaction: Interaction, random: Random) -> None:
-        """Move to the winner, and store the directions that lost."""
         super().learn(interaction, random)
         earned = self.earned(interaction)
         most = earned.sort(dim=1).values[:, : min(WORST, earned.shape[1])][:, -1:]
@@ -308,7 +303,6 @@ class DifficultQueries(nn.Module):
         self.register_buffer("clicked", torch.zeros(*shape, documents, dtype=torch.bool, device=device))
 
     def store(self, interaction: Interaction, round: int) -> None:
-        """Store the query of this round if it is difficult."""
         candidates, clicks = interaction.candidates, interaction.clicks
         ease = (clicks / (cached_arange(clicks.shape[1], clicks.device) + 1).double()).sum(1)
         old = self.ease.isfinite() & (round - self.stored > self.window)

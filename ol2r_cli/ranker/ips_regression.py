@@ -32,7 +32,6 @@ class ShownDocuments(HistoryLoss):
     target: Tensor
 
     def setup(self, context: RunContext, features: Float[Tensor, "N F"]) -> None:
-        """Reserve room for K documents in each of the run's rounds."""
         self.features, per_round = features.to(context.device), min(context.positions, context.documents)
         self.reserve(context, context.rounds * per_round, per_round)
         self.register_entries("document", torch.int32)
@@ -48,7 +47,6 @@ class ShownDocuments(HistoryLoss):
         return shown.any(1)
 
     def sample(self, index: Int[Tensor, "B X"]) -> Sample:
-        """Documents of the history."""
         valid, target = index < self.count[:, None], self.target[self.replica, index]
 
         def pull(scores: Float[Tensor, "B N X"]) -> Float[Tensor, "B N X"]:

@@ -30,7 +30,6 @@ class ParameterFree(Ranker):
     nothing: Tensor
 
     def setup(self, context: RunContext, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
-        """Allocate the empty parameters that `deploy` returns."""
         self.register_buffer("nothing", torch.zeros(context.replicas, 0, dtype=context.dtype, device=context.device))
 
     def deploy(self) -> Float[Tensor, "B P"]:
@@ -76,7 +75,6 @@ class ModelRanker(Ranker):
             self.offers = self.offers - {FEATURES} | {TANGENT}
 
     def size(self, features: int) -> int:
-        """P, the number of the model's parameters."""
         return self.model.size(features)
 
     def weights(self) -> Float[Tensor, "B N P"]:
@@ -147,7 +145,6 @@ class GradientRanker(ModelRanker):
         self.register_buffer("rate", torch.full_like(theta[:, :1], self.learning_rate))
 
     def learn(self, interaction: Interaction, random: Random) -> None:
-        """Find a direction and `move`: a subclass defines this."""
         raise NotImplementedError(f"{type(self).__name__} must define `learn`")
 
     def weights(self) -> Float[Tensor, "B N P"]:
@@ -221,7 +218,6 @@ class HistoryRanker(ModelRanker):
         self.every, self.growth = every, growth
 
     def setup(self, context: RunContext, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
-        """Every member starts at initial parameters of its own."""
         initial = self.model.initial(context.random, context.features, self.members)
         theta = initial.to(context.device, context.dtype).expand(context.replicas, -1, -1).contiguous()
         self.register_buffer("start", theta)

@@ -127,10 +127,7 @@ def fit_ranknet(features: Float[Tensor, "N F"], oracle: Oracle, l2: float) -> Fl
     pairs = TrainingPairs(features, oracle)
     if not pairs.count:
         return torch.zeros(features.shape[1], dtype=torch.float64)
-    # Ten passes, with what a pair and a feature value cost on one core.
-    values = sum(batch.document.numel() for batch in pairs.batches) * features.shape[1]
-    if 10 * (1e-8 * pairs.count + 3e-9 * values) > QUIET:
-        print(f"fitting the offline ranker on {pairs.count:,} pairs ..", file=sys.stderr, flush=True)
+    announce = _announcement("ranker on {:,} pairs ..")
     limit_threads()
     curvature = pairs.curvature()
     # The billionth part makes up for rounding where features are large.
@@ -140,6 +137,7 @@ def fit_ranknet(features: Float[Tensor, "N F"], oracle: Oracle, l2: float) -> Fl
         return torch.linalg.solve_triangular(root.mT, torch.from_numpy(point)[:, None], upper=True).squeeze(1)
 
     def objective(point: np.ndarray) -> tuple[float, np.ndarray]:
+        announce(pairs.count)
         theta = unwhitened(point)
         loss, gradient = pairs.loss(theta)
         whitened = torch.linalg.solve_triangular(root, (gradient + l2 * theta)[:, None], upper=False)
@@ -416,10 +414,8 @@ class OfflineLambdaMART(OfflineRanker):
 
     def flat(self, roots: Sequence[Mapping[str, Any]]) -> Float[Tensor, "P"]:
         """Return trees of LightGBM's `dump_model` as theta: documents with x <= threshold go to the left child."""
-        split, value = (
-            torch.zeros(self.trees, self.leaves - 1, 3).double(),
-            torch.zeros(self.trees, self.leaves).double(),
-        )
+        split = torch.zeros(self.trees, self.leaves - 1, 3).double()
+        value = torch.zeros(self.trees, self.leaves).double()
         split[..., 0] = -1
         for number, root in enumerate(roots):
             waiting, splits = [(root, 0)], 0
@@ -428,9 +424,8 @@ class OfflineLambdaMART(OfflineRanker):
                 if "leaf_value" in node:
                     value[number, leaf] = node["leaf_value"]
                     continue
-                split[number, splits] = torch.tensor(
-                    [leaf, node["split_feature"], node["threshold"]], dtype=value.dtype
-                )
+                placed = [leaf, node["split_feature"], node["threshold"]]
+                split[number, splits] = torch.tensor(placed, dtype=value.dtype)
                 splits += 1
                 waiting += [(node["right_child"], splits), (node["left_child"], leaf)]
         threshold = split[..., 2]
@@ -440,7 +435,6 @@ class OfflineLambdaMART(OfflineRanker):
         return torch.cat([split.movedim(2, 0).flatten(), value.flatten()])
 
     def predict(self, candidates: Candidates, random: Random) -> Prediction:
-        """Return the sum of the trees, which all replicas share."""
         scores = self.sums(self.theta[0], candidates.features.flatten(0, 1)).view(candidates.mask.shape)
         return Prediction(scores[:, None], lambda: LinearTangent(candidates.features))
 
@@ -448,7 +442,6 @@ class OfflineLambdaMART(OfflineRanker):
         return self.theta.clone()
 
     def score(self, deployed: Float[Tensor, "S P"], candidates: Candidates) -> Float[Tensor, "S Q D"]:
-        """Return the sum of the trees of each snapshot."""
         different, of = deployed.unique(dim=0, return_inverse=True)  # the snapshots of a run are equal
         documents = candidates.features.flatten(0, 1)
         scores = torch.stack([self.sums(parameters, documents) for parameters in different])

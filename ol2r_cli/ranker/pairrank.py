@@ -79,7 +79,6 @@ class PairwiseRanker(LinearRanker):
         return loops.play.Learner(loops.play.PAIRWISE, pairs, *state, newton=self.solver.for_loops())
 
     def after_loops(self, rounds: int) -> None:
-        """Refit where the compiled loop could not."""
         assert isinstance(self.solver, AnchoredNewton)
         self.solver.attend()
 
@@ -120,12 +119,10 @@ class PerturbedRanker(PairwiseRanker):
         self.optima = PerturbedOptima(members, label_noise_variance)
 
     def setup(self, context: RunContext, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
-        """All members start at theta = 0."""
         super().setup(context, features)
         self.optima.setup(context, self.solver, most_pairs(self.pairs, context.positions))
 
     def learn(self, interaction: Interaction, random: Random) -> None:
-        """Move to the unperturbed optimum, then from there to those of the members."""
         super().learn(interaction, random)
         self.optima.update(random)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -41,19 +42,18 @@ class MemoryLimit(TorchFunctionMode):
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         kwargs, name = kwargs or {}, getattr(func, "__name__", "")
+        same: Callable[[], torch.Tensor] | None = None  # makes the tensor without memory
         if name == "repeat":
-            self._count(func, args[0].to("meta"), *args[1:], **kwargs)
+            same = partial(func, args[0].to("meta"), *args[1:], **kwargs)
         elif name.removeprefix("new_") in _MAKERS and "out" not in kwargs:
-            self._count(func, *args, **{**kwargs, "device": "meta"})
+            same = partial(func, *args, **{**kwargs, "device": "meta"})
+        if same is not None:
+            try:
+                self.allocated += same().nbytes
+            except RuntimeError:  # its size has more than 64 bits
+                self.allocated += 1 << 63
+            self.check(self.allocated)
         return func(*args, **kwargs)
-
-    def _count(self, func: Callable[..., torch.Tensor], *args: Any, **kwargs: Any) -> None:
-        """Count the tensor that a function is about to make, by one that has no memory."""
-        try:
-            self.allocated += func(*args, **kwargs).nbytes
-        except RuntimeError:  # its size has more than 64 bits
-            self.allocated += 1 << 63
-        self.check(self.allocated)
 
     def check(self, size: int) -> None:
         """MemoryError if so many bytes exceed the limit."""

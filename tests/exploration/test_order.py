@@ -3,7 +3,6 @@ random numbers, and against their definitions by counting."""
 
 from __future__ import annotations
 
-from collections import Counter
 from itertools import permutations, product
 
 import pytest
@@ -77,19 +76,6 @@ def test_every_order_is_that_of_the_definition():
                 shorter = propose(exploration, scores, LENGTHS, 5, depth, round)
                 assert shorter.order.shape[1] == min(depth, 12)
                 assert shown(shorter.order, LENGTHS) == shown(proposal.order[:, :depth], LENGTHS)
-
-
-def test_epsilon_greedy_lists_are_as_frequent_as_by_definition():
-    """Every coin with its probability, every permutation equally likely; half of the documents are padding."""
-    scores, epsilon = [0.3, -1.0, 2.0, 0.5], 0.3
-    chances: Counter = Counter()
-    for coins in product([False, True], repeat=3):
-        chance = epsilon ** sum(coins) * (1 - epsilon) ** (3 - sum(coins))
-        for permutation in permutations(range(4)):
-            chances[greedy_order(scores, coins, permutation, 3)] += chance / 24
-    table = torch.tensor([[*scores, 9.0, 9.0]], dtype=torch.float64).expand(REPLICAS, 1, 6)
-    lists = [tuple(row) for row in propose(EpsilonGreedy(epsilon), table, [4] * REPLICAS, 3).order[:, :3].tolist()]
-    assert p_value(lists, chances) > LEAST_P
 
 
 def test_plackett_luce_lists_are_as_frequent_as_the_model_says():

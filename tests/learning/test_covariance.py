@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from ol2r_cli.learning import covariance
-from ol2r_cli.learning.covariance import FullCovariance, outer_products, remove_outer_products
+from ol2r_cli.learning.covariance import FullCovariance, remove_outer_products
 from ol2r_cli.learning.tangents import (
     chosen,
     differences,
@@ -147,7 +147,7 @@ def test_rounding_that_ruins_the_matrix_is_told_with_what_to_type():
 def test_distances_by_the_diagonal_alone(monkeypatch):
     monkeypatch.setattr("ol2r_cli.learning.tangents.CHUNK", 100)  # two of its four rows at a time
     layers, pairs = documents(1), documents(2, count=10)
-    diagonal = outer_products(pairs, 0.1).diagonal(dim1=1, dim2=2)
+    diagonal = 0.1 + differences(pairs).square().sum(1)
     g, inverse = written_out(layers), weights(layers, diagonal)
     expected = ((g[:, :, None] - g[:, None, :]).square() / diagonal[:, None, None]).sum(3)
     torch.testing.assert_close(squared_distances(gram(layers, inverse)), expected)

@@ -108,18 +108,6 @@ def test_the_whole_history_is_every_list_once():
         assert sum(sample.pairs for sample in loss.whole()).tolist() == loss.total.tolist(), chunk
 
 
-def test_drawn_lists_are_any_of_the_history_with_the_same_probability():
-    loss, streams = history(SERVED, rounds=9), Streams(torch.tensor([0, 1]))
-    steps = list(loss.draw(streams.at("learn", 0), 500, 4))
-    assert len(steps) == 4
-    drawn = torch.stack([sample.document.view(2, 500, -1)[:, :, 0] for sample in steps], 1).flatten(1)
-    first = oracle().start
-    share = [(drawn[0] == first[q]).double().mean() for q in (3, 0, 5)]
-    np.testing.assert_allclose(share, [0.5, 0.25, 0.25], atol=5 * 0.5 / 2000**0.5)
-    assert (drawn[1] == first[6]).all()
-    assert not torch.equal(steps[0].document, steps[1].document)
-
-
 def test_without_a_pair_nothing_pulls():
     loss = history([[1, 2], [4, 1]])
     assert list(loss.whole()) == []

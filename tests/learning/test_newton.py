@@ -64,16 +64,6 @@ def excess(solver: AnchoredNewton, replica: int = 0) -> float:
     return (reached - least) / (1e-3 + 1e-5 * reached)
 
 
-SLOW = [
-    ("mean", 1e-4, 6, 150, 0.0),
-    ("sum", 0.1, 6, 250, 0.0),
-    ("sum", 1e-4, 6, 250, 1.0),
-    ("sum", 0.1, 30, 200, 1.0),
-    ("mean", 1e-4, 30, 200, 1.0),
-    ("mean", 0.1, 30, 200, 0.2),
-]
-
-
 def test_the_optimum_is_reached_every_round():
     for loops in [True, False]:
         for reduction, l2, features, rounds, noise in [
@@ -85,29 +75,6 @@ def test_the_optimum_is_reached_every_round():
             for t in play(solver, features, rounds if loops else min(rounds, 80), noise, replicas=2, loops=loops):
                 if t <= 10 or t % 20 == 19:
                     assert max(excess(solver, replica) for replica in range(2)) <= 1, f"round {t}"
-
-
-def test_the_gradient_stays_exact_at_the_anchor():
-    solver = AnchoredNewton(0.01, "mean")
-    for _ in play(solver, 8, 120, 0.5):
-        count = int(solver.history.count[0])
-        if count:
-            rows = solver.history.rows[0, :count].numpy()
-            exact = count * reference.gradient(solver.anchor[0].numpy(), rows, np.ones(count), 0.01, "mean")
-            np.testing.assert_allclose(solver.gradient[0].numpy(), exact, atol=1e-9)
-
-
-def test_history_is_rebuilt_from_its_indices():
-    solver = AnchoredNewton(0.1, "sum")
-    for _ in play(solver, 4, 30, 1.0, replicas=2):
-        pass
-    history = solver.history
-    again = PairHistory()
-    again.setup(RunContext(2, 10, 4, 10, 1, 30, 5), history.features, PER_ROUND)
-    again.load_state_dict(history.state_dict())
-    for replica, count in enumerate(history.count.tolist()):
-        assert count > 0
-        assert torch.equal(again.rows[replica, :count], history.rows[replica, :count])
 
 
 def test_the_authors_fit_ends_near_the_optimum():

@@ -27,25 +27,14 @@ def pairs_of(clicks: list[bool], pairs: str, round: int = 0, shown: int | None =
     return set(listed)
 
 
-@given(click_lists)
-def test_examined_ends_one_after_the_last_click(clicks):
-    seen = examined(torch.tensor([clicks]), torch.ones(1, len(clicks), dtype=torch.bool))
-    assert int(seen.sum()) == reference.examined(clicks)
-    assert seen[0, : reference.examined(clicks)].all()
-
-
-@given(click_lists)
-def test_all_pairs_every_click_with_every_examined_document_not_clicked(clicks):
-    assert pairs_of(clicks, "all") == reference.all_pairs(clicks)
-
-
-@given(click_lists)
-def test_adjacent_compares_places_1_and_2_3_and_4_and_so_on(clicks):
-    assert pairs_of(clicks, "adjacent") == reference.adjacent_pairs(clicks)
-
-
 @given(click_lists, st.integers(0, 1000))
-def test_matching_is_one_of_the_possible_matchings(clicks, round):
+def test_pairs_are_those_of_the_definition(clicks, round):
+    """Examined places end one after the last click; all pairs, places (1, 2), (3, 4), .., or a possible matching."""
+    seen = examined(torch.tensor([clicks]), torch.ones(1, len(clicks), dtype=torch.bool))[0].tolist()
+    count = reference.examined(clicks)
+    assert seen == [True] * count + [False] * (len(clicks) - count)
+    assert pairs_of(clicks, "all") == reference.all_pairs(clicks)
+    assert pairs_of(clicks, "adjacent") == reference.adjacent_pairs(clicks)
     assert frozenset(pairs_of(clicks, "matching", round)) in reference.matchings(clicks)
 
 
@@ -60,11 +49,8 @@ def test_matchings_are_equally_likely():
     assert chisquare(counts, shares).pvalue > 0.01
 
 
-def test_places_below_a_short_list_are_not_examined():
-    assert pairs_of([True, False, False], "all", shown=1) == set()
-
-
-def test_preferences_name_candidates_not_places():
+def test_a_short_list_and_candidates_that_are_not_places():
+    assert pairs_of([True, False, False], "all", shown=1) == set(), "places below its end are not examined"
     random = Streams(torch.tensor([0])).at("pairs", 0)
     shown = torch.ones(1, 2, dtype=torch.bool)
     found = infer_preferences(torch.tensor([[7, 3]]), torch.tensor([[False, True]]), shown, "adjacent", random)

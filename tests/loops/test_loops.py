@@ -1,6 +1,15 @@
-"""Compiled loops alone, against plain numpy; tests/test_two_forms.py plays whole rounds."""
+"""Compiled loops alone, against plain numpy; tests/test_two_forms.py plays whole rounds. Compiling is no part of the
+time of a run. Machine code on disk is that of the present loops: numba itself looks at a function's own file only."""
 
 from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,22 +22,20 @@ from ol2r_cli.tensor.streams import Streams
 pytest.importorskip("numba")
 
 from ol2r_cli import loops
+from ol2r_cli.loops import Clock, clock
 from ol2r_cli.loops import compile as compiling
 
 
-@pytest.mark.parametrize("round", [0, 255, 2**31])
-def test_random_numbers_have_the_bits_of_the_tensors(round):
+def test_random_numbers_have_the_bits_of_the_tensors():
     seeds = torch.tensor([0, 7, 2**32 - 1, 2**32 + 5, 2**62 + 9])
-    tensors, compiled = Streams(seeds), Streams(seeds, compiled=True)
-    for name, count in ("a", 1), ("b", 11), ("a", 30):
-        expected = tensors.at("click", round).uniform(count, name)
-        assert torch.equal(compiled.at("click", round).uniform(count, name), expected)
-        np.testing.assert_array_equal(compiled.at("click", round).array(count, name), expected.numpy())
     index = torch.tensor([[0, 7, 1, 2, 3], [4, 4, 9, 6, 1_000_003]] + 3 * [[5, 4, 3, 2, 1]])
-    at = [streams.at("noise", round).normal_at(index, "b") for streams in (tensors, compiled)]
-    assert torch.equal(*at)
-    drawn = [streams.at("query", round).integer(1_000) for streams in (tensors, compiled)]
-    assert torch.equal(*drawn)
+    for round in 0, 255, 2**31:
+        tensors, compiled = Streams(seeds).at("click", round), Streams(seeds, compiled=True).at("click", round)
+        for name, count in ("a", 1), ("b", 11), ("a", 30):
+            expected = tensors.uniform(count, name)
+            np.testing.assert_array_equal(compiled.array(count, name), expected.numpy())
+        assert torch.equal(tensors.normal_at(index, "b"), compiled.normal_at(index, "b")), round
+        assert torch.equal(tensors.integer(1_000), compiled.integer(1_000)), round
 
 
 @given(st.integers(1, 80), st.integers(1, 90), st.integers(0, 2**31))
@@ -80,12 +87,103 @@ def test_loops_work_where_their_machine_code_cannot_be_kept(monkeypatch):
     assert twice(3) == 6
 
 
-def test_a_slip_in_the_name_of_a_module():
-    with pytest.raises(AttributeError, match="no attribute ordres"):
-        _ = loops.ordres
-
-
 def test_keys_are_sorted_from_the_smallest_equal_ones_as_they_stand():
     for count in range(40):
         keys = np.random.default_rng(count).integers(0, 8, count).astype(float)
         assert loops.lists.ascending(keys).tolist() == np.argsort(keys, kind="stable").tolist(), keys
+
+
+def test_the_clock_stands_still_between_the_first_stop_and_the_last_start(monkeypatch: pytest.MonkeyPatch):
+    now = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(time, "process_time", lambda: 10 * now[0])
+    clock, seen = Clock(), []
+    for moment, what in ((1, None), (2, clock.stop), (3, clock.stop), (5, clock.start), (9, clock.start), (10, None)):
+        now[0] = moment
+        if what:
+            what()
+        seen.append((*clock.read(), clock.compiling))
+    assert seen == [(1, 10, 0), (2, 20, 1), (2, 20, 2), (2, 20, 1), (2, 20, 0), (3, 30, 0)]
+
+
+def test_the_clock_of_runs_stands_still_while_numba_compiles():
+    numba = compiling.numba
+    assert loops.random_numbers, "compiled loops have been imported"
+    began, clock_began = time.monotonic(), clock.read()[0]
+    assert numba.njit(lambda numbers: numbers.sum() + 1)(np.ones(3)) == 4
+    assert clock.read()[0] - clock_began < (time.monotonic() - began) / 2
+
+
+@pytest.mark.slow
+def test_a_run_that_compiles_all_of_its_loops_does_not_count_it(tmp_path: Path):
+    words = ["ranker=random", "click=perfect", "rounds=20", "device=cpu", "output_dir=out", "measures=[ndcg]"]
+    data = ["dataset.queries={train: 5, validation: 0, test: 2}", "dataset.documents=6"]
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "numba")}
+    command = [sys.executable, "-m", "ol2r_cli", "run", *words, *data]
+    subprocess.run(command, cwd=tmp_path, env=environment, check=True, capture_output=True)
+    (manifest,) = (json.loads(path.read_text()) for path in tmp_path.glob("out/*/*/run.json"))
+    assert manifest["engine"] == "loops"
+    assert manifest["seconds"] < manifest["startup_seconds"] / 4
+    assert manifest["cpu_seconds"] < 1
+
+
+ROOT = Path(__file__).parents[2]
+CALLER = """
+import numba
+from ol2r_cli.loops.callee import value
+from ol2r_cli.loops.compile import compiled
+
+@compiled
+def call():
+    return value()
+
+@numba.njit(cache=True)
+def own():
+    return 7
+
+print(call(), own())
+"""
+CALLEE = "from ol2r_cli.loops.compile import compiled\n\n@compiled\ndef value():\n    return {value}\n"
+CLICKS = (
+    "import sys, polars; from ol2r_cli import api as ol2r; "
+    "run = ol2r.run(rounds=300, device='cpu', evaluate_on=[], output_dir=sys.argv[1]); "
+    "print(run.id, run.trace['clicks'].sum())"
+)
+
+
+def output(root: Path, cache: Path, *words: str) -> list[str]:
+    """What a program prints that finds ol2r in a folder and keeps machine code in another."""
+    paths = {"PYTHONPATH": str(root), "NUMBA_CACHE_DIR": str(cache), "PYTHONDONTWRITEBYTECODE": "1"}
+    command = [sys.executable, *words]
+    done = subprocess.run(command, cwd=root, env=os.environ | paths, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split()
+
+
+def test_a_changed_callee_in_another_file_is_compiled_into_its_callers(tmp_path: Path):
+    shutil.copytree(ROOT / "ol2r_cli" / "loops", tmp_path / "ol2r_cli" / "loops", ignore=lambda *_: ["__pycache__"])
+    (tmp_path / "ol2r_cli" / "__init__.py").touch()
+    (tmp_path / "ol2r_cli" / "loops" / "caller.py").write_text(CALLER)
+    for value, cache in ((1, "kept"), (2, "kept"), (2, "empty"), (1, "kept")):
+        (tmp_path / "ol2r_cli" / "loops" / "callee.py").write_text(CALLEE.format(value=value))
+        found = output(tmp_path, tmp_path / cache, "-m", "ol2r_cli.loops.caller")
+        assert found == [str(value), "7"], f"{found[0]} in place of {value} with the cache {cache}"
+    assert list((tmp_path / "kept").glob("*/caller.own-*.nbi")), "own functions are where numba keeps them"
+    assert len(list((tmp_path / "kept").glob("*/ol2r-*"))) == 2, "a folder for each version"
+
+
+@pytest.mark.slow
+def test_a_run_after_a_change_of_the_clicks_has_their_numbers(tmp_path: Path):
+    """Clicks of 300 rounds by default, in the first three places only: 425, where the code before has 1,005."""
+    for folder in "ol2r_cli", "configs":
+        shutil.copytree(ROOT / folder, tmp_path / folder, ignore=lambda *_: ["__pycache__"])
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)  # or it would be an installation
+    clicks, found = tmp_path / "ol2r_cli" / "loops" / "lists.py", {}
+    for name, cache in ("original", "kept"), ("edited", "kept"), ("edited, empty cache", "empty"):
+        if name == "edited":
+            before = clicks.read_text()
+            clicks.write_text(before.replace("clicked = chance", "clicked = place < 3 and chance"))
+            assert clicks.read_text() != before
+        found[name] = output(tmp_path, tmp_path / cache, "-c", CLICKS, str(tmp_path / name))
+    assert found["edited"] == found["edited, empty cache"], found
+    assert found["edited"][1] != found["original"][1], found

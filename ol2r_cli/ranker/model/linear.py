@@ -20,7 +20,6 @@ class LinearForward:
     features: Float[Tensor, "B D F"]
 
     def gradient(self, weights: Float[Tensor, "B N D"]) -> Float[Tensor, "B N F"]:
-        """The weighted sum of the features."""
         return torch.bmm(weights, self.features)
 
     def tangent(self) -> LinearTangent:
@@ -46,5 +45,4 @@ class Linear:
         return LinearForward(torch.bmm(features, parameters.mT).mT, features)
 
     def on_features(self, direction: Float[Tensor, "B N F"], matrix: Float[Tensor, "B F F"]) -> Float[Tensor, "B N F"]:
-        """All parameters act on the features."""
         return torch.bmm(direction, matrix)

@@ -80,7 +80,6 @@ class MLP:
         return torch.nn.functional.pad(values, (0, 1), value=1.0) if self.biased else values
 
     def forward(self, parameters: Float[Tensor, "B N P"], features: Float[Tensor, "B D F"]) -> MLPForward:
-        """Scores, and the hidden layers they come from."""
         return MLPForward(self, parameters, features)
 
     def on_features(self, direction: Float[Tensor, "B N P"], matrix: Float[Tensor, "B F F"]) -> Float[Tensor, "B N P"]:
@@ -104,10 +103,15 @@ class MLPForward:
         self.scale = math.sqrt(model.width)
         # Row by row, each half separately: where the layers agree, equal documents tie and antisymmetric halves cancel.
         parts = (self.layers[-1] * self.last).unflatten(-1, (1 if self.last.shape[-1] % 2 else 2, -1))
-        self.scores: Tensor = _rounded(parts.sum(-1)).sum(-1) * self.scale
+        sums = parts.sum(-1)
+        if sums.dtype == torch.float64:
+            # Rounded to 29 bits (Veltkamp's splitting), because a matrix product of this precision sums in an order
+            # that depends on the row of a document and the column of a unit.
+            large = sums * (2.0**24 + 1)
+            sums = large - (large - sums)
+        self.scores: Tensor = sums.sum(-1) * self.scale
 
     def gradient(self, weights: Float[Tensor, "B N D"]) -> Float[Tensor, "B N P"]:
-        """Back-propagation of the weighted sum of scores."""
         pull = weights * self.scale
         parts = [torch.matmul(pull[:, :, None], self.layers[-1]).flatten(2)]
         for delta, layer in _back(pull[..., None] * self.last, self.hidden, self.layers, self.model.units):
@@ -138,12 +142,3 @@ def _back(
         yield delta, layers[number]
         if number:
             delta = torch.matmul(delta, hidden[number])
-
-
-def _rounded(sums: Float[Tensor, "*S"]) -> Float[Tensor, "*S"]:
-    """Rounded to 29 bits where they are float64 (Veltkamp's splitting), because a matrix product of this precision sums
-    in an order that depends on the row of a document and the column of a unit."""
-    if sums.dtype != torch.float64:
-        return sums
-    large = sums * (2.0**24 + 1)
-    return large - (large - sums)

@@ -1,4 +1,4 @@
-"""The random streams: a known construction, and what makes replicas and rounds independent of each other."""
+"""Random streams, a known construction that makes replicas and rounds independent; gathers; the limit of memory."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare, kstest, norm
 
+from ol2r_cli.tensor import memory
+from ol2r_cli.tensor.gather import gather, gather_square
+from ol2r_cli.tensor.memory import MemoryLimit, available_memory
 from ol2r_cli.tensor.streams import Streams, philox
 from tests.reference.philox import PUBLISHED, philox4x32
 
@@ -48,16 +51,12 @@ def test_numbers_have_their_distributions():
         getattr(streams.at("u", 3), name)(100).flatten().numpy() for name in ("uniform", "exponential", "normal")
     )
     assert 0 < uniform.min() < uniform.max() < 1
+    expected = norm.ppf(streams.at("u", 3).uniform(100).flatten().numpy())
+    torch.testing.assert_close(torch.from_numpy(normal), torch.from_numpy(expected), rtol=0, atol=1e-12)
     for drawn, distribution in (uniform, "uniform"), (exponential, "expon"), (normal, "norm"):
         assert kstest(drawn, distribution).pvalue > 0.01, distribution
     integers = torch.cat([streams.at("query", t).integer(7) for t in range(20)])
     assert chisquare(torch.bincount(integers, minlength=7).numpy()).pvalue > 0.01
-
-
-def test_a_normal_is_the_quantile_of_its_uniform_number():
-    streams = Streams(torch.tensor([3, 4]))
-    drawn, uniform = (getattr(streams.at("noise", 9), name)(50, "factor") for name in ("normal", "uniform"))
-    torch.testing.assert_close(drawn, torch.from_numpy(norm.ppf(uniform.numpy())), rtol=0, atol=1e-12)
 
 
 draws = st.lists(st.tuples(st.integers(0, 600), st.integers(1, 60), st.sampled_from("ab")), min_size=1, max_size=25)
@@ -112,3 +111,68 @@ def test_wide_draws_use_no_more_memory_than_they_need(monkeypatch):
 def test_a_negative_seed_is_refused():
     with pytest.raises(ValueError, match="seed must be 0 or more, got -1"):
         Streams(torch.tensor([-1]))
+
+
+def test_rows_and_cells_are_those_of_plain_indexing():
+    generator = torch.Generator().manual_seed(0)
+    table, square = torch.rand(3, 5, 2, generator=generator), torch.rand(3, 4, 4, generator=generator)
+    index, replica = torch.randint(4, (3, 4), generator=generator), torch.arange(3)[:, None]
+    assert torch.equal(gather(table, index), table[replica, index])
+    assert torch.equal(gather(table[:, 1:4], index % 3), table[:, 1:4][replica, index % 3])  # not contiguous
+    assert torch.equal(gather_square(square, index), square[replica[:, None], index[:, :, None], index[:, None, :]])
+
+
+HUGE = 2**50
+BYTES = torch.zeros(3, dtype=torch.uint8)
+
+
+def test_what_does_not_fit_is_refused_before_it_is_allocated():
+    for allocate in (
+        lambda: torch.zeros(HUGE),
+        lambda: torch.zeros((2, HUGE // 2), dtype=torch.bool),
+        lambda: torch.ones(2**40, 2**40),  # more than 64 bits
+        lambda: torch.full((HUGE,), 3),
+        lambda: torch.arange(HUGE),
+        lambda: torch.eye(2**25),
+        lambda: torch.ones(3).new_zeros(HUGE),
+        lambda: torch.eye(4).repeat(HUGE, 1, 1),
+    ):
+        with pytest.raises(MemoryError, match=r"GiB of 1\.0"), MemoryLimit(2**30):
+            allocate()
+
+
+def test_what_fits_is_made_and_counted():
+    for number, allocate in enumerate(
+        (
+            lambda: torch.zeros(2, 3),
+            lambda: torch.zeros(size=(2, 3), dtype=torch.bool),
+            lambda: torch.ones(0, 5, dtype=torch.float64),
+            lambda: torch.empty([4]),
+            lambda: torch.full((2, 2), True),
+            lambda: torch.eye(3, 4, dtype=torch.float64),
+            lambda: torch.arange(7),
+            lambda: BYTES.new_zeros((2, 3), dtype=torch.int64),
+            lambda: BYTES.new_full((5,), 3),
+            lambda: BYTES.repeat((2, 3)),
+        )
+    ):
+        with MemoryLimit(2**20) as limit:
+            made = allocate()
+        assert limit.allocated == made.nbytes, number
+    limit = MemoryLimit(1000)
+    for _ in range(6):
+        with limit:
+            torch.zeros(20, dtype=torch.float64)
+            torch.zeros(4, out=torch.empty_like(BYTES[:0], dtype=torch.float32))
+    with limit, pytest.raises(MemoryError):
+        torch.zeros(20, dtype=torch.float64)
+
+
+def test_the_limit_of_a_container_counts(tmp_path, monkeypatch):
+    (tmp_path / "limit").write_text("12345\n")
+    (tmp_path / "none").write_text("max\n")
+    cpu = torch.device("cpu")
+    monkeypatch.setattr(memory, "_GROUP_LIMITS", (str(tmp_path / "none"), str(tmp_path / "missing")))
+    assert available_memory(cpu) > 10**8
+    monkeypatch.setattr(memory, "_GROUP_LIMITS", (str(tmp_path / "none"), str(tmp_path / "limit")))
+    assert available_memory(cpu) == 12345
