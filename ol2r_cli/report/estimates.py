@@ -94,14 +94,19 @@ def fold_means(values: Mapping[tuple[Any, int], float]) -> list[float]:
 
 
 def _moments(values: Sequence[float]) -> tuple[float, float | None]:
-    """Mean and standard deviation (divisor n - 1; None for one value, 0 where values differ only by rounding)."""
+    """Mean and standard deviation (divisor n - 1; None for one value)."""
     mean = math.fsum(values) / len(values)
     if len(values) == 1:
         return mean, None
-    shifted = [value - values[0] for value in values]
+    shifted = [value - values[0] for value in values]  # equal values have no spread
     middle = math.fsum(shifted) / len(values)
-    sd = (math.fsum((value - middle) ** 2 for value in shifted) / (len(values) - 1)) ** 0.5
-    return mean, 0.0 if sd <= 1e-12 * max(map(abs, values)) else sd
+    return mean, (math.fsum((value - middle) ** 2 for value in shifted) / (len(values) - 1)) ** 0.5
+
+
+def _spread(values: Sequence[float]) -> tuple[float, float]:
+    """Mean and standard deviation, which is 0 where values differ only by rounding: of tests, not of intervals."""
+    mean, sd = _moments(values)
+    return mean, 0.0 if sd is None or sd <= 1e-12 * max(map(abs, values)) else sd
 
 
 def paired_t(differences: Sequence[float]) -> float:
@@ -111,8 +116,8 @@ def paired_t(differences: Sequence[float]) -> float:
     """
     from scipy.special import stdtr  # the distribution function of Student's t
 
-    mean, sd = _moments(differences)
-    if not sd:
+    mean, sd = _spread(differences)
+    if sd == 0:
         return float(mean == 0)
     return 2 * float(stdtr(len(differences) - 1, -abs(mean) / sd * len(differences) ** 0.5))
 
@@ -167,8 +172,8 @@ def effect_size(differences: Sequence[float]) -> float | None:
     values, and for equal ones.
     """
     degrees = len(differences) - 1
-    mean, sd = _moments(differences)
-    if degrees < 2 or not sd:
+    mean, sd = _spread(differences)
+    if degrees < 2 or sd == 0:
         return None
     logarithm = math.lgamma(degrees / 2) - math.lgamma((degrees - 1) / 2) - math.log(degrees / 2) / 2
     return math.exp(logarithm) * mean / sd

@@ -44,7 +44,11 @@ class Labels:
                 for name in self._column
                 if name in group.settings
                 and len(values[name, group.choices.get(part_of(name), "")]) > 1
-                and (name in typed[group] or not _follows(group, name))
+                and (
+                    name in typed[group]
+                    or not name.startswith("exploration.")
+                    or group.settings.get(f"ranker.{name[12:]}", ...) != group.settings[name]
+                )
             }
             for group in groups
         }
@@ -134,12 +138,6 @@ def several(groups: Iterable[Group], parts: Sequence[str]) -> set[tuple[str, str
     choices = {(part, g.choices["ranker"], g.choices.get(part, "")) for g in groups for part in parts}
     count = Counter((part, ranker) for part, ranker, _ in choices)
     return {place for place in count if count[place] > 1}
-
-
-def _follows(group: Group, name: str) -> bool:
-    """Whether a setting of the exploration equals the ranker's of the same name."""
-    part, _, rest = name.partition(".")
-    return part == "exploration" and group.settings.get(f"ranker.{rest}", ...) == group.settings[name]
 
 
 def defines_task(setting: str) -> bool:

@@ -61,6 +61,7 @@ def test_differences_without_spread():
     assert (effect_size([1.0, 2.0]), effect_size([0.1, 0.1, 0.1])) == (None, None)
     assert (paired_t([0.0, 0.0, 0.0]), paired_t([0.1, 0.1, 0.1]), sign_flips([0.0, 0.0])) == (1, 0, 1)
     assert sign_flips([0.1, 0.1, 0.1]) == 2 / 8, "all signs the same, one way or the other"
+    assert of_values({(1, 0): 1.0, (1, 1): 1 + 2**-52}).sd > 0, "an interval is not rounded to 0, as in a test"
 
 
 def test_many_signs_are_drawn_and_the_draws_are_the_same_every_time():

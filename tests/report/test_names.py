@@ -93,7 +93,7 @@ def test_no_two_groups_look_the_same(tmp_path):
     assert len(set(names)) == len(names) == 2 * 2 * 3 + 2 + 2
 
 
-def test_overrides_are_words_for_the_shell_without_fingerprints(tmp_path):
+def test_overrides_are_words_for_the_shell_without_fingerprints_and_tasks_are_of_dataset_users_and_run(tmp_path):
     make(tmp_path / "a", "ranker.l2=0.01", "ranker.pairs=two words")
     make(tmp_path / "a", "ranker.l2=0.1", "fairness=fairexp")
     rows, labels = groups_and_labels(tmp_path / "a")
@@ -101,22 +101,16 @@ def test_overrides_are_words_for_the_shell_without_fingerprints(tmp_path):
         CHOICES + """ ranker.l2=0.01 'ranker.pairs='"'"'two words'"'"''""",
         f"{CHOICES} fairness=fairexp ranker.l2=0.1 ranker.pairs=matching",
     ]
-    make(tmp_path / "b", fingerprint="before")
-    make(tmp_path / "b", fingerprint="after")
+    for data in ("before", "after"):
+        make(tmp_path / "b", fingerprint=data)
     rows, labels = groups_and_labels(tmp_path / "b")
     assert {labels.short(group) for group in rows} == {"fingerprint=before", "fingerprint=after"}
     assert {labels.overrides(group) for group in rows} == {CHOICES}
-
-
-def test_dataset_users_and_settings_of_the_run_make_the_task(tmp_path):
-    make(tmp_path)
-    others = ("dataset=yahoo", "click=cascade", "rounds=9", "click.stop=1", "dataset.normalise=none")
-    for other in others:
-        make(tmp_path, other, fingerprint="other" if other.startswith("dataset") else None)
-    competitors = ("ranker=pdgd", "ranker.l2=1", "exploration=none", "exploration.alpha=1", "fairness=fairexp")
-    for other in (*competitors, "device.dtype=float32"):
-        make(tmp_path, other)
-    assert sorted(len(task) for task in tasks(groups_below(tmp_path))) == [1] * len(others) + [2 + len(competitors)]
+    tasks_of = ("dataset=yahoo", "click=cascade", "rounds=9", "click.stop=1", "dataset.normalise=none")
+    same = ("ranker=pdgd", "ranker.l2=1", "exploration=none", "exploration.alpha=1", "fairness=fairexp")
+    for words in ("rounds=2", *tasks_of, *same, "device.dtype=float32"):
+        make(tmp_path / "c", words, fingerprint="other" if words.startswith("dataset") else None)
+    assert sorted(len(task) for task in tasks(groups_below(tmp_path / "c"))) == [1] * len(tasks_of) + [2 + len(same)]
 
 
 def test_words_for_a_baseline(tmp_path):
