@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 
 import polars as pl
 import pytest
+import torch
 
 from ol2r_cli import cli
 from ol2r_cli.run.run import find_runs
 from ol2r_cli.run.store import RunDirectory
+from tests.export.finished import refused
 from tests.manifests import accept_changes
 
 SMALL = ["dataset.queries={train:10,validation:4,test:4}", "dataset.documents=8", "dataset.features=6", "rounds=20"]
@@ -150,20 +153,26 @@ def test_the_same_results(made, tmp_path, capsys):
     assert "in rounds 1 to 15\nthey have other seeds, or another number of rounds" in text
 
 
-def test_what_cannot_be_compared(made, tmp_path, capsys, monkeypatch):
+def test_what_can_and_cannot_be_compared(made, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    shutil.copytree(made["first"], "run")
+    for name in ("run", "manifest", "unfinished"):
+        shutil.copytree(made["first"], name)
+    manifest = json.loads(Path("unfinished/run.json").read_text())
+    Path("unfinished/summary.json").unlink()
+    Path("unfinished/run.json").write_text(json.dumps(manifest | {"status": "interrupted"}))
+    torch.save(
+        {"results_version": 1, "fingerprint": "", "files": manifest["files"], "state": {}}, "unfinished/checkpoint.pt"
+    )
+    text = diff(capsys, made["first"], "unfinished", "--exit-code")
+    assert re.search("^second  interrupted, 20 of 20 rounds", text, re.MULTILINE)
+    assert rows(text)["online_ndcg"][2] == "+0.0000", "its results are those of its tables"
     Path("run/trace.parquet").write_bytes(b"half of it")
-    shutil.copytree(made["first"], "manifest")
     Path("manifest/run.json").write_text("{")
-    for second, told in [
-        ("0123456789", "RUN must be the directory of a run or an id below outputs, got 0123456789"),
-        ("run", "the tables of run cannot be read ("),
-        ("manifest", "RUN must be a run that can be read, got manifest (manifest/run.json must be JSON"),
-    ]:
-        assert cli.main(["diff", str(made["first"]), second]) == 2
-        assert capsys.readouterr().err.startswith(f"ol2r diff: {told}")
-    assert cli.main(["diff", str(made["first"]), str(made["l2"]), "--metric", "ndcg"]) == 2
-    assert "--metric must be all, or of online_ndcg, " in capsys.readouterr().err
-    assert cli.main(["diff", str(made["first"]), str(made["l2"]), "--metric", "online"]) == 2
-    assert capsys.readouterr().err.endswith(", got online: did you mean online_ndcg?\n")
+    for words, told in {
+        "0123456789": "RUN must be the directory of a run or an id below outputs, got 0123456789",
+        "run": "the tables of run cannot be read (",
+        "manifest": "RUN must be a run that can be read, got manifest (manifest/run.json must be JSON",
+        f"{made['l2']} --metric ndcg": "--metric must be all, or of online_ndcg, ",
+        f"{made['l2']} --metric online": ", got online: did you mean online_ndcg?",
+    }.items():
+        assert told in refused(capsys, "diff", made["first"], *words.split()), words

@@ -11,7 +11,7 @@ import pytest
 
 from ol2r_cli import cli
 from ol2r_cli.commands import export
-from tests.export.finished import text
+from tests.export.finished import refused, text
 from tests.manifests import accept_changes
 
 
@@ -28,15 +28,6 @@ def exported(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[st
     capsys.readouterr()
     assert cli.main(["export", *map(str, arguments)]) == 0
     return capsys.readouterr()
-
-
-def refused(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
-    capsys.readouterr()
-    assert cli.main(["export", *map(str, arguments)]) == 2
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert captured.err.count("\n") == 1
-    return captured.err.removeprefix("ol2r export: ").rstrip("\n")
 
 
 def test_runs_of_a_folder_are_one_table_and_others_are_reported(runs, outputs, tmp_path, capsys):
@@ -72,7 +63,7 @@ def test_moved_data_need_an_option_and_must_be_the_same(runs, tmp_path, capsys):
     config = (run / "config.yaml").read_text()
     (run / "config.yaml").write_text(config.replace(str(runs["data"]), str(tmp_path / "before")))
     accept_changes(run)
-    message = refused(capsys, run, "--to", "per-query", "--out", out)
+    message = refused(capsys, "export", run, "--to", "per-query", "--out", out)
     assert message.startswith(f"the data of {run} cannot be read: type --data FOLDER (dataset.path must be a folder")
     shutil.copytree(runs["data"], moved)
     exported(capsys, run, "--to", "per-query", "--out", out, "--data", moved)
@@ -80,7 +71,7 @@ def test_moved_data_need_an_option_and_must_be_the_same(runs, tmp_path, capsys):
     exported(capsys, runs["linear"], "--to", "per-query", "--out", out)
     assert out.read_text() == exported_text
     (moved / "test.txt").write_text(text(13, 8))
-    message = refused(capsys, run, "--to", "per-query", "--out", out, "--data", moved)
+    message = refused(capsys, "export", run, "--to", "per-query", "--out", out, "--data", moved)
     assert message == f"--data must be the data of {run}, got {moved}, which has other data"
 
 
@@ -106,8 +97,11 @@ def test_wrong_arguments_are_refused_with_one_line(runs, tmp_path, capsys, monke
             f"--out must be a place that can be written, got {run}/run.json (File exists: {run}/run.json)",
         ),
     ]:
-        assert refused(capsys, *arguments) == message
+        assert refused(capsys, "export", *arguments) == message
     monkeypatch.setattr(export, "find_spec", lambda name: object())
-    message = refused(capsys, run, "--to", "wandb", "--out", "x", "--split", "test")
+    message = refused(capsys, "export", run, "--to", "wandb", "--out", "x", "--split", "test")
     assert message == "--split does not go with --to wandb: leave it out"
-    assert refused(capsys, run, "--to", "wandb", "--out", "x", "--points", 0) == "--points must be 1 or more, got 0"
+    assert (
+        refused(capsys, "export", run, "--to", "wandb", "--out", "x", "--points", 0)
+        == "--points must be 1 or more, got 0"
+    )

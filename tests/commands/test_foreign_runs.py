@@ -27,7 +27,7 @@ from ol2r_cli.columns import Column
 from ol2r_cli.report.frames import as_csv
 from ol2r_cli.report.text_table import in_markdown
 from ol2r_cli.run.run import Run, find_runs
-from tests.export.finished import FinishedRuns
+from tests.export.finished import FinishedRuns, refused
 from tests.manifests import accept_changes
 from tests.report.runs import play
 from tests.report.test_html_page import Page
@@ -89,15 +89,6 @@ def foreign(runs: FinishedRuns, tmp_path: Path) -> ForeignRun:
     return ForeignRun(runs["network"], tmp_path / "foreign")
 
 
-def refused(arguments: list[Any], capsys: pytest.CaptureFixture[str]) -> str:
-    """The line on stderr of a command that ends with exit code 2."""
-    capsys.readouterr()
-    assert cli.main([*map(str, arguments)]) == 2
-    captured = capsys.readouterr()
-    assert (captured.out, captured.err.count("\n")) == ("", 1), captured.err
-    return captured.err.rstrip("\n")
-
-
 def test_a_file_that_was_changed_is_reported_and_not_used(foreign, tmp_path, capsys):
     per_query = ["export", foreign.path, "--to", "per-query", "--out", tmp_path / "out.csv"]
     diff = ["diff", foreign.path, foreign.path]
@@ -111,7 +102,7 @@ def test_a_file_that_was_changed_is_reported_and_not_used(foreign, tmp_path, cap
         content = (foreign.path / name).read_bytes()
         (foreign.path / name).write_bytes(content[:-5] + bytes([content[-5] ^ 1]) + content[-4:])
         for words in users:
-            assert name in refused(words, capsys) or words[0] == "report", (name, words)
+            assert name in refused(capsys, *words) or words[0] == "report", (name, words)
         assert cli.main(["verify", str(foreign.path)]) == 1
         assert f"{name} has another content than when it was written" in capsys.readouterr().out
         (foreign.path / name).write_bytes(content)
@@ -136,7 +127,7 @@ def test_what_a_run_names_is_refused_before_it_is_imported(foreign, hit, tmp_pat
         for file, content in good.items():
             (foreign.path / file).write_bytes(content)
         edits[setting](json.loads(json.dumps(node).replace("{hit}", str(hit))))
-        line = refused(COMMANDS[command](foreign.path, out), capsys)
+        line = refused(capsys, *COMMANDS[command](foreign.path, out))
         file = "ranker.pt" if setting.startswith("ranker") else "config.yaml"
         target = f"{setting}._target_ in {foreign.path}/{file} must be a class of a choice of ol2r, got "
         option = f"{foreign.path}/{file} must have settings only, got {setting}._"
@@ -183,7 +174,7 @@ def test_values_of_another_form_or_role_are_refused(foreign, tmp_path, capsys, m
             foreign.ranker(lambda content, edit=edit: content.update(edit))
         else:
             foreign.config(lambda content, edit=edit: content.update(dataset=edit))
-        assert told in refused(COMMANDS[command](foreign.path, tmp_path / "out"), capsys)
+        assert told in refused(capsys, *COMMANDS[command](foreign.path, tmp_path / "out"))
 
 
 def test_nothing_is_written_to_folders_that_a_run_names(runs, foreign, tmp_path, monkeypatch, capsys):
@@ -196,7 +187,7 @@ def test_nothing_is_written_to_folders_that_a_run_names(runs, foreign, tmp_path,
     pytest.importorskip("tensorboard")
     for change in ({"dataset": {"name": "../above", "fingerprint": "f"}}, {"id": "*"}):
         foreign.manifest(**change)
-        line = refused(["export", foreign.path, "--to", "tensorboard", "--out", tmp_path / "tb"], capsys)
+        line = refused(capsys, "export", foreign.path, "--to", "tensorboard", "--out", tmp_path / "tb")
         assert f"{foreign.path} is damaged (ValueError: run.json must have " in line
         assert not (tmp_path / "above").exists()
 

@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from ol2r_cli import cli
-from tests.export.finished import ROUNDS, SEEDS, read, text
+from tests.export.finished import ROUNDS, SEEDS, read, refused, text
 from tests.manifests import accept_changes
 from tests.reference.metrics import ndcg
 
@@ -28,18 +28,6 @@ def score(capsys: pytest.CaptureFixture[str]):
         captured = capsys.readouterr()
         assert captured.err == ""
         return [float(line) for line in captured.out.splitlines()]
-
-    return run
-
-
-@pytest.fixture
-def refused(capsys: pytest.CaptureFixture[str]):
-    def run(*arguments: object) -> str:
-        capsys.readouterr()
-        assert cli.main(["score", *map(str, arguments)]) == 2
-        captured = capsys.readouterr()
-        assert (captured.out, captured.err.count("\n"), captured.err[:12]) == ("", 1, "ol2r score: ")
-        return captured.err[12:].rstrip("\n")
 
     return run
 
@@ -80,7 +68,7 @@ def test_statistics_of_the_normalisation_are_those_of_the_training_data(runs, sc
     assert found == pytest.approx(list((x - train.mean(0)) / train.std(0) @ theta), abs=1e-5)
 
 
-def test_files_without_grades_gzipped_or_sparse_and_of_another_width(runs, tmp_path, score, refused):
+def test_files_without_grades_gzipped_or_sparse_and_of_another_width(runs, tmp_path, score, capsys):
     blank = re.sub(r"^\d", "0", (runs["data"] / "test.txt").read_text(), flags=re.MULTILINE)
     (tmp_path / "new.gz").write_bytes(gzip.compress(blank.encode()))
     assert score(runs["linear"], tmp_path / "new.gz") == score(runs["linear"], runs["data"] / "test.txt")
@@ -91,7 +79,7 @@ def test_files_without_grades_gzipped_or_sparse_and_of_another_width(runs, tmp_p
     for number in (3, 6):
         other.write_text("".join(f"0 qid:1 {' '.join(f'{i + 1}:{i}' for i in range(number))}\n" for _ in range(2)))
         message = f"FILE must have 5 features, as the data of the run, got {other}, which has {number}"
-        assert refused(runs["linear"], other) == message
+        assert refused(capsys, "score", runs["linear"], other) == message
 
 
 def test_a_run_by_its_id_its_first_seed_and_a_file_for_the_scores(runs, tmp_path, score, capsys, monkeypatch):
@@ -106,33 +94,33 @@ def test_a_run_by_its_id_its_first_seed_and_a_file_for_the_scores(runs, tmp_path
     assert [float(line) for line in out.read_text().splitlines()] == first
 
 
-def test_moved_training_data_need_an_option_and_must_be_the_same_where_they_are_needed(runs, tmp_path, score, refused):
+def test_moved_training_data_need_an_option_and_must_be_the_same_where_they_are_needed(runs, tmp_path, score, capsys):
     moved, file = tmp_path / "moved", runs["data"] / "vali.txt"
     run = elsewhere(runs["global zscore"], runs["data"], tmp_path / "run")
     needs = "dataset.normalise=global_zscore needs the training data of the run, which are no longer in "
-    assert refused(run, file) == f"{needs}{tmp_path / 'before'}: type --data FOLDER"
+    assert refused(capsys, "score", run, file) == f"{needs}{tmp_path / 'before'}: type --data FOLDER"
     shutil.copytree(runs["data"], moved)
     assert score(run, file, "--data", moved) == score(runs["global zscore"], file)
     (moved / "train.txt").write_text(text(25, 7))
     message = f"--data must be the data of the run, got {moved}, which has other data"
-    assert refused(run, file, "--data", moved) == message
+    assert refused(capsys, "score", run, file, "--data", moved) == message
     assert score(elsewhere(runs["linear"], runs["data"], tmp_path / "linear"), file) == score(runs["linear"], file)
 
 
-def test_damaged_and_unfinished_runs_and_wrong_arguments_are_refused(runs, tmp_path, refused):
+def test_damaged_and_unfinished_runs_and_wrong_arguments_are_refused(runs, tmp_path, capsys):
     run, file = tmp_path / "run", runs["data"] / "test.txt"
     shutil.copytree(runs["linear"], run)
     manifest = json.loads((run / "run.json").read_text())
     command = manifest["command"]
     (run / "ranker.pt").write_bytes(b"half of it")
-    assert refused(run, file).endswith(f": type {command}")
+    assert refused(capsys, "score", run, file).endswith(f": type {command}")
     (run / "ranker.pt").unlink()
-    assert refused(run, file) == f"{run} is damaged (ranker.pt is missing): type {command}"
+    assert refused(capsys, "score", run, file) == f"{run} is damaged (ranker.pt is missing): type {command}"
     (run / "run.json").write_text(json.dumps({**manifest, "files": {}, "checksum": ""}))
-    assert refused(run, file) == f"{run} has no ranker.pt: type {command} force=true"
+    assert refused(capsys, "score", run, file) == f"{run} has no ranker.pt: type {command} force=true"
     (run / "run.json").write_text(json.dumps({**manifest, "status": "interrupted"}))
     message = f"RUN must be a finished run, got {run}, which is interrupted: type {command}"
-    assert refused(run, file) == message
+    assert refused(capsys, "score", run, file) == message
     (tmp_path / "bad").write_text("1 1:0.5\n")
     unable = "RUN must be of a ranker that can score new queries, got"
     for arguments, message in [
@@ -148,4 +136,4 @@ def test_damaged_and_unfinished_runs_and_wrong_arguments_are_refused(runs, tmp_p
     ]:
         if arguments[0] == tmp_path:
             shutil.rmtree(run)
-        assert message in refused(*arguments)
+        assert message in refused(capsys, "score", *arguments)

@@ -69,3 +69,12 @@ def read(file: Path) -> Documents:
             (int(grade), [float(pair.partition(":")[2]) for pair in features])
         )
     return documents
+
+
+def refused(capsys: pytest.CaptureFixture[str], *words: object) -> str:
+    """The line on stderr of a command that ends with exit code 2 and prints nothing else."""
+    capsys.readouterr()
+    assert cli.main([*map(str, words)]) == 2
+    captured = capsys.readouterr()
+    assert (captured.out, captured.err.count("\n")) == ("", 1), captured.err
+    return captured.err.removeprefix(f"ol2r {words[0]}: ").rstrip("\n")
