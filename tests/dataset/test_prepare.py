@@ -14,18 +14,6 @@ from ol2r_cli.dataset.parse import blocks
 from ol2r_cli.dataset.prepare import normaliser
 from tests.dataset.letor_files import TEST_TEXT, TINY, TRAIN_TEXT, letor, write_fold
 
-BAD_RULES = [
-    ({"feature": 3}, " must be null, {file: FILE} or {feature: ID, threshold: X, on:"),
-    ({"feature": 0, "threshold": 1}, ".feature must be 1 or more, got 0"),
-    ({"feature": 1, "threshold": "x"}, ".threshold must be null or a number or a list [..,..] of which each"),
-    ({"feature": 1, "threshold": []}, ".threshold must be a number, or a list of 1 to 127 different"),
-    ({"feature": 1, "threshold": [1, 1]}, ".threshold must be a number, or a list of 1 to 127 diff"),
-    ({"feature": 1, "quantiles": 1}, ".quantiles must be null or from 2 to 128, got 1"),
-    ({"feature": 1, "quantiles": 2, "threshold": 1}, " must be null, {file: FILE} or {feature: ID,"),
-    ({"feature": 1, "threshold": 1, "on": "x"}, ".on must be one of raw, normalised, got 'x'"),
-    ({"feature": 1, "threshold": 1, "zeroed": 1}, ".zeroed must be true or false, got 1"),
-]
-
 
 def test_normalised_variants_are_cached_and_follow_the_definition(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     raw = letor(TINY, tmp_path).load()
@@ -136,7 +124,14 @@ def test_groups_from_a_file(tmp_path: Path):
 
 
 def test_a_bad_rule_names_the_setting(tmp_path: Path):
-    for rule, message in BAD_RULES:
+    for rule, message in [
+        ({"feature": 3}, " must be null, {file: FILE} or {feature: ID, threshold: X, on:"),
+        ({"feature": 1, "quantiles": 2, "threshold": 1}, " must be null, {file: FILE} or {feature: ID,"),
+        ({"feature": 0, "threshold": 1}, ".feature must be 1 or more, got 0"),
+        ({"feature": 1, "threshold": []}, ".threshold must be a number, or a list of 1 to 127 different"),
+        ({"feature": 1, "threshold": [1, 1]}, ".threshold must be a number, or a list of 1 to 127 diff"),
+        ({"feature": 1, "quantiles": 1}, ".quantiles must be null or from 2 to 128, got 1"),
+    ]:
         with pytest.raises(ValueError) as error:
             letor(TINY, tmp_path, group=rule)
         assert str(error.value).startswith(f"dataset.group{message}")

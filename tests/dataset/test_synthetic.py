@@ -15,8 +15,6 @@ from omegaconf import OmegaConf
 from ol2r_cli import api
 from ol2r_cli.config.ranges import check_settings
 from ol2r_cli.dataset.synthetic import (
-    POPULARITY,
-    QUALITIES,
     DocumentGenerator,
     Synthetic,
 )
@@ -67,8 +65,6 @@ def test_every_setting_alters_numbers_and_fingerprint():
         {"group_ratio": 0.5},
         {"seed": 1},
     ]
-    # `test_the_first_intent_is_that_of_a_dataset_without_intents` looks at the other two.
-    assert {name for change in changes for name in change} == SMALL.keys() - {"intents", "intent"}
     datasets = [small(), *(small(**change) for change in changes)]
     assert len({digest(dataset) for dataset in datasets}) == len(datasets)
     assert len({dataset.fingerprint for dataset in datasets}) == len(datasets)
@@ -114,16 +110,6 @@ def test_a_split_keeps_its_queries_when_it_or_another_grows():
             assert torch.equal(a.features, b.features)
             assert torch.equal(labels_a, labels_b)
             assert torch.equal(a.group, b.group)
-
-
-def test_list_lengths_have_the_mean_and_reach_both_limits():
-    for documents in (1, 8, 120):
-        settings = SMALL | {"documents": documents, "queries": {"train": 200_000, "validation": 0, "test": 0}}
-        lengths = Synthetic(**settings).lengths("train")
-        assert lengths.min() == min(5, documents)
-        assert lengths.max() == 5 * documents  # a gamma variable of shape 3 exceeds five times its mean in 4 of 100,000
-        # Standard error: 0.0013 of the mean. A lower limit near the mean raises the mean.
-        assert documents * 0.99 < lengths.mean() < documents * (1.01 if documents == 120 else 1.4)
 
 
 def test_features_are_scaled_correlated_redundant_and_partly_discrete(default: Dataset):
@@ -173,16 +159,6 @@ def test_groups_have_their_shares_and_the_popular_are_a_little_more_relevant():
 def draw(**changes: Any) -> tuple[DocumentGenerator, np.ndarray]:
     generator = DocumentGenerator(Synthetic(**(SMALL | {"features": 60, "noise": 0.0} | changes)))
     return generator, generator.qualities(COUNT, np.random.default_rng(2))
-
-
-def test_qualities_are_independent_but_popularity_leans_on_relevance():
-    generator, quality = draw()
-    correlation = np.corrcoef(quality)
-    others = np.delete(np.arange(QUALITIES + 2), POPULARITY)
-    assert np.abs(correlation[np.ix_(others, others)] - np.eye(QUALITIES + 1)).max() < 0.015
-    assert quality.std(1) == pytest.approx(np.ones(QUALITIES + 2), abs=0.01)
-    leaning = np.corrcoef(quality[POPULARITY], generator.weights[0] @ quality[:QUALITIES])[0, 1]
-    assert leaning == pytest.approx(0.25, abs=0.01)
 
 
 def test_nonlinearity_and_noise_are_the_variance_beyond_the_qualities():

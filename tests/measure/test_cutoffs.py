@@ -80,16 +80,6 @@ def test_what_is_printed_reported_and_verified(folder: Path, tmp_path: Path, cap
     assert "cumulative_ndcg_20 is not the discounted sum of online_ndcg_20" in capsys.readouterr().out
 
 
-def test_other_measures_discounts_and_places_are_intact(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    words = "measures=[ndcg,ndcg@20,ndcg@5]", "measure.ndcg.discount=1", "positions=3"
-    (run,) = started(tmp_path, *words)
-    trace = pl.read_parquet(run / "trace.parquet")
-    steps = pl.col("online_ndcg").cast(pl.Float64)
-    sums = trace.select(steps.cum_sum().over("seed")).to_series()
-    assert trace["cumulative_ndcg"].to_list() == pytest.approx(sums.to_list(), abs=1e-5)
-    assert printed(capsys, "verify", str(run)) == "1 finished run: 1 intact, 0 not\n"
-
-
 def test_a_search_needs_the_measure_of_its_metric(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     pytest.importorskip("optuna")
     for measure, metric, cutoff in ("ndcg@20", "validation_ndcg_7", 7), ("ndcg", "online_ndcg_5", 5):
