@@ -129,7 +129,7 @@ def test_validation_and_choice_of_queries_are_seeded_and_apart(tmp_path: Path):
     whole = splits()
     assert whole == {"train": set(range(10)), "validation": set(), "test": {10}}
     divided = splits(validation=0.3)
-    assert len(divided["validation"]) == 3
+    assert (len(divided["validation"]), len(splits(validation=0.01)["validation"])) == (3, 1)
     assert divided["train"] | divided["validation"] == set(range(10))
     assert not divided["train"] & divided["validation"]
     assert divided == splits(validation=0.3)

@@ -93,6 +93,10 @@ def test_a_setting_out_of_range_names_what_is_allowed():
 def test_the_numbers_of_this_version_do_not_change():
     """A frozen value on purpose: should it differ, the same fingerprint stands for other numbers. Raise _VERSION."""
     assert digest(small()) == "097800b34a3a35e3eced8c23f11f18e141d70a84561ff5f71a9c270bf094813e"
+    for documents in (1, 20):  # of 200,000 lists some are beyond both limits of lengths
+        settings = SMALL | {"documents": documents, "queries": {"train": 200_000, "validation": 0, "test": 0}}
+        lengths = Synthetic(**settings).lengths("train")
+        assert (lengths.min(), lengths.max()) == (min(5, documents), 5 * documents)
 
 
 def test_a_split_keeps_its_queries_when_it_or_another_grows():
