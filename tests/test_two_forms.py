@@ -47,7 +47,7 @@ PAIRRANK = [
     ("ranker=pairrank",),
     ("ranker=pairrank", "exploration=none"),
     ("ranker=pairrank", "exploration.covariance=diagonal", "exploration.shuffle=random", "ranker.reduction=mean"),
-    ("ranker=pairrank", "exploration.covariance=inverse_diagonal", "exploration.transitive=false", "ranker.pairs=all"),
+    ("ranker=pairrank", "exploration.covariance=inverse_diagonal", "exploration.transitive=false"),
 ]
 
 

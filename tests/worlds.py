@@ -19,11 +19,7 @@ from ol2r_cli.simulation import Simulation
 
 __all__ = ["TINY", "evaluator", "handmade", "measured", "measures", "offline_ndcg", "simulate", "tiny"]
 
-TINY = [
-    "dataset.queries={train: 12, validation: 4, test: 4}",
-    "dataset.documents=12",
-    "dataset.features=6",
-]
+TINY = ["dataset.queries={train: 12, validation: 4, test: 4}", "dataset.documents=12", "dataset.features=6"]
 
 
 @cache

@@ -123,10 +123,7 @@ def trust_bias_clicks(
 
 
 def cascade_user(
-    grades: Sequence[int],
-    chance: Sequence[float],
-    click: Sequence[float],
-    goes_on: Callable[[int, int, bool], float],
+    grades: Sequence[int], chance: Sequence[float], click: Sequence[float], goes_on: Callable[[int, int, bool], float]
 ) -> list[bool]:
     """The clicks of one user who reads from the top; `chance` has two numbers for each rank, click and then leaving.
 

@@ -57,12 +57,7 @@ def risks(
 
 
 def step(
-    theta: Vector,
-    rate: float,
-    directions: Sequence[Vector],
-    risks: Sequence[float],
-    decay: float,
-    least: float,
+    theta: Vector, rate: float, directions: Sequence[Vector], risks: Sequence[float], decay: float, least: float
 ) -> tuple[Vector, float]:
     """theta + rate * (mean of the directions with less risk than theta), and the rate of the next round: multiplied by
     `decay` if there was a winner, and not below `least`."""

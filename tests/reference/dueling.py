@@ -13,15 +13,15 @@ import numpy as np
 
 from ol2r_cli.tensor.shapes import Float
 
+Vector = Float[np.ndarray, "F"]
 
-def unit(normals: Float[np.ndarray, "F"]) -> Float[np.ndarray, "F"]:
+
+def unit(normals: Vector) -> Vector:
     """A direction drawn uniformly from the unit sphere, if `normals` are independent standard normals."""
     return normals / np.sqrt(sum(n**2 for n in normals))
 
 
-def members(
-    theta: Float[np.ndarray, "F"], delta: float, directions: Sequence[Float[np.ndarray, "F"]]
-) -> list[Float[np.ndarray, "F"]]:
+def members(theta: Vector, delta: float, directions: Sequence[Vector]) -> list[Vector]:
     """The members that are compared: member 0 is the current ranker, member n is theta + delta times direction n."""
     return [theta, *(theta + delta * direction for direction in directions)]
 
@@ -32,12 +32,8 @@ def winners(credit: Sequence[float]) -> list[int]:
 
 
 def step(
-    theta: Float[np.ndarray, "F"],
-    rate: float,
-    directions: Sequence[Float[np.ndarray, "F"]],
-    credit: Sequence[float],
-    decay: float,
-) -> tuple[Float[np.ndarray, "F"], float]:
+    theta: Vector, rate: float, directions: Sequence[Vector], credit: Sequence[float], decay: float
+) -> tuple[Vector, float]:
     """theta + rate * (mean of the winners' unit directions), and the rate of the next round.
 
     The length of the step does not depend on delta. Without a winner neither theta nor the rate changes; with one the

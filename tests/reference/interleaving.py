@@ -73,11 +73,7 @@ def choice(ranking: Sequence[int], placed: Sequence[int], tau: float) -> dict[in
 
 
 def probabilistic(
-    rankings: Sequence[Sequence[int]],
-    members: Sequence[int],
-    uniforms: Sequence[float],
-    length: int,
-    tau: float = 3,
+    rankings: Sequence[Sequence[int]], members: Sequence[int], uniforms: Sequence[float], length: int, tau: float = 3
 ) -> list[int]:
     """The list, at most `length` long: member members[p] draws the document of place p.
 

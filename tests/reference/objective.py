@@ -11,6 +11,9 @@ from scipy.optimize import minimize, root
 
 from ol2r_cli.tensor.shapes import Float
 
+Rows = Float[np.ndarray, "M F"]
+Vector = Float[np.ndarray, "F"]
+
 
 def sigmoid(value: float) -> float:
     """1 / (1 + exp(-value)), as a half hyperbolic tangent because that cannot overflow."""
@@ -26,13 +29,7 @@ def weights(reduction: str, count: int) -> tuple[float, float]:
     return (1.0, 1.0) if reduction == "sum" else (1.0 / max(count, 1), 2.0)
 
 
-def objective(
-    theta: Float[np.ndarray, "F"],
-    pairs: Float[np.ndarray, "M F"],
-    labels: Float[np.ndarray, "M"],
-    l2: float,
-    reduction: str,
-) -> float:
+def objective(theta: Vector, pairs: Rows, labels: Float[np.ndarray, "M"], l2: float, reduction: str) -> float:
     """Eq. (1) for `sum`; accordingly for `mean`."""
     total = 0.0
     for pair, label in zip(pairs, labels, strict=True):
@@ -43,13 +40,7 @@ def objective(
     return float(of_entropy * total + of_penalty * l2 / 2 * theta @ theta)
 
 
-def gradient(
-    theta: Float[np.ndarray, "F"],
-    pairs: Float[np.ndarray, "M F"],
-    labels: Float[np.ndarray, "M"],
-    l2: float,
-    reduction: str,
-) -> Float[np.ndarray, "F"]:
+def gradient(theta: Vector, pairs: Rows, labels: Float[np.ndarray, "M"], l2: float, reduction: str) -> Vector:
     """The left side of Eq. (3) for `sum`: sum of (sigma(x.theta) - y) x + l2 theta; accordingly for `mean`."""
     total = np.zeros_like(theta)
     for pair, label in zip(pairs, labels, strict=True):
@@ -58,9 +49,7 @@ def gradient(
     return of_entropy * total + of_penalty * l2 * theta
 
 
-def hessian(
-    theta: Float[np.ndarray, "F"], pairs: Float[np.ndarray, "M F"], l2: float, reduction: str
-) -> Float[np.ndarray, "F F"]:
+def hessian(theta: Vector, pairs: Rows, l2: float, reduction: str) -> Float[np.ndarray, "F F"]:
     """The second derivative: sum of sigma'(x.theta) x x^T + l2 I for `sum`; accordingly for `mean`. Labels drop out."""
     total = np.zeros((len(theta), len(theta)))
     for pair in pairs:
@@ -70,9 +59,7 @@ def hessian(
     return of_entropy * total + of_penalty * l2 * np.eye(len(theta))
 
 
-def optimum(
-    pairs: Float[np.ndarray, "M F"], labels: Float[np.ndarray, "M"], l2: float, reduction: str
-) -> Float[np.ndarray, "F"]:
+def optimum(pairs: Rows, labels: Float[np.ndarray, "M"], l2: float, reduction: str) -> Vector:
     """The theta of line 10: the only minimum, found from 0 by a trust region, then polished as a root of the gradient.
 
     The objective is c-strongly convex (c = l2 for `sum`, 2 l2 for `mean`), so it lies within |gradient|^2 / 2c of its

@@ -14,6 +14,9 @@ import numpy as np
 from ol2r_cli.tensor.shapes import Float
 from tests.reference.objective import objective, optimum
 
+Rows = Float[np.ndarray, "M F"]
+Vector = Float[np.ndarray, "F"]
+
 
 def literal_noise(count: int, variance: float, normals: Sequence[float]) -> Float[np.ndarray, "M"]:
     """gamma ~ N(0, variance) for each of the `count` pairs of the whole history: sqrt(variance) times a normal each.
@@ -23,7 +26,7 @@ def literal_noise(count: int, variance: float, normals: Sequence[float]) -> Floa
     return np.array([np.sqrt(variance) * normal for normal in normals], dtype=float)
 
 
-def tilt(rows: Float[np.ndarray, "M F"], gamma: Float[np.ndarray, "M"]) -> Float[np.ndarray, "F"]:
+def tilt(rows: Rows, gamma: Float[np.ndarray, "M"]) -> Vector:
     """X^T gamma. All that the noise does to the sum of cross-entropies is to subtract tilt.theta from it:
 
     -(1 + g) log sigma(z) + g log(1 - sigma(z)) = -log sigma(z) - g z.
@@ -34,20 +37,12 @@ def tilt(rows: Float[np.ndarray, "M F"], gamma: Float[np.ndarray, "M"]) -> Float
     return total
 
 
-def perturbed_optimum(
-    rows: Float[np.ndarray, "M F"], gamma: Float[np.ndarray, "M"], l2: float, reduction: str
-) -> Float[np.ndarray, "F"]:
+def perturbed_optimum(rows: Rows, gamma: Float[np.ndarray, "M"], l2: float, reduction: str) -> Vector:
     """The only minimum of the sum of cross-entropies of sigma(theta.x_i) with 1 + gamma_i, + l2/2 |theta|^2 (`sum`)."""
     return optimum(rows, 1 + gamma, l2, reduction)
 
 
-def gap(
-    theta: Float[np.ndarray, "F"],
-    rows: Float[np.ndarray, "M F"],
-    gamma: Float[np.ndarray, "M"],
-    l2: float,
-    reduction: str,
-) -> float:
+def gap(theta: Vector, rows: Rows, gamma: Float[np.ndarray, "M"], l2: float, reduction: str) -> float:
     """How far the objective at theta is above its least value; 0 up to rounding at the optimum."""
     best = perturbed_optimum(rows, gamma, l2, reduction)
     labels = 1 + gamma

@@ -15,10 +15,12 @@ import numpy as np
 from ol2r_cli.tensor.shapes import Bool
 from tests.reference.blocks import transitive_closure
 
+Relation = Bool[np.ndarray, "D D"]
+
 Order = tuple[int, ...]  # the document at each place, top first
 
 
-def dominators(certain: Bool[np.ndarray, "D D"], shuffle: str) -> list[set[int]]:
+def dominators(certain: Relation, shuffle: str) -> list[set[int]]:
     """For every document those that a shuffle keeps above it: nobody for `random`, all certain ones for `conservative`.
 
     Pairs that a cycle makes certain both ways contradict each other and are not kept.
@@ -28,9 +30,7 @@ def dominators(certain: Bool[np.ndarray, "D D"], shuffle: str) -> list[set[int]]
     return [{i for i in range(len(kept)) if kept[i, j]} for j in range(len(kept))]
 
 
-def order_probabilities(
-    certain: Bool[np.ndarray, "D D"], blocks: Sequence[set[int]], shuffle: str
-) -> dict[Order, Fraction]:
+def order_probabilities(certain: Relation, blocks: Sequence[set[int]], shuffle: str) -> dict[Order, Fraction]:
     """The exact distribution of the served order; orders that cannot occur are absent.
 
     Block after block, every place goes to one of the free documents, each equally likely; a document of the block is
@@ -54,9 +54,7 @@ def _continue(placed: Order, unplaced: list[set[int]], above: list[set[int]]) ->
     return distribution
 
 
-def order_by_clocks(
-    certain: Bool[np.ndarray, "D D"], blocks: Sequence[set[int]], clocks: Sequence[float], shuffle: str
-) -> Order:
+def order_by_clocks(certain: Relation, blocks: Sequence[set[int]], clocks: Sequence[float], shuffle: str) -> Order:
     """The same draw as a simulation of events: document j rings `clocks[j]` after its last dominator has rung.
 
     Inside a block (each starts at time 0) documents are placed in the order of ringing, equal times by number. If
