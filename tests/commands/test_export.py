@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from pathlib import Path
 
 import polars as pl
 import pytest
@@ -15,23 +14,16 @@ from tests.export.finished import refused, text
 from tests.manifests import accept_changes
 
 
-@pytest.fixture(scope="module")
-def outputs(runs: FinishedRuns, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with three runs, of which `oracle` has no trained ranker."""
-    folder = tmp_path_factory.mktemp("exported") / "outputs"
-    for name in ("linear", "ties", "oracle"):
-        shutil.copytree(runs[name], folder / "letor" / runs[name].name)
-    return folder
-
-
 def exported(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[str, str]:
     capsys.readouterr()
     assert cli.main(["export", *map(str, arguments)]) == 0
     return capsys.readouterr()
 
 
-def test_runs_of_a_folder_are_one_table_and_others_are_reported(runs, outputs, tmp_path, capsys):
-    parquet, csv = tmp_path / "new" / "q.parquet", tmp_path / "q.csv"
+def test_runs_of_a_folder_are_one_table_or_a_folder_each_and_others_are_reported(runs, tmp_path, capsys):
+    outputs, parquet, csv = tmp_path / "outputs", tmp_path / "new" / "q.parquet", tmp_path / "q.csv"
+    for name in ("linear", "ties", "oracle"):  # of which the last has no trained ranker
+        shutil.copytree(runs[name], outputs / "letor" / runs[name].name)
     out, err = exported(capsys, outputs, "--to", "per-query", "--out", parquet)
     assert out == f"written: {parquet} (52 rows of 2 runs)\n"  # 13 queries, 2 seeds
     assert err.startswith("ol2r export: left out: RUN must be of a ranker that can score new queries, got ")
@@ -39,13 +31,8 @@ def test_runs_of_a_folder_are_one_table_and_others_are_reported(runs, outputs, t
     exported(capsys, outputs, "--to", "per-query", "--out", csv)
     table = pl.read_parquet(parquet)
     assert set(table["run"]) == {runs[name].name[-10:] for name in ("linear", "ties")}
-    text_columns = {"run": pl.String, "query_id": pl.String}
-    assert pl.read_csv(csv, schema_overrides=text_columns).equals(
-        table.cast({"documents": pl.Int64, "relevant": pl.Int64})
-    )
-
-
-def test_trec_files_of_several_runs_lie_in_a_folder_each(runs, tmp_path, capsys):
+    of_csv = pl.read_csv(csv, schema_overrides={"run": pl.String, "query_id": pl.String})
+    assert of_csv.equals(table.cast({"documents": pl.Int64, "relevant": pl.Int64}))
     files = "seed-4.run, seed-5.run, qrels.txt, qrels-exponential.txt"
     out, _ = exported(capsys, runs["linear"], "--to", "trec", "--out", tmp_path / "one")
     assert out == f"written: {tmp_path / 'one'} ({files})\n"
